@@ -12,9 +12,9 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use agent::applier::{Moment, Rules, Wanted, Writer};
-use agent::journal::Journal;
-use agent::sysfs::{RealFiles, Sysfs};
+use applier::journal::Journal;
+use applier::sysfs::{RealFiles, Sysfs};
+use applier::{Moment, Rules, Wanted, Writer};
 use emulated::{can_run, emulate, seekwise, signal, text, until};
 use serde_json::Value;
 

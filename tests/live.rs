@@ -35,6 +35,10 @@ fn can_run() -> bool {
         (!runs("losetup"), "losetup"),
         (!runs("fio"), "fio"),
         (!lab().with_file_name("seekwise-agent").exists(), "seekwise-agent beside seekwise (cargo build -p seekwise-agent)"),
+        (
+            !lab().with_file_name("seekwise-applier").exists(),
+            "seekwise-applier beside seekwise-lab (cargo build -p seekwise-applier)",
+        ),
         (!Path::new("/sys/kernel/tracing").exists(), "tracefs"),
     ];
     match missing.iter().find(|(is_missing, _)| *is_missing) {

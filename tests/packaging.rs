@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use agent::daemon::history::{Entry, Kind};
+use agent::history::{Entry, Kind};
 use agent::metrics::Metrics;
 
 fn root() -> PathBuf {
@@ -28,15 +28,17 @@ fn text(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn the_package_installs_both_programs_and_enables_nothing() {
+fn the_package_installs_all_programs_and_enables_nothing() {
     let agent = Path::new(env!("CARGO_BIN_EXE_seekwise-agent"));
     let programs = agent.parent().unwrap();
     if !has("dpkg-deb") {
         return;
     }
-    if !programs.join("seekwise").exists() {
-        eprintln!("skipped: needs the program seekwise beside seekwise-agent (cargo build -p seekwise)");
-        return;
+    for program in ["seekwise", "seekwise-applier"] {
+        if !programs.join(program).exists() {
+            eprintln!("skipped: needs the program {program} beside seekwise-agent (cargo build -p {program})");
+            return;
+        }
     }
     let folder = tempfile::tempdir().unwrap();
     let built = Command::new(root().join("packaging/build-deb"))
@@ -53,6 +55,7 @@ fn the_package_installs_both_programs_and_enables_nothing() {
     for file in [
         "usr/bin/seekwise",
         "usr/bin/seekwise-agent",
+        "usr/bin/seekwise-applier",
         "usr/lib/seekwise/agent.toml",
         "usr/lib/systemd/system/seekwise-agent.service",
         "usr/lib/systemd/system/seekwise-applier.service",

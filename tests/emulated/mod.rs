@@ -21,6 +21,11 @@ pub fn seekwise() -> PathBuf {
     agent().with_file_name("seekwise")
 }
 
+/// The program that writes settings; beside this one if the workspace was built.
+pub fn applier() -> PathBuf {
+    agent().with_file_name("seekwise-applier")
+}
+
 /// Whether this can run, and nothing `more` is missing; says why if not.
 pub fn can_run(more: &[(bool, &str)]) -> bool {
     let opens = |path: &str| OpenOptions::new().read(true).write(true).open(path).is_ok();
@@ -30,6 +35,7 @@ pub fn can_run(more: &[(bool, &str)]) -> bool {
         (!opens("/dev/loop-control"), "/dev/loop-control"),
         (Command::new("losetup").arg("--version").output().is_err(), "losetup"),
         (!seekwise().exists(), "the program seekwise beside seekwise-agent (cargo build -p seekwise)"),
+        (!applier().exists(), "the program seekwise-applier beside seekwise-agent (cargo build -p seekwise-applier)"),
         (!Path::new("/sys/kernel/tracing").exists(), "tracefs"),
     ];
     match missing.iter().chain(more).find(|(is_missing, _)| *is_missing) {

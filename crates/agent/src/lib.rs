@@ -10,20 +10,18 @@
 //! │          control socket, metrics, history │
 //! └───────────────────────────────────────────┘
 //! ```
-//! Nothing is set that cannot be read back. The old value is on disk before the new one is written. What somebody else changes stays as
-//! they want it.
+//! The right half is the program `seekwise-applier`, of the crate `applier`. Nothing is set that cannot be read back. The old value is on
+//! disk before the new one is written. What others change stays as they want it.
 
 pub mod advice;
-pub mod applier;
-pub mod attribute;
+pub mod clock;
 pub mod configuration;
-pub mod control;
+pub mod control_socket;
 pub mod daemon;
-pub mod journal;
+pub mod history;
 pub mod learning;
 pub mod metrics;
-pub mod notify;
 pub mod observe;
+pub mod own_applier;
 pub mod plant;
-pub mod sysfs;
 pub mod topology;

@@ -28,9 +28,9 @@ enum Command {
     Act(program::act::Args),
     /// Watch a device for a while, or read a recording, and say what to set, why, what it would bring and how sure that is
     Advise(program::advise::Args),
-    /// Serve the half that thinks: write what it asks for
-    #[command(hide = true)]
-    Applier(program::applier::Args),
+    /// Now the program seekwise-applier
+    #[command(hide = true, disable_help_flag = true)]
+    Applier(program::moved::Args),
     /// Print what a shell reads to complete commands and options
     Completions(manual::Completions),
     /// Check the configuration, and say what holds for each device and from which files
@@ -68,7 +68,7 @@ fn main() -> ExitCode {
     let outcome = match cli.command {
         Command::Act(args) => program::act::run(&args),
         Command::Advise(args) => program::advise::run(&args),
-        Command::Applier(args) => program::applier::run(&args),
+        Command::Applier(args) => program::moved::run(&args),
         Command::Completions(args) => manual::complete(&args, Cli::command()),
         Command::Configuration(args) => program::configuration::run(&args),
         Command::Explain(args) => program::history::explain(&args),

@@ -13,12 +13,12 @@ use block::{Limits, Merges, Nanos, SchedulerSpec, Tunable};
 use control::target::{Bounds, Identity};
 use control::{Setting, Target, TargetError};
 
-use crate::applier::{ApplierError, Can, Changed, Client, Wanted};
-use crate::attribute::{
+use applier::attribute::{
     Attribute, MACHINE, MAX_SECTORS, NONE, NR_REQUESTS, Owner, READ_AHEAD, SCHEDULER, State, WRITE_BACK_THROTTLE, all,
     default_requests, default_write_back_target,
 };
-use crate::sysfs::{Files, RealFiles, Sysfs};
+use applier::sysfs::{Files, RealFiles, Sysfs};
+use applier::{ApplierError, Can, Changed, Client, Wanted};
 
 /// What a switch of the scheduler keeps a device idle for until one was measured: 31 to 40 ms on Linux 6.18.
 const SWITCH: Nanos = Nanos::from_millis(35);

@@ -13,11 +13,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use agent::applier::{self, Client, Kind, Listen, Options};
-use agent::attribute::{self, State};
 use agent::observe::{Eyes, Tracepoints};
-use agent::sysfs::{RealFiles, Sysfs};
 use agent::topology::HotPlug;
+use applier::attribute::{self, State};
+use applier::sysfs::{RealFiles, Sysfs};
+use applier::{self, Client, Kind, Listen, Options};
 use observe::Event;
 
 /// A loop device over a sparse file, detached in the end.

@@ -9,9 +9,9 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 
-use agent::applier::{self, ApplierError, Client, Kind, Listen, Options, Rules};
 use agent::plant::Linux;
-use agent::sysfs::Sysfs;
+use applier::sysfs::Sysfs;
+use applier::{self, ApplierError, Client, Kind, Listen, Options, Rules};
 use block::Nanos;
 use control::{Setting, Target};
 use support::kernel::{Fault, Machine};

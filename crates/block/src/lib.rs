@@ -14,6 +14,7 @@ mod decay;
 mod directory;
 pub mod hash_index;
 mod holders;
+pub mod host_tunables;
 mod knowledge;
 pub mod limits;
 pub mod list;
@@ -28,6 +29,7 @@ mod time;
 mod tunable;
 pub mod under_way;
 
+pub use host_tunables::HOST_TUNABLES;
 pub use knowledge::{Knowledge, KnowledgeStore};
 pub use nearest::did_you_mean;
 pub use queue::{Limits, Merges};

@@ -50,7 +50,7 @@ impl Bench {
         &self.placed
     }
 
-    /// Runs it under `controller`, which finds `begins_with` in force. No clock is read unless processor time is to be measured.
+    /// Runs it under `controller`; `begins_with` is active at the start. No clock is read unless processor time is to be measured.
     ///
     /// # Errors
     /// It was interrupted.

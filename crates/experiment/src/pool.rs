@@ -11,7 +11,7 @@ use progress::monitor::Monitor;
 /// What work runs with.
 #[derive(Clone, Copy)]
 pub struct Crew<'a> {
-    /// Who is told of progress.
+    /// Receives progress.
     pub monitor: &'a dyn Monitor,
     /// Threads; at least 1.
     pub threads: usize,

@@ -23,7 +23,7 @@ pub struct Recorded {
 }
 
 impl Recorded {
-    /// Reads until there are [`MOST`]; `read` is told how many requests were read after each, and ends it with an error.
+    /// Reads until there are [`MOST`]; calls `read` with the number of requests after each; its error ends the reading.
     ///
     /// # Errors
     /// The trace cannot be read, or `read` ended it.

@@ -144,8 +144,8 @@ impl Surroundings for ThisMachine {
     }
 
     fn include(&self, file: &str, includer: &str) -> Result<(String, String), String> {
-        let beside = Path::new(includer).with_file_name(file);
-        let path = if Path::new(file).exists() { Path::new(file) } else { &beside };
+        let sibling = Path::new(includer).with_file_name(file);
+        let path = if Path::new(file).exists() { Path::new(file) } else { &sibling };
         let name = path.to_string_lossy().into_owned();
         let opened = File::open(path).map_err(|error| format!("{name}: {error}"))?;
         let text = read_text(opened, &name).map_err(|error| format!("{error:#}"))?;

@@ -15,7 +15,7 @@ use observe::Event;
 use sim::run::{Noted, Pilot, Steerable};
 use twin::event;
 
-use crate::comparison::Requests;
+use crate::request_log::RequestLog;
 use crate::timed::{Stopwatch, Timed};
 
 /// Lets a controller steer a run.
@@ -24,15 +24,15 @@ pub struct Steered {
     in_force: InForce,
     stopwatch: Option<Arc<Stopwatch>>,
     /// The requests to be kept, if they shall be.
-    requests: Option<Requests>,
+    requests: Option<RequestLog>,
 }
 
-/// What is in force, as far as the simulator does not say it.
+/// The active setting, as far as the simulator does not say it.
 struct InForce {
     device: String,
     spec: &'static SchedulerSpec,
     values: Vec<i64>,
-    /// The values of the host's tunables before anybody steered.
+    /// The original values of the host's tunables.
     before: Vec<i64>,
     stopwatch: Option<Arc<Stopwatch>>,
     /// What the schedulers that learn know of the device.
@@ -62,11 +62,11 @@ impl Steered {
 
     /// From now on the requests under a scheduler that learns are kept.
     pub fn keep_requests(&mut self) {
-        self.requests = Some(Requests::default());
+        self.requests = Some(RequestLog::default());
     }
 
     /// Those that were kept, if they should be.
-    pub fn kept_requests(&self) -> Option<&Requests> {
+    pub fn kept_requests(&self) -> Option<&RequestLog> {
         self.requests.as_ref()
     }
 
@@ -270,7 +270,7 @@ mod tests {
         Setting::parse(text).unwrap()
     }
 
-    /// Applies settings one after the other; what is in force after each, or why it was refused.
+    /// Applies settings one after the other; returns the active setting after each, or why it was refused.
     fn apply(texts: &[&str]) -> Vec<String> {
         let mut host = host();
         let plant = host.steerable().unwrap();
@@ -278,13 +278,13 @@ mod tests {
         let mut simulated = Simulated { plant, in_force: &mut in_force };
         let mut one = |text: &&str| match simulated.apply(Nanos::ZERO, &setting(text)) {
             Ok(()) => simulated.setting().to_string(),
-            Err(error) => format!("{error}; in force: {}", simulated.setting()),
+            Err(error) => format!("{error}; active: {}", simulated.setting()),
         };
         texts.iter().map(&mut one).collect()
     }
 
     #[test]
-    fn what_a_setting_does_not_name_returns_to_what_it_was_before_anybody_steered() {
+    fn tunables_that_a_setting_does_not_name_return_to_their_original_values() {
         let settings =
             ["cfq:slice_idle=0 nr_requests=64 read_ahead_kb=1024", "cfq read_ahead_kb=2048", "deadline", "deadline:fifo_batch=4"];
         assert_eq!(apply(&settings), settings);
@@ -304,7 +304,7 @@ mod tests {
         );
         assert!(refused[2].contains("read_ahead_kb=-1 should be a whole number from 0 to 65536 KiB"), "{}", refused[2]);
         assert!(refused[3].contains("nr_requests is given twice"), "{}", refused[3]);
-        assert!(refused[1..].iter().all(|text| text.ends_with("; in force: cfq read_ahead_kb=1024")), "{refused:?}");
+        assert!(refused[1..].iter().all(|text| text.ends_with("; active: cfq read_ahead_kb=1024")), "{refused:?}");
         let wrong = |values| Setting { values, ..setting("deadline") };
         let mut host = host();
         let plant = host.steerable().unwrap();

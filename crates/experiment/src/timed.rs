@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use block::{Insertion, Limits, Nanos, Pick, Request, Room, Roster, Scheduler, Tags, TakeOver};
 
-/// A call that seems to have taken longer was interrupted: the operating system gave the processor to somebody else meanwhile.
+/// A call that seems to have taken longer was interrupted: the operating system ran another process meanwhile.
 const INTERRUPTED_NS: u64 = 100_000;
 
 /// Adds up processor time.
@@ -58,7 +58,7 @@ impl Stopwatch {
     }
 }
 
-/// One call in so many is timed, on average.
+/// One call in this many is timed, on average.
 const SAMPLED: u64 = 16;
 
 /// Chooses the calls that are timed. The gap from one to the next is drawn, from 1 to 31, so that no rhythm of the calls (insert, pick,
@@ -191,7 +191,7 @@ mod tests {
 
     use super::*;
 
-    /// Writes down what it is told.
+    /// Records its calls.
     struct Told(Arc<Mutex<Vec<&'static str>>>);
 
     impl Told {

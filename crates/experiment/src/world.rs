@@ -8,7 +8,7 @@ use sim::device::hdd::spec::QueuePolicy;
 use sim::host::{HostSettings, Queue};
 use sim::profile::{DeviceOptions, Profile};
 
-/// The device and the host that every run gets anew.
+/// The device and the host, new for every run.
 #[derive(Clone, Debug)]
 pub struct World {
     /// The device's profile.
@@ -17,7 +17,7 @@ pub struct World {
     pub device: DeviceOptions,
     /// The host's tunables.
     pub host: HostSettings,
-    /// Who shares the device, if anybody is said to.
+    /// The tenants that share the device, if there are any.
     pub roster: Option<Roster>,
 }
 

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use agent::observe::{Background, Tracepoints};
-use agent::sysfs::Sysfs;
 use agent::topology::{self, Device};
 use anyhow::{Context as _, ensure};
+use applier::sysfs::Sysfs;
 use block::{Tunable, Unit};
 use control::Setting;
 use research::truth::Real;

@@ -5,13 +5,14 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use agent::applier::{Client, Own};
-use agent::daemon::run::now;
+use agent::clock::now;
 use agent::observe::{Eyes as _, Tracepoints, wait};
+use agent::own_applier::OwnApplier;
 use agent::plant::Linux;
-use agent::sysfs::Sysfs;
 use agent::topology::{self, Device};
 use anyhow::{Context as _, bail, ensure};
+use applier::Client;
+use applier::sysfs::Sysfs;
 use block::Nanos;
 use control::Target;
 use observe::Event;
@@ -38,7 +39,7 @@ const EXCLUSIVE: i32 = 0o200;
 pub struct BlockDevice {
     // In the order in which they end: what was set is put back by the applier while the device is still there.
     linux: Linux,
-    _applier: Option<Own>,
+    _applier: Option<OwnApplier>,
     eyes: Tracepoints,
     device: Device,
     path: PathBuf,
@@ -89,7 +90,7 @@ fn in_order() -> Model {
 }
 
 /// The applier that has this journal, or one of our own.
-fn applier(journal: &Path) -> anyhow::Result<(Option<Own>, Client)> {
+fn applier(journal: &Path) -> anyhow::Result<(Option<OwnApplier>, Client)> {
     let socket = if journal == Path::new(JOURNAL) { PathBuf::from(SOCKET) } else { journal.join("applier.sock") };
     if let Ok(client) = Client::connect(&socket) {
         return Ok((None, client));
@@ -98,10 +99,10 @@ fn applier(journal: &Path) -> anyhow::Result<(Option<Own>, Client)> {
         fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
     }
     let said = tempfile::NamedTempFile::new().context("cannot keep what the applier says")?;
-    let mut command = Command::new(programs::agent()?);
-    command.args(["applier", "--ends-with-stdin", "--socket"]).arg(&socket).arg("--journal").arg(journal);
+    let mut command = Command::new(programs::find(applier::PROGRAM, "sets the device and puts everything back")?);
+    command.args(["--ends-with-stdin", "--socket"]).arg(&socket).arg("--journal").arg(journal);
     command.stdout(std::process::Stdio::null()).stderr(said.reopen()?);
-    let own = Own::start(command, &socket).map_err(|error| {
+    let own = OwnApplier::start(command, &socket).map_err(|error| {
         let said = fs::read_to_string(said.path()).unwrap_or_default();
         anyhow::anyhow!("{error}: {}", said.trim())
     })?;
@@ -163,7 +164,7 @@ impl Drop for BlockDevice {
     fn drop(&mut self) {
         match self.linux.applier().restore(Some(&self.device.name)) {
             Ok(restored) => {
-                for one in restored.iter().filter(|one| matches!(one.outcome, agent::applier::Outcome::Failed { .. })) {
+                for one in restored.iter().filter(|one| matches!(one.outcome, applier::Outcome::Failed { .. })) {
                     eprint_line(&format!("{}: {}", one.device, agent::daemon::restored(one)));
                 }
             }

@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use agent::advice::{ASKED_FOR, Watched, of_counters, unseen};
-use agent::sysfs::Sysfs;
 use agent::topology::Device;
 use anyhow::{Context, bail, ensure};
-use experiment::advice::{Wanted, advise};
+use applier::sysfs::Sysfs;
+use experiment::advice::{AdviceRequest, advise};
 use experiment::comparison::{Experiment, regime};
 use experiment::pool::Crew;
 use progress::Monitor;
@@ -28,7 +28,7 @@ pub struct Args {
     /// else is run on sata7200]
     #[arg(long, value_name = "NAME|FILE|ARRAY")]
     disk: Option<String>,
-    /// The scheduler that was in force when the trace was recorded, or under which the load is run first, optionally with tunables
+    /// The scheduler that was active when the trace was recorded, or under which the load is run first, optionally with tunables
     /// [default: what the trace says itself, else mq-deadline; of a block device what it has]
     #[arg(long, value_name = "NAME[:KEY=VALUE,...]")]
     scheduler: Option<String>,
@@ -63,7 +63,7 @@ const WATCHED_SECONDS: u32 = 30;
 /// Runs the command.
 pub fn run(args: Args) -> anyhow::Result<()> {
     args.html.as_deref().map_or(Ok(()), |html| check_page("--html", html))?;
-    let in_force = args.scheduler.as_deref().map(regime::scheduler).transpose()?;
+    let active = args.scheduler.as_deref().map(regime::scheduler).transpose()?;
     let mut experiment = args.load.experiment(args.disk.as_deref());
     let terminal = Terminal::default();
     let named = capture::named(&experiment.load);
@@ -87,7 +87,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     }
     let usual = if watched.is_some() { OF_A_DEVICE } else { CANDIDATES };
     experiment.candidates = if args.candidates.is_empty() { vec![usual.to_owned()] } else { args.candidates };
-    let wanted = Wanted { experiment, names_disk: args.disk.is_some(), device: args.device, in_force };
+    let wanted = AdviceRequest { experiment, names_disk: args.disk.is_some(), device: args.device, active };
     let mut advice = advise(&wanted, Crew::new(&terminal, args.load.threads()))?;
     if let Some((device, watched)) = &watched {
         watched.describe(device, "told otherwise", &mut advice);

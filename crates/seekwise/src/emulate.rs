@@ -235,13 +235,13 @@ impl Run<'_> {
         Ok(terminal::print(&format!("{}\n", self.path))?)
     }
 
-    /// Serves until Ctrl-C, SIGTERM, or somebody unmounts it.
+    /// Serves until Ctrl-C, SIGTERM or an unmount.
     fn until_asked_to_end(&mut self) -> anyhow::Result<()> {
         let (mut asked, mut warned, mut renewed) = (Instant::now(), None::<Instant>, None);
         while !terminal::interrupted().load(Ordering::Relaxed) {
             std::thread::sleep(LOOK);
             if self.serving.ended() {
-                bail!("{}: was unmounted by somebody else", self.plan.mountpoint.display());
+                bail!("{}: was unmounted by another process", self.plan.mountpoint.display());
             }
             if self.statistics_wanted.swap(false, Ordering::Relaxed) {
                 self.show_statistics()?;

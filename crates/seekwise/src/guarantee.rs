@@ -1,9 +1,9 @@
-//! `seekwise guarantee`: whether a host can keep promises, before anybody moves in.
+//! `seekwise guarantee`: admission control, whether a host can keep promises.
 
 use std::path::PathBuf;
 
 use block::Nanos;
-use experiment::guarantee::{Wanted, guarantee};
+use experiment::guarantee::{GuaranteeRequest, guarantee};
 use experiment::pool::Crew;
 use experiment::tenants::Contract;
 
@@ -39,14 +39,14 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    let wanted = Wanted {
+    let request = GuaranteeRequest {
         contract: Contract::read(&args.file)?,
         host: sim::profile::load(&args.disk)?,
         scenario: (!args.capacity_only).then(|| Nanos::from_millis(1_000 * u64::from(args.seconds))),
         seed: args.seed,
     };
     let terminal = Terminal::default();
-    let answer = guarantee(&wanted, Crew::new(&terminal, args.threads.map(usize::from)))?;
+    let answer = guarantee(&request, Crew::new(&terminal, args.threads.map(usize::from)))?;
     let text = if args.json { answer.to_json()? } else { answer.text(terminal::style().0) };
     Ok(terminal::print(&text)?)
 }

@@ -45,7 +45,7 @@ enum Command {
     /// A supervising process takes everything down when this one is killed. If both are killed, `seekwise emulate --recover` does. It
     /// stays true to slow devices, such as hard disks, up to some thousand requests a second.
     Emulate(emulate::Args),
-    /// Say whether a host can keep promises to tenants, before anybody moves in
+    /// Check whether a host can keep promises to tenants (admission control)
     ///
     /// Adds up what the promises need if each tenant asks for what is hardest for the host, then simulates tenants that are bad
     /// neighbours. The exit code is 0 for either answer; `can_be_guaranteed` in the JSON says which.
@@ -58,7 +58,7 @@ enum Command {
     Kb(kb::Command),
     /// Print a command's manual page, or write the pages of all commands
     Man(manual::Arguments),
-    /// Say which volume belongs on which of several arrays, what should move and why, and what comes of it
+    /// Plan on which of several arrays each volume belongs, which migrations that needs, and simulate their effect
     Place(place::Args),
     /// Show a comparison's records again as a table, JSON or HTML page
     Report(records::Args),

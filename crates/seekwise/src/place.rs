@@ -1,4 +1,4 @@
-//! `seekwise place`: which volume belongs on which array, what should move and why, and what comes of it.
+//! `seekwise place`: plan migrations between arrays and simulate their effect.
 
 use std::path::PathBuf;
 

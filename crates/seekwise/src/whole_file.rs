@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use tempfile::NamedTempFile;
 
-/// A file being written beside the one it will replace. If dropped before [`WholeFile::finish`], it is removed.
+/// A file being written next to the one it will replace. If dropped before [`WholeFile::finish`], it is removed.
 pub struct WholeFile {
     file: NamedTempFile,
     target: PathBuf,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::bail;
 use block::Nanos;
 use control::Setting;
-use experiment::advice::counted::{Wanted, advise};
+use experiment::advice::counted::{CounterAdviceRequest, advise};
 use observe::Preference;
 use observe::counters::Sample;
 use progress::Monitor;
@@ -15,8 +15,8 @@ use super::watched::expect_queue;
 use crate::observe::blind::{BlindEyes, CANNOT_KNOW};
 use crate::observe::{Eyes as _, now};
 use crate::plant;
-use crate::sysfs::Sysfs;
 use crate::topology::Device;
+use applier::sysfs::Sysfs;
 
 /// How long is slept between looks: a key that is pressed should end it soon.
 const NAP: Duration = Duration::from_millis(100);
@@ -43,7 +43,8 @@ pub fn of_counters(
     let Some(blind) = eyes.blind() else { bail!("{given}: its counters are not there any more") };
     let name = device.name.clone();
     let known = &blind.known;
-    let mut advice = advise(&Wanted { name, samples: &samples, known, in_force: &in_force, candidates, preference }, monitor)?;
+    let mut advice =
+        advise(&CounterAdviceRequest { name, samples: &samples, known, active: &in_force, candidates, preference }, monitor)?;
     advice.notes.push(format!("Single requests were not seen: {why}."));
     advice.notes.push(format!("What cannot be known: {CANNOT_KNOW}."));
     Ok(advice)

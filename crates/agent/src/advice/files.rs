@@ -21,7 +21,7 @@ fn attributes(piece: &Piece) -> Option<Attributes> {
             .filter(|(tunable, value)| tunable.default != **value)
             .map(|(tunable, value)| (format!("iosched/{}", tunable.name), value.to_string())),
     );
-    let is_of_machine = |name: &str| crate::attribute::find(&format!("vm/{name}")).is_some();
+    let is_of_machine = |name: &str| applier::attribute::find(&format!("vm/{name}")).is_some();
     queue.extend(
         setting.host.iter().filter(|(name, _)| !is_of_machine(name)).map(|(name, value)| (name.clone(), value.to_string())),
     );

@@ -9,24 +9,22 @@ use std::path::Path;
 use anyhow::ensure;
 use block::Nanos;
 use control::Setting;
-use experiment::advice::{Wanted, advise};
+use experiment::advice::{AdviceRequest, advise};
 use experiment::comparison::Experiment;
 use experiment::pool::Crew;
 use observe::Preference;
 use report::advice::Advice;
 use serde::Serialize;
 
+pub use crate::observe::blind::ASKED_FOR;
 pub use counted::of_counters;
 pub use files::{sysctl, tuned, udev};
 pub use watched::{Watched, begin, captured, to_store, unseen};
 
 use crate::configuration::wwid;
-use crate::daemon::history::id;
-use crate::sysfs::Sysfs;
+use crate::history::id;
 use crate::topology::Device;
-
-/// Why no request is seen where that is how it is wanted.
-pub const ASKED_FOR: &str = "it is asked for counters alone";
+use applier::sysfs::Sysfs;
 
 /// A piece of advice.
 #[derive(Clone, Debug, Serialize)]
@@ -63,14 +61,14 @@ pub struct Asks {
 
 impl Asks {
     /// Of a recording.
-    fn wanted(&self, recording: &Path, in_force: Option<Setting>) -> Wanted {
+    fn wanted(&self, recording: &Path, in_force: Option<Setting>) -> AdviceRequest {
         let experiment = Experiment {
             candidates: self.candidates.iter().map(ToString::to_string).collect(),
             preference: Some(self.preference),
             // No disk is named: the times are taken as they were recorded.
             ..Experiment::of_jobs(recording, "")
         };
-        Wanted { experiment, names_disk: false, device: None, in_force }
+        AdviceRequest { experiment, names_disk: false, device: None, active: in_force }
     }
 }
 

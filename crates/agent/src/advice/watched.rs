@@ -14,8 +14,8 @@ use terminal::Failed;
 
 use crate::observe::{Recorded, Tracepoints, Until, record};
 use crate::plant;
-use crate::sysfs::Sysfs;
 use crate::topology::Device;
+use applier::sysfs::Sysfs;
 
 /// What a device was asked for a while.
 pub struct Watched {

@@ -239,7 +239,7 @@ pub fn listen(text: &str) -> Result<Listen, String> {
 
 /// Refuses what no attribute is called.
 fn is_known(pattern: &Pattern) -> Result<(), String> {
-    let known = || crate::attribute::all().iter().map(|attribute| attribute.name.as_str());
+    let known = || applier::attribute::all().iter().map(|attribute| attribute.name.as_str());
     if known().any(|name| pattern.matches(name)) {
         return Ok(());
     }

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use control::controller::ControllerChoice;
 use toml::de::DeTable;
 
+use super::hours::Hours;
 use super::keys::{Key, Source, Wrong, find, number, path, text, texts, unknown};
-use crate::learning::Hours;
 
 /// The controllers that search.
 const SEARCHES: [&str; 4] = ["genetic", "ioperf", "random", "bayes"];

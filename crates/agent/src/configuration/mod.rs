@@ -7,11 +7,11 @@
 //! name = "sd*"                      # and model, and wwid: all that are given must match
 //! mode = "act"
 //! ```
-//! Files are found as the UAPI group's configuration files specification says ([`files`]): the program works without any, a vendor's
+//! Files are found as the UAPI group's configuration files specification says ([`applier::policy`]): the program works without any, a vendor's
 //! file gives way to one in `/etc`, and drop-ins add to either. A key that is unknown or a value that cannot be is an error that names
 //! file, line, key, value and what would be right; nothing begins with half a configuration.
 
-pub mod files;
+mod hours;
 mod keys;
 mod learning;
 mod pattern;
@@ -21,22 +21,21 @@ mod tests;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use applier::attribute::{MACHINE_PREFIX, READ_AHEAD};
+use applier::policy::Unreadable;
+use applier::sysfs::Sysfs;
 use control::Setting;
 use control::controller::ControllerChoice;
 use control::experience::Experience;
 use observe::Preference;
 
-pub use files::Sources;
+pub use applier::policy::Sources;
+pub use hours::{Hours, WallTime};
 pub use keys::{listen, vendor_file};
 pub use learning::{Learning, searching};
 pub use pattern::Pattern;
 
-use crate::attribute::READ_AHEAD;
-use crate::sysfs::Sysfs;
 use crate::topology::Device;
-
-/// What the names of the machine's attributes begin with.
-const MACHINE: &str = "vm/";
 
 /// What to do about a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,8 +90,8 @@ pub struct Settings {
 impl Settings {
     /// Whether this attribute may be touched. One of the machine only if it is named as such: `*` is everything of a device.
     pub fn may_touch(&self, attribute: &str) -> bool {
-        let is_of_machine = attribute.starts_with(MACHINE);
-        let counts = |pattern: &&Pattern| !is_of_machine || pattern.text().starts_with(MACHINE);
+        let is_of_machine = attribute.starts_with(MACHINE_PREFIX);
+        let counts = |pattern: &&Pattern| !is_of_machine || pattern.text().starts_with(MACHINE_PREFIX);
         self.attributes.iter().filter(counts).any(|pattern| pattern.matches(attribute))
     }
 
@@ -104,7 +103,7 @@ impl Settings {
         let mut touched = tunables.filter(|(index, (tunable, value))| **value != found_value(*index, tunable.default));
         (is_same || self.may_touch("scheduler"))
             && touched.all(|(_, (tunable, _))| self.may_touch(&format!("iosched/{}", tunable.name)))
-            && setting.host.iter().all(|(name, _)| self.may_touch(name) || self.may_touch(&format!("{MACHINE}{name}")))
+            && setting.host.iter().all(|(name, _)| self.may_touch(name) || self.may_touch(&format!("{MACHINE_PREFIX}{name}")))
     }
 }
 
@@ -217,6 +216,12 @@ pub enum ConfigurationError {
     },
 }
 
+impl From<Unreadable> for ConfigurationError {
+    fn from(Unreadable { path, error }: Unreadable) -> ConfigurationError {
+        ConfigurationError::Unreadable { path, error }
+    }
+}
+
 impl Configuration {
     /// Reads the files, in their order.
     ///
@@ -273,13 +278,6 @@ impl Configuration {
         let learns = |chosen: &ControllerChoice| chosen.spec.name != twin::controller::SPEC.name;
         let any = std::iter::once(&self.settings.controller).chain(in_rules).any(learns);
         if any { experiment::experience::load(None) } else { Ok(Arc::default()) }
-    }
-
-    /// Whether any of the machine's own attributes may be touched.
-    pub fn may_touch_machine(&self) -> bool {
-        let of_machine = |patterns: &[Pattern]| patterns.iter().any(|pattern| pattern.text().starts_with(MACHINE));
-        let says = |said: &keys::Said| matches!(said, keys::Said::Attributes(patterns) if of_machine(patterns));
-        of_machine(&self.settings.attributes) || self.rules.iter().any(|rule| rule.says.iter().any(says))
     }
 
     /// What is chosen among if nobody says anything: today's schedulers, and variants of them.

@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::Path;
 
+use applier::policy::Policy;
+
 use super::*;
 use crate::topology::Kind;
 
@@ -144,6 +146,8 @@ fn the_vendors_file_names_every_key_with_its_default() {
     let (said, unsaid) = (load(folder.path()), Configuration::default());
     let shown = |configuration: &Configuration| format!("{:?}", Configuration { read: Vec::new(), ..configuration.clone() });
     assert_eq!(shown(&said), shown(&unsaid));
+    let policy = Policy::load(&Sources::Below(folder.path().to_owned())).unwrap();
+    assert!(policy.socket == said.applier_socket && !policy.may_touch_machine, "the applier reads the same file");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use control::experience::MIN_REQUESTS;
 use observe::counters::{Rates, Sample};
 use observe::{Preference, merit};
 
-use super::Latest;
+use crate::control_socket;
 
 /// The counters as they were looked at last.
 #[derive(Clone, Debug, Default)]
@@ -16,7 +16,7 @@ pub struct Counted {
     /// Requests that were done.
     pub requests: u64,
     /// How it went.
-    pub latest: Latest,
+    pub latest: control_socket::Rates,
     /// How good that is; `None` if too little was done.
     pub score: Option<f64>,
 }
@@ -36,9 +36,9 @@ impl Tally {
     }
 }
 
-fn latest(rates: &Rates) -> Latest {
+fn latest(rates: &Rates) -> control_socket::Rates {
     let requests_per_s = rates.read.requests_per_s + rates.write.requests_per_s;
-    Latest {
+    control_socket::Rates {
         requests_per_s,
         mb_per_s: rates.read.mb_per_s + rates.write.mb_per_s,
         response_ms: if requests_per_s > 0.0 { 1e3 * rates.mean_under_way / requests_per_s } else { 0.0 },
@@ -63,7 +63,7 @@ mod tests {
         let mut tally = Tally::default();
         assert_eq!(tally.take(&sample(1_000, 5), &Preference::default()), None);
         let Some(counted) = tally.take(&sample(3_000, 205), &Preference::default()) else { panic!("there are two looks") };
-        let expected = Latest { requests_per_s: 100.0, mb_per_s: 0.4096, response_ms: 10.0, p99_ms: None };
+        let expected = control_socket::Rates { requests_per_s: 100.0, mb_per_s: 0.4096, response_ms: 10.0, p99_ms: None };
         assert_eq!((counted.requests, counted.latest), (200, expected));
         assert!(counted.score.is_some());
         assert_eq!(tally.take(&sample(4_000, 210), &Preference::default()).and_then(|counted| counted.score), None);

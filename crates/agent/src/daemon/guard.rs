@@ -11,7 +11,7 @@ use observe::Event;
 use observe::merit;
 use observe::merit::{BOUND_FACTOR, LEAST_BOUND_S};
 
-use crate::sysfs::Sysfs;
+use applier::sysfs::Sysfs;
 
 /// Buckets of a [`Tail`]: eight to each doubling, from 1 ns on, so that a bound is right to 9%.
 const PER_DOUBLING: u32 = 8;

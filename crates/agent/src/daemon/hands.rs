@@ -6,8 +6,8 @@ use block::{Nanos, SchedulerSpec, Tunable};
 use control::target::{Bounds, Identity};
 use control::{Setting, Target, TargetError};
 
-use crate::applier::{ApplierError, AtExit, Foreign, Restored};
 use crate::configuration::Settings;
+use applier::{ApplierError, AtExit, Foreign, Restored};
 
 /// A device that may be tuned, or only looked at.
 pub trait Hands: Target + Send {

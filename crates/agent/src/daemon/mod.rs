@@ -12,7 +12,7 @@
 mod counted;
 mod guard;
 mod hands;
-pub mod history;
+mod learner;
 mod onlooker;
 pub mod open;
 mod rivals;
@@ -29,18 +29,20 @@ use block::Nanos;
 use control::experience::Experience;
 use tracing::{info, warn};
 
+use crate::history::{Entry, History, Kind};
 pub use hands::{Acts, Hands};
-use history::{Entry, History, Kind};
-pub use watched::{Latest, Means, News, Standing, Watched};
+pub use learner::Learner;
+pub use watched::{Means, News, Watched};
 
-use crate::applier::{Outcome, Restored};
+use crate::clock::Moment;
 use crate::configuration::{Configuration, Exit, Mode, Settings, wwid};
-use crate::control::{Answer, Ask, DeviceStatus, Differs, Status};
-use crate::learning::{Learner, Memory};
-use crate::metrics::Metrics;
+use crate::control_socket::{Answer, Ask, DeviceStatus, Differs, Status};
+use crate::learning::Memory;
+use crate::metrics::{DeviceSample, DeviceState, Metrics};
 use crate::observe::Eyes;
-use crate::sysfs::Sysfs;
 use crate::topology::{self, Device};
+use applier::sysfs::Sysfs;
+use applier::{Outcome, Restored};
 
 /// How often it is looked for devices that came or went, whether or not the kernel said so.
 const LOOKS_FOR_DEVICES: Nanos = Nanos(5_000_000_000);
@@ -53,15 +55,6 @@ const KEEPS_POOLS: Nanos = Nanos(600_000_000_000);
 const MEMORY_MIB: i64 = 8;
 /// Memory for what was seen of one device at least.
 const LEAST_MIB: i64 = 2;
-
-/// A time, by both clocks.
-#[derive(Clone, Copy, Debug)]
-pub struct Moment {
-    /// The monotonic clock, as events have it.
-    pub at: Nanos,
-    /// Seconds since 1970, for people.
-    pub unix_seconds: u64,
-}
 
 /// A device's hands and eyes.
 pub type Opened = (Box<dyn Hands>, Box<dyn Eyes>);
@@ -219,7 +212,7 @@ impl Daemon {
                 Ok(news) => all.extend(news.into_iter().map(|one| (identity.name.clone(), one))),
                 Err(error) => gone.push((identity.clone(), error.to_string())),
             }
-            self.metrics.seen(watched);
+            self.metrics.seen(&sample(watched));
         }
         all.into_iter().for_each(|(name, news)| self.tell(now, &name, news));
         gone.into_iter().for_each(|(identity, why)| self.drop_device(now, &identity, &why));
@@ -441,6 +434,21 @@ impl Daemon {
     }
 }
 
+/// What metrics show of a device.
+fn sample(watched: &Watched) -> DeviceSample<'_> {
+    DeviceSample {
+        device: watched.name(),
+        requests: watched.requests(),
+        lost: watched.lost(),
+        advised_percent: watched.pending_advice().and_then(|advice| advice.gain_percent).unwrap_or_default(),
+        state: match watched.acts() {
+            Acts::Watches => DeviceState::Watched,
+            Acts::Yes => DeviceState::Tuned,
+            Acts::StoodDown(_) => DeviceState::StoodDown,
+        },
+    }
+}
+
 fn device_status(watched: &Watched) -> DeviceStatus {
     let (state, why) = match watched.acts() {
         _ if watched.lesson().is_some() => ("learned on", None),
@@ -454,12 +462,12 @@ fn device_status(watched: &Watched) -> DeviceStatus {
         why,
         found: watched.found().to_string(),
         in_force: watched.in_force().to_string(),
-        advice: watched.standing().cloned().map(Into::into),
+        advice: watched.pending_advice().cloned(),
         thoughts: watched.thoughts().map(str::to_owned).collect(),
         requests: watched.requests(),
         lost: watched.lost(),
         blind: watched.eyes().blind().map(|blind| blind.why.clone()),
-        latest: watched.latest().into(),
+        latest: watched.latest().finite(),
     }
 }
 

@@ -5,11 +5,11 @@ use control::target::{Bounds, Identity};
 use control::{Setting, Target, TargetError};
 
 use super::hands::Hands;
-use crate::applier::{ApplierError, AtExit, Foreign, Restored};
-use crate::attribute::{NR_REQUESTS, READ_AHEAD, State};
 use crate::plant::in_force;
-use crate::sysfs::{RealFiles, Sysfs};
 use crate::topology::Device;
+use applier::attribute::{NR_REQUESTS, READ_AHEAD, State};
+use applier::sysfs::{RealFiles, Sysfs};
+use applier::{ApplierError, AtExit, Foreign, Restored};
 
 /// What a switch of the scheduler keeps a device idle for: 31 to 40 ms on Linux 6.18, for an idle loop device.
 const SWITCH: Nanos = Nanos::from_millis(35);

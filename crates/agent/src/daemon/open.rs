@@ -8,13 +8,13 @@ use observe::Event;
 use super::hands::Hands;
 use super::onlooker::Onlooker;
 use super::{Opened, Opens};
-use crate::advice::ASKED_FOR;
-use crate::applier::{ApplierError, AtExit, Client, Foreign, Kind, Restored};
 use crate::configuration::{Exit, Mode, Settings};
+use crate::observe::blind::ASKED_FOR;
 use crate::observe::{BlindEyes, Eyes, ObserveError, Tracepoints};
 use crate::plant::Linux;
-use crate::sysfs::Sysfs;
 use crate::topology::Device;
+use applier::sysfs::Sysfs;
+use applier::{ApplierError, AtExit, Client, Foreign, Kind, Restored};
 
 /// The machine's devices.
 pub struct Machine {

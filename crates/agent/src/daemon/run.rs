@@ -1,19 +1,19 @@
 //! The outermost loop: the only place that reads clocks and waits.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use block::Nanos;
 use progress::monitor::Monitor;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::time::{ClockId, clock_gettime};
 
-use super::history::Entry;
-use super::{Daemon, Moment};
-use crate::control::Server;
-use crate::notify::Notify;
+use super::Daemon;
+use crate::clock::now;
+use crate::control_socket::Server;
+use crate::history::Entry;
 use crate::topology::HotPlug;
+use applier::notify::Notify;
 
 /// How long it sleeps at most: signals are only looked at in between.
 const LONGEST: Duration = Duration::from_millis(500);
@@ -34,14 +34,6 @@ pub struct Beside<'a> {
     pub lasts: Option<Duration>,
     /// Who shows how many seconds have passed.
     pub monitor: Option<&'a dyn Monitor>,
-}
-
-/// Now.
-pub fn now() -> Moment {
-    let at = clock_gettime(ClockId::Monotonic);
-    let nanos = u64::try_from(at.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(at.tv_nsec).unwrap_or(0);
-    let unix_seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    Moment { at: Nanos(nanos), unix_seconds }
 }
 
 /// Runs until it is told to stop. Each entry of the history goes to `told` as it comes.

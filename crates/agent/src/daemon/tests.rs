@@ -12,9 +12,9 @@ use control::{Setting, Target, TargetError};
 use observe::Event;
 
 use super::*;
-use crate::applier::{ApplierError, AtExit, Foreign, Kind as Trouble};
 use crate::configuration::Sources;
 use crate::observe::ObserveError;
+use applier::{ApplierError, AtExit, Foreign, Kind as Trouble};
 
 /// What a device and its applier are, as far as the daemon sees them.
 struct World {

@@ -21,8 +21,9 @@ use self::measured::Trial;
 use super::counted::Tally;
 use super::guard::Guard;
 use super::hands::{Acts, Careful, Hands, Rate};
-use super::history::{Entry, Kind, Promised};
 use crate::configuration::{Mode, Settings};
+use crate::control_socket::{PendingAdvice, Rates};
+use crate::history::{Entry, Kind, Promised};
 use crate::learning::{Strangers, Work};
 use crate::observe::blind::CANNOT_KNOW;
 use crate::observe::{Blind, Eyes, ObserveError};
@@ -66,34 +67,6 @@ impl News {
     }
 }
 
-/// What is advised while nothing is done.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Standing {
-    /// Its id.
-    pub id: String,
-    /// What to set.
-    pub setting: String,
-    /// Why.
-    pub why: String,
-    /// The gain that is promised, in percent, and its standard error.
-    pub gain_percent: Option<f64>,
-    /// See `gain_percent`.
-    pub error_percent: Option<f64>,
-}
-
-/// How it went in the window that ended last.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Latest {
-    /// Requests per second.
-    pub requests_per_s: f64,
-    /// 10^6 bytes per second.
-    pub mb_per_s: f64,
-    /// Mean response time, in milliseconds.
-    pub response_ms: f64,
-    /// p99 response time, in milliseconds; `None` where only counters are to be had.
-    pub p99_ms: Option<f64>,
-}
-
 /// A device that is watched.
 pub struct Watched {
     name: String,
@@ -110,7 +83,7 @@ pub struct Watched {
     found: Setting,
     /// What the controller takes to be in force.
     in_force: Setting,
-    standing: Option<Standing>,
+    pending_advice: Option<PendingAdvice>,
     scores: VecDeque<Scored>,
     /// The queue's tags under the setting that it was last asked for them.
     tags: Option<(Setting, u32)>,
@@ -120,7 +93,7 @@ pub struct Watched {
     trouble: Option<String>,
     requests: u64,
     looks: Nanos,
-    latest: Latest,
+    latest: Rates,
     tally: Tally,
     thoughts: VecDeque<String>,
     events: Vec<Event>,
@@ -159,14 +132,14 @@ impl Watched {
             rate: Rate::default(),
             in_force: found.clone(),
             found,
-            standing: None,
+            pending_advice: None,
             scores: VecDeque::new(),
             tags: None,
             trial: None,
             trouble: None,
             requests: 0,
             looks: now + LOOKS_FOR_OTHERS,
-            latest: Latest::default(),
+            latest: Rates::default(),
             tally: Tally::default(),
             thoughts: VecDeque::new(),
             events: Vec::new(),
@@ -214,8 +187,8 @@ impl Watched {
     }
 
     /// What is advised, if it is only watched.
-    pub fn standing(&self) -> Option<&Standing> {
-        self.standing.as_ref()
+    pub fn pending_advice(&self) -> Option<&PendingAdvice> {
+        self.pending_advice.as_ref()
     }
 
     /// Requests that were seen to be done.
@@ -229,7 +202,7 @@ impl Watched {
     }
 
     /// The latest window.
-    pub fn latest(&self) -> Latest {
+    pub fn latest(&self) -> Rates {
         self.latest
     }
 
@@ -265,7 +238,7 @@ impl Watched {
     fn start(&mut self, now: Nanos) {
         self.with_care(|steering, plant| steering.begin(now, plant));
         self.in_force = self.hands.setting();
-        (self.trial, self.standing) = (None, None);
+        (self.trial, self.pending_advice) = (None, None);
         self.scores.clear();
     }
 
@@ -401,7 +374,7 @@ impl Watched {
             (None, Some(wanted)) => (wanted.to_string(), decided.expected_gain.map(percent), None),
             (None, None) => {
                 if decided.evidence.is_some() {
-                    self.standing = None;
+                    self.pending_advice = None;
                 }
                 return;
             }
@@ -414,9 +387,9 @@ impl Watched {
             (entry.promised_percent, entry.error_percent) = (gain_percent, error_percent);
         }
         entry.from = in_force;
-        let standing = Standing { id: entry.id.clone(), setting, why: entry.why.clone(), gain_percent, error_percent };
-        let is_news = self.standing.as_ref().is_none_or(|known| known.id != standing.id);
-        self.standing = Some(standing);
+        let pending_advice = PendingAdvice { id: entry.id.clone(), setting, why: entry.why.clone(), gain_percent, error_percent };
+        let is_news = self.pending_advice.as_ref().is_none_or(|known| known.id != pending_advice.id);
+        self.pending_advice = Some(pending_advice);
         if is_news {
             news.push(News::Entry(Box::new(entry)));
         }

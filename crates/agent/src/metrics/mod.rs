@@ -14,8 +14,7 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::daemon::history::{Entry, Kind};
-use crate::daemon::{Acts, Watched};
+use crate::history::{Entry, Kind};
 
 pub use server::serve;
 
@@ -43,7 +42,34 @@ type Fraction = Gauge<f64, AtomicU64>;
 const REASONS: [&str; 3] = ["controller", "guard", "restore"];
 
 /// States of a device, each a series of its own.
-const STATES: [&str; 3] = ["watched", "tuned", "stood_down"];
+const STATES: [(DeviceState, &str); 3] =
+    [(DeviceState::Watched, "watched"), (DeviceState::Tuned, "tuned"), (DeviceState::StoodDown, "stood_down")];
+
+/// Whether a device is tuned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeviceState {
+    /// It is only watched.
+    Watched,
+    /// It is.
+    Tuned,
+    /// It was until somebody else changed a setting.
+    StoodDown,
+}
+
+/// A device at one moment.
+#[derive(Clone, Debug)]
+pub struct DeviceSample<'a> {
+    /// Its name.
+    pub device: &'a str,
+    /// Requests completed so far.
+    pub requests: u64,
+    /// Events lost so far.
+    pub lost: u64,
+    /// Predicted gain of the pending advice, in percent; 0 if there is none.
+    pub advised_percent: f64,
+    /// Whether it is tuned.
+    pub state: DeviceState,
+}
 
 /// The agent's metrics. Clones are the same metrics.
 #[derive(Clone)]
@@ -116,29 +142,23 @@ impl Metrics {
             drop(self.changes.get_or_create(&OfChange { device: of.device.clone(), reason }));
         }
         drop(self.advised.get_or_create(&of));
-        self.is_in(device, STATES[0]);
+        self.is_in(device, DeviceState::Watched);
     }
 
-    fn is_in(&self, device: &str, now: &str) {
-        for state in STATES {
+    fn is_in(&self, device: &str, now: DeviceState) {
+        for (known, state) in STATES {
             let of = OfState { device: device.to_owned(), state };
-            self.state.get_or_create(&of).set(i64::from(state == now));
+            self.state.get_or_create(&of).set(i64::from(known == now));
         }
     }
 
-    /// Takes in how it goes with a device.
-    pub fn seen(&self, watched: &Watched) {
-        let of = OfDevice { device: watched.name().to_owned() };
-        raise(&self.requests.get_or_create(&of), watched.requests());
-        raise(&self.lost.get_or_create(&of), watched.lost());
-        let advised = watched.standing().and_then(|standing| standing.gain_percent).unwrap_or_default();
-        self.advised.get_or_create(&of).set(advised / 100.0);
-        let now = match watched.acts() {
-            Acts::Watches => STATES[0],
-            Acts::Yes => STATES[1],
-            Acts::StoodDown(_) => STATES[2],
-        };
-        self.is_in(watched.name(), now);
+    /// Updates a device's series.
+    pub fn seen(&self, sample: &DeviceSample) {
+        let of = OfDevice { device: sample.device.to_owned() };
+        raise(&self.requests.get_or_create(&of), sample.requests);
+        raise(&self.lost.get_or_create(&of), sample.lost);
+        self.advised.get_or_create(&of).set(sample.advised_percent / 100.0);
+        self.is_in(sample.device, sample.state);
     }
 
     /// Takes in something that happened.
@@ -170,7 +190,7 @@ impl Metrics {
         self.promised.remove(&of);
         self.measured.remove(&of);
         self.advised.remove(&of);
-        for state in STATES {
+        for (_, state) in STATES {
             self.state.remove(&OfState { device: of.device.clone(), state });
         }
     }

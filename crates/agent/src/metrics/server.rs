@@ -72,7 +72,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
 
     use super::*;
-    use crate::daemon::history::{Entry, Kind};
+    use crate::history::{Entry, Kind};
 
     fn asked(request: &str, metrics: &Metrics) -> String {
         let mut answered = Vec::new();

@@ -10,10 +10,12 @@ use observe::counters::Sample;
 use twin::counters::Known;
 
 use super::{Counters, Eyes, ObserveError, now};
-use crate::attribute::{MAX_SECTORS, NR_REQUESTS, State};
-use crate::sysfs::{RealFiles, Sysfs};
 use crate::topology::{Device, Kind};
+use applier::attribute::{MAX_SECTORS, NR_REQUESTS, State};
+use applier::sysfs::{RealFiles, Sysfs};
 
+/// Why single requests are not seen where that was chosen.
+pub const ASKED_FOR: &str = "it is asked for counters alone";
 /// How often counters are read.
 pub const SAMPLED: Nanos = Nanos(1_000_000_000);
 /// What counters do not tell, as the end of a sentence.

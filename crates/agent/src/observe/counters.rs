@@ -7,7 +7,7 @@ use block::Nanos;
 use observe::counters::{Done, Rates, Sample};
 
 use super::ObserveError;
-use crate::sysfs::Sysfs;
+use applier::sysfs::Sysfs;
 
 /// The counters of one device.
 #[derive(Debug)]

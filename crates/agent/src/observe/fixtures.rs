@@ -1,7 +1,7 @@
 //! Events as a kernel writes them, for tests: Linux 6.18's layout, from its own texts.
 
-use super::Formats;
 use super::page::writing::Page;
+use applier::trace::Formats;
 
 const HEADER_PAGE: &str = "	field: u64 timestamp;	offset:0;	size:8;	signed:0;
 	field: local_t commit;	offset:8;	size:8;	signed:1;

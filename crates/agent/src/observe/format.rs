@@ -2,19 +2,9 @@
 
 use std::path::Path;
 
-use serde::{Deserialize, Serialize};
+use applier::trace::Formats;
 
 use super::ObserveError;
-
-/// Texts of tracefs's `header_page` and of the events' `format` files. Only root may read those; who may not is handed them together with
-/// the pipes.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Formats {
-    /// `events/header_page`.
-    pub header_page: String,
-    /// The events' names, as in `block_rq_issue`, with the texts of their `format` files.
-    pub events: Vec<(String, String)>,
-}
 
 /// What an event tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,11 +19,13 @@ pub(super) enum What {
     Answered,
 }
 
-/// Events of a disk with a queue.
-pub(super) const OF_REQUESTS: &[(&str, What)] =
-    &[("block_bio_queue", What::Queued), ("block_rq_issue", What::Issued), ("block_rq_complete", What::Completed)];
-/// Events of a device without one.
-pub(super) const OF_BIOS: &[(&str, What)] = &[("block_bio_queue", What::Queued), ("block_bio_complete", What::Answered)];
+/// What each of the [events](applier::trace::REQUEST_EVENTS) tells.
+const EVENTS: [(&str, What); 4] = [
+    ("block_bio_queue", What::Queued),
+    ("block_rq_issue", What::Issued),
+    ("block_rq_complete", What::Completed),
+    ("block_bio_complete", What::Answered),
+];
 
 /// Where a field is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,7 +92,7 @@ impl Layouts {
             PageLayout { timestamp: header.number("timestamp")?, commit: header.number("commit")?, data: header.field("data")? };
         let (mut events, mut common_type) = (Vec::new(), None);
         for (name, text) in &formats.events {
-            let Some(&(_, what)) = OF_REQUESTS.iter().chain(OF_BIOS).find(|(known, _)| known == name) else { continue };
+            let Some(&(_, what)) = EVENTS.iter().find(|(known, _)| known == name) else { continue };
             let text = Text { file: format!("events/block/{name}/format"), text };
             common_type = Some(text.number("common_type")?);
             events.push(EventLayout {

@@ -12,7 +12,6 @@ mod counters;
 #[cfg(test)]
 mod fixtures;
 mod format;
-mod instance;
 mod joining;
 mod names;
 mod page;
@@ -24,14 +23,13 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 
+use applier::trace::TraceError;
 use block::StreamId;
 use observe::Event;
 use observe::counters::Sample;
 
 pub use blind::{Blind, BlindEyes};
 pub use counters::Counters;
-pub use format::Formats;
-pub use instance::{Instance, Tracefs};
 pub use recording::{Background, RecordError, Recorded, Until, record, wait};
 pub use tracepoints::Tracepoints;
 pub(crate) use tracepoints::now;
@@ -91,6 +89,12 @@ pub enum ObserveError {
         /// Its name.
         device: String,
     },
+}
+
+impl From<TraceError> for ObserveError {
+    fn from(TraceError { path, source }: TraceError) -> ObserveError {
+        ObserveError::Io { path, source }
+    }
 }
 
 impl ObserveError {

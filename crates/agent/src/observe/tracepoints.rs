@@ -11,6 +11,8 @@ use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
+use applier::sysfs::{READER, Sysfs};
+use applier::trace::{Formats, Instance, Tracefs};
 use block::{Nanos, StreamId};
 use observe::Event;
 use rustix::io::Errno;
@@ -21,8 +23,7 @@ use super::joining::Joining;
 use super::names::Names;
 use super::page;
 use super::raw::Raw;
-use super::{Eyes, Formats, Instance, ObserveError, Tracefs};
-use crate::sysfs::{READER, Sysfs};
+use super::{Eyes, ObserveError};
 use crate::topology::Device;
 
 /// What happened so lately may not be in every processor's buffer yet: an event takes its time before it is written.
@@ -72,7 +73,7 @@ impl Tracepoints {
     /// # Errors
     /// The kernel forbids it, or its events cannot be understood.
     pub fn open(sysfs: &Sysfs, device: &Device) -> Result<Tracepoints, ObserveError> {
-        let instance = Instance::create(&Tracefs::find()?, device)?;
+        let instance = Instance::create(&Tracefs::find()?, device.number, device.has_queue)?;
         let mut tracepoints = Tracepoints::of_pipes(sysfs, device, instance.pipes()?, &instance.formats()?)?;
         instance.start()?;
         tracepoints.instance = Some(instance);

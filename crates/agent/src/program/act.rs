@@ -4,19 +4,21 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 use std::process::Command;
 
-use agent::applier::{Client, Own};
+use agent::clock::now;
 use agent::configuration::{Configuration, Mode};
-use agent::control::Server;
-use agent::daemon::history::History;
+use agent::control_socket::Server;
 use agent::daemon::open::Machine;
-use agent::daemon::run::{Beside, now, run as run_daemon};
-use agent::daemon::{Daemon, Wants};
-use agent::learning::{self, Learner, Memory};
+use agent::daemon::run::{Beside, run as run_daemon};
+use agent::daemon::{Daemon, Learner, Wants};
+use agent::history::History;
+use agent::learning::{self, Memory};
 use agent::metrics::{self, Metrics};
-use agent::notify::Notify;
-use agent::sysfs::Sysfs;
+use agent::own_applier::{self, OwnApplier};
 use agent::topology::HotPlug;
 use anyhow::{Context as _, bail};
+use applier::Client;
+use applier::notify::Notify;
+use applier::sysfs::Sysfs;
 use nix::unistd::{Gid, User, setgid, setgroups, setuid};
 use terminal::Failed;
 use tracing::{info, warn};
@@ -107,7 +109,7 @@ fn learner(sysfs: &Sysfs, configuration: &Configuration, memory: &Memory) -> Opt
 
 /// Fails loudly where a sandbox, or a missing applier, forbids all of the work.
 pub fn expect_something(daemon: &Daemon) -> anyhow::Result<()> {
-    let troubles = daemon.history().entries().filter(|entry| entry.kind == agent::daemon::history::Kind::Trouble);
+    let troubles = daemon.history().entries().filter(|entry| entry.kind == agent::history::Kind::Trouble);
     let troubles: Vec<String> = troubles.map(|entry| format!("{}: {}", entry.device, entry.why)).collect();
     if daemon.watched().count() == 0 && !troubles.is_empty() {
         return Err(Failed(format!("no device can be worked on: {}", troubles.join("; "))).into());
@@ -157,7 +159,7 @@ pub fn own_applier(
     configured: &Configured,
     configuration: &Configuration,
     user: Option<&User>,
-) -> anyhow::Result<Option<Own>> {
+) -> anyhow::Result<Option<OwnApplier>> {
     let socket = &configuration.applier_socket;
     if !is_root() || Client::connect(socket).is_ok() {
         return Ok(None);
@@ -165,8 +167,10 @@ pub fn own_applier(
     if let Some(folder) = socket.parent() {
         make(folder, None)?;
     }
-    let mut command = Command::new(std::env::current_exe()?);
-    command.arg("applier").arg("--ends-with-stdin").arg("--socket").arg(socket).arg("--journal").arg(journal);
+    // What is not installed, or the system does not allow, is no fault of the command line.
+    let failed = |error: applier::ApplierError| Failed(error.to_string());
+    let mut command = Command::new(own_applier::program().map_err(failed)?);
+    command.arg("--ends-with-stdin").arg("--socket").arg(socket).arg("--journal").arg(journal);
     if is_quiet {
         command.arg("--quiet");
     }
@@ -176,6 +180,5 @@ pub fn own_applier(
     if let Some(user) = user {
         command.arg("--user").arg(user.uid.to_string());
     }
-    // What the system does not allow is no fault of the command line.
-    Ok(Some(Own::start(command, socket).map_err(|error| Failed(error.to_string()))?))
+    Ok(Some(OwnApplier::start(command, socket).map_err(failed)?))
 }

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use agent::advice::{Asks, Piece, of_device, of_recording, sysctl, tuned, udev};
 use agent::configuration::wwid;
-use agent::sysfs::Sysfs;
 use agent::topology;
 use anyhow::bail;
+use applier::sysfs::Sysfs;
 use block::Nanos;
 use experiment::comparison::regime;
 use experiment::pool::Crew;

@@ -1,6 +1,6 @@
 //! `status`, `verify` and `resume`: what the daemon is asked.
 
-use agent::control::{self, Answer, Ask, DeviceStatus, Differs, Status};
+use agent::control_socket::{self, Answer, Ask, DeviceStatus, Differs, Status};
 use agent::observe::blind::CANNOT_KNOW;
 use anyhow::{Context as _, bail};
 use report::number::{grouped, three_digits};
@@ -41,7 +41,7 @@ pub struct ResumeArgs {
 /// Asks the daemon; fails where none is running.
 pub fn daemon(configured: &Configured, ask: &Ask) -> anyhow::Result<Answer> {
     let socket = configured.load()?.socket;
-    let answer = control::ask(&socket, ask).with_context(|| socket.display().to_string())?;
+    let answer = control_socket::ask(&socket, ask).with_context(|| socket.display().to_string())?;
     match answer {
         Some(Answer::Refused(reason)) => Err(Failed(reason).into()),
         Some(answer) => Ok(answer),

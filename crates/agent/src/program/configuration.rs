@@ -2,8 +2,8 @@
 
 use agent::configuration::{Configuration, Learning, vendor_file, wwid};
 use agent::learning::Machine;
-use agent::sysfs::Sysfs;
 use agent::topology;
+use applier::sysfs::Sysfs;
 
 use super::{Configured, say};
 

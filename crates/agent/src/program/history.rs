@@ -1,7 +1,7 @@
 //! `history` and `explain`: what happened, and what it rests on.
 
-use agent::control::{self, Answer, Ask};
-use agent::daemon::history::{Entry, latest};
+use agent::control_socket::{self, Answer, Ask};
+use agent::history::{Entry, latest};
 use anyhow::{Context as _, bail};
 use report::promises::{signed, with_error};
 use terminal::Failed;
@@ -39,7 +39,7 @@ pub struct ExplainArgs {
 /// What happened: of a running daemon, else what the last one wrote down.
 fn entries(configured: &Configured) -> anyhow::Result<Vec<Entry>> {
     let configuration = configured.load()?;
-    match control::ask(&configuration.socket, &Ask::History).with_context(|| configuration.socket.display().to_string())? {
+    match control_socket::ask(&configuration.socket, &Ask::History).with_context(|| configuration.socket.display().to_string())? {
         Some(Answer::History(entries)) => Ok(entries),
         Some(_) => bail!("the daemon answers something else"),
         None => {

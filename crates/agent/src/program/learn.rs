@@ -5,18 +5,19 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::control::controller::ControllerChoice;
+use agent::clock::now;
 use agent::configuration::{Configuration, Learning, Mode, searching};
-use agent::control::{self, Answer, Ask};
-use agent::daemon::history::{Entry, History, Kind};
+use agent::control_socket::{self, Answer, Ask};
 use agent::daemon::open::Machine;
-use agent::daemon::run::{Beside, now, run as run_daemon};
-use agent::daemon::{Daemon, Wants};
-use agent::learning::{self, Equipment as _, Learner, Memory};
+use agent::daemon::run::{Beside, run as run_daemon};
+use agent::daemon::{Daemon, Learner, Wants};
+use agent::history::{Entry, History, Kind};
+use agent::learning::{self, Equipment as _, Memory};
 use agent::metrics::Metrics;
-use agent::notify::Notify;
-use agent::sysfs::Sysfs;
 use anyhow::{Context as _, anyhow, bail};
+use applier::notify::Notify;
+use applier::sysfs::Sysfs;
+use control::controller::ControllerChoice;
 use progress::monitor::Monitor as _;
 use terminal::{Failed, Terminal};
 
@@ -85,7 +86,7 @@ fn plan(args: &Args, configuration: &Configuration) -> Learning {
 
 /// Two that set the same device would each take the other for a rival.
 fn expect_no_daemon(configuration: &Configuration, device: &str) -> anyhow::Result<()> {
-    let Ok(Some(Answer::Status(status))) = control::ask(&configuration.socket, &Ask::Status) else { return Ok(()) };
+    let Ok(Some(Answer::Status(status))) = control_socket::ask(&configuration.socket, &Ask::Status) else { return Ok(()) };
     let is_tuned = status.devices.iter().any(|known| known.device == device && known.state != "watched");
     if is_tuned {
         let remedy = "stop it meanwhile, or give its configuration a [learning] with scratch";

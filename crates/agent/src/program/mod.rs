@@ -2,12 +2,12 @@
 
 pub mod act;
 pub mod advise;
-pub mod applier;
 pub mod ask;
 pub mod configuration;
 pub mod generate;
 pub mod history;
 pub mod learn;
+pub mod moved;
 pub mod restore;
 mod say;
 pub mod watch;
@@ -15,9 +15,9 @@ pub mod watch;
 use std::path::PathBuf;
 
 use agent::configuration::{Configuration, Sources};
-use agent::sysfs::Sysfs;
 use agent::topology;
 use anyhow::Context as _;
+use applier::sysfs::Sysfs;
 use tracing_subscriber::filter::LevelFilter;
 
 /// Where the configuration is.

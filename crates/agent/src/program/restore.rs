@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use agent::applier::{Client, Kind, Outcome, Restored, restore_alone};
-use agent::control::{self, Answer, Ask};
+use agent::control_socket::{self, Answer, Ask};
 use agent::daemon::restored;
 use anyhow::Context as _;
+use applier::{Client, Kind, Outcome, Restored, restore_alone};
 use terminal::Failed;
 
 use super::{Configured, is_root, say};
@@ -28,7 +28,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let ask = Ask::Restore { device: args.device.clone() };
     let socket = &configuration.socket;
     // A daemon that was not told would take it for somebody else's doing.
-    let said = match control::ask(socket, &ask).with_context(|| socket.display().to_string())? {
+    let said = match control_socket::ask(socket, &ask).with_context(|| socket.display().to_string())? {
         Some(Answer::Done(said)) => said,
         Some(Answer::Refused(reason)) => return Err(Failed(reason).into()),
         Some(_) => anyhow::bail!("the daemon answers something else"),

@@ -3,15 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use agent::clock::now;
 use agent::configuration::Mode;
-use agent::daemon::history::{Entry, History};
 use agent::daemon::open::Machine;
-use agent::daemon::run::{Beside, now, run as run_daemon};
+use agent::daemon::run::{Beside, run as run_daemon};
 use agent::daemon::{Daemon, Wants};
+use agent::history::{Entry, History};
 use agent::metrics::Metrics;
-use agent::notify::Notify;
-use agent::sysfs::Sysfs;
 use agent::topology::HotPlug;
+use applier::notify::Notify;
+use applier::sysfs::Sysfs;
 use terminal::Failed;
 
 use super::{Configured, names, say};
@@ -64,7 +65,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         return Ok(());
     }
     let sentences = daemon.watched().map(|watched| {
-        let advice = match watched.standing() {
+        let advice = match watched.pending_advice() {
             Some(standing) => format!("would set {}: {} ({})", standing.setting, standing.why, standing.id),
             None => format!("leaves {} alone", watched.in_force()),
         };

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use super::{Device, TopologyError, devices};
-use crate::sysfs::Sysfs;
+use applier::sysfs::Sysfs;
 
 /// The whole disk that is meant by a path such as `/dev/sda`, `/dev/disk/by-id/…` or `/dev/mapper/home`, or a name such as `sda`; and the
 /// partition, if it is one that is meant.

@@ -19,7 +19,7 @@ mod tests;
 use std::io;
 use std::path::PathBuf;
 
-use crate::sysfs::Sysfs;
+use applier::sysfs::Sysfs;
 
 pub use find::find;
 pub use hotplug::HotPlug;

@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 
 use super::{Device, Kind, Partition, TopologyError};
-use crate::sysfs::Sysfs;
+use applier::sysfs::Sysfs;
 
 /// Drivers' names of devices, up to their numbers.
 const KINDS: &[(&str, Kind)] = &[

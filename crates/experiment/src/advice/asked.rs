@@ -18,11 +18,11 @@ use super::observed::Observed;
 use super::phases::{Phase, Seconds, Stretch, events};
 use crate::pool::Crew;
 
-/// A phase is judged by so many samples, spread over it: more tell hardly more.
+/// Samples of a phase, spread over it: more add hardly any information.
 const SAMPLES: usize = 4;
 /// A sample is at most so long: no trial is longer.
 const LONGEST_S: u64 = 20;
-/// And it ends with the second that reaches so many requests.
+/// Requests after which a sample ends, with the second that reaches them.
 const SAMPLED: u64 = 25_000;
 /// Requests of a trial.
 const TRIED: u64 = 20_000;
@@ -47,8 +47,8 @@ pub struct Brain<'a> {
     pub device: &'a Arc<dyn DeviceProfile>,
     /// In which time it turns, if it does.
     pub turn: Option<Nanos>,
-    /// What was in force.
-    pub in_force: &'a Setting,
+    /// The active setting.
+    pub active: &'a Setting,
     /// What there is to choose from.
     pub candidates: &'a [Setting],
     /// What counts.
@@ -62,7 +62,7 @@ pub struct Judged {
     pub promises: Vec<Prediction>,
     /// What was understood of the streams.
     pub streams: Vec<Understood>,
-    /// By how much the twin's score under the setting in force differs from the measured one.
+    /// Replay error: the twin's score under the active setting less the measured one.
     pub off: f64,
 }
 
@@ -109,8 +109,8 @@ impl Brain<'_> {
     /// # Errors
     /// The work was interrupted.
     pub fn ask(&self, samples: &[Sample], crew: Crew) -> anyhow::Result<Vec<Result<Judged, NoAnswer>>> {
-        let others = || self.candidates.iter().filter(|&setting| setting != self.in_force).cloned();
-        // Of several schedulers the twin tunes only the best; here every tuning is tried in every phase, or they could not be added up.
+        let others = || self.candidates.iter().filter(|&setting| setting != self.active).cloned();
+        // Of several schedulers the twin tunes only the best; here every tuning is confirmed in every phase, or they could not be added up.
         let (plain, tuned): (Vec<Setting>, Vec<Setting>) = others().partition(|setting| setting.values == setting.spec.defaults());
         let parts: Vec<Vec<Setting>> = [plain, tuned].into_iter().filter(|part| !part.is_empty()).collect();
         let parts = if parts.is_empty() { vec![Vec::new()] } else { parts };
@@ -127,7 +127,7 @@ impl Brain<'_> {
             let Answer { promises, streams, off, .. } = part.clone()?;
             match &mut judged {
                 None => judged = Some(Judged { promises, streams, off }),
-                Some(judged) => judged.promises.extend(promises.into_iter().filter(|promise| promise.setting != *self.in_force)),
+                Some(judged) => judged.promises.extend(promises.into_iter().filter(|promise| promise.setting != *self.active)),
             }
         }
         judged.ok_or(NoAnswer::Nothing)
@@ -138,7 +138,7 @@ impl Brain<'_> {
         let ends = Nanos(self.observed.lasts().0.div_ceil(SLOT.0) * SLOT.0);
         let to = Nanos(stretch.to * WINDOW.0).min(ends);
         let events = events(self.observed, from, to);
-        // Time begins with the second of the first event: nobody goes through the hours before.
+        // Time begins with the second of the first event, not hours before.
         let base = events.first().map_or(from, |event| Nanos(event.at().0 / WINDOW.0 * WINDOW.0).min(from));
         let (mut recording, mut slots) = (Recording::new(), Slots::new());
         for event in events.iter().map(|event| earlier(event, base)) {
@@ -157,8 +157,8 @@ impl Brain<'_> {
             measured,
             device: self.device,
             knowledge: &mut knowledge,
-            in_force: self.in_force,
-            default: self.in_force,
+            in_force: self.active,
+            default: self.active,
             candidates,
             bounds: self.observed.bounds,
             preference: self.preference,
@@ -202,7 +202,7 @@ pub fn fitted_to(observed: &Observed) -> Vec<Seen> {
 
 /// Promises of several samples of a phase, in the order of the first: the mean of those that are in all of them, with the larger error of
 /// the samples' own and their spread.
-pub fn of_phase(samples: &[&Judged], in_force: &Setting) -> Vec<Prediction> {
+pub fn of_phase(samples: &[&Judged], active: &Setting) -> Vec<Prediction> {
     let count = samples.len() as f64;
     let promises = |setting: &Setting| -> Option<Vec<&Prediction>> {
         samples.iter().map(|sample| sample.promises.iter().find(|promise| promise.setting == *setting)).collect()
@@ -220,7 +220,7 @@ pub fn of_phase(samples: &[&Judged], in_force: &Setting) -> Vec<Prediction> {
             p99_by_bound: all.iter().map(|promise| promise.p99_by_bound).fold(0.0, f64::max),
             gain,
             // It is no better than itself, however wrong the twin is.
-            error: if promise.setting == *in_force { 0.0 } else { error },
+            error: if promise.setting == *active { 0.0 } else { error },
         })
     };
     let mut phase: Vec<Prediction> = samples.first().map_or(Vec::new(), |first| first.promises.iter().filter_map(one).collect());
@@ -274,14 +274,14 @@ mod tests {
             judged(vec![promise("deadline", 0.0, 0.02, 0.2), promise("cfq", 0.3, 0.03, 0.5), promise("noop", 1.0, 0.1, 0.1)]),
             judged(vec![promise("deadline", 0.0, 0.02, 0.2), promise("cfq", 0.1, 0.03, 0.7)]),
         );
-        let in_force = Setting::parse("deadline").unwrap();
-        let both = of_phase(&[&one, &two], &in_force);
+        let active = Setting::parse("deadline").unwrap();
+        let both = of_phase(&[&one, &two], &active);
         assert_eq!(gains(&both), [("cfq".to_owned(), 0.2, 0.104), ("deadline".to_owned(), 0.0, 0.0)]);
         assert_eq!(both[0].p99_by_bound, 0.7);
     }
 
     #[test]
-    fn phases_count_by_their_time_and_who_starves_somebody_in_one_is_last() {
+    fn phases_count_by_their_time_and_a_setting_that_starves_a_stream_in_one_is_last() {
         let first = [promise("cfq", 0.4, 0.1, 0.5), promise("noop", 0.9, 0.1, 1.5), promise("sstf", 0.1, 0.0, 0.5)];
         let second = [promise("cfq", 0.0, 0.02, 0.5), promise("noop", 0.9, 0.1, 0.5), promise("sstf", 0.1, 0.0, 0.5)];
         let all = of_all(&[(30.0, &first), (10.0, &second)]);

@@ -6,20 +6,21 @@ use observe::counters::Sample;
 use report::advice::{Advice, Verdict};
 use twin::counters::{Counted, Ensemble, Judgement, Judges, Known};
 
-use super::{leave_alone, linux, nothing_known, text_with_error};
+use super::linux;
+use super::text::{leave_alone, nothing_known, text_with_error};
 use crate::comparison::{percent, promise as on_record};
 use progress::monitor::Monitor;
 
 /// What is to be judged.
-pub struct Wanted<'a> {
+pub struct CounterAdviceRequest<'a> {
     /// What the device is called.
     pub name: String,
     /// Looks at its counters.
     pub samples: &'a [Sample],
     /// What else is known of it.
     pub known: &'a Known,
-    /// What is in force.
-    pub in_force: &'a Setting,
+    /// The active setting.
+    pub active: &'a Setting,
     /// What there is to choose from.
     pub candidates: &'a [Setting],
     /// What counts.
@@ -30,24 +31,24 @@ pub struct Wanted<'a> {
 ///
 /// # Errors
 /// The work was interrupted.
-pub fn advise(wanted: &Wanted, monitor: &dyn Monitor) -> anyhow::Result<Advice> {
-    let Wanted { name, samples, known, in_force, candidates, preference } = wanted;
+pub fn advise(request: &CounterAdviceRequest, monitor: &dyn Monitor) -> anyhow::Result<Advice> {
+    let CounterAdviceRequest { name, samples, known, active, candidates, preference } = request;
     let lasts_s = match (samples.first(), samples.last()) {
         (Some(first), Some(last)) => (last.at - first.at).as_secs_f64(),
         _ => 0.0,
     };
     let load = format!("{name}, counted for {lasts_s:.0} s");
-    let mut advice = nothing_known(load, "counters alone".to_owned(), lasts_s, (in_force, &preference.to_string()));
+    let mut advice = nothing_known(load, "counters alone".to_owned(), lasts_s, (active, &preference.to_string()));
     let counted = match Counted::of(samples) {
         Ok(counted) => counted,
         Err(error) => {
-            advice.verdict = leave_alone(in_force, format!("{error}, and no scheduler has a choice."));
+            advice.verdict = leave_alone(active, format!("{error}, and no scheduler has a choice."));
             return Ok(advice);
         }
     };
     (advice.requests, advice.busy_s) = (counted.requests, counted.busy_s);
     advice.sure.push(said(&counted));
-    let mut ensemble = Ensemble::new(&counted, known, in_force, 1);
+    let mut ensemble = Ensemble::new(&counted, known, active, 1);
     monitor.begin(0, "drawing what may have been counted, rounds:");
     let mut rounds = 0;
     while !ensemble.is_done() {
@@ -57,41 +58,41 @@ pub fn advise(wanted: &Wanted, monitor: &dyn Monitor) -> anyhow::Result<Advice> 
         monitor.progress(rounds);
     }
     monitor.end();
-    let judges = Judges { counted: &counted, known, in_force, candidates, preference: *preference };
+    let judges = Judges { counted: &counted, known, in_force: active, candidates, preference: *preference };
     monitor.begin(0, "trying every candidate on what may have been counted");
     let judgement = judges.judge(&ensemble);
     monitor.end();
     monitor.check()?;
     match judgement {
-        Ok(judgement) => judge(&mut advice, &judgement, in_force),
-        Err(unlike) => advice.verdict = leave_alone(in_force, format!("{unlike}.")),
+        Ok(judgement) => judge(&mut advice, &judgement, active),
+        Err(unlike) => advice.verdict = leave_alone(active, format!("{unlike}.")),
     }
     Ok(advice)
 }
 
-fn judge(advice: &mut Advice, judgement: &Judgement, in_force: &Setting) {
+fn judge(advice: &mut Advice, judgement: &Judgement, active: &Setting) {
     advice.candidates = judgement.promises.iter().map(on_record).collect();
     let facts = judgement.facts.iter().map(|(name, value)| format!("{name}: {value}")).collect::<Vec<_>>().join("; ");
     let what =
         format!("{} hypotheses of load and device count like it, eight of ten of them within: {facts}.", judgement.hypotheses);
     advice.sure.push(what);
-    let mut others = judgement.promises.iter().filter(|one| one.setting != *in_force && !one.starves());
-    if let Some(best) = judgement.sure(in_force) {
+    let mut others = judgement.promises.iter().filter(|one| one.setting != *active && !one.starves());
+    if let Some(best) = judgement.sure(active) {
         let promised = text_with_error(best);
         advice.verdict = Verdict {
             setting: best.setting.to_string(),
             is_change: true,
-            text: format!("Use {} instead of {in_force}: all that counts like this promises {promised}.", best.setting),
+            text: format!("Use {} instead of {active}: all that counts like this promises {promised}.", best.setting),
             cost: Vec::new(),
         };
-        advice.udev = linux::rule(&best.setting, in_force, Some(&best.setting).filter(|setting| linux::has(setting)));
+        advice.udev = linux::rule(&best.setting, active, Some(&best.setting).filter(|setting| linux::has(setting)));
         return;
     }
     advice.verdict = match others.next() {
-        None => leave_alone(in_force, "by counters every other candidate may let a stream starve.".to_owned()),
+        None => leave_alone(active, "by counters every other candidate may let a stream starve.".to_owned()),
         Some(best) => {
             let promised = text_with_error(best);
-            leave_alone(in_force, format!("what counts alike does not agree. The best other is {}: {promised}.", best.setting))
+            leave_alone(active, format!("what counts alike does not agree. The best other is {}: {promised}.", best.setting))
         }
     };
 }

@@ -5,7 +5,7 @@ use control::Setting;
 /// Where such a rule goes.
 const FILE: &str = "/etc/udev/rules.d/60-seekwise.rules";
 
-/// What a present Linux calls a scheduler, if it has it or one that came of it. `bfq` came after `cfq` and is another scheduler.
+/// What a present Linux calls a scheduler, if it has it or its successor. `bfq` came after `cfq` and is another scheduler.
 fn linux_name(setting: &Setting) -> Option<&'static str> {
     match setting.spec.name {
         "noop" => Some("none"),
@@ -19,9 +19,9 @@ pub fn has(setting: &Setting) -> bool {
     linux_name(setting).is_some()
 }
 
-/// The rule's lines. `instead` is the best that Linux has, if that is better than what is in force.
-pub fn rule(use_it: &Setting, in_force: &Setting, instead: Option<&Setting>) -> Vec<String> {
-    if use_it == in_force {
+/// The rule's lines. `instead` is the best that Linux has, if that is better than the active setting.
+pub fn rule(use_it: &Setting, active: &Setting, instead: Option<&Setting>) -> Vec<String> {
+    if use_it == active {
         return vec!["# Nothing is to be changed: no rule for udev is needed.".to_owned()];
     }
     if has(use_it) {
@@ -37,7 +37,7 @@ pub fn rule(use_it: &Setting, in_force: &Setting, instead: Option<&Setting>) -> 
             text.push(format!("# The best that it has is {setting}:"));
             text.extend(lines(setting));
         }
-        None => text.push(format!("# Of what it has, nothing is sure to be better than {in_force}.")),
+        None => text.push(format!("# Of what it has, nothing is sure to be better than {active}.")),
     }
     text
 }

@@ -17,7 +17,7 @@ use sim::trace::{OpenOptions, RecordedDevice};
 use twin::recording::Call;
 use twin::{Seen, event};
 
-use crate::comparison::Load;
+use crate::load::Load;
 use crate::recorded::{MOST, Recorded};
 use crate::world::World;
 use progress::monitor::{Interrupted, Monitor};
@@ -37,7 +37,7 @@ pub struct Observed {
     pub bounds: Bounds,
     /// Whether the device's size is known, and not only where the last request ends.
     pub knows_capacity: bool,
-    /// The scheduler that a recording says was in force.
+    /// The active scheduler, if the recording says it.
     pub scheduler: Option<String>,
     /// What each stream got, where it was simulated.
     pub streams: BTreeMap<StreamId, StreamMeasure>,
@@ -136,7 +136,7 @@ impl Observed {
             opened.reader.recorded_device().filter(|_| devices == 1).cloned().unwrap_or_default();
         let knows_capacity = capacity_sectors.is_some();
         let capacity_sectors = capacity_sectors.unwrap_or(0).max(reached);
-        // As Linux reads ahead if nobody says otherwise.
+        // The default of Linux.
         let read_ahead_kib = read_ahead_kib.or(Some(READ_AHEAD_SECTORS / 2));
         let bounds = Bounds { capacity_sectors, limits: queue.limits(), nr_requests: queue.nr_requests, read_ahead_kib };
         let streams: BTreeSet<StreamId> = seen.iter().map(|seen| seen.request.stream).collect();
@@ -156,7 +156,7 @@ impl Observed {
         })
     }
 
-    /// What a run of `load` in the simulator under `setting` shows; `monitor` is told of every request.
+    /// Simulates `load` under `setting`; reports every request to `monitor`.
     ///
     /// # Errors
     /// The run failed or was interrupted.

@@ -21,7 +21,7 @@ use super::observed::Observed;
 
 /// A stretch of fewer seconds is no phase by itself.
 const LEAST_S: u64 = 4;
-/// A stretch ends where it is idle for so many seconds.
+/// Idle seconds that end a stretch.
 const PAUSE_S: u64 = 3;
 
 /// A second in which something was done.

@@ -20,7 +20,7 @@ use crate::pool::Crew;
 /// Fewer requests tell too little: of each class there are a handful in a block of half of them.
 pub const MIN_REQUESTS: usize = 1000;
 
-/// What came of it.
+/// The result.
 #[derive(Clone, Debug)]
 pub struct Calibration {
     /// The profile with the fitted parameters.

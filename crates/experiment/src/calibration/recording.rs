@@ -92,7 +92,7 @@ impl Recording {
         Recording { phases, class, measured, weights, keeps_phase }
     }
 
-    /// What the model's own chance adds to the variance of a fit: it draws phases as the drive did, so many times.
+    /// What the model's random phases add to the variance of a fit: repetitions with newly drawn phases.
     pub fn variance_factor(&self) -> f64 {
         if self.keeps_phase { 1.0 } else { 1.0 + 1.0 / self.phases.len() as f64 }
     }

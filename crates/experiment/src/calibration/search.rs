@@ -21,7 +21,7 @@ use crate::pool::Crew;
 /// and each is two and a half times the one before.
 const STEPS: [f64; 9] = [0.0013, 0.0033, 0.0082, 0.02, 0.05, 0.13, 0.32, 0.8, 2.0];
 
-/// A gain counts from so many of its standard errors on.
+/// Standard errors from which a gain counts.
 const ENOUGH: f64 = 3.0;
 
 /// Passes over all parameters that were taken: they settle in a few.
@@ -49,19 +49,19 @@ pub struct Fitted {
 /// Whether a parameter was taken.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
-    /// A number, within so many ms at 95%.
+    /// A number, with its 95% interval in ms.
     Number {
         /// The value in ms.
         value: f64,
         /// It is this uncertain, to either side.
         uncertainty: f64,
     },
-    /// A rule; so many of [`BLOCKS`] refits chose it, each without one block.
+    /// A rule, with how many of [`BLOCKS`] refits chose it, each without one block.
     Rule {
         /// That many.
         refits: usize,
     },
-    /// Left as it was: held-out requests gain so many standard errors, too few.
+    /// Left as it was: the gain on held-out requests, in standard errors, is too small.
     Left {
         /// The gain.
         gain: f64,
@@ -143,7 +143,7 @@ impl<'a> Search<'a> {
         Search { base, parameters, recording, crew, point: first.clone(), first, taken: Vec::new(), replays }
     }
 
-    /// Searches, and says what became of each parameter, and the profile that comes of it.
+    /// Searches; returns the outcome of each parameter and the fitted profile.
     ///
     /// # Errors
     /// Interrupted.
@@ -209,7 +209,7 @@ impl<'a> Search<'a> {
         Ok(Line { rungs })
     }
 
-    /// Takes parameters as long as one improves held-out requests; says of each what became of it last when it was not taken.
+    /// Adds parameters as long as one improves held-out requests; returns why each other one was not taken.
     fn take_all(&mut self) -> anyhow::Result<Vec<(f64, Outcome)>> {
         let mut left: Vec<(f64, Outcome)> = self.first.iter().map(|&value| (value, Outcome::NoEffect)).collect();
         let mut open: Vec<usize> = (0..self.parameters.len()).collect();
@@ -263,7 +263,7 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    /// Puts back what no longer helps beside the others.
+    /// Removes parameters that no longer help once the others are there.
     fn drop_useless(&mut self) -> anyhow::Result<()> {
         for index in self.taken.clone() {
             let mut without = self.point.clone();

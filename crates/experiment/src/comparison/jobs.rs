@@ -12,8 +12,8 @@ use sim::replay::FOLLOWED_STREAMS;
 use sim::run::{Measure, Owner, Pilot, RunError, Watch};
 use sim::workload::{Job, PlacedWorkload, WorkloadError};
 
-use super::load::{Build, Load, Row};
 use super::{ALONE, regime};
+use crate::load::{Build, Load, Row};
 use crate::shipped;
 use crate::world::{World, hexadecimal};
 
@@ -205,7 +205,7 @@ impl Load for JobsLoad {
             let message = format!("tenant {name}: its files take {needs} MiB, and its reference disk holds {has} MiB");
             return Err(RunError::failed(WorkloadError { source_name: self.name.clone(), line: None, message }));
         }
-        // Pages that are nobody's are not on its disk.
+        // Pages without an owner are not on its disk.
         let settings = HostSettings { swap_mib: 0, anonymous_mib: 0, ..self.host };
         self.run_on(Host::new(queue, files, settings)?, Some(&jobs), Some(&Roster::default()), watch, None)
     }

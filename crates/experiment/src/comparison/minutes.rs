@@ -1,4 +1,4 @@
-//! What a controller decided, and what became of it, for the record.
+//! The decisions of a controller and their results, for the record.
 
 use control::controller::{ControllerInput, Evidence, Prediction};
 use control::{ControlLoop, DecisionRecord, Setting, Window};
@@ -103,7 +103,7 @@ mod tests {
 
     use super::*;
 
-    /// A window of a second in which so many megabytes went through, each request in its second.
+    /// A window of a second with this throughput in MB, each request in its second.
     fn window(number: u64, megabytes: u64) -> Window {
         let duration = Nanos::from_millis(1000);
         let setting = Arc::new(Setting::parse("noop").unwrap());

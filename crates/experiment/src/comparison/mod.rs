@@ -1,7 +1,6 @@
 //! A comparison: one load on one disk under schedulers and controllers, and the records that come of it.
 
 mod jobs;
-mod load;
 mod minutes;
 mod record;
 pub mod regime;
@@ -23,11 +22,10 @@ use sim::host::HostSettings;
 
 pub use trace::{LONGEST_REPLAY_S, ReplayOptions, SPEEDS, TraceLoad};
 
+pub use crate::load::Load;
 pub use jobs::JobsLoad;
-pub use load::Load;
 pub use minutes::{percent, promise};
-pub use record::{rate, response_figures};
-pub use remembered::{Lived, Remembered, Requests};
+pub use remembered::{Lived, Remembered};
 pub use runs::source;
 
 use crate::experience;
@@ -39,7 +37,7 @@ use progress::monitor::Monitor;
 use regime::Regime;
 use runs::Plan;
 
-/// Under this scheduler each stream has the disk to itself when its slowdown is measured: with one stream there is nobody to be
+/// Under this scheduler each stream has the disk to itself when its slowdown is measured: with one stream there is none to be
 /// fair to.
 const ALONE: &str = "noop";
 
@@ -100,7 +98,7 @@ impl Experiment {
         }
     }
 
-    /// What every controller is told, besides what it is to learn from.
+    /// The input of every controller but its experience.
     fn brief(&self) -> anyhow::Result<ControllerInput> {
         let candidates = self.candidates()?;
         Ok(ControllerInput {
@@ -188,7 +186,7 @@ impl Experiment {
         Ok(Plan { load, world, contract, regimes, brief, remembers, alone, measures_cpu: self.measures_cpu, threads })
     }
 
-    /// Who shares the disk, if anybody says so.
+    /// The tenants that share the disk, if a contract names them.
     ///
     /// # Errors
     /// What says so is not as it should be.

@@ -1,17 +1,17 @@
 //! A replay's outcome as a record, and its figures as the record names them.
 
+use crate::figures::{rate, response_figures};
 use std::collections::BTreeMap;
 
 use block::{Nanos, StreamId};
 use report::record::{
-    Curves, DirectionFigures, Figures, FlashFigures, JobsFigures, MemoryFigures, ResponseFigures, SamplePoint, ServiceFigures,
-    StreamFigures,
+    Curves, DirectionFigures, Figures, FlashFigures, JobsFigures, MemoryFigures, SamplePoint, ServiceFigures, StreamFigures,
 };
 use sim::device::ssd::FlashTally;
 use sim::host::{HostTally, RunSummary};
 use sim::run::{Measure, Responses, STRETCH, StreamMeasure};
 
-use super::load::{Load, Row};
+use crate::load::{Load, Row};
 
 /// Fairness is judged by streams with at least this many requests: of fewer, one lucky cache hit or one unlucky seek decides.
 const JUDGED_REQUESTS: u64 = 100;
@@ -82,7 +82,7 @@ fn memory_figures(host: &HostTally) -> Option<MemoryFigures> {
 }
 
 /// Jain's index, (sum x)² / (n · sum x²), of at least two streams' progress. A stream that others help (their read-ahead fills the
-/// cache for it) counts as not slowed down, no more: its luck takes nothing from anybody.
+/// cache for it) counts as not slowed down, no more: its luck costs no other stream anything.
 fn jain(progress: impl Iterator<Item = f64>) -> Option<f64> {
     let (mut count, mut sum, mut squares) = (0.0, 0.0, 0.0);
     for x in progress {
@@ -91,27 +91,6 @@ fn jain(progress: impl Iterator<Item = f64>) -> Option<f64> {
         squares += x * x;
     }
     (count >= 2.0 && squares > 0.0).then(|| sum * sum / (count * squares))
-}
-
-/// How many a second.
-pub fn rate(count: u64, seconds: f64) -> f64 {
-    if seconds > 0.0 { count as f64 / seconds } else { 0.0 }
-}
-
-/// A distribution of response times for the record.
-pub fn response_figures(responses: &Responses) -> ResponseFigures {
-    let quantile = |q| responses.quantile(q).as_millis_f64();
-    ResponseFigures {
-        requests: responses.count(),
-        mean_ms: responses.mean().as_millis_f64(),
-        stdev_ms: responses.deviation().as_millis_f64(),
-        min_ms: responses.min().as_millis_f64(),
-        p50_ms: quantile(0.5),
-        p95_ms: quantile(0.95),
-        p99_ms: quantile(0.99),
-        p999_ms: quantile(0.999),
-        max_ms: responses.max().as_millis_f64(),
-    }
 }
 
 /// What a stream got in its own time, or several streams together.

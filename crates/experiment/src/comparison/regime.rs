@@ -18,7 +18,7 @@ pub enum Regime {
     Controller {
         /// Which, and how it is set.
         chosen: ControllerChoice,
-        /// What is in force before it says anything.
+        /// The active setting before its first decision.
         begins_with: Setting,
     },
 }
@@ -37,7 +37,7 @@ impl Regime {
         matches!(self, Regime::Controller { .. })
     }
 
-    /// What is in force at the beginning.
+    /// The setting that is active at the beginning.
     pub fn begins_with(&self) -> &Setting {
         match self {
             Regime::Scheduler(setting) => setting,
@@ -100,7 +100,7 @@ pub fn controller(text: &str, known: &[&'static ControllerSpec]) -> anyhow::Resu
     ControllerChoice::parse_among(known.iter().copied(), text).with_context(|| format!("--controller {text}"))
 }
 
-/// Refuses two of the same label: nobody could tell their rows apart.
+/// Refuses two of the same label: their rows could not be told apart.
 pub fn expect_different(regimes: &[Regime]) -> anyhow::Result<()> {
     let labels: Vec<String> = regimes.iter().map(Regime::label).collect();
     for (i, (label, regime)) in labels.iter().zip(regimes).enumerate() {

@@ -1,11 +1,9 @@
-//! The knowledge base beside a comparison (`--kb`): controllers learn from what earlier runs left in it, and what is lived through now
-//! goes into it.
+//! The knowledge base of a comparison (`--kb`): controllers learn from earlier runs in it, and the runs of now are added to it.
 
-use std::collections::VecDeque;
 use std::path::Path;
 
 use anyhow::Context;
-use block::{Nanos, Request};
+use block::Nanos;
 use control::experience::Experience;
 use knowledge::{
     DecisionRow, Knowledge, KnowledgeError, ModelRow, Pace, Problem, RequestRow, Retention, Row, Run, RunId, WindowRow, Writer,
@@ -14,14 +12,12 @@ use observe::Preference;
 use sha2::Digest;
 
 use super::minutes;
+use crate::request_log::RequestLog;
 use crate::steered::Steered;
 use progress::monitor::Monitor;
 
 /// All of a run is one transaction: it is there wholly or not at all, whenever the program is killed.
 const WHOLE_RUNS: Pace = Pace { rows: usize::MAX, time: Nanos(u64::MAX) };
-
-/// Requests kept of a run, the newest: a tenth of what a knowledge base keeps in all.
-const MOST_REQUESTS: usize = 100_000;
 
 /// What `--kb` names.
 pub struct Remembered<'a> {
@@ -67,7 +63,7 @@ impl<'a> Remembered<'a> {
         self.lived.as_ref()
     }
 
-    /// Writes the runs in their order and forgets what is too old. If that fails it says so, and nobody is stopped.
+    /// Writes the runs in their order and forgets what is too old. A failure is a warning; the comparison goes on.
     pub fn keep<'b>(&self, runs: impl IntoIterator<Item = Lived<'b>>, monitor: &dyn Monitor) {
         if self.lived.is_none() {
             return;
@@ -108,7 +104,7 @@ impl Lived<'_> {
         let run = self.run(&rows);
         let models: Vec<ModelRow> = self.model(&run).into_iter().chain(self.pools(&run)?).collect();
         let mut writer = Writer::open(path, run, WHOLE_RUNS, Retention::default());
-        let requests = self.steered.requests().into_iter().map(Row::from);
+        let requests = kept_requests(self.steered).into_iter().map(Row::from);
         rows.into_iter().chain(requests).chain(models.into_iter().map(Row::from)).for_each(|row| writer.write(Nanos::ZERO, row));
         writer.finish()
     }
@@ -152,120 +148,7 @@ impl Lived<'_> {
     }
 }
 
-/// The requests that were done under a scheduler that learns: the newest of them, so that a long run takes no more memory.
-#[derive(Debug, Default)]
-pub struct Requests {
-    done: VecDeque<Done>,
-    /// Counts up whenever another scheduler has sent a request.
-    stretch: u64,
-    forgotten: u64,
-}
-
-#[derive(Debug)]
-struct Done {
-    stretch: u64,
-    request: Request,
-    dispatched: Nanos,
-    at: Nanos,
-}
-
-impl Requests {
-    /// A request that it sent is done.
-    pub fn done(&mut self, request: Request, dispatched: Nanos, at: Nanos) {
-        if self.done.len() == MOST_REQUESTS {
-            self.done.pop_front();
-            self.forgotten += 1;
-        }
-        self.done.push_back(Done { stretch: self.stretch, request, dispatched, at });
-    }
-
-    /// Another scheduler sent one: where the head was before the next is not known.
-    pub fn interrupt(&mut self) {
-        if self.done.back().is_some_and(|last| last.stretch == self.stretch) {
-            self.stretch += 1;
-        }
-    }
-
-    /// In the order in which they went to the device. The first of each stretch is left out: its distance is not known.
-    fn rows(&self) -> Vec<RequestRow> {
-        let mut sent: Vec<&Done> = self.done.iter().collect();
-        // Parts of one merged request went at the same time, in the order of their places.
-        sent.sort_by_key(|done| (done.stretch, done.dispatched, done.request.lba));
-        let row = |(number, pair): (usize, &[&Done])| {
-            let (before, Done { stretch, request, dispatched, at }) = (pair[0], pair[1]);
-            (before.stretch == *stretch).then(|| RequestRow {
-                number: self.forgotten + number as u64,
-                op: request.op,
-                lba: request.lba,
-                sectors: request.sectors,
-                sync: request.sync,
-                distance: request.lba.wrapping_sub(before.request.end()).cast_signed(),
-                queued: request.arrival,
-                dispatched: *dispatched,
-                done: *at,
-            })
-        };
-        sent.windows(2).enumerate().filter_map(row).collect()
-    }
-}
-
-impl Steered {
-    /// The requests that are kept of the run.
-    fn requests(&self) -> Vec<RequestRow> {
-        self.kept_requests().map_or_else(Vec::new, Requests::rows)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use block::{Op, Priority};
-
-    use super::*;
-
-    fn done(requests: &mut Requests, lba: u64, dispatched: u64) {
-        let (op, priority, arrival) = (Op::Read, Priority::DEFAULT, Nanos(dispatched - 1));
-        let request = Request { id: 0, stream: 0, op, sync: true, priority, sectors: 8, lba, arrival };
-        requests.done(request, Nanos(dispatched), Nanos(dispatched + 5));
-    }
-
-    fn distances(requests: &Requests) -> Vec<(u64, u64, i64)> {
-        requests.rows().iter().map(|row| (row.number, row.lba, row.distance)).collect()
-    }
-
-    #[test]
-    fn distances_go_by_the_order_in_which_requests_went_to_the_device() {
-        let mut requests = Requests::default();
-        assert_eq!(distances(&requests), []);
-        // The second was done first; the third and fourth were merged.
-        for (lba, dispatched) in [(1000, 20), (100, 10), (3008, 30), (3000, 30)] {
-            done(&mut requests, lba, dispatched);
-        }
-        assert_eq!(distances(&requests), [(0, 1000, 892), (1, 3000, 1992), (2, 3008, 0)]);
-        let row = requests.rows()[0];
-        assert_eq!((row.queued, row.dispatched, row.done), (Nanos(19), Nanos(20), Nanos(25)));
-    }
-
-    #[test]
-    fn after_another_scheduler_the_first_distance_is_not_known() {
-        let mut requests = Requests::default();
-        requests.interrupt();
-        for (number, lba) in [5000, 100, 200, 300].into_iter().enumerate() {
-            if number == 2 {
-                requests.interrupt();
-                requests.interrupt();
-            }
-            done(&mut requests, lba, 10 + number as u64);
-        }
-        assert_eq!(distances(&requests), [(0, 100, -4908), (2, 300, 92)]);
-    }
-
-    #[test]
-    fn the_newest_are_kept_and_keep_their_numbers() {
-        let mut requests = Requests::default();
-        for number in 0..=MOST_REQUESTS as u64 {
-            done(&mut requests, 8 * number, 10 + number);
-        }
-        let rows = requests.rows();
-        assert_eq!((rows.len(), rows[0].number, rows[0].lba), (MOST_REQUESTS - 1, 1, 16));
-    }
+/// The requests that are kept of the run.
+fn kept_requests(steered: &Steered) -> Vec<RequestRow> {
+    steered.kept_requests().map_or_else(Vec::new, RequestLog::rows)
 }

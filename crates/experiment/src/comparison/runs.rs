@@ -13,10 +13,10 @@ use report::record::{Record, SCHEMA, Tenancy};
 use sim::host::{HostSettings, RunSummary};
 use sim::run::{Pilot, RunError, StreamMeasure, Watch};
 
-use super::load::Load;
 use super::regime::Regime;
 use super::remembered::{Lived, Remembered};
 use super::{minutes, record};
+use crate::load::Load;
 use crate::pool::Crew;
 use crate::steered::{Steered, timed};
 use crate::tenants;
@@ -32,7 +32,7 @@ pub struct Plan {
     /// Who shares the disk, which the world's roster says to the schedulers.
     pub contract: Option<Contract>,
     pub regimes: Vec<Regime>,
-    /// What every controller is told.
+    /// The input of every controller.
     pub brief: ControllerInput,
     /// What was lived through is wanted when all is over.
     pub remembers: bool,
@@ -244,14 +244,14 @@ struct Progress {
 /// How much a task has to do.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Length {
-    /// So many requests.
+    /// A number of requests.
     Requests(u64),
     /// It ends at about this time of its own.
     Time(Nanos),
     Unknown,
 }
 
-/// A task that ends by time is shown in so many steps.
+/// Steps in which a task that ends by time is shown.
 const STEPS: u64 = 1000;
 
 impl Length {

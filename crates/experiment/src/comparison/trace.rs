@@ -12,7 +12,7 @@ use sim::replay::{Fit, Mode, Placement, Settings, Survey, replay, replay_alone, 
 use sim::run::{Measure, Owner, Pilot, RunError, Watch};
 use sim::trace::{Keeping, Kept, OpenOptions, TraceReader};
 
-use super::load::{Build, Load};
+use crate::load::{Build, Load};
 use crate::world::{World, hexadecimal};
 use progress::monitor::{Interrupted, Monitor};
 
@@ -120,7 +120,7 @@ impl TraceLoad {
     }
 }
 
-/// Refuses what can be read only once, before it is opened: opening a pipe would wait for somebody to write into it. What is
+/// Refuses what can be read only once, before it is opened: opening a pipe would wait for a writer. What is
 /// missing, or a folder, is left to whoever reads it.
 fn expect_regular(files: &[PathBuf]) -> anyhow::Result<()> {
     for path in files {
@@ -285,8 +285,7 @@ impl Load for TraceLoad {
         }
         if survey.writes_without_sync > 0 {
             warnings.push(
-                "The trace does not say which writes somebody waits for: those without a sync flag count as asynchronous."
-                    .to_owned(),
+                "The trace does not say which writes are synchronous: those without a sync flag count as asynchronous.".to_owned(),
             );
         }
         if self.settings.mode == Mode::Closed && survey.without_response > 0 {

@@ -1,11 +1,11 @@
-//! Whether a host can keep promises, before anybody moves in (the work of `seekwise guarantee`).
+//! Admission control: whether a host can keep promises to tenants (the work of `seekwise guarantee`).
 //!
 //! ```text
 //! Contract ─▶ for each reference disk: patterns of every kind ─▶ the worst of them ─▶ needs …, has …
 //!        └──▶ all tenants at once, each a bad neighbour in turn ─▶ youchoose ─▶ which promise was broken, or would be first
 //! ```
 //! A promise about a reference disk holds whatever its owner asks for. So it is counted with the pattern for which the host works longest
-//! in a second of the reference disk's time: what of all patterns suits the reference disk best beside the host.
+//! in a second of the reference disk's time: of all patterns the one in which the reference disk is best compared with the host.
 
 mod neighbours;
 mod spectrum;
@@ -28,7 +28,7 @@ use spectrum::{Limits, Worst};
 
 /// What is asked.
 #[derive(Clone, Debug)]
-pub struct Wanted {
+pub struct GuaranteeRequest {
     /// Who would move in.
     pub contract: Contract,
     /// The host.
@@ -52,12 +52,12 @@ struct Candidate<'a> {
 ///
 /// # Errors
 /// The tenants do not fit on the host or their reference disks, or it was interrupted.
-pub fn guarantee(wanted: &Wanted, crew: Crew) -> anyhow::Result<Guarantee> {
-    let mut candidates = candidates(wanted)?;
-    let kinds = worst_of_each(wanted, &mut candidates, crew)?;
+pub fn guarantee(request: &GuaranteeRequest, crew: Crew) -> anyhow::Result<Guarantee> {
+    let mut candidates = candidates(request)?;
+    let kinds = worst_of_each(request, &mut candidates, crew)?;
     let needs: f64 = candidates.iter().filter_map(|candidate| candidate.worst).map(|kind| kinds[kind].2.demand).sum();
-    let scenarios = match wanted.scenario {
-        Some(lasts) => scenarios(wanted, &candidates, &kinds, lasts, crew)?,
+    let scenarios = match request.scenario {
+        Some(lasts) => scenarios(request, &candidates, &kinds, lasts, crew)?,
         None => Vec::new(),
     };
     let spare = (1.0 - needs).max(0.0);
@@ -72,10 +72,10 @@ pub fn guarantee(wanted: &Wanted, crew: Crew) -> anyhow::Result<Guarantee> {
     Ok(Guarantee {
         schema: SCHEMA,
         seekwise_version: env!("CARGO_PKG_VERSION").to_owned(),
-        contract: wanted.contract.source.clone(),
-        host: wanted.host.description().to_owned(),
+        contract: request.contract.source.clone(),
+        host: request.host.description().to_owned(),
         scheduler: YOUCHOOSE.to_owned(),
-        seed: wanted.seed,
+        seed: request.seed,
         needs_percent: 100.0 * needs,
         needs: figures.collect(),
         without_reference: candidates.iter().filter(|candidate| candidate.reference.is_none()).count() as u64,
@@ -86,21 +86,21 @@ pub fn guarantee(wanted: &Wanted, crew: Crew) -> anyhow::Result<Guarantee> {
 
 /// Tenants with their sizes: what was written down, or else equal parts of what is left of the host, but no more than the reference disk
 /// holds.
-fn candidates(wanted: &Wanted) -> anyhow::Result<Vec<Candidate<'_>>> {
-    let Contract { promises, source, .. } = &wanted.contract;
-    let capacity = wanted.host.capacity_sectors();
+fn candidates(request: &GuaranteeRequest) -> anyhow::Result<Vec<Candidate<'_>>> {
+    let Contract { promises, source, .. } = &request.contract;
+    let capacity = request.host.capacity_sectors();
     let given = |promise: &Promise| promise.volumes.iter().map(|range: &Range<u64>| range.end - range.start).sum::<u64>();
     let all: u64 = promises.iter().map(given).sum();
     ensure!(
         all <= capacity,
         "{source}: the volumes are {} MiB, and {} holds {} MiB",
         all / 2048,
-        wanted.host.name(),
+        request.host.name(),
         capacity / 2048
     );
     let open = promises.iter().filter(|promise| promise.volumes.is_empty()).count() as u64;
     let share = (capacity - all).checked_div(open).unwrap_or(0) / 2048 * 2048;
-    ensure!(open == 0 || share > 0, "{source}: {} has no room left for tenants without volumes", wanted.host.name());
+    ensure!(open == 0 || share > 0, "{source}: {} has no room left for tenants without volumes", request.host.name());
     let each = promises.iter().map(|promise| {
         let reserved =
             promise.reservation_iops.map(|iops| Reference::parse(&format!("constant:request_ms={}", 1e3 / iops.get() as f64)));
@@ -121,7 +121,11 @@ fn candidates(wanted: &Wanted) -> anyhow::Result<Vec<Candidate<'_>>> {
 }
 
 /// The worst pattern of each reference disk with its limits, for the largest of its volumes: the first two tell kinds of promises apart.
-fn worst_of_each(wanted: &Wanted, candidates: &mut [Candidate], crew: Crew) -> anyhow::Result<Vec<(Reference, u64, Worst)>> {
+fn worst_of_each(
+    request: &GuaranteeRequest,
+    candidates: &mut [Candidate],
+    crew: Crew,
+) -> anyhow::Result<Vec<(Reference, u64, Worst)>> {
     let mut kinds: Vec<((Reference, Limits), u64)> = Vec::new();
     for candidate in candidates.iter_mut() {
         let Some(reference) = &candidate.reference else { continue };
@@ -137,15 +141,15 @@ fn worst_of_each(wanted: &Wanted, candidates: &mut [Candidate], crew: Crew) -> a
     }
     let mut all = Vec::new();
     for ((reference, limits), sectors) in kinds {
-        let worst = spectrum::worst(&wanted.host, (&reference, limits), sectors, wanted.seed, crew)?;
+        let worst = spectrum::worst(&request.host, (&reference, limits), sectors, request.seed, crew)?;
         all.push((reference, sectors, worst));
     }
     Ok(all)
 }
 
 /// The host with all of them on it, each asking for what `asks` says.
-fn house(wanted: &Wanted, candidates: &[Candidate], asks: impl Fn(usize) -> Asks) -> House {
-    let host = HouseArray { name: wanted.host.name().to_owned(), profile: wanted.host.clone(), capacity: 1.0 };
+fn house(request: &GuaranteeRequest, candidates: &[Candidate], asks: impl Fn(usize) -> Asks) -> House {
+    let host = HouseArray { name: request.host.name().to_owned(), profile: request.host.clone(), capacity: 1.0 };
     let volumes = candidates.iter().enumerate().map(|(number, candidate)| HouseVolume {
         name: candidate.promise.name.clone(),
         sectors: candidate.sectors,
@@ -153,12 +157,12 @@ fn house(wanted: &Wanted, candidates: &[Candidate], asks: impl Fn(usize) -> Asks
         asks: asks(number),
         on: Some(0),
     });
-    House { arrays: vec![host], volumes: volumes.collect(), seed: wanted.seed }
+    House { arrays: vec![host], volumes: volumes.collect(), seed: request.seed }
 }
 
 /// Every tenant is a bad neighbour of each kind in turn, and then each asks for the worst of its own.
 fn scenarios(
-    wanted: &Wanted,
+    request: &GuaranteeRequest,
     candidates: &[Candidate],
     kinds: &[(Reference, u64, Worst)],
     lasts: Nanos,
@@ -168,7 +172,7 @@ fn scenarios(
     let turns = (0..KINDS.len()).map(|turn| {
         let kind = move |number: usize| &KINDS[(number + turn) % KINDS.len()];
         let name = format!("{} and others after it, the first tenant first", KINDS[turn].name);
-        (name, house(wanted, candidates, |number| kind(number).asks()), Box::new(kind) as Box<dyn Fn(usize) -> &'static Kind>)
+        (name, house(request, candidates, |number| kind(number).asks()), Box::new(kind) as Box<dyn Fn(usize) -> &'static Kind>)
     });
     let mut all: Vec<(String, House, Vec<String>)> = turns
         .map(|(name, house, kind)| {
@@ -179,7 +183,7 @@ fn scenarios(
     let worst = |number: usize| candidates[number].worst.map(|kind| &kinds[kind].2);
     let asks = |number: usize| worst(number).map_or_else(|| KINDS[0].asks(), |worst| worst.asks.clone());
     let does = (0..candidates.len()).map(|number| worst(number).map_or(KINDS[0].name.to_owned(), |worst| worst.text.clone()));
-    all.push(("each asks for what is hardest for the host".to_owned(), house(wanted, candidates, asks), does.collect()));
+    all.push(("each asks for what is hardest for the host".to_owned(), house(request, candidates, asks), does.collect()));
     all.into_iter().map(|(name, house, does)| scenario(name, &house, &does, &scheduler, lasts, crew)).collect()
 }
 

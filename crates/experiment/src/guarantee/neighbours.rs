@@ -1,4 +1,4 @@
-//! Neighbours that nobody wishes for.
+//! Noisy neighbours.
 
 use block::Nanos;
 
@@ -13,7 +13,7 @@ pub(super) struct Kind {
     locality: f64,
     reads: u32,
     kib: i64,
-    /// Somebody waits for its requests; else they are buffered writes.
+    /// Its requests are synchronous; else they are buffered writes.
     is_sync: bool,
     /// It asks for so long, and then for nothing for as long.
     pauses: Option<Nanos>,

@@ -60,7 +60,7 @@ impl Limits {
     }
 }
 
-/// Finds it for a volume of so many sectors.
+/// Finds it for a volume of this many sectors.
 ///
 /// # Errors
 /// It was interrupted.

@@ -15,7 +15,7 @@ pub struct Alone<'a> {
 }
 
 impl<'a> Alone<'a> {
-    /// A device at rest, which nobody is asked about any more once `stop` is set.
+    /// A device at rest; work on it ends once `stop` is set.
     pub fn new(device: Box<dyn Device>, stop: &'a AtomicBool) -> Alone<'a> {
         Alone { device, now: Nanos::ZERO, done: Vec::with_capacity(1), stop }
     }

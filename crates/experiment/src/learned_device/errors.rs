@@ -68,7 +68,7 @@ pub struct Judge {
 }
 
 impl Judge {
-    /// Runs a model along a trace, from rest: it is told when requests begin, never what they took. Those `is_judged` count.
+    /// Runs a model along a trace, from rest: it receives when requests begin, never their service times. Those `is_judged` count.
     pub fn run(&mut self, model: &DeviceModel, served: &[Served], is_judged: impl Fn(usize) -> bool) {
         let mut running = model.at_rest();
         let mut sums = [(0.0, 0.0); 3];

@@ -34,7 +34,7 @@ use self::training_load::Planned;
 use crate::chance;
 use crate::pool::Crew;
 use crate::recorded::Recorded;
-use crate::tenants::alone_on;
+use crate::reference_disk::reference_disk;
 
 /// Traces of the training load with one request at a time, and with several.
 const ALONE: u32 = 6;
@@ -73,7 +73,7 @@ impl Default for Options {
 pub struct Trained {
     /// The model.
     pub model: DeviceModel,
-    /// How far it is off, and others beside it.
+    /// Its errors, and those of the models that it is compared with.
     pub judged: Vec<Judged>,
 }
 
@@ -152,7 +152,7 @@ fn of_profile(name: &str, profile: &Profile, options: &Options, crew: Crew) -> a
 
 /// The device behind the queue that whoever has it to itself puts before it.
 fn queue(profile: &Profile, merges: Merges) -> Queue {
-    alone_on(profile, QueueSettings { merges, ..QueueSettings::default() }).queue()
+    reference_disk(profile, QueueSettings { merges, ..QueueSettings::default() }).queue()
 }
 
 /// The layout of an array that models know, and its disk; or the device itself.

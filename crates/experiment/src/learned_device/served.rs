@@ -20,7 +20,7 @@ pub struct Served {
     pub request: Request,
     /// When the device began, done with all before.
     pub start: Nanos,
-    /// Requests in the queue then, beside it.
+    /// Other requests in the queue then.
     pub waiting: u32,
     /// By how much it delayed the end of all.
     pub took: Nanos,

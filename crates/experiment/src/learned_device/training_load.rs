@@ -18,7 +18,7 @@ const LARGEST: f64 = 2560.0;
 /// Runs that go on side by side, at most.
 const MOST_RUNS: usize = 4;
 
-/// A request that is to be asked for, so long after the one before was done, with so many at the device at once.
+/// A request to issue: the think time after the one before, and the queue depth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Planned {
     /// What.
@@ -45,7 +45,7 @@ struct Episode {
     depth: u32,
 }
 
-/// Draws trace number `number` for a device of so many sectors; `queued`: several requests at once.
+/// Draws trace number `number` for a device of this many sectors; `queued`: several requests at once.
 pub fn draw(seed: u64, number: u32, requests: usize, capacity: u64, queued: bool) -> Vec<Planned> {
     let random = &mut source(if queued { "device model, queued" } else { "device model" }, seed, number);
     let mut all = Vec::with_capacity(requests);

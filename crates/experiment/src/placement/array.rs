@@ -13,7 +13,7 @@ use super::elevator;
 
 /// The array itself, simulated: the requests of a slot are given to it together, in the order of the elevator in which `youchoose` serves a
 /// slot, and its work for them is added up over its disks and divided by their number. So nothing is counted while a disk waits for
-/// another: on a shared array it serves somebody else then. A device that does not tell its work is counted with the time
+/// another: on a shared array it serves another volume then. A device that does not tell its work is counted with the time
 /// in which anything in it was busy.
 #[derive(Clone)]
 pub struct ArrayModel {

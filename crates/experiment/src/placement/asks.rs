@@ -20,7 +20,7 @@ pub enum Asks {
     Drawn {
         /// At least one; each lasts.
         phases: Vec<Phase>,
-        /// Whether somebody waits for them; writes that nobody waits for are buffered ones.
+        /// Whether they are synchronous; other writes are buffered.
         is_sync: bool,
     },
     /// Requests at the times at which they were recorded, again and again.
@@ -36,7 +36,7 @@ pub enum Asks {
 pub const FOR_EVER: Nanos = Nanos::from_millis(1 << 40);
 
 impl Asks {
-    /// One pattern all the time, with so many outstanding.
+    /// One pattern all the time, with this many requests outstanding.
     pub fn always(outstanding: u32, pattern: Pattern) -> Asks {
         let phase = Phase { until: FOR_EVER, arrival: Arrival::Outstanding(outstanding), pattern };
         Asks::Drawn { phases: vec![phase], is_sync: true }
@@ -117,7 +117,7 @@ impl<'a> Askers<'a> {
         all
     }
 
-    /// The same that ends `after` so many steps of the copier are done.
+    /// The same; ends `after` this many steps of the copier.
     pub fn until_copied(self, steps: u64, after: Nanos) -> Askers<'a> {
         Askers { copying: Some((steps, after)), ..self }
     }

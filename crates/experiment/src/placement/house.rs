@@ -1,4 +1,4 @@
-//! A house of several arrays and the volumes that live there: what the planner is told of it, and what comes of it in the simulator.
+//! A cluster of several arrays and the volumes on them: input of the planner, and its simulation.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -117,7 +117,7 @@ impl House {
         self.arrays.iter().map(HouseArray::array).collect()
     }
 
-    /// Every volume with so many samples of what it asks for, each so long.
+    /// Every volume with samples of its requests: how many, and their length.
     ///
     /// # Errors
     /// It was interrupted.

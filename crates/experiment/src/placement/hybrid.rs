@@ -55,7 +55,7 @@ pub const FACTORS: [f64; 4] = [0.0, 0.3, 0.7, 1.0];
 const SECTORS: u64 = 1 << 20;
 /// Sectors of a film's reads: 64 KiB, as in the stand-in for VideoStreaming that comes with the program.
 const FILM: u32 = 128;
-/// So many are outstanding of every volume, which saturates its reference disk.
+/// Outstanding requests of every volume, which saturate its reference disk.
 const OUTSTANDING: u32 = 32;
 /// Volumes of each kind by which it is measured what they take.
 const MEASURED: usize = 3;
@@ -156,7 +156,7 @@ impl Hybrid {
 
     /// The most volumes that any assignment could hold by what they take, if each could be cut in parts: a bound for every policy.
     ///
-    /// Who takes least of the disks' time beside that of flash goes to the disks first; as the number grows, flash fills up with the rest.
+    /// Volumes that need least disk time compared with flash time go to the disks first; the rest fills flash.
     pub fn most(&self, factor: f64) -> f64 {
         let flash = self.arrays.len() - 1;
         // What a volume of a kind frees on flash for each second of a disk array's time.
@@ -353,7 +353,7 @@ fn most_kept(guess: usize, limit: usize, mut try_out: impl FnMut(usize) -> anyho
     }
 }
 
-/// Which of so many volumes read films, as evenly as can be.
+/// Which of the volumes read films, as evenly as can be.
 fn films(factor: f64, number: usize) -> Vec<bool> {
     let until = |count: usize| (count as f64 * factor + 1e-9) as usize;
     (0..number).map(|place| until(place + 1) > until(place)).collect()

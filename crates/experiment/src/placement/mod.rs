@@ -26,9 +26,9 @@ pub use place::{Trial, YOUCHOOSE, place};
 pub use spec::Specification;
 pub use spec::size;
 
-use crate::tenants::SCHEDULER;
+use crate::reference_disk::SCHEDULER;
 
-/// The order in which a disk serves somebody who has it to himself, and in which slots are served.
+/// The order in which a disk serves a single tenant, and in which slots are served.
 fn elevator() -> Box<dyn Scheduler> {
     let spec = block::CLASSIC.iter().find(|spec| spec.name == SCHEDULER).unwrap_or(&block::CLASSIC[0]);
     (spec.build)(&block::Limits::default(), &spec.defaults())

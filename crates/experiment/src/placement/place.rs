@@ -1,4 +1,4 @@
-//! The work of `seekwise place`: the matrix, the plan, and what comes of it.
+//! The work of `seekwise place`: the matrix, the plan, and its simulated effect.
 
 use crate::planner::{Assignment, Plan, Standing, Step, Survey};
 use block::{Nanos, Op, Priority, Request};
@@ -24,7 +24,7 @@ pub const YOUCHOOSE: &str = "youchoose";
 const SPARE_FOR_COPIES: f64 = 0.25;
 /// Copying is planned no slower than this: where nothing is to spare, it is the scheduler that makes it wait.
 const SLOWEST_COPY: u64 = 262_144;
-/// A copy may take so many times as long as planned before a run is given up.
+/// A run is given up when a copy takes this many times as long as planned.
 const PATIENCE: f64 = 4.0;
 
 /// How the plan is tried in the simulator.
@@ -37,7 +37,7 @@ pub struct Trial {
 }
 
 impl Trial {
-    /// So many seconds under the scheduler that keeps promises.
+    /// Seconds to simulate under the scheduler that keeps promises.
     ///
     /// # Errors
     /// There is no such scheduler.
@@ -171,8 +171,8 @@ fn try_out(
         let lived = house.live(from, moving, &trial.scheduler, until, crew)?;
         let numbers: Vec<usize> = (0..house.volumes.len()).filter(|volume| from[*volume].is_some()).collect();
         let alone = house.alone(&numbers, lived.until, crew)?;
-        let beside = numbers.iter().zip(&alone);
-        let volumes = beside.map(|(&volume, alone)| got(house, from, volume, &lived.volumes[volume], alone.as_ref()));
+        let pairs = numbers.iter().zip(&alone);
+        let volumes = pairs.map(|(&volume, alone)| got(house, from, volume, &lived.volumes[volume], alone.as_ref()));
         phases.push(PhaseFigures { name: name.to_owned(), lasts_s: lived.until.as_secs_f64(), volumes: volumes.collect() });
         Ok(lived)
     };
@@ -195,7 +195,7 @@ fn try_out(
 /// What a volume got, next to what it would have got alone or on another array.
 pub fn got(house: &House, on: &Assignment, volume: usize, here: &TenantMeasure, there: Option<&TenantMeasure>) -> GotFigures {
     let seconds = here.wanted.as_secs_f64();
-    let figures = there.map(|there| judge::beside(here, there));
+    let figures = there.map(|there| judge::compared(here, there));
     let reference = house.volumes[volume].reference.as_ref();
     let broken = reference.zip(figures.as_ref()).map(|(disk, figures)| judge::worse_than_reference(&disk.to_string(), figures));
     GotFigures {

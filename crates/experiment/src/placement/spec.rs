@@ -56,7 +56,7 @@ pub struct Specification {
 }
 
 impl Specification {
-    /// How volumes are copied where so many bytes a second can be spared.
+    /// How volumes are copied where this many bytes a second can be spared.
     pub fn pace(&self, spare_bytes_per_s: u64) -> CopyPace {
         CopyPace { bytes_per_s: self.copy_bytes_per_s.unwrap_or(spare_bytes_per_s).max(1), ..CopyPace::default() }
     }

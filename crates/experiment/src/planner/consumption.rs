@@ -75,7 +75,7 @@ fn part(time: Nanos, of: Nanos) -> f64 {
 impl Sample {
     /// Its requests by slots of the reference disk's time, by the clock of the paper's section III.B: it advances by each request's
     /// time, and catches up with the wall clock where nothing waits. Requests that the reference disk would not have done when the
-    /// sample ends are left out: nobody was promised them.
+    /// sample ends are left out: they were not promised.
     fn slots(&self, slot: Nanos) -> Vec<Vec<Sampled>> {
         let slot = slot.0.max(1);
         let mut slots: Vec<Vec<Sampled>> = Vec::new();
@@ -224,7 +224,7 @@ impl Survey {
         self.arrays[array].2.saturating_sub(here.map(|(_, (_, sectors))| *sectors).sum())
     }
 
-    /// How many more volumes like this one fit beside those that are there.
+    /// How many more volumes like this one fit in addition to those that are there.
     pub fn more_like(&self, assignment: &Assignment, volume: usize) -> u64 {
         let on = |array: usize| {
             let room = self.free_sectors(assignment, array) / self.sectors(volume).max(1);

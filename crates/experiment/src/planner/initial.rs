@@ -10,7 +10,7 @@ use super::{Assignment, Move, Step, Survey};
 pub enum Initial {
     /// The array with the most to spare (section IV.D).
     LargestSpare,
-    /// Where the volume's share is least: where it is most at home beside the others. Not in the paper.
+    /// Where the volume's share is least. Not in the paper.
     LeastShare,
 }
 

@@ -11,7 +11,7 @@
 //!                                   ─▶ initial    where a new volume goes, and how room is made for it
 //! ```
 //! A volume's *demand* on an array is the part of the array's time that its requests take there. It is bounded by the volume's reference
-//! disk: nobody was promised more than that disk can do. An array keeps its promises while demands on it add up to no more than its
+//! disk: no promise exceeds that disk. An array keeps its promises while demands on it add up to no more than its
 //! capacity.
 //!
 //! Its *share* of an array is its demand there in percent of that of all volumes, wherever they are. Demands fall on every array that is

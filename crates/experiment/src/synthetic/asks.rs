@@ -20,7 +20,7 @@ pub struct Phase {
 /// When requests come.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Arrival {
-    /// So many are outstanding: each that is done is followed by the next.
+    /// Outstanding requests: each completion is followed by the next request.
     Outstanding(u32),
     /// One each time that this has passed, whatever becomes of those before.
     Every(Nanos),
@@ -32,7 +32,7 @@ pub enum Arrival {
 #[derive(Clone, Debug)]
 pub enum Pattern {
     /// As the synthetic traces of `YouChoose`, IV: the probability `locality` that a request begins where the one before ended, else it is
-    /// anywhere; so many of a hundred are reads; `sizes` in sectors, each as likely.
+    /// anywhere; a percentage are reads; `sizes` in sectors, each as likely.
     Local {
         /// From 0 to 1.
         locality: f64,
@@ -43,7 +43,7 @@ pub enum Pattern {
         /// Where those begin that do not follow the one before.
         places: Places,
     },
-    /// Reads of so many sectors, one after the other through the volume.
+    /// Sequential reads of this many sectors through the volume.
     InOrder(u32),
     /// The reads of the FAIRIO report's Illustration 2, equations (i) and (ii): after every hundred, requests become 10 sectors larger, and
     /// the gaps between them 10 sectors wider.

@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_by_the_clock_asks_as_often_whoever_is_beside_and_who_waits_asks_as_fast_as_it_is_served() {
+    fn open_arrivals_do_not_depend_on_neighbours_and_closed_ones_follow_completions() {
         let stage = stage([Arrival::Every(Nanos::from_millis(50)), Arrival::Outstanding(4)]);
         let noop = Setting::parse("noop").unwrap();
         let (quiet, disk) = (Quiet::default(), stage.profile.clone());

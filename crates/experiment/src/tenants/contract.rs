@@ -54,7 +54,7 @@ pub struct Promise {
     pub jobs: Vec<String>,
     /// Its sectors on the disk. Empty: those of its jobs' files, and in a trace wherever its streams go.
     pub volumes: Vec<Range<u64>>,
-    /// Its share of the disk's time, beside the others' weights.
+    /// Its share of the disk's time, relative to the others' weights.
     pub weight: u32,
     /// Whether the weight was written down, and so was promised.
     pub is_weighted: bool,

@@ -10,10 +10,11 @@ use report::record::{
 use sim::host::{Ledger, RunSummary};
 use sim::run::{STEP, Served, TenantMeasure, Tenants, Timeline};
 
-use super::beside::{Beside, LEAST, Windows};
 use super::contract::{Contract, Promise};
-use super::reference::{Alone, SCHEDULER};
-use crate::comparison::{rate, response_figures};
+use super::reference::Alone;
+use super::service_comparison::{LEAST, ServiceComparison, Windows};
+use crate::figures::{rate, response_figures};
+use crate::reference_disk::SCHEDULER;
 
 /// The lengths of windows that are judged.
 pub const WINDOWS: [Nanos; 3] = [Nanos::from_millis(100), Nanos::from_millis(1_000), Nanos::from_millis(10_000)];
@@ -121,7 +122,7 @@ fn tenant(
     disk_time_s: Option<f64>,
 ) -> TenantFigures {
     let seconds = here.wanted.as_secs_f64();
-    let reference = there.map(|there| beside(here, there));
+    let reference = there.map(|there| compared(here, there));
     let mut broken = Vec::new();
     if here.served.requests > 0 {
         if let (Some(disk), Some(figures)) = (&promise.reference, &reference) {
@@ -161,22 +162,22 @@ fn promised(promise: &Promise) -> PromiseFigures {
 }
 
 /// The tenant's figures here next to those on its reference disk.
-pub fn beside(here: &TenantMeasure, there: &TenantMeasure) -> ReferenceFigures {
-    let beside = Beside::new(here, there);
+pub fn compared(here: &TenantMeasure, there: &TenantMeasure) -> ReferenceFigures {
+    let comparison = ServiceComparison::new(here, there);
     let windows = WINDOWS.map(|length| {
-        let Windows { windows, violated, worst } = beside.windows(length);
+        let Windows { windows, violated, worst } = comparison.windows(length);
         WindowFigures { window_s: length.as_secs_f64(), windows, violated, worst_ratio: worst }
     });
-    let recovery = beside.recovery();
+    let recovery = comparison.recovery();
     let p99 = |measure: &TenantMeasure| measure.responses.quantile(0.99).as_secs_f64();
     ReferenceFigures {
         scheduler: SCHEDULER.to_owned(),
         wanted_s: there.wanted.as_secs_f64(),
         throughput_mb_s: rate(there.served.bytes, there.wanted.as_secs_f64()) / 1e6,
         response: response_figures(&there.responses),
-        throughput_ratio: beside.throughput_ratio(),
+        throughput_ratio: comparison.throughput_ratio(),
         p99_ratio: p99(here) / p99(there),
-        lost_s: beside.lost().as_secs_f64(),
+        lost_s: comparison.lost().as_secs_f64(),
         windows: windows.to_vec(),
         recovery: RecoveryFigures {
             returns: recovery.returns,

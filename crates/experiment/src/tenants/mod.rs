@@ -7,16 +7,15 @@
 //!                                                the disk that it was promised ─▶ Judgement: what was promised, what it got
 //! ```
 
-mod beside;
 mod comments;
 mod contract;
 pub mod judge;
 mod reference;
 mod roster;
+mod service_comparison;
 
-pub use beside::{Beside, LEAST, Recovery, Windows};
 pub use contract::{Contract, Promise};
 pub use judge::{P99, THROUGHPUT, VIOLATED, WINDOWS, capacity, judge};
-pub use reference::alone_on;
-pub use reference::{Alone, Reference, SCHEDULER, Work, alone};
+pub use reference::{Alone, Reference, Work, alone};
 pub use roster::Models;
+pub use service_comparison::{LEAST, Recovery, ServiceComparison, Windows};

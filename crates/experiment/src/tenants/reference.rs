@@ -6,23 +6,21 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail, ensure};
 use block::tenants::{ConstantTime, ServiceModel};
-use block::{Nanos, Roster, Scheduler, SchedulerSpec};
+use block::{Nanos, Roster, Scheduler};
 use device_model::device::DeviceModel;
 use sim::device::modelled::Modelled;
 use sim::host::{Queue, QueueSettings, RunSummary};
-use sim::profile::{DeviceOptions, Profile};
+use sim::profile::Profile;
 use sim::reference::ReferenceDisk;
 use sim::run::{Owner, RunError, Served, TenantMeasure, Tenants, Timeline, Watch};
 
-use crate::comparison::Load;
 use crate::learned_device;
+use crate::load::Load;
+use crate::reference_disk::{reference_disk, spec};
 use crate::world::World;
 
 /// How a device that takes the same time for every request is written: `constant:request_ms=10,mb_s=20`.
 const CONSTANT: &str = "constant:";
-
-/// The scheduler in front of a disk that a tenant has to itself: the order that youchoose serves in, too.
-pub const SCHEDULER: &str = "clook";
 
 /// What the file of a learned device ends with.
 const MODEL: &str = ".json";
@@ -97,7 +95,7 @@ impl Reference {
         }
     }
 
-    /// How many sectors it holds; `None` if as many as anybody asks for.
+    /// Its capacity in sectors; `None` if unlimited.
     pub fn capacity_sectors(&self) -> Option<u64> {
         match &self.kind {
             Kind::Disk(profile) => Some(profile.capacity_sectors()),
@@ -149,7 +147,7 @@ pub enum Work {
 }
 
 impl Alone {
-    /// For how long the disk shared with others, of so many, must work to do what the reference disk does in a second.
+    /// Disk time that the shared disks must spend for the work that the reference disk does in a second.
     pub fn needs(&self, disks: usize) -> f64 {
         let count: fn(&Served) -> u64 =
             if self.reference.served.bytes > 0 { |served| served.bytes } else { |served| served.requests };
@@ -176,7 +174,7 @@ pub fn alone(
     watch: &Watch,
 ) -> Result<Alone, RunError> {
     let run = |mut queue: Queue| {
-        // All is nobody's there: the account is of the whole.
+        // There are no tenants there: the account is of the whole.
         queue.set_roster(&Roster::default());
         load.run_tenant(roster, tenant, queue, watch)
     };
@@ -186,11 +184,6 @@ pub fn alone(
     let told = here.ledger.as_ref().map_or(0, |ledger| ledger.disk_time().iter().flat_map(Timeline::bins).sum());
     let work = if told > 0 { Work::OfDisks(Nanos(told)) } else { Work::Busy(here.busy_in_run) };
     Ok(Alone { reference: others(there), here: others(here), work })
-}
-
-/// [`SCHEDULER`].
-fn spec() -> &'static SchedulerSpec {
-    block::CLASSIC.iter().find(|spec| spec.name == SCHEDULER).unwrap_or(&block::CLASSIC[0])
 }
 
 fn scheduler(settings: &QueueSettings) -> Box<dyn Scheduler> {
@@ -205,12 +198,7 @@ fn predicted(model: &dyn ServiceModel, capacity_sectors: u64) -> Queue {
 
 /// A disk that a tenant has to itself.
 fn shadow(profile: &Profile) -> ReferenceDisk {
-    alone_on(profile, QueueSettings::default())
-}
-
-/// The same, with these settings of its queue.
-pub fn alone_on(profile: &Profile, settings: QueueSettings) -> ReferenceDisk {
-    ReferenceDisk::new(profile, DeviceOptions::default(), settings, (spec(), &spec().defaults()))
+    reference_disk(profile, QueueSettings::default())
 }
 
 fn others(outcome: RunSummary) -> TenantMeasure {

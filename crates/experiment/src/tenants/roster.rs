@@ -10,7 +10,7 @@ use block::{Roster, StreamId, Tenant, did_you_mean};
 
 use super::contract::{Contract, Promise};
 use super::reference::Reference;
-use crate::comparison::Load;
+use crate::load::Load;
 use crate::world::World;
 
 /// Says how long requests take on a reference disk; [`Reference::model`] does.

@@ -9,7 +9,7 @@ use observe::performance::Performance;
 use report::truth::Choice;
 use sim::trace::OpenOptions;
 
-use experiment::advice::{Wanted, advise, served_in};
+use experiment::advice::{AdviceRequest, advise, served_in};
 use experiment::comparison::Experiment;
 use experiment::comparison::regime;
 use experiment::fio::Overall;
@@ -59,7 +59,7 @@ pub fn choice(workload: &str, recorded: &[Recorded]) -> anyhow::Result<Option<Ch
     let mut experiment = Experiment::of_jobs(first, "");
     experiment.candidates = vec![CANDIDATES.to_owned()];
     let advice =
-        advise(&Wanted { experiment, names_disk: false, device: None, in_force: Some(in_force) }, Crew::new(&quiet, Some(1)))?;
+        advise(&AdviceRequest { experiment, names_disk: false, device: None, active: Some(in_force) }, Crew::new(&quiet, Some(1)))?;
     let Some((best, most)) = scored.iter().max_by(|a, b| a.1.total_cmp(&b.1)) else { return Ok(None) };
     let chosen = scored.iter().find(|(setting, _)| setting.to_string() == advice.verdict.setting);
     Ok(Some(Choice {

@@ -18,7 +18,7 @@ pub struct Arguments {
     disk: String,
     /// CSV with the columns lba, size_blocks, is_read, measured_response_ms, think_after_ms
     measured: PathBuf,
-    /// Where to write the fitted profile [default: nowhere; only say what comes of it]
+    /// Where to write the fitted profile [default: nowhere; only print the result]
     #[arg(short, long, value_name = "NEW.toml")]
     output: Option<PathBuf>,
     /// Print JSON

@@ -5,9 +5,9 @@ use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
 use agent::observe::{Recorded, Until};
-use agent::sysfs::Sysfs;
 use agent::topology::{self, Device};
 use anyhow::ensure;
+use applier::sysfs::Sysfs;
 use block::Nanos;
 use experiment::capture::Capture;
 use experiment::shipped;
@@ -28,10 +28,10 @@ pub struct Args {
     /// The trace to write; - is standard output, for text formats only
     #[arg(long, value_name = "FILE")]
     output: PathBuf,
-    /// End after so many seconds [default: at Ctrl-C]
+    /// End after this many seconds [default: at Ctrl-C]
     #[arg(long, value_name = "N", value_parser = number::within::<u32>(1..=86_400, "seconds"))]
     seconds: Option<u32>,
-    /// End after so many requests
+    /// End after this many requests
     #[arg(long, value_name = "N", value_parser = number::within::<u64>(1..=u64::MAX, "requests"))]
     requests: Option<u64>,
     /// The format of FILE [default: by its extension]
@@ -71,7 +71,7 @@ pub fn named(argument: &Path) -> Option<String> {
     (name.starts_with("/dev/") || (!name.contains('/') && is_one())).then(|| name.to_owned())
 }
 
-/// So many seconds.
+/// Seconds as a duration.
 pub fn seconds(seconds: u32) -> Nanos {
     Nanos::from_secs_f64(seconds.into())
 }

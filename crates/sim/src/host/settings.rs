@@ -1,42 +1,25 @@
 //! The settings of a host and of its machine.
 
-use block::{Merges, Nanos, SettingError, Tunable, Unit, split_before, tunables};
+use block::{Merges, Nanos, SettingError, Tunable, Unit, host_tunables, split_before, tunables};
 
 use super::QueueSettings;
 
 tunables! {
-    /// Every setting of a host: first what may be set while it runs, under Linux's names, `/sys/block/*/queue` before `/proc/sys/vm`; then
-    /// what the machine is, fixed for a run.
+    /// Every setting of a host: first what may be set while it runs, which [`block::HOST_TUNABLES`] declares; then what the machine is, fixed
+    /// for a run.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct HostSettings {
-        /// Requests that may be queued or at the device at once, synchronous and asynchronous ones each. More let the scheduler
-        /// sort and merge better; fewer keep waiting times short.
-        pub nr_requests: i64 = Tunable::new(Unit::Count, 4..=2048, 256).logarithmic(),
-        /// The largest request. Larger ones are split, and merging stops there.
-        pub max_sectors_kb: i64 = Tunable::new(Unit::Kibibytes, 4..=32_768, 1280).logarithmic(),
-        /// Which requests that touch are merged: 0 all, 1 only with the request that was queued or grew last, 2 none.
-        pub nomerges: i64 = Tunable::new(Unit::Count, 0..=2, 0),
-        /// What reads may take at the device before fewer buffered writes are let to it, as write-back throttling goes by; 0 throttles
-        /// nothing. -1 asks for the default: 75,000 for disks that turn and 2,000 for others under none, mq-deadline and kyber, off
-        /// under bfq and schedulers from before Linux 4.10.
-        pub wbt_lat_usec: i64 = Tunable::new(Unit::Microseconds, -1..=10_000_000, -1),
-        /// How far the kernel reads ahead of a process that reads a file in order. 0 reads one page at a time.
-        pub read_ahead_kb: i64 = Tunable::new(Unit::Kibibytes, 0..=65_536, 128).logarithmic(),
-        /// Share of the memory that could hold file pages which may be written and not yet on the device. Writers are slowed down
-        /// from half way between dirty_background_ratio and here.
-        pub dirty_ratio: i64 = Tunable::new(Unit::Percent, 1..=100, 20),
-        /// From this share of written pages on, the kernel writes them back in the background. Not below dirty_ratio, half of
-        /// that is taken.
-        pub dirty_background_ratio: i64 = Tunable::new(Unit::Percent, 0..=100, 10),
-        /// A written page this old is written back when the kernel next looks.
-        pub dirty_expire_centisecs: i64 = Tunable::new(Unit::Centiseconds, 0..=360_000, 3000).logarithmic(),
-        /// How often the kernel looks for old written pages; 0 never.
-        pub dirty_writeback_centisecs: i64 = Tunable::new(Unit::Centiseconds, 0..=360_000, 500).logarithmic(),
-        /// How cheap swapping is against reading files again when memory is short: 100 says equal, 0 swaps only where nothing
-        /// else is left.
-        pub swappiness: i64 = Tunable::new(Unit::Count, 0..=200, 60),
-        /// Swapped pages read at once, as a power of two: 3 reads eight.
-        pub page_cluster as "page-cluster": i64 = Tunable::new(Unit::Count, 0..=10, 3),
+        pub nr_requests: i64 = host_tunables::NR_REQUESTS,
+        pub max_sectors_kb: i64 = host_tunables::MAX_SECTORS_KB,
+        pub nomerges: i64 = host_tunables::NOMERGES,
+        pub wbt_lat_usec: i64 = host_tunables::WBT_LAT_USEC,
+        pub read_ahead_kb: i64 = host_tunables::READ_AHEAD_KB,
+        pub dirty_ratio: i64 = host_tunables::DIRTY_RATIO,
+        pub dirty_background_ratio: i64 = host_tunables::DIRTY_BACKGROUND_RATIO,
+        pub dirty_expire_centisecs: i64 = host_tunables::DIRTY_EXPIRE_CENTISECS,
+        pub dirty_writeback_centisecs: i64 = host_tunables::DIRTY_WRITEBACK_CENTISECS,
+        pub swappiness: i64 = host_tunables::SWAPPINESS,
+        pub page_cluster as "page-cluster": i64 = host_tunables::PAGE_CLUSTER,
         /// Memory for file pages and anonymous pages; what the kernel and its tables need is not part of it.
         pub memory_mib: i64 = Tunable::new(Unit::Mebibytes, 16..=1 << 20, 1024).logarithmic(),
         /// Swap area, at the end of the device. No file may reach into it.
@@ -62,7 +45,7 @@ tunables! {
     }
 }
 
-/// What may be set while the host runs. [`HostSettings::value`] and [`Host::set`](super::Host::set) go by the place in here.
+/// What may be set while the host runs: the [`block::HOST_TUNABLES`]. [`HostSettings::value`] and [`Host::set`](super::Host::set) go by the place in here.
 pub static TUNABLES: &[Tunable] = split_before(HostSettings::TUNABLES, "memory_mib").0;
 
 /// What the machine is, fixed for a run.
@@ -200,6 +183,12 @@ mod tests {
             expected[index] = value;
             assert_eq!(settings.values(), expected);
         }
+    }
+
+    #[test]
+    fn what_may_be_set_while_a_host_runs_is_what_block_declares_in_its_order() {
+        let declared = |tunables: &[Tunable]| tunables.iter().map(|tunable| format!("{tunable:?}")).collect::<Vec<_>>();
+        assert_eq!(declared(TUNABLES), declared(block::HOST_TUNABLES));
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! Learning under a daemon whose device, load and time are the test's.
 
 use super::*;
-use crate::applier::AtExit;
-use crate::learning::{Equipment, Generator, Learner, Load, Memory, WallTime};
+use crate::configuration::WallTime;
+use crate::daemon::Learner;
+use crate::learning::{Equipment, Generator, Load, Memory};
+use applier::AtExit;
 
 /// What the load asks as.
 const LOAD: StreamId = 2;

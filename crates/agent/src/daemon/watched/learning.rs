@@ -10,14 +10,14 @@ use observe::Event;
 
 use super::others::unreleased;
 use super::{LOOKS_FOR_OTHERS, News, Watched, percent};
-use crate::applier::{AtExit, Foreign};
-use crate::attribute::READ_AHEAD;
 use crate::configuration::{Exit, Settings};
 use crate::daemon::guard::Guard;
 use crate::daemon::hands::{Acts, Careful, Hands, Rate};
-use crate::daemon::history::{Entry, Kind};
 use crate::daemon::open::decided_by;
+use crate::history::{Entry, Kind};
 use crate::learning::{Learned, Lesson};
+use applier::attribute::READ_AHEAD;
+use applier::{AtExit, Foreign};
 
 /// How often it is looked whether real work came, at least: it has to stop within a second.
 const LOOKS_FOR_WORK: Nanos = Nanos(100_000_000);

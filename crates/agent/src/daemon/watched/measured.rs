@@ -5,7 +5,8 @@ use control::experience::MIN_REQUESTS;
 use observe::merit::Scored;
 use observe::window::depth;
 
-use super::{Latest, News, Watched, percent};
+use super::{News, Watched, percent};
+use crate::control_socket;
 
 /// Windows before and after a change that are compared.
 const COMPARED: usize = 8;
@@ -39,7 +40,7 @@ impl Watched {
         let outcome = &window.outcome;
         // A window in which nothing was done has no response time.
         let known = |value: f64| if value.is_finite() { value } else { 0.0 };
-        self.latest = Latest {
+        self.latest = control_socket::Rates {
             requests_per_s: known(outcome.rate()),
             mb_per_s: known(outcome.throughput() / 1e6),
             response_ms: known(1e3 * outcome.mean_response_s),

@@ -3,9 +3,9 @@
 use block::Nanos;
 
 use super::super::hands::Acts;
-use super::super::history::{Entry, Kind};
 use super::{News, Watched};
-use crate::applier::Foreign;
+use crate::history::{Entry, Kind};
+use applier::Foreign;
 
 impl Watched {
     /// Whether somebody else has written.

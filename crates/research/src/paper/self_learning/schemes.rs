@@ -94,12 +94,12 @@ impl Scheme {
 
     /// Whether this program has it.
     pub fn is_there(&self) -> bool {
-        twin::controller::all().any(|spec| spec.name == self.controller)
+        crate::controller::all().any(|spec| spec.name == self.controller)
     }
 
     /// The controller with its tunables as the paper sets them, times scaled by the plan.
     pub fn chosen(&self, plan: &Plan) -> anyhow::Result<ControllerChoice> {
-        let mut chosen = twin::controller::parse(self.controller)?;
+        let mut chosen = crate::controller::parse(self.controller)?;
         for (tunable, value) in chosen.spec.tunables.iter().zip(&mut chosen.values) {
             match self.tunable(tunable.name, plan) {
                 Some(Wanted::Number(wanted)) => *value = wanted.clamp(tunable.min, tunable.max),

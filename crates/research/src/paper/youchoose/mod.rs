@@ -20,7 +20,7 @@ use super::stated::Stated;
 use super::{Paper, Part, Wanted};
 use experiment::learned_device;
 use experiment::pool::Crew;
-use experiment::tenants::SCHEDULER;
+use experiment::reference_disk::SCHEDULER;
 use runs::{Models, Plan, Runs};
 use scenes::{HOSTS, Lengths, REFERENCE, Scene};
 use sharing::Results;

@@ -13,7 +13,7 @@ use sim::run::TenantMeasure;
 
 use super::scenes::{Lengths, Promised, Scene, promised};
 use experiment::pool::Crew;
-use experiment::tenants::SCHEDULER;
+use experiment::reference_disk::SCHEDULER;
 
 /// A scheduler, what a person would type for it, and what it is told.
 #[derive(Clone, Copy, Debug)]

@@ -8,7 +8,7 @@ use super::runs::{OURS, Runs, UNDERS, VIRTUAL_CLOCK, rate};
 use super::scenes::{HOSTS, LOCALITIES, Lengths, Scene};
 use super::{PARTS, title};
 use crate::paper::stated::{Measured, Measures, Stated};
-use experiment::tenants::{Beside, WINDOWS};
+use experiment::tenants::{ServiceComparison, WINDOWS};
 
 /// The width of a point in figures over time.
 const BIN: Nanos = Nanos::from_millis(1_000);
@@ -39,7 +39,7 @@ pub struct Kept {
 
 impl Kept {
     fn new(here: &TenantMeasure, there: &TenantMeasure) -> Kept {
-        let beside = Beside::new(here, there);
+        let beside = ServiceComparison::new(here, there);
         let windows = WINDOWS.map(|length| beside.windows(length));
         let p99 = |volume: &TenantMeasure| volume.responses.quantile(0.99).as_secs_f64();
         Kept {

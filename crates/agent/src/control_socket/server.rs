@@ -1,0 +1,190 @@
+//! The side that answers: a thread takes questions in, the daemon's loop answers them.
+
+use std::fs;
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+use super::{Answer, Ask};
+
+/// Who connects says something within this time.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How long an answer may take.
+const ANSWERED: Duration = Duration::from_secs(30);
+/// No question is longer.
+const LONGEST: u64 = 4096;
+/// Connections at once.
+const MOST: usize = 16;
+
+/// A question that waits for its answer.
+#[derive(Debug)]
+pub struct Asked {
+    /// What.
+    pub ask: Ask,
+    /// Whether who asks is root, or whom the daemon runs as.
+    pub is_privileged: bool,
+    answer: Sender<Answer>,
+}
+
+impl Asked {
+    /// Answers it. Who has gone away gets none.
+    pub fn answer(self, answer: Answer) {
+        let _ = self.answer.send(answer);
+    }
+}
+
+/// A socket that is listened on. Its file goes with it.
+#[derive(Debug)]
+pub struct Server {
+    path: PathBuf,
+    asked: Receiver<Asked>,
+    /// Readable when somebody asked.
+    wakes: UnixStream,
+}
+
+impl Server {
+    /// Listens on a socket of this path.
+    ///
+    /// # Errors
+    /// Another daemon does, or its folder is not there or may not be written to.
+    pub fn listen(path: &Path) -> io::Result<Server> {
+        let listener = bind(path)?;
+        fs::set_permissions(path, fs::Permissions::from_mode(0o666))?;
+        let (sender, asked) = channel();
+        let (wakes, wake) = UnixStream::pair()?;
+        wakes.set_nonblocking(true)?;
+        wake.set_nonblocking(true)?;
+        std::thread::Builder::new().name("control".to_owned()).spawn(move || accept(&listener, &sender, &Arc::new(wake)))?;
+        Ok(Server { path: path.to_owned(), asked, wakes })
+    }
+
+    /// The next question, if there is one.
+    pub fn asked(&self) -> Option<Asked> {
+        let mut away = [0; 64];
+        let _ = (&self.wakes).read(&mut away);
+        self.asked.try_recv().ok()
+    }
+
+    /// What becomes readable when somebody asks.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.wakes.as_fd()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// A socket that a daemon which was killed left behind is nobody's.
+fn bind(path: &Path) -> io::Result<UnixListener> {
+    match UnixListener::bind(path) {
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+            if UnixStream::connect(path).is_ok() {
+                return Err(io::Error::new(io::ErrorKind::AddrInUse, "another seekwise-agent is running"));
+            }
+            fs::remove_file(path)?;
+            UnixListener::bind(path)
+        }
+        bound => bound,
+    }
+}
+
+fn accept(listener: &UnixListener, sender: &Sender<Asked>, wake: &Arc<UnixStream>) {
+    let open = Arc::new(AtomicUsize::new(0));
+    for stream in listener.incoming().filter_map(Result::ok) {
+        if open.fetch_add(1, Ordering::Relaxed) >= MOST {
+            open.fetch_sub(1, Ordering::Relaxed);
+            continue;
+        }
+        let (sender, wake, open_here) = (sender.clone(), wake.clone(), open.clone());
+        let serving = std::thread::Builder::new().name("control".to_owned()).spawn(move || {
+            // Who goes away in the middle is not answered.
+            let _ = serve(stream, &sender, &wake);
+            open_here.fetch_sub(1, Ordering::Relaxed);
+        });
+        if serving.is_err() {
+            open.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+fn serve(mut stream: UnixStream, sender: &Sender<Asked>, wake: &UnixStream) -> io::Result<()> {
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let peer = rustix::net::sockopt::socket_peercred(&stream)?;
+    let is_privileged = peer.uid.is_root() || peer.uid == rustix::process::geteuid();
+    let mut line = String::new();
+    BufReader::new(stream.try_clone()?.take(LONGEST)).read_line(&mut line)?;
+    let answer = match serde_json::from_str(&line) {
+        Err(error) => Answer::Refused(format!("the question is not understood: {error}; are both of one version?")),
+        Ok(ask) => {
+            let (reply, answer) = channel();
+            sender.send(Asked { ask, is_privileged, answer: reply }).map_err(io::Error::other)?;
+            let _ = (&*wake).write(&[1]);
+            answer.recv_timeout(ANSWERED).map_err(io::Error::other)?
+        }
+    };
+    let mut text = serde_json::to_vec(&answer)?;
+    text.push(b'\n');
+    stream.write_all(&text)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
+
+    use super::*;
+    use crate::control_socket::ask;
+
+    /// Waits for the next question, which a thread sends.
+    fn next(server: &Server) -> Asked {
+        let begin = std::time::Instant::now();
+        loop {
+            if let Some(asked) = server.asked() {
+                return asked;
+            }
+            assert!(begin.elapsed() < PATIENCE);
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn what_is_asked_is_answered_and_what_is_not_understood_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("agent.sock");
+        assert!(ask(&path, &Ask::Status).unwrap().is_none(), "no daemon is running");
+        let server = Server::listen(&path).unwrap();
+        assert!(Server::listen(&path).unwrap_err().to_string().contains("another seekwise-agent is running"));
+        std::thread::scope(|scope| {
+            let answer = scope.spawn(|| ask(&path, &Ask::Resume { device: "sda".to_owned() }).unwrap());
+            let asked = next(&server);
+            assert!(asked.is_privileged && asked.ask == Ask::Resume { device: "sda".to_owned() });
+            asked.answer(Answer::Done(vec!["done".to_owned()]));
+            assert_eq!(answer.join().unwrap(), Some(Answer::Done(vec!["done".to_owned()])));
+        });
+        let mut stream = UnixStream::connect(&path).unwrap();
+        stream.write_all(b"{\"reboot\":{}}\n").unwrap();
+        let mut line = String::new();
+        BufReader::new(stream).read_line(&mut line).unwrap();
+        assert!(line.starts_with("{\"refused\":\"the question is not understood"), "{line}");
+        drop(server);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_socket_that_nobody_listens_on_is_taken_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("agent.sock");
+        drop(UnixListener::bind(&path).unwrap());
+        assert!(path.exists() && ask(&path, &Ask::Status).unwrap().is_none());
+        Server::listen(&path).unwrap();
+    }
+}

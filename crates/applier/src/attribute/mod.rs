@@ -1,0 +1,296 @@
+//! What may be set, and nothing else: where it is, what it may be, in which order it is written, and what is odd about it.
+//!
+//! Tunables of schedulers and those that the simulated host has, too, are declared in `block`; what only the kernel has stands here. Sources: Linux 6.18 `block/blk-sysfs.c`, `block/elevator.c`, `block/blk-wbt.c`, `mm/page-writeback.c`,
+//! `Documentation/ABI/stable/sysfs-block`.
+
+mod reset;
+mod state;
+
+use std::path::PathBuf;
+use std::sync::LazyLock;
+
+use block::{Tunable, Unit};
+
+use crate::sysfs::Sysfs;
+
+pub(crate) use reset::Upheaval;
+pub use reset::default_requests;
+pub use state::State;
+
+/// What the names of the machine's attributes begin with.
+pub const MACHINE_PREFIX: &str = "vm/";
+/// What stands for the machine where a device's name is wanted.
+pub const MACHINE: &str = "vm";
+
+/// The attribute that names the scheduler.
+pub const SCHEDULER: &str = "scheduler";
+/// Requests that may be queued.
+pub const NR_REQUESTS: &str = "nr_requests";
+/// The largest request, in KiB.
+pub const MAX_SECTORS: &str = "max_sectors_kb";
+/// How far the kernel reads ahead, in KiB.
+pub const READ_AHEAD: &str = "read_ahead_kb";
+/// The target of write-back throttling, in microseconds.
+pub const WRITE_BACK_THROTTLE: &str = "wbt_lat_usec";
+/// The scheduler that is none: requests go to the driver as they come.
+pub const NONE: &str = "none";
+
+/// Whose attribute it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Owner {
+    /// A device's queue.
+    Queue,
+    /// This scheduler's; there only while it is in force.
+    Scheduler(&'static str),
+    /// The machine's.
+    Machine,
+}
+
+/// What the kernel makes of a number that is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rounding {
+    /// The same number.
+    Exact,
+    /// It is kept in timer ticks of 1 to 10 ms, rounded up, and read in whole milliseconds.
+    Ticks,
+    /// It is kept in pages, or in blocks of the device, rounded down.
+    Down,
+}
+
+/// Something that may be set.
+#[derive(Debug)]
+pub struct Attribute {
+    /// As in `scheduler`, `iosched/read_expire`, `read_ahead_kb`, `vm/swappiness`: the file's place below the queue, or below
+    /// `/proc/sys`.
+    pub name: String,
+    /// Whose it is.
+    pub owner: Owner,
+    /// Its range and what it does; `None` for the scheduler, which is a word.
+    pub tunable: Option<&'static Tunable>,
+    /// What the kernel makes of a number.
+    pub rounding: Rounding,
+}
+
+/// The kernel takes no less for a limit in bytes.
+const TWO_PAGES: i64 = 8_192;
+
+/// What the kernel has and the simulator does not. In the order in which they are listed.
+static OF_THE_KERNEL: &[(Owner, Tunable)] = &[
+    (
+        Owner::Queue,
+        Tunable::new(Unit::Count, 0..=2, 1).named(
+            "rq_affinity",
+            "Where a request is completed: 0 where the interrupt comes, 1 in the group of processors that asked, 2 on the very processor.",
+        ),
+    ),
+    (
+        Owner::Scheduler("bfq"),
+        Tunable::new(Unit::Microseconds, 0..=100_000, 8_000)
+            .named("slice_idle_us", "As slice_idle, in microseconds; each changes the other."),
+    ),
+    (
+        Owner::Machine,
+        Tunable::new(Unit::Count, 0..=1_000, 100)
+            .named("vfs_cache_pressure", "How readily names and inodes are forgotten when memory is short; 100 is as readily as file pages."),
+    ),
+    (
+        Owner::Machine,
+        Tunable::new(Unit::Count, TWO_PAGES..=1 << 40, 0)
+            .named("dirty_bytes", "As dirty_ratio, in bytes; each sets the other to 0. 0 says that dirty_ratio holds."),
+    ),
+    (
+        Owner::Machine,
+        Tunable::new(Unit::Count, TWO_PAGES..=1 << 40, 0).named(
+            "dirty_background_bytes",
+            "As dirty_background_ratio, in bytes; each sets the other to 0. 0 says that dirty_background_ratio holds.",
+        ),
+    ),
+];
+
+/// Those of the simulated host that Linux has below `/sys/block/*/queue`; the others of the list are below `/proc/sys/vm`.
+const OF_THE_QUEUE: [&str; 5] = [NR_REQUESTS, MAX_SECTORS, "nomerges", WRITE_BACK_THROTTLE, READ_AHEAD];
+/// Those of the simulated host that are set on no real machine: they are about swap, not about files.
+const LEFT_OUT: [&str; 1] = ["page-cluster"];
+
+static ALL: LazyLock<Vec<Attribute>> = LazyLock::new(|| {
+    let scheduler = Attribute { name: SCHEDULER.to_owned(), owner: Owner::Queue, tunable: None, rounding: Rounding::Exact };
+    let of_schedulers = block::KERNEL
+        .iter()
+        .flat_map(|spec| spec.tunables.iter().map(|tunable| Attribute::new(Owner::Scheduler(spec.name), tunable)));
+    let of_host = block::HOST_TUNABLES.iter().filter(|tunable| !LEFT_OUT.contains(&tunable.name)).map(|tunable| {
+        let owner = if OF_THE_QUEUE.contains(&tunable.name) { Owner::Queue } else { Owner::Machine };
+        Attribute::new(owner, tunable)
+    });
+    let own = OF_THE_KERNEL.iter().map(|(owner, tunable)| Attribute::new(*owner, tunable));
+    let mut all: Vec<Attribute> = std::iter::once(scheduler).chain(of_schedulers).chain(of_host).chain(own).collect();
+    all.sort_by_key(Attribute::turn);
+    all
+});
+
+/// The closed list, in the order in which the kernel needs them written.
+pub fn all() -> &'static [Attribute] {
+    &ALL
+}
+
+/// The attribute of that name.
+pub fn find(name: &str) -> Option<&'static Attribute> {
+    all().iter().find(|attribute| attribute.name == name)
+}
+
+impl Attribute {
+    fn new(owner: Owner, tunable: &'static Tunable) -> Attribute {
+        let folder = match owner {
+            Owner::Queue => "",
+            Owner::Scheduler(_) => "iosched/",
+            Owner::Machine => "vm/",
+        };
+        let rounding = match tunable.name {
+            "read_expire" | "write_expire" | "prio_aging_expire" | "timeout_sync" => Rounding::Ticks,
+            READ_AHEAD | MAX_SECTORS => Rounding::Down,
+            _ => Rounding::Exact,
+        };
+        Attribute { name: format!("{folder}{}", tunable.name), owner, tunable: Some(tunable), rounding }
+    }
+
+    /// Its place in the order of writing. A switch of the scheduler brings other tunables and resets `nr_requests`; that in turn resets
+    /// `async_depth`; bfq's `strict_guarantees` may raise `slice_idle`, which is a coarser view of `slice_idle_us`; of bytes and ratios the
+    /// one written last holds; most of the queue's settings reset `read_ahead_kb`.
+    fn turn(&self) -> u8 {
+        match self.tunable.map(|tunable| tunable.name) {
+            None => 0,
+            Some(NR_REQUESTS) => 1,
+            Some("strict_guarantees") => 2,
+            Some("slice_idle") => 3,
+            Some("slice_idle_us") => 4,
+            Some(READ_AHEAD) => 9,
+            Some("dirty_bytes" | "dirty_background_bytes") => 11,
+            Some(_) => match self.owner {
+                Owner::Scheduler(_) => 5,
+                Owner::Queue => 6,
+                Owner::Machine => 10,
+            },
+        }
+    }
+
+    /// Where it is.
+    pub fn path(&self, sysfs: &Sysfs, device: &str) -> PathBuf {
+        match self.name.strip_prefix("vm/") {
+            Some(name) => sysfs.vm(name),
+            None => sysfs.queue(device).join(&self.name),
+        }
+    }
+
+    /// What it does.
+    pub fn doc(&self) -> &'static str {
+        self.tunable.map_or("Which request goes to the device next.", |tunable| tunable.doc)
+    }
+
+    /// The smallest and the largest number allowed, whatever a device allows; `None` if it is a word.
+    pub fn range(&self) -> Option<(i64, i64)> {
+        self.tunable.map(|tunable| (tunable.min, tunable.max))
+    }
+
+    /// Whether what was `written` may be read as `read`, given how the kernel rounds.
+    pub fn may_read(&self, written: &str, read: &str) -> bool {
+        let (Ok(wrote), Ok(reads)) = (written.parse::<i64>(), read.parse::<i64>()) else { return written == read };
+        match self.rounding {
+            _ if wrote == reads => true,
+            Rounding::Exact => false,
+            // Ticks of 10 ms at most; of 3⅓ ms the fraction is cut off.
+            Rounding::Ticks => (wrote - 1..=wrote + 10).contains(&reads),
+            // Pages and blocks of 64 KiB at most.
+            Rounding::Down => (wrote - 63..wrote).contains(&reads),
+        }
+    }
+
+    /// The attribute and value that are written for this one, under this scheduler. `slice_idle` is a coarser view of `slice_idle_us`, and
+    /// would lose what is finer. A default target of write-back throttling is written as the number that it is, off under bfq: -1 would
+    /// turn it on there.
+    pub fn written_as(&'static self, value: &str, scheduler: &str, turns: bool) -> (&'static Attribute, String) {
+        match (self.name.as_str(), find("iosched/slice_idle_us"), value.parse::<i64>()) {
+            ("iosched/slice_idle", Some(finer), Ok(milliseconds)) => (finer, (1_000 * milliseconds).to_string()),
+            (WRITE_BACK_THROTTLE, _, Ok(-1)) => (self, default_write_back_target(scheduler, turns).to_string()),
+            _ => (self, value.to_owned()),
+        }
+    }
+
+    /// Whether it only shows another one, less finely.
+    pub fn is_view(&self) -> bool {
+        self.name == "iosched/slice_idle"
+    }
+
+    /// Whether it is a limit in bytes, of which the counterpart is a ratio.
+    pub fn is_in_bytes(&self) -> bool {
+        self.name.ends_with("_bytes")
+    }
+
+    /// The one that is set to 0 when this one is written.
+    pub fn counterpart(&self) -> Option<&'static str> {
+        match self.name.as_str() {
+            "vm/dirty_ratio" => Some("vm/dirty_bytes"),
+            "vm/dirty_bytes" => Some("vm/dirty_ratio"),
+            "vm/dirty_background_ratio" => Some("vm/dirty_background_bytes"),
+            "vm/dirty_background_bytes" => Some("vm/dirty_background_ratio"),
+            _ => None,
+        }
+    }
+}
+
+/// The kernel's own target in microseconds, as long as nobody set it by hand (`wbt_default_latency_nsec`).
+pub fn default_write_back_target(scheduler: &str, turns: bool) -> i64 {
+    match scheduler {
+        "bfq" => 0,
+        _ if turns => 75_000,
+        _ => 2_000,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_is_what_an_administrator_expects_and_nothing_more() {
+        let names: Vec<&str> = all().iter().map(|attribute| attribute.name.as_str()).collect();
+        let mut unique = names.clone();
+        unique.sort_unstable();
+        unique.dedup();
+        assert_eq!(unique.len(), names.len(), "a name stands for one attribute");
+        for name in
+            ["scheduler", "iosched/read_lat_nsec", "iosched/async_depth", "iosched/slice_idle_us", "wbt_lat_usec", "vm/dirty_ratio"]
+        {
+            assert!(names.contains(&name), "{name}");
+        }
+        let machine = names.iter().filter(|name| name.starts_with("vm/")).count();
+        let queue = all().iter().filter(|attribute| attribute.owner == Owner::Queue).count();
+        assert_eq!((machine, queue), (8, 7));
+        assert!(find("rotational").is_none() && find("vm/drop_caches").is_none() && find("../../../etc/passwd").is_none());
+        assert!(all().iter().all(|attribute| !attribute.doc().is_empty()));
+    }
+
+    #[test]
+    fn the_order_of_writing_is_the_kernels() {
+        let place = |name: &str| all().iter().position(|attribute| attribute.name == name).unwrap();
+        let order = [
+            "scheduler",
+            "nr_requests",
+            "iosched/strict_guarantees",
+            "iosched/slice_idle",
+            "iosched/slice_idle_us",
+            "max_sectors_kb",
+        ];
+        assert!(order.windows(2).all(|pair| place(pair[0]) < place(pair[1])));
+        assert!(place("nr_requests") < place("iosched/async_depth"));
+        let mut queue = all().iter().filter(|attribute| attribute.owner == Owner::Queue);
+        assert_eq!(queue.next_back().unwrap().name, "read_ahead_kb", "the others reset it");
+    }
+
+    #[test]
+    fn what_is_read_back_may_be_rounded_and_nothing_else() {
+        let may = |name: &str, written, read| find(name).unwrap().may_read(written, read);
+        assert!(may("iosched/write_expire", "1", "4") && may("iosched/timeout_sync", "10", "12"));
+        assert!(!may("iosched/write_expire", "1", "5000") && !may("iosched/fifo_expire_sync", "1", "4"));
+        assert!(may("read_ahead_kb", "65", "64") && may("read_ahead_kb", "1", "0") && !may("read_ahead_kb", "64", "128"));
+        assert!(may("scheduler", "bfq", "bfq") && !may("scheduler", "bfq", "none"));
+    }
+}

@@ -1,0 +1,69 @@
+//! The proof that what may be set can be set.
+
+use crate::attribute::{Attribute, MACHINE, MAX_SECTORS, NONE, NR_REQUESTS, Owner, SCHEDULER, State, WRITE_BACK_THROTTLE, all};
+use crate::error::{ApplierError, Kind};
+use crate::protocol::Can;
+use crate::sysfs::SysfsError;
+use crate::writer::{Writer, whole};
+
+impl Writer {
+    /// Writes every value that is there, reads it back, and says what may be set to what. Where even the same value would change something
+    /// that cannot be seen, the file is only opened for writing.
+    ///
+    /// # Errors
+    /// There is no such device; the journal cannot be written; the system forbids to write one of them, which a sandbox would to all.
+    pub fn can(&mut self, device: &str) -> Result<Vec<Can>, ApplierError> {
+        let known = self.known(device)?;
+        whole(&known.damage)?;
+        self.store(device, &known.records)?;
+        let state = self.state(device)?;
+        if device == MACHINE && !self.rules.machine {
+            let message = "the machine's own settings are only changed if the administrator allows it";
+            return Err(ApplierError::new(Kind::NotAllowed, format_args!("{device}: {message}")));
+        }
+        let mut can = Vec::new();
+        for (attribute, value) in all().iter().filter_map(|attribute| Some((attribute, state.get(&attribute.name)?))) {
+            let refused = self.prove(device, attribute, value, &state)?;
+            let words = if attribute.name == SCHEDULER { state.offered.clone() } else { Vec::new() };
+            let (attribute, range) = (attribute.name.clone(), state.range(attribute));
+            can.push(Can { attribute, value: value.to_owned(), range, words, refused });
+        }
+        Ok(can)
+    }
+
+    /// Why an attribute cannot be set as things are.
+    fn prove(&mut self, device: &str, attribute: &Attribute, value: &str, state: &State) -> Result<Option<String>, ApplierError> {
+        if attribute.name == NR_REQUESTS && state.scheduler() == NONE {
+            self.open(device, attribute)?;
+            return Ok(state.check(attribute, value, NONE).err());
+        }
+        if leaves_traces(attribute, value) {
+            self.open(device, attribute)?;
+            return Ok(None);
+        }
+        match self.write(device, attribute, value) {
+            Err(error) if error.kind == Kind::Kernel => Ok(Some(error.message)),
+            Err(error) => Err(error),
+            Ok(_) => {
+                let now = self.value(device, attribute)?;
+                let same = now.as_deref() == Some(value);
+                Ok((!same).then(|| format!("it is {} after {value} was written", now.as_deref().unwrap_or("not there"))))
+            }
+        }
+    }
+
+    fn open(&self, device: &str, attribute: &Attribute) -> Result<(), ApplierError> {
+        let path = attribute.path(&self.sysfs, device);
+        self.files.may_set(&path).map_err(|error| self.system(device, SysfsError::writing(&path, "anything", error)))
+    }
+}
+
+/// Whether writing the same value again changes something else, or what is not seen: `none` sets the number of requests to that of the
+/// driver's tags, also where it was in force; the target of write-back throttling counts as set by hand then, the
+/// largest request as chosen by somebody, idling loses its microseconds, and a ratio that is 0 takes over from bytes.
+fn leaves_traces(attribute: &Attribute, value: &str) -> bool {
+    matches!(attribute.name.as_str(), WRITE_BACK_THROTTLE | MAX_SECTORS)
+        || (attribute.name == SCHEDULER && value == NONE)
+        || attribute.is_view()
+        || (attribute.owner == Owner::Machine && attribute.counterpart().is_some() && value == "0")
+}

@@ -1,0 +1,261 @@
+//! The side that asks.
+
+use std::io::{IoSliceMut, Write};
+use std::mem::MaybeUninit;
+use std::net::Shutdown;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+
+use crate::error::{ApplierError, Kind};
+use crate::journal::AtExit;
+use crate::protocol::{Answer, Can, Changed, Foreign, Original, Request, Restored, Wanted};
+use crate::trace::Formats;
+
+/// How long an answer may take. A switch of the scheduler waits for all requests at the device: two thousand large ones are half a minute's
+/// work of a hard disk. As long as the kernel waits before it calls a task hung.
+const DEADLINE: Duration = Duration::from_secs(120);
+/// Pipes in one message (`SCM_MAX_FD`); who has more processors gets them in several.
+pub(crate) const PIPES_PER_MESSAGE: usize = 253;
+/// No answer is longer: the formats of a dozen events take some 30 KiB.
+const LONGEST_ANSWER: usize = 4 << 20;
+
+/// A connection to the applier. Blocking, with a deadline.
+#[derive(Debug)]
+pub struct Client {
+    socket: PathBuf,
+    stream: UnixStream,
+    deadline: Duration,
+}
+
+/// The opened pipes of a trace, and what is needed to read it.
+#[derive(Debug)]
+pub struct TracePipes {
+    /// One for each processor, in ascending order. The trace ends when the connection does.
+    pub pipes: Vec<OwnedFd>,
+    /// The layouts of what comes out of them.
+    pub formats: Formats,
+}
+
+impl Client {
+    /// Connects to the applier's socket.
+    ///
+    /// # Errors
+    /// [`Kind::Unreachable`].
+    pub fn connect(socket: &Path) -> Result<Client, ApplierError> {
+        let hint = "; is the applier running, and is this user allowed to talk to it?";
+        let unreachable = |error| ApplierError::new(Kind::Unreachable, format_args!("{}: {error}{hint}", socket.display()));
+        let stream = UnixStream::connect(socket).map_err(unreachable)?;
+        stream.set_write_timeout(Some(DEADLINE)).map_err(unreachable)?;
+        Ok(Client { socket: socket.to_owned(), stream, deadline: DEADLINE })
+    }
+
+    /// Proves that what may be set on a device, or on the [machine](crate::attribute::MACHINE), can be written and read back: writes the
+    /// values that are there.
+    ///
+    /// # Errors
+    /// [`Kind::NoDevice`]; [`Kind::Forbidden`] if the system forbids to write any of them; [`Kind::Journal`].
+    pub fn can(&mut self, device: &str) -> Result<Vec<Can>, ApplierError> {
+        match self.ask(&Request::Can { device: device.to_owned() })? {
+            Answer::Can(can) => Ok(can),
+            other => Err(self.unexpected(&other)),
+        }
+    }
+
+    /// Sets attributes, all or none, and reads them back. What else the kernel changed by that is told, too.
+    ///
+    /// # Errors
+    /// Every [`Kind`]; nothing is changed then, unless it is [`Kind::HalfDone`].
+    pub fn set(&mut self, device: &str, wanted: &[(String, String)], why: &str) -> Result<Vec<Changed>, ApplierError> {
+        self.set_if(Wanted { device: device.to_owned(), values: wanted.to_vec(), expected: Vec::new(), why: why.to_owned() })
+    }
+
+    /// As [`set`](Client::set), if what the decision rests on is still there.
+    ///
+    /// # Errors
+    /// As [`set`](Client::set); [`Kind::Stale`] if it is not.
+    pub fn set_if(&mut self, wanted: Wanted) -> Result<Vec<Changed>, ApplierError> {
+        match self.ask(&Request::Set(wanted))? {
+            Answer::Changed(changed) => Ok(changed),
+            other => Err(self.unexpected(&other)),
+        }
+    }
+
+    /// The attributes of a device that are not as the agent put them last: somebody else has written them.
+    ///
+    /// # Errors
+    /// [`Kind::NoDevice`], [`Kind::Journal`].
+    pub fn foreign(&mut self, device: &str) -> Result<Vec<Foreign>, ApplierError> {
+        match self.ask(&Request::Foreign { device: device.to_owned() })? {
+            Answer::Foreign(foreign) => Ok(foreign),
+            other => Err(self.unexpected(&other)),
+        }
+    }
+
+    /// Stands down: what is foreign stays as it is, is never put back, and nothing is set on the device until it is
+    /// [resumed](Client::resume). The originals of the rest are kept.
+    ///
+    /// # Errors
+    /// [`Kind::NoDevice`], [`Kind::Journal`].
+    pub fn release(&mut self, device: &str) -> Result<(), ApplierError> {
+        self.done(&Request::Release { device: device.to_owned() })
+    }
+
+    /// Takes up a device again on which the agent had stood down: what is in force there counts as the original.
+    ///
+    /// # Errors
+    /// [`Kind::NoDevice`], [`Kind::Journal`].
+    pub fn resume(&mut self, device: &str) -> Result<(), ApplierError> {
+        self.done(&Request::Resume { device: device.to_owned() })
+    }
+
+    /// Puts the originals back, of one device or of everything, but never over what somebody else has written.
+    ///
+    /// # Errors
+    /// [`Kind::Journal`]: what could be read of it was put back; the message says what could not.
+    pub fn restore(&mut self, device: Option<&str>) -> Result<Vec<Restored>, ApplierError> {
+        match self.ask(&Request::Restore { device: device.map(str::to_owned) })? {
+            Answer::Restored(restored) => Ok(restored),
+            other => Err(self.unexpected(&other)),
+        }
+    }
+
+    /// The values before the agent's, of one device or of everything.
+    ///
+    /// # Errors
+    /// [`Kind::Journal`].
+    pub fn originals(&mut self, device: Option<&str>) -> Result<Vec<Original>, ApplierError> {
+        match self.ask(&Request::Originals { device: device.map(str::to_owned) })? {
+            Answer::Originals(originals) => Ok(originals),
+            other => Err(self.unexpected(&other)),
+        }
+    }
+
+    /// Says what becomes of a device's settings when the agent ends. Kept in the journal with the settings.
+    ///
+    /// # Errors
+    /// [`Kind::NoDevice`], [`Kind::Journal`].
+    pub fn at_exit(&mut self, device: &str, policy: AtExit) -> Result<(), ApplierError> {
+        self.done(&Request::AtExit { device: device.to_owned(), policy })
+    }
+
+    /// Opens the pipes of a trace of one device, in an instance of tracefs of the agent's own, which ends with this connection.
+    ///
+    /// # Errors
+    /// [`Kind::NoDevice`]; [`Kind::Forbidden`] if this kernel has no tracefs or forbids it.
+    pub fn tracepoints(&mut self, device: &str) -> Result<TracePipes, ApplierError> {
+        let (answer, pipes) = self.ask_for_pipes(&Request::Tracepoints { device: device.to_owned() })?;
+        match answer {
+            Answer::Tracepoints { pipes: count, formats } if count == pipes.len() => Ok(TracePipes { pipes, formats }),
+            Answer::Tracepoints { pipes: count, .. } => {
+                let message = format_args!("{}: {} pipes came instead of {count}", self.socket.display(), pipes.len());
+                Err(ApplierError::new(Kind::Refused, message))
+            }
+            other => Err(self.unexpected(&other)),
+        }
+    }
+
+    fn done(&mut self, request: &Request) -> Result<(), ApplierError> {
+        match self.ask(request)? {
+            Answer::Done => Ok(()),
+            other => Err(self.unexpected(&other)),
+        }
+    }
+
+    fn ask(&mut self, request: &Request) -> Result<Answer, ApplierError> {
+        self.ask_for_pipes(request).map(|(answer, _)| answer)
+    }
+
+    fn ask_for_pipes(&mut self, request: &Request) -> Result<(Answer, Vec<OwnedFd>), ApplierError> {
+        let mut line = serde_json::to_vec(request).map_err(|error| ApplierError::new(Kind::Refused, error))?;
+        line.push(b'\n');
+        let exchanged = (&self.stream).write_all(&line).map_err(|error| self.lost(error)).and_then(|()| self.receive());
+        let (line, pipes) = exchanged.inspect_err(|_| {
+            // What comes too late would be taken for the answer to the next question. The applier sees its client leave.
+            let _ = self.stream.shutdown(Shutdown::Both);
+        })?;
+        let misunderstood = |error| {
+            let socket = self.socket.display();
+            ApplierError::new(
+                Kind::Refused,
+                format_args!("{socket}: the answer is not understood ({error}); are both of one version?"),
+            )
+        };
+        match serde_json::from_slice(&line).map_err(misunderstood)? {
+            Answer::Error(error) => Err(error),
+            answer => Ok((answer, pipes)),
+        }
+    }
+
+    /// An answer's line, and the pipes that came with it.
+    fn receive(&self) -> Result<(Vec<u8>, Vec<OwnedFd>), ApplierError> {
+        let until = Instant::now() + self.deadline;
+        let (mut line, mut pipes) = (Vec::new(), Vec::new());
+        let mut buffer = vec![0; 64 << 10];
+        while line.last() != Some(&b'\n') {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() || line.len() > LONGEST_ANSWER {
+                return Err(self.lost(format_args!("no answer within {} s", self.deadline.as_secs())));
+            }
+            self.stream.set_read_timeout(Some(left)).map_err(|error| self.lost(error))?;
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(PIPES_PER_MESSAGE))];
+            let mut beside = RecvAncillaryBuffer::new(&mut space);
+            let mut parts = [IoSliceMut::new(&mut buffer)];
+            let bytes = match recvmsg(&self.stream, &mut parts, &mut beside, RecvFlags::CMSG_CLOEXEC) {
+                Err(Errno::INTR | Errno::AGAIN) => continue,
+                received => received.map_err(|error| self.lost(error))?.bytes,
+            };
+            for message in beside.drain() {
+                if let RecvAncillaryMessage::ScmRights(received) = message {
+                    pipes.extend(received);
+                }
+            }
+            if bytes == 0 {
+                return Err(self.lost("the applier closed the connection; its log says why"));
+            }
+            line.extend_from_slice(&buffer[..bytes]);
+        }
+        Ok((line, pipes))
+    }
+
+    fn lost(&self, why: impl std::fmt::Display) -> ApplierError {
+        ApplierError::new(Kind::Unreachable, format_args!("{}: {why}", self.socket.display()))
+    }
+
+    fn unexpected(&self, answer: &Answer) -> ApplierError {
+        ApplierError::new(Kind::Refused, format_args!("{}: this is no answer to what was asked: {answer:?}", self.socket.display()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
+
+    use std::io::{BufRead, BufReader};
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn an_answer_that_comes_too_late_is_never_taken_for_another() {
+        let (stream, other) = UnixStream::pair().unwrap();
+        let applier = thread::spawn(move || {
+            let mut asked = BufReader::new(other.try_clone().unwrap()).lines();
+            asked.next().unwrap().unwrap();
+            thread::sleep(Duration::from_millis(300));
+            // It may be noticed already that nobody waits for it.
+            let _ = (&other).write_all(b"{\"changed\":[]}\n");
+            asked.next().is_none()
+        });
+        let mut client = Client { socket: PathBuf::from("socket"), stream, deadline: Duration::from_millis(50) };
+        let late = client.set("sda", &[], "").unwrap_err();
+        assert!(late.kind == Kind::Unreachable && late.message.contains("no answer within"), "{late}");
+        thread::sleep(Duration::from_millis(400));
+        assert_eq!(client.set("sda", &[], "").unwrap_err().kind, Kind::Unreachable);
+        assert!(applier.join().unwrap(), "its client left");
+    }
+}

@@ -1,0 +1,57 @@
+//! Why the applier did not do what was asked.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// Why a request failed. Nothing was changed, unless the kind is [`Kind::HalfDone`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ApplierError {
+    /// The category, by which a client decides what to do.
+    pub kind: Kind,
+    /// For the person who must act: what was wrong, where, and what would be right.
+    pub message: String,
+}
+
+/// Kinds of trouble.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// The applier cannot be reached, or does not answer.
+    Unreachable,
+    /// Client and applier do not understand each other, or the applier does not serve this user.
+    Refused,
+    /// There is no such device, or it is gone.
+    NoDevice,
+    /// The attribute is not of the list, not there, or may not have this value.
+    NotAllowed,
+    /// Somebody else has written an attribute of this device.
+    Foreign,
+    /// What the decision rests on has changed.
+    Stale,
+    /// The scheduler was switched too often.
+    TooSoon,
+    /// The system forbids it: read-only sysfs, a sandbox, no permission.
+    Forbidden,
+    /// The kernel refuses the value, or makes another one of it.
+    Kernel,
+    /// The journal cannot be read or written. Nothing is set without it.
+    Journal,
+    /// It could neither be done nor undone; the message says what is in force. The journal still has the originals.
+    HalfDone,
+}
+
+impl ApplierError {
+    /// An error of this kind.
+    pub fn new(kind: Kind, message: impl fmt::Display) -> ApplierError {
+        ApplierError { kind, message: message.to_string() }
+    }
+}
+
+impl fmt::Display for ApplierError {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for ApplierError {}

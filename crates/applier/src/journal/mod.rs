@@ -1,0 +1,241 @@
+//! The values before the agent's, kept on disk.
+//!
+//! ```text
+//! /var/lib/seekwise/sda.journal:   one line for each attribute
+//!     8 digits of CRC-32, a blank, a record as JSON
+//!                                  and behind them: end, and how many there are
+//! ```
+//! A file is replaced as a whole: written beside, on disk, renamed, and the rename on disk. So it is the old one or the new one, whenever
+//! the process is killed. Each line stands for itself, so that what a bad disk makes of one takes nothing else with it.
+
+mod record;
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+pub use record::{AtExit, Identity, Record};
+
+use crate::sysfs::Files;
+
+/// What the file of a device is called behind its name.
+const ENDING: &str = ".journal";
+/// What a file is called while it is being written.
+const UNFINISHED: &str = ".unfinished";
+
+/// How the last line begins.
+const END: &str = "end ";
+
+fn end_of(lines: usize) -> String {
+    format!("{END}{lines}")
+}
+
+/// A folder with a file for each device of which something was changed.
+#[derive(Clone, Debug)]
+pub struct Journal {
+    folder: PathBuf,
+}
+
+/// What a file holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Page {
+    /// What could be read.
+    pub records: Vec<Record>,
+    /// What could not, each with file, line and reason.
+    pub damage: Vec<String>,
+}
+
+/// Why the journal could not be used.
+#[derive(Debug)]
+pub struct JournalError {
+    path: PathBuf,
+    doing: &'static str,
+    source: io::Error,
+}
+
+impl fmt::Display for JournalError {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        let JournalError { path, doing, source } = self;
+        write!(f, "journal {}: cannot {doing}: {source}; nothing is set without it", path.display())
+    }
+}
+
+impl std::error::Error for JournalError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.source)
+    }
+}
+
+impl JournalError {
+    fn at<'a>(path: &'a Path, doing: &'static str) -> impl FnOnce(io::Error) -> JournalError + use<'a> {
+        move |source| JournalError { path: path.to_owned(), doing, source }
+    }
+}
+
+impl Journal {
+    /// The journal in this folder, which is made if it is not there.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub fn open(files: &mut dyn Files, folder: &Path) -> Result<Journal, JournalError> {
+        if files.names(folder).is_err() {
+            files.make_folder(folder).map_err(JournalError::at(folder, "make the folder"))?;
+            if let Some(above) = folder.parent() {
+                files.sync(above).map_err(JournalError::at(above, "wait for the disk"))?;
+            }
+        }
+        Ok(Journal { folder: folder.to_owned() })
+    }
+
+    /// The devices of which there is something, and possibly the machine.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub fn devices(&self, files: &dyn Files) -> Result<Vec<String>, JournalError> {
+        let names = files.names(&self.folder).map_err(JournalError::at(&self.folder, "list the folder"))?;
+        Ok(names.iter().filter_map(|name| name.strip_suffix(ENDING)).map(str::to_owned).collect())
+    }
+
+    /// What there is of a device. What cannot be understood is told, and everything else is there.
+    ///
+    /// # Errors
+    /// There is a file and it cannot be read.
+    pub fn page(&self, files: &dyn Files, device: &str) -> Result<Page, JournalError> {
+        let path = self.path(device);
+        let bytes = match files.bytes(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Page::default()),
+            bytes => bytes.map_err(JournalError::at(&path, "read it"))?,
+        };
+        let mut page = Page::default();
+        let mut lines: Vec<(usize, &[u8])> =
+            bytes.split(|byte| *byte == b'\n').enumerate().filter(|(_, line)| !line.is_empty()).collect();
+        let end = lines.pop_if(|(_, line)| line.starts_with(END.as_bytes()));
+        for (index, line) in &lines {
+            match Record::parse(line) {
+                Ok(record) => page.records.push(record),
+                Err(reason) => page.damage.push(format!("{} line {}: {reason}", path.display(), index + 1)),
+            }
+        }
+        if end.is_none_or(|(_, line)| line != end_of(lines.len()).as_bytes()) {
+            page.damage.push(format!(
+                "{}: its end is missing: it should close with '{END}' and the number of lines before",
+                path.display()
+            ));
+        }
+        Ok(page)
+    }
+
+    /// Makes these the records of a device, on disk when this returns.
+    ///
+    /// # Errors
+    /// They are not; those before may be.
+    pub fn put(&self, files: &mut dyn Files, device: &str, records: &[Record]) -> Result<(), JournalError> {
+        let path = self.path(device);
+        if records.is_empty() {
+            match files.remove(&path) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+                removed => removed.map_err(JournalError::at(&path, "remove it"))?,
+            }
+        } else {
+            let unfinished = self.folder.join(format!("{device}{UNFINISHED}"));
+            let text: String = records.iter().map(Record::line).chain([end_of(records.len()), "\n".to_owned()]).collect();
+            files.write(&unfinished, text.as_bytes()).map_err(JournalError::at(&unfinished, "write it"))?;
+            files.sync(&unfinished).map_err(JournalError::at(&unfinished, "wait for the disk"))?;
+            files.rename(&unfinished, &path).map_err(JournalError::at(&path, "replace it"))?;
+        }
+        files.sync(&self.folder).map_err(JournalError::at(&self.folder, "wait for the disk"))
+    }
+
+    /// Copies a damaged file to where an administrator finds it and nobody overwrites it. Says where.
+    ///
+    /// # Errors
+    /// It cannot be copied.
+    pub fn keep_damaged(&self, files: &mut dyn Files, device: &str) -> Result<PathBuf, JournalError> {
+        let path = self.path(device);
+        let bytes = files.bytes(&path).map_err(JournalError::at(&path, "read it"))?;
+        let taken = files.names(&self.folder).map_err(JournalError::at(&self.folder, "list the folder"))?;
+        let name = (1..=taken.len() + 1).map(|number| format!("{device}.damaged-{number}")).find(|name| !taken.contains(name));
+        let copy = self.folder.join(name.unwrap_or_default());
+        files.write(&copy, &bytes).map_err(JournalError::at(&copy, "write it"))?;
+        files.sync(&copy).map_err(JournalError::at(&copy, "wait for the disk"))?;
+        files.sync(&self.folder).map_err(JournalError::at(&self.folder, "wait for the disk"))?;
+        Ok(copy)
+    }
+
+    fn path(&self, device: &str) -> PathBuf {
+        self.folder.join(format!("{device}{ENDING}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sysfs::RealFiles;
+
+    fn record(attribute: &str, original: &str) -> Record {
+        Record { attribute: attribute.to_owned(), original: Some(original.to_owned()), ..Record::default() }
+    }
+
+    fn journal() -> (tempfile::TempDir, Journal) {
+        let folder = tempfile::tempdir().unwrap();
+        let journal = Journal::open(&mut RealFiles, &folder.path().join("a/b")).unwrap();
+        (folder, journal)
+    }
+
+    #[test]
+    fn records_are_read_back_as_they_were_put() {
+        let (_folder, journal) = journal();
+        let records = [record("scheduler", "none"), record("read_ahead_kb", "128")];
+        journal.put(&mut RealFiles, "sda", &records).unwrap();
+        assert_eq!(journal.page(&RealFiles, "sda").unwrap(), Page { records: records.to_vec(), damage: vec![] });
+        assert_eq!(journal.devices(&RealFiles).unwrap(), ["sda"]);
+        journal.put(&mut RealFiles, "sda", &[]).unwrap();
+        assert!(journal.devices(&RealFiles).unwrap().is_empty());
+        assert_eq!(journal.page(&RealFiles, "sda").unwrap(), Page::default());
+    }
+
+    #[test]
+    fn a_damaged_line_is_named_and_takes_no_other_with_it() {
+        let (_folder, journal) = journal();
+        let records = [record("scheduler", "none"), record("nomerges", "0"), record("read_ahead_kb", "128")];
+        journal.put(&mut RealFiles, "sda", &records).unwrap();
+        let path = journal.path("sda");
+        let good = std::fs::read(&path).unwrap();
+        // Every byte that a bad disk may flip, and every length at which a file may end.
+        let second = good.iter().position(|byte| *byte == b'\n').unwrap() + 1;
+        for place in second..second + 40 {
+            let mut bytes = good.clone();
+            bytes[place] ^= 0x11;
+            std::fs::write(&path, &bytes).unwrap();
+            let page = journal.page(&RealFiles, "sda").unwrap();
+            assert_eq!(page.records, [records[0].clone(), records[2].clone()], "byte {place}");
+            assert!(page.damage[0].contains("sda.journal line 2: "), "{}", page.damage[0]);
+        }
+        for length in 1..good.len() - 1 {
+            std::fs::write(&path, &good[..length]).unwrap();
+            let page = journal.page(&RealFiles, "sda").unwrap();
+            let whole = good[..length + 1].iter().filter(|byte| **byte == b'\n').count();
+            assert_eq!(page.records, records[..whole], "{length} bytes");
+            assert!(page.damage.last().unwrap().contains("its end is missing"), "{length} bytes: {:?}", page.damage);
+        }
+    }
+
+    #[test]
+    fn what_is_damaged_is_kept_and_never_overwritten() {
+        let (_folder, journal) = journal();
+        for number in 1..=2 {
+            std::fs::write(journal.path("sda"), format!("nonsense {number}")).unwrap();
+            let copy = journal.keep_damaged(&mut RealFiles, "sda").unwrap();
+            assert!(copy.ends_with(format!("sda.damaged-{number}")));
+            assert_eq!(std::fs::read_to_string(copy).unwrap(), format!("nonsense {number}"));
+        }
+        assert_eq!(journal.devices(&RealFiles).unwrap(), ["sda"]);
+    }
+
+    #[test]
+    fn a_newer_versions_record_is_refused_and_not_guessed() {
+        let line = Record { schema: 2, ..record("scheduler", "none") }.line();
+        assert!(Record::parse(line.trim_end().as_bytes()).unwrap_err().contains("version 2"));
+        assert!(Record::parse(b"\xff\xff").unwrap_err().contains("UTF-8"));
+    }
+}

@@ -1,0 +1,38 @@
+//! Writes a closed list of kernel settings for the agent, and puts them back: the only code that writes to `/sys` and `/proc/sys`.
+//!
+//! ```text
+//! client ──line of JSON──▶ server: peer checked ──▶ writer ─▶ journal (old values, on disk first) ─▶ sysfs ─▶ read back
+//!        ◀──line, pipes───                             └─ all or nothing; what others wrote stays
+//! ```
+//! The program `seekwise-applier` is [`serve`] with a command line. The library also holds what its clients need: the [`Client`], the
+//! [protocol](Request), and the [list of attributes](attribute).
+
+pub mod attribute;
+mod can;
+mod client;
+mod error;
+pub mod journal;
+pub mod log;
+pub mod notify;
+mod plan;
+pub mod policy;
+mod protocol;
+mod restore;
+mod server;
+mod set;
+mod standing;
+pub mod sysfs;
+mod take_over;
+pub mod trace;
+mod writer;
+
+pub use client::{Client, TracePipes};
+pub use error::{ApplierError, Kind};
+pub use journal::AtExit;
+pub use protocol::{Answer, Can, Changed, Foreign, Original, Outcome, Request, Restored, Wanted};
+pub use restore::restore_alone;
+pub use server::{Listen, Options, serve};
+pub use writer::{Moment, Rules, Writer};
+
+/// The program's file name.
+pub const PROGRAM: &str = "seekwise-applier";

@@ -1,0 +1,185 @@
+//! `seekwise-applier`: serves requests to write settings until it is told to stop, and then puts everything back.
+
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use applier::log::{self, printable};
+use applier::notify::Notify;
+use applier::policy::{Policy, Sources};
+use applier::{Listen, Options, PROGRAM, Rules, serve};
+use lexopt::{Arg, Parser, ValueExt as _};
+use listenfd::ListenFd;
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::unistd::User;
+
+const HELP: &str = "\
+Writes a closed list of settings of block devices for seekwise-agent, and puts them back when it ends
+
+Usage: seekwise-applier [OPTIONS]
+
+Options:
+      --config <FILE>    Read this file and no other [default: /etc/seekwise/agent.toml and its drop-ins, else the vendor's]
+      --socket <PATH>    Where to listen [default: the socket that systemd passes, else the configuration's]
+      --journal <DIR>    Where the journal is [default: /var/lib/seekwise]
+      --user <USER>      A user that is served besides root, by name or number; may be repeated
+      --ends-with-stdin  End when standard input does: for a program that starts its own applier
+      --quiet            Log only what fails
+  -h, --help             Print help
+  -V, --version          Print version
+
+Environment: SEEKWISE_LOG=off|error|warn|info|debug|trace [default: info]
+Exit code: 0 when it was asked to stop, 1 if the system forbids something, 2 if the command line or the configuration is wrong
+";
+
+/// The command line.
+#[derive(Debug)]
+struct Arguments {
+    config: Option<PathBuf>,
+    socket: Option<PathBuf>,
+    journal: PathBuf,
+    users: Vec<String>,
+    ends_with_stdin: bool,
+    is_quiet: bool,
+}
+
+/// Why it ends other than by being asked to.
+enum Failure {
+    /// The command line, the environment or the configuration is wrong: exit code 2.
+    Input(String),
+    /// The system forbids something, or the journal cannot be used: exit code 1.
+    Work(String),
+}
+
+fn main() -> ExitCode {
+    let failure = match arguments(Parser::from_env()) {
+        Ok(Asked::Text(text)) => {
+            print!("{text}");
+            return ExitCode::SUCCESS;
+        }
+        Ok(Asked::Serve(arguments)) => run(&arguments),
+        Err(error) => Err(Failure::Input(format!("{error}\nFor more information, try '--help'."))),
+    };
+    let (message, code) = match failure {
+        Ok(()) => return ExitCode::SUCCESS,
+        Err(Failure::Input(message)) => (message, 2),
+        Err(Failure::Work(message)) => (message, 1),
+    };
+    for line in message.lines() {
+        eprintln!("{PROGRAM}: {}", printable(line));
+    }
+    ExitCode::from(code)
+}
+
+/// What the command line asks for.
+#[derive(Debug)]
+enum Asked {
+    Serve(Arguments),
+    /// To print this.
+    Text(String),
+}
+
+fn arguments(mut parser: Parser) -> Result<Asked, lexopt::Error> {
+    let journal = PathBuf::from("/var/lib/seekwise");
+    let mut arguments =
+        Arguments { config: None, socket: None, journal, users: Vec::new(), ends_with_stdin: false, is_quiet: false };
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Arg::Long("config") => arguments.config = Some(parser.value()?.into()),
+            Arg::Long("socket") => arguments.socket = Some(parser.value()?.into()),
+            Arg::Long("journal") => arguments.journal = parser.value()?.into(),
+            Arg::Long("user") => arguments.users.push(parser.value()?.string()?),
+            Arg::Long("ends-with-stdin") => arguments.ends_with_stdin = true,
+            Arg::Long("quiet") => arguments.is_quiet = true,
+            Arg::Long("help") | Arg::Short('h') => return Ok(Asked::Text(HELP.to_owned())),
+            Arg::Long("version") | Arg::Short('V') => {
+                return Ok(Asked::Text(format!("{PROGRAM} {}\n", env!("CARGO_PKG_VERSION"))));
+            }
+            _ => return Err(argument.unexpected()),
+        }
+    }
+    Ok(Asked::Serve(arguments))
+}
+
+fn run(arguments: &Arguments) -> Result<(), Failure> {
+    log::open().map_err(Failure::Input)?;
+    // Before there is a second thread: each has the signals blocked then.
+    let stop = stop(arguments.ends_with_stdin).map_err(|error| Failure::Work(format!("cannot wait for signals: {error}")))?;
+    let sources = arguments.config.clone().map_or_else(|| Sources::Below(PathBuf::from("/")), Sources::Only);
+    let policy = Policy::load(&sources).map_err(Failure::Input)?;
+    let users = arguments.users.iter().map(|user| number(user)).collect::<Result<Vec<u32>, String>>().map_err(Failure::Input)?;
+    let passed = ListenFd::from_env().take_unix_listener(0);
+    let passed = passed.map_err(|error| Failure::Input(format!("the socket that systemd passes: {error}")))?;
+    let listen = match (passed, &arguments.socket) {
+        (Some(listener), None) => Listen::On(listener),
+        (_, socket) => Listen::At(socket.clone().unwrap_or(policy.socket)),
+    };
+    let options = Options {
+        journal: arguments.journal.clone(),
+        listen,
+        users,
+        rules: Rules { machine: policy.may_touch_machine, ..Rules::default() },
+        log: if arguments.is_quiet { |_| {} } else { log::info },
+        details: log::debug,
+        ..Options::new(stop)
+    };
+    let notify = Notify::from_environment().map_err(|error| Failure::Input(format!("NOTIFY_SOCKET: {error}")))?;
+    notify.ready("writes what seekwise-agent asks for");
+    serve(options).map_err(|error| Failure::Work(error.to_string()))?;
+    notify.stopping();
+    Ok(())
+}
+
+/// What becomes readable, or is closed, when it is to end: standard input, or a descriptor for Ctrl-C and SIGTERM. No signal ends the
+/// process by itself, as everything is put back first.
+fn stop(ends_with_stdin: bool) -> std::io::Result<OwnedFd> {
+    let mut signals = SigSet::empty();
+    [Signal::SIGTERM, Signal::SIGINT].into_iter().for_each(|signal| signals.add(signal));
+    let mut blocked = signals;
+    blocked.add(Signal::SIGHUP);
+    blocked.thread_block()?;
+    if ends_with_stdin {
+        return std::io::stdin().as_fd().try_clone_to_owned();
+    }
+    SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC)?.as_fd().try_clone_to_owned()
+}
+
+/// The number of a user.
+fn number(user: &str) -> Result<u32, String> {
+    if let Ok(number) = user.parse() {
+        return Ok(number);
+    }
+    let found = User::from_name(user).map_err(|error| format!("--user {user}: {error}"))?;
+    Ok(found.ok_or_else(|| format!("--user {user}: there is no such user"))?.uid.as_raw())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
+
+    use super::*;
+
+    fn parsed(line: &str) -> Result<Asked, String> {
+        arguments(Parser::from_args(line.split_whitespace())).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn options_are_read_and_unknown_ones_are_refused_by_name() {
+        let Ok(Asked::Serve(read)) = parsed("--user 12 --user=root --journal /j --quiet") else { panic!("not read") };
+        assert_eq!((read.users, read.journal, read.is_quiet), (vec!["12".to_owned(), "root".to_owned()], "/j".into(), true));
+        assert!(read.socket.is_none() && read.config.is_none() && !read.ends_with_stdin);
+        assert!(parsed("--sokcet /s").unwrap_err().contains("--sokcet"));
+        assert!(parsed("device").unwrap_err().contains("device"));
+        assert!(parsed("--socket").unwrap_err().contains("--socket"));
+    }
+
+    #[test]
+    fn help_names_every_option() {
+        let Ok(Asked::Text(help)) = parsed("--help") else { panic!("no help") };
+        for option in ["--config", "--socket", "--journal", "--user", "--ends-with-stdin", "--quiet", "--version"] {
+            assert!(help.contains(option), "{option}");
+        }
+        assert!(number("nobody-is-called-so").unwrap_err().contains("no such user") && number("7") == Ok(7));
+    }
+}

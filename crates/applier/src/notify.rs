@@ -1,0 +1,92 @@
+//! What systemd wants to be told: that the service is ready, that it lives, that it stops (sd_notify(3)).
+//!
+//! A few lines to a unix datagram socket, so no library is needed for it.
+
+use std::io;
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::time::Duration;
+
+use crate::log::printable;
+
+/// Where to tell it; nowhere if systemd did not start the program.
+#[derive(Debug, Default)]
+pub struct Notify {
+    socket: Option<(UnixDatagram, SocketAddr)>,
+    watchdog: Option<Duration>,
+}
+
+impl Notify {
+    /// From the environment variables that systemd sets: `NOTIFY_SOCKET`, `WATCHDOG_USEC`, `WATCHDOG_PID`.
+    ///
+    /// # Errors
+    /// There is such a socket and it cannot be used.
+    pub fn from_environment() -> io::Result<Notify> {
+        let Some(path) = std::env::var_os("NOTIFY_SOCKET") else { return Ok(Notify::default()) };
+        let text = path.to_string_lossy();
+        let address = match text.strip_prefix('@') {
+            Some(name) => SocketAddr::from_abstract_name(name)?,
+            None => SocketAddr::from_pathname(&*path)?,
+        };
+        let number = |name: &str| std::env::var(name).ok()?.parse::<u64>().ok();
+        let is_ours = number("WATCHDOG_PID").is_none_or(|process| process == u64::from(std::process::id()));
+        let watchdog = number("WATCHDOG_USEC").filter(|_| is_ours).map(Duration::from_micros);
+        Ok(Notify { socket: Some((UnixDatagram::unbound()?, address)), watchdog })
+    }
+
+    /// The service is ready, and this is what it does.
+    pub fn ready(&self, status: &str) {
+        self.tell(&format!("READY=1\nSTATUS={}", printable(status)));
+    }
+
+    /// What it does now.
+    pub fn status(&self, status: &str) {
+        self.tell(&format!("STATUS={}", printable(status)));
+    }
+
+    /// It lives.
+    pub fn lives(&self) {
+        self.tell("WATCHDOG=1");
+    }
+
+    /// It is about to end.
+    pub fn stopping(&self) {
+        self.tell("STOPPING=1");
+    }
+
+    /// How often systemd wants to hear that it lives: half of the time after which it takes it for dead.
+    pub fn interval(&self) -> Option<Duration> {
+        self.watchdog.map(|watchdog| watchdog / 2)
+    }
+
+    /// A systemd that does not listen is not a reason to fail.
+    fn tell(&self, text: &str) {
+        if let Some((socket, address)) = &self.socket {
+            let _ = socket.send_to_addr(text.as_bytes(), address);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
+
+    use super::*;
+
+    #[test]
+    fn systemd_is_told_over_its_socket() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("notify");
+        let systemd = UnixDatagram::bind(&path).unwrap();
+        let address = SocketAddr::from_pathname(&path).unwrap();
+        let notify = Notify { socket: Some((UnixDatagram::unbound().unwrap(), address)), watchdog: Some(Duration::from_secs(30)) };
+        notify.ready("watches sda\nREADY=0");
+        let mut text = [0; 128];
+        let length = systemd.recv(&mut text).unwrap();
+        assert_eq!(std::str::from_utf8(&text[..length]).unwrap(), "READY=1\nSTATUS=watches sda\u{fffd}READY=0");
+        assert_eq!(notify.interval(), Some(Duration::from_secs(15)));
+        drop(systemd);
+        notify.stopping();
+        Notify::default().lives();
+    }
+}

@@ -1,0 +1,196 @@
+//! What the applier reads of the agent's configuration: where to listen, and whether the machine's own settings may be changed.
+//!
+//! All other keys are the agent's, which checks them when it starts. The files are found after the UAPI group's configuration files
+//! specification:
+//!
+//! | | vendor | runtime | administrator |
+//! |---|---|---|---|
+//! | file | `/usr/lib/seekwise/agent.toml` | `/run/seekwise/agent.toml` | `/etc/seekwise/agent.toml` |
+//! | drop-ins | `/usr/lib/seekwise/agent.toml.d/*.conf` | `/run/…` | `/etc/…` |
+//!
+//! The one file furthest to the right is read, and then all drop-ins in the order of their names; one further to the right takes the
+//! place of its namesakes. A link to `/dev/null` is an empty file, so it switches off what it takes the place of.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use crate::attribute::MACHINE_PREFIX;
+
+/// From the vendor's to the administrator's.
+const FOLDERS: [&str; 3] = ["usr/lib/seekwise", "run/seekwise", "etc/seekwise"];
+const FILE: &str = "agent.toml";
+
+/// Where to look.
+#[derive(Clone, Debug)]
+pub enum Sources {
+    /// Where the specification says, below this folder: `/`, or a test's.
+    Below(PathBuf),
+    /// This file and nothing else.
+    Only(PathBuf),
+}
+
+impl Sources {
+    /// The files to read, in this order.
+    ///
+    /// # Errors
+    /// A folder of drop-ins cannot be listed, or the only file is not there.
+    pub fn files(&self) -> Result<Vec<PathBuf>, Unreadable> {
+        let root = match self {
+            Sources::Only(file) => return Ok(vec![file.clone()]),
+            Sources::Below(root) => root,
+        };
+        let folders = || FOLDERS.iter().map(|folder| root.join(folder));
+        let main = folders().rev().map(|folder| folder.join(FILE)).find(|file| file.exists());
+        let mut drop_ins = BTreeMap::new();
+        for folder in folders().map(|folder| folder.join(format!("{FILE}.d"))) {
+            drop_ins.extend(listed(&folder)?);
+        }
+        Ok(main.into_iter().chain(drop_ins.into_values()).collect())
+    }
+}
+
+/// The drop-ins of a folder by their names; none if there is no folder.
+fn listed(folder: &Path) -> Result<Vec<(std::ffi::OsString, PathBuf)>, Unreadable> {
+    let unreadable = |error| Unreadable { path: folder.to_owned(), error };
+    let entries = match std::fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(unreadable)?,
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(unreadable)?;
+        if entry.path().extension().is_some_and(|extension| extension == "conf") {
+            found.push((entry.file_name(), entry.path()));
+        }
+    }
+    Ok(found)
+}
+
+/// A file or folder that cannot be read.
+#[derive(Debug)]
+pub struct Unreadable {
+    /// Which.
+    pub path: PathBuf,
+    /// Why.
+    pub error: io::Error,
+}
+
+impl fmt::Display for Unreadable {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "{}: {}", self.path.display(), self.error)
+    }
+}
+
+impl std::error::Error for Unreadable {}
+
+/// What the applier goes by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// Where to listen [default: `/run/seekwise/applier.sock`].
+    pub socket: PathBuf,
+    /// Whether the machine's own settings may be changed [default: no]: an `attributes` names one of them, as in `vm/swappiness`.
+    pub may_touch_machine: bool,
+}
+
+/// The keys of a file that matter here.
+#[derive(Deserialize)]
+struct Keys {
+    applier_socket: Option<PathBuf>,
+    attributes: Option<Vec<String>>,
+    #[serde(default)]
+    device: Vec<DeviceKeys>,
+}
+
+/// Those of a `[[device]]`.
+#[derive(Deserialize)]
+struct DeviceKeys {
+    #[serde(default)]
+    attributes: Vec<String>,
+}
+
+impl Policy {
+    /// Reads the files in their order. Of `attributes` for all devices the last file's hold; a `[[device]]` adds to them.
+    ///
+    /// # Errors
+    /// Names the file, and where possible the line: it cannot be read, is not TOML, or a key's value is of the wrong type.
+    pub fn load(sources: &Sources) -> Result<Policy, String> {
+        let mut socket = PathBuf::from("/run/seekwise/applier.sock");
+        let (mut for_all, mut for_some) = (false, false);
+        let of_machine = |attributes: &[String]| attributes.iter().any(|pattern| pattern.starts_with(MACHINE_PREFIX));
+        for path in sources.files().map_err(|error| error.to_string())? {
+            let wrong = |error: &dyn fmt::Display| format!("{}: {error}", path.display());
+            let text = std::fs::read_to_string(&path).map_err(|error| wrong(&error))?;
+            let keys: Keys = basic_toml::from_str(&text).map_err(|error| wrong(&error))?;
+            if let Some(given) = keys.applier_socket {
+                if !given.is_absolute() {
+                    let reason = "should be a path from the root, as in \"/run/seekwise/applier.sock\"";
+                    return Err(wrong(&format_args!("applier_socket = {given:?}: {reason}")));
+                }
+                socket = given;
+            }
+            if let Some(attributes) = keys.attributes {
+                for_all = of_machine(&attributes);
+            }
+            for_some |= keys.device.iter().any(|device| of_machine(&device.attributes));
+        }
+        Ok(Policy { socket, may_touch_machine: for_all || for_some })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
+
+    use std::fs;
+
+    use super::*;
+
+    /// The policy of these files below a root, or what is wrong, without the root.
+    fn load(files: &[(&str, &str)]) -> Result<Policy, String> {
+        let root = tempfile::tempdir().unwrap();
+        for (path, text) in files {
+            let path = root.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let policy = Policy::load(&Sources::Below(root.path().to_owned()));
+        policy.map_err(|error| error.replace(&root.path().display().to_string(), ""))
+    }
+
+    #[test]
+    fn without_a_file_it_listens_at_the_usual_place_and_leaves_the_machine_alone() {
+        let usual = Policy { socket: PathBuf::from("/run/seekwise/applier.sock"), may_touch_machine: false };
+        assert_eq!(load(&[]).unwrap(), usual);
+        assert_eq!(
+            load(&[("etc/seekwise/agent.toml", "mode = \"act\"\nattributes = [\"*\"]\n[learning]\nload = 1")]).unwrap(),
+            usual
+        );
+    }
+
+    #[test]
+    fn the_machines_settings_are_allowed_by_name_for_all_or_for_some_devices() {
+        let may = |files: &[(&str, &str)]| load(files).unwrap().may_touch_machine;
+        let named = "attributes = [\"scheduler\", \"vm/swappiness\"]";
+        assert!(may(&[("usr/lib/seekwise/agent.toml", named)]));
+        assert!(!may(&[
+            ("usr/lib/seekwise/agent.toml", named),
+            ("etc/seekwise/agent.toml.d/1.conf", "attributes = [\"scheduler\"]")
+        ]));
+        assert!(may(&[("etc/seekwise/agent.toml.d/1.conf", "[[device]]\nname = \"sd*\"\nattributes = [\"vm/*\"]")]));
+    }
+
+    #[test]
+    fn errors_name_file_and_reason() {
+        let error = load(&[("etc/seekwise/agent.toml", "applier_socket = \"here\"")]).unwrap_err();
+        assert!(
+            error.starts_with("/etc/seekwise/agent.toml: applier_socket = \"here\": should be a path from the root"),
+            "{error}"
+        );
+        let error = load(&[("etc/seekwise/agent.toml", "mode = \"act\"\nattributes =")]).unwrap_err();
+        assert!(error.starts_with("/etc/seekwise/agent.toml: ") && error.contains("line 2"), "{error}");
+    }
+}

@@ -1,0 +1,392 @@
+//! The applier's socket: who may ask, and one thread for each connection. One request is carried out at a time.
+
+use std::fs;
+use std::io::{self, BufRead, BufReader, IoSlice, Read, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use block::Nanos;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+
+use crate::client::PIPES_PER_MESSAGE;
+use crate::error::{ApplierError, Kind};
+use crate::journal::Journal;
+use crate::protocol::{Answer, Changed, Outcome, Request, Restored, Wanted};
+use crate::sysfs::{Files, RealFiles, Sysfs};
+use crate::trace::{self, Instance, TraceError, Tracefs};
+use crate::writer::{Moment, Rules, Writer, checked};
+
+/// No request is longer.
+const LONGEST_REQUEST: u64 = 256 << 10;
+/// How long somebody who is not served may take to ask.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// More connections are turned away.
+const MOST_CONNECTIONS: usize = 32;
+/// So many that are not served may be told so at once.
+const MOST_STRANGERS: usize = 4;
+
+/// Where an applier listens, where its journal is, and what it may do.
+pub struct Options {
+    /// The kernel's folders.
+    pub sysfs: Sysfs,
+    /// The file operations; [`RealFiles`] unless in a test.
+    pub files: Box<dyn Files>,
+    /// The journal's folder, as in `/var/lib/seekwise`.
+    pub journal: PathBuf,
+    /// Where to listen.
+    pub listen: Listen,
+    /// Users that are served besides root, by number.
+    pub users: Vec<u32>,
+    /// What may be done.
+    pub rules: Rules,
+    /// When this becomes readable, or its other end is closed, everything ends as it should.
+    pub stop: OwnedFd,
+    /// Takes a line for the log.
+    pub log: fn(&str),
+    /// Takes a line that only who looks closely wants: what came and went with a scheduler.
+    pub details: fn(&str),
+}
+
+/// Where to listen.
+pub enum Listen {
+    /// A socket is made here, which goes with the applier.
+    At(PathBuf),
+    /// Somebody else, such as systemd, made it.
+    On(UnixListener),
+}
+
+impl Options {
+    /// The machine's own folders, the usual places, and root as the only user.
+    pub fn new(stop: OwnedFd) -> Options {
+        Options {
+            sysfs: Sysfs::real(),
+            files: Box::new(RealFiles),
+            journal: PathBuf::from("/var/lib/seekwise"),
+            listen: Listen::At(PathBuf::from("/run/seekwise/applier.sock")),
+            users: Vec::new(),
+            rules: Rules::default(),
+            stop,
+            log: |line| eprintln!("{line}"),
+            details: |_| {},
+        }
+    }
+}
+
+/// What all connections share.
+struct Shared {
+    writer: Mutex<Writer>,
+    sysfs: Sysfs,
+    users: Vec<u32>,
+    began: Instant,
+    log: fn(&str),
+    details: fn(&str),
+    connections: AtomicUsize,
+    strangers: AtomicUsize,
+}
+
+/// Serves until [`Options::stop`] says so. At first everything is put in the state in which it should have ended; in the end, too.
+///
+/// # Errors
+/// The socket cannot be made, or the journal cannot be used.
+pub fn serve(options: Options) -> Result<(), ApplierError> {
+    let Options { sysfs, mut files, journal, listen, users, rules, stop, log, details } = options;
+    is_nobody_elses(&journal)?;
+    let journal = Journal::open(&mut *files, &journal)?;
+    let mut writer = Writer::new(sysfs.clone(), files, journal, rules);
+    // First the socket: while another applier has it, the journal is that one's.
+    let (listener, path) = match listen {
+        Listen::On(listener) => (listener, None),
+        Listen::At(path) => (bind(&path)?, Some(path)),
+    };
+    tell(log, "left from before", &writer.end()?);
+    Instance::remove_left_behind();
+    let (connections, strangers) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let (writer, began) = (Mutex::new(writer), Instant::now());
+    let shared = Arc::new(Shared { writer, sysfs, users, began, log, details, connections, strangers });
+    let ended = accept(&shared, &listener, stop.as_fd());
+    if let Some(path) = path {
+        // It may be gone already.
+        let _ = fs::remove_file(path);
+    }
+    let restored = shared.writer.lock().unwrap_or_else(PoisonError::into_inner).end()?;
+    tell(log, "at the end", &restored);
+    ended
+}
+
+/// Whoever could write to the journal's folder could make root write elsewhere, and put back what never was there.
+pub(crate) fn is_nobody_elses(folder: &Path) -> Result<(), ApplierError> {
+    let Ok(there) = fs::metadata(folder) else { return Ok(()) };
+    if there.uid() == rustix::process::geteuid().as_raw() && there.mode() & 0o022 == 0 {
+        return Ok(());
+    }
+    let message = format_args!(
+        "journal {}: belongs to user {} with mode {:o}; it should be the applier's own, and nobody else should be able to write there",
+        folder.display(),
+        there.uid(),
+        there.mode() & 0o7777
+    );
+    Err(ApplierError::new(Kind::Journal, message))
+}
+
+/// Makes the socket; one that a killed applier left is replaced.
+fn bind(path: &Path) -> Result<UnixListener, ApplierError> {
+    let at = |error: io::Error| ApplierError::new(Kind::Unreachable, format_args!("{}: cannot listen: {error}", path.display()));
+    if UnixStream::connect(path).is_ok() {
+        return Err(at(io::Error::new(io::ErrorKind::AddrInUse, "another applier listens there; end that one first")));
+    }
+    match fs::symlink_metadata(path) {
+        Ok(there) if there.file_type().is_socket() => fs::remove_file(path).map_err(at)?,
+        Ok(_) => return Err(at(io::Error::new(io::ErrorKind::AlreadyExists, "something else than a socket is there"))),
+        Err(_) => {}
+    }
+    let listener = UnixListener::bind(path).map_err(at)?;
+    // Who is served is decided by user, when somebody connects.
+    fs::set_permissions(path, fs::Permissions::from_mode(0o666)).map_err(at)?;
+    Ok(listener)
+}
+
+fn accept(shared: &Arc<Shared>, listener: &UnixListener, stop: BorrowedFd) -> Result<(), ApplierError> {
+    let at = |error: io::Error| ApplierError::new(Kind::Unreachable, format_args!("the applier's socket: {error}"));
+    // A connection that was given up between the two calls must not hold everybody.
+    listener.set_nonblocking(true).map_err(at)?;
+    loop {
+        let mut waiting = [PollFd::new(listener, PollFlags::IN), PollFd::from_borrowed_fd(stop, PollFlags::IN)];
+        match poll(&mut waiting, None) {
+            Err(rustix::io::Errno::INTR) => continue,
+            other => other.map_err(|error| at(error.into()))?,
+        };
+        if !waiting[1].revents().is_empty() {
+            return Ok(());
+        }
+        match listener.accept() {
+            Ok((stream, _)) => connected(shared, stream),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => (shared.log)(&format!("a connection could not be accepted: {error}")),
+        }
+    }
+}
+
+/// Gives a connection a thread, if there are not too many: strangers, who are only told that they are not served, take no room from others.
+fn connected(shared: &Arc<Shared>, stream: UnixStream) {
+    let turned_away = |why: &dyn std::fmt::Display| (shared.log)(&format!("a connection was turned away: {why}"));
+    let user = match rustix::net::sockopt::socket_peercred(&stream) {
+        Ok(peer) => peer.uid.as_raw(),
+        Err(error) => return turned_away(&error),
+    };
+    let is_served = user == 0 || shared.users.contains(&user);
+    let (mine, most) = (shared.clone(), if is_served { MOST_CONNECTIONS } else { MOST_STRANGERS });
+    let count = move |shared: &Shared, change: fn(&AtomicUsize) -> usize| {
+        change(if is_served { &shared.connections } else { &shared.strangers })
+    };
+    if count(shared, |count| count.fetch_add(1, Ordering::SeqCst)) >= most {
+        count(shared, |count| count.fetch_sub(1, Ordering::SeqCst));
+        return turned_away(&format_args!("there are {most} already"));
+    }
+    let spawned = std::thread::Builder::new().name("connection".to_owned()).spawn(move || {
+        let connection = Connection::of(&mine, &stream);
+        let ended = if is_served { connection.serve() } else { connection.turn_away(user) };
+        if let Err(error) = ended {
+            (mine.log)(&format!("a connection ended: {error}"));
+        }
+        count(&mine, |count| count.fetch_sub(1, Ordering::SeqCst));
+    });
+    if let Err(error) = spawned {
+        count(shared, |count| count.fetch_sub(1, Ordering::SeqCst));
+        turned_away(&error);
+    }
+}
+
+/// One that asks.
+struct Connection<'a> {
+    shared: &'a Shared,
+    stream: &'a UnixStream,
+    /// Traces that were opened for it; they end with it.
+    traces: Vec<Instance>,
+    /// Devices of which it has set something.
+    acted_on: Vec<String>,
+}
+
+impl<'a> Connection<'a> {
+    fn of(shared: &'a Shared, stream: &'a UnixStream) -> Connection<'a> {
+        Connection { shared, stream, traces: Vec::new(), acted_on: Vec::new() }
+    }
+
+    fn serve(mut self) -> io::Result<()> {
+        self.stream.set_nonblocking(false)?;
+        let mut reader = BufReader::new(self.stream);
+        let mut line = Vec::new();
+        let ended = loop {
+            line.clear();
+            match reader.by_ref().take(LONGEST_REQUEST).read_until(b'\n', &mut line) {
+                Ok(0) => break Ok(()),
+                Err(error) => break Err(error),
+                Ok(_) => {}
+            }
+            let (answer, pipes) = self.carry_out(&line);
+            let is_whole = line.last() == Some(&b'\n');
+            match self.answer(&answer, &pipes) {
+                Ok(()) if is_whole => {}
+                other => break other,
+            }
+        };
+        self.left();
+        ended
+    }
+
+    /// Says why, once it was asked something: what is closed before would be an error without a reason.
+    fn turn_away(&self, user: u32) -> io::Result<()> {
+        self.stream.set_nonblocking(false)?;
+        self.stream.set_read_timeout(Some(PATIENCE))?;
+        BufReader::new(self.stream.take(LONGEST_REQUEST)).read_until(b'\n', &mut Vec::new())?;
+        let message = format_args!("the applier does not serve user {user}; root and its own watcher it does");
+        self.answer(&Answer::Error(ApplierError::new(Kind::Refused, message)), &[])
+    }
+
+    /// Whoever acted is no longer there to judge what came of it: as at the end.
+    fn left(&self) {
+        let mut writer = self.shared.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        for device in &self.acted_on {
+            match writer.end_of(device) {
+                Ok(restored) => tell(self.shared.log, "its client left", &restored),
+                Err(error) => (self.shared.log)(&format!("{device}: its client left: {error}")),
+            }
+        }
+    }
+
+    fn carry_out(&mut self, line: &[u8]) -> (Answer, Vec<OwnedFd>) {
+        let request = match serde_json::from_slice::<Request>(line) {
+            Ok(request) => request,
+            Err(error) => {
+                let message = format_args!("this is no request: {error}; are client and applier of one version?");
+                return (Answer::Error(ApplierError::new(Kind::Refused, message)), Vec::new());
+            }
+        };
+        let answered = match &request {
+            Request::Tracepoints { device } => self.trace(device),
+            _ => self.write(&request).map(|answer| (answer, Vec::new())),
+        };
+        answered.unwrap_or_else(|error| {
+            (self.shared.log)(&format!("refused: {error}"));
+            (Answer::Error(error), Vec::new())
+        })
+    }
+
+    fn write(&mut self, request: &Request) -> Result<Answer, ApplierError> {
+        let at = Moment { now: self.now(), unix_seconds: unix_seconds() };
+        // A thread that failed while it held this left the journal, from which everything can be told.
+        let mut writer = self.shared.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(match request {
+            Request::Can { device } => Answer::Can(writer.can(device)?),
+            Request::Set(wanted) => {
+                if !self.acted_on.contains(&wanted.device) {
+                    self.acted_on.push(wanted.device.clone());
+                }
+                let changed = writer.set(at, wanted)?;
+                tell_changes(self.shared, wanted, &changed);
+                Answer::Changed(changed)
+            }
+            Request::Foreign { device } => Answer::Foreign(writer.foreign(device)?),
+            Request::Release { device } => writer.release(device).map(|()| Answer::Done)?,
+            Request::Resume { device } => writer.resume(device).map(|()| Answer::Done)?,
+            Request::Restore { device } => {
+                let restored = writer.restore(device.as_deref())?;
+                tell(self.shared.log, "restore", &restored);
+                Answer::Restored(restored)
+            }
+            Request::Originals { device } => Answer::Originals(writer.originals(device.as_deref())?),
+            Request::AtExit { device, policy } => writer.at_exit(device, *policy).map(|()| Answer::Done)?,
+            Request::Tracepoints { .. } => return Err(ApplierError::new(Kind::Refused, "a trace is not written")),
+        })
+    }
+
+    fn trace(&mut self, device: &str) -> Result<(Answer, Vec<OwnedFd>), ApplierError> {
+        let forbidden = |error: &dyn std::fmt::Display| ApplierError::new(Kind::Forbidden, format_args!("{device}: {error}"));
+        let folder = self.shared.sysfs.block(checked(device)?);
+        if fs::metadata(&folder).is_err() {
+            return Err(ApplierError::new(Kind::NoDevice, format_args!("{device}: there is no such device")));
+        }
+        let number = trace::device_number(&folder).map_err(|error| forbidden(&error))?;
+        // The multi-queue layer's folder of hardware queues.
+        let has_queue = folder.join("mq").is_dir();
+        let open = || {
+            let instance = Instance::create(&Tracefs::find()?, number, has_queue)?;
+            let (pipes, formats) = (instance.pipes()?, instance.formats()?);
+            instance.start()?;
+            Ok::<_, TraceError>((instance, pipes, formats))
+        };
+        let (instance, pipes, formats) = open().map_err(|error| forbidden(&error))?;
+        self.traces.push(instance);
+        Ok((Answer::Tracepoints { pipes: pipes.len(), formats }, pipes))
+    }
+
+    /// The pipes go with the beginning of the line, as many as a message takes.
+    fn answer(&self, answer: &Answer, pipes: &[OwnedFd]) -> io::Result<()> {
+        let mut line = serde_json::to_vec(answer)?;
+        line.push(b'\n');
+        let mut sent = 0;
+        for pipes in pipes.chunks(PIPES_PER_MESSAGE) {
+            let pipes: Vec<BorrowedFd> = pipes.iter().map(AsFd::as_fd).collect();
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(PIPES_PER_MESSAGE))];
+            let mut beside = SendAncillaryBuffer::new(&mut space);
+            beside.push(SendAncillaryMessage::ScmRights(&pipes));
+            sendmsg(self.stream, &[IoSlice::new(&line[sent..sent + 1])], &mut beside, SendFlags::NOSIGNAL)?;
+            sent += 1;
+        }
+        let mut stream = self.stream;
+        stream.write_all(&line[sent..])
+    }
+
+    fn now(&self) -> Nanos {
+        Nanos(u64::try_from(self.shared.began.elapsed().as_nanos()).unwrap_or(u64::MAX))
+    }
+}
+
+fn unix_seconds() -> u64 {
+    SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs())
+}
+
+/// What was set, in the log: a line for what was meant and what else changed by it. What a scheduler brought and took away is a detail.
+fn tell_changes(shared: &Shared, wanted: &Wanted, changed: &[Changed]) {
+    let is_meant = |change: &&Changed| change.wanted.is_some() || (change.before.is_some() && change.now.is_some());
+    let (meant, followed): (Vec<&Changed>, Vec<&Changed>) = changed.iter().partition(is_meant);
+    let words = |change: &&Changed| {
+        let (before, now) = (change.before.as_deref().unwrap_or("-"), change.now.as_deref().unwrap_or("-"));
+        let note = if change.note.is_empty() { String::new() } else { format!(" ({})", change.note) };
+        format!("{} {before} -> {now}{note}", change.attribute)
+    };
+    let list = |changes: &[&Changed]| changes.iter().map(words).collect::<Vec<_>>().join(", ");
+    if !meant.is_empty() {
+        (shared.log)(&format!("{}: {}: {}", wanted.device, list(&meant), wanted.why));
+    }
+    if !followed.is_empty() {
+        (shared.details)(&format!("{}: came and went with the scheduler: {}", wanted.device, list(&followed)));
+    }
+}
+
+/// What became of originals, in the log.
+fn tell(log: fn(&str), when: &str, restored: &[Restored]) {
+    for Restored { device, attribute, original, outcome } in restored {
+        let original = original.as_deref().unwrap_or("?");
+        let line = match outcome {
+            Outcome::Back { instead_of } => format!("{attribute} {instead_of} -> {original}: put back"),
+            Outcome::AlreadyThere => format!("{attribute} {original}: was there already"),
+            Outcome::Foreign { now } => {
+                format!(
+                    "{attribute} {}: somebody else wrote it; it stays, {original} is not put back",
+                    now.as_deref().unwrap_or("-")
+                )
+            }
+            Outcome::EarlierBoot => format!("{attribute}: of an earlier boot, forgotten: the kernel remembers no settings"),
+            Outcome::Gone => format!("{attribute}: its device is gone, forgotten: the kernel remembers no settings"),
+            Outcome::Failed { reason } => format!("{attribute} {original}: could not be put back: {reason}"),
+        };
+        log(&format!("{device}: {when}: {line}"));
+    }
+}

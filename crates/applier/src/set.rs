@@ -1,0 +1,275 @@
+//! Setting attributes: all or none.
+//!
+//! ```text
+//! check ─▶ journal: originals, and what is pending ─▶ write, read back, one by one ─▶ journal: what is ours now
+//!                                                          └─ trouble ─▶ roll back
+//! ```
+
+use block::Nanos;
+
+use crate::attribute::{Attribute, Owner, READ_AHEAD, SCHEDULER, State, Upheaval, WRITE_BACK_THROTTLE, all, find};
+use crate::error::{ApplierError, Kind};
+use crate::journal::Record;
+use crate::plan::{Plan, Step};
+use crate::protocol::{Changed, Wanted};
+use crate::standing::{Standing, standing};
+use crate::writer::{Known, Moment, Writer, whole};
+
+const MINUTE: Nanos = Nanos::from_millis(60_000);
+
+/// What writing brought about.
+#[derive(Default)]
+struct Done {
+    /// How long each attribute took to be written, in microseconds.
+    stalls: Vec<(&'static Attribute, u64)>,
+    /// What stood in the way of a [take-over](Writer::take_over).
+    unread: Option<String>,
+}
+
+impl Writer {
+    /// Sets attributes, all or none, and reads them back.
+    ///
+    /// # Errors
+    /// Nothing is changed then, unless it is [`Kind::HalfDone`].
+    pub fn set(&mut self, at: Moment, wanted: &Wanted) -> Result<Vec<Changed>, ApplierError> {
+        let device = wanted.device.as_str();
+        let known = self.known(device)?;
+        whole(&known.damage)?;
+        let before = self.state(device)?;
+        let plan = Plan::of(wanted, &before, self.rules.machine)?;
+        refuse_foreign(device, &known.records, &before)?;
+        if plan.is_in_force(&before) {
+            return Ok(Vec::new());
+        }
+        if plan.switches {
+            self.may_switch(at.now, device)?;
+        }
+        let records = self.pending(at, wanted, &known, &before, &plan);
+        self.store(device, &records)?;
+        let done = self.execute(device, &plan, &before).and_then(|(done, after)| {
+            self.store(device, &settled(records.clone(), &after))?;
+            Ok((done, after))
+        });
+        match done {
+            Ok((done, after)) => {
+                if plan.switches {
+                    self.switches.entry(device.to_owned()).or_default().push_back(at.now);
+                }
+                Ok(changes(&before, &after, &plan, &done))
+            }
+            Err(error) => Err(self.undo(device, &records, error)),
+        }
+    }
+
+    fn may_switch(&mut self, now: Nanos, device: &str) -> Result<(), ApplierError> {
+        let most = self.rules.switches_per_minute as usize;
+        let switches = self.switches.entry(device.to_owned()).or_default();
+        while switches.front().is_some_and(|then| *then + MINUTE <= now) {
+            switches.pop_front();
+        }
+        if switches.len() < most {
+            return Ok(());
+        }
+        let message = format_args!(
+            "{device}: its scheduler was switched {most} times within a minute, and each switch stops it; nothing was set"
+        );
+        Err(ApplierError::new(Kind::TooSoon, message))
+    }
+
+    /// The records while the plan is being carried out: with all that it writes, and all that the kernel may set because of it.
+    fn pending(&self, at: Moment, wanted: &Wanted, known: &Known, before: &State, plan: &Plan) -> Vec<Record> {
+        let upheaval = plan.upheaval(before);
+        let mut records = known.records.clone();
+        let involved = all().iter().filter(|attribute| plan.value(attribute).is_some() || upheaval.disturbs(attribute));
+        let involved = involved.filter(|attribute| !attribute.is_view());
+        for attribute in involved {
+            let (value, now) = (plan.value(attribute).map(str::to_owned), before.get(&attribute.name).map(str::to_owned));
+            let scheduler = owner(attribute);
+            let default =
+                attribute.tunable.filter(|_| scheduler == Some(&plan.scheduler)).map(|tunable| tunable.default.to_string());
+            let by_hand = value.is_some();
+            let Some(pending) = value.or_else(|| now.clone()).or(default) else { continue };
+            let place = records.iter().position(|record| record.attribute == attribute.name);
+            let place = place.unwrap_or_else(|| {
+                let (attribute, scheduler) = (attribute.name.clone(), scheduler.map(str::to_owned));
+                let (device, at_exit) = (known.identity.clone(), self.policy(&wanted.device, &known.records));
+                records.push(Record { device, attribute, scheduler, original: now, fresh: true, at_exit, ..Record::default() });
+                records.len() - 1
+            });
+            let record = &mut records[place];
+            record.pending = Some(pending);
+            if by_hand {
+                record.why.clone_from(&wanted.why);
+                record.unix_seconds = at.unix_seconds;
+            }
+        }
+        records
+    }
+
+    /// Writes one after the other, and returns what is in force then. Whenever what is there is not what was there before, or what the
+    /// kernel sets by itself, somebody else is writing.
+    fn execute(&mut self, device: &str, plan: &Plan, before: &State) -> Result<(Done, State), ApplierError> {
+        let mut done = Done::default();
+        let mut upheaval = Upheaval::default();
+        for Step { attribute, value } in &plan.steps {
+            if let Some(stall) = self.step(device, attribute, value, before, &upheaval)? {
+                done.stalls.push((*attribute, stall));
+                upheaval.add(attribute);
+                if attribute.name == SCHEDULER {
+                    done.unread = self.take_over(device, value, plan.tunes());
+                }
+            }
+        }
+        // What others wrote to the queue's settings must not take this away from who reads files.
+        let kept = find(READ_AHEAD).filter(|attribute| upheaval.disturbs(attribute) && plan.value(attribute).is_none());
+        if let (Some(attribute), Some(value)) = (kept, before.get(READ_AHEAD)) {
+            self.step(device, attribute, value, before, &upheaval)?;
+        }
+        let after = self.state(device)?;
+        verify(device, plan, before, &after, &upheaval)?;
+        Ok((done, after))
+    }
+
+    /// Writes one attribute unless it is so already; how long that took.
+    fn step(
+        &mut self,
+        device: &str,
+        attribute: &'static Attribute,
+        value: &str,
+        before: &State,
+        upheaval: &Upheaval,
+    ) -> Result<Option<u64>, ApplierError> {
+        if self.value(device, attribute)?.as_deref() == Some(value) {
+            return Ok(None);
+        }
+        let state = self.state(device)?;
+        let former = |name: &str| before.number(name).into_iter().collect();
+        let mut cause = Upheaval::default();
+        cause.add(attribute);
+        // What the kernel sets anew would hide what somebody wrote there since. The attribute itself comes last.
+        for read in all().iter().rev().filter(|other| *other == attribute || cause.disturbs(other)) {
+            if let (Some(now), Some(then)) = (self.value(device, read)?, before.get(&read.name))
+                && now != then
+                && !upheaval.explains(read, &now, &state, former)
+            {
+                return Err(meanwhile(device, &read.name, Some(then), Some(&now)));
+            }
+        }
+        let stall = self.write(device, attribute, value)?;
+        match self.value(device, attribute)? {
+            Some(now) if attribute.may_read(value, &now) => Ok(Some(stall)),
+            now => Err(mismatch(device, attribute, value, now.as_deref().unwrap_or("not there"))),
+        }
+    }
+
+    /// Puts back what was there before these became pending, and says what became of it together with the error.
+    fn undo(&mut self, device: &str, records: &[Record], error: ApplierError) -> ApplierError {
+        if self.is_gone(device) {
+            // The kernel forgets the settings with the device; a journal that cannot be written is void by its identity.
+            let _ = self.store(device, &[]);
+            return ApplierError::new(Kind::NoDevice, format_args!("{error}; its settings went with it"));
+        }
+        match self.roll_back(device, records) {
+            Ok(()) => error,
+            Err(half_done) => {
+                let message =
+                    format_args!("{error}; and undoing it failed: {half_done}; the journal has the originals, for `restore`");
+                ApplierError::new(Kind::HalfDone, message)
+            }
+        }
+    }
+}
+
+/// The scheduler whose attribute it is.
+fn owner(attribute: &Attribute) -> Option<&'static str> {
+    match attribute.owner {
+        Owner::Scheduler(owner) => Some(owner),
+        Owner::Queue | Owner::Machine => None,
+    }
+}
+
+fn refuse_foreign(device: &str, records: &[Record], now: &State) -> Result<(), ApplierError> {
+    let Some(theirs) = records.iter().find(|record| standing(record, records, now) == Standing::Foreign) else { return Ok(()) };
+    let is = now.get(&theirs.attribute).unwrap_or("not there");
+    let was = theirs.ours.as_deref().unwrap_or("something else");
+    let message = format_args!(
+        "{device}: {} is {is}, and the agent had left it at {was}: somebody else wrote it, and wins. Nothing is set on {device} until it is resumed",
+        theirs.attribute
+    );
+    Err(ApplierError::new(Kind::Foreign, message))
+}
+
+/// Checks that what is in force is what was wanted, what was there before, or what the kernel sets by itself.
+fn verify(device: &str, plan: &Plan, before: &State, after: &State, upheaval: &Upheaval) -> Result<(), ApplierError> {
+    let former = |name: &str| before.number(name).into_iter().collect();
+    for (name, now) in &after.values {
+        let Some(attribute) = find(name).filter(|attribute| !attribute.is_view()) else { continue };
+        match (plan.value(attribute), before.get(name)) {
+            (Some(value), _) if !attribute.may_read(value, now) => return Err(mismatch(device, attribute, value, now)),
+            (None, Some(then)) if then != now && !upheaval.explains(attribute, now, after, former) => {
+                return Err(meanwhile(device, name, Some(then), Some(now)));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn meanwhile(device: &str, name: &str, then: Option<&str>, now: Option<&str>) -> ApplierError {
+    let (then, now) = (then.unwrap_or("not there"), now.unwrap_or("not there"));
+    let message = format_args!("{device}: {name} was {then} and is {now}: somebody else wrote it meanwhile; nothing was set");
+    ApplierError::new(Kind::Foreign, message)
+}
+
+fn mismatch(device: &str, attribute: &Attribute, value: &str, now: &str) -> ApplierError {
+    let name = &attribute.name;
+    let message = format_args!(
+        "{device}: {name} is {now} after {value} was written: the kernel makes that of it, or somebody else wrote it at once"
+    );
+    ApplierError::new(Kind::Kernel, message)
+}
+
+/// The records once everything is written.
+fn settled(mut records: Vec<Record>, after: &State) -> Vec<Record> {
+    let scheduler = after.scheduler();
+    let in_force = |record: &Record| record.scheduler.as_deref().is_none_or(|owner| owner == scheduler);
+    for record in &mut records {
+        let now = after.get(&record.attribute).filter(|_| in_force(record)).map(str::to_owned);
+        if record.pending.take().is_some() || now.is_none() {
+            record.ours = now;
+        }
+        record.fresh = false;
+    }
+    // What was not there before and is not there now leaves nothing to be put back.
+    records.retain(|record| record.original.is_some() || record.ours.is_some());
+    records
+}
+
+fn changes(before: &State, after: &State, plan: &Plan, done: &Done) -> Vec<Changed> {
+    let differs = |attribute: &&Attribute| before.get(&attribute.name) != after.get(&attribute.name);
+    let changed = |attribute: &Attribute| {
+        let stall = done.stalls.iter().find(|(written, _)| *written == attribute);
+        let was_loaded = |name: &String| attribute.name == SCHEDULER && after.get(SCHEDULER) == Some(name);
+        let note = match (attribute.name.as_str(), &done.unread) {
+            (WRITE_BACK_THROTTLE, _) if stall.is_some() => SET_BY_HAND,
+            (SCHEDULER, Some(unread)) => unread,
+            _ if before.loadable.iter().any(was_loaded) => LOADED,
+            _ => "",
+        };
+        Changed {
+            attribute: attribute.name.clone(),
+            before: before.get(&attribute.name).map(str::to_owned),
+            wanted: plan.value(attribute).map(str::to_owned),
+            now: after.get(&attribute.name).map(str::to_owned),
+            stall_microseconds: stall.map_or(0, |(_, microseconds)| *microseconds),
+            note: note.to_owned(),
+        }
+    };
+    all().iter().filter(differs).map(changed).collect()
+}
+
+/// Putting the scheduler back does not unload it.
+const LOADED: &str = "the kernel loaded its module, which stays";
+
+/// `WBT_STATE_ON_MANUAL` and `WBT_STATE_OFF_MANUAL` are left in no way (`block/blk-wbt.c`).
+const SET_BY_HAND: &str = "the kernel takes it for set by hand from now on, and no longer turns it off under bfq by itself; that stays until the device is gone";

@@ -1,0 +1,68 @@
+//! Whose value is in force: the agent's, the kernel's because of the agent, or somebody else's.
+
+use crate::attribute::{NR_REQUESTS, Owner, SCHEDULER, State, Upheaval};
+use crate::journal::Record;
+use crate::writer::attribute_of;
+
+/// Whose value is in force.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// What the agent put there, or what the kernel made of other attributes when the agent wrote one.
+    Ours,
+    /// Somebody else's.
+    Foreign,
+    /// The attribute is not there: it is the tunable of a scheduler that is not in force.
+    Absent,
+}
+
+/// Whose value of the record's attribute is in force.
+pub(crate) fn standing(record: &Record, records: &[Record], state: &State) -> Standing {
+    if record.released {
+        return Standing::Foreign;
+    }
+    let Some(attribute) = attribute_of(record) else { return Standing::Absent };
+    let scheduler_is_theirs = || {
+        let scheduler = records.iter().find(|record| record.attribute == SCHEDULER);
+        scheduler.is_some_and(|scheduler| scheduler.released || alone(scheduler, records, state) == Standing::Foreign)
+    };
+    // Who switches the scheduler resets these, whatever they are.
+    let goes_with_it = attribute.name == NR_REQUESTS || matches!(attribute.owner, Owner::Scheduler(_));
+    if goes_with_it && scheduler_is_theirs() {
+        return Standing::Foreign;
+    }
+    alone(record, records, state)
+}
+
+/// As [`standing`], whatever became of the scheduler.
+fn alone(record: &Record, records: &[Record], state: &State) -> Standing {
+    let elsewhere = record.scheduler.as_deref().is_some_and(|owner| owner != state.scheduler());
+    let (Some(attribute), Some(now), false) = (attribute_of(record), state.get(&record.attribute), elsewhere) else {
+        return Standing::Absent;
+    };
+    let was = |value: &Option<String>| value.as_deref() == Some(now);
+    match &record.pending {
+        None if was(&record.ours) => Standing::Ours,
+        // A tunable of a scheduler that was not in force when the agent was last there.
+        None if record.ours.is_none() => Standing::Absent,
+        None => Standing::Foreign,
+        Some(pending) if was(&record.ours) || was(&record.original) || attribute.may_read(pending, now) => Standing::Ours,
+        Some(_) => {
+            let explained = under_way(records).explains(attribute, now, state, |name| former(name, records));
+            if explained { Standing::Ours } else { Standing::Foreign }
+        }
+    }
+}
+
+/// What is being written.
+fn under_way(records: &[Record]) -> Upheaval {
+    let mut upheaval = Upheaval::default();
+    records.iter().filter(|record| record.pending.is_some()).filter_map(attribute_of).for_each(|attribute| upheaval.add(attribute));
+    upheaval
+}
+
+/// The numbers that an attribute was, or may have become.
+fn former(name: &str, records: &[Record]) -> Vec<i64> {
+    let of_name = records.iter().filter(|record| record.attribute == name);
+    let values = of_name.flat_map(|record| [&record.original, &record.ours, &record.pending]);
+    values.filter_map(|value| value.as_ref()?.parse().ok()).collect()
+}

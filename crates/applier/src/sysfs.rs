@@ -1,0 +1,291 @@
+//! Where the kernel's settings are, and what may be done to them and to the journal's files.
+
+use std::fmt;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::fs::OFlags;
+
+/// What threads are called that [read at once](Files::read_at_once), which is how who watches the device knows them.
+pub const READER: &str = "seekwise-reader";
+/// A read is so long, unless the device's blocks are longer.
+const PAGE: usize = 4096;
+
+/// Where `/sys`, `/proc` and `/dev` are.
+#[derive(Clone, Debug)]
+pub struct Sysfs {
+    root: PathBuf,
+}
+
+impl Sysfs {
+    /// The machine's own.
+    pub fn real() -> Sysfs {
+        Sysfs::at(Path::new("/"))
+    }
+
+    /// Folders `sys`, `proc` and `dev` in this one, which look like the kernel's.
+    pub fn at(root: &Path) -> Sysfs {
+        Sysfs { root: root.to_owned() }
+    }
+
+    /// The folder of a whole disk, as in `sda`.
+    pub fn block(&self, device: &str) -> PathBuf {
+        self.root.join("sys/block").join(device)
+    }
+
+    /// The folder of a whole disk's queue.
+    pub fn queue(&self, device: &str) -> PathBuf {
+        self.block(device).join("queue")
+    }
+
+    /// The folder `/proc`.
+    pub fn proc(&self) -> PathBuf {
+        self.root.join("proc")
+    }
+
+    /// The folder `/dev`.
+    pub fn dev(&self) -> PathBuf {
+        self.root.join("dev")
+    }
+
+    /// What a disk is called below `/dev`: a `!` in the kernel's name stands for a slash, as in `cciss!c0d0`.
+    pub fn file_name(device: &str) -> String {
+        device.replace('!', "/")
+    }
+
+    /// A setting of the kernel's memory management, as in `swappiness`.
+    pub fn vm(&self, name: &str) -> PathBuf {
+        self.proc().join("sys/vm").join(name)
+    }
+
+    /// The running kernel's modules of the block layer, among them schedulers; `None` if it does not say which release it is.
+    pub fn block_modules(&self, files: &dyn Files) -> Option<PathBuf> {
+        let release = files.read(&self.proc().join("sys/kernel/osrelease")).ok()?;
+        Some(self.root.join("lib/modules").join(release).join("kernel/block"))
+    }
+
+    /// Where it says 1 once no more modules may be loaded.
+    pub fn modules_disabled(&self) -> PathBuf {
+        self.proc().join("sys/kernel/modules_disabled")
+    }
+
+    /// Where the kernel says which boot this is.
+    pub fn boot_id(&self) -> PathBuf {
+        self.proc().join("sys/kernel/random/boot_id")
+    }
+}
+
+/// The file operations of the applier. Tests count them, make them fail, or let a folder react as the kernel does.
+pub trait Files: Send {
+    /// A file's text without blanks around it.
+    ///
+    /// # Errors
+    /// The system's.
+    fn read(&self, path: &Path) -> io::Result<String>;
+
+    /// A file's bytes.
+    ///
+    /// # Errors
+    /// The system's.
+    fn bytes(&self, path: &Path) -> io::Result<Vec<u8>>;
+
+    /// The names in a folder, in ascending order.
+    ///
+    /// # Errors
+    /// The system's.
+    fn names(&self, folder: &Path) -> io::Result<Vec<String>>;
+
+    /// Makes a folder, and those above it, unless it is there. Nobody but the owner may look into it.
+    ///
+    /// # Errors
+    /// The system's.
+    fn make_folder(&mut self, folder: &Path) -> io::Result<()>;
+
+    /// Writes a file, anew.
+    ///
+    /// # Errors
+    /// The system's.
+    fn write(&mut self, path: &Path, bytes: &[u8]) -> io::Result<()>;
+
+    /// Waits until a file or folder is on the disk.
+    ///
+    /// # Errors
+    /// The system's.
+    fn sync(&mut self, path: &Path) -> io::Result<()>;
+
+    /// Gives a file another name, at once.
+    ///
+    /// # Errors
+    /// The system's.
+    fn rename(&mut self, from: &Path, to: &Path) -> io::Result<()>;
+
+    /// Removes a file.
+    ///
+    /// # Errors
+    /// The system's.
+    fn remove(&mut self, path: &Path) -> io::Result<()>;
+
+    /// Writes one of the kernel's settings, and says how long that took.
+    ///
+    /// # Errors
+    /// The kernel's.
+    fn set(&mut self, path: &Path, value: &str) -> io::Result<Duration>;
+
+    /// Whether one of the kernel's settings could be written: opens it, and writes nothing.
+    ///
+    /// # Errors
+    /// Why it could not.
+    fn may_set(&self, path: &Path) -> io::Result<()>;
+
+    /// Has so many threads begin to read a block device at once, a page each and past the cache, and waits for some time. Whether they have
+    /// read it by then, or can, is not known: a device may take any time.
+    ///
+    /// # Errors
+    /// The device cannot be opened, or there can be no more threads.
+    fn read_at_once(&self, device: &Path, readers: u32, wait: Duration) -> io::Result<()>;
+}
+
+/// The machine's own files.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RealFiles;
+
+/// Without `O_TRUNC`: that would set the time of change, which then tells nothing of others who wrote.
+fn open_setting(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).open(path)
+}
+
+impl Files for RealFiles {
+    fn read(&self, path: &Path) -> io::Result<String> {
+        fs::read_to_string(path).map(|text| text.trim().to_owned())
+    }
+
+    fn bytes(&self, path: &Path) -> io::Result<Vec<u8>> {
+        fs::read(path)
+    }
+
+    fn names(&self, folder: &Path) -> io::Result<Vec<String>> {
+        let entries = fs::read_dir(folder)?;
+        let mut names: Vec<String> =
+            entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect::<io::Result<_>>()?;
+        names.sort();
+        Ok(names)
+    }
+
+    fn make_folder(&mut self, folder: &Path) -> io::Result<()> {
+        use std::os::unix::fs::DirBuilderExt;
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
+    }
+
+    fn write(&mut self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        fs::write(path, bytes)
+    }
+
+    fn sync(&mut self, path: &Path) -> io::Result<()> {
+        File::open(path)?.sync_all()
+    }
+
+    fn rename(&mut self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(from, to)
+    }
+
+    fn remove(&mut self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)
+    }
+
+    fn set(&mut self, path: &Path, value: &str) -> io::Result<Duration> {
+        let mut file = open_setting(path)?;
+        let began = Instant::now();
+        file.write_all(value.as_bytes())?;
+        Ok(began.elapsed())
+    }
+
+    fn may_set(&self, path: &Path) -> io::Result<()> {
+        open_setting(path).map(drop)
+    }
+
+    fn read_at_once(&self, device: &Path, readers: u32, wait: Duration) -> io::Result<()> {
+        let device = OpenOptions::new().read(true).custom_flags(OFlags::DIRECT.bits() as i32).open(device)?;
+        let length = PAGE.max(rustix::fs::ioctl_blksszget(&device)? as usize);
+        let device = Arc::new(device);
+        for reader in 0..readers {
+            let device = device.clone();
+            let read = move || read_aligned(&device, u64::from(reader) * length as u64, length);
+            thread::Builder::new().name(READER.to_owned()).spawn(read)?;
+        }
+        thread::sleep(wait);
+        Ok(())
+    }
+}
+
+/// Reads past the page cache, which needs memory at a multiple of the length. That somebody asks is what counts, not what comes of it.
+fn read_aligned(device: &File, at: u64, length: usize) {
+    let mut room = vec![0; 2 * length];
+    let begin = room.as_ptr().align_offset(length).min(length);
+    let _ = device.read_at(&mut room[begin..begin + length], at);
+}
+
+/// Why one of the kernel's files could not be read or written, in words for who must act.
+#[derive(Debug)]
+pub struct SysfsError {
+    /// The file.
+    pub path: PathBuf,
+    /// What should be written to it; `None` if it was read.
+    pub value: Option<String>,
+    /// What the system said.
+    pub source: io::Error,
+}
+
+impl SysfsError {
+    /// It could not be read.
+    pub fn reading(path: &Path, source: io::Error) -> SysfsError {
+        SysfsError { path: path.to_owned(), value: None, source }
+    }
+
+    /// This could not be written to it.
+    pub fn writing(path: &Path, value: &str, source: io::Error) -> SysfsError {
+        SysfsError { path: path.to_owned(), value: Some(value.to_owned()), source }
+    }
+
+    /// What is likely to be the cause, and what would help.
+    fn hint(&self) -> &'static str {
+        match self.source.kind() {
+            io::ErrorKind::ReadOnlyFilesystem => {
+                "; it is mounted read-only: a container, or a unit with ProtectKernelTunables=yes, which the applier must not have"
+            }
+            io::ErrorKind::PermissionDenied => {
+                "; only root may: the applier must run as root, outside of a sandbox that forbids this"
+            }
+            io::ErrorKind::InvalidInput => "; the kernel does not take this value here",
+            io::ErrorKind::NotFound => "; this device, or this kernel under this scheduler, does not have it",
+            _ if gone(&self.source) => "; the device is gone",
+            _ => "",
+        }
+    }
+}
+
+impl fmt::Display for SysfsError {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        let path = self.path.display();
+        match &self.value {
+            Some(value) => write!(f, "{path}: cannot write {value}: {}{}", self.source, self.hint()),
+            None => write!(f, "{path}: cannot read: {}{}", self.source, self.hint()),
+        }
+    }
+}
+
+impl std::error::Error for SysfsError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.source)
+    }
+}
+
+/// Whether the kernel says that the device behind a file is no longer there.
+pub fn gone(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    error.raw_os_error().map(Errno::from_raw_os_error).is_some_and(|errno| matches!(errno, Errno::NODEV | Errno::NXIO))
+}

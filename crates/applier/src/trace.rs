@@ -1,0 +1,277 @@
+//! An instance of tracefs of our own: the events of one device, and nobody else's tracing is disturbed.
+
+use std::fmt;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use rustix::fs::OFlags;
+use rustix::mount::{MountFlags, mount};
+
+use serde::{Deserialize, Serialize};
+
+/// Where it is mounted on every distribution, and where we mount it.
+const USUAL: &str = "/sys/kernel/tracing";
+
+/// What the buffers of all processors take together: some 100,000 events.
+const BUFFERS_KIB: usize = 8192;
+/// What a processor's takes at least.
+const BUFFER_LEAST_KIB: usize = 256;
+
+/// More than any text that describes a page or an event has.
+const FORMAT_BYTES: usize = 16_384;
+
+/// A reader is woken when a buffer is so full, in percent; until then it comes by itself.
+const WAKES_AT_PERCENT: &str = "25";
+
+/// Events of a disk with a queue: a request reached it, was sent to the driver, was completed.
+pub const REQUEST_EVENTS: &[&str] = &["block_bio_queue", "block_rq_issue", "block_rq_complete"];
+/// Events of a device without one, such as a stack or memory.
+pub const BIO_EVENTS: &[&str] = &["block_bio_queue", "block_bio_complete"];
+
+/// Texts of tracefs's `header_page` and of the events' `format` files. Reading them requires root; other users receive them together with
+/// the pipes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Formats {
+    /// `events/header_page`.
+    pub header_page: String,
+    /// The events' names, as in `block_rq_issue`, with the texts of their `format` files.
+    pub events: Vec<(String, String)>,
+}
+
+/// A file of tracefs or sysfs that cannot be read or written.
+#[derive(Debug)]
+pub struct TraceError {
+    /// The file.
+    pub path: PathBuf,
+    /// Why.
+    pub source: io::Error,
+}
+
+impl TraceError {
+    fn at(path: &Path, source: io::Error) -> TraceError {
+        TraceError { path: path.to_owned(), source }
+    }
+}
+
+impl fmt::Display for TraceError {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "{}: {}", self.path.display(), self.source)
+    }
+}
+
+impl std::error::Error for TraceError {}
+
+/// Major and minor number of the device with this folder in sysfs.
+///
+/// # Errors
+/// Its file `dev` cannot be read.
+pub fn device_number(folder: &Path) -> Result<(u32, u32), TraceError> {
+    let path = folder.join("dev");
+    let text = fs::read_to_string(&path).map_err(|error| TraceError::at(&path, error))?;
+    let parts = text.trim().split_once(':').and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
+    parts.ok_or_else(|| TraceError::at(&path, io::Error::new(io::ErrorKind::InvalidData, "is not major:minor")))
+}
+
+/// The kernel's file system of tracing.
+#[derive(Clone, Debug)]
+pub struct Tracefs {
+    place: PathBuf,
+}
+
+impl Tracefs {
+    /// Where it is mounted; mounts it at its usual place if it is nowhere, and leaves it there, as another program may use it by then.
+    ///
+    /// # Errors
+    /// It cannot be mounted: the kernel lacks it, or one is not root.
+    pub fn find() -> Result<Tracefs, TraceError> {
+        if let Some(tracefs) = Tracefs::mounted()? {
+            return Ok(tracefs);
+        }
+        let place = PathBuf::from(USUAL);
+        mount("tracefs", &place, "tracefs", MountFlags::empty(), None).map_err(|error| {
+            TraceError::at(&place, io::Error::new(io::Error::from(error).kind(), format!("mounting tracefs: {error}")))
+        })?;
+        Ok(Tracefs { place })
+    }
+
+    /// Where it is mounted, if it is.
+    fn mounted() -> Result<Option<Tracefs>, TraceError> {
+        let mounts = Path::new("/proc/self/mounts");
+        let text = fs::read_to_string(mounts).map_err(|error| TraceError::at(mounts, error))?;
+        let found = text.lines().find_map(|line| {
+            let mut words = line.split(' ');
+            let place = words.nth(1)?;
+            (words.next()? == "tracefs").then(|| PathBuf::from(place))
+        });
+        Ok(found.map(|place| Tracefs { place }))
+    }
+}
+
+/// Only one is set up at a time, so that what has no user was left behind.
+static SETTING_UP: Mutex<()> = Mutex::new(());
+static NUMBER: AtomicU32 = AtomicU32::new(0);
+
+/// Events of one device. Dropping it ends them, and takes it down as soon as nobody has its pipes open.
+#[derive(Debug)]
+pub struct Instance {
+    folder: PathBuf,
+    /// While this is open the kernel lets nobody take it down. `None` once that is to be done.
+    tracing_on: Option<File>,
+    events: &'static [&'static str],
+}
+
+impl Instance {
+    /// Makes one for the device of this major and minor number, which has a queue or passes requests on. It does not record yet. Takes
+    /// down what killed processes left.
+    ///
+    /// # Errors
+    /// The kernel forbids it: it wants root, and no lockdown of confidentiality.
+    pub fn create(tracefs: &Tracefs, number: (u32, u32), has_queue: bool) -> Result<Instance, TraceError> {
+        let _one_at_a_time = SETTING_UP.lock().unwrap_or_else(PoisonError::into_inner);
+        let instances = tracefs.place.join("instances");
+        remove_left(&instances);
+        let own = std::process::id();
+        let own_number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let folder = instances.join(format!("seekwise-{own}-{}-{own_number}", started(own).unwrap_or_default()));
+        fs::create_dir(&folder).map_err(|error| TraceError::at(&folder, error))?;
+        let events = if has_queue { REQUEST_EVENTS } else { BIO_EVENTS };
+        let mut instance = Instance { folder, tracing_on: None, events };
+        let tracing_on = instance.folder.join("tracing_on");
+        let opened = OpenOptions::new().write(true).open(&tracing_on).map_err(|error| TraceError::at(&tracing_on, error))?;
+        instance.tracing_on = Some(opened);
+        instance.set_up(number)?;
+        Ok(instance)
+    }
+
+    fn set_up(&self, (major, minor): (u32, u32)) -> Result<(), TraceError> {
+        self.stop()?;
+        // One clock for all processors: their events are put in order by it.
+        self.write("trace_clock", "mono")?;
+        let each = (BUFFERS_KIB / self.processors()?.len().max(1)).max(BUFFER_LEAST_KIB);
+        self.write("buffer_size_kb", &each.to_string())?;
+        self.write("buffer_percent", WAKES_AT_PERCENT)?;
+        // Otherwise every switch of the processor to another task would be noted for the sake of names that the events have anyway.
+        self.write("trace_options", "norecord-cmd")?;
+        for event in self.events {
+            // The kernel's own number: 12 bits of major, 20 of minor.
+            self.write(&format!("events/block/{event}/filter"), &format!("dev == {}", major << 20 | minor))?;
+            self.write(&format!("events/block/{event}/enable"), "1")?;
+        }
+        Ok(())
+    }
+
+    /// Takes down what killed processes left, where tracefs is mounted. What is still read stays until nobody does.
+    pub fn remove_left_behind() {
+        let _one_at_a_time = SETTING_UP.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Ok(Some(tracefs)) = Tracefs::mounted() {
+            remove_left(&tracefs.place.join("instances"));
+        }
+    }
+
+    /// Begins to record.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn start(&self) -> Result<(), TraceError> {
+        self.switch(b"1")
+    }
+
+    /// Stops recording; what was recorded can still be read.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn stop(&self) -> Result<(), TraceError> {
+        self.switch(b"0")
+    }
+
+    /// The raw pipe of each processor, not blocking. Who has them reads the events without further privileges.
+    ///
+    /// # Errors
+    /// One cannot be opened.
+    pub fn pipes(&self) -> Result<Vec<OwnedFd>, TraceError> {
+        let open = |folder: PathBuf| {
+            let path = folder.join("trace_pipe_raw");
+            let flags = OFlags::NONBLOCK.bits() as i32;
+            let opened = OpenOptions::new().read(true).custom_flags(flags).open(&path);
+            Ok(opened.map_err(|error| TraceError::at(&path, error))?.into())
+        };
+        self.processors()?.into_iter().map(open).collect()
+    }
+
+    /// How the events are laid out.
+    ///
+    /// # Errors
+    /// A file cannot be read.
+    pub fn formats(&self) -> Result<Formats, TraceError> {
+        let format = |event: &&str| Ok(((*event).to_owned(), self.read(&format!("events/block/{event}/format"))?));
+        let events = self.events.iter().map(format).collect::<Result<_, TraceError>>()?;
+        Ok(Formats { header_page: self.read("events/header_page")?, events })
+    }
+
+    /// The folders of the processors.
+    fn processors(&self) -> Result<Vec<PathBuf>, TraceError> {
+        let folder = self.folder.join("per_cpu");
+        let entries = fs::read_dir(&folder).map_err(|error| TraceError::at(&folder, error))?;
+        Ok(entries.flatten().map(|entry| entry.path()).collect())
+    }
+
+    fn switch(&self, to: &[u8]) -> Result<(), TraceError> {
+        let Some(mut file) = self.tracing_on.as_ref() else { return Ok(()) };
+        file.write_all(to).map_err(|error| TraceError::at(&self.folder.join("tracing_on"), error))
+    }
+
+    fn read(&self, name: &str) -> Result<String, TraceError> {
+        let path = self.folder.join(name);
+        // `header_page` is given in one piece or not at all: what does not fit into the first read is lost (`show_header` in
+        // `kernel/trace/trace_events.c`).
+        let mut bytes = vec![0; FORMAT_BYTES];
+        let length = File::open(&path).and_then(|mut file| file.read(&mut bytes));
+        bytes.truncate(length.map_err(|error| TraceError::at(&path, error))?);
+        String::from_utf8(bytes).map_err(|_| TraceError::at(&path, io::Error::new(io::ErrorKind::InvalidData, "is no text")))
+    }
+
+    fn write(&self, name: &str, value: &str) -> Result<(), TraceError> {
+        let path = self.folder.join(name);
+        fs::write(&path, value).map_err(|error| TraceError::at(&path, error))
+    }
+}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        // What cannot be taken down because its pipes are open costs nothing from here on, and goes when the next one is made.
+        for event in self.events {
+            let _ = self.write(&format!("events/block/{event}/enable"), "0");
+        }
+        self.tracing_on = None;
+        let _ = fs::remove_dir(&self.folder);
+    }
+}
+
+/// Takes down instances that nobody uses. The kernel refuses where somebody has a file of it open; that another process has just made it and
+/// opened nothing yet shows in its name.
+fn remove_left(instances: &Path) {
+    for entry in fs::read_dir(instances).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let Some(maker) = name.to_str().and_then(|name| name.strip_prefix("seekwise-")) else { continue };
+        let mut numbers = maker.split('-').map(str::parse::<u64>);
+        let (Some(Ok(process)), Some(Ok(began))) = (numbers.next(), numbers.next()) else { continue };
+        let is_own = process == u64::from(std::process::id());
+        let lives = u32::try_from(process).ok().and_then(started) == Some(began);
+        if is_own || !lives {
+            let _ = fs::remove_dir(entry.path());
+        }
+    }
+}
+
+/// When a process began, in the kernel's ticks since boot: with its id that names it. `None` where there is none.
+fn started(process: u32) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // Behind the program's name, which may hold anything, in parentheses: `S 1 …`, of which this is the 20th.
+    text.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+}

@@ -1,0 +1,267 @@
+//! What reads and writes the kernel's settings and the journal. It knows no clock and no socket.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+
+use block::Nanos;
+
+use crate::attribute::{Attribute, MACHINE, State, find};
+use crate::error::{ApplierError, Kind};
+use crate::journal::{AtExit, Identity, Journal, JournalError, Page, Record};
+use crate::protocol::{Foreign, Original};
+use crate::standing::{Standing, standing};
+use crate::sysfs::{Files, Sysfs, SysfsError, gone};
+
+/// When something happens.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Moment {
+    /// On the clock that goes on without jumps.
+    pub now: Nanos,
+    /// In seconds since 1970, for people.
+    pub unix_seconds: u64,
+}
+
+/// What an applier may do.
+#[derive(Clone, Debug)]
+pub struct Rules {
+    /// Whether the machine's own attributes may be set.
+    pub machine: bool,
+    /// So many switches of the scheduler in a minute at most, for each device. Going back is always allowed.
+    pub switches_per_minute: u32,
+    /// What becomes of settings when the agent ends, where a client does not say so.
+    pub at_exit: AtExit,
+}
+
+impl Default for Rules {
+    fn default() -> Rules {
+        Rules { machine: false, switches_per_minute: 60, at_exit: AtExit::Restore }
+    }
+}
+
+/// Writes what is allowed, and puts it back.
+pub struct Writer {
+    pub(crate) sysfs: Sysfs,
+    pub(crate) files: Box<dyn Files>,
+    pub(crate) journal: Journal,
+    pub(crate) rules: Rules,
+    /// When the scheduler of a device was switched, within the last minute.
+    pub(crate) switches: BTreeMap<String, VecDeque<Nanos>>,
+    /// What clients said about the end, by device.
+    policies: BTreeMap<String, AtExit>,
+}
+
+/// What the journal has of a device as it is now.
+pub(crate) struct Known {
+    pub identity: Identity,
+    pub records: Vec<Record>,
+    pub damage: Vec<String>,
+    /// Of another boot or another device.
+    pub void: Vec<Record>,
+}
+
+impl Writer {
+    /// One with this journal.
+    pub fn new(sysfs: Sysfs, files: Box<dyn Files>, journal: Journal, rules: Rules) -> Writer {
+        Writer { sysfs, files, journal, rules, switches: BTreeMap::new(), policies: BTreeMap::new() }
+    }
+
+    /// What is not as it was last put, and on what the agent has stood down.
+    ///
+    /// # Errors
+    /// There is no such device, or it or the journal cannot be read.
+    pub fn foreign(&mut self, device: &str) -> Result<Vec<Foreign>, ApplierError> {
+        let records = self.known(device)?.records;
+        let state = self.state(device)?;
+        let foreign = |record: &Record| {
+            (standing(record, &records, &state) == Standing::Foreign).then(|| Foreign {
+                attribute: record.attribute.clone(),
+                ours: record.ours.clone().or_else(|| record.pending.clone()).unwrap_or_default(),
+                now: state.get(&record.attribute).map(str::to_owned),
+                released: record.released,
+            })
+        };
+        Ok(records.iter().filter_map(foreign).collect())
+    }
+
+    /// Stands down: what is foreign stays as it is until the device is [resumed](Writer::resume).
+    ///
+    /// # Errors
+    /// As [`foreign`](Writer::foreign), or the journal cannot be written.
+    pub fn release(&mut self, device: &str) -> Result<(), ApplierError> {
+        self.keep(device, |record, standing| {
+            record.released |= standing == Standing::Foreign;
+            true
+        })
+    }
+
+    /// Forgets what is foreign: it counts as the original from now on.
+    ///
+    /// # Errors
+    /// As [`release`](Writer::release).
+    pub fn resume(&mut self, device: &str) -> Result<(), ApplierError> {
+        self.keep(device, |_, standing| standing != Standing::Foreign)
+    }
+
+    /// Says what becomes of a device's settings at the end.
+    ///
+    /// # Errors
+    /// As [`release`](Writer::release).
+    pub fn at_exit(&mut self, device: &str, policy: AtExit) -> Result<(), ApplierError> {
+        self.keep(device, |record, _| {
+            record.at_exit = policy;
+            true
+        })?;
+        self.policies.insert(device.to_owned(), policy);
+        Ok(())
+    }
+
+    /// The values before the agent's, of one device or of all.
+    ///
+    /// # Errors
+    /// The journal cannot be read, or a part of it.
+    pub fn originals(&self, device: Option<&str>) -> Result<Vec<Original>, ApplierError> {
+        let mut originals = Vec::new();
+        for device in self.devices(device)? {
+            let page = self.journal.page(&*self.files, &device)?;
+            whole(&page.damage)?;
+            originals.extend(page.records.into_iter().filter_map(|record| {
+                Some(Original {
+                    device: device.clone(),
+                    attribute: record.attribute,
+                    original: record.original?,
+                    ours: record.ours,
+                    why: record.why,
+                    unix_seconds: record.unix_seconds,
+                    at_exit: record.at_exit,
+                })
+            }));
+        }
+        Ok(originals)
+    }
+
+    /// What was said about the end of a device's settings: by a client, or by one before, of which the journal tells.
+    pub(crate) fn policy(&self, device: &str, records: &[Record]) -> AtExit {
+        let said = self.policies.get(device).copied().or_else(|| records.first().map(|record| record.at_exit));
+        said.unwrap_or(self.rules.at_exit)
+    }
+
+    /// This device, or all of which the journal has something.
+    pub(crate) fn devices(&self, device: Option<&str>) -> Result<Vec<String>, ApplierError> {
+        match device {
+            Some(device) => Ok(vec![checked(device)?.to_owned()]),
+            None => Ok(self.journal.devices(&*self.files)?),
+        }
+    }
+
+    /// What the journal has of a device that is there.
+    pub(crate) fn known(&self, device: &str) -> Result<Known, ApplierError> {
+        let identity = Identity::of(&*self.files, &self.sysfs, checked(device)?).map_err(|error| self.system(device, error))?;
+        let Some(identity) = identity else { return Err(self.no_device(device)) };
+        let Page { records, damage } = self.journal.page(&*self.files, device)?;
+        let (records, void) = records.into_iter().partition(|record| record.device == identity);
+        Ok(Known { identity, records, damage, void })
+    }
+
+    /// What a device is set to.
+    pub(crate) fn state(&self, device: &str) -> Result<State, ApplierError> {
+        let state = State::read(&*self.files, &self.sysfs, device).map_err(|error| self.system(device, error))?;
+        // Of one that is pulled out meanwhile, a part was read.
+        self.is_there(device).map(|()| state)
+    }
+
+    /// Writes one attribute; how long the kernel took, in microseconds.
+    pub(crate) fn write(&mut self, device: &str, attribute: &Attribute, value: &str) -> Result<u64, ApplierError> {
+        let path = attribute.path(&self.sysfs, device);
+        let took = self.files.set(&path, value).map_err(|error| self.system(device, SysfsError::writing(&path, value, error)))?;
+        Ok(u64::try_from(took.as_micros()).unwrap_or(u64::MAX))
+    }
+
+    /// The value of one attribute; `None` if it is not there.
+    pub(crate) fn value(&self, device: &str, attribute: &Attribute) -> Result<Option<String>, ApplierError> {
+        let value = attribute.value(&*self.files, &self.sysfs, device).map_err(|error| self.system(device, error))?;
+        if value.is_none() {
+            self.is_there(device)?;
+        }
+        Ok(value)
+    }
+
+    fn is_there(&self, device: &str) -> Result<(), ApplierError> {
+        if self.is_gone(device) { Err(self.no_device(device)) } else { Ok(()) }
+    }
+
+    fn no_device(&self, device: &str) -> ApplierError {
+        let place = self.sysfs.block(device);
+        ApplierError::new(Kind::NoDevice, format_args!("{device}: there is no {}, or no longer", place.display()))
+    }
+
+    pub(crate) fn store(&mut self, device: &str, records: &[Record]) -> Result<(), ApplierError> {
+        Ok(self.journal.put(&mut *self.files, device, records)?)
+    }
+
+    /// Whether the device is no longer there.
+    pub(crate) fn is_gone(&self, device: &str) -> bool {
+        device != MACHINE && self.files.names(&self.sysfs.block(device)).is_err()
+    }
+
+    /// What the system said, by what can be done about it.
+    pub(crate) fn system(&self, device: &str, error: SysfsError) -> ApplierError {
+        let kind = match error.source.kind() {
+            _ if gone(&error.source) || self.is_gone(device) => Kind::NoDevice,
+            io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied => Kind::Forbidden,
+            _ => Kind::Kernel,
+        };
+        let vanished = if kind == Kind::NoDevice { format!("{device} is gone: ") } else { String::new() };
+        ApplierError::new(kind, format_args!("{vanished}{error}"))
+    }
+
+    /// Changes the records, and keeps those for which that says so.
+    fn keep(&mut self, device: &str, mut change: impl FnMut(&mut Record, Standing) -> bool) -> Result<(), ApplierError> {
+        let known = self.known(device)?;
+        whole(&known.damage)?;
+        let state = self.state(device)?;
+        let standings: Vec<Standing> = known.records.iter().map(|record| standing(record, &known.records, &state)).collect();
+        let mut kept = Vec::new();
+        for (record, standing) in known.records.iter().zip(standings) {
+            let mut record = record.clone();
+            if change(&mut record, standing) {
+                kept.push(record);
+            }
+        }
+        if kept == known.records && known.void.is_empty() {
+            return Ok(());
+        }
+        self.store(device, &kept)
+    }
+}
+
+/// A name that stays in its folder.
+pub(crate) fn checked(device: &str) -> Result<&str, ApplierError> {
+    if device.is_empty() || device.starts_with('.') || device.contains(['/', '\0', '\n']) {
+        return Err(ApplierError::new(Kind::NoDevice, format_args!("{device:?} is no device; it should be a name as in sda")));
+    }
+    Ok(device)
+}
+
+/// Fails if a part of the journal could not be read.
+pub(crate) fn whole(damage: &[String]) -> Result<(), ApplierError> {
+    match damage.first() {
+        None => Ok(()),
+        Some(first) => {
+            let message = format_args!(
+                "journal {first}; nothing is set on this device while that is so. `restore` puts back what can still be read and keeps a copy of the file"
+            );
+            Err(ApplierError::new(Kind::Journal, message))
+        }
+    }
+}
+
+/// The attribute of a record.
+pub(crate) fn attribute_of(record: &Record) -> Option<&'static Attribute> {
+    find(&record.attribute)
+}
+
+impl From<JournalError> for ApplierError {
+    fn from(error: JournalError) -> ApplierError {
+        ApplierError::new(Kind::Journal, error)
+    }
+}

@@ -1,0 +1,176 @@
+//! What the twin says of every phase, and of the whole load.
+
+use control::Setting;
+use control::controller::Prediction;
+use observe::Preference;
+use observe::merit::TOLERANCE;
+use twin::device::Residual;
+
+use super::asked::{self, Brain, Judged, MOST_JUDGED, Sample};
+use super::confirm::ConfirmedRun;
+use super::linux;
+use super::observed::Observed;
+use super::phases::{Phase, Seconds};
+use crate::comparison::{percent, promise as on_record};
+use crate::pool::Crew;
+
+/// Streams of a phase that are shown.
+pub(super) const MOST_STREAMS: usize = 3;
+
+/// Schedulers that are run where there is a simulator.
+pub(super) const MOST_RUN: usize = 3;
+
+/// Phases that are asked about, the longest.
+pub(super) const MOST_PHASES: usize = 8;
+
+/// What the twin says of every phase, and of all.
+pub(super) struct Judgement {
+    pub(super) samples: Vec<Sample>,
+    pub(super) answers: Vec<Result<Judged, twin::NoAnswer>>,
+    /// By phase; empty where there is no answer.
+    pub(super) by_phase: Vec<Vec<Prediction>>,
+    pub(super) overall: Vec<Prediction>,
+}
+
+impl Judgement {
+    pub(super) fn of(brain: &Brain, phases: &[Phase], seconds: &Seconds, crew: Crew) -> anyhow::Result<Judgement> {
+        let asked = phases.iter().enumerate().take(MOST_PHASES);
+        let samples: Vec<Sample> = asked.flat_map(|(number, phase)| asked::samples(number, phase, seconds)).collect();
+        let answers = brain.ask(&samples, crew)?;
+        let by_phase: Vec<Vec<Prediction>> = (0..phases.len())
+            .map(|number| {
+                let of_phase = samples.iter().zip(&answers).filter(|(sample, _)| sample.phase == number);
+                let judged: Vec<&Judged> = of_phase.filter_map(|(_, answer)| answer.as_ref().ok()).collect();
+                asked::of_phase(&judged, brain.active)
+            })
+            .collect();
+        let answered: Vec<(f64, &[Prediction])> = phases
+            .iter()
+            .zip(&by_phase)
+            .filter(|(_, promises)| !promises.is_empty())
+            .map(|(phase, promises)| (phase.seconds() as f64, promises.as_slice()))
+            .collect();
+        let overall = asked::of_all(&answered);
+        Ok(Judgement { samples, answers, by_phase, overall })
+    }
+
+    /// Why there is no answer, of the first sample without one, where there is none at all.
+    pub(super) fn reason(&self) -> Option<String> {
+        if !self.overall.is_empty() {
+            return None;
+        }
+        self.answers.iter().find_map(|answer| answer.as_ref().err()).map(ToString::to_string)
+    }
+
+    /// The other candidates under which no stream starves, the best first.
+    pub(super) fn others(&self, active: &Setting) -> impl Iterator<Item = &Prediction> {
+        self.overall.iter().filter(move |promise| promise.setting != *active && !promise.starves())
+    }
+
+    /// Of each of the best schedulers the setting that promises most, sure or not; and what Linux has, with its defaults.
+    pub(super) fn worth_a_run(&self, active: &Setting) -> Vec<Prediction> {
+        let mut worth: Vec<Prediction> = Vec::new();
+        for promise in self.others(active).filter(|promise| promise.gain > 0.0) {
+            let is_first = worth.iter().all(|other| other.setting.spec.name != promise.setting.spec.name);
+            if is_first && worth.len() < MOST_RUN {
+                worth.push(promise.clone());
+            }
+        }
+        // What a person would set on Linux, even if it promises nothing.
+        let plain = |promise: &&Prediction| linux::has(&promise.setting) && promise.setting == Setting::of(promise.setting.spec);
+        let of_linux: Vec<Prediction> =
+            self.others(active).filter(plain).filter(|promise| !worth.contains(promise)).cloned().collect();
+        worth.extend(of_linux);
+        worth
+    }
+
+    pub(super) fn is_answered(&self, phase: usize) -> bool {
+        !self.by_phase[phase].is_empty()
+    }
+
+    pub(super) fn sure(&self, phases: &[Phase], residual: &Residual, active: &Setting) -> Vec<String> {
+        let busy: u64 = phases.iter().map(Phase::seconds).sum();
+        let answered = phases.iter().enumerate().filter(|(number, _)| self.is_answered(*number)).map(|(_, phase)| phase.seconds());
+        let good: Vec<f64> = self.answers.iter().flatten().map(|judged| judged.off.abs()).collect();
+        let worst = good.iter().copied().fold(0.0, f64::max);
+        vec![
+            format!(
+                "Samples spread over the phases: {}, of each phase about {MOST_JUDGED} requests at most; {:.0}% of the busy time has an answer.",
+                self.samples.len(),
+                100.0 * answered.sum::<u64>() as f64 / busy.max(1) as f64
+            ),
+            format!(
+                "Under {active} the twin reproduces {} of {} samples, the worst of them to {:.0}%: errors are at least as wide as that.",
+                good.len(),
+                self.answers.len(),
+                percent(worst)
+            ),
+            format!(
+                "The fitted device takes {:.3} ms a request where the real one took {:.3}, on {} accesses held out.",
+                residual.mean_ms + residual.mean_error_ms,
+                residual.mean_ms,
+                residual.accesses
+            ),
+        ]
+    }
+
+    pub(super) fn phases(
+        &self,
+        phases: &[Phase],
+        seconds: &Seconds,
+        shown: Option<&Setting>,
+        observed: &Observed,
+        confirmed: Option<&ConfirmedRun>,
+        preference: &Preference,
+    ) -> Vec<report::advice::Phase> {
+        let one = |(number, phase): (usize, &Phase)| {
+            let promises = &self.by_phase[number];
+            let promise = promises.iter().find(|promise| Some(&promise.setting) == shown);
+            let least = promise.map_or(0.0, |promise| promise.gain.max(0.0));
+            let wants = promises.first().filter(|best| !best.starves() && best.sure_gain() > least + TOLERANCE);
+            let of_phase =
+                || self.samples.iter().zip(&self.answers).filter(|(sample, _)| sample.phase == number).map(|(_, answer)| answer);
+            let off = of_phase().flatten().map(|judged| judged.off).max_by(|a, b| a.abs().total_cmp(&b.abs()));
+            let reason = || match of_phase().find_map(|answer| answer.as_ref().err()) {
+                Some(reason) => reason.to_string(),
+                None => "too small a part of the load".to_owned(),
+            };
+            let streams = of_phase().flatten().next().map_or(Vec::new(), |judged| streams(judged, observed));
+            report::advice::Phase {
+                number: number as u32 + 1,
+                spans_s: phase.stretches.iter().map(|stretch| (stretch.from as f64, stretch.to as f64)).collect(),
+                lasts_s: phase.seconds() as f64,
+                requests: phase.requests(seconds),
+                streams,
+                wants: wants.filter(|wants| Some(&wants.setting) != shown).map(on_record),
+                promise: promise.map(on_record),
+                measured_percent: confirmed
+                    .and_then(|confirmed| confirmed.gain_in(observed, seconds, phase, preference))
+                    .map(percent),
+                off_percent: off.map(percent),
+                unanswered: (!self.is_answered(number)).then(reason),
+            }
+        };
+        phases.iter().enumerate().map(one).collect()
+    }
+}
+
+pub(super) fn streams(judged: &Judged, observed: &Observed) -> Vec<String> {
+    let mut streams = judged.streams.clone();
+    streams.sort_by_key(|stream| (std::cmp::Reverse(stream.requests), stream.stream));
+    let more = streams.len().saturating_sub(MOST_STREAMS);
+    let one = |stream: &twin::load::Understood| {
+        format!(
+            "stream {}: {}, {} in flight, {:.1} requests/s",
+            observed.name(stream.stream),
+            stream.pace.name(),
+            stream.in_flight,
+            stream.rate
+        )
+    };
+    let mut texts: Vec<String> = streams.iter().take(MOST_STREAMS).map(one).collect();
+    if more > 0 {
+        texts.push(format!("and {more} more streams"));
+    }
+    texts
+}

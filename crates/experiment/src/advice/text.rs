@@ -1,0 +1,45 @@
+//! Advice in words.
+
+use control::Setting;
+use control::controller::Prediction;
+use report::advice::{Advice, SCHEMA, Verdict};
+
+use super::linux;
+use crate::comparison::percent;
+
+/// Advice before anything is known of a load: keep the active setting.
+pub(super) fn nothing_known(load: String, source: String, lasts_s: f64, (active, preference): (&Setting, &str)) -> Advice {
+    Advice {
+        schema: SCHEMA,
+        seekwise_version: env!("CARGO_PKG_VERSION").to_owned(),
+        load,
+        source,
+        is_simulated: false,
+        requests: 0,
+        lasts_s,
+        busy_s: 0.0,
+        in_force: active.to_string(),
+        preference: preference.to_owned(),
+        verdict: leave_alone(active, String::new()),
+        candidates: Vec::new(),
+        measured: Vec::new(),
+        phases: Vec::new(),
+        device: Vec::new(),
+        sure: Vec::new(),
+        udev: linux::rule(active, active, None),
+        notes: Vec::new(),
+    }
+}
+
+pub(super) fn leave_alone(active: &Setting, why: String) -> Verdict {
+    Verdict { setting: active.to_string(), is_change: false, text: format!("Leave {active} alone: {why}"), cost: Vec::new() }
+}
+
+/// A gain as text.
+pub(super) fn text_of(gain: f64) -> String {
+    report::promises::signed(percent(gain))
+}
+
+pub(super) fn text_with_error(promise: &Prediction) -> String {
+    report::promises::with_error(percent(promise.gain), 100.0 * promise.error)
+}

@@ -1,0 +1,270 @@
+//! A tenant's service compared with that of the same load alone on its reference disk.
+//!
+//! ```text
+//! bytes done                 reference R      here H
+//!                          ·´                ·´
+//!            at this place ├────w────┤   ·´
+//!                      ··´           ··´ ├──w──┤ a window: here it did less than the reference
+//!                 ···´         ··´                in w from the same place on
+//!            ─────────────────────────────────── the tenant's own clock
+//! ```
+//! Here the load may be ahead of where it is on the reference disk, or behind, and the next part of it may be harder or easier. So what
+//! counts is what the reference disk does from the same place of the load on. Parts of a load that begin by the clock (`startdelay`) are
+//! ahead of their place, however, so that the comparison at the same time counts as well: a window is in violation only if neither
+//! explains it.
+
+use block::Nanos;
+use sim::run::{STEP, Served, TenantMeasure};
+
+/// A window is in violation if less than this part of the reference was done.
+pub const LEAST: f64 = 0.95;
+/// After a return, a shorter service than this cannot be judged.
+const JUDGED: usize = (100_000_000 / STEP.0) as usize;
+/// A second of steps.
+const SECOND: usize = (1_000_000_000 / STEP.0) as usize;
+
+/// Windows of one length.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Windows {
+    /// How many.
+    pub windows: u64,
+    /// Of these, in how many less than [`LEAST`] of what the reference disk would have done was done.
+    pub violated: u64,
+    /// The least part of it that was done in any.
+    pub worst: Option<f64>,
+}
+
+/// How soon a tenant was served as its reference disk would, when it returned from silence.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Recovery {
+    /// Returns that can be judged.
+    pub returns: u64,
+    /// Of these, after how many it never was until it fell silent again.
+    pub never: u64,
+    /// The longest that it took, by its own clock.
+    pub longest: Option<Nanos>,
+}
+
+/// A tenant here and alone on its reference disk.
+pub struct ServiceComparison {
+    here: Progress,
+    there: Progress,
+    returns: Vec<usize>,
+}
+
+impl ServiceComparison {
+    /// What it got here, and there. Counts bytes, or requests of a load that moves none.
+    pub fn new(here: &TenantMeasure, there: &TenantMeasure) -> ServiceComparison {
+        let count: fn(&Served) -> u64 = if there.served.bytes > 0 { |served| served.bytes } else { |served| served.requests };
+        let returns = here.returns.iter().map(|returned| (returned.own.0 / STEP.0) as usize).collect();
+        ServiceComparison { here: Progress::new(here, count), there: Progress::new(there, count), returns }
+    }
+
+    /// What was done here by what was done there, each by the time in which it was wanted.
+    pub fn throughput_ratio(&self) -> f64 {
+        self.here.rate() / self.there.rate()
+    }
+
+    /// The most time that it lost over any stretch: by how much longer that part of its load took here than on the reference disk, or
+    /// would have at that disk's mean pace where its run was over before.
+    pub fn lost(&self) -> Nanos {
+        if self.there.rate() <= 0.0 {
+            return Nanos::ZERO;
+        }
+        let (mut most_ahead, mut lost) = (0.0, 0.0);
+        // When something was done: in between nothing says how far it is with the next.
+        for step in (1..=self.here.steps()).filter(|&step| self.here.done(step) > self.here.done(step - 1)) {
+            let behind = step as f64 - self.there.time_at_pace(self.here.done(step));
+            most_ahead = f64::min(most_ahead, behind);
+            lost = f64::max(lost, behind - most_ahead);
+        }
+        Nanos((lost * STEP.0 as f64) as u64)
+    }
+
+    /// Windows of this length by its own clock, one after the other.
+    pub fn windows(&self, length: Nanos) -> Windows {
+        let length = ((length.0 / STEP.0) as usize).max(1);
+        let mut windows = Windows::default();
+        for begin in (0..).step_by(length).take_while(|begin| begin + length <= self.here.steps()) {
+            let Some(ratio) = self.ratio(begin, length) else { continue };
+            windows.windows += 1;
+            windows.violated += u64::from(ratio < LEAST);
+            windows.worst = Some(windows.worst.map_or(ratio, |worst| worst.min(ratio)));
+        }
+        windows
+    }
+
+    /// How soon it was served as well as there after each return: until the first second, or what there is of one until it falls silent,
+    /// that is no violation.
+    pub fn recovery(&self) -> Recovery {
+        let mut recovery = Recovery::default();
+        let ends = self.returns.iter().skip(1).copied().chain([self.here.steps()]);
+        for (&begin, end) in self.returns.iter().zip(ends) {
+            if begin + JUDGED > end {
+                continue;
+            }
+            recovery.returns += 1;
+            let length = SECOND.min(end - begin);
+            let served = (begin..=end - length).find(|&from| self.ratio(from, length).is_none_or(|ratio| ratio >= LEAST));
+            match served {
+                Some(from) => {
+                    let took = Nanos((from - begin) as u64 * STEP.0);
+                    recovery.longest = Some(recovery.longest.map_or(took, |longest| longest.max(took)));
+                }
+                None => recovery.never += 1,
+            }
+        }
+        recovery
+    }
+
+    /// What was done here in `length` steps from `begin` on, by what the reference disk does: from the same place on, or at the same time,
+    /// whichever is less. `None` if that is nothing.
+    fn ratio(&self, begin: usize, length: usize) -> Option<f64> {
+        let done = self.here.done(begin + length) - self.here.done(begin);
+        let from_place = self.there.time_of(self.here.done(begin)).and_then(|from| self.there.from(from, length as f64));
+        let at_time = self.there.from(begin as f64, length as f64);
+        let expected = match (from_place, at_time) {
+            (Some(place), Some(time)) => place.min(time),
+            (Some(one), None) | (None, Some(one)) => one,
+            // There it was over before: what it did on average has to do.
+            (None, None) => self.there.rate() * length as f64,
+        };
+        (expected > 0.0).then(|| done / expected)
+    }
+}
+
+/// How much was done by when, by a tenant's own clock in steps.
+struct Progress {
+    /// At the end of each step; the first is the beginning.
+    sums: Vec<f64>,
+    /// Where the clock stood at the end, which is within the last step.
+    wanted: f64,
+}
+
+impl Progress {
+    fn new(measure: &TenantMeasure, count: fn(&Served) -> u64) -> Progress {
+        let mut sum = 0.0;
+        let sums = [0.0].into_iter().chain(measure.steps.iter().map(|step| {
+            sum += count(step) as f64;
+            sum
+        }));
+        Progress { sums: sums.collect(), wanted: measure.wanted.0 as f64 / STEP.0 as f64 }
+    }
+
+    /// Whole steps.
+    fn steps(&self) -> usize {
+        (self.wanted as usize).min(self.sums.len() - 1)
+    }
+
+    /// The work done by the end of this many steps.
+    fn done(&self, step: usize) -> f64 {
+        self.sums[step.min(self.sums.len() - 1)]
+    }
+
+    /// In all, by step.
+    fn rate(&self) -> f64 {
+        let all = self.done(usize::MAX);
+        if self.wanted > 0.0 { all / self.wanted } else { 0.0 }
+    }
+
+    /// When so much was done; `None` if it never was.
+    fn time_of(&self, amount: f64) -> Option<f64> {
+        let step = self.sums.partition_point(|&sum| sum < amount);
+        let after = *self.sums.get(step)?;
+        let Some(before) = step.checked_sub(1).map(|step| self.sums[step]) else { return Some(0.0) };
+        Some((step - 1) as f64 + (amount - before) / (after - before))
+    }
+
+    /// The same, as if all went on at the mean pace.
+    fn time_at_pace(&self, amount: f64) -> f64 {
+        let beyond = || self.wanted + (amount - self.done(usize::MAX)) / self.rate();
+        self.time_of(amount).unwrap_or_else(beyond)
+    }
+
+    /// How much is done in `length` steps from `from` on. If it is over before, but has done half of them at least, as much as would be at
+    /// that pace; `None` otherwise.
+    fn from(&self, from: f64, length: f64) -> Option<f64> {
+        let lasts = (self.wanted - from).min(length);
+        if lasts < length / 2.0 {
+            return None;
+        }
+        Some((self.at(from + lasts) - self.at(from)) * length / lasts)
+    }
+
+    /// How much was done by then, evenly within each step.
+    fn at(&self, time: f64) -> f64 {
+        let step = time as usize;
+        let (before, after) = (self.done(step), self.done(step + 1));
+        before + (after - before) * (time - step as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use block::{Op, Priority, Roster};
+    use sim::run::{Finished, Issue, Owner, Tenants, Transferred};
+
+    /// Who asks for 4 KiB at a time, always, and gets it after each of these times.
+    fn served(gaps_ms: impl IntoIterator<Item = u64>) -> TenantMeasure {
+        let mut tenants = Tenants::new(&Roster::default(), Owner::Stream);
+        let mut now = Nanos::ZERO;
+        for gap in gaps_ms {
+            let (op, priority) = (Op::Read, Priority::DEFAULT);
+            let issue = Issue { arrival: now, lba: 0, sectors: 8, op, sync: true, stream: 1, priority, token: 0 };
+            tenants.asked(now, &issue);
+            now += Nanos::from_millis(gap);
+            tenants.got(&Finished::Transfer(Transferred { issue, dispatched: issue.arrival, at: now }));
+        }
+        tenants.others().clone()
+    }
+
+    #[test]
+    fn the_same_service_is_no_violation_and_half_of_it_always_is() {
+        let there = served([10; 2000]);
+        let same = ServiceComparison::new(&there, &there);
+        assert_eq!(same.windows(Nanos::from_millis(1_000)), Windows { windows: 20, violated: 0, worst: Some(1.0) });
+        assert_eq!((same.lost(), same.throughput_ratio()), (Nanos::ZERO, 1.0));
+        let half = ServiceComparison::new(&served([20; 1000]), &there);
+        let windows = half.windows(Nanos::from_millis(1_000));
+        assert_eq!((windows.windows, windows.violated), (20, 20));
+        assert!((half.throughput_ratio() - 0.5).abs() < 1e-9);
+        assert!((Nanos::from_millis(9_980)..=Nanos::from_millis(10_000)).contains(&half.lost()), "{}", half.lost());
+    }
+
+    #[test]
+    fn who_was_ahead_and_comes_to_the_hard_part_early_is_not_served_worse() {
+        // An easy and a hard part, there one after the other; here the easy one goes twice as fast.
+        let there = served([10; 1000].into_iter().chain([50; 200]));
+        let here = served([5; 1000].into_iter().chain([50; 200]));
+        assert_eq!(ServiceComparison::new(&here, &there).windows(Nanos::from_millis(1_000)).violated, 0);
+    }
+
+    #[test]
+    fn a_starved_second_shows_in_its_window_and_as_time_lost() {
+        let there = served([10; 1000]);
+        let here = served([10; 300].into_iter().chain([1000]).chain([10; 699]));
+        let comparison = ServiceComparison::new(&here, &there);
+        let windows = comparison.windows(Nanos::from_millis(1_000));
+        assert!(windows.violated == 1 && windows.worst.unwrap() < 0.05, "{windows:?}");
+        assert_eq!(comparison.lost(), Nanos::from_millis(990));
+        // Whoever was ahead before has lost it all the same.
+        let ahead = served([5; 300].into_iter().chain([1000]).chain([10; 699]));
+        assert_eq!(ServiceComparison::new(&ahead, &there).lost(), Nanos::from_millis(990));
+        let far_ahead = served([5; 2500].into_iter().chain([1000]).chain([10; 699]));
+        let lost = ServiceComparison::new(&far_ahead, &there).lost();
+        assert!((Nanos::from_millis(970)..Nanos::from_millis(1_010)).contains(&lost), "{lost}");
+        assert_eq!(comparison.windows(Nanos::from_millis(10_000)).violated, 1);
+    }
+
+    #[test]
+    fn who_returns_and_waits_first_recovers_when_the_wait_is_over() {
+        let there = served([10; 1000]);
+        let here = served([500].into_iter().chain([10; 950]));
+        let recovery = ServiceComparison::new(&here, &there).recovery();
+        assert_eq!((recovery.returns, recovery.never), (1, 0));
+        let took = recovery.longest.unwrap();
+        assert!((Nanos::from_millis(430)..=Nanos::from_millis(500)).contains(&took), "{took}");
+        assert_eq!(ServiceComparison::new(&served([20; 400]), &there).recovery().never, 1);
+    }
+}

@@ -1,0 +1,159 @@
+//! Which of a crate's modules refer to each other in a circle.
+//!
+//! Modules are the files and folders of `src`, without `lib.rs` and `main.rs`. A module refers to another by `crate::other`, by
+//! `super::other` from its own top level, or by a name that `lib.rs` re-exports from it. Tests, comments and doc comments do not count.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+/// The place of one reference from a module to another, `file:line`, by the two modules' names.
+pub type References = BTreeMap<(String, String), String>;
+
+/// Modules that all refer to each other, directly or through one another, in alphabetical order; and the references among them.
+pub struct Circle {
+    pub modules: Vec<String>,
+    pub references: References,
+}
+
+/// All circles between the modules of the crate in this folder, in alphabetical order.
+pub fn circles(package: &Path) -> Vec<Circle> {
+    let references = references(&package.join("src"));
+    let reach: BTreeMap<&str, BTreeSet<&str>> =
+        references.keys().map(|(from, _)| (from.as_str(), reachable(from, &references))).collect();
+    let meets = |a: &str, b: &str| reach.get(a).is_some_and(|seen| seen.contains(b));
+    let mut circles: Vec<Circle> = Vec::new();
+    for &module in reach.keys().filter(|module| meets(module, module)) {
+        if circles.iter().all(|circle| !circle.modules.iter().any(|other| other == module)) {
+            let modules: Vec<String> =
+                reach.keys().filter(|other| meets(module, other) && meets(other, module)).map(|&other| other.to_owned()).collect();
+            let among = |(from, to): &(String, String)| modules.contains(from) && modules.contains(to);
+            let references = references.iter().filter(|(pair, _)| among(pair)).map(|(k, v)| (k.clone(), v.clone())).collect();
+            circles.push(Circle { modules, references });
+        }
+    }
+    circles
+}
+
+/// The modules that a chain of references leads to. A module is among its own only where a circle leads back to it.
+fn reachable<'a>(module: &str, references: &'a References) -> BTreeSet<&'a str> {
+    let mut seen = BTreeSet::new();
+    let mut open = vec![module];
+    while let Some(next) = open.pop() {
+        for (_, to) in references.keys().filter(|(from, _)| from == next) {
+            if seen.insert(to.as_str()) {
+                open.push(to);
+            }
+        }
+    }
+    seen
+}
+
+fn references(src: &Path) -> References {
+    let files = sources(src);
+    let modules: BTreeSet<&str> = files.iter().map(|(module, _)| module[0].as_str()).collect();
+    let root = std::fs::read_to_string(src.join("lib.rs")).unwrap_or_default();
+    let root = product_code(&root);
+    let exported = exported(&root);
+    let mut found = References::new();
+    for (module, file) in &files {
+        let code = product_code(&std::fs::read_to_string(file).unwrap());
+        for (at, name) in named_at_top(&code, module.len()) {
+            let to = exported.get(name).map_or(name, String::as_str);
+            if modules.contains(to) && to != module[0] {
+                let line = code[..at].matches('\n').count() + 1;
+                found.entry((module[0].clone(), to.to_owned())).or_insert_with(|| format!("{}:{line}", file.display()));
+            }
+        }
+    }
+    found
+}
+
+/// The files under `src` that are no tests, with the path of the module that each one is.
+fn sources(src: &Path) -> Vec<(Vec<String>, PathBuf)> {
+    let mut files = Vec::new();
+    let mut open = vec![(Vec::new(), src.to_owned())];
+    while let Some((module, folder)) = open.pop() {
+        let mut entries: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+        entries.sort();
+        for path in entries {
+            let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+            let inner = || module.iter().cloned().chain([name.clone()]).collect();
+            match (path.is_dir(), name.as_str()) {
+                (_, "tests" | "fixtures") => {}
+                (true, _) => open.push((inner(), path)),
+                (false, "lib" | "main") if module.is_empty() => {}
+                (false, "mod") => files.push((module.clone(), path)),
+                (false, _) if path.extension().is_some_and(|kind| kind == "rs") => files.push((inner(), path)),
+                _ => {}
+            }
+        }
+    }
+    files
+}
+
+/// The code with comments and items under `#[cfg(test)]` left empty; lines keep their numbers. Relies on rustfmt: an item ends with the
+/// first line of its own indentation that closes it.
+fn product_code(text: &str) -> String {
+    let mut code = String::new();
+    let mut test: Option<&str> = None;
+    for line in text.lines() {
+        let indentation = &line[..line.len() - line.trim_start().len()];
+        if line.trim() == "#[cfg(test)]" {
+            test = Some(indentation);
+        } else if test.is_none() {
+            code.push_str(if line.trim_start().starts_with("//") { "" } else { line.split(" // ").next().unwrap_or("") });
+        } else if test == Some(indentation) && !line.trim().is_empty() && line.ends_with([';', '}']) {
+            test = None;
+        }
+        code.push('\n');
+    }
+    code
+}
+
+/// What `lib.rs` re-exports: the module that each name comes from.
+fn exported(root: &str) -> BTreeMap<&str, String> {
+    let mut names = BTreeMap::new();
+    for statement in root.split(';').filter_map(|text| text.trim_start().strip_prefix("pub use ")) {
+        let path = statement.trim_start_matches("self::").trim_start_matches("crate::");
+        let module = path.split("::").next().unwrap_or(path);
+        let words = path[module.len()..].split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty());
+        names.extend(words.map(|word| (word, module.to_owned())));
+    }
+    names
+}
+
+/// The names that stand directly under the crate's root, with their places: of `crate::a::b` the `a`, of `crate::{a::b, c}` `a` and `c`;
+/// so, too, after as many `super::` as the module is deep.
+fn named_at_top(code: &str, depth: usize) -> Vec<(usize, &str)> {
+    let up = "super::".repeat(depth);
+    let mut found = Vec::new();
+    for prefix in ["crate::", up.as_str()] {
+        for (at, _) in code.match_indices(prefix) {
+            let begins =
+                !code[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_' || c == ':') && !code[..at].ends_with("pub(in ");
+            if begins {
+                found.extend(heads(&code[at + prefix.len()..]).map(|name| (at, name)));
+            }
+        }
+    }
+    found
+}
+
+/// The first names of a path, or of all the paths in a group in braces.
+fn heads(path: &str) -> impl Iterator<Item = &str> {
+    let mut nested = 0;
+    let group = path.starts_with('{');
+    let end = path.find(|c| {
+        nested += i32::from(c == '{') - i32::from(c == '}');
+        group && nested == 0
+    });
+    let inner = if group { &path[1..end.unwrap_or(path.len())] } else { path };
+    let mut nested = 0;
+    let parts = inner.split(move |c| {
+        nested += i32::from(c == '{') - i32::from(c == '}');
+        nested == 0 && c == ','
+    });
+    let name =
+        |part: &'_ str| part.trim_start().find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(part.trim_start().len());
+    parts.take(if group { usize::MAX } else { 1 }).map(move |part| &part.trim_start()[..name(part)])
+}
