@@ -148,7 +148,7 @@ fn set_names() -> String {
 /// Parses names of sets and settings, separated by semicolons; duplicates are dropped. Without any text the first set is taken.
 ///
 /// # Errors
-/// A part is neither a set nor a setting. Host tunables are not checked: only the plant knows them.
+/// A part is neither a set nor a setting.
 pub fn parse<'a>(texts: impl IntoIterator<Item = &'a str>) -> Result<Vec<Setting>, CandidatesError> {
     let mut candidates: Vec<Setting> = Vec::new();
     for text in texts.into_iter().flat_map(|text| text.split(';')).map(str::trim) {

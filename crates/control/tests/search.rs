@@ -137,7 +137,9 @@ fn a_tunable_of_the_host_at_its_default_is_left_as_it_was_found() {
         let setting = Setting::parse(text).unwrap();
         assert_eq!(space.setting(&space.genome(&setting).unwrap()).to_string(), text);
     }
-    assert!(space.genome(&Setting::parse("bfq").unwrap()).is_none() && space.genome(&Setting::parse("cfq x=1").unwrap()).is_none());
+    for text in ["bfq", "cfq nr_requests=8"] {
+        assert!(space.genome(&Setting::parse(text).unwrap()).is_none(), "{text}");
+    }
 }
 
 #[test]

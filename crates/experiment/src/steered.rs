@@ -266,8 +266,12 @@ mod tests {
         InForce { device, spec, values, before, stopwatch: None, knowledge }
     }
 
+    /// Host tunables are not checked: the target has to refuse invalid ones.
     fn setting(text: &str) -> Setting {
-        Setting::parse(text).unwrap()
+        let mut words = text.split(' ');
+        let scheduler = Setting::parse_scheduler(words.next().unwrap()).unwrap();
+        let pairs = words.map(|word| word.split_once('=').unwrap());
+        Setting { host: pairs.map(|(name, value)| (name.to_owned(), value.parse().unwrap())).collect(), ..scheduler }
     }
 
     /// Applies settings one after the other; returns the active setting after each, or why it was refused.
