@@ -1,4 +1,4 @@
-//! Where the platter stands: learned from nothing but the times at which requests end.
+//! Infers the angle of the platter from nothing but completion times.
 //!
 //! A request that comes from the media ends when its last sector has passed under the head. So the times at which two requests ended
 //! differ by whole turns and by the angle between their last sectors, and between sectors of neighbouring tracks the angle grows
@@ -29,7 +29,7 @@ use std::sync::Arc;
 const SLOWEST: f64 = 59.5;
 /// The same of the fastest: 15,000 a minute.
 pub const FASTEST: f64 = 255.0;
-/// While the speed is not known, ends up to so many nanoseconds apart make a pair: the number of speeds to try grows with this.
+/// Maximum time between the ends of a pair while the speed is unknown, in nanoseconds: the number of speeds to try grows with it.
 const NEAR_NS: f64 = 0.8e9;
 /// The same when it is known: a turn's time is then good to 1 in 10,000, an error of half a turn in this time.
 const FAR_NS: f64 = 60e9;
@@ -49,10 +49,10 @@ const LENGTH: usize = 2 * APART as usize / GRID as usize;
 const RESOLUTION: f64 = 1.0 / (LENGTH as f64 * GRID);
 /// Points that a distance is spread over: what is wrong by it is below one in a thousand.
 const TAPS: usize = 4;
-/// So many pairs are needed.
-pub const FEWEST_PAIRS: usize = 40;
-/// No more are looked at: noise falls with their root, to 2.6% at the most.
-const MOST_PAIRS: usize = 1_500;
+/// Least number of pairs for a line.
+pub const MIN_PAIRS: usize = 40;
+/// Maximum number of pairs: noise falls with their square root, to 2.6%.
+const MAX_PAIRS: usize = 1_500;
 /// The share of pairs that agree, at least; and how far it must stand out of what chance gives, in standard deviations: of the 500,000
 /// values looked at, one in a thousand searches has one so large by chance.
 const AGREEMENT: f64 = 0.3;
@@ -143,7 +143,7 @@ impl Finder {
     /// it.
     pub fn find(&mut self, ends: &[End], turn_ns: Option<f64>) -> Option<Line> {
         self.pair(ends, APART, if turn_ns.is_some() { FAR_NS } else { NEAR_NS });
-        if self.pairs.len() < FEWEST_PAIRS {
+        if self.pairs.len() < MIN_PAIRS {
             return None;
         }
         let best = match turn_ns {
@@ -182,7 +182,7 @@ impl Finder {
         (second < CLEARLY * best.1.agreement).then_some(best.1)
     }
 
-    /// Collects pairs that are near enough to each other in place and time, at most [`MOST_PAIRS`] of them, taken evenly.
+    /// Collects pairs that are near enough to each other in place and time, at most [`MAX_PAIRS`] of them, taken evenly.
     fn pair(&mut self, ends: &[End], far: u64, far_ns: f64) {
         self.pairs.clear();
         for (i, a) in ends.iter().enumerate() {
@@ -195,7 +195,7 @@ impl Finder {
                 self.pairs.push((distance as f64, between));
             }
         }
-        let step = self.pairs.len().div_ceil(MOST_PAIRS).max(1);
+        let step = self.pairs.len().div_ceil(MAX_PAIRS).max(1);
         let mut number = 0;
         self.pairs.retain(|_| {
             number += 1;
@@ -261,7 +261,7 @@ impl Finder {
         let mut far_ns = if in_time { NEAR_NS } else { FAR_NS };
         for octave in 0..3 {
             self.pair(ends, APART << (2 * octave), far_ns);
-            if self.pairs.len() < FEWEST_PAIRS {
+            if self.pairs.len() < MIN_PAIRS {
                 break;
             }
             for _ in 0..2 {

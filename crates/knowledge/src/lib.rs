@@ -9,6 +9,34 @@
 //! ```
 //! Committed data survives a crash of the program. A controller's host writes through [`Writer`], which never fails: if
 //! the knowledge base cannot be written, control continues without it.
+//!
+//! ```
+//! use knowledge::{DecisionRow, Filter, Knowledge, Run, RunId};
+//! use block::Nanos;
+//!
+//! let folder = tempfile::tempdir()?;
+//! let mut knowledge = Knowledge::open(&folder.path().join("knowledge.db"))?;
+//! let [plant, device, source, program] = ["simulator", "hdd", "example", "doc test"].map(str::to_owned);
+//! let run = Run { id: RunId([1; 16]), began_s: 0, plant, device, source, seed: Some(1), program };
+//! let decision = DecisionRow {
+//!     number: 0,
+//!     at: Nanos::ZERO,
+//!     window: None,
+//!     from: "mq-deadline".to_owned(),
+//!     to: "bfq".to_owned(),
+//!     why: "several streams".to_owned(),
+//!     expected_gain: Some(0.1),
+//!     measured_gain: None,
+//!     refused: None,
+//! };
+//! let mut batch = knowledge.batch()?;
+//! assert!(batch.decision(&run, &decision)?, "recorded");
+//! assert!(!batch.decision(&run, &decision)?, "known already");
+//! batch.commit()?;
+//! let stored = knowledge.decisions(&Filter { device: Some("hdd".to_owned()), ..Filter::default() }).next();
+//! assert_eq!(stored.transpose()?.map(|stored| stored.row), Some(decision));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod base;
 mod error;

@@ -1,8 +1,8 @@
-//! Where the arms of a device are, and what a request would have them do.
+//! Positions of a device's arms, and the movements that a request needs.
 //!
 //! ```text
 //! nothing waits:   start ── reach ── turn ── transfer         from where the arm was left; the angle is known
-//! several wait:    … ▪ ▪──▶▪ …                                from the nearest of the waiting sectors below, as who sorts them comes from;
+//! several wait:    … ▪ ▪──▶▪ …                                from the nearest of the waiting sectors below, as in a sweep;
 //!                          this                               the platter then stands anywhere: half a turn
 //! ```
 
@@ -11,7 +11,7 @@ use super::mechanics::{Access, Mechanics};
 
 /// No drive has more to write than this many turns' worth.
 const MOST_BEHIND_TURNS: f64 = 50.0;
-/// What comes sooner than the head gets there, by this factor, did not come from the media.
+/// A request that completes sooner than the head can arrive, by this factor, did not reach the media.
 const TOO_SOON: f64 = 0.8;
 /// Pieces of requests that are remembered of each disk, at least as many as usually wait there.
 const STOPS: usize = 32;
@@ -28,7 +28,7 @@ struct Stop {
     number: u64,
 }
 
-/// A disk, as far as requests have left it somewhere.
+/// State of a disk after the requests so far.
 #[derive(Clone, Copy, Debug, Default)]
 struct Arm {
     free_ns: f64,
@@ -42,7 +42,7 @@ struct Arm {
     next_stop: usize,
 }
 
-/// What a request would do to a disk.
+/// Effect of a request on a disk.
 #[derive(Clone, Copy, Debug)]
 struct Planned {
     piece: Piece,
@@ -59,7 +59,7 @@ pub(super) struct Arms {
     sorted: Option<u64>,
 }
 
-/// What a request takes if it goes to the media. Times are in nanoseconds.
+/// Times of a request that goes to the media. Times are in nanoseconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Plan {
     /// Disks that have a part in it.

@@ -1,11 +1,11 @@
-//! What an array asks of its disks.
+//! Splits requests over the disks of an array.
 //!
-//! Whoever runs an array knows its level, its disks and its stripe unit (`mdadm --detail`), so these are told, not learned. The layouts
+//! Level, disks and stripe unit of an array are known to its administrator (`mdadm --detail`), so they are given, not learned. The layouts
 //! are those of Linux's md driver.
 
 use serde::{Deserialize, Serialize};
 
-/// Disks of an array, at most.
+/// Maximum number of disks.
 const MOST_DISKS: usize = 64;
 /// Of a request over more stripe units each disk's part is taken for one piece, its parity included.
 const MOST_UNITS: u64 = 16;
@@ -16,13 +16,13 @@ const MOST_UNITS: u64 = 16;
 pub struct Array {
     /// RAID 0, 1 or 5.
     pub level: u32,
-    /// How many disks.
+    /// Number of disks.
     pub disks: usize,
     /// Sectors of a stripe unit; RAID 1 has none.
     pub unit: u64,
 }
 
-/// What a disk is asked for.
+/// A request to a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Piece {
     pub disk: usize,
@@ -37,7 +37,7 @@ impl Array {
     /// A single disk.
     pub(super) const NONE: Array = Array { level: 0, disks: 1, unit: 1 << 62 };
 
-    /// Why there is no such array, if there is none.
+    /// Why the layout is invalid; `None` if it is valid.
     pub(super) fn problem(&self) -> Option<String> {
         let least = match self.level {
             0 => 1,
@@ -49,7 +49,7 @@ impl Array {
         (!is_right).then(|| format!("RAID {} of {} disks in units of {} sectors", self.level, self.disks, self.unit))
     }
 
-    /// What a request asks of the disks. `nearest` chooses the disk of a mirror that reads.
+    /// Splits a request over the disks. `nearest` chooses the disk of a mirror that reads.
     pub(super) fn pieces(
         &self,
         (lba, sectors, is_write): (u64, u64, bool),

@@ -1,4 +1,4 @@
-//! A disk's mechanics: when the head can be at work, and when the sectors pass.
+//! Mechanics of a disk: seek times, and the angles at which sectors pass.
 //!
 //! ```text
 //! sent            overhead and seek: reach(distance)        turn                  transfer
@@ -13,14 +13,14 @@ use serde::{Deserialize, Serialize};
 
 use super::tracks::{Place, Tracks, part};
 
-/// Points of the curve of seeks, at most.
+/// Maximum number of points of the seek curve.
 const MOST_POINTS: usize = 512;
 
-/// What is known of a disk.
+/// Mechanics of a disk.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Mechanics {
-    /// Time of a turn.
+    /// Time of a revolution.
     pub(super) turn_ns: f64,
     /// Where sectors are.
     pub(super) tracks: Tracks,
@@ -28,17 +28,17 @@ pub struct Mechanics {
     pub(super) reach: Vec<(u64, f64)>,
     /// What each further sector takes at least, where the media are faster than what is behind them; in nanoseconds.
     pub(super) sector_ns: f64,
-    /// What becomes of writes.
+    /// How writes complete.
     pub(super) writes: Writes,
 }
 
-/// What becomes of writes.
+/// How writes complete.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "snake_case")]
 pub(super) enum Writes {
-    /// They are reported when the drive has them in memory.
+    /// When they are in the drive's memory.
     Buffered,
-    /// They are reported when they are on the media: so many turns later than a read is, and the head is at work so much later.
+    /// When they are on the media, later than a read by `later`, after a longer settling of the head.
     OnMedia {
         /// In turns.
         later: f64,
@@ -47,7 +47,7 @@ pub(super) enum Writes {
     },
 }
 
-/// What an access takes that goes to the media.
+/// Times of an access to the media.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Access {
     /// When it is done, in nanoseconds.
@@ -113,8 +113,8 @@ impl Mechanics {
         }
     }
 
-    /// An access to the media by an arm at `cylinder`, when nobody knows where the platter will stand: half a turn on average, and nothing
-    /// if the arm has just been at the sector before. It begins at 0.
+    /// An access to the media by an arm at `cylinder` while the platter's angle is unknown: half a revolution on average, or none directly after
+    /// the sector before. It begins at 0.
     pub(super) fn access_from(&self, cylinder: u64, goes_on: bool, is_write: bool, lba: u64, sectors: u64) -> Access {
         let settle_ns = match self.writes {
             Writes::OnMedia { settle_ns, .. } if is_write => settle_ns,

@@ -1,9 +1,9 @@
-//! What a leaf answers: a constant, or a line over one of the scales.
+//! Prediction of a leaf: a constant, or a line over one of the scales.
 
 use super::Leaf;
 use super::grow::Examples;
 
-/// A leaf's sum is made right by at most so much, up or down: more would be a line that does not fit.
+/// Maximum factor by which a leaf is corrected to the sum of its rows: more would be a line that does not fit.
 const MOST_CORRECTED: f64 = 64.0;
 
 /// A line that may be a leaf's, and how well it fits.
@@ -12,7 +12,7 @@ struct Line {
     base: f64,
     slope: f64,
     feature: u32,
-    /// Squared relative errors, made larger for what a line with so many parameters would take away of chance.
+    /// Squared relative errors, with a penalty for the number of parameters.
     loss: f64,
 }
 

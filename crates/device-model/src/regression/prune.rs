@@ -1,4 +1,4 @@
-//! Pruning by rows that were held out: a split stays where it is better on them than a leaf in its place, by more than chance.
+//! Prunes by held-out rows: a split stays if it is significantly better on them than a leaf.
 
 use super::grow::{Examples, partition};
 use super::leaf;
@@ -6,15 +6,15 @@ use super::leaf;
 /// A tree before its leaves are learned.
 #[derive(Clone, Debug)]
 pub(super) enum Draft {
-    /// An answer.
+    /// A leaf.
     Leaf,
-    /// A question.
+    /// A split.
     Split {
-        /// About which feature.
+        /// Its feature.
         feature: usize,
-        /// At most so much?
+        /// Its threshold.
         threshold: f64,
-        /// If so, and if not.
+        /// The branches for yes and no.
         branches: Box<[Draft; 2]>,
     },
 }

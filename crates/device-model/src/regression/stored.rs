@@ -1,4 +1,4 @@
-//! A tree in a file.
+//! Serialised form of a tree.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use super::{IS_LEAF, Leaf, MAX_DEPTH, Node, Tree};
 /// What a tree's part of a file says first; the number goes up when its meaning changes.
 const SCHEMA: &str = "seekwise-regression-tree 1";
 
-/// Why there is no tree.
+/// Why a tree could not be read or grown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TreeError(String);
 

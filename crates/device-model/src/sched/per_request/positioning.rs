@@ -1,4 +1,4 @@
-//! What a request will take: learned from requests that are done.
+//! Predicts the time of a request, learned from completed requests.
 //!
 //! ```text
 //! sent                    under way: overhead and seek,          turns past       the last sector
@@ -11,17 +11,17 @@
 //! under the head: every request that came from the media is a landmark, whose last sector passes again after any number of turns, and
 //! the line of [`rotation`](crate::rotation) tells when those around it do. Where no line is known half a turn is expected.
 //!
-//! A drive with a write cache ends writes when it pleases. The line is looked for in reads first, and writes that do not end where it says
-//! are no landmarks; after one of them it is not known either when the head is free, and the shortest way goes first.
+//! A drive with a write cache completes writes at any angle. So the line is sought in reads first, and writes that do not end on it are no
+//! landmarks; after one of them the head's position is unknown, and the nearest request goes first.
 //!
-//! On a device where nothing turns no line is ever found, and the shortest way goes first.
+//! On a device without a platter no line is found, and the nearest request goes first.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use block::{Nanos, Op, Request};
 
 use super::REMEMBERED;
-use crate::rotation::{End, FEWEST_PAIRS, Finder};
+use crate::rotation::{End, Finder, MIN_PAIRS};
 
 /// Lines are learned for regions of this many sectors (a power of two): 1 GiB. Tracks of a region are about as long.
 const REGION_SHIFT: u32 = 21;
@@ -33,7 +33,7 @@ const LANDMARKS: usize = 16_384;
 const STEPS: usize = 2 * u64::BITS as usize;
 /// What is assumed of a drive's speed before it is known: the geometric middle of the slowest and the fastest, 120 turns a second.
 const ASSUMED_TURN_NS: f64 = 1e9 / 120.0;
-/// Foreseen ends scatter by about this much, in turns: what a drive does besides seeking and turning takes a few tenths of a millisecond.
+/// Standard deviation of predicted ends in revolutions: a drive's other work takes a few tenths of a millisecond.
 /// Twice or half of it changes the mean score of random loads by less than 1%; so it is with the two shares below.
 const SCATTER: f64 = 0.05;
 /// A foreseen end is met if it comes this close, in turns.
@@ -45,7 +45,7 @@ const MOSTLY: f64 = 0.5;
 const FOUND_VARIANCE: f64 = 1e-4 * 1e-4;
 const DRIFT_VARIANCE: f64 = 1e-8 * 1e-8;
 
-/// What is known of a device. Bounded: 16,384 landmarks and 256 regions of 512 ends need 3.5 MiB.
+/// Knowledge of a device's positioning. Bounded: 16,384 landmarks and 256 regions of 512 ends need 3.5 MiB.
 pub struct Positioning {
     finder: Finder,
     turn_ns: Option<f64>,
@@ -95,7 +95,7 @@ pub(super) struct Passing {
     sector_ns: f64,
 }
 
-/// What was foreseen of a request that is sent.
+/// The prediction for a dispatched request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Foreseen {
     distance: u64,
@@ -112,7 +112,7 @@ impl Default for Positioning {
 }
 
 impl Positioning {
-    /// Knows nothing.
+    /// Without knowledge.
     pub fn new() -> Positioning {
         let mut reach_ns = [[0.0; STEPS]; 2];
         for (step, reach) in reach_ns.iter_mut().flat_map(|of_one| of_one.iter_mut().enumerate()) {
@@ -169,7 +169,7 @@ impl Positioning {
         let distance = head.abs_diff(request.lba);
         // Of writes that the drive ends when it pleases the way there counts, as it does for reads.
         let is_foreseen = self.is_foreseen(request.op.is_write());
-        // After one of them nobody knows when the head is free.
+        // After one of them the head's position is unknown.
         let anchor = anchor.filter(|_| is_foreseen && self.is_foreseen(op.is_write()));
         let reach = self.reach_ns[usize::from(request.op.is_write() && is_foreseen)][step(distance)];
         let now_ns = now.0 as f64;
@@ -193,7 +193,7 @@ impl Positioning {
         }
     }
 
-    /// Learns from a request that somebody else sent. If it was sent after the one before was done, the head was there.
+    /// Learns from a request of another scheduler. If it was dispatched after the previous one completed, the head was there.
     pub(super) fn watch(&mut self, request: &Request, dispatched: Nanos, at: Nanos, is_from_memory: bool) {
         let alone = self.last.filter(|&(_, _, done)| dispatched >= done);
         let foreseen = alone.map(|(head, op, _)| self.foresee(dispatched, (head, op), request, self.anchor(request.end())).0);
@@ -301,7 +301,7 @@ impl Positioning {
         if region.met < MOSTLY {
             // This line is none.
             region.per_sector = None;
-            region.search_at = region.seen + FEWEST_PAIRS as u64;
+            region.search_at = region.seen + MIN_PAIRS as u64;
             region.met = 1.0;
             self.generation = self.generation.wrapping_add(1);
             if self.known_regions() == 0 {
@@ -330,13 +330,13 @@ impl Positioning {
             oldest.map(|number| self.regions.remove(&number));
         }
         let used = self.uses;
-        let fresh = || Region { ends: Vec::new(), seen: 0, search_at: FEWEST_PAIRS as u64, per_sector: None, met: 1.0, used };
+        let fresh = || Region { ends: Vec::new(), seen: 0, search_at: MIN_PAIRS as u64, per_sector: None, met: 1.0, used };
         let region = self.regions.entry(number).or_insert_with(fresh);
         region.used = used;
         region
     }
 
-    /// Told in which time the device turns, or that it does not.
+    /// Sets the time of a revolution; `None` if the device has no platter.
     pub fn turns(&mut self, turn: Option<Nanos>) {
         (self.turn_ns, self.is_still) = (turn.map(|turn| turn.0 as f64), turn.is_none());
     }

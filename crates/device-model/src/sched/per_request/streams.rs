@@ -1,4 +1,4 @@
-//! What streams do next: learned from requests that are done.
+//! Predicts the next requests of streams, learned from completed requests.
 //!
 //! A process that reads one block after the other has its next request ready a moment after the last one is done, and that one takes
 //! little or no seek. Whoever serves another one in that moment pays two (deceptive idleness: Iyer and Druschel, Anticipatory
@@ -31,7 +31,7 @@ const NEAR: u64 = 16_384;
 /// A stream is local, and has turns, if its next request takes at most this share of what it takes to go to another stream. Without a margin
 /// several streams in order lose up to half of their throughput, at 0.55 as well.
 const LOCAL: f64 = 0.8;
-/// What a request that goes on takes beside its transfer, as long as nothing is known. Four times as much changes nothing.
+/// Initial time of a sequential request without its transfer. Four times as much changes nothing.
 const LEAST_NS: f64 = 100e3;
 
 #[derive(Clone, Copy)]
@@ -46,12 +46,12 @@ struct Past {
     /// Of a request that no other stream's came before, and of all.
     staying_ns: Mean,
     own_ns: Mean,
-    /// Beside its transfer, of a request that goes on and that no other stream's came before.
+    /// Time without transfer of a sequential request directly after one of the same stream.
     running_ns: Mean,
     sectors: Mean,
 }
 
-/// What is known of streams.
+/// Knowledge of streams.
 pub(super) struct Streams {
     pasts: Vec<Option<Past>>,
     /// Whose request was done last, and when.
@@ -124,8 +124,8 @@ impl Streams {
         (past.end, past.done) = (request.end(), at);
     }
 
-    /// Whether a request that took so long came from the device's memory, or went there: it took less than the platter needs, besides what
-    /// the sectors of requests that go on take.
+    /// Whether a request with this time was served by the device's memory: it took less than the platter needs, apart from the transfer of
+    /// sequential requests.
     pub fn is_from_memory(&self, request: &Request, service: Nanos) -> bool {
         let transfer_ns = if self.sector_ns.is_finite() { f64::from(request.sectors) * self.sector_ns } else { 0.0 };
         (service.0 as f64) < FROM_MEMORY_NS + transfer_ns
@@ -135,7 +135,7 @@ impl Streams {
         self.pasts[stream as usize % REMEMBERED].as_ref().filter(|past| past.stream == stream)
     }
 
-    /// A process did not come back in the time that it was waited for.
+    /// Records that a stream was waited for in vain.
     pub fn stayed_away(&mut self, stream: StreamId) {
         if let Some(past) = self.pasts[stream as usize % REMEMBERED].as_mut().filter(|past| past.stream == stream) {
             past.thinking.add(Nanos(u64::MAX));
@@ -161,12 +161,12 @@ impl Streams {
         self.past(stream).and_then(|past| past.goes_on.get()).is_none_or(|on| on > 0.5)
     }
 
-    /// It asks for little of the device's time, however soon it is served: it mostly thinks for long.
+    /// Whether its load is low even if it is served at once, because it mostly thinks for long.
     pub fn asks_for_little(&self, stream: StreamId) -> bool {
         self.past(stream).is_some_and(|past| past.thinking.is_long())
     }
 
-    /// What it takes besides its transfer if it goes on.
+    /// Time without transfer of its sequential requests.
     pub fn running_ns(&self, stream: StreamId) -> f64 {
         self.past(stream).and_then(|past| past.running_ns.get()).unwrap_or(LEAST_NS)
     }

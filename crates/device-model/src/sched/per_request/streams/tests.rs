@@ -46,7 +46,7 @@ fn a_stream_that_is_back_at_once_is_waited_for_about_as_long_as_it_thinks() {
 }
 
 #[test]
-fn nobody_waits_for_a_stream_that_thinks_for_long_or_is_not_known() {
+fn streams_that_think_for_long_or_are_unknown_are_not_waited_for() {
     let mut served = Served::new();
     (0..50).for_each(|_| served.serve(1, 30 * MILLI, MILLI, 0));
     assert_eq!(served.streams.wait_ns(1, 8e6), 0.0);
