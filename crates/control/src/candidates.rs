@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn every_tuning_is_right_and_written_as_it_is_printed_and_differs_from_the_defaults() {
+    fn every_tuning_is_valid_normalised_and_differs_from_the_defaults() {
         for (text, _) in TUNINGS {
             let setting = Setting::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
             assert_eq!(setting.to_string(), *text);
@@ -192,14 +192,14 @@ mod tests {
     }
 
     #[test]
-    fn on_linux_each_is_also_there_with_a_larger_read_ahead() {
+    fn the_linux_set_has_each_setting_with_a_larger_read_ahead_too() {
         let (all, kernel_tuned) = (texts(&linux()), texts(&kernel_tuned()));
         assert_eq!(all.len(), 2 * kernel_tuned.len());
         assert!(kernel_tuned.iter().all(|text| all.contains(text) && all.contains(&format!("{text} read_ahead_kb=1024"))));
     }
 
     #[test]
-    fn sets_and_settings_are_read_and_none_is_there_twice() {
+    fn sets_and_settings_are_parsed_without_duplicates() {
         let parse = |given: &[&str]| texts(&parse(given.iter().copied()).unwrap());
         assert_eq!(parse(&[]), texts(&kernel()));
         assert_eq!(parse(&["paper"]), ["noop", "sstf", "deadline", "anticipatory", "cfq", "per-request"]);
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_neither_is_refused_with_what_is_known() {
+    fn unknown_candidates_are_refused_with_the_known_ones() {
         let message = |text| parse([text]).unwrap_err().to_string();
         let unknown = message("noop;nope");
         assert!(unknown.starts_with("there is no scheduler 'nope'; known are noop, "), "{unknown}");

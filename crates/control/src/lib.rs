@@ -1,4 +1,4 @@
-//! What can be set on a block device, and who decides it.
+//! Settings of block devices, and the controllers that choose them.
 //!
 //! ```text
 //!            observe::Event

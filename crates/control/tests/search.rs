@@ -131,7 +131,7 @@ fn every_genome_is_a_setting_within_the_declared_ranges_and_reads_back_as_that_s
 }
 
 #[test]
-fn a_tunable_of_the_host_at_its_default_is_left_as_it_was_found() {
+fn a_host_tunable_at_its_default_is_left_unchanged() {
     let space = of_the_paper();
     for text in ["cfq", "noop read_ahead_kb=512", "deadline read_ahead_kb=4 swappiness=100"] {
         let setting = Setting::parse(text).unwrap();
@@ -143,7 +143,7 @@ fn a_tunable_of_the_host_at_its_default_is_left_as_it_was_found() {
 }
 
 #[test]
-fn every_search_stays_in_range_begins_with_what_was_found_and_asks_the_same_again_for_a_seed() {
+fn every_search_stays_in_range_begins_with_the_original_setting_and_is_reproducible() {
     for space in [space(), of_the_paper()] {
         let pairs = searches(&space, 7).into_iter().zip(searches(&space, 7)).zip(searches(&space, 8));
         for ((mut one, mut same), mut other) in pairs {
@@ -157,7 +157,7 @@ fn every_search_stays_in_range_begins_with_what_was_found_and_asks_the_same_agai
 }
 
 #[test]
-fn searches_that_learn_try_better_settings_as_they_go_and_random_search_does_not() {
+fn learning_searches_improve_and_random_search_does_not() {
     let space = of_the_paper();
     let mean = |settings: &[Setting]| settings.iter().map(throughput).sum::<f64>() / settings.len() as f64;
     let mut gains = [0.0; 4];
@@ -188,7 +188,7 @@ fn the_mutation_rate_rises_while_generations_do_worse_up_to_45_percent_and_falls
 }
 
 #[test]
-fn the_better_half_of_a_generation_stays_and_what_was_found_always_does() {
+fn the_better_half_of_a_generation_and_the_original_setting_survive() {
     let space = of_the_paper();
     let mut genetic = Genetic::new(start(&space, 1), 8);
     let before = genetic.ask();
@@ -237,7 +237,7 @@ fn crossover_falls_from_90_to_70_percent_and_mutation_rises_from_10_to_25() {
 }
 
 #[test]
-fn the_chromosome_is_that_of_table_1_and_no_bits_stand_for_anything_out_of_its_ranges() {
+fn the_chromosome_is_that_of_table_1_and_stays_within_its_ranges() {
     let converter = Converter::new(of_the_paper());
     assert_eq!(converter.bits(), 3 + 7 + 7 + 11 + 2 + 10 + 7);
     let mut random = Xoshiro256PlusPlus::seed_from_u64(2);
@@ -256,7 +256,7 @@ fn the_chromosome_is_that_of_table_1_and_no_bits_stand_for_anything_out_of_its_r
 }
 
 #[test]
-fn a_workload_gets_what_the_most_similar_pattern_has_and_fitness_is_that_of_the_equations() {
+fn a_workload_gets_the_solution_of_the_most_similar_pattern_and_fitness_follows_the_equations() {
     let mut optimizer = Optimizer::new(Converter::new(of_the_paper()), POPULATION, 9);
     assert!(optimizer.solution(&PATTERN).is_none(), "nothing was evaluated yet");
     optimizer.rate(&vec![1.0; POPULATION]);

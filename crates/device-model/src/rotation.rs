@@ -33,7 +33,7 @@ pub const FASTEST: f64 = 255.0;
 const NEAR_NS: f64 = 0.8e9;
 /// The same when it is known: a turn's time is then good to 1 in 10,000, an error of half a turn in this time.
 const FAR_NS: f64 = 60e9;
-/// How far the farthest pair may be out of step at the nearest speed tried, in turns; it still agrees by more than half.
+/// Maximum phase error of a pair at the nearest speed tried, in revolutions; the pair still agrees by more than half.
 const SLIP: f64 = 0.15;
 /// Ends up to this many sectors apart make a pair. The grid is twice as long, so that no line falls between two of its values.
 const APART: u64 = 1 << 15;
@@ -87,7 +87,7 @@ pub struct Finder {
     transform: Arc<dyn Fft<f64>>,
     bins: Vec<Complex<f64>>,
     scratch: Vec<Complex<f64>>,
-    /// What the kernel takes of each value, from the lowest angle on.
+    /// Attenuation of each value by the kernel, from the lowest angle on.
     sharpness: Vec<f64>,
     /// Distance in sectors, and time between.
     pairs: Vec<(f64, f64)>,
@@ -109,7 +109,7 @@ fn kernel(part: f64) -> f64 {
     (2.3 * TAPS as f64 * ((1.0 - part * part).max(0.0).sqrt() - 1.0)).exp()
 }
 
-/// What is left of this many turns per point of the grid.
+/// The kernel's transform at this many turns per point of the grid.
 fn of_kernel(turns: f64) -> f64 {
     let (half, steps) = (TAPS as f64 / 2.0, 200);
     let value = |step: i32| {
@@ -282,7 +282,7 @@ impl Finder {
         line
     }
 
-    /// Of the values within `width` around `middle` the best by `judge`.
+    /// The value within `width` of `middle` with the highest `judge`.
     fn best(&self, middle: f64, width: f64, judge: impl Fn(&Finder, f64) -> f64) -> f64 {
         let steps = 12;
         let values = (-steps..=steps).map(|step| middle + width * f64::from(step) / f64::from(steps));
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn of_lines_that_multiples_of_a_large_size_cannot_tell_apart_the_longest_track_is_found() {
+    fn the_longest_track_is_found_among_indistinguishable_ones() {
         let aligned = ends_at_multiples(1_024, 7_200.0, 2_500.0, 0.145, 2_000_000, 200, 50_000.0);
         let line = Finder::new().find(&aligned, None).expect("a line");
         let expected = 1.145 / 2_500.0;
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_turns_no_line_is_found() {
+    fn no_line_is_found_without_a_platter() {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(3);
         for _ in 0..5 {
             let mut now = 0.0;

@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_in_force_before_and_after_a_change_is_compared() {
+    fn the_settings_before_and_after_a_change_are_compared() {
         // The first window after the change counts for neither; nor does what is more than 5 s away.
         let mut run = windows(&[Stretch("noop", 4, 90, 0.9), Stretch("noop", 5, 10, 0.9), Stretch("cfq", 20, 30, 0.9)]);
         run[9].outcome.bytes = 0;
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trial_and_the_way_back_are_one_comparison_and_several_settings_are_compared_at_once() {
+    fn a_trial_and_its_revert_are_one_comparison_and_several_settings_are_compared_at_once() {
         let trial = windows(&[Stretch("noop", 9, 10, 0.5), Stretch("cfq", 3, 30, 0.5), Stretch("noop", 9, 10, 0.5)]);
         assert_eq!(results(&experience(&[trial])).len(), 2);
         let round = [Stretch("noop", 2, 10, 0.5), Stretch("cfq", 2, 30, 0.5), Stretch("sstf", 2, 20, 0.5)];
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_chosen_right_after_a_trial_is_compared_too() {
+    fn a_setting_chosen_directly_after_a_trial_is_compared_too() {
         let trial =
             [Stretch("noop", 2, 10, 0.5), Stretch("cfq", 3, 30, 0.5), Stretch("noop", 2, 10, 0.5), Stretch("sstf", 9, 20, 0.5)];
         let last = vec![("noop", 10.0), ("sstf", 20.0)];
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_of_one_load_that_can_be_drawn_again_are_compared() {
+    fn runs_with_the_same_seed_are_compared() {
         let of = |seed: Option<u64>, device: &str| {
             let mut history = History::new();
             for (number, setting, megabytes) in [(0, "noop", 10), (1, "cfq", 30)] {
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_load_asks_differs_by_setting_and_is_compared_all_the_same() {
+    fn settings_of_a_seeded_load_are_compared_although_features_differ() {
         let compared = |seed: Option<u64>| {
             let mut history = History::new();
             for (number, setting, read_share) in [(0, "noop", 0.1), (1, "cfq", 0.9)] {
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn where_the_workload_changed_too_nothing_is_compared() {
+    fn nothing_is_compared_if_the_workload_changed_too() {
         let other = windows(&[Stretch("noop", 5, 10, 0.1), Stretch("cfq", 5, 30, 0.9)]);
         assert_eq!(experience(&[other]).cases, []);
         let mut far = windows(&[Stretch("noop", 5, 10, 0.5), Stretch("cfq", 5, 30, 0.5)]);
@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn what_says_too_little_or_is_no_number_is_left_out() {
+    fn windows_with_few_requests_or_without_numbers_are_left_out() {
         assert_eq!(experience(&[windows(&[Stretch("noop", 9, 10, 0.5)])]).cases, [], "nothing was changed");
         assert_eq!(experience(&[]).cases, []);
         let mut few = windows(&[Stretch("noop", 5, 10, 0.5), Stretch("cfq", 2, 30, 0.5)]);

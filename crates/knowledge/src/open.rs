@@ -19,7 +19,7 @@ const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 /// SQLite's smallest page.
 const SMALLEST_BYTES: u64 = 512;
 
-/// What a file is opened for.
+/// Mode in which a file is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Access {
     /// To write; created if missing.

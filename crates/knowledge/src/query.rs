@@ -38,7 +38,7 @@ pub struct Rows<'a, T: 'static> {
     cache: Cache,
 }
 
-/// How a table is read. `sql` begins with the row's number, the run's number and the run's columns; what follows is `read`'s.
+/// The query of a table. `sql` selects the row's number, the run's number, the run's columns, and the columns for `read`.
 struct Table<T> {
     sql: &'static str,
     read: fn(&Row, &mut Cache) -> rusqlite::Result<T>,

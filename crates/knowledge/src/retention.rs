@@ -5,7 +5,7 @@ use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 use super::Knowledge;
 use super::error::{KnowledgeError, Problem};
 
-/// How many rows are kept, the most recently recorded first; merged and imported rows count as recorded at that time.
+/// Numbers of rows that are kept, the most recently recorded first; merged and imported rows count as recorded at that time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
     /// Windows per plant, device and setting, so that frequent settings do not displace rare ones. Decisions are deleted with their window.

@@ -147,7 +147,7 @@ pub struct RequestRow {
     pub op: Op,
     /// The first 512-byte sector.
     pub lba: u64,
-    /// How many 512-byte sectors.
+    /// Number of 512-byte sectors.
     pub sectors: u32,
     /// A process waited for it.
     pub sync: bool,

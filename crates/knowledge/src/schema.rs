@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_an_earlier_version_keeps_its_rows_and_becomes_one_of_this() {
+    fn a_file_of_an_earlier_version_is_migrated_with_its_rows() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("kb");
         let connection = open(&path, Access::Create, STEPS).unwrap();
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_only_read_stays_as_it_is_and_the_message_says_what_to_do() {
+    fn opening_an_earlier_version_to_read_names_the_migration_and_changes_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("kb");
         drop(open(&path, Access::Create, STEPS).unwrap());

@@ -35,7 +35,7 @@ pub struct Summary {
     pub models: Vec<ModelSummary>,
 }
 
-/// What was observed of a setting on a device.
+/// Observations of a setting on a device.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SettingSummary {
     /// The kind of plant.
@@ -50,7 +50,7 @@ pub struct SettingSummary {
     pub observed_s: f64,
 }
 
-/// What a model is.
+/// A stored model.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ModelSummary {
     /// Its name.
@@ -61,7 +61,7 @@ pub struct ModelSummary {
     pub trained_s: i64,
     /// The same as a date of UTC.
     pub trained: Option<String>,
-    /// How many features it knows.
+    /// Number of its features.
     pub features: u64,
     /// The size of its JSON, in bytes.
     pub bytes: u64,

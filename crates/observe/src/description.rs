@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn every_feature_that_is_named_is_one() {
+    fn every_named_feature_exists() {
         for name in ["think_mean_s", "requests_per_s", "span_bytes", "distance_mean_log2", "stream_distance_mean_log2"] {
             assert!(FEATURES.iter().any(|feature| feature.name == name), "{name}");
         }

@@ -18,7 +18,7 @@ const RECENT: usize = 3;
 /// use observe::load_tracker::LoadTracker;
 /// use observe::similarity::NOWHERE;
 ///
-/// let at = |second| Nanos::from_millis(1_000 * second);
+/// let at = |second: u64| Nanos::from_millis(1_000 * second);
 /// let mut tracker = LoadTracker::new(at(0));
 /// let (mut reads, mut writes) = (NOWHERE, NOWHERE);
 /// (reads[0], writes[0]) = (5.0, 0.0);

@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_queue_with_fewer_tags_hides_what_waits_for_one() {
+    fn a_queue_with_fewer_tags_hides_requests_that_wait_for_one() {
         let preference = Preference::default();
         let [throughput, response, _] = preference.weights();
         let scored = |score: f64, depth: f64, is_hidden: bool| Scored { score, depth, is_hidden };

@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_else_is_refused_with_what_would_be_right() {
+    fn invalid_preferences_are_refused_with_the_valid_values() {
         let message = |text: &str| text.parse::<Preference>().unwrap_err().to_string();
         assert!(message("3,2").contains("three whole numbers"));
         assert!(message("a,b,c").contains("three whole numbers"));

@@ -2,7 +2,7 @@
 
 use crate::description::names;
 
-/// How a value is compared: directly or as a ratio.
+/// Scale of a comparison: by difference or by ratio.
 #[derive(Clone, Copy, PartialEq)]
 enum Scale {
     Linear,

@@ -17,9 +17,9 @@ pub static SPEC: ControllerSpec = ControllerSpec {
 };
 
 tunables! {
-    /// What can be set.
+    /// Tunables.
     struct Tunables {
-        /// How long each window is.
+        /// Length of a window.
         window_ms: Nanos = Tunable::new(Unit::Milliseconds, 1..=3_600_000, 1000).logarithmic(),
     }
 }

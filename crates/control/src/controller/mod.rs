@@ -197,7 +197,7 @@ impl ControllerChoice {
         ControllerChoice::parse_among(ALL.iter().copied(), text)
     }
 
-    /// The same with one of these.
+    /// The same with one of these specifications.
     ///
     /// # Errors
     /// As [`parse`](ControllerChoice::parse).
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn every_controller_is_built_from_its_defaults_and_goes_by_its_name() {
+    fn every_controller_is_built_from_its_defaults_and_reports_its_name() {
         for spec in ALL {
             let chosen = ControllerChoice::parse(spec.name).unwrap();
             for (value, tunable) in chosen.values.iter().zip(spec.tunables) {

@@ -17,7 +17,7 @@ pub static SPEC: ControllerSpec = ControllerSpec {
 };
 
 tunables! {
-    /// What can be set.
+    /// Tunables.
     struct Tunables {
         /// Time for which each is active.
         window_ms: Nanos = Tunable::new(Unit::Milliseconds, 1..=3_600_000, 5000).logarithmic(),

@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_read_back_as_it_was() {
+    fn experience_round_trips_through_json() {
         let experience = experience();
         let text = experience.to_json().unwrap();
         assert_eq!(Experience::from_json(&text, "x").unwrap(), experience);
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_together_is_refused() {
+    fn inconsistent_experience_is_refused() {
         let message = |change: &dyn Fn(&mut Experience)| {
             let mut experience = experience();
             change(&mut experience);

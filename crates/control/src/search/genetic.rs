@@ -36,7 +36,7 @@ const CLEAR: f64 = 2.0;
 /// Least number of children for a correlation.
 const MIN_CHILDREN: usize = 5;
 
-/// What a child is ranked for.
+/// A criterion by which children are ranked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phenotype {
     /// Bytes a second.
@@ -206,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranks_that_rise_together_correlate_fully_and_what_does_not_vary_with_nothing() {
+    fn rank_correlation_is_1_for_equal_orders_and_0_for_constants() {
         assert_eq!(ranks(&[3.0, 1.0, 3.0, 9.0]), [1.5, 0.0, 1.5, 3.0]);
         assert!((rank_correlation(&[1.0, 2.0, 5.0], &[10.0, 11.0, 99.0]) - 1.0).abs() < 1e-12);
         assert!((rank_correlation(&[1.0, 2.0, 5.0], &[3.0, 2.0, 1.0]) + 1.0).abs() < 1e-12);

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// Maximum number of disks.
 const MOST_DISKS: usize = 64;
-/// Of a request over more stripe units each disk's part is taken for one piece, its parity included.
+/// Stripe units of a request beyond which each disk's part counts as one piece, parity included.
 const MOST_UNITS: u64 = 16;
 
 /// An array's layout.
@@ -112,7 +112,7 @@ impl Array {
         }
     }
 
-    /// What must be read before a row's write: the old data and parity, or the rest of the row, if that is no more.
+    /// The reads before a row's write: the old data and parity, or the rest of the row if that is not more.
     fn reads_first(&self, touched: usize, parity: Piece, units: std::ops::RangeInclusive<u64>, pieces: &mut Vec<Piece>) {
         let data = self.disks - 1;
         let untouched = data - touched;
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_write_to_raid_5_reads_what_its_parity_is_made_of() {
+    fn a_small_write_to_raid_5_reads_the_blocks_of_its_parity() {
         let array = Array { level: 5, disks: 5, unit: 8 };
         // Row 0: the parity is on disk 4, the data on 0 to 3.
         assert_eq!(of(array, 2, 4, false), [(0, 2, 4, false)]);

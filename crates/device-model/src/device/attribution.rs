@@ -71,7 +71,7 @@ impl ModelTrainer {
                 *answered = end.max(*answered);
             }
         }
-        // Those that were merged are answered at once: each has its sectors' part.
+        // Merged requests complete together: each gets a share by its sectors.
         for together in order.chunk_by(|&one, &other| done[one].end == done[other].end) {
             let all: f64 = together.iter().map(|&number| parts[number]).sum();
             let sectors: u64 = together.iter().map(|&number| u64::from(done[number].request.sectors)).sum();
@@ -145,18 +145,18 @@ mod tests {
     }
 
     #[test]
-    fn what_is_served_alone_took_from_when_it_was_sent() {
+    fn a_request_alone_is_charged_from_its_dispatch() {
         assert_eq!(taken(1, &[done(0, 5, 12), done(8, 12, 13), done(16, 40, 46)]), [7, 1, 6]);
     }
 
     #[test]
-    fn who_passes_others_has_the_time_since_the_answer_before() {
+    fn a_request_that_passes_others_is_charged_from_the_previous_completion() {
         // The second is answered first.
         assert_eq!(taken(1, &[done(0, 0, 12), done(8, 0, 4), done(16, 1, 13)]), [8, 4, 1]);
     }
 
     #[test]
-    fn disks_that_work_side_by_side_share_the_time() {
+    fn disks_that_work_in_parallel_share_the_time() {
         // Each disk takes 10 ms for one and 30 ms for the other: 40 ms in all, not 80.
         assert_eq!(taken(2, &[done(0, 0, 10), done(8, 0, 10), done(16, 0, 40), done(24, 0, 40)]), [5, 5, 15, 15]);
     }

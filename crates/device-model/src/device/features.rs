@@ -132,7 +132,7 @@ pub(super) struct State {
     pages: Vec<(u32, u32)>,
     arms: Arms,
     buffered: (f64, f64),
-    /// Of a device without mechanics: when all that it has taken is on its media.
+    /// Without mechanics: when all accepted writes are on the media.
     written_ns: f64,
     /// The part of writes among requests, of which the latest count most.
     writes: f64,
@@ -224,7 +224,7 @@ impl State {
         }
     }
 
-    /// What the request takes from the media, and what is before it there.
+    /// The time of the request on the media, and of the backlog before it.
     fn reckon_media(&mut self, device: &Known, start_ns: f64, request: (u64, u64, bool), waiting: u32, row: &mut [f64; COUNT]) {
         let Some(mechanics) = &device.mechanics else {
             row[17] = self.arms.split(&device.array, request) as f64;
@@ -318,7 +318,7 @@ pub(super) struct Known {
     pub queue_depth: u32,
     pub array: Array,
     pub mechanics: Option<Mechanics>,
-    /// Of a device without mechanics: nanoseconds in which a written sector reaches the media; 0 if unknown.
+    /// Without mechanics: nanoseconds in which a written sector reaches the media; 0 if unknown.
     pub drain_ns: f64,
 }
 

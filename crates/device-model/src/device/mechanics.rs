@@ -22,11 +22,11 @@ const MOST_POINTS: usize = 512;
 pub struct Mechanics {
     /// Time of a revolution.
     pub(super) turn_ns: f64,
-    /// Where sectors are.
+    /// Positions of the sectors.
     pub(super) tracks: Tracks,
-    /// By cylinders of distance: the shortest time in which a sector is read, in nanoseconds.
+    /// The seek curve: distance in cylinders, and the shortest time in which a sector is read, in nanoseconds.
     pub(super) reach: Vec<(u64, f64)>,
-    /// What each further sector takes at least, where the media are faster than what is behind them; in nanoseconds.
+    /// Least time of each further sector in nanoseconds, where the interface is slower than the media.
     pub(super) sector_ns: f64,
     /// How writes complete.
     pub(super) writes: Writes,
@@ -52,13 +52,13 @@ pub(super) enum Writes {
 pub(super) struct Access {
     /// When it is done, in nanoseconds.
     pub done_ns: f64,
-    /// Of its transfer, in nanoseconds.
+    /// Transfer time in nanoseconds.
     pub transfer_ns: f64,
-    /// Of its wait for the platter, in turns.
+    /// Rotational latency in revolutions.
     pub wait: f64,
     /// When the head could be at work, after it was asked for; in nanoseconds.
     pub reach_ns: f64,
-    /// Where the arm is afterwards.
+    /// The arm's cylinder afterwards.
     pub cylinder: u64,
     /// Cylinders that it crossed.
     pub distance: u64,
@@ -75,7 +75,7 @@ impl Mechanics {
         Nanos(self.turn_ns as u64)
     }
 
-    /// Where a sector is.
+    /// The position of a sector.
     pub fn place(&self, lba: u64) -> Place {
         self.tracks.place(lba)
     }
@@ -128,7 +128,7 @@ impl Mechanics {
         Access { done_ns, transfer_ns, wait, reach_ns, cylinder: last.cylinder, distance }
     }
 
-    /// What further sectors take than the first.
+    /// Time of the sectors after the first.
     fn transfer_ns(&self, first: &Place, last: &Place, sectors: u64) -> f64 {
         let more = sectors.saturating_sub(1) as f64;
         let straight = more * first.per_sector;

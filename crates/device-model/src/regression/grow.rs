@@ -15,7 +15,7 @@ const LEAST_GAIN: f64 = 1e-4;
 /// Rows to learn from, by column.
 #[derive(Clone, Debug, Default)]
 pub struct Examples {
-    /// Of each feature, the values of all rows; NaN is missing.
+    /// The values of all rows, by feature; NaN if missing.
     pub columns: Vec<Vec<f64>>,
     /// The target; above zero.
     pub targets: Vec<f64>,
@@ -45,14 +45,14 @@ impl Examples {
         self.targets.is_empty()
     }
 
-    /// What a leaf answers to a row.
+    /// The prediction of a leaf for a row.
     pub(super) fn answer(&self, leaf: &Leaf, row: u32) -> f64 {
         let x = if leaf.slope == 0.0 { 0.0 } else { self.columns[leaf.feature as usize][row as usize] };
         (leaf.base + leaf.slope * x).max(leaf.least).min(leaf.most)
     }
 }
 
-/// How trees are grown.
+/// Options for growing a tree.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Growth {
     /// Either side of a split has this many rows.
@@ -138,7 +138,7 @@ pub(super) fn partition(rows: &mut [u32], column: &[f64], threshold: f64) -> usi
     below.len()
 }
 
-/// Of each row, the logarithm of the target, then of the target by each scale.
+/// For each row, the logarithm of the target, and of its ratio to each scale.
 fn logarithms(examples: &Examples, scales: &[usize]) -> Vec<Vec<f64>> {
     let of_targets: Vec<f64> = examples.targets.iter().map(|target| target.ln()).collect();
     let by_scale = |&scale: &usize| {
@@ -168,7 +168,7 @@ impl Bins {
     }
 }
 
-/// Where to split, and what that takes away.
+/// A split and its reduction of squares.
 #[derive(Clone, Copy, Debug)]
 struct Split {
     feature: usize,

@@ -16,7 +16,7 @@ struct Line {
     loss: f64,
 }
 
-/// What is smaller than this part of a leaf's mean counts as little more than that: a row near nothing must not outweigh all others.
+/// Targets below this share of a leaf's mean are weighted as if near it: a row near zero must not outweigh all others.
 const FLOOR: f64 = 0.2;
 
 /// Sums over rows with weights of one by about the square of what is learned.

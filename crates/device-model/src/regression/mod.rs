@@ -52,7 +52,7 @@ const IS_LEAF: u32 = 1 << 31;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tree {
     features: Vec<String>,
-    /// What leaves may grow with, as indexes into `features`.
+    /// The scales, as indexes into `features`.
     scales: Vec<usize>,
     nodes: Vec<Node>,
     leaves: Vec<Leaf>,

@@ -49,7 +49,7 @@ fn prune_below(draft: &mut Draft, examples: &Examples, scales: &[usize], grown: 
     as_leaf
 }
 
-/// By how much each row held out is off, in logarithms.
+/// Error of each held-out row, in logarithms.
 fn errors(examples: &Examples, scales: &[usize], grown: &[u32], held_out: &[u32]) -> Vec<f64> {
     if grown.is_empty() {
         return vec![0.0; held_out.len()];

@@ -45,7 +45,7 @@ pub static SPEC: SchedulerSpec = SchedulerSpec {
 };
 
 tunables! {
-    /// What can be set.
+    /// Tunables.
     struct Tuning {
         /// A synchronous request expires after this time, one of a sequential stream after four times as long.
         sync_expire: Nanos = Tunable::new(Unit::Milliseconds, 1..=60_000, 500).logarithmic(),

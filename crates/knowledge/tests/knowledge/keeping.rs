@@ -101,7 +101,7 @@ fn the_latest_model_of_a_name_is_the_one_trained_last_not_recorded_last() {
 }
 
 #[test]
-fn what_was_measured_later_is_added_to_a_decision_and_nothing_else_changes() {
+fn a_measured_gain_is_added_to_a_decision_and_nothing_else_changes() {
     let folder = tempdir().unwrap();
     let mut knowledge = filled(&folder.path().join("kb"));
     let later = DecisionRow { measured_gain: Some(0.125), why: "another reason".into(), ..decision(3) };
@@ -125,7 +125,7 @@ fn a_batch_that_is_not_committed_leaves_nothing_behind() {
 }
 
 #[test]
-fn rows_without_a_place_are_refused_with_what_would_be_right() {
+fn invalid_rows_are_refused_with_the_valid_values() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("kb");
     let mut knowledge = filled(&path);

@@ -23,7 +23,7 @@ fn refusals(path: &Path) -> Vec<String> {
 }
 
 #[test]
-fn what_is_no_knowledge_base_is_named_and_not_touched() {
+fn other_files_are_refused_and_not_changed() {
     let folder = tempdir().unwrap();
     let job = folder.path().join("job.fio");
     fs::write(&job, "[global]\nrw=randread\nsize=1g\n".repeat(100)).unwrap();

@@ -118,14 +118,14 @@ mod tests {
     }
 
     #[test]
-    fn what_a_run_goes_on_behind_was_wanted() {
+    fn read_ahead_counts_as_used_if_the_run_continues() {
         assert_eq!(came_to(&[128, 128, 128]), (384, 0));
         assert_eq!(came_to(&[1024, 1024, 1024]), (2 * 1024 + 128, 14));
         assert_eq!(came_to(&[16, 64, 128]), (208, 0), "small reads are requests as they are");
     }
 
     #[test]
-    fn of_what_was_read_in_vain_only_the_usual_counts() {
+    fn only_the_usual_read_ahead_counts_of_unused_one() {
         assert_eq!(came_to(&[1024]), (128, 0));
         let mut ahead = Ahead::new();
         (0..50).for_each(|number| run(&mut ahead, 1 + 100_000 * number, &[1024]));
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_ends_was_wanted_to_its_end() {
+    fn the_end_of_a_file_counts_as_used() {
         assert_eq!(came_to(&[128, 512, 1024, 500]), (128 + 512 + 1024 + 500, 12));
     }
 

@@ -14,9 +14,9 @@ const RING: usize = PREVIOUS.next_power_of_two();
 /// A previous request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Previous {
-    /// Whose it was.
+    /// Its stream.
     pub stream: StreamId,
-    /// What it did.
+    /// Its operation.
     pub op: Op,
     /// The first sector behind it.
     pub end: u64,
@@ -31,7 +31,7 @@ pub struct RequestFeatures {
     pub request: Request,
     /// The requests before it, of any stream, the last one first; `None` where there were fewer.
     pub previous: [Option<Previous>; PREVIOUS],
-    /// Where its stream's last request ended, in sectors; `None` if the stream is not known.
+    /// The end of its stream's last request, in sectors; `None` if the stream is unknown.
     pub stream_end: Option<u64>,
     /// It is synchronous and the only one its stream waits for: the next one may depend on it.
     pub is_dependent: bool,
@@ -40,7 +40,7 @@ pub struct RequestFeatures {
     pub think: Option<Nanos>,
     /// Requests queued and not done, it not counted.
     pub depth: u64,
-    /// Those of its stream among them.
+    /// The number of them in its stream.
     pub stream_depth: u64,
     /// Streams with requests queued and not done, its own counted.
     pub streams: u64,

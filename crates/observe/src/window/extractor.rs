@@ -48,7 +48,7 @@ pub(super) struct Sums {
     pub stream_squares: u64,
     /// Requests that any came before.
     pub followers: u64,
-    /// Those of them that came from another stream.
+    /// The number of them after a request of another stream.
     pub switches: u64,
     pub depths: u64,
     pub depth_max: u64,

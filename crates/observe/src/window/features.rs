@@ -19,7 +19,7 @@ impl Features {
         FEATURES.iter().position(|feature| feature.name == name).map(|index| self.0[index])
     }
 
-    /// What was summed up in a window this long.
+    /// The features of the sums over a window of this length.
     pub(super) fn of(sums: &Sums, duration: Nanos) -> Features {
         Features(std::array::from_fn(|index| {
             let value = TABLE[index].1(sums, duration);
@@ -38,7 +38,7 @@ fn ratio(part: u64, all: u64) -> f64 {
 }
 
 const TABLE: &[Row] = &[
-    // What is asked.
+    // Kinds of requests.
     (feature("reads", "requests", SERVICE, "Reads queued."), |sums, _| sums.kind(Op::Read).requests as f64),
     (feature("writes", "requests", SERVICE, "Writes queued, discards not counted."), |sums, _| {
         sums.kind(Op::Write).requests as f64
@@ -141,7 +141,7 @@ const TABLE: &[Row] = &[
         feature("run_mean_bytes", "bytes", SERVICE, "Asked for in one sequential run of a stream within the window, mean."),
         |sums, _| sums.size_sectors.mean() * SECTOR_BYTES * ratio(sums.requests, sums.runs),
     ),
-    // How much.
+    // Sizes.
     (feature("size_mean_bytes", "bytes", LOAD, "A request's size, mean."), |sums, _| sums.size_sectors.mean() * SECTOR_BYTES),
     (feature("size_variation", "", LOAD, "Standard deviation of the sizes by their mean."), |sums, _| {
         sums.size_sectors.variation()
@@ -159,7 +159,7 @@ const TABLE: &[Row] = &[
     (feature("aligned_share", "", LOAD, "Requests that begin and end at multiples of 4 KiB."), |sums, _| {
         ratio(sums.aligned, sums.requests)
     }),
-    // Where.
+    // Positions.
     (
         feature(
             "distance_mean_log2",
@@ -189,7 +189,7 @@ const TABLE: &[Row] = &[
         feature("repeat_share", "", LOAD, "Requests in whose first 4 KiB another began, among the last thousand or so places."),
         |sums, _| ratio(sums.repeats, sums.requests),
     ),
-    // How much at once.
+    // Concurrency.
     (feature("depth_mean", "requests", SERVICE, "Requests queued and not done that a request meets, mean."), |sums, _| {
         ratio(sums.depths, sums.requests)
     }),

@@ -372,13 +372,13 @@ mod tests {
     }
 
     #[test]
-    fn no_request_is_served_for_longer_than_it_is_there() {
+    fn service_time_never_exceeds_response_time() {
         let outcome = outcome(&[done(1, Op::Read, true, 10, 500)]);
         assert_eq!((outcome.mean_service_s, outcome.fairness), (outcome.mean_response_s, 1.0));
     }
 
     #[test]
-    fn what_is_queued_stays_so_until_it_is_done_whatever_window_that_is_in() {
+    fn requests_stay_outstanding_across_windows_until_they_complete() {
         let mut tally = Tally::new();
         let Event::Completed { request, .. } = done(1, Op::Read, true, 10, 5) else { unreachable!() };
         tally.event(&Event::Queued(request));
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_left_waiting_counts_as_much_as_who_is_served() {
+    fn waiting_requests_count_as_much_as_completed_ones() {
         let served = done(1, Op::Read, true, 10, 5);
         let Event::Completed { request, .. } = served else { unreachable!() };
         let around = |events: &[Event]| {

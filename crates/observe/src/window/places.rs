@@ -13,7 +13,7 @@ const REGION_BITS: u32 = 11;
 const REGION_BYTES: f64 = 1_048_576.0;
 const BITMAP_BITS: u32 = 12;
 
-/// How many regions of 1 MiB were touched, by linear counting (Whang, Vander-Zanden, Taylor, ACM TODS 1990): each region sets one of
+/// Estimates the number of regions of 1 MiB touched, by linear counting (Whang, Vander-Zanden, Taylor, ACM TODS 1990): each region sets one of
 /// 4,096 bits, and the bits still clear give the number of regions. A few percent off up to 10,000 regions, less accurate beyond, at most 37,000.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Footprint {
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_footprint_is_a_few_percent_off_whether_consecutive_or_scattered() {
+    fn a_footprint_is_accurate_to_a_few_percent_for_consecutive_and_scattered_requests() {
         for stride in [1_u64, 7, 1 << 20] {
             for regions in [1_u64, 10, 1_000, 4_000] {
                 let mut footprint = Footprint::default();
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_again_is_known_and_what_is_new_is_not() {
+    fn repeated_requests_are_recognised_and_new_ones_are_not() {
         let mut recent = Recent::new();
         assert!((0..500).all(|block| !recent.add(block * 8)));
         let known = (0..500).filter(|block| recent.add(block * 8 + 3)).count();

@@ -7,7 +7,7 @@ const GROUPS: usize = 1 << GROUP_BITS;
 /// Places in a group: eight numbers are one look into memory.
 const PLACES: usize = 8;
 
-/// How many streams can be followed at once. Each stream has one of 64 groups of eight places; a ninth of a group takes the place of
+/// Number of streams that can be followed at once. Each stream has one of 64 groups of eight places; a ninth of a group takes the place of
 /// the one that was silent longest. Consecutive numbers go to the groups evenly, so that 512 of them all find a place.
 pub(super) const STREAMS: usize = GROUPS * PLACES;
 
@@ -15,7 +15,7 @@ pub(super) const STREAMS: usize = GROUPS * PLACES;
 #[derive(Clone, Debug)]
 pub(super) struct Streams<T> {
     names: Box<[[StreamId; PLACES]]>,
-    /// How many places of each group are taken; they are taken from the first on and never given back but to another stream.
+    /// Number of places taken in each group, from the first on; they are only ever reassigned.
     taken: Box<[u8]>,
     values: Box<[T]>,
     /// When each place was asked for last, as a count of such questions.
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_too_many_takes_the_place_of_the_one_that_was_silent_longest() {
+    fn an_extra_stream_replaces_the_one_that_was_silent_longest() {
         let crowd: Vec<StreamId> = (0..).filter(|stream| group(*stream) == 5).take(PLACES + 1).collect();
         let mut streams = Streams::new();
         for stream in &crowd[..PLACES] {

@@ -42,7 +42,7 @@ fn the_first_request_knows_only_itself() {
 }
 
 #[test]
-fn a_request_knows_the_three_before_it_and_where_its_stream_was() {
+fn features_include_the_three_previous_requests_and_the_end_of_the_stream() {
     let mut history = History::new();
     history.queued(&request(0, 9, Op::Read, 0));
     history.queued(&request(10, 1, Op::Read, 1_000));
@@ -64,7 +64,7 @@ fn a_request_knows_the_three_before_it_and_where_its_stream_was() {
 }
 
 #[test]
-fn a_stream_thinks_from_the_answer_to_the_next_request_if_it_waits_for_nothing_else() {
+fn think_time_runs_from_a_completion_to_the_next_request_if_nothing_else_is_outstanding() {
     let mut history = History::new();
     let (read, other, write) = (request(0, 1, Op::Read, 0), request(0, 2, Op::Read, 0), request(1, 1, Op::Write, 0));
     history.queued(&read);
@@ -80,7 +80,7 @@ fn a_stream_thinks_from_the_answer_to_the_next_request_if_it_waits_for_nothing_e
 }
 
 #[test]
-fn a_request_done_is_no_longer_met() {
+fn completed_requests_are_not_outstanding() {
     let mut history = History::new();
     let requests = [1, 1, 2].map(|stream| request(0, stream, Op::Read, 0));
     for request in &requests {

@@ -22,7 +22,7 @@ use observe::performance::TrialScore;
 pub use chromosome::{Chromosome, Converter, Pattern};
 pub use optimizer::{Individual, Optimizer, POPULATION, range_of};
 
-/// How long an individual is evaluated (section 6).
+/// Length of an evaluation in seconds (section 6).
 pub const EVALUATION_S: u64 = 30;
 
 /// Equations 1 and 2 with the factor of section 5 for the number of processes: bytes by the second of latency, weighted by the pattern.

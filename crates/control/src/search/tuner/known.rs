@@ -1,4 +1,4 @@
-//! What earlier loads teach: settings to begin a search with, and settings to verify before any search.
+//! Settings known from earlier loads: to begin a search with, and to verify before any search.
 
 use super::{MAX_CHALLENGERS, Tuner};
 use crate::ab_test::{Challenger, Estimate, MIN_GAIN};

@@ -66,7 +66,7 @@ const MAX_CHALLENGERS: usize = 2;
 /// Creates a search.
 pub type MakeSearch = Box<dyn Fn(Start) -> Box<dyn Search> + Send>;
 
-/// What a search uses its rehearsal for.
+/// The purpose of a search's rehearsal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RehearsalUse {
     /// To score settings: none is tried on the target.
@@ -75,7 +75,7 @@ pub enum RehearsalUse {
     Ranking,
 }
 
-/// How a search is run.
+/// Options of a search.
 pub struct SearchOptions {
     /// The controller's name.
     pub name: &'static str,
@@ -89,7 +89,7 @@ pub struct SearchOptions {
     pub host: &'static [&'static str],
     /// Length of a turn of an A/B test; a change settles for two thirds of that, at most 4 s.
     pub turn: Nanos,
-    /// What the rehearsal is used for, if there is one.
+    /// The purpose of the rehearsal, if there is one.
     pub rehearsal_use: RehearsalUse,
     /// Creates the search.
     pub make: MakeSearch,

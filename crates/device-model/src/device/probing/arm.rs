@@ -82,7 +82,7 @@ fn near(angles: &mut Angles, at: u64, capacity: u64) -> u64 {
     (if is_up { up.or(down) } else { down.or(up) }).unwrap_or(at)
 }
 
-/// What each sector takes if the media are not what it waits for, in nanoseconds; else 0.
+/// Time per sector in nanoseconds if the interface limits it; 0 if the media do.
 fn sector(angles: &mut Angles, mechanics: &Mechanics) -> Option<f64> {
     // Where the media are the fastest.
     let fastest = mechanics.tracks.zones.iter().enumerate().min_by(|a, b| a.1.per_sector.total_cmp(&b.1.per_sector));

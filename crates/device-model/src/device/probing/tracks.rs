@@ -185,7 +185,7 @@ impl Finder<'_, '_> {
         Some(Stretch { first: before, zone, angle, cylinder: self.cylinder, track })
     }
 
-    /// Behind a break tracks of the zone before usually go on, moved by some sectors. Which of a cylinder they are their jumps tell.
+    /// After a break the zone's tracks usually continue, shifted by some sectors; their jumps show which tracks of a cylinder they are.
     fn goes_on(&mut self, at: u64, before: usize) -> Option<Option<Stretch>> {
         let Stretch { zone, .. } = self.tracks.stretches[before];
         let (per_sector, sectors) = (self.tracks.zones[zone].per_sector, self.tracks.zones[zone].sectors);
@@ -253,7 +253,7 @@ impl Finder<'_, '_> {
         Some(end)
     }
 
-    /// How far the angles in a track of a stretch are from where they should be; `None` in `Some` if it is not whole.
+    /// Deviation of the angles in a track of a stretch from the expected ones; `None` in `Some` if the track is not whole.
     fn error(&mut self, stretch: &Stretch, zone: &Zone, track: u64, drift: f64) -> Option<Option<f64>> {
         let first = stretch.first + track * zone.sectors;
         let mut last_error = None;

@@ -12,7 +12,7 @@ use crate::rotation::FASTEST;
 const SLOWEST: f64 = 58.0;
 /// Sectors that are read in turn: more than drives have segments, so that each comes from the media.
 const PLACES: usize = 320;
-/// How often.
+/// Number of rounds.
 const ROUNDS: usize = 12;
 /// Sectors are done where the turn says, or nothing turns: the length of the mean of the angles as arrows.
 const AGREEMENT: f64 = 0.5;

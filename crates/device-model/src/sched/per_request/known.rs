@@ -58,7 +58,7 @@ impl Known {
         let anchor = anchors.get(&self.positioning, request);
         let (foreseen, cost_ns) = self.positioning.foresee(now, (last.end, last.op), request, anchor);
         let goes_on = request.is_sync() && self.streams.is_next(request);
-        // What goes on where its stream ended was read ahead by the device, or passes the head anyway.
+        // A sequential request was read ahead by the device, or passes the head anyway.
         let cost_ns = if !goes_on {
             self.streams.memory_ns(request.stream).filter(|_| request.is_sync()).unwrap_or(cost_ns)
         } else if last.stream == Some(request.stream) {

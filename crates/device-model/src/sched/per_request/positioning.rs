@@ -25,20 +25,20 @@ use crate::rotation::{End, Finder, MIN_PAIRS};
 
 /// Lines are learned for regions of this many sectors (a power of two): 1 GiB. Tracks of a region are about as long.
 const REGION_SHIFT: u32 = 21;
-/// What is kept, which bounds memory: ends of each region, regions (the one that was used longest ago goes), and landmarks (the oldest goes).
+/// Bounds of memory: ends of each region, regions (the least recently used is dropped), and landmarks (the oldest is dropped).
 const ENDS: usize = 512;
 const REGIONS: usize = 256;
 const LANDMARKS: usize = 16_384;
 /// Distances are told apart in steps of half an octave.
 const STEPS: usize = 2 * u64::BITS as usize;
-/// What is assumed of a drive's speed before it is known: the geometric middle of the slowest and the fastest, 120 turns a second.
+/// Initial assumption for the time of a revolution: the geometric middle of the slowest and the fastest, 120 turns a second.
 const ASSUMED_TURN_NS: f64 = 1e9 / 120.0;
 /// Standard deviation of predicted ends in revolutions: a drive's other work takes a few tenths of a millisecond.
 /// Twice or half of it changes the mean score of random loads by less than 1%; so it is with the two shares below.
 const SCATTER: f64 = 0.05;
 /// A foreseen end is met if it comes this close, in turns.
 const MET: f64 = 2.5 * SCATTER;
-/// What the latest end counts in the share that is met, and the least share of a line worth going by. By chance 2 * MET would be met.
+/// Weight of the latest end in the share that is met, and the least share of a usable line. By chance 2 * MET would be met.
 const LATEST: f64 = 1.0 / 32.0;
 const MOSTLY: f64 = 0.5;
 /// Variances as shares of a turn: of a speed just found, which the finder's tests hold, and of its drift from one request to the next.
@@ -51,17 +51,17 @@ pub struct Positioning {
     turn_ns: Option<f64>,
     /// Nothing turns.
     is_still: bool,
-    /// How far off that may be, as the variance of a share of it.
+    /// Its variance, as a share of it.
     turn_variance: f64,
     regions: BTreeMap<u64, Region>,
     landmarks: BTreeMap<u64, f64>,
-    /// By operation: the share of foreseen ends that came about, lately. A drive with a write cache ends writes when it pleases.
+    /// Recent share of ends that were met, by operation. A drive with a write cache completes writes at any angle.
     met: [f64; 2],
     recent: Vec<u64>,
-    /// Where the request ended that was done last, and when, of those that are only watched.
+    /// End and completion time of the last observed request.
     last: Option<(u64, Op, Nanos)>,
     by_age: VecDeque<u64>,
-    /// By operation: the shortest times, in nanoseconds.
+    /// Shortest times in nanoseconds, by operation.
     reach_ns: [[f64; STEPS]; 2],
     /// Grows whenever what was foreseen before may be wrong now.
     generation: u32,
@@ -167,7 +167,7 @@ impl Positioning {
     #[inline]
     pub(super) fn foresee(&self, now: Nanos, (head, op): (u64, Op), request: &Request, anchor: Anchor) -> (Foreseen, f64) {
         let distance = head.abs_diff(request.lba);
-        // Of writes that the drive ends when it pleases the way there counts, as it does for reads.
+        // For writes to a cache only the seek counts, as for reads.
         let is_foreseen = self.is_foreseen(request.op.is_write());
         // After one of them the head's position is unknown.
         let anchor = anchor.filter(|_| is_foreseen && self.is_foreseen(op.is_write()));
@@ -212,7 +212,7 @@ impl Positioning {
         is_from_memory: bool,
     ) {
         let place = |lba: u64| (lba / 8) as usize % REMEMBERED;
-        // What goes on where another ended was read ahead by the drive, or passes at the media's rate, whatever the speed.
+        // A sequential request was read ahead by the drive, or passes at the media's rate at any speed.
         let goes_on = self.recent[place(request.lba)] == request.lba;
         self.recent[place(request.end())] = request.end();
         if request.op == Op::Discard || goes_on || is_from_memory {
@@ -275,7 +275,7 @@ impl Positioning {
         self.met[usize::from(is_write)] >= MOSTLY
     }
 
-    /// How far from a whole number of turns lie between, in turns.
+    /// Distance of the difference from a whole number of revolutions.
     fn off(&self, at_ns: f64, anchor_ns: f64) -> f64 {
         let turns = (at_ns - anchor_ns) / self.turn_ns.unwrap_or(ASSUMED_TURN_NS);
         turns - turns.round()

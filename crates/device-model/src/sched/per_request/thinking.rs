@@ -12,7 +12,7 @@ const FIRST_STEP_NS: u64 = 32_000;
 /// Share of long think times above which a stream mostly thinks for long. At a half, writes of a real trace wait 7% longer.
 const MOSTLY: f64 = 0.6;
 
-/// How long a stream thinks, by step: shares of what was seen, the latest counting most.
+/// Distribution of a stream's think times by step, weighted towards the latest.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Thinking {
     steps: [f64; STEPS],
@@ -28,7 +28,7 @@ impl Thinking {
         }
     }
 
-    /// It mostly thinks longer than it can be waited for.
+    /// Whether it mostly thinks for longer than it can be waited for.
     pub fn is_long(&self) -> bool {
         self.steps[STEPS - 1] > MOSTLY
     }

@@ -15,7 +15,7 @@ const BULK: f64 = 2.0;
 /// The stream that is served and waited for.
 #[derive(Clone, Copy)]
 pub(super) struct Turn {
-    /// Of the synchronous request that left last; `None`: asynchronous requests have their turn.
+    /// The stream of the last dispatched synchronous request; `None` in a turn of asynchronous ones.
     pub stream: Option<StreamId>,
     pub began: Nanos,
     pub picks: u64,
@@ -23,10 +23,10 @@ pub(super) struct Turn {
     pub at_device: u32,
     /// When the last of them was done.
     pub idle_since: Nanos,
-    /// Where its last request ended, and whether that went on where the one before ended.
+    /// End of its last request, and whether that one was sequential.
     pub end: u64,
     pub is_running: bool,
-    /// It goes on where it ended, as far as is known, and that takes less than to go to another stream.
+    /// It is mostly sequential, and continuing takes less than switching to another stream.
     pub is_local: bool,
     /// The stream was waited for in vain.
     pub is_over: bool,
