@@ -363,7 +363,7 @@ fn what_cannot_be_emulated_is_refused_with_a_reason() {
         (vec!["--size", "4097", empty], "not whole sectors"),
         (vec!["--scale", "0", empty], "give a number from 0.01 to 1000"),
         (vec!["--backing", full, empty], "Is a directory"),
-        (vec!["--with-way", empty], "--attach"),
+        (vec!["--no-overhead-compensation", empty], "--attach"),
         (vec![], "MOUNTPOINT"),
     ] {
         let message = refused(&[&["emulate"], &arguments[..]].concat());

@@ -129,7 +129,7 @@ impl Disk {
     fn new() -> Disk {
         let folder = folder();
         let mut emulator = Command::new(seekwise())
-            .args(["emulate", "--attach", "--with-way", "--size", "256M", "--disk", "sata7200"])
+            .args(["emulate", "--attach", "--no-overhead-compensation", "--size", "256M", "--disk", "sata7200"])
             .arg(folder.path())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

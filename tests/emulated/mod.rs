@@ -67,7 +67,12 @@ pub fn text(bytes: &[u8]) -> String {
 /// Attaches an emulated disk: the program, and the device.
 pub fn emulate(options: &[&str], backing: &Path) -> (Child, String) {
     let mut emulator = Command::new(seekwise());
-    emulator.args(["emulate", "--attach", "--with-way"]).args(options).arg(backing).stdin(Stdio::null()).stdout(Stdio::piped());
+    emulator
+        .args(["emulate", "--attach", "--no-overhead-compensation"])
+        .args(options)
+        .arg(backing)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped());
     let mut emulator = emulator.spawn().unwrap();
     let mut lines = BufReader::new(emulator.stdout.take().unwrap()).lines();
     let place = lines.next().unwrap().unwrap();

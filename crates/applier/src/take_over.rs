@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use block::TakeOver;
+use block::LiveSwitch;
 
 use crate::sysfs::Sysfs;
 use crate::writer::Writer;
@@ -17,7 +17,7 @@ impl Writer {
     /// may be written, if some will be.
     pub(crate) fn take_over(&self, device: &str, scheduler: &str, is_tuned: bool) -> Option<String> {
         let spec = block::KERNEL.iter().find(|spec| spec.name == scheduler)?;
-        let TakeOver { readers, settles, .. } = spec.take_over();
+        let LiveSwitch { min_readers: readers, settle_time: settles, .. } = spec.live_switch();
         if readers == 0 {
             return None;
         }

@@ -1,10 +1,10 @@
-//! What a request costs in each scheduler: one `insert`, one `pick` and one `completed`, with a steady number waiting.
+//! Time per request in each scheduler: one `insert`, one `pick` and one `completed`, with a constant queue length.
 //!
-//! Reads and writes at random LBAs from eight streams, one at the device. Time passes as on a fast disk, so that expiries and
-//! slices happen.
+//! Reads and writes at random LBAs from eight streams, one at the device. The clock advances as with a fast disk, so that expiries and
+//! slices occur.
 //!
-//! Those that share a device out also with 100, 1,000 and 10,000 tenants of different weights: one request of each waits, or is among the
-//! 32 at the device.
+//! The sharing schedulers are also run with 100, 1,000 and 10,000 tenants of different weights, each with one request that is queued or
+//! among the 32 at the device.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -46,7 +46,7 @@ impl Bench {
         self.scheduler.insert(self.now, request);
     }
 
-    /// Serves one request, waiting as long as the scheduler says.
+    /// Serves one request, waiting as long as the scheduler asks for.
     fn serve(&mut self) {
         loop {
             match self.scheduler.pick(self.now) {
@@ -79,10 +79,10 @@ fn schedulers(criterion: &mut Criterion) {
     }
 }
 
-/// How many requests the device takes.
+/// Queue depth of the device.
 const DEPTH: usize = 32;
 
-/// Tenants that ask again as soon as a request is done.
+/// Tenants with one request each, which is issued again as soon as it completes.
 struct Shared {
     bench: Bench,
     tenants: u32,
@@ -92,29 +92,30 @@ struct Shared {
 impl Shared {
     fn new(mut scheduler: Box<dyn Scheduler>, tenants: u32) -> Shared {
         let disk = Arc::new(ConstantTime { request: Nanos::from_micros(100 * u64::from(tenants)), sector: Nanos::ZERO });
-        let roster = (0..tenants).map(|number| Tenant::new(format!("{number}")).weighing(1 + number % 7).promised(disk.clone()));
+        let roster =
+            (0..tenants).map(|number| Tenant::new(format!("{number}")).with_weight(1 + number % 7).with_reference(disk.clone()));
         let streams: Vec<_> = (0..tenants).map(|number| (number, number as usize)).collect();
         if let Ok(roster) = Roster::new(roster.collect(), Vec::new(), &streams, 1) {
             scheduler.set_roster(&roster);
         }
         let bench = Bench { scheduler, now: Nanos::ZERO, state: 88_172_645_463_325_252, next_id: 0 };
         let mut shared = Shared { bench, tenants, at_device: VecDeque::new() };
-        (0..tenants).for_each(|tenant| shared.ask(tenant));
-        // Everybody has been served for some time: what a scheduler knows of tenants is there.
-        (0..20 * tenants).for_each(|_| shared.turn());
+        (0..tenants).for_each(|tenant| shared.issue(tenant));
+        // Warm up, so that the scheduler's per-tenant state exists.
+        (0..20 * tenants).for_each(|_| shared.step());
         shared
     }
 
-    /// A request of a tenant, under its number: it has one at a time.
-    fn ask(&mut self, tenant: u32) {
+    /// Issues a request of a tenant. Its id is the tenant's number, as each tenant has one request at a time.
+    fn issue(&mut self, tenant: u32) {
         let lba = random(&mut self.bench.state) >> 30;
         let (op, priority) = (if lba & 3 == 0 { Op::Write } else { Op::Read }, Priority::DEFAULT);
         let request = Request { id: tenant, stream: tenant, op, sync: true, priority, sectors: 8, lba, arrival: self.bench.now };
         self.bench.scheduler.insert(self.bench.now, request);
     }
 
-    /// The device is filled, a request of it is done, and its tenant asks again.
-    fn turn(&mut self) {
+    /// Fills the device, completes one request, and issues that tenant's next one.
+    fn step(&mut self) {
         while self.at_device.len() < DEPTH.min(self.tenants as usize / 2) {
             match self.bench.scheduler.pick(self.bench.now) {
                 Pick::Go(request) => self.at_device.push_back(request),
@@ -125,9 +126,9 @@ impl Shared {
         let service = Nanos::from_micros(100);
         self.bench.now += service;
         if let Some(request) = self.at_device.pop_front() {
-            self.bench.scheduler.worked(&request, service);
+            self.bench.scheduler.record_disk_time(&request, service);
             self.bench.scheduler.completed(self.bench.now, &request, Nanos(service.0 * DEPTH as u64));
-            self.ask(request.stream);
+            self.issue(request.stream);
         }
     }
 }
@@ -137,7 +138,7 @@ fn sharing(criterion: &mut Criterion) {
         let mut group = criterion.benchmark_group(format!("{} tenants", spec.name));
         for tenants in [100, 1_000, 10_000] {
             let mut shared = Shared::new((spec.build)(&Limits::default(), &spec.defaults()), tenants);
-            group.bench_function(BenchmarkId::from_parameter(tenants), |timing| timing.iter(|| shared.turn()));
+            group.bench_function(BenchmarkId::from_parameter(tenants), |timing| timing.iter(|| shared.step()));
         }
     }
 }

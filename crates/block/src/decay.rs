@@ -1,9 +1,9 @@
-//! Decaying averages as Linux's anticipatory and CFQ schedulers keep them: each sample weighs an eighth, in fixed point.
+//! Exponentially decaying averages as in Linux's anticipatory and CFQ schedulers: each sample weighs one eighth, in fixed point.
 
-/// The mean of the recent samples, however few there were.
+/// Decaying mean of the recent samples; valid from the first sample on.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct DecayingMean {
-    /// Decaying count of the samples, times 256: 0, 32, 60, 84, … below 256.
+    /// Decaying number of samples, times 256: 0, 32, 60, 84, … below 256.
     samples: u64,
     total: u64,
     mean: u64,
@@ -20,7 +20,7 @@ impl DecayingMean {
         self.samples == 0
     }
 
-    /// The decaying count, by which Linux judges how much the mean is worth.
+    /// The decaying number of samples times 256, which Linux uses as the confidence in the mean.
     pub(crate) fn samples(&self) -> u64 {
         self.samples
     }
@@ -30,7 +30,7 @@ impl DecayingMean {
     }
 }
 
-/// Seven eighths of `total` and an eighth of `sample`, which counts 256 times.
+/// Seven eighths of `total` plus one eighth of `sample` times 256.
 pub(crate) fn decayed(total: u64, sample: u64) -> u64 {
     (total / 8 * 7).saturating_add(total % 8 * 7 / 8).saturating_add(sample.saturating_mul(32))
 }

@@ -1,20 +1,20 @@
-//! Numbers streams: a dense number for each key in use, and for those used lately.
+//! Dense numbers for streams: one for each key that is held, and for recently used keys.
 //!
-//! A trace may hold hundreds of thousands of streams, so that only those with something held (a request that waits or is at
-//! the device) are sure to stay; of the others the [`IDLE_MAX`] used last are remembered and older ones forgotten.
+//! A trace may have hundreds of thousands of streams, so only keys that are held (by a queued request or one at the device) are guaranteed
+//! to stay. Of the others the [`IDLE_MAX`] used last are kept and older ones evicted.
 
 use alloc::vec::Vec;
 
 use crate::hash_index::HashIndex;
 use crate::list::{Linked, Links, List};
 
-/// How many streams without requests are remembered.
+/// How many keys without requests are kept.
 const IDLE_MAX: usize = 4096;
 
 struct Entry {
     key: u64,
     holds: u32,
-    /// Its neighbours among the idle ones, while `holds` is 0.
+    /// Its neighbours in the idle list, while `holds` is 0.
     links: Links,
 }
 
@@ -28,29 +28,29 @@ impl Linked for Entry {
     }
 }
 
-/// Keys and their numbers. The owner keeps a `Vec` with what it knows of each.
+/// Keys and their numbers. The owner keeps a `Vec` of its state for each number.
 #[derive(Default)]
 pub(crate) struct Directory {
     entries: Vec<Entry>,
     by_key: HashIndex,
-    /// Those that nothing is held of, the one used longest ago first.
+    /// Keys that are not held, least recently used first.
     idle: List,
 }
 
 impl Directory {
-    /// The number of `key`, if it is remembered.
+    /// The number of `key`; `None` if it was evicted or never held.
     pub(crate) fn find(&self, key: u64) -> Option<usize> {
         self.by_key.get(key).next().map(|slot| slot as usize)
     }
 
-    /// Holds `key` once more. True: it is new, and what the owner keeps under this number belongs to another key.
+    /// Holds `key` once more. Returns its number, and whether it is new: then the owner's state under this number belongs to another key.
     pub(crate) fn hold(&mut self, key: u64) -> (usize, bool) {
         if let Some(number) = self.find(key) {
             self.hold_number(number);
             return (number, false);
         }
         let entry = Entry { key, holds: 1, links: Links::default() };
-        let number = match self.forget_oldest() {
+        let number = match self.evict_oldest() {
             Some(number) => {
                 self.entries[number as usize] = entry;
                 number
@@ -72,7 +72,7 @@ impl Directory {
         self.entries[number].holds += 1;
     }
 
-    /// Lets go of the key with this number once.
+    /// Releases one hold of the key with this number.
     pub(crate) fn release(&mut self, number: usize) {
         self.entries[number].holds -= 1;
         if self.entries[number].holds == 0 {
@@ -80,8 +80,8 @@ impl Directory {
         }
     }
 
-    /// Frees a number if enough idle keys are remembered.
-    fn forget_oldest(&mut self) -> Option<u32> {
+    /// Frees the number of the least recently used idle key; `None` while fewer than [`IDLE_MAX`] are kept.
+    fn evict_oldest(&mut self) -> Option<u32> {
         if self.idle.len() < IDLE_MAX {
             return None;
         }
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn held_streams_stay_and_of_the_idle_ones_the_oldest_is_forgotten() {
+    fn held_keys_stay_and_the_oldest_idle_one_is_evicted() {
         let mut directory = Directory::default();
         let (held, fresh) = directory.hold(7);
         assert!(fresh);
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_that_comes_again_and_again_makes_no_other_forgotten() {
+    fn repeated_use_of_one_key_evicts_no_other() {
         let mut directory = Directory::default();
         for key in core::iter::once(1).chain(core::iter::repeat_n(2, 2 * IDLE_MAX)).chain(3..100) {
             let (number, _) = directory.hold(key);

@@ -1,4 +1,4 @@
-//! A hash index: from a number to the indexes of the items filed under it, for lookups on the hot path.
+//! A hash index: maps a number to the indexes of the items filed under it, for lookups on the hot path.
 //!
 //! ```text
 //! buckets: [ . | 3 | . | 0 ]        nodes, one per item:  0: key 24 -> 2
@@ -6,8 +6,8 @@
 //!                '------------------------------------->  3: key  9 -> none
 //! ```
 //!
-//! The hash is fixed, so that the same input gives the same order on every machine, and nothing is allocated once the index has grown
-//! to the largest number of items in it.
+//! The hash function is fixed, so that the same input gives the same order on every machine. Nothing is allocated once the index has
+//! reached its largest number of items.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -15,7 +15,7 @@ use alloc::vec::Vec;
 /// The end of a bucket's chain.
 const NONE: u32 = u32::MAX;
 
-/// Buckets of the smallest index that holds something.
+/// Buckets of the smallest non-empty index.
 const SMALLEST: usize = 16;
 
 #[derive(Clone, Copy, Debug)]
@@ -24,17 +24,17 @@ struct Node {
     next: u32,
 }
 
-/// Items by key. Several items may share a key; an item is filed once at most.
+/// Items by key. Several items may share a key; each item is in the index at most once.
 #[derive(Clone, Debug, Default)]
 pub struct HashIndex {
-    /// The first item of each chain; a power of two of them.
+    /// The first item of each chain; the length is a power of two.
     buckets: Vec<u32>,
     nodes: Vec<Node>,
     len: usize,
 }
 
 impl HashIndex {
-    /// An empty index that allocates nothing up to `items` items with indexes below that number.
+    /// An empty index that does not allocate for up to `items` items with indexes below that number.
     pub fn with_capacity(items: usize) -> HashIndex {
         let mut index = HashIndex::default();
         if items > 0 {
@@ -44,7 +44,7 @@ impl HashIndex {
         index
     }
 
-    /// Files an item that is not in yet.
+    /// Inserts an item that is not in the index yet.
     pub fn insert(&mut self, key: u64, item: u32) {
         if self.len >= self.buckets.len() {
             self.grow();
@@ -56,7 +56,7 @@ impl HashIndex {
         self.len += 1;
     }
 
-    /// Takes an item out, if it is filed under `key`.
+    /// Removes an item; does nothing if it is not filed under `key`.
     pub fn remove(&mut self, key: u64, item: u32) {
         if self.buckets.is_empty() {
             return;
@@ -79,7 +79,7 @@ impl HashIndex {
         }
     }
 
-    /// All items under `key`, the one filed last first.
+    /// All items under `key`, newest first.
     pub fn get(&self, key: u64) -> impl Iterator<Item = u32> + '_ {
         let mut current = if self.buckets.is_empty() { NONE } else { self.buckets[self.bucket(key)] };
         core::iter::from_fn(move || {
@@ -111,7 +111,7 @@ impl HashIndex {
         let size = (self.buckets.len() * 2).max(SMALLEST);
         let old = core::mem::replace(&mut self.buckets, vec![NONE; size]);
         for first in old {
-            // Linking puts an item in front: the oldest of a chain must come first.
+            // Linking prepends, so the oldest of a chain must be linked first.
             let mut current = self.reversed(first);
             while current != NONE {
                 let node = self.nodes[current as usize];
@@ -121,7 +121,7 @@ impl HashIndex {
         }
     }
 
-    /// Turns a chain around; says what is first then.
+    /// Reverses a chain and returns its new first item.
     fn reversed(&mut self, mut current: u32) -> u32 {
         let mut first = NONE;
         while current != NONE {

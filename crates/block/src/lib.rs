@@ -1,7 +1,22 @@
-//! What every body of Seekwise shares about block I/O: requests, time, tunables, and all I/O schedulers.
+//! The types that all parts of Seekwise share about block I/O: requests, time, tunables, and every I/O scheduler.
 //!
-//! Nothing here knows a clock, a thread, a file or a random source. A scheduler is told `now`, so the same code runs in
-//! virtual time in the simulator and by the wall clock in the server.
+//! This crate has no clock, thread, file or random source. The host passes `now` to a scheduler, so the same code runs in virtual time in
+//! the simulator and in real time in the server.
+//!
+//! ```
+//! use block::{Insertion, Limits, Nanos, Op, Pick, Priority, Request};
+//!
+//! let (spec, values) = block::parse("deadline:fifo_batch=8")?;
+//! let mut scheduler = (spec.build)(&Limits::default(), &values);
+//! let read = |id, lba| Request {
+//!     id, stream: 1, op: Op::Read, sync: true, priority: Priority::DEFAULT, sectors: 8, lba, arrival: Nanos::ZERO,
+//! };
+//! assert_eq!(scheduler.insert(Nanos::ZERO, read(1, 800)), Insertion::Queued);
+//! assert_eq!(scheduler.insert(Nanos::ZERO, read(2, 808)), Insertion::Merged { into: 1, absorbed: None });
+//! assert_eq!(scheduler.pick(Nanos::ZERO), Pick::Go(Request { sectors: 16, ..read(1, 800) }));
+//! assert_eq!(scheduler.pick(Nanos::ZERO), Pick::Empty);
+//! # Ok::<(), block::SettingError>(())
+//! ```
 
 #![no_std]
 extern crate alloc;
@@ -13,31 +28,35 @@ pub mod conformance;
 mod decay;
 mod directory;
 pub mod hash_index;
-mod holders;
 pub mod host_tunables;
+pub mod in_flight;
 mod knowledge;
 pub mod limits;
 pub mod list;
 mod nearest;
+mod parse;
 pub mod queue;
 mod request;
 pub mod sched;
-mod setting;
+mod scheduler;
 mod sorted;
+mod tag_shares;
+mod tags;
 pub mod tenants;
 mod time;
 mod tunable;
-pub mod under_way;
 
 pub use host_tunables::HOST_TUNABLES;
-pub use knowledge::{Knowledge, KnowledgeStore};
+pub use knowledge::KnowledgeStore;
 pub use nearest::did_you_mean;
-pub use queue::{Limits, Merges};
+pub use parse::{SettingError, find, parse, parse_among, parse_values};
+pub use queue::{Insertion, Limits, Merges};
 pub use request::{
-    Op, Priority, PriorityClass, READ_AHEAD_SECTORS, Request, RequestId, SEQUENTIAL_GAP, StreamId, read_ahead_counts_as,
+    Op, Priority, PriorityClass, READ_AHEAD_SECTORS, Request, RequestId, SEQUENTIAL_GAP, StreamId, read_ahead_response_weight,
 };
-pub use sched::{ALL, CLASSIC, Insertion, KERNEL, Patience, Pick, Room, SHARING, Scheduler, SchedulerSpec, Tags, TakeOver, switch};
-pub use setting::{SettingError, find, parse, parse_among, parse_values};
+pub use sched::{ALL, CLASSIC, KERNEL, SHARING};
+pub use scheduler::{Knowledge, LiveSwitch, Pick, Scheduler, SchedulerSpec, StarvationBound, switch};
+pub use tags::{Room, Tags};
 pub use tenants::{Roster, Tenant};
 pub use time::Nanos;
 pub use tunable::{Scale, Tunable, TunableValue, Unit, split_before};

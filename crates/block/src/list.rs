@@ -1,7 +1,7 @@
-//! Doubly linked lists of items that stay where they are stored.
+//! Intrusive doubly linked lists.
 //!
-//! The items live in a `slab::Slab` or a `Vec`, and a list names them by index; the links to the neighbours are part of each item.
-//! Entering and leaving a list anywhere takes constant time and allocates nothing.
+//! The items live in a `slab::Slab` or a `Vec`, and a list refers to them by index; the links are part of each item. Insertion and removal
+//! anywhere take constant time and allocate nothing.
 //!
 //! ```text
 //! items   0: next 3     1: vacant   2: next 0     3: next none
@@ -13,7 +13,7 @@ use core::ops::{Index, IndexMut};
 
 const NONE: u32 = u32::MAX;
 
-/// An item's neighbours in the list it is in. Meaningless while it is in none.
+/// An item's neighbours in its list. Meaningless while it is in none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Links {
     previous: u32,
@@ -21,13 +21,13 @@ pub struct Links {
 }
 
 impl Links {
-    /// The item that follows.
+    /// The next item.
     #[inline]
     pub const fn next(self) -> Option<u32> {
         some(self.next)
     }
 
-    /// The item in front.
+    /// The previous item.
     #[inline]
     pub const fn previous(self) -> Option<u32> {
         some(self.previous)
@@ -40,19 +40,19 @@ impl Default for Links {
     }
 }
 
-/// An item that can be in a [`List`], in one at a time.
+/// An item that can be in one [`List`] at a time.
 pub trait Linked {
     /// Its neighbours.
     fn links(&self) -> &Links;
 
-    /// The same, for the list to change.
+    /// Its neighbours, for the list to change.
     fn links_mut(&mut self) -> &mut Links;
 }
 
 /// A list of items by index.
 ///
-/// Every method that takes `items` must be given the storage that holds the items of this list. Methods panic if an index is not in
-/// use there. Removing an item that is in no list, or in another one, mixes the lists up.
+/// Every method that takes `items` must be given the storage of this list's items. Methods panic on an index that is vacant there. Removing
+/// an item that is in no list, or in another one, corrupts the lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct List {
     first: u32,
@@ -72,13 +72,13 @@ impl List {
         List { first: NONE, last: NONE, len: 0 }
     }
 
-    /// How many items are in it.
+    /// Number of items.
     #[inline]
     pub const fn len(&self) -> usize {
         self.len as usize
     }
 
-    /// Whether no item is in it.
+    /// Whether the list is empty.
     #[inline]
     pub const fn is_empty(&self) -> bool {
         self.len == 0
@@ -104,7 +104,7 @@ impl List {
         core::iter::successors(self.first(), |&index| items[index as usize].links().next())
     }
 
-    /// Enters an item at the back.
+    /// Appends an item.
     #[inline]
     pub fn push_back<S>(&mut self, items: &mut S, index: u32)
     where
@@ -113,7 +113,7 @@ impl List {
         self.link(items, index, Links { previous: self.last, next: NONE });
     }
 
-    /// Enters an item at the front.
+    /// Prepends an item.
     #[inline]
     pub fn push_front<S>(&mut self, items: &mut S, index: u32)
     where
@@ -122,7 +122,7 @@ impl List {
         self.link(items, index, Links { previous: NONE, next: self.first });
     }
 
-    /// Enters an item behind another one of this list.
+    /// Inserts an item after another one of this list.
     #[inline]
     pub fn insert_after<S>(&mut self, items: &mut S, previous: u32, index: u32)
     where
@@ -132,7 +132,7 @@ impl List {
         self.link(items, index, Links { previous, next });
     }
 
-    /// Takes an item of this list out.
+    /// Removes an item of this list.
     #[inline]
     pub fn remove<S>(&mut self, items: &mut S, index: u32)
     where
@@ -142,7 +142,7 @@ impl List {
         self.unlink(items, links);
     }
 
-    /// Takes an item of this list out that has left the storage: what its links were is all it takes.
+    /// Removes an item that has already left the storage, by its former links.
     #[inline]
     pub fn unlink<S>(&mut self, items: &mut S, Links { previous, next }: Links)
     where
@@ -159,7 +159,7 @@ impl List {
         self.len -= 1;
     }
 
-    /// Takes the item at the front out.
+    /// Removes and returns the first item.
     #[inline]
     pub fn pop_front<S>(&mut self, items: &mut S) -> Option<u32>
     where
@@ -170,7 +170,7 @@ impl List {
         Some(first)
     }
 
-    /// Moves all items of another list of the same storage to the back of this one.
+    /// Moves all items of another list of the same storage to the end of this one.
     #[inline]
     pub fn append<S>(&mut self, items: &mut S, other: List)
     where
@@ -188,7 +188,7 @@ impl List {
         self.len += other.len;
     }
 
-    /// Puts an item between two neighbours, or at an end where there is none.
+    /// Links an item between two neighbours, or at an end where there is none.
     #[inline]
     fn link<S>(&mut self, items: &mut S, index: u32, links: Links)
     where
@@ -241,11 +241,11 @@ mod tests {
     enum Step {
         PushBack,
         PushFront,
-        /// Behind the item at this position, of the length.
+        /// After the item at this position, modulo the length.
         InsertAfter(usize),
         Remove(usize),
         PopFront,
-        /// The other list goes to the back of this one.
+        /// Appends the other list to this one.
         Append,
     }
 

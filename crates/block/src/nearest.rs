@@ -1,31 +1,31 @@
-//! Which name may be meant by one that does not exist.
+//! Suggests the name that a misspelled one probably stands for.
 
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// Longer words are not compared: no name is as long.
-const LONGEST: usize = 64;
+/// Longer words are not compared, as no name is that long.
+const MAX_LENGTH: usize = 64;
 
-/// The one of `names` that is nearest to `word`, of several the first; `None` if none is near: a third of the longer one's letters may
-/// be missing, added, wrong, or swapped with the next.
+/// The nearest of `names` to `word`, the first of several; `None` if none is near. A name is near if the edit distance is at most a third
+/// of the longer word.
 fn nearest_name<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let word: Vec<char> = word.chars().take(LONGEST + 1).collect();
+    let word: Vec<char> = word.chars().take(MAX_LENGTH + 1).collect();
     let near = names.into_iter().filter_map(|name| {
-        let letters: Vec<char> = name.chars().take(LONGEST + 1).collect();
+        let letters: Vec<char> = name.chars().take(MAX_LENGTH + 1).collect();
         let distance = distance(&word, &letters);
         (distance <= word.len().max(letters.len()).div_ceil(3).min(word.len().saturating_sub(1))).then_some((distance, name))
     });
     near.min_by_key(|(distance, _)| *distance).map(|(_, name)| name)
 }
 
-/// What an error about the unknown `word` ends with: the nearest of `names`, if one is near.
+/// The suggestion at the end of an error about the unknown `word`; empty if no name is near.
 pub fn did_you_mean<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> String {
     nearest_name(word, names).map_or(String::new(), |name| format!("; did you mean {name}?"))
 }
 
-/// How many letters are to be inserted, removed, replaced, or swapped with their neighbours: the optimal string alignment distance.
-/// (The crate `strsim` has it, too, but needs std, which this crate does without.)
+/// The optimal string alignment distance: how many letters have to be inserted, removed, replaced, or swapped with their neighbours. (The
+/// crate `strsim` has it too, but needs std.)
 fn distance(a: &[char], b: &[char]) -> usize {
     let mut before: Vec<usize> = Vec::new();
     let mut last: Vec<usize> = (0..=b.len()).collect();
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slip_is_recognised_and_what_is_far_off_is_not() {
+    fn a_misspelled_name_is_recognised_and_a_distant_one_is_not() {
         let names = ["iodepth", "fsync", "rw", "bs", "read_ahead_kb", "rwmixread"];
         for (word, meant) in [
             ("iodpeth", Some("iodepth")),

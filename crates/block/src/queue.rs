@@ -1,23 +1,23 @@
 //! The merging queue under the schedulers.
 //!
-//! A scheduler sorts its requests into *lanes*: reads and writes, synchronous and asynchronous ones, or one lane per process.
-//! Each lane is kept in two orders at once, by place on the disk and by age:
+//! A scheduler sorts its requests into *lanes*: reads and writes, synchronous and asynchronous requests, or one lane per process. Each lane
+//! is kept in two orders, by position on the disk and by age:
 //!
 //! ```text
-//! lane 0   by place    100 -> 108 -> 300 -> 4096        (sorted list of LBA and sequence number)
+//! lane 0   by position 100 -> 108 -> 300 -> 4096        (sorted list of LBA and sequence number)
 //!          by age      300 -> 100 -> 4096 -> 108        (linked list through the slots)
 //! lane 1   ...
 //! ends     108: slot 2   116: slot 0   ...              (hash index by end: finds back merges)
 //! ```
 //!
-//! **Merging.** A request joins a queued one of its lane when together they cover one gapless range without overlap, and
-//! operation, synchronous flag and I/O priority are equal (Linux `block/blk-merge.c`, `blk_rq_merge_ok`). A back merge may
-//! close the gap to the next request, which is then absorbed. A front merge never does: a request that ends where the
-//! newcomer begins would have taken it as a back merge. No sector is ever covered twice or dropped by a merge.
+//! **Merging.** A request joins a queued one of its lane if together they cover one range without gap or overlap, and operation,
+//! synchronous flag and I/O priority are equal (Linux `block/blk-merge.c`, `blk_rq_merge_ok`). A back merge may close the gap to the next
+//! request, which is then absorbed. A front merge never does: a request that ends where the new one begins would have taken it as a back
+//! merge. A merge never drops a sector or covers it twice.
 //!
-//! **Order.** As in Linux, requests that wait at the same time may leave in any order, overlapping ones too: an issuer whose later
-//! request must see a write waits for the write's completion. Requests that begin at the same sector leave a walk towards higher
-//! LBAs in the order of their arrival.
+//! **Order.** As in Linux, requests that wait at the same time may leave in any order, even if they overlap: an issuer whose later request
+//! must see a write waits for the write's completion. Requests with the same first sector are visited in order of arrival by a sweep
+//! towards higher LBAs.
 
 use alloc::vec::Vec;
 
@@ -26,16 +26,16 @@ use slab::Slab;
 use crate::hash_index::HashIndex;
 use crate::list::{Linked, Links, List};
 use crate::sorted::{SortedList, Spot};
-use crate::{Insertion, Nanos, Request, RequestId};
+use crate::{Nanos, Request, RequestId};
 
-/// Which requests that touch may become one (`nomerges` in Linux's `/sys/block/*/queue`, 0 to 2).
+/// Which adjacent requests may be merged (`nomerges` in Linux's `/sys/block/*/queue`, 0 to 2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Merges {
     /// All.
     #[default]
     All,
-    /// A newcomer with the request that was queued last or grew last. Linux tries the one that grew last, and the last ones of
-    /// the submitter's plug; the two are one here.
+    /// Only with the request that was queued last or grew last. Linux tries the one that grew last, and the last ones of the submitter's
+    /// plug; the two are one here.
     WithLast,
     /// None.
     Never,
@@ -44,9 +44,9 @@ pub enum Merges {
 /// What the host allows a scheduler to do to requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// The largest request merging may make, in 512-byte sectors; 0 forbids merging. A request that arrives larger stays as it is.
+    /// The largest request that merging may create, in 512-byte sectors; 0 forbids merging. A larger request that arrives stays as it is.
     pub max_sectors: u32,
-    /// What merges are tried.
+    /// Which merges are tried.
     pub merges: Merges,
 }
 
@@ -57,16 +57,30 @@ impl Default for Limits {
     }
 }
 
-/// Names a queued request until it is taken or absorbed.
+/// What a scheduler did with an inserted request. After a merge, one completion completes several requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Insertion {
+    /// It is queued under its own id.
+    Queued,
+    /// It became part of the queued request `into`, and completes with it.
+    Merged {
+        /// The request that grew.
+        into: RequestId,
+        /// A queued request adjacent to the grown `into` that was merged into it as well, with all its parts.
+        absorbed: Option<RequestId>,
+    },
+}
+
+/// A handle of a queued request, valid until the request is taken or absorbed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slot(u32);
 
-/// A place in the order by LBA. Requests with the same LBA follow each other by sequence number, which grows with arrival.
+/// A position in the order by LBA. Requests with the same LBA are ordered by sequence number, which grows with arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct QueuePosition {
     /// The first sector.
     pub lba: u64,
-    /// Counts the requests queued before.
+    /// How many requests were queued before it.
     pub sequence: u64,
 }
 
@@ -80,16 +94,16 @@ impl QueuePosition {
     }
 }
 
-/// What became of a request that was put into the queue.
+/// What happened to a request that was inserted into the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placed {
     /// It has a slot of its own.
     Queued(Slot),
-    /// It is part of `into` now, and so is `absorbed`, whose slot is gone.
+    /// It was merged into `into`, and so was `absorbed`, whose slot is now free.
     Merged {
         /// The request that grew.
         into: RequestId,
-        /// What `into` swallowed besides, as it was.
+        /// A queued request that `into` absorbed as well, as it was before.
         absorbed: Option<Request>,
     },
 }
@@ -103,12 +117,12 @@ impl From<Placed> for Insertion {
     }
 }
 
-/// Which requests may merge, beyond what every scheduler asks for.
+/// Which requests may merge, beyond the common rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Merging {
-    /// A newcomer may join at the front of a queued request.
+    /// A new request may join at the front of a queued one.
     pub front: bool,
-    /// Synchronous requests join only requests of their own stream.
+    /// Synchronous requests merge only with requests of their own stream.
     pub within_stream: bool,
 }
 
@@ -116,11 +130,11 @@ struct Entry {
     request: Request,
     expires: Nanos,
     lane: u32,
-    /// Part of the key in the order by place; never changes.
+    /// Part of the key in the order by position; never changes.
     sequence: u64,
     /// The lowest sequence number among its parts.
     age: u64,
-    /// Its neighbours by age.
+    /// Its neighbours in the order by age.
     links: Links,
 }
 
@@ -141,9 +155,9 @@ struct Lane {
     ages: List,
 }
 
-/// Requests in lanes, sorted by place and by age, merged as they arrive.
+/// Requests in lanes, sorted by position and by age, and merged on arrival.
 ///
-/// Methods that take a [`Slot`] panic if the slot is not in use; those that take a lane treat an unknown one as empty.
+/// Methods that take a [`Slot`] panic if the slot is vacant; methods that take a lane treat an unknown one as empty.
 pub struct Queue {
     limits: Limits,
     merging: Merging,
@@ -151,7 +165,7 @@ pub struct Queue {
     ends: HashIndex,
     lanes: Vec<Lane>,
     sequence: u64,
-    /// The slot that was filled or grew last, if its request still waits.
+    /// The slot that was filled or grew last; `None` if its request has left.
     last: Option<u32>,
 }
 
@@ -162,40 +176,39 @@ impl Queue {
         Queue { limits, merging, entries, ends: HashIndex::default(), lanes, sequence: 0, last: None }
     }
 
-    /// Changes which requests may merge from now on.
+    /// Sets which requests may merge from now on.
     pub fn set_merging(&mut self, merging: Merging) {
         self.merging = merging;
     }
 
-    /// What is allowed.
+    /// The current limits.
     pub fn limits(&self) -> Limits {
         self.limits
     }
 
-    /// Changes what is allowed from now on.
+    /// Sets the limits from now on.
     pub fn set_limits(&mut self, limits: &Limits) {
         self.limits = *limits;
     }
 
-    /// How many requests wait, merged ones counted once.
+    /// Number of queued requests, merged ones counted once.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Nothing waits in any lane.
+    /// Whether no lane has a request.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// How many requests wait in `lane`.
+    /// Number of requests in `lane`.
     pub fn lane_len(&self, lane: usize) -> usize {
         self.lanes.get(lane).map_or(0, |lane| lane.places.len())
     }
 
-    /// Puts `request` into `lane`, merged if it fits. `expires` is for [`Queue::expires`] to tell; a merge leaves it as it was,
-    /// unless the absorbed request was older: then its age and time pass to the one that swallowed it (Linux
-    /// `deadline_merged_requests`).
+    /// Inserts `request` into `lane`, merged if possible. `expires` is returned by [`Queue::expires`]. A merge keeps the age and expiry of
+    /// the request that grows, unless it absorbs an older one, whose age and expiry it then takes (Linux `deadline_merged_requests`).
     pub fn insert(&mut self, lane: usize, expires: Nanos, request: Request) -> Placed {
         while self.lanes.len() <= lane {
             self.lanes.push(Lane::default());
@@ -206,7 +219,7 @@ impl Queue {
         }
         let partner = match self.limits.merges {
             Merges::All => self.back_merge_partner(lane, &request),
-            Merges::WithLast => self.last_partner(lane, &request, |last| last.end() == request.lba),
+            Merges::WithLast => self.merge_with_last(lane, &request, |last| last.end() == request.lba),
             Merges::Never => None,
         };
         if let Some(slot) = partner {
@@ -217,7 +230,7 @@ impl Queue {
         let partner = match self.limits.merges {
             _ if !self.merging.front => None,
             Merges::All => self.front_merge_partner(lane, spot, &request),
-            Merges::WithLast => self.last_partner(lane, &request, |last| request.end() == last.lba),
+            Merges::WithLast => self.merge_with_last(lane, &request, |last| request.end() == last.lba),
             Merges::Never => None,
         };
         if let Some(slot) = partner {
@@ -231,23 +244,23 @@ impl Queue {
         &self.entries[slot.0 as usize].request
     }
 
-    /// The request that was queued last or grew last, if it still waits.
+    /// The request that was queued last or grew last; `None` if it has left.
     pub fn last(&self) -> Option<Slot> {
         self.last.map(Slot)
     }
 
-    /// The time given when the request was put in.
+    /// The expiry time given on insertion.
     pub fn expires(&self, slot: Slot) -> Nanos {
         self.entries[slot.0 as usize].expires
     }
 
-    /// The place of a request in its lane.
+    /// The position of a request in its lane.
     pub fn place(&self, slot: Slot) -> QueuePosition {
         let entry = &self.entries[slot.0 as usize];
         QueuePosition { lba: entry.request.lba, sequence: entry.sequence }
     }
 
-    /// Takes a request out.
+    /// Removes and returns a request.
     pub fn take(&mut self, slot: Slot) -> Request {
         let Entry { request, lane, sequence, links, .. } = self.entries.remove(slot.0 as usize);
         let lane = &mut self.lanes[lane as usize];
@@ -262,12 +275,12 @@ impl Queue {
         request
     }
 
-    /// The request of `lane` that has waited longest.
+    /// The oldest request of `lane`.
     pub fn oldest(&self, lane: usize) -> Option<Slot> {
         self.lanes.get(lane)?.ages.first().map(Slot)
     }
 
-    /// The request of the same lane that came next after the one in `slot`.
+    /// The next younger request of the same lane.
     pub fn newer(&self, slot: Slot) -> Option<Slot> {
         self.entries[slot.0 as usize].links.next().map(Slot)
     }
@@ -277,12 +290,12 @@ impl Queue {
         self.lanes.get(lane)?.places.first().map(|(_, slot)| Slot(slot))
     }
 
-    /// The first request of `lane` that begins at `lba` or behind.
+    /// The first request of `lane` that begins at or after `lba`.
     pub fn at_or_after(&self, lane: usize, lba: u64) -> Option<Slot> {
         self.from(lane, QueuePosition::first_at(lba))
     }
 
-    /// The request of `lane` that a one-way elevator at `head` serves next: the first from there on or, at the end, the lowest.
+    /// The next request of `lane` for a one-way elevator at `head`: the first from there on or, at the end, the lowest.
     pub fn next_in_sweep(&self, lane: usize, head: u64) -> Option<Slot> {
         match self.only(lane) {
             None => self.at_or_after(lane, head).or_else(|| self.first(lane)),
@@ -290,13 +303,13 @@ impl Queue {
         }
     }
 
-    /// The request of `lane`, if there is one and no other: the disk is often no busier than that, and no search is needed.
+    /// The only request of `lane`; `None` if there are none or several. A fast path, as queues are often this short.
     fn only(&self, lane: usize) -> Option<Slot> {
         let ages = &self.lanes.get(lane)?.ages;
         if ages.len() == 1 { ages.first().map(Slot) } else { None }
     }
 
-    /// The request at `place` or, if it is gone, the next one of `lane`.
+    /// The request of `lane` at `place` or, if that has left, the next one.
     pub fn from(&self, lane: usize, place: QueuePosition) -> Option<Slot> {
         let places = &self.lanes.get(lane)?.places;
         if places.is_empty() {
@@ -312,8 +325,8 @@ impl Queue {
         (behind.map(|(_, slot)| Slot(slot)), ahead.map(|(_, slot)| Slot(slot)))
     }
 
-    /// The request of `lane` that a one-way elevator at `head` serves next, if it may turn back for a short way: at most
-    /// `back_max` sectors, each counted `back_penalty` times. Linux `cfq_choose_req` and `as_choose_req`.
+    /// The next request of `lane` for a one-way elevator at `head` that may turn back for a short distance: at most `back_max` sectors,
+    /// each counted `back_penalty` times. Linux `cfq_choose_req` and `as_choose_req`.
     pub fn nearest(&self, lane: usize, head: u64, back_max: u64, back_penalty: u64) -> Option<Slot> {
         if let Some(only) = self.only(lane) {
             return Some(only);
@@ -329,7 +342,7 @@ impl Queue {
         }
     }
 
-    /// Takes everything out, from the oldest request to the newest.
+    /// Removes all requests, oldest first.
     pub fn drain(&mut self, out: &mut Vec<Request>) {
         let mut slots = Vec::with_capacity(self.len());
         slots.extend(self.lanes.iter().flat_map(|lane| lane.places.numbers()));
@@ -356,12 +369,12 @@ impl Queue {
         self.ends.get(request.lba).find(|&slot| self.may_merge(lane, slot, request))
     }
 
-    /// The request queued or grown last, if it `touches` the newcomer and they may merge.
-    fn last_partner(&self, lane: usize, request: &Request, touches: impl Fn(&Request) -> bool) -> Option<u32> {
+    /// The request that was queued or grew last, if it `touches` the new one and they may merge.
+    fn merge_with_last(&self, lane: usize, request: &Request, touches: impl Fn(&Request) -> bool) -> Option<u32> {
         self.last.filter(|&last| touches(&self.entries[last as usize].request) && self.may_merge(lane, last, request))
     }
 
-    /// `spot` is where `request` would stand. Mostly what stands there begins behind the request's end, and all is said.
+    /// `spot` is the insertion point of `request`. Fast path: usually the request there begins beyond the end of `request`.
     fn front_merge_partner(&self, lane: usize, spot: Spot, request: &Request) -> Option<u32> {
         let end = request.lba.checked_add(u64::from(request.sectors))?;
         let (next, _) = self.lanes[lane].places.from(spot)?;
@@ -371,7 +384,7 @@ impl Queue {
         self.starting_at(lane, end).find(|&slot| self.may_merge(lane, slot, request))
     }
 
-    /// The requests of `lane` that begin at `lba`, in the order of their arrival.
+    /// The requests of `lane` that begin at `lba`, in order of arrival.
     fn starting_at(&self, lane: usize, lba: u64) -> impl Iterator<Item = u32> + '_ {
         let places = &self.lanes[lane].places;
         let mut from = QueuePosition::first_at(lba).key();

@@ -1,39 +1,39 @@
-//! What is asked of a disk.
+//! Requests to a disk.
 
 use crate::Nanos;
 
-/// Names a request for as long as its host keeps it in flight. A host may reuse the number after the completion.
+/// The host's id of a request while it is in flight. A host may reuse the number after the completion.
 pub type RequestId = u32;
 
-/// The process, thread, volume or tenant a request belongs to.
+/// The process, thread, volume or tenant to which a request belongs.
 pub type StreamId = u32;
 
-/// The largest gap, in sectors (32 KiB), between the end of a request and the begin of the next at which the next one still counts as
-/// sequential: a disk reads over so little rather than seek.
+/// The largest gap, in sectors (32 KiB), between the end of a request and the start of the next that still counts as sequential: a disk
+/// reads over it rather than seek.
 pub const SEQUENTIAL_GAP: u64 = 64;
 
-/// Linux's read-ahead if nobody says otherwise, in sectors: 128 KiB (`VM_READAHEAD_PAGES` in `include/linux/mm.h`).
+/// Linux's default read-ahead in sectors: 128 KiB (`VM_READAHEAD_PAGES` in `include/linux/mm.h`).
 pub const READ_AHEAD_SECTORS: u32 = 256;
 
-/// What a request does.
+/// The operation of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Op {
-    /// Sectors go from the disk to the host.
+    /// Transfers sectors from the disk to the host.
     Read,
-    /// Sectors go from the host to the disk.
+    /// Transfers sectors from the host to the disk.
     Write,
-    /// The host has no more use for what is in the sectors (ATA's TRIM, SCSI's UNMAP, NVMe's Deallocate): nothing is transferred.
-    /// To a scheduler it is a write, as in Linux (`op_is_write` in `blk_types.h`), and nobody waits for it unless it says so.
+    /// Tells the disk that the content of the sectors is no longer needed (ATA TRIM, SCSI UNMAP, NVMe Deallocate); transfers nothing. A
+    /// scheduler treats it as a write, as in Linux (`op_is_write` in `blk_types.h`), and it is asynchronous unless flagged otherwise.
     Discard,
 }
 
 impl Op {
-    /// Whether Linux takes it for a write: all that is no read (`op_is_write` in `blk_types.h`).
+    /// Whether Linux treats it as a write: everything but reads (`op_is_write` in `blk_types.h`).
     pub fn is_write(self) -> bool {
         self != Op::Read
     }
 
-    /// Whether sectors go one way or the other.
+    /// Whether it transfers data.
     pub fn transfers(self) -> bool {
         self != Op::Discard
     }
@@ -44,19 +44,19 @@ impl Op {
 pub enum PriorityClass {
     /// Served before all others.
     RealTime,
-    /// What a process gets that asks for nothing.
+    /// The default of a process.
     #[default]
     BestEffort,
-    /// Served only when nobody else wants the disk.
+    /// Served only while no other class has requests.
     Idle,
 }
 
 /// An I/O priority: a class, and a level within it from 0 (first) to 7 (last).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Priority {
-    /// The class, which counts before the level.
+    /// The class, compared before the level.
     pub class: PriorityClass,
-    /// 0 to 7; [`Priority::DEFAULT`] says 4, as Linux does. The idle class knows no levels.
+    /// 0 to 7; the default is 4, as in Linux. The idle class has no levels.
     pub level: u8,
 }
 
@@ -71,21 +71,30 @@ impl Default for Priority {
     }
 }
 
-/// One request to a disk. Small and `Copy`: queues move it around without touching the heap.
+/// A request to a disk. Small and `Copy`: queues move it without touching the heap.
+///
+/// ```
+/// use block::{Nanos, Op, Priority, Request};
+///
+/// let priority = Priority::DEFAULT;
+/// let read = Request { id: 1, stream: 7, op: Op::Read, sync: true, priority, sectors: 8, lba: 100, arrival: Nanos::ZERO };
+/// assert!(read.is_sync() && !read.is_read_ahead());
+/// assert_eq!(read.end(), 108);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// The host's name for it.
+    /// The host's id of it.
     pub id: RequestId,
-    /// The stream that asked.
+    /// The issuing stream.
     pub stream: StreamId,
     /// Read, write or discard.
     pub op: Op,
-    /// Somebody waits for it. Reads and synchronous writes (O_DIRECT, O_SYNC, fsync) are; write-back of the page cache is not, nor what
-    /// is [read ahead](Request::is_read_ahead).
+    /// Whether a process waits for it. True for reads and synchronous writes (O_DIRECT, O_SYNC, fsync); false for write-back of the page
+    /// cache and for [read-ahead](Request::is_read_ahead).
     pub sync: bool,
     /// The stream's I/O priority.
     pub priority: Priority,
-    /// How many 512-byte sectors; never 0.
+    /// Length in 512-byte sectors; at least 1.
     pub sectors: u32,
     /// The first 512-byte sector.
     pub lba: u64,
@@ -94,30 +103,29 @@ pub struct Request {
 }
 
 impl Request {
-    /// The first sector behind the request; the last number there is if that lies beyond it.
+    /// The sector after its last one; saturates at the largest number.
     pub fn end(&self) -> u64 {
         self.lba.saturating_add(u64::from(self.sectors))
     }
 
-    /// Somebody waits for it: true of every read, and of writes and discards that say so (Linux `rq_is_sync`).
+    /// Whether it is synchronous: every read, and writes and discards with the flag `sync` (Linux `rq_is_sync`).
     pub fn is_sync(&self) -> bool {
         self.op == Op::Read || self.sync
     }
 
-    /// A read that the page cache makes for somebody who is likely to want it (Linux `REQ_RAHEAD`): nobody waits for it yet. To a scheduler
-    /// it is a read like any other.
+    /// Whether it is read-ahead: a read that the page cache issues speculatively (Linux `REQ_RAHEAD`). A scheduler treats it as any read.
     pub fn is_read_ahead(&self) -> bool {
         self.op == Op::Read && !self.sync
     }
 
-    /// As how many requests it counts where response times are compared: of what is read ahead, each [`READ_AHEAD_SECTORS`] are one. A
-    /// larger read-ahead makes fewer and longer requests of the same calls.
-    pub fn counts_as(&self) -> u32 {
-        if self.is_read_ahead() { read_ahead_counts_as(self.sectors) } else { 1 }
+    /// Its weight in response-time statistics: read-ahead counts once for each [`READ_AHEAD_SECTORS`], everything else once. Without that,
+    /// a larger read-ahead would lower the count by turning the same calls into fewer, longer requests.
+    pub fn response_weight(&self) -> u32 {
+        if self.is_read_ahead() { read_ahead_response_weight(self.sectors) } else { 1 }
     }
 }
 
-/// As how many requests so many sectors count that are [read ahead](Request::counts_as) at once.
-pub fn read_ahead_counts_as(sectors: u32) -> u32 {
+/// The [weight](Request::response_weight) of `sectors` that are read ahead in one request; at least 1.
+pub fn read_ahead_response_weight(sectors: u32) -> u32 {
     sectors.div_ceil(READ_AHEAD_SECTORS).max(1)
 }

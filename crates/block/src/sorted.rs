@@ -1,12 +1,12 @@
-//! A sorted list of numbers under 128-bit keys, for the short lists schedulers search again and again.
+//! A sorted list of numbers with 128-bit keys, for short lists that schedulers search often.
 //!
 //! ```text
-//! lows    0        500         900           every key of a chunk lies from its low up to the next one's
-//! chunks  3 7 44   500 512     901 950 2000  at most 64 keys each, searched by halving, moved by copying
+//! lows    0        500         900           the keys of a chunk are from its low up to that of the next chunk
+//! chunks  3 7 44   500 512     901 950 2000  at most 64 keys each, searched by bisection, moved by copying
 //! ```
 //!
-//! Searching and moving a few cache lines beats a B-tree two to three times at the lengths of a disk's queue, and emptied
-//! chunks are kept for the next split: once it has grown to its largest size nothing is allocated.
+//! Searching and moving a few cache lines is two to three times faster than a B-tree at the lengths of a disk's queue. Empty chunks are
+//! kept for the next split, so nothing is allocated once the list has reached its largest size.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -19,13 +19,13 @@ struct Chunk {
     numbers: Vec<u32>,
 }
 
-/// Where a key is or would be: its chunk, and the index in it. It holds until the list changes.
+/// The position of a key or its insertion point: chunk and index. Valid until the list changes.
 pub(crate) type Spot = (usize, usize);
 
-/// A key and its number, if there is one.
+/// A key with its number; `None` if there is none.
 type Found = Option<(u128, u32)>;
 
-/// Numbers in the order of their keys; each key is in it at most once.
+/// Numbers ordered by unique keys.
 pub(crate) struct SortedList {
     lows: Vec<u128>,
     chunks: Vec<Chunk>,
@@ -48,19 +48,19 @@ impl SortedList {
         self.len == 0
     }
 
-    /// Where `key` is or would be: for those who look there first and enter it then.
+    /// The position of `key` or its insertion point, for a lookup that may be followed by an insertion.
     #[inline]
     pub(crate) fn spot(&self, key: u128) -> Spot {
         if self.len == 0 {
-            // The one chunk that an empty list has.
+            // The only chunk of an empty list.
             return (0, 0);
         }
-        // The first low is 0, so that at least one is not above the key.
+        // The first low is 0, so at least one is not above the key.
         let chunk = if self.lows.len() == 1 { 0 } else { self.lows.partition_point(|&low| low <= key) - 1 };
         (chunk, self.chunks[chunk].keys.partition_point(|&other| other < key))
     }
 
-    /// Enters a key that is not in yet at its spot.
+    /// Inserts a new key at its spot.
     pub(crate) fn insert_at(&mut self, spot: Spot, key: u128, number: u32) {
         let (mut chunk, mut index) = spot;
         if self.chunks[chunk].keys.len() == CHUNK {
@@ -78,12 +78,12 @@ impl SortedList {
         self.len += 1;
     }
 
-    /// Enters a key that is not in yet.
+    /// Inserts a new key.
     pub(crate) fn insert(&mut self, key: u128, number: u32) {
         self.insert_at(self.spot(key), key, number);
     }
 
-    /// Takes a key out if it is in.
+    /// Removes a key, if present.
     pub(crate) fn remove(&mut self, key: u128) {
         if self.len == 1 {
             return self.remove_only(key);
@@ -117,13 +117,13 @@ impl SortedList {
         }
     }
 
-    /// The first key from `key` on, with its number.
+    /// The first key that is at least `key`.
     #[inline]
     pub(crate) fn at_or_after(&self, key: u128) -> Found {
         self.from(self.spot(key))
     }
 
-    /// The last key before `key` and the first from it on, with their numbers.
+    /// The last key below `key`, and the first that is at least `key`.
     pub(crate) fn around(&self, key: u128) -> (Found, Found) {
         let spot = self.spot(key);
         let before = match spot {
@@ -134,7 +134,7 @@ impl SortedList {
         (before, self.from(spot))
     }
 
-    /// The first key from a spot on, with its number.
+    /// The first key from a spot on.
     #[inline]
     pub(crate) fn from(&self, (chunk, index): Spot) -> Found {
         match self.get((chunk, index)) {

@@ -1,12 +1,12 @@
-//! Who shares a disk, and what each of them was promised.
+//! The tenants of a disk, and their guarantees.
 //!
 //! ```text
 //! Roster: tenants ── weight, reference disk, reservation, limits
-//!         volumes ── which sectors are whose     ┐  say whose a request is: its sectors count first, for
-//!         streams ── which streams are whose     ┘  write-back comes from the kernel's threads
+//!         volumes ── the sectors of each tenant   ┐  determine the tenant of a request; sectors have precedence,
+//!         streams ── the streams of each tenant   ┘  as write-back is issued by kernel threads
 //! ```
-//! Schedulers that share a disk out are handed a roster ([`Scheduler::set_roster`](crate::Scheduler::set_roster)). They number tenants by
-//! a [`Register`], which also knows what to do with requests of nobody on the roster.
+//! Sharing schedulers are given a roster ([`Scheduler::set_roster`](crate::Scheduler::set_roster)). They number tenants by a [`Register`],
+//! which also covers requests without a tenant.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -19,33 +19,43 @@ use core::ops::Range;
 
 use crate::{Nanos, Request, StreamId};
 
-/// How long requests take on some device, one after the other: a running prediction.
+/// A running prediction of how long consecutive requests take on a device.
 pub trait ServiceTime: Send {
-    /// For how much longer the device is busy because of `request`, which it begins at `start` and which follows those that it was asked
-    /// about before; `waiting` further requests stand in its queue then.
+    /// The additional time for which the device is busy with `request`, which it starts at `start`, after the requests of earlier calls;
+    /// `waiting` further requests are in its queue.
     ///
-    /// Added up, this is the time that the device is busy: of requests that it serves side by side each counts for the part by which it
-    /// delays the end of all.
-    fn of(&mut self, start: Nanos, request: &Request, waiting: u32) -> Nanos;
+    /// The sum over requests is the device's busy time: concurrent requests count only for the time by which they delay the last
+    /// completion.
+    fn service_time(&mut self, start: Nanos, request: &Request, waiting: u32) -> Nanos;
 }
 
-/// A device as schedulers know it: it says how long requests take there.
+/// A device model that predicts service times.
+///
+/// ```
+/// use block::tenants::{ConstantTime, ServiceModel, ServiceTime};
+/// use block::{Nanos, Op, Priority, Request};
+///
+/// let disk = ConstantTime { request: Nanos::from_millis(5), sector: Nanos::from_micros(10) };
+/// let (op, priority) = (Op::Read, Priority::DEFAULT);
+/// let read = Request { id: 1, stream: 1, op, sync: true, priority, sectors: 100, lba: 0, arrival: Nanos::ZERO };
+/// assert_eq!(disk.begin().service_time(Nanos::ZERO, &read, 0), Nanos::from_millis(6));
+/// ```
 pub trait ServiceModel: fmt::Debug + Send + Sync {
-    /// The device at rest.
+    /// A new prediction, with the device idle.
     fn begin(&self) -> Box<dyn ServiceTime>;
 }
 
-/// A device that takes the same time for every request, and for every sector: promises of plain throughput.
+/// A device with a constant time per request and per sector, for guarantees of plain throughput.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConstantTime {
-    /// Of any request.
+    /// Per request.
     pub request: Nanos,
-    /// Of each sector besides.
+    /// Per sector, in addition.
     pub sector: Nanos,
 }
 
 impl ServiceTime for ConstantTime {
-    fn of(&mut self, _start: Nanos, request: &Request, _waiting: u32) -> Nanos {
+    fn service_time(&mut self, _start: Nanos, request: &Request, _waiting: u32) -> Nanos {
         self.request + Nanos(self.sector.0.saturating_mul(u64::from(request.sectors)))
     }
 }
@@ -56,51 +66,51 @@ impl ServiceModel for ConstantTime {
     }
 }
 
-/// Who has a part of a disk, and what was promised.
+/// A tenant's share of a disk, and its guarantees.
 #[derive(Clone, Debug)]
 pub struct Tenant {
-    /// What people call it.
+    /// The name in reports and errors.
     pub name: String,
-    /// Its share of the disk's time, beside the weights of the others; at least 1.
+    /// Its share of the disk's time, relative to the weights of the others; at least 1.
     pub weight: u32,
-    /// The disk that it is never served worse than. `None`: it gets what others leave.
+    /// It is served at least as well as by this disk. `None`: no guarantee, spare capacity only.
     pub reference: Option<Arc<dyn ServiceModel>>,
-    /// Requests a second that it has at least, whatever others do.
+    /// Requests per second that it gets at least; `None`: no reservation.
     pub reservation_iops: Option<NonZeroU64>,
-    /// Requests a second that it has at most, even if nobody else wants the disk.
+    /// Requests per second that it gets at most, even on an idle disk; `None`: no limit.
     pub limit_iops: Option<NonZeroU64>,
-    /// Bytes a second that it has at most.
+    /// Bytes per second that it gets at most; `None`: no limit.
     pub limit_bytes_per_s: Option<NonZeroU64>,
 }
 
 impl Tenant {
-    /// One that nothing was promised, with a weight of 1.
+    /// A tenant with a weight of 1 and no guarantee or limit.
     pub fn new(name: impl Into<String>) -> Tenant {
         let name = name.into();
         Tenant { name, weight: 1, reference: None, reservation_iops: None, limit_iops: None, limit_bytes_per_s: None }
     }
 
     /// The same with this weight.
-    pub fn weighing(self, weight: u32) -> Tenant {
+    pub fn with_weight(self, weight: u32) -> Tenant {
         Tenant { weight, ..self }
     }
 
-    /// The same, promised this disk.
-    pub fn promised(self, reference: Arc<dyn ServiceModel>) -> Tenant {
+    /// The same, guaranteed the service of this disk.
+    pub fn with_reference(self, reference: Arc<dyn ServiceModel>) -> Tenant {
         Tenant { reference: Some(reference), ..self }
     }
 }
 
-/// What is wrong with a roster.
+/// Why a roster is invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RosterError {
-    /// This tenant's weight is 0.
+    /// The tenant's weight is 0.
     NoWeight(String),
-    /// These tenants have sectors in common, from this one on.
+    /// Volumes of two tenants overlap, from this sector on.
     Overlap(String, String, u64),
-    /// This tenant's volume holds nothing.
+    /// The tenant's volume has no sectors.
     EmptyVolume(String),
-    /// This stream is said to be of two tenants.
+    /// The stream is assigned to two tenants.
     StreamTwice(StreamId, String, String),
 }
 
@@ -118,6 +128,15 @@ impl fmt::Display for RosterError {
 impl core::error::Error for RosterError {}
 
 /// The tenants of a disk. Cheap to clone.
+///
+/// ```
+/// use block::{Roster, Tenant};
+///
+/// let tenants = vec![Tenant::new("web"), Tenant::new("backup").with_weight(3)];
+/// let roster = Roster::new(tenants, vec![(0..1_000, 0), (1_000..2_000, 1)], &[], 1)?;
+/// assert_eq!(roster.owner_at(1_500, 7), Some(1));
+/// # Ok::<(), block::tenants::RosterError>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Roster {
     shared: Arc<Shared>,
@@ -126,20 +145,20 @@ pub struct Roster {
 #[derive(Clone, Debug)]
 struct Shared {
     tenants: Vec<Tenant>,
-    /// Streams whose requests are their tenant's wherever they go.
+    /// Streams that belong to a tenant on any volume.
     roaming: BTreeMap<StreamId, usize>,
-    /// By their first sector; none overlap.
+    /// Sorted by first sector; disjoint.
     volumes: Vec<Volume>,
     streams: BTreeMap<StreamId, usize>,
     disks: u32,
 }
 
-/// Sectors of a tenant.
+/// A range of sectors of a tenant.
 #[derive(Clone, Debug)]
 struct Volume {
     sectors: Range<u64>,
     tenant: usize,
-    /// Sectors of the tenant before these, in lower volumes.
+    /// Number of sectors of the tenant in lower volumes.
     before: u64,
 }
 
@@ -150,10 +169,11 @@ impl Default for Shared {
 }
 
 impl Roster {
-    /// Tenants, each with the sectors that are its own and the streams that are; `disks` work side by side in the device.
+    /// A roster of tenants with their volumes and streams, both by index of the tenant; `disks` is the number of concurrent disks in the
+    /// device.
     ///
     /// # Errors
-    /// A weight is 0, or what is one tenant's is another's as well.
+    /// A weight is 0, a volume is empty, volumes overlap, or a stream is assigned twice.
     pub fn new(
         tenants: Vec<Tenant>,
         volumes: Vec<(Range<u64>, usize)>,
@@ -191,59 +211,58 @@ impl Roster {
         Ok(Roster { shared: Arc::new(shared) })
     }
 
-    /// The same where these streams are of these tenants in everybody's sectors: who copies volumes, backs them up or checks them.
+    /// The same, with these streams assigned to their tenants on any volume: for copying, backup and scrubbing.
     pub fn with_roaming(mut self, streams: &[(StreamId, usize)]) -> Roster {
         Arc::make_mut(&mut self.shared).roaming.extend(streams.iter().copied());
         self
     }
 
-    /// The tenants, in order of their numbers.
+    /// The tenants, by number.
     pub fn tenants(&self) -> &[Tenant] {
         &self.shared.tenants
     }
 
-    /// How many disks work side by side in the device; at least 1.
+    /// Number of concurrent disks in the device; at least 1.
     pub fn disks(&self) -> u32 {
         self.shared.disks
     }
 
-    /// Whose request it is: of a roaming stream, of those sectors, or else of that stream.
+    /// The tenant of a request: of a roaming stream, else of its sectors, else of its stream; `None` if there is none.
     pub fn owner(&self, request: &Request) -> Option<usize> {
         self.owner_at(request.lba, request.stream)
     }
 
-    /// The same of what begins at this sector and comes from this stream.
+    /// The tenant of a request of this stream that begins at this sector.
     pub fn owner_at(&self, lba: u64, stream: StreamId) -> Option<usize> {
         if let Some(&tenant) = self.shared.roaming.get(&stream) {
             return Some(tenant);
         }
-        self.volume(lba).map(|volume| volume.tenant).or_else(|| self.of_stream(stream))
+        self.volume(lba).map(|volume| volume.tenant).or_else(|| self.owner_of_stream(stream))
     }
 
-    /// Whose stream it is, wherever it reads and writes.
-    pub fn of_stream(&self, stream: StreamId) -> Option<usize> {
+    /// The tenant of a stream, whatever it accesses.
+    pub fn owner_of_stream(&self, stream: StreamId) -> Option<usize> {
         let roaming = self.shared.roaming.get(&stream);
         roaming.or_else(|| self.shared.streams.get(&stream)).copied()
     }
 
-    /// The sectors of tenants, with whose they are, by the first of each.
+    /// All volumes with their tenants, by first sector.
     pub fn volumes(&self) -> impl Iterator<Item = (Range<u64>, usize)> {
         self.shared.volumes.iter().map(|volume| (volume.sectors.clone(), volume.tenant))
     }
 
-    /// The streams of tenants, with whose they are.
+    /// All streams with their tenants.
     pub fn streams(&self) -> impl Iterator<Item = (StreamId, usize)> {
         self.shared.streams.iter().map(|(stream, tenant)| (*stream, *tenant))
     }
 
-    /// Where a request begins in its tenant's own sectors, counted from 0: so its reference disk would see it. Of who has no volume, where
-    /// it begins on the disk.
-    pub fn lba_of_tenant(&self, request: &Request) -> u64 {
-        self.place_of_tenant(request.lba)
+    /// The first sector of a request within its tenant's volumes, counted from 0, as the reference disk sees it; without a volume, its LBA.
+    pub fn tenant_lba_of(&self, request: &Request) -> u64 {
+        self.tenant_lba(request.lba)
     }
 
-    /// The same of a sector.
-    pub fn place_of_tenant(&self, lba: u64) -> u64 {
+    /// The same for a sector.
+    pub fn tenant_lba(&self, lba: u64) -> u64 {
         self.volume(lba).map_or(lba, |volume| lba - volume.sectors.start + volume.before)
     }
 
@@ -254,10 +273,10 @@ impl Roster {
     }
 }
 
-/// Numbers for all that ask a disk for something: first the tenants of a roster, then everybody else.
+/// Dense numbers for the issuers of requests: first the tenants of a roster, then all others.
 ///
-/// Without a roster each stream is a tenant of its own, with a weight of 1. With one, all that is nobody's is one tenant more, that
-/// nothing was promised.
+/// Without a roster each stream is a tenant of its own, with a weight of 1. With one, all requests without a tenant share one more number,
+/// without a guarantee.
 #[derive(Debug, Default)]
 pub struct Register {
     roster: Roster,
@@ -275,7 +294,7 @@ impl Register {
         &self.roster
     }
 
-    /// Whose request it is. Numbers begin at 0 and have no gaps.
+    /// The number of a request's issuer, assigned if it is new. Numbers are dense, from 0.
     pub fn number(&mut self, request: &Request) -> usize {
         let tenants = self.roster.tenants().len();
         if tenants == 0 {
@@ -285,7 +304,7 @@ impl Register {
         self.roster.owner(request).unwrap_or(tenants)
     }
 
-    /// Whose it is, if that has a number yet.
+    /// The number of a request's issuer; `None` if none is assigned yet.
     pub fn find(&self, request: &Request) -> Option<usize> {
         match self.roster.tenants().len() {
             0 => self.others.get(&request.stream).copied(),
@@ -293,12 +312,12 @@ impl Register {
         }
     }
 
-    /// What was promised to a number; `None` to who is not on the roster.
+    /// The tenant with this number; `None` if it is not on the roster.
     pub fn tenant(&self, number: usize) -> Option<&Tenant> {
         self.roster.tenants().get(number)
     }
 
-    /// The weight of a number.
+    /// The weight of a number; 1 if it is not on the roster.
     pub fn weight(&self, number: usize) -> u64 {
         self.tenant(number).map_or(1, |tenant| u64::from(tenant.weight))
     }
@@ -317,18 +336,18 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_of_who_owns_its_sectors_or_else_of_who_owns_its_stream() {
-        let tenants = vec![Tenant::new("a"), Tenant::new("b").weighing(3)];
+    fn a_request_belongs_to_the_owner_of_its_sectors_or_else_of_its_stream() {
+        let tenants = vec![Tenant::new("a"), Tenant::new("b").with_weight(3)];
         let roster = Roster::new(tenants, vec![(1000..2000, 1), (500..1000, 0), (0..20, 0)], &[(7, 1)], 1).unwrap();
-        let places = [999, 1000, 10, 2000].map(|lba| roster.lba_of_tenant(&request(7, lba)));
-        assert_eq!(places, [519, 0, 10, 2000], "as its own disk would see it");
+        let places = [999, 1000, 10, 2000].map(|lba| roster.tenant_lba_of(&request(7, lba)));
+        assert_eq!(places, [519, 0, 10, 2000], "as its reference disk sees it");
         let roaming = roster.clone().with_roaming(&[(7, 1)]);
-        assert_eq!(roaming.owner(&request(7, 999)), Some(1), "who roams counts before sectors");
+        assert_eq!(roaming.owner(&request(7, 999)), Some(1), "roaming streams have precedence over sectors");
         let mut register = Register::new(&roster);
-        assert_eq!(register.number(&request(7, 999)), 0, "sectors count before streams");
+        assert_eq!(register.number(&request(7, 999)), 0, "sectors have precedence over streams");
         assert_eq!(register.number(&request(5, 1000)), 1);
         assert_eq!(register.number(&request(7, 2000)), 1);
-        assert_eq!(register.number(&request(5, 2000)), 2, "who is not on the roster comes behind it");
+        assert_eq!(register.number(&request(5, 2000)), 2, "requests without a tenant have the next number");
         assert_eq!((register.weight(1), register.weight(2)), (3, 1));
     }
 
@@ -339,9 +358,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_roster_is_said_by_name() {
+    fn roster_errors_name_the_tenants() {
         let error = |weight, volumes: Vec<(Range<u64>, usize)>, streams: &[(StreamId, usize)]| {
-            let tenants = vec![Tenant::new("a").weighing(weight), Tenant::new("b")];
+            let tenants = vec![Tenant::new("a").with_weight(weight), Tenant::new("b")];
             Roster::new(tenants, volumes, streams, 1).unwrap_err().to_string()
         };
         assert_eq!(error(0, vec![], &[]), "tenant a: a weight of 0 is no share; 1 is the least");

@@ -1,47 +1,54 @@
-//! Time as every part of Seekwise counts it.
+//! The common representation of time.
 
 use core::fmt;
 use core::ops::{Add, AddAssign, Sub};
 
-/// A point in time or a span of it, in nanoseconds. Whoever hosts a unit says what zero means.
+/// A point in time or a duration, in nanoseconds. The host defines what zero means.
 ///
-/// 64 bits hold 584 years. Arithmetic saturates: a time beyond the end is the end, a span before zero is zero.
+/// 64 bits hold 584 years. Arithmetic saturates at zero and at the maximum.
+///
+/// ```
+/// use block::Nanos;
+///
+/// assert_eq!(Nanos::from_millis(3) - Nanos::from_micros(500), Nanos(2_500_000));
+/// assert_eq!(Nanos::from_micros(1) - Nanos::from_millis(1), Nanos::ZERO);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Nanos(pub u64);
 
 impl Nanos {
-    /// The beginning of time, and the empty span.
+    /// The start of time, and the empty duration.
     pub const ZERO: Nanos = Nanos(0);
-    /// The end of time: later than anything that happens.
+    /// Later than any event.
     pub const MAX: Nanos = Nanos(u64::MAX);
 
-    /// A span of whole microseconds.
+    /// From whole microseconds.
     pub const fn from_micros(micros: u64) -> Nanos {
         Nanos(micros.saturating_mul(1_000))
     }
 
-    /// A span of whole milliseconds.
+    /// From whole milliseconds.
     pub const fn from_millis(millis: u64) -> Nanos {
         Nanos(millis.saturating_mul(1_000_000))
     }
 
-    /// A span of milliseconds, rounded to the nearest nanosecond; a negative one or NaN is zero.
+    /// From milliseconds, rounded to the nearest nanosecond; zero for negative values and NaN.
     pub fn from_millis_f64(millis: f64) -> Nanos {
-        // `as` saturates, and adding a half before it truncates rounds a value that is not negative.
+        // `as` saturates, and truncation after adding a half rounds a non-negative value.
         Nanos((millis * 1e6 + 0.5) as u64)
     }
 
-    /// A span of seconds, rounded to the nearest nanosecond; a negative one or NaN is zero.
+    /// From seconds, rounded to the nearest nanosecond; zero for negative values and NaN.
     pub fn from_secs_f64(seconds: f64) -> Nanos {
         Nanos((seconds * 1e9 + 0.5) as u64)
     }
 
-    /// This span in milliseconds.
+    /// In milliseconds.
     pub fn as_millis_f64(self) -> f64 {
         self.0 as f64 / 1e6
     }
 
-    /// This span in seconds.
+    /// In seconds.
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }

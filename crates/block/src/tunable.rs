@@ -1,11 +1,11 @@
-//! A parameter that a person may set, declared once: the parser, the help, the manual page, the search space of a tuner and the field
-//! that the code reads all come from that declaration.
+//! A parameter, declared once: the parser, the help, the manual page, the search space of a tuner and the field in the code are all derived
+//! from the declaration.
 //!
 //! ```
 //! block::tunables! {
-//!     /// What can be set of a scheduler.
+//!     /// The tunables of a scheduler.
 //!     struct Values {
-//!         /// How long the device may be left alone.
+//!         /// How long the device may be kept idle.
 //!         longest_wait: block::Nanos = block::Tunable::new(block::Unit::Milliseconds, 0..=100, 8),
 //!         /// Whether a request may join the front of a waiting one.
 //!         front_merges: bool = block::Tunable::flag(true),
@@ -19,7 +19,7 @@ use core::ops::RangeInclusive;
 
 use crate::Nanos;
 
-/// What a tunable's number counts.
+/// Unit of a tunable's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Thousand millionths of a second.
@@ -36,20 +36,20 @@ pub enum Unit {
     Mebibytes,
     /// 512-byte sectors.
     Sectors,
-    /// Hundredths of something.
+    /// Percent.
     Percent,
-    /// How often in a second.
+    /// Per second.
     PerSecond,
-    /// Things: requests, batches, a factor.
+    /// A count: requests, batches, a factor.
     Count,
     /// 0 is off, 1 is on.
     Flag,
-    /// Nothing: the number is the place of a word among these, and people write the word.
+    /// Index of a word in this list; the word is what users write.
     OneOf(&'static [&'static str]),
 }
 
 impl Unit {
-    /// The unit as it is printed behind a number; empty for counts, flags and words.
+    /// The unit as printed after a number; empty for counts, flags and words.
     pub const fn symbol(self) -> &'static str {
         match self {
             Unit::Nanoseconds => "ns",
@@ -75,32 +75,32 @@ pub enum Scale {
     Logarithmic,
 }
 
-/// One parameter: its name as Linux spells it where Linux has it, its unit, its range and what it does.
+/// A parameter: name, unit, range, default and documentation.
 #[derive(Clone, Copy, Debug)]
 pub struct Tunable {
-    /// Linux's name where it has one.
+    /// The name; Linux's name, where it has one.
     pub name: &'static str,
-    /// What the number counts.
+    /// The unit of its value.
     pub unit: Unit,
-    /// The smallest value allowed.
+    /// The smallest valid value.
     pub min: i64,
-    /// The largest value allowed.
+    /// The largest valid value.
     pub max: i64,
-    /// The value of the source.
+    /// The default of the paper or kernel file.
     pub default: i64,
     /// How a search should step.
     pub scale: Scale,
-    /// One or two sentences for the person who sets it.
+    /// One or two sentences for users.
     pub doc: &'static str,
 }
 
 impl Tunable {
-    /// A number in a range, in which equal differences matter equally. [`tunables!`](crate::tunables) adds name and documentation.
+    /// A number in a range with linear scale. [`tunables!`](crate::tunables) adds name and documentation.
     pub const fn new(unit: Unit, range: RangeInclusive<i64>, default: i64) -> Tunable {
         Tunable { name: "", unit, min: *range.start(), max: *range.end(), default, scale: Scale::Linear, doc: "" }
     }
 
-    /// Off or on.
+    /// A flag.
     pub const fn flag(default: bool) -> Tunable {
         Tunable::new(Unit::Flag, 0..=1, default as i64)
     }
@@ -108,7 +108,7 @@ impl Tunable {
     /// One of several words.
     ///
     /// # Panics
-    /// The default is none of them. In a constant, that is an error of the compiler.
+    /// The default is not one of them; a compile-time error in a constant.
     pub const fn one_of(words: &'static [&'static str], default: &str) -> Tunable {
         let mut place = 0;
         while !equal(words[place], default) {
@@ -117,22 +117,22 @@ impl Tunable {
         Tunable::new(Unit::OneOf(words), 0..=words.len() as i64 - 1, place as i64)
     }
 
-    /// The same, in whose range equal ratios matter equally.
+    /// The same with logarithmic scale.
     pub const fn logarithmic(self) -> Tunable {
         Tunable { scale: Scale::Logarithmic, ..self }
     }
 
-    /// The same under another name, and with another documentation if that is not empty.
+    /// The same with this name and, unless empty, this documentation.
     pub const fn named(self, name: &'static str, doc: &'static str) -> Tunable {
         let doc = if doc.is_empty() { self.doc } else { doc.trim_ascii() };
         Tunable { name, doc, ..self }
     }
 }
 
-/// The tunables before the one of this name, and those from it on.
+/// Splits the tunables before the one with this name.
 ///
 /// # Panics
-/// There is none of that name. In a constant, that is an error of the compiler.
+/// There is none with this name; a compile-time error in a constant.
 pub const fn split_before(tunables: &'static [Tunable], name: &str) -> (&'static [Tunable], &'static [Tunable]) {
     let mut index = 0;
     while !equal(tunables[index].name, name) {
@@ -141,7 +141,7 @@ pub const fn split_before(tunables: &'static [Tunable], name: &str) -> (&'static
     tunables.split_at(index)
 }
 
-/// `==` in a constant.
+/// `==` for constants.
 const fn equal(a: &str, b: &str) -> bool {
     let (a, b) = (a.as_bytes(), b.as_bytes());
     let mut index = 0;
@@ -151,12 +151,12 @@ const fn equal(a: &str, b: &str) -> bool {
     index == a.len() && index == b.len()
 }
 
-/// A type that holds a tunable's value: a field of a struct made by [`tunables!`](crate::tunables).
+/// The type of a field that holds a tunable's value in a struct made by [`tunables!`](crate::tunables).
 pub trait TunableValue {
-    /// From a number in the tunable's range.
+    /// The value for a number in the tunable's range.
     fn from_number(number: i64, unit: Unit) -> Self;
 
-    /// The number it came from.
+    /// The number for the value.
     fn number(&self, unit: Unit) -> i64;
 }
 
@@ -200,7 +200,7 @@ impl TunableValue for bool {
     }
 }
 
-/// Percentages as shares: 50% is 0.5.
+/// Percentages as fractions: 50% is 0.5.
 impl TunableValue for f64 {
     fn from_number(number: i64, unit: Unit) -> f64 {
         if unit == Unit::Percent { number as f64 / 100.0 } else { number as f64 }
@@ -208,12 +208,12 @@ impl TunableValue for f64 {
 
     fn number(&self, unit: Unit) -> i64 {
         let number = if unit == Unit::Percent { self * 100.0 } else { *self };
-        // Without std there is no rounding, and no value of a tunable is negative.
+        // There is no rounding without std, and no tunable is negative.
         (number + 0.5) as i64
     }
 }
 
-/// A span of time, whatever the unit.
+/// A duration, in any unit.
 impl TunableValue for Nanos {
     fn from_number(number: i64, unit: Unit) -> Nanos {
         Nanos(u64::from_number(number, unit).saturating_mul(nanoseconds(unit)))
@@ -234,7 +234,7 @@ const fn nanoseconds(unit: Unit) -> u64 {
     }
 }
 
-/// 0 is off.
+/// 0 is `None`.
 impl<T: TunableValue> TunableValue for Option<T> {
     fn from_number(number: i64, unit: Unit) -> Option<T> {
         (number != 0).then(|| T::from_number(number, unit))
@@ -245,10 +245,10 @@ impl<T: TunableValue> TunableValue for Option<T> {
     }
 }
 
-/// Declares a struct with one field for each tunable, and with it `TUNABLES`, `of` a slice of numbers, and `values`, the numbers again.
+/// Declares a struct with one field per tunable, with `TUNABLES`, `of` a slice of numbers, and `values`, the numbers again.
 ///
-/// A field is `name: Type = Tunable`, where the type is a [`TunableValue`]; its doc comment is the tunable's documentation. The tunable is
-/// called as the field, or what stands behind `as`. A tunable that several structs share is declared as a constant, with its documentation.
+/// A field is `name: Type = Tunable`, where the type is a [`TunableValue`] and the doc comment is the tunable's documentation. The tunable
+/// has the name of the field, or the one after `as`. A tunable shared by several structs is declared as a constant, with its documentation.
 #[macro_export]
 macro_rules! tunables {
     (
@@ -273,7 +273,7 @@ macro_rules! tunables {
             $visible const TUNABLES: &'static [$crate::Tunable] =
                 &[$($tunable.named($crate::tunables!(@name $field $($name)?), concat!($($doc),*))),*];
 
-            /// From numbers in the order of the tunables and within their ranges. What is missing has its default.
+            /// From numbers in the order of the tunables and within their ranges. Missing ones have their defaults.
             $visible fn of(values: &[i64]) -> $Values {
                 let mut numbers = values.iter().copied();
                 let mut tunables = Self::TUNABLES.iter();
@@ -285,7 +285,7 @@ macro_rules! tunables {
                 $Values { $($field),* }
             }
 
-            /// The numbers again.
+            /// The values as numbers.
             #[allow(dead_code, reason = "not every unit is asked")]
             $visible fn values(&self) -> [i64; Self::TUNABLES.len()] {
                 let mut values = [0; Self::TUNABLES.len()];
@@ -303,7 +303,7 @@ macro_rules! tunables {
     (@name $field:ident $name:literal) => { $name };
 }
 
-/// Declares an enumeration whose variants people write as words: the values of a tunable with [`Unit::OneOf`].
+/// Declares an enumeration whose variants are written as words: the values of a tunable with [`Unit::OneOf`].
 #[macro_export]
 macro_rules! words {
     (
@@ -319,7 +319,7 @@ macro_rules! words {
         }
 
         impl $Words {
-            /// As people write them, in the order of the variants.
+            /// The words, in the order of the variants.
             $visible const WORDS: &'static [&'static str] = &[$($word),*];
             const VARIANTS: &'static [$Words] = &[$($Words::$Variant),*];
         }

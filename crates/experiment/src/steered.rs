@@ -1,7 +1,7 @@
 //! A simulated host as a plant that a controller steers.
 //!
 //! ```text
-//! sim::run ──Noted──▶ Steered ──Event──▶ control::ControlLoop ──▶ Controller
+//! sim::run ──ServerEvent──▶ Steered ──Event──▶ control::ControlLoop ──▶ Controller
 //!    │                   │                      │
 //!    └── &mut Steerable ─┴─▶ Simulated: Target ◀─┘ Setting
 //! ```
@@ -12,7 +12,7 @@ use block::{KnowledgeStore, Nanos, Scheduler, SchedulerSpec, Tunable, did_you_me
 use control::target::{Bounds, Identity};
 use control::{ControlLoop, Controller, Setting, Target, TargetError};
 use observe::Event;
-use sim::run::{Noted, Pilot, Steerable};
+use sim::run::{Pilot, ServerEvent, Steerable};
 use twin::event;
 
 use crate::request_log::RequestLog;
@@ -88,7 +88,7 @@ impl Pilot for Steered {
         Stopwatch::whole(stopwatch, || steering.begin(Nanos::ZERO, &mut Simulated { plant, in_force }));
     }
 
-    fn events(&mut self, noted: &[Noted]) {
+    fn events(&mut self, noted: &[ServerEvent]) {
         let Steered { steering, stopwatch, in_force, requests } = self;
         Stopwatch::uninterrupted(stopwatch, || {
             for event in noted.iter().map(event) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use block::{Insertion, Limits, Nanos, Pick, Request, Room, Roster, Scheduler, Tags, TakeOver};
+use block::{Insertion, Limits, LiveSwitch, Nanos, Pick, Request, Room, Roster, Scheduler, Tags};
 
 /// A call that seems to have taken longer was interrupted: the operating system ran another process meanwhile.
 const INTERRUPTED_NS: u64 = 100_000;
@@ -138,8 +138,8 @@ impl Scheduler for Timed {
         self.sampled(|scheduler| scheduler.pick(now))
     }
 
-    fn pick_by(&mut self, now: Nanos, cost: &mut dyn FnMut(&Request) -> Option<Nanos>) -> Pick {
-        self.sampled(|scheduler| scheduler.pick_by(now, cost))
+    fn pick_with_cost(&mut self, now: Nanos, cost: &mut dyn FnMut(&Request) -> Option<Nanos>) -> Pick {
+        self.sampled(|scheduler| scheduler.pick_with_cost(now, cost))
     }
 
     fn completed(&mut self, now: Nanos, request: &Request, service: Nanos) {
@@ -158,8 +158,8 @@ impl Scheduler for Timed {
         self.scheduler.throttles_write_back()
     }
 
-    fn take_over(&self) -> TakeOver {
-        self.scheduler.take_over()
+    fn live_switch(&self) -> LiveSwitch {
+        self.scheduler.live_switch()
     }
 
     fn retune(&mut self, values: &[i64]) {
@@ -174,8 +174,8 @@ impl Scheduler for Timed {
         self.scheduler.set_roster(roster);
     }
 
-    fn worked(&mut self, request: &Request, disk_time: Nanos) {
-        self.sampled(|scheduler| scheduler.worked(request, disk_time));
+    fn record_disk_time(&mut self, request: &Request, disk_time: Nanos) {
+        self.sampled(|scheduler| scheduler.record_disk_time(request, disk_time));
     }
 
     fn drain(&mut self, out: &mut Vec<Request>) {
@@ -209,8 +209,8 @@ mod tests {
             self.note("pick");
             Pick::Empty
         }
-        fn pick_by(&mut self, _now: Nanos, _cost: &mut dyn FnMut(&Request) -> Option<Nanos>) -> Pick {
-            self.note("pick_by");
+        fn pick_with_cost(&mut self, _now: Nanos, _cost: &mut dyn FnMut(&Request) -> Option<Nanos>) -> Pick {
+            self.note("pick_with_cost");
             Pick::Empty
         }
         fn completed(&mut self, _now: Nanos, _request: &Request, _service: Nanos) {
@@ -228,9 +228,9 @@ mod tests {
             self.note("throttles_write_back");
             true
         }
-        fn take_over(&self) -> TakeOver {
-            self.note("take_over");
-            TakeOver::default()
+        fn live_switch(&self) -> LiveSwitch {
+            self.note("live_switch");
+            LiveSwitch::default()
         }
         fn retune(&mut self, _values: &[i64]) {
             self.note("retune");
@@ -241,8 +241,8 @@ mod tests {
         fn set_roster(&mut self, _roster: &Roster) {
             self.note("set_roster");
         }
-        fn worked(&mut self, _request: &Request, _disk_time: Nanos) {
-            self.note("worked");
+        fn record_disk_time(&mut self, _request: &Request, _disk_time: Nanos) {
+            self.note("record_disk_time");
         }
         fn drain(&mut self, _out: &mut Vec<Request>) {
             self.note("drain");
@@ -295,16 +295,16 @@ mod tests {
         let request = Request { id: 0, stream: 0, op, sync: true, priority, sectors: 8, lba: 0, arrival };
         timed.insert(Nanos::ZERO, request);
         timed.pick(Nanos::ZERO);
-        timed.pick_by(Nanos::ZERO, &mut |_| None);
+        timed.pick_with_cost(Nanos::ZERO, &mut |_| None);
         timed.completed(Nanos::ZERO, &request, Nanos::ZERO);
         timed.tags(&Room { nr_requests: 1, device: 1 });
         timed.open_tags(1, &request);
         timed.throttles_write_back();
-        timed.take_over();
+        timed.live_switch();
         timed.retune(&[]);
         timed.set_limits(&Limits::default());
         timed.set_roster(&Roster::default());
-        timed.worked(&request, Nanos::ZERO);
+        timed.record_disk_time(&request, Nanos::ZERO);
         timed.drain(&mut Vec::new());
         let told = told.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         assert_eq!(
@@ -312,16 +312,16 @@ mod tests {
             [
                 "insert",
                 "pick",
-                "pick_by",
+                "pick_with_cost",
                 "completed",
                 "tags",
                 "open_tags",
                 "throttles_write_back",
-                "take_over",
+                "live_switch",
                 "retune",
                 "set_limits",
                 "set_roster",
-                "worked",
+                "record_disk_time",
                 "drain"
             ]
         );

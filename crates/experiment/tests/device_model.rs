@@ -28,7 +28,7 @@ fn a_model_of_a_disk_knows_where_the_platter_stands_and_reads_back_as_the_same()
         let request =
             Request { id: 0, stream: 0, op, sync: true, priority: Priority::DEFAULT, sectors: 8, lba, arrival: Nanos::ZERO };
         let start = Nanos::from_millis(20 * number);
-        assert_eq!(one.of(start, &request, 0), other.of(start, &request, 0));
+        assert_eq!(one.service_time(start, &request, 0), other.service_time(start, &request, 0));
     }
 }
 

@@ -109,7 +109,7 @@ impl BlockDevice {
         let changed = setting.spec.tunables.iter().zip(&setting.values).filter(|(tunable, value)| tunable.default != **value);
         let rounding = |tunable: &Tunable| if tunable.unit == Unit::Milliseconds { 10 } else { 0 };
         let changed = changed.map(|(tunable, value)| (tunable.name, *value, rounding(tunable)));
-        self.queue.use_scheduler(setting.spec.name, changed)?;
+        self.queue.set_scheduler(setting.spec.name, changed)?;
         // As Linux has it for this scheduler: what was ever set by hand stays on under bfq.
         if self.queue.get("wbt_lat_usec").is_ok() {
             self.queue.set("wbt_lat_usec", if setting.spec.name == "bfq" { "0" } else { "-1" })?;
@@ -215,7 +215,7 @@ impl Real for BlockDevice {
 impl Drop for BlockDevice {
     fn drop(&mut self) {
         // An emulated disk that is gone has nothing to put back, but the page cache is the machine's.
-        let _ = self.queue.use_scheduler(&self.before.0, []);
+        let _ = self.queue.set_scheduler(&self.before.0, []);
         if let Some(value) = &self.throttled_at {
             let _ = self.queue.set("wbt_lat_usec", value);
         }

@@ -11,8 +11,8 @@ use std::sync::atomic::Ordering;
 
 use anyhow::{Context as _, bail};
 use block::Op;
-use sim::device::KINDS;
 use sim::device::raid::spec::ArraySpecification;
+use sim::profile::KINDS;
 use sim::profile::keys::{Key, KeyTable};
 use sim::profile::{BUILT_IN, DeviceOptions, load};
 use sim::validate::{ResponseComparison, ResponseSummary, Validation};
@@ -113,7 +113,7 @@ fn manual() -> String {
         The file that `seekwise learn device --on DEVICE -o MODEL.json` writes, wherever a profile may stand: `--disk MODEL.json`,\n\
         `raid0:disk=MODEL.json,disks=2`. Such a device serves one request after the other, each for as long as the model expects, and\n\
         takes as many at once as the device did that it was learned from. `seekwise disk show MODEL.json` says what is in it.\n",
-        sim::device::learned::KIND.name
+        sim::profile::learned::KIND.name
     );
     page
 }

@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
 use block::Nanos;
-use serve::attach::{Attached, Plan, Supervisor, Wanted, recover, supervise};
+use serve::attach::{AttachRequest, Attached, Plan, Supervisor, recover, supervise};
 use serve::backend::{Backend as _, Serving};
-use serve::backing::{Backing, Kept, Memory};
+use serve::backing::{Backing, FileBacking, MemoryBacking};
 use serve::disk::Disk;
 use serve::fuse::{FILE, Fuse, FuseReply};
-use serve::immediate::Immediate;
+use serve::null_device::NullDevice;
 use sim::device::Device;
 use sim::profile::{DeviceOptions, Profile, load};
 
@@ -66,10 +66,10 @@ pub struct Args {
     /// and losetup
     #[arg(long)]
     attach: bool,
-    /// Do not take off what the way through the kernel costs. Otherwise --attach measures it at the start, and replies leave as much
-    /// earlier, so that programs see the disk's own times
-    #[arg(long, requires = "attach")]
-    with_way: bool,
+    /// Do not subtract the overhead of the loop device and FUSE. Otherwise --attach measures it at the start, and replies leave that
+    /// much earlier, so that programs see the disk's own times
+    #[arg(long, requires = "attach", alias = "with-way")]
+    no_overhead_compensation: bool,
     /// Print statistics as JSON: one line on standard output at the end, and on each SIGUSR1
     #[arg(long)]
     json: bool,
@@ -118,9 +118,9 @@ impl Model {
         let profile = if args.disk == NONE { None } else { Some(load(&args.disk)?) };
         let capacity = profile.as_ref().map_or(args.size.unwrap_or(0), |profile| profile.capacity_sectors() * 512);
         let (backing, size): (Arc<dyn Backing>, u64) = match &args.backing {
-            None => (Arc::new(Memory::default()), args.size.unwrap_or(capacity)),
+            None => (Arc::new(MemoryBacking::default()), args.size.unwrap_or(capacity)),
             Some(path) => {
-                let kept = Kept::open(path, args.size, capacity).with_context(|| format!("--backing {}", path.display()))?;
+                let kept = FileBacking::open(path, args.size, capacity).with_context(|| format!("--backing {}", path.display()))?;
                 let size = kept.size();
                 (Arc::new(kept), size)
             }
@@ -137,7 +137,7 @@ impl Model {
     fn build(&self) -> Box<dyn Device> {
         match &self.profile {
             Some(profile) => profile.build(self.options),
-            None => Box::new(Immediate::new(self.size / 512)),
+            None => Box::new(NullDevice::new(self.size / 512)),
         }
     }
 
@@ -152,8 +152,8 @@ fn emulate(args: &Args, mountpoint: &Path) -> anyhow::Result<()> {
     ensure!(entries.next().is_none(), "{}: is not empty; name an empty folder", mountpoint.display());
     let (model, backing) = Model::new(args)?;
     let device = model.build();
-    let measure = !args.with_way && args.disk != NONE;
-    let wanted = Wanted { depth: u32::try_from(device.queue_depth())?, rotational: model.is_rotational(), measure };
+    let measure = !args.no_overhead_compensation && args.disk != NONE;
+    let wanted = AttachRequest { depth: u32::try_from(device.queue_depth())?, rotational: model.is_rotational(), measure };
     let source = format!("emulate-{}", std::process::id());
     let plan = Plan { source: source.clone(), file: place.join(FILE), mountpoint: place.clone() };
 
@@ -162,8 +162,8 @@ fn emulate(args: &Args, mountpoint: &Path) -> anyhow::Result<()> {
     let new_wanted = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(signal_hook::consts::SIGUSR2, Arc::clone(&new_wanted)).context("SIGUSR2")?;
     let supervisor = Supervisor::start(supervising_process()?, &plan)?;
-    // After the supervising process has started, which should not be favoured.
-    let _awake = serve::disk::favour_this_process();
+    // After the supervising process has started, which should keep its priority.
+    let _latency = serve::disk::raise_process_priority();
     let disk: Arc<Disk<FuseReply>> = Disk::start(device, model.size, args.scale, backing).context("cannot start a thread")?;
     let serving = match (Fuse { mountpoint: place, source }).start(Arc::clone(&disk)) {
         Ok(serving) => serving,
@@ -206,25 +206,25 @@ struct Run<'a> {
 
 impl Run<'_> {
     /// Sets up the loop device if it is wanted, and says where the disk is.
-    fn attach(&mut self, wanted: Wanted) -> anyhow::Result<()> {
+    fn attach(&mut self, wanted: AttachRequest) -> anyhow::Result<()> {
         let Some(supervisor) = self.supervisor.as_mut().filter(|_| self.args.attach) else {
             return self.show_path();
         };
-        self.disk.reply_at_once(true);
+        self.disk.set_immediate(true);
         let attached = supervisor.attach(wanted)?;
-        self.disk.reply_at_once(false);
-        self.disk.set_way(Nanos(attached.way_nanos.unwrap_or(0)));
-        let Attached { device, depth, way_nanos } = attached;
+        self.disk.set_immediate(false);
+        self.disk.set_overhead(Nanos(attached.overhead_nanos.unwrap_or(0)));
+        let Attached { device, depth, overhead_nanos } = attached;
         if depth != wanted.depth && self.args.disk != NONE {
             eprint_line(&format!(
                 "{device}: Linux lets {depth} requests into the drive at once, and the drive takes {}",
                 wanted.depth
             ));
         }
-        if let Some(way) = way_nanos {
+        if let Some(overhead) = overhead_nanos {
             eprint_line(&format!(
-                "{device}: the way through the kernel costs {:.1} us, which replies leave earlier",
-                way as f64 / 1e3
+                "{device}: the transport overhead is {:.1} us, by which replies leave earlier",
+                overhead as f64 / 1e3
             ));
         }
         self.path = device;
@@ -251,7 +251,7 @@ impl Run<'_> {
             }
             // It waits until nothing is under way.
             if let Some(device) = renewed.take() {
-                match self.disk.renew(device) {
+                match self.disk.replace_device(device) {
                     Ok(()) => self.show_path()?,
                     Err(device) => renewed = Some(device),
                 }
@@ -262,7 +262,7 @@ impl Run<'_> {
             }
             if asked.elapsed() >= KEEPS_UP {
                 asked = Instant::now();
-                let busy = self.disk.too_busy().filter(|_| self.args.disk != NONE);
+                let busy = self.disk.check_overload().filter(|_| self.args.disk != NONE);
                 if let Some(busy) = busy.filter(|_| warned.is_none_or(|warned| warned.elapsed() >= WARNS)) {
                     warned = Some(Instant::now());
                     eprint_line(&busy.to_string());

@@ -1,30 +1,18 @@
-//! How the kernel reaches an emulated disk. FUSE is there on almost every machine; where ublk or NBD are, a backend for them takes
-//! its place behind the same two traits.
+//! The interface between the kernel and an emulated disk. FUSE is available on almost every machine; a backend for ublk or NBD can
+//! implement the same traits.
 
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::disk::Disk;
+use crate::disk::{Disk, Reply};
 
-/// Where the answer to one request goes. Exactly one of these is called.
-pub trait Reply: Send + 'static {
-    /// Answers a read.
-    fn data(self, data: &[u8]);
-
-    /// Answers everything else: it is done.
-    fn done(self);
-
-    /// Answers that it failed, with an errno.
-    fn failed(self, error: &io::Error);
-}
-
-/// A way for the kernel to reach a disk.
+/// Presents a disk to the kernel.
 pub trait Backend {
-    /// How it answers.
+    /// The type of its replies.
     type Reply: Reply;
 
-    /// Presents the disk and serves it, on threads of its own.
+    /// Presents the disk and serves it on its own threads.
     ///
     /// # Errors
     /// What is missing on this machine.
@@ -33,9 +21,9 @@ pub trait Backend {
 
 /// A disk that is being served.
 pub trait Serving: Send {
-    /// The file or device that programs open.
+    /// The file or device for programs to open.
     fn path(&self) -> PathBuf;
 
-    /// Whether it has ended, because somebody unmounted or removed it.
+    /// Whether serving has ended, by an unmount or a removal.
     fn ended(&self) -> bool;
 }

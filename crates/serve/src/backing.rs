@@ -1,4 +1,4 @@
-//! Where the emulated disk keeps what was written: in memory, or in a sparse file that outlives it.
+//! Storage for the content of an emulated disk: in memory, or in a sparse file.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -9,44 +9,55 @@ use std::sync::{Mutex, PoisonError};
 
 use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock};
 
-/// Holds the content of a disk. What was never written is zeros. Ranges lie within the size.
+/// The content of a disk, initially zeros. Ranges must lie within its size.
+///
+/// ```
+/// use serve::backing::{Backing, MemoryBacking};
+///
+/// let backing = MemoryBacking::default();
+/// backing.write(4_096, b"data")?;
+/// let mut read = [0; 5];
+/// backing.read(4_096, &mut read)?;
+/// assert_eq!(&read, b"data\0");
+/// # Ok::<(), std::io::Error>(())
+/// ```
 pub trait Backing: Send + Sync {
-    /// Fills the buffer from this byte on.
+    /// Reads into the buffer from this byte offset on.
     ///
     /// # Errors
-    /// The medium's.
+    /// Of the medium.
     fn read(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()>;
 
-    /// Keeps the data; the next read sees it.
+    /// Writes the data, visible to later reads.
     ///
     /// # Errors
-    /// The medium's.
+    /// Of the medium.
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()>;
 
-    /// Makes the range read as zeros and gives its space back where it can.
+    /// Zeroes the range, and frees its space if possible.
     ///
     /// # Errors
-    /// The medium's.
+    /// Of the medium.
     fn discard(&self, offset: u64, length: u64) -> io::Result<()>;
 
-    /// Makes what was written before outlive a failure of the machine, as far as the medium can.
+    /// Makes earlier writes durable, as far as the medium allows.
     ///
     /// # Errors
-    /// The medium's.
+    /// Of the medium.
     fn flush(&self) -> io::Result<()>;
 
     /// Whether `flush` may take long.
     fn flush_takes_time(&self) -> bool;
 }
 
-/// In memory, gone with the process. Only what was written takes space, in chunks of 64 KiB.
+/// Volatile storage in memory. Only written data takes space, in chunks of 64 KiB.
 #[derive(Debug, Default)]
-pub struct Memory {
-    /// Several maps with a lock each, so that threads rarely meet. A chunk is in the map of its number's lowest bits.
-    shards: [Mutex<BTreeMap<u64, Box<[u8]>>>; Memory::SHARDS],
+pub struct MemoryBacking {
+    /// Maps with a lock each, to reduce contention. The lowest bits of a chunk's number select the map.
+    shards: [Mutex<BTreeMap<u64, Box<[u8]>>>; MemoryBacking::SHARDS],
 }
 
-impl Memory {
+impl MemoryBacking {
     const CHUNK: usize = 64 << 10;
     const SHARDS: usize = 16;
 
@@ -57,13 +68,13 @@ impl Memory {
         length: u64,
         mut act: impl FnMut(&mut BTreeMap<u64, Box<[u8]>>, u64, std::ops::Range<usize>, usize),
     ) {
-        let chunk = Memory::CHUNK as u64;
+        let chunk = MemoryBacking::CHUNK as u64;
         let mut done = 0;
         while done < length {
             let at = offset + done;
             let (number, begin) = (at / chunk, at % chunk);
             let part = (chunk - begin).min(length - done);
-            let shard = &self.shards[number as usize % Memory::SHARDS];
+            let shard = &self.shards[number as usize % MemoryBacking::SHARDS];
             let mut map = shard.lock().unwrap_or_else(PoisonError::into_inner);
             act(&mut map, number, begin as usize..(begin + part) as usize, done as usize);
             done += part;
@@ -71,7 +82,7 @@ impl Memory {
     }
 }
 
-impl Backing for Memory {
+impl Backing for MemoryBacking {
     fn read(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
         self.for_each(offset, buffer.len() as u64, |map, number, part, done| {
             let into = &mut buffer[done..done + part.len()];
@@ -85,7 +96,7 @@ impl Backing for Memory {
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
         self.for_each(offset, data.len() as u64, |map, number, part, done| {
-            let chunk = map.entry(number).or_insert_with(|| vec![0; Memory::CHUNK].into_boxed_slice());
+            let chunk = map.entry(number).or_insert_with(|| vec![0; MemoryBacking::CHUNK].into_boxed_slice());
             let from = &data[done..done + part.len()];
             chunk[part].copy_from_slice(from);
         });
@@ -94,7 +105,7 @@ impl Backing for Memory {
 
     fn discard(&self, offset: u64, length: u64) -> io::Result<()> {
         self.for_each(offset, length, |map, number, part, _| {
-            if part.len() == Memory::CHUNK {
+            if part.len() == MemoryBacking::CHUNK {
                 map.remove(&number);
             } else if let Some(chunk) = map.get_mut(&number) {
                 chunk[part].fill(0);
@@ -112,19 +123,19 @@ impl Backing for Memory {
     }
 }
 
-/// In a sparse file of the disk's size. A flush is an fdatasync.
+/// A sparse file of the disk's size. A flush is an fdatasync.
 #[derive(Debug)]
-pub struct Kept {
+pub struct FileBacking {
     file: File,
     size: u64,
 }
 
-impl Kept {
-    /// Opens the file, or creates one of `size` bytes. Nobody else may emulate a disk from it at the same time.
+impl FileBacking {
+    /// Opens the file, or creates one of `size` bytes (`default_size` if `None`), and locks it against other emulators.
     ///
     /// # Errors
-    /// The file's; it is of another size than asked for; or another process uses it.
-    pub fn open(path: &Path, size: Option<u64>, default_size: u64) -> io::Result<Kept> {
+    /// Of the file; its size differs from `size`; or another process has locked it.
+    pub fn open(path: &Path, size: Option<u64>, default_size: u64) -> io::Result<FileBacking> {
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
         flock(&file, FlockOperation::NonBlockingLockExclusive)
             .map_err(|_| io::Error::new(io::ErrorKind::ResourceBusy, "another process emulates a disk from this file"))?;
@@ -142,16 +153,16 @@ impl Kept {
             }
         };
         file.set_len(size)?;
-        Ok(Kept { file, size })
+        Ok(FileBacking { file, size })
     }
 
-    /// Bytes of the disk.
+    /// Size of the disk in bytes.
     pub fn size(&self) -> u64 {
         self.size
     }
 }
 
-impl Backing for Kept {
+impl Backing for FileBacking {
     fn read(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
         self.file.read_exact_at(buffer, offset)
     }
@@ -165,7 +176,7 @@ impl Backing for Kept {
         if punched.is_ok() {
             return Ok(());
         }
-        // Not every file system has holes. The promise is that zeros are read.
+        // Not every file system supports holes; reads must return zeros.
         let zeros = vec![0; 1 << 20];
         let mut done = 0;
         while done < length {
@@ -189,7 +200,7 @@ impl Backing for Kept {
 mod tests {
     use super::*;
 
-    fn holds_what_a_disk_holds(backing: &dyn Backing) {
+    fn check_content(backing: &dyn Backing) {
         let mut read = vec![7; 200_000];
         backing.read(60_000, &mut read).unwrap();
         assert!(read.iter().all(|&byte| byte == 0), "never written");
@@ -204,27 +215,27 @@ mod tests {
     }
 
     #[test]
-    fn memory_holds_what_a_disk_holds() {
-        holds_what_a_disk_holds(&Memory::default());
+    fn memory_keeps_the_content() {
+        check_content(&MemoryBacking::default());
     }
 
     #[test]
-    fn a_file_holds_what_a_disk_holds_also_later() {
+    fn a_file_keeps_the_content_after_reopening() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("disk");
-        let kept = Kept::open(&path, None, 1 << 20).unwrap();
+        let kept = FileBacking::open(&path, None, 1 << 20).unwrap();
         assert_eq!(kept.size(), 1 << 20);
-        holds_what_a_disk_holds(&kept);
+        check_content(&kept);
         kept.write(4096, b"kept").unwrap();
-        let other = Kept::open(&path, None, 1).unwrap_err();
+        let other = FileBacking::open(&path, None, 1).unwrap_err();
         assert!(other.to_string().contains("another process"), "{other}");
         drop(kept);
-        let again = Kept::open(&path, None, 1).unwrap();
+        let again = FileBacking::open(&path, None, 1).unwrap();
         let mut read = [0; 4];
         again.read(4096, &mut read).unwrap();
         assert_eq!((&read, again.size()), (b"kept", 1 << 20));
         drop(again);
-        let error = Kept::open(&path, Some(4096), 1).unwrap_err().to_string();
+        let error = FileBacking::open(&path, Some(4096), 1).unwrap_err().to_string();
         assert!(error.contains("has 1048576 bytes, and --size asks for 4096"), "{error}");
     }
 }

@@ -1,4 +1,4 @@
-//! The emulated disk by the wall clock: takes requests from a backend's threads, keeps their data, and replies when the model says so.
+//! The emulated disk in real time: takes requests from a backend's threads, stores their data, and replies when the model says so.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
@@ -11,51 +11,92 @@ use std::time::{Duration, Instant};
 use block::{Nanos, Op};
 use sim::device::Device;
 
-use crate::backend::Reply;
 use crate::backing::Backing;
-use crate::emulated::{Ask, Due, Emulated};
+use crate::emulated::{DiskRequest, DueReply, Emulated};
+use crate::overhead::TransportOverhead;
 use crate::pacer::Pacer;
-use crate::statistics::{Busy, Record, Statistics};
-use crate::way::Way;
+use crate::statistics::{Overload, Record, Statistics};
 
-/// Keeps processors from sleeping for as long as it lives; the kernel takes it back when the process ends.
+/// Where the answer to one request goes. Exactly one method is called, once.
+pub trait Reply: Send + 'static {
+    /// Completes a read with its data.
+    fn data(self, data: &[u8]);
+
+    /// Completes any other request.
+    fn done(self);
+
+    /// Fails the request.
+    fn failed(self, error: &io::Error);
+}
+
+/// Keeps processors from entering deep sleep states while it exists; the kernel ends that with the process.
 #[derive(Debug)]
-pub struct Awake {
+pub struct WakeLatencyHold {
     _latency: Option<File>,
 }
 
-/// Makes this process and the threads that it starts from now on answer in time: before others, without waiting for memory that only
-/// this disk could free, and on processors that do not sleep. What it has no right to is left undone; replies come a little later
-/// then, as the statistics say.
+/// Gives this process, and threads started later, real-time priority, I/O without waiting for memory that only this disk could free, and
+/// processors without deep sleep states. Steps without permission are skipped; replies are then a little later, as the statistics report.
 ///
-/// In the real-time class, because a negative nice alone leaves replies to wait for other processes' time slices: on two processors
-/// with a load of 4 it took p99 of lateness at 1,000 requests a second from 0.77 to 0.13 ms. There is no safe call for it, so `chrt` of
-/// util-linux, where losetup is from, does it. Processors that do not sleep took throughput, on an idle machine, from 98.3% to 99.1% of
-/// the model's at 1,000 requests a second, and from 96.7% to 98.3% at 5,000.
-pub fn favour_this_process() -> Awake {
+/// It uses the real-time class, as with a negative nice value alone replies wait for other processes' time slices: on two processors with a
+/// load of 4 it reduced the p99 of lateness at 1,000 requests per second from 0.77 to 0.13 ms. There is no safe call for it, so it runs
+/// `chrt` of util-linux, which also provides losetup. Without sleep states, throughput on an idle machine rose from 98.3% to 99.1% of the
+/// model's at 1,000 requests per second, and from 96.7% to 98.3% at 5,000.
+pub fn raise_process_priority() -> WakeLatencyHold {
     let _ = rustix::process::setpriority_process(None, -20);
     let _ = rustix::process::configure_io_flusher_behavior(true);
-    become_real_time("10", std::process::id());
-    // The longest time to wake up, in microseconds, as four bytes; in force while the file is open.
+    set_real_time_priority("10", std::process::id());
+    // The maximum wake-up latency in microseconds, as four bytes; effective while the file is open.
     let opened = OpenOptions::new().write(true).open("/dev/cpu_dma_latency");
     let latency = opened.and_then(|mut file| file.write_all(&0_i32.to_ne_bytes()).map(|()| file));
-    Awake { _latency: latency.ok() }
+    WakeLatencyHold { _latency: latency.ok() }
 }
 
-/// Puts a process or thread into the real-time class, and with it those that it starts from now on.
-fn become_real_time(priority: &str, task: impl ToString) {
+/// Puts a process or thread, and those it starts later, into the real-time class.
+fn set_real_time_priority(priority: &str, task: impl ToString) {
     let mut command = std::process::Command::new("chrt");
     command.args(["--fifo", "--pid", priority, &task.to_string()]);
     let _ = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
 }
 
-/// Longer buffers are not kept for the next request.
-const LARGEST_KEPT: usize = 1 << 20;
+/// Larger buffers are not reused.
+const MAX_BUFFER_BYTES: usize = 1 << 20;
 
-/// So many buffers are kept.
-const MOST_KEPT: usize = 256;
+/// Number of buffers kept for reuse.
+const MAX_BUFFERS: usize = 256;
 
-/// A disk that takes its time. Its timer ends with [`Disk::stop`].
+/// A disk with the timing of a device model. Its timer thread runs until [`Disk::stop`].
+///
+/// ```
+/// use std::io;
+/// use std::sync::{Arc, mpsc};
+///
+/// use serve::backing::MemoryBacking;
+/// use serve::disk::{Disk, Reply};
+/// use serve::null_device::NullDevice;
+///
+/// struct Channel(mpsc::Sender<Vec<u8>>);
+///
+/// impl Reply for Channel {
+///     fn data(self, data: &[u8]) {
+///         self.0.send(data.to_vec()).ok();
+///     }
+///     fn done(self) {
+///         self.0.send(Vec::new()).ok();
+///     }
+///     fn failed(self, _: &io::Error) {}
+/// }
+///
+/// let size = 1 << 20;
+/// let disk = Disk::start(Box::new(NullDevice::new(size / 512)), size, 1.0, Arc::new(MemoryBacking::default()))?;
+/// let (sender, replies) = mpsc::channel();
+/// disk.write(0, b"data", Channel(sender.clone()));
+/// replies.recv()?;
+/// disk.read(0, 4, Channel(sender));
+/// assert_eq!(replies.recv()?, b"data");
+/// disk.stop();
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Disk<R> {
     size: u64,
     scale: f64,
@@ -63,49 +104,49 @@ pub struct Disk<R> {
     backing: Arc<dyn Backing>,
     state: Mutex<State<R>>,
     wake: Condvar,
-    /// Locked after `state` where both are.
-    way: Mutex<Way>,
+    /// Locked after `state` if both are held.
+    overhead: Mutex<TransportOverhead>,
     statistics: Mutex<Statistics>,
     buffers: Mutex<Vec<Vec<u8>>>,
-    /// To the thread that empties the backing's cache, if that takes time.
+    /// The thread that flushes the backing; `None` if flushes take no time.
     flushes: Option<mpsc::Sender<SharedReply<R>>>,
-    /// Replies at once, to measure the way.
-    at_once: AtomicBool,
+    /// Replies immediately, to measure the transport overhead.
+    is_immediate: AtomicBool,
 }
 
 struct State<R> {
-    emulated: Emulated<Token<R>>,
-    /// When the timer will look next; [`Nanos::MAX`] if it waits for a request.
+    emulated: Emulated<PendingReply<R>>,
+    /// The next wake-up of the timer; [`Nanos::MAX`] while it waits for a request.
     planned: Nanos,
     stopped: bool,
 }
 
-/// What to reply when the time has come.
-enum Token<R> {
+/// The reply to a request that is not due yet.
+enum PendingReply<R> {
     Data(R, Vec<u8>),
     Done(R),
-    /// Replied to by whoever is last: the model, or the backing's flush.
+    /// Sent by the second of the model and the backing's flush.
     Shared(SharedReply<R>),
 }
 
-type SharedReply<R> = Arc<Mutex<Half<R>>>;
+type SharedReply<R> = Arc<Mutex<JoinedReply<R>>>;
 
-/// A reply that waits for two.
-struct Half<R> {
+/// A reply that waits for two events.
+struct JoinedReply<R> {
     reply: Option<R>,
     one_is_done: bool,
     error: Option<io::Error>,
 }
 
-impl<R: Reply> Half<R> {
-    /// Replies if this was the second of the two.
-    fn finish(half: &SharedReply<R>, result: io::Result<()>) {
-        let mut half = lock(half);
-        half.error = half.error.take().or(result.err());
-        if std::mem::replace(&mut half.one_is_done, true)
-            && let Some(reply) = half.reply.take()
+impl<R: Reply> JoinedReply<R> {
+    /// Replies if this was the second event.
+    fn finish(joined: &SharedReply<R>, result: io::Result<()>) {
+        let mut joined = lock(joined);
+        joined.error = joined.error.take().or(result.err());
+        if std::mem::replace(&mut joined.one_is_done, true)
+            && let Some(reply) = joined.reply.take()
         {
-            match half.error.take() {
+            match joined.error.take() {
                 Some(error) => reply.failed(&error),
                 None => reply.done(),
             }
@@ -118,10 +159,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl<R: Reply> Disk<R> {
-    /// A disk of `size` bytes on a device that holds as much, and its timer. `scale` times as fast as the model.
+    /// Starts a disk of `size` bytes on a device of at least that size, `scale` times as fast as the model, and its timer thread.
     ///
     /// # Errors
-    /// No thread could be started.
+    /// A thread could not be started.
     pub fn start(device: Box<dyn Device>, size: u64, scale: f64, backing: Arc<dyn Backing>) -> io::Result<Arc<Disk<R>>> {
         let (flushes, receiver) = if backing.flush_takes_time() { Some(mpsc::channel()).unzip() } else { (None, None) };
         let disk = Arc::new(Disk {
@@ -131,17 +172,17 @@ impl<R: Reply> Disk<R> {
             backing: Arc::clone(&backing),
             state: Mutex::new(State { emulated: Emulated::new(device, scale), planned: Nanos::MAX, stopped: false }),
             wake: Condvar::new(),
-            way: Mutex::new(Way::new(Nanos::ZERO)),
+            overhead: Mutex::new(TransportOverhead::new(Nanos::ZERO)),
             statistics: Mutex::default(),
             buffers: Mutex::default(),
             flushes,
-            at_once: AtomicBool::new(false),
+            is_immediate: AtomicBool::new(false),
         });
         if let Some(receiver) = receiver {
-            // It ends when the disk, and with it the sender, is gone.
+            // It ends when the disk, and thus the sender, is dropped.
             thread::Builder::new().name("flusher".into()).spawn(move || {
-                for half in receiver {
-                    Half::finish(&half, backing.flush());
+                for joined in receiver {
+                    JoinedReply::finish(&joined, backing.flush());
                 }
             })?;
         }
@@ -150,53 +191,53 @@ impl<R: Reply> Disk<R> {
         Ok(disk)
     }
 
-    /// Bytes.
+    /// Size in bytes.
     pub fn size(&self) -> u64 {
         self.size
     }
 
-    /// Ends the timer: requests that come now are never answered.
+    /// Ends the timer thread: later requests are never answered.
     pub fn stop(&self) {
         lock(&self.state).stopped = true;
         self.wake.notify_one();
     }
 
-    /// Whether to reply at once, without the model: to measure what the way costs.
-    pub fn reply_at_once(&self, at_once: bool) {
-        self.at_once.store(at_once, Ordering::Relaxed);
+    /// Sets whether to reply immediately, without the model, to measure the transport overhead.
+    pub fn set_immediate(&self, immediate: bool) {
+        self.is_immediate.store(immediate, Ordering::Relaxed);
     }
 
-    /// Says what the way from a program to this disk and back was measured to take. Replies leave as much earlier.
-    pub fn set_way(&self, measured: Nanos) {
-        *lock(&self.way) = Way::new(measured);
+    /// Sets the measured round-trip overhead between a program and this disk, by which replies leave earlier.
+    pub fn set_overhead(&self, measured: Nanos) {
+        *lock(&self.overhead) = TransportOverhead::new(measured);
     }
 
-    /// Goes on with a new device and the same data.
+    /// Replaces the device and keeps the data.
     ///
     /// # Errors
-    /// Requests are under way; the device comes back.
-    pub fn renew(&self, device: Box<dyn Device>) -> Result<(), Box<dyn Device>> {
-        let renewed = lock(&self.state).emulated.renew(device);
-        // The timer's plans were the old one's.
+    /// Requests are in flight; returns the new device.
+    pub fn replace_device(&self, device: Box<dyn Device>) -> Result<(), Box<dyn Device>> {
+        let replaced = lock(&self.state).emulated.replace_device(device);
+        // The timer has to plan for the new device.
         self.wake.notify_one();
-        renewed
+        replaced
     }
 
-    /// What happened so far.
+    /// The statistics so far.
     pub fn record(&self) -> Record {
-        let (tally, under_way) = {
+        let (tally, in_flight) = {
             let state = lock(&self.state);
-            (state.emulated.tally(), state.emulated.under_way())
+            (state.emulated.tally(), state.emulated.in_flight())
         };
-        lock(&self.statistics).record(tally, self.now(), self.scale, under_way)
+        lock(&self.statistics).record(tally, self.now(), self.scale, in_flight)
     }
 
-    /// Whether the machine was too busy since this was last asked.
-    pub fn too_busy(&self) -> Option<Busy> {
-        lock(&self.statistics).too_busy()
+    /// Whether the machine was overloaded since the last call; `None` if not.
+    pub fn check_overload(&self) -> Option<Overload> {
+        lock(&self.statistics).check_overload()
     }
 
-    /// Reads bytes; fewer where the disk ends.
+    /// Reads bytes, up to the end of the disk.
     pub fn read(&self, offset: u64, length: u32, reply: R) {
         let arrival = self.now();
         let length = u64::from(length).min(self.size.saturating_sub(offset)) as usize;
@@ -205,10 +246,10 @@ impl<R: Reply> Disk<R> {
         if let Err(error) = self.backing.read(offset, &mut data) {
             return self.fail(reply, &error);
         }
-        self.ask(arrival, Op::Read, offset, length as u64, Token::Data(reply, data));
+        self.submit_bytes(arrival, Op::Read, offset, length as u64, PendingReply::Data(reply, data));
     }
 
-    /// Writes bytes. The next read sees them, whenever the reply comes.
+    /// Writes bytes. They are visible to reads at once, before the reply.
     pub fn write(&self, offset: u64, data: &[u8], reply: R) {
         let arrival = self.now();
         let length = data.len() as u64;
@@ -218,59 +259,59 @@ impl<R: Reply> Disk<R> {
         if let Err(error) = self.backing.write(offset, data) {
             return self.fail(reply, &error);
         }
-        self.ask(arrival, Op::Write, offset, length, Token::Done(reply));
+        self.submit_bytes(arrival, Op::Write, offset, length, PendingReply::Done(reply));
     }
 
-    /// Makes bytes read as zeros.
+    /// Zeroes bytes.
     pub fn discard(&self, offset: u64, length: u64, reply: R) {
         let arrival = self.now();
         let length = length.min(self.size.saturating_sub(offset));
         if let Err(error) = self.backing.discard(offset, length) {
             return self.fail(reply, &error);
         }
-        self.ask(arrival, Op::Discard, offset, length, Token::Done(reply));
+        self.submit_bytes(arrival, Op::Discard, offset, length, PendingReply::Done(reply));
     }
 
-    /// Empties the write caches of the model and of the backing.
+    /// Flushes the write caches of the model and of the backing.
     pub fn flush(&self, reply: R) {
         let arrival = self.now();
-        let token = match &self.flushes {
-            None => Token::Done(reply),
+        let pending = match &self.flushes {
+            None => PendingReply::Done(reply),
             Some(flushes) => {
-                let half = Arc::new(Mutex::new(Half { reply: Some(reply), one_is_done: false, error: None }));
-                if flushes.send(Arc::clone(&half)).is_err() {
-                    Half::finish(&half, Err(io::ErrorKind::BrokenPipe.into()));
+                let joined = Arc::new(Mutex::new(JoinedReply { reply: Some(reply), one_is_done: false, error: None }));
+                if flushes.send(Arc::clone(&joined)).is_err() {
+                    JoinedReply::finish(&joined, Err(io::ErrorKind::BrokenPipe.into()));
                 }
-                Token::Shared(half)
+                PendingReply::Shared(joined)
             }
         };
-        self.submit(arrival, Ask::Flush, token);
+        self.submit(arrival, DiskRequest::Flush, pending);
     }
 
-    /// Asks for the whole sectors around a range of bytes.
-    fn ask(&self, arrival: Nanos, op: Op, offset: u64, length: u64, token: Token<R>) {
+    /// Submits a request for the whole sectors around a range of bytes.
+    fn submit_bytes(&self, arrival: Nanos, op: Op, offset: u64, length: u64, pending: PendingReply<R>) {
         let (first, end) = (offset / 512, (offset + length).div_ceil(512));
-        // No backend sends so much at once but as a discard; its rest costs nothing.
+        // Only a discard can be larger; its rest costs nothing.
         let sectors = u32::try_from(end - first).unwrap_or(u32::MAX);
         if length == 0 {
-            return self.answer(token);
+            return self.reply(pending);
         }
-        self.submit(arrival, Ask::Sectors { op, lba: first, sectors }, token);
+        self.submit(arrival, DiskRequest::Sectors { op, lba: first, sectors }, pending);
     }
 
-    fn submit(&self, arrival: Nanos, ask: Ask, token: Token<R>) {
-        if self.at_once.load(Ordering::Relaxed) {
-            return self.answer(token);
+    fn submit(&self, arrival: Nanos, request: DiskRequest, pending: PendingReply<R>) {
+        if self.is_immediate.load(Ordering::Relaxed) {
+            return self.reply(pending);
         }
         let mut due = Vec::new();
         let mut state = lock(&self.state);
-        let alone = state.emulated.under_way() == 0;
-        let (asked, times) = {
-            let mut way = lock(&self.way);
-            (way.asked(arrival, alone), way.times())
+        let alone = state.emulated.in_flight() == 0;
+        let (issued, times) = {
+            let mut overhead = lock(&self.overhead);
+            (overhead.issue_time(arrival, alone), overhead.times())
         };
-        state.emulated.set_way(times);
-        state.emulated.submit((asked, arrival), ask, token, &mut due);
+        state.emulated.set_overhead(times);
+        state.emulated.submit((issued, arrival), request, pending, &mut due);
         let earlier = state.emulated.wake_at().is_some_and(|at| at < state.planned);
         drop(state);
         if earlier {
@@ -284,27 +325,27 @@ impl<R: Reply> Disk<R> {
         reply.failed(error);
     }
 
-    fn send(&self, due: &mut Vec<Due<Token<R>>>) {
-        for Due { token, ask, target, wanted } in due.drain(..) {
-            // Before the answer, which the next request may overtake.
+    fn send(&self, due: &mut Vec<DueReply<PendingReply<R>>>) {
+        for DueReply { token, request, target, wanted } in due.drain(..) {
+            // Before the reply, which the next request may overtake.
             let sent = self.now();
-            lock(&self.way).replied(sent, sent - target, wanted);
-            self.answer(token);
-            lock(&self.statistics).replied(&Due { token: (), ask, target, wanted }, sent);
+            lock(&self.overhead).replied(sent, sent - target, wanted);
+            self.reply(token);
+            lock(&self.statistics).replied(&DueReply { token: (), request, target, wanted }, sent);
         }
     }
 
-    fn answer(&self, token: Token<R>) {
-        match token {
-            Token::Data(reply, data) => {
+    fn reply(&self, pending: PendingReply<R>) {
+        match pending {
+            PendingReply::Data(reply, data) => {
                 reply.data(&data);
                 let mut buffers = lock(&self.buffers);
-                if data.capacity() <= LARGEST_KEPT && buffers.len() < MOST_KEPT {
+                if data.capacity() <= MAX_BUFFER_BYTES && buffers.len() < MAX_BUFFERS {
                     buffers.push(data);
                 }
             }
-            Token::Done(reply) => reply.done(),
-            Token::Shared(half) => Half::finish(&half, Ok(())),
+            PendingReply::Done(reply) => reply.done(),
+            PendingReply::Shared(joined) => JoinedReply::finish(&joined, Ok(())),
         }
     }
 
@@ -312,12 +353,12 @@ impl<R: Reply> Disk<R> {
         Nanos(u64::try_from(self.born.elapsed().as_nanos()).unwrap_or(u64::MAX))
     }
 
-    /// Replies to what is due, then waits for what is due next.
+    /// Sends due replies, then sleeps until the next.
     fn run_timer(&self) {
-        // Without the right to do either, replies come a little later, and the statistics say by how much.
+        // Without these permissions replies are a little later, which the statistics report.
         let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
         // Above the backend's threads, which copy up to a megabyte at once.
-        become_real_time("20", rustix::thread::gettid().as_raw_nonzero());
+        set_real_time_priority("20", rustix::thread::gettid().as_raw_nonzero());
         let mut pacer = Pacer::new();
         let mut due = Vec::new();
         let mut state = lock(&self.state);
@@ -345,7 +386,7 @@ impl<R: Reply> Disk<R> {
                 state = lock(&self.state);
                 continue;
             }
-            // An absolute time to the kernel (FUTEX_WAIT_BITSET), and interrupted by a request that is due earlier.
+            // An absolute time for the kernel (FUTEX_WAIT_BITSET), interrupted by a request that is due earlier.
             let waited =
                 self.wake.wait_timeout(state, Duration::from_nanos((until - now).0)).unwrap_or_else(PoisonError::into_inner);
             state = waited.0;

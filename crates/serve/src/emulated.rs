@@ -1,15 +1,26 @@
-//! A device model driven by somebody else's clock: the pure core of the emulated disk.
+//! A device model driven by an external clock: the pure core of the emulated disk.
 //!
-//! Time outside (wall time) and time in the model differ by a factor, the scale, and by what the way to the disk costs:
+//! Wall time and model time differ by a factor, the scale, and by the transport overhead:
 //!
 //! ```text
-//! program  asks                                              hears
+//! program  issues                                            returns
 //!            │ inbound                              outbound ▲
-//! host       └────▶ submit(asked, arrival)    reply at target ┘
-//! model    asked ├─────────── response / scale ──────────┤ target + outbound
+//! host       └────▶ submit(issued, arrival)    reply at target ┘
+//! model   issued ├─────────── response / scale ──────────┤ target + outbound
 //! ```
-//! A program on a real disk pays neither way, so a request enters the model when it was asked for, before it arrives here, and its
-//! reply leaves `outbound` before the model's completion. Every completion is reckoned in the model's time, so that lateness never adds up.
+//! A real disk has neither overhead, so a request enters the model when it was issued, before it arrives here, and its reply leaves
+//! `outbound` before the model's completion. All completions are computed in model time, so lateness does not accumulate.
+//!
+//! ```
+//! use block::{Nanos, Op};
+//! use serve::emulated::{DiskRequest, Emulated};
+//! use serve::null_device::NullDevice;
+//!
+//! let mut emulated = Emulated::new(Box::new(NullDevice::new(1 << 20)), 1.0);
+//! let (now, mut due) = (Nanos::from_millis(3), Vec::new());
+//! emulated.submit((now, now), DiskRequest::Sectors { op: Op::Read, lba: 0, sectors: 8 }, "token", &mut due);
+//! assert_eq!((due[0].token, due[0].target), ("token", now));
+//! ```
 
 use std::collections::VecDeque;
 
@@ -17,91 +28,91 @@ use block::{Nanos, Op, Priority, Request, RequestId};
 use sim::device::{Completion, Device};
 use slab::Slab;
 
-/// What the way between a program and the host of the model takes. Neither must be more than is really spent.
+/// The transport overhead between a program and the host of the model. Neither part may exceed the actual one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct WayTimes {
-    /// From the program's call to the request's arrival here.
+pub struct OverheadTimes {
+    /// From the program's call to the arrival here.
     pub inbound: Nanos,
-    /// From the reply to the program's return from the call.
+    /// From the reply to the return of the program's call.
     pub outbound: Nanos,
 }
 
-/// What is asked of the disk.
+/// A request to the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ask {
+pub enum DiskRequest {
     /// Read, write or discard sectors.
     Sectors {
         /// Which of the three.
         op: Op,
         /// The first 512-byte sector.
         lba: u64,
-        /// How many; never 0.
+        /// Number of sectors; at least 1.
         sectors: u32,
     },
-    /// Empty the write cache.
+    /// Flush the write cache.
     Flush,
 }
 
-/// A request whose reply should leave now.
+/// A reply that should leave now.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Due<T> {
-    /// What the caller gave with it.
+pub struct DueReply<T> {
+    /// The caller's token of the request.
     pub token: T,
-    /// What was asked.
-    pub ask: Ask,
-    /// When the reply should leave: wall time.
+    /// The request.
+    pub request: DiskRequest,
+    /// When the reply should leave, in wall time.
     pub target: Nanos,
-    /// The delay that the model wants between the program's call and its return: wall time.
+    /// The model's delay between the program's call and its return, in wall time.
     pub wanted: Nanos,
 }
 
-/// What happened in the model so far, in its own time.
+/// Statistics of the model, in model time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ModelTally {
-    /// Time up to the last event.
+    /// Time of the last event.
     pub elapsed: Nanos,
-    /// Time during which the device was at work.
+    /// Busy time of the device.
     pub busy: Nanos,
-    /// The sum over requests of the time that each was in the device. Divided by `elapsed`: the mean drive queue.
+    /// Sum of the times of requests in the device; divided by `elapsed`, the mean drive queue.
     pub in_device: Nanos,
-    /// Requests that completed, flushes not counted.
+    /// Completed requests without flushes.
     pub completed: u64,
-    /// Requests that found the device's queue full and waited before it.
+    /// Requests that waited because the device's queue was full.
     pub waited_before: u64,
 }
 
 struct Pending<T> {
     token: T,
-    ask: Ask,
-    /// When it was asked for, in the model's time.
-    asked: Nanos,
-    /// When the device took it.
+    request: DiskRequest,
+    /// Issue time, in model time.
+    issued: Nanos,
+    /// When it entered the device.
     entered: Nanos,
 }
 
-/// A device and the requests at it. `T` is what the caller needs to reply.
+/// A device and its requests; `T` is the caller's token for the reply.
 pub struct Emulated<T> {
     device: Box<dyn Device>,
     scale: f64,
-    way: WayTimes,
-    /// The model's time: of the last event or submission.
+    overhead: OverheadTimes,
+    /// Model time of the last event or submission.
     now: Nanos,
     pending: Slab<Pending<T>>,
-    /// Before a full device, in order of arrival.
+    /// Requests that wait for a full device, in order of arrival.
     waiting: VecDeque<RequestId>,
     in_device: usize,
     completions: Vec<Completion>,
-    /// But for `busy`, which is what devices of before were.
+    /// `busy` is that of replaced devices.
     tally: ModelTally,
 }
 
 impl<T> Emulated<T> {
-    /// A device that is `scale` times as fast as its model. Wall time zero is the model's zero.
+    /// A device that is `scale` times as fast as its model. Both times start at zero.
     pub fn new(device: Box<dyn Device>, scale: f64) -> Emulated<T> {
         Emulated {
             device,
             scale,
-            way: WayTimes::default(),
+            overhead: OverheadTimes::default(),
             now: Nanos::ZERO,
             pending: Slab::new(),
             waiting: VecDeque::new(),
@@ -111,17 +122,17 @@ impl<T> Emulated<T> {
         }
     }
 
-    /// Says what the way to the disk takes.
-    pub fn set_way(&mut self, way: WayTimes) {
-        self.way = way;
+    /// Sets the transport overhead.
+    pub fn set_overhead(&mut self, overhead: OverheadTimes) {
+        self.overhead = overhead;
     }
 
-    /// Goes on with a new device.
+    /// Replaces the device.
     ///
     /// # Errors
-    /// Requests are under way; the device comes back.
-    pub fn renew(&mut self, device: Box<dyn Device>) -> Result<(), Box<dyn Device>> {
-        if self.under_way() > 0 {
+    /// Requests are in flight; returns the new device.
+    pub fn replace_device(&mut self, device: Box<dyn Device>) -> Result<(), Box<dyn Device>> {
+        if self.in_flight() > 0 {
             return Err(device);
         }
         self.tally.busy += self.device.busy();
@@ -129,35 +140,35 @@ impl<T> Emulated<T> {
         Ok(())
     }
 
-    /// How many requests have not been replied to.
-    pub fn under_way(&self) -> usize {
+    /// Number of requests without a reply.
+    pub fn in_flight(&self) -> usize {
         self.pending.len()
     }
 
-    /// What happened so far.
+    /// The statistics so far.
     pub fn tally(&self) -> ModelTally {
         ModelTally { elapsed: self.now, busy: self.tally.busy + self.device.busy(), ..self.tally }
     }
 
-    /// Takes what a program asked for at wall time `asked` and what arrived now, and appends what is due by now. Sectors must lie on
-    /// the device.
-    pub fn submit(&mut self, (asked, arrival): (Nanos, Nanos), ask: Ask, token: T, due: &mut Vec<Due<T>>) {
-        let asked = self.to_model(asked);
-        self.run_until(asked, due);
-        // An event may have been run ahead of its time, because its reply had to leave before it.
-        let now = asked.max(self.now);
+    /// Submits a request that a program issued at wall time `issued` and that arrived now, and appends the replies that are due by now. Its
+    /// sectors must lie on the device.
+    pub fn submit(&mut self, (issued, arrival): (Nanos, Nanos), request: DiskRequest, token: T, due: &mut Vec<DueReply<T>>) {
+        let issued = self.to_model(issued);
+        self.run_until(issued, due);
+        // An event may have run ahead of its time, because its reply had to leave earlier.
+        let now = issued.max(self.now);
         self.now = now;
-        // Who is alone did not ask before the last reply.
-        let asked = if self.pending.is_empty() { now } else { asked };
-        let id = self.pending.insert(Pending { token, ask, asked, entered: now }) as RequestId;
-        match ask {
-            Ask::Flush => {
+        // A sole request was not issued before the last reply.
+        let issued = if self.pending.is_empty() { now } else { issued };
+        let id = self.pending.insert(Pending { token, request, issued, entered: now }) as RequestId;
+        match request {
+            DiskRequest::Flush => {
                 if !self.device.flush(now, id) {
                     self.complete(id, now, due);
                 }
             }
-            Ask::Sectors { .. } if self.in_device < self.device.queue_depth() => self.enter(now, id),
-            Ask::Sectors { .. } => {
+            DiskRequest::Sectors { .. } if self.in_device < self.device.queue_depth() => self.enter(now, id),
+            DiskRequest::Sectors { .. } => {
                 self.tally.waited_before += 1;
                 self.waiting.push_back(id);
             }
@@ -165,18 +176,18 @@ impl<T> Emulated<T> {
         self.advance(arrival, due);
     }
 
-    /// Appends the requests whose replies should leave by wall time `now`.
-    pub fn advance(&mut self, now: Nanos, due: &mut Vec<Due<T>>) {
-        self.run_until(self.to_model(now + self.way.outbound), due);
+    /// Appends the replies that should leave by wall time `now`.
+    pub fn advance(&mut self, now: Nanos, due: &mut Vec<DueReply<T>>) {
+        self.run_until(self.to_model(now + self.overhead.outbound), due);
     }
 
-    /// The wall time at which `advance` has something to do next.
+    /// The wall time of the next reply; `None` without requests in the device.
     pub fn wake_at(&self) -> Option<Nanos> {
-        self.device.wake_at().map(|at| self.to_wall(at) - self.way.outbound)
+        self.device.wake_at().map(|at| self.to_wall(at) - self.overhead.outbound)
     }
 
-    /// Event by event, so that a request that waits for its place in the device gets it when it becomes free, not when we hear of it.
-    fn run_until(&mut self, end: Nanos, due: &mut Vec<Due<T>>) {
+    /// Runs event by event, so that a waiting request enters the device when there is room, not when that is noticed.
+    fn run_until(&mut self, end: Nanos, due: &mut Vec<DueReply<T>>) {
         while let Some(at) = self.device.wake_at().filter(|&at| at <= end) {
             self.now = at.max(self.now);
             let mut completions = std::mem::take(&mut self.completions);
@@ -194,29 +205,29 @@ impl<T> Emulated<T> {
 
     fn enter(&mut self, now: Nanos, id: RequestId) {
         let Some(pending) = self.pending.get_mut(id as usize) else { return };
-        let Ask::Sectors { op, lba, sectors } = pending.ask else { return };
+        let DiskRequest::Sectors { op, lba, sectors } = pending.request else { return };
         pending.entered = now;
         self.in_device += 1;
-        let arrival = pending.asked;
+        let arrival = pending.issued;
         self.device.submit(now, &Request { id, stream: 0, op, sync: true, priority: Priority::DEFAULT, sectors, lba, arrival });
     }
 
-    fn complete(&mut self, id: RequestId, at: Nanos, due: &mut Vec<Due<T>>) {
-        let Some(Pending { token, ask, asked, entered }) = self.pending.try_remove(id as usize) else { return };
-        if ask != Ask::Flush {
+    fn complete(&mut self, id: RequestId, at: Nanos, due: &mut Vec<DueReply<T>>) {
+        let Some(Pending { token, request, issued, entered }) = self.pending.try_remove(id as usize) else { return };
+        if request != DiskRequest::Flush {
             self.in_device -= 1;
             self.tally.in_device += at - entered;
             self.tally.completed += 1;
         }
-        let (from, to) = (self.to_wall(asked), self.to_wall(at));
-        due.push(Due { token, ask, target: to - self.way.outbound, wanted: to - from });
+        let (from, to) = (self.to_wall(issued), self.to_wall(at));
+        due.push(DueReply { token, request, target: to - self.overhead.outbound, wanted: to - from });
     }
 
     fn to_model(&self, wall: Nanos) -> Nanos {
         Nanos((wall.0 as f64 * self.scale) as u64)
     }
 
-    /// Rounded up, so that at the wall time returned the model's time has come.
+    /// Rounded up, so that the model time is reached at the returned wall time.
     fn to_wall(&self, model: Nanos) -> Nanos {
         let wall = (model.0 as f64 / self.scale).ceil();
         Nanos(wall as u64)
@@ -227,7 +238,7 @@ impl<T> Emulated<T> {
 mod tests {
     use super::*;
 
-    /// Serves one request at a time, in so much time each, and up to so many wait inside.
+    /// Serves one request at a time, each with the same service time, from a queue.
     struct Constant {
         service: Nanos,
         depth: usize,
@@ -305,14 +316,14 @@ mod tests {
         }
     }
 
-    const READ: Ask = Ask::Sectors { op: Op::Read, lba: 0, sectors: 8 };
+    const READ: DiskRequest = DiskRequest::Sectors { op: Op::Read, lba: 0, sectors: 8 };
     const MS: Nanos = Nanos::from_millis(1);
 
     fn ms(count: u64) -> Nanos {
         Nanos::from_millis(count)
     }
 
-    fn targets(due: &mut Vec<Due<u32>>) -> Vec<(u32, Nanos)> {
+    fn targets(due: &mut Vec<DueReply<u32>>) -> Vec<(u32, Nanos)> {
         due.drain(..).map(|due| (due.token, due.target)).collect()
     }
 
@@ -330,13 +341,13 @@ mod tests {
         assert_eq!((targets(&mut due), emulated.wake_at()), (vec![(0, ms(11)), (1, ms(21))], Some(ms(31))));
         emulated.advance(ms(31), &mut due);
         assert_eq!((due[0].wanted, targets(&mut due)), (ms(30), vec![(2, ms(31))]));
-        assert_eq!((emulated.wake_at(), emulated.under_way()), (None, 0));
+        assert_eq!((emulated.wake_at(), emulated.in_flight()), (None, 0));
         let tally = emulated.tally();
         assert_eq!((tally.busy, tally.in_device, tally.completed), (ms(30), ms(60), 3));
     }
 
     #[test]
-    fn requests_beyond_the_queue_enter_when_a_place_becomes_free() {
+    fn requests_beyond_the_queue_enter_when_there_is_room() {
         let mut emulated = Emulated::new(Constant::new(ms(10), 1), 1.0);
         let mut due = Vec::new();
         for token in 0..3 {
@@ -349,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scale_makes_the_disk_so_many_times_as_fast() {
+    fn a_scale_makes_the_disk_faster_by_that_factor() {
         let mut emulated = Emulated::new(Constant::new(ms(10), 4), 10.0);
         let mut due = Vec::new();
         emulated.submit((ms(5), ms(5)), READ, 0, &mut due);
@@ -360,30 +371,30 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_asks_one_at_a_time_does_not_pay_for_the_way() {
+    fn a_program_with_one_request_at_a_time_does_not_see_the_overhead() {
         let mut emulated = Emulated::new(Constant::new(MS, 4), 1.0);
-        let way = WayTimes { inbound: Nanos::from_micros(20), outbound: Nanos::from_micros(30) };
-        emulated.set_way(way);
+        let overhead = OverheadTimes { inbound: Nanos::from_micros(20), outbound: Nanos::from_micros(30) };
+        emulated.set_overhead(overhead);
         let mut due = Vec::new();
         let mut program = MS;
         for round in 1..=1000 {
-            emulated.submit((program, program + way.inbound), READ, 0, &mut due);
+            emulated.submit((program, program + overhead.inbound), READ, 0, &mut due);
             let target = emulated.wake_at().unwrap();
             emulated.advance(target, &mut due);
             assert_eq!(targets(&mut due), vec![(0, target)]);
-            program = target + way.outbound;
+            program = target + overhead.outbound;
             assert_eq!(program, MS + ms(round));
         }
     }
 
     #[test]
-    fn a_flush_is_done_at_once_or_when_the_device_says() {
+    fn a_flush_completes_at_once_or_when_the_device_says() {
         let mut emulated = Emulated::new(Constant::new(ms(10), 4), 1.0);
         let mut due = Vec::new();
-        emulated.submit((MS, MS), Ask::Flush, 7, &mut due);
+        emulated.submit((MS, MS), DiskRequest::Flush, 7, &mut due);
         assert_eq!(targets(&mut due), vec![(7, MS)]);
         emulated.submit((MS, MS), READ, 1, &mut due);
-        emulated.submit((ms(2), ms(2)), Ask::Flush, 8, &mut due);
+        emulated.submit((ms(2), ms(2)), DiskRequest::Flush, 8, &mut due);
         assert_eq!(targets(&mut due), vec![]);
         emulated.advance(ms(11), &mut due);
         assert_eq!(targets(&mut due), vec![(1, ms(11)), (8, ms(11))]);
@@ -391,22 +402,22 @@ mod tests {
     }
 
     #[test]
-    fn a_new_device_takes_over_when_nothing_is_under_way() {
+    fn a_device_is_replaced_only_with_nothing_in_flight() {
         let mut emulated = Emulated::new(Constant::new(ms(10), 4), 1.0);
         let mut due = Vec::new();
         emulated.submit((MS, MS), READ, 1, &mut due);
-        let refused = emulated.renew(Constant::new(ms(3), 4));
+        let refused = emulated.replace_device(Constant::new(ms(3), 4));
         emulated.advance(ms(20), &mut due);
         assert_eq!((refused.is_err(), targets(&mut due)), (true, vec![(1, ms(11))]));
-        assert!(emulated.renew(Constant::new(ms(3), 4)).is_ok());
+        assert!(emulated.replace_device(Constant::new(ms(3), 4)).is_ok());
         emulated.submit((ms(20), ms(20)), READ, 2, &mut due);
         emulated.advance(ms(23), &mut due);
         assert_eq!((targets(&mut due), emulated.tally().busy), (vec![(2, ms(23))], ms(13)));
     }
 
     #[test]
-    fn without_service_time_a_request_is_done_when_it_comes() {
-        let mut emulated = Emulated::new(Box::new(crate::immediate::Immediate::new(1 << 20)), 1.0);
+    fn without_service_time_a_request_completes_on_arrival() {
+        let mut emulated = Emulated::new(Box::new(crate::null_device::NullDevice::new(1 << 20)), 1.0);
         let mut due = Vec::new();
         emulated.submit((ms(3), ms(3)), READ, 1, &mut due);
         assert_eq!((due[0].wanted, targets(&mut due)), (Nanos::ZERO, vec![(1, ms(3))]));
@@ -422,11 +433,12 @@ mod tests {
             for token in 0..500_u32 {
                 let lba = u64::from(token) * 7_919_777 % (sectors - 64);
                 let op = [Op::Read, Op::Write, Op::Write, Op::Discard][token as usize % 4];
-                let ask = if token % 50 == 0 { Ask::Flush } else { Ask::Sectors { op, lba, sectors: 8 + token % 50 } };
+                let request =
+                    if token % 50 == 0 { DiskRequest::Flush } else { DiskRequest::Sectors { op, lba, sectors: 8 + token % 50 } };
                 let now = Nanos::from_micros(u64::from(token) * 300);
-                emulated.submit((now, now), ask, token, &mut due);
+                emulated.submit((now, now), request, token, &mut due);
             }
-            while let Some(at) = emulated.wake_at().filter(|_| emulated.under_way() > 0) {
+            while let Some(at) = emulated.wake_at().filter(|_| emulated.in_flight() > 0) {
                 emulated.advance(at, &mut due);
             }
             let mut tokens: Vec<u32> = due.iter().map(|due| due.token).collect();

@@ -1,4 +1,4 @@
-//! The backend of almost every machine: a FUSE file system that holds one file, the disk.
+//! The default backend: a FUSE file system with one file, the disk.
 
 use std::ffi::OsStr;
 use std::io;
@@ -12,39 +12,39 @@ use fuser::{
     ReplyWrite, Request, Session, WriteFlags,
 };
 
-use crate::backend::{Backend, Reply, Serving};
-use crate::disk::Disk;
+use crate::backend::{Backend, Serving};
+use crate::disk::{Disk, Reply};
 
-/// The file's name below the mount point.
+/// Name of the file below the mount point.
 pub const FILE: &str = "disk";
 
-/// What the kernel may send at once, and with it the largest request: as much as a block device takes.
+/// The largest request, that of a block device.
 const MAX_WRITE: u32 = 1 << 20;
 
-/// What may be under way. The kernel's own bound (12) would hold requests back behind the I/O scheduler, where it cannot sort them.
+/// Limit of requests in flight. The kernel's default (12) would hold requests back behind the I/O scheduler, where it cannot sort them.
 const MAX_BACKGROUND: u16 = 4096;
 
-/// Nothing about the file ever changes but its content.
+/// The attributes of the file never change.
 const FOREVER: Duration = Duration::from_secs(1 << 20);
 
 const FOLDER: INodeNo = INodeNo::ROOT;
 const DISK: INodeNo = INodeNo(2);
 
-/// Mounts the disk here.
+/// Mounts the disk.
 #[derive(Clone, Debug)]
 pub struct Fuse {
     /// An empty folder.
     pub mountpoint: PathBuf,
-    /// The source that the list of mounts names.
+    /// The source name in the list of mounts.
     pub source: String,
 }
 
-/// An answer to one FUSE request.
+/// The reply to a FUSE request.
 #[derive(Debug)]
 pub enum FuseReply {
     /// A read.
     Read(ReplyData),
-    /// A write of so many bytes.
+    /// A write of this many bytes.
     Write(ReplyWrite, u32),
     /// Everything else.
     Empty(ReplyEmpty),
@@ -100,7 +100,7 @@ impl Backend for Fuse {
     fn start(&self, disk: Arc<Disk<FuseReply>>) -> io::Result<Box<dyn Serving>> {
         let mut config = Config::default();
         config.mount_options = vec![MountOption::FSName(self.source.clone()), MountOption::Subtype("seekwise".into())];
-        // More threads than processors would only switch.
+        // More threads than processors would only cause switches.
         config.n_threads = Some(std::thread::available_parallelism().map_or(1, usize::from).min(4));
         config.clone_fd = true;
         let session =
@@ -109,7 +109,7 @@ impl Backend for Fuse {
     }
 }
 
-/// Says what a machine lacks that cannot mount.
+/// Adds what the machine lacks to an error of mounting.
 fn explained(mountpoint: &Path, error: io::Error) -> io::Error {
     let reason = if !Path::new("/dev/fuse").exists() {
         "/dev/fuse is missing: load the kernel module fuse, or give the container the device".to_owned()
@@ -153,7 +153,7 @@ impl FileSystem {
 
 impl Filesystem for FileSystem {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        // Each is within what the kernel and the library take, else the nearest is as good as it gets.
+        // Rejected values are replaced by the nearest possible ones.
         let _ = config.set_max_write(MAX_WRITE);
         let _ = config.set_max_readahead(MAX_WRITE);
         let _ = config.set_max_background(MAX_BACKGROUND);
@@ -195,7 +195,7 @@ impl Filesystem for FileSystem {
         _: Option<fuser::BsdFileFlags>,
         reply: ReplyAttr,
     ) {
-        // A disk keeps its size; everything else that programs set on files means nothing here.
+        // A disk keeps its size; other attributes have no meaning here.
         match size {
             Some(size) if size != self.disk.size() => reply.error(Errno::EPERM),
             _ => self.reply_attributes(inode, reply),
@@ -203,7 +203,7 @@ impl Filesystem for FileSystem {
     }
 
     fn open(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        // Past the page cache: the block device above has one, and what is cached takes no time. A closed file flushes nothing.
+        // Without page cache: the block device above has one, and cached requests would take no time. Closing a file flushes nothing.
         let flags = FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES | FopenFlags::FOPEN_NOFLUSH;
         reply.opened(FileHandle(0), flags);
     }
@@ -238,7 +238,7 @@ impl Filesystem for FileSystem {
     }
 
     fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
-        // Closing a disk is not emptying its cache.
+        // Closing a disk does not flush its cache.
         reply.ok();
     }
 
@@ -247,7 +247,7 @@ impl Filesystem for FileSystem {
     }
 
     fn fallocate(&self, _: &Request, _: INodeNo, _: FileHandle, offset: u64, length: u64, mode: i32, reply: ReplyEmpty) {
-        // What a loop device asks for a discard, and for zeros. Space that is only reserved is not written to.
+        // What a loop device uses for discards and zeros. Reserving space is not supported.
         const KEEP_SIZE: i32 = 1;
         const PUNCH_HOLE: i32 = 2;
         const ZERO_RANGE: i32 = 16;

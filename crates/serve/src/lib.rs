@@ -1,13 +1,13 @@
-//! Hosts by the wall clock. Here: the emulated disk, a device model that really takes its time, so that the kernel and its I/O
-//! schedulers meet a disk that behaves as its profile says.
+//! Hosts in real time. So far: the emulated disk, a device model with real delays, so that the kernel and its I/O schedulers see a disk
+//! that behaves as its profile says.
 //!
 //! ```text
 //! program ─▶ file system ─▶ I/O scheduler ─▶ loop device ─▶ Backend (FUSE) ─▶ Disk ─▶ Emulated ─▶ sim's Device
-//!            └──────────────── the real kernel ─────────┘                    │  └─▶ Backing: what was written
+//!            └──────────────── the real kernel ─────────┘                    │  └─▶ Backing: the data
 //!                                                                            └ replies when the model says so
 //! ```
-//! [`emulated`] is the pure core: it reads no clock. [`disk`] drives it by the wall clock. [`backend`] is how the kernel reaches a
-//! disk, [`fuse`] the one way there is so far. [`attach`] sets the loop device up and takes it down.
+//! [`emulated`] is the pure core, without a clock; [`disk`] drives it in real time. [`backend`] is the interface to the kernel, [`fuse`]
+//! its only implementation so far. [`attach`] sets up the loop device and takes it down.
 
 pub mod attach;
 pub mod backend;
@@ -15,7 +15,7 @@ pub mod backing;
 pub mod disk;
 pub mod emulated;
 pub mod fuse;
-pub mod immediate;
+pub mod null_device;
+mod overhead;
 mod pacer;
 pub mod statistics;
-mod way;

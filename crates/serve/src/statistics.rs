@@ -1,4 +1,4 @@
-//! What an emulated disk did, and how true it was to its model.
+//! Statistics of an emulated disk, and its fidelity to the model.
 
 use std::fmt;
 
@@ -6,21 +6,21 @@ use block::{Nanos, Op};
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-use crate::emulated::{Ask, Due, ModelTally};
+use crate::emulated::{DiskRequest, DueReply, ModelTally};
 
-/// A reply that is later than this share of the delay that was wanted, and than [`MOST_LATE`], is unfaithful.
+/// A reply is late if it is later than this share of its delay, and than [`MAX_LATENESS`].
 const LATE_SHARE: f64 = 0.05;
 
-/// See [`LATE_SHARE`]. Shorter delays of a reply are within what a system call on a real disk differs by.
-const MOST_LATE: Nanos = Nanos::from_micros(50);
+/// See [`LATE_SHARE`]. Smaller deviations are within the variation of a system call on a real disk.
+const MAX_LATENESS: Nanos = Nanos::from_micros(50);
 
-/// A machine that makes more than one in a hundred replies unfaithful is too busy.
-const UNFAITHFUL_SHARE: f64 = 0.01;
+/// Share of late replies from which on a machine is overloaded.
+const OVERLOAD_SHARE: f64 = 0.01;
 
-/// Fewer replies say nothing about the machine.
-const LEAST_REPLIES: u64 = 50;
+/// Number of replies needed for a verdict.
+const MIN_REPLIES: u64 = 50;
 
-/// Collects, reply by reply.
+/// Statistics of replies.
 #[derive(Debug)]
 pub struct Statistics {
     wanted: Histogram<u64>,
@@ -33,9 +33,9 @@ pub struct Statistics {
     bytes_read: u64,
     bytes_written: u64,
     failed: u64,
-    unfaithful: u64,
-    /// `requests` and `unfaithful` when it was last asked whether the machine keeps up.
-    asked: (u64, u64),
+    late: u64,
+    /// Replies and late replies at the last check for overload.
+    checked: (u64, u64),
 }
 
 impl Default for Statistics {
@@ -44,16 +44,16 @@ impl Default for Statistics {
     }
 }
 
-/// Replies and how many of them were unfaithful.
+/// Replies since the last check, and how many of them were late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Busy {
+pub struct Overload {
     /// Replies.
     pub replies: u64,
-    /// How many of them were late.
+    /// Late replies.
     pub late: u64,
 }
 
-impl fmt::Display for Busy {
+impl fmt::Display for Overload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let share = self.late as f64 / self.replies as f64 * 100.0;
         write!(
@@ -62,15 +62,15 @@ impl fmt::Display for Busy {
              disk wanted, and {} us",
             self.replies,
             LATE_SHARE * 100.0,
-            MOST_LATE.0 / 1000
+            MAX_LATENESS.0 / 1000
         )
     }
 }
 
 impl Statistics {
-    /// Nothing has happened.
+    /// Empty statistics.
     pub fn new() -> Statistics {
-        // Up to an hour, with three digits: such histograms always exist.
+        // Up to an hour, with three digits: always valid.
         let empty =
             || Histogram::new_with_max(3_600_000_000_000, 3).unwrap_or_else(|_| unreachable!("bounds and digits are allowed"));
         Statistics {
@@ -84,16 +84,16 @@ impl Statistics {
             bytes_read: 0,
             bytes_written: 0,
             failed: 0,
-            unfaithful: 0,
-            asked: (0, 0),
+            late: 0,
+            checked: (0, 0),
         }
     }
 
-    /// Counts a reply that left at wall time `sent`.
-    pub fn replied<T>(&mut self, due: &Due<T>, sent: Nanos) {
-        match due.ask {
-            Ask::Flush => self.flushes += 1,
-            Ask::Sectors { op, sectors, .. } => {
+    /// Records a reply that left at wall time `sent`.
+    pub fn replied<T>(&mut self, due: &DueReply<T>, sent: Nanos) {
+        match due.request {
+            DiskRequest::Flush => self.flushes += 1,
+            DiskRequest::Sectors { op, sectors, .. } => {
                 let bytes = u64::from(sectors) * 512;
                 match op {
                     Op::Read => (self.reads, self.bytes_read) = (self.reads + 1, self.bytes_read + bytes),
@@ -102,30 +102,30 @@ impl Statistics {
                 }
             }
         }
-        let late = sent - due.target;
+        let lateness = sent - due.target;
         self.wanted.saturating_record(due.wanted.0);
-        self.given.saturating_record((due.wanted + late).0);
-        self.lateness.saturating_record(late.0);
-        self.unfaithful += u64::from(late > MOST_LATE && late.0 as f64 > due.wanted.0 as f64 * LATE_SHARE);
+        self.given.saturating_record((due.wanted + lateness).0);
+        self.lateness.saturating_record(lateness.0);
+        self.late += u64::from(lateness > MAX_LATENESS && lateness.0 as f64 > due.wanted.0 as f64 * LATE_SHARE);
     }
 
-    /// Counts a request that failed.
+    /// Records a request that failed.
     pub fn failed(&mut self) {
         self.failed += 1;
     }
 
-    /// Whether the machine was too busy since this was last asked.
-    pub fn too_busy(&mut self) -> Option<Busy> {
-        let (replies, late) = (self.lateness.len() - self.asked.0, self.unfaithful - self.asked.1);
-        if replies < LEAST_REPLIES {
+    /// Whether the machine was overloaded since the last check; `None` if not, or if there were too few replies.
+    pub fn check_overload(&mut self) -> Option<Overload> {
+        let (replies, late) = (self.lateness.len() - self.checked.0, self.late - self.checked.1);
+        if replies < MIN_REPLIES {
             return None;
         }
-        self.asked = (self.lateness.len(), self.unfaithful);
-        is_too_busy(replies, late).then_some(Busy { replies, late })
+        self.checked = (self.lateness.len(), self.late);
+        is_overloaded(replies, late).then_some(Overload { replies, late })
     }
 
-    /// All of it as a record. `scale` turns the model's times into times of the wall.
-    pub fn record(&self, tally: ModelTally, wall: Nanos, scale: f64, under_way: usize) -> Record {
+    /// The statistics as a record. `scale` converts model time to wall time.
+    pub fn record(&self, tally: ModelTally, wall: Nanos, scale: f64, in_flight: usize) -> Record {
         let seconds = |time: Nanos| time.as_secs_f64() / scale;
         let ratio = |part: Nanos| if tally.elapsed.0 == 0 { 0.0 } else { part.0 as f64 / tally.elapsed.0 as f64 };
         let service = if tally.completed == 0 { 0.0 } else { seconds(tally.busy) * 1000.0 / tally.completed as f64 };
@@ -137,7 +137,7 @@ impl Statistics {
             discards: self.discards,
             flushes: self.flushes,
             failed: self.failed,
-            under_way: under_way as u64,
+            under_way: in_flight as u64,
             read_mb: self.bytes_read as f64 / 1e6,
             written_mb: self.bytes_written as f64 / 1e6,
             utilisation: ratio(tally.busy),
@@ -147,14 +147,14 @@ impl Statistics {
             wanted: Quantiles::of(&self.wanted),
             given: Quantiles::of(&self.given),
             lateness: Quantiles::of(&self.lateness),
-            late: self.unfaithful,
-            faithful: !is_too_busy(self.lateness.len(), self.unfaithful),
+            late: self.late,
+            faithful: !is_overloaded(self.lateness.len(), self.late),
         }
     }
 }
 
-fn is_too_busy(replies: u64, late: u64) -> bool {
-    replies >= LEAST_REPLIES && late as f64 > replies as f64 * UNFAITHFUL_SHARE
+fn is_overloaded(replies: u64, late: u64) -> bool {
+    replies >= MIN_REPLIES && late as f64 > replies as f64 * OVERLOAD_SHARE
 }
 
 /// Quantiles of a delay, in milliseconds.
@@ -162,13 +162,13 @@ fn is_too_busy(replies: u64, late: u64) -> bool {
 pub struct Quantiles {
     /// The mean.
     pub mean_ms: f64,
-    /// Half are shorter.
+    /// The median.
     pub p50_ms: f64,
-    /// 99 of 100 are shorter.
+    /// The 99th percentile.
     pub p99_ms: f64,
-    /// 999 of 1,000 are shorter.
+    /// The 99.9th percentile.
     pub p99_9_ms: f64,
-    /// The longest.
+    /// The maximum.
     pub max_ms: f64,
 }
 
@@ -185,46 +185,46 @@ impl Quantiles {
     }
 }
 
-/// What an emulated disk did. Times are of the wall clock.
+/// What an emulated disk did, in wall time.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Record {
-    /// Since the disk exists.
+    /// Age of the disk.
     pub seconds: f64,
-    /// How many times as fast as its model.
+    /// Speed relative to the model.
     pub scale: f64,
-    /// Requests.
+    /// Number of reads.
     pub reads: u64,
-    /// Requests.
+    /// Number of writes.
     pub writes: u64,
-    /// Requests.
+    /// Number of discards.
     pub discards: u64,
-    /// Requests to empty the write cache.
+    /// Number of flushes of the write cache.
     pub flushes: u64,
-    /// Requests that failed, because the backing did.
+    /// Requests that failed because of the backing.
     pub failed: u64,
-    /// Requests that have no reply yet.
+    /// Requests in flight.
     pub under_way: u64,
-    /// 10^6 bytes, whole sectors.
+    /// 10^6 bytes, in whole sectors.
     pub read_mb: f64,
-    /// 10^6 bytes, whole sectors.
+    /// 10^6 bytes, in whole sectors.
     pub written_mb: f64,
-    /// Share of the time that the drive was at work.
+    /// Share of time for which the drive was busy.
     pub utilisation: f64,
-    /// Requests in the drive on average.
+    /// Mean number of requests in the drive.
     pub mean_drive_queue: f64,
-    /// Busy time of the drive for each request.
+    /// Overload time of the drive per request.
     pub mean_service_ms: f64,
-    /// Requests that found the drive's queue full.
+    /// Requests that waited because the drive's queue was full.
     pub waited_before_drive: u64,
-    /// The delay that the model wanted.
+    /// The delay according to the model.
     pub wanted: Quantiles,
-    /// The delay that was given.
+    /// The actual delay.
     pub given: Quantiles,
-    /// By how much replies were later than they should have been.
+    /// How late replies were.
     pub lateness: Quantiles,
-    /// Replies that were late by more than 5% of the delay wanted, and 50 us.
+    /// Replies that were late by more than 5% of the delay, and 50 us.
     pub late: u64,
-    /// Not more than 1% of the replies were.
+    /// Whether at most 1% of the replies were late.
     pub faithful: bool,
 }
 
@@ -251,7 +251,13 @@ impl fmt::Display for Record {
             writeln!(f, "{name:12} {mean_ms:>10.3} {p50_ms:>10.3} {p99_ms:>10.3} {p99_9_ms:>10.3} {max_ms:>10.3}")?;
         }
         let verdict = if self.faithful { "faithful" } else { "NOT faithful: this machine was too busy" };
-        writeln!(f, "{} replies late by more than {:.0}% and {} us: {verdict}", self.late, LATE_SHARE * 100.0, MOST_LATE.0 / 1000)
+        writeln!(
+            f,
+            "{} replies late by more than {:.0}% and {} us: {verdict}",
+            self.late,
+            LATE_SHARE * 100.0,
+            MAX_LATENESS.0 / 1000
+        )
     }
 }
 
@@ -259,12 +265,17 @@ impl fmt::Display for Record {
 mod tests {
     use super::*;
 
-    fn due(wanted: Nanos) -> Due<()> {
-        Due { token: (), ask: Ask::Sectors { op: Op::Read, lba: 0, sectors: 8 }, target: Nanos::from_millis(50), wanted }
+    fn due(wanted: Nanos) -> DueReply<()> {
+        DueReply {
+            token: (),
+            request: DiskRequest::Sectors { op: Op::Read, lba: 0, sectors: 8 },
+            target: Nanos::from_millis(50),
+            wanted,
+        }
     }
 
     #[test]
-    fn what_was_given_is_what_was_wanted_and_the_lateness() {
+    fn the_actual_delay_is_the_models_plus_the_lateness() {
         let mut statistics = Statistics::new();
         for late in [0, 10, 20] {
             statistics.replied(&due(Nanos::from_millis(1)), Nanos::from_millis(50) + Nanos::from_micros(late));
@@ -275,17 +286,17 @@ mod tests {
     }
 
     #[test]
-    fn a_busy_machine_is_noticed_once_for_the_replies_it_made_late() {
+    fn an_overload_is_reported_once_for_its_late_replies() {
         let mut statistics = Statistics::new();
         for reply in 0..100 {
             let late = if reply % 10 == 0 { Nanos::from_micros(200) } else { Nanos::ZERO };
             statistics.replied(&due(Nanos::from_millis(1)), Nanos::from_millis(50) + late);
         }
-        assert_eq!(statistics.too_busy(), Some(Busy { replies: 100, late: 10 }));
-        assert_eq!(statistics.too_busy(), None);
+        assert_eq!(statistics.check_overload(), Some(Overload { replies: 100, late: 10 }));
+        assert_eq!(statistics.check_overload(), None);
         // 200 us are less than 5% of 10 ms.
         statistics.replied(&due(Nanos::from_millis(10)), Nanos::from_millis(50) + Nanos::from_micros(200));
         assert!(!statistics.record(ModelTally::default(), Nanos::from_millis(60), 1.0, 0).faithful);
-        assert_eq!(statistics.unfaithful, 10);
+        assert_eq!(statistics.late, 10);
     }
 }

@@ -1,4 +1,4 @@
-//! The device alone: random 4 KB requests, aligned; two reads to a write, and writes alone on a flash device that collects.
+//! The device alone: random aligned 4 KB requests, two reads to a write, and writes alone on a flash device under collection.
 
 use std::hint::black_box;
 

@@ -12,7 +12,7 @@ use sim::host::{Access, Action, Advice, Call, File, Host, HostSettings, Queue, Q
 use sim::profile::DeviceOptions;
 use sim::run::Server;
 
-const CALLS: u64 = 1_000_000;
+const MAX_CALLS: u64 = 1_000_000;
 const PAGE: u64 = 4096;
 
 fn host(settings: &str) -> Host {
@@ -27,7 +27,7 @@ fn host(settings: &str) -> Host {
 /// One process makes calls of a page each, one after the other.
 fn run(host: &mut Host, mut now: Nanos, op: Op, page: impl Fn(u64) -> u64) -> Nanos {
     let mut finished = Vec::new();
-    for token in 0..CALLS {
+    for token in 0..MAX_CALLS {
         let action = Action::Access { op, file: 0, offset: page(token) * PAGE, bytes: PAGE as u32, access: Access::Buffered };
         host.admit(now, Call { arrival: now, stream: 1, priority: Priority::DEFAULT, token, advice: Advice::Normal, action });
         host.dispatch(now);
@@ -43,7 +43,7 @@ fn run(host: &mut Host, mut now: Nanos, op: Op, page: impl Fn(u64) -> u64) -> Na
 
 fn page_cache(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("buffered calls of 4 KiB");
-    group.throughput(Throughput::Elements(CALLS)).sample_size(10).measurement_time(Duration::from_secs(5));
+    group.throughput(Throughput::Elements(MAX_CALLS)).sample_size(10).measurement_time(Duration::from_secs(5));
     let mut warm = host("memory_mib=1024");
     let mut now = run(&mut warm, Nanos::ZERO, Op::Read, |number| number % 65_536);
     group.bench_function("hits at random in 256 MiB", |bencher| {

@@ -1,4 +1,4 @@
-//! How many lines or records a second each reader takes, the file in the page cache.
+//! Lines or records per second of each reader, with the file in the page cache.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -9,7 +9,7 @@ use tempfile::NamedTempFile;
 
 const RECORDS: u64 = 300_000;
 
-/// A trace of so many records, by what makes one of them.
+/// A trace, by a function that writes one record.
 fn lines(head: &str, line: impl Fn(&mut String, u64, u64)) -> Vec<u8> {
     let mut text = head.to_owned();
     for at in 0..RECORDS {

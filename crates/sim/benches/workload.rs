@@ -1,4 +1,4 @@
-//! What a job issues: how fast requests are drawn, time and device aside; and with a host that answers after a fixed time.
+//! Workloads: the rate of drawing a job's requests, without time and device, and with a host of constant response time.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

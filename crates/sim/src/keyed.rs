@@ -1,11 +1,11 @@
-//! A map that is looked up for every request: values by key in the order in which the keys came, found through a hash index whose
-//! order is the same on every machine.
+//! A map that is looked up for every request: values by key in insertion order, found through a hash index whose order is the same
+//! on every machine.
 
 use block::hash_index::HashIndex;
 
 use crate::scramble::scramble;
 
-/// What values are filed under.
+/// A key.
 pub(crate) trait Key: Copy + Eq {
     /// A number that is most likely different for different keys.
     fn number(self) -> u64;
@@ -29,7 +29,7 @@ impl Key for (u32, u64) {
 pub(crate) struct Keyed<K, V> {
     entries: Vec<(K, V)>,
     index: HashIndex,
-    /// The entry found last: the same one is often sought again.
+    /// The entry found last, which is often looked up again.
     last: usize,
 }
 
@@ -40,17 +40,17 @@ impl<K, V> Default for Keyed<K, V> {
 }
 
 impl<K: Key, V> Keyed<K, V> {
-    /// How many keys there are.
+    /// Number of keys.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// All of them, in the order in which they came.
+    /// All entries, in insertion order.
     pub fn iter(&self) -> impl Iterator<Item = (K, &V)> {
         self.entries.iter().map(|(key, value)| (*key, value))
     }
 
-    /// The value of a key, which is put in with the default if it is new and there are fewer than `limit`.
+    /// The value of a key, inserted with the default if it is new; `None` if it is new and there are `limit` keys.
     #[inline]
     pub fn entry(&mut self, key: K, limit: usize) -> Option<&mut V>
     where
@@ -95,7 +95,7 @@ mod tests {
         #![proptest_config(crate::cases::cases(64))]
 
         #[test]
-        fn it_holds_what_a_map_holds(keys in prop::collection::vec((0..3u32, 0..40u64), 0..300), limit in 1..60usize) {
+        fn it_holds_the_same_as_a_map(keys in prop::collection::vec((0..3u32, 0..40u64), 0..300), limit in 1..60usize) {
             let (mut keyed, mut model) = (Keyed::<(u32, u64), u64>::default(), BTreeMap::new());
             for key in keys {
                 if model.len() < limit || model.contains_key(&key) {

@@ -1,8 +1,8 @@
-//! Disk profiles: TOML files that describe a device, and those that come with the program.
+//! Disk profiles: TOML files that describe a device, and the built-in ones.
 //!
-//! What a profile says differs from one kind of device to the next. Each kind declares how its profiles are read in a
-//! [`DeviceKind`], listed in [`KINDS`]; what is read answers through [`DeviceProfile`]. Here is what they all share: finding the text,
-//! telling kinds apart, and naming file and line in errors.
+//! Each kind of device declares how its profiles are read in a [`DeviceKind`], listed in [`KINDS`]; the result is a
+//! [`DeviceProfile`]. This module holds what all kinds share: finding the text, recognising the kind, and errors with file and
+//! line.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -10,15 +10,23 @@ use std::sync::{Arc, LazyLock};
 
 use block::did_you_mean;
 
-use crate::device::hdd::spec::QueuePolicy;
-use crate::device::{Device, KINDS, hdd, learned};
+use crate::device::Device;
+use crate::device::hdd::spec::{HddSpecification, QueuePolicy};
 
-pub use crate::device::hdd::profile::HddProfile;
+pub use hdd::HddProfile;
 use keys::KeyTable;
 
+mod hdd;
 pub mod keys;
+pub mod learned;
+pub mod limited;
+mod raid;
+mod ssd;
 
-/// The profiles that come with the program, by name.
+/// The kinds of devices that a profile can describe. A learned device ([`learned`]) is read from its model's file instead.
+pub static KINDS: &[&DeviceKind] = &[&hdd::KIND, &ssd::KIND, &raid::KIND];
+
+/// The built-in profiles: name and text.
 pub static BUILT_IN: &[(&str, &str)] = &[
     ("atlas10k", include_str!("../../../disks/atlas10k.toml")),
     ("barracuda", include_str!("../../../disks/barracuda.toml")),
@@ -33,13 +41,13 @@ pub static BUILT_IN: &[(&str, &str)] = &[
     ("ssd-dftl", include_str!("../../../disks/ssd-dftl.toml")),
 ];
 
-/// No profile is longer: a full list of a modern disk's defects is some megabytes.
+/// Maximum length of a profile: a full list of a modern disk's defects is some megabytes.
 const MAX_BYTES: u64 = 64 << 20;
 
-/// Arrays in arrays: no deeper. Each of them has two members at least, so no sensible one is.
+/// Maximum nesting of arrays.
 const MAX_NESTING: usize = 6;
 
-/// A profile that cannot be used: which, where, what is wrong and what would be right.
+/// An invalid profile: source, line, problem and remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProfileError(String);
 
@@ -57,26 +65,26 @@ impl ProfileError {
     }
 }
 
-/// What a device takes in place of what its profile says.
+/// Overrides of a profile.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceOptions {
-    /// Requests the device holds at once, 1 to 1,024; other values are moved to the nearest of these. An array's members keep theirs.
+    /// Queue depth, clamped to 1 to 1,024; `None`: as in the profile. Members of an array keep theirs.
     pub queue_depth: Option<u32>,
-    /// In which order it, or each member of an array, serves them. A flash device always takes them as they come.
+    /// Queue policy of the disk, or of each member of an array; `None`: as in the profile. Flash devices ignore it.
     pub queue_policy: Option<QueuePolicy>,
 }
 
-/// A kind of device, as far as profiles are concerned.
+/// A kind of device and how its profiles are read.
 pub struct DeviceKind {
     /// The value of the key `kind` in its profiles. `None` for the one kind whose profiles lack that key.
     pub key: Option<&'static str>,
-    /// What its devices are called, in the plural.
+    /// Its name for people, in the plural.
     pub name: &'static str,
     /// The schema of its profiles, see [`keys`].
     pub schema: LazyLock<serde_json::Value>,
     /// Reads a profile whose values are within the ranges of their keys, and checks the rest.
     pub parse: fn(&ProfileText) -> Result<Arc<dyn DeviceProfile>, ProfileError>,
-    /// How a profile is written in one line instead of a file, if it can be.
+    /// The one-line notation of its profiles; `None` if it has none.
     pub line: Option<OneLine>,
 }
 
@@ -87,15 +95,47 @@ impl DeviceKind {
     }
 }
 
-/// A profile in one line, as people write it in place of a name.
+/// The one-line notation of a kind's profiles, used in place of a name.
 pub struct OneLine {
-    /// What it is, with an example, for the message that follows an unknown name: `an array as in …`.
+    /// Description with an example, for the error about an unknown name: `an array as in …`.
     pub example: &'static str,
-    /// Turns such a line into the text of a profile, or says what is wrong with it. `None` for other lines.
+    /// Converts such a line into the text of a profile, or returns an error. `None` for other lines.
     pub to_text: fn(&str) -> Option<Result<String, String>>,
 }
 
-/// What a checked profile says about a device, and how to build one.
+/// A checked profile of one kind of device.
+///
+/// ```
+/// use block::Nanos;
+/// use block::tenants::ConstantTime;
+/// use sim::device::{Device, modelled::Modelled};
+/// use sim::profile::{DeviceOptions, DeviceProfile};
+///
+/// /// A device of 1 GiB that takes 1 ms for each request.
+/// #[derive(Debug)]
+/// struct Constant;
+///
+/// impl DeviceProfile for Constant {
+///     fn name(&self) -> &str {
+///         "constant"
+///     }
+///
+///     fn description(&self) -> &str {
+///         "1 ms for each request"
+///     }
+///
+///     fn capacity_sectors(&self) -> u64 {
+///         1 << 21
+///     }
+///
+///     fn build(&self, _options: DeviceOptions) -> Box<dyn Device> {
+///         let time = ConstantTime { request: Nanos::from_millis(1), sector: Nanos::ZERO };
+///         Box::new(Modelled::new(Box::new(time), self.capacity_sectors()))
+///     }
+/// }
+///
+/// assert_eq!(Constant.build(DeviceOptions::default()).queue_depth(), 1);
+/// ```
 pub trait DeviceProfile: fmt::Debug + Send + Sync {
     /// The profile's name.
     fn name(&self) -> &str;
@@ -103,7 +143,7 @@ pub trait DeviceProfile: fmt::Debug + Send + Sync {
     /// One line for people.
     fn description(&self) -> &str;
 
-    /// All that there is to show of it, if its text is not for people.
+    /// A page to show in place of its text; `None` if the text is readable.
     fn page(&self) -> Option<&str> {
         None
     }
@@ -111,30 +151,30 @@ pub trait DeviceProfile: fmt::Debug + Send + Sync {
     /// 512-byte sectors of the device.
     fn capacity_sectors(&self) -> u64;
 
-    /// A device at rest, in its profile's initial state. A queue depth in `options` is within its range.
+    /// Builds an idle device in its profile's initial state. The queue depth in `options` is already clamped.
     fn build(&self, options: DeviceOptions) -> Box<dyn Device>;
 
-    /// How many disks there are in it.
+    /// Number of physical disks.
     fn disks(&self) -> usize {
         1
     }
 
-    /// Whether something turns in it, as Linux asks of a disk (`queue/rotational`); of an array, in its first member.
+    /// Whether it is rotational (`queue/rotational`); for an array, whether its first member is.
     fn rotational(&self) -> bool {
         self.hdd().is_some() || self.parts().first().is_some_and(|(_, part)| part.device.rotational())
     }
 
-    /// In which order a device built with these options serves its queue; of an array, its first member.
+    /// The queue policy of a device built with these options; for an array, of its first member.
     fn queue_policy(&self, _options: DeviceOptions) -> QueuePolicy {
         QueuePolicy::Fifo
     }
 
-    /// The profiles it names, each once, by the names it gives them.
+    /// The profiles that it refers to, each once, with their names in its text.
     fn parts(&self) -> &[(String, Arc<Profile>)] {
         &[]
     }
 
-    /// What only a hard disk has.
+    /// The details of a hard disk; `None` for other kinds.
     fn hdd(&self) -> Option<&HddProfile> {
         None
     }
@@ -148,16 +188,26 @@ pub struct Profile {
     kind: &'static DeviceKind,
 }
 
-/// Loads a profile that comes with the program by its name, one from a file, the model of a device from its file ([`learned`]), or a
-/// profile in a line, as in `raid5:disk=atlas10k,disks=5`.
+/// Loads a profile: a built-in one by name, one from a file, the model of a device from its file ([`learned`]), or one in one-line
+/// notation, as in `raid5:disk=atlas10k,disks=5`.
 ///
 /// # Errors
-/// There is none of that name, or it is wrong.
+/// There is no such profile, or it is invalid.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let array = sim::profile::load("raid5:disk=atlas10k,disks=5")?;
+/// assert_eq!(array.disks(), 5);
+/// let error = sim::profile::load("atlas10").unwrap_err();
+/// assert!(error.to_string().contains("atlas10k"));
+/// # Ok(())
+/// # }
+/// ```
 pub fn load(name_or_path: &str) -> Result<Profile, ProfileError> {
     load_from(name_or_path, &Origin::default())
 }
 
-/// The same with a further profile that may be named, as a part of an array: under its own name.
+/// As [`load`], with a further profile that may be referred to by its own name, for instance as the member of an array.
 ///
 /// # Errors
 /// As [`load`].
@@ -172,7 +222,7 @@ struct Origin {
     folder: PathBuf,
     files: Vec<PathBuf>,
     nesting: usize,
-    /// Name and text of a profile that goes before all others.
+    /// Name and text of a profile that takes precedence over all others.
     further: Option<(String, String)>,
 }
 
@@ -187,10 +237,10 @@ fn load_from(name_or_path: &str, origin: &Origin) -> Result<Profile, ProfileErro
     let source = path.to_string_lossy();
     let error = match read_text(&path) {
         Ok(text) => {
-            // A file that was just read has a name; if it has none, depth is bounded all the same.
+            // A file just read has a canonical name; if not, the depth is bounded all the same.
             let file = path.canonicalize().unwrap_or_else(|_| path.clone());
             if origin.files.contains(&file) {
-                return Err(ProfileError(format!("{source}: an array that is its own member; a disk or another array is right")));
+                return Err(ProfileError(format!("{source}: an array must not be its own member; name a disk or another array")));
             }
             let mut inside = origin.clone();
             inside.folder = path.parent().map(Path::to_owned).unwrap_or_default();
@@ -229,7 +279,7 @@ pub struct ProfileText<'a> {
     text: &'a str,
     source: &'a str,
     origin: &'a Origin,
-    /// Whether people wrote it, so that its lines mean something to them.
+    /// Whether errors name its lines: it was written by people.
     has_lines: bool,
 }
 
@@ -239,15 +289,15 @@ impl ProfileText<'_> {
         self.text
     }
 
-    /// What people call it: a file, or the line itself.
+    /// Its name in errors: a file, or the line itself.
     pub fn source(&self) -> &str {
         self.source
     }
 
-    /// Reads it by a kind's schema.
+    /// Deserialises it by a kind's schema.
     ///
     /// # Errors
-    /// What the schema does not allow, with its line.
+    /// Violations of the schema, with their line.
     pub fn read<T: serde::de::DeserializeOwned>(&self) -> Result<T, ProfileError> {
         toml::from_str(self.text).map_err(|error| {
             let at = error.span().map_or(0, |span| span.start);
@@ -260,7 +310,7 @@ impl ProfileText<'_> {
         ProfileError(format!("{}: {message}", self.source))
     }
 
-    /// An error about what stands at this byte.
+    /// An error at this byte.
     fn error_at(&self, byte: usize, message: impl fmt::Display) -> ProfileError {
         if !self.has_lines {
             return self.error(message);
@@ -270,10 +320,10 @@ impl ProfileText<'_> {
         ProfileError(format!("{}:{line}: {message}", self.source))
     }
 
-    /// Loads a profile that this one names. Files are looked for beside the file of this one.
+    /// Loads a profile that this one refers to. Files are relative to the folder of this one's file.
     ///
     /// # Errors
-    /// As [`load`], or the profiles name each other without end.
+    /// As [`load`], or the profiles refer to each other in a cycle.
     pub fn load(&self, name: &str) -> Result<Profile, ProfileError> {
         let nesting = self.origin.nesting + 1;
         if nesting > MAX_NESTING {
@@ -291,7 +341,7 @@ impl ProfileText<'_> {
         let kind = self.kind()?;
         keys::check(&kind.schema, self.text).map_err(|error| self.error_at(error.at, error.message))?;
         let device = (kind.parse)(self)?;
-        // A digest of the text must change with the text of a part; as comments the parts leave it a profile that loads.
+        // A digest of the text must change with the text of a part; as comments, the parts keep it a valid profile.
         let mut text = self.text.to_owned();
         for (name, part) in device.parts() {
             text.push_str(&format!("\n# ---- {name} ----\n"));
@@ -326,10 +376,10 @@ impl fmt::Debug for Profile {
 }
 
 impl Profile {
-    /// Reads a profile's text. `source` names it in errors. Files that an array names are looked for in the current folder.
+    /// Reads a profile's text. `source` names it in errors. Files that an array refers to are relative to the current folder.
     ///
     /// # Errors
-    /// What is wrong, by source, line and key.
+    /// The profile is invalid; the message names source, line and key.
     pub fn parse(text: &str, source: &str) -> Result<Profile, ProfileError> {
         ProfileText { text, source, origin: &Origin::default(), has_lines: true }.parse()
     }
@@ -337,10 +387,10 @@ impl Profile {
     /// Checks a hard disk's description and writes its text.
     ///
     /// # Errors
-    /// What is wrong, by source and key.
-    pub fn from_hdd(description: &hdd::spec::HddSpecification, source: &str) -> Result<Profile, ProfileError> {
-        let text = hdd::profile::to_text(description).map_err(|error| ProfileError(format!("{source}: {error}")))?;
-        // What was written must read back as the same: the text is what people keep.
+    /// The description is invalid; the message names source and key.
+    pub fn from_hdd(description: &HddSpecification, source: &str) -> Result<Profile, ProfileError> {
+        let text = hdd::to_text(description).map_err(|error| ProfileError(format!("{source}: {error}")))?;
+        // The written text must read back as the same description.
         let profile = ProfileText { text: &text, source, origin: &Origin::default(), has_lines: false }.parse()?;
         debug_assert_eq!(profile.hdd().map(|hdd| &hdd.specification), Some(description));
         Ok(profile)
@@ -351,7 +401,7 @@ impl Profile {
         &self.text
     }
 
-    /// The text with units and ranges behind the values, still a profile; of a learned device what its model has to say.
+    /// The text with units and ranges as comments, still a valid profile; for a learned device the page of its model.
     pub fn annotated(&self) -> String {
         self.device.page().map_or_else(|| self.with_units(), str::to_owned)
     }
@@ -360,7 +410,7 @@ impl Profile {
         keys::annotated(&self.kind.schema, &self.text)
     }
 
-    /// What was read and checked, for those who build many devices of it.
+    /// The checked profile, for building many devices.
     pub fn device(&self) -> Arc<dyn DeviceProfile> {
         self.device.clone()
     }
@@ -375,17 +425,17 @@ impl Profile {
         self.device.description()
     }
 
-    /// What only a hard disk has.
+    /// The details of a hard disk; `None` for other kinds.
     pub fn hdd(&self) -> Option<&HddProfile> {
         self.device.hdd()
     }
 
-    /// How many disks there are in it.
+    /// Number of physical disks.
     pub fn disks(&self) -> usize {
         self.device.disks()
     }
 
-    /// In which order a device built with these options serves its queue; of an array, its first member.
+    /// The queue policy of a device built with these options; for an array, of its first member.
     pub fn queue_policy(&self, options: DeviceOptions) -> QueuePolicy {
         self.device.queue_policy(options)
     }
@@ -395,7 +445,7 @@ impl Profile {
         self.device.capacity_sectors()
     }
 
-    /// A device at rest, in its profile's initial state. Devices of one profile share its tables.
+    /// Builds an idle device in its profile's initial state. Devices of one profile share its tables.
     pub fn build(&self, options: DeviceOptions) -> Box<dyn Device> {
         let queue_depth = options.queue_depth.map(|depth| depth.clamp(1, 1024));
         self.device.build(DeviceOptions { queue_depth, ..options })

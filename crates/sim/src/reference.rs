@@ -1,16 +1,16 @@
-//! A disk that somebody was promised, as a shadow: a simulated one that serves what is asked of it, in its own time.
+//! A reference disk guaranteed to a tenant, as a shadow: a simulated disk that serves the tenant's requests in its own virtual
+//! time.
 //!
 //! ```text
 //! of(start, request, waiting)
 //!    start > end of all before?   yes: the rest is served, then it pauses for as long
 //!    admit the request            (all that come while no time passes are in before anything is dispatched)
 //!    serve until no more than `waiting` are left
-//!    ◀── the time that passed, and what those that are left will probably take
+//!    ◀── the time that passed, plus the expected time of the remaining ones
 //! ```
-//! Who keeps `n` requests under way asks with `waiting = n - 1`, so that each request is answered by the time from one completion to the
-//! next: how long the disk takes, with that many in its queue, for as many more. What those that are left will take is not known yet.
-//! They are charged what requests took lately, and what was charged too much or too little is settled as they are done, so that the sum
-//! is the time for which the disk was busy.
+//! A tenant that keeps `n` requests in flight calls it with `waiting = n - 1`, so that the result for each request is the time from
+//! one completion to the next at that queue depth. The service time of the remaining requests is not known yet: they are charged
+//! the recent mean, and the difference is settled as they complete, so that the sum is the busy time of the disk.
 
 use std::collections::VecDeque;
 
@@ -21,7 +21,21 @@ use crate::host::{Queue, QueueSettings};
 use crate::profile::{DeviceOptions, Profile};
 use crate::run::{Issue, Server};
 
-/// A disk with a queue before it, as good as which a tenant is to be served.
+/// A disk behind a queue: the service guaranteed to a tenant.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use sim::host::QueueSettings;
+/// use sim::profile::{DeviceOptions, load};
+/// use sim::reference::ReferenceDisk;
+///
+/// let (scheduler, values) = block::parse("noop")?;
+/// let disk = load("atlas10k")?;
+/// let reference = ReferenceDisk::new(&disk, DeviceOptions::default(), QueueSettings::default(), (scheduler, &values));
+/// assert_eq!(reference.queue().capacity_sectors(), disk.capacity_sectors());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct ReferenceDisk {
     profile: Profile,
@@ -73,13 +87,13 @@ struct Spacing {
 }
 
 impl Spacing {
-    /// Both are halved at this many.
-    const ENOUGH: u64 = 64;
+    /// Number of completions at which both sums are halved.
+    const SPACING_WINDOW: u64 = 64;
 
     fn add(&mut self, completions: u64, time: u64) {
         self.completions += completions;
         self.time += time;
-        if self.completions > Spacing::ENOUGH {
+        if self.completions > Spacing::SPACING_WINDOW {
             (self.completions, self.time) = (self.completions / 2, self.time / 2);
         }
     }
@@ -94,12 +108,12 @@ struct Shadow {
     queue: Queue,
     /// Its own time.
     now: Nanos,
-    /// The caller's time at which it would be done with all that it was asked about, as it was answered.
+    /// The caller's time at which all requests so far are done, according to the results returned.
     end: Nanos,
-    /// Nanoseconds for which it was busy, and what was charged.
+    /// Busy nanoseconds, and nanoseconds charged.
     busy: u64,
     charged: u64,
-    /// What was expected of those that are not done, in the order in which they came.
+    /// Expected times of the unfinished requests, in order of arrival.
     expected: VecDeque<u64>,
     expected_sum: u64,
     spacing: Spacing,
@@ -124,7 +138,7 @@ impl Shadow {
         }
     }
 
-    /// Has nothing to serve for this time.
+    /// Idles for this time.
     fn pause(&mut self, time: Nanos) {
         let until = self.now + time;
         self.queue.dispatch(self.now);
@@ -148,7 +162,7 @@ impl Shadow {
 }
 
 impl ServiceTime for Shadow {
-    fn of(&mut self, start: Nanos, request: &Request, waiting: u32) -> Nanos {
+    fn service_time(&mut self, start: Nanos, request: &Request, waiting: u32) -> Nanos {
         if start > self.end {
             self.serve(0);
             self.pause(start - self.end);

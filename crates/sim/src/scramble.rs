@@ -1,4 +1,4 @@
-//! Numbers without a rhythm of their own.
+//! Hashing of numbers.
 
 /// Spreads numbers evenly over all 64 bits: the finaliser of SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number
 /// generators, OOPSLA 2014). Different numbers stay different; 0 stays 0.

@@ -22,14 +22,15 @@ pub const REBUILD: StreamId = BACKGROUND - BACKGROUND_PROCESSES;
 /// The copying of volumes from array to array.
 pub const COPY: StreamId = REBUILD - 1;
 
-/// The first of those who read when a scheduler takes over; the others count down from here. No stream below them is the kernel's.
-pub const TAKE_OVER: StreamId = COPY - 1;
+/// The first stream of the reads issued when a scheduler is replaced; the others count down from here. No stream below them is the
+/// kernel's.
+pub const SWITCH_READS: StreamId = COPY - 1;
 
-/// As many read then at most.
-pub const TAKE_OVER_READERS: u32 = 64;
+/// Maximum number of these reads.
+pub const MAX_SWITCH_READERS: u32 = 64;
 
-/// Whether this stream only reads because a scheduler takes over.
+/// Whether a stream's only purpose is the reads for a new scheduler.
 #[inline]
-pub(crate) fn is_of_take_over(stream: StreamId) -> bool {
-    TAKE_OVER - TAKE_OVER_READERS < stream && stream <= TAKE_OVER
+pub(crate) fn is_switch_read(stream: StreamId) -> bool {
+    SWITCH_READS - MAX_SWITCH_READERS < stream && stream <= SWITCH_READS
 }

@@ -1,10 +1,10 @@
 //! Compares a disk model with measurements of the real drive.
 //!
-//! A measured trace names requests, the drive's response to each and the pause behind it. The model gets the same requests,
-//! one at a time, each its pause after the one before completed *in the model*. The demerit figure (Ruemmler and Wilkes 1994)
-//! is the root of the mean squared horizontal distance between the two distributions of response times; the bins are those of
-//! DiskSim's `rms.c`, so the figures compare with its own. It judges distributions only; the error per request stands beside it, and
-//! the error of the mean with its sign.
+//! A measured trace names requests, the drive's response to each and the pause behind it. The model gets the same requests, one at
+//! a time, each its pause after the one before completed *in the model*. The demerit figure (Ruemmler and Wilkes 1994) is the root
+//! of the mean squared horizontal distance between the two distributions of response times; the bins are those of DiskSim's
+//! `rms.c`, so the figures compare with its own. It compares distributions only; the error per request and the signed error of the
+//! mean are given, too.
 
 use std::fmt;
 use std::fs::File;
@@ -15,10 +15,10 @@ use block::{Nanos, Op, Priority, Request};
 
 use crate::device::Device;
 
-/// Fewer requests make no distribution.
+/// Minimum number of requests for a distribution.
 const MIN_REQUESTS: usize = 100;
 
-/// A measured trace that cannot be used: file, line, what is wrong and what would be right.
+/// An invalid measured trace: file, line, problem and remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValidateError(String);
 
@@ -30,7 +30,7 @@ impl fmt::Display for ValidateError {
 
 impl std::error::Error for ValidateError {}
 
-/// A request, and what the real drive made of it.
+/// A request and its measured response.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MeasuredRequest {
     /// First 512-byte sector.
@@ -45,7 +45,7 @@ pub struct MeasuredRequest {
     pub think: Nanos,
 }
 
-/// What model and drive have in common and what not. Times are ms.
+/// The differences of model and drive. Times are ms.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ResponseComparison {
     /// Requests compared.
@@ -92,7 +92,7 @@ pub struct Validation {
 }
 
 impl Validation {
-    /// What the model is worse at: the operation, and how it compares. The only one there is, if the trace has but one.
+    /// The operation with the larger demerit, and its comparison; the only one if the trace has just one.
     pub fn worse(&self) -> (Op, &ResponseComparison) {
         if self.writes.demerit_ms > self.reads.demerit_ms || self.reads.requests == 0 {
             (Op::Write, &self.writes)
@@ -163,7 +163,7 @@ fn measured(record: &csv::StringRecord, columns: [usize; 5], capacity: u64) -> R
     Ok(MeasuredRequest { lba, sectors, op, response_ms: millis(3, "measured_response_ms")?, think })
 }
 
-/// Replays the requests one at a time; returns the model's response times in ms, or `None` if `stop` said so.
+/// Replays the requests one at a time; returns the model's response times in ms, or `None` if `stop` returned true.
 pub fn replay(device: &mut dyn Device, requests: &[MeasuredRequest], mut stop: impl FnMut(usize) -> bool) -> Option<Vec<f64>> {
     let mut now = Nanos::ZERO;
     let mut done = Vec::with_capacity(1);
@@ -187,7 +187,7 @@ pub fn replay(device: &mut dyn Device, requests: &[MeasuredRequest], mut stop: i
         let issued = now;
         done.clear();
         while done.is_empty() {
-            // A device that holds a request always says when it goes on.
+            // A device with a request always has a wake-up time.
             now = device.wake_at()?;
             device.advance(now, &mut done);
         }

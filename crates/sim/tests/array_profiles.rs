@@ -1,4 +1,4 @@
-//! Profiles of arrays, in files and in one line: what they make, and what is said about wrong ones.
+//! Profiles of arrays, in files and in one line: the arrays they make, and errors.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should fail here")]
 
@@ -22,7 +22,7 @@ fn an_array_in_one_line_and_the_same_in_a_file_are_one() {
 }
 
 #[test]
-fn a_queue_depth_is_the_arrays_and_else_what_its_members_take_together() {
+fn the_queue_depth_of_an_array_defaults_to_the_sum_of_its_members() {
     let array = load("raid0:disk=sata7200,disks=3").unwrap();
     assert_eq!(array.build(DeviceOptions::default()).queue_depth(), 96);
     assert_eq!(array.build(DeviceOptions { queue_depth: Some(7), queue_policy: None }).queue_depth(), 7);
@@ -49,7 +49,7 @@ fn the_text_changes_with_a_members_text_and_loads_again() {
 }
 
 #[test]
-fn files_are_found_beside_the_file_that_names_them_and_none_is_in_itself() {
+fn files_are_resolved_next_to_the_file_that_names_them_and_none_contains_itself() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     std::fs::write(path("disk.toml"), load("barracuda").unwrap().text()).unwrap();
@@ -59,11 +59,11 @@ fn files_are_found_beside_the_file_that_names_them_and_none_is_in_itself() {
     assert_eq!(load(&path("outer.toml")).unwrap().capacity_sectors(), load("barracuda").unwrap().capacity_sectors());
     std::fs::write(path("inner.toml"), array("outer.toml")).unwrap();
     let error = error_of(&path("outer.toml"));
-    assert!(error.contains("inner.toml: ") && error.contains("an array that is its own member"), "{error}");
+    assert!(error.contains("inner.toml: ") && error.contains("an array must not be its own member"), "{error}");
 }
 
 #[test]
-fn what_makes_no_array_is_an_error_that_names_key_and_value_and_what_is_right() {
+fn invalid_arrays_are_errors_that_name_key_value_and_remedy() {
     for (line, expected) in [
         ("raid5:disk=atlas10k,disks=2", "RAID 5 of 2 disks: it takes 3 to 64"),
         ("raid10:disk=atlas10k,disks=2", "RAID 10 of 2 disks: it takes 3 to 64"),

@@ -12,14 +12,14 @@ use std::sync::Arc;
 
 use sim::device::hdd::Hdd;
 use sim::device::hdd::mechanics::reacquire_estimate;
-use sim::device::hdd::model::{Departures, HddModel};
+use sim::device::hdd::model::{Deviations, HddModel};
 use sim::device::hdd::spec::{HddSpecification, MechanicsSpecification, ReadAhead};
 use sim::diskspecs::{ImportOptions, import};
 use sim::profile::{Profile, load};
 use sim::validate::{Validation, compare, read_measured, replay};
 
 /// Disk, DiskSim's demerit in ms over all requests, the most that the demerit of the worse of reads and writes may be, and the most
-/// that the RMS error per request may be. What DiskSim's is for reads and writes apart was never published.
+/// that the RMS error per request may be. DiskSim's figures for reads and writes separately were never published.
 const BARS: [(&str, f64, f64, f64); 5] = [
     ("atlas10k", 0.268, 0.18, 1.8),
     ("barracuda", 0.348, 0.28, 2.5),
@@ -70,7 +70,7 @@ fn the_disks_that_come_with_the_program_are_no_further_from_the_real_ones_than_d
 }
 
 #[test]
-fn imported_disks_equal_those_that_come_with_the_program() {
+fn imported_disks_equal_the_built_in_ones() {
     let Some(data) = data() else { return };
     for (name, ..) in BARS {
         let imported = import(&data.join(format!("disks/{name}/{name}.parv")), ImportOptions::default()).unwrap();
@@ -105,7 +105,7 @@ type Choice = (&'static str, &'static [(&'static str, Alternative)]);
 enum Alternative {
     Shipped,
     Profile(fn(&mut HddSpecification)),
-    Model(fn(&mut Departures)),
+    Model(fn(&mut Deviations)),
 }
 
 use Alternative::{Model, Profile as InProfile, Shipped};
@@ -125,19 +125,19 @@ const CHOICES: [Choice; 6] = [
     ),
     (
         "a drive that takes sectors in any order reads",
-        &[("what was asked", Model(|departures| departures.reads_whole_track = false)), ("the whole track", Shipped)],
+        &[("what was asked", Model(|deviations| deviations.reads_whole_track = false)), ("the whole track", Shipped)],
     ),
     (
         "a segment that a write overlaps",
-        &[("is dropped", Model(|departures| departures.keeps_overlapped_segment = false)), ("is kept", Shipped)],
+        &[("is dropped", Model(|deviations| deviations.keeps_overlapped_segment = false)), ("is kept", Shipped)],
     ),
     (
         "a drive that left the bus is back",
-        &[("a reselection later", Model(|departures| departures.reselects_in_time = false)), ("in time", Shipped)],
+        &[("a reselection later", Model(|deviations| deviations.reselects_in_time = false)), ("in time", Shipped)],
     ),
     (
         "the least delay of a write runs from",
-        &[("the command", Model(|departures| departures.delays_from_data = false)), ("its data", Shipped)],
+        &[("the command", Model(|deviations| deviations.delays_from_data = false)), ("its data", Shipped)],
     ),
 ];
 
@@ -176,15 +176,15 @@ fn choices_made_on_four_disks_hold_on_the_fifth() {
     let all = combinations();
     let compared = |name: &str, combination: &[usize; CHOICES.len()]| {
         let mut spec = load(name).unwrap().hdd().unwrap().specification.clone();
-        let mut departures = Departures::default();
+        let mut deviations = Deviations::default();
         for ((_, alternatives), &chosen) in CHOICES.iter().zip(combination) {
             match alternatives[chosen].1 {
                 InProfile(change) => change(&mut spec),
-                Model(change) => change(&mut departures),
+                Model(change) => change(&mut deviations),
                 Shipped => {}
             }
         }
-        let model = HddModel { departures, ..HddModel::new(&spec).unwrap() };
+        let model = HddModel { deviations, ..HddModel::new(&spec).unwrap() };
         let requests = read_measured(&data.join(format!("measured/{name}.csv")), model.layout.capacity_sectors).unwrap();
         compare(&requests, &replay(&mut Hdd::new(Arc::new(model), None, None), &requests, |_| false).unwrap())
     };

@@ -1,4 +1,4 @@
-//! What devices say that each request cost them: added up, it is the time that their mechanics were at work.
+//! The work that devices report for each request: its sum is the busy time of their mechanics.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected should fail")]
 
@@ -22,7 +22,7 @@ struct Ask {
 /// Disk time of each of two streams.
 type Work = [Nanos; 2];
 
-/// Asks a device for `count` requests, `depth` of them at once, and lets it come to rest.
+/// Issues `count` requests with depth `depth` to a device, and waits until it is idle.
 fn keep_busy(device: &mut dyn Device, depth: usize, count: u32, mut next: impl FnMut(u32) -> Ask) -> Work {
     let (mut now, mut done, mut asked) = (Nanos::ZERO, Vec::<Completion>::new(), Vec::new());
     let (mut work, mut under_way) = ([Nanos::ZERO; 2], 0);
@@ -48,7 +48,7 @@ fn device(profile: &str) -> Box<dyn Device> {
     load(profile).unwrap().build(DeviceOptions::default())
 }
 
-/// RAID of eight disks, whose members can be asked.
+/// A RAID of eight disks with accessible members.
 fn array(number: u32, disk: &str) -> Raid {
     let members: Vec<_> = (0..8).map(|_| device(disk)).collect();
     let layout = ArrayLayout::new(level(number).unwrap(), 8, 128, members[0].capacity_sectors()).unwrap();
@@ -71,7 +71,7 @@ fn assert_close(what: &str, work: f64, busy: f64, tolerance: f64) {
 }
 
 #[test]
-fn works_of_random_reads_add_up_to_the_time_that_a_disk_was_busy() {
+fn the_work_of_random_reads_adds_up_to_the_busy_time_of_a_disk() {
     for disk in ["ibm18es", "cheetah9LP", "atlas10k", "barracuda", "hp_c2247a", "sata7200"] {
         for depth in [1, 4, 16] {
             let mut disk_at_work = device(disk);
@@ -83,7 +83,7 @@ fn works_of_random_reads_add_up_to_the_time_that_a_disk_was_busy() {
 }
 
 #[test]
-fn works_of_writes_that_are_reported_from_memory_add_up_to_what_the_arm_needs() {
+fn the_work_of_cached_writes_adds_up_to_the_time_of_the_arm() {
     for disk in ["ibm18es", "cheetah9LP", "sata7200"] {
         let mut disk_at_work = device(disk);
         let capacity = disk_at_work.capacity_sectors();
@@ -93,7 +93,7 @@ fn works_of_writes_that_are_reported_from_memory_add_up_to_what_the_arm_needs() 
 }
 
 #[test]
-fn who_writes_anywhere_is_charged_for_the_arm_though_all_writes_are_reported_at_once() {
+fn random_writers_are_charged_for_the_arm_although_writes_are_reported_at_once() {
     let mut disk = device("sata7200");
     let capacity = disk.capacity_sectors();
     let mut random = anywhere(Op::Write, 16, capacity / 2);
@@ -129,7 +129,7 @@ fn a_small_write_to_raid_5_costs_its_reads_and_its_parity() {
 }
 
 #[test]
-fn works_of_flash_are_those_of_its_dies() {
+fn the_work_of_flash_is_that_of_its_dies() {
     let mut flash = device("nvme-tlc");
     let capacity = flash.capacity_sectors();
     let [one_at_a_time, _] = keep_busy(&mut *flash, 1, 2_000, anywhere(Op::Read, 8, capacity));

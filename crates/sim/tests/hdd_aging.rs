@@ -1,4 +1,4 @@
-//! A drive that serves its queue by the shortest access time ages it: no request waits for ever, and throughput hardly suffers.
+//! Ageing of a drive's queue under shortest access time first: no request starves, at little cost in throughput.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should fail here")]
 
@@ -13,7 +13,7 @@ use sim::device::Device;
 use sim::device::hdd::spec::QueuePolicy;
 use sim::profile::{DeviceOptions, Profile, load};
 
-/// What a load asks next.
+/// The next request of a load.
 #[derive(Clone, Copy, Debug)]
 enum Ask {
     Read(u64, u32),
@@ -81,7 +81,7 @@ fn bound_ms(depth: usize) -> f64 {
 }
 
 #[test]
-fn a_request_beside_a_reader_in_order_waits_for_ever_without_aging_and_not_long_with_it() {
+fn a_request_starves_behind_a_sequential_reader_without_aging_and_not_with_it() {
     let longest = |profile: &Profile| {
         let (mut next, mut asked) = (1_000_000, 0);
         let ask = || {

@@ -1,4 +1,4 @@
-//! What devices say of the time until they reach a request, and what a scheduler that goes by it gains.
+//! Positioning times estimated by devices, and the gain of a scheduler that uses them.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should fail here")]
 
@@ -47,7 +47,7 @@ fn rate(scheduler: &str, profile: &Profile, depth: u32, op: Op) -> f64 {
 }
 
 #[test]
-fn who_knows_the_platter_serves_more_than_who_knows_distances() {
+fn shortest_positioning_serves_more_than_shortest_seek() {
     for (disk, gain) in [("atlas10k", 1.1), ("barracuda", 1.1), ("sata7200", 1.1)] {
         let profile = profile(disk);
         for op in [Op::Read, Op::Write] {
@@ -63,9 +63,9 @@ fn request(op: Op, lba: u64) -> Request {
     Request { id: 0, stream: 0, op, sync: true, priority: Priority::DEFAULT, sectors: 8, lba, arrival: Nanos::ZERO }
 }
 
-/// Serves random accesses one after the other and asks of each how long it takes to reach, and of `others` that never come. Gives by
-/// access what was said, what it took to reach in truth, and when it was done.
-fn told_and_true(device: &mut dyn Device, others: usize, writes: bool) -> Vec<(Option<Nanos>, Nanos, Nanos)> {
+/// Serves random accesses one at a time, and estimates the positioning time of each and of `others` that are never issued. Returns
+/// for each access the estimated and the actual positioning time, and its completion.
+fn estimated_and_measured(device: &mut dyn Device, others: usize, writes: bool) -> Vec<(Option<Nanos>, Nanos, Nanos)> {
     let (mut next, mut never, pages) = (numbers(2), numbers(3), device.capacity_sectors() / 8);
     let (mut now, mut done) = (Nanos::ZERO, Vec::new());
     let serve = |number: usize| {
@@ -74,39 +74,41 @@ fn told_and_true(device: &mut dyn Device, others: usize, writes: bool) -> Vec<(O
             device.time_to_reach(now, &request(op, never() % pages * 8));
         }
         let asked = request(op, next() % pages * 8);
-        let told = device.time_to_reach(now, &asked);
+        let estimated = device.time_to_reach(now, &asked);
         device.submit(now, &asked);
         while done.is_empty() {
             now = device.wake_at().unwrap();
             device.advance(now, &mut done);
         }
         let completion = done.remove(0);
-        (told, completion.seek + completion.rotation, completion.at)
+        (estimated, completion.seek + completion.rotation, completion.at)
     };
     (0..300).map(serve).collect()
 }
 
 #[test]
-fn a_disk_knows_how_long_it_takes_to_reach_a_sector_but_for_what_its_commands_take() {
+fn a_disk_estimates_its_positioning_times_without_command_overheads() {
     for disk in ["atlas10k", "barracuda", "ibm18es", "raid5-5x-sata7200"] {
-        for (number, (told, truth, _)) in told_and_true(&mut *device(&profile(disk), 1), 0, false).into_iter().enumerate() {
-            let over = told.unwrap().0 as f64 / 1e6 - truth.0 as f64 / 1e6;
-            assert!((0.0..=2.0).contains(&over), "{disk}: {told:?} for {truth} of access {number}");
+        for (number, (estimated, actual, _)) in
+            estimated_and_measured(&mut *device(&profile(disk), 1), 0, false).into_iter().enumerate()
+        {
+            let over = estimated.unwrap().0 as f64 / 1e6 - actual.0 as f64 / 1e6;
+            assert!((0.0..=2.0).contains(&over), "{disk}: {estimated:?} for {actual} of access {number}");
         }
     }
 }
 
 #[test]
-fn asking_a_device_changes_nothing() {
+fn estimating_positioning_times_changes_nothing() {
     for disk in ["atlas10k", "sata7200", "raid5-5x-sata7200", "cloud-volume", "nvme-tlc"] {
         let profile = profile(disk);
-        let run = |others| told_and_true(&mut *device(&profile, 1), others, true);
+        let run = |others| estimated_and_measured(&mut *device(&profile, 1), others, true);
         assert_eq!(run(0), run(5), "{disk}");
     }
 }
 
 #[test]
-fn an_array_asks_its_members_and_flash_has_nothing_to_say() {
+fn an_array_uses_its_members_estimates_and_flash_has_none() {
     let is_told = |name: &str| device(&profile(name), 1).time_to_reach(Nanos::ZERO, &request(Op::Read, 1 << 20)).is_some();
     assert!(is_told("raid5-5x-sata7200"));
     assert!(!is_told("nvme-tlc"));

@@ -1,4 +1,4 @@
-//! Profiles and DiskSim imports: what is wrong is named, and nothing makes them panic.
+//! Profiles and DiskSim imports: errors are precise, and nothing makes them panic.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should fail here")]
 
@@ -9,11 +9,11 @@ use std::path::Path;
 use block::{Nanos, Op, Priority, Request};
 use cases::cases;
 use proptest::prelude::*;
+use sim::device::Device;
 use sim::device::hdd::spec::Seek;
-use sim::device::{Device, KINDS};
 use sim::diskspecs::{ImportOptions, import_text};
 use sim::profile::keys::UNSTATED;
-use sim::profile::{BUILT_IN, DeviceOptions, Profile, load};
+use sim::profile::{BUILT_IN, DeviceOptions, KINDS, Profile, load};
 
 fn changed(name: &str, from: &str, to: &str) -> String {
     let text = load(name).unwrap().text().to_owned();
@@ -26,7 +26,7 @@ fn error_of(text: &str) -> String {
 }
 
 #[test]
-fn every_disk_that_comes_with_the_program_loads_and_builds() {
+fn every_built_in_disk_loads_and_builds() {
     for (name, _) in BUILT_IN {
         let profile = load(name).unwrap();
         assert_eq!(profile.name(), *name);
@@ -76,9 +76,9 @@ fn impossible_values_are_errors_that_name_key_value_and_range() {
 }
 
 #[test]
-fn impossible_limits_are_errors_that_name_key_value_and_what_would_be_right() {
+fn impossible_limits_are_errors_that_name_key_value_and_remedy() {
     for (limits, expected) in [
-        ("", "my.toml: limits: operations_per_second, mb_s or both should be there"),
+        ("", "my.toml: limits: operations_per_second or mb_s is required"),
         ("operations_per_second = 0", "limits.operations_per_second: 0 should be 0.1 to 1000000000 operations/s"),
         ("mb_s = nan", "limits.mb_s: NaN should be 0.001 to 1000000 MB/s"),
         ("mb_s = 1\noperation_kib = 256", "limits.operation_kib: 256 without operations_per_second"),
@@ -163,7 +163,7 @@ fn impossible_seek_times_are_errors_that_name_key_value_and_range() {
 }
 
 #[test]
-fn every_key_has_a_meaning_and_says_what_it_is_when_absent() {
+fn every_key_has_a_meaning_and_a_default() {
     for (kind, table) in KINDS.iter().flat_map(|kind| kind.tables().into_iter().map(move |table| (kind.name, table))) {
         for key in &table.keys {
             let name = format!("{kind} {} {}", table.heading, key.name);
@@ -308,7 +308,7 @@ fn a_write_that_settles_sooner_than_a_read_is_imported() {
 }
 
 #[test]
-fn a_file_with_no_disk_or_several_says_what_it_holds_and_where() {
+fn a_file_with_no_disk_or_several_is_an_error_that_lists_its_content() {
     let several = imported(&format!("{DISK} {}", DISK.replace("disk Test", "disk Other"))).unwrap_err();
     assert!(several.contains("2 disks, Test (my.diskspecs:3), Other (my.diskspecs:26)"), "{several}");
     let simple = imported("disksim_simpledisk SD0 { Block count = 100000, Access time = 9.5 }").unwrap_err();
@@ -588,7 +588,7 @@ fn a_lone_page_of_the_dftl_device_takes_the_published_times_at_the_flash() {
             }
             took.push((done[0].at - now).0 as f64 / 1e3);
         }
-        // Beside the flash there are the controller's 10 us and 4 KiB on the link at 280 MB/s.
+        // In addition to the flash there are the controller's 10 us and 4 KiB on the link at 280 MB/s.
         took[1] - 10.0 - 4096.0 / 280.0
     };
     let (read, write) = (one(Op::Read), one(Op::Write));
@@ -639,7 +639,7 @@ fn random_writes_of_4_kib_have_the_steady_state_of_a_drive_that_maps_them() {
         "4 KiB units: {packed:.0}/s, amplification {amplification:.2}, closed form {expected:.2}; pages: {pages:.0}/s, {by_pages:.1}"
     );
     assert!((amplification / expected - 1.0).abs() < 0.05, "{amplification}, closed form {expected}");
-    // The programs alone would allow so many; reading, transferring and erasing take a tenth more.
+    // The programs alone would allow this; reading, transferring and erasing take a tenth more.
     let most = 16.0 * 4.0 / 850e-6 / amplification;
     assert!(packed < most && packed > 0.85 * most && packed > 20.0 * pages, "{packed} of at most {most}, {pages} a second");
     // A page of which a quarter was written costs four times as much, and no less is moved.

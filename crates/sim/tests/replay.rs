@@ -1,4 +1,4 @@
-//! The event loop, watched through a device that takes the same time for every request.
+//! The event loop, observed through a device of constant service time.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected should fail")]
 
@@ -170,7 +170,7 @@ fn a_stream_that_kept_two_in_flight_keeps_two_in_flight() {
 }
 
 #[test]
-fn asynchronous_requests_hold_nobody_up() {
+fn asynchronous_requests_block_no_stream() {
     let mut written = read(1, 0, Some(50));
     (written.op, written.sync) = (Op::Write, Some(false));
     let trace = [written, read(1, 60, Some(1))];
@@ -220,7 +220,7 @@ fn an_overloaded_disk_is_recognised_and_the_load_it_would_take_is_true() {
 }
 
 #[test]
-fn a_stream_alone_gets_what_it_would_get_without_the_others() {
+fn a_stream_replayed_alone_is_served_as_without_the_others() {
     let trace: Vec<_> = (0..100).flat_map(|n| [read(1, 20 * n, None), read(2, 20 * n + 1, None)]).collect();
     let (_, placement) = survey(&trace);
     let settings = Settings { mode: Mode::Open, speed: 1.0 };
@@ -236,7 +236,7 @@ fn a_stream_alone_gets_what_it_would_get_without_the_others() {
 }
 
 #[test]
-fn streams_alone_get_the_same_however_they_are_shared_out_among_replays() {
+fn streams_alone_are_served_the_same_in_any_division_among_replays() {
     // Bursts, so that streams queue behind themselves; of stream 7 nothing is asked.
     let request = |n: u64| read(((n + n / 7) % 6 + 1) as u32, n / 40 * 100 + n % 40 / 14, (!n.is_multiple_of(4)).then_some(n % 9));
     let trace: Vec<_> = (0..3000).map(request).collect();
@@ -268,7 +268,7 @@ fn streams_alone_get_the_same_however_they_are_shared_out_among_replays() {
 }
 
 #[test]
-fn a_search_for_one_stream_stops_when_told_to() {
+fn a_search_for_one_stream_stops_when_interrupted() {
     let trace: Vec<_> = (0..100_000).map(|n| read(1, n, None)).collect();
     let (_, placement) = survey(&trace);
     let settings = Settings { mode: Mode::Open, speed: 1.0 };
@@ -280,7 +280,7 @@ fn a_search_for_one_stream_stops_when_told_to() {
 }
 
 #[test]
-fn a_replay_stops_when_told_to() {
+fn a_replay_stops_when_interrupted() {
     let trace: Vec<_> = (0..10_000).map(|n| read(1, n, None)).collect();
     let (_, placement) = survey(&trace);
     let stop = AtomicBool::new(true);
@@ -291,7 +291,7 @@ fn a_replay_stops_when_told_to() {
 }
 
 #[test]
-fn several_devices_lie_side_by_side_and_a_small_disk_says_what_would_fit() {
+fn several_devices_lie_side_by_side_and_the_error_of_a_small_disk_suggests_a_fit() {
     let mut trace = [read(1, 0, None), read(1, 1, None), read(1, 2, None)];
     trace[1].device = 7;
     trace[2].lba = 1 << 31;

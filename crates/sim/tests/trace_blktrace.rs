@@ -123,7 +123,7 @@ fn another_version_is_refused_by_name() {
 }
 
 #[test]
-fn requests_that_are_never_answered_hold_up_nothing_for_ever() {
+fn requests_without_completion_block_nothing_forever() {
     let records: Vec<Blk> = (0..100_000).map(|at| Blk::new(at, Q | READ, at * 8, 8, 1)).collect();
     let read = read(blktrace(&records)).unwrap();
     assert_eq!(read.requests.len(), 100_000);
@@ -190,7 +190,7 @@ fn essence(request: &TraceRequest) -> (Nanos, u32, u64, u32, Op, Option<bool>, O
 type Recorder = fn(&Path);
 
 #[test]
-fn blkparse_prints_what_we_read() {
+fn blkparse_prints_the_requests_that_we_read() {
     let recordings: [(&str, Recorder); 3] =
         [("sda", |folder| record_into(folder, false)), ("sda", |folder| record_into(folder, true)), ("busy", busy_recording)];
     for (name, write) in recordings {

@@ -1,4 +1,4 @@
-//! What cannot be read is said with file, line and what would be right; what is damaged can be passed over and is counted.
+//! Errors name file, line and remedy; damaged records can be skipped and are counted.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -22,7 +22,7 @@ fn a_missing_file_a_folder_and_an_empty_file_are_told_apart() {
 }
 
 #[test]
-fn an_unknown_kind_of_file_shows_how_it_begins_and_what_there_is() {
+fn an_unknown_kind_of_file_is_described_with_the_known_formats() {
     let message = error(read(b"\x7fELF\x02\x01\x01\0\0\0\0\0".repeat(50)));
     assert!(message.contains("a binary file, first bytes \"\\x7fELF") && message.contains("blktrace, blkparse, fio"), "{message}");
     assert!(error(read("Dear diary,\nnothing happened.\n")).contains("first line \"Dear diary,\""));
@@ -38,7 +38,7 @@ fn an_unknown_format_name_lists_the_names_there_are() {
 }
 
 #[test]
-fn a_named_format_that_the_file_is_not_says_what_is_wrong_with_it() {
+fn a_wrong_named_format_is_an_error_with_the_reason() {
     assert_eq!(
         error(read_as("msr", SPC)),
         "1: has 5 fields; an MSR line is Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime"
@@ -55,7 +55,7 @@ fn a_named_format_that_the_file_is_not_says_what_is_wrong_with_it() {
 }
 
 #[test]
-fn damage_names_the_line_the_value_and_what_would_be_right() {
+fn damage_is_an_error_that_names_line_value_and_remedy() {
     let cases = [
         ("0,1,512,X,0.5", "the opcode is \"X\", not r, R, w or W"),
         ("0,-1,512,R,0.5", "the LBA is \"-1\", not a whole number from 0 to 2^64 - 1"),
@@ -80,7 +80,7 @@ fn damage_names_the_line_the_value_and_what_would_be_right() {
         let trace = format!("{SPC}{line}\n{SPC}");
         assert_eq!(error(read(&trace)), format!("4: {message}"));
         let read = read_skipping(&trace);
-        // The rest begins anew at 0.5 s, within the window that is sorted.
+        // The rest begins again at 0.5 s, within the sorted window.
         assert_eq!(read.map(|read| (read.requests.len(), read.reader.skipped())).ok(), Some((6, 1)), "{line:?}");
     }
 }
@@ -92,7 +92,7 @@ fn a_value_in_a_message_is_short_and_harmless_on_a_terminal() {
 }
 
 #[test]
-fn a_heading_that_is_not_known_is_told_which_columns_are_missing() {
+fn an_unknown_heading_is_rejected_with_the_missing_columns() {
     assert_eq!(
         error(read("Timestamp;LBA;Size;Op\n1;2;3;r\n")),
         "looks like CSV, but the heading has no column for the arrival: name it time_s, time_ms, time_us or time_ns; no column for the \
@@ -113,7 +113,7 @@ fn a_heading_that_is_not_known_is_told_which_columns_are_missing() {
 }
 
 #[test]
-fn csv_says_what_its_heading_lacks_or_has_twice() {
+fn errors_in_csv_headings_name_missing_and_repeated_columns() {
     let missing = |heading: &str| error(read_as("csv", format!("{heading}\n1,2,3,r,5\n")));
     assert!(missing("time_ms,lba,sectors").contains("no column for the direction: name it op or is_read"));
     assert!(missing("time_ms,lba,op").contains("no column for the size"));
@@ -127,7 +127,7 @@ fn csv_says_what_its_heading_lacks_or_has_twice() {
 }
 
 #[test]
-fn fio_logs_say_what_they_do_not_know() {
+fn errors_in_fio_logs_name_the_unknown_part() {
     assert!(error(read("fio version 2 iolog\n/a read 0 512\n/a frobnicate 0 0\n")).starts_with("3: the action is \"frobnicate\""));
     assert!(error(read("fio version 3 iolog\n1 /a wait 5 0\n")).starts_with("2: version 3 has no wait"));
     assert!(error(read("fio version 2 iolog\n/a wait 18446744073709551615 0\n")).contains("exceed 2^64 ns"));
@@ -169,7 +169,7 @@ fn a_long_line_can_be_passed_over() {
 }
 
 #[test]
-fn what_is_a_little_out_of_order_is_sorted_and_equal_times_keep_their_order() {
+fn slight_disorder_is_sorted_and_equal_times_keep_their_order() {
     let trace = "0,1,512,R,2.0\n0,2,512,R,1.0\n0,3,512,R,1.5\n0,4,512,R,1.0\n0,5,512,R,3.0\n0,6,512,R,0.5\n";
     let read = read(trace).unwrap();
     let order: Vec<_> = read.requests.iter().map(|request| (request.arrival.0 / 1_000_000, request.lba)).collect();
@@ -177,7 +177,7 @@ fn what_is_a_little_out_of_order_is_sorted_and_equal_times_keep_their_order() {
 }
 
 #[test]
-fn what_is_far_out_of_order_is_an_error_that_says_to_sort() {
+fn large_disorder_is_an_error_that_says_to_sort() {
     let mut trace: String = (0..65_535).map(|at| format!("0,{at},512,R,{}\n", 10 + at)).collect();
     trace.push_str("0,0,512,R,5\n");
     assert_eq!(read(&trace).unwrap().requests.len(), 65_536, "just within the window");

@@ -42,7 +42,7 @@ fn tencent_counts_sectors_and_whole_seconds_and_keeps_the_order_within_one() {
 }
 
 #[test]
-fn disksim_flags_say_read_and_whether_somebody_waits() {
+fn disksim_flags_give_direction_and_synchrony() {
     let read = read("0.005000 0 100 8 1\n  1.5  2 2312 4 0x80\n2 2 5 1 101\n3.25 2 5 1 2\n").unwrap();
     assert_eq!(read.format, "disksim");
     let expected = [
@@ -70,7 +70,7 @@ fn disksim_validation_adds_up_response_and_think_times() {
 }
 
 #[test]
-fn disksim_validation_says_what_a_line_lacks() {
+fn errors_in_disksim_validation_lines_name_the_missing_field() {
     let sound = "R Hit 1 8 6040.0 34702.0\n".repeat(3);
     for (line, message) in [
         ("R Hit 1 8 6040.0", "4: lacks the think time: a validation line is R or W, cache action, block, size"),
@@ -226,7 +226,7 @@ fn blkparse_text_gives_queued_requests_answered_by_the_completions_that_cover_th
         "7803 0 699 Read 500+64 sync=true response=8000 service=5000",
         "12803 0 700 Write 900+8 sync=true",
         "13803 0 700 Discard 1000+2048 sync=false response=4900",
-        // Sent to the driver though nobody was seen to queue it: it arrives then.
+        // Sent to the driver without a recorded queue event: it arrives then.
         "19803 0 5 Read 77+8 sync=true response=1000 service=1000",
     ];
     assert_eq!(shown(&read), expected);

@@ -77,7 +77,7 @@ fn completions_tell_how_many_were_under_way() {
 }
 
 #[test]
-fn what_a_trace_does_not_say_is_not_made_up() {
+fn fields_that_a_trace_lacks_are_not_invented() {
     let info = info_of("0,100,4096,r,0.0\n0,108,4096,r,0.0\n", 10);
     assert_eq!((info.sync_share, info.concurrency, info.recorded_response), (None, None, None));
     assert_eq!((info.duration_s, info.rate.mean_iops), (0.0, None), "no rate without a duration");
@@ -96,9 +96,9 @@ fn only_the_busiest_streams_are_listed() {
     assert!(info.streams[0].requests >= info.streams[1].requests);
 }
 
-/// 300,000 streams are more than are told apart, yet the trace is characterised.
+/// 300,000 streams are more than are tracked, yet the trace is characterised.
 #[test]
-fn more_streams_than_memory_is_given_are_admitted() {
+fn more_streams_than_are_tracked_are_reported_as_such() {
     let mut text = String::from("time_ms,lba,sectors,op,stream\n");
     for at in 0..300_000u64 {
         text += &format!("{at},{},8,read,{at}\n", at * 1_000);
@@ -109,7 +109,7 @@ fn more_streams_than_memory_is_given_are_admitted() {
 
 /// Pieces scattered over 2^40 sectors, more than are remembered one by one: a bound, and never more than was asked for.
 #[test]
-fn a_widely_scattered_trace_has_a_footprint_of_at_most_what_was_asked_for() {
+fn a_widely_scattered_trace_has_a_footprint_of_at_most_the_requested_sectors() {
     let mut text = String::from("time_us,lba,sectors,op\n");
     for at in 0..1_200_000u64 {
         text += &format!("{at},{},8,read\n", at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 24);
@@ -149,7 +149,7 @@ fn requests_of(path: &Path, skip_bad: bool) -> (Vec<TraceRequest>, Vec<String>, 
 }
 
 #[test]
-fn the_kernels_text_gives_who_asked_for_what_and_when_it_was_done() {
+fn the_kernels_text_gives_issuers_requests_and_completions() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("kernel");
     fs::write(&path, KERNEL).unwrap();
@@ -183,7 +183,7 @@ fn a_hole_in_the_kernels_text_is_an_error_with_its_line() {
 
 /// The trace that comes with the program.
 #[test]
-fn the_shipped_trace_is_what_its_page_says() {
+fn the_shipped_trace_matches_its_page() {
     let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../traces/mixed.parquet"));
     let mut opened = open(path, &OpenOptions::default()).unwrap();
     let info = characterise(opened.reader.as_mut(), 1000, |_| true).unwrap().unwrap();

@@ -1,4 +1,4 @@
-//! Real traces are read in full, where they are at hand: `shared/data` beside the workspace.
+//! Real traces are read in full, where they are at hand: `shared/data` next to the workspace.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

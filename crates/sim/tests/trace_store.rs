@@ -1,5 +1,4 @@
-//! Traces written and read back: nothing is lost but what the format says it has no place for, and no file can make the reader
-//! panic.
+//! Traces written and read back: only the declared losses of the format occur, and no file can make the reader panic.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
 
@@ -130,7 +129,7 @@ proptest! {
     }
 
     #[test]
-    fn a_fio_log_gives_back_what_it_has_a_place_for(trace in trace(100)) {
+    fn a_fio_log_gives_back_the_fields_it_has(trace in trace(100)) {
         // The reader numbers files in the order they come in.
         let mut numbers = BTreeMap::new();
         let first = trace.requests[0].arrival.0;
@@ -309,7 +308,7 @@ fn a_row_group_is_checked_before_it_is_read() {
             error.contains(&format!("store:row {}: damaged Parquet: row group {}, bytes ", reads + 1, reads / 131_072)),
             "{error}"
         );
-        assert!(error.ends_with("is not what was written (CRC-32)"), "{error}");
+        assert!(error.ends_with("is damaged (CRC-32 mismatch)"), "{error}");
         bytes[at] ^= bit;
     }
 }
@@ -355,7 +354,7 @@ proptest! {
 }
 
 #[test]
-fn what_is_no_store_is_refused_with_a_reason() {
+fn other_files_are_rejected_with_a_reason() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("no-store");
     for (bytes, reason) in [
@@ -431,7 +430,7 @@ fn foreign(path: &Path, pair: Option<(&str, &str)>, rows: &[(i64, i64, i64)]) {
 }
 
 #[test]
-fn four_columns_of_somebody_elses_making_are_a_trace_sorted_and_counted_from_zero() {
+fn four_columns_of_another_program_are_a_trace_sorted_and_counted_from_zero() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("foreign");
     foreign(&path, None, &[(7_000, 10, 8), (5_000, 20, 16), (6_000, 30, 0)]);
@@ -500,7 +499,7 @@ print(len(t['lba']), sum(t['lba']), sum(t['response_ns']), t['arrival_ns'][-1], 
 }
 
 #[test]
-fn what_a_format_has_no_place_for_is_noticed_once_it_occurs() {
+fn losses_of_a_format_are_noticed_once_they_occur() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("trace");
     fs::write(&path, "time_us,lba,sectors,op,sync,priority_level\n0,1,8,read,1,4\n1,9,8,write,0,4\n2,9,8,read,0,7\n").unwrap();
@@ -518,7 +517,7 @@ fn what_a_format_has_no_place_for_is_noticed_once_it_occurs() {
 fn each_written_formats_file_is_in_the_list_and_its_name_is_that_of_a_format_read() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/trace/write");
     let files = fs::read_dir(folder).unwrap().filter(|entry| entry.as_ref().unwrap().file_name() != "mod.rs").count();
-    // Parquet stands beside its reader.
+    // Parquet's writer is next to its reader.
     assert_eq!(files + 1, write::ALL.len());
     for format in write::ALL {
         assert!(sim::trace::ALL.iter().any(|read| read.name == format.name), "{} is read back", format.name);

@@ -14,7 +14,7 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use observe::Preference;
 use sim::host::{Host, HostSettings, Queue, QueueSettings};
 use sim::profile::DeviceOptions;
-use sim::run::{Measure, Noted, Pilot, Watch};
+use sim::run::{Measure, Pilot, ServerEvent, Watch};
 use sim::workload::Workload;
 use twin::{Comes, Question, Recording, Seen, Slots};
 
@@ -27,7 +27,7 @@ const LOADS: &[(&str, &str, &str)] = &[
 struct Observer(Recording, Slots);
 
 impl Pilot for Observer {
-    fn events(&mut self, noted: &[Noted]) {
+    fn events(&mut self, noted: &[ServerEvent]) {
         for event in noted.iter().map(twin::event) {
             self.0.event(&event);
             self.1.event(&event);
@@ -71,7 +71,7 @@ fn bench(criterion: &mut Criterion) {
         let measured = observer.1.served(2.0, 9.0).unwrap();
         let ask = || {
             let mut knowledge = KnowledgeStore::new(device_model::sched::all());
-            knowledge.turns(fitted.turn());
+            knowledge.set_rotation(fitted.turn());
             let question = Question {
                 recording: &observer.0,
                 from: seconds(2),

@@ -209,10 +209,10 @@ impl<'a> Loads<'a> {
     }
 }
 
-/// Whether a setting leaves those tunables alone that should not be [changed under a load](block::TakeOver::fixed).
+/// Whether a setting leaves those tunables alone that should not be [changed under a load](block::LiveSwitch::fixed_tunables).
 fn keeps_what_is_fixed(setting: &Setting, in_force: &Setting) -> bool {
     let spec = setting.spec;
-    let fixed = spec.take_over().fixed;
+    let fixed = spec.live_switch().fixed_tunables;
     spec.tunables.iter().enumerate().filter(|(_, tunable)| fixed.contains(&tunable.name)).all(|(index, tunable)| {
         let is = if spec.name == in_force.spec.name { in_force.values[index] } else { tunable.default };
         setting.values[index] == is

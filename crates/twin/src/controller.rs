@@ -516,7 +516,7 @@ impl Seekwise {
         let fitted = device::fit(&sample, Some(capacity_sectors)).map_err(|error| error.to_string())?;
         self.credit_ns -= sample::costs_ns(accesses);
         let mut knowledge = KnowledgeStore::new(sched::all());
-        knowledge.turns(fitted.turn());
+        knowledge.set_rotation(fitted.turn());
         self.device = Some(Device { profile: fitted.profile(), findings: fitted.findings, accesses, seen, of_load, knowledge });
         self.off = None;
         Ok(())
@@ -582,7 +582,7 @@ impl Seekwise {
             let arm = self.arm_of(&promise.setting)?;
             let measured = self.arms[arm].measured.filter(|_| arm != self.in_force && self.compares_with(&self.arms[arm]))?;
             let (came, error) = measured.over(&is, &self.preference);
-            (promise.setting.spec.take_over().readers == 0).then(|| (promise.gain - came).abs() - SURE * error)
+            (promise.setting.spec.live_switch().min_readers == 0).then(|| (promise.gain - came).abs() - SURE * error)
         });
         wrong.fold(0.0, f64::max)
     }
@@ -642,7 +642,7 @@ impl Seekwise {
     /// Whether a scheduler that judges processes by how they begin would meet some that are late, and make of those that run already what they
     /// are not. A load that has processes begin for as long as it lasts is not waited for, nor one in which many do.
     fn comes_too_early(&self, setting: &Setting, now: Nanos) -> bool {
-        let many = setting.spec.take_over().readers as usize;
+        let many = setting.spec.live_switch().min_readers as usize;
         let begins = setting.spec.name != self.setting().spec.name && (now - self.load.from).as_secs_f64() < GOES_ON_S;
         many > 0 && begins && (1..many).contains(&self.recording.newcomers(now - BEGINS))
     }

@@ -9,7 +9,7 @@ use observe::performance::Performance;
 use observe::window::Tally;
 use observe::{Event, WindowOutcome};
 use sim::host::Queue;
-use sim::run::{Finished, Flushed, Issue, Measure, Noted, Pilot, RunError, Server, Steerable, Watch};
+use sim::run::{Finished, Flushed, Issue, Measure, Pilot, RunError, Server, ServerEvent, Steerable, Watch};
 
 use crate::above::{Above, Got};
 use crate::load::{Asked, Load, Replayed};
@@ -21,7 +21,7 @@ const LEAST_SLOTS: u64 = 8;
 /// The share of a trial that is not judged.
 const SETTLES: f64 = 0.2;
 /// What takes over in the middle of a load settles for longer: bfq decides after 600 ms which queues it serves together
-/// (`bfq_late_stable_merging` in `block/bfq-iosched.c`), and has its tunables [written](block::TakeOver) nearly as late. But at most this
+/// (`bfq_late_stable_merging` in `block/bfq-iosched.c`), and has its tunables [written](block::LiveSwitch) nearly as late. But at most this
 /// share of a trial.
 const TAKEN_OVER: Nanos = Nanos::from_millis(1_000);
 const TAKEN_OVER_SHARE: f64 = 0.5;
@@ -127,7 +127,7 @@ impl Extent {
 
     /// Whether what is judged comes late enough to show what a scheduler makes of streams that it takes over: one that settles decides late.
     pub fn shows_taken_over(&self, scheduler: &SchedulerSpec) -> bool {
-        self.settles >= TAKEN_OVER || scheduler.take_over().settles == Nanos::ZERO
+        self.settles >= TAKEN_OVER || scheduler.live_switch().settle_time == Nanos::ZERO
     }
 
     fn settling(whole: Nanos, settles: Nanos, requests: u64) -> Extent {
@@ -144,7 +144,7 @@ impl Extent {
 /// A setting that takes over in the middle of the load. What it takes over shows for long: under another scheduler every stream's queue
 /// begins at that moment, and bfq serves streams together whose queues began together. Linux has the scheduler before it serve all that it
 /// holds, and lets nobody ask for more meanwhile (`blk_mq_freeze_queue` in `elevator_switch`, `block/elevator.c`): the new one meets the first
-/// request of every stream, and of those who read at a [take-over](block::TakeOver), and each is at the device before its
+/// request of every stream, and of those who read at a [take-over](block::LiveSwitch), and each is at the device before its
 /// tunables are written.
 pub struct Successor {
     /// When.
@@ -308,7 +308,7 @@ struct Recorder<'a> {
 }
 
 impl Pilot for Recorder<'_> {
-    fn events(&mut self, noted: &[Noted]) {
+    fn events(&mut self, noted: &[ServerEvent]) {
         for event in noted.iter().map(event) {
             self.slots.event(&event);
             (self.tell)(&event);
@@ -352,7 +352,7 @@ impl Pilot for Recorder<'_> {
             }
             Change::Scheduler(scheduler, values) => {
                 self.freezes.set(false);
-                let written = plant.switch_time() + scheduler.take_over().settles.max(WRITES);
+                let written = plant.switch_time() + scheduler.live_switch().settle_time.max(WRITES);
                 plant.switch(now, scheduler);
                 self.successor = Some(Successor { at: now + written, change: Change::Values(values) });
             }
@@ -363,13 +363,13 @@ impl Pilot for Recorder<'_> {
 }
 
 /// What a controller would be told.
-pub fn event(noted: &Noted) -> Event {
+pub fn event(noted: &ServerEvent) -> Event {
     match noted {
-        Noted::Issued(issue) => Event::Queued(request(issue)),
-        Noted::Finished(done) => Event::Completed { request: request(&done.issue), dispatched: done.dispatched, at: done.at },
-        Noted::Flushed(done) => Event::Flushed { stream: done.stream, asked: done.arrival, at: done.at },
-        Noted::Called(at) => Event::Called(*at),
-        Noted::Returned(done) => {
+        ServerEvent::Issued(issue) => Event::Queued(request(issue)),
+        ServerEvent::Finished(done) => Event::Completed { request: request(&done.issue), dispatched: done.dispatched, at: done.at },
+        ServerEvent::Flushed(done) => Event::Flushed { stream: done.stream, asked: done.arrival, at: done.at },
+        ServerEvent::Called(at) => Event::Called(*at),
+        ServerEvent::Returned(done) => {
             let (op, bytes) = match done.transfer() {
                 Some(done) => (done.issue.op, u64::from(done.issue.sectors) * 512),
                 None => (Op::Write, 0),

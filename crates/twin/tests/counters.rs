@@ -9,7 +9,7 @@ use observe::Preference;
 use observe::counters::Sample;
 use sim::host::{Host, HostSettings, Queue, QueueSettings};
 use sim::profile::DeviceOptions;
-use sim::run::{Measure, Noted, Pilot, Watch};
+use sim::run::{Measure, Pilot, ServerEvent, Watch};
 use sim::workload::Workload;
 use twin::counters::{Counted, Counter, Ensemble, Judgement, Judges, Known};
 
@@ -22,7 +22,7 @@ struct Looks {
 }
 
 impl Pilot for Looks {
-    fn events(&mut self, noted: &[Noted]) {
+    fn events(&mut self, noted: &[ServerEvent]) {
         for event in noted.iter().map(twin::event) {
             let seconds = self.samples.len() as u64 + 1;
             if event.at() >= Nanos(seconds * SECOND.0) {

@@ -8,7 +8,7 @@ use control::target::Bounds;
 use observe::Preference;
 use sim::host::{Host, HostSettings, Queue, QueueSettings};
 use sim::profile::DeviceOptions;
-use sim::run::{Measure, Noted, Pilot, Watch};
+use sim::run::{Measure, Pilot, ServerEvent, Watch};
 use sim::workload::Workload;
 use twin::load::{Pace, Understood};
 use twin::trial::{Change, Extent, Successor};
@@ -23,7 +23,7 @@ const TO: Nanos = Nanos::from_millis(20_000);
 struct Observer(Recording, Slots);
 
 impl Pilot for Observer {
-    fn events(&mut self, noted: &[Noted]) {
+    fn events(&mut self, noted: &[ServerEvent]) {
         for event in noted.iter().map(twin::event) {
             self.0.event(&event);
             self.1.event(&event);

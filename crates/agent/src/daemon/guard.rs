@@ -249,7 +249,7 @@ impl Guard {
                 let is_of_now = self.trial.as_ref().is_none_or(|trial| request.arrival >= trial.since + SETTLES);
                 if request.op == Op::Read && is_of_now {
                     // A larger read-ahead makes longer requests of the same calls.
-                    let time = Nanos((*at - request.arrival).0 / u64::from(request.counts_as()));
+                    let time = Nanos((*at - request.arrival).0 / u64::from(request.response_weight()));
                     self.current.tail.add(time);
                     let is_late = self.trial.as_ref().is_some_and(|trial| bucket(time) > bucket(trial.bound));
                     self.current.readers.add(request, time, is_late);

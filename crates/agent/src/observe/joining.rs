@@ -8,7 +8,7 @@
 
 use std::collections::VecDeque;
 
-use block::under_way::UnderWay;
+use block::in_flight::InFlight;
 use block::{Nanos, Request, StreamId};
 use observe::Event;
 
@@ -32,7 +32,7 @@ struct Ask {
 /// What is known so far.
 #[derive(Default)]
 pub(super) struct Joining {
-    under_way: UnderWay,
+    under_way: InFlight,
     asks: VecDeque<Ask>,
     /// When the flushes that are at the device were issued.
     flushes: VecDeque<Nanos>,

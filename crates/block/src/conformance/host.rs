@@ -1,4 +1,4 @@
-//! A host in virtual time that keeps a ledger of what a scheduler was given, and compares.
+//! A host in virtual time that keeps a ledger of the requests it gave to a scheduler, and checks every answer against it.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -8,46 +8,46 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::script::Script;
-use crate::{Insertion, Merges, Nanos, Patience, Pick, Request, RequestId, Scheduler, SchedulerSpec, switch};
+use crate::{Insertion, Merges, Nanos, Pick, Request, RequestId, Scheduler, SchedulerSpec, StarvationBound, switch};
 
-/// With nothing at the device, a scheduler may put its host off so often in a row.
-const PUT_OFF_MAX: u32 = 64;
-/// A wait this long is one for ever.
-const LONG: Nanos = Nanos::from_millis(60_000);
+/// How many times in a row a scheduler may answer `WaitUntil` while the device is idle.
+const MAX_IDLE_WAITS: u32 = 64;
+/// A longer wait counts as endless.
+const MAX_WAIT: Nanos = Nanos::from_millis(60_000);
 
 type Checked = Result<(), String>;
 
-/// What should be waiting in the scheduler.
+/// A request that should be waiting in the scheduler.
 struct Waiting {
     /// As it should be picked.
     request: Request,
-    /// When it came, counted in arrivals; of merged requests the earliest.
+    /// Arrival number; of merged requests the lowest.
     order: u64,
     parts: Vec<Request>,
-    /// Once its patience is at its end: how many more may leave before it.
+    /// How many more requests may leave before this one; `None` until its starvation bound applies.
     others_left: Option<u64>,
 }
 
-/// Plays a script to a scheduler.
+/// Plays a script against a scheduler.
 pub(super) struct Host<'a> {
     spec: &'static SchedulerSpec,
     scheduler: Box<dyn Scheduler>,
-    patience: Option<Patience>,
+    starvation_bound: Option<StarvationBound>,
     script: &'a Script,
     now: Nanos,
     waiting: BTreeMap<RequestId, Waiting>,
-    /// By the time it is done and the order of dispatch; whether the present scheduler picked it.
+    /// By completion time and dispatch number; whether the current scheduler picked it.
     at_device: BTreeMap<(Nanos, u64), (Request, bool)>,
     free_ids: Vec<RequestId>,
     wake: Option<Nanos>,
-    put_off: u32,
+    idle_waits: u32,
     arrived: u64,
     parts_served: u64,
     served: Vec<(Nanos, Request)>,
 }
 
 impl<'a> Host<'a> {
-    /// Plays `script` with these values; in the middle, `successor` takes over. Says what left when.
+    /// Plays `script` with these values; in the middle, `successor` takes over, if any. Returns each dispatched request with its time.
     pub(super) fn play(
         spec: &'static SchedulerSpec,
         script: &'a Script,
@@ -58,15 +58,15 @@ impl<'a> Host<'a> {
         let mut host = Host {
             spec,
             scheduler: (spec.build)(&script.limits, values),
-            patience: spec.patience.map(|patience| patience(values)),
+            starvation_bound: spec.starvation_bound.map(|starvation_bound| starvation_bound(values)),
             script,
             now: Nanos::ZERO,
             waiting: BTreeMap::new(),
             at_device: BTreeMap::new(),
-            // The last number freed is used first: numbers come again as soon as they may.
+            // The last id freed is reused first: ids recur as early as possible.
             free_ids: (0..ids).rev().collect(),
             wake: None,
-            put_off: 0,
+            idle_waits: 0,
             arrived: 0,
             parts_served: 0,
             served: Vec::new(),
@@ -85,7 +85,7 @@ impl<'a> Host<'a> {
             if script.change_after == Some(index) {
                 self.change(successor)?;
             }
-            let id = self.free_ids.pop().ok_or("the kit ran out of numbers")?;
+            let id = self.free_ids.pop().ok_or("the kit ran out of ids")?;
             let request = Request {
                 id,
                 stream: arrival.stream,
@@ -101,12 +101,12 @@ impl<'a> Host<'a> {
         }
         self.run_until(Nanos::MAX)?;
         if self.parts_served != self.arrived {
-            return Err(format!("{} requests came and {} were served", self.arrived, self.parts_served));
+            return Err(format!("{} requests arrived and {} were served", self.arrived, self.parts_served));
         }
         Ok(())
     }
 
-    /// Lets completions and wake-ups happen up to `end`.
+    /// Processes completions and wake-ups up to `end`.
     fn run_until(&mut self, end: Nanos) -> Checked {
         loop {
             let completion = self.at_device.keys().next().copied();
@@ -120,7 +120,7 @@ impl<'a> Host<'a> {
                 _ => {
                     self.wake = None;
                     if self.at_device.is_empty() {
-                        self.put_off += 1;
+                        self.idle_waits += 1;
                     }
                 }
             }
@@ -129,14 +129,14 @@ impl<'a> Host<'a> {
     }
 
     fn insert(&mut self, request: Request) -> Checked {
-        self.put_off = 0;
+        self.idle_waits = 0;
         self.waiting.insert(request.id, Waiting { request, order: self.arrived, parts: vec![request], others_left: None });
         self.arrived += 1;
         let insertion = self.scheduler.insert(self.now, request);
         self.follow(request.id, insertion)
     }
 
-    /// Does in the ledger what the scheduler says it did.
+    /// Applies to the ledger what the scheduler reported.
     fn follow(&mut self, id: RequestId, insertion: Insertion) -> Checked {
         let Insertion::Merged { into, absorbed } = insertion else { return Ok(()) };
         if into == id {
@@ -146,12 +146,12 @@ impl<'a> Host<'a> {
         absorbed.map_or(Ok(()), |absorbed| self.join(into, absorbed))
     }
 
-    /// `part` becomes part of `into`.
+    /// Makes `part` a part of `into`.
     fn join(&mut self, into: RequestId, part: RequestId) -> Checked {
         let part = self.waiting.remove(&part).ok_or(format!("{part} was merged but does not wait"))?;
         let whole = self.waiting.get_mut(&into).ok_or(format!("something was merged into {into}, which does not wait"))?;
         if self.script.limits.merges == Merges::Never {
-            return Err(format!("{part:?} was merged, though nothing may be", part = part.request));
+            return Err(format!("{part:?} was merged, though merging is off", part = part.request));
         }
         let (a, b) = (&mut whole.request, &part.request);
         if (a.op, a.sync, a.priority) != (b.op, b.sync, b.priority) {
@@ -177,9 +177,9 @@ impl<'a> Host<'a> {
     }
 
     fn complete(&mut self, key: (Nanos, u64)) {
-        self.put_off = 0;
-        let Some((request, ours)) = self.at_device.remove(&key) else { return };
-        if ours {
+        self.idle_waits = 0;
+        let Some((request, picked_by_current)) = self.at_device.remove(&key) else { return };
+        if picked_by_current {
             let service = self.now - self.served[key.1 as usize].0;
             self.scheduler.completed(self.now, &request, service);
         }
@@ -187,19 +187,19 @@ impl<'a> Host<'a> {
     }
 
     fn fill_device(&mut self) -> Checked {
-        if self.put_off > PUT_OFF_MAX {
-            return Err(format!("with the device idle the host was put off {PUT_OFF_MAX} times in a row"));
+        if self.idle_waits > MAX_IDLE_WAITS {
+            return Err(format!("with the device idle the scheduler answered WaitUntil {MAX_IDLE_WAITS} times in a row"));
         }
         while self.at_device.len() < self.script.depth {
-            self.end_patience();
-            match self.scheduler.pick_by(self.now, &mut self.script.cost()) {
+            self.start_bounds();
+            match self.scheduler.pick_with_cost(self.now, &mut self.script.cost()) {
                 Pick::Go(request) => self.dispatch(request)?,
                 Pick::WaitUntil(time) => return self.wait(time),
                 Pick::Empty if self.waiting.is_empty() => {
                     self.wake = None;
                     return Ok(());
                 }
-                Pick::Empty => return Err(format!("said Empty while {} wait", self.waiting.len())),
+                Pick::Empty => return Err(format!("answered Empty while {} wait", self.waiting.len())),
             }
         }
         Ok(())
@@ -209,18 +209,18 @@ impl<'a> Host<'a> {
         if self.spec.work_conserving {
             return Err(String::from("waits although it is declared work-conserving"));
         }
-        if time <= self.now || time > self.now + LONG {
-            return Err(format!("at {} it waits until {time}; only the near future would be right", self.now));
+        if time <= self.now || time > self.now + MAX_WAIT {
+            return Err(format!("at {} it waits until {time}; should be in the near future", self.now));
         }
         if self.waiting.is_empty() {
-            return Err(String::from("waits although nothing is queued; Empty would be right"));
+            return Err(String::from("waits although nothing is queued; should answer Empty"));
         }
         self.wake = Some(time);
         Ok(())
     }
 
     fn dispatch(&mut self, request: Request) -> Checked {
-        self.put_off = 0;
+        self.idle_waits = 0;
         let waiting = self.waiting.remove(&request.id).ok_or(format!("{request:?} was picked but does not wait"))?;
         if waiting.request != request {
             return Err(format!("{request:?} was picked; {:?} waits", waiting.request));
@@ -228,7 +228,7 @@ impl<'a> Host<'a> {
         tiles(&request, waiting.parts.clone())?;
         for other in self.waiting.values_mut() {
             if let Some(left) = &mut other.others_left {
-                *left = left.checked_sub(1).ok_or(format!("{:?} starves in spite of the promise", other.request))?;
+                *left = left.checked_sub(1).ok_or(format!("{:?} starves in spite of its starvation bound", other.request))?;
             }
         }
         self.parts_served += waiting.parts.len() as u64;
@@ -240,9 +240,9 @@ impl<'a> Host<'a> {
         Ok(())
     }
 
-    /// Notes for whom the promise against starvation has begun.
-    fn end_patience(&mut self) {
-        let Some(Patience { expires, picks }) = self.patience else { return };
+    /// Starts the starvation bound of requests that have waited long enough.
+    fn start_bounds(&mut self) {
+        let Some(StarvationBound { expires, picks }) = self.starvation_bound else { return };
         let mut orders: Vec<u64> = self.waiting.values().map(|waiting| waiting.order).collect();
         orders.sort_unstable();
         for waiting in self.waiting.values_mut() {
@@ -253,44 +253,45 @@ impl<'a> Host<'a> {
         }
     }
 
-    /// Sets new values, or lets the successor take over.
+    /// Sets new values, or switches to the successor.
     fn change(&mut self, successor: Option<&'static SchedulerSpec>) -> Checked {
         self.wake = None;
         let Some(spec) = successor else {
-            // The times already noted in the queue are those of the old values.
-            self.patience = None;
+            // Requests in the queue keep the deadlines of the old values.
+            self.starvation_bound = None;
             self.scheduler.retune(&self.script.later_values(self.spec));
             return self.fill_device();
         };
         let values = self.script.values(spec);
-        let mut next = Newcomer { inner: (spec.build)(&self.script.limits, &values), given: Vec::new() };
+        let mut next = Recorder { inner: (spec.build)(&self.script.limits, &values), given: Vec::new() };
         let mut merges = Vec::new();
         switch(&mut *self.scheduler, &mut next, self.now, |request, insertion| merges.push((request.id, insertion)));
         let mut handed_over: Vec<&Waiting> = self.waiting.values().collect();
         handed_over.sort_by_key(|waiting| waiting.order);
         if !handed_over.iter().map(|waiting| &waiting.request).eq(&next.given) {
-            return Err(format!("{:?} were handed over, not all that wait in the order of arrival", next.given));
+            return Err(format!("{:?} were handed over; should be all queued requests in order of arrival", next.given));
         }
-        if self.scheduler.pick(self.now) != Pick::Empty || self.scheduler.pick_by(self.now, &mut |_| None) != Pick::Empty {
+        if self.scheduler.pick(self.now) != Pick::Empty || self.scheduler.pick_with_cost(self.now, &mut |_| None) != Pick::Empty {
             return Err(String::from("something still waits after drain"));
         }
         for (id, insertion) in merges {
             self.follow(id, insertion)?;
         }
-        (self.spec, self.scheduler, self.patience) = (spec, next.inner, spec.patience.map(|patience| patience(&values)));
+        (self.spec, self.scheduler, self.starvation_bound) =
+            (spec, next.inner, spec.starvation_bound.map(|starvation_bound| starvation_bound(&values)));
         self.waiting.values_mut().for_each(|waiting| waiting.others_left = None);
-        self.at_device.values_mut().for_each(|(_, ours)| *ours = false);
+        self.at_device.values_mut().for_each(|(_, picked_by_current)| *picked_by_current = false);
         self.fill_device()
     }
 }
 
-/// A scheduler that takes over, and a list of what it was given.
-struct Newcomer {
+/// A successor that records the requests it is given.
+struct Recorder {
     inner: Box<dyn Scheduler>,
     given: Vec<Request>,
 }
 
-impl Scheduler for Newcomer {
+impl Scheduler for Recorder {
     fn insert(&mut self, now: Nanos, request: Request) -> Insertion {
         self.given.push(request);
         self.inner.insert(now, request)
@@ -309,7 +310,7 @@ impl Scheduler for Newcomer {
     }
 }
 
-/// The parts cover `request` exactly, each sector once.
+/// Checks that the parts cover `request` exactly, each sector once.
 fn tiles(request: &Request, mut parts: Vec<Request>) -> Checked {
     parts.sort_by_key(|part| part.lba);
     let mut reached = u128::from(request.lba);

@@ -1,16 +1,18 @@
-//! The kit that judges schedulers, those of other crates too: what every one must do, whatever its policy.
+//! The conformance kit: what every scheduler must do, whatever its policy, including schedulers of other crates.
 //!
-//! * Nothing is lost and nothing served twice. Parts are followed through merges, and together they cover the request they
-//!   became exactly.
-//! * Merges join equals (operation, synchronous flag, priority) and respect the limit.
-//! * `Empty` is said if and only if nothing waits; `WaitUntil` names a time to come, and only if the scheduler is not declared
-//!   work-conserving. With the device idle, waiting leads to a request in the end.
-//! * The promise against starvation is kept, where one is given.
-//! * New values in the middle of a run, and a successor taking over, lose nothing.
+//! * No request is lost or served twice. Parts are followed through merges, and together cover the merged request exactly.
+//! * Merges join requests with equal operation, synchronous flag and priority, and respect the size limit.
+//! * `Empty` is answered if and only if nothing waits; `WaitUntil` names a future time, and only if the scheduler is not declared
+//!   work-conserving. With the device idle, waiting leads to a request eventually.
+//! * The starvation bound holds, where one is declared.
+//! * New values in the middle of a run, and a switch to another scheduler, lose nothing.
 //! * The same input gives the same order.
-//! * Tunables are documented and their defaults lie within their ranges, in which every value works.
+//! * Tunables are documented, and their defaults lie within their ranges, in which every value works.
 //!
-//! A test of a new scheduler is one line: `block::conformance::assert_conforms(&SPEC, 64)`.
+//! ```
+//! # let spec = block::find("noop").unwrap();
+//! block::conformance::assert_conforms(spec, 4); // 64 or more random scripts in a real test
+//! ```
 
 mod host;
 mod script;
@@ -26,10 +28,10 @@ use crate::{Scale, SchedulerSpec};
 use host::Host;
 pub use script::{Arrival, Script, scripts};
 
-/// Runs everything the kit knows on `spec`, with `cases` random scripts.
+/// Runs every check on `spec`, with `cases` random scripts.
 ///
 /// # Panics
-/// If the scheduler breaks a rule, with the rule and the smallest script found that shows it.
+/// If the scheduler breaks a rule; the message has the rule and the smallest failing script found.
 pub fn assert_conforms(spec: &'static SchedulerSpec, cases: u32) {
     if let Err(violation) = check_declaration(spec) {
         panic!("{}: {violation}", spec.name);
@@ -37,17 +39,17 @@ pub fn assert_conforms(spec: &'static SchedulerSpec, cases: u32) {
     assert_holds(cases, |script| check(spec, script));
 }
 
-/// Lets `to` take over from `from` in the middle of `cases` random scripts.
+/// Switches from `from` to `to` in the middle of `cases` random scripts.
 ///
 /// # Panics
-/// If either breaks a rule, with the rule and the smallest script found that shows it.
+/// If either breaks a rule; the message has the rule and the smallest failing script found.
 pub fn assert_switches(from: &'static SchedulerSpec, to: &'static SchedulerSpec, cases: u32) {
     assert_holds(cases, |script| check_switch(from, to, script));
 }
 
 fn assert_holds(cases: u32, rule: impl Fn(&Script) -> Result<(), String>) {
     let config = Config { cases, failure_persistence: None, ..Config::default() };
-    // A fixed seed: a test that fails must fail again.
+    // A fixed seed, so that a failure is reproducible.
     let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
     let result = runner.run(&scripts(), |script| rule(&script).map_err(TestCaseError::fail));
     if let Err(failure) = result {
@@ -55,10 +57,10 @@ fn assert_holds(cases: u32, rule: impl Fn(&Script) -> Result<(), String>) {
     }
 }
 
-/// Whether a scheduler is declared as it should be.
+/// Checks the declaration of a scheduler.
 ///
 /// # Errors
-/// What is wrong with the declaration.
+/// The defect found.
 pub fn check_declaration(spec: &SchedulerSpec) -> Result<(), String> {
     let is_word =
         |name: &str| !name.is_empty() && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "_-".contains(c));
@@ -66,7 +68,7 @@ pub fn check_declaration(spec: &SchedulerSpec) -> Result<(), String> {
         return Err(format!("the name {:?} should be lower-case letters, digits, - and _", spec.name));
     }
     if spec.summary.is_empty() || spec.source.is_empty() {
-        return Err(String::from("summary and source should say something"));
+        return Err(String::from("summary and source should not be empty"));
     }
     for (index, tunable) in spec.tunables.iter().enumerate() {
         let name = tunable.name;
@@ -77,16 +79,16 @@ pub fn check_declaration(spec: &SchedulerSpec) -> Result<(), String> {
             return Err(format!("{name} should be documented in sentences"));
         }
         if !(tunable.min..=tunable.max).contains(&tunable.default) {
-            return Err(format!("{name}: the default {} should lie from {} to {}", tunable.default, tunable.min, tunable.max));
+            return Err(format!("{name}: the default {} should be from {} to {}", tunable.default, tunable.min, tunable.max));
         }
         if tunable.scale == Scale::Logarithmic && tunable.min < 1 {
-            return Err(format!("{name}: ratios matter equally only from 1 up, but its range begins at {}", tunable.min));
+            return Err(format!("{name}: a logarithmic range should begin at 1 or above, not at {}", tunable.min));
         }
     }
     Ok(())
 }
 
-/// Plays a script, twice, and once more with each tunable at either end of its range.
+/// Plays a script twice, and once more with each tunable at either end of its range.
 ///
 /// # Errors
 /// The rule that was broken.
@@ -105,7 +107,7 @@ pub fn check(spec: &'static SchedulerSpec, script: &Script) -> Result<(), String
     Ok(())
 }
 
-/// Plays a script in whose middle `to` takes over from `from`.
+/// Plays a script with a switch from `from` to `to` in the middle.
 ///
 /// # Errors
 /// The rule that was broken.

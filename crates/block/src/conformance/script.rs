@@ -1,4 +1,4 @@
-//! What the kit plays to a scheduler.
+//! Random request scripts for the conformance kit.
 
 use alloc::vec::Vec;
 
@@ -7,39 +7,39 @@ use proptest::sample::Index;
 
 use crate::{Limits, Merges, Nanos, Op, Priority, PriorityClass, Request, Scale, SchedulerSpec, StreamId, Tunable};
 
-/// A request to come.
+/// A request of the script.
 #[derive(Clone, Debug)]
 pub struct Arrival {
-    /// Time since the arrival before, in microseconds.
+    /// Time since the previous arrival, in microseconds.
     pub gap_us: u64,
-    /// Who asks.
+    /// The issuing stream.
     pub stream: StreamId,
     /// Read or write.
     pub op: Op,
-    /// Somebody waits for it.
+    /// Whether a process waits for it.
     pub sync: bool,
     /// I/O priority.
     pub priority: Priority,
     /// The first 512-byte sector.
     pub lba: u64,
-    /// How many.
+    /// Length in 512-byte sectors.
     pub sectors: u32,
 }
 
-/// Requests, a device, and settings.
+/// Requests, a device, and tunable values.
 #[derive(Clone, Debug)]
 pub struct Script {
-    /// The requests in the order of their arrival.
+    /// The requests in order of arrival.
     pub arrivals: Vec<Arrival>,
-    /// How long the device takes, in microseconds, for one request after the other, from the first again at the end.
+    /// Service times of the device in microseconds, used in turn and repeated from the start.
     pub service_us: Vec<u64>,
-    /// How many requests the device holds.
+    /// Queue depth of the device.
     pub depth: usize,
-    /// The limits of merging.
+    /// Limits of merging.
     pub limits: Limits,
-    /// Where in its range each tunable is set, from 0 to 65,535; as often again as needed.
+    /// Position of each tunable in its range, from 0 to 65,535; repeated for further tunables.
     pub settings: Vec<u16>,
-    /// After how many arrivals the values are set anew, or another scheduler takes over.
+    /// After how many arrivals the values change, or the scheduler is switched; `None`: never.
     pub change_after: Option<usize>,
 }
 
@@ -49,8 +49,8 @@ impl Script {
         spec.tunables.iter().zip(self.settings.iter().cycle()).map(|(tunable, &setting)| value(tunable, setting)).collect()
     }
 
-    /// What the host says of the time that the device takes to reach a request: nothing in every other script, else something that goes
-    /// by no order.
+    /// The host's estimate of the time to reach a request: `None` throughout in half of the scripts, otherwise an arbitrary function of the
+    /// LBA.
     pub(super) fn cost(&self) -> impl FnMut(&Request) -> Option<Nanos> + use<> {
         let tells = self.arrivals.len().is_multiple_of(2);
         move |request| tells.then_some(Nanos(request.lba.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40))
@@ -72,7 +72,7 @@ fn value(tunable: &Tunable, setting: u16) -> i64 {
     (value as i64).clamp(tunable.min, tunable.max)
 }
 
-/// Random scripts: crowded areas where requests touch and overlap, far ones, the end of the address space; bursts and pauses.
+/// Random scripts: dense areas where requests touch and overlap, distant ones, the end of the address space; bursts and pauses.
 pub fn scripts() -> impl Strategy<Value = Script> {
     let service = prop_oneof![3 => 50..2_000u64, 2 => 2_000..15_000u64, 1 => 50_000..700_000u64];
     let max_sectors = prop_oneof![1 => Just(0), 2 => 8..64u32, 2 => Just(2560u32)];

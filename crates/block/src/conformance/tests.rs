@@ -8,7 +8,7 @@ use std::panic::catch_unwind;
 
 use super::{assert_conforms, assert_switches};
 use crate::tenants::ConstantTime;
-use crate::{ALL, Insertion, Limits, Nanos, Patience, Pick, Request, Roster, Scheduler, SchedulerSpec, Tenant, find};
+use crate::{ALL, Insertion, Limits, Nanos, Pick, Request, Roster, Scheduler, SchedulerSpec, StarvationBound, Tenant, find};
 
 const CASES: u32 = 192;
 const CASES_PER_PAIR: u32 = 48;
@@ -20,23 +20,23 @@ fn every_scheduler_conforms() {
     }
 }
 
-/// Tells a scheduler of tenants: each stream that the scripts use often has other terms.
-fn told(mut scheduler: Box<dyn Scheduler>) -> Box<dyn Scheduler> {
+/// Gives a scheduler a roster: each stream that the scripts use often belongs to a tenant with different terms.
+fn with_tenants(mut scheduler: Box<dyn Scheduler>) -> Box<dyn Scheduler> {
     let disk = |millis| Arc::new(ConstantTime { request: Nanos::from_millis(millis), sector: Nanos::from_micros(1) });
     let rate = NonZeroU64::new;
     let tenants = vec![
-        Tenant { reservation_iops: rate(200), limit_iops: rate(2_000), ..Tenant::new("fast").promised(disk(2)) },
-        Tenant { limit_bytes_per_s: rate(1 << 46), ..Tenant::new("slow").promised(disk(300)).weighing(3) },
-        Tenant::new("nothing promised").weighing(2),
+        Tenant { reservation_iops: rate(200), limit_iops: rate(2_000), ..Tenant::new("fast").with_reference(disk(2)) },
+        Tenant { limit_bytes_per_s: rate(1 << 46), ..Tenant::new("slow").with_reference(disk(300)).with_weight(3) },
+        Tenant::new("no guarantee").with_weight(2),
     ];
     scheduler.set_roster(&Roster::new(tenants, Vec::new(), &[(1, 0), (2, 1), (3, 2)], 2).unwrap());
     scheduler
 }
 
-macro_rules! told {
+macro_rules! with_tenants {
     ($name:literal) => {{
         let spec = find($name).unwrap();
-        let build = |limits: &Limits, values: &[i64]| told((find($name).unwrap().build)(limits, values));
+        let build = |limits: &Limits, values: &[i64]| with_tenants((find($name).unwrap().build)(limits, values));
         let SchedulerSpec { name, summary, source, tunables, work_conserving, .. } = *spec;
         &*Box::leak(Box::new(SchedulerSpec {
             name,
@@ -44,7 +44,7 @@ macro_rules! told {
             source,
             tunables,
             work_conserving,
-            patience: None,
+            starvation_bound: None,
             knowledge: None,
             build,
         }))
@@ -52,15 +52,15 @@ macro_rules! told {
 }
 
 #[test]
-fn schedulers_conform_that_were_told_of_tenants() {
-    for spec in [told!("virtual-clock"), told!("youchoose"), told!("mclock")] {
+fn sharing_schedulers_conform_with_a_roster() {
+    for spec in [with_tenants!("virtual-clock"), with_tenants!("youchoose"), with_tenants!("mclock")] {
         assert_conforms(spec, CASES);
         assert_switches(spec, find("noop").unwrap(), CASES_PER_PAIR);
     }
 }
 
 #[test]
-fn every_scheduler_can_take_over_from_every_other_in_the_middle_of_a_run() {
+fn every_scheduler_can_be_switched_to_from_every_other() {
     for from in ALL {
         for to in ALL {
             assert_switches(from, to, CASES_PER_PAIR);
@@ -68,7 +68,7 @@ fn every_scheduler_can_take_over_from_every_other_in_the_middle_of_a_run() {
     }
 }
 
-/// A scheduler with a fault put in front of it.
+/// A scheduler with an injected fault.
 struct Faulty {
     inner: Box<dyn Scheduler>,
     fault: Fault,
@@ -85,7 +85,7 @@ enum Fault {
     ShortensRequests,
     HidesMerges,
     LosesWhenDrained,
-    WaitsForEver,
+    WaitsForever,
 }
 
 impl Faulty {
@@ -118,7 +118,7 @@ impl Scheduler for Faulty {
             (Fault::ServesTwice, Some(request)) if self.is_due() => return Pick::Go(request),
             (Fault::SaysEmpty, _) if self.is_due() => return Pick::Empty,
             (Fault::WaitsForThePast, _) if self.is_due() => return Pick::WaitUntil(now),
-            (Fault::WaitsForEver, _) if self.is_due() => return Pick::WaitUntil(Nanos::MAX),
+            (Fault::WaitsForever, _) if self.is_due() => return Pick::WaitUntil(Nanos::MAX),
             _ => {}
         }
         let mut pick = self.inner.pick(now);
@@ -146,14 +146,14 @@ impl Scheduler for Faulty {
 }
 
 macro_rules! faulty {
-    ($inner:literal, $fault:expr, work_conserving: $conserving:literal, patience: $patience:expr) => {{
+    ($inner:literal, $fault:expr, work_conserving: $conserving:literal, starvation_bound: $starvation_bound:expr) => {{
         static SPEC: SchedulerSpec = SchedulerSpec {
             name: "faulty",
             summary: "has a fault",
             source: "this test",
             tunables: &[],
             work_conserving: $conserving,
-            patience: $patience,
+            starvation_bound: $starvation_bound,
             knowledge: None,
             build: |limits, _| Faulty::wrap($inner, $fault, limits),
         };
@@ -169,11 +169,11 @@ fn complaint(judge: impl FnOnce() + std::panic::UnwindSafe) -> String {
 #[test]
 fn the_kit_finds_lost_doubled_shortened_and_hidden_requests() {
     let cases = [
-        (faulty!("noop", Fault::Loses, work_conserving: true, patience: None), "while"),
-        (faulty!("noop", Fault::ServesTwice, work_conserving: true, patience: None), "was picked but does not wait"),
-        (faulty!("noop", Fault::SaysEmpty, work_conserving: true, patience: None), "said Empty while"),
-        (faulty!("noop", Fault::ShortensRequests, work_conserving: true, patience: None), "was picked;"),
-        (faulty!("noop", Fault::HidesMerges, work_conserving: true, patience: None), ""),
+        (faulty!("noop", Fault::Loses, work_conserving: true, starvation_bound: None), "while"),
+        (faulty!("noop", Fault::ServesTwice, work_conserving: true, starvation_bound: None), "was picked but does not wait"),
+        (faulty!("noop", Fault::SaysEmpty, work_conserving: true, starvation_bound: None), "answered Empty while"),
+        (faulty!("noop", Fault::ShortensRequests, work_conserving: true, starvation_bound: None), "was picked;"),
+        (faulty!("noop", Fault::HidesMerges, work_conserving: true, starvation_bound: None), ""),
     ];
     for (spec, words) in cases {
         let complaint = complaint(|| assert_conforms(spec, 64));
@@ -182,11 +182,11 @@ fn the_kit_finds_lost_doubled_shortened_and_hidden_requests() {
 }
 
 #[test]
-fn the_kit_finds_waits_that_should_not_be() {
+fn the_kit_finds_invalid_waits() {
     let cases = [
-        (faulty!("noop", Fault::WaitsForThePast, work_conserving: false, patience: None), "only the near future"),
-        (faulty!("noop", Fault::WaitsForEver, work_conserving: false, patience: None), "only the near future"),
-        (faulty!("noop", Fault::WaitsForEver, work_conserving: true, patience: None), "declared work-conserving"),
+        (faulty!("noop", Fault::WaitsForThePast, work_conserving: false, starvation_bound: None), "should be in the near future"),
+        (faulty!("noop", Fault::WaitsForever, work_conserving: false, starvation_bound: None), "should be in the near future"),
+        (faulty!("noop", Fault::WaitsForever, work_conserving: true, starvation_bound: None), "declared work-conserving"),
     ];
     for (spec, words) in cases {
         let complaint = complaint(|| assert_conforms(spec, 64));
@@ -195,22 +195,22 @@ fn the_kit_finds_waits_that_should_not_be() {
 }
 
 #[test]
-fn the_kit_finds_starvation_where_a_promise_was_given() {
+fn the_kit_finds_violations_of_a_starvation_bound() {
     static NEAREST_FIRST: SchedulerSpec = SchedulerSpec {
         name: "faulty",
-        summary: "promises what it does not keep",
+        summary: "declares a bound that it does not keep",
         source: "this test",
         tunables: &[],
         work_conserving: true,
-        patience: Some(|_| Patience { expires: Nanos::ZERO, picks: 1 }),
+        starvation_bound: Some(|_| StarvationBound { expires: Nanos::ZERO, picks: 1 }),
         knowledge: None,
         build: |limits, values| (find("sstf").unwrap().build)(limits, values),
     };
-    assert!(complaint(|| assert_conforms(&NEAREST_FIRST, 64)).contains("starves in spite of the promise"));
+    assert!(complaint(|| assert_conforms(&NEAREST_FIRST, 64)).contains("starves in spite of its starvation bound"));
 }
 
 #[test]
-fn the_kit_finds_requests_lost_when_another_takes_over() {
-    let spec = faulty!("clook", Fault::LosesWhenDrained, work_conserving: true, patience: None);
-    assert!(complaint(|| assert_switches(spec, find("noop").unwrap(), 64)).contains("not all that wait"));
+fn the_kit_finds_requests_lost_in_a_switch() {
+    let spec = faulty!("clook", Fault::LosesWhenDrained, work_conserving: true, starvation_bound: None);
+    assert!(complaint(|| assert_switches(spec, find("noop").unwrap(), 64)).contains("should be all queued requests"));
 }

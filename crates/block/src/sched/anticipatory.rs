@@ -1,18 +1,18 @@
-//! Deadline batches, and after a synchronous request a short wait for the next one of the same process.
+//! Deadline batches, with a short wait after a synchronous request for the next one of the same process.
 //!
-//! A process that reads one block after the other leaves the disk idle while it thinks (*deceptive idleness*): a scheduler that
-//! serves somebody else meanwhile pays two seeks. This one waits, if the process's past says that it pays.
+//! A process that reads block after block leaves the disk idle while it thinks (*deceptive idleness*): a scheduler that serves another
+//! process in between pays two seeks. This one waits if the process's history predicts a gain.
 //!
 //! ```text
 //!                       last synchronous request    it completes       antic_expire passes, a close request or one of the
-//!        Off ----------> WaitRequest -------------> WaitNext --------> Finished      same process comes: serve what is there
-//!         ^   nothing good waits                                          |
+//!        Off ----------> WaitRequest -------------> WaitNext --------> Finished      same process arrives: serve the queue
+//!         ^   no good candidate                                           |
 //!         '------------------- a request leaves --------------------------'
 //! ```
 //!
-//! Two things differ from the kernel, which sees more of the processes. A process that exits is not told to a scheduler here, so
-//! the estimate `exit_no_coop` is left out and `exit_prob` alone decides about processes without a past, as in Linux 2.6.12.
-//! And a wait begins when the last request of the process at the device is done, not the first: the disk may hold several.
+//! Two differences from the kernel, which sees more of the processes: A scheduler here is not notified of exits, so the estimate
+//! `exit_no_coop` is left out and `exit_prob` alone decides about processes without a history, as in Linux 2.6.12. And a wait begins when
+//! the last request of the process at the device completes, not the first, as the disk may hold several.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -29,19 +29,19 @@ pub(super) static SPEC: SchedulerSpec = SchedulerSpec {
     source: "Iyer, Druschel, Anticipatory scheduling, SOSP 2001; Linux 2.6.32 block/as-iosched.c",
     tunables: Tunables::TUNABLES,
     work_conserving: false,
-    patience: None,
+    starvation_bound: None,
     knowledge: None,
     build: |limits, values| Box::new(Anticipatory::new(limits, values)),
 };
 
 tunables! {
-    /// What can be set.
+    /// The tunables.
     struct Tunables {
         /// The longest wait for the next request of a process. 0 never waits.
         antic_expire: Nanos = Tunable::new(Unit::Milliseconds, 0..=100, 6),
-        /// How often a batch of synchronous requests looks whether its oldest has waited this long, and serves it.
+        /// How often a batch of synchronous requests checks whether its oldest has waited this long, and serves it if so.
         read_expire: Nanos = Tunable::new(Unit::Milliseconds, 1..=60_000, 125).logarithmic(),
-        /// How often a batch of asynchronous writes looks whether its oldest has waited this long, and serves it.
+        /// How often a batch of asynchronous writes checks whether its oldest has waited this long, and serves it if so.
         write_expire: Nanos = Tunable::new(Unit::Milliseconds, 1..=300_000, 250).logarithmic(),
         /// How long synchronous requests are served before waiting asynchronous writes have their turn.
         read_batch_expire: Nanos = Tunable::new(Unit::Milliseconds, 1..=60_000, 500).logarithmic(),
@@ -50,19 +50,19 @@ tunables! {
     }
 }
 
-/// Longer thinking is counted as this: a program in another phase of its work should not be held against it for long.
+/// Cap of a recorded think time, so that a program that changes phase is not penalised for long.
 const MAX_THINK_TIME: u64 = Nanos::from_millis(20).0;
-/// How far back the elevator may turn, in sectors, and how many times a way back counts (`MAXBACK`, `BACK_PENALTY`).
+/// How far back the elevator may turn, in sectors, and the factor by which the way back counts (`MAXBACK`, `BACK_PENALTY`).
 const BACK_SEEK_MAX: u64 = 1024 * 1024;
 const BACK_SEEK_PENALTY: u64 = 2;
-/// A certainty, in the fixed point of the exit probability.
+/// Probability 1 in the fixed point of the exit probability.
 const ONE: u64 = 256;
-/// Bounds the doubling of the write batch.
+/// Upper bound of the write batch.
 const WRITE_BATCH_MAX: u64 = 1 << 20;
 
 struct Tuning {
     antic_expire: Nanos,
-    /// By kind: how often a batch checks its oldest request, and how old it must be.
+    /// By kind: how often a batch checks its oldest request, and the age at which that expires.
     expire: [Nanos; 2],
     /// By kind: how long a batch lasts while the other kind waits.
     batch_expire: [Nanos; 2],
@@ -79,14 +79,14 @@ impl Tuning {
     }
 }
 
-/// What the past of a process says (Linux `struct as_io_context`).
+/// The history of a process (Linux `struct as_io_context`).
 #[derive(Clone, Copy, Default)]
 struct Process {
     think: DecayingMean,
     seek: DecayingMean,
-    /// Where its last synchronous request ended, once there was one.
+    /// End of its last synchronous request; `None` before the first.
     last_end: Option<u64>,
-    /// When its last synchronous request was done, once one was.
+    /// Completion time of its last synchronous request; `None` before the first.
     last_completion: Option<Nanos>,
     queued: u32,
     /// By kind.
@@ -101,7 +101,7 @@ enum Anticipation {
     Finished,
 }
 
-/// What is known of processes that have just begun (`new_ttime_mean`, `new_seek_mean`, `exit_prob`).
+/// Statistics of processes that have just started (`new_ttime_mean`, `new_seek_mean`, `exit_prob`).
 #[derive(Default)]
 struct Newcomers {
     think_total: u64,
@@ -123,14 +123,14 @@ struct Batch {
     kind: usize,
     began: Nanos,
     ends: Nanos,
-    /// The other kind is to be served as soon as the device has finished this one's requests.
+    /// The batch switches to the other kind once the device has finished this one's requests.
     changing: bool,
     /// The time of a new batch of synchronous requests counts from its first completion.
     counts_from_completion: bool,
-    /// How many writes a batch of them takes, adapted so that it lasts about `write_batch_expire`.
+    /// Writes in a batch, adapted so that it lasts about `write_batch_expire`.
     writes: u64,
     writes_left: u64,
-    /// The current batch of writes had the disk to itself: its length says nothing.
+    /// The current batch of writes had the disk to itself: its length is no sample.
     writes_uncontended: bool,
 }
 
@@ -147,7 +147,7 @@ struct Anticipatory {
     anticipation: Anticipation,
     /// The process of the last request that left, if that was synchronous; held in the directory.
     process: Option<usize>,
-    /// When the last of its synchronous requests at the device was done, unless some still are.
+    /// Completion time of its last synchronous request at the device; `None` while one is there.
     process_idle_since: Option<Nanos>,
 }
 
@@ -170,7 +170,7 @@ impl Anticipatory {
         };
         Anticipatory {
             tuning,
-            // A process's think time and seeks stay its own if nobody else's request is part of its requests.
+            // Merging within a stream keeps think times and seeks those of one process.
             queue: Queue::new(*limits, Merging { front: true, within_stream: true }),
             directory: Directory::default(),
             processes: Vec::new(),
@@ -185,7 +185,7 @@ impl Anticipatory {
         }
     }
 
-    /// Holds the process of a request that came in.
+    /// Holds the process of an arriving request and returns its number.
     fn admit(&mut self, request: &Request) -> usize {
         let (number, fresh) = self.directory.hold(u64::from(request.stream));
         if number == self.processes.len() {
@@ -200,12 +200,12 @@ impl Anticipatory {
         matches!(self.anticipation, Anticipation::WaitRequest | Anticipation::WaitNext)
     }
 
-    /// When the wait for the process is over, if it has begun.
+    /// End of the wait for the process; `None` if it has not begun.
     fn wait_ends(&self) -> Option<Nanos> {
         self.process_idle_since.map(|since| since + self.tuning.antic_expire)
     }
 
-    /// Does what the kernel's timer does (`as_antic_timeout`).
+    /// The kernel's timer (`as_antic_timeout`).
     fn end_overdue_wait(&mut self, now: Nanos) {
         if self.anticipation != Anticipation::WaitNext || self.wait_ends().is_some_and(|end| now < end) {
             return;
@@ -218,7 +218,7 @@ impl Anticipatory {
         }
     }
 
-    /// Learns from a synchronous request how long its process thought and how far it seeks (`as_update_iohist`).
+    /// Updates think time and seek distance of the process of a synchronous request (`as_update_iohist`).
     fn update_history(&mut self, now: Nanos, number: usize, request: &Request) {
         let process = &mut self.processes[number];
         if let Some(last_end) = process.last_end {
@@ -233,14 +233,14 @@ impl Anticipatory {
             if process.seek.is_empty() {
                 self.newcomers.seek_total = decayed(self.newcomers.seek_total, distance);
             }
-            // The odd far request should not spoil the mean; the first few may move it more.
+            // A single far request should not distort the mean; the first few may move it more.
             let slack = if process.seek.samples() <= 60 { 2 * 1024 * 1024 } else { 2 * 1024 * 64 };
             process.seek.add(distance.min(process.seek.mean().saturating_mul(4).saturating_add(slack)));
         }
         process.last_end = Some(request.end());
     }
 
-    /// A request near enough to the last one to be served instead of waiting; the longer the wait, the less is asked
+    /// Whether a request is near enough to the last one to be served instead of waiting; the limit grows with the time waited
     /// (`as_close_req`).
     fn is_close(&self, now: Nanos, process: &Process, request: &Request) -> bool {
         let waited_ms = match self.process_idle_since {
@@ -259,8 +259,7 @@ impl Anticipatory {
         expected > last.abs_diff(next)
     }
 
-    /// Waiting for the process does not pay, or `request` is as good as what it is waited for
-    /// (`as_can_break_anticipation`).
+    /// Whether waiting for the process does not pay, or `request` is as good as the awaited one (`as_can_break_anticipation`).
     fn may_stop_waiting(&mut self, now: Nanos, number: usize, request: Option<&Request>) -> bool {
         let process = self.processes[number];
         if request.is_some_and(|request| self.directory.find(u64::from(request.stream)) == Some(number))
@@ -274,7 +273,7 @@ impl Anticipatory {
             && request.is_sync()
             && self.is_close(now, &process, request)
         {
-            // Processes that work in the same area count as one: what this one asks teaches about that one.
+            // Processes that work in the same area count as one, so the request updates the history of the awaited process.
             self.update_history(now, number, request);
             return true;
         }
@@ -284,8 +283,8 @@ impl Anticipatory {
         process.think.mean() > self.tuning.antic_expire.0
     }
 
-    /// Whether to leave the disk alone although `best` could go, if there is one (`as_can_anticipate`).
-    fn shall_wait(&mut self, now: Nanos, best: Option<Slot>) -> bool {
+    /// Whether to keep the disk idle although `best` could go, if there is one (`as_can_anticipate`).
+    fn should_wait(&mut self, now: Nanos, best: Option<Slot>) -> bool {
         let Some(number) = self.process else { return false };
         if self.anticipation == Anticipation::Finished {
             return false;
@@ -294,8 +293,8 @@ impl Anticipatory {
         !self.may_stop_waiting(now, number, best.as_ref())
     }
 
-    /// The oldest request of a kind if it has expired; looks only once per expiry time, or a long queue of expired requests
-    /// would be served by seeking to and fro (`as_fifo_expired`).
+    /// The oldest request of a kind, if it has expired. Checked once per expiry time, as a long queue of expired requests would be served
+    /// in random order (`as_fifo_expired`).
     fn expired(&mut self, now: Nanos, kind: usize) -> Option<Slot> {
         if now - self.last_expiry_check[kind] < self.tuning.expire[kind] {
             return None;
@@ -315,7 +314,7 @@ impl Anticipatory {
         now > self.batch.ends || (self.batch.kind == ASYNC && self.batch.writes_left == 0)
     }
 
-    /// Chooses the request to go, or none to wait (`as_dispatch_request`).
+    /// Chooses the next request; `None` to wait (`as_dispatch_request`).
     fn select(&mut self, now: Nanos) -> Option<Slot> {
         let (reads, writes) = (self.queue.lane_len(SYNC) > 0, self.queue.lane_len(ASYNC) > 0);
         if self.batch.kind == ASYNC && !reads && (self.batch.writes_left == 0 || !writes) {
@@ -331,7 +330,7 @@ impl Anticipatory {
                 if let Some(slot) = self.expired(now, SYNC) {
                     return Some(slot);
                 }
-                if self.shall_wait(now, chosen) {
+                if self.should_wait(now, chosen) {
                     self.begin_wait();
                     return None;
                 }
@@ -342,7 +341,7 @@ impl Anticipatory {
         }
         let chosen = chosen.or_else(|| self.begin_batch(now, reads, writes));
         let slot = self.expired(now, self.batch.kind).or(chosen)?;
-        self.change_is_due(now).then_some(slot)
+        self.try_change_batch(now).then_some(slot)
     }
 
     fn begin_wait(&mut self) {
@@ -351,7 +350,7 @@ impl Anticipatory {
         }
     }
 
-    /// Begins a batch and names its first request.
+    /// Begins a batch and returns its first request.
     fn begin_batch(&mut self, now: Nanos, reads: bool, writes: bool) -> Option<Slot> {
         let batch = &mut self.batch;
         if reads && !(writes && batch.kind == SYNC) {
@@ -370,8 +369,9 @@ impl Anticipatory {
         self.best(ASYNC)
     }
 
-    /// A batch of the other kind begins only when the device has finished the last one, or its time could not be told apart.
-    fn change_is_due(&mut self, now: Nanos) -> bool {
+    /// Whether the batch of the other kind may begin: once the device has finished the last batch, as its length could not be measured
+    /// otherwise.
+    fn try_change_batch(&mut self, now: Nanos) -> bool {
         if !self.batch.changing {
             return true;
         }
@@ -392,7 +392,7 @@ impl Anticipatory {
         self.batch.changing = false;
     }
 
-    /// Fits the number of writes in a batch to the time the last one `took` (`update_write_batch`).
+    /// Adapts the number of writes in a batch to the time the last one `took` (`update_write_batch`).
     fn adapt_write_batch(&mut self, took: Nanos) {
         let target = self.tuning.batch_expire[ASYNC];
         let batch = &mut self.batch;
@@ -432,7 +432,7 @@ impl Anticipatory {
         self.process_idle_since = None;
     }
 
-    /// A completion moves the batches on (`as_completed_request`).
+    /// Updates the batches on a completion (`as_completed_request`).
     fn advance_batch(&mut self, now: Nanos, kind: usize) {
         if self.batch.changing && self.at_device == 1 {
             self.start_batch_clock(now);
@@ -536,7 +536,7 @@ mod tests {
     use crate::{Op, Priority};
 
     #[test]
-    fn what_is_known_of_processes_stays_bounded_over_a_long_trace() {
+    fn process_histories_stay_bounded_over_a_long_trace() {
         let mut scheduler = Anticipatory::new(&Limits::default(), &SPEC.defaults());
         let mut now = Nanos::ZERO;
         for stream in 0..20_000 {
@@ -548,6 +548,6 @@ mod tests {
             }
             scheduler.completed(now, &request, Nanos::ZERO);
         }
-        assert!(scheduler.processes.len() < 5_000, "{} are remembered", scheduler.processes.len());
+        assert!(scheduler.processes.len() < 5_000, "{} are kept", scheduler.processes.len());
     }
 }

@@ -1,26 +1,26 @@
-//! Budget fair queueing: each process has its own queue and its turns at the disk; a turn is worth a budget of sectors, and shares
-//! follow weights.
+//! Budget fair queueing: each process has its own queue, which is served in turns. A turn has a budget of sectors, and throughput is
+//! divided by weight.
 //!
 //! ```text
-//! requests -> queue of their process -+ real time  \
+//! requests -> queue of their process -+ real time  \\
 //!             (of their priority,     + best effort  B-WF2Q+: of the eligible queues the one that finishes first is in service,
 //!              if asynchronous)       + idle       /  until its budget or timeout_sync is used up or it has no more requests
 //!
 //! in service  request, request, ... empty: wait slice_idle for its process, if that pays; meanwhile a few requests of other
-//!             queues may be injected. At the end its next budget is fitted to how the turn went.
+//!             queues may be injected. At the end its next budget is adapted to the turn.
 //! ```
 //!
-//! With `low_latency`, queues that look interactive or soft real-time have 30 or 3,000 times their weight for a while, unless many
-//! start at once. Queues of processes that start together and read close to each other, or start together and seek, are merged, and
-//! split when closeness ends.
+//! With `low_latency`, the weight of queues that look interactive or soft real-time is raised 30 or 3,000 times for a while, unless many
+//! start together. Queues of processes that start together and read close to each other, or start together and seek, are merged, and split
+//! again when they are no longer close.
 //!
-//! Where this differs from the kernel:
+//! Differences from the kernel:
 //!
-//! * It is not told whether the device turns. It takes it for a disk until it has seen random reads complete within less than 1 ms
-//!   of each other on average; then it decides as the kernel does for flash.
+//! * The type of the device is not passed in. It assumes a disk until random reads complete within less than 1 ms of each other on
+//!   average; from then on it decides as the kernel does for flash.
 //! * A process that uses several priorities has a queue for each; the kernel's queue changes its priority.
-//! * No groups but the root, no metadata hint, no second actuator: a [`Request`] tells nothing of them.
-//! * Processes never end; those that came longest ago are forgotten.
+//! * No groups but the root, no metadata hint, no second actuator, as a [`Request`] has none of these.
+//! * Processes never exit; the least recently active ones are forgotten.
 //! * While it waits, it injects from the queue that is due first; the kernel from the one that became busy last.
 //! * Time is exact, where the kernel counts in jiffies of 4 ms.
 
@@ -41,7 +41,7 @@ use alloc::vec::Vec;
 
 use slab::Slab;
 
-use super::{ASYNC, COMPLETION_BACKSTOP, Insertion, Pick, Room, SYNC, Scheduler, SchedulerSpec, Tags, TakeOver};
+use super::{ASYNC, COMPLETION_BACKSTOP, Insertion, LiveSwitch, Pick, Room, SYNC, Scheduler, SchedulerSpec, Tags};
 use crate::directory::Directory;
 use crate::hash_index::HashIndex;
 use crate::queue::{Limits, Merging, Placed, Queue};
@@ -55,9 +55,9 @@ use rate::PeakRate;
 use service::{CLASSES, Entity, Schedule};
 use tuning::{Tunables, Tuning};
 
-/// Until then the peak rate is known of four readers in order that were taken over on a disk of 7,200 rpm: of 12 that had `timeout_sync`
-/// written at once 2 stayed as slow as before for a second, of 12 that had it written after this time none.
-const SETTLES: Nanos = Nanos::from_millis(500);
+/// By then the peak rate of four sequential readers is known after a switch on a disk of 7,200 rpm: of 12 runs that wrote `timeout_sync` at
+/// once, 2 stayed as slow as before for a second; of 12 that wrote it after this time, none.
+const SETTLE_TIME: Nanos = Nanos::from_millis(500);
 
 pub(super) static SPEC: SchedulerSpec = SchedulerSpec {
     name: "bfq",
@@ -65,16 +65,16 @@ pub(super) static SPEC: SchedulerSpec = SchedulerSpec {
     source: "Linux 6.18 block/bfq-iosched.c",
     tunables: Tunables::TUNABLES,
     work_conserving: false,
-    patience: None,
+    starvation_bound: None,
     knowledge: None,
     build: |limits, values| Box::new(Bfq::new(limits, Tuning::new(values))),
 };
 
 /// Priority levels in a class (`IOPRIO_NR_LEVELS`).
 const LEVELS: usize = 8;
-/// Shared queues come first: eight levels of real time, eight of best effort, one idle. Then those of the processes.
+/// Shared queues come first: eight levels of real time, eight of best effort, one idle. The queues of processes follow.
 const SHARED_QUEUES: usize = 2 * LEVELS + 1;
-/// A request further than this from the one before, in sectors, is a seek (`BFQQ_SEEK_THR`).
+/// A request further than this from the previous one, in sectors, is a seek (`BFQQ_SEEK_THR`).
 const SEEK_THRESHOLD: u64 = 8 * 100;
 
 /// A request at the device.
@@ -89,31 +89,31 @@ struct Flight {
 struct Bfq {
     tuning: Tuning,
     limits: Limits,
-    /// One lane per queue, under the same number.
+    /// One lane per queue, with the same number.
     requests: Queue,
     queues: Vec<IoQueue>,
     schedule: Schedule,
     groups: Groups,
     directory: Directory,
     processes: Vec<Process>,
-    /// Queues that their processes left: their numbers are free once they are empty.
+    /// Queues without processes: their numbers are reused once they are empty.
     left: Vec<usize>,
     flights: Slab<Flight>,
     flights_by_id: HashIndex,
     at_device: u32,
-    /// Queues with requests by class, and raised ones.
+    /// Queues with requests by class, and weight-raised ones.
     busy: [usize; CLASSES],
     raised_busy: i64,
-    /// Those that were taken off that count and were none of it.
-    taken_off: i64,
+    /// How often a queue that was not raised was subtracted from that count; see [`Bfq::end_all_raising`].
+    raised_undercount: i64,
     in_service: Option<usize>,
-    /// When something last happened, for new values come without a time.
+    /// Time of the last event, as new values come without a time.
     now: Nanos,
     turn_began: Nanos,
-    /// The device waits until then for the queue in service, and has since.
+    /// The device is kept idle until then for the queue in service, and has been since.
     idle_until: Option<Nanos>,
     idling_since: Nanos,
-    /// Where the last request that left ends, and of those of this turn; 0 if there is none.
+    /// End of the last request that left, and of the last one of this turn; 0 if there is none.
     head: u64,
     head_in_service: u64,
     /// The largest budget, in sectors.
@@ -125,7 +125,7 @@ struct Bfq {
     burst: Burst,
     last_created: Option<QueueRef>,
     last_completed: Option<QueueRef>,
-    /// Queues that may be merged, by the place of their next request.
+    /// Queues that may be merged, by the position of their next request.
     positions: SortedList,
 }
 
@@ -136,7 +136,7 @@ fn level_of(priority: Priority) -> u8 {
     }
 }
 
-/// A new queue as it is scheduled: ten times as much weight for each level (`bfq_ioprio_to_weight`).
+/// The scheduling entity of a new queue; each level is worth a weight of ten (`bfq_ioprio_to_weight`).
 fn entity_of(priority: Priority) -> Entity {
     Entity::new(priority.class, 10 * (LEVELS as u64 - u64::from(level_of(priority))))
 }
@@ -150,7 +150,7 @@ fn shared_queue(class: PriorityClass, level: u8) -> usize {
     }
 }
 
-/// The key of a process in the directory: its stream and priority.
+/// The key of a process in the directory: stream and priority.
 fn process_key(request: &Request) -> u64 {
     u64::from(request.stream) | (shared_queue(request.priority.class, level_of(request.priority)) as u64) << 32
 }
@@ -172,7 +172,7 @@ impl Bfq {
             at_device: 0,
             busy: [0; CLASSES],
             raised_busy: 0,
-            taken_off: 0,
+            raised_undercount: 0,
             in_service: None,
             now: Nanos::ZERO,
             turn_began: Nanos::ZERO,
@@ -200,9 +200,9 @@ impl Bfq {
         bfq
     }
 
-    // Whose queue.
+    // Mapping requests to queues.
 
-    /// The process of a synchronous request that came in, held for it.
+    /// Holds the process of an arriving synchronous request and returns its number.
     fn hold_process(&mut self, now: Nanos, request: &Request) -> usize {
         let (process, fresh) = self.directory.hold(process_key(request));
         if process == self.processes.len() {
@@ -215,7 +215,7 @@ impl Bfq {
         process
     }
 
-    /// The request is done, or is part of another one.
+    /// Releases the process of a request that completed or was merged.
     fn release_process(&mut self, request: &Request) {
         if request.is_sync()
             && let Some(process) = self.directory.find(process_key(request))
@@ -225,7 +225,7 @@ impl Bfq {
         }
     }
 
-    /// The queue that has served this request's kind, if any.
+    /// The queue of requests of this kind; `None` if its process has none.
     fn queue_known(&self, request: &Request) -> Option<usize> {
         if !request.is_sync() {
             return Some(shared_queue(request.priority.class, level_of(request.priority)));
@@ -233,7 +233,7 @@ impl Bfq {
         self.processes[self.directory.find(process_key(request))?].queue
     }
 
-    /// The queue of a request that came in, and its process if it is synchronous (`bfq_init_rq`).
+    /// The queue of an arriving request, and its process if it is synchronous (`bfq_init_rq`).
     fn queue_for(&mut self, now: Nanos, request: &Request) -> (usize, Option<usize>) {
         if !request.is_sync() {
             return (shared_queue(request.priority.class, level_of(request.priority)), None);
@@ -255,7 +255,7 @@ impl Bfq {
 
     // Arrivals.
 
-    /// Notes whether a request lies far from the one before (`bfq_update_io_seektime`).
+    /// Records whether a request lies far from the previous one (`bfq_update_io_seektime`).
     fn learn_seek(&mut self, now: Nanos, number: usize, request: &Request) {
         let seeks = self.seeks(self.queues[number].last_arrived_end, request);
         let queue = &mut self.queues[number];
@@ -265,12 +265,12 @@ impl Bfq {
         }
     }
 
-    /// A queue has requests again (`bfq_bfqq_handle_idle_busy_switch`); says whether it looks interactive.
+    /// Handles a queue that has requests again; returns whether it looks interactive (`bfq_bfqq_handle_idle_busy_switch`).
     fn become_busy(&mut self, now: Nanos, number: usize, process: Option<usize>) -> bool {
         let stably_merged = process.is_some_and(|process| self.processes[process].stably_merged);
-        let deserves = self.deserves_raising(now, number, stably_merged);
+        let arrival = self.classify_arrival(now, number, stably_merged);
         let recovers = self.renew_budget(now, number);
-        self.raise_on_arrival(now, number, &deserves);
+        self.raise_on_arrival(now, number, &arrival);
         let queue = &mut self.queues[number];
         queue.busy_since = now;
         queue.service_since_busy = 0;
@@ -279,7 +279,7 @@ impl Bfq {
         if let Some(served) = self.in_service {
             let (new, old) = (&self.queues[number], &self.queues[served]);
             let (new_entity, old_entity) = (self.schedule.entity(number), self.schedule.entity(served));
-            // The one in service gets its chance again at once, by its timestamps.
+            // The queue in service competes again at once, by its timestamps.
             if (recovers && new.raising.coefficient >= old.raising.coefficient)
                 || new_entity.class() < old_entity.class()
                 || new_entity.weight() > old_entity.weight()
@@ -288,11 +288,11 @@ impl Bfq {
                 self.end_turn(now, false, turn::Reason::Preempted);
             }
         }
-        deserves.interactive
+        arrival.interactive
     }
 
-    /// Gives a queue that becomes busy its budget: what was left, if its process was waited for and came in time; then it may also
-    /// take over, to recover what it missed (`bfq_bfqq_update_budg_for_activation`).
+    /// Gives a queue that becomes busy its budget: the rest of the last one, if its process was waited for and returned in time. Returns
+    /// whether it did; then it may also preempt, to recover the service it missed (`bfq_bfqq_update_budg_for_activation`).
     fn renew_budget(&mut self, now: Nanos, number: usize) -> bool {
         let queue = &self.queues[number];
         let limit = Nanos(3 * self.tuning.slice_idle.0);
@@ -311,7 +311,7 @@ impl Bfq {
         recovers
     }
 
-    /// Takes a request up that was put into the lane of its queue (`__bfq_insert_request`, `bfq_add_request`).
+    /// Updates the state for a request that was put into the lane of its queue (`__bfq_insert_request`, `bfq_add_request`).
     fn enqueued(&mut self, now: Nanos, number: usize, process: Option<usize>, request: &Request) {
         self.learn_think_time(now, number);
         self.learn_seek(now, number, request);
@@ -340,10 +340,10 @@ impl Bfq {
             queue.raising.started = now;
         }
         queue.last_arrived_end = request.end();
-        self.end_idling_for(now, number, request);
+        self.end_idling_on_arrival(now, number, request);
     }
 
-    /// Sees whether the request that was queued or grew last should be its queue's next; says whether that changed.
+    /// Checks whether the request that was queued or grew last should be its queue's next; returns whether the next one changed.
     fn reconsider_next(&mut self, now: Nanos, number: usize) -> bool {
         let Some(slot) = self.requests.last() else { return false };
         let before = self.queues[number].next.map(|next| next.slot);
@@ -356,8 +356,8 @@ impl Bfq {
         true
     }
 
-    /// Follows a merge: processes have fewer requests, and the next request may be gone or elsewhere (`bfq_request_merged`,
-    /// `bfq_requests_merged`).
+    /// Updates the state after a merge: processes have fewer requests, and the next request may have been absorbed or moved
+    /// (`bfq_request_merged`, `bfq_requests_merged`).
     fn merged(&mut self, now: Nanos, number: usize, request: &Request, absorbed: Option<&Request>) {
         self.release_process(request);
         if let Some(absorbed) = absorbed {
@@ -412,12 +412,12 @@ impl Scheduler for Bfq {
         self.release_process(request);
     }
 
-    /// Woken one by one, because limits may leave a kind of requests a single tag (`blk_mq_set_min_shallow_depth`).
+    /// Wakes one waiter at a time, because limits may leave a kind of requests a single tag (`blk_mq_set_min_shallow_depth`).
     fn tags(&self, room: &Room) -> Option<Tags> {
         Some(Tags { depth: room.nr_requests, wake_batch: 1 })
     }
 
-    /// As many for readers as there are; write-back and syncs may not lock them out (`bfq_limit_depth`).
+    /// All tags for reads; fewer for write-back and synchronous writes, so that they cannot lock out readers (`bfq_limit_depth`).
     fn open_tags(&self, depth: u32, request: &Request) -> u32 {
         let limit = match request.op {
             Op::Read => depth,
@@ -426,18 +426,18 @@ impl Scheduler for Bfq {
         if self.queue_known(request).is_some_and(|number| self.is_over_limit(number, limit)) { 1 } else { limit }
     }
 
-    /// A large burst. Queues of a small one are raised, for they look interactive; while they are, waiting for the next request of any of
-    /// them counts as a nuisance to the others, and 600 ms later they are merged for good as queues that gain nothing by being waited for
-    /// (`idling_boosts_thr_without_issues`, `bfq_setup_cooperator`). Those of a large burst are not raised, and each that reads in order
-    /// shows so in time.
+    /// Asks for a large burst of readers. Queues of a small one are raised, as they look interactive; while they are, idling for any of
+    /// them counts as harmful to the others, and 600 ms later they are merged permanently as queues that gain nothing from idling
+    /// (`idling_boosts_thr_without_issues`, `bfq_setup_cooperator`). Queues of a large burst are not raised, and sequential ones are
+    /// recognised in time.
     ///
-    /// Writing `timeout_sync` makes the largest budget of the peak rate that is known by then (`bfq_timeout_sync_store`). Just after a
-    /// take-over that is a rate of seeks, and budgets are too small for more than a request or two.
+    /// Writing `timeout_sync` computes the largest budget from the peak rate estimated so far (`bfq_timeout_sync_store`). Just after a
+    /// switch that is a rate of seeks, and budgets are too small for more than a request or two.
     ///
-    /// Turning `low_latency` off takes every queue that waits off the count of raised ones, raised or not (`bfq_end_wr`). Where the count is
-    /// not zero from then on, nobody is waited for, and four readers in order are as slow as before bfq came: 10 times of 10.
-    fn take_over(&self) -> TakeOver {
-        TakeOver { readers: LARGE_BURST, settles: SETTLES, fixed: &["low_latency"] }
+    /// Turning `low_latency` off decrements the count of raised queues for every waiting queue, raised or not (`bfq_end_wr`). If the count
+    /// is not zero after that, bfq never idles, and four sequential readers stay as slow as before the switch: 10 times of 10.
+    fn live_switch(&self) -> LiveSwitch {
+        LiveSwitch { min_readers: LARGE_BURST, settle_time: SETTLE_TIME, fixed_tunables: &["low_latency"] }
     }
 
     fn retune(&mut self, values: &[i64]) {

@@ -1,18 +1,17 @@
-//! Completely fair queueing: each process has its own queue and its turns at the disk, longer ones for a better priority.
+//! Completely fair queueing: each process has its own queue, which is served in turns; a better priority has longer ones.
 //!
 //! ```text
-//! class        kind of work       queues, by the key that says when a turn is due (a round robin)
+//! class        kind of work       queues, by the key that says when a turn is due (round robin)
 //! real time    async              shared, one per priority level
-//!              sync, seeky        one per process; between their turns nobody waits for anybody
-//!              sync               one per process; at the end of a request the disk waits slice_idle for the next one
+//!              sync, seeky        one per process; no idling between their turns
+//!              sync               one per process; at the end of a request the disk idles for slice_idle
 //! best effort  the same three
-//! idle         one tree           served only if nobody else wants the disk
+//! idle         one tree           served only if no other class has requests
 //! ```
 //!
-//! The turn goes to the best class, in it to the kind of work whose first queue has the lowest key, and stays with that kind
-//! for its share of `target_latency`. Left out of the kernel's CFQ: groups, merging the queues of close cooperators, the
-//! metadata and no-idle hints, and the rules for non-rotating disks, none of which a [`Request`] tells. A process that uses
-//! several priorities has a queue for each.
+//! The turn goes to the best class, in it to the kind of work whose first queue has the lowest key, and stays with that kind for its share
+//! of `target_latency`. Left out of the kernel's CFQ: groups, merging the queues of close cooperators, the metadata and no-idle hints, and
+//! the rules for non-rotational disks, as a [`Request`] has none of these. A process that uses several priorities has a queue for each.
 
 mod process_queue;
 mod tuning;
@@ -34,24 +33,24 @@ pub(super) static SPEC: SchedulerSpec = SchedulerSpec {
     source: "Linux 4.x block/cfq-iosched.c",
     tunables: Tunables::TUNABLES,
     work_conserving: false,
-    patience: None,
+    starvation_bound: None,
     knowledge: None,
     build: |limits, values| Box::new(Cfq::new(limits, values)),
 };
 
 /// Priority levels in a class (`IOPRIO_BE_NR`).
 const LEVELS: usize = 8;
-/// Shared queues come first: eight levels of real time, eight of best effort, one idle. Then those of the processes.
+/// Shared queues come first: eight levels of real time, eight of best effort, one idle. The queues of processes follow.
 const SHARED_QUEUES: usize = 2 * LEVELS + 1;
-/// A request this near to the head, in sectors, may use the idle time of another queue (`CFQQ_CLOSE_THR`).
+/// A request within this distance of the head, in sectors, may use the idle time of another queue (`CFQQ_CLOSE_THR`).
 const CLOSE_THRESHOLD: u64 = 8 * 1024;
 /// The shortest time for one kind of work (`CFQ_MIN_TT`, in jiffies of 1 ms).
 const MIN_WORK_TIME: Nanos = Nanos::from_millis(2);
-/// Turns of idle queues follow each other by this (`CFQ_IDLE_DELAY`), and a queue that takes over goes ahead of the first by that.
+/// Distance between turns of idle-class queues (`CFQ_IDLE_DELAY`), and the lead of a queue that preempts over the first one.
 const IDLE_DELAY: i64 = 200_000_000;
 const FRONT_LEAD: i64 = 1_000_000_000;
 
-/// Names a service tree: class and kind of work; the idle class has one tree for all.
+/// The index of a service tree: class and kind of work; the idle class has one tree for all.
 fn tree_of(class: PriorityClass, work: Work) -> usize {
     match class {
         PriorityClass::RealTime => work as usize,
@@ -62,7 +61,7 @@ fn tree_of(class: PriorityClass, work: Work) -> usize {
 
 const TREES: usize = 7;
 
-/// When a queue's turn is due, and a count that keeps queues that are due at once in order.
+/// When a queue's turn is due, and a counter that orders queues with equal times.
 #[derive(Clone, Copy)]
 struct Turn {
     due: i64,
@@ -71,12 +70,12 @@ struct Turn {
 
 impl Turn {
     fn key(self) -> u128 {
-        // With the sign bit turned, unsigned order is the order of the numbers.
+        // Flipping the sign bit makes the unsigned order that of the signed numbers.
         u128::from(self.due as u64 ^ 1 << 63) << 64 | u128::from(self.count)
     }
 }
 
-/// Queues that wait for their turn, the one in turn included.
+/// Queues that wait for their turn, including the one whose turn it is.
 #[derive(Default)]
 struct ServiceTree {
     queues: SortedList,
@@ -90,7 +89,7 @@ fn due(key: u128) -> i64 {
 
 struct Cfq {
     tuning: Tuning,
-    /// One lane per queue, under the same number.
+    /// One lane per queue, with the same number.
     requests: Queue,
     queues: Vec<ProcessQueue>,
     directory: Directory,
@@ -102,14 +101,14 @@ struct Cfq {
     /// Decaying average number of busy queues by class (`busy_queues_avg`).
     busy_average: [u64; 2],
     active: Option<usize>,
-    /// The disk waits until then for the active queue.
+    /// The disk is kept idle until then for the active queue.
     idle_until: Option<Nanos>,
     serving: (PriorityClass, Work),
     work_ends: Option<Nanos>,
     at_device: [u32; 2],
-    /// Where the last request that left ends.
+    /// End of the last request that left.
     head: u64,
-    /// When a synchronous request was last done that had waited longer than `fifo_expire_sync`.
+    /// Completion time of the last synchronous request that had waited longer than `fifo_expire_sync`.
     last_delayed_sync: Option<Nanos>,
 }
 
@@ -117,7 +116,7 @@ fn signed(time: Nanos) -> i64 {
     i64::try_from(time.0).unwrap_or(i64::MAX)
 }
 
-/// Spans multiplied with each other would not fit as nanoseconds; tunables are whole milliseconds.
+/// In microseconds, as products of spans in nanoseconds would overflow; tunables are whole milliseconds.
 fn micros(span: Nanos) -> u64 {
     span.0 / 1_000
 }
@@ -149,9 +148,9 @@ impl Cfq {
         }
     }
 
-    // Which queue is whose.
+    // Mapping requests to queues.
 
-    /// The key of a process in the directory: its stream and priority.
+    /// The key of a process in the directory: stream and priority.
     fn key(request: &Request) -> u64 {
         let class = match request.priority.class {
             PriorityClass::RealTime => 0,
@@ -169,7 +168,7 @@ impl Cfq {
         }
     }
 
-    /// The queue of a request that came in, held for it.
+    /// The queue of an arriving request, held for it.
     fn admit(&mut self, now: Nanos, request: &Request) -> usize {
         if !request.is_sync() {
             return Cfq::shared_queue(request.priority);
@@ -207,7 +206,7 @@ impl Cfq {
 
     // The round robin.
 
-    /// Where a queue stands in its tree (`cfq_service_tree_add`).
+    /// The key of a queue's next turn in its tree (`cfq_service_tree_add`).
     fn next_turn(&self, now: Nanos, number: usize, tree: usize) -> i64 {
         let queue = &self.queues[number];
         if queue.class == PriorityClass::Idle {
@@ -237,11 +236,11 @@ impl Cfq {
         }
     }
 
-    /// Puts a queue into the round robin, or to its new place there.
-    fn line_up(&mut self, now: Nanos, number: usize) {
+    /// Inserts a queue into the round robin, or moves it to its new position.
+    fn enqueue(&mut self, now: Nanos, number: usize) {
         let queue = &self.queues[number];
         let tree = tree_of(queue.class, queue.work());
-        // A queue that is in already does not count itself among the others, nor does a new one.
+        // The number of others excludes the queue itself, whether it is in the tree or new.
         self.busy += usize::from(queue.waiting.is_none());
         let due = self.next_turn(now, number, tree);
         self.busy -= usize::from(self.queues[number].waiting.is_none());
@@ -249,8 +248,8 @@ impl Cfq {
         self.wait_in_tree(number, tree, due);
     }
 
-    /// Puts a queue ahead of all others in its tree.
-    fn line_up_first(&mut self, now: Nanos, number: usize) {
+    /// Inserts a queue ahead of all others in its tree.
+    fn enqueue_first(&mut self, now: Nanos, number: usize) {
         let queue = &self.queues[number];
         let tree = tree_of(queue.class, queue.work());
         let first = self.trees[tree].queues.first().map_or(signed(now), |(key, _)| due(key));
@@ -267,7 +266,7 @@ impl Cfq {
 
     // Turns.
 
-    /// The turn of a queue, shortened if many synchronous ones share the disk (`cfq_scaled_cfqq_slice`).
+    /// The slice of a queue, shortened if many synchronous ones share the disk (`cfq_scaled_cfqq_slice`).
     fn scaled_slice(&mut self, number: usize) -> Nanos {
         let (kind, level, class) = (self.queues[number].kind, self.queues[number].level, self.queues[number].class);
         let slice = self.tuning.slice(kind, level);
@@ -286,7 +285,7 @@ impl Cfq {
         Nanos::from_micros((micros(slice) * target / expected).max(low))
     }
 
-    /// Ends the turn of the active queue (`cfq_slice_expired`); `keep_rest`: time left over counts for its next turn.
+    /// Ends the turn of the active queue (`cfq_slice_expired`); with `keep_rest`, its remaining time counts for its next turn.
     fn end_turn(&mut self, now: Nanos, keep_rest: bool) {
         let Some(number) = self.active.take() else { return };
         self.idle_until = None;
@@ -297,7 +296,7 @@ impl Cfq {
             };
         }
         if self.has_requests(number) {
-            self.line_up(now, number);
+            self.enqueue(now, number);
         } else {
             self.leave_tree(number);
             if self.busy == 0 {
@@ -314,27 +313,27 @@ impl Cfq {
         self.active = Some(number);
     }
 
-    /// Decides for a class and a kind of work (`choose_wl_class_and_type`).
+    /// Selects the class and kind of work to serve (`choose_wl_class_and_type`).
     fn choose_work(&mut self, now: Nanos) {
         let classes = [PriorityClass::RealTime, PriorityClass::BestEffort];
         let Some(class) = classes.into_iter().find(|&class| self.busy_in_class(class) > 0) else {
             self.serving.0 = PriorityClass::Idle;
             return;
         };
-        let going_on = class == self.serving.0
+        let continues = class == self.serving.0
             && self.work_ends.is_some_and(|end| now <= end)
             && !self.trees[tree_of(class, self.serving.1)].queues.is_empty();
-        if going_on {
+        if continues {
             return;
         }
         let firsts = WORKS.into_iter().filter_map(|work| Some((due(self.trees[tree_of(class, work)].queues.first()?.0), work)));
-        // Among equal keys the first kind wins, whatever came first: that is what the kernel's comparison does.
+        // Of equal keys the first kind wins, as in the kernel's comparison.
         let next = firsts.min_by_key(|&(due, _)| due);
         self.serving = (class, next.map_or(Work::SyncSeeky, |(_, work)| work));
         self.work_ends = Some(now + self.work_time());
     }
 
-    /// How long the kind of work now chosen is served: its share of the target latency.
+    /// How long the selected kind of work is served: its share of the target latency.
     fn work_time(&self) -> Nanos {
         let (class, work) = self.serving;
         let queues = self.trees[tree_of(class, work)].queues.len() as u64;
@@ -351,7 +350,7 @@ impl Cfq {
         Nanos::from_micros(time).max(MIN_WORK_TIME)
     }
 
-    /// The queue whose request may go, or none if it is better to wait (`cfq_select_queue`).
+    /// The queue whose request may go; `None` if it is better to wait (`cfq_select_queue`).
     fn select_queue(&mut self, now: Nanos) -> Option<usize> {
         if let Some(number) = self.active {
             if !self.queues[number].slice_used(now) {
@@ -375,7 +374,7 @@ impl Cfq {
         Some(number)
     }
 
-    /// A seeky queue was let idle because it was deep, but has run dry with most of its turn left.
+    /// Stops idling for a seeky queue that was exempt because it was deep, but ran empty with most of its turn left.
     fn stop_idling_for_deep_seeker(&mut self, now: Nanos, number: usize) {
         let queue = &mut self.queues[number];
         let fast = queue.slice.clock.is_none_or(|clock| clock.end - now > now - clock.start);
@@ -385,7 +384,7 @@ impl Cfq {
         }
     }
 
-    /// Waiting for the next request of a queue pays (`cfq_should_idle`).
+    /// Whether idling for the next request of a queue pays (`cfq_should_idle`).
     fn should_idle(&self, number: usize) -> bool {
         let queue = &self.queues[number];
         if self.tuning.slice_idle == Nanos::ZERO || queue.class == PriorityClass::Idle {
@@ -400,7 +399,7 @@ impl Cfq {
         queue.is_sync() && tree.queues.len() == 1 && !tree.think.exceeds(self.tuning.slice_idle)
     }
 
-    /// Whether a queue in its turn may send one more (`cfq_may_dispatch`). If not, requests are at the device.
+    /// Whether a queue in its turn may dispatch one more request (`cfq_may_dispatch`). If not, requests are at the device.
     fn may_dispatch(&self, now: Nanos, number: usize) -> bool {
         let queue = &self.queues[number];
         if (self.at_device[ASYNC] > 0 && self.should_idle(number)) || (self.at_device[SYNC] > 0 && !queue.is_sync()) {
@@ -425,7 +424,7 @@ impl Cfq {
         queue.slice.clock.is_none_or(|clock| now + expected > clock.end)
     }
 
-    /// Asynchronous requests at once: one more for each slice_sync since a synchronous one was last delayed.
+    /// Limit of asynchronous requests at the device: one more for each slice_sync since a synchronous one was last delayed.
     fn async_depth(&self, now: Nanos, queue: &ProcessQueue) -> u32 {
         let Some(delayed) = self.last_delayed_sync else { return u32::MAX };
         let depth = (now - delayed).0 / self.tuning.slice[SYNC].0;
@@ -433,7 +432,7 @@ impl Cfq {
         u32::try_from(depth).unwrap_or(u32::MAX)
     }
 
-    /// The request of a queue to go: its oldest if that has expired, asked once a turn, or the one next in its sweep.
+    /// The next request of a queue: its oldest if that has expired, checked once per turn, or the next in its sweep.
     fn select_request(&mut self, now: Nanos, number: usize) -> Option<Slot> {
         let queue = &mut self.queues[number];
         if !core::mem::replace(&mut queue.slice.oldest_checked, true) {
@@ -471,7 +470,7 @@ impl Cfq {
             return;
         }
         self.idle_until = None;
-        // Nobody else waits: the queue may as well keep its turn.
+        // No other queue has requests: the queue may as well keep its turn.
         if self.requests.is_empty() && !self.queues[number].slice_used(now) {
             return;
         }
@@ -479,7 +478,7 @@ impl Cfq {
         self.end_turn(now, false);
     }
 
-    /// Begins to wait for the next request of the active queue, if that pays (`cfq_arm_slice_timer`).
+    /// Begins idling for the next request of the active queue, if that pays (`cfq_arm_slice_timer`).
     fn begin_idling(&mut self, now: Nanos, number: usize) {
         let queue = &self.queues[number];
         if !self.should_idle(number) || queue.at_device > 0 {
@@ -494,24 +493,24 @@ impl Cfq {
 
     // Arrivals.
 
-    /// Learns from a request how its process behaves (`cfq_update_io_thinktime`, `cfq_update_io_seektime`).
+    /// Updates the habits of a process from a request (`cfq_update_io_thinktime`, `cfq_update_io_seektime`).
     fn learn(&mut self, now: Nanos, number: usize, request: &Request) {
         let slice_idle = self.tuning.slice_idle;
         let queue = &mut self.queues[number];
         if queue.is_sync() {
-            queue.think.request_came(now, slice_idle);
+            queue.think.request_arrived(now, slice_idle);
             if let Some((tree, _)) = queue.waiting {
-                self.trees[tree].think.request_came(now, slice_idle);
+                self.trees[tree].think.request_arrived(now, slice_idle);
             }
         }
         let distance = queue.last_arrived_end.map_or(0, |end| end.abs_diff(request.lba));
         queue.seek_history = queue.seek_history << 1 | u32::from(distance > SEEK_THRESHOLD);
         queue.last_arrived_end = Some(request.end());
-        self.judge_idling(number);
+        self.update_idling(number);
     }
 
-    /// Decides whether waiting for the process pays: not if it thinks too long or seeks too much (`cfq_update_idle_window`).
-    fn judge_idling(&mut self, number: usize) {
+    /// Decides whether idling for the process pays: not if it thinks too long or seeks too much (`cfq_update_idle_window`).
+    fn update_idling(&mut self, number: usize) {
         let waiting = self.requests.lane_len(number);
         let slice_idle = self.tuning.slice_idle;
         let queue = &mut self.queues[number];
@@ -526,7 +525,7 @@ impl Cfq {
         }
     }
 
-    /// Whether a queue that got `request` takes over from the active one (`cfq_should_preempt`).
+    /// Whether a queue that got `request` preempts the active one (`cfq_should_preempt`).
     fn should_preempt(&self, now: Nanos, active: usize, newcomer: usize, request: &Request) -> bool {
         let (old, new) = (&self.queues[active], &self.queues[newcomer]);
         let real_time = |queue: &ProcessQueue| queue.class == PriorityClass::RealTime;
@@ -540,7 +539,7 @@ impl Cfq {
             return true;
         }
         let dry = !self.has_requests(active);
-        // The disk waits for a seeky queue on behalf of all of them, and here is one of them.
+        // The disk idles for a seeky queue on behalf of all of them, and this is one of them.
         let two_seeky = new.waiting.is_some_and(|(tree, _)| self.trees[tree].queues.len() == 2);
         if self.serving.1 == Work::SyncSeeky && new.work() == Work::SyncSeeky && two_seeky && dry {
             return true;
@@ -558,12 +557,12 @@ impl Cfq {
         if other_work {
             self.work_ends = None;
         }
-        self.line_up_first(now, newcomer);
+        self.enqueue_first(now, newcomer);
     }
 
     fn enqueued(&mut self, now: Nanos, number: usize, request: &Request) {
         if self.queues[number].waiting.is_none() {
-            self.line_up(now, number);
+            self.enqueue(now, number);
         }
         self.learn(now, number, request);
         match self.active {
@@ -573,7 +572,7 @@ impl Cfq {
         }
     }
 
-    /// Moves the turn of the active queue on when one of its requests is done.
+    /// Continues or ends the turn of the active queue after a completion of its request.
     fn advance_turn(&mut self, now: Nanos, number: usize) {
         if self.queues[number].slice.clock.is_none() {
             let slice = self.scaled_slice(number);
@@ -680,7 +679,7 @@ mod tests {
     use crate::Op;
 
     #[test]
-    fn what_is_known_of_processes_stays_bounded_over_a_long_trace() {
+    fn process_queues_stay_bounded_over_a_long_trace() {
         let mut scheduler = Cfq::new(&Limits::default(), &SPEC.defaults());
         let mut now = Nanos::ZERO;
         for stream in 0..20_000 {
@@ -692,6 +691,6 @@ mod tests {
             }
             scheduler.completed(now, &request, Nanos::ZERO);
         }
-        assert!(scheduler.queues.len() < 5_000, "{} are remembered", scheduler.queues.len());
+        assert!(scheduler.queues.len() < 5_000, "{} are kept", scheduler.queues.len());
     }
 }

@@ -1,4 +1,4 @@
-//! Circular LOOK, the one-way elevator: up the disk to the last request, back to the first, up again.
+//! C-LOOK, the one-way elevator: up the disk to the last request, back to the first, up again.
 //!
 //! ```text
 //! LBA  0 ------100------300-----------900---->
@@ -19,7 +19,7 @@ pub(super) static SPEC: SchedulerSpec = SchedulerSpec {
     source: "Worthington, Ganger, Patt, Scheduling algorithms for modern disk drives, SIGMETRICS 1994, section 2",
     tunables: &[],
     work_conserving: true,
-    patience: None,
+    starvation_bound: None,
     knowledge: None,
     build: |limits, _| Box::new(Clook::new(limits)),
 };
@@ -28,8 +28,8 @@ const LANE: usize = 0;
 
 struct Clook {
     queue: Queue,
-    /// Where the last request that left ends. The sweep goes on from there, so that no one can hold it by asking for the same
-    /// sector again and again.
+    /// End of the last request that left. The sweep continues from there, so that repeated requests for one sector cannot hold the
+    /// elevator.
     head: u64,
 }
 

@@ -1,4 +1,4 @@
-//! A one-way elevator that serves batches of reads or of writes, and looks after the oldest request before each batch.
+//! A one-way elevator that serves batches of reads or writes, and checks the oldest request before each batch.
 //!
 //! ```text
 //! batch of reads, at most fifo_batch     next batch: reads again, or writes if reads passed them over writes_starved times
@@ -9,7 +9,7 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use super::{Insertion, Patience, Pick, Scheduler, SchedulerSpec};
+use super::{Insertion, Pick, Scheduler, SchedulerSpec, StarvationBound};
 use crate::queue::{Limits, Merging, Placed, Queue, QueuePosition, Slot};
 use crate::{Nanos, Request, Tunable, Unit, tunables};
 
@@ -19,13 +19,13 @@ pub(super) static SPEC: SchedulerSpec = SchedulerSpec {
     source: "Linux 4.x block/deadline-iosched.c",
     tunables: Tunables::TUNABLES,
     work_conserving: true,
-    patience: Some(patience),
+    starvation_bound: Some(starvation_bound),
     knowledge: None,
     build: |limits, values| Box::new(Deadline::new(limits, values)),
 };
 
 tunables! {
-    /// What can be set.
+    /// The tunables.
     struct Tunables {
         /// A read that has waited this long is where the next batch of reads begins.
         read_expire: Nanos = Tunable::new(Unit::Milliseconds, 1..=60_000, 500).logarithmic(),
@@ -40,12 +40,12 @@ tunables! {
     }
 }
 
-/// Of two batches in a row of the favoured direction at most `writes_starved` go before the other's turn, each turn begins at
-/// the oldest request if it has expired, and one batch may be under way.
-fn patience(values: &[i64]) -> Patience {
+/// At most `writes_starved` batches of the favoured direction precede a batch of the other, each batch begins at the oldest request if it
+/// has expired, and one batch may be in progress.
+fn starvation_bound(values: &[i64]) -> StarvationBound {
     let tuning = Tuning::new(values);
     let expires = tuning.expire[READ].max(tuning.expire[WRITE]);
-    Patience { expires, picks: tuning.fifo_batch.saturating_mul(tuning.writes_starved + 2) }
+    StarvationBound { expires, picks: tuning.fifo_batch.saturating_mul(tuning.writes_starved + 2) }
 }
 
 const READ: usize = 0;
@@ -75,7 +75,7 @@ impl Tuning {
 struct Deadline {
     tuning: Tuning,
     queue: Queue,
-    /// Direction of the last batch and the place right behind its last request, unless the end of the disk was reached.
+    /// Direction of the last batch and the position after its last request; `None` at the end of the disk.
     next: Option<(usize, QueuePosition)>,
     batched: u64,
     starved: u64,
@@ -88,7 +88,7 @@ impl Deadline {
         Deadline { tuning, queue, next: None, batched: 0, starved: 0 }
     }
 
-    /// The request the batch goes on with. It was chosen when the one before left: who has come in between waits.
+    /// The next request of the batch. It was chosen when the one before left: later arrivals wait.
     fn next_in_batch(&self) -> Option<(usize, Slot)> {
         let (direction, place) = self.next?;
         Some((direction, self.queue.from(direction, place)?))
@@ -139,7 +139,7 @@ impl Scheduler for Deadline {
             && *next_direction == direction
             && place.lba == request.end()
         {
-            // The request the batch goes on with may have grown at its front: follow it to its new place.
+            // The next request of the batch may have grown at its front: follow it to its new position.
             place.lba = request.lba;
         }
         placed.into()

@@ -3,42 +3,40 @@
 //! ```text
 //! disk time by weight ──▶             now          end of the cycle
 //!                          |-----------|-----------------|
-//! a  ##########################                               has share left: goes, who was given least first
-//! b  ##############                                           has share left, but nothing waits: may come back
-//! c  ######################################################   had its share: waits for the next cycle
+//! a  ##########################                               ready: has share left; least served first
+//! b  ##############                                           away: has share left, but nothing queued
+//! c  ######################################################   upheld: used its share, waits for the next cycle
 //! ```
-//! Every tenant has an account of the disk time it was given, divided by its weight. A cycle lets accounts grow up to a line; who waits and
-//! is below it goes, in one of three orders. When all are at the line, the next cycle begins, and the line moves on by
-//! the cycle's service divided by the weights of those who are there.
+//! Each tenant has an account of the disk time it was given, divided by its weight. A cycle lets accounts grow up to a line; queued tenants
+//! below it are served, in one of three orders. When all are at the line, the next cycle begins and the line moves on by the cycle's
+//! service divided by the sum of the active weights.
 //!
-//! * **Deviations are settled in disk time.** A request is charged an estimate when it goes to the device, so that a deep device queue does
-//!   not run ahead of the accounts, and what it really took when it is done. Who had too much begins the next cycle above the line.
-//!   Nothing is cut off when a cycle ends.
-//! * **What cost nobody anything is not counted.** Where all who wait had their share and nobody is about to come back, the line just
-//!   moves to whoever waits. Who comes anew begins at what the others have had by now: time that it did not ask for is gone. What of theirs is
-//!   at the device it finds before it, so that it has not been had.
-//! * **Who is about to come back is waited for, but the disks are not.** As long as a tenant with share left has requests at the device or
-//!   has just had one, those who had their share go only while fewer than so many requests are at the device, and are charged for it. These
-//!   are `storage_load_threshold` to begin with. If somebody gets a fourth of a share ahead so, they become fewer, down to one for each disk;
-//!   after a cycle in which nobody did, though more could have gone, one more. So the device is kept as full as shares allow. If the tenant
-//!   cannot come to its share all the same, it loses it and is not waited for in the following 1, 2, 4, … cycles, up to `window_cycles`.
-//! * **A share is worth some batches.** At the end of a cycle disks wait for the last of those who have share left. Where a cycle is short
-//!   beside what is at the device, that is all the time; and arms go to and fro between tenants for a request each. So a cycle that is
-//!   chosen has room for twice `storage_load_threshold` requests of everybody: one batch that disks choose from, and one that follows.
-//! * **A device that takes everything is not given everything.** The next cycle begins only when less than two cycles' service is at the
-//!   device, or fewer than `storage_load_threshold` requests for each disk: a queue that is longer than what disks choose from is better
-//!   kept here.
+//! * **Accounts are in disk time.** A request is charged an estimate on dispatch, so that a deep device queue does not run ahead of the
+//!   accounts, and its actual time on completion. A tenant with an excess begins the next cycle above the line. Nothing is cut off at the
+//!   end of a cycle.
+//! * **Idle capacity is not charged.** If all queued tenants have used their shares and none is about to return, the line just moves on. A
+//!   returning tenant begins at the average of the others: time it did not ask for is lost. Time of requests that are still at the device
+//!   is not yet included in that average.
+//! * **Tenants about to return are waited for, but not at the cost of the disks.** While a tenant with share left has requests at the
+//!   device or has just completed one, tenants at the line are served only up to a limit of requests at the device, and are charged for
+//!   them. The limit starts at `storage_load_threshold`. If a tenant thereby gets a fourth of a share ahead, the limit is lowered, down to
+//!   one for each disk; after a cycle without that in which more could have been sent, it is raised by one. So the device is kept as full
+//!   as shares allow. A tenant that cannot use its share nevertheless loses it and is not waited for in the following 1, 2, 4, … cycles, up
+//!   to `window_cycles`.
+//! * **A share is worth several batches.** At the end of a cycle, disks wait for the last tenants with share left. With cycles that are
+//!   short compared to the device queue, that is all the time, and arms move between tenants for one request each. So the automatic cycle
+//!   has room for twice `storage_load_threshold` requests of each tenant: one batch for disks to choose from, and one that follows.
+//! * **The device queue is bounded.** The next cycle begins only while less than two cycles' service is at the device, or fewer than
+//!   `storage_load_threshold` requests for each disk: a longer queue is better kept here.
 //!
-//! The paper ends cycles by the clock and makes up for deviations over a window of observation of r cycles. Here the accounts are that
-//! history, exact and without an end for who goes on asking; the window bounds for how long somebody's failure to use its share counts.
-//! A `cycle_ms` is what a cycle lasts with all disks at work: its service is that length times their number.
+//! The paper ends cycles by the clock and compensates deviations over a window of observation of r cycles. Here the accounts are that
+//! history, exact and unlimited for a tenant that stays active; the window bounds how long a failure to use the share counts. `cycle_ms` is
+//! the length of a cycle with all disks busy: its service is that length times their number.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use super::{
-    COMPLETION_BACKSTOP, Insertion, Pick, Room, Scheduler, SchedulerSpec, Tags, sort_anew, tags_open_to_tenant, wake_batch,
-};
+use super::{COMPLETION_BACKSTOP, Insertion, Pick, Room, Scheduler, SchedulerSpec, Tags, resort, tags_open_to_tenant, wake_batch};
 use crate::queue::{Limits, Merging, Queue, Slot};
 use crate::tenants::Register;
 use crate::{Nanos, Request, Roster, Tunable, Unit, tunables, words};
@@ -58,80 +56,81 @@ use hold::Hold;
 
 pub(super) static SPEC: SchedulerSpec = SchedulerSpec {
     name: "fairio",
-    summary: "shares of disk time by weight, in cycles as long as the requests' variation asks for; what nobody uses goes to who can",
+    summary: "shares of disk time by weight, in cycles whose length follows the variation of service times; unused shares go to others",
     source: "Arunagiri and others, A heuristic for selecting the cycle length for FAIRIO, UTEP-CS-11-53, 2011; its future work besides",
     tunables: Tunables::TUNABLES,
     work_conserving: false,
-    patience: None,
+    starvation_bound: None,
     knowledge: None,
     build: |limits, values| Box::new(Fairio::new(limits, values)),
 };
 
 tunables! {
-    /// What can be set.
+    /// The tunables.
     #[derive(Clone, Copy)]
     struct Tunables {
-        /// How long a cycle lasts with all disks at work; 0 chooses it by the weights, the service times and how much these vary.
+        /// Length of a cycle with all disks busy. 0 computes it from the weights, the service times and their variation.
         cycle_ms: Option<Nanos> = Tunable::new(Unit::Milliseconds, 0..=60_000, 0),
-        /// For how many cycles at most a tenant that did not use its share is not waited for (r, the window of observation).
+        /// The most cycles in which a tenant that did not use its share is not waited for (r, the window of observation).
         window_cycles: u32 = Tunable::new(Unit::Count, 1..=1_000, 20).logarithmic(),
-        /// A tenant is served in a cycle if what is left of its share is worth at least so many requests.
+        /// A tenant is served in a cycle while the rest of its share is worth at least this number of requests.
         class_threshold: u32 = Tunable::new(Unit::Count, 1..=1_000, 1).logarithmic(),
-        /// While fewer requests than this are at the device, those who had their share go too, though others with share left may come back:
-        /// to begin with, for it becomes what shares allow. A cycle that is chosen has room for twice as many requests of each tenant.
+        /// While fewer requests than this are at the device, tenants that used their share are served as well, although others with share
+        /// left may return. This is the initial limit, which is then adapted to what shares allow. An automatic cycle has room for twice
+        /// this number of requests of each tenant.
         storage_load_threshold: u32 = Tunable::new(Unit::Count, 1..=1_024, 16).logarithmic(),
-        /// What a request is charged: what the device worked for it, known when it is done; or what the model of the tenant's reference
-        /// disk predicts, for who has one.
+        /// What a request is charged: its measured disk time, known on completion; or the prediction of the tenant's reference disk, if it
+        /// has one.
         disk_time: Charge = Tunable::one_of(Charge::WORDS, "measured"),
-        /// Who goes next among those with share left: the tenant that was given least; the oldest request of all, as in the paper; or the
-        /// next one upwards on the disk, which serves disks best and short windows worst.
+        /// Which tenant with share left is served next: the one with the least disk time; the one with the oldest request, as in the paper;
+        /// or the one with the next request upwards on the disk, which is the most efficient and the least fair over short windows.
         order: Order = Tunable::one_of(Order::WORDS, "share"),
     }
 }
 
 words! {
-    /// Whence the disk time of a request is known.
+    /// Source of the disk time of a request.
     enum Charge {
-        /// From the device, or else from the spacing of completions.
+        /// The device, or else the spacing of completions.
         Measured = "measured",
-        /// From a model of the device.
+        /// A model of the device.
         Predicted = "predicted",
     }
 }
 
 words! {
-    /// Which request goes next.
+    /// Order of service among tenants with share left.
     enum Order {
         /// "Unified arrival-ordered list" (section IV).
         Arrival = "arrival",
-        /// The oldest request of the tenant that was given least of its share.
+        /// The oldest request of the tenant that was given the least of its share.
         Share = "share",
         /// A one-way elevator.
         Clook = "clook",
     }
 }
 
-/// Of as many requests as the device chooses from, so many are the least that a share should be worth.
+/// A share should be worth this many batches of `storage_load_threshold` requests.
 const BATCHES: u32 = 2;
 
 struct Fairio {
     set: Tunables,
-    /// A lane for each tenant, under its number.
+    /// A lane for each tenant, with its number.
     queue: Queue,
     register: Register,
     accounts: Accounts,
     flights: Flights,
-    /// Of requests of all tenants.
+    /// Over the requests of all tenants.
     cost: Cost,
-    /// What the device said of the request whose completion is about to be reported.
-    worked: Option<Nanos>,
+    /// Disk time reported for the request whose completion comes next.
+    reported_time: Option<Nanos>,
     last_completion: Nanos,
-    /// Where the last request ended, and how often the elevator was at the top.
+    /// End of the last request, and how many sweeps of the elevator were completed.
     head: u64,
     sweep: u32,
-    /// So many requests are kept at the device while others are waited for.
+    /// How many requests are kept at the device while tenants with share left are waited for.
     floor: u32,
-    /// Of this cycle, if it came to that.
+    /// The current hold; `None` if there was none in this cycle.
     hold: Option<Hold>,
 }
 
@@ -145,7 +144,7 @@ impl Fairio {
             accounts: Accounts::default(),
             flights: Flights::default(),
             cost: Cost::default(),
-            worked: None,
+            reported_time: None,
             last_completion: Nanos::ZERO,
             head: 0,
             sweep: 0,
@@ -158,7 +157,7 @@ impl Fairio {
         self.register.roster().disks()
     }
 
-    /// The request of a tenant that would go next, and what it is sorted by among those of others.
+    /// The next request of a tenant, and its sort key among those of others.
     fn candidate(&self, number: usize) -> Option<(Slot, u128)> {
         let number_bits = number as u128;
         match self.set.order {
@@ -176,14 +175,14 @@ impl Fairio {
         }
     }
 
-    /// Puts a tenant where it belongs, after what waits or its account has changed.
+    /// Moves a tenant to its list, after its queue or account has changed.
     fn settle(&mut self, number: usize) {
         let key = self.candidate(number).map(|(_, key)| key);
         let least = self.set.class_threshold.saturating_sub(1);
         self.accounts.settle(number, key, least);
     }
 
-    /// Sends a tenant's next request to the device.
+    /// Dispatches a tenant's next request.
     fn dispatch(&mut self, now: Nanos, number: usize) -> Option<Request> {
         let (slot, _) = self.candidate(number)?;
         let request = self.queue.take(slot);
@@ -201,27 +200,27 @@ impl Fairio {
         Some(request)
     }
 
-    /// What a request costs in nanoseconds, as far as one knows before; and whether that stands whatever it takes.
+    /// The cost of a request in nanoseconds as far as known in advance, and whether that is final.
     fn charge_of(&mut self, now: Nanos, number: usize, request: &Request) -> (u64, bool) {
         let class = self.accounts.class_mut(number);
         if self.set.disk_time == Charge::Predicted
             && let Some(reference) = self.register.tenant(number).and_then(|tenant| tenant.reference.as_ref())
         {
             let model = class.model.get_or_insert_with(|| reference.begin());
-            let lba = self.register.roster().lba_of_tenant(request);
+            let lba = self.register.roster().tenant_lba_of(request);
             let waiting = u32::try_from(self.queue.lane_len(number)).unwrap_or(u32::MAX);
-            return (model.of(now, &Request { lba, ..*request }, waiting).0, true);
+            return (model.service_time(now, &Request { lba, ..*request }, waiting).0, true);
         }
         (class.cost.estimate(request.sectors, &self.cost), false)
     }
 
-    /// All disks have full queues, and the work of two cycles: what is sent now, others who come soon would find before them.
+    /// Whether all disks have full queues and the work of two cycles. Requests sent now would only delay later arrivals of others.
     fn device_has_enough(&self) -> bool {
         let full = u64::from(self.set.storage_load_threshold) * u64::from(self.disks());
         self.flights.len() as u64 >= full && self.flights.charged() / 2 > self.accounts.service()
     }
 
-    /// All who wait had their share, and nobody is waited for.
+    /// Begins the next cycle: all queued tenants have used their share, and none is waited for.
     fn begin_cycle(&mut self) {
         self.end_hold();
         let fixed = self.set.cycle_ms.map(|length| length.0.saturating_mul(u64::from(self.disks())));
@@ -231,8 +230,8 @@ impl Fairio {
         }
     }
 
-    /// Queues a request again that waited already.
-    fn sort_in(&mut self, request: Request) {
+    /// Inserts a request that was queued before.
+    fn reinsert(&mut self, request: Request) {
         let number = self.register.number(&request);
         self.accounts.arrives(number, self.register.weight(number), self.flights.charged());
         self.queue.insert(number, Nanos::ZERO, request);
@@ -263,7 +262,7 @@ impl Scheduler for Fairio {
                 continue;
             }
             let Some(number) = self.accounts.first_upheld() else { return Pick::Empty };
-            let Some(until) = self.is_about_to_come_back(now) else {
+            let Some(until) = self.await_return(now) else {
                 if self.device_has_enough() {
                     return Pick::WaitUntil(now + COMPLETION_BACKSTOP);
                 }
@@ -281,17 +280,17 @@ impl Scheduler for Fairio {
         }
     }
 
-    fn worked(&mut self, _request: &Request, disk_time: Nanos) {
-        self.worked = Some(disk_time);
+    fn record_disk_time(&mut self, _request: &Request, disk_time: Nanos) {
+        self.reported_time = Some(disk_time);
     }
 
     fn completed(&mut self, now: Nanos, request: &Request, _service: Nanos) {
-        let worked = self.worked.take();
+        let reported = self.reported_time.take();
         let before = core::mem::replace(&mut self.last_completion, now);
         let Some(Flight { number, charged, is_final, since }) = self.flights.end(request.id) else { return };
-        // Without the device's word, it worked for this one since the one before was done, with all its disks.
+        // Unless the device reports it: all its disks have worked for this request since the previous completion.
         let spacing = (now - before.max(since)).0.saturating_mul(u64::from(self.disks()));
-        let took = worked.map_or(spacing, |worked| worked.0);
+        let took = reported.map_or(spacing, |reported| reported.0);
         self.cost.learn(request.sectors, took);
         let batch = BATCHES.saturating_mul(self.set.storage_load_threshold);
         self.accounts.completed(number, now, request.sectors, took, batch);
@@ -329,7 +328,7 @@ impl Scheduler for Fairio {
             this.register = Register::new(roster);
             this.accounts = Accounts::default();
         };
-        sort_anew(self, self.queue.limits(), reset, Fairio::sort_in);
+        resort(self, self.queue.limits(), reset, Fairio::reinsert);
     }
 
     fn drain(&mut self, out: &mut Vec<Request>) {

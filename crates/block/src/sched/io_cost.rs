@@ -1,25 +1,24 @@
-//! Shares of a device by weight and a model of what requests cost, and limits: Linux's `io.cost` and `io.max`.
+//! Shares of a device by weight and a cost model, and limits: Linux's `io.cost` and `io.max`.
 //!
 //! ```text
 //! device's clock  ────────────────────▶ runs at vrate: 100% if the model is right
-//! a  ==========|cost|                     a request may go when its tenant's clock and its cost lie behind the device's
+//! a  ==========|cost|                     a request may go when its tenant's clock plus its cost is behind the device's clock
 //! b  ================|    cost    |       cost: of the model, times all weights in use, divided by the tenant's
 //! ```
-//! Who uses less than its weight gives the rest away at the end of each period, and takes it back as soon as it needs it. The clock is
-//! slowed down where requests miss their latency or wait for the device, and speeded up where nobody does but requests wait for the clock.
-//! So the device is left alone at times though requests wait.
+//! A tenant that uses less than its weight donates the rest at the end of each period, and takes it back when it needs it. The clock is
+//! slowed down when requests miss their latency target or wait for the device, and sped up when none does but requests wait for the clock.
+//! So the device is sometimes idle although requests wait.
 //!
-//! Simpler than in Linux: cgroups stand side by side, without a hierarchy; a request costs what it does when it goes, not what it and its
-//! merges did as they came; no request that nobody waits for goes on credit to be paid by a delay of its process, and so there are no debts
-//! to be forgiven; waits for a tag are told by how long a request that may go has to wait for room at the device; requests that span
-//! periods do not keep the clock from being speeded up; the model does not change with the kind of device that was found
-//! (`ioc_refresh_params`), its defaults are those of hard disks. A request is not
-//! held for longer than [`MOST`], whatever it costs.
+//! Simplifications: a flat hierarchy of cgroups; a request is charged on dispatch, not each bio on arrival; no asynchronous request is
+//! dispatched on credit and charged to its process as a delay, so there is no debt to forgive; waits for a tag are measured as the time an
+//! eligible request waits for room at the device; requests that span periods do not prevent a speed-up; the model does not change with the
+//! type of device (`ioc_refresh_params`), its defaults are those of hard disks. A request is held for at most [`MAX_WAIT`], whatever its
+//! cost.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use super::{Insertion, Pick, Room, Scheduler, SchedulerSpec, Tags, sort_anew, tags_open_to_tenant, wake_batch};
+use super::{Insertion, Pick, Room, Scheduler, SchedulerSpec, Tags, resort, tags_open_to_tenant, wake_batch};
 use crate::limits::Throttle;
 use crate::queue::{Limits, Merging, Queue};
 use crate::sorted::SortedList;
@@ -39,7 +38,7 @@ pub(super) static SPEC: SchedulerSpec = SchedulerSpec {
     source: "Linux 6.18 block/blk-iocost.c, Documentation/admin-guide/cgroup-v2.rst (io.cost.model, io.cost.qos, io.max)",
     tunables: Tunables::TUNABLES,
     work_conserving: false,
-    patience: None,
+    starvation_bound: None,
     knowledge: None,
     build: |limits, values| Box::new(IoCost::new(limits, values)),
 };
@@ -47,60 +46,60 @@ pub(super) static SPEC: SchedulerSpec = SchedulerSpec {
 const RATE: core::ops::RangeInclusive<i64> = 1..=10_000_000;
 
 tunables! {
-    /// What can be set.
+    /// The tunables.
     #[derive(Clone, Copy)]
     struct Tunables {
-        /// Bytes a second that the device reads in sequence.
+        /// Sequential read throughput of the device in bytes.
         rbps: u64 = Tunable::new(Unit::PerSecond, 1_000_000..=100_000_000_000, 174_019_176).logarithmic(),
-        /// Sequential reads of 4 KiB a second.
+        /// Sequential reads of 4 KiB.
         rseqiops: u64 = Tunable::new(Unit::PerSecond, RATE, 41_708).logarithmic(),
-        /// Random reads of 4 KiB a second.
+        /// Random reads of 4 KiB.
         rrandiops: u64 = Tunable::new(Unit::PerSecond, RATE, 370).logarithmic(),
-        /// Bytes a second that the device writes in sequence.
+        /// Sequential write throughput of the device in bytes.
         wbps: u64 = Tunable::new(Unit::PerSecond, 1_000_000..=100_000_000_000, 178_075_866).logarithmic(),
-        /// Sequential writes of 4 KiB a second.
+        /// Sequential writes of 4 KiB.
         wseqiops: u64 = Tunable::new(Unit::PerSecond, RATE, 42_705).logarithmic(),
-        /// Random writes of 4 KiB a second.
+        /// Random writes of 4 KiB.
         wrandiops: u64 = Tunable::new(Unit::PerSecond, RATE, 378).logarithmic(),
-        /// So many of all reads should meet rlat; 0: their latency does not matter.
+        /// Percentage of reads that should meet rlat. 0 ignores their latency.
         rpct: f64 = Tunable::new(Unit::Percent, 0..=100, 0),
-        /// The latency that reads should have at the device, apart from their transfer.
+        /// Latency target of reads at the device, without their transfer.
         rlat: Nanos = Tunable::new(Unit::Microseconds, 100..=10_000_000, 250_000).logarithmic(),
-        /// So many of all writes should meet wlat; 0: their latency does not matter.
+        /// Percentage of writes that should meet wlat. 0 ignores their latency.
         wpct: f64 = Tunable::new(Unit::Percent, 0..=100, 0),
-        /// The latency that writes should have at the device, apart from their transfer.
+        /// Latency target of writes at the device, without their transfer.
         wlat: Nanos = Tunable::new(Unit::Microseconds, 100..=10_000_000, 250_000).logarithmic(),
-        /// The slowest that the clock may run.
+        /// The lowest rate of the clock.
         min: f64 = Tunable::new(Unit::Percent, 1..=10_000, 1).logarithmic(),
-        /// The fastest that the clock may run; no less than min.
+        /// The highest rate of the clock; at least min.
         max: f64 = Tunable::new(Unit::Percent, 1..=10_000, 10_000).logarithmic(),
     }
 }
 
-/// A request waits for its tenant's clock at most for so long after it is the next one.
-const MOST: Nanos = Nanos::from_millis(10_000);
+/// The longest time for which a tenant's next request waits for its clock.
+const MAX_WAIT: Nanos = Nanos::from_millis(10_000);
 
-/// A host that sleeps asks again after so long at the latest.
+/// The longest sleep requested from a host.
 const BACKSTOP: Nanos = Nanos::from_millis(30_000);
 
-/// A tenant's clock, and what it uses of its weight.
+/// A tenant's clock, and its use of its weight.
 struct Group {
     weight: u64,
-    /// In 2^-16.
+    /// With 16 fraction bits.
     in_use: u64,
-    /// It counts among those who share the device.
+    /// It counts among the tenants that share the device.
     active: bool,
     at_device: u32,
     clock: u64,
-    /// Where its last request ended.
+    /// End of its last request.
     cursor: u64,
-    /// What it used in this period, in nanoseconds of the model.
+    /// Use in this period, in nanoseconds of the model.
     used: u64,
-    /// While something waits: what it stands under among those who wait.
+    /// Its key in `due`; `None` if none of its requests are queued.
     key: Option<u128>,
-    /// The time by the device's clock from which its next request waits for nothing but the device.
+    /// The reading of the device's clock from which on its next request waits for the device only.
     may_go_from: u64,
-    /// Its next request waits for its limit, and not for its clock.
+    /// Its next request waits for its limit, not for its clock.
     limited: bool,
     /// Since when that is the next one.
     next_since: Nanos,
@@ -110,17 +109,17 @@ struct Group {
 struct IoCost {
     set: Tunables,
     model: Model,
-    /// A lane for each tenant, under its number.
+    /// A lane for each tenant, with its number.
     queue: Queue,
     register: Register,
     groups: Vec<Group>,
     active: Vec<usize>,
-    /// Of those who are active.
+    /// Sum over the active tenants.
     in_use: u64,
-    /// Those for whom something waits, by when it may go by the device's clock.
+    /// Tenants with queued requests, by the reading of the device's clock at which the first may go.
     due: SortedList,
     clock: Clock,
-    /// When something last happened, for a new roster comes without a time, and the clock never runs backwards.
+    /// Time of the last event, as a new roster comes without a time, and the clock never runs backwards.
     now: Nanos,
 }
 
@@ -141,7 +140,7 @@ impl IoCost {
         }
     }
 
-    /// A tenant has something to ask.
+    /// Registers that a tenant has a request.
     fn activate(&mut self, now: Nanos, number: usize) {
         while self.groups.len() <= number {
             let newcomer = self.groups.len();
@@ -157,13 +156,13 @@ impl IoCost {
                 may_go_from: 0,
                 limited: false,
                 next_since: Nanos::ZERO,
-                throttle: Throttle::of(self.register.tenant(newcomer)),
+                throttle: Throttle::for_tenant(self.register.tenant(newcomer)),
             });
         }
         let least = self.clock.at(now).saturating_sub(self.clock.margin());
         let group = &mut self.groups[number];
         if group.key.is_none() {
-            // What it did not use in time is gone.
+            // Budget it did not use in time is lost.
             group.clock = group.clock.max(least);
         }
         if !group.active {
@@ -174,7 +173,7 @@ impl IoCost {
         }
     }
 
-    /// What a request of a tenant costs it by the device's clock, and what it costs the device, in nanoseconds.
+    /// The cost of a tenant's request by the device's clock, and its cost for the device, in nanoseconds.
     fn cost(&self, number: usize, request: &Request) -> (u64, u64) {
         let group = &self.groups[number];
         let of_device = self.model.cost(request, group.cursor);
@@ -182,7 +181,7 @@ impl IoCost {
         (u64::try_from(cost).unwrap_or(u64::MAX), of_device)
     }
 
-    /// Sorts a tenant in by when its oldest request may go.
+    /// Sorts a tenant by when its oldest request may go.
     fn settle(&mut self, now: Nanos, number: usize) {
         if let Some(key) = self.groups[number].key.take() {
             self.due.remove(key);
@@ -191,15 +190,15 @@ impl IoCost {
         let request = *self.queue.request(slot);
         let mut due = self.groups[number].clock.saturating_add(self.cost(number, &request).0);
         if due > self.clock.at(now) && self.groups[number].in_use < donation::whole(self.groups[number].weight) {
-            // It needs what it gave away.
+            // It needs the weight it donated.
             self.take_back(number);
             due = self.groups[number].clock.saturating_add(self.cost(number, &request).0);
         }
-        let passes_at = self.groups[number].throttle.passes_at();
-        due = due.min(self.clock.at(self.groups[number].next_since + MOST));
-        self.groups[number].limited = passes_at > now && due <= self.clock.at(passes_at);
-        if passes_at > now {
-            due = due.max(self.clock.at(passes_at));
+        let allowed_at = self.groups[number].throttle.next_allowed_at();
+        due = due.min(self.clock.at(self.groups[number].next_since + MAX_WAIT));
+        self.groups[number].limited = allowed_at > now && due <= self.clock.at(allowed_at);
+        if allowed_at > now {
+            due = due.max(self.clock.at(allowed_at));
         }
         let key = u128::from(due) << 32 | number as u128;
         self.groups[number].may_go_from = due.max(self.clock.at(now));
@@ -219,10 +218,10 @@ impl IoCost {
         let request = self.queue.take(slot);
         let (cost, of_device) = self.cost(number, &request);
         let group = &mut self.groups[number];
-        group.clock = group.clock.saturating_add(cost).min(self.clock.at(now + MOST));
+        group.clock = group.clock.saturating_add(cost).min(self.clock.at(now + MAX_WAIT));
         group.used = group.used.saturating_add(of_device);
         group.cursor = request.end();
-        group.throttle.pass(now, &request);
+        group.throttle.charge(now, &request);
         group.next_since = now;
         group.at_device += 1;
         self.clock.waited_for_device(now, group.may_go_from);
@@ -230,7 +229,7 @@ impl IoCost {
         Some(request)
     }
 
-    /// Ends a period if it is over: unused weight is given away, and the clock's speed set.
+    /// Ends a period if it is over: donates unused weight, and sets the clock's speed.
     fn end_period(&mut self, now: Nanos) {
         let Some(budget) = self.clock.end_period(now, &self.set) else { return };
         let groups = &mut self.groups;
@@ -239,7 +238,7 @@ impl IoCost {
             group.active = group.used > 0 || group.key.is_some();
             group.active
         });
-        self.in_use = donation::give_away(&mut self.groups, &self.active, budget);
+        self.in_use = donation::donate(&mut self.groups, &self.active, budget);
         for index in 0..self.active.len() {
             let number = self.active[index];
             self.groups[number].used = 0;
@@ -279,7 +278,7 @@ impl Scheduler for IoCost {
                     None => continue,
                 }
             }
-            let limited = self.groups[number].throttle.passes_at();
+            let limited = self.groups[number].throttle.next_allowed_at();
             if limited <= now {
                 self.clock.short_of_budget();
             }
@@ -331,7 +330,7 @@ impl Scheduler for IoCost {
         let insert = |this: &mut IoCost, request| {
             this.insert(now, request);
         };
-        sort_anew(self, self.queue.limits(), reset, insert);
+        resort(self, self.queue.limits(), reset, insert);
     }
 
     fn drain(&mut self, out: &mut Vec<Request>) {

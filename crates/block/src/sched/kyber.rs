@@ -1,17 +1,17 @@
-//! Holds requests back so that the device's own queue stays short enough for latency targets.
+//! Limits the requests at the device so that the device's own queue stays short enough for latency targets.
 //!
 //! ```text
-//! domain     waits in    may be at the device at once (tokens)
-//! reads      FIFO        1 to 256    steered: at congestion, a domain that meets its target with ease gives up tokens,
+//! domain     queue       limit at the device (tokens)
+//! reads      FIFO        1 to 256    controlled: under congestion, a domain that meets its target easily gives up tokens,
 //! writes     FIFO        1 to 128    and one that misses it gets more
 //! discards   FIFO        1 to 64
 //! ```
-//! Domains take turns by batches. Nothing is sorted: it is for devices that do not care for order.
+//! Domains take turns by batches. Nothing is sorted, as it is meant for devices whose speed does not depend on the order.
 //!
-//! Linux queues requests by processor as well, and takes over a processor's when nothing is left of the others'. What a process asks
-//! after it has moved to another processor is passed by a whole round then; here each kind has one queue. Seen on Linux 6.18 by the block
-//! tracepoints, with 32 random reads under way: 2% of them were queued on the other processor, and the 99th percentile was 264 to 308 ms
-//! where one queue gives 201.
+//! Linux also queues requests by processor, and serves another processor's queue when the current one is empty. Requests of a process that
+//! has moved to another processor are then passed over for a whole round; here each domain has one queue. Measured on Linux 6.18 with the
+//! block tracepoints, with 32 random reads in flight: 2% of them were queued on the other processor, and the 99th percentile was 264 to 308
+//! ms, compared to 201 with one queue.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -26,50 +26,49 @@ pub(super) static SPEC: SchedulerSpec = SchedulerSpec {
     source: "Linux 6.18 block/kyber-iosched.c",
     tunables: Tunables::TUNABLES,
     work_conserving: false,
-    patience: None,
+    starvation_bound: None,
     knowledge: None,
     build: |limits, values| Box::new(Kyber::new(limits, values)),
 };
 
 tunables! {
-    /// What can be set.
+    /// The tunables.
     struct Tunables {
-        /// The latency that reads should have.
+        /// Latency target of reads.
         read_lat_nsec: Nanos = Tunable::new(Unit::Nanoseconds, 1_000..=10_000_000_000, 2_000_000).logarithmic(),
-        /// The latency that writes should have.
+        /// Latency target of writes.
         write_lat_nsec: Nanos = Tunable::new(Unit::Nanoseconds, 1_000..=10_000_000_000, 10_000_000).logarithmic(),
     }
 }
 
-/// The kinds of requests that have tokens of their own, each a lane of the queue. Linux has a fourth, for flushes and the like, which
-/// do not come here.
+/// The domains, each with tokens and a lane of the queue. Linux has a fourth one, for flushes and the like, which do not arrive here.
 const DOMAINS: usize = 3;
 const READ: usize = 0;
 const WRITE: usize = 1;
 const DISCARD: usize = 2;
 
-/// The most tokens a domain can have, and has at first (`kyber_depth`).
+/// The initial and largest number of tokens of a domain (`kyber_depth`).
 const DEPTH: [u32; DOMAINS] = [256, 128, 64];
 /// Requests of one domain in a row (`kyber_batch_size`).
 const BATCH: [u32; DOMAINS] = [16, 8, 1];
-/// The latency that discards should have.
+/// The latency target of discards.
 const DISCARD_TARGET: Nanos = Nanos::from_millis(5_000);
-/// A quarter of the tags is for those that somebody waits for (`KYBER_ASYNC_PERCENT`).
+/// A quarter of the tags is reserved for synchronous requests (`KYBER_ASYNC_PERCENT`).
 const ASYNC_PERCENT: u64 = 75;
 
 fn async_depth(nr_requests: u32) -> u32 {
     (u64::from(nr_requests) * ASYNC_PERCENT / 100).max(1) as u32
 }
 
-/// Latencies are counted in quarters of their target; what takes two targets and more counts as the last (`KYBER_LATENCY_BUCKETS`).
+/// Latencies are counted in quarters of their target, up to two targets and more (`KYBER_LATENCY_BUCKETS`).
 const BUCKETS: usize = 8;
-/// The first so many buckets meet the target.
+/// The number of buckets that meet the target.
 const GOOD_BUCKETS: usize = 4;
-/// How long after a completion the tokens are adjusted.
+/// Time from a completion to the adjustment of tokens.
 const ADJUSTMENT: Nanos = Nanos::from_millis(100);
-/// A percentile is taken of as many latencies, or after as long.
-const ENOUGH: u32 = 500;
-const LONG_ENOUGH: Nanos = Nanos::from_millis(1_000);
+/// A percentile needs this many latencies, or this time.
+const MIN_SAMPLES: u32 = 500;
+const MAX_SAMPLE_TIME: Nanos = Nanos::from_millis(1_000);
 
 fn domain(op: Op) -> usize {
     match op {
@@ -79,13 +78,13 @@ fn domain(op: Op) -> usize {
     }
 }
 
-/// How often latencies fell into each bucket.
+/// Number of latencies in each bucket.
 #[derive(Clone, Copy, Default)]
 struct Histogram([u32; BUCKETS]);
 
 impl Histogram {
     fn add(&mut self, latency: Nanos, target: Nanos) {
-        // The bucket's upper end belongs to it (`add_latency_sample`).
+        // The upper bound of a bucket belongs to it (`add_latency_sample`).
         let quarters = latency.0.saturating_sub(1).saturating_mul(GOOD_BUCKETS as u64) / target.0.max(1);
         self.0[quarters.min(BUCKETS as u64 - 1) as usize] += 1;
     }
@@ -106,19 +105,19 @@ impl Histogram {
     }
 }
 
-/// What is measured of a domain, and how many tokens it has.
+/// The latencies of a domain, and its tokens.
 #[derive(Clone, Copy)]
 struct Domain {
     target: Nanos,
     depth: u32,
     at_device: u32,
-    /// Latencies since insertion.
+    /// Latencies from insertion.
     total: Histogram,
     /// Latencies at the device.
     device: Histogram,
-    /// When a percentile is taken of however many latencies there are (`latency_timeout`), which both histograms share.
+    /// When a percentile is taken of fewer latencies (`latency_timeout`); shared by both histograms.
     due: Option<Nanos>,
-    /// The 99th percentile of the total latency when it was last known, unless tokens were adjusted by it.
+    /// The last known 99th percentile of the total latency; `None` once tokens were adjusted by it.
     p99: Option<usize>,
 }
 
@@ -128,14 +127,14 @@ impl Domain {
         Domain { target: Nanos::ZERO, depth, at_device: 0, total, device, due: None, p99: None }
     }
 
-    /// A percentile as a bucket, if there is enough to tell; it is counted afresh then (`calculate_percentile`).
+    /// A percentile as a bucket; `None` without enough samples. The histogram is cleared then (`calculate_percentile`).
     fn take_percentile(&mut self, now: Nanos, percent: u32, of: fn(&mut Domain) -> &mut Histogram) -> Option<usize> {
         let histogram = *of(self);
         if histogram.count() == 0 {
             return None;
         }
-        let due = *self.due.get_or_insert(now + LONG_ENOUGH);
-        if histogram.count() < ENOUGH && due > now {
+        let due = *self.due.get_or_insert(now + MAX_SAMPLE_TIME);
+        if histogram.count() < MIN_SAMPLES && due > now {
             return None;
         }
         self.due = None;
@@ -149,7 +148,7 @@ struct Kyber {
     domains: [Domain; DOMAINS],
     current: usize,
     batched: u32,
-    /// When tokens are adjusted, if a request has completed since they last were.
+    /// When tokens are adjusted; `None` if no request has completed since the last adjustment.
     adjust_at: Option<Nanos>,
 }
 
@@ -161,7 +160,7 @@ impl Kyber {
         kyber
     }
 
-    /// Does what Linux's timer does, if its time has come (`kyber_timer_fn`). Nothing that it looks at changes before the next call.
+    /// Adjusts the tokens when Linux's timer would (`kyber_timer_fn`). Its inputs do not change before the next call.
     fn adjust(&mut self, now: Nanos) {
         let Some(at) = self.adjust_at.filter(|&at| at <= now) else { return };
         self.adjust_at = None;
@@ -186,7 +185,7 @@ impl Kyber {
         }
     }
 
-    /// The oldest request of the domain whose turn it is, if it has one and a token for it.
+    /// The oldest request of the current domain; `None` if it has none, or no token for it.
     fn take(&mut self) -> Option<Request> {
         let domain = &mut self.domains[self.current];
         if domain.at_device >= domain.depth {

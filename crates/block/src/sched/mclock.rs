@@ -1,55 +1,55 @@
-//! mClock: each tenant has a reservation, a limit and a weight, as requests a second and a share of the rest.
+//! mClock: each tenant has a reservation and a limit in requests per second, and a weight for the rest.
 //!
 //! ```text
 //! tags of a tenant's first request
-//!   reservation   max(the one before + 1 / reservation, arrival)     ≤ now: owed, the lowest first
-//!   limit         max(the one before + 1 / limit, arrival)           > now: must wait
-//!   proportion    the one before + 1 / weight                        else: the lowest first
+//!   reservation   max(previous + 1 / reservation, arrival)     ≤ now: due, the lowest first
+//!   limit         max(previous + 1 / limit, arrival)           > now: must wait
+//!   proportion    previous + 1 / weight                        else: the lowest first
 //! ```
-//! What a tenant gets by weight does not count towards its reservation: its reservation tag goes back by one request. A tenant that was
-//! idle begins at the lowest proportional tag, so that it neither saved up a share nor pays for having had none. This is the
-//! scheduler of dmClock's every server; with one server its counts of what others served are zero, and tags are made when a request becomes
-//! its tenant's first, as in Ceph (`src/dmclock`). Without a roster each stream is a tenant that has a weight of 1 and nothing else.
+//! Requests served by weight do not count towards the reservation: the reservation tag goes back by one request. A tenant that was idle
+//! begins at the lowest proportional tag, so it has neither saved up a share nor pays for the idle time. This is the scheduler of each
+//! dmClock server; with one server the counts of service elsewhere are zero, and tags are computed when a request becomes its tenant's
+//! first, as in Ceph (`src/dmclock`). Without a roster each stream is a tenant with a weight of 1 and no other terms.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use super::{COMPLETION_BACKSTOP, Insertion, Pick, Room, Scheduler, SchedulerSpec, Tags, sort_anew};
-use crate::holders::Holders;
+use super::{COMPLETION_BACKSTOP, Insertion, Pick, Room, Scheduler, SchedulerSpec, Tags, resort};
 use crate::queue::{Limits, Merging, Queue};
 use crate::sorted::SortedList;
+use crate::tag_shares::TagShares;
 use crate::tenants::{Register, Roster};
 use crate::{Nanos, Request, Tenant};
 
 pub(super) static SPEC: SchedulerSpec = SchedulerSpec {
     name: "mclock",
-    summary: "each tenant has a reservation and a limit of requests a second, and a weight for what is left",
+    summary: "each tenant has a reservation and a limit of requests per second, and a weight for the rest",
     source: "Gulati, Merchant, Varman, mClock: handling throughput variability for hypervisor I/O scheduling, OSDI 2010, section 3",
     tunables: &[],
     work_conserving: false,
-    patience: None,
+    starvation_bound: None,
     knowledge: None,
     build: |limits, _| Box::new(MClock::new(*limits, &Roster::default())),
 };
 
 const SECOND: u64 = 1_000_000_000;
-/// What a request adds to the proportional tag of a weight of 1.
+/// Increment of the proportional tag per request, for a weight of 1.
 const SHARE: u64 = 1 << 32;
 /// A sector in bytes.
 const SECTOR: u64 = 512;
 
-/// Keys in the lists, each with the tenant's number.
+/// A tenant's keys in the lists.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct Places {
     reservation: Option<u128>,
-    /// In the list of those that may go by weight, or of those that must wait for their limit.
+    /// In the list of tenants that may go by weight, or of those that must wait for their limit.
     proportion: Option<u128>,
     limit: Option<u128>,
 }
 
-/// A tenant: its rates, and the tags of what it was served last.
+/// A tenant: its rates, and the tags of its last request.
 struct Client {
-    /// Time between two requests at its rates; 0: it has no such rate.
+    /// Interval between requests at its rates; 0: none.
     reservation_tick: u64,
     limit_tick: u64,
     limit_bytes_per_s: u64,
@@ -77,7 +77,7 @@ impl Client {
         }
     }
 
-    /// How much later its limit allows another request after this one.
+    /// The time by which a request delays the next, according to the limit.
     fn limit_cost(&self, request: &Request) -> u64 {
         let bytes = if request.op.transfers() { u64::from(request.sectors) * SECTOR } else { 0 };
         let time = u128::from(bytes) * u128::from(SECOND) / u128::from(self.limit_bytes_per_s.max(1));
@@ -99,12 +99,12 @@ struct MClock {
     /// A lane for each tenant.
     queue: Queue,
     clients: Vec<Client>,
-    holders: Holders,
+    tag_shares: TagShares,
     reservations: SortedList,
-    /// Within their limits, by proportional tags; and beyond, by when they are within again.
+    /// Tenants within their limits by proportional tag; and those beyond, by the end of their wait.
     ready: SortedList,
     limited: SortedList,
-    /// The proportional tag that was served last.
+    /// The highest proportional tag served.
     served: u64,
     now: Nanos,
 }
@@ -115,7 +115,7 @@ impl MClock {
             register: Register::new(roster),
             queue: Queue::new(limits, Merging { front: true, within_stream: false }),
             clients: Vec::new(),
-            holders: Holders::default(),
+            tag_shares: TagShares::default(),
             reservations: SortedList::default(),
             ready: SortedList::default(),
             limited: SortedList::default(),
@@ -131,14 +131,14 @@ impl MClock {
         }
     }
 
-    /// The places of a tenant by the tags of its first request.
+    /// The keys of a tenant, from the tags of its first request.
     fn places(&self, now: Nanos, number: usize) -> Places {
         let Some(oldest) = self.queue.oldest(number) else { return Places::default() };
         let client = &self.clients[number];
         let arrival = self.queue.request(oldest).arrival.0;
         let reservation = client.reservation.saturating_add(client.reservation_tick).max(arrival);
         let has_limit = client.limit_tick > 0 || client.limit_bytes_per_s > 0;
-        // The tag of the one before already holds its cost, which by bytes depends on its size.
+        // The previous tag includes the cost of its request, which by bytes depends on its size.
         let limit = client.limit.max(arrival);
         let proportion = client.proportion.saturating_add(client.share);
         let must_wait = has_limit && limit > now.0;
@@ -149,8 +149,8 @@ impl MClock {
         }
     }
 
-    /// Takes a tenant to its places in the lists.
-    fn line_up(&mut self, now: Nanos, number: usize) {
+    /// Updates a tenant's entries in the lists.
+    fn update_places(&mut self, now: Nanos, number: usize) {
         let places = self.places(now, number);
         let before = core::mem::replace(&mut self.clients[number].places, places);
         let lists = [
@@ -166,14 +166,14 @@ impl MClock {
         }
     }
 
-    /// Lets those go by weight whose limits allow it again.
+    /// Moves tenants whose limits have passed to the ready list.
     fn release(&mut self, now: Nanos) {
         while let Some((_, number)) = self.limited.first().filter(|&(limit, _)| tag(limit) <= now.0) {
-            self.line_up(now, number as usize);
+            self.update_places(now, number as usize);
         }
     }
 
-    /// The first request of a tenant goes. By weight, that takes nothing from what is reserved.
+    /// Dispatches a tenant's first request. By weight, that does not use up its reservation.
     fn serve(&mut self, now: Nanos, number: usize, is_reserved: bool) -> Pick {
         let Some(oldest) = self.queue.oldest(number) else { return Pick::Empty };
         let request = self.queue.take(oldest);
@@ -185,11 +185,11 @@ impl MClock {
         self.served = self.served.max(client.proportion);
         client.limit = client.limit.max(request.arrival.0).saturating_add(client.limit_cost(&request));
         client.is_waiting = self.queue.lane_len(number) > 0;
-        self.line_up(now, number);
+        self.update_places(now, number);
         Pick::Go(request)
     }
 
-    /// A tenant that was idle takes its share from now on.
+    /// Starts the share of a tenant that was idle at the present.
     fn wake(&mut self, number: usize) {
         let lowest = self.ready.first().map_or(self.served, |(first, _)| tag(first));
         let client = &mut self.clients[number];
@@ -207,8 +207,8 @@ impl Scheduler for MClock {
         self.open(number);
         self.wake(number);
         let placed = self.queue.insert(number, Nanos::ZERO, request);
-        self.holders.comes(number, &self.register, &placed);
-        self.line_up(now, number);
+        self.tag_shares.inserted(number, &self.register, &placed);
+        self.update_places(now, number);
         placed.into()
     }
 
@@ -231,15 +231,15 @@ impl Scheduler for MClock {
 
     fn completed(&mut self, _now: Nanos, request: &Request, _service: Nanos) {
         let number = self.register.number(request);
-        self.holders.leaves(number, &self.register);
+        self.tag_shares.removed(number, &self.register);
     }
 
     fn tags(&self, room: &Room) -> Option<Tags> {
-        Some(Holders::tags(room))
+        Some(TagShares::tags(room))
     }
 
     fn open_tags(&self, depth: u32, request: &Request) -> u32 {
-        self.holders.open_tags(depth, &self.register, request)
+        self.tag_shares.open_tags(depth, &self.register, request)
     }
 
     fn retune(&mut self, _values: &[i64]) {}
@@ -253,16 +253,16 @@ impl Scheduler for MClock {
         let insert = |this: &mut MClock, request| {
             this.insert(now, request);
         };
-        sort_anew(self, limits, |this| *this = MClock::new(limits, roster), insert);
+        resort(self, limits, |this| *this = MClock::new(limits, roster), insert);
     }
 
     fn drain(&mut self, out: &mut Vec<Request>) {
         let first = out.len();
         self.queue.drain(out);
-        self.holders.drained(&mut self.register, &out[first..]);
+        self.tag_shares.drained(&mut self.register, &out[first..]);
         for number in 0..self.clients.len() {
             self.clients[number].is_waiting = false;
-            self.line_up(self.now, number);
+            self.update_places(self.now, number);
         }
     }
 }

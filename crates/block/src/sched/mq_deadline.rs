@@ -1,12 +1,12 @@
-//! The deadline scheduler of the multi-queue block layer: `deadline` for each class of I/O priority, the most urgent class first.
+//! The deadline scheduler of the multi-queue block layer: `deadline` for each I/O priority class, the most urgent class first.
 //!
 //! ```text
 //! real-time     reads, writes    served first
 //! best-effort   reads, writes    only while nothing of the class above is queued or at the device ...
 //! idle          reads, writes    ... or for a request that has waited for prio_aging_expire
 //! ```
-//! It differs from the single-queue `deadline` in where a batch begins, too: where the last one of its direction left off, also when
-//! another direction had its turn in between; that one began at the oldest request then.
+//! A batch begins where the last one of its direction ended, even if another direction was served in between; the single-queue `deadline`
+//! begins at the oldest request in that case.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -20,16 +20,16 @@ pub(super) static SPEC: SchedulerSpec = SchedulerSpec {
     summary: "sorted batches by class of priority; no read waits long behind the elevator, no write for ever behind the reads",
     source: "Linux 6.18 block/mq-deadline.c",
     tunables: Tunables::TUNABLES,
-    // A class waits for what a more urgent one has at the device.
+    // A class waits for requests of a more urgent one at the device.
     work_conserving: false,
-    // Between classes there is none but `prio_aging_expire`, and that looks only at the request whose turn it is in its class.
-    patience: None,
+    // Between classes there is only `prio_aging_expire`, which checks just the next request of a class.
+    starvation_bound: None,
     knowledge: None,
     build: |limits, values| Box::new(MqDeadline::new(limits, values)),
 };
 
 tunables! {
-    /// What can be set.
+    /// The tunables.
     struct Tunables {
         /// A read that has waited this long is where the next batch of reads begins.
         read_expire: Nanos = Tunable::new(Unit::Milliseconds, 1..=60_000, 500).logarithmic(),
@@ -41,22 +41,22 @@ tunables! {
         writes_starved: u64 = Tunable::new(Unit::Count, 1..=100, 2).logarithmic(),
         /// Whether a request may join the front of a waiting one. Rarely possible; turning it off saves a lookup.
         front_merges: bool = Tunable::flag(true),
-        /// How many of the queue's nr_requests writes, and reads that nobody waits for, may take. At its default it is nr_requests,
-        /// to which Linux sets it anew whenever that is changed.
+        /// How many of the queue's nr_requests all writes and asynchronous reads may take. The default stands for nr_requests, to which
+        /// Linux resets it whenever that changes.
         async_depth: u32 = Tunable::new(Unit::Count, 1..=2_048, ASYNC_DEPTH).logarithmic(),
         /// A request of a less urgent class that has waited this long goes before those of more urgent ones.
         prio_aging_expire: Nanos = Tunable::new(Unit::Milliseconds, 1..=300_000, 10_000).logarithmic(),
     }
 }
 
-/// What Linux gives a queue of 256 requests.
+/// Linux's default for a queue of 256 requests.
 const ASYNC_DEPTH: i64 = 256;
 
 const READ: usize = 0;
 const WRITE: usize = 1;
 const CLASSES: usize = 3;
 
-/// A class of priority as an index, the most urgent first.
+/// Index of a priority class, the most urgent first.
 fn class(request: &Request) -> usize {
     match request.priority.class {
         PriorityClass::RealTime => 0,
@@ -98,13 +98,13 @@ impl Tuning {
     }
 }
 
-/// As in Linux, all classes share direction and length of the batch, and the count of batches for which writes starve.
+/// As in Linux, all classes share the direction and length of the batch, and the count of batches for which writes have starved.
 struct MqDeadline {
     tuning: Tuning,
     queue: Queue,
-    /// By class and direction: where the last request that left began.
+    /// By class and direction: first sector of the last request that left.
     latest_lba: [[u64; 2]; CLASSES],
-    /// By class: requests that were picked and are not done.
+    /// By class: requests at the device.
     at_device: [u64; CLASSES],
     last_direction: usize,
     batched: u64,
@@ -123,7 +123,7 @@ impl MqDeadline {
         self.queue.lane_len(lane(class, READ)) + self.queue.lane_len(lane(class, WRITE)) > 0
     }
 
-    /// The class has something queued or at the device (`dd_queued`).
+    /// Whether the class has requests queued or at the device (`dd_queued`).
     fn is_busy(&self, class: usize) -> bool {
         self.at_device[class] > 0 || self.is_waiting(class)
     }
@@ -148,7 +148,7 @@ impl MqDeadline {
         })
     }
 
-    /// The request whose turn it is within its class. A new batch begins even if the request is not taken then.
+    /// The next request of a class. A new batch begins even if the request is not taken then.
     fn select(&mut self, now: Nanos, class: usize) -> Option<(usize, Slot)> {
         if self.batched < self.tuning.fifo_batch
             && let Some(next) = self.next_by_place(class, self.last_direction)
@@ -165,7 +165,7 @@ impl MqDeadline {
         Some((direction, slot))
     }
 
-    /// The request whose turn it is in a less urgent class, if it has waited too long (`dd_dispatch_prio_aged_requests`).
+    /// The next request of a less urgent class that has waited too long (`dd_dispatch_prio_aged_requests`).
     fn aged(&mut self, now: Nanos) -> Option<(usize, usize, Slot)> {
         let busy = (0..CLASSES).filter(|&class| self.is_busy(class)).count();
         if busy < 2 {
@@ -173,8 +173,8 @@ impl MqDeadline {
         }
         (1..CLASSES).find_map(|class| {
             let (direction, slot) = self.select(now, class)?;
-            let came = self.queue.expires(slot).0.saturating_sub(self.tuning.expire[direction].0);
-            let is_old = came.saturating_add(self.tuning.prio_aging_expire.0) <= now.0;
+            let arrived = self.queue.expires(slot).0.saturating_sub(self.tuning.expire[direction].0);
+            let is_old = arrived.saturating_add(self.tuning.prio_aging_expire.0) <= now.0;
             is_old.then_some((class, direction, slot))
         })
     }
@@ -208,7 +208,7 @@ impl Scheduler for MqDeadline {
                 return self.take(class, direction, slot);
             }
             if self.is_busy(class) {
-                // What waits is of a less urgent class.
+                // The queued requests are of a less urgent class.
                 return Pick::WaitUntil(now + COMPLETION_BACKSTOP);
             }
         }
@@ -220,7 +220,7 @@ impl Scheduler for MqDeadline {
         *at_device = at_device.saturating_sub(1);
     }
 
-    /// Woken one by one, because limits may leave a kind of requests a single tag (`blk_mq_set_min_shallow_depth`).
+    /// Wakes one waiter at a time, because limits may leave a kind of requests a single tag (`blk_mq_set_min_shallow_depth`).
     fn tags(&self, room: &Room) -> Option<Tags> {
         Some(Tags { depth: room.nr_requests, wake_batch: 1 })
     }

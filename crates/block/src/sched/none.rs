@@ -1,22 +1,22 @@
-//! No scheduler: the device's own queue, and nothing before it.
+//! No scheduler: the device's own queue only.
 //!
-//! A request is let in when the device can take it, and goes there at once; the others wait outside.
-//! Nothing waits in here, so nothing is merged or sorted. Only while a queue is frozen do requests gather.
+//! A request is admitted when the device can take it, and is dispatched at once; the others wait for a tag. So nothing is merged or sorted.
+//! Requests gather here only while a queue is frozen.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use super::{Insertion, Patience, Pick, Room, Scheduler, SchedulerSpec, Tags, wake_batch};
+use super::{Insertion, Pick, Room, Scheduler, SchedulerSpec, StarvationBound, Tags, wake_batch};
 use crate::{Nanos, Request};
 
 pub(super) static SPEC: SchedulerSpec = SchedulerSpec {
     name: "none",
-    summary: "no scheduler: requests go to the device as long as it takes them, the others wait outside",
+    summary: "no scheduler: requests go to the device as long as it takes them, the others wait for a tag",
     source: "Linux 6.18 block/blk-mq.c",
     tunables: &[],
     work_conserving: true,
-    patience: Some(|_| Patience { expires: Nanos::ZERO, picks: 1 }),
+    starvation_bound: Some(|_| StarvationBound { expires: Nanos::ZERO, picks: 1 }),
     knowledge: None,
     build: |_, _| Box::new(NoScheduler { waiting: VecDeque::new() }),
 };
@@ -35,7 +35,7 @@ impl Scheduler for NoScheduler {
         self.waiting.pop_front().map_or(Pick::Empty, Pick::Go)
     }
 
-    /// The driver's (`blk_mq_get_tag`): as many as the device takes at once, or fewer.
+    /// The driver's tags (`blk_mq_get_tag`): the depth of the device, or fewer.
     fn tags(&self, room: &Room) -> Option<Tags> {
         let depth = room.nr_requests.min(room.device);
         Some(Tags { depth, wake_batch: wake_batch(depth) })

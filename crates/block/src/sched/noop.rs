@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use super::{Insertion, Patience, Pick, Scheduler, SchedulerSpec};
+use super::{Insertion, Pick, Scheduler, SchedulerSpec, StarvationBound};
 use crate::queue::{Limits, Merging, Queue};
 use crate::{Nanos, Request};
 
@@ -13,15 +13,15 @@ pub(super) static SPEC: SchedulerSpec = SchedulerSpec {
     source: "Linux 2.6 block/noop-iosched.c",
     tunables: &[],
     work_conserving: true,
-    patience: Some(|_| Patience { expires: Nanos::ZERO, picks: 1 }),
+    starvation_bound: Some(|_| StarvationBound { expires: Nanos::ZERO, picks: 1 }),
     knowledge: None,
     build: |limits, _| Box::new(Noop::new(limits)),
 };
 
 const LANE: usize = 0;
 
-/// The block layer finds back merges for it by the hash of ends (`elv_merge` in `block/elevator.c`); front merges need a sorted
-/// queue, which it has not.
+/// The block layer finds back merges for it by a hash of ends (`elv_merge` in `block/elevator.c`); front merges need a sorted queue, which
+/// it lacks.
 struct Noop {
     queue: Queue,
 }

@@ -19,7 +19,7 @@ pub(super) static SPEC: SchedulerSpec = SchedulerSpec {
     source: "Worthington, Ganger, Patt, Scheduling algorithms for modern disk drives, SIGMETRICS 1994, section 2 (LOOK)",
     tunables: &[],
     work_conserving: true,
-    patience: None,
+    starvation_bound: None,
     knowledge: None,
     build: |limits, _| Box::new(Scan::new(limits)),
 };
@@ -28,8 +28,8 @@ const LANE: usize = 0;
 
 struct Scan {
     queue: Queue,
-    /// The request that left last began here when going down, and ended here when going up: no one can hold the elevator by asking for
-    /// the same sector again and again.
+    /// First sector of the last request when going down, its end when going up, so that repeated requests for one sector cannot hold the
+    /// elevator.
     head: u64,
     down: bool,
 }

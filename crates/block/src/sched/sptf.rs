@@ -1,7 +1,7 @@
-//! Shortest positioning time first: whatever the device can reach soonest, by what the device itself knows of its arm and platter.
+//! Shortest positioning time first: the request that the device can reach soonest, according to the device model's arm and platter.
 //!
-//! No kernel knows that, so this is a bound: how much a scheduler could gain if it did. A host that can tell gives its estimate to
-//! [`Scheduler::pick_by`]; without one, distance stands for time as in `sstf`. Far requests starve while near ones keep coming.
+//! No kernel knows that, so this is a bound on the gain of a scheduler that did. A host with such estimates passes them to
+//! [`Scheduler::pick_with_cost`]; without, distance stands for time as in `sstf`. Distant requests starve while near ones keep arriving.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -12,11 +12,11 @@ use crate::{Nanos, Request};
 
 pub(super) static SPEC: SchedulerSpec = SchedulerSpec {
     name: "sptf",
-    summary: "the request that the device can reach soonest, which only a simulated one tells; others may starve",
+    summary: "the request that the device can reach soonest, which only a simulated one knows; others may starve",
     source: "Worthington, Ganger, Patt, Scheduling algorithms for modern disk drives, SIGMETRICS 1994 (SPTF)",
     tunables: &[],
     work_conserving: true,
-    patience: None,
+    starvation_bound: None,
     knowledge: None,
     build: |limits, _| Box::new(Sptf::new(limits)),
 };
@@ -25,7 +25,7 @@ const LANE: usize = 0;
 
 struct Sptf {
     queue: Queue,
-    /// Where the last request that left ends.
+    /// End of the last request that left.
     head: u64,
 }
 
@@ -34,7 +34,7 @@ impl Sptf {
         Sptf { queue: Queue::new(*limits, Merging { front: true, within_stream: false }), head: 0 }
     }
 
-    /// The one that costs least, of several the oldest; `None` if one has no cost.
+    /// The request of least cost, the oldest of several; `None` if any has no cost.
     fn cheapest(&self, cost: &mut dyn FnMut(&Request) -> Option<Nanos>) -> Option<Slot> {
         let mut candidate = self.queue.oldest(LANE)?;
         let mut best = (cost(self.queue.request(candidate))?, candidate);
@@ -69,7 +69,7 @@ impl Scheduler for Sptf {
         self.take(self.nearest())
     }
 
-    fn pick_by(&mut self, _now: Nanos, cost: &mut dyn FnMut(&Request) -> Option<Nanos>) -> Pick {
+    fn pick_with_cost(&mut self, _now: Nanos, cost: &mut dyn FnMut(&Request) -> Option<Nanos>) -> Pick {
         let slot = if self.queue.len() > 1 { self.cheapest(cost) } else { None };
         self.take(slot.or_else(|| self.nearest()))
     }

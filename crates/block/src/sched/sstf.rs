@@ -1,6 +1,6 @@
-//! Shortest seek time first: whatever is nearest to the head, in either direction.
+//! Shortest seek time first: the request nearest to the head, in either direction.
 //!
-//! LBA distance stands for seek time, for that is all a host knows. Far requests starve while near ones keep coming.
+//! LBA distance stands for seek time, which a host does not know. Distant requests starve while near ones keep arriving.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -15,7 +15,7 @@ pub(super) static SPEC: SchedulerSpec = SchedulerSpec {
     source: "Denning, Effects of scheduling on file memory operations, AFIPS SJCC 1967",
     tunables: &[],
     work_conserving: true,
-    patience: None,
+    starvation_bound: None,
     knowledge: None,
     build: |limits, _| Box::new(Sstf::new(limits)),
 };
@@ -24,7 +24,7 @@ const LANE: usize = 0;
 
 struct Sstf {
     queue: Queue,
-    /// Where the last request that left ends.
+    /// End of the last request that left.
     head: u64,
 }
 
@@ -40,7 +40,7 @@ impl Scheduler for Sstf {
     }
 
     fn pick(&mut self, _now: Nanos) -> Pick {
-        // Of two at the same distance the one ahead goes: the platter turns towards it.
+        // Of two at the same distance, the one ahead: the platter rotates towards it.
         let Some(slot) = self.queue.nearest(LANE, self.head, u64::MAX, 1) else { return Pick::Empty };
         let request = self.queue.take(slot);
         self.head = request.end();

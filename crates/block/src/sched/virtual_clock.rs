@@ -1,16 +1,16 @@
 //! Virtual clocks: each tenant has a rate, and requests leave in the order in which a line of that rate would have carried them.
 //!
-//! Arrivals stamp themselves: `clock = max(now, clock) + 1 / rate`, and the lowest stamp goes first. It is the baseline of the
-//! `YouChoose` paper (figure 6c): as many requests for each tenant, whatever they cost the disk. Who used what others left has a
-//! clock ahead of the time and pays for it when they come back, as in Zhang's original.
+//! A request is stamped on arrival with `clock = max(now, clock) + 1 / rate`, and the lowest stamp goes first. It is the baseline of the
+//! `YouChoose` paper (figure 6c): the same number of requests for each tenant, whatever their disk time. A tenant that used capacity the
+//! others left has a clock ahead of time, and is served less when they return, as in Zhang's original.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use super::{Insertion, Pick, Room, Scheduler, SchedulerSpec, Tags, sort_anew};
-use crate::holders::Holders;
+use super::{Insertion, Pick, Room, Scheduler, SchedulerSpec, Tags, resort};
 use crate::queue::{Limits, Merging, Placed, Queue};
 use crate::sorted::SortedList;
+use crate::tag_shares::TagShares;
 use crate::tenants::{Register, Roster};
 use crate::{Nanos, Request, Tunable, Unit};
 
@@ -20,7 +20,7 @@ pub(super) static SPEC: SchedulerSpec = SchedulerSpec {
     source: "Zhang, VirtualClock: a new traffic control algorithm for packet-switched networks, TOCS 9(2), 1991",
     tunables: Tunables::TUNABLES,
     work_conserving: true,
-    patience: None,
+    starvation_bound: None,
     knowledge: None,
     build: |limits, values| Box::new(VirtualClock::new(*limits, Tunables::of(values), &Roster::default())),
 };
@@ -34,14 +34,14 @@ crate::tunables! {
     }
 }
 
-/// A second.
+/// In nanoseconds.
 const SECOND: u64 = 1_000_000_000;
 
 #[derive(Clone, Copy, Default)]
 struct Flow {
     /// The stamp of the last request that left.
     clock: u64,
-    /// Of the first that waits, and the key under which it waits for its turn.
+    /// Key of the first queued request, by its stamp; `None` if none is queued.
     head: Option<u128>,
 }
 
@@ -51,8 +51,8 @@ struct VirtualClock {
     /// A lane for each tenant.
     queue: Queue,
     flows: Vec<Flow>,
-    holders: Holders,
-    /// Tenants with requests, by the stamp of the first.
+    tag_shares: TagShares,
+    /// Tenants with queued requests, by the stamp of the first.
     heads: SortedList,
     now: Nanos,
 }
@@ -64,20 +64,20 @@ impl VirtualClock {
             register: Register::new(roster),
             queue: Queue::new(limits, Merging { front: true, within_stream: false }),
             flows: Vec::new(),
-            holders: Holders::default(),
+            tag_shares: TagShares::default(),
             heads: SortedList::default(),
             now: Nanos::ZERO,
         }
     }
 
-    /// Time between two requests of a tenant at its rate.
+    /// Interval between requests of a tenant at its rate.
     fn tick(&self, number: usize) -> u64 {
         let reserved = self.register.tenant(number).and_then(|tenant| tenant.reservation_iops);
         SECOND / reserved.map_or(self.tuning.iops, |iops| iops.get()).max(1)
     }
 
-    /// Takes a tenant to its place by the stamp of its first request. Stamps of those behind follow from it, so that no other is kept.
-    fn line_up(&mut self, number: usize) {
+    /// Updates a tenant's key by the stamp of its first request. Later stamps follow from it, so only one is kept.
+    fn update_head(&mut self, number: usize) {
         let oldest = self.queue.oldest(number).map(|slot| self.queue.request(slot).arrival);
         let tick = self.tick(number);
         let flow = &mut self.flows[number];
@@ -99,10 +99,10 @@ impl Scheduler for VirtualClock {
             self.flows.resize(number + 1, Flow::default());
         }
         let placed = self.queue.insert(number, Nanos::ZERO, request);
-        self.holders.comes(number, &self.register, &placed);
-        // What joined a waiting request changes no stamp, unless the oldest was swallowed and left its age to another.
+        self.tag_shares.inserted(number, &self.register, &placed);
+        // A merge into a queued request changes no stamp, unless the oldest was absorbed and passed its age on.
         if !matches!(placed, Placed::Merged { absorbed: None, .. }) {
-            self.line_up(number);
+            self.update_head(number);
         }
         placed.into()
     }
@@ -114,26 +114,26 @@ impl Scheduler for VirtualClock {
         let Some(oldest) = self.queue.oldest(number) else { return Pick::Empty };
         let request = self.queue.take(oldest);
         self.flows[number].clock = (stamp >> 64) as u64;
-        self.line_up(number);
+        self.update_head(number);
         Pick::Go(request)
     }
 
     fn completed(&mut self, _now: Nanos, request: &Request, _service: Nanos) {
         let number = self.register.number(request);
-        self.holders.leaves(number, &self.register);
+        self.tag_shares.removed(number, &self.register);
     }
 
     fn tags(&self, room: &Room) -> Option<Tags> {
-        Some(Holders::tags(room))
+        Some(TagShares::tags(room))
     }
 
     fn open_tags(&self, depth: u32, request: &Request) -> u32 {
-        self.holders.open_tags(depth, &self.register, request)
+        self.tag_shares.open_tags(depth, &self.register, request)
     }
 
     fn retune(&mut self, values: &[i64]) {
         self.tuning = Tunables::of(values);
-        (0..self.flows.len()).for_each(|number| self.line_up(number));
+        (0..self.flows.len()).for_each(|number| self.update_head(number));
     }
 
     fn set_limits(&mut self, limits: &Limits) {
@@ -145,13 +145,13 @@ impl Scheduler for VirtualClock {
         let insert = |this: &mut VirtualClock, request| {
             this.insert(now, request);
         };
-        sort_anew(self, limits, |this| *this = VirtualClock::new(limits, this.tuning, roster), insert);
+        resort(self, limits, |this| *this = VirtualClock::new(limits, this.tuning, roster), insert);
     }
 
     fn drain(&mut self, out: &mut Vec<Request>) {
         let first = out.len();
         self.queue.drain(out);
-        self.holders.drained(&mut self.register, &out[first..]);
-        (0..self.flows.len()).for_each(|number| self.line_up(number));
+        self.tag_shares.drained(&mut self.register, &out[first..]);
+        (0..self.flows.len()).for_each(|number| self.update_head(number));
     }
 }

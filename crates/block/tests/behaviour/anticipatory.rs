@@ -15,7 +15,7 @@ fn two_readers(setting: &str, think: Nanos) -> Report {
 }
 
 #[test]
-fn with_two_readers_that_think_briefly_it_waits_and_saves_the_seeks() {
+fn it_waits_for_readers_with_short_think_times_and_saves_seeks() {
     let deadline = two_readers("deadline", ms(1));
     let anticipatory = two_readers("anticipatory", ms(1));
     assert!(deadline.seeks > deadline.total() * 9 / 10, "deceptive idleness: nearly each request is a seek");
@@ -31,14 +31,14 @@ fn antic_expire_zero_never_waits() {
 }
 
 #[test]
-fn for_processes_that_think_long_it_does_not_wait() {
+fn it_does_not_wait_for_processes_with_long_think_times() {
     let deadline = two_readers("deadline", ms(50));
     let anticipatory = two_readers("anticipatory", ms(50));
     // Waiting 6 ms after each request would cost a tenth of the throughput.
     assert!(anticipatory.total() * 100 >= deadline.total() * 98, "{} against {}", anticipatory.total(), deadline.total());
 }
 
-/// A process that has asked three times, thinking a millisecond each time, and whose last request has just been done at 3 ms.
+/// A process that has issued three requests, with a think time of a millisecond each, the last of which completed at 3 ms.
 fn known_process(setting: &str) -> Box<dyn block::Scheduler> {
     let mut anticipatory = scheduler(setting);
     for n in 0..4 {
@@ -98,7 +98,7 @@ fn the_wait_begins_when_the_last_request_of_the_process_at_the_device_is_done() 
 }
 
 #[test]
-fn when_new_processes_keep_disappearing_it_no_longer_waits_for_them() {
+fn it_stops_waiting_for_new_processes_if_they_keep_disappearing() {
     let mut anticipatory = scheduler("anticipatory");
     let mut waits = 0;
     for stream in 1..40 {
@@ -118,7 +118,7 @@ fn when_new_processes_keep_disappearing_it_no_longer_waits_for_them() {
 }
 
 #[test]
-fn asynchronous_writes_have_their_batches_beside_busy_readers() {
+fn asynchronous_writes_have_their_batches_next_to_busy_readers() {
     let writer = Process {
         op: block::Op::Write,
         sync: false,
@@ -133,7 +133,7 @@ fn asynchronous_writes_have_their_batches_beside_busy_readers() {
 }
 
 #[test]
-fn it_does_not_wait_for_a_process_that_has_more_to_do() {
+fn it_does_not_wait_for_a_process_with_queued_requests() {
     let mut anticipatory = known_process("anticipatory");
     insert_all(&mut *anticipatory, ms(3), [of(2, read(1, 1 << 30)), read(2, 1 << 31)]);
     assert!(matches!(anticipatory.pick(ms(3)), Pick::Go(request) if request.stream == 2));
@@ -146,7 +146,7 @@ fn it_does_not_wait_for_a_process_that_has_more_to_do() {
 }
 
 #[test]
-fn with_one_of_two_requests_done_the_wait_has_not_begun() {
+fn the_wait_does_not_begin_before_the_last_completion() {
     let mut anticipatory = known_process("anticipatory");
     insert_all(&mut *anticipatory, ms(3), [read(1, 32), read(2, 100)]);
     let Pick::Go(first) = anticipatory.pick(ms(3)) else { panic!("nothing goes") };
@@ -160,7 +160,7 @@ fn with_one_of_two_requests_done_the_wait_has_not_begun() {
     assert_eq!(anticipatory.pick(ms(31)), Pick::WaitUntil(ms(37)));
 }
 
-/// A process whose requests lie `stride` apart and which thinks so long; its last request has just been done.
+/// A process with requests `stride` apart and this think time, whose last request has just completed.
 fn process(think: Nanos, stride: u64) -> (Box<dyn block::Scheduler>, Nanos, u64) {
     let mut anticipatory = scheduler("anticipatory");
     let (mut now, mut lba) = (ms(1), 0);

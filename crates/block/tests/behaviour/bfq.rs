@@ -10,7 +10,7 @@ use crate::{insert_all, ms, read, scheduler, scheduler_with, serve, serve_all, w
 
 const UNMERGED: Limits = Limits { max_sectors: 0, merges: Merges::All };
 
-/// It thinks little: a process that is idle more than a fifth of the time is not waited for to save seeks.
+/// With a short think time: bfq does not idle for a process that is idle more than a fifth of the time, unless that keeps guarantees.
 fn reader(number: u64) -> Process {
     Process::sequential_reader(number << 30, Nanos::from_micros(50))
 }
@@ -43,13 +43,13 @@ fn go(bfq: &mut dyn Scheduler, now: Nanos) -> Request {
     }
 }
 
-/// One request comes, goes to the device and is done at once, with nothing else waiting.
+/// Inserts a request into an empty scheduler, dispatches it and completes it at once.
 #[track_caller]
 fn alone(bfq: &mut dyn Scheduler, now: Nanos, request: Request) {
     alone_for(bfq, now, request, Nanos::ZERO);
 }
 
-/// The same, and it takes so long.
+/// The same with this service time.
 #[track_caller]
 fn alone_for(bfq: &mut dyn Scheduler, now: Nanos, request: Request, service: Nanos) {
     insert_all(bfq, now, [request]);
@@ -58,7 +58,7 @@ fn alone_for(bfq: &mut dyn Scheduler, now: Nanos, request: Request, service: Nan
     bfq.completed(now + service, &gone, service);
 }
 
-/// How often the first process was served for each time the second was.
+/// How often the first process was served, relative to the second.
 fn ratio(served: &[u64]) -> f64 {
     served[0] as f64 / served[1] as f64
 }
@@ -87,8 +87,8 @@ fn shares_follow_the_weights_of_the_priority_levels() {
 }
 
 #[test]
-fn processes_of_tenants_share_by_the_tenants_weights_however_many_there_are() {
-    let (tenants, readers) = (vec![Tenant::new("a").weighing(3), Tenant::new("b")], [0, 1, 2, 3].map(reader));
+fn tenants_share_by_weight_however_many_processes_they_have() {
+    let (tenants, readers) = (vec![Tenant::new("a").with_weight(3), Tenant::new("b")], [0, 1, 2, 3].map(reader));
     // The second has three processes, the first one.
     let roster = Roster::new(tenants, Vec::new(), &[(1, 0), (2, 1), (3, 1), (4, 1)], 1).unwrap();
     for setting in ["bfq", "bfq:low_latency=0"] {
@@ -101,8 +101,8 @@ fn processes_of_tenants_share_by_the_tenants_weights_however_many_there_are() {
 }
 
 #[test]
-fn shares_are_shares_of_sectors_whatever_the_size_of_requests() {
-    // The small ones need more of the disk's time for a sector: their process thinks before each.
+fn shares_are_measured_in_sectors_whatever_the_request_size() {
+    // The small requests need more disk time per sector, as their process thinks before each.
     let large = Process { sectors: 64, ..reader(1) };
     for setting in ["bfq:low_latency=0", "bfq:low_latency=0,max_budget=1000"] {
         let served = run_bfq(setting, &[reader(0), large], 40_000).served;
@@ -112,20 +112,20 @@ fn shares_are_shares_of_sectors_whatever_the_size_of_requests() {
 
 #[test]
 fn a_process_that_seeks_is_charged_for_its_time() {
-    // In sectors it would have a half, and the disk would seek all the time.
+    // By sectors it would get a half, and the disk would seek all the time.
     let late = Process { starts: ms(1_000), ..seeky(10) };
     let served = run_bfq("bfq:low_latency=0", &[reader(0), late], 20_000);
-    // Each of its requests ends its turn. Were only sectors charged, it would soon have the next turn.
+    // Each of its requests ends its turn. If only sectors were charged, it would soon have the next turn.
     assert!(served.served[0] > 100 * served.served[1] && served.served[1] > 100, "{:?}", served.served);
 }
 
 #[test]
-fn asynchronous_requests_are_charged_threefold_unless_theirs_is_the_greater_weight() {
+fn asynchronous_requests_are_charged_threefold_unless_their_weight_is_greater() {
     let writer = Process { op: Op::Write, sync: false, at_once: 64, ..reader(1) };
-    // Beside a queue of less weight they are charged as all others.
+    // Next to a queue of less weight they are charged like all others.
     for (writer, expected) in [(writer, 1.0 / 3.0), (at_level(0, writer), 2.0)] {
         let report = run_bfq("bfq:low_latency=0", &[reader(0), writer], 40_000);
-        // A whole turn is charged as max_budget, which has to be learned first.
+        // A full turn is charged max_budget, which has to be learned first.
         let settled = &report.order[report.order.len() / 2..];
         let writes = settled.iter().filter(|&&stream| stream == 2).count();
         let ratio = writes as f64 / (settled.len() - writes) as f64;
@@ -155,7 +155,7 @@ fn real_time_goes_before_best_effort() {
 }
 
 #[test]
-fn a_request_of_a_more_urgent_class_takes_over_in_the_middle_of_a_turn() {
+fn a_request_of_a_more_urgent_class_preempts_a_turn() {
     let mut bfq = scheduler("bfq:low_latency=0");
     insert_all(&mut *bfq, ms(0), (0..9).map(|n| read(n, u64::from(n) * 100)));
     assert_eq!(serve(&mut *bfq, ms(0)), 0);
@@ -171,7 +171,7 @@ fn the_idle_class_has_the_disk_to_itself_or_one_request_each_200_ms() {
     let served = run_bfq("bfq:low_latency=0", &[idle, lazy], 20_000).served;
     assert!(served[0] > 100 * served[1], "{served:?}");
     let served = run_bfq("bfq:low_latency=0", &[idle, reader(1)], 20_000).served;
-    // One at the end of the turn of 124 ms that is on after 200.
+    // One at the end of the turn of 124 ms that is in progress after 200.
     assert!((70..=100).contains(&served[0]), "{served:?}");
 }
 
@@ -199,7 +199,7 @@ fn a_turn_is_worth_max_budget_sectors() {
     // 124 ms at 0.45 ms for each request.
     let lengths = run_lengths("bfq:low_latency=0");
     let whole = lengths.iter().filter(|&length| (250..280).contains(length)).count();
-    // A process charged a little less than the other has two turns in a row once in a while.
+    // A process that is charged a little less than the other occasionally has two turns in a row.
     assert!(whole * 20 > lengths.len() * 19, "{lengths:?}");
 }
 
@@ -216,8 +216,8 @@ fn a_turn_ends_at_timeout_sync_at_the_latest() {
 }
 
 #[test]
-fn a_process_that_comes_soon_after_its_turn_goes_on_with_what_was_left_of_it() {
-    // Three times slice_idle after its last completion at the latest.
+fn a_process_that_returns_soon_after_its_turn_continues_with_its_remaining_budget() {
+    // Within three times slice_idle after its last completion.
     for (comes, first) in [(20, 8), (25, 1 << 30)] {
         let mut bfq = scheduler("bfq:low_latency=0");
         alone(&mut *bfq, ms(0), read(0, 0));
@@ -249,20 +249,20 @@ fn at_the_end_of_a_request_it_waits_slice_idle_for_the_next() {
 }
 
 #[test]
-fn without_slice_idle_it_runs_to_and_fro_between_the_readers() {
+fn without_slice_idle_it_seeks_between_the_readers() {
     let report = run_bfq("bfq:low_latency=0,slice_idle=0", &[reader(0), reader(1)], 10_000);
     assert!(report.seeks > report.total() / 2);
 }
 
 #[test]
-fn a_process_that_is_idle_more_than_a_fifth_of_the_time_is_not_waited_for() {
+fn no_idling_for_a_process_that_is_idle_more_than_a_fifth_of_the_time() {
     let lazy = |number| Process { think: Nanos::from_micros(300), ..reader(number) };
     let report = run_bfq("bfq:low_latency=0", &[lazy(0), lazy(1)], 10_000);
     assert!(report.seeks > report.total() / 2);
 }
 
-/// A process at this level has asked 40 times far from the time before, and nine requests of another process at level 4 wait. How many
-/// of those go before the process asks again.
+/// A process at this level has issued 40 seeky requests, and nine requests of another process at level 4 are queued. Returns how many of
+/// those go before the process returns.
 fn sent_after_seeks(setting: &str, own_level: u8) -> usize {
     let mut bfq = scheduler(setting);
     for n in 1..40 {
@@ -274,8 +274,8 @@ fn sent_after_seeks(setting: &str, own_level: u8) -> usize {
 }
 
 #[test]
-fn a_process_that_seeks_is_waited_for_only_to_keep_a_greater_weight() {
-    // One request goes while it waits.
+fn idling_for_a_seeky_process_only_keeps_a_greater_weight() {
+    // One request goes during idling.
     for (own_level, sent) in [(0, 1), (4, 9), (6, 9)] {
         assert_eq!(sent_after_seeks("bfq:low_latency=0", own_level), sent, "level {own_level}");
     }
@@ -283,14 +283,14 @@ fn a_process_that_seeks_is_waited_for_only_to_keep_a_greater_weight() {
 }
 
 #[test]
-fn on_a_disk_that_takes_one_request_at_a_time_it_waits_even_for_a_process_that_seeks() {
+fn with_a_queue_depth_of_one_it_idles_even_for_a_seeky_process() {
     for (at_once, waits) in [(1, true), (5, false)] {
         let mut bfq = scheduler("bfq:low_latency=0,timeout_sync=10000");
         let mut flights = std::collections::VecDeque::new();
         for n in 0..320 {
             let now = ms(u64::from(n) * 10);
             insert_all(&mut *bfq, now, [read(n, u64::from(n % 7) << 20)]);
-            // Five wait or are at the device.
+            // Five are queued or at the device.
             if n >= 5 {
                 while flights.len() < at_once {
                     flights.push_back(go(&mut *bfq, now));
@@ -305,7 +305,7 @@ fn on_a_disk_that_takes_one_request_at_a_time_it_waits_even_for_a_process_that_s
         }
         insert_all(&mut *bfq, now, [of(2, read(500, 1 << 40))]);
         flights.drain(..).for_each(|request| bfq.completed(now + ms(8), &request, ms(8)));
-        // Not as long as for one that reads in sequence.
+        // Not as long as for a sequential reader.
         assert_eq!(bfq.pick(now + ms(8)) == Pick::WaitUntil(now + ms(10)), waits, "{at_once} at once");
     }
 }
@@ -319,7 +319,7 @@ fn two_processes_that_seek_do_not_wait_for_each_other() {
 
 // Injection and wakers.
 
-/// A process at level 0 that reads in sequence and thinks so long before each of its 20 requests, which take so long.
+/// A sequential process at level 0 with this think time before each of its 20 requests, and their service time.
 fn thinker(think: Nanos, service: Nanos) -> (Box<dyn Scheduler>, Nanos) {
     let mut bfq = scheduler("bfq:low_latency=0");
     let mut now = ms(1);
@@ -332,7 +332,7 @@ fn thinker(think: Nanos, service: Nanos) -> (Box<dyn Scheduler>, Nanos) {
 }
 
 #[test]
-fn while_it_waits_for_a_process_that_thinks_long_another_request_may_go() {
+fn during_idling_for_a_process_with_long_think_times_another_request_may_go() {
     for (think, goes) in [(ms(15), true), (ms(1), false)] {
         let (mut bfq, now) = thinker(think, ms(10));
         insert_all(&mut *bfq, now, (0..9).map(|n| of(2, read(50 + n, (1 << 40) + u64::from(n) * 100))));
@@ -348,7 +348,7 @@ fn while_it_waits_for_a_process_that_thinks_long_another_request_may_go() {
 }
 
 #[test]
-fn while_it_waits_for_a_process_its_own_asynchronous_writes_may_go() {
+fn during_idling_the_processs_own_asynchronous_writes_may_go() {
     for stream in [1, 2] {
         let (mut bfq, now) = thinker(ms(1), ms(10));
         insert_all(&mut *bfq, now, [level(0, of(stream, write(40, 1 << 40)))]);
@@ -357,11 +357,11 @@ fn while_it_waits_for_a_process_its_own_asynchronous_writes_may_go() {
 }
 
 #[test]
-fn requests_of_the_process_that_wakes_the_one_in_turn_go_first_meanwhile() {
+fn requests_of_the_waker_are_injected_first() {
     for (delay, first) in [(1, 3), (5, 2)] {
         let (mut bfq, mut now) = thinker(ms(15), Nanos::ZERO);
         for n in 0..6_u64 {
-            // Stream 1 asks shortly after a request of stream 3 is done.
+            // Stream 1 issues a request shortly after one of stream 3 completes.
             now += ms(20);
             alone(&mut *bfq, now, level(7, of(3, read(40, n << 21))));
             now += ms(delay);
@@ -376,8 +376,8 @@ fn requests_of_the_process_that_wakes_the_one_in_turn_go_first_meanwhile() {
 
 // Low latency.
 
-/// How long the device is left alone for a process after its request, though another process of another weight wants it: 20 ms if it
-/// is raised, otherwise 8.
+/// How long the device is kept idle for a process after its request, though another process of another weight has one: 20 ms if it is
+/// raised, otherwise 8.
 fn wait_for(bfq: &mut dyn Scheduler, now: Nanos, request: Request) -> u64 {
     let stranger = |n: RequestId| level(6, of(1_000_000, read(1_000_000 + n, (1 << 45) + u64::from(n) * 100)));
     insert_all(bfq, now, [request]);
@@ -385,7 +385,7 @@ fn wait_for(bfq: &mut dyn Scheduler, now: Nanos, request: Request) -> u64 {
     assert_eq!(own.stream, request.stream);
     insert_all(bfq, now, (0..4).map(stranger));
     bfq.completed(now, &own, Nanos::ZERO);
-    // Some may be injected.
+    // Some requests may be injected.
     let mut sent = Vec::new();
     let until = loop {
         match bfq.pick(now) {
@@ -403,14 +403,14 @@ fn wait_for(bfq: &mut dyn Scheduler, now: Nanos, request: Request) -> u64 {
 }
 
 #[test]
-fn a_process_that_starts_is_raised_with_low_latency_and_if_it_has_the_default_priority() {
+fn a_starting_process_is_raised_with_low_latency_and_default_priority() {
     assert_eq!(wait_for(&mut *scheduler("bfq"), ms(1_000), read(0, 0)), 20);
     assert_eq!(wait_for(&mut *scheduler("bfq:low_latency=0"), ms(1_000), read(0, 0)), 8);
     assert_eq!(wait_for(&mut *scheduler("bfq"), ms(1_000), level(3, read(0, 0))), 8);
     let mut bfq = scheduler("bfq");
     assert_eq!(wait_for(&mut *bfq, ms(1_000), read(0, 0)), 20);
     bfq.retune(&parse("bfq:low_latency=0").unwrap().1);
-    // Seen in the kernel's own messages: a queue that is in none of its lists at that moment goes on as it was.
+    // From kernel traces: a queue in neither of its lists at that moment stays raised.
     assert_eq!(wait_for(&mut *bfq, ms(1_100), read(0, 8)), 20, "switched off while it had nothing to be served");
     let mut bfq = scheduler("bfq");
     insert_all(&mut *bfq, ms(1_000), [read(0, 0)]);
@@ -424,7 +424,7 @@ fn a_process_that_starts_is_raised_with_low_latency_and_if_it_has_the_default_pr
 fn a_process_that_was_idle_for_two_seconds_is_raised_again() {
     for (idle, expected) in [(1_990, 8), (2_010, 20)] {
         let mut bfq = scheduler("bfq");
-        // More than an application that starts reads.
+        // More than a starting application reads.
         for n in 0..130 {
             insert_all(&mut *bfq, ms(u64::from(n)), [Request { sectors: 1_000, ..read(n, u64::from(n) * 1_000) }]);
             serve(&mut *bfq, ms(u64::from(n)));
@@ -436,7 +436,7 @@ fn a_process_that_was_idle_for_two_seconds_is_raised_again() {
 
 #[test]
 fn a_raised_process_is_lowered_after_its_time() {
-    // At the rate taken for granted: 7 s times 14,000, over two thirds of that.
+    // At the initial rate: 7 s times 14,000, over two thirds of that.
     for (served_for, expected) in [(10_400_u64, 20), (10_600, 8)] {
         let mut bfq = scheduler("bfq");
         for n in 0..served_for / 10 {
@@ -461,8 +461,8 @@ fn processes_that_start_in_a_burst_of_eight_are_not_raised() {
     assert_eq!(waits(200, 8), 20, "180 ms apart there is no burst");
 }
 
-/// Two processes read on and on, and a third one beside them from 20 s on: how long its requests took, with their completions.
-fn beside_streamers(setting: &str, process: Process, seconds: u64) -> Vec<(Nanos, Nanos)> {
+/// Completion and response times of a process that starts at 20 s next to two continuous readers.
+fn next_to_streamers(setting: &str, process: Process, seconds: u64) -> Vec<(Nanos, Nanos)> {
     let streamer = Process { at_once: 4, ..reader(0) };
     let processes =
         [streamer, Process { starts: ms(1_000), first_lba: 1 << 32, ..streamer }, Process { starts: ms(20_000), ..process }];
@@ -471,19 +471,19 @@ fn beside_streamers(setting: &str, process: Process, seconds: u64) -> Vec<(Nanos
 }
 
 #[test]
-fn an_application_that_starts_is_not_held_up_by_streamers() {
+fn a_starting_application_is_not_delayed_by_streaming_readers() {
     let application = Process { think: ms(30), ..seeky(100) };
-    let longest = |setting| beside_streamers(setting, application, 25).into_iter().map(|(_, took)| took).max().unwrap();
+    let longest = |setting| next_to_streamers(setting, application, 25).into_iter().map(|(_, took)| took).max().unwrap();
     let (raised, alike) = (longest("bfq"), longest("bfq:low_latency=0"));
     assert!(raised < ms(10), "{raised}");
     assert!(alike > ms(100), "{alike}");
 }
 
 #[test]
-fn a_player_that_needs_little_at_even_intervals_is_served_at_once_for_good() {
+fn a_player_with_small_periodic_requests_stays_served_at_once() {
     let player = Process { think: ms(40), sectors: 64, ..reader(100) };
-    // By then the raising of a process that starts is over.
-    let late = |setting| beside_streamers(setting, player, 80).into_iter().filter(|&(done, _)| done > ms(60_000));
+    // By then the raising of a starting process is over.
+    let late = |setting| next_to_streamers(setting, player, 80).into_iter().filter(|&(done, _)| done > ms(60_000));
     let longest = |setting| late(setting).map(|(_, took)| took).max().unwrap();
     let (raised, alike) = (longest("bfq"), longest("bfq:low_latency=0"));
     assert!(raised < ms(15), "{raised}");
@@ -495,14 +495,14 @@ fn a_raised_process_gets_little_at_a_time() {
     let mut bfq = scheduler("bfq");
     insert_all(&mut *bfq, ms(0), (0..90).map(|n| level(6, of(2, read(n, (1 << 40) + u64::from(n) * 100)))));
     insert_all(&mut *bfq, ms(0), (100..190).map(|n| Request { sectors: 64, ..read(n, u64::from(n) * 100) }));
-    // Two of the least budgets: 1,024 sectors.
+    // Twice the minimum budget: 1,024 sectors.
     let first = (0..90).take_while(|_| serve(&mut *bfq, ms(0)) < 1 << 40).count();
     assert_eq!(first, 16);
 }
 
 // Merging queues.
 
-/// Whether processes 1 and 2 share a queue: then requests of theirs that touch become one. Nothing else lies near.
+/// Whether processes 1 and 2 share a queue: then adjacent requests of theirs merge. No other requests are near.
 fn share_a_queue(bfq: &mut dyn Scheduler, now: Nanos, lba: u64) -> bool {
     insert_all(bfq, now, [read(800, lba)]);
     bfq.insert(now, of(2, read(801, lba + 8))) != Insertion::Queued
@@ -515,7 +515,7 @@ fn processes_that_read_interleaved_parts_of_a_file_make_one_sequential_reader() 
     assert!(report.seeks < 20, "{} of {}", report.seeks, report.total());
 }
 
-/// Process 1 has requests waiting and was first served at 0, process 2 comes so late and reads there. Whether they share a queue.
+/// Process 1 has queued requests and was first served at 0; process 2 starts this late and reads there. Whether they share a queue.
 fn joined(late: Nanos, lba: u64) -> bool {
     let mut bfq = scheduler("bfq:low_latency=0");
     insert_all(&mut *bfq, ms(0), (0..20).map(|n| read(n, u64::from(n) * 16)));
@@ -526,7 +526,7 @@ fn joined(late: Nanos, lba: u64) -> bool {
 }
 
 #[test]
-fn a_process_that_comes_early_and_near_joins_the_queue_in_turn() {
+fn a_process_that_starts_early_and_nearby_joins_the_queue_in_service() {
     assert!(joined(ms(90), 8_208));
     assert!(!joined(ms(90), 8_209), "too far");
     assert!(!joined(ms(110), 8_208), "too late");
@@ -557,14 +557,14 @@ fn a_process_that_seeks_joins_no_queue() {
 }
 
 #[test]
-fn processes_that_shared_a_queue_part_when_they_seek() {
+fn processes_with_a_shared_queue_are_split_when_they_seek() {
     for (stride, shared) in [(8, true), (1 << 20, false)] {
         let mut bfq = scheduler("bfq:low_latency=0");
         insert_all(&mut *bfq, ms(0), [read(0, 0), of(2, read(1, 100)), of(2, read(2, 30))]);
         assert!(share_a_queue(&mut *bfq, ms(0), 1 << 41));
         assert_eq!(serve_all(&mut *bfq, ms(0)).len() + serve_all(&mut *bfq, ms(100)).len(), 4);
         for n in 0..60 {
-            // Later than the wait lasts: each request has its turn.
+            // Longer than idling lasts, so each request has its own turn.
             let now = ms(1_000 + u64::from(n) * 10);
             alone(&mut *bfq, now, of(1 + n % 2, read(3, u64::from(n) * (8 + stride))));
         }
@@ -573,7 +573,7 @@ fn processes_that_shared_a_queue_part_when_they_seek() {
 }
 
 #[test]
-fn processes_that_start_shortly_after_each_other_and_seek_share_a_queue_for_good() {
+fn seeky_processes_that_start_together_share_a_queue_permanently() {
     for (apart, stride, share) in [(100, 1 << 20, true), (200, 1 << 20, false), (100, 0, false)] {
         let mut bfq = scheduler("bfq:low_latency=0");
         let mut now = ms(1_000);
@@ -581,7 +581,7 @@ fn processes_that_start_shortly_after_each_other_and_seek_share_a_queue_for_good
         for n in 0..150 {
             let request = go(&mut *bfq, now);
             now += ms(8);
-            // Each asks again at once.
+            // Each issues its next request at once.
             insert_all(&mut *bfq, now, [Request { lba: request.end() + stride, ..request }]);
             bfq.completed(now, &request, ms(8));
             if n == 0 {
@@ -593,7 +593,7 @@ fn processes_that_start_shortly_after_each_other_and_seek_share_a_queue_for_good
     }
 }
 
-/// It has seen random reads completed 100 us after each other, several under way.
+/// A scheduler that has seen random reads complete every 100 us, with several in flight.
 fn on_flash(setting: &str) -> Box<dyn Scheduler> {
     let mut bfq = scheduler(setting);
     for n in 0..100 {
@@ -662,7 +662,7 @@ fn a_request_that_has_waited_too_long_goes_first_once_a_turn() {
 // The rest.
 
 #[test]
-fn strict_guarantees_send_one_request_at_a_time_and_always_wait() {
+fn strict_guarantees_send_one_request_at_a_time_and_always_idle() {
     let mut bfq = scheduler("bfq:low_latency=0,slice_idle=0,strict_guarantees=1");
     let priority = Priority { class: PriorityClass::Idle, level: 7 };
     insert_all(&mut *bfq, ms(0), [Request { priority, ..read(0, 0) }]);
@@ -680,7 +680,7 @@ fn strict_guarantees_send_one_request_at_a_time_and_always_wait() {
 }
 
 #[test]
-fn tags_are_kept_for_readers_and_more_of_them_beside_a_raised_process() {
+fn tags_are_reserved_for_reads_and_more_of_them_with_a_raised_process() {
     let mut bfq = scheduler("bfq");
     let open = |bfq: &dyn Scheduler, op, sync| bfq.open_tags(64, &Request { op, sync, ..read(0, 0) });
     assert_eq!(open(&*bfq, Op::Write, false), 32);
@@ -701,14 +701,14 @@ fn a_queue_that_holds_its_share_of_the_tags_may_take_the_first_one_only() {
     assert_eq!((open(&*bfq, sync_write), open(&*bfq, read(90, 9_000))), (48, 64), "alone");
     insert_all(&mut *bfq, ms(0), [read(47, 4_700)]);
     assert_eq!((open(&*bfq, sync_write), open(&*bfq, read(90, 9_000))), (1, 64), "as many as are open to it");
-    // Of weights 40 and 80, later 80 beside an idle one of 10, which counts less still.
+    // Weights 40 and 80, later 80 next to an idle one of 10, which counts even less.
     insert_all(&mut *bfq, ms(0), (100..142).map(|n| level(0, of(2, read(n, (1 << 30) + u64::from(n) * 100)))));
     assert_eq!(open(&*bfq, read(90, 9_000)), 1, "its share is 21");
     assert_eq!(open(&*bfq, level(0, of(2, read(90, 9_000)))), 64, "its share is 43");
     insert_all(&mut *bfq, ms(0), [level(0, of(2, read(142, 1 << 31)))]);
     assert_eq!(open(&*bfq, level(0, of(2, read(90, 9_000)))), 1);
     assert_eq!(open(&*bfq, of(3, read(90, 9_000))), 64, "one that has no queue yet");
-    // Those at the device count, those done do not.
+    // Requests at the device count, completed ones do not.
     let requests: Vec<Request> = std::iter::from_fn(|| match bfq.pick(ms(0)) {
         Pick::Go(request) => Some(request),
         _ => None,
@@ -722,19 +722,19 @@ fn a_queue_that_holds_its_share_of_the_tags_may_take_the_first_one_only() {
 }
 
 #[test]
-fn tags_of_a_more_urgent_class_are_shared_out_first() {
+fn tags_are_divided_by_class_first() {
     let mut bfq = scheduler("bfq:low_latency=0");
     let of_class = |class, stream, request| Request { priority: Priority { class, level: 4 }, ..of(stream, request) };
     let urgent = |n: u32| of_class(PriorityClass::RealTime, 2, read(n, u64::from(n) * 100));
     insert_all(&mut *bfq, ms(0), (0..7).map(|n| read(n, (1 << 40) + u64::from(n) * 100)).chain((10..30).map(urgent)));
     assert_eq!(bfq.open_tags(64, &urgent(90)), 64);
-    // 40 beside eight times 40.
+    // 40 next to eight times 40.
     assert_eq!(bfq.open_tags(64, &read(90, 0)), 1, "its share is 7");
     assert_eq!(bfq.open_tags(80, &read(90, 0)), 80, "its share is 9");
 }
 
 #[test]
-fn many_thousands_of_processes_come_and_go_in_any_order() {
+fn thousands_of_processes_start_and_end_in_any_order() {
     let mut bfq = scheduler("bfq");
     for stream in 0..30_000 {
         let now = Nanos::from_micros(u64::from(stream) * 10_000);

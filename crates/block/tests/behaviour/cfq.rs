@@ -23,7 +23,7 @@ fn equal_processes_get_equal_shares_with_few_seeks() {
 
 #[test]
 fn shares_follow_the_priority_levels() {
-    // Two queues take turns, of 180 ms at level 0, 100 at level 4 and 40 at level 7.
+    // Two queues take turns of 180 ms at level 0, 100 at level 4 and 40 at level 7.
     for (better, worse, expected) in [(0, 4, 1.8), (4, 7, 2.5), (0, 7, 4.5)] {
         let readers = [better, worse].map(|level| reader(u64::from(level)).with_priority(PriorityClass::BestEffort, level));
         let served = run_cfq("cfq:low_latency=0", &readers).served;
@@ -33,8 +33,8 @@ fn shares_follow_the_priority_levels() {
 }
 
 #[test]
-fn among_three_a_lower_priority_has_its_turn_less_often_as_well() {
-    // A queue's next turn is put off by the difference to a turn at level 0, times the number of others (cfq_slice_offset).
+fn among_three_a_lower_priority_also_has_its_turn_less_often() {
+    // A queue's next turn is delayed by the difference from a turn at level 0, times the number of others (cfq_slice_offset).
     let levels = [0, 4, 7].map(|level| reader(u64::from(level)).with_priority(PriorityClass::BestEffort, level));
     let served = run_cfq("cfq:low_latency=0", &levels).served;
     assert!(served[1] > 3 * served[2], "the turns alone would give 2.5: {served:?}");
@@ -47,7 +47,7 @@ fn a_longer_slice_means_fewer_seeks() {
 }
 
 #[test]
-fn without_idling_it_runs_to_and_fro_between_the_readers() {
+fn without_idling_it_seeks_between_the_readers() {
     let report = run_cfq("cfq:slice_idle=0", &[reader(0), reader(1)]);
     assert!(report.seeks > report.total() / 2);
 }
@@ -60,7 +60,7 @@ fn real_time_goes_before_best_effort() {
 }
 
 #[test]
-fn the_idle_class_is_served_only_when_nobody_else_wants_the_disk() {
+fn the_idle_class_is_served_only_without_other_requests() {
     let idle = reader(0).with_priority(PriorityClass::Idle, 0);
     let busy = run_cfq("cfq", &[idle, reader(1)]).served;
     assert!(busy[0] * 50 < busy[1], "{busy:?}");
@@ -82,7 +82,7 @@ fn readers_are_not_held_up_by_a_flood_of_asynchronous_writes() {
 fn it_does_not_wait_for_a_process_that_seeks() {
     let seeky = |number: u64| Process { stride: 1 << 20, think: ms(5), ..reader(number) };
     let report = run_cfq("cfq", &[seeky(0), seeky(50)]);
-    // A disk that never idles serves one random request each 8 ms; waiting for the thinking would make it 13.
+    // Without idling the disk serves one random request each 8 ms; waiting for the think time would make it 13.
     assert!(report.total() > 20_000 / 8 * 95 / 100, "{} requests", report.total());
 }
 
@@ -100,7 +100,7 @@ fn at_the_end_of_a_request_it_waits_slice_idle_for_the_next() {
 }
 
 #[test]
-fn a_close_request_may_use_the_time_of_waiting() {
+fn a_close_request_may_use_the_idle_time() {
     let mut cfq = scheduler("cfq");
     insert_all(&mut *cfq, ms(0), [read(0, 0)]);
     let Pick::Go(request) = cfq.pick(ms(0)) else { panic!("nothing goes") };
@@ -133,7 +133,7 @@ fn it_does_not_wait_for_a_process_that_thinks_longer_than_slice_idle() {
     for (think, goes) in [(ms(4), false), (ms(15), true)] {
         let mut cfq = scheduler("cfq");
         let mut now = ms(0);
-        // Long enough for the tree of its kind to know its think time as well.
+        // Long enough for its service tree's think time to be known as well.
         for n in 0..40 {
             now += think;
             insert_all(&mut *cfq, now, [read(0, n * 8)]);

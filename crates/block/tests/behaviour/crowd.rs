@@ -1,4 +1,4 @@
-//! Tenants that share a disk, each with a volume of its own, and some of them with bad manners.
+//! Tenants that share a disk, each with its own volume, some of them noisy.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use block::{Insertion, Limits, Nanos, Op, Pick, Priority, Request, RequestId, Ro
 /// Sectors of a volume.
 pub const VOLUME: u64 = 1 << 22;
 
-/// Where the next request lies.
+/// The position of the next request.
 #[derive(Clone, Copy, Debug)]
 pub enum Asks {
     Random {
@@ -16,20 +16,20 @@ pub enum Asks {
     Sequential {
         sectors: u32,
     },
-    /// Small ones, and each so many a huge one.
+    /// Small ones, with a huge one every so often.
     NowAndThenHuge {
         every: u64,
     },
 }
 
-/// When it is asked.
+/// When requests are issued.
 #[derive(Clone, Copy, Debug)]
 pub enum Manner {
-    /// So many at once, each again as soon as it is done.
+    /// A constant number in flight.
     Floods { at_once: u32 },
-    /// So many at once, and again so long after the last burst began, done or not.
+    /// A burst of this many, at this interval after the start of the last one, whether that is done or not.
     Bursts { size: u32, every: Nanos },
-    /// Floods for a time and is silent for a time.
+    /// Floods for a time and is idle for a time.
     ComesAndGoes { at_once: u32, on: Nanos, off: Nanos },
 }
 
@@ -38,30 +38,29 @@ pub struct Neighbour {
     pub weight: u32,
     pub asks: Asks,
     pub manner: Manner,
-    /// Writes that nobody waits for, instead of reads.
+    /// Asynchronous writes instead of reads.
     pub buffered_writes: bool,
 }
 
 impl Neighbour {
-    /// One that always has more than any device takes.
+    /// A tenant with more requests than any device takes.
     pub fn flood(weight: u32, asks: Asks) -> Neighbour {
         Neighbour { weight, asks, manner: Manner::Floods { at_once: 80 }, buffered_writes: false }
     }
 }
 
-/// What the tenants of a disk get of it. The disk takes some requests at once, serves the one nearest to its head, and says how long it
-/// worked for it.
+/// Measures what each tenant gets of a disk with a queue. The disk serves the request nearest to its head, and reports its disk time.
 pub struct Crowd {
     scheduler: Box<dyn Scheduler>,
     neighbours: Vec<Neighbour>,
-    /// Of each: how many it asked for, where its sequence goes on, and its random numbers.
+    /// By tenant: requests issued, end of the last one, and the random state.
     asked: Vec<(u64, u64, u64)>,
-    /// When each of them asks next, in order.
+    /// When each tenant issues its next requests, in order.
     due: BTreeMap<(Nanos, u64), usize>,
     orders: u64,
     depth: usize,
     at_device: Vec<(Request, Nanos)>,
-    /// What is served, and when it is done.
+    /// The request being served, and its completion time.
     serving: Option<(Nanos, Nanos, Request, Nanos)>,
     head: u64,
     wake: Option<Nanos>,
@@ -69,7 +68,7 @@ pub struct Crowd {
     next_id: RequestId,
     pub now: Nanos,
     pub disk_time: Vec<Nanos>,
-    /// Time in which the disk had nothing to do though somebody waited.
+    /// Time for which the disk was idle though requests were queued.
     pub wasted: Nanos,
     pub tells_work: bool,
     waiting: usize,
@@ -77,9 +76,9 @@ pub struct Crowd {
 
 impl Crowd {
     pub fn new(mut scheduler: Box<dyn Scheduler>, neighbours: &[Neighbour], depth: usize) -> Crowd {
-        // Unmerged, so that what was asked is what is served.
+        // Without merges, so that requests are served as issued.
         scheduler.set_limits(&Limits { max_sectors: 0, ..Limits::default() });
-        let tenants = neighbours.iter().enumerate().map(|(n, neighbour)| Tenant::new(format!("{n}")).weighing(neighbour.weight));
+        let tenants = neighbours.iter().enumerate().map(|(n, neighbour)| Tenant::new(format!("{n}")).with_weight(neighbour.weight));
         let volumes = (0..neighbours.len()).map(|n| (n as u64 * VOLUME..(n as u64 + 1) * VOLUME, n)).collect();
         scheduler.set_roster(&Roster::new(tenants.collect(), volumes, &[], 1).unwrap());
         let mut crowd = Crowd {
@@ -181,7 +180,7 @@ impl Crowd {
     fn complete(&mut self) {
         let Some((_, work, request, submitted)) = self.serving.take() else { return };
         if self.tells_work {
-            self.scheduler.worked(&request, work);
+            self.scheduler.record_disk_time(&request, work);
         }
         self.scheduler.completed(self.now, &request, self.now - submitted);
         self.free_ids.push(request.id);

@@ -34,7 +34,7 @@ fn an_expired_request_waits_until_the_batch_is_over() {
 }
 
 #[test]
-fn reads_pass_writes_over_only_so_often() {
+fn reads_pass_over_writes_at_most_writes_starved_times() {
     let mut deadline = scheduler("deadline:fifo_batch=2,writes_starved=3");
     insert_all(&mut *deadline, NOW, (0..40).map(|n| read(n, u64::from(n) * 100)));
     insert_all(&mut *deadline, NOW, (0..40).map(|n| write(100 + n, 1_000_000 + u64::from(n) * 100)));
@@ -43,7 +43,7 @@ fn reads_pass_writes_over_only_so_often() {
 }
 
 #[test]
-fn a_batch_has_as_many_requests_as_fifo_batch_says() {
+fn a_batch_has_fifo_batch_requests() {
     let mut deadline = scheduler("deadline");
     insert_all(&mut *deadline, NOW, [read(99, 1 << 40)]);
     assert_eq!(serve(&mut *deadline, NOW), 1 << 40);

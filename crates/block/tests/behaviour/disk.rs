@@ -1,13 +1,13 @@
-//! Processes that issue requests one after the other, and a disk that likes them in sequence.
+//! Processes in a closed loop, and a disk that is faster for sequential requests.
 
 use block::{Insertion, Nanos, Op, Pick, Priority, PriorityClass, Request, Scheduler, StreamId};
 
-/// How long a request of 8 sectors takes that begins where the last one ended, and any other. Larger ones take as much longer as they
-/// have more sectors to transfer.
+/// Service time of a request of 8 sectors that begins where the last one ended, and of any other. Larger ones take longer by their
+/// additional sectors.
 const TRANSFER: Nanos = Nanos::from_micros(400);
 const SEEK: Nanos = Nanos::from_micros(8_000);
 
-/// A process in a closed loop: it thinks, asks, waits for the answer.
+/// A process in a closed loop: it thinks, issues a request, and waits for the completion.
 #[derive(Clone, Copy, Debug)]
 pub struct Process {
     pub op: Op,
@@ -15,10 +15,10 @@ pub struct Process {
     pub priority: Priority,
     pub first_lba: u64,
     pub sectors: u32,
-    /// From the end of one request to the begin of the next.
+    /// From the end of one request to the start of the next.
     pub stride: u64,
     pub think: Nanos,
-    /// Requests it has under way at once.
+    /// Its number of requests in flight.
     pub at_once: u32,
     pub starts: Nanos,
 }
@@ -34,25 +34,25 @@ impl Process {
     }
 }
 
-/// How long a request takes after one that ended at `head`.
+/// The service time of a request after one that ended at `head`.
 pub fn service_of(request: &Request, head: u64) -> Nanos {
     let longer = Nanos(TRANSFER.0 / 8 * u64::from(request.sectors.saturating_sub(8)));
     longer + if request.lba == head { TRANSFER } else { SEEK }
 }
 
-/// What a run showed.
+/// The result of a run.
 #[derive(Default)]
 pub struct Report {
-    /// Requests served, by process.
+    /// Number of requests served, by process.
     pub served: Vec<u64>,
     /// Streams in the order of service.
     pub order: Vec<StreamId>,
     pub seeks: u64,
-    /// Stream, time of completion and how long it took, of each request in the order of service.
+    /// Stream, completion time and response time of each request, in order of service.
     pub done: Vec<(StreamId, Nanos, Nanos)>,
-    /// How long the longest request of each process took.
+    /// The longest response time of each process.
     pub longest: Vec<Nanos>,
-    /// For how long the disk had nothing to do though something waited.
+    /// Time for which the disk was idle though requests were queued.
     pub idle_while_waiting: Nanos,
 }
 
@@ -65,16 +65,16 @@ impl Report {
 struct Running {
     process: Process,
     next_lba: u64,
-    /// When each of its requests to come will be issued.
+    /// Issue times of its next requests.
     issues: Vec<Nanos>,
 }
 
-/// Runs the processes (stream 1, 2, …) until `end` on a disk that takes one request at a time.
+/// Runs the processes (stream 1, 2, …) until `end` on a disk that serves one request at a time.
 pub fn run(scheduler: &mut dyn Scheduler, processes: &[Process], end: Nanos) -> Report {
     run_slowed(scheduler, processes, end, 1)
 }
 
-/// The same on a disk that takes so many times as long.
+/// The same on a disk that is slower by this factor.
 pub fn run_slowed(scheduler: &mut dyn Scheduler, processes: &[Process], end: Nanos, slowness: u64) -> Report {
     let mut running: Vec<Running> = processes
         .iter()

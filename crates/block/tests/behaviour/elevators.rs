@@ -21,7 +21,7 @@ fn sstf_serves_the_nearest_in_either_direction() {
 }
 
 #[test]
-fn sstf_lets_the_far_request_starve_while_near_ones_come() {
+fn sstf_lets_a_distant_request_starve_while_near_ones_arrive() {
     let mut sstf = scheduler("sstf");
     insert_all(&mut *sstf, NOW, [read(0, 1 << 30)]);
     for near in 1..1_000 {
@@ -41,7 +41,7 @@ fn clook_sweeps_upwards_and_returns_to_the_lowest() {
 }
 
 #[test]
-fn clook_cannot_be_held_by_who_asks_for_the_same_sector_again_and_again() {
+fn clook_is_not_held_by_repeated_requests_for_one_sector() {
     let mut clook = scheduler("clook");
     insert_all(&mut *clook, NOW, [read(0, 100), read(1, 200)]);
     assert_eq!(serve(&mut *clook, NOW), 100);
@@ -50,11 +50,11 @@ fn clook_cannot_be_held_by_who_asks_for_the_same_sector_again_and_again() {
 }
 
 #[test]
-fn sptf_serves_what_costs_least_where_the_host_can_tell_and_the_nearest_where_it_cannot() {
+fn sptf_serves_the_cheapest_request_or_the_nearest_without_estimates() {
     let order = |mut cost: fn(&Request) -> Option<Nanos>| {
         let mut sptf = scheduler("sptf");
         insert_all(&mut *sptf, NOW, [read(0, 500), read(1, 100), read(2, 900), read(3, 300)]);
-        let pick = || if let Pick::Go(request) = sptf.pick_by(NOW, &mut cost) { Some(request.lba) } else { None };
+        let pick = || if let Pick::Go(request) = sptf.pick_with_cost(NOW, &mut cost) { Some(request.lba) } else { None };
         std::iter::from_fn(pick).collect::<Vec<_>>()
     };
     assert_eq!(order(|request| Some(Nanos(1_000 - request.lba))), [900, 500, 300, 100]);

@@ -1,4 +1,4 @@
-//! Shares of disk time, on a disk that says what each request cost it.
+//! Shares of disk time, on a disk that reports the disk time of each request.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use crate::crowd::{Asks, Crowd, Manner, Neighbour};
 use crate::{insert_all, ms, read, scheduler};
 
-/// What each tenant had of the disk's time between two times, in points.
+/// Each tenant's share of the disk's time between two times, in percent.
 fn shares(crowd: &mut Crowd, from: Nanos, to: Nanos) -> Vec<f64> {
     crowd.run_until(from);
     let before = crowd.disk_time.clone();
@@ -42,20 +42,20 @@ fn disk_time_and_not_requests_is_shared_by_weight() {
 }
 
 #[test]
-fn a_weight_counts_to_the_last_digit() {
+fn small_differences_of_weights_matter() {
     let neighbours = [random(997, 8), random(1_003, 64), random(8_000, 8)];
     assert_shares(&shares_under("fairio", &neighbours, 1), &[9.97, 10.03, 80.0], 0.05);
 }
 
 #[test]
-fn without_the_devices_word_the_spacing_of_completions_says_what_requests_cost() {
+fn without_reported_disk_time_the_spacing_of_completions_is_charged() {
     let mut crowd = Crowd::new(scheduler("fairio"), &[random(1, 8), random(1, 2_048)], 8);
     crowd.tells_work = false;
     assert_shares(&shares(&mut crowd, ms(10_000), ms(60_000)), &[50.0, 50.0], 1.0);
 }
 
 #[test]
-fn who_has_few_requests_at_once_gets_its_share_beside_one_who_fills_the_device() {
+fn a_tenant_with_few_requests_gets_its_share_next_to_one_that_fills_the_device() {
     for at_once in [1, 2, 8] {
         let modest = Neighbour { manner: Manner::Floods { at_once }, ..random(1, 8) };
         assert_shares(&shares_under("fairio", &[modest, random(1, 8)], 32), &[50.0, 50.0], 0.5);
@@ -63,8 +63,8 @@ fn who_has_few_requests_at_once_gets_its_share_beside_one_who_fills_the_device()
 }
 
 #[test]
-fn what_nobody_uses_goes_to_who_can_and_is_not_held_against_it() {
-    // The second comes for two seconds after eight in which the first had all.
+fn unused_shares_go_to_others_without_a_charge() {
+    // The second tenant is active for two seconds after eight in which the first had the disk to itself.
     let (on, off) = (ms(2_000), ms(8_000));
     let guest = Neighbour { manner: Manner::ComesAndGoes { at_once: 80, on, off }, ..random(1, 8) };
     let mut crowd = Crowd::new(scheduler("fairio"), &[random(1, 8), guest], 8);
@@ -78,51 +78,51 @@ fn what_nobody_uses_goes_to_who_can_and_is_not_held_against_it() {
     assert_eq!(crowd.wasted, Nanos::ZERO);
 }
 
-/// A scheduler that knows what requests of two tenants cost, a tenant's at sector 0 and one at a million.
+/// A scheduler that knows the cost of the requests of two tenants, with volumes at sector 0 and at a million.
 fn knowing_two(setting: &str, cost: Nanos, disks: u32) -> Box<dyn Scheduler> {
     knowing(setting, [1, 1], cost, disks)
 }
 
 fn knowing(setting: &str, weights: [u32; 2], cost: Nanos, disks: u32) -> Box<dyn Scheduler> {
     let mut fairio = scheduler(setting);
-    let tenants = weights.map(|weight| Tenant::new("").weighing(weight)).to_vec();
+    let tenants = weights.map(|weight| Tenant::new("").with_weight(weight)).to_vec();
     fairio.set_roster(&Roster::new(tenants, vec![(0..1_000_000, 0), (1_000_000..2_000_000, 1)], &[], disks).unwrap());
     for n in 0..50 {
         insert_all(&mut *fairio, ms(n), [read(0, 0), read(1, 1_000_000)]);
         let went: Vec<Request> =
             std::iter::from_fn(|| if let Pick::Go(request) = fairio.pick(ms(n)) { Some(request) } else { None }).collect();
         for request in went {
-            fairio.worked(&request, cost);
+            fairio.record_disk_time(&request, cost);
             fairio.completed(ms(n), &request, cost);
         }
     }
     fairio
 }
 
-/// How many of the first tenant's requests go before one of the second does that came after them.
+/// How many of the first tenant's requests go before one of the second that arrived after them.
 fn in_a_row(setting: &str, disks: u32) -> usize {
     let mut fairio = knowing_two(setting, ms(5), disks);
     insert_all(&mut *fairio, ms(100), (10..410).map(|n| read(n, u64::from(n) * 100)));
     insert_all(&mut *fairio, ms(100), (410..810).map(|n| read(n, 1_000_000 + u64::from(n) * 100)));
     let next_is_of_second =
         |fairio: &mut dyn Scheduler| matches!(fairio.pick(ms(100)), Pick::Go(request) if request.lba >= 1_000_000);
-    // What is left of a cycle that began before.
+    // The rest of a cycle that began before.
     while !next_is_of_second(&mut *fairio) {}
     while next_is_of_second(&mut *fairio) {}
     1 + (0..800).take_while(|_| !next_is_of_second(&mut *fairio)).count()
 }
 
 #[test]
-fn a_share_of_a_cycle_goes_in_a_row_and_is_that_of_all_disks_together() {
-    // Of 100 ms, 50 ms are 10 requests of 5 ms.
+fn a_share_of_a_cycle_is_served_in_a_row_and_covers_all_disks() {
+    // Half of 100 ms is 10 requests of 5 ms.
     let in_a_row =
         |cycle_ms: u32, disks| in_a_row(&format!("fairio:order=arrival,cycle_ms={cycle_ms},storage_load_threshold=1024"), disks);
     assert_eq!([in_a_row(100, 1), in_a_row(100, 4), in_a_row(400, 1)], [10, 40, 40]);
 }
 
 #[test]
-fn who_has_less_than_the_threshold_of_a_cycle_waits_until_it_has_saved_that_much() {
-    // A tenth of 100 ms are 2 requests of 5 ms.
+fn a_share_below_the_threshold_accumulates_over_cycles() {
+    // A tenth of 100 ms is 2 requests of 5 ms.
     for (threshold, fewest, most) in [(1, 1, 3), (10, 9, 14)] {
         let setting = format!("fairio:order=arrival,cycle_ms=100,storage_load_threshold=1024,class_threshold={threshold}");
         let mut fairio = knowing(&setting, [1, 9], ms(5), 1);
@@ -131,7 +131,7 @@ fn who_has_less_than_the_threshold_of_a_cycle_waits_until_it_has_saved_that_much
         let mut rows = vec![0];
         for _ in 0..1_000 {
             let Pick::Go(request) = fairio.pick(ms(100)) else { panic!("nothing goes") };
-            fairio.worked(&request, ms(5));
+            fairio.record_disk_time(&request, ms(5));
             fairio.completed(ms(100), &request, ms(5));
             match (request.lba < 1_000_000, rows.last_mut()) {
                 (true, Some(row)) => *row += 1,
@@ -141,15 +141,15 @@ fn who_has_less_than_the_threshold_of_a_cycle_waits_until_it_has_saved_that_much
         }
         let served: u32 = rows.iter().sum();
         assert!((85..=115).contains(&served), "a tenth, {served} of 1,000");
-        // The first and the last may be parts of one.
+        // The first and the last may be incomplete.
         let rows = &rows[1..rows.len() - 2];
         assert!(rows.iter().all(|row| (fewest..=most).contains(row)), "with a threshold of {threshold}: {rows:?}");
     }
 }
 
 #[test]
-fn a_device_that_takes_everything_is_given_no_more_than_keeps_its_disks_at_work() {
-    // Two cycles' 20 requests for each disk, and a cycle more.
+fn the_device_queue_is_limited_to_what_keeps_the_disks_busy() {
+    // Two cycles' 20 requests for each disk, and one more cycle.
     for (disks, most) in [(1, 60), (8, 480)] {
         let mut fairio = knowing_two("fairio:cycle_ms=100", ms(5), disks);
         insert_all(&mut *fairio, ms(100), (10..410).map(|n| read(n, u64::from(n) * 100)));
@@ -166,9 +166,9 @@ fn a_device_that_takes_everything_is_given_no_more_than_keeps_its_disks_at_work(
 }
 
 #[test]
-fn predicted_costs_stand_whatever_a_request_takes() {
+fn predicted_costs_are_final() {
     let model = |millis| Arc::new(ConstantTime { request: ms(millis), sector: Nanos::ZERO });
-    let tenants = vec![Tenant::new("a").promised(model(2)), Tenant::new("b").promised(model(6)).weighing(2)];
+    let tenants = vec![Tenant::new("a").with_reference(model(2)), Tenant::new("b").with_reference(model(6)).with_weight(2)];
     let roster = Roster::new(tenants, vec![(0..1_000_000, 0), (1_000_000..2_000_000, 1)], &[], 1).unwrap();
     let mut fairio = scheduler("fairio:disk_time=predicted,cycle_ms=100");
     fairio.set_roster(&roster);
@@ -178,27 +178,27 @@ fn predicted_costs_stand_whatever_a_request_takes() {
     for n in 0..1_000 {
         let Pick::Go(request) = fairio.pick(ms(n)) else { panic!("nothing goes") };
         served[usize::from(request.lba >= 1_000_000)] += 1;
-        fairio.worked(&request, ms(1 + n % 50));
+        fairio.record_disk_time(&request, ms(1 + n % 50));
         fairio.completed(ms(n), &request, ms(1));
     }
-    // By 2 and 6 ms, 3 to 2 of them have disk times of 1 to 2.
+    // At 2 and 6 ms, 3 of the one and 2 of the other have disk times of 1 to 2.
     assert!((590..=610).contains(&served[0]), "{served:?}");
 }
 
 #[test]
-fn a_new_roster_sorts_in_what_waits() {
+fn a_new_roster_applies_to_queued_requests() {
     let mut fairio = scheduler("fairio");
     insert_all(&mut *fairio, ms(0), (0..50).map(|n| Request { stream: n, ..read(n, u64::from(n) * 1_000) }));
     let Pick::Go(first) = fairio.pick(ms(0)) else { panic!("nothing goes") };
     fairio
         .set_roster(&Roster::new(["a", "b"].map(Tenant::new).to_vec(), vec![(0..25_000, 0), (25_000..50_000, 1)], &[], 1).unwrap());
-    // It was picked before, and its tenant has another number now.
+    // It was dispatched before, and its tenant has another number now.
     fairio.completed(ms(1), &first, ms(1));
     assert_eq!(crate::serve_all(&mut *fairio, ms(2)).len(), 49);
 }
 
 #[test]
-fn while_others_may_come_back_only_so_many_stay_at_the_device() {
+fn while_others_may_return_the_number_at_the_device_is_limited() {
     for threshold in [2, 16] {
         let mut fairio = knowing_two(&format!("fairio:cycle_ms=100,storage_load_threshold={threshold}"), ms(5), 1);
         insert_all(&mut *fairio, ms(100), [read(1, 1_000_000)]);
@@ -210,17 +210,17 @@ fn while_others_may_come_back_only_so_many_stay_at_the_device() {
 }
 
 #[test]
-fn who_floods_the_queue_leaves_half_of_it_to_those_with_few_requests() {
+fn a_tenant_that_floods_the_queue_leaves_half_of_it_to_others() {
     // Where there were two counts of `nr_requests`, there are as many tags as in both.
     for (name, nr_requests) in [("fairio", 256), ("io-cost", 256), ("youchoose", 128), ("mclock", 128), ("virtual-clock", 128)] {
         let room = Room { nr_requests, device: 32 };
         let mut scheduler = scheduler(name);
-        let tenants = vec![Tenant::new("a"), Tenant::new("b").weighing(3)];
+        let tenants = vec![Tenant::new("a"), Tenant::new("b").with_weight(3)];
         scheduler.set_roster(&Roster::new(tenants, vec![(0..1_000_000, 0), (1_000_000..2_000_000, 1)], &[], 1).unwrap());
         let depth = scheduler.tags(&room).unwrap().depth;
         let open = |scheduler: &dyn Scheduler, lba| scheduler.open_tags(depth, &read(9_999, lba));
         insert_all(&mut *scheduler, ms(0), (0..100).map(|n| read(n, u64::from(n) * 100)));
-        assert_eq!(open(&*scheduler, 0), 256, "{name}: nobody else asks, and it holds less than half");
+        assert_eq!(open(&*scheduler, 0), 256, "{name}: no other tenant has requests, and it holds less than half");
         insert_all(&mut *scheduler, ms(0), [read(100, 1_000_000)]);
         assert_eq!(open(&*scheduler, 0), 128, "{name}: it holds more than a fourth of a half");
         assert_eq!(open(&*scheduler, 1_000_000), 256, "{name}");
@@ -243,7 +243,7 @@ fn who_floods_the_queue_leaves_half_of_it_to_those_with_few_requests() {
     }
 }
 
-/// Somebody with bad manners.
+/// A noisy neighbour.
 fn neighbour() -> impl Strategy<Value = Neighbour> {
     let asks = prop_oneof![
         (1..64u32).prop_map(|pages| Asks::Random { sectors: 8 * pages }),
@@ -268,13 +268,8 @@ fn neighbour() -> impl Strategy<Value = Neighbour> {
     })
 }
 
-/// With whatever neighbours, somebody who always wants the disk has its share of it, and the disk always has work.
-fn assert_nobody_takes_its_share(
-    victim: Neighbour,
-    others: &[Neighbour],
-    depth: usize,
-    setting: &str,
-) -> Result<(), TestCaseError> {
+/// Checks that, with any neighbours, a tenant that always has requests gets its share, and that the disk is always busy.
+fn assert_share_is_kept(victim: Neighbour, others: &[Neighbour], depth: usize, setting: &str) -> Result<(), TestCaseError> {
     let neighbours: Vec<Neighbour> = [victim].into_iter().chain(others.iter().copied()).collect();
     let weights: u32 = neighbours.iter().map(|neighbour| neighbour.weight).sum();
     let share = 100.0 * f64::from(victim.weight) / f64::from(weights);
@@ -286,7 +281,7 @@ fn assert_nobody_takes_its_share(
 }
 
 #[test]
-fn no_neighbour_takes_anybodys_share() {
+fn no_neighbour_takes_the_share_of_another_tenant() {
     let config = Config { cases: 96, failure_persistence: None, ..Config::default() };
     let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
     let victim = (1..20u32, 1..128u32, 1..100u32);
@@ -294,10 +289,10 @@ fn no_neighbour_takes_anybodys_share() {
         prop_oneof![Just("fairio"), Just("fairio:order=clook"), Just("fairio:order=arrival"), Just("fairio:cycle_ms=500")];
     let strategy = (victim, proptest::collection::vec(neighbour(), 1..5), 1..40usize, setting);
     let outcome = runner.run(&strategy, |((weight, pages, at_once), others, depth, setting)| {
-        // It always has one there, be it only at the device.
+        // It always has one in flight, if only at the device.
         let manner = Manner::Floods { at_once };
         let victim = Neighbour { manner, ..random(weight, 8 * pages) };
-        assert_nobody_takes_its_share(victim, &others, depth, setting)
+        assert_share_is_kept(victim, &others, depth, setting)
     });
     if let Err(error) = outcome {
         panic!("{error}");

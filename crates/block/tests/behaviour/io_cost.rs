@@ -1,4 +1,4 @@
-//! Shares by a model of costs, and limits.
+//! Shares by a cost model, and limits.
 
 use std::num::NonZeroU64;
 
@@ -6,7 +6,7 @@ use block::{Insertion, Nanos, Op, Pick, Request, Roster, Scheduler, Tenant};
 
 use crate::{insert_all, ms, read, scheduler};
 
-/// A device of which nothing is known but the model: 1,000 operations a second of any kind, 100 MB/s.
+/// A device of which only the model is known: 1,000 operations per second of any kind, 100 MB/s.
 const MODEL: &str = "rbps=100000000,rseqiops=1000,rrandiops=1000,wbps=100000000,wseqiops=1000,wrandiops=1000";
 
 /// Tenants with a million sectors each.
@@ -15,18 +15,19 @@ fn roster(tenants: Vec<Tenant>) -> Roster {
     Roster::new(tenants, volumes, &[], 1).unwrap()
 }
 
-fn weighing(weights: &[u32]) -> Vec<Tenant> {
-    weights.iter().map(|&weight| Tenant::new("").weighing(weight)).collect()
+fn with_weight(weights: &[u32]) -> Vec<Tenant> {
+    weights.iter().map(|&weight| Tenant::new("").with_weight(weight)).collect()
 }
 
-/// Requests of each tenant in ten seconds, from the tenth on, where a request is done at once and `wants` says who asks again then.
+/// Requests of each tenant in ten seconds, from the tenth on, with completions at once; `active` selects the tenants that issue the next
+/// request.
 fn served(setting: &str, tenants: Vec<Tenant>, wants: impl Fn(usize) -> bool) -> Vec<u64> {
     let mut io_cost = scheduler(setting);
     let count = tenants.len();
     io_cost.set_roster(&roster(tenants));
     let (mut now, mut served) = (Nanos::ZERO, vec![0; count]);
     let ask = |io_cost: &mut dyn Scheduler, now, number: usize, id| {
-        // Far from the last one, and no neighbour of it.
+        // Far from the last one, without a neighbour to merge with.
         let lba = number as u64 * 1_000_000 + u64::from(id) * 7_919 % 900_000;
         assert_eq!(io_cost.insert(now, Request { arrival: now, ..read(id, lba) }), Insertion::Queued);
     };
@@ -42,39 +43,39 @@ fn served(setting: &str, tenants: Vec<Tenant>, wants: impl Fn(usize) -> bool) ->
                 ask(&mut *io_cost, now, number, request.id);
             }
             Pick::WaitUntil(time) => now = time,
-            Pick::Empty => panic!("everybody asks again"),
+            Pick::Empty => panic!("every tenant has a request"),
         }
     }
     served
 }
 
-/// The clock does not run faster than the model.
+/// Fixes the clock to the rate of the model.
 fn at_model_speed() -> String {
     format!("io-cost:{MODEL},max=100")
 }
 
 #[test]
 fn the_modelled_device_is_shared_by_weight() {
-    let served = served(&at_model_speed(), weighing(&[1, 2, 5]), |_| true);
+    let served = served(&at_model_speed(), with_weight(&[1, 2, 5]), |_| true);
     for (served, expected) in served.iter().zip([1_250, 2_500, 6_250]) {
         assert!(served.abs_diff(expected) < 40, "{served} requests, {expected} expected");
     }
 }
 
 #[test]
-fn who_is_silent_leaves_its_part_to_others() {
-    let served = served(&at_model_speed(), weighing(&[1, 3, 8]), |number| number != 2);
+fn an_idle_tenant_leaves_its_share_to_others() {
+    let served = served(&at_model_speed(), with_weight(&[1, 3, 8]), |number| number != 2);
     assert!(served[0].abs_diff(2_500) < 40 && served[1].abs_diff(7_500) < 40, "{served:?}");
 }
 
 #[test]
-fn the_clock_runs_faster_while_requests_wait_and_latencies_are_met() {
-    let served = served(&format!("io-cost:{MODEL},max=300,rlat=5000,wlat=5000"), weighing(&[1]), |_| true);
+fn the_clock_speeds_up_while_requests_wait_and_latencies_are_met() {
+    let served = served(&format!("io-cost:{MODEL},max=300,rlat=5000,wlat=5000"), with_weight(&[1]), |_| true);
     assert!((29_000..31_000).contains(&served[0]), "{served:?}");
 }
 
 #[test]
-fn limits_hold_even_if_nobody_else_wants_the_device() {
+fn limits_hold_even_on_an_idle_device() {
     let limited = vec![
         Tenant { limit_iops: NonZeroU64::new(50), ..Tenant::new("operations") },
         Tenant { limit_bytes_per_s: NonZeroU64::new(409_600), ..Tenant::new("bytes") },
@@ -115,7 +116,7 @@ fn a_random_request_costs_what_rrandiops_says_and_a_large_one_its_transfer() {
     let setting = "io-cost:rbps=1048576,rseqiops=256,rrandiops=10,max=100";
     let second_goes_at = |second: Request| {
         let mut io_cost = scheduler(setting);
-        // Begins with half a period's budget, which the first one uses up.
+        // It begins with half a period's budget, which the first one uses up.
         insert_all(&mut *io_cost, ms(0), [Request { sectors: 2_048, ..read(0, 1_000) }, second]);
         let mut now = ms(0);
         let mut went = Vec::new();

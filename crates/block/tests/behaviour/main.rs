@@ -1,4 +1,4 @@
-//! What each scheduler promises beyond the rules all obey, and what the merging queue does.
+//! Properties of each scheduler beyond the common rules, and of the merging queue.
 
 #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
 
@@ -20,18 +20,18 @@ mod youchoose;
 
 use block::{Insertion, Limits, Nanos, Op, Pick, Priority, Request, RequestId, Scheduler, parse};
 
-/// A scheduler as a person would ask for it.
+/// A scheduler from its text form.
 pub fn scheduler(setting: &str) -> Box<dyn Scheduler> {
     scheduler_with(setting, Limits::default())
 }
 
-/// The same with other limits of merging.
+/// The same with other merge limits.
 pub fn scheduler_with(setting: &str, limits: Limits) -> Box<dyn Scheduler> {
     let (spec, values) = parse(setting).unwrap_or_else(|error| panic!("{error}"));
     (spec.build)(&limits, &values)
 }
 
-/// A time or span in milliseconds.
+/// A time or duration in milliseconds.
 pub fn ms(millis: u64) -> Nanos {
     Nanos::from_millis(millis)
 }
@@ -46,14 +46,14 @@ pub fn write(id: RequestId, lba: u64) -> Request {
     Request { op: Op::Write, sync: false, ..read(id, lba) }
 }
 
-/// Gives the scheduler requests that do not merge, arriving now.
+/// Inserts requests that do not merge, arriving now.
 pub fn insert_all(scheduler: &mut dyn Scheduler, now: Nanos, requests: impl IntoIterator<Item = Request>) {
     for request in requests {
         assert_eq!(scheduler.insert(now, Request { arrival: now, ..request }), Insertion::Queued);
     }
 }
 
-/// The LBA of the request that goes next, which is done at once.
+/// The LBA of the next request, which is completed at once.
 #[track_caller]
 pub fn serve(scheduler: &mut dyn Scheduler, now: Nanos) -> u64 {
     match scheduler.pick(now) {
@@ -65,7 +65,7 @@ pub fn serve(scheduler: &mut dyn Scheduler, now: Nanos) -> u64 {
     }
 }
 
-/// The LBAs of all requests in the order in which they go.
+/// The LBAs of all requests in the order of dispatch.
 pub fn serve_all(scheduler: &mut dyn Scheduler, now: Nanos) -> Vec<u64> {
     let mut order = Vec::new();
     while let Pick::Go(request) = scheduler.pick(now) {

@@ -21,10 +21,10 @@ fn mclock(tenants: Vec<Tenant>) -> Box<dyn Scheduler> {
 
 fn tenant((reservation, limit, weight): Terms) -> Tenant {
     let (reservation_iops, limit_iops) = (NonZeroU64::new(reservation), NonZeroU64::new(limit));
-    Tenant { reservation_iops, limit_iops, ..Tenant::new("tenant").weighing(weight) }
+    Tenant { reservation_iops, limit_iops, ..Tenant::new("tenant").with_weight(weight) }
 }
 
-/// Somebody whose every request needs a seek: the disk serves 125 a second.
+/// A process whose every request needs a seek: the disk serves 125 per second.
 fn process(number: u64) -> Process {
     Process { stride: 1_000, at_once: 8, ..Process::sequential_reader(number * VOLUME, Nanos::ZERO) }
 }
@@ -45,14 +45,14 @@ fn weights_share_what_is_not_reserved_or_limited() {
 }
 
 #[test]
-fn a_reservation_is_met_however_little_the_weight() {
+fn a_reservation_is_met_whatever_the_weight() {
     let report = share(&[(60, 0, 1), (0, 0, 99)], &[process(0), process(1)], 20);
     assert_eq!(rates(&report, 20), [60, 65]);
 }
 
 #[test]
-fn what_somebody_gets_by_weight_does_not_count_towards_the_reservation() {
-    // For ten seconds the first has all; then its reservation holds from the first second on.
+fn service_by_weight_does_not_count_towards_the_reservation() {
+    // For ten seconds the first has the disk to itself; then its reservation holds from the first second on.
     let late = Process { starts: ms(10_000), ..process(1) };
     let report = share(&[(60, 0, 1), (0, 0, 99)], &[process(0), late], 20);
     let in_second = |second: u64| {
@@ -63,20 +63,20 @@ fn what_somebody_gets_by_weight_does_not_count_towards_the_reservation() {
 }
 
 #[test]
-fn a_limit_holds_even_if_nobody_else_asks() {
+fn a_limit_holds_even_on_an_idle_disk() {
     let report = share(&[(0, 30, 1)], &[process(0)], 20);
     assert_eq!(rates(&report, 20), [30]);
 }
 
 #[test]
-fn a_limit_of_bytes_counts_what_is_transferred() {
+fn a_byte_limit_counts_transferred_bytes() {
     let limited = Tenant { limit_bytes_per_s: NonZeroU64::new(40 * 4_096), ..Tenant::new("tenant") };
     let report = run(&mut *mclock(vec![limited]), &[process(0)], ms(20_000));
     assert_eq!(rates(&report, 20), [40]);
 }
 
 #[test]
-fn nobody_saves_up_a_share_while_idle_nor_pays_for_one() {
+fn idle_time_neither_saves_up_nor_costs_a_share() {
     let late = Process { starts: ms(10_000), ..process(1) };
     let report = share(&[(0, 0, 1), (0, 0, 1)], &[process(0), late], 20);
     let after = |stream| report.done.iter().filter(|(s, at, _)| *s == stream && *at > ms(10_000)).count();
@@ -84,7 +84,7 @@ fn nobody_saves_up_a_share_while_idle_nor_pays_for_one() {
 }
 
 #[test]
-fn it_says_when_the_limit_allows_the_next() {
+fn it_waits_until_the_limit_allows_the_next_request() {
     let mut scheduler = mclock(vec![tenant((0, 10, 1))]);
     insert_all(&mut *scheduler, Nanos::ZERO, [read(0, 8), read(1, 800)]);
     assert!(matches!(scheduler.pick(Nanos::ZERO), Pick::Go(_)));

@@ -33,7 +33,7 @@ fn a_request_joins_the_one_that_begins_where_it_ends() {
 }
 
 #[test]
-fn a_request_that_closes_a_gap_makes_one_of_three() {
+fn a_request_that_closes_a_gap_merges_three_into_one() {
     let mut clook = scheduler("clook");
     clook.insert(NOW, read(1, 100));
     clook.insert(NOW, read(2, 116));
@@ -43,7 +43,7 @@ fn a_request_that_closes_a_gap_makes_one_of_three() {
 }
 
 #[test]
-fn the_age_of_an_absorbed_request_passes_to_the_one_that_swallowed_it() {
+fn a_merged_request_takes_the_age_of_an_older_absorbed_one() {
     let mut deadline = scheduler("deadline:read_expire=100");
     for (id, lba, at) in [(1, 908, 0), (2, 500, 10), (3, 892, 20)] {
         deadline.insert(ms(at), Request { arrival: ms(at), ..read(id, lba) });
@@ -67,7 +67,7 @@ fn the_limit_of_a_merged_request_holds() {
 }
 
 #[test]
-fn merging_with_the_last_one_only_finds_no_others_and_merging_never_finds_none() {
+fn nomerges_restricts_merging_to_the_last_request_or_disables_it() {
     let limits = |merges| Limits { merges, ..Limits::default() };
     for name in ["noop", "sstf", "clook", "deadline", "anticipatory", "cfq"] {
         let mut last = scheduler_with(name, limits(Merges::WithLast));
@@ -148,7 +148,7 @@ fn front_merges_can_be_turned_off() {
 }
 
 #[test]
-fn a_request_at_the_end_of_the_numbers_is_served_and_never_merged() {
+fn a_request_at_the_largest_lba_is_served_and_never_merged() {
     for name in ["noop", "sstf", "clook", "deadline", "anticipatory", "cfq"] {
         let mut one = scheduler(name);
         let last = Request { sectors: u32::MAX, ..read(1, u64::MAX - 8) };

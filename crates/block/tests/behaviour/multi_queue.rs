@@ -30,7 +30,7 @@ fn none_keeps_the_order_and_admits_what_the_device_takes() {
 
 #[test]
 fn a_batch_of_mq_deadline_begins_where_the_last_of_its_direction_left_off() {
-    // The scheduler of the single queue would begin at the oldest request, 100.
+    // The single-queue scheduler would begin at the oldest request, 100.
     let mut scheduler = scheduler("mq-deadline:fifo_batch=2,writes_starved=1");
     insert_all(&mut *scheduler, NOW, [read(0, 5_000), read(1, 6_000)]);
     assert_eq!(serve_all(&mut *scheduler, NOW), [5_000, 6_000]);
@@ -52,17 +52,17 @@ fn an_expired_read_is_where_the_next_batch_of_mq_deadline_begins() {
 }
 
 #[test]
-fn reads_pass_writes_over_only_so_often_under_mq_deadline() {
+fn reads_pass_over_writes_at_most_writes_starved_times_with_mq_deadline() {
     let mut scheduler = scheduler("mq-deadline:fifo_batch=2,writes_starved=3");
     insert_all(&mut *scheduler, NOW, (0..40).map(|n| read(n, u64::from(n) * 100)));
     insert_all(&mut *scheduler, NOW, (0..40).map(|n| write(100 + n, 1_000_000 + u64::from(n) * 100)));
     let directions: String = (0..24).map(|_| if serve(&mut *scheduler, ms(1)) < 1_000_000 { 'r' } else { 'w' }).collect();
-    // It begins in the direction of writes: the first batch goes on with them until it is full.
+    // It begins in the direction of writes: the first batch continues with them until it is full.
     assert_eq!(directions, "wwrrrrrrwwrrrrrrwwrrrrrr");
 }
 
 #[test]
-fn a_less_urgent_class_waits_for_what_a_more_urgent_one_has_at_the_device() {
+fn a_less_urgent_class_waits_for_requests_of_a_more_urgent_one_at_the_device() {
     let mut scheduler = scheduler("mq-deadline");
     let urgent = of_class(PriorityClass::RealTime, read(0, 5_000));
     insert_all(&mut *scheduler, NOW, [read(1, 100), urgent, of_class(PriorityClass::Idle, read(2, 300))]);
@@ -89,7 +89,7 @@ fn async_depth_leaves_tags_to_readers() {
     let open = |setting: &str, op, sync| scheduler(setting).open_tags(256, &Request { op, sync, ..read(0, 0) });
     assert_eq!(open("mq-deadline", Op::Write, false), 256);
     assert_eq!(open("mq-deadline:async_depth=64", Op::Write, false), 64);
-    assert_eq!(open("mq-deadline:async_depth=64", Op::Write, true), 64, "writes that somebody waits for are held back, too");
+    assert_eq!(open("mq-deadline:async_depth=64", Op::Write, true), 64, "synchronous writes are limited, too");
     assert_eq!(open("mq-deadline:async_depth=64", Op::Read, true), 256);
     assert_eq!(open("kyber", Op::Write, false), 192);
     assert_eq!(open("kyber", Op::Write, true), 256);
@@ -106,8 +106,8 @@ fn kyber_serves_each_kind_in_order_and_by_batches() {
     assert!(order[..16].is_sorted_by(|before, after| before > after), "first come, first served: {order:?}");
 }
 
-/// Gives kyber 200 times 128 reads and 128 writes at once, each of which takes its `service` (reads', writes') at the device. How many
-/// writes may be there after that.
+/// Gives kyber 200 times 128 reads and 128 writes at once, with this `service` time at the device (reads, writes). Returns how many writes
+/// may be there after that.
 fn writes_at_the_device(kyber: &mut dyn Scheduler, service: [Nanos; 2]) -> usize {
     let (mut now, mut left) = (NOW, Vec::new());
     for round in 0..200 {
@@ -134,7 +134,7 @@ fn writes_that_meet_their_target_give_up_tokens_while_reads_miss_theirs() {
     let few = writes_at_the_device(&mut *kyber, [ms(8), ms(1)]);
     assert!(few <= 8, "{few}, where reads take four times their target of 2 ms");
     let mut calm = scheduler("kyber");
-    assert_eq!(writes_at_the_device(&mut *calm, [ms(1), ms(1)]), 128, "nobody misses a target");
+    assert_eq!(writes_at_the_device(&mut *calm, [ms(1), ms(1)]), 128, "no target is missed");
     let mut patient = scheduler("kyber:read_lat_nsec=10000000");
     assert_eq!(writes_at_the_device(&mut *patient, [ms(8), ms(1)]), 128, "8 ms are within the target");
 }
@@ -151,7 +151,7 @@ fn an_elevator_turns_at_the_last_request_of_each_way() {
 }
 
 #[test]
-fn tags_wake_those_who_wait_in_batches_as_large_as_the_fewest_that_are_open_to_all_allow() {
+fn wake_batches_follow_from_the_least_number_of_open_tags() {
     let batch = |name: &str, nr_requests, device| scheduler(name).tags(&Room { nr_requests, device }).map(|tags| tags.wake_batch);
     assert_eq!([1, 7, 8, 32, 63, 64, 1024].map(|device| batch("none", 1024, device)), [1, 1, 1, 4, 7, 8, 8].map(Some));
     assert_eq!(batch("none", 32, 1024), Some(4));

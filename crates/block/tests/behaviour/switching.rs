@@ -3,7 +3,7 @@ use block::{Insertion, Pick, Request, switch};
 use crate::{insert_all, ms, read, scheduler, serve};
 
 #[test]
-fn the_host_learns_of_the_merges_a_successor_makes() {
+fn the_host_is_notified_of_merges_in_a_switch() {
     let (mut cfq, mut clook) = (scheduler("cfq"), scheduler("clook"));
     insert_all(&mut *cfq, ms(0), [read(1, 100), Request { stream: 2, ..read(2, 116) }, Request { stream: 3, ..read(3, 108) }]);
     let mut merges = Vec::new();
@@ -13,7 +13,7 @@ fn the_host_learns_of_the_merges_a_successor_makes() {
 }
 
 #[test]
-fn the_time_a_request_has_waited_counts_with_the_successor() {
+fn waiting_time_is_kept_in_a_switch() {
     let (mut clook, mut deadline) = (scheduler("clook"), scheduler("deadline:fifo_batch=1"));
     insert_all(&mut *clook, ms(0), [read(1, 5_000)]);
     insert_all(&mut *clook, ms(400), [read(2, 100), read(3, 6_000)]);

@@ -1,4 +1,4 @@
-//! Rates that say who goes first.
+//! Rates that determine the order of service.
 
 use block::{Limits, Nanos, Roster, Scheduler, Tenant};
 use core::num::NonZeroU64;
@@ -21,22 +21,22 @@ fn process(number: u64, stride: u64) -> Process {
 }
 
 #[test]
-fn equal_rates_are_equal_numbers_of_requests_whatever_they_cost() {
+fn equal_rates_give_equal_numbers_of_requests_whatever_their_cost() {
     let report = run(&mut *virtual_clock(&[Some(20), Some(20)]), &[process(0, 0), process(1, 1_000)], ms(20_000));
     assert!(report.served[0].abs_diff(report.served[1]) <= 2, "{:?}", report.served);
 }
 
 #[test]
-fn who_has_three_times_the_rate_gets_three_times_the_requests() {
+fn three_times_the_rate_gives_three_times_the_requests() {
     let report = run(&mut *virtual_clock(&[Some(60), Some(20)]), &[process(0, 1_000), process(1, 1_000)], ms(40_000));
     let ratio = report.served[0] as f64 / report.served[1] as f64;
     assert!((2.95..3.05).contains(&ratio), "{:?}", report.served);
 }
 
 #[test]
-fn who_used_what_others_left_pays_for_it_when_they_come() {
+fn a_tenant_that_used_spare_capacity_pays_when_others_return() {
     let late = Process { starts: ms(10_000), ..process(1, 1_000) };
-    // One of a rate of 10 that gets 125 of the disk's requests in a second has its clock far ahead after ten.
+    // One with a rate of 10 that gets 125 of the disk's requests per second has its clock far ahead after ten seconds.
     let report = run(&mut *virtual_clock(&[Some(10), Some(10)]), &[process(0, 1_000), late], ms(15_000));
     let after = report.done.iter().filter(|(stream, at, _)| *stream == 1 && *at > ms(10_100)).count();
     assert_eq!(after, 0, "until the other has caught up");

@@ -1,4 +1,4 @@
-//! Nobody is served worse than by the disk he chose, whatever others do.
+//! Each tenant is served at least as well as by its reference disk, whatever others do.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use crate::disk::{Process, Report, run, run_slowed, service_of};
 use crate::{ms, read, scheduler_with};
 
-/// The disk of these tests, so many times as slow: it knows where its head is.
+/// The disk of these tests, slower by a factor; it knows the position of its head.
 #[derive(Debug)]
 struct Slower(u64);
 
@@ -19,7 +19,7 @@ struct Running {
 }
 
 impl ServiceTime for Running {
-    fn of(&mut self, _start: Nanos, request: &Request, _waiting: u32) -> Nanos {
+    fn service_time(&mut self, _start: Nanos, request: &Request, _waiting: u32) -> Nanos {
         let service = service_of(request, self.head);
         self.head = request.end();
         Nanos(service.0 * self.slowness)
@@ -32,7 +32,7 @@ impl ServiceModel for Slower {
     }
 }
 
-/// Sectors of a tenant, each with a volume of its own.
+/// Sectors of a tenant's volume.
 const VOLUME: u64 = 1 << 40;
 
 fn unmerged(setting: &str) -> Box<dyn Scheduler> {
@@ -46,13 +46,13 @@ fn youchoose(tenants: Vec<Tenant>) -> Box<dyn Scheduler> {
     scheduler
 }
 
-fn promised(slowness: u64) -> Tenant {
-    Tenant::new("promised").promised(Arc::new(Slower(slowness)))
+fn guaranteed(slowness: u64) -> Tenant {
+    Tenant::new("promised").with_reference(Arc::new(Slower(slowness)))
 }
 
-/// Somebody whose requests all need a seek, in the volume of this number.
+/// A process whose requests all need a seek, in the volume with this number.
 fn seeker(number: u64, at_once: u32) -> Process {
-    // Nor is the first where a disk's head is that has not moved yet.
+    // The first request is not at the initial position of the head either.
     let process = Process::sequential_reader(number * VOLUME + 1_000, Nanos::ZERO);
     Process { stride: 1_000, at_once, ..process }
 }
@@ -61,16 +61,16 @@ fn share(tenants: Vec<Tenant>, processes: &[Process], seconds: u64) -> Report {
     run(&mut *youchoose(tenants), processes, ms(seconds * 1_000))
 }
 
-/// How many requests somebody gets served who has a slower disk alone.
+/// How many requests a process alone on a slower disk gets served.
 fn alone(process: Process, slowness: u64, seconds: u64) -> u64 {
     let process = Process { first_lba: process.first_lba % VOLUME, ..process };
     run_slowed(&mut *unmerged("noop"), &[process], ms(seconds * 1_000), slowness).served[0]
 }
 
 #[test]
-fn each_gets_at_least_what_his_disk_does_and_the_rest_is_shared_in_proportion() {
+fn each_volume_is_served_like_its_disk_and_spare_capacity_is_shared_in_proportion() {
     // Half of the disk is owed to the first, a quarter to the second.
-    let report = share(vec![promised(2), promised(4)], &[seeker(0, 8), seeker(1, 8)], 40);
+    let report = share(vec![guaranteed(2), guaranteed(4)], &[seeker(0, 8), seeker(1, 8)], 40);
     let (first, second) = (report.served[0] as f64, report.served[1] as f64);
     assert!(first >= alone(seeker(0, 8), 2, 40) as f64 && second >= alone(seeker(1, 8), 4, 40) as f64);
     assert!((1.9..2.1).contains(&(first / second)), "{first} to {second}");
@@ -78,8 +78,8 @@ fn each_gets_at_least_what_his_disk_does_and_the_rest_is_shared_in_proportion() 
 }
 
 #[test]
-fn a_host_that_can_do_less_than_was_promised_serves_all_in_proportion() {
-    let report = share(vec![promised(1), promised(1), promised(2)], &[seeker(0, 8), seeker(1, 8), seeker(2, 8)], 40);
+fn an_overcommitted_host_serves_all_volumes_in_proportion() {
+    let report = share(vec![guaranteed(1), guaranteed(1), guaranteed(2)], &[seeker(0, 8), seeker(1, 8), seeker(2, 8)], 40);
     let share = |number: usize| report.served[number] as f64 / report.total() as f64;
     for (number, expected) in [0.4, 0.4, 0.2].into_iter().enumerate() {
         assert!((share(number) - expected).abs() < 0.02, "{number}: {}", share(number));
@@ -87,15 +87,15 @@ fn a_host_that_can_do_less_than_was_promised_serves_all_in_proportion() {
 }
 
 #[test]
-fn a_constant_model_promises_plain_throughput() {
-    let often = Tenant::new("often").promised(Arc::new(ConstantTime { request: ms(20), sector: Nanos::ZERO }));
-    let report = share(vec![often, promised(2)], &[seeker(0, 1), seeker(1, 64)], 40);
+fn a_constant_model_guarantees_plain_throughput() {
+    let often = Tenant::new("often").with_reference(Arc::new(ConstantTime { request: ms(20), sector: Nanos::ZERO }));
+    let report = share(vec![often, guaranteed(2)], &[seeker(0, 1), seeker(1, 64)], 40);
     assert!(report.served[0] >= 1_990, "50 a second are promised: {}", report.served[0]);
 }
 
 #[test]
-fn who_was_promised_nothing_shares_what_is_left_by_weight() {
-    let tenants = vec![promised(2), Tenant::new("light"), Tenant::new("weighty").weighing(3)];
+fn tenants_without_a_guarantee_share_spare_capacity_by_weight() {
+    let tenants = vec![guaranteed(2), Tenant::new("light"), Tenant::new("weighty").with_weight(3)];
     let report = share(tenants, &[seeker(0, 8), seeker(1, 8), seeker(2, 8)], 40);
     assert!(report.served[0] as f64 >= 0.99 * alone(seeker(0, 8), 2, 40) as f64);
     let ratio = report.served[2] as f64 / report.served[1] as f64;
@@ -103,15 +103,15 @@ fn who_was_promised_nothing_shares_what_is_left_by_weight() {
 }
 
 #[test]
-fn who_was_promised_nothing_is_served_now_and_then_even_if_nothing_is_left() {
-    let report = share(vec![promised(1), Tenant::new("nobody")], &[seeker(0, 8), seeker(1, 8)], 20);
+fn a_tenant_without_a_guarantee_is_not_starved_without_spare_capacity() {
+    let report = share(vec![guaranteed(1), Tenant::new("best effort")], &[seeker(0, 8), seeker(1, 8)], 20);
     assert!((15..=25).contains(&report.served[1]), "once a second: {:?}", report.served);
 }
 
 #[test]
-fn a_neighbour_that_had_all_waits_no_longer_than_its_disk_would_when_others_come() {
+fn a_volume_that_used_spare_capacity_is_still_served_in_time_when_others_return() {
     let late = Process { starts: ms(10_000), ..seeker(1, 8) };
-    let report = share(vec![promised(2), promised(2)], &[seeker(0, 8), late], 20);
+    let report = share(vec![guaranteed(2), guaranteed(2)], &[seeker(0, 8), late], 20);
     let after: Vec<_> = report.done.iter().filter(|(_, at, _)| *at >= ms(10_000)).collect();
     let first = after.iter().find(|(stream, ..)| *stream == 2).unwrap();
     assert!(first.2 <= ms(2 * 8 + 8), "who comes is served in time: {}", first.2);
@@ -123,10 +123,10 @@ fn a_neighbour_that_had_all_waits_no_longer_than_its_disk_would_when_others_come
 }
 
 #[test]
-fn requests_of_a_slot_go_in_the_order_that_was_asked_for() {
+fn requests_of_a_slot_go_in_the_configured_order() {
     let order_of = |setting: &str| {
         let mut scheduler = unmerged(setting);
-        let roster = Roster::new(vec![promised(1)], vec![(0..VOLUME, 0)], &[], 1).unwrap();
+        let roster = Roster::new(vec![guaranteed(1)], vec![(0..VOLUME, 0)], &[], 1).unwrap();
         scheduler.set_roster(&roster);
         crate::insert_all(&mut *scheduler, Nanos::ZERO, [read(0, 900), read(1, 100), read(2, 500)]);
         crate::serve_all(&mut *scheduler, Nanos::ZERO)
@@ -137,10 +137,10 @@ fn requests_of_a_slot_go_in_the_order_that_was_asked_for() {
 }
 
 #[test]
-fn a_roster_in_the_middle_sorts_anew_what_waits() {
+fn a_new_roster_in_the_middle_of_a_run_applies_to_queued_requests() {
     let mut scheduler = unmerged("youchoose");
     crate::insert_all(&mut *scheduler, Nanos::ZERO, [read(0, 900), read(1, VOLUME), read(2, 500)]);
-    let tenants = vec![Tenant::new("nobody"), promised(1)];
+    let tenants = vec![Tenant::new("best effort"), guaranteed(1)];
     scheduler.set_roster(&Roster::new(tenants, vec![(0..VOLUME, 0), (VOLUME..2 * VOLUME, 1)], &[], 1).unwrap());
     let mut order = crate::serve_all(&mut *scheduler, ms(20));
     assert_eq!(order.remove(0), VOLUME, "it is owed");
@@ -149,24 +149,24 @@ fn a_roster_in_the_middle_sorts_anew_what_waits() {
 }
 
 #[test]
-fn a_promised_neighbour_with_long_requests_takes_none_of_what_was_promised() {
-    // Each of its requests keeps the disk for 33 ms. The reader is to be answered in 24 ms, and asks again at once.
+fn a_guaranteed_neighbour_with_long_requests_does_not_break_a_guarantee() {
+    // Each of its requests occupies the disk for 33 ms. The reader must be served within 24 ms, and issues the next request at once.
     let long = Process { sectors: 500, ..seeker(1, 100) };
-    let report = share(vec![promised(3), promised(3)], &[seeker(0, 1), long], 20);
+    let report = share(vec![guaranteed(3), guaranteed(3)], &[seeker(0, 1), long], 20);
     assert!(report.served[0] >= alone(seeker(0, 1), 3, 20), "{:?}", report.served);
     assert!(report.served[1] >= alone(long, 3, 20), "{:?}", report.served);
 }
 
 #[test]
-fn who_has_two_requests_under_way_is_not_answered_late_every_other_time() {
-    // Whenever both are asked for at nearly the same time, the first is allowed less than the second.
+fn a_volume_with_two_requests_in_flight_is_not_late_every_other_time() {
+    // Whenever both are issued at nearly the same time, the first is allowed less than the second.
     let neighbour = Process { op: Op::Write, sync: false, sectors: 278, starts: ms(232), ..seeker(1, 8) };
     let two = Process { think: ms(21), ..seeker(0, 2) };
-    let report = share(vec![promised(3), Tenant::new("nobody").weighing(9)], &[two, neighbour], 20);
+    let report = share(vec![guaranteed(3), Tenant::new("best effort").with_weight(9)], &[two, neighbour], 20);
     assert!(report.served[0] as f64 >= 0.97 * alone(two, 3, 20) as f64, "{:?}", report.served);
 }
 
-/// The response that all but one in a hundred of somebody's requests are below.
+/// The 99th percentile of a process's response times.
 fn p99(report: &Report, stream: u32) -> Nanos {
     let mut responses: Vec<_> = report.done.iter().filter(|done| done.0 == stream).map(|done| done.2).collect();
     responses.sort();
@@ -174,20 +174,20 @@ fn p99(report: &Report, stream: u32) -> Nanos {
 }
 
 #[test]
-fn a_long_request_goes_while_somebody_thinks_and_not_when_he_is_about_to_ask() {
-    // It keeps the disk for 23 ms. The reader asks 15 ms after an answer and has 16 ms to spare then.
+fn a_long_request_goes_during_think_time_and_not_right_before_the_next_request() {
+    // It occupies the disk for 23 ms. The reader issues a request 15 ms after a completion and then has 16 ms to spare.
     let long = Process { sectors: 308, ..seeker(1, 4) };
     let thinks = Process { think: ms(15), ..seeker(0, 1) };
-    let report = share(vec![promised(3), Tenant::new("nobody")], &[thinks, long], 40);
+    let report = share(vec![guaranteed(3), Tenant::new("best effort")], &[thinks, long], 40);
     assert!(p99(&report, 1) <= ms(24), "{}", p99(&report, 1));
     assert!(report.served[0] as f64 >= 0.97 * alone(thinks, 3, 40) as f64);
     assert!(report.served[1] as f64 >= 0.8 * report.served[0] as f64, "one after each answer: {:?}", report.served);
 }
 
 #[test]
-fn a_request_that_is_always_too_long_goes_so_seldom_that_no_more_than_one_in_a_hundred_is_late() {
+fn a_request_that_is_always_too_long_goes_so_rarely_that_at_most_one_in_a_hundred_is_late() {
     let long = Process { sectors: 1_000, ..seeker(1, 4) };
-    let report = share(vec![promised(3), Tenant::new("nobody")], &[seeker(0, 2), long], 60);
+    let report = share(vec![guaranteed(3), Tenant::new("best effort")], &[seeker(0, 2), long], 60);
     assert!(p99(&report, 1) <= ms(48), "{}", p99(&report, 1));
     assert!((6..=30).contains(&report.served[1]), "{:?}", report.served);
 }
@@ -210,7 +210,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn no_neighbour_takes_what_was_promised(
+    fn no_neighbour_breaks_a_guarantee(
         at_once in 1..24u32,
         think in prop_oneof![Just(0u64), 1..40u64],
         starts in 0..3_000u64,
@@ -219,13 +219,13 @@ proptest! {
         neighbour_is_promised in any::<bool>(),
     ) {
         let victim = Process { think: ms(think), starts: ms(starts), ..seeker(0, at_once) };
-        // A third of the disk each at most: there is room for both, even though none can be interrupted.
-        let other = if neighbour_is_promised { promised(slowness) } else { Tenant::new("neighbour").weighing(9) };
-        let report = share(vec![promised(slowness), other], &[victim, neighbour], 20);
+        // A third of the disk each at most: there is room for both, even though no request can be preempted.
+        let other = if neighbour_is_promised { guaranteed(slowness) } else { Tenant::new("neighbour").with_weight(9) };
+        let report = share(vec![guaranteed(slowness), other], &[victim, neighbour], 20);
         let expected = alone(victim, slowness, 20);
         let least = (expected as f64 * 0.97) as u64 - 2;
-        prop_assert!(report.served[0] >= least, "{} of {expected} beside {neighbour:?}", report.served[0]);
-        // Who asks again at once is waited for if a request of the neighbour would keep him for longer than he has.
+        prop_assert!(report.served[0] >= least, "{} of {expected} next to {neighbour:?}", report.served[0]);
+        // A process that issues the next request at once is waited for if a request of the neighbour would delay it too long.
         if neighbour.sectors <= 8 {
             prop_assert_eq!(report.idle_while_waiting, Nanos::ZERO);
         }

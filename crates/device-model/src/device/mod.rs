@@ -261,7 +261,7 @@ impl Running {
 }
 
 impl ServiceTime for Running {
-    fn of(&mut self, start: Nanos, request: &Request, waiting: u32) -> Nanos {
+    fn service_time(&mut self, start: Nanos, request: &Request, waiting: u32) -> Nanos {
         let row = self.state.look(&self.model.known, start, request, waiting);
         let took = Nanos::from_millis_f64(self.model.tree.predict(&row));
         self.state.settle(&self.model.known, took.0 as f64);

@@ -24,7 +24,9 @@ mod turn;
 use block::queue::{Merging, Queue};
 use block::sched::COMPLETION_BACKSTOP;
 use block::tunables;
-use block::{Insertion, Knowledge, Limits, Nanos, Op, Patience, Pick, Request, RequestId, Scheduler, SchedulerSpec, Tunable, Unit};
+use block::{
+    Insertion, Knowledge, Limits, Nanos, Op, Pick, Request, RequestId, Scheduler, SchedulerSpec, StarvationBound, Tunable, Unit,
+};
 
 use choose::Candidate;
 use known::{Anchors, Sent, Shared};
@@ -39,7 +41,7 @@ pub static SPEC: SchedulerSpec = SchedulerSpec {
     source: "Zhang and Bhargava, Self-Learning Disk Scheduling, 3.3.3; positions as in Lumb and others, FAST 2002; waiting as in Iyer and Druschel, SOSP 2001",
     tunables: Tuning::TUNABLES,
     work_conserving: false,
-    patience: Some(patience),
+    starvation_bound: Some(starvation_bound),
     knowledge: Some(|| Box::new(Shared::default())),
     build: |limits, values| Shared::default().scheduler(limits, values),
 };
@@ -62,10 +64,13 @@ tunables! {
     }
 }
 
-fn patience(values: &[i64]) -> Patience {
+fn starvation_bound(values: &[i64]) -> StarvationBound {
     let tuning = Tuning::of(values);
     // Synchronous and asynchronous requests take turns at being the expired one, and each other pick may begin a turn.
-    Patience { expires: tuning.async_expire.max(Nanos(SHARE * tuning.sync_expire.0)), picks: 2 * tuning.batch * (1 + TURN_PICKS) }
+    StarvationBound {
+        expires: tuning.async_expire.max(Nanos(SHARE * tuning.sync_expire.0)),
+        picks: 2 * tuning.batch * (1 + TURN_PICKS),
+    }
 }
 
 impl Tuning {

@@ -149,7 +149,7 @@ impl Brain<'_> {
         slots.until(to);
         let measured = slots.served(from.as_secs_f64(), to.as_secs_f64()).ok_or(NoAnswer::Nothing)?;
         let mut knowledge = KnowledgeStore::new(sched::all());
-        knowledge.turns(self.turn);
+        knowledge.set_rotation(self.turn);
         let question = Question {
             recording: &recording,
             from,

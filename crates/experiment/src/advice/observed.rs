@@ -12,7 +12,7 @@ use control::target::Bounds;
 use observe::Event;
 use observe::merit::{Tail, Tails};
 use sim::host::QueueSettings;
-use sim::run::{Noted, Pilot, RunError, Steerable, StreamMeasure, Watch};
+use sim::run::{Pilot, RunError, ServerEvent, Steerable, StreamMeasure, Watch};
 use sim::trace::{OpenOptions, RecordedDevice};
 use twin::recording::Call;
 use twin::{Seen, event};
@@ -217,7 +217,7 @@ impl Pilot for Recorder {
         (self.limits, self.nr_requests) = (plant.limits(), plant.nr_requests());
     }
 
-    fn events(&mut self, noted: &[Noted]) {
+    fn events(&mut self, noted: &[ServerEvent]) {
         for event in noted.iter().map(event) {
             match event {
                 Event::Completed { .. } if self.seen.len() as u64 == MOST => self.left_out += 1,

@@ -52,8 +52,8 @@ impl JobsLoad {
     }
 
     /// The same, where processes begin one after the other, as fio starts them on a real machine.
-    pub fn begun_apart(self) -> JobsLoad {
-        let placed = self.placed.begun_apart(FIO_STARTS, self.seed);
+    pub fn with_staggered_starts(self) -> JobsLoad {
+        let placed = self.placed.with_staggered_starts(FIO_STARTS, self.seed);
         JobsLoad { placed, ..self }
     }
 

@@ -221,7 +221,7 @@ impl Experiment {
                     anyhow::bail!("{argument}: is for traces; {source} is a job file, which says itself how its jobs run");
                 }
                 let load = JobsLoad::new(&text, &source, self.seed, world)?;
-                Box::new(if self.begin_apart { load.begun_apart() } else { load })
+                Box::new(if self.begin_apart { load.with_staggered_starts() } else { load })
             }
             None => Box::new(TraceLoad::new(&self.load, &self.replay, world, monitor)?),
         })

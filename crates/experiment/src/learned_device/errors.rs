@@ -73,7 +73,7 @@ impl Judge {
         let mut running = model.at_rest();
         let mut sums = [(0.0, 0.0); 3];
         for (number, one) in served.iter().enumerate() {
-            let expected = running.of(one.start, &one.request, one.waiting).0 as f64;
+            let expected = running.service_time(one.start, &one.request, one.waiting).0 as f64;
             if !is_judged(number) {
                 sums = [(0.0, 0.0); 3];
                 continue;

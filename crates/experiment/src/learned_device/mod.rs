@@ -22,10 +22,10 @@ use block::{Merges, Nanos};
 use device_model::device::{Array, DeviceModel, ModelTrainer, Training, probing};
 use rand::Rng as _;
 use serde::Serialize;
-use sim::device::learned::{self, Learned};
 use sim::device::raid::spec::ArraySpecification;
 use sim::host::{Queue, QueueSettings};
 use sim::profile::Profile;
+use sim::profile::learned::{self, Learned};
 use sim::trace::OpenOptions;
 
 use self::errors::{Errors, Judge};

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use crate::planner::{Sample, Sampled};
 use block::{Nanos, Roster, StreamId, Tenant};
 use sim::host::Queue;
-use sim::run::{Measure, Noted, Owner, RunError, TenantMeasure, Tenants, Transferred, Watch, run};
+use sim::run::{Measure, Owner, RunError, ServerEvent, TenantMeasure, Tenants, Transferred, Watch, run};
 use sim::store::{Place, Store};
 
 use super::asks::{Asker, Askers};
@@ -34,11 +34,11 @@ pub fn samples(
     watch: &Watch,
 ) -> Result<Vec<Sample>, RunError> {
     let mut queue = reference.queue();
-    queue.note();
+    queue.record_events();
     let until = Nanos(length.0 * number as u64);
     let (_, notes) = alone(asker, queue, seed, until, &roster_of(asker.volume), watch)?;
     let done = notes.iter().filter_map(|note| match note {
-        Noted::Finished(done) => Some(done),
+        ServerEvent::Finished(done) => Some(done),
         _ => None,
     });
     Ok(cut(done, number, length))
@@ -56,13 +56,13 @@ fn alone(
     until: Nanos,
     roster: &Roster,
     watch: &Watch,
-) -> Result<(Tenants, Vec<Noted>), RunError> {
+) -> Result<(Tenants, Vec<ServerEvent>), RunError> {
     let mut store = Store::new(vec![queue], vec![Place { array: 0, start: 0 }; asker.volume + 1]);
     let until = Cell::new(until);
     let measure = Measure::new([]).by_tenant(Some(roster), Owner::Stream);
     let measure = run(Askers::new([asker.clone()], seed, &until), &mut store, measure, watch, None)?;
     let mut notes = Vec::new();
-    store.queue_mut(0).take_notes(&mut notes);
+    store.queue_mut(0).take_events(&mut notes);
     let tenants = measure.tenants.map_or_else(|| Tenants::new(roster, Owner::Stream), |tenants| *tenants);
     Ok((tenants, notes))
 }

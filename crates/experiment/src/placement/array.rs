@@ -68,7 +68,7 @@ impl AtWork {
 
 impl ServiceTime for AtWork {
     /// Only the last request of a slot has an answer, which is that of all.
-    fn of(&mut self, _start: Nanos, request: &Request, waiting: u32) -> Nanos {
+    fn service_time(&mut self, _start: Nanos, request: &Request, waiting: u32) -> Nanos {
         let Request { lba, sectors, op, sync, priority, .. } = *request;
         let stream: StreamId = 0;
         self.queue.admit(self.now, Issue { arrival: self.now, lba, sectors, op, sync, stream, priority, token: 0 });

@@ -209,7 +209,7 @@ impl House {
         let tenants = self.volumes.iter().map(|volume| {
             let tenant = Tenant::new(&volume.name);
             Ok(match &volume.reference {
-                Some(reference) => tenant.promised(reference.model()?),
+                Some(reference) => tenant.with_reference(reference.model()?),
                 None => tenant,
             })
         });
@@ -217,7 +217,7 @@ impl House {
         let copier = tenants.len();
         let copying = Tenant::new("copying");
         tenants.push(match copies {
-            Some(time) => copying.promised(Arc::new(time)),
+            Some(time) => copying.with_reference(Arc::new(time)),
             None => copying,
         });
         let rosters = self.arrays.iter().enumerate().map(|(number, array)| {

@@ -150,7 +150,7 @@ fn seconds_per_byte(house: &House, array: usize, op: Op) -> f64 {
         lba: (number * 37 % CHUNKS * every).min(model.sectors.saturating_sub(u64::from(sectors))),
         arrival: Nanos::ZERO,
     };
-    let time: u64 = (0..CHUNKS).map(|number| service.of(Nanos::ZERO, &chunk(number), 0).0).sum();
+    let time: u64 = (0..CHUNKS).map(|number| service.service_time(Nanos::ZERO, &chunk(number), 0).0).sum();
     (time as f64 / 1e9 / (CHUNKS * u64::from(sectors) * 512) as f64).max(1e-12)
 }
 

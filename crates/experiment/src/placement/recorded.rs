@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use block::Nanos;
-use sim::run::{Issue, Noted, Pilot, Steerable, Watch};
+use sim::run::{Issue, Pilot, ServerEvent, Steerable, Watch};
 
 use super::asks::Asks;
 use super::elevator;
@@ -23,12 +23,12 @@ struct Recorder {
 
 impl Pilot for Recorder {
     fn begin(&mut self, plant: &mut dyn Steerable) {
-        plant.note();
+        plant.record_events();
     }
 
-    fn events(&mut self, noted: &[Noted]) {
+    fn events(&mut self, noted: &[ServerEvent]) {
         let issued = noted.iter().filter_map(|note| match note {
-            Noted::Issued(issue) => Some(*issue),
+            ServerEvent::Issued(issue) => Some(*issue),
             _ => None,
         });
         let room = MOST - self.issues.len();

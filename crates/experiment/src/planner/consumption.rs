@@ -113,7 +113,7 @@ fn served(array: &Array, volumes: &[Volume], slots: &[Vec<Vec<Sampled>>]) -> Vec
             let Some(slot) = slots.get(round) else { continue };
             for (place, sampled) in slot.iter().enumerate() {
                 let waiting = (slot.len() - 1 - place) as u32;
-                let time = service.of(clock, &placed(&sampled.request, offsets[number], array.sectors), waiting);
+                let time = service.service_time(clock, &placed(&sampled.request, offsets[number], array.sectors), waiting);
                 times[number] += time;
                 clock += time;
             }

@@ -58,7 +58,7 @@ pub fn judge(contract: &Contract, outcome: &RunSummary, alone: &[Option<&Alone>]
         sha256: contract.sha256.clone(),
         tenants: tenants.collect(),
         others_requests: measured.others().served.requests,
-        all_wanted_s: sum(measured.all_wanted().bins()) as f64 / 1e9,
+        all_wanted_s: sum(measured.all_active().bins()) as f64 / 1e9,
         idle_while_waiting_s: outcome.ledger.as_ref().map_or(f64::NAN, |ledger| ledger.idle_while_waiting().as_secs_f64()),
         capacity,
     })
@@ -98,13 +98,13 @@ fn sum(bins: &[u64]) -> u64 {
 /// cent. `None`: there was too little such time.
 pub fn shares(measured: &Tenants, ledger: &Ledger, until: Nanos) -> Option<Vec<f64>> {
     let tenants = measured.on_roster().len();
-    let mut all_wanted = measured.all_wanted().clone();
+    let mut all_active = measured.all_active().clone();
     let mut work: Vec<Timeline<u64>> = ledger.disk_time()[..tenants].to_vec();
-    let width = work.iter().map(Timeline::width).fold(all_wanted.width(), Nanos::max);
-    all_wanted.widen_to(width);
+    let width = work.iter().map(Timeline::width).fold(all_active.width(), Nanos::max);
+    all_active.widen_to(width);
     work.iter_mut().for_each(|work| work.widen_to(width));
-    let bins = all_wanted.bins().len().min((until.0 / width.0) as usize);
-    let counted: Vec<usize> = (0..bins).filter(|&bin| all_wanted.bins()[bin] == width.0).collect();
+    let bins = all_active.bins().len().min((until.0 / width.0) as usize);
+    let counted: Vec<usize> = (0..bins).filter(|&bin| all_active.bins()[bin] == width.0).collect();
     if (counted.len() as u64) * width.0 < SHARE_TIME.0 {
         return None;
     }

@@ -212,9 +212,9 @@ mod tests {
         for gap in gaps_ms {
             let (op, priority) = (Op::Read, Priority::DEFAULT);
             let issue = Issue { arrival: now, lba: 0, sectors: 8, op, sync: true, stream: 1, priority, token: 0 };
-            tenants.asked(now, &issue);
+            tenants.issued(now, &issue);
             now += Nanos::from_millis(gap);
-            tenants.got(&Finished::Transfer(Transferred { issue, dispatched: issue.arrival, at: now }));
+            tenants.completed(&Finished::Transfer(Transferred { issue, dispatched: issue.arrival, at: now }));
         }
         tenants.others().clone()
     }

@@ -14,7 +14,7 @@ use observe::counters::Sample;
 use observe::merit;
 use observe::merit::Tails;
 use report::counting::{Asked, Promised, Report, SCHEMA};
-use sim::run::{Noted, Pilot, Steerable, Watch};
+use sim::run::{Pilot, ServerEvent, Steerable, Watch};
 use twin::Slots;
 use twin::counters::{Counted, Counter, Ensemble, Judges, Known};
 
@@ -201,7 +201,7 @@ impl Pilot for Recorder {
         self.bounds = Some(Bounds { capacity_sectors: 0, limits, nr_requests: plant.nr_requests(), read_ahead_kib: None });
     }
 
-    fn events(&mut self, noted: &[Noted]) {
+    fn events(&mut self, noted: &[ServerEvent]) {
         for event in noted.iter().map(twin::event) {
             while event.at() >= self.next {
                 self.samples.push(self.counter.sample(self.next));

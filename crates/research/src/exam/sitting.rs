@@ -6,7 +6,7 @@ use block::Nanos;
 use control::{Controller, Setting};
 use observe::merit::Tails;
 use observe::performance::Performance;
-use sim::run::{Noted, Pilot, Steerable, Watch};
+use sim::run::{Pilot, ServerEvent, Steerable, Watch};
 use twin::{Recording, Slots};
 
 use super::question::Question;
@@ -123,7 +123,7 @@ impl Pilot for Recorder<'_> {
         self.steered.begin(plant);
     }
 
-    fn events(&mut self, noted: &[Noted]) {
+    fn events(&mut self, noted: &[ServerEvent]) {
         for event in noted.iter().map(twin::event) {
             self.slots.event(&event);
             if let Some(recording) = &mut self.keep {

@@ -1,16 +1,16 @@
-//! Sets up what stands between an emulated disk and the kernel's block layer, and takes it down whatever happens.
+//! Sets up the connection between an emulated disk and the kernel's block layer, and takes it down under all circumstances.
 //!
-//! The process that serves the disk must never wait for the kernel on the disk's account: it would wait for itself. And it may be
-//! killed. So a second process, the supervisor, does all of it: it is started before anything is mounted, and takes everything down
-//! when its standard input closes, which the kernel sees to, however the first process ends.
+//! The process that serves the disk must never block on a kernel operation that uses the disk: it would deadlock. And it may be killed. So
+//! a second process, the supervisor, does all of that: it is started before anything is mounted, and takes everything down when its
+//! standard input closes, which the kernel does however the first process ends.
 //!
 //! ```text
 //! emulator ── stdin ──▶ supervisor: losetup, queue settings, umount     record: /run/seekwise/emulate-N.json
-//!          ◀─ stdout ──             (JSON lines)                         what was there before, what is to be taken down
+//!          ◀─ stdout ──             (JSON lines)                         the original state, and what to take down
 //! ```
 //! | what dies | what happens |
 //! |---|---|
-//! | the emulator | FUSE fails what is under way; the supervisor takes everything down |
+//! | the emulator | FUSE fails requests in flight; the supervisor takes everything down |
 //! | the supervisor | the emulator starts another one, which takes over the record |
 //! | both | [`recover`], which every start calls first |
 
@@ -21,11 +21,11 @@ mod teardown;
 
 use std::fmt;
 
-pub use record::{Plan, Wanted};
+pub use record::{AttachRequest, Plan};
 pub use supervisor::{Attached, Supervisor, supervise};
 pub use teardown::recover;
 
-/// What could not be set up or taken down, and what would help.
+/// What could not be set up or taken down, and a possible remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AttachError(pub(crate) String);
 

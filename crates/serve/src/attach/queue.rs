@@ -1,11 +1,11 @@
-//! The settings of a block device's queue in sysfs, and what is odd about them.
+//! The queue settings of a block device in sysfs, and their quirks.
 //!
-//! - `nr_requests` written under the scheduler `none` shrinks the driver's tags for good: across schedulers, `losetup -d` and a new
-//!   `losetup`, while sysfs reports the old value again. That makes the drive queue of an emulated disk, and it must be undone: one
-//!   less than the driver's depth, then the depth, both under `none`.
+//! - Writing `nr_requests` under the scheduler `none` shrinks the driver's tags permanently: across schedulers, `losetup -d` and a new
+//!   `losetup`, while sysfs reports the old value again. That makes the drive queue of an emulated disk, and must be undone: write one less
+//!   than the driver's depth, then the depth, both under `none`.
 //! - Switching the scheduler resets `nr_requests`.
-//! - Writing most of the settings silently resets `read_ahead_kb`, so it comes last.
-//! - `wbt_lat_usec` -1 asks for the default, which depends on `rotational`.
+//! - Writing most other settings silently resets `read_ahead_kb`, so it is written last.
+//! - Writing -1 to `wbt_lat_usec` selects the default, which depends on `rotational`.
 
 use std::fs;
 use std::io;
@@ -13,7 +13,7 @@ use std::path::PathBuf;
 
 use super::AttachError;
 
-/// What is set, in the order in which it is read and written. `scheduler` and `nr_requests` stand before them, `read_ahead_kb` behind.
+/// Settings in the order in which they are read and written, after `scheduler` and `nr_requests` and before `read_ahead_kb`.
 const PLAIN: &[&str] = &["max_sectors_kb", "rotational"];
 
 /// The queue of one block device.
@@ -22,25 +22,25 @@ pub struct Queue {
     folder: PathBuf,
 }
 
-/// What a queue is set to.
+/// The settings of a queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Settings {
     /// The scheduler's name.
     pub scheduler: String,
-    /// Requests that the scheduler holds.
+    /// The number of requests in the scheduler.
     pub nr_requests: String,
     /// The largest request.
     pub max_sectors_kb: String,
-    /// 1 for a disk that turns.
+    /// 1 for a rotational disk.
     pub rotational: String,
-    /// Target of write-back throttling; `None` where the kernel has none.
+    /// Target of write-back throttling; `None` if the kernel has none.
     pub wbt_lat_usec: Option<String>,
     /// Read-ahead.
     pub read_ahead_kb: String,
 }
 
 impl Queue {
-    /// The queue of this device, as in `loop0`.
+    /// The queue of this device, such as `loop0`.
     pub fn of(device: &str) -> Queue {
         Queue { folder: PathBuf::from("/sys/block").join(device).join("queue") }
     }
@@ -48,12 +48,12 @@ impl Queue {
     /// Reads one setting.
     ///
     /// # Errors
-    /// There is no such device or setting.
+    /// The device or setting does not exist.
     pub fn get(&self, name: &str) -> Result<String, AttachError> {
         let path = self.folder.join(name);
         let text = fs::read_to_string(&path).map_err(|error| AttachError::new(format_args!("{}: {error}", path.display())))?;
         let text = text.trim();
-        // The scheduler that is active stands in brackets among the others.
+        // The active scheduler is in brackets among the others.
         let active = text.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map(|(active, _)| active);
         Ok(active.unwrap_or(text).to_owned())
     }
@@ -61,23 +61,23 @@ impl Queue {
     /// Writes one setting.
     ///
     /// # Errors
-    /// There is no such setting, or the kernel refuses the value.
+    /// The setting does not exist, or the kernel rejects the value.
     pub fn set(&self, name: &str, value: &str) -> Result<(), AttachError> {
         let path = self.folder.join(name);
         fs::write(&path, value).map_err(|error| AttachError::new(format_args!("{}: writing {value}: {error}", path.display())))
     }
 
-    /// Puts a scheduler in force with its tunables, by their names in `iosched/`, and reads back that it is. The kernel may round a value
-    /// by as much as the third number says: it keeps times in jiffies, of up to 10 ms.
+    /// Activates a scheduler with its tunables, by their names in `iosched/`, and verifies them by reading back. The third number is the
+    /// rounding allowed: the kernel keeps times in jiffies of up to 10 ms.
     ///
     /// # Errors
-    /// The kernel has no such scheduler or tunable, refuses a value, or makes another one of it.
-    pub fn use_scheduler<'a>(
+    /// The kernel has no such scheduler or tunable, rejects a value, or changes it.
+    pub fn set_scheduler<'a>(
         &self,
         name: &str,
         tunables: impl IntoIterator<Item = (&'a str, i64, i64)>,
     ) -> Result<(), AttachError> {
-        // Written again, a scheduler keeps its tunables: only another one brings the defaults back.
+        // Writing the active scheduler keeps its tunables: only a switch restores the defaults.
         if name != "none" {
             self.set("scheduler", "none")?;
         }
@@ -97,10 +97,10 @@ impl Queue {
         Ok(())
     }
 
-    /// Reads everything that an emulated disk sets.
+    /// Reads all settings that an emulated disk changes.
     ///
     /// # Errors
-    /// There is no such device.
+    /// The device does not exist.
     pub fn settings(&self) -> Result<Settings, AttachError> {
         Ok(Settings {
             scheduler: self.get("scheduler")?,
@@ -112,13 +112,13 @@ impl Queue {
         })
     }
 
-    /// Makes it the queue of a drive of this depth. Returns the depth that the kernel gave: it takes 4 to the driver's own.
+    /// Configures the queue like that of a drive with this depth. Returns the resulting depth, which is between 4 and the driver's.
     ///
     /// # Errors
-    /// The kernel refuses a value.
-    pub fn become_drive(&self, depth: u32, driver_depth: u32, settings: &Settings) -> Result<u32, AttachError> {
+    /// The kernel rejects a value.
+    pub fn configure_as_drive(&self, depth: u32, driver_depth: u32, settings: &Settings) -> Result<u32, AttachError> {
         self.set("scheduler", "none")?;
-        // The trick works when the value changes.
+        // The driver's tags are resized only when the value changes.
         let depth = depth.clamp(4, driver_depth);
         self.set("nr_requests", &(if depth == driver_depth { depth - 1 } else { driver_depth }).to_string())?;
         self.set("nr_requests", &depth.to_string())?;
@@ -129,7 +129,7 @@ impl Queue {
         Ok(depth)
     }
 
-    /// Puts back what was there, hidden state included. Goes on after an error and returns all of them.
+    /// Restores the original settings, including hidden state. Continues after errors and returns all of them.
     pub fn restore(&self, before: &Settings, driver_depth: u32) -> Vec<AttachError> {
         let steps = [
             self.set("scheduler", "none"),
@@ -164,13 +164,13 @@ impl Queue {
     }
 }
 
-/// How many requests the loop driver takes at once.
+/// The queue depth of the loop driver.
 pub(super) fn loop_depth() -> u32 {
     let text = fs::read_to_string("/sys/module/loop/parameters/hw_queue_depth");
     text.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(128)
 }
 
-/// The loop devices that hold this file, by name.
+/// The names of the loop devices on this file.
 pub(super) fn loops_of(file: &std::path::Path) -> io::Result<Vec<String>> {
     let mut found = Vec::new();
     for entry in fs::read_dir("/sys/block")? {
@@ -182,7 +182,7 @@ pub(super) fn loops_of(file: &std::path::Path) -> io::Result<Vec<String>> {
     Ok(found)
 }
 
-/// The file behind a loop device; `None` if it is free.
+/// The file of a loop device; `None` if it is free.
 pub(super) fn backing_file(device: &str) -> Option<String> {
     let text = fs::read_to_string(PathBuf::from("/sys/block").join(device).join("loop/backing_file")).ok()?;
     Some(text.trim_end().to_owned())

@@ -1,4 +1,4 @@
-//! The record of what an emulated disk set up: on disk before it is done, so that it can be undone whoever is killed.
+//! The record of what an emulated disk set up: on disk before each step, so that it can be undone after a kill.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -14,26 +14,26 @@ use super::queue::Settings;
 /// What is to be set up.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
 pub struct Plan {
-    /// The source of the mount, which no other mount has.
+    /// The unique source name of the mount.
     pub source: String,
-    /// Where it is mounted; without symbolic links.
+    /// The mount point, without symbolic links.
     pub mountpoint: PathBuf,
-    /// The disk's file.
+    /// The file of the disk.
     pub file: PathBuf,
 }
 
-/// What the loop device's queue should be like.
+/// The loop device that is requested.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
-pub struct Wanted {
-    /// Requests that the drive takes at once.
+pub struct AttachRequest {
+    /// Queue depth of the drive.
     pub depth: u32,
-    /// Whether it turns.
+    /// Whether it is a rotational disk.
     pub rotational: bool,
-    /// Whether to measure what the way to the disk costs.
+    /// Whether to measure the transport overhead.
     pub measure: bool,
 }
 
-/// What was set up, and how it was before.
+/// What was set up, and the original state.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
 pub(super) struct State {
     pub plan: Plan,
@@ -42,13 +42,13 @@ pub(super) struct State {
 
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
 pub(super) struct DeviceBefore {
-    /// As in `loop0`.
+    /// Such as `loop0`.
     pub name: String,
     pub before: Settings,
     pub driver_depth: u32,
 }
 
-/// A state on disk, and the lock that says that somebody looks after it.
+/// A state on disk, with the lock of the process in charge of it.
 #[derive(Debug)]
 pub(super) struct Record {
     path: PathBuf,
@@ -57,7 +57,7 @@ pub(super) struct Record {
     pub state: State,
 }
 
-/// Where records are: gone after a restart of the machine, as is what they tell of.
+/// The folder of records. It is volatile, like what they describe.
 fn folder() -> PathBuf {
     let user = rustix::process::geteuid();
     if user.is_root() {
@@ -69,20 +69,20 @@ fn folder() -> PathBuf {
     }
 }
 
-/// Root's is the one in which the agent looks for its configuration, and has its applier's socket: all have to get there. What is in a
-/// user's is nobody else's business.
-fn make(folder: &Path, is_shared: bool) -> io::Result<()> {
+/// Creates the folder. Root's is readable by all, as the agent reads its configuration there and connects to the applier's socket; a user's
+/// is private.
+fn create_folder(folder: &Path, is_shared: bool) -> io::Result<()> {
     let mode = if is_shared { 0o755 } else { 0o700 };
     fs::DirBuilder::new().recursive(true).mode(mode).create(folder)
 }
 
 impl Record {
-    /// Begins a record, or takes over that of a supervisor that died.
+    /// Creates a record, or takes over that of a supervisor that died.
     pub fn begin(plan: Plan) -> Result<Record, AttachError> {
         let folder = folder();
         let error = |error: io::Error| AttachError::new(format_args!("{}: {error}", folder.display()));
-        make(&folder, rustix::process::geteuid().is_root()).map_err(error)?;
-        // What is in it is carried out as root: only the owner may write there.
+        create_folder(&folder, rustix::process::geteuid().is_root()).map_err(error)?;
+        // Its records are carried out as root: only the owner may write there.
         let metadata = fs::symlink_metadata(&folder).map_err(error)?;
         if !metadata.is_dir() || metadata.uid() != rustix::process::geteuid().as_raw() || metadata.mode() & 0o022 != 0 {
             return Err(AttachError::new(format_args!("{}: should be a folder that only its owner can write", folder.display())));
@@ -98,7 +98,7 @@ impl Record {
         Ok(record)
     }
 
-    /// The records that nobody looks after.
+    /// The records of dead processes.
     pub fn orphans() -> Vec<Record> {
         let Ok(entries) = fs::read_dir(folder()) else { return Vec::new() };
         let paths = entries.flatten().map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|kind| kind == "json"));
@@ -112,7 +112,7 @@ impl Record {
         found
     }
 
-    /// Puts it on disk.
+    /// Writes it to disk.
     pub fn write(&self) -> Result<(), AttachError> {
         let text = serde_json::to_string_pretty(&self.state).map_err(AttachError::new)?;
         let new = self.path.with_extension("new");
@@ -120,9 +120,9 @@ impl Record {
         written.map_err(|error| AttachError::new(format_args!("{}: {error}", self.path.display())))
     }
 
-    /// Everything was taken down.
+    /// Removes the record, after everything was taken down.
     pub fn end(self) {
-        // If it cannot be removed, the next start finds nothing to take down and removes it.
+        // If removal fails, the next start finds nothing to take down and removes it.
         let _ = fs::remove_file(&self.path);
         let _ = fs::remove_file(&self.lock_path);
     }
@@ -145,11 +145,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn roots_folder_is_open_to_all_and_a_users_to_nobody_else() {
+    fn roots_folder_is_public_and_a_users_is_private() {
         let root = tempfile::tempdir().unwrap();
         let mode = |name: &str, is_shared| {
             let folder = root.path().join(name);
-            make(&folder, is_shared).unwrap();
+            create_folder(&folder, is_shared).unwrap();
             fs::metadata(folder).unwrap().mode() & 0o777
         };
         assert_eq!(mode("shared", true), 0o755);

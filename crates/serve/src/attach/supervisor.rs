@@ -1,4 +1,4 @@
-//! The supervising process, and how the emulator talks to it.
+//! The supervising process, and its protocol with the emulator.
 
 use std::fs::OpenOptions;
 use std::io::{self, BufRead, BufReader, Write};
@@ -12,170 +12,170 @@ use serde::{Deserialize, Serialize};
 
 use super::AttachError;
 use super::queue::{self, Queue, Settings};
-use super::record::{DeviceBefore, Plan, Record, Wanted};
+use super::record::{AttachRequest, DeviceBefore, Plan, Record};
 use super::teardown::{run, take_down};
 
-/// Nothing that the supervisor does takes longer while the emulator serves.
+/// No step of the supervisor takes longer while the emulator serves.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What an emulated disk reads ahead, the kernel's own default.
+/// Read-ahead of an emulated disk, the kernel's own default.
 const READ_AHEAD_KB: &str = "128";
 
-/// The largest request: larger than a disk's track asks for, and less than FUSE takes at once.
+/// The largest request: more than a disk's track, and less than the limit of FUSE.
 const MAX_SECTORS_KB: &str = "512";
 
-/// Reads by which the way to the disk is measured.
+/// Number of reads to measure the transport overhead.
 const PROBES: u32 = 400;
 
-/// What the emulator asks.
+/// A command of the emulator.
 #[derive(Debug, Deserialize, Serialize)]
-enum Order {
-    /// First: what will be mounted.
+enum SupervisorCommand {
+    /// The first command: what will be mounted.
     Begin(Plan),
-    /// Make a loop device of it.
-    Attach(Wanted),
+    /// Attach a loop device to it.
+    Attach(AttachRequest),
 }
 
-/// What the supervisor answers.
+/// A reply of the supervisor.
 #[derive(Debug, Deserialize, Serialize)]
-enum Answer {
+enum SupervisorReply {
     Ready,
     Attached(Attached),
     Failed(String),
-    /// Everything is taken down; what was remarkable.
+    /// Everything is taken down; with messages for the user.
     Done(Vec<String>),
 }
 
-/// A loop device that behaves as the disk.
+/// A loop device that behaves like the disk.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
 pub struct Attached {
-    /// As in `/dev/loop0`.
+    /// Such as `/dev/loop0`.
     pub device: String,
-    /// Requests that the kernel lets into the drive at once.
+    /// Number of requests that the kernel sends to the drive at once.
     pub depth: u32,
-    /// What a read of 4 KiB costs that takes no time, in nanoseconds, if it was measured.
-    pub way_nanos: Option<u64>,
+    /// Time of a 4 KiB read without service time, in nanoseconds; `None` if it was not measured.
+    pub overhead_nanos: Option<u64>,
 }
 
-/// The supervising process, seen from the emulator. Dropped, it takes everything down.
+/// A handle of the supervising process. When dropped, the process takes everything down.
 #[derive(Debug)]
 pub struct Supervisor {
     child: Child,
-    orders: Option<ChildStdin>,
-    answers: mpsc::Receiver<Answer>,
+    commands: Option<ChildStdin>,
+    replies: mpsc::Receiver<SupervisorReply>,
 }
 
 impl Supervisor {
-    /// Starts it; `command` is the program whose process calls [`supervise`].
+    /// Starts the process; `command` runs a program that calls [`supervise`].
     ///
     /// # Errors
-    /// It cannot be started, or cannot keep its record.
+    /// It cannot be started, or cannot write its record.
     pub fn start(mut command: Command, plan: &Plan) -> Result<Supervisor, AttachError> {
         let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .map_err(|error| AttachError::new(format_args!("cannot start the supervising process: {error}")))?;
-        let (sender, answers) = mpsc::channel();
+        let (sender, replies) = mpsc::channel();
         let output = child.stdout.take();
         thread::spawn(move || {
             for line in output.map(BufReader::new).into_iter().flat_map(BufRead::lines).map_while(Result::ok) {
-                let answer = serde_json::from_str(&line).unwrap_or_else(|error| Answer::Failed(error.to_string()));
-                if sender.send(answer).is_err() {
+                let reply = serde_json::from_str(&line).unwrap_or_else(|error| SupervisorReply::Failed(error.to_string()));
+                if sender.send(reply).is_err() {
                     break;
                 }
             }
         });
-        let orders = child.stdin.take();
-        let mut supervisor = Supervisor { child, orders, answers };
-        match supervisor.ask(&Order::Begin(plan.clone()))? {
-            Answer::Ready => Ok(supervisor),
+        let commands = child.stdin.take();
+        let mut supervisor = Supervisor { child, commands, replies };
+        match supervisor.send(&SupervisorCommand::Begin(plan.clone()))? {
+            SupervisorReply::Ready => Ok(supervisor),
             other => Err(unexpected(other)),
         }
     }
 
-    /// Makes a loop device of the disk's file, which must be served meanwhile, and by another thread.
+    /// Attaches a loop device to the disk's file, which another thread must be serving.
     ///
     /// # Errors
-    /// What is missing, or what the kernel refused.
-    pub fn attach(&mut self, wanted: Wanted) -> Result<Attached, AttachError> {
-        match self.ask(&Order::Attach(wanted))? {
-            Answer::Attached(attached) => Ok(attached),
+    /// What is missing, or what the kernel rejected.
+    pub fn attach(&mut self, request: AttachRequest) -> Result<Attached, AttachError> {
+        match self.send(&SupervisorCommand::Attach(request))? {
+            SupervisorReply::Attached(attached) => Ok(attached),
             other => Err(unexpected(other)),
         }
     }
 
-    /// Whether it is gone, and somebody should start another.
+    /// Whether the process has ended and should be replaced.
     pub fn is_gone(&mut self) -> bool {
         !matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Takes everything down and says what was remarkable. The disk must be served until then.
+    /// Takes everything down and returns messages for the user. The disk must be served until then.
     pub fn finish(mut self) -> Vec<String> {
-        self.orders = None;
-        let answer = self.answers.recv_timeout(PATIENCE);
-        let said = match answer {
-            Ok(Answer::Done(said)) => said,
+        self.commands = None;
+        let reply = self.replies.recv_timeout(PATIENCE);
+        let messages = match reply {
+            Ok(SupervisorReply::Done(messages)) => messages,
             Ok(other) => vec![unexpected(other).to_string()],
             Err(_) => vec!["the supervising process does not answer; see what `losetup` and `mount` say".to_owned()],
         };
         let _ = self.child.wait();
-        said
+        messages
     }
 
-    fn ask(&mut self, order: &Order) -> Result<Answer, AttachError> {
+    fn send(&mut self, command: &SupervisorCommand) -> Result<SupervisorReply, AttachError> {
         let gone = || AttachError::new("the supervising process ended unexpectedly");
-        let line = serde_json::to_string(order).map_err(AttachError::new)?;
-        let orders = self.orders.as_mut().ok_or_else(gone)?;
-        writeln!(orders, "{line}").map_err(|_| gone())?;
-        self.answers.recv_timeout(PATIENCE).map_err(|_| gone())
+        let line = serde_json::to_string(command).map_err(AttachError::new)?;
+        let commands = self.commands.as_mut().ok_or_else(gone)?;
+        writeln!(commands, "{line}").map_err(|_| gone())?;
+        self.replies.recv_timeout(PATIENCE).map_err(|_| gone())
     }
 }
 
-fn unexpected(answer: Answer) -> AttachError {
-    match answer {
-        Answer::Failed(message) => AttachError::new(message),
-        other => AttachError::new(format_args!("the supervising process answered {other:?}")),
+fn unexpected(reply: SupervisorReply) -> AttachError {
+    match reply {
+        SupervisorReply::Failed(message) => AttachError::new(message),
+        other => AttachError::new(format_args!("unexpected reply from the supervising process: {other:?}")),
     }
 }
 
-/// What the supervising process does from its first to its last moment: orders from standard input, answers to standard output.
+/// The main function of the supervising process: commands on standard input, replies on standard output.
 pub fn supervise() {
-    // Ctrl-C goes to every process of the terminal's group; this one outlives it.
+    // Ctrl-C signals every process of the terminal's group; this one must outlive it.
     let _ = rustix::process::setsid();
     let mut record: Option<Record> = None;
     for line in io::stdin().lines().map_while(Result::ok) {
-        let answer = match serde_json::from_str(&line) {
-            Ok(Order::Begin(plan)) => Record::begin(plan).map(|begun| {
+        let reply = match serde_json::from_str(&line) {
+            Ok(SupervisorCommand::Begin(plan)) => Record::begin(plan).map(|begun| {
                 record = Some(begun);
-                Answer::Ready
+                SupervisorReply::Ready
             }),
-            Ok(Order::Attach(wanted)) => match &mut record {
-                Some(record) => attach(record, wanted).map(Answer::Attached),
+            Ok(SupervisorCommand::Attach(request)) => match &mut record {
+                Some(record) => attach(record, request).map(SupervisorReply::Attached),
                 None => Err(AttachError::new("nothing was begun")),
             },
             Err(error) => Err(AttachError::new(error)),
         };
-        // If nobody listens, the orders end, too.
-        let _ = say(&answer.unwrap_or_else(|error| Answer::Failed(error.to_string())));
+        // If the emulator is gone, standard input ends as well.
+        let _ = send(&reply.unwrap_or_else(|error| SupervisorReply::Failed(error.to_string())));
     }
-    let said = record.map(take_down).unwrap_or_default();
-    if say(&Answer::Done(said.clone())).is_err() {
-        // The emulator is dead. Its terminal may be there still.
+    let messages = record.map(take_down).unwrap_or_default();
+    if send(&SupervisorReply::Done(messages.clone())).is_err() {
+        // The emulator is dead. Its terminal may still exist.
         let mut terminal = io::stderr().lock();
-        for text in said {
+        for text in messages {
             let _ = writeln!(terminal, "seekwise: {text}");
         }
     }
 }
 
-fn say(answer: &Answer) -> io::Result<()> {
+fn send(reply: &SupervisorReply) -> io::Result<()> {
     let mut out = io::stdout().lock();
-    writeln!(out, "{}", serde_json::to_string(answer)?)?;
+    writeln!(out, "{}", serde_json::to_string(reply)?)?;
     out.flush()
 }
 
-fn attach(record: &mut Record, wanted: Wanted) -> Result<Attached, AttachError> {
+fn attach(record: &mut Record, request: AttachRequest) -> Result<Attached, AttachError> {
     let file = record.state.plan.file.clone();
     let losetup = ["--find".as_ref(), "--show".as_ref(), "--direct-io=on".as_ref(), file.as_os_str()];
     let device = run("losetup", &losetup).map_err(|error| {
@@ -194,18 +194,18 @@ fn attach(record: &mut Record, wanted: Wanted) -> Result<Attached, AttachError> 
     }
     let settings = Settings {
         max_sectors_kb: MAX_SECTORS_KB.to_owned(),
-        rotational: u8::from(wanted.rotational).to_string(),
-        wbt_lat_usec: before.wbt_lat_usec.as_ref().map(|_| if wanted.rotational { "75000" } else { "2000" }.to_owned()),
+        rotational: u8::from(request.rotational).to_string(),
+        wbt_lat_usec: before.wbt_lat_usec.as_ref().map(|_| if request.rotational { "75000" } else { "2000" }.to_owned()),
         read_ahead_kb: READ_AHEAD_KB.to_owned(),
         ..before
     };
-    let depth = queue.become_drive(wanted.depth, driver_depth, &settings)?;
-    let way_nanos = if wanted.measure { Some(measure(&device)?) } else { None };
-    Ok(Attached { device, depth, way_nanos })
+    let depth = queue.configure_as_drive(request.depth, driver_depth, &settings)?;
+    let overhead_nanos = if request.measure { Some(measure(&device)?) } else { None };
+    Ok(Attached { device, depth, overhead_nanos })
 }
 
-/// What a direct read of 4 KiB takes at least, nearly: one in ten takes less, because what others do on the machine is not the way's.
-/// Reads are a millisecond apart, because processors that had time to sleep are slower to answer, and those of a disk do.
+/// The 10th percentile of the time of a direct 4 KiB read, in nanoseconds; longer times include other work on the machine. Reads are a
+/// millisecond apart, as on a disk: processors that had time to sleep respond more slowly.
 fn measure(device: &str) -> Result<u64, AttachError> {
     let error = |error: io::Error| AttachError::new(format_args!("{device}: {error}"));
     let flags = i32::try_from(rustix::fs::OFlags::DIRECT.bits()).unwrap_or(0);

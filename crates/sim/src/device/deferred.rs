@@ -1,32 +1,32 @@
-//! Whose the time is that goes into writes reported long ago.
+//! Accounting of device time for writes reported from a write cache.
 //!
-//! A write that is reported from memory needs the media later, when nobody can be told any more. It is said to have cost what it is
-//! expected to need. What it then needs more or less is added to the writes that are reported next, whoever asks for them: a single
-//! write is charged what was expected, and all together what was spent.
+//! A write that is reported from memory needs the media later, when its completion has been reported. It is charged its expected
+//! cost; the difference to its actual cost is added to the writes reported next, whoever issued them. A single write is charged its
+//! expected cost, and all together their actual cost.
 
-/// What was expected of writes in memory and what they took.
+/// Balance of actual and charged cost of cached writes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Deferred {
-    /// What was spent on writes and none of them was said to have cost; below zero, what they were said to have cost too much.
+    /// Cost not charged to any write yet; negative if too much was charged.
     owed: i64,
 }
 
 impl Deferred {
-    /// What a write that is reported now is said to have cost, of which this is expected.
+    /// Returns the cost to report for a write with this expected cost.
     pub(super) fn charge(&mut self, expected: u64) -> u64 {
         let total = signed(expected).saturating_add(self.owed);
         self.owed = total.min(0);
         total.max(0).cast_unsigned()
     }
 
-    /// So much was needed for what this was expected of.
+    /// Settles the actual cost `took` of a write with this expected cost.
     pub(super) fn spent(&mut self, took: u64, expected: u64) {
         self.owed = self.owed.saturating_add(signed(took)).saturating_sub(signed(expected));
     }
 }
 
-/// A mean of recent values, each of which counts an eighth.
-pub(super) fn follow(mean: &mut u64, value: u64) {
+/// Updates an exponential moving average with weight 1/8.
+pub(super) fn update_mean(mean: &mut u64, value: u64) {
     *mean = mean.saturating_mul(7).saturating_add(value) / 8;
 }
 

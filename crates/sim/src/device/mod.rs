@@ -2,7 +2,6 @@
 
 mod deferred;
 pub mod hdd;
-pub mod learned;
 pub mod limited;
 pub mod modelled;
 pub mod raid;
@@ -11,17 +10,12 @@ pub mod ssd;
 
 use block::{Nanos, Request, RequestId};
 
-use crate::profile::DeviceKind;
-
-/// The kinds of devices that a profile can describe. Models of devices ([`learned`]) are no profiles, but stand in their place.
-pub static KINDS: &[&DeviceKind] = &[&hdd::profile::KIND, &ssd::profile::KIND, &raid::profile::KIND];
-
-/// A request that a device has finished, and where its time went.
+/// The completion of a request, with a breakdown of its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completion {
     /// The request's id.
     pub id: RequestId,
-    /// When the host hears of it.
+    /// When it is reported to the host.
     pub at: Nanos,
     /// Time its access spent moving the arm (settling included); zero if a cache or buffer served it.
     pub seek: Nanos,
@@ -29,21 +23,20 @@ pub struct Completion {
     pub rotation: Nanos,
     /// Cylinders the arm crossed for it.
     pub seek_cylinders: u32,
-    /// No mechanical access stood between submission and completion.
+    /// Whether it needed no mechanical access.
     pub cache_hit: bool,
-    /// For how long the device was at work for this request and no other. `None`: it does not tell.
+    /// Device time spent on this request alone; `None` if the device does not report it.
     ///
-    /// * Of a disk: overhead, arm, platter and transfer, from when the arm turned to it; of what its memory holds, the controller's time
-    ///   and the bus's, which pass beside the arm's.
-    /// * Of flash: the dies' and channels' time, or the controller's and the link's if no die was needed.
-    /// * Of an array: its members' times added up, those of reads and writes of parity too.
+    /// * Disk: overhead, arm, platter and transfer, from the start of the arm; for a cache hit, the time of controller and bus.
+    /// * Flash: the time of dies and channels, or of controller and link if no die was needed.
+    /// * Array: the sum over its members, reads and writes of parity included.
     ///
-    /// A write that is reported from a write cache is said to have cost what it is expected to need later; what it then needs more or less
-    /// is added to those that are reported next (`deferred.rs`). Read-ahead, flushes and a rebuild are no request's.
+    /// A write reported from a write cache has its expected cost; the difference to its actual cost is added to the writes reported
+    /// next (`deferred.rs`). Read-ahead, flushes and rebuilds are attributed to no request.
     pub work: Option<Nanos>,
 }
 
-/// A storage device in virtual time. It never reads a clock: its host asks when it next wants to be called, and calls.
+/// A storage device in virtual time. It reads no clock: its host calls it at the time that [`wake_at`](Device::wake_at) returns.
 ///
 /// ```text
 /// host                         device
@@ -52,51 +45,71 @@ pub struct Completion {
 ///  |-- advance(t, &mut done) --->|   t never runs backwards; several events up to t may happen
 ///  |<- done: [Completion] -------|
 /// ```
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use block::{Nanos, Op, Priority, Request};
+/// use sim::profile::{DeviceOptions, load};
+///
+/// let mut disk = load("atlas10k")?.build(DeviceOptions::default());
+/// let (priority, arrival) = (Priority::DEFAULT, Nanos::ZERO);
+/// let request = Request { id: 7, stream: 0, op: Op::Read, sync: true, priority, sectors: 8, lba: 1_000_000, arrival };
+/// disk.submit(arrival, &request);
+/// let mut done = Vec::new();
+/// while done.is_empty() {
+///     let at = disk.wake_at().ok_or("the device has stalled")?;
+///     disk.advance(at, &mut done);
+/// }
+/// assert_eq!(done[0].id, 7);
+/// assert!(done[0].seek > Nanos::ZERO && done[0].at > done[0].seek);
+/// # Ok(())
+/// # }
+/// ```
 pub trait Device: Send {
-    /// How many 512-byte sectors it holds. A request that ends beyond is the caller's mistake.
+    /// Capacity in 512-byte sectors. Requests must not end beyond it.
     fn capacity_sectors(&self) -> u64;
 
-    /// How many submitted requests may be unfinished at once; always the same.
+    /// Maximum number of unfinished requests; constant.
     fn queue_depth(&self) -> usize;
 
-    /// Whether platters turn in it (`/sys/block/*/queue/rotational`).
+    /// Whether it is rotational (`/sys/block/*/queue/rotational`).
     fn is_rotational(&self) -> bool {
         false
     }
 
-    /// Whether it reports writes that are not on the media yet, so that [`flush`](Device::flush) has something to do.
+    /// Whether it has a volatile write cache, so that [`flush`](Device::flush) has an effect.
     fn has_write_cache(&self) -> bool {
         false
     }
 
-    /// Takes a request. Call `advance(now, …)` first if `wake_at()` is not later than `now`.
+    /// Submits a request. Call `advance(now, …)` first if `wake_at()` is not later than `now`.
     fn submit(&mut self, now: Nanos, request: &Request);
 
-    /// Empties the volatile write cache (ATA's FLUSH CACHE, SCSI's SYNCHRONIZE CACHE, NVMe's Flush). True: `advance` reports a
-    /// completion of this `id` when everything is on the media that was reported as written before `now`. False: there is no such
-    /// cache, it is done already, and no completion comes. Call `advance` first, as for `submit`. It takes no place in the queue, and
-    /// several may be under way.
+    /// Empties the volatile write cache (ATA's FLUSH CACHE, SCSI's SYNCHRONIZE CACHE, NVMe's Flush). Returns true if `advance` will
+    /// report a completion of this `id` when all writes reported before `now` are on the media; false if there is no such cache and
+    /// no completion follows. Call `advance` first, as for `submit`. A flush takes no place in the queue, and several may be under
+    /// way.
     fn flush(&mut self, _now: Nanos, _id: RequestId) -> bool {
         false
     }
 
-    /// How long it would take until the device could begin to transfer this request, were it submitted now: the arm's way and the
-    /// platter's, nothing for what its cache serves. `None`: a device without mechanics. Asking changes nothing that anybody sees.
+    /// Estimated positioning time of a request if it were submitted now: seek and rotation, zero for a cache hit; `None` for a
+    /// device without mechanics. The call has no observable effect.
     fn time_to_reach(&mut self, _now: Nanos, _request: &Request) -> Option<Nanos> {
         None
     }
 
-    /// When the device next has something to do by itself (complete a request, end a seek, start a write-back);
-    /// `None`: nothing until the next `submit`. Background work that no host can see (read-ahead) need not be announced.
+    /// The time of the device's next internal event (a completion, the end of a seek, a write-back); `None`: none until the next
+    /// `submit`. Background work without visible effect (read-ahead) may be omitted.
     fn wake_at(&self) -> Option<Nanos>;
 
-    /// Lets time pass until `now` and appends the requests that completed, in the order of their completion.
+    /// Advances to `now` and appends the completed requests, in order of completion.
     fn advance(&mut self, now: Nanos, done: &mut Vec<Completion>);
 
-    /// Time up to the last `advance` during which the device was at work for at least one request, buffered writes included.
+    /// Busy time up to the last `advance`: the time with at least one request in progress, buffered writes included.
     fn busy(&self) -> Nanos;
 
-    /// What happened on the flash since the device was built; `None` if it has none.
+    /// Counts of flash operations since the device was built; `None` if it is not a flash device.
     fn flash(&self) -> Option<ssd::FlashTally> {
         None
     }

@@ -1,4 +1,4 @@
-//! A device that is nothing but a prediction: it serves its requests in the order in which they come, each for as long as a model says.
+//! A device defined by a model of service times: it serves requests in order of arrival, each for its predicted time.
 
 use std::collections::VecDeque;
 
@@ -7,30 +7,30 @@ use block::{Nanos, Request};
 
 use super::{Completion, Device};
 
-/// Such a device.
+/// A device defined by a model of service times.
 pub struct Modelled {
     time: Box<dyn ServiceTime>,
     capacity_sectors: u64,
     queue_depth: usize,
     is_rotational: bool,
-    /// The requests that it has, the one that it is at before all others.
+    /// Requests in the device, the one in service first.
     held: VecDeque<Completion>,
     busy: Nanos,
 }
 
 impl Modelled {
-    /// A device of that many 512-byte sectors, at rest, that has one request at a time.
+    /// An idle device of this many 512-byte sectors with a queue depth of 1.
     pub fn new(time: Box<dyn ServiceTime>, capacity_sectors: u64) -> Modelled {
         Modelled { time, capacity_sectors, queue_depth: 1, is_rotational: false, held: VecDeque::new(), busy: Nanos::ZERO }
     }
 
-    /// The same with up to so many requests: the model is told how many there are.
+    /// Sets the queue depth; the model gets the number of requests in the device.
     pub fn with_queue(self, queue_depth: usize) -> Modelled {
         let queue_depth = queue_depth.max(1);
         Modelled { queue_depth, held: VecDeque::with_capacity(queue_depth), ..self }
     }
 
-    /// The same; whether platters turn in it.
+    /// Sets whether it is rotational.
     pub fn rotational(self, is_rotational: bool) -> Modelled {
         Modelled { is_rotational, ..self }
     }
@@ -51,7 +51,7 @@ impl Device for Modelled {
 
     fn submit(&mut self, now: Nanos, request: &Request) {
         let start = self.held.back().map_or(now, |last| last.at.max(now));
-        let work = self.time.of(start, request, self.held.len() as u32);
+        let work = self.time.service_time(start, request, self.held.len() as u32);
         self.busy += work;
         let (seek, rotation, seek_cylinders, cache_hit) = (Nanos::ZERO, Nanos::ZERO, 0, false);
         let at = start + work;

@@ -17,7 +17,7 @@ const MAX_SOURCES: usize = 16;
 /// All files of one import together.
 const MAX_VALUES: usize = 8 << 20;
 
-/// Where something stands.
+/// A position in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct At {
     /// File.
@@ -32,7 +32,7 @@ impl std::fmt::Display for At {
     }
 }
 
-/// A value and where it stands.
+/// A value and its position.
 #[derive(Clone, Debug)]
 pub struct Value {
     /// Where.
@@ -41,7 +41,7 @@ pub struct Value {
     pub kind: ValueKind,
 }
 
-/// What a value is.
+/// The kinds of values.
 #[derive(Clone, Debug)]
 pub enum ValueKind {
     /// A number.
@@ -54,7 +54,7 @@ pub enum ValueKind {
     List(Vec<Value>),
 }
 
-/// A block: its type, and what it says.
+/// A block: type and entries.
 #[derive(Clone, Debug)]
 pub struct Block {
     /// Its type, `disksim_disk` for instance.

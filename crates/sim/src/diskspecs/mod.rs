@@ -1,7 +1,8 @@
 //! Imports disks from DiskSim 4 parameter files (`.diskspecs`, or a whole `.parv` with its buses) as profiles.
 //!
 //! Parameters and their meaning: DiskSim's `disk.modspec`, `layout_g1.modspec`, `layout_g1_zone.modspec`, `mech_g1.modspec`.
-//! Several disks under a `disksim_logorg` are an array (`array.rs`). A parameter without a counterpart here is noted if it changes nothing, and an error with file and line if it would change results.
+//! Several disks under a `disksim_logorg` are an array (`array.rs`). A parameter without a counterpart here is noted if it does not
+//! affect results, and otherwise an error with file and line.
 
 mod array;
 pub mod grammar;
@@ -17,21 +18,21 @@ use crate::device::hdd::spec::{
 use crate::device::raid::spec::ArraySpecification;
 use crate::profile::{Profile, ProfileError};
 
-/// A disk from DiskSim, the array of such disks if there is one, and what was left out.
+/// An imported disk, the array of such disks if there is one, and notes.
 #[derive(Clone, Debug)]
 pub struct Imported {
     /// The disk.
     pub profile: Profile,
-    /// The array that the file makes of several such disks, if it does; which disk that is must still be said.
+    /// The array that the file makes of several such disks, if any; its disk must still be set.
     pub array: Option<ArraySpecification>,
-    /// Parameters that have no counterpart and change nothing, with file and line.
+    /// Notes on parameters that have no counterpart and do not affect results, with file and line.
     pub notes: Vec<String>,
 }
 
-/// What DiskSim keeps outside the disk's own file.
+/// Parameters that DiskSim keeps outside the disk's own file.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ImportOptions {
-    /// The bus of the system needs at least this long for a sector to the host, in ms. `None`: as the file says.
+    /// Minimum time of the system's bus for a sector to the host, in ms. `None`: as in the file.
     pub bus_read_sector_ms: Option<f64>,
     /// The same from the host, in ms.
     pub bus_write_sector_ms: Option<f64>,
@@ -67,7 +68,7 @@ fn import_blocks(
     Ok(Imported { profile, array, notes })
 }
 
-/// The error when a file does not hold exactly one disk: what it holds, and where.
+/// The error about a file without exactly one disk, which lists its content.
 fn not_one_disk(disks: &[&Block], blocks: &[Block], file: &str) -> String {
     let device = |block: &&Block| ["disksim_simpledisk", "memsmodel_mems", "ssdmodel_ssd"].contains(&block.kind.as_str());
     if !disks.is_empty() {
@@ -131,7 +132,7 @@ fn convert(
     })
 }
 
-/// The slowest of disk, bus, controller and what the user says: DiskSim takes the largest of all transfer times.
+/// The slowest of disk, bus, controller and the options: DiskSim takes the largest of all transfer times.
 fn bus(disk: &Block, bulk: f64, blocks: &[Block], options: ImportOptions) -> Result<Bus, String> {
     let (mut read, mut write, mut described) = (bulk, bulk, bulk > 0.0);
     for block in blocks {
@@ -223,7 +224,8 @@ fn geometry(model: &mut Fields, layout: &Block, notes: &mut Vec<String>) -> Resu
     Ok((geometry, zones))
 }
 
-/// Drops slips outside the zone and those that the spares of their region cannot take, as DiskSim never checked; says how many.
+/// Drops slips outside the zone and those that the spares of their region cannot take, which DiskSim does not check. Returns their
+/// number.
 fn drop_surplus_slips(geometry: &Geometry, zone: &mut ZoneSpecification) -> usize {
     let per_track = u64::from(zone.sectors_per_track);
     let per_cylinder = per_track * u64::from(geometry.surfaces);

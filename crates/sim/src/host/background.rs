@@ -12,12 +12,12 @@ use super::reclaim::Memory;
 use super::transfers::Issuer;
 use crate::streams::{BACKGROUND, BACKGROUND_PROCESSES};
 
-/// How long a touch waits that found no memory for its page.
+/// Time until a touch is retried that found no memory for its page.
 const RETRY: Nanos = Nanos::from_millis(10);
 
 struct Process {
     random: Xoshiro256PlusPlus,
-    /// What it is about to touch, if that took longer.
+    /// The page of its pending touch, if it has to wait for it.
     page: Option<u64>,
     waits: bool,
 }
@@ -45,7 +45,7 @@ impl Background {
         }
     }
 
-    /// How many processes there are.
+    /// Number of processes.
     pub fn processes(&self) -> usize {
         self.processes.len()
     }

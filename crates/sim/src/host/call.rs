@@ -1,4 +1,4 @@
-//! System calls: what a process asks of the kernel.
+//! System calls.
 
 use block::{Nanos, Op, Priority, StreamId};
 
@@ -12,27 +12,27 @@ pub struct Call {
     pub arrival: Nanos,
     /// The process.
     pub stream: StreamId,
-    /// How urgent its I/O is.
+    /// I/O priority.
     pub priority: Priority,
     /// The source's own number for it, handed back in [`Finished`](crate::run::Finished).
     pub token: u64,
-    /// What the process has told the kernel of its use of the file.
+    /// The process's advice on its use of the file.
     pub advice: Advice,
-    /// What is asked.
+    /// The requested action.
     pub action: Action,
 }
 
 impl Attributed for Call {
-    /// Where it leads is known only later.
-    fn asker(&self) -> Option<(StreamId, Option<u64>)> {
+    /// Its sectors are known only later.
+    fn issuer(&self) -> Option<(StreamId, Option<u64>)> {
         (!matches!(self.action, Action::Invalidate { .. })).then_some((self.stream, None))
     }
 }
 
-/// How a process said that it will read a file (posix_fadvise(2); Linux `mm/fadvise.c`).
+/// A process's advice on how it will read a file (posix_fadvise(2); Linux `mm/fadvise.c`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Advice {
-    /// It said nothing.
+    /// No advice.
     #[default]
     Normal,
     /// POSIX_FADV_SEQUENTIAL: read-ahead goes twice as far.
@@ -41,7 +41,7 @@ pub enum Advice {
     Random,
 }
 
-/// What a [`Call`] asks.
+/// The action of a [`Call`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Read, write or discard a piece of a file.
@@ -75,7 +75,7 @@ pub enum Action {
 }
 
 impl Action {
-    /// Which file it is about.
+    /// The file.
     pub fn file(&self) -> FileId {
         match *self {
             Action::Access { file, .. } | Action::Sync { file } | Action::Invalidate { file, .. } => file,

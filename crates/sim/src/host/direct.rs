@@ -20,7 +20,7 @@ pub(super) fn pieces(running: &Running, memory: &mut Memory) -> Step {
     if running.open > 0 {
         return Step::Wait(Wait::Own);
     }
-    // What was read into the cache meanwhile may be old (`kiocb_invalidate_post_direct_write`).
+    // Pages read into the cache meanwhile may be stale (`kiocb_invalidate_post_direct_write`).
     if running.op != Op::Read {
         drop_clean(running, memory);
     }

@@ -1,4 +1,4 @@
-//! Which pages of which file are written and not yet on the device.
+//! The dirty pages of all files.
 
 use std::collections::BTreeMap;
 

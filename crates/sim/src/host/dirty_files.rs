@@ -1,4 +1,4 @@
-//! Which files have dirty pages, and whose turn it is to be written.
+//! Files with dirty pages, and the order in which they are written back.
 //!
 //! ```text
 //! a file's first page gets dirty --> dirty --(old enough, or all)--> io --> a chunk of it is written --+--> clean
@@ -21,7 +21,7 @@ enum Queued {
     Dirty,
     Io,
     MoreIo,
-    /// The flusher is at it.
+    /// The flusher is writing it.
     Writing,
 }
 
@@ -44,7 +44,7 @@ impl DirtyFile {
 /// The files' lists.
 pub(super) struct DirtyFiles {
     files: Vec<DirtyFile>,
-    /// Files by the time since when they are dirty. An entry whose time is not the file's own is void.
+    /// Files by the time since when they are dirty. An entry whose time differs from the file's is stale.
     dirty: VecDeque<(Nanos, FileId)>,
     io: VecDeque<FileId>,
     more_io: VecDeque<FileId>,
@@ -98,7 +98,7 @@ impl DirtyFiles {
     }
 
     /// Whether no file is waiting to be written in this round.
-    pub fn round_is_over(&self) -> bool {
+    pub fn is_round_over(&self) -> bool {
         self.io.is_empty()
     }
 

@@ -13,9 +13,9 @@ pub enum HostError {
     /// The device cannot hold the swap area.
     #[error("host: swap_mib={swap_mib} is more than the device, which has {device_mib} MiB")]
     SwapTooLarge {
-        /// What was set.
+        /// The setting.
         swap_mib: i64,
-        /// What there is.
+        /// The limit.
         device_mib: u64,
     },
     /// A file reaches into the swap area.
@@ -30,12 +30,12 @@ pub enum HostError {
     },
     /// The anonymous pages fit neither into memory nor into the swap area.
     #[error(
-        "host: anonymous_mib={anonymous_mib} should be at most {most_mib}: what memory_mib and swap_mib hold, less what files and the kernel need"
+        "host: anonymous_mib={anonymous_mib} should be at most {most_mib}: memory_mib and swap_mib less the needs of files and the kernel"
     )]
     AnonymousTooLarge {
-        /// What was set.
+        /// The setting.
         anonymous_mib: i64,
-        /// What would fit.
+        /// The maximum.
         most_mib: i64,
     },
 }

@@ -3,7 +3,7 @@
 /// A file's place in [`Files`].
 pub type FileId = u32;
 
-/// A piece of a file that lies in one piece on the device.
+/// A contiguous piece of a file on the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
     /// Where in the file it begins, in 512-byte sectors.
@@ -35,8 +35,8 @@ impl File {
         File { name, bytes: sectors * 512, extents: vec![Extent { offset: 0, lba: 0, sectors }] }
     }
 
-    /// Where `sectors` sectors from `offset` on lie: (LBA, sectors) pieces in the file's order. What lies beyond the last extent
-    /// is left out.
+    /// Where `sectors` sectors from `offset` on lie: (LBA, sectors) pieces in the file's order. Sectors beyond the last extent are
+    /// left out.
     pub fn pieces(&self, offset: u64, sectors: u64) -> impl Iterator<Item = (u64, u64)> {
         let end = offset + sectors;
         let first = self.extents.partition_point(|extent| extent.offset + extent.sectors <= offset);

@@ -1,23 +1,22 @@
-//! What a queue knows of its tenants: for how long the device worked for each, and whether it ever stood idle while anything waited.
+//! Per-tenant device time of a queue, and the time during which the device was idle although requests waited.
 
 use block::{Nanos, Request, Roster};
 
 use crate::run::{BIN, Timeline};
 
-/// The account of one run.
+/// The accounts of one run.
 #[derive(Clone, Debug)]
 pub struct Ledger {
     roster: Roster,
-    /// In the roster's order, and behind them all who are not on it: nanoseconds that the device worked for each, by the time at which the
-    /// request was done.
+    /// Nanoseconds of device time by completion time: one for each tenant in the roster's order, then one for all other streams.
     disk_time: Vec<Timeline<u64>>,
     idle_while_waiting: Nanos,
-    /// Since when the device stands idle although something waits; `None` if it does not.
+    /// When the device became idle although requests wait; `None` if it is not.
     idle_since: Option<Nanos>,
 }
 
 impl Ledger {
-    /// Nothing happened yet.
+    /// Empty accounts.
     pub(super) fn new(roster: &Roster) -> Ledger {
         let disk_time = (0..=roster.tenants().len()).map(|_| Timeline::new(BIN)).collect();
         Ledger { roster: roster.clone(), disk_time, idle_while_waiting: Nanos::ZERO, idle_since: None }
@@ -28,25 +27,25 @@ impl Ledger {
         &self.roster
     }
 
-    /// Nanoseconds that the device worked for each tenant, in the roster's order, and for all others together at the end, by the time at
-    /// which requests were done. Empty of a device that does not tell.
+    /// Nanoseconds of device time by completion time: a timeline for each tenant in the roster's order, and one for all other
+    /// streams. They stay empty if the device does not report its work.
     pub fn disk_time(&self) -> &[Timeline<u64>] {
         &self.disk_time
     }
 
-    /// How long the device stood idle while requests waited that it could have served.
+    /// Time during which the device was idle while requests waited that it could have served.
     pub fn idle_while_waiting(&self) -> Nanos {
         self.idle_while_waiting
     }
 
-    /// The device worked so long for a request that is done at `at`.
-    pub(super) fn worked(&mut self, at: Nanos, request: &Request, work: Nanos) {
+    /// Adds the device time `work` of a request completed at `at`.
+    pub(super) fn add_work(&mut self, at: Nanos, request: &Request, work: Nanos) {
         let number = self.roster.owner(request).unwrap_or(self.disk_time.len() - 1);
         self.disk_time[number].add(at, work.0);
     }
 
-    /// From `now` on the device stands idle while something waits, or no longer.
-    pub(super) fn stands(&mut self, now: Nanos, is_idle_while_waiting: bool) {
+    /// Sets whether from `now` on the device is idle while requests wait.
+    pub(super) fn set_idle(&mut self, now: Nanos, is_idle_while_waiting: bool) {
         match (self.idle_since, is_idle_while_waiting) {
             (None, true) => self.idle_since = Some(now),
             (Some(since), false) => {

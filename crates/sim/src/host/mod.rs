@@ -5,10 +5,10 @@
 //!                      |  flusher, kswapd, swap-in: streams of their own ----^
 //! block trace ------------------------------------------------Issue--> Queue …
 //! ```
-//! What knows what; no arrow leads upwards:
+//! Dependencies; no arrow leads upwards:
 //!
 //! ```text
-//! server: the Host, with its calls, timers and who waits for what
+//! server: the Host, with its calls, timers and waiters
 //!   |---> reading, writing, syncing, direct: the stages of a running call ---> read_ahead
 //!   |---> background: processes that touch anonymous pages
 //!   v
@@ -18,10 +18,10 @@
 //!   v
 //! transfers: pages under way ---> page_cache: pages in frames ---> shadows, watermarks
 //!   v
-//! plug ---> queue ---> outside, write_back_throttle, ledger, block::Scheduler, device
+//! plug ---> queue (admit, dispatch, flush, switch) ---> ledger, block::Scheduler, device
 //! ```
-//! [`call`], [`files`], [`settings`], [`error`] and [`tally`] are what all of them speak of; [`steering`] is how queue and host are
-//! set while they run, [`summary`] what a run through them gives.
+//! All of them use the types of [`call`], [`files`], [`settings`], [`error`] and [`tally`]. [`steering`] changes queue and host while they
+//! run; [`summary`] is the result of a run.
 
 mod background;
 mod call;
@@ -31,7 +31,6 @@ mod dirty_files;
 mod error;
 mod files;
 mod ledger;
-mod outside;
 mod page_cache;
 mod plug;
 mod queue;
@@ -48,13 +47,11 @@ mod summary;
 mod swap;
 mod swap_area;
 mod syncing;
-mod tags;
 mod tally;
 mod throttle;
 mod transfers;
 mod watermarks;
 mod write_back;
-mod write_back_throttle;
 mod writing;
 
 pub use call::{Access, Action, Advice, Call};

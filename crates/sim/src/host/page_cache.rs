@@ -1,5 +1,4 @@
-//! The page cache: which page is in which frame, and on which list it waits to be used again or given up. Anonymous pages have
-//! their frames here, too.
+//! The page cache: the frame of each page, and the LRU lists. Anonymous pages have their frames here, too.
 //!
 //! ```text
 //! heads[hash]: frame -> frame              (chains of pages with the same hash)
@@ -24,7 +23,7 @@ pub(super) const NONE: u32 = u32::MAX;
 /// The owner of anonymous pages.
 pub(super) const ANONYMOUS: FileId = u32::MAX;
 
-/// What is known about a page, under the kernel's names (`include/linux/page-flags.h`) where it has one.
+/// Page flags, under the kernel's names (`include/linux/page-flags.h`) where it has them.
 pub(super) mod flag {
     pub const REFERENCED: u16 = 1;
     pub const ACTIVE: u16 = 1 << 1;
@@ -59,7 +58,7 @@ pub(super) struct Page {
     chain: u32,
     pub file: FileId,
     pub index: u64,
-    /// What reads or writes it, while it is locked or written back.
+    /// The transfer that reads or writes it, while it is locked or written back.
     pub transfer: u32,
     pub flags: u16,
 }
@@ -74,7 +73,7 @@ impl Linked for Page {
     }
 }
 
-/// Pages read, by what became of them.
+/// Counts of pages read.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Reads {
     pub hits: u64,
@@ -97,7 +96,7 @@ pub(super) struct PageCache {
     shadows: Shadows,
     /// By file: its pages in memory.
     cached: Vec<u64>,
-    /// What reclaiming each kind has cost lately.
+    /// Recent cost of reclaiming each kind.
     cost: [u64; 2],
     /// Pages of each kind that came back soon enough to be made active at once.
     activations: [u64; 2],
@@ -257,7 +256,7 @@ impl PageCache {
         frame
     }
 
-    /// Gives up a page that is neither dirty nor under way. `evicted`: by reclaim, which leaves a shadow.
+    /// Removes a page that is neither dirty nor under way. `evicted`: by reclaim, which leaves a shadow.
     pub fn remove(&mut self, frame: u32, evicted: bool) {
         self.take_off(frame);
         let Page { file, index, chain, flags, .. } = self.pages[frame as usize];
@@ -314,7 +313,7 @@ impl PageCache {
         self.lists[list].push_back(&mut *self.pages, frame);
     }
 
-    /// A buffered read copies a page out, for which it had to wait or not.
+    /// Counts a page copied out by a buffered read; `missed`: it had to wait for it.
     pub fn count_read(&mut self, missed: bool) {
         if missed {
             self.reads.misses += 1;
@@ -323,19 +322,19 @@ impl PageCache {
         }
     }
 
-    /// A page is read before it is asked for.
+    /// Counts a page read ahead.
     pub fn count_ahead(&mut self) {
         self.reads.ahead += 1;
     }
 
-    /// A file's page is used: if it was read ahead, that was of use.
+    /// A file's page is used: counts it if it was read ahead.
     pub fn mark_used(&mut self, frame: u32) {
         if self.take(frame, flag::AHEAD) {
             self.reads.ahead_used += 1;
         }
     }
 
-    /// `folio_mark_accessed`: used once it is referenced, used again it is active.
+    /// `folio_mark_accessed`: a first use references the page, a second one activates it.
     pub fn mark_accessed(&mut self, frame: u32) {
         if !self.has(frame, flag::REFERENCED) {
             self.set(frame, flag::REFERENCED);
@@ -410,7 +409,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_is_found_until_it_is_removed_however_many_there_are() {
+    fn a_page_is_found_until_it_is_removed_among_any_number() {
         let mut cache = PageCache::new(50_000, 5, false);
         for index in 0..50_000 {
             cache.insert(3, index * 7, 0);

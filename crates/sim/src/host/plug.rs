@@ -1,4 +1,4 @@
-//! The queue behind a plug: what a process asks for in one go reaches the device together, in parts of some size
+//! The plugged queue: requests that a process issues in one go are dispatched together, in batches of limited size
 //! (`blk_add_rq_to_plug` in `block/blk-mq.c`). The scheduler merges it meanwhile.
 
 use block::{Merges, Nanos, Op};
@@ -6,16 +6,16 @@ use block::{Merges, Nanos, Op};
 use super::Queue;
 use crate::run::{Issue, Server};
 
-/// Requests a process collects before they go to the device, and the size from which on the next one sends them off
-/// (`BLK_MAX_REQUEST_COUNT`, `BLK_PLUG_FLUSH_SIZE` in `block/blk-mq.h` and `block/blk-mq.c`).
+/// Requests of a batch, and the size from which on the next request dispatches it (`BLK_MAX_REQUEST_COUNT`, `BLK_PLUG_FLUSH_SIZE`
+/// in `block/blk-mq.h` and `block/blk-mq.c`).
 const PLUG_REQUESTS: u32 = 32;
 const PLUG_SECTORS: u32 = 256;
 
-/// The requests that a process has collected and not sent off.
+/// The requests that a process has collected and not dispatched.
 #[derive(Clone, Copy, Default)]
 struct Plug {
     requests: u32,
-    /// Of the last request, with what joined it.
+    /// Of the last request, merged ones included.
     sectors: u32,
     end: u64,
     op: Option<Op>,
@@ -45,7 +45,7 @@ impl PluggedQueue {
         self.plug = Plug::default();
     }
 
-    /// Puts a request into the queue, and sends off what was collected before it if that is enough.
+    /// Admits an issue, after dispatching the batch before it if that is full.
     pub fn submit(&mut self, now: Nanos, issue: Issue) {
         let plug = &mut self.plug;
         let settings = self.queue.settings();

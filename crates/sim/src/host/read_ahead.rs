@@ -1,4 +1,4 @@
-//! How far to read ahead of a process, from where it has read so far.
+//! Read-ahead windows, from the pattern of a process's reads.
 //!
 //! ```text
 //!                |<----- async_size ---------|
@@ -11,7 +11,7 @@
 use super::FileId;
 use super::page_cache::{PAGE, PageCache};
 
-/// Where one open file's reader stands (`struct file_ra_state`).
+/// Read-ahead state of one open file (`struct file_ra_state`).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ReadAhead {
     start: u64,
@@ -29,28 +29,28 @@ pub(super) struct ReadWindow {
     pub ahead: u64,
 }
 
-/// How large windows may be.
+/// Maximum window sizes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Most {
+pub(super) struct WindowLimits {
     /// `read_ahead_kb`.
     pub window: u64,
-    /// What the device takes at once, for calls that ask for more than a window.
+    /// The largest request of the device, for calls larger than a window.
     pub transfer: u64,
 }
 
 impl ReadAhead {
-    /// A file just opened: nothing read, which looks like a position far behind every page.
+    /// A file just opened.
     pub fn new() -> ReadAhead {
         ReadAhead { start: 0, size: 0, async_size: 0, previous: u64::MAX }
     }
 
-    /// A page that a call needs is missing (`page_cache_sync_ra`): what to read, with `requested` pages from `index` on still
-    /// to be read by the call.
-    pub fn missed(&mut self, cache: &PageCache, file: FileId, index: u64, requested: u64, most: Most) -> ReadWindow {
+    /// Returns the window to read when a page that a call needs is missing (`page_cache_sync_ra`); the call still needs `requested`
+    /// pages from `index` on.
+    pub fn missed(&mut self, cache: &PageCache, file: FileId, index: u64, requested: u64, most: WindowLimits) -> ReadWindow {
         if most.window == 0 {
             return ReadWindow { start: index, pages: 1, ahead: 0 };
         }
-        let max = at_least_request(requested, most);
+        let max = window_for_request(requested, most);
         if index == 0 {
             return self.begin(index, requested, max);
         }
@@ -64,19 +64,26 @@ impl ReadAhead {
         self.continue_history(cache, file, index, requested, max).unwrap_or(ReadWindow { start: index, pages: requested, ahead: 0 })
     }
 
-    /// A call reads a page with a marker (`page_cache_async_ra`): what to read now, so that it is there when it is needed.
-    pub fn marked(&mut self, cache: &PageCache, file: FileId, index: u64, requested: u64, most: Most) -> Option<ReadWindow> {
+    /// Returns the window to read ahead when a call reads a page with a marker (`page_cache_async_ra`).
+    pub fn marked(
+        &mut self,
+        cache: &PageCache,
+        file: FileId,
+        index: u64,
+        requested: u64,
+        most: WindowLimits,
+    ) -> Option<ReadWindow> {
         if most.window == 0 {
             return None;
         }
-        let max = at_least_request(requested, most);
+        let max = window_for_request(requested, most);
         if index == 0 {
             return Some(self.begin(index, requested, max));
         }
         if self.is_expected(index) {
             return Some(self.advance(index, max));
         }
-        // Another reader's marker, or this one's own from before it turned elsewhere: the cache says how far it got.
+        // Another reader's marker, or this one's own from before it turned elsewhere: the cache shows how far it got.
         let start = cache.next_miss(file, index + 1, max);
         if start - index > max {
             return None;
@@ -137,7 +144,7 @@ impl ReadAhead {
     }
 }
 
-fn at_least_request(requested: u64, most: Most) -> u64 {
+fn window_for_request(requested: u64, most: WindowLimits) -> u64 {
     if requested > most.window && most.transfer > most.window { requested.min(most.transfer) } else { most.window }
 }
 
@@ -164,7 +171,7 @@ fn next_size(current: u64, max: u64) -> u64 {
 mod tests {
     use super::*;
 
-    const MOST: Most = Most { window: 32, transfer: 320 };
+    const MOST: WindowLimits = WindowLimits { window: 32, transfer: 320 };
 
     #[test]
     fn windows_double_up_to_the_limit_and_stay_there() {
@@ -182,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_in_the_middle_of_a_file_gets_what_it_asked_for_and_a_second_read_in_order_starts_a_window() {
+    fn a_first_read_in_the_middle_of_a_file_reads_nothing_ahead_and_a_second_in_order_starts_a_window() {
         let (cache, mut state) = (PageCache::new(1024, 1, false), ReadAhead::new());
         assert_eq!(state.missed(&cache, 0, 500, 2, MOST), ReadWindow { start: 500, pages: 2, ahead: 0 });
         state.previous = 502 * 4096;
@@ -190,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_reader_left_in_the_cache_shows_that_a_file_is_read_in_order() {
+    fn cached_pages_of_another_reader_reveal_sequential_reading() {
         let (mut cache, mut state) = (PageCache::new(1024, 1, false), ReadAhead::new());
         for index in 490..500 {
             cache.insert(0, index, 0);

@@ -48,7 +48,7 @@ fn copy_out(running: &mut Running, read_ahead: &mut ReadAhead, memory: &mut Memo
     read_ahead.previous = running.to.min(running.page * PAGE);
 }
 
-/// Asks how far to read ahead of the page that a call has come to, and does.
+/// Reads ahead from the page that a call has reached.
 fn read_ahead_of(now: Nanos, running: &Running, read_ahead: &mut ReadAhead, memory: &mut Memory, marked: bool) {
     let Running { file, page, .. } = *running;
     let requested = running.last_page() + 1 - page;

@@ -1,4 +1,4 @@
-//! The machine's memory: page cache, write-back and swap, and how pages are taken back when it is short.
+//! The machine's memory: page cache, write-back and swap, and page reclaim.
 //!
 //! ```text
 //! free pages |<-- no process waits -->|<-- kswapd works -->|<-- so does a process that allocates -->|
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use block::Nanos;
 
 use super::page_cache::{ACTIVE, ANON, FILE, INACTIVE, PageCache, flag};
-use super::read_ahead::Most;
+use super::read_ahead::WindowLimits;
 use super::scan::{Scan, inactive_is_low, scan_counts};
 use super::swap::Swap;
 use super::transfers::{Issuer, PageRun, Purpose, Transfers};
@@ -36,7 +36,7 @@ struct Round {
     spared: bool,
 }
 
-/// What is to become of a page that reclaim meets.
+/// The decision on a page that reclaim scans.
 enum Verdict {
     Free,
     Keep,
@@ -46,7 +46,7 @@ enum Verdict {
     SwapOut,
 }
 
-/// All of a machine's memory, and the way from it to the device.
+/// All of a machine's memory, and its transfers to and from the device.
 pub(super) struct Memory {
     pub cache: PageCache,
     pub write_back: WriteBack,
@@ -56,7 +56,7 @@ pub(super) struct Memory {
     read_ahead_pages: u64,
     /// Reclaim found nothing; only a completion can change that.
     is_stuck: bool,
-    /// Pages that had come back too soon when reclaim last ended.
+    /// Refaulted pages when reclaim last ended.
     activations: [u64; 2],
     reclaimed: u64,
     /// The most pages ever in use.
@@ -81,7 +81,7 @@ impl Memory {
         })
     }
 
-    /// Goes by other settings from now on. Those of the queue are not its own.
+    /// Applies other settings, apart from those of the queue.
     pub fn set(&mut self, now: Nanos, settings: &HostSettings) {
         self.swappiness = settings.swappiness.unsigned_abs();
         self.read_ahead_pages = settings.read_ahead_kb as u64 / 4;
@@ -90,9 +90,9 @@ impl Memory {
     }
 
     /// How large windows of read-ahead may be.
-    pub fn read_ahead_limits(&self) -> Most {
+    pub fn read_ahead_limits(&self) -> WindowLimits {
         let transfer = u64::from(self.transfers.queue().settings().max_sectors) / 8;
-        Most { window: self.read_ahead_pages, transfer }
+        WindowLimits { window: self.read_ahead_pages, transfer }
     }
 
     /// Pages taken back, and the most pages ever in use.
@@ -105,12 +105,12 @@ impl Memory {
         self.transfers.start(now, &mut self.cache, Purpose::Read, run, issuer);
     }
 
-    /// Something has completed: what reclaim could not free, it may be able to now.
-    pub fn may_be_free(&mut self) {
+    /// A completion may have made pages reclaimable: reclaim is tried again.
+    pub fn retry_reclaim(&mut self) {
         self.is_stuck = false;
     }
 
-    /// Sees to it that there is a free page. False if the process that wants it has to wait.
+    /// Ensures that there is a free page. False if the process has to wait.
     pub fn make_room(&mut self, now: Nanos, issuer: Issuer) -> bool {
         let Watermarks { min, low, high } = self.cache.watermarks();
         self.peak = self.peak.max(u64::from(self.cache.total() - self.cache.free()) + 1);
@@ -130,7 +130,7 @@ impl Memory {
         self.cache.free() > min
     }
 
-    /// Takes pages back until there are as many as `wanted`: for kswapd, or in the name of the process that wants one.
+    /// Reclaims until `wanted` pages are free, on behalf of a process (`by`) or of kswapd.
     fn reclaim(&mut self, now: Nanos, wanted: u64, by: Option<Issuer>) -> u64 {
         let mut reclaimed = 0;
         for force in [false, true] {
@@ -218,7 +218,7 @@ impl Memory {
         for _ in 0..count {
             let Some(frame) = self.cache.oldest(list) else { break };
             taken += 1;
-            match if kind == FILE { self.judge_file(frame) } else { self.judge_anonymous(frame) } {
+            match if kind == FILE { self.classify_file(frame) } else { self.classify_anonymous(frame) } {
                 Verdict::Free => {
                     self.cache.remove(frame, true);
                     reclaimed += 1;
@@ -256,8 +256,8 @@ impl Memory {
         self.cache.put_newest(frame);
     }
 
-    fn judge_file(&mut self, frame: u32) -> Verdict {
-        if let Some(verdict) = self.judge_under_way(frame) {
+    fn classify_file(&mut self, frame: u32) -> Verdict {
+        if let Some(verdict) = self.classify_under_way(frame) {
             return verdict;
         }
         self.cache.clear(frame, flag::REFERENCED);
@@ -265,8 +265,8 @@ impl Memory {
     }
 
     /// `folio_check_references`: touched once it stays, touched twice it is active.
-    fn judge_anonymous(&mut self, frame: u32) -> Verdict {
-        if let Some(verdict) = self.judge_under_way(frame) {
+    fn classify_anonymous(&mut self, frame: u32) -> Verdict {
+        if let Some(verdict) = self.classify_under_way(frame) {
             return verdict;
         }
         if self.cache.take(frame, flag::YOUNG) {
@@ -278,7 +278,7 @@ impl Memory {
         if self.cache.has(frame, flag::DIRTY) { Verdict::SwapOut } else { Verdict::Free }
     }
 
-    fn judge_under_way(&mut self, frame: u32) -> Option<Verdict> {
+    fn classify_under_way(&mut self, frame: u32) -> Option<Verdict> {
         if self.cache.has(frame, flag::LOCKED) {
             return Some(Verdict::Keep);
         }

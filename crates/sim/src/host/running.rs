@@ -1,4 +1,4 @@
-//! A call under way: where it stands, and what it waits for.
+//! A system call in progress: its stage and its wait.
 
 use block::{Nanos, Op};
 
@@ -6,10 +6,10 @@ use super::page_cache::PAGE;
 use super::transfers::{Issuer, PageRun};
 use super::{Access, Action, Call, FileId};
 
-/// No file is longer, so that no arithmetic on its bytes can overflow.
-const LONGEST_FILE: u64 = 1 << 62;
+/// Maximum size of a file, so that no arithmetic on its bytes can overflow.
+const MAX_FILE_BYTES: u64 = 1 << 62;
 
-/// Where a call stands.
+/// The stage of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
     /// Copies pages out of the cache, reading what is missing.
@@ -34,7 +34,7 @@ pub(super) enum Stage {
     Pieces,
 }
 
-/// What a call waits for, which wakes it.
+/// The event that wakes a call.
 pub(super) enum Wait {
     /// A transfer of pages.
     Transfer(u32),
@@ -48,10 +48,10 @@ pub(super) enum Wait {
     Own,
 }
 
-/// What became of a stage.
+/// The outcome of a stage.
 pub(super) enum Step {
     Wait(Wait),
-    /// On with this one.
+    /// Continue with this stage.
     Next(Stage),
     /// The call is done.
     Done,
@@ -73,12 +73,12 @@ pub(super) struct Running {
     pub open_file: u32,
     /// It had to wait for the page that it has come to.
     pub missed: bool,
-    /// It has waited for room in the queue, and may send one more now even if others have filled it meanwhile.
+    /// It has waited for room in the queue and may send one request even if the queue is full again.
     pub may_overfill: bool,
     pub copied: u64,
     /// Requests of its own, or flushes, that are not done.
     pub open: u32,
-    /// It waits for transfers among the first so many.
+    /// It waits only for transfers with a sequence number below this.
     pub before: u64,
     pub dispatched: Nanos,
 }
@@ -91,7 +91,7 @@ impl Running {
             Action::Sync { file } => (Op::Write, file, 0, u64::MAX),
             Action::Invalidate { file, offset, bytes } => (Op::Write, file, offset, bytes),
         };
-        let end = bytes.min(LONGEST_FILE);
+        let end = bytes.min(MAX_FILE_BYTES);
         let (mut from, mut to) = (from, from.saturating_add(length).min(end));
         if let Action::Invalidate { .. } = call.action {
             // Of a page in part the rest may be needed (`generic_fadvise` in `mm/fadvise.c`).
@@ -156,7 +156,7 @@ impl Running {
         }
     }
 
-    /// Whether its caller goes on at once, and hears of nothing.
+    /// Whether its caller continues at once and no completion is reported.
     pub fn is_advice(&self) -> bool {
         matches!(self.call.action, Action::Invalidate { .. })
     }

@@ -24,8 +24,8 @@ impl Scan {
         self.left[INACTIVE[ANON]] > 0 || self.left[ACTIVE[FILE]] > 0 || self.left[INACTIVE[FILE]] > 0
     }
 
-    /// Enough is reclaimed: the kind of which more was to be scanned is scanned no further than the other, in proportion
-    /// (`shrink_lruvec`). False if one of them is done.
+    /// Called when enough is reclaimed: limits the scan of one kind to the share of the other that was scanned (`shrink_lruvec`).
+    /// False if one of them is done.
     pub fn adjust(&mut self) -> bool {
         let sum = |counts: &[u64; 4], kind: usize| counts[INACTIVE[kind]] + counts[ACTIVE[kind]];
         let left = [sum(&self.left, ANON), sum(&self.left, FILE)];

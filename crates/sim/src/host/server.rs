@@ -1,4 +1,4 @@
-//! The host: takes calls, leads each through its stages, and ends it when all it needs is done.
+//! The host: admits calls and runs each through its stages.
 //!
 //! ```text
 //! Call --+-- buffered read ------ Read ----------------------------------------------+--> Finished
@@ -9,7 +9,7 @@
 //!        +-- direct write ------- Flush -> Settle -> Drop -> Issue -> Pieces --------+
 //!        +-- discard ----------------------------- > Drop -> Issue -> Pieces --------+
 //! ```
-//! A stage goes on until it has to wait, and says for what: a page under way, room in the queue, memory, or a time. The host wakes it.
+//! A stage runs until it has to wait for a page under way, room in the queue, memory, or a time. The host wakes it.
 //!
 //! Simplified: each process has a processor of its own; a call's processor time is spent at its end; no locks on files, so two
 //! calls on the same file never wait for each other as such; blocks are as large as pages.
@@ -30,10 +30,10 @@ use super::throttle::Writer;
 use super::transfers::{Ended, PageRun, Purpose};
 use super::{Access, Call, FileId, Files, HostError, HostSettings, HostTally, Queue, TUNABLES};
 use super::{direct, reading, syncing, writing};
-use crate::run::{Finished, Flushed, Issue, Noted, Server, Steerable, Transferred};
+use crate::run::{Finished, Flushed, Issue, Server, ServerEvent, Steerable, Transferred};
 
-/// Calls that may be under way at once.
-const CALLS: usize = 65_536;
+/// Maximum number of calls in progress.
+const MAX_CALLS: usize = 65_536;
 /// Processor time of a call through the page cache, and of each page it copies: assumed, as on processors of 3 GHz that copy
 /// 10 GB a second. Direct calls cost none.
 const CALL_TIME: Nanos = Nanos(500);
@@ -41,7 +41,7 @@ const PAGE_TIME: Nanos = Nanos(400);
 /// How long a process waits for memory before it tries again, if nothing wakes it (`VMSCAN_THROTTLE_WRITEBACK`).
 const MEMORY_WAIT: Nanos = Nanos::from_millis(100);
 
-/// What a process has of a file that it reads or writes.
+/// State of a process's open file.
 struct OpenFile {
     read_ahead: ReadAhead,
     writer: Writer,
@@ -51,7 +51,7 @@ struct OpenFile {
 enum Timer {
     /// A call's processor time is over.
     End(usize),
-    /// A call has slept enough.
+    /// A call's sleep is over.
     Resume(usize),
     /// A background process touches its next page.
     Touch(usize),
@@ -67,19 +67,19 @@ pub struct Host {
     open_file_numbers: BTreeMap<(StreamId, FileId), u32>,
     timers: BinaryHeap<Reverse<(Nanos, u64, Timer)>>,
     started_timers: u64,
-    /// Calls that go on at once.
+    /// Calls that can continue.
     ready: VecDeque<usize>,
     room_waiters: VecDeque<usize>,
     memory_waiters: Vec<usize>,
-    /// When those that wait for memory try again.
+    /// When `memory_waiters` try again.
     memory_retry: Option<Nanos>,
     memory_waits: u64,
-    /// What the queue has finished, while it is looked through.
+    /// Buffer for completions of the queue.
     done: Vec<Finished>,
 }
 
 impl Host {
-    /// A host whose device sits behind `queue`, and on it `files`. The queue takes its settings from `settings`.
+    /// A host with `files` on the device behind `queue`, which takes its settings from `settings`.
     ///
     /// # Errors
     /// A setting is out of its range, the swap area is larger than the device, a file reaches into it, or anonymous memory is
@@ -120,12 +120,12 @@ impl Host {
         self.memory.transfers.queue_mut()
     }
 
-    /// What is set.
+    /// The current settings.
     pub fn settings(&self) -> &HostSettings {
         &self.settings
     }
 
-    /// What the host did so far.
+    /// Counts so far.
     pub fn tally(&self) -> HostTally {
         let reads = self.memory.cache.reads();
         let writes = self.memory.write_back.counts();
@@ -172,7 +172,7 @@ impl Host {
         self.timers.push(Reverse((at, self.started_timers, timer)));
     }
 
-    fn running(&mut self, now: Nanos, call: Call) -> Running {
+    fn start_call(&mut self, now: Nanos, call: Call) -> Running {
         let file = call.action.file();
         let bytes = self.memory.transfers.files().get(file as usize).map(|file| file.bytes);
         let cached = bytes.is_some() && self.memory.cache.cached(file) > 0;
@@ -183,8 +183,8 @@ impl Host {
         running
     }
 
-    /// Whether a file has no place on the device.
-    fn is_nowhere(&self, file: FileId) -> bool {
+    /// Whether a file has no extents on the device.
+    fn is_unmapped(&self, file: FileId) -> bool {
         self.memory.transfers.files().get(file as usize).is_some_and(|file| file.extents.is_empty())
     }
 
@@ -198,7 +198,7 @@ impl Host {
         number
     }
 
-    /// Lets a call go on until it waits or is done.
+    /// Runs a call until it waits or is done.
     fn step(&mut self, now: Nanos, id: usize) {
         self.memory.transfers.begin_batch();
         loop {
@@ -229,7 +229,7 @@ impl Host {
         }
     }
 
-    /// Sees to it that a call is woken.
+    /// Registers a call's wait.
     fn wait(&mut self, now: Nanos, id: usize, wait: Wait) {
         match wait {
             Wait::Transfer(transfer) => self.memory.transfers.wait(transfer, id),
@@ -240,12 +240,12 @@ impl Host {
                 self.memory_retry.get_or_insert(now + MEMORY_WAIT);
             }
             Wait::Until(at) => self.start_timer(at, Timer::Resume(id)),
-            // Its own requests name it when they are done.
+            // Completions of its own requests wake it.
             Wait::Own => {}
         }
     }
 
-    /// A call has done all it had to; its caller hears of it when its processor time is over.
+    /// Ends a call: its completion is reported when its processor time is over.
     fn end(&mut self, now: Nanos, id: usize) {
         let running = &self.calls[id];
         if running.is_advice() {
@@ -259,7 +259,7 @@ impl Host {
         self.start_timer(now + cost, Timer::End(id));
     }
 
-    /// A call that is done at `at`: of one that moved something its first sector on the device, and how many it moved.
+    /// The completion of a call at `at`; a transfer has its first sector on the device and the number of sectors moved.
     fn finished(&self, running: &Running, at: Nanos) -> Finished {
         let Running { call, from, to, op, .. } = *running;
         let (arrival, stream, priority, token) = (call.arrival, call.stream, call.priority, call.token);
@@ -283,7 +283,7 @@ impl Host {
                 Ended::Transfer(purpose, run, waiters) => {
                     self.transfer_ended(now, purpose, run);
                     self.ready.extend(self.memory.transfers.waiters(waiters));
-                    self.memory_may_be_free();
+                    self.wake_memory_waiters();
                 }
                 Ended::OfCall(id) => {
                     let running = &mut self.calls[id];
@@ -305,16 +305,16 @@ impl Host {
             Purpose::Read => {}
             Purpose::WriteBack => self.memory.write_back.written(run.pages),
             Purpose::SwapIn => {
-                self.memory.swap.was_read();
+                self.memory.swap.read_done();
                 let timers = &mut self.timers;
                 self.background.wake(run.first, |process| timers.push(Reverse((now, 0, Timer::Touch(process)))));
             }
-            Purpose::SwapOut => self.memory.swap.was_written(),
+            Purpose::SwapOut => self.memory.swap.write_done(),
         }
     }
 
-    fn memory_may_be_free(&mut self) {
-        self.memory.may_be_free();
+    fn wake_memory_waiters(&mut self) {
+        self.memory.retry_reclaim();
         self.memory_retry = None;
         self.ready.extend(self.memory_waiters.drain(..));
     }
@@ -325,7 +325,7 @@ impl Host {
         }
     }
 
-    /// Lets in those that wait for room in the queue: the first in any case, the others as long as there is some.
+    /// Resumes calls that wait for room in the queue: the first in any case, others while there is room.
     fn run_room_waiters(&mut self, now: Nanos) {
         if let Some(id) = self.room_waiters.pop_front() {
             self.calls[id].may_overfill = true;
@@ -348,7 +348,7 @@ impl Host {
                 Timer::End(id) => {
                     let running = self.calls.remove(id);
                     let done = self.finished(&running, at);
-                    self.queue_mut().note_down(Noted::Returned(done));
+                    self.queue_mut().record_event(ServerEvent::Returned(done));
                     finished.push(done);
                 }
                 Timer::Resume(id) => self.ready.push_back(id),
@@ -367,23 +367,23 @@ impl Server for Host {
     type Work = Call;
 
     fn has_room(&self) -> bool {
-        self.calls.len() < CALLS && self.queue().has_room()
+        self.calls.len() < MAX_CALLS && self.queue().has_room()
     }
 
     fn admit(&mut self, now: Nanos, call: Call) {
-        let running = self.running(now, call);
+        let running = self.start_call(now, call);
         let is_empty = running.is_empty();
-        if running.is_advice() && (is_empty || self.is_nowhere(call.action.file())) {
+        if running.is_advice() && (is_empty || self.is_unmapped(call.action.file())) {
             return;
         }
         let is_advice = running.is_advice();
         let id = self.calls.insert(running);
-        // Nobody waits for the end of an advice, so none is told of.
+        // Advice has no completion, so its call is not recorded either.
         if !is_advice {
-            self.queue_mut().note_down(Noted::Called(now));
+            self.queue_mut().record_event(ServerEvent::Called(now));
         }
-        // Of nothing, of what is not there, or of a file that is not on the device: over at once.
-        if is_empty || self.is_nowhere(call.action.file()) { self.start_timer(now, Timer::End(id)) } else { self.step(now, id) }
+        // Calls on nothing, beyond the end, or on a file without extents end at once.
+        if is_empty || self.is_unmapped(call.action.file()) { self.start_timer(now, Timer::End(id)) } else { self.step(now, id) }
     }
 
     fn next_event(&self) -> Option<Nanos> {
@@ -394,7 +394,7 @@ impl Server for Host {
     fn advance(&mut self, now: Nanos, finished: &mut Vec<Finished>) {
         self.take_completions(now);
         if self.memory_retry.is_some_and(|at| at <= now) {
-            self.memory_may_be_free();
+            self.wake_memory_waiters();
         }
         self.run_timers(now, finished);
         self.run_ready(now);
@@ -409,7 +409,7 @@ impl Server for Host {
         self.queue_mut().dispatch(now);
     }
 
-    fn is_at_leisure(&self) -> bool {
+    fn is_idle(&self) -> bool {
         self.calls.is_empty()
     }
 

@@ -1,4 +1,4 @@
-//! When pages left memory, so that one that comes back soon is known to be needed: `mm/workingset.c` of Linux 6.x.
+//! Shadow entries of evicted pages, to detect refaults of the working set: `mm/workingset.c` of Linux 6.x.
 //!
 //! Simplified: Linux keeps shadow entries in each file's own index for as long as there is memory; here they share one table with
 //! room for as many as there are frames, where a newer one may take an older one's place.
@@ -11,7 +11,7 @@ struct Shadow {
     age: u32,
 }
 
-/// What is known of a page that comes back.
+/// Information on a refaulted page.
 pub(super) struct Refault {
     /// Evictions and activations since it left.
     pub distance: u32,
@@ -44,7 +44,7 @@ impl Shadows {
         self.entries[place] = Shadow { tag, age: self.clock & !1 | u32::from(workingset) };
     }
 
-    /// A page comes: what is known of it, once.
+    /// Removes and returns the shadow of a page that is read again.
     pub fn take(&mut self, hash: impl FnOnce() -> u64) -> Option<Refault> {
         if self.entries.is_empty() {
             return None;

@@ -1,18 +1,18 @@
-//! Changing the settings of a queue and of a host in the middle of a run.
+//! Changes the settings of a queue and of a host during a run.
 
 use block::{Limits, Nanos, Scheduler, SettingError, Tunable};
 
 use super::settings::{of_the_queue, settable};
 use super::{Host, Queue, TUNABLES};
-use crate::run::{Noted, Steerable};
+use crate::run::{ServerEvent, Steerable};
 
 impl Steerable for Queue {
-    fn note(&mut self) {
-        Queue::note(self);
+    fn record_events(&mut self) {
+        Queue::record_events(self);
     }
 
-    fn take_notes(&mut self, into: &mut Vec<Noted>) {
-        Queue::take_notes(self, into);
+    fn take_events(&mut self, into: &mut Vec<ServerEvent>) {
+        Queue::take_events(self, into);
     }
 
     fn capacity_sectors(&self) -> u64 {
@@ -55,12 +55,12 @@ impl Steerable for Queue {
 }
 
 impl Steerable for Host {
-    fn note(&mut self) {
-        self.queue_mut().note();
+    fn record_events(&mut self) {
+        self.queue_mut().record_events();
     }
 
-    fn take_notes(&mut self, into: &mut Vec<Noted>) {
-        self.queue_mut().take_notes(into);
+    fn take_events(&mut self, into: &mut Vec<ServerEvent>) {
+        self.queue_mut().take_events(into);
     }
 
     fn capacity_sectors(&self) -> u64 {

@@ -1,4 +1,4 @@
-//! The result of one run: what was measured, and what device and host report.
+//! The result of one run: measures, and the counts of device and host.
 
 use block::Nanos;
 
@@ -13,15 +13,15 @@ pub struct RunSummary {
     pub measure: Measure,
     /// The device's counts.
     pub tally: DeviceTally,
-    /// How long the device was busy, until the last write of its cache was on the media.
+    /// Busy time of the device until the last write of its cache was on the media.
     pub busy: Nanos,
     /// The part of [`busy`](RunSummary::busy) before the last completion.
     pub busy_in_run: Nanos,
     /// The counts of a flash device's translation layer.
     pub flash: Option<FlashTally>,
-    /// The host's counts, of a run through one.
+    /// The host's counts; `None` for a run without a host.
     pub host: Option<HostTally>,
-    /// What the device did for each of those who share it, if anybody was said to.
+    /// Device time of each tenant; `None` without a roster.
     pub ledger: Option<Ledger>,
 }
 
@@ -44,16 +44,17 @@ impl RunSummary {
         ratio(self.busy_in_run, self.measure.watched())
     }
 
-    /// Mean number of requests in the queue and at the device: `aqu-sz` of iostat(1). Those that wait for room in the queue are not
-    /// in it.
+    /// Mean number of requests in the queue and at the device: `aqu-sz` of iostat(1). Requests that wait to be admitted are not
+    /// included.
     pub fn queue_size(&self) -> f64 {
         let watched = self.measure.watched();
         if watched == Nanos::ZERO { 0.0 } else { self.tally.in_queue_ns as f64 / watched.0 as f64 }
     }
 
-    /// For an open replay at `speed` that the device could not keep up with: the speed at which it just would.
+    /// For an open replay at `speed` that overloaded the device: the highest sustainable speed; `None` if it kept up.
     ///
-    /// It could not if it was busy nearly all the time (98%) and still needed over 5% more time than the requests took to arrive.
+    /// The device is overloaded if it was busy at least 98% of the time and needed over 5% more time than the requests took to
+    /// arrive.
     pub fn sustainable_speed(&self, speed: f64) -> Option<f64> {
         let offered = self.measure.last_arrival - self.measure.first_arrival;
         let needed = self.measure.duration();

@@ -1,4 +1,4 @@
-//! Swap: where on the device each anonymous page is kept, and which ones are read together.
+//! Swap: the slots of anonymous pages, and swap read-ahead.
 //!
 //! Follows `mm/swap_state.c` (`swap_cluster_readahead`, `swapin_nr_pages`) of Linux 6.x. Simplified: every touch writes, so a page that
 //! was swapped in and touched gives up its slot; read-ahead goes by the place in the swap area on every device.
@@ -12,8 +12,8 @@ use super::swap_area::SwapArea;
 use super::transfers::{Issuer, PageRun, Purpose, Transfers};
 use super::{Files, HostError, HostSettings};
 
-/// Pages that files get in any case when anonymous memory and swap are laid out.
-const LEAST_FILE_PAGES: u64 = 1024;
+/// Pages reserved for files when anonymous memory and swap are laid out.
+const MIN_FILE_PAGES: u64 = 1024;
 
 /// Anonymous pages' places in the swap area.
 pub(super) struct Swap {
@@ -35,7 +35,7 @@ impl Swap {
         let slots = (settings.swap_mib as u64) << 8;
         let pages = (settings.anonymous_mib as u64) << 8;
         let first_lba = first_lba(settings, files, device_sectors)?;
-        let kept = u64::from(cache.watermarks().high) + LEAST_FILE_PAGES;
+        let kept = u64::from(cache.watermarks().high) + MIN_FILE_PAGES;
         let most = (u64::from(cache.total()) + slots).saturating_sub(kept);
         if pages > most {
             let most_mib = (most >> 8) as i64;
@@ -86,7 +86,7 @@ impl Swap {
         self.area.owner(slot).map(u64::from)
     }
 
-    /// Sees to it that a page has a slot. False if all are taken.
+    /// Ensures that a page has a slot. False if all are taken.
     fn give_slot(&mut self, page: u64) -> bool {
         let slot = &mut self.slots[page as usize];
         if *slot == NONE {
@@ -98,8 +98,8 @@ impl Swap {
         true
     }
 
-    /// The slots to be read when the page of one is needed (`swapin_nr_pages`): as many as were useful lately, a power of two, and
-    /// never less than half as many as last time.
+    /// The slots to read when the page in `slot` is needed (`swapin_nr_pages`): as many as were useful lately, a power of two, and
+    /// at least half as many as last time.
     pub fn window(&mut self, slot: u32) -> Range<u32> {
         let most = 1u64 << self.page_cluster;
         let hits = std::mem::take(&mut self.hits);
@@ -122,7 +122,7 @@ impl Swap {
             self.hits += 1;
         }
         cache.set(frame, flag::YOUNG | flag::DIRTY);
-        // What is on its way to the slot keeps it; else the slot holds an old version, which is of no use.
+        // A page being written keeps its slot; otherwise the slot holds an old version and is freed.
         if !cache.has(frame, flag::WRITEBACK) {
             let slot = std::mem::replace(&mut self.slots[page as usize], NONE);
             if slot != NONE {
@@ -156,12 +156,12 @@ impl Swap {
     }
 
     /// A page was read.
-    pub fn was_read(&mut self) {
+    pub fn read_done(&mut self) {
         self.swapped_in += 1;
     }
 
     /// A page was written.
-    pub fn was_written(&mut self) {
+    pub fn write_done(&mut self) {
         self.swapped_out += 1;
     }
 }

@@ -1,4 +1,4 @@
-//! The swap area: which anonymous page is where on the device.
+//! The swap area: the slots and their owners.
 
 use super::page_cache::NONE;
 

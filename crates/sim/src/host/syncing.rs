@@ -1,9 +1,8 @@
-//! Making the device and the cache agree on a range of a file: for fsync, O_SYNC, and before direct input and output.
+//! Synchronises cache and device for a range of a file: for fsync, O_SYNC, and before direct I/O.
 //!
 //! Follows `mm/filemap.c` (`filemap_write_and_wait_range`, `kiocb_invalidate_pages`) and `mm/truncate.c`, for the flush at the end
 //! `block/fops.c` and `fs/ext4/fsync.c`. Simplified: Linux tags the pages that are dirty when it begins and writes these; here one
-//! pass through the range writes what is dirty as it comes by.
-//! Metadata and journals are left out.
+//! pass through the range writes the pages that are dirty when it reaches them. Metadata and journals are left out.
 
 use block::{Nanos, Op};
 
@@ -50,8 +49,8 @@ pub(super) fn settle(running: &Running, memory: &Memory) -> Step {
     }
 }
 
-/// What is at the device must also be on its media. Linux asks for it even if there was nothing to write (`ext4_sync_file`,
-/// `blkdev_fsync`): the drive may still have another process's write-back in memory.
+/// Flushes the device's write cache. Linux asks for it even if there was nothing to write (`ext4_sync_file`, `blkdev_fsync`): the
+/// drive may still have another process's write-back in memory.
 pub(super) fn barrier(now: Nanos, id: usize, running: &mut Running, memory: &mut Memory) -> Step {
     if !memory.transfers.flush_for_call(now, id, running.call.stream) {
         return Step::Done;
@@ -60,8 +59,8 @@ pub(super) fn barrier(now: Nanos, id: usize, running: &mut Running, memory: &mut
     Step::Next(Stage::Drained)
 }
 
-/// Takes the range's pages out of the cache, before the device holds something else there. A page that was made dirty meanwhile
-/// stays, unless it is discarded whole.
+/// Drops the range's pages from the cache, before direct I/O changes the device. A page that was made dirty meanwhile stays, unless
+/// it is discarded whole.
 pub(super) fn drop_range(running: &mut Running, memory: &mut Memory) -> Step {
     let last = running.last_page();
     while running.page <= last && memory.cache.cached(running.file) > 0 {
@@ -83,7 +82,7 @@ pub(super) fn drop_range(running: &mut Running, memory: &mut Memory) -> Step {
     Step::Next(Stage::Issue)
 }
 
-/// Takes those of the range's pages out of the cache that are neither dirty nor under way.
+/// Drops the range's pages from the cache that are neither dirty nor under way.
 pub(super) fn drop_clean(running: &Running, memory: &mut Memory) {
     if memory.cache.cached(running.file) == 0 {
         return;

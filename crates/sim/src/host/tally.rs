@@ -5,15 +5,15 @@ use block::Nanos;
 /// Counts since the host was built. Pages are 4 KiB.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HostTally {
-    /// Pages of buffered reads that were there when they were asked for.
+    /// Pages of buffered reads that were in the cache.
     pub hits: u64,
-    /// Pages of buffered reads that the process had to wait for.
+    /// Pages of buffered reads for which the process had to wait.
     pub misses: u64,
-    /// Pages read before a process asked for them.
+    /// Pages read ahead.
     pub read_ahead: u64,
     /// Of these, the ones that were used later.
     pub read_ahead_used: u64,
-    /// Of these, the ones that were given up unused. The rest is still in memory.
+    /// Of these, the ones that were evicted unused. The rest is still in memory.
     pub read_ahead_wasted: u64,
     /// Pages made dirty; one that is dirty already does not count again.
     pub dirtied: u64,
@@ -21,9 +21,9 @@ pub struct HostTally {
     pub written_back: u64,
     /// Pages that are dirty or being written back.
     pub dirty: u64,
-    /// The most that ever were.
+    /// The maximum of that.
     pub dirty_peak: u64,
-    /// Time that all writers together slept because too much was dirty.
+    /// Time that all writers together slept because of too many dirty pages.
     pub throttled: Nanos,
     /// Times a process had to wait for memory.
     pub memory_waits: u64,
@@ -35,12 +35,12 @@ pub struct HostTally {
     pub swapped_out: u64,
     /// Touches of anonymous pages that had to wait for the swap area.
     pub swap_faults: u64,
-    /// The most memory ever in use, in pages.
+    /// The maximum memory in use, in pages.
     pub memory_peak: u64,
 }
 
 impl HostTally {
-    /// The share of pages read that were there when they were asked for; `None` if none was read.
+    /// The share of pages read that were in the cache, 0 to 1; `None` if none was read.
     pub fn hit_ratio(&self) -> Option<f64> {
         let reads = self.hits + self.misses;
         (reads > 0).then(|| self.hits as f64 / reads as f64)

@@ -1,10 +1,10 @@
-//! How fast processes may write pages, so that what is dirty stays within its limit.
+//! Dirty throttling: the pace of writers, so that dirty pages stay within their limit.
 //!
 //! ```text
 //! pace of a writer
 //! 2x  |......\
 //!     |       \__
-//! 1x  |          ---o---.__             x = pages per second at which what is dirty would stay as it is
+//! 1x  |          ---o---.__             x = pages per second at which the number of dirty pages is constant
 //!     |             |      \
 //! 0   +-----|-------|-------|--> dirty pages
 //!        freerun  setpoint  limit
@@ -16,19 +16,19 @@
 use block::Nanos;
 
 /// `MAX_PAUSE`.
-const LONGEST_PAUSE: Nanos = Nanos::from_millis(200);
+const MAX_PAUSE: Nanos = Nanos::from_millis(200);
 /// `BANDWIDTH_INTERVAL`.
 const INTERVAL: Nanos = Nanos::from_millis(200);
 /// The time over which the write bandwidth is averaged.
 const PERIOD_SECONDS: f64 = 4.0;
-/// What a writer should sleep at a time, in seconds.
-const WANTED_PAUSE: f64 = 0.01;
-/// It should make so many pages dirty between two pauses, if need be in pauses that are longer (`DIRTY_POLL_THRESH`).
-const ENOUGH_PAGES: f64 = 32.0;
-/// A writer that fell behind its pace by more than this is forgiven, in seconds.
-const FORGIVEN: f64 = 1.0;
+/// Target length of a writer's sleep, in seconds.
+const TARGET_PAUSE: f64 = 0.01;
+/// Minimum number of pages dirtied between two pauses, which are lengthened if need be (`DIRTY_POLL_THRESH`).
+const MIN_PAGES_PER_PAUSE: f64 = 32.0;
+/// A writer may catch up at most this much of its pace, in seconds.
+const MAX_LAG: f64 = 1.0;
 
-/// How many pages may be dirty or being written back.
+/// Limits on the pages that are dirty or being written back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct DirtyLimits {
     pub background: u64,
@@ -44,7 +44,7 @@ impl DirtyLimits {
         DirtyLimits { background: if background >= limit { limit / 2 } else { background }, limit }
     }
 
-    /// Up to here no writer is slowed down (`dirty_freerun_ceiling`).
+    /// Dirty pages below which no writer is throttled (`dirty_freerun_ceiling`).
     pub fn free_run(self) -> u64 {
         (self.limit + self.background) / 2
     }
@@ -55,19 +55,19 @@ impl DirtyLimits {
     }
 }
 
-/// What a process has written of a file.
+/// A process's write state of a file.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Writer {
     /// Pages it made dirty since it last checked whether it must sleep, and how many it may before it checks again.
     pub dirtied: u64,
     pub check_after: u64,
-    /// Until when it slept last, or would have at its pace.
+    /// When its last sleep ended, or would have at its pace.
     pub slept_until: Option<Nanos>,
 }
 
 impl Writer {
     pub fn new() -> Writer {
-        Writer { dirtied: 0, check_after: ENOUGH_PAGES as u64, slept_until: None }
+        Writer { dirtied: 0, check_after: MIN_PAGES_PER_PAUSE as u64, slept_until: None }
     }
 }
 
@@ -89,7 +89,7 @@ pub(super) struct Throttle {
 }
 
 impl Throttle {
-    /// For a device that is known to write so many pages a second.
+    /// Starts with an assumed write bandwidth in pages a second.
     pub fn new(bandwidth: f64) -> Throttle {
         Throttle {
             bandwidth,
@@ -104,13 +104,14 @@ impl Throttle {
         }
     }
 
-    /// Measures again how much was written, if a while has passed. `writing`: writers are being slowed down, so the pace has an effect.
+    /// Updates the measured bandwidth if the interval has passed. `writing`: writers are being throttled, so the pace has an
+    /// effect.
     pub fn update(&mut self, now: Nanos, limits: DirtyLimits, dirty: u64, writing: bool) {
         let elapsed = now - self.at;
         if elapsed < INTERVAL {
             return;
         }
-        // After a rest the figures say how long it was, not how fast the device is.
+        // After an idle period the figures reflect its length, not the speed of the device.
         if elapsed.0 < 5 * INTERVAL.0 {
             let seconds = elapsed.as_secs_f64();
             let written = (self.written - self.written_then) as f64 / seconds;
@@ -149,7 +150,7 @@ impl Throttle {
         self.balanced = balanced;
     }
 
-    /// How long a process sleeps now that has checked whether it must; `None` if so little that it goes on and sleeps later.
+    /// How long a process must sleep now; `None` if that is too little, so that it continues and sleeps later.
     pub fn pause(&self, now: Nanos, limits: DirtyLimits, dirty: u64, writer: &mut Writer) -> Option<Nanos> {
         let longest = self.longest_pause(dirty);
         let pace = self.pace * position_ratio(limits, dirty);
@@ -161,7 +162,7 @@ impl Throttle {
             let since_it_slept = writer.slept_until.map_or(0.0, |until| now.as_secs_f64() - until.as_secs_f64());
             let pause = period - since_it_slept;
             if pause < shortest {
-                let until = if pause < -FORGIVEN { now } else { writer.slept_until.unwrap_or(now) + Nanos::from_secs_f64(period) };
+                let until = if pause < -MAX_LAG { now } else { writer.slept_until.unwrap_or(now) + Nanos::from_secs_f64(period) };
                 *writer = Writer { dirtied: 0, slept_until: Some(until), ..*writer };
                 return None;
             }
@@ -172,27 +173,26 @@ impl Throttle {
         Some(pause)
     }
 
-    /// How many pages a process that is being slowed down may make dirty before it checks again, and for how many seconds it sleeps then at
-    /// least (`wb_min_pause`).
+    /// Pages that a throttled process may dirty before it checks again, and its minimum sleep then, in seconds (`wb_min_pause`).
     fn pages_between_pauses(&self, longest: f64, pace: f64) -> (u64, f64) {
         let log = |rate: f64| f64::max(rate, 1.0).log2().floor();
         // The more writers, the longer the pauses, to save processor time.
-        let mut pause = WANTED_PAUSE * (1.0 + f64::max(log(self.bandwidth) - log(self.pace), 0.0) * 1_000.0 / 1_024.0);
+        let mut pause = TARGET_PAUSE * (1.0 + f64::max(log(self.bandwidth) - log(self.pace), 0.0) * 1_000.0 / 1_024.0);
         pause = pause.min(longest / 2.0);
         let mut pages = self.pace * pause;
-        if pages < ENOUGH_PAGES {
-            pause = longest.min(ENOUGH_PAGES / self.pace);
+        if pages < MIN_PAGES_PER_PAUSE {
+            pause = longest.min(MIN_PAGES_PER_PAUSE / self.pace);
             pages = self.pace * pause;
         }
         if pages > longest * pace {
             (pause, pages) = (longest, longest * pace);
         }
-        ((pages as u64).max(1), if pages >= ENOUGH_PAGES { pause / 2.0 } else { pause })
+        ((pages as u64).max(1), if pages >= MIN_PAGES_PER_PAUSE { pause / 2.0 } else { pause })
     }
 
-    /// `wb_max_pause`: not so long that the device runs dry.
+    /// `wb_max_pause`: the longest pause that does not starve the device.
     fn longest_pause(&self, dirty: u64) -> Nanos {
-        Nanos::from_millis(1 + dirty / (1 + self.bandwidth as u64 / 128)).min(LONGEST_PAUSE)
+        Nanos::from_millis(1 + dirty / (1 + self.bandwidth as u64 / 128)).min(MAX_PAUSE)
     }
 
     /// Pages the flusher writes of one file before it turns to the next (`writeback_chunk_size`): half a second's worth, in
@@ -217,7 +217,7 @@ mod tests {
     const LIMITS: DirtyLimits = DirtyLimits { background: 1000, limit: 2000 };
 
     #[test]
-    fn the_background_share_lies_below_the_limit_whatever_was_set() {
+    fn the_background_share_is_always_below_the_limit() {
         assert_eq!(DirtyLimits::new(10_000, 20, 10), LIMITS);
         assert_eq!(DirtyLimits::new(10_000, 20, 50), DirtyLimits { background: 1000, limit: 2000 });
         assert_eq!(DirtyLimits::new(0, 20, 10), DirtyLimits { background: 0, limit: 1 });
@@ -254,7 +254,7 @@ mod tests {
     const BALANCED: u64 = 105_000;
 
     #[test]
-    fn the_slower_the_pace_beside_the_device_the_longer_the_pauses() {
+    fn the_slower_the_pace_compared_with_the_device_the_longer_the_pauses() {
         // Alone, one of four, and one of 64 writers to a device of 21 MiB a second.
         for (pace, pages, pause_ms) in [(5_376.0, 53, 10.0), (1_344.0, 39, 29.5), (168.0, 32, 190.5)] {
             let throttle = Throttle { pace, ..Throttle::new(5_376.0) };
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_little_to_sleep_for_is_slept_later() {
+    fn short_sleeps_are_postponed() {
         let throttle = Throttle::new(25_600.0);
         let mut writer = Writer { dirtied: 64, slept_until: Some(Nanos::ZERO), ..Writer::new() };
         // 2.5 ms of pages, in none.
@@ -276,7 +276,7 @@ mod tests {
         writer.dirtied = 192;
         let pause = throttle.pause(Nanos::ZERO, LARGE, BALANCED, &mut writer);
         assert!(pause.is_some_and(|pause| (pause.as_millis_f64() - 10.0).abs() < 0.1), "{pause:?}");
-        // Whoever takes its time between has slept already.
+        // The time between calls counts as sleep.
         writer.dirtied = 256;
         assert_eq!(throttle.pause(Nanos::from_millis(19), LARGE, BALANCED, &mut writer), None);
     }

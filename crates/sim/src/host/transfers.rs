@@ -4,7 +4,7 @@
 //! pages that follow each other --> transfer --> an issue for each piece of them on the device --> queue
 //!            locked or written back   |<------------- the last issue is done -----------------------|
 //! ```
-//! The issues carry tokens that say whose they are: a transfer's, or a call's.
+//! The tokens of issues identify their transfer or call.
 
 use std::sync::Arc;
 
@@ -21,10 +21,10 @@ use crate::run::{Finished, Issue, Server};
 const BIO_PAGES: u64 = 256;
 /// Sectors of a page.
 const PAGE_SECTORS: u64 = 8;
-/// Marks the tokens of what belongs to a call and not to a [`Transfer`]: direct calls' pieces, flushes.
-const OF_CALL: u64 = 1 << 63;
+/// Marks tokens of a call rather than a [`Transfer`]: pieces of direct calls, flushes.
+const CALL_TOKEN: u64 = 1 << 63;
 
-/// In whose name a request goes to the queue.
+/// The stream and priority on whose behalf a request is issued.
 #[derive(Clone, Copy)]
 pub(super) struct Issuer {
     pub stream: StreamId,
@@ -92,7 +92,7 @@ impl Linked for Waiter {
     }
 }
 
-/// What the end of an issue ends.
+/// The effect of a completed issue.
 pub(super) enum Ended {
     /// One of a call's own requests.
     OfCall(usize),
@@ -102,10 +102,10 @@ pub(super) enum Ended {
     Transfer(Purpose, PageRun, Waiters),
 }
 
-/// Calls that waited for a transfer, in the order in which they came: for [`Transfers::waiters`].
+/// Calls that waited for a transfer, in order of arrival: for [`Transfers::waiters`].
 pub(super) struct Waiters(List);
 
-/// All that is under way.
+/// All transfers under way.
 pub(super) struct Transfers {
     plugged: PluggedQueue,
     files: Arc<Files>,
@@ -141,7 +141,7 @@ impl Transfers {
         &self.files
     }
 
-    /// Whether a further issue of this stream, synchronous or not, would have to wait outside the queue.
+    /// Whether a further issue of this stream, synchronous or not, would have to wait to be admitted.
     pub fn is_full(&self, stream: StreamId, sync: bool) -> bool {
         self.queue().is_full(stream, sync)
     }
@@ -171,8 +171,8 @@ impl Transfers {
         end.saturating_sub(page).clamp(1, largest)
     }
 
-    /// Sends pages of a file on their way, which are marked already. False if they are nowhere on the device: nothing is under way
-    /// then, and the marks are gone.
+    /// Starts the transfer of pages that are already marked. False if they have no place on the device: then nothing is under way,
+    /// and the marks are cleared.
     pub fn start(&mut self, now: Nanos, cache: &mut PageCache, purpose: Purpose, run: PageRun, issuer: Issuer) -> bool {
         let key = self.begin(cache, purpose, run);
         if purpose == Purpose::WriteBack {
@@ -251,31 +251,31 @@ impl Transfers {
         waiters.0.iter(&self.waiters).map(|call| call as usize)
     }
 
-    /// Sends a call's own request to the device in as many issues as the range has pieces, and says how many.
+    /// Issues a call's own request, one issue for each piece of the range. Returns their number.
     pub fn issue_for_call(&mut self, now: Nanos, call: usize, op: Op, range: SectorRange, issuer: Issuer) -> u32 {
         let SectorRange { file, first, sectors } = range;
         let mut pieces = 0;
         for piece in self.files[file as usize].pieces(first, sectors) {
             pieces += 1;
-            self.plugged.submit(now, issue(now, op, piece, issuer, OF_CALL | call as u64));
+            self.plugged.submit(now, issue(now, op, piece, issuer, CALL_TOKEN | call as u64));
         }
         pieces
     }
 
     /// Empties the device's write cache for a call. False if it has none.
     pub fn flush_for_call(&mut self, now: Nanos, call: usize, stream: StreamId) -> bool {
-        self.queue_mut().flush(now, stream, OF_CALL | call as u64)
+        self.queue_mut().flush(now, stream, CALL_TOKEN | call as u64)
     }
 
-    /// Lets the queue work until `now`, and appends what is done: for [`Transfers::ended`], one after the other.
+    /// Advances the queue to `now` and appends completions, to be passed to [`Transfers::ended`] one by one.
     pub fn advance(&mut self, now: Nanos, done: &mut Vec<Finished>) {
         self.queue_mut().advance(now, done);
     }
 
     pub fn ended(&mut self, cache: &mut PageCache, done: &Finished) -> Ended {
         let token = done.token();
-        if token & OF_CALL != 0 {
-            return Ended::OfCall((token & !OF_CALL) as usize);
+        if token & CALL_TOKEN != 0 {
+            return Ended::OfCall((token & !CALL_TOKEN) as usize);
         }
         let transfer = &mut self.under_way[token as usize];
         transfer.open -= 1;

@@ -1,4 +1,4 @@
-//! Free pages at which something happens.
+//! Watermarks of free memory.
 
 /// Numbers of free pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

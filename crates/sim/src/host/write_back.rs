@@ -1,5 +1,4 @@
-//! Write-back: which pages are dirty, when the flusher thread writes them, and how long writers sleep so that they do not become
-//! too many.
+//! Write-back: dirty pages, the flusher thread, and the throttling of writers.
 //!
 //! Follows `fs/fs-writeback.c` of Linux 6.x (`wb_writeback`, `writeback_sb_inodes`), `ext4_writepages` for the order within a file,
 //! and `balance_dirty_pages` in `mm/page-writeback.c`. As in Linux, the flusher waits where the queue has no room.
@@ -17,7 +16,7 @@ use crate::streams;
 /// Why the flusher writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Work {
-    /// What has been dirty since then or longer: old pages, or all that there are when memory is short.
+    /// Pages dirty since then or longer: expired ones, or all when memory is short.
     Old { before: Nanos },
     /// Until the background share is reached.
     Background,
@@ -34,7 +33,7 @@ struct Pass {
     wrapped: bool,
 }
 
-/// What the flusher thread does.
+/// State of the flusher thread.
 #[derive(Default)]
 struct Flusher {
     work: Option<Work>,
@@ -47,7 +46,7 @@ struct Flusher {
     background_due: bool,
 }
 
-/// The settings that write-back goes by, in its own units.
+/// The settings of write-back, in its own units.
 struct Policy {
     dirty_ratio: i64,
     background_ratio: i64,
@@ -76,7 +75,7 @@ pub(super) struct Counts {
     pub throttled: Nanos,
 }
 
-/// Dirty pages and who writes them.
+/// Dirty pages and their writers.
 pub(super) struct WriteBack {
     dirty: DirtyPages,
     files: DirtyFiles,
@@ -120,7 +119,7 @@ impl WriteBack {
         self.flusher.wake_at
     }
 
-    /// Goes by other settings from now on.
+    /// Applies other settings.
     pub fn set(&mut self, now: Nanos, settings: &HostSettings) {
         let period = self.policy.period;
         self.policy = Policy::new(settings);
@@ -129,7 +128,7 @@ impl WriteBack {
         }
     }
 
-    /// Marks a page as dirty that is not.
+    /// Marks a clean page as dirty.
     pub fn make_dirty(&mut self, now: Nanos, cache: &mut PageCache, frame: u32, writer: &mut Writer) {
         let page = *cache.page(frame);
         cache.set(frame, flag::DIRTY);
@@ -143,7 +142,7 @@ impl WriteBack {
         }
     }
 
-    /// Marks a dirty page as no longer so.
+    /// Marks a dirty page as clean.
     pub fn clean(&mut self, cache: &mut PageCache, file: FileId, page: u64, frame: u32) {
         cache.clear(frame, flag::DIRTY);
         self.dirty.remove(file, page);
@@ -208,7 +207,7 @@ impl WriteBack {
         }
     }
 
-    /// Writes all that is dirty when it next writes (`wakeup_flusher_threads`): for reclaim.
+    /// Makes the flusher write all dirty pages when it next runs (`wakeup_flusher_threads`): for reclaim.
     pub fn flush_all_soon(&mut self) {
         self.flusher.all_due = true;
     }
@@ -243,7 +242,7 @@ impl WriteBack {
                 continue;
             };
             let enough = work == Work::Background && self.dirty.len() <= self.limits(cache).background;
-            if enough || (self.files.round_is_over() && !self.begin_round(work)) {
+            if enough || (self.files.is_round_over() && !self.begin_round(work)) {
                 self.end_work(now, cache);
                 continue;
             }
@@ -264,7 +263,7 @@ impl WriteBack {
     /// Fills the list of files to write. False if there is none, or the last round wrote nothing.
     fn begin_round(&mut self, work: Work) -> bool {
         if !std::mem::take(&mut self.flusher.progress) {
-            // All that is dirty is on its way at the same time. It waits for the next occasion.
+            // All dirty pages are under write-back. Wait for the next occasion.
             self.files.postpone();
             return false;
         }
@@ -307,8 +306,8 @@ impl WriteBack {
         None
     }
 
-    /// Sends the dirty pages at the beginning of a run to the device, as many as go in one transfer, and says how many pages are
-    /// dealt with so: at least one.
+    /// Starts write-back of the dirty pages at the beginning of a run, as many as go in one transfer. Returns the number of pages
+    /// covered, at least one.
     pub fn write_run(&mut self, now: Nanos, run: PageRun, issuer: Issuer, cache: &mut PageCache, transfers: &mut Transfers) -> u64 {
         let PageRun { file, first, pages: most } = run;
         let most = transfers.run_limit(file, first).min(most);

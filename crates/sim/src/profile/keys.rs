@@ -1,9 +1,9 @@
-//! The keys of profiles: what they mean, their units, ranges and defaults.
+//! The keys of profiles: meanings, units, ranges and defaults.
 //!
-//! All of it is declared once, where a kind's schema is: doc comments, `#[schemars(range(…))]` and serde's defaults. `schemars` turns them
-//! into a JSON Schema; here values are checked against it, and the page of all keys is made of it. Beyond JSON Schema there are
-//! `x-unit`, for a key whose name does not end in its unit, and `x-power-of-two`. What depends on other keys or on a device's
-//! size is checked by the kind's own code.
+//! All of it is declared once, in the kind's schema: doc comments, `#[schemars(range(…))]` and serde's defaults. `schemars` turns
+//! them into a JSON Schema; here values are checked against it, and the page of all keys is made of it. Beyond JSON Schema there
+//! are `x-unit`, for a key whose name does not end in its unit, and `x-power-of-two`. Checks that involve several keys or the
+//! device's size are in the kind's own code.
 
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
@@ -27,7 +27,8 @@ const UNITS: &[(&str, &str)] = &[
     ("_entries", "entries"),
 ];
 
-/// The default of a key whose declaration hides it: a field with serde's `skip_serializing_if` says `#[schemars(!skip_serializing_if)]`.
+/// The default of a key whose declaration does not state it: a field with serde's `skip_serializing_if` says
+/// `#[schemars(!skip_serializing_if)]`.
 pub const UNSTATED: &str = "?";
 
 /// The table of a profile that a key belongs to, and its keys.
@@ -35,7 +36,7 @@ pub const UNSTATED: &str = "?";
 pub struct KeyTable {
     /// As in the file: `[mechanics]`, `[[zone]]`; empty for the keys at the top.
     pub heading: String,
-    /// What it describes.
+    /// Its description.
     pub meaning: String,
     /// In alphabetical order.
     pub keys: Vec<Key>,
@@ -46,13 +47,13 @@ pub struct KeyTable {
 pub struct Key {
     /// Its name within the table.
     pub name: String,
-    /// What its value counts; empty for words, lists and plain counts.
+    /// Its unit; empty for words, lists and plain counts.
     pub unit: String,
     /// Its range, as in `1 to 1024`, or its words; empty if it takes any value of its type.
     pub values: String,
-    /// What it is if it is absent; none: it must be there.
+    /// Its default; `None`: it is required.
     pub default: Option<String>,
-    /// What it means, and what its words mean.
+    /// Its meaning, and those of its words.
     pub meaning: String,
 }
 
@@ -122,7 +123,7 @@ fn check_value(schema: &Value, path: &str, value: &Spanned<DeValue>) -> Result<(
 
 fn fits(schema: &Value, number: f64) -> bool {
     let bound = |name: &str| schema.get(name).and_then(Value::as_f64);
-    // Written so that what is no number fits no range.
+    // NaN fits no range.
     bound("minimum").is_none_or(|least| number >= least)
         && bound("maximum").is_none_or(|most| number <= most)
         && bound("multipleOf").is_none_or(|step| (number / step).fract() == 0.0)
@@ -158,7 +159,7 @@ fn unit<'a>(key: &str, schema: &'a Value) -> &'a str {
     declared.or_else(|| UNITS.iter().find(|(end, _)| key.ends_with(end)).map(|(_, unit)| *unit)).unwrap_or("")
 }
 
-/// The schema of what is there, of something that may be absent.
+/// The schema of the value of an optional key.
 fn present(schema: &Value) -> &Value {
     let choices = schema.get("anyOf").and_then(Value::as_array);
     choices.and_then(|choices| choices.iter().find(|choice| type_of(choice) != Some("null"))).unwrap_or(schema)
@@ -178,7 +179,7 @@ fn item_schema(schema: &Value, index: usize) -> Option<&Value> {
     schema.get("prefixItems").and_then(|items| items.get(index)).or_else(|| schema.get("items"))
 }
 
-/// The keys of a table. Of a table whose keys depend on one of its words, `word` tells which; without it there are none.
+/// The keys of a table. If the keys depend on one of the table's words, `word` returns it; without it there are none.
 fn properties<'a, 'w>(schema: &'a Value, word: impl Fn(&str) -> Option<&'w str>) -> Option<&'a Map<String, Value>> {
     let schema = present(schema);
     let chosen = |variant: &&Value| tag(variant).is_some_and(|(key, value)| word(key) == Some(value));
@@ -189,7 +190,7 @@ fn properties<'a, 'w>(schema: &'a Value, word: impl Fn(&str) -> Option<&'w str>)
     schema.get("properties").and_then(Value::as_object)
 }
 
-/// The key and the word by which a variant of a table is told from the others.
+/// The key and the word that distinguish a variant of a table from the others.
 fn tag(variant: &Value) -> Option<(&str, &str)> {
     let properties = variant.get("properties").and_then(Value::as_object)?;
     properties.iter().find_map(|(key, schema)| Some((key.as_str(), schema.get("const").and_then(Value::as_str)?)))
@@ -282,7 +283,7 @@ pub(crate) fn annotated(schema: &Value, text: &str) -> String {
         let on_line = notes.iter().find(|(at, _)| (start..end).contains(at));
         let rest = on_line.map(|(at, _)| line[at - start..].trim());
         match (on_line, rest) {
-            // What stands behind the value is a comment of the author's, or more of an inline table.
+            // After the value there is a comment of the author's, or more of an inline table.
             (Some((_, note)), Some("")) => out.push_str(&format!("{}  # {note}\n", line.trim_end())),
             _ => out.push_str(line),
         }

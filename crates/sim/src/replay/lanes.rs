@@ -1,4 +1,4 @@
-//! Runs every stream alone on its own disk, to show how much the others slow it down.
+//! Runs every stream alone on its own disk, to measure how much the others slow it down.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -109,7 +109,7 @@ mod tests {
     use crate::profile::{DeviceOptions, load};
 
     #[test]
-    fn a_lane_is_called_once_for_an_instant_however_many_requests_came_in_it() {
+    fn a_lane_is_called_once_for_an_instant_with_any_number_of_requests() {
         let profile = load("atlas10k").unwrap();
         let build = || {
             let spec = block::find("noop").unwrap();

@@ -41,16 +41,16 @@ pub enum ReplayError {
     /// It differs from the trace that was surveyed.
     #[error("the trace changed while it was being replayed")]
     Changed,
-    /// A tenant asks for more than its own disk holds.
+    /// A tenant's request is beyond the end of its own disk.
     #[error(
         "stream {stream}: its request for sector {lba} is beyond the tenant's reference disk of {capacity} sectors; a larger disk, or volumes for the tenant, would do"
     )]
     Beyond {
-        /// Who asks.
+        /// The tenant.
         stream: StreamId,
-        /// In the trace.
+        /// The request's sector in the trace.
         lba: u64,
-        /// What there is.
+        /// Sectors of the disk.
         capacity: u64,
     },
 }
@@ -68,6 +68,33 @@ impl From<TraceError> for RunError {
 }
 
 /// Replays a trace through `queue`, optionally steered by `pilot`. `placement` must come from a survey of the same trace.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use block::Limits;
+/// use sim::host::{Queue, QueueSettings};
+/// use sim::profile::{DeviceOptions, load};
+/// use sim::replay::{Fit, Mode, Placement, Settings, Survey, replay};
+/// use sim::run::{Measure, Watch};
+/// use sim::trace::{OpenOptions, open};
+///
+/// let folder = tempfile::tempdir()?;
+/// let path = folder.path().join("trace.csv");
+/// std::fs::write(&path, "time_ms,lba,sectors,op\n0,0,8,r\n20,1000,16,w\n")?;
+/// let survey = Survey::take(&mut *open(&path, &OpenOptions::default())?.reader, |_| true)?.ok_or("interrupted")?;
+///
+/// let disk = load("atlas10k")?;
+/// let placement = Placement::new(&survey, disk.capacity_sectors(), Fit::Exact)?;
+/// let (scheduler, values) = block::parse("clook")?;
+/// let scheduler = (scheduler.build)(&Limits::default(), &values);
+/// let queue = Queue::new(scheduler, disk.build(DeviceOptions::default()), QueueSettings::default());
+/// let settings = Settings { mode: Mode::Open, speed: 1.0 };
+/// let reader = open(&path, &OpenOptions::default())?.reader;
+/// let summary = replay(reader, &placement, queue, &settings, Measure::new([]), &Watch::default(), None)?;
+/// assert_eq!(summary.measure.completed(), 2);
+/// # Ok(())
+/// # }
+/// ```
 pub fn replay(
     reader: Box<dyn TraceReader + '_>,
     placement: &Placement,

@@ -11,7 +11,7 @@ use crate::trace::{TraceError, TraceReader, TraceRequest};
 const CHUNK_SECTORS: u64 = 32_768;
 
 /// Limit on distinct chunks and streams, so that no trace can fill the memory.
-const COUNTED: usize = 4_000_000;
+const MAX_COUNTED: usize = 4_000_000;
 
 /// Number of streams with statistics of their own; the others' requests are replayed but not distinguished.
 pub const FOLLOWED_STREAMS: usize = 256;
@@ -54,9 +54,9 @@ impl Survey {
                 *known = (*known).max(end);
             }
             for chunk in request.lba / CHUNK_SECTORS..=(end - 1) / CHUNK_SECTORS {
-                survey.chunks.entry((request.device, chunk), COUNTED);
+                survey.chunks.entry((request.device, chunk), MAX_COUNTED);
             }
-            if let Some(requests) = survey.streams.entry(request.stream, COUNTED) {
+            if let Some(requests) = survey.streams.entry(request.stream, MAX_COUNTED) {
                 *requests += 1;
             }
             if survey.requests.is_multiple_of(8192) && !each(survey.requests) {
@@ -96,7 +96,7 @@ impl Survey {
     }
 }
 
-/// What to do with a trace that does not fit on the disk.
+/// Treatment of a trace that does not fit on the disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fit {
     /// Reject it; requests keep their addresses.
@@ -110,7 +110,7 @@ pub enum Fit {
 #[derive(Debug, thiserror::Error)]
 pub enum FitError {
     /// Under [`Fit::Exact`].
-    #[error("the trace reaches to sector {needed}, the disk ends at {capacity}: choose a larger disk{}", or_compact(*compact, *capacity))]
+    #[error("the trace reaches to sector {needed}, the disk ends at {capacity}: choose a larger disk{}", compact_hint(*compact, *capacity))]
     Exact {
         /// Sectors needed.
         needed: u64,
@@ -130,7 +130,7 @@ pub enum FitError {
 }
 
 /// Suggests [`Fit::Compact`] if it would help.
-fn or_compact(compact: u64, capacity: u64) -> String {
+fn compact_hint(compact: u64, capacity: u64) -> String {
     if compact > capacity {
         return String::new();
     }
@@ -159,7 +159,7 @@ impl Placement {
     pub fn new(survey: &Survey, capacity: u64, fit: Fit) -> Result<Placement, FitError> {
         let compact = (survey.chunks.len() as u64).saturating_mul(CHUNK_SECTORS);
         if fit == Fit::Compact {
-            if compact > capacity || survey.chunks.len() == COUNTED {
+            if compact > capacity || survey.chunks.len() == MAX_COUNTED {
                 return Err(FitError::Compact { needed: compact, capacity });
             }
             let mut chunks: Vec<(u32, u64)> = survey.chunks.iter().map(|(chunk, ())| chunk).collect();
@@ -192,13 +192,13 @@ impl Placement {
         Placement { capacity, layout: self.layout.clone(), of: Some((roster.clone(), tenant)) }
     }
 
-    /// Whether it is the tenant's whose places these are, or everybody's.
+    /// Whether the request belongs to the tenant placed here, or all requests do.
     pub(super) fn is_meant(&self, request: &TraceRequest) -> bool {
         let Some((roster, tenant)) = &self.of else { return true };
-        self.lba_of_all(request).is_some_and(|lba| roster.owner_at(lba, request.stream) == Some(*tenant))
+        self.shared_lba(request).is_some_and(|lba| roster.owner_at(lba, request.stream) == Some(*tenant))
     }
 
-    /// Whether they are those on a tenant's own disk.
+    /// Whether this is the placement on a tenant's own disk.
     pub(super) fn is_alone(&self) -> bool {
         self.of.is_some()
     }
@@ -210,13 +210,13 @@ impl Placement {
 
     /// A request's address on the disk; `None` if it was not in the surveyed trace, or its tenant's own disk is too small for it.
     pub fn lba(&self, request: &TraceRequest) -> Option<u64> {
-        let lba = self.lba_of_all(request)?;
-        let lba = self.of.as_ref().map_or(lba, |(roster, _)| roster.place_of_tenant(lba));
+        let lba = self.shared_lba(request)?;
+        let lba = self.of.as_ref().map_or(lba, |(roster, _)| roster.tenant_lba(lba));
         (lba.checked_add(u64::from(request.sectors))? <= self.capacity).then_some(lba)
     }
 
-    /// Its address on the disk that all share.
-    fn lba_of_all(&self, request: &TraceRequest) -> Option<u64> {
+    /// Its address on the shared disk.
+    fn shared_lba(&self, request: &TraceRequest) -> Option<u64> {
         Some(match &self.layout {
             Layout::SideBySide(bases) => {
                 let index = match bases[..] {

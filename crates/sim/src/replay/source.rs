@@ -13,14 +13,14 @@ use crate::trace::{TraceReader, TraceRequest};
 
 /// How many requests a closed loop reads ahead to find each stream's next one. This bounds memory; a stream whose next request is
 /// further ahead sleeps until it comes into range.
-const LOOK_AHEAD: usize = 65_536;
+const MAX_READ_AHEAD: usize = 65_536;
 
 /// Limit on the requests per stream that later ones may be found to depend on.
-const LOOK_BEHIND: usize = 65_536;
+const MAX_DEPENDENCIES: usize = 65_536;
 
 /// Why a request has no place.
 #[cold]
-fn no_place(request: &TraceRequest, placement: &Placement) -> ReplayError {
+fn placement_error(request: &TraceRequest, placement: &Placement) -> ReplayError {
     match placement.is_alone() {
         true => ReplayError::Beyond { stream: request.stream, lba: request.lba, capacity: placement.capacity_sectors() },
         false => ReplayError::Changed,
@@ -32,7 +32,7 @@ fn no_place(request: &TraceRequest, placement: &Placement) -> ReplayError {
 fn issue(request: &TraceRequest, placement: &Placement, arrival: Nanos, token: u64) -> Result<Issue, RunError> {
     Ok(Issue {
         arrival,
-        lba: placement.lba(request).ok_or_else(|| no_place(request, placement))?,
+        lba: placement.lba(request).ok_or_else(|| placement_error(request, placement))?,
         sectors: request.sectors,
         op: request.op,
         sync: request.is_sync(),
@@ -206,7 +206,7 @@ impl Stream {
     /// Records an issued request. Beyond the limit, those that completed last in the recording are dropped: they are needed last.
     fn remember(&mut self, key: (Nanos, u64)) {
         self.behind.insert(key, None);
-        if self.behind.len() > LOOK_BEHIND {
+        if self.behind.len() > MAX_DEPENDENCIES {
             self.behind.pop_last();
         }
     }
@@ -255,7 +255,7 @@ impl<'a> Closed<'a> {
     }
 
     fn look_ahead(&mut self) -> Result<(), RunError> {
-        while !self.at_end && self.buffered < LOOK_AHEAD {
+        while !self.at_end && self.buffered < MAX_READ_AHEAD {
             let Some((number, request)) = self.requests.next()? else {
                 self.at_end = true;
                 break;
@@ -287,7 +287,7 @@ impl Source for Closed<'_> {
         self.buffered -= 1;
         stream.announced = false;
         stream.last_issue = Some((request.arrival, now));
-        // What is read ahead is waited for in the end: the process asks for more once it has come to it.
+        // Read-ahead is awaited in the end: the process continues only after it.
         if request.op == Op::Read || request.sync != Some(false) {
             let recorded_completion = request.arrival + request.response.unwrap_or(Nanos::ZERO);
             stream.remember((recorded_completion, token));

@@ -1,8 +1,8 @@
-//! What the loop, its measures and its pilots are told: requests as they were issued, and what became of them.
+//! The types of the event loop, its measures and its pilots: requests as issued and as completed.
 
 use block::{Nanos, Op, Priority, StreamId};
 
-/// A request as its issuer asked for it, placed on the device.
+/// A request as issued, placed on the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Issue {
     /// When it was issued. The response time counts from here, even if the queue was full.
@@ -13,11 +13,11 @@ pub struct Issue {
     pub sectors: u32,
     /// Read, write or discard.
     pub op: Op,
-    /// Whether its issuer waits for it.
+    /// Whether it is synchronous: its issuer waits for it.
     pub sync: bool,
     /// The stream that issued it.
     pub stream: StreamId,
-    /// How urgent it is.
+    /// I/O priority.
     pub priority: Priority,
     /// The source's own number for it, handed back in [`Finished`].
     pub token: u64,
@@ -33,7 +33,7 @@ impl Issue {
 /// A read, write or discard that is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transferred {
-    /// What was issued.
+    /// The issue.
     pub issue: Issue,
     /// When its last part went to the device.
     pub dispatched: Nanos,
@@ -105,17 +105,17 @@ impl Finished {
     }
 }
 
-/// What happened at a server, for a pilot.
+/// An event at a server, for pilots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Noted {
-    /// A request was issued: not yet split, not yet merged.
+pub enum ServerEvent {
+    /// A request was issued, before splitting and merging.
     Issued(Issue),
-    /// It is done.
+    /// A request is done.
     Finished(Transferred),
-    /// The device's write cache was emptied on behalf of a stream.
+    /// A flush of the device's write cache is done.
     Flushed(Flushed),
-    /// A process called the host at this time.
+    /// A system call began at this time.
     Called(Nanos),
-    /// Its call is over.
+    /// A system call is done.
     Returned(Finished),
 }

@@ -48,7 +48,7 @@ impl Responses {
         self.max = self.max.max(response.0);
     }
 
-    /// Adds what was recorded elsewhere, to the same number of digits.
+    /// Adds the values of another distribution with the same number of digits.
     fn add(&mut self, other: &Responses) {
         // It grows as it does for single values: only a histogram of fixed size can refuse.
         #[expect(clippy::expect_used, reason = "both grow by themselves")]
@@ -59,7 +59,7 @@ impl Responses {
         self.max = self.max.max(other.max);
     }
 
-    /// How many.
+    /// Number of values.
     pub fn count(&self) -> u64 {
         self.histogram.len()
     }
@@ -195,7 +195,7 @@ impl StreamMeasure {
         self.read_bytes + self.written_bytes
     }
 
-    /// From its first request to its last completion: what its rates are to be divided by. Zero if it had no request.
+    /// From its first request to its last completion, the divisor of its rates. Zero if it had no request.
     pub fn duration(&self) -> Nanos {
         self.last_completion - self.first_arrival
     }
@@ -243,7 +243,7 @@ pub struct Bin {
 pub struct Measure {
     /// When the first request was issued.
     pub first_arrival: Nanos,
-    /// When the first request of a ramp was issued, which nothing here counts but the device does; `Nanos::MAX` without a ramp.
+    /// When the first request of the ramp was issued, which is not measured; `Nanos::MAX` without a ramp.
     ramp_arrival: Nanos,
     /// When the last one was issued.
     pub last_arrival: Nanos,
@@ -253,13 +253,13 @@ pub struct Measure {
     pub read_bytes: u64,
     /// Bytes written.
     pub written_bytes: u64,
-    /// All response times, those of discards too, which are neither reads nor writes. Combined when the run ends.
+    /// Response times of reads, writes and discards. Combined when the run ends.
     pub all: Responses,
     /// The reads'.
     pub reads: Responses,
     /// The writes'.
     pub writes: Responses,
-    /// The flushes', that is fsyncs', which count nowhere else: they move nothing.
+    /// Those of fsyncs, which are not in [`all`](Measure::all).
     pub syncs: Responses,
     /// The discards'.
     pub discards: Responses,
@@ -271,19 +271,19 @@ pub struct Measure {
     pub bins: Vec<Bin>,
     /// Some stretches of [`STRETCH`] requests, chosen by their numbers alone: the same ones in every run of as many requests.
     pub sample: Vec<Transferred>,
-    /// What tenants asked for and got, if that is wanted.
+    /// Per-tenant measures; `None` unless [requested](Measure::by_tenant).
     pub tenants: Option<Box<Tenants>>,
     followed: Followed,
-    /// Nothing but the followed streams is measured.
+    /// Only the followed streams are measured.
     only_streams: bool,
     sample_below: u64,
-    /// The bin that was filled last: its index, begin and end. Most requests fall into the same bin as the one before, which is then
+    /// The bin that was filled last: its index, begin and end. WindowLimits requests fall into the same bin as the one before, which is then
     /// found without a division.
     current: (usize, Nanos, Nanos),
 }
 
 impl Measure {
-    /// Measures a run, telling the `followed` streams apart.
+    /// Measures a run, and the `followed` streams separately.
     pub fn new(followed: impl IntoIterator<Item = StreamId>) -> Measure {
         Measure {
             first_arrival: Nanos::MAX,
@@ -309,13 +309,13 @@ impl Measure {
         }
     }
 
-    /// Measures what tenants get as well, if there are any.
+    /// Adds per-tenant measures if there is a roster.
     #[must_use]
     pub fn by_tenant(self, roster: Option<&Roster>, by: Owner) -> Measure {
         Measure { tenants: roster.map(|roster| Box::new(Tenants::new(roster, by))), ..self }
     }
 
-    /// Measures these streams and nothing else: what a run gives in which each of them is alone.
+    /// Measures only these streams, for runs in which each is alone.
     pub fn of_streams(followed: impl IntoIterator<Item = StreamId>) -> Measure {
         Measure { only_streams: true, ..Measure::new(followed) }
     }
@@ -343,19 +343,19 @@ impl Measure {
         }
     }
 
-    /// Takes note of a request that is not counted.
-    pub(crate) fn pass_over(&mut self, finished: &Finished) {
+    /// Records a request of the ramp, which is not measured.
+    pub(crate) fn record_unmeasured(&mut self, finished: &Finished) {
         self.ramp_arrival = self.ramp_arrival.min(finished.arrival());
     }
 
-    /// Takes the time before `from` out of a stream's: it was running already, but its requests were not counted (`ramp_time`).
+    /// Excludes the time before `from` (`ramp_time`) from a stream's duration.
     pub(crate) fn begin_stream(&mut self, stream: StreamId, from: Nanos) {
         if let Some(measure) = self.streams.get_mut(&stream) {
             measure.first_arrival = measure.first_arrival.max(from);
         }
     }
 
-    /// Takes the time before `from` out of the run's: no request was counted yet.
+    /// Excludes the time before `from` from the run's duration.
     pub(crate) fn begin(&mut self, from: Nanos) {
         self.first_arrival = self.first_arrival.max(from);
     }
@@ -458,19 +458,19 @@ impl Measure {
         self.last_completion - self.first_arrival
     }
 
-    /// The same with the ramp: how long the device was watched.
+    /// The same with the ramp.
     pub fn watched(&self) -> Nanos {
         self.last_completion - self.first_arrival.min(self.ramp_arrival)
     }
 }
 
-/// How many bytes a request moves; a discard none.
+/// Bytes that a request transfers; zero for a discard.
 pub(super) fn moved(issue: &Issue) -> u64 {
     if issue.op.transfers() { u64::from(issue.sectors) * 512 } else { 0 }
 }
 
-/// Where a request stands in the order in which samples are taken: with its stretch. Multiples of the golden ratio spread the
-/// stretches evenly over a run of any length (Knuth, The Art of Computer Programming, volume 3, section 6.4).
+/// A request's rank in the order of sampling, the same for all of its stretch. Multiples of the golden ratio spread the stretches
+/// evenly over a run of any length (Knuth, The Art of Computer Programming, volume 3, section 6.4).
 fn rank(issue: &Issue) -> u64 {
     (issue.token / STRETCH).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
@@ -481,7 +481,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantiles_mean_and_maximum_are_those_of_what_was_recorded() {
+    fn quantiles_mean_and_maximum_are_those_of_the_recorded_values() {
         let mut responses = Responses::new(3);
         (1..=1000).for_each(|ms| responses.record(Nanos::from_millis(ms)));
         assert_eq!(responses.count(), 1000);
@@ -625,7 +625,7 @@ mod tests {
     }
 
     #[test]
-    fn bins_hold_everything_however_long_the_run() {
+    fn bins_hold_everything_in_a_run_of_any_length() {
         let mut measure = Measure::new([]);
         for seconds in [0, 1, 100_000] {
             measure.record_bin(Nanos::from_millis(seconds * 1000), 512, Nanos::from_millis(2));

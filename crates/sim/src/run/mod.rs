@@ -1,7 +1,7 @@
 //! The event loop: a source issues work, a server serves it, in virtual time, and everything is measured.
 //!
-//! The loop knows neither traces nor hosts nor devices: they implement [`Source`] and [`Server`], and speak to it in its own
-//! types, [`Issue`], [`Finished`] and [`Noted`].
+//! The loop knows neither traces nor hosts nor devices: they implement [`Source`] and [`Server`] with its types [`Issue`],
+//! [`Finished`] and [`ServerEvent`].
 
 mod event;
 mod measure;
@@ -14,10 +14,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use block::Nanos;
 
-pub use event::{Finished, Flushed, Issue, Noted, Transferred};
+pub use event::{Finished, Flushed, Issue, ServerEvent, Transferred};
 pub use measure::{Bin, Measure, Responses, STRETCH, StreamMeasure};
 pub use pilot::{Pilot, Steerable};
-pub use tenants::{Attributed, BIN, Owner, Return, SILENCE, STEP, Served, TenantMeasure, Tenants};
+pub use tenants::{Attributed, BIN, IDLE_GAP, Owner, Return, STEP, Served, TenantMeasure, Tenants};
 pub use timeline::Timeline;
 
 use pilot::Piloted;
@@ -25,24 +25,64 @@ use pilot::Piloted;
 /// Events between two checks of the flag that stops a run.
 const EVENTS_PER_CHECK: u32 = 4096;
 
-/// Decides what is issued next, and when.
+/// A source of work: decides what is issued next, and when.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use block::{Limits, Nanos, Op, Priority};
+/// use sim::host::{Queue, QueueSettings};
+/// use sim::profile::{DeviceOptions, load};
+/// use sim::run::{Finished, Issue, Measure, RunError, Source, Watch, run};
+///
+/// /// One read per 10 ms, until `left` is zero.
+/// struct Periodic {
+///     at: Nanos,
+///     left: u64,
+/// }
+///
+/// impl Source for Periodic {
+///     type Work = Issue;
+///
+///     fn next_at(&mut self) -> Result<Option<Nanos>, RunError> {
+///         Ok((self.left > 0).then_some(self.at))
+///     }
+///
+///     fn take(&mut self, _now: Nanos) -> Result<Option<Issue>, RunError> {
+///         let (arrival, lba, priority) = (self.at, 1_000 * self.left, Priority::DEFAULT);
+///         (self.at, self.left) = (self.at + Nanos::from_millis(10), self.left - 1);
+///         Ok(Some(Issue { arrival, lba, sectors: 8, op: Op::Read, sync: true, stream: 0, priority, token: 0 }))
+///     }
+///
+///     fn completed(&mut self, _finished: &Finished) {}
+/// }
+///
+/// let (scheduler, values) = block::parse("noop")?;
+/// let device = load("atlas10k")?.build(DeviceOptions::default());
+/// let mut queue = Queue::new((scheduler.build)(&Limits::default(), &values), device, QueueSettings::default());
+/// let source = Periodic { at: Nanos::ZERO, left: 50 };
+/// let measure = run(source, &mut queue, Measure::new([0]), &Watch::default(), None)?;
+/// assert_eq!(measure.completed(), 50);
+/// # Ok(())
+/// # }
+/// ```
 pub trait Source {
-    /// What it issues.
+    /// The work that it issues.
     type Work;
 
-    /// When the next work is issued; `None` if none is before something completes, or ever.
+    /// When the next work is issued; `None` if nothing more is issued until a completion, or ever.
     ///
     /// # Errors
-    /// What it reads from failed.
+    /// Reading its input failed.
     fn next_at(&mut self) -> Result<Option<Nanos>, RunError>;
 
-    /// What [`next_at`](Source::next_at) announced, issued at `now`, which may be later if the server had no room.
+    /// Returns the work announced by [`next_at`](Source::next_at), issued at `now`, which is later than announced if the server had
+    /// no room.
     ///
     /// # Errors
-    /// What it reads from failed.
+    /// Reading its input failed.
     fn take(&mut self, now: Nanos) -> Result<Option<Self::Work>, RunError>;
 
-    /// Learns of a completion.
+    /// Called for each completion.
     fn completed(&mut self, finished: &Finished);
 
     /// Whether a completion is to be measured; asked before [`completed`](Source::completed).
@@ -51,45 +91,83 @@ pub trait Source {
     }
 }
 
-/// Serves what is issued: a block device's queue, several side by side, or a whole host.
+/// A server of work: a block device's queue, several in parallel, or a whole host.
+///
+/// ```
+/// use std::collections::VecDeque;
+///
+/// use block::Nanos;
+/// use sim::run::{Finished, Issue, Server, Transferred};
+///
+/// /// Completes every request after 1 ms.
+/// #[derive(Default)]
+/// struct Delay(VecDeque<(Nanos, Issue)>);
+///
+/// impl Server for Delay {
+///     type Work = Issue;
+///
+///     fn has_room(&self) -> bool {
+///         true
+///     }
+///
+///     fn admit(&mut self, now: Nanos, issue: Issue) {
+///         self.0.push_back((now, issue));
+///     }
+///
+///     fn next_event(&self) -> Option<Nanos> {
+///         self.0.front().map(|(admitted, _)| *admitted + Nanos::from_millis(1))
+///     }
+///
+///     fn advance(&mut self, now: Nanos, finished: &mut Vec<Finished>) {
+///         while let Some(at) = self.next_event().filter(|at| *at <= now) {
+///             let Some((dispatched, issue)) = self.0.pop_front() else { return };
+///             finished.push(Finished::Transfer(Transferred { issue, dispatched, at }));
+///         }
+///     }
+///
+///     fn dispatch(&mut self, _now: Nanos) {}
+/// }
+///
+/// assert_eq!(Delay::default().next_event(), None);
+/// ```
 pub trait Server {
-    /// What it takes.
+    /// The work that it admits.
     type Work;
 
     /// Whether [`admit`](Server::admit) may be called.
     fn has_room(&self) -> bool;
 
-    /// Takes work in; call [`dispatch`](Server::dispatch) when all of this instant is in.
+    /// Admits work; call [`dispatch`](Server::dispatch) after all work of the same instant.
     fn admit(&mut self, now: Nanos, work: Self::Work);
 
-    /// The time of the server's next event, if nothing more is issued.
+    /// The time of the server's next event if nothing more is issued; `None` if there is none.
     fn next_event(&self) -> Option<Nanos>;
 
-    /// Lets time pass until `now` and appends what has finished.
+    /// Advances to `now` and appends completed work.
     fn advance(&mut self, now: Nanos, finished: &mut Vec<Finished>);
 
-    /// Sends to the device what may go there.
+    /// Dispatches requests to the device.
     fn dispatch(&mut self, now: Nanos);
 
-    /// Whether no issuer waits for anything. The server may still have work of its own, possibly without end; the run is over
-    /// then if nothing more is issued.
-    fn is_at_leisure(&self) -> bool {
+    /// Whether no issuer waits for a completion. The server may still have work of its own, possibly without end; the run ends then
+    /// if nothing more is issued.
+    fn is_idle(&self) -> bool {
         false
     }
 
-    /// The server itself, if its settings can be changed in the middle of a run.
+    /// The server itself, if its settings can be changed during a run; `None` otherwise.
     fn steerable(&mut self) -> Option<&mut dyn Steerable> {
         None
     }
 }
 
-/// Why a run gave no result.
+/// Why a run failed.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// The source, or something that the run was set up from, failed.
     #[error(transparent)]
     Failed(Box<dyn Error + Send + Sync>),
-    /// It was asked to stop.
+    /// It was stopped through [`Watch::stop`].
     #[error("interrupted")]
     Interrupted,
 }
@@ -101,14 +179,14 @@ impl RunError {
     }
 }
 
-/// How another thread follows a run and stops it.
+/// Lets another thread follow a run and stop it.
 #[derive(Debug, Default)]
 pub struct Watch<'a> {
     /// Set it, and the run stops soon with [`RunError::Interrupted`].
     pub stop: Option<&'a AtomicBool>,
-    /// How many requests have completed so far.
+    /// Requests completed so far.
     pub completed: Option<&'a AtomicU64>,
-    /// How far the run's own time has got, in nanoseconds.
+    /// The current virtual time in nanoseconds.
     pub reached: Option<&'a AtomicU64>,
 }
 
@@ -145,7 +223,7 @@ pub fn run<Work: Attributed>(
     let mut until_check = EVENTS_PER_CHECK;
     loop {
         let arrival = if server.has_room() { source.next_at()? } else { None };
-        if arrival.is_none() && server.is_at_leisure() {
+        if arrival.is_none() && server.is_idle() {
             break;
         }
         let event = server.next_event();
@@ -162,27 +240,27 @@ pub fn run<Work: Attributed>(
                 if source.is_measured(done) {
                     measure.record(done);
                 } else {
-                    measure.pass_over(done);
+                    measure.record_unmeasured(done);
                 }
                 if let Some(tenants) = &mut measure.tenants {
-                    tenants.got(done);
+                    tenants.completed(done);
                 }
                 source.completed(done);
             }
             finished.clear();
         }
-        // All that arrive at the same instant get into the queue before the device is offered anything.
+        // All arrivals of the same instant are admitted before anything is dispatched.
         while server.has_room()
             && source.next_at()?.is_some_and(|at| at <= now)
             && let Some(work) = source.take(now)?
         {
             if let Some(tenants) = &mut measure.tenants {
-                tenants.asked(now, &work);
+                tenants.issued(now, &work);
             }
             server.admit(now, work);
         }
-        // The pilot comes before dispatch, so that its settings hold for what the device is offered now. A step that changes
-        // nothing must not ask the scheduler: one that waits may answer differently before its time.
+        // The pilot comes before dispatch, so that its settings apply to it. A step that changes nothing must not dispatch: a
+        // scheduler that waits may decide differently before its time.
         if piloted.turn(now, server.steerable()) || step.is_none() {
             server.dispatch(now);
         }

@@ -1,64 +1,81 @@
-//! What each tenant asked for and got, as its processes see it.
+//! Per-tenant service as the tenant's processes see it.
 //!
 //! ```text
 //! wall clock    0 s        1 s        2 s        3 s
 //! outstanding   ██████████████▌                ▐█████████     its requests, from when they are issued until they are done
 //! own clock     0 s        1 s  1.35           1.35   2 s     runs only meanwhile
 //! ```
-//! A tenant that thinks, or whose load is over, is not served because it asks for nothing. So its service is measured by its own clock,
-//! which runs while it has something outstanding: by that clock two disks that serve it equally fast look the same, however its pauses
-//! fall.
+//! A tenant that is idle is not served because it issues nothing. Service is therefore measured by the tenant's own clock, which
+//! runs only while it has requests outstanding: by that clock two equally fast disks give the same result, wherever the pauses are.
 
 use block::{Nanos, Roster, StreamId};
 
 use super::timeline::Timeline;
 use super::{Finished, Issue, Responses};
 
-/// The step of a tenant's own clock at which its progress is kept.
+/// Resolution of a tenant's own clock in [`TenantMeasure::steps`].
 pub const STEP: Nanos = Nanos::from_millis(10);
-/// Who asked for nothing for so long was silent, and returns.
-pub const SILENCE: Nanos = Nanos::from_millis(1_000);
-/// Bins of the wall clock, to begin with: eight of them are a second.
+/// A tenant idle for at least this long counts as returning with its next request.
+pub const IDLE_GAP: Nanos = Nanos::from_millis(1_000);
+/// Initial width of bins of the wall clock: an eighth of a second.
 pub const BIN: Nanos = Nanos::from_millis(125);
-/// Returns that are remembered.
+/// Maximum number of recorded returns.
 const RETURNS: usize = 10_000;
 
-/// What tenants did, of one run.
+/// Measures of all tenants in one run.
 #[derive(Clone, Debug)]
 pub struct Tenants {
     roster: Roster,
     by: Owner,
-    /// In the roster's order, and behind them all who are not on it.
+    /// In the roster's order; the last one is for all streams not on it.
     tenants: Vec<TenantMeasure>,
-    /// Of those on the roster: how many have something outstanding, and since when all have.
+    /// Tenants on the roster with requests outstanding, and since when all have.
     wanting: usize,
     all_since: Nanos,
-    /// Nanoseconds in which all on the roster had something outstanding, by the wall clock.
-    all_wanted: Timeline<u64>,
+    /// Nanoseconds in which all tenants on the roster had requests outstanding, by the wall clock.
+    all_active: Timeline<u64>,
 }
 
-/// How it is told whose a request is.
+/// How a request is attributed to a tenant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner {
-    /// By the process, as for system calls: where they lead is known only later.
+    /// By its process, as for system calls, whose sectors are known only later.
     Stream,
-    /// By the sectors first, as the schedulers do: for requests.
+    /// By its sectors first, then its process, as the schedulers do.
     Sectors,
 }
 
-/// Work as a source issues it, as far as it matters whose it is.
+/// Work that can be attributed to a tenant.
+///
+/// ```
+/// use block::StreamId;
+/// use sim::run::Attributed;
+///
+/// /// Work of a process on sectors that are not known yet.
+/// struct Call {
+///     process: StreamId,
+/// }
+///
+/// impl Attributed for Call {
+///     fn issuer(&self) -> Option<(StreamId, Option<u64>)> {
+///         Some((self.process, None))
+///     }
+/// }
+///
+/// assert_eq!(Call { process: 3 }.issuer(), Some((3, None)));
+/// ```
 pub trait Attributed {
-    /// Who asks, and from which sector on, if that is said; `None` if nobody is ever told that it is done.
-    fn asker(&self) -> Option<(StreamId, Option<u64>)>;
+    /// The issuing stream and, if known, the first sector; `None` if no completion is reported for it.
+    fn issuer(&self) -> Option<(StreamId, Option<u64>)>;
 }
 
 impl Attributed for Issue {
-    fn asker(&self) -> Option<(StreamId, Option<u64>)> {
+    fn issuer(&self) -> Option<(StreamId, Option<u64>)> {
         Some((self.stream, Some(self.lba)))
     }
 }
 
-/// What came together in a step or a bin.
+/// Totals of a step or a bin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Served {
     /// Bytes read and written.
@@ -74,38 +91,38 @@ impl std::ops::AddAssign for Served {
     }
 }
 
-/// One tenant's return from silence.
+/// One tenant's return from idleness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Return {
     /// By the wall clock.
     pub at: Nanos,
-    /// By its own.
+    /// By the tenant's own clock.
     pub own: Nanos,
 }
 
-/// What one tenant asked for and got. A ramp counts as the rest does: promises hold from the first request on.
+/// Measures of one tenant. The ramp is included: guarantees hold from the first request on.
 #[derive(Clone, Debug)]
 pub struct TenantMeasure {
-    /// Response times of all that it waited for, fsyncs among them.
+    /// Response times of its requests and fsyncs.
     pub responses: Responses,
-    /// What was done for it in all.
+    /// Totals.
     pub served: Served,
-    /// Time in which it had something outstanding: where its own clock stands.
+    /// Time with requests outstanding: its own clock.
     pub wanted: Nanos,
-    /// What was done in each [`STEP`] of its own clock.
+    /// Totals in each [`STEP`] of its own clock.
     pub steps: Vec<Served>,
-    /// What was done, by the wall clock.
+    /// Totals by the wall clock.
     pub timeline: Timeline<Served>,
-    /// Nanoseconds in which it had something outstanding, by the wall clock.
+    /// Nanoseconds with requests outstanding, by the wall clock.
     pub wanting: Timeline<u64>,
-    /// Its returns from silence, the first request among them; the first 10,000.
+    /// Its returns from idleness, including the first request; at most 10,000.
     pub returns: Vec<Return>,
     outstanding: u64,
     since: Nanos,
     /// Its latest completion: a host reports those of one instant of its own in any order.
     latest: Nanos,
-    /// When it last had something outstanding.
-    silent_from: Option<Nanos>,
+    /// When it became idle; `None` before its first request.
+    idle_from: Option<Nanos>,
 }
 
 impl TenantMeasure {
@@ -121,25 +138,25 @@ impl TenantMeasure {
             outstanding: 0,
             since: Nanos::ZERO,
             latest: Nanos::ZERO,
-            silent_from: None,
+            idle_from: None,
         }
     }
 
-    /// It asks for something. True if it wanted nothing before.
-    fn asks(&mut self, now: Nanos) -> bool {
+    /// Records an issued request. True if the tenant was idle.
+    fn request_issued(&mut self, now: Nanos) -> bool {
         self.outstanding += 1;
         if self.outstanding > 1 {
             return false;
         }
         self.since = now;
-        if self.silent_from.is_none_or(|from| now - from >= SILENCE) && self.returns.len() < RETURNS {
+        if self.idle_from.is_none_or(|from| now - from >= IDLE_GAP) && self.returns.len() < RETURNS {
             self.returns.push(Return { at: now, own: self.wanted });
         }
         true
     }
 
-    /// It gets something. True if it wants nothing now.
-    fn gets(&mut self, finished: &Finished) -> bool {
+    /// Records a completed request. True if the tenant is idle now.
+    fn request_completed(&mut self, finished: &Finished) -> bool {
         let at = finished.at().max(self.since).max(self.latest);
         self.latest = at;
         let own = self.wanted + (at - self.since);
@@ -155,24 +172,24 @@ impl TenantMeasure {
         self.outstanding = self.outstanding.saturating_sub(1);
         let is_over = self.outstanding == 0;
         if is_over {
-            self.rests(at);
+            self.become_idle(at);
         }
         is_over
     }
 
-    fn rests(&mut self, at: Nanos) {
+    fn become_idle(&mut self, at: Nanos) {
         self.wanted += at - self.since;
         self.wanting.add_span(self.since, at);
-        self.silent_from = Some(at);
+        self.idle_from = Some(at);
     }
 }
 
 impl Tenants {
-    /// Nothing was asked yet.
+    /// No requests yet.
     pub fn new(roster: &Roster, by: Owner) -> Tenants {
         let tenants = (0..=roster.tenants().len()).map(|_| TenantMeasure::new()).collect();
-        let (wanting, all_since, all_wanted) = (0, Nanos::ZERO, Timeline::new(BIN));
-        Tenants { roster: roster.clone(), by, tenants, wanting, all_since, all_wanted }
+        let (wanting, all_since, all_active) = (0, Nanos::ZERO, Timeline::new(BIN));
+        Tenants { roster: roster.clone(), by, tenants, wanting, all_since, all_active }
     }
 
     /// The roster.
@@ -180,58 +197,58 @@ impl Tenants {
         &self.roster
     }
 
-    /// What those on the roster got, in its order.
+    /// The measures of the tenants on the roster, in its order.
     pub fn on_roster(&self) -> &[TenantMeasure] {
         &self.tenants[..self.roster.tenants().len()]
     }
 
-    /// What all others got, together.
+    /// The measures of all other streams together.
     pub fn others(&self) -> &TenantMeasure {
         &self.tenants[self.roster.tenants().len()]
     }
 
-    /// Nanoseconds in which all on the roster had something outstanding, by the wall clock.
-    pub fn all_wanted(&self) -> &Timeline<u64> {
-        &self.all_wanted
+    /// Nanoseconds in which all tenants on the roster had requests outstanding, by the wall clock.
+    pub fn all_active(&self) -> &Timeline<u64> {
+        &self.all_active
     }
 
     fn number(&self, stream: StreamId, lba: Option<u64>) -> usize {
         let owner = match (self.by, lba) {
             (Owner::Sectors, Some(lba)) => self.roster.owner_at(lba, stream),
-            _ => self.roster.of_stream(stream),
+            _ => self.roster.owner_of_stream(stream),
         };
         owner.unwrap_or(self.tenants.len() - 1)
     }
 
-    /// Something is issued.
-    pub fn asked(&mut self, now: Nanos, work: &impl Attributed) {
-        let Some((stream, lba)) = work.asker() else { return };
+    /// Records issued work.
+    pub fn issued(&mut self, now: Nanos, work: &impl Attributed) {
+        let Some((stream, lba)) = work.issuer() else { return };
         let number = self.number(stream, lba);
-        if self.tenants[number].asks(now) && number + 1 < self.tenants.len() {
+        if self.tenants[number].request_issued(now) && number + 1 < self.tenants.len() {
             self.wanting += 1;
             self.all_since = now;
         }
     }
 
-    /// Something is done.
-    pub fn got(&mut self, finished: &Finished) {
+    /// Records completed work.
+    pub fn completed(&mut self, finished: &Finished) {
         let number = self.number(finished.stream(), finished.transfer().map(|done| done.issue.lba));
-        let all_wanted = self.wanting + 1 == self.tenants.len();
-        if self.tenants[number].gets(finished) && number + 1 < self.tenants.len() {
-            if all_wanted {
-                self.all_wanted.add_span(self.all_since, finished.at());
+        let all_active = self.wanting + 1 == self.tenants.len();
+        if self.tenants[number].request_completed(finished) && number + 1 < self.tenants.len() {
+            if all_active {
+                self.all_active.add_span(self.all_since, finished.at());
             }
             self.wanting = self.wanting.saturating_sub(1);
         }
     }
 
-    /// The run is over at `at`; what is still outstanding never comes.
+    /// Ends the run at `at`; outstanding requests never complete.
     pub(super) fn finish(&mut self, at: Nanos) {
         if self.wanting + 1 == self.tenants.len() && self.wanting > 0 {
-            self.all_wanted.add_span(self.all_since, at);
+            self.all_active.add_span(self.all_since, at);
         }
         for tenant in self.tenants.iter_mut().filter(|tenant| tenant.outstanding > 0) {
-            tenant.rests(at.max(tenant.since));
+            tenant.become_idle(at.max(tenant.since));
         }
     }
 }

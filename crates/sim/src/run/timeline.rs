@@ -1,4 +1,4 @@
-//! Something added up over time, in bins that double their width whenever the run outgrows them.
+//! Sums over time, in bins that double their width whenever the run outgrows them.
 
 use std::ops::AddAssign;
 
@@ -25,12 +25,12 @@ impl<T: AddAssign + Copy + Default> Timeline<T> {
         self.width
     }
 
-    /// What came together in each bin, up to the last that has something.
+    /// The sum of each bin, up to the last that is not empty.
     pub fn bins(&self) -> &[T] {
         &self.bins
     }
 
-    /// Adds something that happened at `at`.
+    /// Adds `what` at time `at`.
     pub fn add(&mut self, at: Nanos, what: T) {
         while at.0 / self.width.0 >= BINS as u64 {
             self.widen();
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_span_counts_in_each_bin_that_it_touches_however_long_the_run() {
+    fn a_span_counts_in_each_bin_that_it_touches_in_a_run_of_any_length() {
         let mut line = Timeline::new(Nanos::from_millis(100));
         line.add_span(Nanos::from_millis(150), Nanos::from_millis(320));
         assert_eq!(line.bins(), [0, 50_000_000, 100_000_000, 20_000_000]);

@@ -1,10 +1,10 @@
-//! Copies volumes chunk by chunk, not faster than it may.
+//! Copies volumes chunk by chunk at a limited rate.
 
 use block::Nanos;
 
 use super::Place;
 
-/// Copies of a chunk that writes spoil before further writes have to wait for it.
+/// Failed copies of a chunk after which further writes wait for it.
 pub const ATTEMPTS: u32 = 4;
 
 /// A volume that is to be copied.
@@ -14,7 +14,7 @@ pub struct Copy {
     pub volume: usize,
     /// Its sectors; at least 1.
     pub sectors: u64,
-    /// Where it goes, which nothing else uses.
+    /// Its new place, which nothing else uses.
     pub to: Place,
 }
 
@@ -23,7 +23,7 @@ pub struct Copy {
 pub struct CopyPace {
     /// Bytes a second at most; at least 1.
     pub bytes_per_s: u64,
-    /// What is read and written in one piece; at least 1.
+    /// Sectors of a chunk; at least 1.
     pub chunk_sectors: u32,
 }
 
@@ -34,7 +34,7 @@ impl Default for CopyPace {
     }
 }
 
-/// What is being copied.
+/// A chunk being copied.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Chunk {
     pub volume: usize,
@@ -43,13 +43,13 @@ pub(super) struct Chunk {
     copy: usize,
 }
 
-/// A copy and how far it is.
+/// A copy and its progress.
 struct Progress {
     copy: Copy,
     position: u64,
 }
 
-/// How sectors of a volume can be reached.
+/// The place at which sectors of a volume are accessed.
 pub(super) enum Passage {
     /// The volume is not being copied.
     Direct,
@@ -61,7 +61,7 @@ pub(super) enum Passage {
     Across(u64),
 }
 
-/// The steps that are to be made, and how far the present one is.
+/// The remaining steps, and the progress of the current one.
 pub(super) struct Copier {
     pace: CopyPace,
     began: Nanos,
@@ -74,7 +74,7 @@ pub(super) struct Copier {
     again: Option<Chunk>,
     /// The current chunk was written to since its copy began.
     is_spoilt: bool,
-    /// How often this chunk was copied for nothing.
+    /// Failed copies of this chunk.
     spoilt: u32,
     not_before: Nanos,
     copied_sectors: u64,
@@ -110,7 +110,7 @@ impl Copier {
         self.copied_sectors * 512
     }
 
-    /// When it next has something to do by itself.
+    /// The time of its next action; `None` if there is none.
     pub(super) fn next_event(&self) -> Option<Nanos> {
         (self.current.is_none() && !self.copies.is_empty()).then_some(self.not_before)
     }
@@ -119,7 +119,7 @@ impl Copier {
         self.next_event().is_some_and(|at| at <= now)
     }
 
-    /// What is being copied now.
+    /// The chunk being copied now.
     pub(super) fn chunk(&self) -> Option<Chunk> {
         self.current
     }
@@ -129,7 +129,7 @@ impl Copier {
         self.copies[chunk.copy].copy.to
     }
 
-    /// How these sectors of a volume are reached.
+    /// The place at which these sectors of a volume are accessed.
     pub(super) fn passage(&self, volume: usize, begin: u64, end: u64) -> Passage {
         let Some(progress) = self.copies.iter().find(|progress| progress.copy.volume == volume) else { return Passage::Direct };
         match progress.position {
@@ -139,7 +139,7 @@ impl Copier {
         }
     }
 
-    /// Sectors that are not copied yet are about to be written. True: the write has to wait for a chunk.
+    /// Records a write to sectors that are not copied yet. True: the write has to wait for a chunk.
     pub(super) fn writes(&mut self, volume: usize, begin: u64, end: u64) -> bool {
         let meets = |chunk: Chunk| chunk.volume == volume && chunk.begin < end && begin < chunk.end;
         if !self.current.or(self.again).is_some_and(meets) {
@@ -150,10 +150,10 @@ impl Copier {
         holds
     }
 
-    /// Begins the next chunk: of the copy that is least far. `is_written` says whether a write to these sectors is under way, which
-    /// the copy may miss.
+    /// Begins the next chunk: of the copy that is least far. `is_written`: whether a write to these sectors is under way, which the
+    /// copy may miss.
     pub(super) fn next_chunk(&mut self, now: Nanos, is_written: impl Fn(usize, u64, u64) -> bool) -> Option<Chunk> {
-        let chunk = self.again.take().or_else(|| self.least_far())?;
+        let chunk = self.again.take().or_else(|| self.least_advanced())?;
         self.is_spoilt = is_written(chunk.volume, chunk.begin, chunk.end);
         self.current = Some(chunk);
         let bytes = (chunk.end - chunk.begin) * 512;
@@ -162,7 +162,7 @@ impl Copier {
         self.current
     }
 
-    fn least_far(&self) -> Option<Chunk> {
+    fn least_advanced(&self) -> Option<Chunk> {
         let done = |progress: &Progress| progress.position as f64 / progress.copy.sectors as f64;
         let open = self.copies.iter().enumerate().filter(|(_, progress)| progress.position < progress.copy.sectors);
         let (copy, progress) = open.min_by(|(_, one), (_, other)| done(one).total_cmp(&done(other)))?;

@@ -1,4 +1,4 @@
-//! Several arrays side by side, and volumes that are on them and can be moved while they are used.
+//! A store of several arrays, with volumes that can be moved between them while in use.
 //!
 //! ```text
 //!             VolumeIssue (volume, sectors of the volume)
@@ -6,16 +6,16 @@
 //!                       │                 └─▶ Queue of array B ─▶ Device
 //!                       └── Copier: reads a chunk here, writes it there, not faster than it may
 //! ```
-//! While a volume is copied, requests go where the data is: below the copier's position to the new place, above it to the old one; one
-//! that lies across is split. What is copied is the copy's alone from then on; the old place is not kept up to date.
+//! While a volume is copied, requests go where the data is: below the copier's position to the new place, above it to the old one;
+//! one that lies across is split. Copied sectors live only in the new place from then on; the old place is not updated.
 //!
-//! A write to the chunk that is just being copied goes to the old place, and the chunk is copied again, as it is where such a write is
-//! still under way when its turn comes. Who keeps writing there would keep the copier from ever ending: after [`copier::ATTEMPTS`] copies of a
-//! chunk, writes to it wait until the next one is done, as they do in Linux for a region that dm-raid1 recovers (`rh_state` in
-//! `drivers/md/dm-raid1.c`).
+//! A write to the chunk that is just being copied goes to the old place, and the chunk is copied again, as it is where such a write
+//! is still under way when its turn comes. Endless writes there would keep the copier from finishing: after [`copier::ATTEMPTS`]
+//! copies of a chunk, writes to it wait until the next one is done, as they do in Linux for a region that dm-raid1 recovers
+//! (`rh_state` in `drivers/md/dm-raid1.c`).
 //!
-//! Requests of the copier are of the stream [`COPY`]: schedulers that tell tenants apart are told
-//! whose those are ([`Roster::with_roaming`](block::Roster::with_roaming)).
+//! Requests of the copier are of the stream [`COPY`]: schedulers with tenants attribute them by
+//! [`Roster::with_roaming`](block::Roster::with_roaming).
 
 mod copier;
 #[cfg(test)]
@@ -34,23 +34,23 @@ use copier::{Chunk, Copier, Passage};
 /// The token of a part of a request is its place in the slab; those of the copier have this bit.
 const OF_COPIER: u64 = 1 << 63;
 
-/// What is asked of a volume. Sectors count from the volume's first.
+/// A request to a volume. Sectors count from the volume's first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VolumeIssue {
     /// Its number.
     pub volume: usize,
-    /// What is asked.
+    /// The request.
     pub issue: Issue,
 }
 
 impl Attributed for VolumeIssue {
-    /// Sectors of a volume say nothing about whose they are.
-    fn asker(&self) -> Option<(StreamId, Option<u64>)> {
+    /// Sectors of a volume do not identify a tenant.
+    fn issuer(&self) -> Option<(StreamId, Option<u64>)> {
         Some((self.issue.stream, None))
     }
 }
 
-/// Where a volume is.
+/// The place of a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// The array's number.
@@ -65,7 +65,7 @@ struct Array {
 }
 
 /// A request of a volume under way, in one part or two.
-struct Asked {
+struct PendingRequest {
     issue: Issue,
     open_parts: u32,
     dispatched: Nanos,
@@ -87,10 +87,31 @@ struct Held {
 }
 
 /// Arrays, each behind its own queue, and volumes on them.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use block::{Limits, Nanos};
+/// use sim::host::{Queue, QueueSettings};
+/// use sim::profile::{DeviceOptions, load};
+/// use sim::store::{Copy, CopyPace, Place, Store};
+///
+/// let queue = || -> Result<Queue, Box<dyn std::error::Error>> {
+///     let (scheduler, values) = block::parse("noop")?;
+///     let device = load("atlas10k")?.build(DeviceOptions::default());
+///     Ok(Queue::new((scheduler.build)(&Limits::default(), &values), device, QueueSettings::default()))
+/// };
+/// let old = Place { array: 0, start: 0 };
+/// let mut store = Store::new(vec![queue()?, queue()?], vec![old]);
+/// let copy = Copy { volume: 0, sectors: 2_048, to: Place { array: 1, start: 0 } };
+/// store.copy(Nanos::ZERO, vec![vec![copy]], CopyPace::default());
+/// assert_eq!(store.place(0), old, "nothing has been copied yet");
+/// # Ok(())
+/// # }
+/// ```
 pub struct Store {
     arrays: Vec<Array>,
     places: Vec<Place>,
-    asked: Slab<Asked>,
+    asked: Slab<PendingRequest>,
     parts: Slab<Part>,
     held: Vec<Held>,
     copier: Option<Copier>,
@@ -118,7 +139,7 @@ impl Store {
         self.copier = Some(Copier::new(begin, steps, pace));
     }
 
-    /// Where a volume is; of one that is being copied, where it was.
+    /// The place of a volume; while it is being copied, its old place.
     pub fn place(&self, volume: usize) -> Place {
         self.places[volume]
     }
@@ -128,7 +149,7 @@ impl Store {
         &self.arrays[array].queue
     }
 
-    /// The queue of an array, to give it a roster or to have it note what happens.
+    /// The queue of an array, to set a roster or to record events.
     pub fn queue_mut(&mut self, array: usize) -> &mut Queue {
         &mut self.arrays[array].queue
     }
@@ -138,7 +159,7 @@ impl Store {
         self.copier.as_ref().map_or(0, Copier::copied_bytes)
     }
 
-    /// Sends sectors of a volume where they are.
+    /// Issues sectors of a volume to their current place.
     fn send(&mut self, now: Nanos, volume: usize, asked: usize, begin: u64, end: u64) {
         let issue = self.asked[asked].issue;
         let passage = self.copier.as_ref().map_or(Passage::Direct, |copier| copier.passage(volume, begin, end));
@@ -175,7 +196,7 @@ impl Store {
         array.is_touched = true;
     }
 
-    /// Lets the copier do what it can do now.
+    /// Runs the copier until it waits.
     fn drive(&mut self, now: Nanos) {
         let Some(mut copier) = self.copier.take() else { return };
         if copier.is_due(now) {
@@ -233,7 +254,7 @@ impl Store {
         asked.open_parts -= 1;
         asked.dispatched = asked.dispatched.max(done.dispatched);
         if asked.open_parts == 0 {
-            let Asked { issue, dispatched, .. } = self.asked.remove(part.asked);
+            let PendingRequest { issue, dispatched, .. } = self.asked.remove(part.asked);
             finished.push(Finished::Transfer(Transferred { issue, dispatched, at: done.at }));
         }
     }
@@ -248,7 +269,7 @@ impl Server for Store {
 
     fn admit(&mut self, now: Nanos, work: VolumeIssue) {
         let VolumeIssue { volume, issue } = work;
-        let asked = self.asked.insert(Asked { issue, open_parts: 1, dispatched: Nanos::ZERO });
+        let asked = self.asked.insert(PendingRequest { issue, open_parts: 1, dispatched: Nanos::ZERO });
         self.send(now, volume, asked, issue.lba, issue.lba + u64::from(issue.sectors));
     }
 
@@ -265,7 +286,7 @@ impl Server for Store {
                 array.is_touched = true;
             }
         }
-        // Each array reports in order of time; the loop is told of all in that order.
+        // Each array reports in order of time; the merged completions must be, too.
         inner.sort_by_key(Finished::at);
         for done in inner.drain(..) {
             match done.transfer() {

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::host::QueueSettings;
 use crate::profile::{DeviceOptions, load};
-use crate::run::Noted;
+use crate::run::ServerEvent;
 
 const SECTORS: u64 = 256;
 
@@ -16,17 +16,17 @@ fn queue() -> Queue {
     let spec = block::find("noop").unwrap();
     let scheduler = (spec.build)(&Limits::default(), &spec.defaults());
     let mut queue = Queue::new(scheduler, load("atlas10k").unwrap().build(DeviceOptions::default()), QueueSettings::default());
-    queue.note();
+    queue.record_events();
     queue
 }
 
-/// What is on the arrays, as far as the notes of their queues tell.
+/// The content of the arrays, according to the events of their queues.
 #[derive(Default)]
 struct Contents {
     data: BTreeMap<(usize, u64), u64>,
     /// What each sector of a volume should hold: the last write that was done.
     truth: BTreeMap<(usize, u64), u64>,
-    /// What the copier has read.
+    /// The chunk that the copier has read.
     chunk: Vec<u64>,
 }
 
@@ -35,17 +35,17 @@ impl Contents {
         (issue.lba..issue.lba + u64::from(issue.sectors)).map(|lba| self.data.get(&(array, lba)).copied().unwrap_or(0)).collect()
     }
 
-    fn follow(&mut self, array: usize, note: &Noted, volume_of: impl Fn(usize, u64) -> (usize, u64)) {
+    fn follow(&mut self, array: usize, note: &ServerEvent, volume_of: impl Fn(usize, u64) -> (usize, u64)) {
         match note {
             // The copier may read what was there when it asked: the worst case.
-            Noted::Issued(issue) if issue.stream == COPY && issue.op == Op::Read => self.chunk = self.read(array, issue),
-            Noted::Issued(issue) if issue.op == Op::Read => {
+            ServerEvent::Issued(issue) if issue.stream == COPY && issue.op == Op::Read => self.chunk = self.read(array, issue),
+            ServerEvent::Issued(issue) if issue.op == Op::Read => {
                 for (sector, found) in (issue.lba..).zip(self.read(array, issue)) {
                     let truth = self.truth.get(&volume_of(array, sector)).copied().unwrap_or(0);
                     assert_eq!(found, truth, "sector {sector} of array {array} is read and not up to date");
                 }
             }
-            Noted::Finished(done) if done.issue.op == Op::Write => {
+            ServerEvent::Finished(done) if done.issue.op == Op::Write => {
                 let issue = &done.issue;
                 for (place, sector) in (issue.lba..issue.lba + u64::from(issue.sectors)).enumerate() {
                     let value = if issue.stream == COPY { self.chunk[place] } else { issue.arrival.0 };
@@ -87,7 +87,7 @@ fn swap(requests: &[(u64, usize, u64, u32, Op)], pace: CopyPace) -> (Vec<Finishe
         }
         store.dispatch(now);
         for array in [0, 1] {
-            store.queue_mut(array).take_notes(&mut notes);
+            store.queue_mut(array).take_events(&mut notes);
             notes.drain(..).for_each(|note| contents.follow(array, &note, volume_of));
         }
     }
@@ -112,7 +112,7 @@ fn a_swap_without_requests_copies_each_sector_once_and_says_when_it_is_done() {
 }
 
 #[test]
-fn who_writes_to_a_chunk_without_end_does_not_keep_it_from_being_copied() {
+fn endless_writes_to_a_chunk_do_not_prevent_its_copy() {
     let writes: Vec<_> = (0..500).map(|number| (number * 10_000, 0, 8, 8, Op::Write)).collect();
     let (finished, copied) = swap(&writes, PACE);
     assert!(copied > 2 * SECTORS * 512, "its chunk is copied again");
@@ -124,7 +124,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn every_write_is_there_after_the_move_and_every_read_finds_what_was_written(
+    fn every_write_survives_the_move_and_every_read_finds_the_written_data(
         mut requests in proptest::collection::vec(
             (0u64..400_000, 0usize..2, 0u64..SECTORS - 40, 1u32..40, prop_oneof![Just(Op::Read), Just(Op::Write)]), 0..250),
     ) {

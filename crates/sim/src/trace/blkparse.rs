@@ -9,7 +9,7 @@
 
 use block::{Op, StreamId};
 
-use super::events::{Event, Matcher, What};
+use super::events::{Event, EventKind, Matcher};
 use super::lines::{self, Parser};
 use super::names::NamesByNumber;
 use super::order::Window;
@@ -83,18 +83,18 @@ impl<'a> Line<'a> {
         Ok(Line { device, time, pid, action, rwbs, rest: rest.trim_ascii() })
     }
 
-    fn what(&self) -> Option<What> {
+    fn kind(&self) -> Option<EventKind> {
         match self.action {
-            b"Q" => Some(What::Queued),
-            b"D" => Some(What::Issued),
-            b"C" => Some(What::Completed),
+            b"Q" => Some(EventKind::Queued),
+            b"D" => Some(EventKind::Issued),
+            b"C" => Some(EventKind::Completed),
             _ => None,
         }
     }
 
     /// The event, and the program's name if the line has it. `None`: not about a request.
     fn event(&self) -> Result<Option<(Event, &'a [u8])>, String> {
-        let Some(what) = self.what() else { return Ok(None) };
+        let Some(kind) = self.kind() else { return Ok(None) };
         let rwbs = Rwbs::read(self.rwbs)?;
         let mut rest = self.rest;
         let sector = next_word(&mut rest);
@@ -113,12 +113,12 @@ impl<'a> Line<'a> {
             _ => return Err(format!("has {} instead of the sector, + and the number of sectors", lines::show(self.rest))),
         };
         let program = match (memchr::memchr(b'[', rest), memchr::memrchr(b']', rest)) {
-            (Some(open), Some(close)) if open < close && what != What::Completed => &rest[open + 1..close],
+            (Some(open), Some(close)) if open < close && kind != EventKind::Completed => &rest[open + 1..close],
             _ => &[],
         };
         let Line { device, time, pid, .. } = *self;
         let Rwbs { op, sync } = rwbs;
-        Ok(Some((Event { what, time, device, op, sync, lba, sectors, pid }, program)))
+        Ok(Some((Event { kind, time, device, op, sync, lba, sectors, pid }, program)))
     }
 }
 
@@ -169,7 +169,7 @@ impl Parser for Blkparse {
         }
         let line = Line::read(line)?;
         let Some((event, program)) = line.event()? else { return Ok(()) };
-        // What blkparse prints for a process whose name it does not know.
+        // Printed by blkparse for a process of unknown name.
         if program != b"(null)" {
             self.programs.learn(event.pid, program);
         }

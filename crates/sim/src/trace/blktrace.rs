@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use block::{Nanos, Op, StreamId};
 
-use super::events::{Event, Matcher, What};
+use super::events::{Event, EventKind, Matcher};
 use super::input::{read_up_to, stream_error};
 use super::names::NamesByNumber;
 use super::order::{Records, Sorted, Window};
@@ -172,10 +172,10 @@ struct Record {
 
 impl Record {
     fn event(&self) -> Option<Event> {
-        let what = match self.action & 0xffff & !TA_CGROUP {
-            TA_QUEUE => What::Queued,
-            TA_ISSUE => What::Issued,
-            TA_COMPLETE => What::Completed,
+        let kind = match self.action & 0xffff & !TA_CGROUP {
+            TA_QUEUE => EventKind::Queued,
+            TA_ISSUE => EventKind::Issued,
+            TA_COMPLETE => EventKind::Completed,
             _ => return None,
         };
         let has = |category| self.action & category != 0;
@@ -192,7 +192,7 @@ impl Record {
         let sectors = u64::from(self.bytes.div_ceil(512));
         // Without an operation the sector means nothing, and may be any number.
         let lba = if op.is_some() && sectors > 0 { self.sector } else { 0 };
-        Some(Event { what, time: Nanos(self.time), device: self.device, op, sync, lba, sectors, pid: self.pid })
+        Some(Event { kind, time: Nanos(self.time), device: self.device, op, sync, lba, sectors, pid: self.pid })
     }
 
     fn names_a_process(&self) -> bool {

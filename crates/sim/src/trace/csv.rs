@@ -39,7 +39,7 @@ pub static FORMAT: Format = Format {
     },
 };
 
-/// What a column means.
+/// The meaning of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Column {
     /// A decimal number of a unit that is 10 to this power nanoseconds.
@@ -157,7 +157,7 @@ fn heading(head: &Head<'_>) -> Result<Heading, String> {
     Err(format!("the heading has {}; {}", missing.join("; "), unknown(&names)))
 }
 
-/// The columns of a heading that mean nothing here, for the message that others are missing.
+/// The unknown columns of a heading, for the error about missing ones.
 fn unknown(names: &[&str]) -> String {
     const SHOWN: usize = 12;
     let unknown = || names.iter().filter(|name| Column::of(&name.to_ascii_lowercase()) == Column::Other);
@@ -168,8 +168,8 @@ fn unknown(names: &[&str]) -> String {
     if text.is_empty() { "all its columns are known".to_owned() } else { format!("not known are {text}") }
 }
 
-/// What a content lacks that is CSV by its first line but is of no known format: `None` if that line is no heading, which has at least
-/// three columns, all with names that begin with a letter.
+/// The missing columns of a CSV file of unknown format; `None` if its first line is no heading, which has at least three columns,
+/// all with names that begin with a letter.
 pub(super) fn lacks(head: &Head<'_>) -> Option<String> {
     let (_, names) = names(head)?;
     let is_heading = names.len() >= 3 && names.iter().all(|name| name.starts_with(|first: char| first.is_ascii_alphabetic()));
@@ -363,8 +363,8 @@ impl Parser for Csv {
     }
 }
 
-/// A name with its doubled quotation marks undoubled.
-fn undoubled(name: &[u8]) -> Cow<'_, [u8]> {
+/// A name with its doubled quotation marks unquoted.
+fn unquoted(name: &[u8]) -> Cow<'_, [u8]> {
     if memchr::memmem::find(name, b"\"\"").is_none() {
         return Cow::Borrowed(name);
     }
@@ -383,7 +383,7 @@ impl Naming {
     }
 
     fn number(&mut self, number: Option<u32>, name: &[u8]) -> Result<u32, String> {
-        let name = &*undoubled(name);
+        let name = &*unquoted(name);
         match self {
             Naming::Numbers(names) => {
                 let number = number.unwrap_or(0);

@@ -1,5 +1,5 @@
-//! DiskSim's validation traces, the `*.trace` files of its folder `valid`: what a real drive was asked and how long it took, one request
-//! at a time.
+//! DiskSim's validation traces, the `*.trace` files of its folder `valid`: the requests to a real drive and their response times,
+//! one request at a time.
 //!
 //! ```text
 //! R Hit   16904996   8   6040.00000  34702.00000
@@ -8,8 +8,8 @@
 //! │ what the drive's cache did
 //! read or write
 //! ```
-//! The arrivals are put together from the times between them: a request comes its think time after the one before has completed, as
-//! far as the sums of both go. To be replayed as it was recorded a trace of this kind needs a closed loop.
+//! Arrivals are sums: each request arrives its think time after the completion of the one before. To be replayed as it was recorded
+//! a trace of this kind needs a closed loop.
 
 use block::{Nanos, Op};
 

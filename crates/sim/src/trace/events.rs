@@ -4,8 +4,8 @@
 //! a replay repeats. It arrives with its `Q` event and is complete when `C` events have covered all its sectors.
 //!
 //! ```text
-//!  Q 0+8   Q 8+8   D 0+16   C 0+16       two queued, merged, one completion: both are answered then
-//!  Q 0+16  D 0+8   D 8+8  C 0+8  C 8+8   one queued, split: answered with its last part
+//!  Q 0+8   Q 8+8   D 0+16   C 0+16       two queued, merged, one completion: both are complete then
+//!  Q 0+16  D 0+8   D 8+8  C 0+8  C 8+8   one queued, split: complete with its last part
 //! ```
 //!
 //! A `D` for sectors of no pending request is a request of its own that arrives then: the trace began between its `Q` and `D`, or
@@ -14,7 +14,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use block::under_way::UnderWay;
+use block::in_flight::InFlight;
 use block::{Nanos, Op, Request};
 
 use super::TraceRequest;
@@ -22,14 +22,14 @@ use super::extent::Extent;
 use super::names::Names;
 use super::order::Window;
 
-/// How many requests may be pending before the oldest is released without a response time.
-const UNANSWERED: usize = 16_384;
-/// How long a request may be pending: Linux itself gives up on a command after 30 s and a few retries.
-const PATIENCE: Nanos = Nanos::from_millis(300_000);
+/// Pending requests above which the oldest is released without a response time.
+const MAX_PENDING: usize = 16_384;
+/// Maximum pending time: Linux itself gives up on a command after 30 s and a few retries.
+const MAX_PENDING_TIME: Nanos = Nanos::from_millis(300_000);
 
-/// What happened.
+/// The kinds of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum What {
+pub(super) enum EventKind {
     /// `Q`: a request reached the queue.
     Queued,
     /// `D`: a request was sent to the driver.
@@ -41,7 +41,7 @@ pub(super) enum What {
 /// An event about a request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Event {
-    pub(super) what: What,
+    pub(super) kind: EventKind,
     pub(super) time: Nanos,
     /// Linux's device number: major << 20 | minor.
     pub(super) device: u32,
@@ -54,7 +54,7 @@ pub(super) struct Event {
     pub(super) pid: u32,
 }
 
-/// A request that is not handed out yet.
+/// A pending request.
 #[derive(Clone, Copy)]
 struct Pending {
     request: TraceRequest,
@@ -70,7 +70,7 @@ pub(super) struct Matcher {
     /// The number of the front, which wraps around.
     front: u32,
     /// By the device's number.
-    under_way: Vec<UnderWay>,
+    under_way: Vec<InFlight>,
     devices: Devices,
 }
 
@@ -81,14 +81,14 @@ impl Matcher {
         if let (Some(op), Some(extent)) = (event.op, extent) {
             let device = self.devices.number(event.device)?;
             while self.under_way.len() <= device as usize {
-                self.under_way.push(UnderWay::default());
+                self.under_way.push(InFlight::default());
             }
-            match event.what {
-                What::Queued => self.arrive(event, op, device, extent),
-                What::Issued => self.issue(event, op, device, extent),
-                What::Completed => self.complete(event, op, device, extent),
+            match event.kind {
+                EventKind::Queued => self.arrive(event, op, device, extent),
+                EventKind::Issued => self.issue(event, op, device, extent),
+                EventKind::Completed => self.complete(event, op, device, extent),
             }
-        } else if event.what == What::Queued {
+        } else if event.kind == EventKind::Queued {
             out.omit();
         }
         self.release(event.time, out);
@@ -136,7 +136,7 @@ impl Matcher {
     /// Pushes requests that are complete or have been pending for too long, from the front.
     fn release(&mut self, now: Nanos, out: &mut Window) {
         while let Some(front) = self.pending.front() {
-            let old = self.pending.len() > UNANSWERED || now - front.request.arrival > PATIENCE;
+            let old = self.pending.len() > MAX_PENDING || now - front.request.arrival > MAX_PENDING_TIME;
             if front.under_way.is_some() && !old {
                 break;
             }

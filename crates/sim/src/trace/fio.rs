@@ -1,4 +1,4 @@
-//! fio's I/O logs, versions 2 and 3: what `write_iolog` writes and `read_iolog` replays.
+//! fio's I/O logs, versions 2 and 3, written by `write_iolog` and replayed by `read_iolog`.
 //!
 //! ```text
 //!  fio version 2 iolog              fio version 3 iolog

@@ -43,7 +43,7 @@ pub struct Info {
     pub discard_share: f64,
     /// Data discarded.
     pub discarded_mb: f64,
-    /// Share of synchronous requests among those for which the trace says; `None` if it never says.
+    /// Share of synchronous requests among those of known synchrony; `None` if there are none.
     pub sync_share: Option<f64>,
     /// Sizes of reads and writes.
     pub size: Sizes,
@@ -61,7 +61,7 @@ pub struct Info {
     pub concurrency: Option<Concurrency>,
     /// Response times on the disk the trace was recorded on, if it has them.
     pub recorded_response: Option<Times>,
-    /// The device the trace was recorded on, if it tells of it.
+    /// The recorded device, if the trace describes it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recorded_device: Option<RecordedDevice>,
     /// Number of streams; a lower bound if [`Info::streams_complete`] is false.
@@ -137,7 +137,7 @@ pub struct Sequential {
     pub near_share: f64,
 }
 
-/// Which part of the devices is used.
+/// The used range of the devices.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct UsedRange {
     /// Number of devices, or a lower bound.

@@ -12,7 +12,7 @@ const HEAD_BYTES: usize = 64 * 1024;
 const READ_BYTES: usize = 256 * 1024;
 /// Enough for any magic number.
 const MAGIC_BYTES: usize = 10;
-/// What unpacking xz may take, in KiB: a dictionary of 128 MiB (`xz -9` uses 64) and the decoder's own.
+/// Memory limit for unpacking xz, in KiB: a dictionary of 128 MiB (`xz -9` uses 64) and the decoder's own.
 const XZ_MEMORY_KIB: u32 = (128 << 10) + 1024;
 
 /// How a file is compressed.
@@ -102,7 +102,7 @@ impl Input {
         Head { bytes: &self.head, whole: self.head.len() < HEAD_BYTES }
     }
 
-    /// The error that this file is not of its format.
+    /// The error for a file that is not of its format.
     pub fn not_of_format(&self, message: impl Into<String>) -> TraceError {
         TraceError::Format { path: self.path.clone(), message: message.into() }
     }
@@ -158,7 +158,7 @@ impl<'a> Head<'a> {
         lines.map(|line| line.strip_suffix(b"\r").unwrap_or(line))
     }
 
-    /// What it looks like, for the message that no format matches.
+    /// A description of the content, for the error that no format matches.
     pub(super) fn describe(&self) -> String {
         let line = self.bytes.split(|&byte| byte == b'\n').next().unwrap_or_default();
         let shown = &line[..line.len().min(60)];

@@ -1,4 +1,4 @@
-//! A trace kept in memory once it has been read: a few bytes for each request, so that it need not be read and parsed again.
+//! A compact copy of a trace in memory, a few bytes per request, so that it need not be read and parsed again.
 //!
 //! ```text
 //!  file --> reader --> Keeping --> survey               Kept --> KeptReader --> replay
@@ -6,9 +6,9 @@
 //!                         '-- differences, up to a limit ┘   (beyond it: none, and the file is read again)
 //! ```
 //!
-//! Each request is written as its difference from the one before: a byte that says what is the same, then a varint (LEB128) for each
-//! number that is not. A random 4 KiB request takes nine bytes, one that goes on where the last one ended five. Times at the device are
-//! left out: no replay asks for them.
+//! Each request is written as its difference from the one before: a byte of flags for unchanged fields, then a varint (LEB128) for
+//! each changed number. A random 4 KiB request takes nine bytes, a sequential one five. Times at the device are left out: no replay
+//! needs them.
 
 use std::sync::Arc;
 
@@ -16,14 +16,14 @@ use block::{Nanos, Op, Priority, PriorityClass, StreamId};
 
 use super::{TraceError, TraceReader, TraceRequest};
 
-/// The most that is kept: some 1.1 million random requests.
-const KEPT_BYTES: usize = 10 << 20;
+/// Size limit: some 1.1 million random requests.
+const MAX_KEPT_BYTES: usize = 10 << 20;
 /// Allocated at once, so that growing copies nothing.
 const CHUNK_BYTES: usize = 256 << 10;
 /// The longest encoding of one request: the first byte, numbers of 10, 10, 5, 5, 5 and 10 bytes, two bytes of priority.
 const LONGEST: usize = 48;
 
-// What the first byte says. The lowest two bits are the operation, the next two whether it is synchronous.
+// Flags of the first byte. The lowest two bits are the operation, the next two whether it is synchronous.
 const SYNC_SHIFT: u8 = 2;
 const SAME_SIZE: u8 = 1 << 4;
 const SAME_ISSUER: u8 = 1 << 5;
@@ -56,16 +56,16 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// Reads the trace from its beginning. Streams and devices have no names here: whoever kept it has learned them.
+    /// Reads the trace from its beginning. Streams and devices have no names here.
     pub fn reader(self: &Arc<Kept>) -> KeptReader {
         KeptReader { kept: Arc::clone(self), chunk: 0, at: 0, last: NOTHING }
     }
 }
 
-/// Keeps what is read through it.
+/// A reader that keeps the requests read through it.
 pub struct Keeping<'a> {
     reader: &'a mut dyn TraceReader,
-    /// `None` once there was too much, or an error.
+    /// `None` after an error or beyond the limit.
     chunks: Option<Vec<Vec<u8>>>,
     limit: usize,
     last: TraceRequest,
@@ -75,14 +75,14 @@ pub struct Keeping<'a> {
 impl<'a> Keeping<'a> {
     /// Keeps the requests of `reader` as they pass.
     pub fn new(reader: &'a mut dyn TraceReader) -> Keeping<'a> {
-        Keeping::with_limit(reader, KEPT_BYTES)
+        Keeping::with_limit(reader, MAX_KEPT_BYTES)
     }
 
     fn with_limit(reader: &'a mut dyn TraceReader, limit: usize) -> Keeping<'a> {
         Keeping { reader, chunks: Some(Vec::new()), limit, last: NOTHING, ended: false }
     }
 
-    /// The trace, if it was read to its end and was not too long.
+    /// The kept trace; `None` if it was not read to its end or exceeded the limit.
     pub fn kept(self) -> Option<Arc<Kept>> {
         self.chunks.filter(|_| self.ended).map(|chunks| Arc::new(Kept { chunks }))
     }
@@ -189,7 +189,7 @@ fn put(out: &mut Vec<u8>, mut number: u64) {
     out.push(number as u8);
 }
 
-/// Reads what was kept. Each run has one of its own.
+/// A reader of a kept trace.
 #[derive(Debug)]
 pub struct KeptReader {
     kept: Arc<Kept>,
@@ -317,7 +317,7 @@ mod tests {
         #![proptest_config(crate::cases::cases(64))]
 
         #[test]
-        fn what_is_kept_is_what_was_read(mut requests in prop::collection::vec(request(), 0..200)) {
+        fn kept_requests_equal_the_requests_read(mut requests in prop::collection::vec(request(), 0..200)) {
             let mut now = Nanos::ZERO;
             for at in 0..requests.len() {
                 now += requests[at].arrival;
@@ -327,7 +327,7 @@ mod tests {
                     requests[at].lba = end(&requests[at - 1]);
                 }
             }
-            let kept = keep(&requests, KEPT_BYTES).unwrap();
+            let kept = keep(&requests, MAX_KEPT_BYTES).unwrap();
             prop_assert_eq!(all(&mut kept.reader()), requests.clone());
             prop_assert_eq!(all(&mut kept.reader()), requests, "a second time");
         }
@@ -347,7 +347,7 @@ mod tests {
     #[test]
     fn a_random_request_takes_about_nine_bytes_and_chunks_follow_each_other() {
         let requests = random_requests(100_000);
-        let kept = keep(&requests, KEPT_BYTES).unwrap();
+        let kept = keep(&requests, MAX_KEPT_BYTES).unwrap();
         let bytes: usize = kept.chunks.iter().map(Vec::len).sum();
         assert!((8 * requests.len()..10 * requests.len()).contains(&bytes), "{bytes} bytes");
         assert!(kept.chunks.len() > 2 && kept.chunks.iter().all(|chunk| chunk.capacity() == CHUNK_BYTES));

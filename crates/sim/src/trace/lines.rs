@@ -14,11 +14,11 @@ const LINE_BYTES: usize = 64 * 1024;
 /// Size of one read; a line must fit.
 const BUFFER_BYTES: usize = 4 * LINE_BYTES;
 
-/// Parses the lines of one format. Errors say what is wrong with the line and what would be valid.
+/// A parser for the lines of one format. Errors state the problem and what would be valid.
 pub(super) trait Parser: Send {
     /// Takes the next line and pushes the requests it completes.
     fn line(&mut self, line: &[u8], out: &mut Window) -> Result<(), String>;
-    /// Called after the last line: pushes what was held back.
+    /// Called after the last line: pushes requests held back.
     fn end(&mut self, _out: &mut Window) -> Result<(), String> {
         Ok(())
     }
@@ -304,7 +304,7 @@ mod tests {
         }
 
         #[test]
-        fn words_are_what_lies_between_blanks(line in "[ a-c\\t]{0,20}") {
+        fn words_are_separated_by_blanks(line in "[ a-c\\t]{0,20}") {
             let (words, count) = words::<3>(line.as_bytes());
             let expected: Vec<&[u8]> = line.split_ascii_whitespace().map(str::as_bytes).collect();
             prop_assert_eq!(count, expected.len());
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_decimal_is_refused() {
+    fn text_that_is_no_decimal_is_rejected() {
         for text in ["", ".", "1.2.3", "-1", "+1", "1a", "18446744073709551616", "1,5"] {
             assert_eq!(decimal(text.as_bytes(), 0), None, "{text}");
         }

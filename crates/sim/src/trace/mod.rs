@@ -39,9 +39,9 @@ pub use kept::{Keeping, Kept, KeptReader};
 
 /// A trace format: how to recognise it and how to read it.
 pub struct Format {
-    /// What `--format` calls it.
+    /// Its name for `--format`.
     pub name: &'static str,
-    /// One line for `--help`: what the format is, and which of its fields are used.
+    /// One line for `--help`: the format, and which of its fields are used.
     pub summary: &'static str,
     /// Where the format is documented.
     pub source: &'static str,
@@ -93,6 +93,22 @@ pub struct Opened {
 /// # Errors
 /// [`TraceError::Io`] if the file cannot be opened, [`TraceError::Format`] if it is empty, a directory, of no known format or of
 /// several, and [`TraceError::Damaged`] if the format's header or the compression is damaged.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use sim::trace::{OpenOptions, open};
+///
+/// let folder = tempfile::tempdir()?;
+/// let path = folder.path().join("two.csv");
+/// std::fs::write(&path, "time_ms,lba,sectors,op\n0,0,8,r\n1.5,1000,16,w\n")?;
+/// let mut trace = open(&path, &OpenOptions::default())?;
+/// assert_eq!(trace.format.name, "csv");
+/// while let Some(request) = trace.reader.next_request().transpose()? {
+///     println!("{:?}", request);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 pub fn open(path: &Path, options: &OpenOptions) -> Result<Opened, TraceError> {
     let input = Input::open(&blktrace::first_of(path))?;
     let format = match &options.format {
@@ -159,7 +175,7 @@ pub struct TraceRequest {
     pub sectors: u32,
     /// Read, write or discard.
     pub op: Op,
-    /// Whether its issuer waits for it; `None` if the format does not say.
+    /// Whether it is synchronous; `None` if the format does not say.
     pub sync: Option<bool>,
     /// The process, thread, volume or application unit that issued it.
     pub stream: StreamId,
@@ -167,7 +183,7 @@ pub struct TraceRequest {
     pub priority: Priority,
     /// From arrival to completion, if the format says.
     pub response: Option<Nanos>,
-    /// From when the last of it went to the device to completion, if the format says: the rest of the response time it stood in the
+    /// Time from the dispatch of its last part to completion, if the format has it; the rest of the response time was spent in the
     /// host's queue.
     pub service: Option<Nanos>,
 }
@@ -180,18 +196,44 @@ impl TraceRequest {
     }
 }
 
-/// The device of a recording, as it was when that began.
+/// The recorded device and its settings at the start of the recording.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct RecordedDevice {
     /// How many 512-byte sectors it has.
     pub capacity_sectors: Option<u64>,
     /// The I/O scheduler, with the tunables that are not at their defaults, as in `bfq:low_latency=0`.
     pub scheduler: Option<String>,
-    /// How far Linux reads its files ahead, in KiB.
+    /// Read-ahead of its files, in KiB.
     pub read_ahead_kib: Option<u32>,
 }
 
 /// A trace as the rest of the program sees it: requests in order of arrival, the first at time zero.
+///
+/// ```
+/// use block::{Nanos, Op, Priority};
+/// use sim::trace::{TraceError, TraceReader, TraceRequest};
+///
+/// /// `count` reads of 4 KiB in order, one per millisecond.
+/// struct Sequential {
+///     count: u64,
+///     next: u64,
+/// }
+///
+/// impl TraceReader for Sequential {
+///     fn next_request(&mut self) -> Option<Result<TraceRequest, TraceError>> {
+///         if self.next == self.count {
+///             return None;
+///         }
+///         let (arrival, lba) = (Nanos::from_millis(self.next), 8 * self.next);
+///         self.next += 1;
+///         let (op, priority) = (Op::Read, Priority::DEFAULT);
+///         Some(Ok(TraceRequest { arrival, device: 0, lba, sectors: 8, op, sync: None, stream: 0, priority, response: None, service: None }))
+///     }
+/// }
+///
+/// let mut reader = Sequential { count: 3, next: 0 };
+/// assert_eq!(std::iter::from_fn(|| reader.next_request()).count(), 3);
+/// ```
 pub trait TraceReader: Send {
     /// The next request, or `None` at the end. An error ends the trace.
     fn next_request(&mut self) -> Option<Result<TraceRequest, TraceError>>;
@@ -206,7 +248,7 @@ pub trait TraceReader: Send {
         None
     }
 
-    /// The device that it was recorded on, if the trace tells of it.
+    /// The recorded device, if the trace describes it.
     fn recorded_device(&self) -> Option<&RecordedDevice> {
         None
     }
@@ -249,7 +291,7 @@ pub enum TraceError {
         path: PathBuf,
         /// Line 7 is written `7`, a binary record `record 7`; optionally followed by the field, as in `7: sectors`.
         position: String,
-        /// What is wrong, with the value, and what would be valid.
+        /// The problem, with the value, and what would be valid.
         message: String,
     },
     /// The format is not recognised or does not exist.
@@ -257,7 +299,7 @@ pub enum TraceError {
     Format {
         /// The file.
         path: PathBuf,
-        /// What is wrong and what would be valid.
+        /// The problem and what would be valid.
         message: String,
     },
 }
@@ -267,7 +309,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_may_be_of_two_formats_must_be_named() {
+    fn an_ambiguous_format_must_be_named() {
         static GREEDY: Format =
             Format { name: "greedy", summary: "", source: "", detect: |_| true, open: |input, _| Err(input.not_of_format("")) };
         let file = tempfile::NamedTempFile::new().unwrap();

@@ -13,7 +13,7 @@
 //! requests are often issued by a kernel worker. The priorities in the later events are ignored.
 
 use super::blkparse::{Rwbs, next_word};
-use super::events::{Event, Matcher, What};
+use super::events::{Event, EventKind, Matcher};
 use super::lines::{self, Parser};
 use super::names::NamesByNumber;
 use super::order::Window;
@@ -88,17 +88,17 @@ impl<'a> Line<'a> {
 
     /// The event, and the program if it issued the request. `None`: not about a request.
     fn event(&self) -> Result<Option<(Event, &'a [u8])>, String> {
-        let what = match self.event {
-            b"block_bio_queue" => What::Queued,
-            b"block_rq_issue" => What::Issued,
-            b"block_rq_complete" => What::Completed,
+        let kind = match self.event {
+            b"block_bio_queue" => EventKind::Queued,
+            b"block_rq_issue" => EventKind::Issued,
+            b"block_rq_complete" => EventKind::Completed,
             _ => return Ok(None),
         };
         let mut rest = self.rest;
         let device = device(next_word(&mut rest))?;
         let Rwbs { op, sync } = Rwbs::read(next_word(&mut rest))?;
         // The command in the parentheses is empty except for passthrough requests.
-        if what != What::Queued {
+        if kind != EventKind::Queued {
             rest = match memchr::memmem::find(rest, b") ") {
                 Some(command) => &rest[command + 2..],
                 None => return Err(format!("{} has no (command)", lines::show(self.rest))),
@@ -112,10 +112,10 @@ impl<'a> Line<'a> {
         // A flush is at sector 2^64 - 1.
         let (op, lba) = if sectors == 0 { (None::<Op>, 0) } else { (op, lines::unsigned(lba, "the sector")?) };
         let program = match (memchr::memchr(b'[', rest), memchr::memrchr(b']', rest)) {
-            (Some(open), Some(close)) if open < close && what != What::Completed => &rest[open + 1..close],
+            (Some(open), Some(close)) if open < close && kind != EventKind::Completed => &rest[open + 1..close],
             _ => &[],
         };
-        Ok(Some((Event { what, time: self.time, device, op, sync, lba, sectors, pid: self.pid }, program)))
+        Ok(Some((Event { kind, time: self.time, device, op, sync, lba, sectors, pid: self.pid }, program)))
     }
 }
 
@@ -151,7 +151,7 @@ impl Parser for Tracefs {
             return Err(format!("{}: the kernel's buffer was too small, the trace has a hole", lines::show(line)));
         }
         let Some((event, program)) = Line::read(line)?.event()? else { return Ok(()) };
-        if event.what == What::Queued {
+        if event.kind == EventKind::Queued {
             self.programs.learn(event.pid, program);
         }
         self.matcher.event(&event, out)

@@ -183,7 +183,7 @@ fn distribution(name: &str, rest: &str) -> Result<Distribution, Fault> {
     }
 }
 
-/// `60/10:30/20:…`: percentages of the I/Os, sizes; `fill` sees to sizes that are blank.
+/// `60/10:30/20:…`: percentages of the I/Os, sizes; `fill` completes blank sizes.
 fn zones<T>(
     text: &str,
     size: impl Fn(&str) -> Result<T, Fault>,
@@ -203,7 +203,7 @@ fn zones<T>(
     Ok(access.zip(fill(sizes)?).collect())
 }
 
-/// Blank sizes of zones in percent share what is left of the file.
+/// Blank sizes of zones in percent divide the rest of the file.
 fn zone_shares(sizes: Vec<Option<u8>>) -> Result<Vec<u8>, Fault> {
     if sizes.iter().all(Option::is_some) {
         return Ok(sizes.into_iter().flatten().collect());
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn blank_shares_share_what_is_left() {
+    fn blank_shares_divide_the_remainder() {
         let base = KiloBase::Old;
         assert_eq!(split("4k/50:1k/:32k/", base), Ok(vec![(4096, 50), (1024, 25), (32768, 25)]));
         assert_eq!(split("4k/34:1k:32k:8k", base), Ok(vec![(4096, 34), (1024, 22), (32768, 22), (8192, 22)]));

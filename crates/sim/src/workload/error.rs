@@ -1,6 +1,6 @@
 //! Errors of workloads.
 
-/// A workload that cannot be run: where in its text, what was found and what would be valid.
+/// An invalid workload: position, problem and what would be valid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{source_name}{}: {message}", line.map(|line| format!(":{line}")).unwrap_or_default())]
 pub struct WorkloadError {
@@ -8,6 +8,6 @@ pub struct WorkloadError {
     pub source_name: String,
     /// The line, from 1; `None` if no single line is at fault.
     pub line: Option<u32>,
-    /// What is wrong and what would be valid.
+    /// The problem and what would be valid.
     pub message: String,
 }

@@ -2,12 +2,12 @@
 
 use super::job::Job;
 
-/// All flows, and who takes part.
+/// All flows and their parts.
 pub(super) struct Flows {
     flows: Vec<Flow>,
     /// Each job's part, if it has one.
     parts: Vec<Option<Part>>,
-    /// Whether somebody may go on who could not before.
+    /// Whether a job may be admitted that was not before.
     changed: bool,
 }
 
@@ -57,7 +57,7 @@ impl Flows {
         true
     }
 
-    /// The job is done: the others share without it.
+    /// Removes a job that is done: the others share without it.
     pub(super) fn leave(&mut self, job: usize) {
         if let Some(part) = self.parts[job].take() {
             let flow = &mut self.flows[part.flow];
@@ -67,7 +67,7 @@ impl Flows {
         }
     }
 
-    /// Whether a job that was not admitted may be now, since this was asked last.
+    /// Whether a job that was not admitted may be now; resets the flag.
     pub(super) fn take_changed(&mut self) -> bool {
         std::mem::take(&mut self.changed)
     }

@@ -1,4 +1,4 @@
-//! What a job asks for, as fio's own log of requests (iolog version 2, which has no times): `fio --read_iolog` replays it.
+//! A job's requests as an fio log (iolog version 2, which has no times), for `fio --read_iolog`.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use super::PlacedWorkload;
 use super::requests::Requests;
 use crate::host::{Action, Files};
 
-/// The log of one job, in pieces of some requests each, so that a long one takes no memory.
+/// The log of one job, in pieces of bounded size.
 pub struct Iolog {
     actions: std::iter::Take<Requests>,
     files: Arc<Files>,

@@ -96,7 +96,7 @@ impl Job {
         }
     }
 
-    /// The section whose jobs must be done before it starts, besides those of earlier phases.
+    /// The section, in addition to earlier phases, whose jobs must be done before it starts.
     pub(super) fn waits_for(&self) -> Option<u32> {
         self.waits_for
     }
@@ -209,7 +209,7 @@ fn check(section: &Section) -> Result<(), Complaint> {
     let options = &section.options;
     let fault = |keys: &[&str], message: &str| Err((section.place_of(keys), message.to_owned()));
     if options.time_based && options.runtime.is_none() {
-        return fault(&["time_based", "runtime"], "time_based: how long is not said; give runtime as well");
+        return fault(&["time_based", "runtime"], "time_based requires runtime");
     }
     if options.rate.iter().any(|&rate| rate > 0) && options.rate_iops.iter().any(|&rate| rate > 0) {
         return fault(&["rate", "rate_iops"], "rate and rate_iops exclude each other; leave one out");

@@ -28,7 +28,7 @@ const GROUP_METADATA: u64 = 2 + GROUP * 4096 / 16_384 * 256 / 4096;
 const SUPER_BLOCK: u64 = 1 + 1024;
 
 /// Maximum size of a file system, 256 TiB: each group may take memory.
-const MOST_BLOCKS: u64 = 1 << 36;
+const MAX_BLOCKS: u64 = 1 << 36;
 
 /// The free space of a file system and the place of its directories.
 pub(super) struct Layout {
@@ -44,7 +44,7 @@ pub(super) struct Layout {
 impl Layout {
     /// A fresh file system on a device of `sectors` sectors.
     pub(super) fn new(sectors: u64, seed: u64) -> Layout {
-        let blocks = (sectors / SECTORS_PER_BLOCK).min(MOST_BLOCKS);
+        let blocks = (sectors / SECTORS_PER_BLOCK).min(MAX_BLOCKS);
         let mut layout = Layout {
             free: BTreeMap::from([(0, blocks)]),
             free_blocks: blocks,

@@ -3,19 +3,41 @@
 
 use super::error::WorkloadError;
 
-/// Longer texts are not job files; with all that they include.
+/// Maximum length of a job file, including included files.
 const LONGEST: usize = 256 << 10;
 
-/// So deep may files include each other.
-const DEEPEST: usize = 16;
+/// Maximum depth of includes.
+const MAX_INCLUDE_DEPTH: usize = 16;
 
 /// The page size of the simulated host.
 const PAGE_SIZE: &str = "4096";
 
-/// Keywords that stand for what the simulated host has no fixed number of.
-const OF_THE_MACHINE: [&str; 2] = ["$ncpus", "$mb_memory"];
+/// Keywords for properties that the simulated host does not have.
+const MACHINE_KEYWORDS: [&str; 2] = ["$ncpus", "$mb_memory"];
 
-/// What a job file may refer to outside its text.
+/// The environment of a job file: variables and included files.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use sim::workload::{Surroundings, Workload};
+///
+/// struct Variables;
+///
+/// impl Surroundings for Variables {
+///     fn variable(&self, name: &str) -> Option<String> {
+///         (name == "SIZE").then(|| "64m".to_owned())
+///     }
+///
+///     fn include(&self, file: &str, _includer: &str) -> Result<(String, String), String> {
+///         Err(format!("{file} does not exist"))
+///     }
+/// }
+///
+/// let workload = Workload::parse_in("[j]\nrw=read\nsize=${SIZE}\n", "job.fio", &Variables)?;
+/// assert_eq!(workload.jobs().len(), 1);
+/// # Ok(())
+/// # }
+/// ```
 pub trait Surroundings {
     /// The environment variable `name`, for `${name}`.
     fn variable(&self, name: &str) -> Option<String>;
@@ -23,11 +45,11 @@ pub trait Surroundings {
     /// Name and text of the file that `include file` means in the job file `includer`.
     ///
     /// # Errors
-    /// Why there is none, with the names of the files looked for.
+    /// The file does not exist; the message names the files tried.
     fn include(&self, file: &str, includer: &str) -> Result<(String, String), String>;
 }
 
-/// None: a job file has to be complete.
+/// No environment: the job file must be complete.
 pub struct Alone;
 
 impl Surroundings for Alone {
@@ -40,7 +62,7 @@ impl Surroundings for Alone {
     }
 }
 
-/// Where something is written.
+/// A position in the job file or an included one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Place {
     /// Which of [`Lines::sources`].
@@ -56,21 +78,21 @@ impl Place {
     }
 }
 
-/// What is wrong, and where.
+/// An error and its position.
 pub(super) type Complaint = (Place, String);
 
 /// A line with something on it.
 pub(super) struct Line {
     pub(super) place: Place,
     pub(super) text: String,
-    /// An environment variable that is not set, so that there is nothing behind the `=`.
+    /// An unset environment variable, which leaves the option without a value.
     pub(super) missing: Option<String>,
 }
 
 /// All lines in order.
 pub(super) struct Lines {
     pub(super) lines: Vec<Line>,
-    /// The names of the job file and of what it includes.
+    /// The names of the job file and of included files.
     sources: Vec<String>,
     /// Whether something was included or replaced.
     changed: bool,
@@ -94,7 +116,7 @@ impl Lines {
         WorkloadError { source_name, line: place.map(|place| place.line), message }
     }
 
-    /// The lines as one text, if that differs from what was read by more than comments.
+    /// The lines as one text; `None` if only comments were removed.
     pub(super) fn text(&self) -> Option<String> {
         self.changed.then(|| self.lines.iter().flat_map(|line| [line.text.as_str(), "\n"]).collect())
     }
@@ -135,8 +157,8 @@ impl Lines {
         includers: &mut Vec<usize>,
         surroundings: &dyn Surroundings,
     ) -> Result<(), Complaint> {
-        if includers.len() == DEEPEST {
-            return Err((place, format!("include {file}: files include each other more than {DEEPEST} deep")));
+        if includers.len() == MAX_INCLUDE_DEPTH {
+            return Err((place, format!("include {file}: files include each other more than {MAX_INCLUDE_DEPTH} deep")));
         }
         let found = surroundings.include(file, &self.sources[place.source]);
         let (name, text) = found.map_err(|message| (place, format!("include: {message}")))?;
@@ -162,7 +184,7 @@ type Replaced = (String, Option<String>);
 fn replace(line: &str, surroundings: &dyn Surroundings) -> Result<Option<Replaced>, String> {
     let Some((key, value)) = line.split_once('=').filter(|(_, value)| value.contains('$')) else { return Ok(None) };
     let name = key.trim();
-    if let Some(word) = OF_THE_MACHINE.into_iter().find(|word| value.contains(word)) {
+    if let Some(word) = MACHINE_KEYWORDS.into_iter().find(|word| value.contains(word)) {
         return Err(format!("{name}: `{word}` depends on the machine, and the simulated one has none; write the number itself"));
     }
     let (mut replaced, mut missing) = (String::new(), None);
@@ -240,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_its_file_and_line() {
+    fn errors_name_file_and_line() {
         for (line, words) in [
             ("size=${SIZE", "t:2: size: `${SIZE` has no closing brace"),
             ("size=${LINES}", "more than one line"),

@@ -70,7 +70,7 @@ impl Workload {
     /// Parses a job file's text, which may include other files and use variables.
     ///
     /// # Errors
-    /// As [`parse`](Workload::parse), or what it refers to is not there.
+    /// As [`parse`](Workload::parse), or a file or variable is missing.
     pub fn parse_in(text: &str, source: &str, surroundings: &dyn Surroundings) -> Result<Workload, WorkloadError> {
         let lines = Lines::read(text, source, surroundings)?;
         let jobs = job::jobs(&sections::read(&lines)?, &lines)?.into();

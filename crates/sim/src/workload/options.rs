@@ -9,7 +9,7 @@ use crate::host::Advice;
 /// Reads, writes and trims, in the order in which job files give values for them.
 pub const DIRECTIONS: usize = 3;
 
-/// What a job does: `rw`.
+/// The kinds of jobs: `rw`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Reads only.
@@ -86,7 +86,7 @@ pub enum Engine {
     IoUring,
     /// aio_read(3): glibc serves one request at a time of each file.
     PosixAio,
-    /// It moves no data: every call is done at once, and its files need no place on the device.
+    /// The null engine moves no data: every call is done at once, and its files need no place on the device.
     Null,
 }
 
@@ -110,18 +110,18 @@ pub enum ExitWhat {
     All,
 }
 
-/// `verify`, `do_verify` and their like: only which reads they cause.
+/// `verify`, `do_verify` and related options: only the reads they cause.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verify {
     /// `verify` is given, and not 0.
     pub on: bool,
-    /// `do_verify`: what was written is read back.
+    /// `do_verify`: written data are read back.
     pub reads: bool,
     /// `verify_only`: nothing is written before.
     pub only: bool,
-    /// `verify_backlog`: after so many writes; 0 for at the end of the pass.
+    /// `verify_backlog`: number of writes after which reads begin; 0: at the end of the pass.
     pub backlog: u32,
-    /// `verify_backlog_batch`: so many reads then; 0 for as many as the backlog.
+    /// `verify_backlog_batch`: number of reads then; 0: as many as the backlog.
     pub batch: u32,
     /// `experimental_verify`: always in the order of writing.
     pub experimental: bool,
@@ -147,12 +147,12 @@ pub struct CommandPriorities {
     pub rules: [Vec<CommandPriority>; 2],
 }
 
-/// Some of the I/Os have another priority than their process.
+/// A priority for some of the I/Os.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommandPriority {
     /// Of I/Os of this size in bytes; `None` for any.
     pub bytes: Option<u32>,
-    /// So many of them in percent.
+    /// Share of these I/Os in percent.
     pub share: u8,
     /// Class and level; `None` for those of `cmdprio_class` and `cmdprio`.
     pub priority: Option<Priority>,
@@ -247,7 +247,7 @@ pub struct Options {
     pub offload: bool,
     /// `direct`.
     pub direct: bool,
-    /// `fadvise_hint`: what the kernel is told of its reads; `None` goes by `rw`.
+    /// `fadvise_hint`: advice to the kernel on its reads; `None`: by `rw`.
     pub fadvise_hint: Option<Advice>,
     /// `invalidate`: the job's parts of its files leave the page cache when it starts.
     pub invalidate: bool,
@@ -269,7 +269,7 @@ pub struct Options {
     pub rate_min: [u64; DIRECTIONS],
     /// `rate_iops_min`; 0 for none.
     pub rate_iops_min: [u64; DIRECTIONS],
-    /// `rate_cycle`: over which time `rate_min` and `rate_iops_min` are looked at.
+    /// `rate_cycle`: interval over which `rate_min` and `rate_iops_min` are checked.
     pub rate_cycle: Nanos,
     /// `rate_process=poisson`.
     pub poisson: bool,
@@ -480,7 +480,7 @@ impl Options {
         self.strided.then_some(Zones { size: self.zone_size, range, skip: self.zone_skip })
     }
 
-    /// What the job tells the kernel when it opens its files (fio: `generic_open_file` and `td_io_open_file` in ioengines.c).
+    /// The job's advice to the kernel when it opens its files (fio: `generic_open_file` and `td_io_open_file` in ioengines.c).
     pub fn advice(&self) -> Advice {
         self.fadvise_hint.unwrap_or(if self.pattern.random { Advice::Random } else { Advice::Sequential })
     }

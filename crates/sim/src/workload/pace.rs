@@ -67,30 +67,31 @@ impl Rate {
     }
 }
 
-/// What a job has to reach, or it ends with an error: `rate_min`, `rate_iops_min` (fio's `__check_min_rate` in backend.c).
+/// Minimum rates of a job, which ends with an error below them: `rate_min`, `rate_iops_min` (fio's `__check_min_rate` in
+/// backend.c).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Floor {
     bytes: [u64; DIRECTIONS],
     ios: [u64; DIRECTIONS],
     cycle: Nanos,
-    /// Nothing is expected before.
+    /// Start of the first check interval.
     from: Nanos,
-    /// When each direction was last looked at, and what was done by then.
+    /// Time of each direction's last check, and its progress then.
     last: [Option<(Nanos, Done)>; DIRECTIONS],
 }
 
-/// What is done in one direction.
+/// Progress in one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Done {
     pub(super) ios: u64,
     pub(super) bytes: u64,
 }
 
-/// fio lets a job settle for so long.
+/// Time after its start during which a job is not checked, as in fio.
 const SETTLING: Nanos = Nanos::from_millis(2000);
 
 impl Floor {
-    /// For a job that starts at `now`; `None` if nothing is expected of it.
+    /// The minimum rates of a job that starts at `now`; `None` if it has none.
     pub(super) fn new(options: &Options, now: Nanos) -> Option<Floor> {
         let (bytes, ios) = (options.rate_min, options.rate_iops_min);
         let from = now + SETTLING.max(options.ramp);
@@ -98,7 +99,7 @@ impl Floor {
         bytes.iter().chain(&ios).any(|least| *least > 0).then_some(floor)
     }
 
-    /// Whether one direction was too slow since it was last looked at, a cycle or more ago.
+    /// Whether one direction was too slow since its last check, at least a cycle ago.
     pub(super) fn is_missed(&mut self, now: Nanos, done: &[Done; DIRECTIONS]) -> bool {
         if now < self.from {
             return false;

@@ -43,7 +43,7 @@ pub(super) struct Plan {
     pub(super) limit: u64,
     /// Seed of all its random numbers.
     pub(super) seed: u64,
-    /// How much later than its phase it begins, besides the delay that it asks for.
+    /// Extra start delay after its phase, in addition to `startdelay`.
     pub(super) late: Nanos,
 }
 
@@ -66,10 +66,10 @@ impl PlacedWorkload {
         self.files.clone()
     }
 
-    /// The same, where the processes of a phase begin one after the other, at so long a distance, as the processes of a real machine do.
-    /// `seed` draws each distance.
+    /// Staggers the starts of the processes of a phase, as on a real machine: the distance of each to the one before is drawn from
+    /// `distance` by `seed`.
     #[must_use]
-    pub fn begun_apart(mut self, distance: RangeInclusive<Nanos>, seed: u64) -> PlacedWorkload {
+    pub fn with_staggered_starts(mut self, distance: RangeInclusive<Nanos>, seed: u64) -> PlacedWorkload {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
         let (mut phase, mut late) = (0, Nanos::ZERO);
         for (job, plan) in self.jobs.iter().zip(&mut self.plans) {
@@ -106,15 +106,15 @@ impl PlacedWorkload {
     }
 }
 
-/// A file that jobs use.
-struct Wanted {
+/// A requested file.
+struct RequestedFile {
     name: String,
     directory: String,
     bytes: u64,
     kind: Kind,
 }
 
-/// What a file's name stands for.
+/// The kinds of files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     /// A regular file, with a place on the device.
@@ -126,12 +126,12 @@ enum Kind {
 }
 
 /// Devices of Linux that hold no data.
-const NO_DISKS: [&str; 5] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
+const NULL_DEVICES: [&str; 5] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
 
 impl Kind {
     fn of(job: &Job, name: &str) -> Kind {
         match name {
-            _ if job.options().engine == Engine::Null || NO_DISKS.contains(&name) => Kind::Nothing,
+            _ if job.options().engine == Engine::Null || NULL_DEVICES.contains(&name) => Kind::Nothing,
             _ if name.starts_with("/dev/") => Kind::Device,
             _ => Kind::Regular,
         }
@@ -140,7 +140,7 @@ impl Kind {
 
 /// The files of all jobs so far.
 struct Register {
-    wanted: Vec<Wanted>,
+    requested: Vec<RequestedFile>,
     by_name: BTreeMap<(String, Kind), FileId>,
     /// How often a job uses one.
     uses: usize,
@@ -150,30 +150,30 @@ struct Register {
 }
 
 impl Register {
-    /// Registers a file and gives back its number.
+    /// Registers a file and returns its number.
     fn add(&mut self, name: String, directory: String, bytes: u64, kind: Kind) -> Result<FileId, String> {
         self.uses += 1;
         if self.uses > MAX_FILES {
             return Err(format!("with its files there are more than {MAX_FILES} in all; lower nrfiles"));
         }
-        let next = self.wanted.len();
+        let next = self.requested.len();
         let id = *self.by_name.entry((name.clone(), kind)).or_insert(next as FileId);
         if id as usize == next {
-            self.wanted.push(Wanted { name, directory, bytes, kind });
+            self.requested.push(RequestedFile { name, directory, bytes, kind });
         }
-        let file = &mut self.wanted[id as usize];
+        let file = &mut self.requested[id as usize];
         file.bytes = file.bytes.max(bytes);
         Ok(id)
     }
 
     /// The size of a file that an earlier job uses.
     fn size(&self, name: &str, kind: Kind) -> Option<u64> {
-        self.by_name.get(&(name.to_owned(), kind)).map(|&id| self.wanted[id as usize].bytes)
+        self.by_name.get(&(name.to_owned(), kind)).map(|&id| self.requested[id as usize].bytes)
     }
 
     /// Bytes that a new file can take.
     fn room(&self) -> u64 {
-        let taken = self.wanted.iter().filter(|file| file.kind == Kind::Regular).map(|file| file.bytes.next_multiple_of(4096));
+        let taken = self.requested.iter().filter(|file| file.kind == Kind::Regular).map(|file| file.bytes.next_multiple_of(4096));
         taken.fold(self.free, u64::saturating_sub)
     }
 }
@@ -183,7 +183,7 @@ pub(super) fn place(workload: &Workload, capacity_sectors: u64, seed: u64) -> Re
     let capacity_sectors = capacity_sectors.min(MAX_SECTORS);
     let capacity = capacity_sectors * 512;
     let free = Layout::new(capacity_sectors, seed).free_sectors() * 512;
-    let mut register = Register { wanted: Vec::new(), by_name: BTreeMap::new(), uses: 0, capacity, free };
+    let mut register = Register { requested: Vec::new(), by_name: BTreeMap::new(), uses: 0, capacity, free };
     let (mut plans, mut mapped) = (Vec::new(), 0u64);
     for job in workload.jobs() {
         let fault = |message| job.fault(&workload.source, message);
@@ -199,27 +199,27 @@ pub(super) fn place(workload: &Workload, capacity_sectors: u64, seed: u64) -> Re
         }
         plans.push(plan);
     }
-    let files = lay_out(register.wanted, workload, capacity_sectors, seed)?;
+    let files = lay_out(register.requested, workload, capacity_sectors, seed)?;
     Ok(PlacedWorkload { jobs: workload.jobs.clone(), plans, files: Arc::new(files) })
 }
 
 /// Allocates every file's extents.
-fn lay_out(wanted: Vec<Wanted>, workload: &Workload, capacity: u64, seed: u64) -> Result<Files, WorkloadError> {
+fn lay_out(requested: Vec<RequestedFile>, workload: &Workload, capacity: u64, seed: u64) -> Result<Files, WorkloadError> {
     let fault = |message| WorkloadError { source_name: workload.source.to_string(), line: None, message };
-    let mut real = wanted.iter().filter(|file| file.kind != Kind::Nothing);
-    if let Some(device) = wanted.iter().find(|file| file.kind == Kind::Device) {
+    let mut real = requested.iter().filter(|file| file.kind != Kind::Nothing);
+    if let Some(device) = requested.iter().find(|file| file.kind == Kind::Device) {
         if let Some(other) = real.find(|file| file.name != device.name) {
             let message = format!(
-                "{} is the whole device: there is no room for {} beside it; one device is simulated",
+                "{} is the whole device: there is no room for {} next to it; only one device is simulated",
                 device.name, other.name
             );
             return Err(fault(message));
         }
-        let file = |file: Wanted| match file.kind {
+        let file = |file: RequestedFile| match file.kind {
             Kind::Nothing => File { name: file.name, bytes: file.bytes, extents: Vec::new() },
             _ => File::device(file.name, capacity),
         };
-        return Ok(wanted.into_iter().map(file).collect());
+        return Ok(requested.into_iter().map(file).collect());
     }
     let needed = real.fold(0u64, |sum, file| sum.saturating_add(file.bytes.div_ceil(4096).saturating_mul(4096)));
     let too_large = |free: u64| {
@@ -231,7 +231,7 @@ fn lay_out(wanted: Vec<Wanted>, workload: &Workload, capacity: u64, seed: u64) -
     }
     let mut layout = Layout::new(capacity, seed);
     let free = layout.free_sectors() * 512;
-    let files = wanted.into_iter().map(|file| {
+    let files = requested.into_iter().map(|file| {
         let extents = match file.kind {
             Kind::Nothing => Vec::new(),
             _ => layout.place(&file.directory, file.bytes).ok_or_else(|| too_large(free))?,
@@ -263,7 +263,7 @@ fn plan(job: &Job, run_seed: u64, register: &mut Register) -> Result<Plan, Strin
                 part_of_file(job, if low == high { bytes } else { (bytes - bytes % least).max(low) })?
             }
             (_, None) => match (options.size, register.size(&name, kind)) {
-                // Without a size it is what an earlier job has left.
+                // Without a size it is that of an earlier job.
                 (None, Some(bytes)) => part_of_file(job, bytes)?,
                 _ => part_by_size(job, number as u64)?,
             },
@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_the_device_is_an_error_with_both_sizes() {
+    fn files_that_do_not_fit_the_device_are_an_error_with_both_sizes() {
         for (text, words) in [
             ("[a]\nfilename=/dev/sda\nsize=9g\n", ["9663676416", "8589934592"]),
             ("[a]\nsize=100000t\n", ["109951162777600000", "8589934592"]),

@@ -25,7 +25,7 @@ use crate::host::Action;
 use crate::run::Finished;
 
 /// The minimum duration of a call, so that time advances even if a server answers at once.
-const LEAST_CALL: Nanos = Nanos::from_micros(1);
+const MIN_CALL_TIME: Nanos = Nanos::from_micros(1);
 
 /// A process's next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +54,7 @@ enum Wait {
 /// Why a job ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// It had done all it had to do, or its time was over.
+    /// Its work was done, or its time was over.
     Done,
     /// Another job was done, and `exitall` or `exitall_on_error` ended this one.
     Exit,
@@ -66,7 +66,7 @@ pub enum Ending {
 
 /// A job that has started.
 pub(super) struct Process {
-    /// Which it is.
+    /// Its number.
     index: usize,
     requests: Requests,
     rate: Rate,
@@ -165,7 +165,7 @@ impl Process {
             done.bytes += u64::from(transfer.issue.sectors) * 512;
         }
         if finished.arrival() == finished.at() {
-            self.not_before = self.not_before.max(finished.at() + LEAST_CALL);
+            self.not_before = self.not_before.max(finished.at() + MIN_CALL_TIME);
         }
     }
 
@@ -244,7 +244,7 @@ impl Process {
                 continue;
             }
             if self.prepared.is_none() && !self.stopped && !flows.admits(self.index) {
-                // What is held back for a batch goes out, and with `flow_sleep` it waits for all that is in flight.
+                // I/Os held back for a batch are issued, and with `flow_sleep` it waits for all I/Os in flight.
                 if !self.held.is_empty() || self.flow_sleep > Nanos::ZERO && self.in_flight > 0 {
                     self.quiet(Wait::Quieting);
                     continue;
@@ -290,7 +290,7 @@ impl Process {
                 return None;
             }
             match self.prepared.take()? {
-                // Nothing comes back from it.
+                // It has no completion.
                 advice @ Action::Invalidate { .. } => return Some(advice),
                 access @ Action::Access { .. } => self.hold(access),
                 sync => {

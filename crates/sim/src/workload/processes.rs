@@ -58,8 +58,7 @@ pub fn run(
     Ok(WorkloadRun { measure, spans })
 }
 
-/// A request that was issued during the ramp and done after it is counted, but the time of the ramp is not: what it did then is not
-/// counted either.
+/// Excludes the ramps. A request issued during the ramp and done after it counts, but the ramp's time does not.
 fn leave_out_ramps(placed: &PlacedWorkload, spans: &[Option<Span>], measure: &mut Measure) {
     for (job, span) in placed.jobs().iter().zip(spans) {
         if let Some(span) = span {
@@ -92,22 +91,22 @@ struct Processes<'a> {
     placed: &'a PlacedWorkload,
     /// State of each job.
     states: Vec<State>,
-    /// Processes that continue at a known time: the time, the order in which they asked, the process. Those whose time has changed
-    /// since are in it twice: `turns` tells which is right.
+    /// Processes that continue at a known time: time, sequence number, process. Entries whose time has changed are stale: `turns`
+    /// has the valid sequence number.
     ready: BinaryHeap<Reverse<(Nanos, u64, usize)>>,
     order: u64,
-    /// The order in which each job asked for its time in `ready`, if it has one.
+    /// The sequence number of each job's valid entry in `ready`, if it has one.
     turns: Vec<Option<u64>>,
     /// Each job's files still to be dropped from the page cache before it begins.
     to_invalidate: Vec<&'a [Target]>,
     calls: u64,
     flows: Flows,
-    /// Jobs whose share of a flow is used up, in the order in which they asked, and whether each is among them.
+    /// Jobs whose share of a flow is used up, in order of waiting, and whether each is among them.
     stalled: VecDeque<usize>,
     is_stalled: Vec<bool>,
-    /// Jobs that are done and whose end others may follow.
+    /// Jobs that are done and may end others.
     exits: Vec<usize>,
-    /// Whether a job that waits for others may start, since it was looked for last.
+    /// Whether a waiting job may have become ready since the last check.
     may_start: bool,
     observed: Vec<Observed>,
     /// `exitall` of one job is one of all, as in fio.
@@ -135,12 +134,12 @@ impl<'a> Processes<'a> {
             observed: Observed::all(jobs),
             exit_all: jobs.iter().any(|job| job.options().exit_all),
         };
-        processes.start_those_that_may(Nanos::ZERO);
+        processes.start_ready_jobs(Nanos::ZERO);
         processes
     }
 
     /// Starts the jobs that no longer have to wait at `now`. A job may be done at once if its files are empty.
-    fn start_those_that_may(&mut self, now: Nanos) {
+    fn start_ready_jobs(&mut self, now: Nanos) {
         while std::mem::take(&mut self.may_start)
             && let Some((index, at)) = self.next_start()
         {
@@ -181,13 +180,13 @@ impl<'a> Processes<'a> {
         None
     }
 
-    /// Determines a running process's next step, and what follows from it for others.
-    fn go_on(&mut self, index: usize, now: Nanos) {
+    /// Determines a running process's next step, and its consequences for others.
+    fn advance_process(&mut self, index: usize, now: Nanos) {
         self.step(index, now);
         self.settle(now);
     }
 
-    /// Does what follows for others from what processes did.
+    /// Applies the consequences of processes' steps for others.
     fn settle(&mut self, now: Nanos) {
         loop {
             if let Some(done) = self.exits.pop() {
@@ -279,7 +278,7 @@ impl<'a> Processes<'a> {
         }
     }
 
-    /// Looks at the jobs with `steadystate` and ends those that are steady.
+    /// Observes the jobs with `steadystate` and ends those that are steady.
     fn observe(&mut self, now: Nanos) {
         for number in 0..self.observed.len() {
             let observed = &mut self.observed[number];
@@ -310,7 +309,7 @@ impl<'a> Processes<'a> {
         None
     }
 
-    fn next_look(&self) -> Option<Nanos> {
+    fn next_observation(&self) -> Option<Nanos> {
         self.observed.iter().filter_map(Observed::next).min()
     }
 }
@@ -324,14 +323,14 @@ impl Source for &mut Processes<'_> {
     type Work = Call;
 
     fn next_at(&mut self) -> Result<Option<Nanos>, RunError> {
-        let look = self.next_look();
+        let look = self.next_observation();
         Ok(self.next_turn().map(|(at, _)| at).into_iter().chain(look).min())
     }
 
     fn take(&mut self, now: Nanos) -> Result<Option<Call>, RunError> {
-        if self.next_look().is_some_and(|at| at <= now) {
+        if self.next_observation().is_some_and(|at| at <= now) {
             self.observe(now);
-            self.start_those_that_may(now);
+            self.start_ready_jobs(now);
         }
         while let Some((at, index)) = self.next_turn()
             && at <= now
@@ -346,8 +345,8 @@ impl Source for &mut Processes<'_> {
             let State::Running(process, ..) = &mut self.states[index] else { continue };
             let action = process.go(now);
             let priority = action.map(|action| process.priority(&action));
-            self.go_on(index, now);
-            self.start_those_that_may(now);
+            self.advance_process(index, now);
+            self.start_ready_jobs(now);
             match action.zip(priority) {
                 Some((action @ Action::Invalidate { .. }, _)) => return Ok(Some(advice(job, now, action))),
                 Some((action, priority)) => {
@@ -367,8 +366,8 @@ impl Source for &mut Processes<'_> {
         let Some(State::Running(process, ..)) = self.states.get_mut(index) else { return };
         process.completed(finished);
         if self.turns[index].is_none() {
-            self.go_on(index, finished.at());
-            self.start_those_that_may(finished.at());
+            self.advance_process(index, finished.at());
+            self.start_ready_jobs(finished.at());
         }
     }
 
@@ -380,7 +379,7 @@ impl Source for &mut Processes<'_> {
     }
 }
 
-/// Advice to the kernel. Nothing comes back by its token.
+/// Advice to the kernel, which has no completion.
 fn advice(job: &Job, now: Nanos, action: Action) -> Call {
     let (stream, priority, advice) = (job.stream(), job.priority(), job.options().advice());
     Call { arrival: now, stream, priority, token: u64::MAX, advice, action }

@@ -1,10 +1,10 @@
-//! What fio has and this has not: options and engines, each with the reason.
+//! Options and engines of fio that are not supported, each with the reason.
 
 use super::composite::choice;
 use super::options::Engine;
 use super::value::Fault;
 
-/// Options of fio that would change the simulation, and what to do instead.
+/// Options of fio that would change the simulation, and alternatives.
 pub(super) const REFUSED: &[(&str, &str)] = &[
     ("read_iolog", "replay the log itself as a trace"),
     ("merge_blktrace_file", "replay the trace itself"),
@@ -56,7 +56,7 @@ pub(super) const REFUSED: &[(&str, &str)] = &[
 
 const ZONED: &str = "zoned block devices are not simulated";
 
-/// The checksums of `verify`, and whether it is one: which does not matter, since all read the same.
+/// The checksums of `verify`, and whether each is one; all cause the same reads.
 pub(super) const CHECKSUMS: &[(&str, bool)] = &[
     ("0", false),
     ("md5", true),

@@ -43,7 +43,7 @@ pub(super) struct Requests {
     writes: u64,
     pass_ios: u64,
     pass_writes: u64,
-    /// What is still to be read back.
+    /// Written data still to be read back.
     written: Option<Written>,
     /// Whether the last I/O was a read.
     after_read: bool,
@@ -55,7 +55,7 @@ enum Stage {
     Running,
     /// The pass is over; the files from this one on are still to be synced.
     Closing(usize),
-    /// What was written in the pass is read back.
+    /// The data written in the pass are read back.
     Verifying,
     Ended,
 }
@@ -84,7 +84,7 @@ struct Rules {
     limit: u64,
     number_ios: u64,
     largest: u64,
-    /// Nothing but what is read back is issued.
+    /// Only verifying reads are issued.
     verify_only: bool,
     /// A file is dropped from the page cache when it is opened.
     invalidate: bool,
@@ -154,7 +154,7 @@ struct FileState {
     start: u64,
     bytes: u64,
     finished: bool,
-    /// Whether it was opened anew to be read back.
+    /// Whether it was reopened to be read back.
     opened: bool,
     /// Where the last I/O of each direction began.
     last_start: [Option<u64>; DIRECTIONS],
@@ -203,8 +203,8 @@ impl Requests {
         }
     }
 
-    /// Draws the direction of the next I/O, if the options leave it open: `None` before a sync or something that is read back, at the
-    /// end, or if there is but one.
+    /// Draws the direction of the next I/O, if the options leave it open: `None` before a sync or a verifying read, at the end, or
+    /// if there is only one direction.
     pub(super) fn draw_direction(&mut self) -> Option<usize> {
         let open = self.rules.kind == Kind::Mixed && self.stage == Stage::Running;
         if !open || self.sync_due() || self.exhausted() || self.read_is_due() {
@@ -278,7 +278,7 @@ impl Requests {
         self.stage = Stage::Ended;
     }
 
-    /// The next action of reading back after the writes; `None` if all is read.
+    /// The next verifying read after the writes; `None` if all is read.
     fn read_back(&mut self) -> Option<Action> {
         let written = self.written.as_mut()?;
         let piece = written.next()?;
@@ -298,18 +298,18 @@ impl Requests {
         Action::Access { op: Op::Read, file, offset: begin + start, bytes, access: self.rules.access }
     }
 
-    /// Whether something that was written is to be read back before the next write.
+    /// Whether a verifying read precedes the next write.
     fn read_is_due(&self) -> bool {
         self.written.as_ref().is_some_and(|written| written.is_due(self.after_read))
     }
 
-    /// Whether fio would stop here, were it not for a time to fill. A pass in which nothing is issued fills none.
+    /// Whether fio would stop here without `time_based`. A pass without I/O ends the job even then.
     fn exhausted(&self) -> bool {
         (!self.rules.time_based || self.rules.verify_only) && (self.bytes >= self.rules.limit || self.ios >= self.rules.number_ios)
     }
 
     fn next_pass(&mut self) {
-        // fio counts what is read back, too, when it decides about another pass.
+        // fio also counts verifying reads when it decides about another pass.
         let room = self.rules.io_size && self.rules.limit.saturating_sub(self.bytes + self.read_back) >= self.rules.largest;
         let again = self.rules.time_based || !self.exhausted() && (self.loops_left > 0 || room);
         // A pass without I/O would be followed by others like it for ever.

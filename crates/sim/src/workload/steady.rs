@@ -18,19 +18,19 @@ pub(super) struct Observed {
     length: usize,
     ramp: Nanos,
     window: VecDeque<f64>,
-    /// When to look next; `None` before they begin and after they end.
+    /// Time of the next observation; `None` before they begin and after they end.
     next: Option<Nanos>,
 }
 
 struct Member {
     job: usize,
     started: Option<Nanos>,
-    /// What it had done when it was last looked at.
+    /// Its progress at the last observation.
     before: u64,
 }
 
 impl Observed {
-    /// All that are to be judged among `jobs`.
+    /// All groups with `steadystate` among `jobs`.
     pub(super) fn all(jobs: &[Job]) -> Vec<Observed> {
         let mut all: Vec<(Option<u32>, Observed)> = Vec::new();
         for (job, options) in jobs.iter().map(Job::options).enumerate() {
@@ -48,7 +48,7 @@ impl Observed {
         all.into_iter().map(|(_, observed)| observed).collect()
     }
 
-    /// When to look at them again.
+    /// Time of the next observation.
     pub(super) fn next(&self) -> Option<Nanos> {
         self.next
     }
@@ -61,7 +61,7 @@ impl Observed {
         }
     }
 
-    /// Looks at them at `now`, where `process` gives those that run. True if they are steady: then they are looked at no more.
+    /// Observes them at `now`; `process` returns the running ones. True if they are steady, which ends the observation.
     pub(super) fn is_steady<'a>(&mut self, now: Nanos, process: impl Fn(usize) -> Option<&'a Process>) -> bool {
         let (mut sum, mut running, mut counts) = (0, false, false);
         for member in &mut self.members {
@@ -94,7 +94,7 @@ impl Observed {
         self.members.iter().map(|member| member.job)
     }
 
-    /// What is compared with the limit.
+    /// The value that is compared with the limit.
     fn criterion(&self) -> f64 {
         let n = self.window.len() as f64;
         let mean = self.window.iter().sum::<f64>() / n;

@@ -17,7 +17,7 @@ pub(super) enum Take {
     Value(fn(&mut Options, &str, KiloBase) -> Result<(), Fault>),
     /// It is set by its presence or by the value 1, and cleared by 0.
     Flag(fn(&mut Options, bool)),
-    /// It affects nothing that is simulated: reports, logs, buffer contents, processors, file creation.
+    /// It has no effect on the simulation: reports, logs, buffer contents, processors, file creation.
     NoEffect,
 }
 
@@ -28,7 +28,7 @@ type Entry = (&'static [&'static str], Take);
 
 /// Options that are simulated.
 #[rustfmt::skip]
-const MEANT: &[Entry] = &[
+const SIMULATED: &[Entry] = &[
     (&["name"], Value(|o, v, _| { o.name = Some(v.into()); Ok(()) })),
     (&["description"], Value(|o, v, _| { o.description = Some(v.into()); Ok(()) })),
     (&["rw", "readwrite"], Value(|o, v, base| { o.pattern = pattern(v, base)?; Ok(()) })),
@@ -206,7 +206,7 @@ const WITHOUT_EFFECT: Entry = (
         "hugepage-size",
         "lockmem",
         "write_hint",
-        // How what was read is checked.
+        // Verification of data read.
         "verify_offset",
         "verify_interval",
         "verify_pattern",
@@ -277,7 +277,7 @@ const SYNC_MODES: &[(&str, SyncMode)] = &[
 
 /// Sets the option `key` to `value`. Returns the first of its names.
 pub(super) fn set(options: &mut Options, key: &str, value: Option<&str>, base: KiloBase) -> Result<&'static str, Fault> {
-    let Some((names, take)) = MEANT.iter().chain([&WITHOUT_EFFECT]).find(|(names, _)| names.contains(&key)) else {
+    let Some((names, take)) = SIMULATED.iter().chain([&WITHOUT_EFFECT]).find(|(names, _)| names.contains(&key)) else {
         return Err(unknown(key));
     };
     let fault = |fault: Fault| format!("{key}: {fault}");
@@ -295,7 +295,7 @@ fn unknown(key: &str) -> Fault {
     if let Some((_, reason)) = REFUSED.iter().find(|(name, _)| *name == key) {
         return format!("`{key}` is not supported: {reason}");
     }
-    let names = MEANT.iter().chain([&WITHOUT_EFFECT]).flat_map(|(names, _)| names.iter().copied());
+    let names = SIMULATED.iter().chain([&WITHOUT_EFFECT]).flat_map(|(names, _)| names.iter().copied());
     let meant = did_you_mean(key, names.chain(REFUSED.iter().map(|(name, _)| *name)));
     format!("there is no option `{key}`{meant}")
 }
@@ -323,7 +323,7 @@ mod tests {
 
     #[test]
     fn no_name_stands_for_two_options() {
-        let mut names: Vec<&str> = MEANT.iter().chain([&WITHOUT_EFFECT]).flat_map(|(names, _)| names.iter().copied()).collect();
+        let mut names: Vec<&str> = SIMULATED.iter().chain([&WITHOUT_EFFECT]).flat_map(|(names, _)| names.iter().copied()).collect();
         names.extend(REFUSED.iter().map(|(name, _)| *name));
         let count = names.len();
         names.sort_unstable();
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn a_misspelled_option_is_told_the_nearest_one() {
+    fn a_misspelled_option_gets_the_nearest_name() {
         assert!(unknown("iodpeth").contains("did you mean iodepth?"));
         assert!(unknown("rwmixreads").contains("did you mean rwmixread?"));
         assert!(unknown("max_latencies").contains("did you mean max_latency?"));

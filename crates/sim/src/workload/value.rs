@@ -2,7 +2,7 @@
 
 use block::Nanos;
 
-/// What was wrong with a value and what would be valid; the caller adds file, line and key.
+/// The problem with a value and what would be valid; the caller adds file, line and key.
 pub(super) type Fault = String;
 
 /// The meaning of `4k`. fio has it the wrong way round by default, for old job files: with `kb_base=1024`, `k` is 1024 and
@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn units_mean_what_fio_means_by_them() {
+    fn units_have_their_meaning_in_fio() {
         for (text, old, standard) in [
             ("4096", 4096, 4096),
             ("4k", 4096, 4000),

@@ -1,5 +1,5 @@
-//! What a job with `verify` has written and still has to read back (fio: `log_io_piece` in iolog.c, `get_next_verify` in verify.c,
-//! `check_get_verify` in io_u.c).
+//! Data that a job with `verify` has written and still has to read back (fio: `log_io_piece` in iolog.c, `get_next_verify` in
+//! verify.c, `check_get_verify` in io_u.c).
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -19,13 +19,13 @@ pub(super) struct Piece {
 /// The log of writes.
 pub(super) struct Written {
     log: Log,
-    /// `verify_backlog`: reads begin whenever so many pieces are in the log; 0 for not before the end.
+    /// `verify_backlog`: length of the log at which reads begin; 0: at the end.
     backlog: usize,
-    /// `verify_backlog_batch`: so many are read then.
+    /// `verify_backlog_batch`: number of reads then.
     batch: usize,
     /// Reads left of the current batch.
     left: usize,
-    /// So many of the latest writes may still be in flight and are not read yet.
+    /// Number of latest writes that may still be in flight and are not read yet.
     unsettled: u64,
     /// Writes so far.
     writes: u64,
@@ -107,7 +107,7 @@ impl Written {
         }
     }
 
-    /// Puts a piece back that [`next`](Written::next) gave.
+    /// Returns a piece that [`next`](Written::next) returned.
     pub(super) fn put_back(&mut self, piece: Piece) {
         match &mut self.log {
             Log::Ordered(pieces) => pieces.push_front((piece, 0)),

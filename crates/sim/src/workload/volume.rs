@@ -1,4 +1,4 @@
-//! A tenant's files as they would lie on a disk of its own, which holds its volume and nothing else.
+//! A tenant's files placed on a disk of its own, which holds only its volume.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -24,8 +24,8 @@ impl PlacedWorkload {
         pieces.map(|(lba, sectors)| lba..lba + sectors).collect()
     }
 
-    /// The files of these jobs on a disk that holds only the volume of their tenant, from sector 0 on. What they use and is not in the
-    /// volume lies behind it; what they do not use is nowhere.
+    /// The files of these jobs on a disk that holds only the volume of their tenant, from sector 0 on. Used sectors outside the
+    /// volume are placed behind it; unused ones have no place.
     ///
     /// # Panics
     /// If there is no such job.
@@ -50,7 +50,7 @@ struct Volume<'a> {
     roster: &'a Roster,
     /// Its pieces on the device shared by all.
     pieces: Vec<Range<u64>>,
-    /// Where the next goes that is not in it.
+    /// Place of the next sectors outside the volume.
     behind: u64,
 }
 
@@ -67,7 +67,7 @@ impl Volume<'_> {
         let (mut extents, mut reached) = (Vec::new(), 0);
         for part in parts.iter() {
             if part.start > reached {
-                // Never asked for: it only must not be a hole.
+                // Never accessed: it only must not be a hole.
                 extents.push(Extent { offset: reached, lba: 0, sectors: part.start - reached });
             }
             let from = part.start.max(reached);
@@ -86,7 +86,7 @@ impl Volume<'_> {
         while at < piece.end {
             let next = self.pieces.partition_point(|own| own.end <= at);
             let (end, lba) = match self.pieces.get(next) {
-                Some(own) if own.start <= at => (own.end.min(piece.end), self.roster.place_of_tenant(at)),
+                Some(own) if own.start <= at => (own.end.min(piece.end), self.roster.tenant_lba(at)),
                 own => {
                     let end = own.map_or(piece.end, |own| own.start.min(piece.end));
                     let lba = self.behind;

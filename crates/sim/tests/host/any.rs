@@ -93,7 +93,7 @@ struct Played {
     shadow: Shadow,
 }
 
-/// What must be on the device in the end, by file, and sector or page.
+/// Expected content of the device at the end, by file, and sector or page.
 #[derive(Default)]
 struct Shadow {
     written: BTreeMap<(FileId, u64), Nanos>,

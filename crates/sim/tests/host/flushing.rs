@@ -88,7 +88,7 @@ fn on_a_drive_with_a_write_cache_fsync_takes_the_platters_time_and_a_write_witho
 }
 
 #[test]
-fn a_direct_write_is_on_the_media_after_an_fsync_and_an_fsync_of_what_is_there_costs_a_command() {
+fn a_direct_write_is_on_the_media_after_an_fsync_and_an_idle_fsync_costs_a_command() {
     let mut machine = Machine::on_disk("sata7200", "noop", files(&[4096 * MIB]), "");
     machine.call(1, direct(Op::Write, 0, 3000 * MIB, 4 * KIB));
     let start = machine.now;
@@ -122,7 +122,7 @@ fn concurrent_fsyncs_need_far_fewer_flushes_than_there_are_of_them() {
 }
 
 #[test]
-fn a_flush_holds_up_nobody_who_only_reads_and_a_write_that_is_not_synced_sends_none() {
+fn a_flush_does_not_delay_reads_and_an_unsynced_write_sends_none() {
     let (mut machine, flushes) = cached(&[MIB; 2]);
     machine.call(0, write(0, 0, 4 * KIB));
     machine.call(0, direct(Op::Write, 0, 8 * KIB, 4 * KIB));

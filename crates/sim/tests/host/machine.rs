@@ -1,4 +1,4 @@
-//! A host to play with: a device that writes down all it is asked, and processes that make calls.
+//! A host on a device that logs its requests, and processes that make calls.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -13,7 +13,7 @@ pub const KIB: u64 = 1024;
 pub const MIB: u64 = 1024 * KIB;
 pub const SECTORS: u64 = 1 << 24;
 
-/// A request that the device was given.
+/// A logged request.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen {
     pub at: Nanos,
@@ -31,7 +31,7 @@ impl Seen {
 
 pub type Log = Arc<Mutex<Vec<Seen>>>;
 
-/// Serves one request after the other: a fixed time for each, and some for each sector.
+/// Serves one request at a time: a fixed time for each, plus some for each sector.
 struct Plain {
     log: Log,
     each: Nanos,
@@ -137,7 +137,7 @@ impl Machine {
         self.start_advised(stream, Advice::Normal, action)
     }
 
-    /// The same by a process that has said how it reads.
+    /// The same by a process that has given advice.
     pub fn start_advised(&mut self, stream: StreamId, advice: Advice, action: Action) -> u64 {
         self.calls += 1;
         let (arrival, priority, token) = (self.now, Priority::DEFAULT, self.calls);
@@ -146,7 +146,7 @@ impl Machine {
         token
     }
 
-    /// Lets the next thing happen. False if nothing will.
+    /// Processes the next event. False if there is none.
     pub fn step(&mut self) -> bool {
         let Some(at) = self.host.next_event() else { return false };
         assert!(at >= self.now, "time ran backwards from {} to {at}", self.now);
@@ -165,7 +165,7 @@ impl Machine {
         self.call_advised(stream, Advice::Normal, action)
     }
 
-    /// The same by a process that has said how it reads.
+    /// The same by a process that has given advice.
     pub fn call_advised(&mut self, stream: StreamId, advice: Advice, action: Action) -> Finished {
         let token = self.start_advised(stream, advice, action);
         loop {

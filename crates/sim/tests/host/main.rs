@@ -1,4 +1,4 @@
-//! The host, watched from both sides: what calls take, and what reaches the device.
+//! The host, observed from both sides: the times of calls, and the requests to the device.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected should fail")]
 

@@ -7,7 +7,7 @@ use sim::streams;
 use crate::machine::{KIB, MIB, Machine, SECTORS, files, in_order, read, scramble, write};
 
 #[test]
-fn memory_never_exceeds_what_there_is_and_a_file_larger_than_it_is_read_again_from_the_device() {
+fn memory_stays_within_its_size_and_a_larger_file_is_read_again_from_the_device() {
     let mut machine = Machine::new(files(&[64 * MIB]), "memory_mib=16");
     machine.race(vec![in_order(read, 0, 64 * MIB, 64 * KIB)]);
     machine.race(vec![in_order(read, 0, 64 * MIB, 64 * KIB)]);
@@ -29,7 +29,7 @@ fn pages_used_again_and_again_outlive_a_scan() {
     assert!(machine.seen().is_empty(), "{} requests", machine.seen().len());
 }
 
-/// Scans a file of 96 MiB every two seconds, ten times, beside 64 MiB of anonymous pages in 128 MiB of memory.
+/// Scans a file of 96 MiB every two seconds, ten times, with 64 MiB of anonymous pages in 128 MiB of memory.
 fn scan(swappiness: u32) -> (Machine, HostTally) {
     let settings =
         format!("memory_mib=128,anonymous_mib=64,swap_mib=128,anonymous_touches=5000,anonymous_skew=70,swappiness={swappiness}");
@@ -59,7 +59,7 @@ fn more_swappiness_keeps_more_file_pages_and_costs_more_swapping() {
 }
 
 #[test]
-fn page_cluster_says_how_much_is_read_from_the_swap_area_at_once() {
+fn page_cluster_sets_the_pages_read_from_the_swap_area_at_once() {
     let largest = |cluster: u32| {
         let settings = format!("memory_mib=32,anonymous_mib=64,swap_mib=64,page-cluster={cluster},anonymous_skew=50");
         let mut machine = Machine::new(files(&[MIB]), &settings);
@@ -73,7 +73,7 @@ fn page_cluster_says_how_much_is_read_from_the_swap_area_at_once() {
 }
 
 #[test]
-fn anonymous_memory_larger_than_memory_works_from_the_swap_area_for_ever() {
+fn anonymous_memory_larger_than_memory_works_from_the_swap_area_forever() {
     let mut machine = Machine::new(files(&[64 * MIB]), "memory_mib=16,anonymous_mib=40,swap_mib=64,anonymous_touches=20000");
     machine.race(vec![in_order(read, 0, 32 * MIB, 64 * KIB), in_order(write, 0, 32 * MIB, 64 * KIB)]);
     let tally = machine.host.tally();
@@ -81,7 +81,7 @@ fn anonymous_memory_larger_than_memory_works_from_the_swap_area_for_ever() {
 }
 
 #[test]
-fn dirty_pages_in_all_of_memory_are_written_and_nobody_waits_for_ever() {
+fn dirty_pages_in_all_of_memory_are_written_and_no_process_waits_forever() {
     let settings = "memory_mib=16,dirty_ratio=100,dirty_background_ratio=99,dirty_writeback_centisecs=0";
     let mut machine = Machine::new(files(&[256 * MIB]), settings);
     let random = (0..40_000).map(|number| write(0, scramble(number) % 65_536 * 4096, 4096));
@@ -90,7 +90,7 @@ fn dirty_pages_in_all_of_memory_are_written_and_nobody_waits_for_ever() {
 }
 
 #[test]
-fn a_host_that_cannot_be_is_refused_with_what_is_wrong() {
+fn an_impossible_host_is_rejected_with_the_reason() {
     let refused = |bytes: &[u64], settings: &str| {
         let queue = Machine::new(files(&[]), "").host;
         drop(queue);

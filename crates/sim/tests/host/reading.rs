@@ -50,7 +50,7 @@ fn a_random_reader_reads_nothing_ahead() {
 }
 
 #[test]
-fn who_says_that_it_reads_in_order_gets_twice_the_window_and_who_says_at_random_gets_what_it_asks_for() {
+fn sequential_advice_doubles_the_window_and_random_advice_disables_read_ahead() {
     let sizes = |advice| {
         let mut machine = Machine::new(files(&[8 * MIB]), "read_ahead_kb=128");
         for call in in_order(read, 0, 8 * MIB, 16 * KIB) {
@@ -94,7 +94,7 @@ fn a_call_of_nothing_or_on_a_file_that_is_not_there_ends_at_once() {
 }
 
 #[test]
-fn who_wants_a_page_that_is_under_way_waits_for_it_and_reads_it_not_again() {
+fn a_page_under_way_is_awaited_and_not_read_again() {
     let mut machine = Machine::new(files(&[4 * MIB]), "");
     let readers = (0..4).map(|_| in_order(read, 0, 4 * MIB, 16 * KIB));
     machine.race(readers.collect());

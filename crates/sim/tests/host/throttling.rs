@@ -1,4 +1,4 @@
-//! Write-back throttling: readers beside a buffered writer.
+//! Write-back throttling: readers concurrent with a buffered writer.
 
 use block::{Nanos, Op};
 use sim::host::Action;
@@ -11,19 +11,18 @@ const WRITTEN_FILE: u64 = 4096 * MIB;
 const READER: usize = 0;
 const WRITER: usize = 1;
 
-/// What becomes of processes within 20 s.
+/// The outcome of a run of 20 s.
 #[derive(Debug, PartialEq)]
 struct Outcome {
-    /// What the reader waits for each read on average.
+    /// Mean response time of the reads.
     wait_ms: f64,
-    /// What the writer gets rid of.
+    /// Throughput of the writer.
     mb_s: f64,
     /// A digest of the times at which calls were done.
     times: u64,
 }
 
-/// A disk that reports writes when they are on the media, as servers set theirs. With its cache on, writes wait inside the drive, where
-/// nobody can hold them back.
+/// A disk with its write cache off, as in servers. With the cache on, writes wait inside the drive, where they cannot be throttled.
 fn uncached() -> Profile {
     let text = load("sata7200").unwrap().text().replacen("write_cache = \"on\"", "write_cache = \"off\"", 1);
     Profile::parse(&text, "uncached").unwrap()
@@ -60,7 +59,7 @@ fn run(profile: &Profile, scheduler: &str, settings: &str, processes: &[usize]) 
 const BOTH: &[usize] = &[READER, WRITER];
 
 #[test]
-fn a_reader_beside_a_buffered_writer_waits_much_less_than_without_throttling() {
+fn throttling_a_buffered_writer_shortens_read_latency() {
     for (disk, profile, least) in [("uncached", uncached(), 3.0), ("sata7200", load("sata7200").unwrap(), 1.1)] {
         for scheduler in ["none", "mq-deadline", "kyber"] {
             let outcome = |settings| run(&profile, scheduler, settings, BOTH);
@@ -90,7 +89,7 @@ fn alone_a_buffered_writer_keeps_its_throughput() {
 }
 
 #[test]
-fn bfq_and_older_schedulers_throttle_only_when_told_to() {
+fn bfq_and_older_schedulers_throttle_only_when_configured_to() {
     let profile = uncached();
     for scheduler in ["bfq", "cfq", "deadline", "noop"] {
         let outcome = |settings| run(&profile, scheduler, settings, BOTH);

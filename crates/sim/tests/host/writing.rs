@@ -51,7 +51,7 @@ fn without_a_period_old_pages_stay_until_one_is_set() {
 }
 
 #[test]
-fn a_fast_writer_is_slowed_to_the_devices_speed_and_what_is_dirty_stays_within_its_limit() {
+fn a_fast_writer_is_slowed_to_the_devices_speed_and_dirty_pages_stay_within_their_limit() {
     let mut machine = Machine::new(files(&[4096 * MIB]), "memory_mib=256,dirty_ratio=10,dirty_background_ratio=5");
     let mut written_at_10 = None;
     let mut offset = 0;
@@ -73,7 +73,7 @@ fn a_fast_writer_is_slowed_to_the_devices_speed_and_what_is_dirty_stays_within_i
 }
 
 #[test]
-fn what_is_dirty_stays_within_its_limit_however_many_write() {
+fn dirty_pages_stay_within_their_limit_with_any_number_of_writers() {
     let mut machine = Machine::new(files(&[64 * MIB; 16]), "memory_mib=64,dirty_ratio=1,dirty_background_ratio=0");
     machine.race((0..16).map(|file| in_order(write, file, 20 * MIB, 4 * KIB)).collect());
     let tally = machine.host.tally();
@@ -115,7 +115,7 @@ fn fsync_returns_when_its_pages_are_down_and_waits_for_no_other_file() {
 }
 
 #[test]
-fn fsync_waits_for_write_back_that_somebody_else_began() {
+fn fsync_waits_for_write_back_begun_by_another_process() {
     let mut machine = Machine::new(files(&[64 * MIB]), "dirty_expire_centisecs=0,dirty_writeback_centisecs=10");
     machine.race(vec![in_order(write, 0, 16 * MIB, MIB)]);
     machine.pass_until(machine.now + Nanos::from_millis(101));
@@ -125,7 +125,7 @@ fn fsync_waits_for_write_back_that_somebody_else_began() {
 }
 
 #[test]
-fn fsync_ends_soon_however_full_others_keep_the_queue() {
+fn fsync_ends_soon_with_a_queue_that_others_keep_full() {
     let mut machine = Machine::new(files(&[64 * MIB, 64 * MIB]), "nr_requests=4");
     for page in 0..64 {
         machine.call(9, write(1, page * 64 * KIB, 4096));
@@ -197,12 +197,12 @@ fn a_read_of_dirty_pages_touches_no_device() {
 }
 
 #[test]
-fn direct_calls_see_and_replace_what_is_in_the_cache() {
+fn direct_calls_see_and_replace_cached_pages() {
     let mut machine = Machine::new(files(&[MIB]), "");
     machine.call(1, write(0, 0, 8192));
     machine.call(2, direct(Op::Read, 0, 0, 4096));
     let ops: Vec<_> = machine.seen().iter().map(|seen| (seen.op, seen.lba, seen.sectors)).collect();
-    assert_eq!(ops, [(Op::Write, 0, 8), (Op::Read, 0, 8)], "first down, then read; and nothing beside it");
+    assert_eq!(ops, [(Op::Write, 0, 8), (Op::Read, 0, 8)], "written back first, then read; and nothing else");
     machine.call(2, direct(Op::Write, 0, 0, 8192));
     machine.forget();
     machine.call(1, read(0, 4096, 4096));
@@ -210,7 +210,7 @@ fn direct_calls_see_and_replace_what_is_in_the_cache() {
 }
 
 #[test]
-fn a_discard_throws_away_what_is_dirty_in_its_range_and_only_there() {
+fn a_discard_drops_the_dirty_pages_of_its_range_only() {
     let mut machine = Machine::new(files(&[MIB]), "");
     machine.call(1, write(0, 0, 64 * KIB));
     machine.call(1, direct(Op::Discard, 0, 4096 + 512, 32 * KIB));
@@ -242,7 +242,7 @@ fn scattered_dirty_pages_go_down_in_the_order_of_the_file() {
 }
 
 #[test]
-fn to_invalidate_drops_the_clean_pages_of_the_range_writes_the_dirty_ones_and_keeps_those() {
+fn invalidating_drops_the_clean_pages_of_the_range_and_writes_the_dirty_ones() {
     let mut machine = Machine::new(files(&[MIB, MIB]), "read_ahead_kb=0");
     machine.call(1, read(0, 0, MIB));
     machine.call(1, read(1, 0, MIB));
@@ -251,7 +251,7 @@ fn to_invalidate_drops_the_clean_pages_of_the_range_writes_the_dirty_ones_and_ke
     // From the middle of a page, which stays, to the middle of another.
     machine.start(1, Action::Invalidate { file: 0, offset: 126 * KIB, bytes: 512 * KIB });
     machine.pass_until(machine.now + seconds(1));
-    assert!(machine.take_finished().is_empty(), "nobody hears of it");
+    assert!(machine.take_finished().is_empty(), "it is not reported");
     let seen = machine.seen();
     assert!(seen.iter().all(|seen| seen.op == Op::Write) && seen.iter().map(|seen| seen.sectors).sum::<u32>() == 128);
     machine.forget();
@@ -265,7 +265,7 @@ fn to_invalidate_drops_the_clean_pages_of_the_range_writes_the_dirty_ones_and_ke
 }
 
 #[test]
-fn to_invalidate_a_file_much_larger_than_what_is_cached_of_all_drops_no_page_of_another() {
+fn invalidating_a_file_larger_than_the_cache_drops_no_page_of_another() {
     let mut machine = Machine::new(files(&[1024 * MIB, MIB]), "read_ahead_kb=0");
     machine.call(1, read(0, 900 * MIB, 64 * KIB));
     machine.call(1, read(1, 0, 64 * KIB));

@@ -1,4 +1,4 @@
-//! Promises that are kept.
+//! Guarantees that are kept.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use sim::profile::{DeviceOptions, load};
 use crate::disk;
 use crate::loops::{Answer, Habit, ask};
 
-/// Of a tenant: what it got beside what it gets alone on its reference disk.
+/// A tenant's service compared with that of its reference disk.
 #[derive(Debug)]
 pub struct Kept {
     /// Requests answered.
@@ -38,13 +38,13 @@ fn compare(here: &[Answer], alone: &[Answer], end: Nanos) -> Kept {
     Kept { throughput: rate(here) / rate(alone), missed, p99: p99(here) / p99(alone) }
 }
 
-/// Lets them share `host`, each promised the disk `reference`.
+/// Runs tenants that share `host`, each guaranteed the disk `reference`.
 pub fn share(host: &str, reference: &str, scheduler: &str, habits: &[Habit], seed: u64, end: Nanos) -> Vec<Kept> {
     let profile = load(host).unwrap();
     let promised = Arc::new(disk(reference));
     let part = (profile.capacity_sectors() / habits.len() as u64 / 8 * 8).min(promised.queue().capacity_sectors());
     let volumes: Vec<Range<u64>> = (0..habits.len() as u64).map(|n| n * part..(n + 1) * part).collect();
-    let tenants = (0..habits.len()).map(|n| Tenant::new(format!("tenant {n}")).promised(promised.clone()));
+    let tenants = (0..habits.len()).map(|n| Tenant::new(format!("tenant {n}")).with_reference(promised.clone()));
     let owned = volumes.iter().cloned().zip(0..).collect();
     let roster = Roster::new(tenants.collect(), owned, &[], profile.disks() as u32).unwrap();
 
@@ -80,7 +80,7 @@ fn a_host_with_the_capacity_serves_each_locality_as_well_as_its_reference_disk()
 }
 
 #[test]
-fn no_neighbour_takes_what_a_volume_was_promised() {
+fn no_neighbour_takes_from_a_guaranteed_volume() {
     let (host, reference) = ("raid0:disk=atlas10k,disks=4,stripe_unit_kib=64", "barracuda");
     let end = Nanos::from_millis(20_000);
     let s = Nanos::from_millis;
@@ -105,8 +105,8 @@ fn no_neighbour_takes_what_a_volume_was_promised() {
     for (name, victim) in &victims {
         for (neighbour, habit) in &neighbours {
             let kept = &share(host, reference, "youchoose", &[victim.clone(), habit.clone()], 3, end)[0];
-            assert!(kept.throughput >= 0.97, "{name} beside {neighbour}: {:.3} of its reference", kept.throughput);
-            assert!(kept.missed <= 0.05, "{name} beside {neighbour}: {:.3} of its seconds missed", kept.missed);
+            assert!(kept.throughput >= 0.97, "{name} next to {neighbour}: {:.3} of its reference", kept.throughput);
+            assert!(kept.missed <= 0.05, "{name} next to {neighbour}: {:.3} of its seconds missed", kept.missed);
         }
     }
 }

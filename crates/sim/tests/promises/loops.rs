@@ -1,4 +1,4 @@
-//! Tenants in closed loops, each on sectors of its own, and what became of their requests.
+//! Tenants in closed loops, each on sectors of its own, and the completions of their requests.
 
 use std::ops::Range;
 
@@ -8,19 +8,19 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use sim::host::Queue;
 use sim::run::{Finished, Issue, Measure, RunError, Source, Watch, run};
 
-/// How somebody asks.
+/// The access pattern of a tenant.
 #[derive(Clone, Debug)]
 pub struct Habit {
     /// The chance, in percent, that a request follows the one before on the disk, from a time on.
     pub locality: Vec<(Nanos, u32)>,
-    /// Requests under way at once.
+    /// Requests in flight.
     pub at_once: u32,
     pub sectors: u32,
-    /// Of three requests, so many are writes.
+    /// Number of writes among three requests.
     pub writes: u32,
-    /// Time between an answer and the next request.
+    /// Time between a completion and the next request.
     pub think: Nanos,
-    /// When it asks.
+    /// When it is active.
     pub active: Vec<Range<Nanos>>,
     pub sync: bool,
 }
@@ -32,7 +32,7 @@ impl Habit {
     }
 }
 
-/// An answered request: when it was asked and when it was done.
+/// A completed request: arrival and completion.
 #[derive(Clone, Copy, Debug)]
 pub struct Answer {
     pub asked: Nanos,
@@ -44,7 +44,7 @@ struct Tenant {
     sectors: Range<u64>,
     random: Xoshiro256PlusPlus,
     next: u64,
-    /// When each of its requests to come will be asked.
+    /// Times of its coming requests.
     due: Vec<Nanos>,
 }
 
@@ -61,7 +61,7 @@ impl Tenant {
         let sectors = u64::from(self.habit.sectors);
         let follows = self.random.random_range(0..100) < locality && self.next + sectors <= self.sectors.end;
         let places = (self.sectors.end - self.sectors.start) / sectors;
-        // Drawn whether it is needed or not, so that the same tenant asks for the same places on every disk.
+        // Drawn whether it is needed or not, so that the same tenant accesses the same places on every disk.
         let place = self.sectors.start + self.random.random_range(0..places) * sectors;
         let lba = if follows { self.next } else { place };
         self.next = lba + sectors;
@@ -71,7 +71,7 @@ impl Tenant {
         Issue { arrival: now, lba, sectors, op, sync, stream, priority, token: 0 }
     }
 
-    /// When a request that could be asked at `at` is asked, for it does not ask always.
+    /// When a request due at `at` is issued, since the tenant is not always active.
     fn active_from(&self, at: Nanos) -> Option<Nanos> {
         self.habit.active.iter().find(|active| at < active.end).map(|active| at.max(active.start))
     }
@@ -108,7 +108,7 @@ impl Source for Loops<'_> {
     }
 }
 
-/// Lets tenants ask until `end`; each with the number by which it draws. Says what was answered, by tenant, in the order of completion.
+/// Runs tenants until `end`, each with its seed. Returns the completions by tenant, in order of completion.
 pub fn ask(queue: &mut Queue, tenants: &[(Habit, Range<u64>, u64)], end: Nanos) -> Vec<Vec<Answer>> {
     let mut answers = vec![Vec::new(); tenants.len()];
     let tenants = tenants.iter().map(|(habit, sectors, seed)| {

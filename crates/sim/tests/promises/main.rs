@@ -1,4 +1,4 @@
-//! Tenants who were promised a disk, on simulated disks that they share.
+//! Tenants with a guaranteed disk, on simulated disks that they share.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected should fail")]
 

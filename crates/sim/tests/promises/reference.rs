@@ -6,25 +6,25 @@ use block::{Nanos, Priority, Request};
 use crate::disk;
 use crate::loops::{Habit, ask};
 
-/// The mean time from one answer to the next of somebody who has the disk alone, and what the shadow says of the same requests.
+/// The mean time between completions of a tenant alone on the disk, and that of the shadow for the same requests.
 fn both(profile: &str, habit: &Habit, seed: u64, end: Nanos) -> (f64, f64) {
     let disk = disk(profile);
     let mut queue = disk.queue();
     let sectors = 0..queue.capacity_sectors();
-    queue.note();
+    queue.record_events();
     let answers = ask(&mut queue, &[(habit.clone(), sectors, seed)], end);
     let last = answers[0].last().unwrap().done;
     let alone = last.as_secs_f64() / answers[0].len() as f64;
 
     let mut notes = Vec::new();
-    queue.take_notes(&mut notes);
+    queue.take_events(&mut notes);
     let mut shadow = disk.begin();
     let (mut clock, mut asked) = (Nanos::ZERO, 0);
     for note in notes {
-        let sim::run::Noted::Issued(issue) = note else { continue };
+        let sim::run::ServerEvent::Issued(issue) = note else { continue };
         let sim::run::Issue { lba, sectors, op, sync, stream, .. } = issue;
         let request = Request { id: 0, stream, op, sync, priority: Priority::DEFAULT, sectors, lba, arrival: clock };
-        clock += shadow.of(clock, &request, asked.min(habit.at_once - 1));
+        clock += shadow.service_time(clock, &request, asked.min(habit.at_once - 1));
         asked += 1;
     }
     (alone, clock.as_secs_f64() / f64::from(asked))

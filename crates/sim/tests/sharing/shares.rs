@@ -1,4 +1,4 @@
-//! The share that each weight asks for, on disks and arrays, and what that costs all together.
+//! The shares given by weights, on disks and arrays, and their cost in total throughput.
 
 use block::{Nanos, Op};
 use rand::{Rng, SeedableRng};
@@ -69,7 +69,7 @@ fn cases() -> Vec<(&'static str, Vec<Asker>)> {
                 writer(reader(1, anywhere(8), Pace::Bursts { size: 500, interval: seconds(1) })),
             ],
         ),
-        // What was never looked at while the scheduler was written.
+        // Cases that were not used in the development of the scheduler.
         ("atlas10k", vec![reader(5, anywhere(16), closed(16)), writer(reader(2, anywhere(16), closed(64)))]),
         ("barracuda", vec![reader(1, huge_now_and_then, closed(40)), reader(7, in_sequence(64), closed(2))]),
         (
@@ -86,7 +86,7 @@ fn cases() -> Vec<(&'static str, Vec<Asker>)> {
 
 const ORDERS: [&str; 3] = ["fairio", "fairio:order=arrival", "fairio:order=clook"];
 
-/// From when on all is in full swing, and until when.
+/// The span in which all tenants are active.
 const BEGIN: Nanos = seconds(5);
 const END: Nanos = seconds(30);
 
@@ -105,7 +105,7 @@ fn shares_of_disk_time_are_off_by_at_most_a_point() {
     }
 }
 
-/// Two to five tenants drawn from a seed, who ask again as soon as they are answered, and a disk.
+/// Two to five tenants in closed loops drawn from a seed, and a disk.
 fn drawn(seed: u64) -> (&'static str, Vec<Asker>) {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     let disk = ["ibm18es", "cheetah9LP", "atlas10k", "barracuda", "hp_c2247a", "sata7200"][random.random_range(0..6)];
@@ -173,7 +173,8 @@ fn sharing_costs_at_most_two_percent_of_throughput() {
 
 #[test]
 fn the_device_is_kept_full_though_heavy_tenants_are_waited_for() {
-    // Half of the tenants have twice the weight of the others and no more requests at once: somebody must always be held for them.
+    // Half of the tenants have twice the weight of the others and no more requests at once: the device must always be held for one
+    // of them.
     let askers: Vec<Asker> = [1, 1, 2, 2].map(|weight| Asker::reader(weight, anywhere(128), closed(12))).to_vec();
     let of = |setting| {
         let outcome = run(ARRAY, setting, &askers, 1, seconds(60));
@@ -186,7 +187,7 @@ fn the_device_is_kept_full_though_heavy_tenants_are_waited_for() {
 }
 
 #[test]
-fn who_asks_little_costs_others_no_throughput() {
+fn tenants_with_few_requests_cost_others_no_throughput() {
     let think = Nanos::from_millis(100);
     let askers = [
         Asker::reader(1, anywhere(8), closed(128)),
@@ -199,7 +200,7 @@ fn who_asks_little_costs_others_no_throughput() {
 }
 
 #[test]
-fn who_was_only_given_a_weight_has_its_share_under_youchoose_too() {
+fn a_weight_alone_gives_its_share_under_youchoose_too() {
     let reader = Asker::reader;
     let small = reader(3, anywhere(8), closed(16));
     let writes = writer(reader(2, anywhere(128), closed(128)));

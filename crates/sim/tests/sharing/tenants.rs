@@ -1,4 +1,4 @@
-//! Tenants that ask a disk for something, and what each of them got.
+//! Tenants that share a disk, and the service of each.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -23,18 +23,18 @@ pub enum Pattern {
     Growing { from: u64 },
 }
 
-/// When it asks.
+/// The timing of its requests.
 #[derive(Clone, Copy, Debug)]
 pub enum Pace {
-    /// So many requests, one each interval.
+    /// This number of requests, one each interval.
     Open { interval: Nanos, count: u64 },
-    /// So many at once, each again when it is done and the tenant has thought.
+    /// A closed loop of this depth, with think time.
     Closed { depth: u32, think: Nanos },
     /// Bursts of requests, each at an interval after the last.
     Bursts { size: u32, interval: Nanos },
 }
 
-/// Somebody who asks.
+/// A tenant.
 #[derive(Clone, Copy, Debug)]
 pub struct Asker {
     pub weight: u32,
@@ -50,7 +50,7 @@ impl Asker {
     }
 }
 
-/// What one tenant got, over time: when each of its requests was done, what it cost the disks, and its sectors.
+/// A tenant's service: completion, disk time and sectors of each of its requests.
 #[derive(Clone, Debug, Default)]
 pub struct Served {
     pub done: Vec<(Nanos, Nanos, u32)>,
@@ -68,7 +68,7 @@ impl Served {
     }
 }
 
-/// What a run showed.
+/// The result of a run.
 pub struct Outcome {
     pub tenants: Vec<Served>,
 }
@@ -100,7 +100,7 @@ impl Outcome {
     }
 }
 
-/// A scheduler, and a record of what it was told of disk times.
+/// A scheduler, and a record of the disk times reported to it.
 struct Watched {
     inner: Box<dyn Scheduler>,
     work: Nanos,
@@ -119,9 +119,9 @@ impl Scheduler for Watched {
         let mut served = self.served.lock().unwrap();
         served.entry(request.stream).or_default().done.push((now, std::mem::take(&mut self.work), request.sectors));
     }
-    fn worked(&mut self, request: &Request, disk_time: Nanos) {
+    fn record_disk_time(&mut self, request: &Request, disk_time: Nanos) {
         self.work = disk_time;
-        self.inner.worked(request, disk_time);
+        self.inner.record_disk_time(request, disk_time);
     }
     fn retune(&mut self, values: &[i64]) {
         self.inner.retune(values);
@@ -241,7 +241,7 @@ impl Source for Crowd {
     }
 }
 
-/// Lets them all ask a device until `end` under a scheduler; sectors count for nothing, streams say whose a request is.
+/// Runs all tenants on a device under a scheduler until `end`; requests are attributed by stream.
 pub fn run(device: &str, setting: &str, askers: &[Asker], seed: u64, end: Nanos) -> Outcome {
     let profile = sim::profile::load(device).unwrap();
     let (spec, values) = parse(setting).unwrap_or_else(|error| panic!("{error}"));
@@ -251,7 +251,7 @@ pub fn run(device: &str, setting: &str, askers: &[Asker], seed: u64, end: Nanos)
     let watched = Watched { inner, work: Nanos::ZERO, served: served.clone() };
     let device = profile.build(Default::default());
     let mut queue = Queue::new(Box::new(watched), device, settings);
-    let tenants = askers.iter().enumerate().map(|(number, asker)| Tenant::new(format!("{number}")).weighing(asker.weight));
+    let tenants = askers.iter().enumerate().map(|(number, asker)| Tenant::new(format!("{number}")).with_weight(asker.weight));
     let streams: Vec<_> = (0..askers.len()).map(|number| (number as StreamId, number)).collect();
     queue.set_roster(&Roster::new(tenants.collect(), Vec::new(), &streams, profile.disks() as u32).unwrap());
     let crowd = Crowd::new(askers, profile.capacity_sectors(), seed, end);

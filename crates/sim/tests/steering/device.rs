@@ -1,4 +1,4 @@
-//! A device that writes down what it is asked, and a scheduler that watches what it is told.
+//! A device that logs its requests, and a scheduler that checks its calls.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use block::{Insertion, Limits, Nanos, Op, Pick, Request, RequestId, Room, Scheduler, SchedulerSpec, Tags};
 use sim::device::{Completion, Device};
 
-/// What the device was asked and did, and what happened between.
+/// An entry of the device's log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entry {
     Submitted { at: Nanos, id: RequestId, op: Op, lba: u64, sectors: u32 },
@@ -76,7 +76,7 @@ impl Device for Logged {
     }
 }
 
-/// A scheduler that fails the test if it is told of a completion of what it did not pick, or hears twice of one.
+/// A scheduler that fails the test on a completion of a request that it did not pick, or on a second completion.
 pub struct Spy {
     scheduler: Box<dyn Scheduler>,
     picked: BTreeSet<RequestId>,
@@ -93,17 +93,17 @@ impl Scheduler for Spy {
         self.scheduler.insert(now, request)
     }
     fn pick(&mut self, now: Nanos) -> Pick {
-        self.pick_by(now, &mut |_| None)
+        self.pick_with_cost(now, &mut |_| None)
     }
-    fn pick_by(&mut self, now: Nanos, cost: &mut dyn FnMut(&Request) -> Option<Nanos>) -> Pick {
-        let pick = self.scheduler.pick_by(now, cost);
+    fn pick_with_cost(&mut self, now: Nanos, cost: &mut dyn FnMut(&Request) -> Option<Nanos>) -> Pick {
+        let pick = self.scheduler.pick_with_cost(now, cost);
         if let Pick::Go(request) = pick {
             self.picked.insert(request.id);
         }
         pick
     }
     fn completed(&mut self, now: Nanos, request: &Request, service: Nanos) {
-        assert!(self.picked.remove(&request.id), "told that {} is done, which it did not pick", request.id);
+        assert!(self.picked.remove(&request.id), "completion of {}, which it did not pick", request.id);
         self.scheduler.completed(now, request, service);
     }
     fn tags(&self, room: &Room) -> Option<Tags> {

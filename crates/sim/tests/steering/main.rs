@@ -1,4 +1,4 @@
-//! A queue whose scheduler and settings change while requests are under way, and who changes them.
+//! A queue whose scheduler and settings change while requests are under way, and pilots that change them.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected should fail")]
 

@@ -1,4 +1,4 @@
-//! Pilots: when they take their steps, what they are told, and what their changes do.
+//! Pilots: the times of their steps, the events they get, and the effect of their changes.
 
 use std::collections::VecDeque;
 
@@ -6,7 +6,7 @@ use block::{Nanos, Op, Priority};
 use sim::host::{Queue, QueueSettings, RunSummary};
 use sim::profile::DeviceOptions;
 use sim::replay::{Fit, Mode, Placement, Settings, Survey, replay};
-use sim::run::{Finished, Measure, Noted, Pilot, Steerable, Watch};
+use sim::run::{Finished, Measure, Pilot, ServerEvent, Steerable, Watch};
 use sim::trace::{TraceError, TraceReader, TraceRequest};
 use sim::workload::Workload;
 
@@ -19,16 +19,16 @@ fn read_ahead() -> usize {
     sim::host::TUNABLES.iter().position(|tunable| tunable.name == "read_ahead_kb").unwrap()
 }
 
-/// Takes a step at a fixed interval, and at once when told to; switches the scheduler every time if asked to.
+/// Takes a step at a fixed interval, and after a number of events if set; switches the scheduler at every step if set.
 #[derive(Default)]
 struct Recorder {
     every: Option<Nanos>,
-    /// Looks as soon as it learns of this many events.
+    /// Takes a step after this many events.
     at_event: Option<usize>,
     switches: bool,
     next: Nanos,
     looks: Vec<Nanos>,
-    noted: Vec<Noted>,
+    noted: Vec<ServerEvent>,
     begun: usize,
     values: Vec<(Option<i64>, Option<i64>)>,
 }
@@ -40,7 +40,7 @@ impl Pilot for Recorder {
         self.next = self.every.unwrap_or(Nanos::MAX);
         self.values.push((plant.value(0), plant.value(read_ahead())));
     }
-    fn events(&mut self, noted: &[Noted]) {
+    fn events(&mut self, noted: &[ServerEvent]) {
         self.noted.extend(noted);
     }
     fn next_step(&self) -> Option<Nanos> {
@@ -94,7 +94,7 @@ fn run(trace: &[TraceRequest], pilot: Option<&mut dyn Pilot>) -> RunSummary {
 }
 
 #[test]
-fn a_pilot_looks_at_its_times_and_not_after_the_end() {
+fn a_pilot_steps_at_its_times_and_not_after_the_end() {
     let mut pilot = Recorder { every: Some(MS(10)), ..Recorder::default() };
     let outcome = run(&trace(4, MS(15)), Some(&mut pilot));
     assert_eq!(outcome.measure.last_completion, MS(46));
@@ -103,7 +103,7 @@ fn a_pilot_looks_at_its_times_and_not_after_the_end() {
 }
 
 #[test]
-fn a_pilot_that_wants_to_look_at_once_does_so_right_after_the_events_of_the_instant() {
+fn an_overdue_pilot_steps_right_after_the_events_of_the_instant() {
     let mut pilot = Recorder { at_event: Some(3), ..Recorder::default() };
     run(&trace(4, MS(15)), Some(&mut pilot));
     // Issued at 0, done at 1, issued at 15.
@@ -119,23 +119,23 @@ fn a_pilot_whose_time_is_always_over_does_not_stop_time() {
 }
 
 #[test]
-fn a_pilot_learns_of_every_request_in_the_order_of_time() {
+fn a_pilot_sees_every_request_in_the_order_of_time() {
     let mut pilot = Recorder::default();
     run(&trace(300, Nanos::from_micros(400)), Some(&mut pilot));
-    let at = |noted: &Noted| match noted {
-        Noted::Issued(issue) => issue.arrival,
-        Noted::Finished(done) => done.at,
-        Noted::Flushed(done) => done.at,
-        Noted::Returned(done) => done.at(),
-        Noted::Called(at) => *at,
+    let at = |noted: &ServerEvent| match noted {
+        ServerEvent::Issued(issue) => issue.arrival,
+        ServerEvent::Finished(done) => done.at,
+        ServerEvent::Flushed(done) => done.at,
+        ServerEvent::Returned(done) => done.at(),
+        ServerEvent::Called(at) => *at,
     };
     assert!(pilot.noted.iter().map(at).is_sorted());
-    assert_eq!(pilot.noted.iter().filter(|noted| matches!(noted, Noted::Issued(_))).count(), 300);
-    assert_eq!(pilot.noted.iter().filter(|noted| matches!(noted, Noted::Finished(_))).count(), 300);
+    assert_eq!(pilot.noted.iter().filter(|noted| matches!(noted, ServerEvent::Issued(_))).count(), 300);
+    assert_eq!(pilot.noted.iter().filter(|noted| matches!(noted, ServerEvent::Finished(_))).count(), 300);
 }
 
 #[test]
-fn a_pilot_that_only_looks_changes_nothing() {
+fn a_pilot_that_only_observes_changes_nothing() {
     let trace = trace(300, Nanos::from_micros(400));
     let mut pilot = Recorder { every: Some(Nanos::from_micros(333)), ..Recorder::default() };
     let (alone, watched) = (run(&trace, None), run(&trace, Some(&mut pilot)));
@@ -144,7 +144,7 @@ fn a_pilot_that_only_looks_changes_nothing() {
 }
 
 #[test]
-fn what_a_pilot_sets_is_in_force_and_costs_its_time() {
+fn settings_of_a_pilot_take_effect_and_cost_their_time() {
     let trace = trace(300, MS(2));
     let mut pilot = Recorder { every: Some(MS(100)), switches: true, ..Recorder::default() };
     let (alone, steered) = (run(&trace, None), run(&trace, Some(&mut pilot)));
@@ -170,12 +170,12 @@ fn a_host_is_steered_with_all_its_tunables() {
     let outcome = run(Some(&mut pilot));
     assert!(pilot.looks.len() > 10, "{:?}", pilot.looks);
     assert!(pilot.noted.len() > 100);
-    // Of advice, which fio's jobs give first, a pilot is not told: nobody waits for it, and it never returns.
-    let calls = pilot.noted.iter().filter(|noted| matches!(noted, Noted::Called(_))).count();
-    assert_eq!(calls, pilot.noted.iter().filter(|noted| matches!(noted, Noted::Returned(_))).count());
+    // Advice, which fio's jobs give first, is not recorded: it has no completion.
+    let calls = pilot.noted.iter().filter(|noted| matches!(noted, ServerEvent::Called(_))).count();
+    assert_eq!(calls, pilot.noted.iter().filter(|noted| matches!(noted, ServerEvent::Returned(_))).count());
     // Each fsync empties the drive's write cache.
-    let flushes = pilot.noted.iter().filter(|noted| matches!(noted, Noted::Flushed(flushed) if flushed.stream == 3)).count();
-    let fsyncs = pilot.noted.iter().filter(|noted| matches!(noted, Noted::Returned(Finished::Flush(_)))).count();
+    let flushes = pilot.noted.iter().filter(|noted| matches!(noted, ServerEvent::Flushed(flushed) if flushed.stream == 3)).count();
+    let fsyncs = pilot.noted.iter().filter(|noted| matches!(noted, ServerEvent::Returned(Finished::Flush(_)))).count();
     assert!(fsyncs > 10);
     assert_eq!(flushes, fsyncs);
     assert_eq!(pilot.values[0], (Some(256), Some(128)));

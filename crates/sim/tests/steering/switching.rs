@@ -1,18 +1,18 @@
-//! Schedulers exchanged at any time.
+//! Schedulers replaced at any time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use block::{Limits, Nanos, Op, Priority};
 use proptest::prelude::*;
 use sim::host::{Queue, QueueSettings};
-use sim::run::{Finished, Issue, Noted, Server, Steerable, Transferred};
+use sim::run::{Finished, Issue, Server, ServerEvent, Steerable, Transferred};
 
 use crate::cases::cases;
 use crate::device::{Entry, FLUSH, Log, Logged, Spy};
 
 const SWITCH: Nanos = Nanos::from_millis(10);
 
-/// What is done to the queue, after a gap.
+/// An operation on the queue, after a gap.
 #[derive(Clone, Debug)]
 enum Step {
     /// The next place on the disk is asked for; neighbours in number are neighbours on the disk.
@@ -49,12 +49,12 @@ fn steps() -> impl Strategy<Value = Vec<(u64, usize, Step)>> {
         .prop_map(|steps| steps.into_iter().map(|(gap, place, step)| (gap, place.index(64), step)).collect())
 }
 
-/// What a play leaves behind.
+/// The result of a play.
 struct Played {
     issues: Vec<Issue>,
     flushes: BTreeMap<u64, Nanos>,
     finished: Vec<Finished>,
-    notes: Vec<Noted>,
+    notes: Vec<ServerEvent>,
     log: Vec<Entry>,
 }
 
@@ -70,7 +70,7 @@ impl Player {
     fn new(depth: usize, settings: QueueSettings) -> Player {
         let log = Log::default();
         let mut queue = Queue::new(Spy::on(block::ALL[0]), Logged::boxed(&log, Nanos::from_micros(700), depth), settings);
-        queue.note();
+        queue.record_events();
         let played = Played { issues: vec![], flushes: BTreeMap::new(), finished: vec![], notes: vec![], log: vec![] };
         Player { queue, log, now: Nanos::ZERO, played }
     }
@@ -106,7 +106,7 @@ impl Player {
         self.queue.set_settings(self.now, QueueSettings { nr_requests: 1, ..self.queue.settings() });
         let is_full = |stream| self.queue.is_full(stream, true) || self.queue.is_full(stream, false);
         assert!(!(0..8).any(is_full), "the queue is empty and does not know it");
-        self.queue.take_notes(&mut self.played.notes);
+        self.queue.take_events(&mut self.played.notes);
         self.played.log = self.log.lock().unwrap().clone();
         self.played
     }
@@ -116,7 +116,7 @@ fn play(steps: &[(u64, usize, Step)], depth: usize, nr_requests: u32, has_budget
     let settings = QueueSettings { nr_requests, has_budget, max_sectors: 24, switch_time: SWITCH, ..QueueSettings::default() };
     let mut player = Player::new(depth, settings);
     let mut scheduler = 0;
-    // Every place is asked for once, so that each sector at the device can be told whose it is.
+    // Every place is accessed once, so that each sector at the device identifies its issue.
     let mut next_in_region = [0u64; 64];
     for (gap_us, region, step) in steps {
         player.run_until(player.now + Nanos::from_micros(*gap_us));
@@ -194,7 +194,7 @@ proptest! {
     #![proptest_config(cases(300))]
 
     #[test]
-    fn switches_at_any_time_lose_nothing_double_nothing_and_hold_everything_up(
+    fn switches_at_any_time_lose_and_duplicate_nothing_and_delay_everything(
         steps in steps(), depth in 1..6usize, nr_requests in prop_oneof![Just(256u32), 4..12u32], has_budget: bool
     ) {
         let played = play(&steps, depth, nr_requests, has_budget);
@@ -213,10 +213,10 @@ proptest! {
             prop_assert!(finished[token].at() >= *since + Nanos::from_micros(700));
         }
         let issued: Vec<Issue> =
-            played.notes.iter().filter_map(|noted| if let Noted::Issued(issue) = noted { Some(*issue) } else { None }).collect();
+            played.notes.iter().filter_map(|noted| if let ServerEvent::Issued(issue) = noted { Some(*issue) } else { None }).collect();
         prop_assert_eq!(&issued, &played.issues);
         let ended: Vec<Transferred> =
-            played.notes.iter().filter_map(|noted| if let Noted::Finished(done) = noted { Some(*done) } else { None }).collect();
+            played.notes.iter().filter_map(|noted| if let ServerEvent::Finished(done) = noted { Some(*done) } else { None }).collect();
         let of_issues: Vec<Transferred> = played.finished.iter().filter_map(|one| one.transfer().copied()).collect();
         prop_assert_eq!(ended, of_issues);
     }
@@ -235,7 +235,7 @@ fn ends(played: &Played) -> Vec<u64> {
 }
 
 #[test]
-fn a_switch_holds_up_what_waits_for_its_whole_time() {
+fn a_switch_delays_waiting_requests_for_its_whole_time() {
     let mut player = player();
     player.issue(0, Op::Read, true, 8, 1);
     player.issue(1000, Op::Read, true, 8, 1);
@@ -248,7 +248,7 @@ fn a_switch_holds_up_what_waits_for_its_whole_time() {
 }
 
 #[test]
-fn a_switch_waits_for_what_is_at_the_device_however_long_that_takes() {
+fn a_switch_waits_for_the_requests_at_the_device_however_long_that_takes() {
     let mut player = Player::new(30, QueueSettings { switch_time: SWITCH, ..QueueSettings::default() });
     for n in 0..31 {
         player.issue(1000 * n, Op::Read, true, 8, 1);
@@ -261,7 +261,7 @@ fn a_switch_waits_for_what_is_at_the_device_however_long_that_takes() {
 }
 
 #[test]
-fn a_switch_before_the_first_request_holds_nothing_up() {
+fn a_switch_before_the_first_request_delays_nothing() {
     let mut player = player();
     player.switch(5);
     player.issue(0, Op::Read, true, 8, 1);
@@ -270,7 +270,7 @@ fn a_switch_before_the_first_request_holds_nothing_up() {
 }
 
 #[test]
-fn a_switch_that_takes_no_time_on_an_idle_device_holds_nothing_up() {
+fn a_switch_that_takes_no_time_on_an_idle_device_delays_nothing() {
     let mut player = Player::new(1, QueueSettings { switch_time: Nanos::ZERO, ..QueueSettings::default() });
     player.issue(0, Op::Read, true, 8, 1);
     player.queue.dispatch(player.now);
@@ -305,7 +305,7 @@ fn a_switch_with_nothing_waiting_is_no_reason_to_go_on() {
 }
 
 #[test]
-fn readers_that_a_successor_wants_to_see_reach_the_device_and_nobody_is_told_of_them() {
+fn reads_for_a_new_scheduler_reach_the_device_and_are_not_reported() {
     let mut player = player();
     player.issue(1_000, Op::Read, true, 8, 1);
     player.queue.dispatch(player.now);
@@ -318,16 +318,16 @@ fn readers_that_a_successor_wants_to_see_reach_the_device_and_nobody_is_told_of_
     let submitted = played.log.iter().filter(|entry| matches!(entry, Entry::Submitted { .. })).count();
     assert!(submitted > 2, "those that touch each other may be merged");
     assert_eq!(played.finished.len(), 2);
-    let stream = |noted: &Noted| match noted {
-        Noted::Issued(issue) => Some(issue.stream),
-        Noted::Finished(done) => Some(done.issue.stream),
+    let stream = |noted: &ServerEvent| match noted {
+        ServerEvent::Issued(issue) => Some(issue.stream),
+        ServerEvent::Finished(done) => Some(done.issue.stream),
         _ => None,
     };
     assert_eq!(played.notes.iter().filter_map(stream).collect::<Vec<_>>(), [1; 4]);
 }
 
-/// Requests that touch each other, put into a queue with room for four that may not merge. How large those were that reached the
-/// device, when a successor that merges as `nomerges` says takes over.
+/// Requests that touch each other, put into a queue with room for four that may not merge. Returns the sizes of those that reached
+/// the device when a successor with this `nomerges` takes over.
 fn sectors_after_switch(nomerges: i64) -> Vec<u32> {
     let mut player = player();
     player.queue.set(player.now, 0, 4).unwrap();
@@ -345,7 +345,7 @@ fn sectors_after_switch(nomerges: i64) -> Vec<u32> {
 }
 
 #[test]
-fn what_touches_is_merged_when_a_successor_that_merges_takes_over_and_makes_room() {
+fn adjacent_requests_merge_and_make_room_when_the_new_scheduler_merges() {
     assert_eq!(sectors_after_switch(0), [48]);
     assert_eq!(sectors_after_switch(2), [8; 6], "a successor keeps to the queue's limits");
 }
@@ -368,11 +368,11 @@ fn without_a_budget_one_request_more_than_the_device_takes_has_left_the_schedule
     assert_eq!(order(false), [1_000, 9_000, 5_000, 3_000]);
 }
 
-/// Tenants that schedulers were told of.
-type Told = std::sync::Arc<std::sync::Mutex<Vec<String>>>;
+/// Rosters passed to schedulers.
+type Rosters = std::sync::Arc<std::sync::Mutex<Vec<String>>>;
 
-/// Serves as noop does, and remembers whom it was told of.
-struct Listener(Told, Box<dyn block::Scheduler>);
+/// Serves as noop does, and records its rosters.
+struct Listener(Rosters, Box<dyn block::Scheduler>);
 
 impl block::Scheduler for Listener {
     fn insert(&mut self, now: Nanos, request: block::Request) -> block::Insertion {
@@ -391,18 +391,18 @@ impl block::Scheduler for Listener {
 }
 
 #[test]
-fn whoever_follows_learns_who_shares_the_device_and_the_account_goes_on() {
+fn successors_get_the_roster_and_the_accounts_continue() {
     let profile = sim::profile::load("atlas10k").unwrap();
-    let (told, limits) = (Told::default(), block::Limits::default());
+    let (rosters, limits) = (Rosters::default(), block::Limits::default());
     let noop = || (block::find("noop").unwrap().build)(&limits, &[]);
-    let listener = |told: &Told| Box::new(Listener(told.clone(), noop()));
+    let listener = |rosters: &Rosters| Box::new(Listener(rosters.clone(), noop()));
     let settings = QueueSettings { switch_time: SWITCH, ..QueueSettings::default() };
-    let mut queue = Queue::new(listener(&told), profile.build(sim::profile::DeviceOptions::default()), settings);
+    let mut queue = Queue::new(listener(&rosters), profile.build(sim::profile::DeviceOptions::default()), settings);
     let roster = block::Roster::new(vec![block::Tenant::new("a")], vec![(1_000_000..2_000_000, 0)], &[], 1).unwrap();
     queue.set_roster(&roster);
     let (mut now, mut finished) = (Nanos::ZERO, Vec::new());
     for token in 0..20 {
-        // A write of a kernel thread, that has no tenant but for where it goes; every other one is nobody's.
+        // Writes of a kernel thread, which belong to a tenant only by their sectors; every other one has no tenant.
         let lba = if token % 2 == 0 { 1_500_000 } else { 5_000_000 } + token * 5_000;
         let (op, priority, stream) = (Op::Write, Priority::DEFAULT, 77);
         queue.admit(now, Issue { arrival: now, lba, sectors: 8, op, sync: false, stream, priority, token });
@@ -413,10 +413,10 @@ fn whoever_follows_learns_who_shares_the_device_and_the_account_goes_on() {
             queue.dispatch(now);
         }
         if token == 9 {
-            queue.switch(now, listener(&told));
+            queue.switch(now, listener(&rosters));
         }
     }
-    assert_eq!(*told.lock().unwrap(), ["a", "a"]);
+    assert_eq!(*rosters.lock().unwrap(), ["a", "a"]);
     let ledger = queue.ledger().unwrap();
     let worked = |tenant: usize| ledger.disk_time()[tenant].bins().iter().sum::<u64>();
     assert!(

@@ -1,4 +1,4 @@
-//! Waiting for tags: who is let past whom where those who wait are woken in batches.
+//! Waiting for tags: overtaking where waiters are woken in batches.
 
 use block::{Insertion, Limits, Nanos, Op, Pick, Priority, Request, Room, Scheduler, StreamId, Tags};
 use sim::device::Device;
@@ -12,7 +12,7 @@ const DEEP: StreamId = 0;
 /// May take the first tag only.
 const LIMITED: StreamId = 99;
 
-/// A scheduler under which so many tags wake so many; `None` wakes none, and who waits goes first.
+/// A scheduler with wake batches of this size; `None`: no tags, and waiters are served in order.
 struct Batches {
     scheduler: Box<dyn Scheduler>,
     batch: Option<u32>,
@@ -47,7 +47,7 @@ fn scheduler(setting: &str) -> Box<dyn Scheduler> {
     (spec.build)(&Limits::default(), &values)
 }
 
-/// Streams that ask anywhere on a device, for 4 KiB at a time.
+/// Streams of random 4 KiB requests on a device.
 struct Line {
     queue: Queue,
     now: Nanos,
@@ -65,7 +65,7 @@ impl Line {
         Line::new(scheduler, sim::profile::load("sata7200").unwrap().build(DeviceOptions::default()), 256)
     }
 
-    /// On a device that serves one after the other, each in 1 ms.
+    /// On a device that serves one request at a time, each in 1 ms.
     fn plain(scheduler: Box<dyn Scheduler>, tags: usize, nr_requests: u32) -> Line {
         Line::new(scheduler, Logged::boxed(&Log::default(), Nanos::from_millis(1), tags), nr_requests)
     }
@@ -78,17 +78,17 @@ impl Line {
         self.queue.admit(self.now, issue);
     }
 
-    /// Lets time pass to the next event; whose requests are done, and how long they took.
+    /// Advances to the next event. Returns the streams and response times of the completed requests.
     fn next_done(&mut self) -> Vec<(StreamId, Nanos)> {
         self.queue.dispatch(self.now);
-        self.now = self.queue.next_event().expect("somebody waits for ever");
+        self.now = self.queue.next_event().expect("a stream waits forever");
         self.queue.advance(self.now, &mut self.finished);
         let transfers = self.finished.drain(..).filter_map(|done| done.transfer().copied());
         transfers.map(|done| (done.issue.stream, self.now - done.issue.arrival)).collect()
     }
 
-    /// The deep stream keeps so many requests under way, others one each, for a minute. How long a request takes on average, in ms: the deep
-    /// stream's, and the others'.
+    /// The deep stream keeps `deep` requests in flight, the others one each, for a minute. Returns the mean response time in ms of
+    /// the deep stream and of the others.
     fn race(&mut self, deep: u64, others: u32) -> (f64, f64) {
         (0..deep).for_each(|_| self.issue(DEEP));
         (1..=others).for_each(|stream| self.issue(stream));
@@ -105,13 +105,13 @@ impl Line {
 }
 
 #[test]
-fn who_asks_for_one_at_a_time_passes_a_stream_that_sleeps_with_all_it_has_to_ask() {
+fn single_requests_overtake_a_sleeping_deep_stream() {
     let device_takes = 32.0;
     for (deep, others) in [(64, 1), (32, 16)] {
         let race = |batch| Line::plain(Box::new(Batches { scheduler: scheduler("none"), batch }), 32, 32).race(deep, others);
         let (in_turn, one, four) = (race(None), race(Some(1)), race(Some(4)));
         println!("{deep} and {others} requests: {in_turn:.1?} ms in turn, {one:.1?} one by one, {four:.1?} by fours");
-        assert_eq!(in_turn, one, "one tag wakes one, and nobody is left to pass it");
+        assert_eq!(in_turn, one, "one tag wakes one, and no other overtakes it");
         assert!(four.1 < device_takes + 0.1, "{} ms: the others never wait for a tag", four.1);
         assert!(in_turn.1 > device_takes + 1.9, "{} ms: each time they wait for one", in_turn.1);
         assert!(four.0 > in_turn.0, "at the expense of the other");
@@ -124,7 +124,7 @@ fn who_asks_for_one_at_a_time_passes_a_stream_that_sleeps_with_all_it_has_to_ask
 }
 
 #[test]
-fn those_woken_together_take_what_is_free_in_turn() {
+fn streams_woken_together_take_free_tags_in_turn() {
     let mut line = Line::plain(scheduler("none"), 32, 256);
     (0..32).for_each(|_| line.issue(DEEP));
     for stream in [1, 2] {
@@ -142,10 +142,10 @@ fn those_woken_together_take_what_is_free_in_turn() {
 }
 
 #[test]
-fn whoever_may_take_the_first_tag_only_waits_for_it_with_others_free() {
+fn a_request_limited_to_the_first_tag_waits_for_it_although_others_are_free() {
     for (before, waits) in [(0, 1), (1, 2)] {
         let mut line = Line::plain(Box::new(Batches { scheduler: scheduler("none"), batch: Some(1) }), 32, 32);
-        // Whoever comes first holds the first tag.
+        // The first request holds the first tag.
         (0..before).for_each(|_| line.issue(DEEP));
         (0..2).for_each(|_| line.issue(LIMITED));
         line.issue(1);
@@ -158,7 +158,7 @@ fn whoever_may_take_the_first_tag_only_waits_for_it_with_others_free() {
 }
 
 #[test]
-fn nobody_sleeps_for_ever_however_many_do() {
+fn no_stream_sleeps_forever() {
     for (setting, tags, nr_requests) in
         [("none", 64, 256), ("none", 256, 256), ("kyber", 4, 256), ("mq-deadline", 4, 16), ("bfq", 1, 8)]
     {

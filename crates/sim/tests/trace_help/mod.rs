@@ -1,4 +1,4 @@
-//! What the trace tests share: traces in files of their own, read to the end.
+//! Helpers of the trace tests: traces in temporary files, read to the end.
 
 #![allow(dead_code, reason = "each test program uses a part")]
 

@@ -1,4 +1,4 @@
-//! What ends jobs before they are done: `exitall`, `rate_min`, `steadystate`.
+//! Early ends of jobs: `exitall`, `rate_min`, `steadystate`.
 
 use sim::workload::{Ending, WorkloadRun};
 
@@ -33,7 +33,7 @@ fn a_job_that_is_ended_syncs_its_files_and_one_that_sleeps_wakes() {
     // The second one has written at 0 and 10 ms, or is about to; the third one has not started.
     assert_eq!(ends(&outcome)[1..], [Some((11, Ending::Exit)), None]);
     assert_eq!(server.calls.iter().filter(|(_, call)| call.stream == 1).count(), 2);
-    // Who thinks at its end ends the others only then.
+    // A job that thinks at its end ends the others only after that.
     let text = "[global]\nexitall\nrw=read\n[a]\nsize=4k\nthinktime=20ms\n[b]\nsize=1m\n";
     assert_eq!(ends_of(text), [Some((21, Ending::Done)), Some((21, Ending::Exit))]);
 }

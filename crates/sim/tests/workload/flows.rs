@@ -40,7 +40,7 @@ fn a_job_that_sleeps_looks_again_after_its_time() {
 }
 
 #[test]
-fn who_is_done_no_longer_counts_and_runtime_ends_one_that_waits() {
+fn finished_jobs_no_longer_count_and_runtime_ends_a_waiting_one() {
     let (server, outcome) = run_against("[global]\nrw=read\n[a]\nsize=40k\nflow=1\n[b]\nsize=400k\nflow=1\n", 1000, None);
     assert_eq!((server.calls.len(), outcome.spans[1].map(|span| span.ended.0 / MS)), (110, Some(100)));
     let text = "[global]\nrw=read\nsize=1g\n[a]\nflow=1\nruntime=50ms\n[b]\nflow=1\nstartdelay=100ms\nruntime=10ms\n";

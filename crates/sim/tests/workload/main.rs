@@ -1,4 +1,4 @@
-//! Workloads as fio job files: what is read, what is refused, what each job issues and when.
+//! Workloads as fio job files: parsing, rejection, and the requests of each job and their times.
 
 #![expect(clippy::unwrap_used, reason = "a helper of tests may panic, too")]
 

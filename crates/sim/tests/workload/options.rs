@@ -54,7 +54,7 @@ fn the_null_engine_and_dev_null_need_no_room() {
 }
 
 #[test]
-fn a_file_that_fills_the_device_takes_what_is_left_and_a_later_job_finds_its_size() {
+fn a_file_that_fills_the_device_takes_the_free_space_and_a_later_job_finds_its_size() {
     let placed = placed(
         "[a]\nrw=write\nsize=1g\n[fill]\nfilename=f\nrw=write\nfill_device=1\n[read]\nstonewall\nfilename=f\nrw=read\nbs=1m\n",
     );
@@ -68,7 +68,7 @@ fn a_file_that_fills_the_device_takes_what_is_left_and_a_later_job_finds_its_siz
 }
 
 #[test]
-fn what_is_direct_stays_direct_when_it_is_read_back() {
+fn direct_io_stays_direct_when_it_is_read_back() {
     let placed = placed("[j]\nrw=write\nsize=16k\ndirect=1\nverify=md5\n");
     let direct =
         placed.requests(0).filter(|action| matches!(action, sim::host::Action::Access { access: Access::Direct, .. })).count();

@@ -6,7 +6,7 @@ fn parse(text: &str) -> Result<Workload, String> {
 }
 
 #[test]
-fn global_sections_give_what_jobs_below_them_do_not_say() {
+fn global_sections_are_defaults_of_the_jobs_below_them() {
     let workload = parse(
         "; a comment\n# another\n[global]\nbs=8k\nrw=randread ; behind a value\n[a]\n[b]\nbs = 4096,64k\n[global]\nioengine=libaio\niodepth=16\ndirect=1\n[c]\nnumjobs=2\nstonewall\n",
     );
@@ -26,7 +26,7 @@ fn global_sections_give_what_jobs_below_them_do_not_say() {
 }
 
 #[test]
-fn what_is_well_formed_is_read() {
+fn well_formed_job_files_are_read() {
     for (line, check) in [
         ("rw=randrw:8", (|o| o.pattern.every == 8) as fn(&sim::workload::Options) -> bool),
         ("rw=read:-8k", |o| o.pattern.skip == -8192),
@@ -78,7 +78,7 @@ fn a_report_shows_a_group_in_one_row_and_others_in_their_own() {
 }
 
 #[test]
-fn what_is_not_says_line_option_value_and_what_is_right() {
+fn errors_name_line_option_value_and_remedy() {
     for (text, words) in [
         ("bs=4k\n", "t.fio:1: `bs=4k` is before the first section; put [global] or [NAME] above it"),
         ("", "t.fio: it holds no job"),
@@ -123,7 +123,7 @@ fn what_is_not_says_line_option_value_and_what_is_right() {
         ("[j]\nrandom_distribution=zipf:1\n", "not 1"),
         ("[j]\nrandom_distribution=zoned:60/10:50/90\n", "add up to 110"),
         ("[j]\nbssplit=4k/60\n", "add up to 60"),
-        ("[j]\ntime_based\n", "t.fio:2: time_based: how long is not said"),
+        ("[j]\ntime_based\n", "t.fio:2: time_based requires runtime"),
         ("[j]\nrate=1m\nrate_iops=10\n", "t.fio:3: rate and rate_iops exclude each other"),
         ("[j]\ndirect=1\nbs=1000\n", "t.fio:3: bs: 1000 is not a multiple of 512"),
         ("[j]\nrw=read:4\ndirect=1\n", "t.fio:2: rw: 4 is not a multiple of 512"),

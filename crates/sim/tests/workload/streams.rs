@@ -39,7 +39,7 @@ fn one_seed_gives_one_stream_and_jobs_differ() {
 }
 
 #[test]
-fn without_randrepeat_the_run_says_what_is_drawn() {
+fn without_randrepeat_the_run_decides_the_random_numbers() {
     let workload = |options: &str, seed| {
         let workload = sim::workload::Workload::parse(&format!("[j]\nsize=1m\nrw=randread\n{options}\n"), "t").unwrap();
         workload.place(super::CAPACITY, seed).unwrap().requests(0).map(short).collect::<Vec<_>>()
@@ -119,7 +119,7 @@ fn strided_zones_are_left_after_their_size_and_random_io_stays_in_its_zone() {
 }
 
 #[test]
-fn fsync_comes_after_every_so_many_writes() {
+fn fsync_follows_every_nth_write() {
     let stream = stream("rw=randwrite size=1m fsync=8");
     let syncs: Vec<usize> = (0..stream.len()).filter(|&index| stream[index].0 == 'S').collect();
     assert_eq!(syncs, (0..31).map(|i| i * 9 + 8).collect::<Vec<_>>());

@@ -32,7 +32,7 @@ impl Server for Constant {
     }
 
     fn admit(&mut self, now: Nanos, call: Call) {
-        // It has no page cache, and nobody waits for that.
+        // It has no page cache, and that call has no completion.
         if let Action::Invalidate { .. } = call.action {
             return;
         }
@@ -85,7 +85,7 @@ pub fn every(step: f64, number: usize) -> Vec<f64> {
 }
 
 #[test]
-fn what_a_job_issues_is_what_its_requests_say() {
+fn a_job_issues_exactly_its_requests() {
     let text = "[j]\nrw=randrw\nsize=1m\nfsync=5\nioengine=libaio\ndirect=1\niodepth=8\n";
     let (server, outcome) = run_against(text, 1000, None);
     let issued: Vec<_> = server.calls.iter().map(|(_, call)| short(call.action)).collect();
@@ -126,7 +126,7 @@ fn a_low_mark_lets_the_queue_drain_and_a_batch_goes_out_together() {
 }
 
 #[test]
-fn an_fsync_waits_for_what_is_in_flight_and_is_waited_for() {
+fn an_fsync_waits_for_the_ios_in_flight_and_is_waited_for() {
     let (server, _) = run_against("[j]\nrw=write\nsize=32k\nioengine=libaio\ndirect=1\niodepth=8\nfsync=4\n", 1000, None);
     let issued: Vec<_> = server.calls.iter().map(|(at, call)| (at.0 / MS, short(call.action).0)).collect();
     let writes = |at| [(at, 'w'); 4];
@@ -162,7 +162,7 @@ fn a_poisson_process_has_its_mean_and_its_spread() {
 }
 
 #[test]
-fn submission_by_other_threads_keeps_the_rate_whatever_is_in_flight() {
+fn submission_by_other_threads_keeps_the_rate_with_any_number_in_flight() {
     // Each call takes 35 ms, one is due every 10 ms: a job that submits by itself waits for what is in flight before it sleeps.
     let text = |mode: &str| {
         format!("[j]\nrw=read\nsize=40k\nrate_iops=100\niodepth=8\nioengine=libaio\ndirect=1\nio_submit_mode={mode}\n")
@@ -232,7 +232,7 @@ fn phases_follow_one_another_and_delays_count_from_their_start() {
 }
 
 #[test]
-fn a_job_alone_begins_at_once_and_nobody_else_runs() {
+fn a_job_alone_begins_at_once_and_no_other_runs() {
     let text = "[a]\nrw=read\nsize=40k\n[b]\nsize=8k\nstonewall\n";
     let (server, outcome) = run_against(text, 1000, Some(1));
     assert_eq!(times(&server, 1), [0.0, 1.0]);
@@ -254,7 +254,7 @@ fn a_range_of_delays_spreads_the_clones_and_the_seed_says_how() {
 fn processes_of_a_phase_may_begin_one_after_the_other() {
     let text = "[a]\nrw=read\nsize=4k\nnumjobs=3\n[b]\nrw=read\nsize=4k\nstartdelay=1\n[c]\nrw=read\nsize=4k\nstonewall\n";
     let starts = |seed| -> Vec<Nanos> {
-        let placed = placed(text).begun_apart(Nanos(MS)..=Nanos(2 * MS), seed);
+        let placed = placed(text).with_staggered_starts(Nanos(MS)..=Nanos(2 * MS), seed);
         let outcome = run(&placed, &mut Constant::new(Nanos(MS)), None, Measure::new([]), &Watch::default(), None).unwrap();
         outcome.spans.iter().map(|span| span.unwrap().started).collect()
     };
@@ -285,7 +285,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn however_a_job_is_paced_it_issues_its_stream_and_keeps_its_depth(
+    fn at_any_pace_a_job_issues_its_stream_and_keeps_its_depth(
         rw in prop::sample::select(vec!["read", "randwrite", "randrw", "rw"]),
         engine in prop::sample::select(vec!["psync", "libaio", "io_uring", "posixaio"]),
         (depth, batch, low) in (1u32..20, 0u32..30, 0u32..30),

@@ -18,7 +18,7 @@ fn each_file_leaves_the_page_cache_before_it_is_read_back() {
 }
 
 #[test]
-fn only_what_no_longer_is_in_flight_is_read_back_amid_the_writes() {
+fn only_completed_writes_are_read_back_amid_the_writes() {
     let (server, _) =
         run_against("[j]\nrw=write\nsize=256k\nverify=md5\nverify_backlog=8\nioengine=libaio\ndirect=1\niodepth=4\n", 1000, None);
     let done = |at: u64, offset: u64| {
@@ -39,7 +39,7 @@ fn only_what_no_longer_is_in_flight_is_read_back_amid_the_writes() {
 }
 
 #[test]
-fn who_is_stopped_while_writing_reads_nothing_back() {
+fn a_job_stopped_while_writing_reads_nothing_back() {
     let (server, outcome) = run_against("[j]\nrw=write\nsize=1m\nverify=md5\nruntime=50ms\n", 1000, None);
     assert!(server.calls.iter().all(|(_, call)| short(call.action).0 == 'w'));
     assert_eq!(outcome.spans[0].map(|span| (span.ended.0 / MS, span.ending)), Some((50, Ending::Done)));

@@ -82,7 +82,7 @@ impl Waiting {
             None => self.longest = self.longest.max(at - self.since.min(request.arrival)),
             Some(evidence) if request.arrival >= evidence => {
                 self.done += 1;
-                let waited_s = (at - request.arrival).as_secs_f64() / f64::from(request.counts_as());
+                let waited_s = (at - request.arrival).as_secs_f64() / f64::from(request.response_weight());
                 self.late += u32::from(waited_s > self.bound_s());
             }
             Some(_) => {}

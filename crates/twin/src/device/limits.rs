@@ -12,9 +12,9 @@
 
 use std::sync::Arc;
 
-use sim::device::limited::LimitedProfile;
 use sim::device::limited::spec::LimitsSpecification;
 use sim::profile::DeviceProfile;
+use sim::profile::limited::LimitedProfile;
 
 use super::access::{Access, in_context};
 use super::findings::Finding;

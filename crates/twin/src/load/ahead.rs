@@ -11,7 +11,7 @@
 
 use std::collections::BTreeMap;
 
-use block::{Nanos, read_ahead_counts_as};
+use block::{Nanos, read_ahead_response_weight};
 
 use super::Stream;
 use super::pace::Step;
@@ -37,7 +37,7 @@ struct Reading {
 impl Stream {
     /// As how many requests one of its own counts.
     pub(super) fn counts_as(&self) -> f64 {
-        let counts = |step: &Step| if step.is_read_ahead() { read_ahead_counts_as(step.sectors) } else { 1 };
+        let counts = |step: &Step| if step.is_read_ahead() { read_ahead_response_weight(step.sectors) } else { 1 };
         self.steps.iter().map(|step| f64::from(counts(step))).sum::<f64>() / self.steps.len() as f64
     }
 

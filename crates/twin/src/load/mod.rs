@@ -110,7 +110,7 @@ impl Load {
         differs.then(|| Load { streams: self.streams.iter().map(stream).collect(), span: self.span })
     }
 
-    /// As how many requests one of each stream counts where response times are compared, in the mean ([`block::Request::counts_as`]).
+    /// As how many requests one of each stream counts where response times are compared, in the mean ([`block::Request::response_weight`]).
     pub fn counts(&self) -> BTreeMap<StreamId, f64> {
         self.streams.iter().map(|stream| (stream.id, stream.counts_as())).collect()
     }

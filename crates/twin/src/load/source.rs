@@ -18,9 +18,9 @@ pub enum Asked {
 }
 
 impl Attributed for Asked {
-    fn asker(&self) -> Option<(StreamId, Option<u64>)> {
+    fn issuer(&self) -> Option<(StreamId, Option<u64>)> {
         match self {
-            Asked::Transfer(issue) => issue.asker(),
+            Asked::Transfer(issue) => issue.issuer(),
             Asked::Flush(stream, _) => Some((*stream, None)),
         }
     }

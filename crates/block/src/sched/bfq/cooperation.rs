@@ -1,16 +1,15 @@
-//! Merging the queues of processes that work on the same place, and splitting them again.
+//! Merging the queues of processes that work in the same area, and splitting them again.
 
 use super::io_queue::{IoQueue, Process, QueueRef, Raising, Saved, passed};
 use super::raising::BURST_INTERVAL;
 use super::{Bfq, SHARED_QUEUES};
 use crate::{Nanos, Request};
 
-/// A request this near, in sectors, is close (`BFQQ_CLOSE_THR`).
+/// A request within this distance, in sectors, is close (`BFQQ_CLOSE_THR`).
 const CLOSE: u64 = 8 * 1024;
-/// Processes that cooperate start together: after this time of service no queue is merged for closeness
-/// (`bfq_merge_time_limit`).
+/// After this time of service a queue is no longer merged for closeness, as cooperating processes start together (`bfq_merge_time_limit`).
 const MERGE_TIME_LIMIT: Nanos = Nanos::from_millis(100);
-/// A queue created this long after the one remembered replaces it (`bfq_activation_stable_merging`), and so long it may show that
+/// A queue created this long after the remembered one replaces it (`bfq_activation_stable_merging`), and a queue has this long to show that
 /// it does better alone (`bfq_late_stable_merging`).
 const STABLE_MERGE_WINDOW: Nanos = Nanos::from_millis(600);
 
@@ -23,10 +22,9 @@ impl Bfq {
         self.queues[reference.number].generation == reference.generation
     }
 
-    // Queues come and go.
+    // Creating and leaving queues.
 
-    /// A number for a new queue: one that nobody uses any more, or the next. Only queues that processes left are looked at, and
-    /// those are few.
+    /// The number of a new queue: an unused one, or the next. Only the few queues without processes are searched.
     fn free_number(&mut self) -> usize {
         let unused = |&number: &usize| {
             let queue = &self.queues[number];
@@ -55,7 +53,7 @@ impl Bfq {
         if again { number } else { self.consider_stable_merge(now, process, number) }
     }
 
-    /// One process fewer uses a queue (`bfq_release_process_ref`).
+    /// Removes one process from a queue (`bfq_release_process_ref`).
     fn leave_queue(&mut self, number: usize) {
         let queue = &mut self.queues[number];
         queue.processes = queue.processes.saturating_sub(1);
@@ -71,7 +69,7 @@ impl Bfq {
         }
     }
 
-    /// Forgets a process that has not come for long (`bfq_exit_icq`).
+    /// Forgets a process that has not issued requests for long (`bfq_exit_icq`).
     pub(super) fn end_process(&mut self, now: Nanos, process: usize) {
         let Some(number) = self.processes[process].queue.take() else { return };
         if self.in_service == Some(number) && self.queues[number].processes <= 1 {
@@ -81,7 +79,7 @@ impl Bfq {
         self.leave_queue(number);
     }
 
-    /// A process that goes elsewhere no longer comes to the queues its own was to be merged with (`bfq_put_cooperator`).
+    /// Takes the process of a queue off the queues it was to be merged with (`bfq_put_cooperator`).
     fn leave_chain(&mut self, number: usize) {
         let mut next = self.queues[number].merges_into;
         while let Some(reference) = next.filter(|&reference| self.is_current(reference)) {
@@ -92,13 +90,13 @@ impl Bfq {
 
     // Merging.
 
-    /// It was served for longer than cooperating processes need to show themselves (`bfq_too_late_for_merging`).
+    /// Whether it was served for longer than cooperating processes need to be recognised (`bfq_too_late_for_merging`).
     pub(super) fn is_too_late_to_merge(&self, now: Nanos, number: usize) -> bool {
         let queue = &self.queues[number];
         queue.service_since_busy > 0 && passed(Some(queue.first_served), MERGE_TIME_LIMIT, now)
     }
 
-    /// Files a queue under the place of its next request (`bfq_pos_tree_add_move`).
+    /// Updates a queue's entry in the index by position of the next request (`bfq_pos_tree_add_move`).
     pub(super) fn update_position(&mut self, now: Nanos, number: usize) {
         let queue = &self.queues[number];
         if !queue.is_sync() {
@@ -120,7 +118,7 @@ impl Bfq {
         }
     }
 
-    /// The queue whose next request is nearest, if it is close (`bfqq_find_close`).
+    /// The queue with the nearest next request, if that is close (`bfqq_find_close`).
     fn close_queue(&self, lba: u64) -> Option<usize> {
         let (before, after) = self.positions.around(u128::from(lba));
         let distance = |(key, number): (u128, u32)| ((key as u64).abs_diff(lba), number as usize);
@@ -128,7 +126,7 @@ impl Bfq {
         nearest.filter(|&(distance, _)| distance <= CLOSE).map(|(_, number)| number)
     }
 
-    /// `bfq_may_be_close_cooperator`. Merging seeky queues would hardly give sequential work, and only readers interleave.
+    /// `bfq_may_be_close_cooperator`. Merging seeky queues would rarely make sequential work, and only readers interleave.
     fn may_cooperate(&self, now: Nanos, number: usize, other: usize) -> bool {
         let (a, b) = (&self.queues[number], &self.queues[other]);
         !self.is_too_late_to_merge(now, other)
@@ -141,7 +139,7 @@ impl Bfq {
             && b.is_sync()
     }
 
-    /// Queues of different tenants never become one (as of different groups, `entity.parent`).
+    /// Whether two queues belong to the same tenant. Others are never merged, as with different groups (`entity.parent`).
     fn same_tenant(&self, number: usize, other: usize) -> bool {
         self.schedule.entity(number).tenant() == self.schedule.entity(other).tenant()
     }
@@ -153,7 +151,7 @@ impl Bfq {
         number
     }
 
-    /// Has the processes of a queue move to another when they come again (`bfq_setup_merge`).
+    /// Schedules a merge: processes of a queue move to another one at their next request (`bfq_setup_merge`).
     fn plan_merge(&mut self, number: usize, other: usize) -> Option<usize> {
         let other = self.end_of_chain(other);
         let moving = self.queues[number].processes;
@@ -165,7 +163,7 @@ impl Bfq {
         Some(other)
     }
 
-    /// The queue with which that of a request should be merged (`bfq_setup_cooperator`).
+    /// The queue with which the queue of a request should be merged; `None` if it should not (`bfq_setup_cooperator`).
     fn find_cooperator(&mut self, now: Nanos, number: usize, process: usize, request: &Request) -> Option<usize> {
         if self.queues[number].merges_into.is_some() {
             return Some(self.end_of_chain(number));
@@ -196,7 +194,7 @@ impl Bfq {
         if self.may_cooperate(now, number, other) { self.plan_merge(number, other) } else { None }
     }
 
-    /// The queue for a request after merging, if its queue is to be merged (`__bfq_insert_request`).
+    /// The queue for a request, after merging if its queue is to be merged (`__bfq_insert_request`).
     pub(super) fn cooperate(&mut self, now: Nanos, mut number: usize, process: usize, request: &Request) -> usize {
         let Some(target) = self.find_cooperator(now, number, process, request) else { return number };
         while number != target {
@@ -207,7 +205,7 @@ impl Bfq {
         number
     }
 
-    /// Moves a process to the queue that its own is merged into (`bfq_merge_bfqqs`).
+    /// Moves a process to the queue into which its own is merged (`bfq_merge_bfqqs`).
     fn move_process(&mut self, now: Nanos, process: usize, from: usize, to: usize) {
         self.save_state(now, from);
         self.save_state(now, to);
@@ -242,8 +240,8 @@ impl Bfq {
 
     // Queues created shortly after each other.
 
-    /// Remembers the queue created last, or notes that this one came so shortly after it that they probably serve one task
-    /// (`bfq_do_or_sched_stable_merge`). On flash they are merged at once; elsewhere the new one may yet show that it is sequential.
+    /// Remembers the last created queue, or merges this one with it if both were created within a short time and so probably serve one task
+    /// (`bfq_do_or_sched_stable_merge`). On flash they are merged at once; elsewhere the new one may yet prove sequential.
     fn consider_stable_merge(&mut self, now: Nanos, process: usize, number: usize) -> usize {
         let same_priority = |a: &IoQueue, b: &IoQueue| (a.class, a.level) == (b.class, b.level);
         let last = self.last_created.filter(|&last| {
@@ -290,8 +288,7 @@ impl Bfq {
 
     // Splitting.
 
-    /// The queue of a process for its next request, a queue of its own again if the shared one has become seeky
-    /// (`bfq_get_bfqq_handle_split`).
+    /// The queue of a process for its next request: a separate one again if the shared one has become seeky (`bfq_get_bfqq_handle_split`).
     pub(super) fn queue_after_split(&mut self, now: Nanos, process: usize, number: usize, request: &Request) -> usize {
         let queue = &self.queues[number];
         if !queue.shared || !queue.to_split || self.processes[process].stably_merged {
@@ -328,7 +325,7 @@ impl Bfq {
     fn save_state(&mut self, now: Nanos, number: usize) {
         let queue = &self.queues[number];
         let Some(owner) = queue.owner else { return };
-        // Merged before its first request was in: it would have been raised.
+        // Merged before its first request was inserted: it would have been raised.
         let missed = queue.just_created && !queue.in_large_burst && self.tuning.low_latency;
         let raising = if missed {
             Raising {

@@ -1,22 +1,22 @@
 //! Weights of tenants, in place of Linux's groups (`block/bfq-cgroup.c`, `io.bfq.weight`).
 //!
-//! Linux schedules groups first, and then the queues in one. Here there is one level: each process of a tenant has its part of the tenant's
-//! weight, the same for all. So a tenant has its share while all its processes want something, and less while only some do. Write-back
-//! stays in the queue that all share.
+//! Linux schedules groups first, and then the queues within one. Here there is one level: a tenant's weight is divided equally among its
+//! processes. So a tenant has its full share while all its processes have requests, and less while only some do. Write-back stays in the
+//! common queues.
 
 use alloc::vec::Vec;
 
 use crate::{Request, Roster, StreamId};
 
-/// The weight of a process that is nobody's (`BFQ_WEIGHT_LEGACY_DFL` for the level that is usual), as that of a tenant with one process
-/// and a weight of 1.
+/// The weight of a process without a tenant (`BFQ_WEIGHT_LEGACY_DFL` at the default level); equals that of a tenant with one process and a
+/// weight of 1.
 const WEIGHT: u64 = 40;
 
-/// Whose processes have which weight.
+/// The weights of tenants' processes.
 #[derive(Default)]
 pub(super) struct Groups {
     roster: Roster,
-    /// Of each process, by tenant.
+    /// Weight of each process, by tenant.
     weights: Vec<u64>,
 }
 
@@ -38,14 +38,14 @@ impl Groups {
         Groups { roster: roster.clone(), weights: weights.collect() }
     }
 
-    /// The tenant whose request it is.
+    /// The tenant of a request; `None` if it has none.
     pub(super) fn of(&self, request: &Request) -> Option<Group> {
         self.roster.owner(request).map(|tenant| self.group(tenant))
     }
 
-    /// The tenant whose stream it is.
+    /// The tenant of a stream; `None` if it has none.
     pub(super) fn of_stream(&self, stream: StreamId) -> Option<Group> {
-        self.roster.of_stream(stream).map(|tenant| self.group(tenant))
+        self.roster.owner_of_stream(stream).map(|tenant| self.group(tenant))
     }
 
     pub(super) fn roster(&self) -> &Roster {

@@ -1,44 +1,44 @@
-//! Whether to leave the device alone for the next request of the queue in service, and what may be sent to it meanwhile.
+//! Whether to keep the device idle for the next request of the queue in service, and what may be sent to it meanwhile.
 
 use super::io_queue::Next;
 use super::rate::SHORT;
 use super::{ASYNC, Bfq, SYNC};
 use crate::{Nanos, Request};
 
-/// More requests than this at the device at once show that it queues itself (`BFQ_HW_QUEUE_THRESHOLD`), over so many samples
+/// More requests than this at the device show that it has a queue (`BFQ_HW_QUEUE_THRESHOLD`); judged over this number of samples
 /// (`BFQ_HW_QUEUE_SAMPLES`).
 const DEVICE_QUEUE: u32 = 3;
 const DEVICE_QUEUE_SAMPLES: u32 = 32;
-/// A raised queue is waited for at least so long.
+/// Shortest idling for a raised queue.
 const RAISED_SLICE_IDLE: Nanos = Nanos::from_millis(20);
-/// The waker of a queue completes at most so long before the queue's request.
+/// The waker of a queue completes at most this long before the queue's request.
 const WAKE_DELAY: Nanos = Nanos::from_millis(4);
 const WAKER_DETECTIONS: u32 = 3;
-/// A limit of injection is measured anew after this time, at the earliest after that.
+/// A limit of injection is measured again after this time; shorter pauses apply after a decrease and a reset.
 const LIMIT_LASTS: Nanos = Nanos::from_millis(1_000);
 const LIMIT_PAUSE: Nanos = Nanos::from_millis(10);
 const LIMIT_RESET_PAUSE: Nanos = Nanos::from_millis(100);
 /// A large request on flash, in sectors (`BFQQ_SECT_THR_NONROT`).
 pub(super) const LARGE_ON_FLASH: u64 = 64;
-/// Decayed samples after which a think time counts (`bfq_sample_valid`).
+/// Decayed samples from which on a think time is trusted (`bfq_sample_valid`).
 const ENOUGH_SAMPLES: u64 = 80;
 
-/// Whether the device holds several requests and orders them itself (`hw_tag`).
+/// Whether the device holds several requests and reorders them (`hw_tag`).
 #[derive(Default)]
 pub(super) struct DeviceQueue {
-    /// Not known at first, and then taken for true.
+    /// Whether it does; `None` until known, and then assumed true.
     queues: Option<bool>,
     most: u32,
     samples: u32,
 }
 
-/// The measurement of what injection costs the queue in service.
+/// A measurement of the cost of injection for the queue in service.
 #[derive(Default)]
 pub(super) struct InjectionTrial {
-    /// The next request sent is measured, which arrived then.
+    /// The next request to be sent is measured; it arrived at `arrived`.
     pub(super) next: bool,
     pub(super) arrived: Nanos,
-    /// This one, at the device.
+    /// The request being measured, at the device.
     pub(super) measured: Option<u32>,
     pub(super) injected: bool,
 }
@@ -54,7 +54,7 @@ impl Bfq {
         self.peak_rate.is_flash() && self.queues_itself()
     }
 
-    /// `bfq_update_hw_tag`, before a completed request is taken off.
+    /// `bfq_update_hw_tag`, called before a completed request is taken off.
     pub(super) fn watch_device_queue(&mut self) {
         let waiting = self.requests.len() as u32;
         let in_service = self.in_service.map(|number| (&self.queues[number], self.requests.lane_len(number) as u32));
@@ -63,7 +63,7 @@ impl Bfq {
         if device.queues == Some(true) || self.at_device + waiting <= DEVICE_QUEUE {
             return;
         }
-        // A queue that is waited for sends little; that says nothing of the device.
+        // A queue with few requests does not exercise the device's own queue.
         if let Some((queue, own)) = in_service
             && queue.short_think_time
             && queue.at_device + own < DEVICE_QUEUE
@@ -80,7 +80,7 @@ impl Bfq {
 
     // Waiting.
 
-    /// Whether some queue is due more than another (`bfq_asymmetric_scenario`). Without waiting, the device would even that out.
+    /// Whether queues have different shares (`bfq_asymmetric_scenario`). Without idling, the device would even them out.
     pub(super) fn is_asymmetric(&self, number: usize) -> bool {
         let classes = self.busy.iter().filter(|&&busy| busy > 0).count();
         classes > 1 || self.schedule.weights_vary_against(number)
@@ -95,12 +95,11 @@ impl Bfq {
         let disk = !self.peak_rate.is_flash();
         let sequential = !queue.is_seeky() && queue.intensity.io_bound && queue.short_think_time;
         let boosts = (disk && !self.queues_itself()) || ((disk || !self.queues_itself()) && sequential);
-        // While raised queues have requests, the others should have few under way, so as not to be in their way.
+        // While raised queues have requests, the others should have few in flight, so as not to delay them.
         boosts && self.raised_busy() == 0
     }
 
-    /// Whether a queue would lose its share if others were served while it has no request
-    /// (`idling_needed_for_service_guarantees`).
+    /// Whether a queue would lose its share if others were served while it has no request (`idling_needed_for_service_guarantees`).
     pub(super) fn idling_keeps_guarantees(&self, number: usize) -> bool {
         let queue = &self.queues[number];
         if queue.processes == 0 {
@@ -111,7 +110,7 @@ impl Bfq {
         raised || self.is_asymmetric(number) || busy == 1
     }
 
-    /// Whether waiting for the next request of a queue pays (`bfq_better_to_idle`).
+    /// Whether idling for the next request of a queue pays (`bfq_better_to_idle`).
     pub(super) fn better_to_idle(&self, number: usize) -> bool {
         let queue = &self.queues[number];
         if queue.processes == 0 {
@@ -135,18 +134,17 @@ impl Bfq {
         let queue = &self.queues[number];
         let mut span = self.tuning.slice_idle;
         if queue.is_seeky() && !queue.is_raised() && !self.is_asymmetric(number) {
-            // The next seek costs more than is won by waiting; but give a process of seeks in a row its fair time.
+            // The next seek costs more than idling saves; but a process of consecutive seeks gets its fair share of time.
             span = span.min(SHORT);
         } else if queue.is_raised() {
             span = span.max(RAISED_SLICE_IDLE);
         }
         self.idling_since = now;
-        // strict_guarantees waits even where slice_idle is 0; a host must be told a time to come.
+        // strict_guarantees idles even where slice_idle is 0; a host needs a future time.
         self.idle_until = Some(now + span.max(Nanos(1)));
     }
 
-    /// Notes how long a process thought, and whether it is worth waiting for (`bfq_update_io_thinktime`,
-    /// `bfq_update_has_short_ttime`).
+    /// Updates the think time of a process, and whether idling for it pays (`bfq_update_io_thinktime`, `bfq_update_has_short_ttime`).
     pub(super) fn learn_think_time(&mut self, now: Nanos, number: usize) {
         let slice_idle = self.tuning.slice_idle;
         let queue = &mut self.queues[number];
@@ -170,7 +168,7 @@ impl Bfq {
         }
     }
 
-    /// `bfq_update_io_intensity`, for a request that was just put in.
+    /// `bfq_update_io_intensity`, for a request that was just inserted.
     pub(super) fn learn_intensity(&mut self, now: Nanos, number: usize) {
         let alone = self.requests.lane_len(number) == 1;
         let queue = &mut self.queues[number];
@@ -191,8 +189,7 @@ impl Bfq {
 
     // Injection.
 
-    /// `bfq_reset_inject_limit`. A process that comes back at once would rather be delayed by a stranger's request; one that thinks
-    /// can bear one.
+    /// `bfq_reset_inject_limit`. A process with short think times loses by an injected request; one with long think times tolerates one.
     fn reset_injection(&mut self, now: Nanos, number: usize) {
         self.trial.measured = None;
         let queue = &mut self.queues[number];
@@ -201,7 +198,7 @@ impl Bfq {
         queue.injection.decreased = now;
     }
 
-    /// Looks for the waker of a queue and prepares to measure what injection costs (first part of `bfq_add_request`).
+    /// Looks for the waker of a queue and prepares to measure the cost of injection (first part of `bfq_add_request`).
     pub(super) fn prepare_injection(&mut self, now: Nanos, number: usize) {
         self.look_for_waker(now, number);
         if now >= self.queues[number].injection.decreased + LIMIT_LASTS {
@@ -244,7 +241,7 @@ impl Bfq {
         }
     }
 
-    /// A measured request is done: its time says whether as much as now may be injected (`bfq_update_inject_limit`).
+    /// Adapts the limit of injection to the time of a measured request (`bfq_update_inject_limit`).
     pub(super) fn judge_injection(&mut self, now: Nanos, number: usize) {
         let time = now - self.trial.arrived;
         let alone = self.at_device == 1;
@@ -272,7 +269,7 @@ impl Bfq {
         self.trial.injected = false;
     }
 
-    /// Whether a queue has a request within its budget.
+    /// Whether a queue has a next request within its budget.
     fn has_affordable(&self, number: usize) -> bool {
         let queue = &self.queues[number];
         queue.busy && queue.next.is_some_and(|next| self.charge(number, next) <= self.schedule.entity(number).budget_left())
@@ -282,7 +279,7 @@ impl Bfq {
     pub(super) fn queue_to_inject(&mut self, served: usize) -> Option<usize> {
         let queue = &self.queues[served];
         if let Some(owner) = queue.owner {
-            // The process's own write-back is no stranger to it.
+            // First the process's own write-back.
             let own = super::shared_queue(queue.class, queue.level);
             let next = self.queues[own].next.map(|next| self.requests.request(next.slot).stream);
             if next == Some(self.processes[owner].stream) && self.has_affordable(own) {
@@ -295,20 +292,19 @@ impl Bfq {
         if let Some(partner) = waker.or(woken) {
             return Some(partner);
         }
-        let bears = !queue.is_raised() || self.raised_busy() > 1 || !queue.short_think_time;
-        if self.idling_boosts_throughput(served) || !bears {
+        let tolerates = !queue.is_raised() || self.raised_busy() > 1 || !queue.short_think_time;
+        if self.idling_boosts_throughput(served) || !tolerates {
             return None;
         }
         self.any_to_inject(served)
     }
 
-    /// `bfq_choose_bfqq_for_injection`. The kernel asks the queue that became active last first, here the one that is to be served
-    /// first.
+    /// `bfq_choose_bfqq_for_injection`. The kernel tries the queue that became active last first; here the one that is due first.
     fn any_to_inject(&mut self, served: usize) -> Option<usize> {
         let queue = &self.queues[served];
         let any = !queue.is_raised() || !queue.short_think_time;
-        // The kernel would let one go late in a long wait if the cost was never measured, but adds nanoseconds to jiffies there: it never
-        // does.
+        // The kernel means to inject late in a long idle period if the cost was never measured, but adds nanoseconds to jiffies there, so
+        // it never does.
         if self.at_device >= queue.injection.limit {
             return None;
         }
@@ -324,30 +320,30 @@ impl Bfq {
 
     // Seeks.
 
-    /// `BFQ_RQ_SEEKY`: on flash only small requests pay for distance.
+    /// `BFQ_RQ_SEEKY`: on flash, distance matters for small requests only.
     pub(super) fn seeks(&self, from: u64, request: &Request) -> bool {
         let far = from != 0 && request.lba.abs_diff(from) > super::SEEK_THRESHOLD;
         far && (!self.peak_rate.is_flash() || u64::from(request.sectors) < LARGE_ON_FLASH)
     }
 
-    /// What a request costs its queue (`bfq_serv_to_charge`): asynchronous ones three times, lest writes crowd out reads, unless
-    /// weights are to be kept exactly.
+    /// The cost of a request for its queue, in sectors (`bfq_serv_to_charge`): threefold for asynchronous ones, so that writes do not crowd
+    /// out reads, unless weights must be kept exactly.
     pub(super) fn charge(&self, number: usize, next: Next) -> u64 {
         let sectors = u64::from(self.requests.request(next.slot).sectors);
         let queue = &self.queues[number];
         if queue.is_sync() || queue.is_raised() || self.is_asymmetric(number) { sectors } else { 3 * sectors }
     }
 
-    /// The tags open to requests other than synchronous reads, of `nr_requests` (`bfq_depth_updated`): fewer while a raised queue
-    /// has requests, and fewest to asynchronous ones.
+    /// The tags open to requests other than synchronous reads, of `nr_requests` (`bfq_depth_updated`): fewer while a raised queue has
+    /// requests, and fewest for asynchronous ones.
     pub(super) fn depth(&self, nr_requests: u32, sync: bool) -> u32 {
         let kind = if sync { SYNC } else { ASYNC };
         let sixteenths = [[8, 12], [3, 6]][usize::from(self.raised_busy() != 0)][kind];
         (u64::from(nr_requests) * sixteenths / 16).max(1) as u32
     }
 
-    /// Whether a queue holds as many of `limit` tags as is its share by weight or more: others would starve for them
-    /// (`bfqq_request_over_limit`, of kernels built with groups, as distributions' are).
+    /// Whether a queue holds at least its share by weight of `limit` tags, so that others would starve for them (`bfqq_request_over_limit`,
+    /// of kernels built with groups, as distributions' are).
     pub(super) fn is_over_limit(&self, number: usize, limit: u32) -> bool {
         let held = self.requests.lane_len(number) as u64 + u64::from(self.queues[number].at_device);
         self.schedule.share_of(number, u64::from(limit)).is_some_and(|share| held >= share)

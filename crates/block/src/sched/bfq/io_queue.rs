@@ -1,20 +1,20 @@
-//! What BFQ knows of one queue, and of one process.
+//! BFQ's state of a queue and of a process.
 
 use crate::decay::DecayingMean;
 use crate::queue::Slot;
 use crate::{Nanos, PriorityClass, RequestId, StreamId};
 
-/// A queue by number. A number is used again; what is known of the queue before must not be taken for the next one's.
+/// A reference to a queue. Numbers are reused; the generation tells the queues apart.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct QueueRef {
     pub(super) number: usize,
     pub(super) generation: u32,
 }
 
-/// Of 32 requests so many lie far from the one before: the queue is seeky (`BFQQ_SEEKY`).
+/// A queue with this many seeks in its last 32 requests is seeky (`BFQQ_SEEKY`).
 const SEEKY_FROM: u32 = 20;
 
-/// Whether `span` has passed since `time`; since a time that never was, it has (`time_is_before_jiffies`).
+/// Whether `span` has passed since `time`; true for `None` (`time_is_before_jiffies`).
 pub(super) fn passed(time: Option<Nanos>, span: Nanos, now: Nanos) -> bool {
     time.is_none_or(|time| time + span < now)
 }
@@ -33,26 +33,26 @@ pub(super) struct ThinkTime {
     pub(super) pauses: DecayingMean,
 }
 
-/// The raised weight of a queue (`wr_*`).
+/// The weight raising of a queue (`wr_*`).
 #[derive(Clone, Copy)]
 pub(super) struct Raising {
-    /// How many times its own weight it has; 1 if it is not raised.
+    /// Factor on the queue's own weight; 1 if it is not raised.
     pub(super) coefficient: u64,
-    /// When it began; of a queue that is not raised, when it was last active.
+    /// When raising began; of a queue that is not raised, when it was last active.
     pub(super) started: Nanos,
     pub(super) duration: Nanos,
-    /// When raising as an interactive queue had begun, if it is raised as a soft real-time one since.
+    /// When raising as interactive began, if it was since replaced by raising as soft real-time.
     pub(super) interactive_since: Option<Nanos>,
-    /// Sectors served since it began.
+    /// Sectors served since raising began.
     pub(super) service: u64,
 }
 
-/// How much of other queues may be at the device while this one is waited for (`bfq_update_inject_limit`).
+/// How many requests of other queues may be at the device during idling for this one (`bfq_update_inject_limit`).
 #[derive(Clone, Copy)]
 pub(super) struct Injection {
     pub(super) limit: u32,
     pub(super) decreased: Nanos,
-    /// How long a request took from its arrival to its completion with nothing injected; zero is not known.
+    /// Time of a request from arrival to completion without injection; zero is unknown.
     pub(super) base_time: Nanos,
 }
 
@@ -61,11 +61,11 @@ pub(super) struct Injection {
 pub(super) struct Intensity {
     pub(super) since: Nanos,
     pub(super) idle: Nanos,
-    /// Requests follow each other four fifths of the time.
+    /// Whether it has requests four fifths of the time.
     pub(super) io_bound: bool,
 }
 
-/// Linux `struct bfq_queue`, without what is scheduled for it.
+/// Linux `struct bfq_queue`, without its scheduling entity.
 #[derive(Clone)]
 pub(super) struct IoQueue {
     pub(super) class: PriorityClass,
@@ -73,49 +73,49 @@ pub(super) struct IoQueue {
     pub(super) kind: usize,
     pub(super) generation: u32,
     pub(super) next: Option<Next>,
-    /// Its key among the queues by place, if it is there.
+    /// Its key in the index by position; `None` if it is not in it.
     pub(super) position: Option<u128>,
     pub(super) at_device: u32,
-    /// It has requests, or is served.
+    /// It has requests, or is in service.
     pub(super) busy: bool,
     pub(super) just_created: bool,
     pub(super) in_large_burst: bool,
     pub(super) in_burst_list: bool,
-    /// Its turn ended because it had no request, and its process may yet come (`non_blocking_wait_rq`).
+    /// Its turn ended for lack of requests, and its process may yet return (`non_blocking_wait_rq`).
     pub(super) was_waited_for: bool,
     pub(super) oldest_checked: bool,
     pub(super) short_think_time: bool,
-    /// Several processes have used it, and those should part again (`coop`, `split_coop`).
+    /// Several processes have used it, and they should be split again (`coop`, `split_coop`).
     pub(super) shared: bool,
     pub(super) to_split: bool,
     /// `soft_real_time_from` is to be computed at the last completion (`softrt_update`).
     pub(super) soft_real_time_due: bool,
-    /// How many processes use it, or will when they come again.
+    /// Number of processes that use it, or will from their next request on.
     pub(super) processes: u32,
-    /// The process that alone uses it (`bic`).
+    /// The only process that uses it (`bic`).
     pub(super) owner: Option<usize>,
-    /// Its processes move there when they come again (`new_bfqq`).
+    /// The queue to which its processes move at their next request (`new_bfqq`).
     pub(super) merges_into: Option<QueueRef>,
     /// The budget of its next turn, in sectors.
     pub(super) max_budget: u64,
-    /// While it is served when its turn is over, and afterwards since when it has had no request (`budget_timeout`).
+    /// End of its turn while it is in service; otherwise since when it has had no requests (`budget_timeout`).
     pub(super) turn_ends: Option<Nanos>,
     pub(super) think: ThinkTime,
     pub(super) intensity: Intensity,
-    /// A bit for each of the last 32 requests: it lay far from the one before.
+    /// A bit for each of the last 32 requests, set for seeks.
     pub(super) seek_history: u32,
     pub(super) last_arrived_end: u64,
     pub(super) raising: Raising,
     /// A request from then on makes it soft real-time (`soft_rt_next_start`).
     pub(super) soft_real_time_from: Nanos,
-    /// When it became busy, what it was served since, and when the first of that (`first_IO_time`).
+    /// When it became busy, the service since then, and when that began (`first_IO_time`).
     pub(super) busy_since: Nanos,
     pub(super) service_since_busy: u64,
     pub(super) first_served: Nanos,
     pub(super) created: Nanos,
     pub(super) split: Option<Nanos>,
     pub(super) injection: Injection,
-    /// The queue whose completions wake this one's process, found after three times in a row (`waker_bfqq`).
+    /// The queue whose completions wake this one's process, after three detections in a row (`waker_bfqq`).
     pub(super) waker: Option<QueueRef>,
     pub(super) tentative_waker: Option<QueueRef>,
     pub(super) waker_detections: u32,
@@ -187,13 +187,13 @@ impl IoQueue {
         self.seek_history.count_ones() >= SEEKY_FROM
     }
 
-    /// All of the last 32 requests lay far from each other (`BFQQ_TOTALLY_SEEKY`).
+    /// Whether all of the last 32 requests were seeks (`BFQQ_TOTALLY_SEEKY`).
     pub(super) fn only_seeks(&self) -> bool {
         self.seek_history == u32::MAX
     }
 }
 
-/// What a process takes out of a shared queue again: its habits from before (`bfq_bfqq_save_state`).
+/// The state that a process takes back from a shared queue on a split (`bfq_bfqq_save_state`).
 #[derive(Clone, Copy)]
 pub(super) struct Saved {
     pub(super) injection: Injection,
@@ -210,10 +210,10 @@ pub(super) struct Process {
     pub(super) stream: StreamId,
     /// The queue of its synchronous requests.
     pub(super) queue: Option<usize>,
-    /// Its synchronous requests that wait or are at the device.
+    /// Its synchronous requests that are queued or at the device.
     pub(super) requests: u32,
     pub(super) saved: Option<Saved>,
-    /// It shares its queue for good.
+    /// It shares its queue permanently.
     pub(super) stably_merged: bool,
     /// The queue created shortly before its own, with which that may be merged (`stable_merge_bfqq`).
     pub(super) stable_merge: Option<QueueRef>,

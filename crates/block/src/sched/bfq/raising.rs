@@ -1,5 +1,5 @@
-//! Low latency: the weight of queues that look interactive or soft real-time is raised for a while, but not of queues that come in
-//! bursts, which are after throughput.
+//! Low latency: raises the weight of queues that look interactive or soft real-time for a while, except of queues created in bursts, which
+//! need throughput.
 
 use alloc::vec::Vec;
 
@@ -7,30 +7,29 @@ use super::Bfq;
 use super::io_queue::{QueueRef, passed};
 use crate::Nanos;
 
-/// How many times its own weight a queue gets (`bfq_wr_coeff`), and a soft real-time one that many times more
-/// (`BFQ_SOFTRT_WEIGHT_FACTOR`).
+/// Factor on the weight of a raised queue (`bfq_wr_coeff`), and a further one for soft real-time (`BFQ_SOFTRT_WEIGHT_FACTOR`).
 pub(super) const COEFFICIENT: u64 = 30;
 const SOFT_REAL_TIME_FACTOR: u64 = 100;
-/// How long a soft real-time queue stays raised without showing itself as one again (`bfq_wr_rt_max_time`).
+/// How long a soft real-time queue stays raised unless it is recognised as one again (`bfq_wr_rt_max_time`).
 pub(super) const SOFT_REAL_TIME: Nanos = Nanos::from_millis(300);
-/// A queue that was idle for so long is taken for interactive when it comes again (`bfq_wr_min_idle_time`).
+/// A queue that becomes busy after this idle time looks interactive (`bfq_wr_min_idle_time`).
 pub(super) const INTERACTIVE_IDLE: Nanos = Nanos::from_millis(2_000);
-/// An asynchronous queue is raised after such a pause (`bfq_wr_min_inter_arr_async`).
+/// Pause after which an asynchronous queue is raised (`bfq_wr_min_inter_arr_async`).
 pub(super) const ASYNC_PAUSE: Nanos = Nanos::from_millis(500);
-/// Sectors per second that a soft real-time process needs at most: compressed high-definition video (`bfq_wr_max_softrt_rate`).
+/// Largest rate of a soft real-time process, in sectors per second: compressed high-definition video (`bfq_wr_max_softrt_rate`).
 const SOFT_REAL_TIME_RATE: u64 = 7_000;
-/// More than a jiffy's inaccuracy over `slice_idle` tells a soft real-time process from a greedy one; four jiffies at 250 Hz.
+/// Margin over `slice_idle` that tells a soft real-time process from a greedy one despite jiffies; four jiffies at 250 Hz.
 const SOFT_REAL_TIME_MARGIN: Nanos = Nanos::from_millis(16);
-/// Starting the largest application tried takes 110,000 sectors; who was served more is not starting (`max_service_from_wr`).
+/// Starting the largest application tested takes 110,000 sectors; a queue that was served more is not starting one (`max_service_from_wr`).
 const SERVICE_MAX: u64 = 120_000;
-/// Only queues of the default priority are raised: who set another one wants that.
-const OWN_WEIGHT: u64 = 40;
+/// The default weight; only queues of the default priority are raised, as another one was set on purpose.
+const DEFAULT_WEIGHT: u64 = 40;
 
-/// Queues created within this of each other make a burst (`bfq_burst_interval`), a large one from so many on
+/// Queues created within this time of each other form a burst (`bfq_burst_interval`), which is large from this number on
 /// (`bfq_large_burst_thresh`).
 pub(super) const BURST_INTERVAL: Nanos = Nanos::from_millis(180);
 pub(super) const LARGE_BURST: u32 = 8;
-/// A queue idle for so long has outlived its burst.
+/// A queue that was idle for this long no longer belongs to its burst.
 const BURST_OVER: Nanos = Nanos::from_millis(10_000);
 const JUST_SPLIT: Nanos = Nanos::from_millis(10);
 
@@ -43,8 +42,8 @@ pub(super) struct Burst {
     last: Option<Nanos>,
 }
 
-/// What became of a queue that has requests again.
-pub(super) struct Deserves {
+/// The classification of a queue that has requests again.
+pub(super) struct Arrival {
     pub(super) interactive: bool,
     in_burst: bool,
     soft_real_time: bool,
@@ -52,7 +51,7 @@ pub(super) struct Deserves {
 }
 
 impl Bfq {
-    /// Changes the weight of a queue from its next activation on.
+    /// Sets the factor on the weight of a queue from its next activation on.
     pub(super) fn set_coefficient(&mut self, number: usize, coefficient: u64) {
         let queue = &mut self.queues[number];
         let before = core::mem::replace(&mut queue.raising.coefficient, coefficient);
@@ -62,7 +61,7 @@ impl Bfq {
         }
     }
 
-    /// Raises a queue as an interactive one.
+    /// Raises a queue as interactive.
     pub(super) fn raise_interactive(&mut self, number: usize) {
         let duration = self.peak_rate.raising_time();
         self.queues[number].raising.duration = duration;
@@ -82,14 +81,14 @@ impl Bfq {
     pub(super) fn end_raising(&mut self, now: Nanos, number: usize) {
         let queue = &mut self.queues[number];
         if queue.raising.duration != SOFT_REAL_TIME {
-            // It may have loaded a soft real-time application, which shows its habits from now on.
+            // It may have loaded a soft real-time application, which is to be recognised from now on.
             queue.soft_real_time_from = now;
         }
         (queue.raising.duration, queue.raising.started) = (Nanos::ZERO, now);
         self.set_coefficient(number, 1);
     }
 
-    /// Ends raising, or takes up again what raising as soft real-time interrupted (`switch_back_to_interactive_wr`).
+    /// Ends raising, or resumes the raising as interactive that soft real-time interrupted (`switch_back_to_interactive_wr`).
     pub(super) fn end_or_resume_raising(&mut self, now: Nanos, number: usize) {
         let raising = self.queues[number].raising;
         match raising.interactive_since {
@@ -101,22 +100,21 @@ impl Bfq {
         }
     }
 
-    /// `bfq_end_wr`, with two peculiarities that show for as long as the scheduler is in force: queues in service, and those of which nothing is
-    /// kept in the trees, are missed; and of those that are not, each that has requests is taken off the count of raised ones, whether it
-    /// was raised or not.
+    /// `bfq_end_wr`, with two quirks whose effects last as long as the scheduler is active: queues in service, and those in no tree, are
+    /// missed; and of the others, each one with requests is subtracted from the count of raised queues, whether it was raised or not.
     pub(super) fn end_all_raising(&mut self, now: Nanos) {
         for number in 0..self.queues.len() {
             if self.schedule.entity(number).is_listed() {
                 let queue = &self.queues[number];
-                self.taken_off += i64::from(queue.busy && !queue.is_raised());
+                self.raised_undercount += i64::from(queue.busy && !queue.is_raised());
                 self.end_raising(now, number);
             }
         }
     }
 
-    /// Queues with requests that are raised, as the kernel counts them (`wr_busy_queues`).
+    /// Number of raised queues with requests, as the kernel counts them (`wr_busy_queues`).
     pub(super) fn raised_busy(&self) -> i64 {
-        self.raised_busy - self.taken_off
+        self.raised_busy - self.raised_undercount
     }
 
     /// Ends raising when its time or its service is used up (`bfq_update_wr_data`).
@@ -133,36 +131,36 @@ impl Bfq {
                 self.end_raising(now, number);
             }
         }
-        // At once, not at the next activation: its timestamps are computed as if it had not been raised in this turn.
+        // At once, not at the next activation: timestamps are computed as if it had not been raised in this turn.
         let raised_in_schedule = self.schedule.entity(number).raised_by() > 1;
         if raised_in_schedule != self.queues[number].is_raised() {
             self.schedule.update_weight(number);
         }
     }
 
-    /// Nothing waits and nothing was at the device for long (`bfq_bfqq_idle_for_long_time`).
+    /// Whether it has had no requests, queued or at the device, for long (`bfq_bfqq_idle_for_long_time`).
     fn was_idle_for_long(&self, now: Nanos, number: usize) -> bool {
         let queue = &self.queues[number];
         queue.at_device == 0 && passed(queue.turn_ends, INTERACTIVE_IDLE, now)
     }
 
-    /// Whether a queue that becomes busy deserves to be raised (first half of `bfq_bfqq_handle_idle_busy_switch`).
-    pub(super) fn deserves_raising(&self, now: Nanos, number: usize, stably_merged: bool) -> Deserves {
+    /// Whether a queue that becomes busy should be raised, and why (first half of `bfq_bfqq_handle_idle_busy_switch`).
+    pub(super) fn classify_arrival(&self, now: Nanos, number: usize, stably_merged: bool) -> Arrival {
         let queue = &self.queues[number];
         let entity = self.schedule.entity(number);
-        let default_weight = entity.own_weight() == OWN_WEIGHT && entity.tenant().is_none();
+        let default_weight = entity.own_weight() == DEFAULT_WEIGHT && entity.tenant().is_none();
         let in_burst = queue.in_large_burst;
         let soft_real_time =
             !queue.only_seeks() && !in_burst && queue.soft_real_time_from < now && queue.at_device == 0 && default_weight;
         let interactive = !in_burst && self.was_idle_for_long(now, number) && default_weight;
-        // A queue of several processes belongs to none that a person waits for, unless they started together.
+        // A queue of several processes serves no interactive task, unless they started together.
         let of_one = queue.owner.is_some() || stably_merged;
         let raised = queue.is_raised() || (queue.is_sync() && of_one && (interactive || soft_real_time));
-        Deserves { interactive, in_burst, soft_real_time, raised: self.tuning.low_latency && raised }
+        Arrival { interactive, in_burst, soft_real_time, raised: self.tuning.low_latency && raised }
     }
 
     /// Raises or lowers a queue that becomes busy (`bfq_update_bfqq_wr_on_rq_arrival`).
-    pub(super) fn raise_on_arrival(&mut self, now: Nanos, number: usize, deserves: &Deserves) {
+    pub(super) fn raise_on_arrival(&mut self, now: Nanos, number: usize, arrival: &Arrival) {
         if self.was_idle_for_long(now, number)
             && !self.queues[number].just_created
             && passed(self.queues[number].turn_ends, BURST_OVER, now)
@@ -175,24 +173,24 @@ impl Bfq {
             return;
         }
         let was_raised = self.queues[number].is_raised();
-        if !was_raised && deserves.raised {
-            if deserves.interactive {
+        if !was_raised && arrival.raised {
+            if arrival.interactive {
                 self.queues[number].raising.service = 0;
                 self.raise_interactive(number);
             } else {
                 self.queues[number].raising.interactive_since = None;
                 self.raise_soft_real_time(number);
             }
-            // A large budget would put its finish far away.
+            // A large budget would put its finish time far away.
             let small = 2 * self.min_budget();
             let entity = self.schedule.entity_mut(number);
             entity.budget = entity.budget.min(small);
         } else if was_raised {
-            if deserves.interactive {
+            if arrival.interactive {
                 self.raise_interactive(number);
-            } else if deserves.in_burst {
+            } else if arrival.in_burst {
                 self.set_coefficient(number, 1);
-            } else if deserves.soft_real_time {
+            } else if arrival.soft_real_time {
                 if self.queues[number].raising.duration != SOFT_REAL_TIME {
                     self.queues[number].raising.interactive_since = Some(self.queues[number].raising.started);
                     self.raise_soft_real_time(number);
@@ -202,7 +200,7 @@ impl Bfq {
         }
     }
 
-    /// From when on a request shows a process that needs little and waits for it (`bfq_bfqq_softrt_next_start`).
+    /// Sets the time from which on a request indicates a process with a small, steady rate (`bfq_bfqq_softrt_next_start`).
     pub(super) fn find_soft_real_time_start(&mut self, now: Nanos, number: usize) {
         let queue = &mut self.queues[number];
         let needed = Nanos::from_millis(queue.service_since_busy.saturating_mul(1_000) / SOFT_REAL_TIME_RATE);
@@ -227,7 +225,7 @@ impl Bfq {
         }
     }
 
-    /// Puts a queue that was in the list before it was merged back.
+    /// Puts a queue back that was in the list before it was merged.
     pub(super) fn rejoin_burst(&mut self, number: usize) {
         if self.burst.list.len() < 2 * LARGE_BURST as usize {
             self.burst.list.push(self.reference(number));
@@ -235,7 +233,7 @@ impl Bfq {
         }
     }
 
-    /// Takes a new queue into the burst, or lets it begin one (`bfq_handle_burst`).
+    /// Adds a new queue to the burst, or begins a new burst with it (`bfq_handle_burst`).
     pub(super) fn handle_burst(&mut self, now: Nanos, number: usize) {
         let queue = &self.queues[number];
         if queue.in_burst_list || queue.in_large_burst || !passed(queue.split, JUST_SPLIT, now) {
@@ -244,7 +242,7 @@ impl Bfq {
         if passed(self.burst.last, BURST_INTERVAL, now) {
             self.burst.is_large = false;
             self.end_burst_list(false);
-            // Queues that start while others work are to be protected from those, so they begin no burst.
+            // Queues that start next to busy ones need protection from those, so they begin no burst.
             self.burst.size = 0;
             if self.busy_in_all() == 0 {
                 self.rejoin_burst(number);

@@ -1,33 +1,33 @@
-//! How fast the device is, estimated from what is sent to it.
+//! The peak rate of the device, estimated from dispatches and completions.
 
 use crate::Nanos;
 use crate::decay::DecayingMean;
 
-/// Rates are in sectors per microsecond with 16 binary places (`BFQ_RATE_SHIFT`).
+/// Rates are in sectors per microsecond with 16 fraction bits (`BFQ_RATE_SHIFT`).
 const SHIFT: u32 = 16;
-/// Fewer samples, or less time, make no estimate (`BFQ_RATE_MIN_SAMPLES`, `BFQ_RATE_MIN_INTERVAL`).
+/// An estimate needs this many samples over this time (`BFQ_RATE_MIN_SAMPLES`, `BFQ_RATE_MIN_INTERVAL`).
 const SAMPLES_MIN: u64 = 32;
 const INTERVAL_MIN: Nanos = Nanos::from_millis(300);
-/// How long is observed for one (`BFQ_RATE_REF_INTERVAL`).
+/// Length of an observation (`BFQ_RATE_REF_INTERVAL`).
 const INTERVAL: Nanos = Nanos::from_millis(1_000);
-/// Pauses below this are none (`BFQ_MIN_TT`).
+/// Shorter pauses are ignored (`BFQ_MIN_TT`).
 pub(super) const SHORT: Nanos = Nanos::from_millis(2);
-/// A device left alone for so long begins a new observation.
+/// A device that was idle for this long starts a new observation.
 const DEVICE_IDLE: Nanos = Nanos::from_millis(100);
-/// Rates above 20 sectors per microsecond are taken for mistakes.
+/// Rates above 20 sectors per microsecond are rejected as errors.
 const RATE_MAX: u64 = 20 << SHIFT;
 
 /// Reference rate and reference duration of weight raising, of a disk and of flash (`ref_rate`, `ref_wr_duration`).
 const DISK: (u64, u64) = (14_000, 7_000);
 const FLASH: (u64, u64) = (33_000, 2_500);
 
-/// Random reads that complete faster than this after each other come from no disk.
+/// Mean interval between completions of random reads below which the device is not a disk.
 const FASTEST_DISK: Nanos = Nanos::from_millis(1);
-/// Decayed count of samples after which that is believed: sixteen.
+/// Decayed count of samples from which on the mean is trusted: sixteen samples.
 const ENOUGH_SAMPLES: u64 = 220;
 
-/// The estimated peak rate (`bfq_update_peak_rate`), from times of dispatch: within an observation that is long enough, what is
-/// dispatched and what is served come to the same.
+/// The estimated peak rate (`bfq_update_peak_rate`), from dispatch times: over a long enough observation, dispatched and served sectors are
+/// the same.
 pub(super) struct PeakRate {
     rate: u64,
     samples: u64,
@@ -57,7 +57,7 @@ impl PeakRate {
         }
     }
 
-    /// Sectors at the peak rate in a span (`bfq_calc_max_budget`).
+    /// Sectors transferred in a span at the peak rate (`bfq_calc_max_budget`).
     pub(super) fn sectors_in(&self, span: Nanos) -> u64 {
         ((self.rate.saturating_mul(span.0 / 1_000)) >> SHIFT).max(1)
     }
@@ -78,7 +78,7 @@ impl PeakRate {
         (self.sectors, self.largest) = (sectors, sectors);
     }
 
-    /// Notes a request that goes to the device, where `others` are; true if the estimate changed.
+    /// Records a dispatch with `others` at the device; returns whether the estimate changed.
     pub(super) fn dispatched(&mut self, now: Nanos, sectors: u64, seeks: bool, others: u32) -> bool {
         let mut changed = false;
         if self.samples == 0 {
@@ -102,7 +102,7 @@ impl PeakRate {
         changed
     }
 
-    /// Notes a completion; true if the estimate changed. One that took long for what was sent ends the observation before it.
+    /// Records a completion; returns whether the estimate changed. A slow completion ends the observation before it.
     pub(super) fn completed(&mut self, now: Nanos) -> bool {
         let pause = (now - self.last_completion).0 / 1_000;
         let slow = pause > SHORT.0 / 1_000 && self.samples > 0 && (self.largest << SHIFT) / pause < 1 << (SHIFT - 10);
@@ -114,18 +114,18 @@ impl PeakRate {
         changed
     }
 
-    /// Makes an estimate of an observation, if it is worth one (`bfq_update_rate_reset`).
+    /// Computes an estimate from an observation, if that suffices (`bfq_update_rate_reset`). Returns whether the estimate changed.
     fn conclude(&mut self) -> bool {
         if self.samples < SAMPLES_MIN || self.observed < INTERVAL_MIN {
             return false;
         }
         let observed = self.observed.max(self.last_completion - self.first_dispatch);
         let rate = (self.sectors.min(u64::MAX >> SHIFT) << SHIFT) / (observed.0 / 1_000).max(1);
-        // Only sequential work shows the peak, unless it is beaten without.
+        // Only sequential work reaches the peak, unless it is exceeded anyway.
         if (self.sequential < (3 * self.samples) >> 2 && rate <= self.rate) || rate > RATE_MAX {
             return false;
         }
-        // What is new counts between a tenth and a half, the more the longer and the more sequential the observation.
+        // The new rate weighs between a tenth and a half, more for a longer and more sequential observation.
         let sequential = 9 * self.sequential / self.samples;
         let weight = (sequential * (observed.0 / 1_000) / (INTERVAL.0 / 1_000)).min(8);
         let divisor = 10 - weight;
@@ -133,14 +133,14 @@ impl PeakRate {
         true
     }
 
-    /// Notes a read far from the one before of its queue and from the head that went to the device at `dispatch`.
+    /// Records the completion of a read far from the previous one of its queue and from the head, dispatched at `dispatch`.
     pub(super) fn random_read_completed(&mut self, now: Nanos, dispatch: Nanos) {
         self.rotation.random_read_completed(now, dispatch);
     }
 }
 
-/// Whether the device turns. The kernel is told; a scheduler here finds it out: a disk needs milliseconds between two random reads
-/// however many it may choose from, flash does not. Until enough of them were seen, it is a disk.
+/// Whether the device is rotational. The kernel knows; here it is inferred: a disk needs milliseconds between two random reads, however
+/// many it may choose from, flash does not. It is assumed to be a disk until there are enough samples.
 #[derive(Default)]
 struct Rotation {
     is_flash: bool,

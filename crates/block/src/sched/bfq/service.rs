@@ -1,13 +1,13 @@
-//! B-WF2Q+: which queue is served next, so that each gets service in proportion to its weight (Linux `block/bfq-wf2q.c`).
+//! B-WF2Q+: selects the next queue so that each gets service in proportion to its weight (Linux `block/bfq-wf2q.c`).
 //!
 //! ```text
-//! virtual time       |=====v                    passes by the service given, over the sum of the weights
-//! queue a     start  |--------| finish          a budget lasts budget / weight of it
-//! queue b         start  |--------------|       b may be served from its start on: the eligible queue that finishes first goes
-//! queue c                   |---| start > v     c is not eligible yet, however early it would finish
+//! virtual time       |=====v                    advances by service / sum of the weights
+//! queue a     start  |--------| finish          a budget takes budget / weight
+//! queue b         start  |--------------|       b is eligible from its start on: the eligible queue with the first finish is next
+//! queue c                   |---| start > v     c is not eligible yet, however early its finish
 //! ```
 //!
-//! A queue that falls idle before virtual time has reached its finish is remembered until then: it has had its share up to there.
+//! A queue that becomes idle before virtual time reaches its finish is kept until then, as it has had its share up to that time.
 
 use alloc::vec::Vec;
 
@@ -15,10 +15,10 @@ use super::groups::Group;
 use crate::sorted::SortedList;
 use crate::{Nanos, PriorityClass};
 
-/// Binary places behind the point of a timestamp (`WFQ_SERVICE_SHIFT`).
+/// Fraction bits of a timestamp (`WFQ_SERVICE_SHIFT`).
 const SHIFT: u32 = 22;
-/// Without service for so long, the idle class goes first once (`BFQ_CL_IDLE_TIMEOUT`).
-const IDLE_CLASS_PATIENCE: Nanos = Nanos::from_millis(200);
+/// After this time without service, the idle class goes first once (`BFQ_CL_IDLE_TIMEOUT`).
+const IDLE_CLASS_TIMEOUT: Nanos = Nanos::from_millis(200);
 pub(super) const CLASSES: usize = 3;
 
 pub(super) fn class_index(class: PriorityClass) -> usize {
@@ -29,7 +29,7 @@ pub(super) fn class_index(class: PriorityClass) -> usize {
     }
 }
 
-/// The virtual time that service takes (`bfq_delta`).
+/// The virtual time for an amount of service (`bfq_delta`).
 fn virtual_span(service: u64, weight: u64) -> u64 {
     (service.min(u64::MAX >> SHIFT) << SHIFT) / weight.max(1)
 }
@@ -45,7 +45,7 @@ enum Place {
     InService,
 }
 
-/// What is scheduled for a queue (`struct bfq_entity`).
+/// The scheduling state of a queue (`struct bfq_entity`).
 #[derive(Clone, Copy, Default)]
 pub(super) struct Entity {
     class: usize,
@@ -54,21 +54,21 @@ pub(super) struct Entity {
     /// Sectors it may be served in this turn, and was served.
     pub(super) budget: u64,
     pub(super) service: u64,
-    /// As it counts now: `own_weight` times the coefficient at the last change.
+    /// Effective weight: `own_weight` times the coefficient at the last update.
     weight: u64,
     own_weight: u64,
     coefficient: u64,
     place: Place,
     /// Its weight is part of the tree's sum.
     on_tree: bool,
-    /// Its weight is counted among those of the queues that are not raised.
+    /// Its weight is counted among those of queues that are not raised.
     counted: bool,
-    /// The tenant that it is one of.
+    /// The tenant it belongs to.
     tenant: Option<usize>,
 }
 
 impl Entity {
-    /// Whether it is in one of the lists of queues that have something to be served, or are kept for a while: the one in service is in neither.
+    /// Whether it is in the active or the idle tree; the one in service is in neither.
     pub(super) fn is_listed(&self) -> bool {
         matches!(self.place, Place::Active(_) | Place::Idle(_))
     }
@@ -77,7 +77,7 @@ impl Entity {
         Entity { class: class_index(class), weight: own_weight, own_weight, coefficient: 1, ..Entity::default() }
     }
 
-    /// The same as one of a tenant's, with the weight of those.
+    /// The same for a tenant, with the weight of its processes.
     pub(super) fn in_group(self, group: Option<Group>) -> Entity {
         let Some(Group { tenant, weight }) = group else { return self };
         Entity { tenant: Some(tenant), weight, own_weight: weight, ..self }
@@ -99,7 +99,7 @@ impl Entity {
         self.own_weight
     }
 
-    /// How many times its own weight it has.
+    /// Factor of its current weight raising; 1 if it is not raised.
     pub(super) fn raised_by(&self) -> u64 {
         self.weight / self.own_weight
     }
@@ -123,21 +123,21 @@ struct ServiceTree {
     weight_sum: u64,
 }
 
-/// All queues as they are scheduled, by number.
+/// The scheduling state of all queues, by number.
 #[derive(Default)]
 pub(super) struct Schedule {
     entities: Vec<Entity>,
     trees: [ServiceTree; CLASSES],
-    /// Keeps queues that finish at the same time in order.
+    /// Orders queues with equal finish.
     count: u64,
     idle_class_served: Nanos,
-    /// How many queues with requests waiting or at the device have each weight, those of each tenant for themselves; raised ones are left
-    /// out (`queue_weights_tree`). By weight.
-    weights: Vec<Weighed>,
+    /// Number of queues of each weight and tenant that have requests queued or at the device, without raised ones (`queue_weights_tree`).
+    /// Sorted by weight.
+    weights: Vec<WeightCount>,
 }
 
-/// Queues of one weight and one tenant.
-struct Weighed {
+/// Number of queues with one weight and tenant.
+struct WeightCount {
     weight: u64,
     tenant: Option<usize>,
     queues: u32,
@@ -152,7 +152,7 @@ impl Schedule {
         &mut self.entities[number]
     }
 
-    /// Puts a new queue under a number, the next or one that was forgotten.
+    /// Stores a new queue under the next number, or one that was forgotten.
     pub(super) fn set(&mut self, number: usize, entity: Entity) {
         if number == self.entities.len() {
             self.entities.push(entity);
@@ -161,31 +161,31 @@ impl Schedule {
         }
     }
 
-    /// Gives up everything about a queue that is not active and has nothing at the device.
+    /// Forgets a queue that is not active and has no request at the device.
     pub(super) fn forget(&mut self, number: usize) {
         if let Place::Idle(_) = self.entities[number].place {
             self.leave_idle(number);
         }
     }
 
-    /// Asks for another weight from the next activation on (`prio_changed`).
+    /// Requests another factor on the weight from the next activation on (`prio_changed`).
     pub(super) fn set_coefficient(&mut self, number: usize, coefficient: u64) {
         self.entities[number].coefficient = coefficient;
     }
 
-    /// The queues of all active trees, in the order in which they would finish.
+    /// The queues of all active trees, by finish.
     pub(super) fn active(&self) -> impl Iterator<Item = usize> + '_ {
         self.trees.iter().flat_map(|tree| tree.active.numbers().map(|number| number as usize))
     }
 
     // Weights in use.
 
-    /// How many queues count like this one. What has counted once keeps its place.
-    fn weighed(&mut self, number: usize) -> &mut u32 {
+    /// The number of queues with this one's weight and tenant. An entry is never removed.
+    fn weight_count(&mut self, number: usize) -> &mut u32 {
         let Entity { own_weight, tenant, .. } = self.entities[number];
-        let place = self.weights.binary_search_by_key(&(own_weight, tenant), |weighed| (weighed.weight, weighed.tenant));
+        let place = self.weights.binary_search_by_key(&(own_weight, tenant), |count| (count.weight, count.tenant));
         let index = place.unwrap_or_else(|index| {
-            self.weights.insert(index, Weighed { weight: own_weight, tenant, queues: 0 });
+            self.weights.insert(index, WeightCount { weight: own_weight, tenant, queues: 0 });
             index
         });
         &mut self.weights[index].queues
@@ -194,20 +194,21 @@ impl Schedule {
     /// `bfq_weights_tree_add`.
     pub(super) fn count_weight(&mut self, number: usize) {
         if !core::mem::replace(&mut self.entities[number].counted, true) {
-            *self.weighed(number) += 1;
+            *self.weight_count(number) += 1;
         }
     }
 
     /// `bfq_weights_tree_remove`.
     pub(super) fn uncount_weight(&mut self, number: usize) {
         if core::mem::replace(&mut self.entities[number].counted, false) {
-            *self.weighed(number) -= 1;
+            *self.weight_count(number) -= 1;
         }
     }
 
-    /// Whether queues of several tenants are busy, or with different weights unless this one has the least (`bfq_asymmetric_scenario`).
+    /// Whether busy queues belong to several tenants, or have different weights and this one does not have the least
+    /// (`bfq_asymmetric_scenario`).
     pub(super) fn weights_vary_against(&self, number: usize) -> bool {
-        let mut used = self.weights.iter().filter(|weighed| weighed.queues > 0);
+        let mut used = self.weights.iter().filter(|count| count.queues > 0);
         let Some(least) = used.next() else { return false };
         let Some(last) = used.clone().next_back() else { return false };
         let entity = &self.entities[number];
@@ -215,7 +216,7 @@ impl Schedule {
             || last.weight != least.weight && !(entity.counted && entity.own_weight == least.weight)
     }
 
-    /// Makes a queue one of a tenant's.
+    /// Assigns a queue to a tenant.
     pub(super) fn join(&mut self, number: usize, group: Group) {
         let was_counted = self.entities[number].counted;
         self.uncount_weight(number);
@@ -227,7 +228,7 @@ impl Schedule {
         self.update_weight(number);
     }
 
-    /// Lets a change of weight take effect (`__bfq_entity_update_weight_prio`).
+    /// Applies a change of weight (`__bfq_entity_update_weight_prio`).
     pub(super) fn update_weight(&mut self, number: usize) {
         let entity = &mut self.entities[number];
         let weight = entity.own_weight * entity.coefficient;
@@ -282,7 +283,7 @@ impl Schedule {
         }
     }
 
-    /// Forgets one queue whose finish has passed (`bfq_forget_idle`).
+    /// Forgets one idle queue whose finish has passed (`bfq_forget_idle`).
     fn forget_idle(&mut self, class: usize) {
         let tree = &mut self.trees[class];
         let Some((first, number)) = tree.idle.first() else { return };
@@ -297,7 +298,7 @@ impl Schedule {
         }
     }
 
-    /// Makes an idle queue active. `in_time`: its process was expected and came soon, so that its timestamps go on where they were
+    /// Activates a queue. `in_time`: its process was awaited and returned soon, so its timestamps continue where they were
     /// (`__bfq_activate_entity`).
     pub(super) fn activate(&mut self, number: usize, in_time: bool) {
         let entity = &self.entities[number];
@@ -314,18 +315,18 @@ impl Schedule {
             entity.on_tree = true;
             self.trees[entity.class].weight_sum += entity.weight;
         }
-        self.line_up(number, shifted_back);
+        self.enqueue(number, shifted_back);
     }
 
-    /// Computes the finish and enters the active tree (`bfq_update_fin_time_enqueue`).
-    fn line_up(&mut self, number: usize, shifted_back: bool) {
+    /// Computes the finish and inserts the queue into the active tree (`bfq_update_fin_time_enqueue`).
+    fn enqueue(&mut self, number: usize, shifted_back: bool) {
         self.update_weight(number);
         let entity = &mut self.entities[number];
         entity.set_finish(entity.budget);
         let virtual_time = self.trees[entity.class].virtual_time;
         if shifted_back && virtual_time > entity.finish {
-            // A queue that is often shifted back would fall further and further behind virtual time, and then keep the disk for
-            // long. Raised ones are pushed less, so that they stay ahead of the others.
+            // A queue that is often shifted back would fall further and further behind virtual time, and then occupy the disk for long.
+            // Raised ones are pushed less, so that they stay ahead of the others.
             let push = (virtual_time - entity.finish) / entity.raised_by().max(1);
             entity.start += push;
             entity.finish += push;
@@ -333,8 +334,7 @@ impl Schedule {
         self.enter_active(number);
     }
 
-    /// Puts an active queue to the place of its new budget, or the one in service back among the others
-    /// (`__bfq_requeue_entity`).
+    /// Requeues an active queue after a change of budget, or the one in service (`__bfq_requeue_entity`).
     pub(super) fn requeue(&mut self, number: usize) {
         let entity = &mut self.entities[number];
         if entity.place == Place::InService {
@@ -343,16 +343,16 @@ impl Schedule {
             entity.place = Place::Nowhere;
         }
         self.leave_active(number);
-        self.line_up(number, false);
+        self.enqueue(number, false);
     }
 
-    /// Takes a queue out that has nothing to do (`__bfq_deactivate_entity`).
+    /// Removes a queue without requests (`__bfq_deactivate_entity`).
     pub(super) fn deactivate(&mut self, number: usize) {
         let entity = &mut self.entities[number];
         if !entity.on_tree {
             return;
         }
-        // It is charged what it was served, were it in another's turn.
+        // It is charged its service, even if that was in another queue's turn.
         entity.set_finish(entity.service);
         match entity.place {
             Place::InService => entity.place = Place::Nowhere,
@@ -371,7 +371,7 @@ impl Schedule {
         }
     }
 
-    /// Lets virtual time pass by service (`bfq_bfqq_served`).
+    /// Advances virtual time by service (`bfq_bfqq_served`).
     pub(super) fn serve(&mut self, number: usize, service: u64) {
         let entity = &mut self.entities[number];
         entity.service = entity.service.saturating_add(service);
@@ -381,11 +381,11 @@ impl Schedule {
         self.forget_idle(class);
     }
 
-    /// Takes the next queue into service (`bfq_get_next_queue`).
+    /// Takes the next queue into service; `None` if no queue is active (`bfq_get_next_queue`).
     pub(super) fn next(&mut self, now: Nanos) -> Option<usize> {
         let mut class = 0;
-        if now > self.idle_class_served + IDLE_CLASS_PATIENCE {
-            // A process of the idle class may hold what others need.
+        if now > self.idle_class_served + IDLE_CLASS_TIMEOUT {
+            // A process of the idle class may hold a lock that others need.
             if !self.trees[CLASSES - 1].active.is_empty() {
                 class = CLASSES - 1;
             }
@@ -398,8 +398,8 @@ impl Schedule {
         Some(number)
     }
 
-    /// The eligible queue that finishes first; if none is eligible, virtual time jumps to the first start
-    /// (`__bfq_lookup_next_entity`). The kernel finds it in a tree augmented by starts; here few ineligible ones stand before it.
+    /// The eligible queue with the first finish; if none is eligible, virtual time jumps to the first start (`__bfq_lookup_next_entity`).
+    /// The kernel finds it in a tree augmented by starts; here few ineligible ones precede it.
     fn next_in_class(&mut self, class: usize) -> Option<usize> {
         let tree = &self.trees[class];
         let mut earliest: Option<(u64, usize)> = None;
@@ -418,8 +418,8 @@ impl Schedule {
         Some(number)
     }
 
-    /// A queue's part of `limit` by its weight, beside all that were active lately; `None` if it is not one of those. The weights of a more
-    /// urgent class count eight times those of the next.
+    /// A queue's share of `limit` by weight among all recently active queues; `None` if it is not one of them. The weights of a more urgent
+    /// class count eight times those of the next.
     pub(super) fn share_of(&self, number: usize, limit: u64) -> Option<u64> {
         let entity = self.entities.get(number).filter(|entity| entity.on_tree)?;
         let sum = self.trees[..=entity.class].iter().fold(0, |sum, tree| 8 * sum + tree.weight_sum);
@@ -433,7 +433,7 @@ impl Schedule {
             assert_eq!(tree.weight_sum, on_tree.map(|entity| entity.weight).sum::<u64>());
         }
         let counted = self.entities.iter().filter(|entity| entity.counted).count() as u32;
-        assert_eq!(self.weights.iter().map(|weighed| weighed.queues).sum::<u32>(), counted);
+        assert_eq!(self.weights.iter().map(|count| count.queues).sum::<u32>(), counted);
     }
 }
 
@@ -442,7 +442,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_queue_that_comes_in_time_starts_where_it_ended() {
+    fn a_queue_that_returns_in_time_starts_where_it_ended() {
         let virtual_time = virtual_span(80, 40) + virtual_span(400, 40);
         for (in_time, start) in [(true, virtual_span(80, 40)), (false, virtual_time)] {
             let mut schedule = Schedule::default();

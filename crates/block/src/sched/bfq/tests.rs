@@ -1,4 +1,4 @@
-//! What a host cannot see: that counts agree and nothing leaks.
+//! Invariants that a host cannot observe: counters agree and nothing leaks.
 
 use alloc::vec::Vec;
 
@@ -12,9 +12,9 @@ fn read(id: u32, stream: u32, lba: u64) -> Request {
 }
 
 #[test]
-fn a_process_that_ends_no_longer_counts_where_its_queue_was_to_be_merged() {
+fn a_process_that_ends_is_removed_from_the_queues_of_a_planned_merge() {
     let mut bfq = Bfq::new(&Limits::default(), Tuning::new(&SPEC.defaults()));
-    // Two share a queue, a third has its own; then the first joins that, and the second would with its next request.
+    // Two share a queue, a third has its own; then the first joins the latter, and the second would at its next request.
     let requests = [(1, 0), (2, 100), (2, 30), (3, 1 << 30), (3, 1 << 40), (1, (1 << 30) + 100)];
     for (id, (stream, lba)) in (0..).zip(requests) {
         bfq.insert(Nanos::ZERO, read(id, stream, lba));
@@ -109,11 +109,11 @@ fn counts_agree_with_the_queues_after_any_step() {
 }
 
 #[test]
-fn queues_of_processes_long_gone_are_used_again() {
+fn queues_of_ended_processes_are_reused() {
     let mut bfq = Bfq::new(&Limits::default(), Tuning::new(&SPEC.defaults()));
     for id in 0..40_000 {
         let now = Nanos::from_micros(u64::from(id) * 3_000);
-        // Sixteen at a time, of every other lot close to each other; some of them come once more.
+        // Sixteen at a time, every other group close to each other; some processes return once.
         let stream = if id % 5 == 4 { id - 3 } else { id };
         let apart = if id / 16 % 2 == 0 { 7 } else { 24 };
         let lba = u64::from(id / 16) << 30 | u64::from(id % 16) << apart;
@@ -129,9 +129,9 @@ fn queues_of_processes_long_gone_are_used_again() {
             assert!(bfq.requests.is_empty() && bfq.flights.is_empty());
         }
     }
-    // The directory remembers 4,096.
+    // The directory keeps 4,096.
     let most = SHARED_QUEUES + 4096 + 32;
-    assert!(bfq.queues.len() > 1_000, "many were merged or none came: {}", bfq.queues.len());
+    assert!(bfq.queues.len() > 1_000, "many were merged or none arrived: {}", bfq.queues.len());
     assert!(bfq.queues.len() <= most && bfq.processes.len() <= most, "{} {}", bfq.queues.len(), bfq.processes.len());
     let users = |number: usize| bfq.processes.iter().filter(|process| process.queue == Some(number)).count() as u32;
     let planned = |number: usize| {

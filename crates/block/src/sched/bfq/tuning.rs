@@ -1,10 +1,10 @@
-//! BFQ's tunables, and what the kernel fixes.
+//! BFQ's tunables, and constants of the kernel.
 
 use super::super::by_kind;
 use crate::{Nanos, Tunable, Unit, tunables};
 
 tunables! {
-    /// What can be set.
+    /// The tunables.
     pub(super) struct Tunables {
         /// How long the disk waits for the next request of the queue in service. 0 never waits, and gives up most of the fairness.
         slice_idle: Nanos = Tunable::new(Unit::Milliseconds, 0..=100, 8),
@@ -17,7 +17,7 @@ tunables! {
         /// Sends one request at a time to the device and always waits for the queue in service, whatever that costs. Raises slice_idle
         /// to 8 ms at least.
         strict_guarantees: bool = Tunable::flag(false),
-        /// A synchronous request that has waited this long goes first, if it is the oldest of the queue in service; asked once a turn.
+        /// A synchronous request that has waited this long goes first, if it is the oldest of the queue in service; checked once per turn.
         fifo_expire_sync: Nanos = Tunable::new(Unit::Milliseconds, 1..=60_000, 125).logarithmic(),
         /// The same for asynchronous requests.
         fifo_expire_async: Nanos = Tunable::new(Unit::Milliseconds, 1..=300_000, 250).logarithmic(),
@@ -28,7 +28,7 @@ tunables! {
     }
 }
 
-/// What `strict_guarantees` makes of a shorter `slice_idle` (`bfq_strict_guarantees_store`).
+/// Lower bound that `strict_guarantees` sets on `slice_idle` (`bfq_strict_guarantees_store`).
 const STRICT_SLICE_IDLE: Nanos = Nanos::from_millis(8);
 
 #[derive(Clone, Copy)]
@@ -36,7 +36,7 @@ pub(super) struct Tuning {
     pub(super) slice_idle: Nanos,
     pub(super) low_latency: bool,
     pub(super) timeout: Nanos,
-    /// 0: found from the peak rate.
+    /// 0: derived from the peak rate.
     pub(super) max_budget: u64,
     pub(super) strict_guarantees: bool,
     pub(super) fifo_expire: [Nanos; 2],

@@ -5,19 +5,19 @@ use super::{Bfq, Flight, SEEK_THRESHOLD};
 use crate::queue::Slot;
 use crate::{Nanos, Op, Request};
 
-/// Turns begun, in a decaying count times 256, after which the estimated budget is used (`bfq_stats_min_budgets`), and the budget
-/// until then (`bfq_default_max_budget`).
+/// Turns begun, as a decaying count times 256, from which on the estimated budget is used (`bfq_stats_min_budgets`), and the budget until
+/// then (`bfq_default_max_budget`).
 const ENOUGH_BUDGETS: u64 = 194;
 pub(super) const DEFAULT_BUDGET: u64 = 16 * 1024;
-/// A turn shorter than this says nothing of a queue's speed; longer than that it does.
+/// A turn shorter than this is no sample of a queue's speed; one longer than the second is.
 const TURN_TOO_SHORT: Nanos = Nanos::from_millis(1);
 const TURN_LONG_ENOUGH: Nanos = Nanos::from_millis(20);
-/// What a very short turn of a slow queue is charged: a seek on a disk.
+/// What a very short turn of a slow queue is charged: the time of a seek.
 const SEEK_TIME: u64 = 8;
 const SEEK_TIME_ON_FLASH: u64 = 2;
-/// The length of a turn by which time is charged (`bfq_timeout`, in milliseconds); the tunable does not move it.
+/// The length of a turn by which time is charged (`bfq_timeout`, in milliseconds), whatever the tunable.
 const FULL_TURN: u64 = 124;
-/// A request this large need not wait for others to merge with it, in sectors.
+/// A request of this size, in sectors, need not wait for others to merge with it.
 const LARGE: u32 = 32;
 
 /// Why a turn ends (`enum bfqq_expiration`).
@@ -43,13 +43,13 @@ impl Bfq {
         self.max_budget_now() / 32
     }
 
-    fn take_over_peak_rate(&mut self, changed: bool) {
+    fn adopt_peak_rate(&mut self, changed: bool) {
         if changed && self.tuning.max_budget == 0 {
             self.max_budget = self.peak_rate.sectors_in(self.tuning.timeout);
         }
     }
 
-    /// Fits the budget of a queue to how its turn ended (`__bfq_bfqq_recalc_budget`).
+    /// Adapts the budget of a queue to the end of its turn (`__bfq_bfqq_recalc_budget`).
     fn adapt_budget(&mut self, number: usize, reason: Reason) {
         let least = self.min_budget();
         let service = self.schedule.entity(number).service;
@@ -57,9 +57,9 @@ impl Bfq {
         let budget = queue.max_budget;
         let budget = match reason {
             _ if !queue.is_sync() => self.max_budget,
-            // Raised queues get little at a time, but often.
+            // Raised queues are served little at a time, but often.
             _ if queue.is_raised() => 2 * least,
-            // What is at the device may be what the process waits for.
+            // The process may be waiting for a request at the device.
             Reason::TooIdle if queue.at_device > 0 => (2 * budget).min(self.max_budget),
             Reason::TooIdle if budget > 5 * least => budget - 4 * least,
             Reason::TooIdle => least,
@@ -76,7 +76,7 @@ impl Bfq {
         }
     }
 
-    /// Gives a waiting queue a budget that covers its next request (`bfq_updated_next_req`). That of the queue in service stays:
+    /// Gives a waiting queue a budget that covers its next request (`bfq_updated_next_req`). The budget of the queue in service stays, as
     /// its finish was computed from it.
     pub(super) fn fit_budget(&mut self, number: usize) {
         let Some(next) = self.queues[number].next else { return };
@@ -160,23 +160,23 @@ impl Bfq {
             && queue.raising.started < now
             && let Some(since) = queue.turn_ends.filter(|&since| since < now)
         {
-            // The time without service does not count against the short while for which it is raised.
+            // The time without service does not count against the short period of raising.
             let started = queue.raising.started;
             queue.raising.started = if since > started { started + (now - since) } else { now };
         }
-        // A raised queue may stay longer, as its weight says, unless it needs little.
+        // A raised queue may stay longer, in proportion to its weight, unless it is soft real-time.
         let turns = if soft_real_time { 1 } else { raised_by };
         queue.turn_ends = Some(now + Nanos(timeout.0.saturating_mul(turns)));
         Some(number)
     }
 
-    /// Whether a process is slow, and the time it is charged then, in milliseconds (`bfq_bfqq_is_slow`).
+    /// Whether a process is slow, and the time it is charged in that case, in milliseconds (`bfq_bfqq_is_slow`).
     fn is_slow(&self, now: Nanos, number: usize, compensate: bool) -> (bool, u64) {
         let queue = &self.queues[number];
         if !queue.is_sync() {
             return (false, 0);
         }
-        // Time spent waiting for it is not held against it.
+        // Idling for it is not charged.
         let end = if compensate { self.idling_since } else { now };
         let span = end - self.turn_began;
         if span < TURN_TOO_SHORT {
@@ -188,8 +188,8 @@ impl Bfq {
         (slow, span.0 / 1_000_000)
     }
 
-    /// Charges a slow queue for its time, as if it had been served at full speed: it would cost the others throughput to be fair to
-    /// it in sectors (`bfq_bfqq_charge_time`).
+    /// Charges a slow queue its time as if it had been served at full speed: fairness in sectors would cost the others throughput
+    /// (`bfq_bfqq_charge_time`).
     fn charge_time(&mut self, now: Nanos, number: usize, millis: u64) {
         let entity = self.schedule.entity_mut(number);
         let timed = self.max_budget * millis.min(FULL_TURN) / FULL_TURN;
@@ -225,11 +225,11 @@ impl Bfq {
         self.trial.injected = false;
         self.adapt_budget(number, reason);
         self.leave_service(now, number, reason);
-        let had_its_fill = reason == Reason::Timeout || reason == Reason::BudgetUsed;
-        if self.queues[number].busy || had_its_fill {
+        let used_up = reason == Reason::Timeout || reason == Reason::BudgetUsed;
+        if self.queues[number].busy || used_up {
             self.schedule.entity_mut(number).service = 0;
         } else {
-            // If its process comes soon, it goes on with the rest of its budget.
+            // If its process returns soon, it continues with the rest of its budget.
             self.queues[number].was_waited_for = true;
         }
     }
@@ -241,7 +241,7 @@ impl Bfq {
             queue.to_split = true;
         }
         let empty = queue.next.is_none();
-        // A queue that needs the device kept free for it stays in line, although empty, when another takes over.
+        // A queue that needs the device kept idle for it stays in the tree, although empty, on preemption.
         if empty && !(reason == Reason::Preempted && self.idling_keeps_guarantees(number)) {
             if self.queues[number].at_device == 0 {
                 self.queues[number].turn_ends = Some(now);
@@ -262,13 +262,13 @@ impl Bfq {
         self.queues[number].turn_ends.is_none_or(|end| end <= now)
     }
 
-    /// `bfq_may_expire_for_budg_timeout`. A queue that is waited for and has used most of its budget may finish it.
+    /// `bfq_may_expire_for_budg_timeout`. A queue being waited for that has used most of its budget may finish it.
     fn may_end_for_timeout(&self, now: Nanos, number: usize) -> bool {
         let entity = self.schedule.entity(number);
         self.is_timed_out(now, number) && (self.idle_until.is_none() || entity.budget_left() >= entity.budget / 3)
     }
 
-    /// Does what the kernel's timer does when the wait is over (`bfq_idle_slice_timer_body`).
+    /// Does what the kernel's timer does at the end of idling (`bfq_idle_slice_timer_body`).
     pub(super) fn end_overdue_idling(&mut self, now: Nanos) {
         let Some(end) = self.idle_until.filter(|&end| end <= now) else { return };
         self.idle_until = None;
@@ -280,7 +280,7 @@ impl Bfq {
         }
     }
 
-    /// The queue whose request goes to the device, or none if it is better to wait (`bfq_select_queue`).
+    /// The queue whose request goes to the device; `None` if it is better to wait (`bfq_select_queue`).
     pub(super) fn select_queue(&mut self, now: Nanos) -> Option<usize> {
         if let Some(number) = self.in_service
             && self.may_end_for_timeout(now, number)
@@ -309,9 +309,9 @@ impl Bfq {
 
     // Requests.
 
-    /// Of two requests the one that the head serves better next (`bfq_choose_req`).
+    /// The better of two requests for the head to serve next (`bfq_choose_req`).
     pub(super) fn nearer(&self, head: u64, a: Slot, b: Slot) -> Slot {
-        // How far away, and whether that is the wrong way, too far back for a short turn.
+        // Whether it is too far back for a short turn, and the distance.
         let cost = |slot| {
             let lba = self.requests.request(slot).lba;
             let back = head.saturating_sub(lba);
@@ -324,7 +324,7 @@ impl Bfq {
         let place = |slot| self.requests.request(slot).lba;
         let (first, second) = (cost(a), cost(b));
         if first == second {
-            // Equally far: the one ahead.
+            // Equal cost: the one ahead.
             return if place(a) >= place(b) { a } else { b };
         }
         if first < second { a } else { b }
@@ -334,8 +334,8 @@ impl Bfq {
         self.queues[number].next = slot.map(|slot| Next { slot, id: self.requests.request(slot).id });
     }
 
-    /// The request that follows one that was just taken: the oldest if it has waited too long, asked once a turn, or the next on
-    /// the way of the head (`bfq_find_next_rq`).
+    /// The request to follow one that was just taken: the oldest if it has expired, checked once per turn, or the next in the direction of
+    /// the head (`bfq_find_next_rq`).
     fn next_after(&mut self, now: Nanos, number: usize, taken: &Request, was_oldest: bool) -> Option<Slot> {
         let checked = core::mem::replace(&mut self.queues[number].oldest_checked, true);
         if !checked
@@ -364,7 +364,7 @@ impl Bfq {
         request
     }
 
-    /// Sends the next request of a queue (`bfq_dispatch_rq_from_bfqq`).
+    /// Dispatches the next request of a queue (`bfq_dispatch_rq_from_bfqq`).
     pub(super) fn dispatch(&mut self, now: Nanos, number: usize, next: Next) -> Request {
         let in_service = self.in_service == Some(number);
         let charge = self.charge(number, next);
@@ -380,7 +380,7 @@ impl Bfq {
         self.queues[number].at_device += 1;
         let seeks = self.seeks(self.head, &request);
         let changed = self.peak_rate.dispatched(now, u64::from(request.sectors), seeks, self.at_device);
-        self.take_over_peak_rate(changed);
+        self.adopt_peak_rate(changed);
         self.head = request.end();
         if in_service {
             self.head_in_service = self.head;
@@ -397,9 +397,9 @@ impl Bfq {
         request
     }
 
-    /// A request arrived while its queue is waited for (`bfq_rq_enqueued`). A small one alone does not end the wait before the
-    /// device is asked for work, so that others may merge with it.
-    pub(super) fn end_idling_for(&mut self, now: Nanos, number: usize, request: &Request) {
+    /// Handles an arrival in the queue being idled for (`bfq_rq_enqueued`). A single small request does not end the idling before the
+    /// device is free, so that others may merge with it.
+    pub(super) fn end_idling_on_arrival(&mut self, now: Nanos, number: usize, request: &Request) {
         if self.in_service != Some(number) || self.idle_until.is_none() {
             return;
         }
@@ -414,7 +414,7 @@ impl Bfq {
         }
     }
 
-    /// Takes a request off the device (`bfq_completed_request`).
+    /// Handles a completion (`bfq_completed_request`).
     pub(super) fn complete(&mut self, now: Nanos, key: u32, flight: Flight) {
         let number = flight.queue;
         if self.trial.measured == Some(key) {
@@ -435,19 +435,19 @@ impl Bfq {
             self.peak_rate.random_read_completed(now, flight.began);
         }
         let changed = self.peak_rate.completed(now);
-        self.take_over_peak_rate(changed);
-        // A shared queue has so much to do that it would be taken for everybody's waker.
+        self.adopt_peak_rate(changed);
+        // The many completions of a shared queue would make it every queue's waker.
         self.last_completed = if shared { None } else { Some(self.reference(number)) };
         let queue = &self.queues[number];
         if queue.soft_real_time_due && queue.at_device == 0 && queue.next.is_none() && !self.is_raised_interactive(number) {
             self.find_soft_real_time_start(now, number);
         }
         if self.in_service == Some(number) {
-            self.go_on_after_completion(now, number);
+            self.continue_turn(now, number);
         }
     }
 
-    fn go_on_after_completion(&mut self, now: Nanos, number: usize) {
+    fn continue_turn(&mut self, now: Nanos, number: usize) {
         let done = self.queues[number].at_device == 0;
         let empty = self.queues[number].next.is_none();
         if self.must_idle(number) {

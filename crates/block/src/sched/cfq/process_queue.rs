@@ -1,12 +1,12 @@
-//! What CFQ knows of one queue: its process's habits and its turn.
+//! CFQ's state of a queue: the habits of its process, and its turn.
 
 use super::{SYNC, Turn};
 use crate::decay::DecayingMean;
 use crate::{Nanos, PriorityClass};
 
-/// A queue whose requests lie further apart than this, in sectors, more often than 4 times in 32 is seeky (`CFQQ_SEEK_THR`).
+/// Distance in sectors from which on a request is a seek; a queue with more than 4 seeks in 32 requests is seeky (`CFQQ_SEEK_THR`).
 pub(super) const SEEK_THRESHOLD: u64 = 8 * 100;
-/// Decayed samples after which a think time counts: three requests (`sample_valid`).
+/// Decayed samples from which on a think time is trusted: three requests (`sample_valid`).
 pub(super) const ENOUGH_SAMPLES: u64 = 80;
 
 /// The kinds of work in a class, each with its own tree of queues (`enum wl_type_t`).
@@ -27,7 +27,7 @@ pub(super) struct ThinkTime {
 }
 
 impl ThinkTime {
-    pub(super) fn request_came(&mut self, now: Nanos, slice_idle: Nanos) {
+    pub(super) fn request_arrived(&mut self, now: Nanos, slice_idle: Nanos) {
         self.pauses.add((now - self.last_completion).0.min(slice_idle.0 * 2));
     }
 
@@ -42,29 +42,29 @@ pub(super) struct ProcessQueue {
     pub(super) class: PriorityClass,
     pub(super) level: u8,
     pub(super) kind: usize,
-    /// Its place in the round robin, while it has requests or its turn.
+    /// Its position in the round robin; `None` unless it has requests or its turn.
     pub(super) waiting: Option<(usize, Turn)>,
     pub(super) at_device: u32,
     pub(super) think: ThinkTime,
-    /// A bit for each of the last 32 requests: it lay far from the one before.
+    /// A bit for each of the last 32 requests, set for seeks.
     pub(super) seek_history: u32,
-    /// Where its last request that arrived ended.
+    /// End of its last request to arrive.
     pub(super) last_arrived_end: Option<u64>,
-    /// Where its last request that left ended.
+    /// End of its last request to leave.
     pub(super) last_served_end: Option<u64>,
-    /// Its process comes back soon and stays near: waiting for it pays.
+    /// Whether idling for its process pays: it returns soon and stays near.
     pub(super) idles: bool,
     /// It had four requests waiting at once: although seeky, it keeps the disk busy.
     pub(super) deep: bool,
     pub(super) slice: Slice,
-    /// Time not used in the last turn, or, if negative, used beyond it.
+    /// Time left over from the last turn; negative if overrun.
     pub(super) residue: i64,
 }
 
-/// One turn of a queue.
+/// A turn of a queue.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Slice {
-    /// The time counts from the first completion.
+    /// The time counts from the first completion; `None` until then.
     pub(super) clock: Option<SliceClock>,
     pub(super) dispatched: u64,
     pub(super) oldest_checked: bool,

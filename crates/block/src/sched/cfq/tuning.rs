@@ -5,7 +5,7 @@ use super::LEVELS;
 use crate::{Nanos, Tunable, Unit, tunables};
 
 tunables! {
-    /// What can be set.
+    /// The tunables.
     pub(super) struct Tunables {
         /// Requests of one queue at the device at once while others wait; half as many when its slice is nearly over.
         quantum: u32 = Tunable::new(Unit::Count, 1..=256, 8).logarithmic(),
@@ -61,12 +61,12 @@ impl Tuning {
         }
     }
 
-    /// The turn of a queue: a fifth more for each level above 4, a fifth less for each below (`cfq_prio_slice`).
+    /// The slice of a queue: a fifth more for each level above 4, a fifth less for each below (`cfq_prio_slice`).
     pub(super) fn slice(&self, kind: usize, level: u8) -> Nanos {
         Nanos(self.slice[kind].0 / 5 * (9 - u64::from(level)))
     }
 
-    /// How many requests an asynchronous queue may send in one turn (`cfq_prio_to_maxrq`).
+    /// How many requests an asynchronous queue may dispatch in one turn (`cfq_prio_to_maxrq`).
     pub(super) fn async_requests(&self, level: u8) -> u64 {
         2 * self.slice_async_requests * (LEVELS as u64 - u64::from(level))
     }

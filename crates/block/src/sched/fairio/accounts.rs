@@ -1,12 +1,12 @@
-//! What each tenant was given, by weight, and who has share left.
+//! The disk time given to each tenant by weight, and which tenants have share left.
 //!
 //! ```text
-//! ready    something waits, below the line    by the order of service
-//! upheld   something waits, at the line       by what they were given
-//! away     nothing waits, may come back       by what they were given
-//! gone     nothing waits                      in no list; takes no part in cycles
+//! ready    has requests, below the line      by the order of service
+//! upheld   has requests, at the line         by the disk time given
+//! away     has none queued, may return       by the disk time given
+//! gone     has none queued                   in no list; takes no part in cycles
 //! ```
-//! Every change costs the logarithm of the number of tenants, and the start of a cycle only those whose turn comes in it.
+//! Every change takes logarithmic time in the number of tenants, and the start of a cycle touches only tenants that become ready in it.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -18,15 +18,15 @@ use crate::Nanos;
 use crate::sorted::SortedList;
 use crate::tenants::ServiceTime;
 
-/// Disk time by weight: nanoseconds of a tenant with a weight of 1, in 2^-32.
+/// Disk time by weight: nanoseconds of a tenant with a weight of 1, with 32 fraction bits.
 type Virtual = u128;
 const BITS: u32 = 32;
 
-/// The longest cycle that is chosen: two of them are a second, in which people expect shares to hold. Accounts are settled over all cycles,
-/// so that longer ones make no share more exact.
+/// The longest automatic cycle. Two of them are a second, over which users expect shares to hold; accounts are settled over all cycles, so
+/// longer ones make no share more exact.
 const LONGEST: u64 = 500_000_000;
 
-/// Who had its share may have this part of the next one before that is too much.
+/// A tenant with this fraction of the next share in advance is too far ahead.
 const AHEAD: u128 = 4;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,17 +37,17 @@ enum Place {
     Away(u128),
 }
 
-/// A tenant.
+/// The account of a tenant.
 pub(super) struct Class {
     weight: u64,
-    /// What it was given, and of that in the last cycle in which it was given something.
+    /// The disk time it was given; and the last cycle in which it was given some, with the amount.
     given: Virtual,
     given_in: (u64, Virtual),
     place: Place,
     pub(super) at_device: u32,
-    /// When one of its requests was done last.
+    /// Completion time of its last request.
     pub(super) last_seen: Nanos,
-    /// How often in a row it did not use its share, and the cycle from which on it is waited for again.
+    /// How many times in a row it did not use its share, and the cycle from which on it is waited for again.
     failures: u32,
     waited_for_from: u64,
     pub(super) cost: Cost,
@@ -55,25 +55,25 @@ pub(super) struct Class {
     pub(super) model: Option<Box<dyn ServiceTime>>,
 }
 
-/// All tenants, by number.
+/// The accounts of all tenants, by number.
 #[derive(Default)]
 pub(super) struct Accounts {
     classes: Vec<Class>,
     ready: SortedList,
     upheld: SortedList,
     away: SortedList,
-    /// Of those in a list.
+    /// Sum of the weights of active tenants.
     weight: u64,
-    /// What they were given on average, as of now; the line up to which they may come; and the weights by which it was drawn.
+    /// What they were given on average; the line up to which they may be served; and the sum of the weights when the line was set.
     now: Virtual,
     line: Virtual,
     line_weight: u64,
-    /// Where everybody was at least when it was drawn.
+    /// The minimum of the accounts when the line was set.
     began: Virtual,
-    /// The service of this cycle, in nanoseconds, and its number.
+    /// The service of this cycle in nanoseconds, and its number.
     service: u64,
     cycle: u64,
-    /// The longest cycle service by weight that one of those asked for who were served in this cycle, and in the one before.
+    /// The longest cycle service by weight requested by a tenant that was served in this cycle, and in the previous one.
     asked: [f64; 2],
 }
 
@@ -95,7 +95,7 @@ impl Accounts {
         &mut self.classes[number]
     }
 
-    /// The disk time that this cycle gives to all together, in nanoseconds.
+    /// The total disk time of this cycle, in nanoseconds.
     pub(super) fn service(&self) -> u64 {
         self.service
     }
@@ -105,13 +105,13 @@ impl Accounts {
         self.classes.get(number).map_or(0, |class| u64::from(class.at_device))
     }
 
-    /// The weights of those who take part, and of this one.
+    /// The weights of the active tenants, including this one.
     pub(super) fn weight_with(&self, number: usize, weight: u64) -> u64 {
         let takes_part = self.classes.get(number).is_some_and(|class| class.place != Place::Gone);
         self.weight.saturating_add(if takes_part { 0 } else { weight })
     }
 
-    /// A request of a tenant has come. `at_device`: what requests at the device were charged, in nanoseconds.
+    /// Registers an arrival. `at_device`: the charge of all requests at the device, in nanoseconds.
     pub(super) fn arrives(&mut self, number: usize, weight: u64, at_device: u64) {
         while self.classes.len() <= number {
             self.classes.push(Class {
@@ -133,11 +133,11 @@ impl Accounts {
             return;
         }
         class.weight = weight.max(1);
-        // What it did not ask for it has no claim to, but what is at the device is not done yet; what it had too much it still has.
+        // Time it did not ask for is lost, but requests at the device are not done yet; an excess remains.
         let done = self.now.saturating_sub(by_weight(at_device, self.weight));
         class.given = class.given.max(done);
         self.weight = self.weight.saturating_add(class.weight);
-        // It takes part in what is left of the cycle. That must not become a multiple of what it was.
+        // It takes part in the rest of the cycle, which must not become a multiple of what it was.
         if self.weight / 2 > self.line_weight {
             let left = self.line.saturating_sub(self.now);
             self.line = self.now + left / u128::from(self.weight) * u128::from(self.line_weight);
@@ -145,7 +145,7 @@ impl Accounts {
         }
     }
 
-    /// Puts a tenant where it belongs. `next`: what the next of its requests is sorted by, if one waits. It is served from when its share is
+    /// Moves a tenant to its list. `next`: the sort key of its next request; `None` if none is queued. It is served while its share is
     /// worth more than `least` requests.
     pub(super) fn settle(&mut self, number: usize, next: Option<u128>, least: u32) {
         let class = &self.classes[number];
@@ -182,7 +182,7 @@ impl Accounts {
         }
     }
 
-    /// A tenant of which nothing waits takes part in cycles no longer.
+    /// Removes a tenant without queued requests from the cycles.
     pub(super) fn leave(&mut self, number: usize) {
         if self.classes[number].place != Place::Gone {
             self.move_to(number, Place::Gone);
@@ -190,21 +190,21 @@ impl Accounts {
         }
     }
 
-    /// A tenant's requests were all taken away.
+    /// Forgets the requests of a tenant, which were drained.
     pub(super) fn forget_requests(&mut self, number: usize) {
         self.classes[number].at_device = 0;
         self.leave(number);
     }
 
-    /// It had time to use its share and did not: it is not waited for in as many cycles as the last time, and twice as many again.
-    pub(super) fn could_not_use_its_share(&mut self, number: usize, window: u32) {
+    /// Records that a tenant had time to use its share and did not: the number of cycles in which it is not waited for doubles each time.
+    pub(super) fn record_unused_share(&mut self, number: usize, window: u32) {
         let class = &mut self.classes[number];
         let cycles = 1_u32.checked_shl(class.failures).unwrap_or(u32::MAX).min(window);
         class.failures = class.failures.saturating_add(1);
         class.waited_for_from = self.cycle + 1 + u64::from(cycles);
     }
 
-    /// Disk time is given to a tenant, or taken back if it was charged too much.
+    /// Charges disk time to a tenant; a negative time is a refund.
     pub(super) fn charge(&mut self, number: usize, time: i64) {
         let class = &mut self.classes[number];
         let (own, all) = (by_weight(time.unsigned_abs(), class.weight), by_weight(time.unsigned_abs(), self.weight));
@@ -228,7 +228,7 @@ impl Accounts {
         self.classes[number].at_device += 1;
     }
 
-    /// A request of so many sectors took so many nanoseconds of the disks. A cycle should have room for `least` like it.
+    /// Records a completion that took `took` nanoseconds of disk time. A cycle should have room for `least` such requests.
     pub(super) fn completed(&mut self, number: usize, now: Nanos, sectors: u32, took: u64, least: u32) {
         let class = &mut self.classes[number];
         class.at_device = class.at_device.saturating_sub(1);
@@ -241,7 +241,7 @@ impl Accounts {
         }
     }
 
-    /// What a tenant's weight gives it of some disk time.
+    /// A tenant's share of some disk time by weight.
     pub(super) fn part_of(&self, number: usize, time: u64) -> u64 {
         let part = u128::from(time) * u128::from(self.classes[number].weight) / u128::from(self.weight.max(1));
         u64::try_from(part).unwrap_or(u64::MAX)
@@ -253,7 +253,7 @@ impl Accounts {
         cycle != self.cycle || given < self.line.saturating_sub(self.began) / 2
     }
 
-    /// What a tenant is sorted by where the one goes first that was given least.
+    /// A tenant's sort key in the order by disk time given.
     pub(super) fn key(&self, number: usize) -> u128 {
         key(self.classes[number].given, number)
     }
@@ -262,33 +262,33 @@ impl Accounts {
         self.classes[number].given < self.line
     }
 
-    /// Whether a tenant was given a good part of the next cycle's share, too.
+    /// Whether a tenant has used a large part of the next cycle's share as well.
     pub(super) fn is_far_ahead(&self, number: usize) -> bool {
         self.classes[number].given > self.line + self.line.saturating_sub(self.began) / AHEAD
     }
 
-    /// The tenant with share left whose request goes next.
+    /// The tenant with share left whose request is next.
     pub(super) fn first_ready(&self) -> Option<usize> {
         self.ready.first().map(|(_, number)| number as usize)
     }
 
-    /// Of those who had their share, the one who was given least.
+    /// The tenant with the least disk time given among those that used their share.
     pub(super) fn first_upheld(&self) -> Option<usize> {
         self.upheld.first().map(|(_, number)| number as usize)
     }
 
-    /// The next of those who were upheld and have share now.
+    /// The next tenant that was upheld and has share again.
     pub(super) fn first_below_line(&self) -> Option<usize> {
         self.upheld.first().filter(|(key, _)| key >> 32 < self.line).map(|(_, number)| number as usize)
     }
 
-    /// Of those away with share left, the one who was given least.
+    /// The tenant with the least disk time given among those with share left and nothing queued.
     pub(super) fn away_with_share(&self) -> Option<usize> {
         self.away.first().filter(|(key, _)| key >> 32 < self.line).map(|(_, number)| number as usize)
     }
 
-    /// Draws the next line. `fixed`: the cycle's service, in nanoseconds; otherwise it has room for as many requests of each tenant as it
-    /// takes to know their mean, and for as many as make a batch.
+    /// Sets the next line. `fixed`: the cycle's service in nanoseconds; `None`: room for as many requests of each tenant as are needed to
+    /// know their mean, and for as many as make a batch.
     pub(super) fn begin_cycle(&mut self, fixed: Option<u64>, disks: u32) {
         self.cycle += 1;
         self.service = fixed.unwrap_or_else(|| {

@@ -1,24 +1,24 @@
-//! What a request is likely to cost, by its size: a line through the recent ones.
+//! The expected cost of a request by its size: a linear fit to the recent ones.
 
-/// How many requests the line remembers.
+/// Length of the memory, in requests.
 const MEMORY: f64 = 32.0;
 
-/// The disk time of a request of nobody knows what kind, in nanoseconds.
+/// The disk time of a request before the first completion, in nanoseconds.
 const FIRST_GUESS: f64 = 5e6;
 
-/// Disk time over sectors: means and moments of the recent requests, each later one weighing as much as those before lose.
+/// Regression of disk time on sectors: exponentially weighted means and moments.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Cost {
     count: f64,
     sectors: f64,
     time: f64,
-    /// Mean square of the sectors about their mean, and mean product of both about theirs.
+    /// Variance of the sectors, and covariance of sectors and time.
     spread: f64,
     together: f64,
 }
 
 impl Cost {
-    /// A request of so many sectors took so many nanoseconds.
+    /// Adds a request with its disk time in nanoseconds.
     pub(super) fn learn(&mut self, sectors: u32, took: u64) {
         if self.count < MEMORY {
             self.count += 1.0;
@@ -31,23 +31,23 @@ impl Cost {
         self.together = (1.0 - rate) * (self.together + rate * by_sectors * by_time);
     }
 
-    /// Of the recent requests, in nanoseconds. `None`: there were none.
+    /// Mean disk time of the recent requests in nanoseconds; `None` if there were none.
     pub(super) fn mean(&self) -> Option<f64> {
         (self.count > 0.0).then_some(self.time)
     }
 
-    /// What a sector costs. `None`: all had about the same size.
+    /// Cost of a sector; `None` if all requests were about the same size.
     fn slope(&self) -> Option<f64> {
         (self.spread > 1.0).then(|| (self.together / self.spread).max(0.0))
     }
 
-    /// What a request of so many sectors is likely to cost, in nanoseconds; what is not known is taken from `others`.
+    /// Expected disk time of a request in nanoseconds; what is unknown is taken from `others`.
     pub(super) fn estimate(&self, sectors: u32, others: &Cost) -> u64 {
         let of = if self.count > 0.0 { self } else { others };
         let Some(mean) = of.mean() else { return FIRST_GUESS as u64 };
         let slope = of.slope().or(others.slope()).unwrap_or(0.0);
         let estimate = mean + slope * (f64::from(sectors) - of.sectors);
-        // A line through few points may lead anywhere, below zero too.
+        // A line through few points may lead anywhere, even below zero.
         estimate.max(mean / 16.0) as u64
     }
 }
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn large_requests_are_expected_to_cost_what_the_line_says() {
+    fn the_expected_cost_of_large_requests_follows_the_fit() {
         let mut cost = Cost::default();
         assert_eq!(cost.estimate(8, &Cost::default()), 5_000_000);
         for sectors in [8, 64, 256, 16, 128].into_iter().cycle().take(200) {

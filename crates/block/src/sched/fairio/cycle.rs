@@ -1,21 +1,21 @@
-//! How long a cycle should be (section III).
+//! The length of a cycle (section III).
 
 use crate::Nanos;
 
-/// Cycle lengths are rounded up to these.
+/// Cycle lengths are multiples of this.
 pub(super) const STEP: Nanos = Nanos::from_millis(100);
 
-/// Whether a class's arrival rate, pattern, sizes and operations stay as they are.
+/// Whether a class's arrival rate, pattern, sizes and operations are constant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stable {
     /// Type 1: one of them changes.
     No,
-    /// Type 2.
+    /// Type 2: all are constant.
     Yes,
 }
 
 impl Stable {
-    /// How many requests of the class a cycle should have room for (NumRequests, from the paper's two illustrations).
+    /// How many requests of the class a cycle should have room for (NumRequests, from the paper's two examples).
     pub const fn requests(self) -> u32 {
         match self {
             Stable::No => 17,
@@ -24,20 +24,20 @@ impl Stable {
     }
 }
 
-/// A class as the heuristic sees it.
+/// A class of requests, as input of the heuristic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CycleClass {
-    /// Its weight; at least 1.
+    /// At least 1.
     pub weight: u32,
-    /// The mean disk time of a request (ServiceRequest).
+    /// Mean disk time of a request (ServiceRequest).
     pub request: Nanos,
-    /// How many of its requests a cycle should have room for (NumRequests): [`Stable::requests`], or something between.
+    /// How many of its requests a cycle should have room for (NumRequests): [`Stable::requests`], or a value in between.
     pub requests: u32,
 }
 
 /// The shortest cycle in whose share each class has room for its requests (equation 3), rounded up to 100 ms.
 ///
-/// It lasts so long by the clock if all `disks` work. Without classes it is 100 ms.
+/// That is wall time with all `disks` busy. Without classes it is 100 ms.
 pub fn cycle_length(classes: &[CycleClass], disks: u32) -> Nanos {
     let weights: u128 = classes.iter().map(|class| u128::from(class.weight.max(1))).sum();
     let service = classes.iter().map(|class| {
@@ -48,7 +48,7 @@ pub fn cycle_length(classes: &[CycleClass], disks: u32) -> Nanos {
     round_up(u64::try_from(length).unwrap_or(u64::MAX))
 }
 
-/// To whole steps, at least one.
+/// Rounds up to a multiple of [`STEP`], at least one.
 pub(super) fn round_up(length: u64) -> Nanos {
     Nanos(length.div_ceil(STEP.0).max(1).saturating_mul(STEP.0))
 }

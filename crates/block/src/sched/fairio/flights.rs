@@ -1,4 +1,4 @@
-//! Requests at the device, and what they were charged.
+//! Requests at the device, and their charges.
 
 use slab::Slab;
 
@@ -8,17 +8,17 @@ use crate::{Nanos, RequestId};
 /// A request at the device.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Flight {
-    /// Whose it is.
+    /// The tenant.
     pub(super) number: usize,
-    /// What it was charged when it went there, in nanoseconds of disk time.
+    /// Charge on dispatch, in nanoseconds of disk time.
     pub(super) charged: u64,
-    /// That stands, whatever it takes.
+    /// The charge is final, whatever the request takes.
     pub(super) is_final: bool,
-    /// When it went there.
+    /// Dispatch time.
     pub(super) since: Nanos,
 }
 
-/// All of them, by the host's number.
+/// All requests at the device, by the host's id.
 #[derive(Default)]
 pub(super) struct Flights {
     flights: Slab<Flight>,
@@ -31,20 +31,20 @@ impl Flights {
         self.flights.len()
     }
 
-    /// What they were charged together, in nanoseconds.
+    /// Total charge, in nanoseconds.
     pub(super) fn charged(&self) -> u64 {
         self.charged
     }
 
     pub(super) fn begin(&mut self, id: RequestId, flight: Flight) {
-        // Who gave the same number twice forgot to say that the first one is done.
+        // A host that reuses an id did not report the first request's completion.
         self.end(id);
         self.charged = self.charged.saturating_add(flight.charged);
         let slot = self.flights.insert(flight);
         self.by_id.insert(u64::from(id), slot as u32);
     }
 
-    /// It is done. `None`: it never went there.
+    /// Removes a completed request; `None` if it is unknown.
     pub(super) fn end(&mut self, id: RequestId) -> Option<Flight> {
         let slot = self.by_id.get(u64::from(id)).next()?;
         self.by_id.remove(u64::from(id), slot);

@@ -1,35 +1,34 @@
-//! Who had its share is held while others may come back for theirs, but only as far as that helps them and costs the disks nothing.
+//! Holding back tenants that used their share while others may return, only as far as it helps those and costs the disks nothing.
 
 use super::Fairio;
 use crate::Nanos;
 
-/// A process that asks again after its request was done does so within this time, or it is not waited for: CFQ's `slice_idle`.
+/// A process that issues its next request within this time of a completion is waited for: CFQ's `slice_idle`.
 const LINGER: Nanos = Nanos::from_millis(8);
 
-/// Those who may come back have so many times the time to use their share, while others are held, that all disks would need for the cycle
-/// and for what is at the device.
+/// Tenants that may return get this multiple of the time that all disks need for the cycle and for the requests at the device.
 const PATIENCE: u64 = 2;
 
-/// Where somebody got ahead, this part fewer is kept at the device.
+/// When a tenant gets ahead, the limit is lowered by this fraction.
 const FEWER: u32 = 8;
 
-/// Those who had their share are held, because others may come back.
+/// A period in which tenants that used their share are held back, because others may return.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Hold {
     since: Nanos,
-    /// When these had enough time.
+    /// When the others have had enough time.
     until: Nanos,
-    /// What they were charged meanwhile, in nanoseconds.
+    /// What tenants with share left were charged meanwhile, in nanoseconds.
     others: u64,
-    /// Somebody who had its share could have gone.
+    /// A tenant that used its share was refused.
     has_refused: bool,
-    /// Somebody got far ahead.
+    /// A tenant that used its share got far ahead.
     is_unfair: bool,
 }
 
 impl Fairio {
-    /// A request went to the device. If it is of somebody who had so much already that others will not soon come to as much, they wait for
-    /// it in the device: fewer will do.
+    /// Accounts for a dispatch during a hold. If the tenant is far ahead of others, these have to wait behind its requests at the device,
+    /// so the limit is lowered.
     pub(super) fn count_while_held(&mut self, number: usize, has_share: bool, charged: u64) {
         let (least, at_device) = (self.least_floor(), u32::try_from(self.flights.len()).unwrap_or(u32::MAX));
         let Some(hold) = &mut self.hold else { return };
@@ -42,14 +41,14 @@ impl Fairio {
         }
     }
 
-    /// Somebody who had its share is not let to the device.
+    /// Records that a tenant that used its share was refused.
     pub(super) fn refuse(&mut self) {
         if let Some(hold) = &mut self.hold {
             hold.has_refused = true;
         }
     }
 
-    /// The cycle is over. Where nobody got ahead, one request more can be kept at the device the next time.
+    /// Ends the hold with the cycle. If no tenant got ahead, the limit is raised by one.
     pub(super) fn end_hold(&mut self) {
         let is_too_low = match self.hold.take() {
             Some(hold) => hold.has_refused && !hold.is_unfair,
@@ -58,29 +57,29 @@ impl Fairio {
         self.floor = self.floor.saturating_add(u32::from(is_too_low));
     }
 
-    /// One request for each disk keeps them at work, if one is lucky.
+    /// Lower bound of the limit: one request for each disk can keep them all busy.
     fn least_floor(&self) -> u32 {
         self.disks().min(self.set.storage_load_threshold)
     }
 
-    /// Holds those who had their share, from now on if they are not held yet.
+    /// Begins a hold unless there is one.
     pub(super) fn hold(&mut self, now: Nanos) {
         self.hold = Some(self.hold.unwrap_or_else(|| self.hold_from(now)));
     }
 
-    /// How long those have who may come back, from `now` on.
+    /// A new hold from `now` on.
     fn hold_from(&self, now: Nanos) -> Hold {
         let service = self.accounts.service().saturating_add(self.flights.charged()) / u64::from(self.disks());
         let until = now + Nanos(service.saturating_mul(PATIENCE));
         Hold { since: now, until, others: 0, has_refused: false, is_unfair: false }
     }
 
-    /// Whether somebody with share left and nothing waiting is worth waiting for, and until when.
-    pub(super) fn is_about_to_come_back(&mut self, now: Nanos) -> Option<Nanos> {
+    /// Until when to wait for a tenant with share left and nothing queued; `None` if none is worth waiting for.
+    pub(super) fn await_return(&mut self, now: Nanos) -> Option<Nanos> {
         while let Some(number) = self.accounts.away_with_share() {
             let limit = self.hold.unwrap_or_else(|| self.hold_from(now)).until;
             if now >= limit {
-                if !self.waits_on(now, number) {
+                if !self.extend_hold(now, number) {
                     self.give_up_waiting();
                 }
                 continue;
@@ -94,16 +93,16 @@ impl Fairio {
                 return Some(back_by.min(limit));
             }
             if self.accounts.used_less_than_half(number) {
-                self.accounts.could_not_use_its_share(number, self.set.window_cycles);
+                self.accounts.record_unused_share(number, self.set.window_cycles);
             }
             self.accounts.leave(number);
         }
         None
     }
 
-    /// Those who may come back had enough time. Whether they get some more: because fewer requests of others can be kept at the device, or
-    /// because they use the disks as much as their weights ask for, and so will come to their share.
-    fn waits_on(&mut self, now: Nanos, number: usize) -> bool {
+    /// Whether to extend the hold although its time is over: because fewer requests of others can be kept at the device, or because the
+    /// awaited tenants use the disks in proportion to their weights, and so will reach their share.
+    fn extend_hold(&mut self, now: Nanos, number: usize) -> bool {
         let Some(hold) = self.hold else { return false };
         let least = self.least_floor();
         let elapsed = (now - hold.since).0.saturating_mul(u64::from(self.disks()));
@@ -115,10 +114,10 @@ impl Fairio {
         true
     }
 
-    /// Those who could have come back did not use their share though they had time.
+    /// Gives up on tenants that had time to use their share and did not.
     fn give_up_waiting(&mut self) {
         while let Some(number) = self.accounts.away_with_share() {
-            self.accounts.could_not_use_its_share(number, self.set.window_cycles);
+            self.accounts.record_unused_share(number, self.set.window_cycles);
             self.accounts.leave(number);
         }
     }

@@ -1,9 +1,9 @@
-//! How many requests of a tenant it takes until their mean says what the next ones will cost.
+//! How many requests of a tenant are needed to predict the mean cost of the next ones.
 //!
-//! The Allan variance (Allan, Statistics of atomic frequency standards, Proceedings of the IEEE 54, 1966) of m requests is half the mean
-//! square of the difference between the mean times of m requests and of the m that follow. Where times vary at random it falls as 1/m; where
-//! they drift, it rises again with m, for the next requests are no longer like these. So it tells apart what the paper calls
-//! types 2 and 1, and says how far either is to be trusted.
+//! The Allan variance (Allan, Statistics of atomic frequency standards, Proceedings of the IEEE 54, 1966) for m requests is half the mean
+//! square of the difference between the mean times of m requests and of the next m. For random variation it falls as 1/m; for a drift it
+//! rises again with m, as the next requests differ from these. So it distinguishes the paper's types 2 and 1, and tells how long either can
+//! be trusted.
 //!
 //! ```text
 //! 1 request    o o o o o o o o     differences of neighbours
@@ -15,18 +15,18 @@ use super::cycle::Stable;
 
 /// 1, 2, 4, … 128 requests.
 const LEVELS: usize = 8;
-/// Differences that a variance remembers.
+/// Length of a variance's memory, in differences.
 const MEMORY: f32 = 16.0;
-/// Fewer say nothing.
+/// Differences that a variance needs.
 const ENOUGH: f32 = 4.0;
-/// The mean is known when it changes by no more than a quarter: what a share is off by that is settled in the next cycle.
+/// The mean is known if it changes by at most a quarter; the remaining error is settled in the next cycle.
 const TOLERANCE: f32 = 0.25;
 
-/// Means of so many requests.
+/// Means of 2^n requests.
 #[derive(Clone, Copy, Debug, Default)]
 struct Level {
     last: f32,
-    /// The last one is the first of a pair.
+    /// The last mean is the first of a pair.
     is_first: bool,
     differences: f32,
     variance: f32,
@@ -39,7 +39,7 @@ pub(super) struct Stability {
 }
 
 impl Stability {
-    /// A request took so long.
+    /// Adds the time of a request.
     pub(super) fn learn(&mut self, took: f32) {
         let mut mean = took;
         for level in &mut self.levels {
@@ -58,8 +58,7 @@ impl Stability {
         }
     }
 
-    /// How many requests it takes, where they take `mean` on average. Before anything is known, as many as the paper says of classes that
-    /// are not stable.
+    /// How many requests are needed, given their `mean` time. Without data, the paper's number for classes that are not stable.
     pub(super) fn requests(&self, mean: f32) -> u32 {
         let enough = TOLERANCE * TOLERANCE * mean * mean;
         let (mut least, mut requests) = (f32::MAX, Stable::No.requests());
@@ -101,20 +100,20 @@ mod tests {
     }
 
     #[test]
-    fn requests_that_are_alike_need_no_company() {
+    fn equal_requests_need_no_averaging() {
         assert_eq!(after(core::iter::repeat_n(5.0, 500)), 1);
     }
 
     #[test]
-    fn the_more_they_vary_the_more_of_them_it_takes() {
+    fn more_variation_needs_more_requests() {
         let needed = |spread: f32| after(noise().take(4_000).map(|noise| 10.0 + spread * noise));
         let needed = [1.0, 4.0, 9.0].map(needed);
         assert!(needed.is_sorted() && needed[0] == 1 && needed[2] >= 4, "{needed:?}");
     }
 
     #[test]
-    fn of_requests_that_drift_few_are_averaged() {
-        // Around the drift's 0.5 a request, the mean of many says less than that of some.
+    fn drifting_requests_are_averaged_over_fewer() {
+        // With the drift of 0.5 a request, the mean of many says less than that of some.
         let drifting = noise().take(4_000).enumerate().map(|(number, noise)| 100.0 + (number % 400) as f32 * 2.0 + 200.0 * noise);
         let steady = noise().take(4_000).map(|noise| 100.0 + 200.0 * noise);
         let (drifting, steady) = (after(drifting), after(steady));

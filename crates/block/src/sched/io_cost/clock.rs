@@ -1,29 +1,29 @@
-//! The device's clock, and how fast it runs (`ioc_timer_fn`, `ioc_adjust_base_vrate`).
+//! The device's clock, and its rate (`ioc_timer_fn`, `ioc_adjust_base_vrate`).
 
 use super::Tunables;
 use crate::Nanos;
 
-/// Requests may wait for room at the device for so much of a period (`RQ_WAIT_BUSY_PCT`).
+/// Fraction of a period for which requests may wait for room at the device (`RQ_WAIT_BUSY_PCT`).
 const BUSY: f64 = 0.05;
-/// With so much of what is allowed there is room for more (`UNBUSY_THR_PCT`).
+/// Below this fraction of the allowed values the device can take more (`UNBUSY_THR_PCT`).
 const UNBUSY: f64 = 0.75;
 
-/// The clock of the device: nanoseconds that it would take for what it has done, if the model is right.
+/// The clock of the device: nanoseconds of work done, according to the model.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Clock {
-    /// It read `base` at `since`, and runs at `rate`.
+    /// Its reading was `base` at `since`, and it runs at `rate`.
     base: u64,
     since: Nanos,
     rate: f64,
     period: Nanos,
-    /// When this period began.
+    /// Start of this period.
     began: Nanos,
-    /// For how many periods in a row the device had too much (above 0), or could have more (below).
+    /// For how many periods in a row the device was overloaded (above 0), or could have taken more (below).
     busy_level: i32,
-    /// Reads and writes of this period, and how many missed their latency.
+    /// Reads and writes of this period, and how many of them missed their latency target.
     done: [u32; 2],
     missed: [u32; 2],
-    /// For how long requests that might go waited for room at the device, together.
+    /// Total time for which eligible requests waited for room at the device.
     waited: Nanos,
     /// Requests waited for the clock.
     short: bool,
@@ -45,26 +45,26 @@ impl Clock {
         }
     }
 
-    /// What it reads at a time.
+    /// Its reading at a time.
     pub(super) fn at(&self, time: Nanos) -> u64 {
         self.base.saturating_add(((time - self.since).0 as f64 * self.rate) as u64)
     }
 
-    /// When it will read that, if its speed does not change.
+    /// When it will have this reading, at its current rate.
     fn when(&self, reading: u64) -> Nanos {
-        // What is lost in floating point must not make anybody come too early again and again.
+        // Rounding errors must not make a host wake too early again and again.
         self.since + Nanos((reading.saturating_sub(self.base) as f64 / self.rate) as u64) + Nanos(1)
     }
 
-    /// When to look again, if nothing happens until it reads that: then, or when a period is over, for the speed may have changed; but not
-    /// after each of many short ones.
+    /// When to check again for this reading: when it is due, or at the end of a period, as the rate may change; but not after each of many
+    /// short periods.
     pub(super) fn wake(&self, now: Nanos, reading: u64) -> Nanos {
         let due = self.when(reading);
         let half = now + Nanos((due - now).0 / 2);
         due.min(self.period_ends().max(half))
     }
 
-    /// How far a tenant's clock may lie behind: half a period's budget (`MARGIN_TARGET_PCT`).
+    /// How far a tenant's clock may lag: half a period's budget (`MARGIN_TARGET_PCT`).
     pub(super) fn margin(&self) -> u64 {
         (self.period.0 as f64 * self.rate / 2.0) as u64
     }
@@ -73,23 +73,23 @@ impl Clock {
         self.began + self.period
     }
 
-    /// A request was in time or missed its latency.
+    /// Records whether a request met its latency target.
     pub(super) fn latency(&mut self, index: usize, in_time: bool) {
         self.done[index] += 1;
         self.missed[index] += u32::from(!in_time);
     }
 
-    /// A request goes that could have gone by the clock when that read `from`.
+    /// Records the dispatch of a request that was eligible from the reading `from` on.
     pub(super) fn waited_for_device(&mut self, now: Nanos, from: u64) {
         self.waited += Nanos((self.at(now).saturating_sub(from) as f64 / self.rate) as u64);
     }
 
-    /// A request waits for the clock.
+    /// Records that a request waits for the clock.
     pub(super) fn short_of_budget(&mut self) {
         self.short = true;
     }
 
-    /// Sets the speed anew if the period is over, and says how much of the device's time it had.
+    /// At the end of a period, sets the rate and returns the device time that the period had; `None` during a period.
     pub(super) fn end_period(&mut self, now: Nanos, set: &Tunables) -> Option<u64> {
         if now < self.period_ends() {
             return None;
@@ -124,7 +124,7 @@ impl Clock {
     }
 }
 
-/// By how many percent the clock changes at a level (`vrate_adj_pct`): the longer in a row, the more.
+/// Change of the rate in percent at a level (`vrate_adj_pct`): larger the longer it lasts.
 fn step(busy_level: i32) -> u32 {
     match busy_level.unsigned_abs() {
         0..4 => 0,
@@ -136,7 +136,7 @@ fn step(busy_level: i32) -> u32 {
     }
 }
 
-/// As long as it takes to see a percentile of latencies (`ioc_refresh_period_us`).
+/// Long enough to measure a percentile of latencies (`ioc_refresh_period_us`).
 fn period(set: &Tunables) -> Nanos {
     let (latency, percentile) = if set.rlat >= set.wlat { (set.rlat, set.rpct) } else { (set.wlat, set.wpct) };
     let multiple = if percentile > 0.0 { ((1.0 - percentile) * 20.0).max(2.0) } else { 2.0 };

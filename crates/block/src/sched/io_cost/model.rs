@@ -1,14 +1,14 @@
-//! What a request costs the device: a linear model (`calc_lcoefs`, `calc_vtime_cost_builtin`).
+//! The cost of a request for the device: a linear model (`calc_lcoefs`, `calc_vtime_cost_builtin`).
 
 use super::Tunables;
 use crate::{Op, Request};
 
 /// Sectors of a page.
 const PAGE: u64 = 8;
-/// A request that begins further away than 16 MiB from the end of its tenant's last one is random (`LCOEF_RANDIO_PAGES`).
+/// A request that begins further than 16 MiB from the end of its tenant's last one is random (`LCOEF_RANDIO_PAGES`).
 const RANDOM: u64 = 4_096 * PAGE;
 
-/// Of one direction, in nanoseconds.
+/// Coefficients of one direction, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 struct Coefficients {
     page: u64,
@@ -16,13 +16,13 @@ struct Coefficients {
     random: u64,
 }
 
-/// Of reads and of writes.
+/// Coefficients of reads and of writes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Model([Coefficients; 2]);
 
 impl Coefficients {
     fn new(bps: u64, sequential: u64, random: u64) -> Coefficients {
-        // The first page is part of an operation.
+        // The first page is part of the operation.
         let page = (4_096 * 1_000_000_000_u64).div_ceil(bps.max(1));
         let operation = |rate: u64| 1_000_000_000_u64.div_ceil(rate.max(1)).saturating_sub(page);
         Coefficients { page, sequential: operation(sequential), random: operation(random) }
@@ -39,7 +39,7 @@ impl Model {
         &self.0[usize::from(request.op.is_write())]
     }
 
-    /// Nanoseconds that a request takes, behind another of the tenant that ended at `cursor`. A discard costs nothing.
+    /// Cost of a request in nanoseconds after one of the same tenant that ended at `cursor`. A discard costs nothing.
     pub(super) fn cost(&self, request: &Request, cursor: u64) -> u64 {
         if request.op == Op::Discard {
             return 0;
@@ -49,7 +49,7 @@ impl Model {
         operation.saturating_add(self.transfer(request))
     }
 
-    /// The part that grows with its size.
+    /// The part that is proportional to its size.
     pub(super) fn transfer(&self, request: &Request) -> u64 {
         let pages = (u64::from(request.sectors) / PAGE).max(1);
         pages.saturating_mul(self.of(request).page)

@@ -1,37 +1,37 @@
-//! What each request costs its volume, from its arrival to its completion.
+//! The cost of each request for its volume, from arrival to completion.
 
 use slab::Slab;
 
 use crate::hash_index::HashIndex;
 use crate::{Nanos, RequestId};
 
-/// What is known of a request. It is one for all that were merged into it.
+/// The charge of a request, including all requests merged into it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Charge {
     pub(super) volume: usize,
-    /// How long the reference disk would be busy with it.
+    /// Its time on the reference disk.
     pub(super) service: Nanos,
-    /// How many requests it was when they came.
+    /// Number of requests merged into it, itself included.
     pub(super) parts: u32,
-    /// Counts the requests that came before, of merged ones before the first.
+    /// Number of earlier arrivals; of merged requests the lowest.
     pub(super) sequence: u64,
-    /// Since when it is at the device.
+    /// Dispatch time; `None` while queued.
     pub(super) dispatched: Option<Nanos>,
-    /// When it came, of merged ones the first; and how long the reference disk would have taken from then to have all done.
+    /// Arrival, of merged requests the first; and the time the reference disk would then have taken to complete all requests.
     pub(super) arrival: Nanos,
     pub(super) allowed: Nanos,
-    /// When the reference disk is done with it, were all that came before answered in time.
+    /// Completion time on the reference disk, if all earlier requests had been answered in time.
     pub(super) reference_done: Nanos,
-    /// How much it adds to what is in flight.
+    /// Its share of the load at the device.
     pub(super) load: u32,
-    /// For how long the device will be busy with it, as far as is known.
+    /// Expected time for which it keeps the device busy.
     pub(super) work: Nanos,
-    /// For how long it was with what was there before, and how many those were.
+    /// Work and number of the requests that were at the device before it.
     pub(super) before: (Nanos, u32),
-    /// Of other volumes, nothing was.
+    /// No request of another volume was there.
     pub(super) is_alone: bool,
-    /// It went though others could not wait for so long.
-    pub(super) is_intrusion: bool,
+    /// It was dispatched although others could not wait that long.
+    pub(super) is_preemption: bool,
 }
 
 impl Charge {
@@ -49,17 +49,17 @@ impl Charge {
             work: Nanos::ZERO,
             before: (Nanos::ZERO, 0),
             is_alone: false,
-            is_intrusion: false,
+            is_preemption: false,
         }
     }
 }
 
-/// The charges of all requests that are not done.
+/// The charges of all requests in flight.
 #[derive(Default)]
 pub(super) struct Charges {
     charges: Slab<(RequestId, Charge)>,
     by_id: HashIndex,
-    came: u64,
+    arrived: u64,
 }
 
 impl Charges {
@@ -75,14 +75,14 @@ impl Charges {
         self.key(id).map(|key| &mut self.charges[key as usize].1)
     }
 
-    /// A request that came.
+    /// Adds the charge of an arriving request.
     pub(super) fn add(&mut self, id: RequestId, charge: Charge) {
-        let key = self.charges.insert((id, Charge { sequence: self.came, ..charge }));
-        self.came += 1;
+        let key = self.charges.insert((id, Charge { sequence: self.arrived, ..charge }));
+        self.arrived += 1;
         self.by_id.insert(u64::from(id), key as u32);
     }
 
-    /// A request that came became part of a waiting one, with which the reference disk is done then.
+    /// Merges an arriving request into a queued one, with the new completion time on the reference disk.
     pub(super) fn merge(&mut self, into: RequestId, service: Nanos, reference_done: Nanos) {
         if let Some(charge) = self.find_mut(into) {
             charge.service += service;
@@ -91,7 +91,7 @@ impl Charges {
         }
     }
 
-    /// A waiting request became part of another.
+    /// Merges a queued request into another.
     pub(super) fn absorb(&mut self, into: RequestId, absorbed: RequestId) {
         let Some(absorbed) = self.remove(absorbed) else { return };
         if let Some(charge) = self.find_mut(into) {

@@ -1,37 +1,30 @@
-//! How long a volume can do without the device, because a request that is there cannot be called back.
+//! How long a volume can do without the device, as a request that is there cannot be preempted.
 //!
 //! ```text
-//! done      may ask again            response that its reference disk has, at worst
+//! completion  next request            worst-case response on its reference disk
 //!  │◀─ think ─▶│◀──────────────────── tail ────────────────────────▶│
 //!  │           │◀────── slack ──────▶│◀── its own request here ────▶│
-//!  └───────────┴─────────────────────┘ until here others may keep the device
+//!  └───────────┴─────────────────────┘ until here others may occupy the device
 //! ```
-//! One in a hundred responses may be later than on the reference disk, so that what counts is the worst that is common there, not what each
-//! request takes. Who asks only after a pause, and has always left one so far, is not expected earlier. The worst of two times rarely
-//! meet, and caches work on after they have answered: so slack is corrected by whether responses are late. They are if they take longer
-//! than the worst, and if they are later than the reference disk's on average: who has two requests under way is otherwise answered late
-//! every other time, and asks late.
+//! One in a hundred responses may be later than on the reference disk, so the common worst case there counts, not each request's own time.
+//! A volume that has always paused before its next request is not expected earlier. The worst cases of two times rarely coincide, and
+//! caches continue to work after a completion, so slack is corrected by whether responses are late: longer than the worst case, or later
+//! than the reference disk's on average. The latter matters with two requests in flight: otherwise every other one is late, and its
+//! successor is issued late.
 
 use crate::Nanos;
-use crate::sorted::SortedList;
 
-use super::volume::Volume;
-use super::{key, number_of};
+/// A volume that issues no request for this time after it was expected is no longer waited for.
+pub(super) const MAX_SILENCE: Nanos = Nanos::from_millis(1_000);
 
-/// Who did not ask for so long, after it was expected, is not waited for.
-pub(super) const LONGEST_SILENCE: Nanos = Nanos::from_millis(1_000);
-/// How many of those who have least slack are looked at, for that must not grow with the number of volumes. If none of them objects, but
-/// others follow who have too little slack as well, it is not allowed.
-const MOST_LOOKED_AT: usize = 8;
-
-/// Of so many responses, one may be late because others were allowed to keep the device, and one because they did though they were not.
-/// One in a hundred may be later than on the reference disk.
+/// Of this many responses, one may be late because of permitted delays by others, and one because of preemptions. One in a hundred may be
+/// later than on the reference disk.
 const ONE_IN: u64 = 256;
-/// In so many steps all slack is lost where others keep the device for too long.
+/// Number of steps in which all slack is lost if others occupy the device for too long.
 const STEPS: i64 = 8;
 
-/// What is rarely exceeded: it rises to every sample above it at once, and falls by a part of the distance with every one below, so that
-/// about as small a part of the samples lie above.
+/// An upper quantile: rises to each larger sample at once, and falls by a fraction of the difference with each smaller one, so that about
+/// that fraction of the samples lies above.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct High(Option<Nanos>);
 
@@ -41,12 +34,13 @@ impl High {
         self.0 = Some(if sample >= before { sample } else { before - Nanos((before - sample).0 / ONE_IN) });
     }
 
+    /// `None` before the first sample.
     pub(super) fn get(self) -> Option<Nanos> {
         self.0
     }
 }
 
-/// What is rarely undercut. Nothing at first.
+/// A lower quantile, the counterpart of [`High`].
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Low(Option<Nanos>);
 
@@ -56,80 +50,81 @@ impl Low {
         self.0 = Some(if sample <= before { sample } else { before + Nanos((sample - before).0 / ONE_IN) });
     }
 
+    /// Zero before the first sample.
     pub(super) fn get(self) -> Nanos {
         self.0.unwrap_or(Nanos::ZERO)
     }
 }
 
-/// A response, for what can be learned from it.
+/// A response, as a sample for the guard.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Response {
-    /// Since it was asked.
+    /// Time since arrival.
     pub(super) took: Nanos,
-    /// What it would have taken on the reference disk.
+    /// Time it would have taken on the reference disk.
     pub(super) allowed: Nanos,
-    /// When the reference disk is done with it, were all that came before answered in time.
+    /// Completion time on the reference disk, if all earlier requests had been answered in time.
     pub(super) reference_done: Nanos,
-    /// For how long it kept the device, behind what was there before it.
-    pub(super) keeps: Nanos,
-    /// Its time at the device, if nothing of others was there before it.
+    /// For how long it occupied the device, without earlier requests.
+    pub(super) occupancy: Nanos,
+    /// Its time at the device; `None` if requests of other volumes were there before it.
     pub(super) alone: Option<Nanos>,
-    /// Others kept the device from it, because they were allowed to.
+    /// Permitted requests of others delayed it.
     pub(super) made_room: bool,
 }
 
-/// What is known of one volume.
+/// The guard of one volume.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Guard {
     /// Response on the reference disk.
     tail: High,
-    /// Time at this device, with nothing of other volumes there when it came.
+    /// Time at this device without requests of other volumes before it.
     alone: High,
-    /// For how long a request keeps the device.
-    keeps: High,
-    /// By how much more others may keep the device than tail and time alone tell, in nanoseconds. The worst of both rarely meet; on
-    /// the other hand there is what others leave to be done in a device's cache.
+    /// For how long a request occupies the device.
+    occupancy: High,
+    /// Correction of the slack, in nanoseconds. Positive as the worst cases of `tail` and `alone` rarely coincide; negative for work that
+    /// others leave in a device's cache.
     learned: i64,
-    /// How much earlier its requests were done than on the reference disk, and not yet so much later: as long as there is some left,
-    /// they are done as early on average, and who asks again once he is answered gets as much. No more than the worst response.
+    /// How much earlier than on the reference disk its requests completed, less what was used up since, at most the worst-case response.
+    /// While it is positive, requests are in time on average, and so are those that follow a completion.
     credit: Nanos,
-    /// The least time that it lately left between an answer and its next request.
+    /// The least recent think time between a completion and the next request.
     think: Low,
     last_done: Nanos,
-    /// Requests done since others last went though they were not allowed to, and which time that was.
+    /// Completions since the last preemption by others, and the number of that preemption.
     done: u32,
-    intrusion: u32,
-    /// Its place in the list.
-    place: Option<u128>,
+    preemption: u32,
+    /// Its key in the index by slack.
+    pub(super) place: Option<u128>,
 }
 
 impl Guard {
-    /// It asks for something, and had nothing under way.
-    pub(super) fn asks_again(&mut self, now: Nanos) {
+    /// Records an arrival with nothing in flight.
+    pub(super) fn resumed(&mut self, now: Nanos) {
         if self.last_done > Nanos::ZERO {
             self.think.add(now - self.last_done);
         }
     }
 
-    /// Something is done, after so many intrusions of others.
-    pub(super) fn done(&mut self, now: Nanos, response: &Response, intrusions: u32) {
-        self.done = if self.intrusion == intrusions { self.done.saturating_add(1) } else { 1 };
-        self.intrusion = intrusions;
+    /// Records a completion; `preemptions` counts those by others.
+    pub(super) fn completed(&mut self, now: Nanos, response: &Response, preemptions: u32) {
+        self.done = if self.preemption == preemptions { self.done.saturating_add(1) } else { 1 };
+        self.preemption = preemptions;
         self.last_done = now;
         self.tail.add(response.allowed);
-        self.keeps.add(response.keeps);
+        self.occupancy.add(response.occupancy);
         if let Some(alone) = response.alone {
             self.alone.add(alone);
         }
         let tail = self.tail().0.cast_signed();
-        // What the host takes for the request itself is not the fault of others.
-        let allowed = response.reference_done.max(now - response.took + response.keeps);
+        // The host's own time for the request is not caused by others.
+        let allowed = response.reference_done.max(now - response.took + response.occupancy);
         self.credit = (self.credit + (allowed - now)).min(self.tail());
         let debit = now - allowed;
         let is_overdrawn = debit > self.credit;
-        // Each time, what is given up has to show before more is.
+        // A reduction of slack has to take effect before the next one.
         self.credit = if is_overdrawn { self.tail() } else { self.credit - debit };
-        // Whether more can be allowed shows only where it is tried.
+        // Only where slack was used is there evidence that it is too large.
         let change = match response.took > self.tail() || is_overdrawn {
             true if response.made_room => -tail / STEPS,
             true => 0,
@@ -138,101 +133,40 @@ impl Guard {
         self.learned = self.learned.saturating_add(change).clamp(-tail, tail);
     }
 
-    /// For how long a request of it keeps the device, at worst. `None` as long as nobody knows.
-    pub(super) fn keeps(&self) -> Option<Nanos> {
-        self.keeps.get()
+    /// For how long one of its requests occupies the device, at worst; `None` until known.
+    pub(super) fn occupancy(&self) -> Option<Nanos> {
+        self.occupancy.get()
     }
 
-    /// Time of a request at the device at worst, with nothing of others there when it came. `None` as long as nobody knows.
+    /// Worst-case time of a request at the device without requests of other volumes before it; `None` until known.
     pub(super) fn alone(&self) -> Option<Nanos> {
         self.alone.get()
     }
 
-    /// Its response on the reference disk, at worst.
+    /// Worst-case response on the reference disk.
     pub(super) fn tail(&self) -> Nanos {
         self.tail.get().unwrap_or(Nanos::ZERO)
     }
 
-    fn slack(&self) -> Nanos {
+    pub(super) fn slack(&self) -> Nanos {
         let slack = (self.tail() - self.alone.get().unwrap_or(Nanos::ZERO)).0.saturating_add_signed(self.learned);
         Nanos(slack).min(self.tail())
     }
 
-    /// By when a request must go to the device that is asked at `from`; or a pause after that.
-    pub(super) fn can_wait_until(&self, from: Nanos, pauses: bool) -> Nanos {
-        from + if pauses { self.think.get() } else { Nanos::ZERO } + self.slack()
+    /// Latest dispatch of a request issued at `from`, or after a think time from then.
+    pub(super) fn can_wait_until(&self, from: Nanos, thinks: bool) -> Nanos {
+        from + if thinks { self.think.get() } else { Nanos::ZERO } + self.slack()
     }
 
-    /// When its next request comes at the earliest, if it has none under way.
+    /// Earliest time of its next request, with nothing in flight.
     pub(super) fn next_at(&self) -> Nanos {
         self.last_done + self.think.get()
     }
 
-    /// Whether others may go who keep the device for too long: so seldom, with so many requests under way, that it is late less often than
-    /// one in a hundred times; and as soon after an answer as they can.
-    pub(super) fn bears_intrusion(&self, now: Nanos, open: u32, is_served: bool, intrusions: u32) -> bool {
-        let is_seldom = self.intrusion == intrusions && u64::from(self.done) >= ONE_IN * u64::from(open.max(1));
-        is_seldom && (is_served || now <= self.last_done + Nanos(self.think.get().0 / 4))
-    }
-}
-
-/// A volume would keep the device, with a request that takes so long, until then.
-pub(super) struct Kept {
-    pub(super) number: usize,
-    pub(super) keeps: Nanos,
-    pub(super) until: Nanos,
-}
-
-impl Kept {
-    /// Whether another volume can object. What both take, both wait for, if both were promised a disk.
-    fn concerns(&self, other: usize, volumes: &[Volume]) -> bool {
-        let volume = &volumes[self.number];
-        other != self.number && (!volume.is_promised() || volume.is_long_beside(self.keeps, &volumes[other]))
-    }
-}
-
-/// All volumes that are about to ask, by slack.
-#[derive(Default)]
-pub(super) struct Guards {
-    by_slack: SortedList,
-}
-
-impl Guards {
-    /// A volume has asked, or has another slack than before.
-    pub(super) fn line_up(&mut self, number: usize, guard: &mut Guard) {
-        let slack = guard.slack().0;
-        // What hardly changes is not sorted anew.
-        if guard.place.is_some_and(|place| number_of(place).abs_diff(slack) <= slack / 32) {
-            return;
-        }
-        guard.place.inspect(|&place| self.by_slack.remove(place));
-        let place = key(slack, number);
-        self.by_slack.insert(place, number as u32);
-        guard.place = Some(place);
-    }
-
-    /// For whose sake the device may not be kept for so long; `None` if it may. Of those that wait already, `first` is due first.
-    pub(super) fn refuses(&mut self, now: Nanos, kept: &Kept, first: Option<usize>, volumes: &mut [Volume]) -> Option<usize> {
-        let is_too_long_for = |volume: &Volume| volume.can_wait_until(now) < kept.until;
-        if let Some(first) = first.filter(|&first| kept.concerns(first, volumes) && is_too_long_for(&volumes[first])) {
-            return Some(first);
-        }
-        let mut next = self.by_slack.first();
-        let mut last = None;
-        for _ in 0..MOST_LOOKED_AT {
-            let (place, other) = next.filter(|&(place, _)| now + Nanos(number_of(place)) < kept.until)?;
-            let number = other as usize;
-            let is_concerned = kept.concerns(number, volumes);
-            let volume = &mut volumes[number];
-            if volume.expected_until().is_some_and(|until| until <= now) {
-                self.by_slack.remove(place);
-                volume.guard.place = None;
-            } else if is_concerned && is_too_long_for(volume) {
-                return Some(number);
-            }
-            last = is_concerned.then_some(number).or(last);
-            next = self.by_slack.at_or_after(place + 1);
-        }
-        last
+    /// Whether requests that occupy the device for too long may be dispatched: so rarely, given its `open` requests, that at most one in a
+    /// hundred responses is late, and soon after a completion or while it is served.
+    pub(super) fn tolerates_preemption(&self, now: Nanos, open: u32, is_served: bool, preemptions: u32) -> bool {
+        let is_rare = self.preemption == preemptions && u64::from(self.done) >= ONE_IN * u64::from(open.max(1));
+        is_rare && (is_served || now <= self.last_done + Nanos(self.think.get().0 / 4))
     }
 }

@@ -1,45 +1,45 @@
-//! How much may be at the device at once, and how long before its due time a request must go there.
+//! How many requests may be at the device at once, and how long before its due time a request must be dispatched.
 //!
-//! What a device took cannot be called back: a request at its last moment waits there behind all that went before. But a device with
-//! little to do serves less. How much it should have is learned from requests that are done later than their reference disk would have
-//! been: those that spent most of the time at the device ask for less, and those that waited to get there, of volumes that are behind,
-//! ask for more. Never is it less than one for each disk.
+//! A request at the device cannot be preempted: one at its latest start waits there behind all earlier ones. But a device with a short
+//! queue has less throughput. The limit is learned from requests that complete later than on their reference disk: those that spent most of
+//! the time at the device lower it; those that waited to be dispatched, of volumes that are behind, raise it. It is at least one request
+//! per disk.
 
 use super::charges::Charge;
 use crate::decay::DecayingMean;
 use crate::{Nanos, Request};
 
-/// What counts as one request; a larger one counts more often. Disks transfer so much in about the time that they need to get there.
-const SECTORS_OF_ONE: u32 = 256;
-/// The limit is kept in parts of a request.
+/// Sectors that count as one request; a larger one counts several times. A disk transfers them in about the time of a seek.
+const SECTORS_PER_REQUEST: u32 = 256;
+/// Fraction of a request in which the limit is kept.
 const PARTS: u64 = 1 << 20;
-/// It grows by so much less where all are in time as it moves where they are not: that about one in a hundred is late is what it settles at.
+/// Ratio of its steps down to its steps up; it settles where about one in a hundred requests is late.
 const CAUTION: u64 = 128;
-/// The largest limit.
+/// Upper bound of the limit.
 const MOST: u64 = 1_024;
-/// By how many parts of a request the limit may move in a second of a reference disk.
+/// Rate of change of the limit, per second of a reference disk.
 const PARTS_PER_S: u64 = 8 * PARTS;
 const SECOND: u64 = 1_000_000_000;
-/// Decayed sums of times are halved at this one.
+/// Decayed sums of times are halved beyond this.
 const ENOUGH: u64 = 1 << 30;
 
 pub(super) struct Pacing {
-    /// As it was set; 0: learned.
+    /// The configured limit; 0: learned.
     set: u32,
-    /// Disks in the device; `None`: nobody is on the roster.
+    /// Disks in the device; `None` without a roster.
     disks: Option<u32>,
-    /// The limit that was learned, in [`PARTS`].
+    /// The learned limit, in [`PARTS`].
     learned: u64,
     in_flight: u32,
-    /// Requests in flight, and for how long the device will be busy with them.
+    /// Requests in flight, and the expected time for which they keep the device busy.
     count: u32,
     work: Nanos,
-    /// The last volume of which something was done, and when; and the same of the last other one.
+    /// Volume and time of the last completion, and of the last one of another volume.
     done: [(usize, Nanos); 2],
     last_completion: Nanos,
     response: DecayingMean,
     busy: DecayingMean,
-    /// Time of reference disks and of this device for the same requests, decayed.
+    /// Time on the reference disks and on this device for the same requests, decayed.
     reference_time: u64,
     device_time: u64,
 }
@@ -66,12 +66,12 @@ impl Pacing {
         self.set = set;
     }
 
-    /// As how many requests a request counts.
+    /// The load of a request, in requests.
     pub(super) fn load_of(request: &Request) -> u32 {
-        if request.op.transfers() { 1 + request.sectors / SECTORS_OF_ONE } else { 1 }
+        if request.op.transfers() { 1 + request.sectors / SECTORS_PER_REQUEST } else { 1 }
     }
 
-    /// How many may be in flight.
+    /// Largest load in flight.
     fn limit(&self) -> u32 {
         match self.disks {
             None => u32::MAX,
@@ -80,41 +80,41 @@ impl Pacing {
         }
     }
 
-    /// Whether one more may go.
+    /// Whether another request may be dispatched.
     pub(super) fn has_room(&self) -> bool {
         self.in_flight < self.limit()
     }
 
-    /// Whether nothing is there.
+    /// Whether the device has no requests.
     pub(super) fn is_idle(&self) -> bool {
         self.in_flight == 0
     }
 
-    /// How long before its due time a request should go to the device: what a disk needs for one. Where several work side by side, and all
-    /// have to, that is as many times what the device needs.
+    /// How long before its due time a request should be dispatched: the service time of a disk. With several disks that is the time of the
+    /// device times their number, if all are busy.
     pub(super) fn lead(&self) -> Nanos {
         Nanos(self.response.mean().min(self.busy.mean() * u64::from(self.disks.unwrap_or(1))))
     }
 
-    /// Whether anything of another volume was there since then; this one has so many requests there.
+    /// Whether another volume had requests there since then; this one has `at_device` now.
     pub(super) fn had_others(&self, since: Nanos, volume: usize, at_device: u32) -> bool {
         let other = self.done[usize::from(self.done[0].0 == volume)];
         self.count > at_device || other.1 > since
     }
 
-    /// Requests there.
+    /// Number of requests in flight.
     pub(super) fn count(&self) -> u32 {
         self.count
     }
 
-    /// For how long the device will be busy with what is there.
+    /// Expected time for which the device is busy with the requests in flight.
     pub(super) fn work(&self) -> Nanos {
         self.work
     }
 
-    /// What of the time that a request was at the device it was there for itself, and not behind the others that it found: at least their
-    /// work was before it, or if that is not known as many of them as are likely to be at the same disk.
-    pub(super) fn of_one(&self, at_device: Nanos, (work, count): (Nanos, u32)) -> Nanos {
+    /// The part of a request's time at the device that was not spent behind earlier ones: without their work or, if that is unknown, in
+    /// proportion to those likely to be on the same disk.
+    pub(super) fn own_part(&self, at_device: Nanos, (work, count): (Nanos, u32)) -> Nanos {
         let disks = u64::from(self.disks.unwrap_or(1));
         (at_device - work).min(Nanos(at_device.0 / (disks + u64::from(count)) * disks))
     }
@@ -125,8 +125,8 @@ impl Pacing {
         self.work += work;
     }
 
-    /// A request is done. Says for how long the device was busy with it: of what it does side by side, each counts from when the one before
-    /// was done.
+    /// Records a completion, and returns how long the device was busy with the request: since the previous completion, as concurrent ones
+    /// are not counted twice.
     pub(super) fn completed(&mut self, now: Nanos, charge: &Charge, dispatched: Nanos) -> Nanos {
         self.in_flight = self.in_flight.saturating_sub(charge.load);
         self.count = self.count.saturating_sub(1);
@@ -140,11 +140,11 @@ impl Pacing {
         now - since
     }
 
-    /// A request of a volume with a promise is done.
+    /// Adjusts the limit after a completion of a volume with a guarantee.
     pub(super) fn learn(&mut self, now: Nanos, dispatched: Nanos, charge: &Charge, is_behind: bool, device_time: Nanos) {
         let (waited, response) = ((dispatched - charge.arrival).0, (now - dispatched).0);
         let least = u64::from(self.disks.unwrap_or(1)) * PARTS;
-        // Each volume has as much say as the other, however small its requests are.
+        // Weighted by reference time, so that all volumes have the same influence, however small their requests.
         let step = charge.service.0.min(SECOND) * PARTS_PER_S / SECOND;
         if waited + response > charge.allowed.0 {
             if response >= waited {
@@ -153,7 +153,7 @@ impl Pacing {
                 self.learned += step;
             }
         } else if response < charge.allowed.0 / 4 && 2 * u64::from(self.in_flight + 1) * PARTS >= self.learned {
-            // A limit that nobody comes near is no evidence that more would do no harm.
+            // A limit that is not reached shows nothing about a higher one.
             self.learned += step / CAUTION;
         }
         self.learned = self.learned.clamp(least, MOST * PARTS);
@@ -166,7 +166,7 @@ impl Pacing {
         }
     }
 
-    /// What reference disks take for what this device does in so much time.
+    /// Time on the reference disks for work that takes `device_time` on this device.
     pub(super) fn in_reference_time(&self, device_time: Nanos) -> Nanos {
         if self.device_time == 0 {
             return device_time;

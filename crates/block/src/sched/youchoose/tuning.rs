@@ -1,22 +1,22 @@
-//! What can be set of `youchoose`.
+//! The tunables of `youchoose`.
 
 use crate::sched::{SchedulerSpec, clook, deadline, noop, scan, sptf, sstf};
 use crate::{Nanos, Tunable, Unit};
 
 crate::words! {
-    /// Who puts the requests of a slot in order.
+    /// The scheduler within a slot.
     pub(super) enum Order {
         /// One-way elevator.
         Clook = "clook",
-        /// The nearest first.
+        /// Nearest first.
         Sstf = "sstf",
-        /// As they came.
+        /// In order of arrival.
         Noop = "noop",
         /// Two-way elevator.
         Scan = "scan",
-        /// An elevator with due times for each.
+        /// An elevator with deadlines.
         Deadline = "deadline",
-        /// The one that the device reaches soonest.
+        /// Shortest positioning time first.
         Sptf = "sptf",
     }
 }
@@ -38,20 +38,20 @@ crate::tunables! {
     /// The tunables of `youchoose`.
     #[derive(Clone, Copy)]
     pub(super) struct Tunables {
-        /// Requests of a volume are sorted, and sent together where there is time, by so much service time of its reference disk. A longer
-        /// slot saves arm movements, a shorter one makes response times more even. It is longer where few volumes wait: as long as one of
-        /// each adds up to the longest response that the least patient of them has on its reference disk.
+        /// Requests of a volume are sorted, and dispatched together if time allows, in slots of this much service time of its reference
+        /// disk. A longer slot saves seeks, a shorter one makes response times more even. Slots are longer while few volumes wait: one of
+        /// each adds up to the shortest worst-case response among the reference disks.
         pub(super) slot as "slot_ms": Nanos = Tunable::new(Unit::Milliseconds, 1..=1_000, 40).logarithmic(),
-        /// Who puts the requests of a slot in order.
+        /// The order of the requests in a slot.
         pub(super) order: Order = Tunable::one_of(Order::WORDS, "clook"),
-        /// At most so many requests (of 128 KiB; larger ones count more) of those on the roster are at the device, where nothing shares it
-        /// out. 0: as many as let requests be done in time, at least one for each disk; two for each if nobody was promised a disk.
+        /// The most requests of tenants on the roster at the device (of 128 KiB; larger ones count more); unlimited without a roster. 0
+        /// starts at two for each disk and adapts it so that guaranteed requests are in time.
         pub(super) in_flight: u32 = Tunable::new(Unit::Count, 0..=4_096, 0),
-        /// How far a volume that the host served too late may be behind its reference disk and still be owed all of it. What is
-        /// beyond is lost to it, so that one that no host can satisfy does not take the disk from others.
+        /// How far a volume may lag behind its reference disk and still be owed the whole difference. Anything beyond is forgiven, so that
+        /// a guarantee that no host can meet does not take the disk from others.
         pub(super) debt as "debt_ms": Nanos = Tunable::new(Unit::Milliseconds, 0..=60_000, 500),
-        /// How long the volumes without a promise may go without a request served while those with one leave nothing; ten times as long if
-        /// they leave room, but only for requests that keep the device for less long.
+        /// The longest time without service for volumes without a guarantee while the others leave no capacity; ten times that if they
+        /// leave room, but only for shorter requests.
         pub(super) best_effort_wait as "best_effort_wait_ms": Nanos = Tunable::new(Unit::Milliseconds, 1..=60_000, 1_000).logarithmic(),
     }
 }

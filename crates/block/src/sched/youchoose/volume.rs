@@ -1,32 +1,31 @@
-//! A volume: the clock of its reference disk, its open slot, and what it got of the capacity to spare.
+//! A volume: the clock of its reference disk, its open slot, and its use of spare capacity.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use super::charges::Charge;
-use super::guard::{Guard, LONGEST_SILENCE};
+use super::guard::{Guard, MAX_SILENCE};
 use super::tuning::Order;
 use crate::decay::DecayingMean;
 use crate::queue::{Limits, Merges};
 use crate::tenants::ServiceTime;
 use crate::{Nanos, Pick, Request, Scheduler};
 
-/// A slot's scheduler merges nothing: that is done in the lanes.
-const APART: Limits = Limits { max_sectors: 0, merges: Merges::Never };
+/// The scheduler of a slot merges nothing, as lanes already do.
+const NO_MERGES: Limits = Limits { max_sectors: 0, merges: Merges::Never };
 
-/// No longer than this does it count that somebody was behind who asks for nothing.
-pub(super) const LONGEST_PAUSE: Nanos = Nanos::from_millis(1_000);
-/// A request is long beside another that is less than so many times as large, and takes the device less than so many times as long.
-const LONG: u32 = 2;
-/// So many answers are remembered. Who has more under way keeps its reference disk busy, so that it hardly matters when it asks.
-const MOST_ANSWERS: usize = 64;
-/// A promise is neither made anew nor broken by the last part, one in so many, of the time that the reference disk would take: how long
-/// requests take here varies, and where each early one was a present and each late one a debt, all would be owed more than they were
-/// promised.
-const CREDIT: u64 = 10;
+/// A volume without requests counts as behind for at most this time.
+pub(super) const MAX_PAUSE: Nanos = Nanos::from_millis(1_000);
+/// A request dwarfs another from this ratio of size and device time on.
+const DWARFS: u32 = 2;
+/// Number of completions remembered. A volume with more in flight keeps its reference disk busy, so its issue times hardly matter.
+const MAX_ANSWERS: usize = 64;
+/// The tolerance of a guarantee is this fraction of the time on the reference disk. Service times vary; if each early completion were a
+/// gift and each late one a debt, all volumes would be owed more than their guarantees.
+const TOLERANCE: u64 = 10;
 
-/// Under which keys it stands in the lists.
+/// Its keys in the lists.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Places {
     pub(super) due: Option<u128>,
@@ -35,45 +34,45 @@ pub(super) struct Places {
     pub(super) pause: Option<u128>,
 }
 
-/// The requests that are sent together.
+/// Requests that are dispatched together.
 #[derive(Default)]
 struct Slot {
-    /// Made when it is first needed.
+    /// Created on first use.
     scheduler: Option<Box<dyn Scheduler>>,
     len: u32,
-    /// The reference time that may still join.
+    /// Reference time that is left in it.
     left: Nanos,
 }
 
 pub(super) struct Volume {
-    /// The reference disk at work; `None`: nothing was promised.
+    /// State of the reference disk; `None`: no guarantee.
     reference: Option<Box<dyn ServiceTime>>,
     weight: u64,
-    /// When the reference disk would be done with all that came.
+    /// When the reference disk would have completed all requests so far.
     clock: Nanos,
-    /// Its time for what waits, and for what is at the device.
+    /// Reference time of the queued requests, and of those at the device.
     waiting_time: Nanos,
     device_work: Nanos,
-    /// Requests that wait in lane and slot; merged ones count once.
+    /// Requests queued in lane and slot; merged ones count once.
     pub(super) waiting: u32,
-    /// Requests that are not done; each counts that came.
+    /// Requests in flight; merged ones count each.
     open: u32,
-    /// By how much the last answers came later than from the reference disk, that were not followed by another request yet.
+    /// Lateness compared to the reference disk of the last completions that were not yet followed by another request.
     answers: VecDeque<Nanos>,
-    /// Its requests are done later than on its reference disk.
+    /// Its requests complete later than on its reference disk.
     pub(super) is_behind: bool,
-    /// Until when that counts if it asks for nothing more.
+    /// Until when that counts without further requests.
     behind_until: Nanos,
     /// How long it can do without the device.
     pub(super) guard: Guard,
-    /// Since when the oldest request waits that did not go to the device yet, as requests mostly go in the order in which they came.
+    /// Arrival of the oldest queued request, assuming dispatch in order of arrival.
     waits_since: Nanos,
-    /// How large the last of its requests was that went to the device.
+    /// Size of the last request that was dispatched.
     sectors: u32,
-    /// Of its requests, those at the device.
+    /// Number of its requests at the device.
     at_device: u32,
     slot: Slot,
-    /// Advances with what it gets of the capacity to spare.
+    /// Increases with its use of spare capacity.
     pub(super) tag: u64,
     pub(super) places: Places,
     device_time: DecayingMean,
@@ -105,68 +104,68 @@ impl Volume {
         }
     }
 
-    pub(super) fn is_promised(&self) -> bool {
+    pub(super) fn is_guaranteed(&self) -> bool {
         self.reference.is_some()
     }
 
     // The clock.
 
-    /// When the reference disk would begin with what waits.
+    /// When the reference disk would begin with the queued requests.
     pub(super) fn begin(&self) -> Nanos {
         self.clock - self.waiting_time
     }
 
-    /// How long it would take for all that is not done.
+    /// Reference time of all requests in flight.
     pub(super) fn open_time(&self) -> Nanos {
         self.waiting_time + self.device_work
     }
 
-    /// When it is done with all that came.
+    /// When the reference disk would have completed all requests so far.
     pub(super) fn clock(&self) -> Nanos {
         self.clock
     }
 
-    /// When it would be done with one of the waiting requests, as they are on average; `None` if none waits or nothing was promised.
+    /// When the reference disk would complete one of the queued requests, taking their mean; `None` without queued requests or guarantee.
     pub(super) fn due(&self) -> Option<Nanos> {
         self.reference.as_ref()?;
         let mean = self.waiting_time.0.checked_div(u64::from(self.waiting))?;
         Some(self.begin() + Nanos(mean))
     }
 
-    /// A request came. `reference_now` is how far the time of the reference disks has come. Says how long this one would be busy with it.
+    /// Registers an arrival; `reference_now` is the reference disks' time. Returns the request's time on the reference disk.
     ///
-    /// A reference disk that has nothing to do waits, and its clock catches up with the time. It does not while requests are under way:
-    /// then they are late here, and what came of them would have come sooner. For the same reason who asks again after he was answered too
-    /// late would have asked by as much earlier.
+    /// An idle reference disk waits, so its clock catches up with the present; not while requests are in flight, as these are late here and
+    /// their successors would have arrived sooner. For the same reason a request that follows a late completion counts as issued earlier by
+    /// that lateness.
     pub(super) fn arrived(&mut self, now: Nanos, reference_now: Nanos, request: &Request) -> Nanos {
         if self.waiting == 0 {
             self.waits_since = now;
         }
         let lateness = self.answers.pop_front().unwrap_or(Nanos::ZERO);
         if self.open == 0 {
-            self.guard.asks_again(now);
+            self.guard.resumed(now);
             self.clock = self.clock.max(reference_now.min(now - lateness));
         }
         let Some(reference) = &mut self.reference else {
             self.open += 1;
             return Nanos::ZERO;
         };
-        // No disk takes no time; and one that seems to would be owed everything at once.
-        let service = reference.of(self.clock, request, self.open).max(Nanos(1));
+        // At least 1 ns: a request without cost would be due at once.
+        let service = reference.service_time(self.clock, request, self.open).max(Nanos(1));
         self.open += 1;
         self.clock += service;
         self.waiting_time += service;
         service
     }
 
-    /// Gives up what is owed from before `floor`.
+    /// Forgives debt from before `floor`.
     pub(super) fn forgive(&mut self, floor: Nanos) {
         if self.waiting > 0 {
             self.clock += floor - self.begin();
         }
     }
 
-    /// A request of so much reference time went to the device, which came at `arrival`.
+    /// Records a dispatch.
     pub(super) fn sent(&mut self, service: Nanos, arrival: Nanos, sectors: u32) {
         self.sectors = sectors;
         self.waiting -= 1;
@@ -176,40 +175,40 @@ impl Volume {
         self.device_work += service;
     }
 
-    /// A request is done, after the device was busy with it for so long, and had so much work with it.
+    /// Records a completion; the device was busy for `device_time`, with `work` of disk time.
     ///
-    /// If that was earlier than the reference disk would have been, the promise begins anew from here: what is still open is due when the
-    /// reference disk would be done with it if it began now.
-    pub(super) fn completed(&mut self, now: Nanos, charge: &Charge, (device_time, work): (Nanos, Nanos), most_late: Nanos) {
+    /// If it was earlier than on the reference disk, the guarantee restarts here: open requests are due when the reference disk would
+    /// complete them if it began now.
+    pub(super) fn completed(&mut self, now: Nanos, charge: &Charge, (device_time, work): (Nanos, Nanos), max_lateness: Nanos) {
         self.device_work = self.device_work - charge.service;
         self.open = self.open.saturating_sub(charge.parts);
         self.at_device = self.at_device.saturating_sub(1);
         let on_time = now + self.open_time();
-        let tolerance = Nanos(charge.allowed.0 / CREDIT);
-        self.is_behind = self.is_promised() && self.clock + tolerance < on_time;
-        self.behind_until = now + most_late.min(LONGEST_PAUSE);
+        let tolerance = Nanos(charge.allowed.0 / TOLERANCE);
+        self.is_behind = self.is_guaranteed() && self.clock + tolerance < on_time;
+        self.behind_until = now + max_lateness.min(MAX_PAUSE);
         self.clock = self.clock.min(on_time + tolerance);
-        if self.answers.len() == MOST_ANSWERS {
+        if self.answers.len() == MAX_ANSWERS {
             self.answers.pop_front();
         }
-        self.answers.push_back((now - charge.reference_done).min(most_late));
+        self.answers.push_back((now - charge.reference_done).min(max_lateness));
         self.device_time.add(device_time.0);
         self.work.add(work.0);
     }
 
-    /// Until when it counts as behind though it asks for nothing.
+    /// Until when it counts as behind without requests in flight; `None` unless it does.
     pub(super) fn pauses_behind(&self) -> Option<Nanos> {
         (self.is_behind && self.open == 0).then_some(self.behind_until)
     }
 
-    // What others may take of the device.
+    // Delays caused by others.
 
-    /// It will ask until then, or nobody knows when; `None` if it has asked.
+    /// Until when its next request is awaited; `None` while it has requests in flight.
     pub(super) fn expected_until(&self) -> Option<Nanos> {
-        (self.open == 0).then(|| self.guard.next_at() + LONGEST_SILENCE)
+        (self.open == 0).then(|| self.guard.next_at() + MAX_SILENCE)
     }
 
-    /// By when its next request must go to the device.
+    /// Latest dispatch of its next request.
     pub(super) fn can_wait_until(&self, now: Nanos) -> Nanos {
         let guard = &self.guard;
         match (self.waiting, self.open) {
@@ -219,59 +218,59 @@ impl Volume {
         }
     }
 
-    /// Whether others may go who keep the device for longer than that.
-    pub(super) fn bears_intrusion(&self, now: Nanos, intrusions: u32) -> bool {
-        self.guard.bears_intrusion(now, self.open, self.at_device > 0, intrusions)
+    /// Whether requests that occupy the device for longer than that may be dispatched.
+    pub(super) fn tolerates_preemption(&self, now: Nanos, preemptions: u32) -> bool {
+        self.guard.tolerates_preemption(now, self.open, self.at_device > 0, preemptions)
     }
 
-    /// Whether its requests, which keep the device for so long, are long beside those of another volume. A seek does not make them so: they
-    /// both cause it.
-    pub(super) fn is_long_beside(&self, keeps: Nanos, other: &Volume) -> bool {
-        let takes_long = other.guard.alone().is_none_or(|others| keeps.0 / u64::from(LONG) > others.0);
-        takes_long && self.sectors / LONG > other.sectors
+    /// Whether its requests, which occupy the device for `occupancy`, are much longer and larger than those of another volume. A long seek
+    /// alone does not count, as both volumes cause it.
+    pub(super) fn dwarfs_service_time(&self, occupancy: Nanos, other: &Volume) -> bool {
+        let is_long = other.guard.alone().is_none_or(|others| occupancy.0 / u64::from(DWARFS) > others.0);
+        is_long && self.sectors / DWARFS > other.sectors
     }
 
-    /// Requests at the device.
+    /// Number of its requests at the device.
     pub(super) fn at_device(&self) -> u32 {
         self.at_device
     }
 
-    // The capacity to spare.
+    // Spare capacity.
 
-    /// How long the device is busy with a request of it.
+    /// Mean time for which a request keeps the device busy.
     pub(super) fn device_time(&self) -> Nanos {
         Nanos(self.device_time.mean())
     }
 
-    /// How much work the device has with a request of it.
+    /// Mean disk time of a request.
     pub(super) fn work(&self) -> Nanos {
         Nanos(self.work.mean())
     }
 
-    /// It got so much reference time beyond what it was owed.
+    /// Charges reference time beyond the guarantee.
     pub(super) fn spend(&mut self, time: Nanos) {
         self.tag = self.tag.saturating_add((time.0 / self.weight).max(1));
     }
 
     // The slot.
 
-    /// Whether its slot has something, or may get something that waits.
-    pub(super) fn goes_on(&self) -> bool {
+    /// Whether its slot has requests, or room for queued ones.
+    pub(super) fn slot_continues(&self) -> bool {
         self.slot.len > 0 || self.waiting > 0 && self.slot.left > Nanos::ZERO
     }
 
-    /// Makes sure that there is a slot that requests can join.
+    /// Opens a slot unless one is open.
     pub(super) fn open_slot(&mut self, length: Nanos, order: Order) {
         if self.slot.scheduler.is_none() {
             let spec = order.spec();
-            self.slot.scheduler = Some((spec.build)(&APART, &spec.defaults()));
+            self.slot.scheduler = Some((spec.build)(&NO_MERGES, &spec.defaults()));
         }
         if self.slot.len == 0 && self.slot.left == Nanos::ZERO {
             self.slot.left = length;
         }
     }
 
-    /// Whether a request of so much reference time fits in; a first one always does.
+    /// Whether a request with this reference time fits into the slot; the first one always does. Closes the slot if not.
     pub(super) fn has_room_for(&mut self, service: Nanos) -> bool {
         let fits = self.slot.len == 0 || service <= self.slot.left;
         if !fits {
@@ -289,16 +288,16 @@ impl Volume {
     }
 
     pub(super) fn take_from_slot(&mut self, now: Nanos, cost: &mut dyn FnMut(&Request) -> Option<Nanos>) -> Option<Request> {
-        let Pick::Go(request) = self.slot.scheduler.as_mut()?.pick_by(now, cost) else { return None };
+        let Pick::Go(request) = self.slot.scheduler.as_mut()?.pick_with_cost(now, cost) else { return None };
         self.slot.len -= 1;
         Some(request)
     }
 
-    /// Another scheduler takes the slot over.
+    /// Switches the scheduler of the slot.
     pub(super) fn reorder(&mut self, now: Nanos, order: Order) {
         if let Some(before) = &mut self.slot.scheduler {
             let spec = order.spec();
-            let mut after = (spec.build)(&APART, &spec.defaults());
+            let mut after = (spec.build)(&NO_MERGES, &spec.defaults());
             crate::switch(&mut **before, &mut *after, now, |_, _| ());
             *before = after;
         }
@@ -311,8 +310,8 @@ impl Volume {
         self.slot.len = 0;
     }
 
-    /// A waiting request was taken away.
-    pub(super) fn taken_away(&mut self, charge: &Charge) {
+    /// Reverts the arrival of a queued request, which was drained.
+    pub(super) fn withdrawn(&mut self, charge: &Charge) {
         self.waiting -= 1;
         self.open = self.open.saturating_sub(charge.parts);
         self.clock = self.clock - charge.service;

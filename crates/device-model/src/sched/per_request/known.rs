@@ -28,7 +28,7 @@ impl Knowledge for Shared {
         });
     }
 
-    fn turns(&mut self, turn: Option<Nanos>) {
+    fn set_rotation(&mut self, turn: Option<Nanos>) {
         self.with(|known| known.positioning.turns(turn));
     }
 

@@ -101,7 +101,7 @@ impl Plan {
         let random = Pattern::Local { locality: 0.0, reads: 100, sizes: &[128], places: Places::Uniform };
         let first = if number == 1 { random } else { Pattern::Growing };
         let actor = |(name, pattern, weight): (&str, Pattern, u32)| Actor {
-            tenant: Tenant::new(name).weighing(weight),
+            tenant: Tenant::new(name).with_weight(weight),
             sectors: VOLUME,
             phases: vec![Phase { until: Nanos(GAP.0 * requests), arrival: Arrival::Every(GAP), pattern }],
         };

@@ -137,8 +137,8 @@ fn evenly(rate: f64) -> TenantMeasure {
     while now < Nanos::from_millis(20_000) {
         let (op, priority) = (Op::Read, Priority::DEFAULT);
         let issue = Issue { arrival: now, lba: 0, sectors: 8, op, sync: true, stream: 1, priority, token: 0 };
-        tenants.asked(now, &issue);
-        tenants.got(&Finished::Transfer(Transferred { issue, dispatched: now, at: now + gap }));
+        tenants.issued(now, &issue);
+        tenants.completed(&Finished::Transfer(Transferred { issue, dispatched: now, at: now + gap }));
         now += gap;
     }
     tenants.others().clone()

@@ -119,8 +119,8 @@ impl Scene {
 pub fn promised(stage: Stage, promised: Promised, models: &Models, rates: &[f64]) -> Stage {
     let actors = stage.actors.into_iter().zip(rates).map(|(actor, rate)| {
         let tenant = match promised {
-            Promised::Disk => actor.tenant.promised(Arc::clone(&models.trained)),
-            Promised::Shadow => actor.tenant.promised(Arc::clone(&models.shadow)),
+            Promised::Disk => actor.tenant.with_reference(Arc::clone(&models.trained)),
+            Promised::Shadow => actor.tenant.with_reference(Arc::clone(&models.shadow)),
             Promised::Rate => Tenant { reservation_iops: std::num::NonZeroU64::new(rate.round() as u64), ..actor.tenant },
             Promised::Nothing => actor.tenant,
         };

@@ -9,7 +9,7 @@
 use super::layout::SectorLocation;
 use super::spec::CacheSpecification;
 
-/// What a segment holds.
+/// State of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// Nothing.
@@ -31,13 +31,13 @@ pub struct Segment {
     pub start: u64,
     /// LBA behind the last.
     pub end: u64,
-    /// What it holds.
+    /// State.
     pub state: State,
     /// A write filled it last.
     pub written: bool,
     /// When it was used last, as a count of uses.
     used: u64,
-    /// Up to here the host has its data, and read-ahead may take the room.
+    /// Data before this LBA have been sent to the host, so that read-ahead may take their room.
     pub released: u64,
     /// The LBA behind the last read that it served.
     pub asked: u64,
@@ -48,16 +48,16 @@ pub struct Segment {
 pub struct Age {
     /// Position in the order of arrival.
     pub order: u64,
-    /// What it has against requests that came before, see [`super::model::HddModel::handicap`].
+    /// Its handicap, see [`super::model::HddModel::handicap`].
     pub handicap: u64,
 }
 
-/// What the arm must know of data that wait for it. Apart from the segments: these are searched for every request.
+/// Data waiting for the arm. Kept apart from the segments, which are searched for every request.
 #[derive(Clone, Copy, Debug)]
 pub struct Waiting {
-    /// Of the write itself: it keeps its age where it had to wait for room.
+    /// Age of the write, including its wait for room.
     pub age: Age,
-    /// When the arm may start at the earliest.
+    /// Earliest start of the arm.
     pub ready: u64,
     /// From this LBA on they may still be on the bus, …
     pub incoming: u64,
@@ -65,11 +65,11 @@ pub struct Waiting {
     pub incoming_since: u64,
     /// Where they go.
     pub place: SectorLocation,
-    /// What the arm was expected to need for them when they were reported as written.
+    /// Expected cost when they were reported as written.
     pub expected: u64,
 }
 
-/// What a read finds.
+/// Result of a lookup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lookup {
     /// All of it in this segment.
@@ -82,7 +82,7 @@ pub enum Lookup {
     Collision,
 }
 
-/// By [`State`]: what a segment's last use counts from when a new one is sought. What has not reached the media comes never.
+/// By [`State`]: base of a segment's last use in the choice of a victim. Segments with unwritten data are never chosen.
 const CLASSES: [u64; 5] = [0, 1 << 62, 2 << 62, u64::MAX, u64::MAX];
 
 /// All segments.
@@ -90,7 +90,7 @@ const CLASSES: [u64; 5] = [0, 1 << 62, 2 << 62, u64::MAX, u64::MAX];
 pub struct Cache {
     /// The segments; with a dedicated write segment the first is it.
     pub segments: Box<[Segment]>,
-    /// For each segment, what the arm must know if it is dirty.
+    /// For each segment, its waiting data if it is dirty.
     pub waiting: Box<[Waiting]>,
     /// Segments that hold data not yet on the media.
     pub dirty: u32,
@@ -104,7 +104,7 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// Empty segments. `keeps_overlapped`: see [`super::model::Departures`].
+    /// Empty segments. `keeps_overlapped`: see [`super::model::Deviations`].
     pub fn new(spec: &CacheSpecification, keeps_overlapped: bool) -> Cache {
         let place = SectorLocation { zone: 0, head: 0, cylinder: 0, sector: 0, run: 1, angle: 0 };
         let empty = Segment { start: 0, end: 0, state: State::Empty, written: false, used: 0, released: 0, asked: 0 };
@@ -123,7 +123,7 @@ impl Cache {
         }
     }
 
-    /// What a read of `lba..end` finds. Data that wait for the media are the freshest and count first.
+    /// Looks up a read of `lba..end`. Data waiting for the media are the newest and take precedence.
     pub fn look_up(&self, lba: u64, end: u64) -> Lookup {
         let mut found = Lookup::Miss;
         if !self.may_hold(lba, end) {
@@ -174,7 +174,7 @@ impl Cache {
         self.dirty > 0 && writes.any(|(s, waiting)| matches!(s.state, State::Dirty | State::Writing) && waiting.age.order <= upto)
     }
 
-    /// A write that waits and that `lba..end` follows on, with room for it.
+    /// A waiting write that `lba..end` continues, if it has room.
     pub fn appendable(&self, lba: u64, end: u64) -> Option<usize> {
         let fits = |s: &Segment| s.end == lba && matches!(s.state, State::Dirty | State::Writing) && end - s.start <= self.size;
         if self.dirty > 0 { self.segments.iter().position(fits) } else { None }
@@ -187,20 +187,20 @@ impl Cache {
 
     /// The same for a write.
     pub fn for_write(&self) -> Option<usize> {
-        match (self.full_of_writes(), self.dedicated) {
+        match (self.is_full_of_writes(), self.dedicated) {
             (true, _) => None,
             (false, true) => Some(0),
             (false, false) => self.victim(0),
         }
     }
 
-    /// No more writes can be taken before one reaches the media.
-    pub fn full_of_writes(&self) -> bool {
+    /// Whether no further write fits before one reaches the media.
+    pub fn is_full_of_writes(&self) -> bool {
         if self.dedicated { self.dirty > 0 } else { self.dirty >= self.write_segments }
     }
 
-    /// No more reads can be taken before a write reaches the media.
-    pub fn no_room_for_reads(&self) -> bool {
+    /// Whether no further read fits before a write reaches the media.
+    pub fn has_no_room_for_reads(&self) -> bool {
         !self.dedicated && self.dirty as usize >= self.segments.len()
     }
 
@@ -228,7 +228,7 @@ impl Cache {
         self.touch(index);
     }
 
-    /// A read of which some is still in memory ended before `lba`: the reader is sequential.
+    /// Whether a read that is still in memory ended at `lba`: the reader is sequential.
     pub fn follows_on(&self, lba: u64) -> bool {
         let read = |segment: &Segment| matches!(segment.state, State::Clean | State::Reading) && !segment.written;
         self.segments.iter().any(|segment| read(segment) && segment.asked == lba)

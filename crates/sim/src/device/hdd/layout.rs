@@ -130,7 +130,7 @@ impl HddLayout {
         let capacity_sectors = geometry.capacity_sectors.unwrap_or(next_lba);
         if capacity_sectors == 0 || capacity_sectors > next_lba {
             return Err(format!(
-                "geometry.capacity_sectors: {capacity_sectors} is not within 1 to {next_lba}, what the zones hold"
+                "geometry.capacity_sectors: {capacity_sectors} is not within 1 to {next_lba}, the capacity of the zones"
             ));
         }
         let bucket_bits = (0..64).find(|bits| capacity_sectors >> bits < BUCKETS).unwrap_or(0);

@@ -8,7 +8,7 @@ use super::layout::{Angle, HddLayout, SectorLocation};
 use super::spec::{Geometry, MechanicsSpecification, Seek, ZoneSpecification};
 use crate::device::reciprocal::Reciprocal64;
 
-/// A sector may be missed by this much and still be caught: far more than arithmetic loses, far less than a sector takes.
+/// Tolerance for catching a sector: far more than rounding errors, far less than the time of a sector.
 const TOLERANCE_NS: u64 = 200;
 /// Longest seek table: 16 MB.
 pub const MAX_CYLINDERS: u32 = 1 << 22;
@@ -44,12 +44,12 @@ impl Positioning {
     }
 }
 
-/// What an access does, as far as the arm cares.
+/// How an access relates to the previous one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Motion {
-    /// Starts anew: even on its own cylinder the arm must find the track again.
+    /// A new access: even on its own cylinder the arm must reacquire the track.
     Fresh,
-    /// Goes on where the transfer just ended.
+    /// Continues where the transfer just ended.
     Continuing,
 }
 
@@ -121,7 +121,7 @@ impl Mechanics {
         Positioning { seek, rotation: self.wait_for(at.saturating_add(seek), place.angle) }
     }
 
-    /// No access takes longer to reach its first sector.
+    /// Upper bound of the positioning time of any access.
     pub fn longest_access(&self) -> u64 {
         let longest = |table: &[u32]| table.iter().copied().max().map_or(0, u64::from);
         let write = self.write_seek.as_deref().map_or(0, longest);
@@ -261,12 +261,12 @@ fn table(points: &[(u32, f64)]) -> Result<Curve, String> {
     }
 }
 
-/// What finding the track again takes on a drive for which it was not measured, in ms.
+/// Estimated time in ms to reacquire the track, for drives for which it was not measured.
 ///
-/// The maker's skew says how long he allowed for a change of track: the head is switched and the new track found. What the head
-/// switch leaves of the skew is the time to find a track, but not more than the shortest seek, which ends in the same way. On the drives of
-/// Carnegie Mellon's validation traces reads or, on the HP, writes come closest with 0.8 (Atlas 10K), 1.4 (Barracuda), 0.85
-/// (IBM 18ES), 0.8 (Cheetah 9LP) and 0.8 ms (HP C2247A); this gives 1.0, 1.5, 1.1, 0.8 and 0.7.
+/// The skew is the time that the maker allows for a change of track: head switch and reacquisition. The skew less the head switch
+/// is therefore the reacquisition time, at most that of the shortest seek, which ends in the same way. On the drives of Carnegie
+/// Mellon's validation traces reads or, on the HP, writes come closest with 0.8 (Atlas 10K), 1.4 (Barracuda), 0.85 (IBM 18ES), 0.8
+/// (Cheetah 9LP) and 0.8 ms (HP C2247A); this gives 1.0, 1.5, 1.1, 0.8 and 0.7.
 pub fn reacquire_estimate(spec: &MechanicsSpecification, seek: &Seek, geometry: &Geometry, zones: &[ZoneSpecification]) -> f64 {
     let single = curve(seek, geometry.cylinders).map_or(0.0, |curve| curve(1));
     let skews = zones.iter().map(|zone| {

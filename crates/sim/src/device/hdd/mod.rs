@@ -12,10 +12,10 @@
 //!                                            └─▶ [ stream: reads on until stopped or full ]
 //! ```
 //!
-//! Behaviour and parameters follow DiskSim 4 (Bucy, Schindler, Schlosser, Ganger: CMU-PDL-08-101), but no sector is an event:
-//! a request costs one look-up in tables per track it touches, and read-ahead is worked out when its progress matters.
-//! A flush empties the write cache before the arm does anything else: a drive on SATA is given nothing beside a FLUSH CACHE, which is
-//! not a queued command. Here reads that hit are still answered meanwhile.
+//! Behaviour and parameters follow DiskSim 4 (Bucy, Schindler, Schlosser, Ganger: CMU-PDL-08-101), but no sector is an event: a
+//! request costs one look-up in tables per track it touches, and read-ahead is worked out when its progress matters. A flush
+//! empties the write cache before the arm does anything else: a SATA drive gets no other command during FLUSH CACHE, which is not a
+//! queued command. Here reads that hit are still answered meanwhile.
 //!
 //! It differs from DiskSim where the drives of its validation traces do:
 //!
@@ -31,7 +31,6 @@ pub mod layout;
 pub mod mechanics;
 mod media;
 pub mod model;
-pub mod profile;
 mod reading;
 pub mod spec;
 #[cfg(test)]
@@ -62,7 +61,7 @@ struct Pending {
     end: u64,
     place: SectorLocation,
     age: Age,
-    /// When the drive began to look at it.
+    /// When the drive began to process it.
     arrived: u64,
     /// The request before it was a read.
     after_read: bool,
@@ -72,10 +71,10 @@ struct Pending {
     extra_disconnect: bool,
 }
 
-/// What the arm does.
+/// The current job of the arm.
 #[derive(Clone, Copy, Debug)]
 struct Active {
-    /// Until then it can do nothing else.
+    /// When it ends.
     until: u64,
     /// The segment it writes, if it writes.
     writing: Option<usize>,
@@ -87,7 +86,7 @@ struct PendingFlush {
     id: RequestId,
     /// The last write it waits for, by the order of arrival.
     upto: u64,
-    /// When the drive knew of it.
+    /// When the drive had received it.
     ready: u64,
 }
 
@@ -100,20 +99,20 @@ pub struct Hdd {
     cache: Cache,
     arm: Arm,
     active: Option<Active>,
-    /// When the arm turned to what it does now, or did last.
+    /// When the arm began its current or last job.
     turned: u64,
-    /// What writes in memory cost, and what they took lately besides their transfer.
+    /// Accounting of cached writes, and the recent mean of their cost without the transfer.
     deferred: Deferred,
     write_positioning: u64,
     stream: Option<Stream>,
     pending: Vec<Pending>,
-    /// What the host has not heard yet, latest first.
+    /// Completions not yet reported to the host, latest first.
     outbox: Vec<(Completion, bool)>,
     orders: u64,
     /// Oldest first.
     flushes: VecDeque<PendingFlush>,
     bus_free: u64,
-    /// From when until when the bus carries what the media bring.
+    /// The span for which the bus is reserved for data from the media.
     bus_reserved: (u64, u64),
     last_was_read: bool,
     /// The LBA looked up last, and where it lies: read-ahead asks for the next track first to plan, and again to go there.
@@ -132,7 +131,7 @@ impl Hdd {
         Hdd {
             depth,
             policy: policy.unwrap_or(model.queue.policy),
-            cache: Cache::new(&model.cache, model.departures.keeps_overlapped_segment),
+            cache: Cache::new(&model.cache, model.deviations.keeps_overlapped_segment),
             arm: Arm::default(),
             active: None,
             turned: 0,
@@ -183,7 +182,7 @@ impl Hdd {
         self.send(Completion { id, at: Nanos(at), seek: none, rotation: none, seek_cylinders: 0, cache_hit: true, work }, read);
     }
 
-    /// Moves `sectors` over the bus, not before `start`; says when the first goes and when all are across. Others wait.
+    /// Moves `sectors` over the bus, not before `start`; returns when the first begins and when all are across. Others wait.
     fn occupy_bus(&mut self, start: u64, sectors: u64, sector: u64) -> (u64, u64) {
         let takes = sectors.saturating_mul(sector);
         let (reserved, until) = self.bus_reserved;
@@ -200,13 +199,13 @@ impl Hdd {
         self.bus_free.max(self.bus_reserved.1)
     }
 
-    /// Keeps the bus for what the media bring until `sent`, `takes` long. What it has carried by then may go in between.
+    /// Reserves the bus for `takes` nanoseconds until `sent` for data from the media. Other transfers may use it before.
     fn reserve_bus(&mut self, sent: u64, takes: u64) {
         self.bus_free = self.bus_idle();
         self.bus_reserved = (sent.saturating_sub(takes), sent);
     }
 
-    /// Lets the arm take up work at `at`, if it is free and there is any.
+    /// Starts the arm's next job at `at`, if the arm is free and there is one.
     fn start_arm(&mut self, at: u64) {
         while self.active.is_none() {
             match self.choose(at) {
@@ -221,13 +220,13 @@ impl Hdd {
         }
     }
 
-    /// The next thing for the arm by the queue's policy.
+    /// The arm's next job by the queue's policy.
     fn choose(&self, at: u64) -> Option<Work> {
         let waiting = self.cache.dirty > 0;
         match (self.pending.len(), self.cache.dirty) {
             (0, 0) => return None,
             (1, 0) => return Some(Work::Pending(0)),
-            // The arm writes nothing when it chooses: what has not reached the media waits.
+            // No write is in progress when a job is chosen: unwritten data are waiting.
             (0, 1) => return self.cache.segments.iter().position(|segment| segment.state == State::Dirty).map(Work::Destage),
             _ => {}
         }
@@ -238,7 +237,7 @@ impl Hdd {
         {
             return Some(Work::Destage(segment));
         }
-        let full = waiting && self.cache.full_of_writes();
+        let full = waiting && self.cache.is_full_of_writes();
         let request = self.best_request(at, full, false).and_then(|best| {
             // Collisions are rare: look for them once it matters.
             let chosen = &self.pending[best.1];
@@ -258,8 +257,8 @@ impl Hdd {
         }
     }
 
-    /// A request that came before the first flush has waited for so long that no later one could be preferred to it: flushes
-    /// that follow each other without end must not keep it waiting either.
+    /// Whether a request from before the first flush is so old that no later one could be preferred to it: endless flushes must not
+    /// starve it.
     fn is_overdue(&self, at: u64) -> bool {
         let (Some(flush), Some(longest)) = (self.flushes.front(), self.model.overdue_after) else { return false };
         let waits = |request: &Pending| request.age.order <= flush.upto && at.saturating_sub(request.arrived) >= longest;
@@ -268,7 +267,7 @@ impl Hdd {
 
     /// The pending request that the policy prefers among those that can go, with its rank.
     fn best_request(&self, at: u64, full: bool, without_collisions: bool) -> Option<Ranked> {
-        let no_room = self.cache.no_room_for_reads();
+        let no_room = self.cache.has_no_room_for_reads();
         let goes = |request: &Pending| {
             !(if request.write { full } else { no_room } || without_collisions && self.cache.collides(request.lba, request.end))
         };
@@ -285,7 +284,7 @@ impl Hdd {
     /// move; by where it would have to go for it afresh, it would lose a revolution.
     #[inline]
     fn rank_request(&self, at: u64, request: &Pending, best: Option<Ranked>) -> Option<Rank> {
-        if self.policy == QueuePolicy::Sptf && !request.write && self.stream_brings(request.lba) {
+        if self.policy == QueuePolicy::Sptf && !request.write && self.stream_covers(request.lba) {
             return better((request.age.handicap, request.age.order), best);
         }
         self.rank(at, request.age.order, request.age.handicap, &request.place, request.write, best)
@@ -312,7 +311,7 @@ impl Hdd {
         best
     }
 
-    /// What the policy minimises, ties going to the older, if it is better than the best so far.
+    /// The value that the policy minimises, ties going to the older, if it is better than the best so far.
     #[inline]
     fn rank(&self, at: u64, order: u64, handicap: u64, place: &SectorLocation, write: bool, best: Option<Ranked>) -> Option<Rank> {
         let mechanics = &self.model.mechanics;
@@ -356,7 +355,7 @@ impl Hdd {
     }
 }
 
-/// What a queue policy minimises, and the order of arrival.
+/// The value that a queue policy minimises, and the order of arrival.
 type Rank = (u64, u64);
 
 /// The best so far, and its index.
@@ -488,7 +487,7 @@ impl Device for Hdd {
                 self.account(completion.at.0);
                 done.push(completion);
             } else {
-                return self.end_at_last(now);
+                return self.catch_up_busy_time(now);
             }
         }
     }
@@ -503,8 +502,8 @@ impl Hdd {
     fn time_to_reach_sectors(&self, now: u64, op: Op, lba: u64, end: u64) -> u64 {
         let from_memory = match op {
             Op::Discard => true,
-            Op::Read => self.stream_brings(lba) || matches!(self.cache.look_up(lba, end), Lookup::Whole(_)),
-            Op::Write => self.reports_early() && !self.cache.full_of_writes() && !self.cache.collides(lba, end),
+            Op::Read => self.stream_covers(lba) || matches!(self.cache.look_up(lba, end), Lookup::Whole(_)),
+            Op::Write => self.reports_early() && !self.cache.is_full_of_writes() && !self.cache.collides(lba, end),
         };
         if from_memory {
             return 0;
@@ -525,7 +524,7 @@ impl Hdd {
     }
 
     /// Brings the count of busy time up to now.
-    fn end_at_last(&mut self, now: Nanos) {
+    fn catch_up_busy_time(&mut self, now: Nanos) {
         if let Some(since) = self.busy_since {
             self.busy += now.0.saturating_sub(since);
             self.busy_since = Some(since.max(now.0));

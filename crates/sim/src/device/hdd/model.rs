@@ -1,4 +1,4 @@
-//! Everything about a disk that does not change while it works: checked once, shared by all instances.
+//! The constants of a disk: checked once, shared by all instances.
 
 use super::layout::HddLayout;
 use super::mechanics::{Mechanics, duration};
@@ -15,21 +15,22 @@ pub struct HddModel {
     pub cache: CacheSpecification,
     /// The drive's queue.
     pub queue: HddQueue,
-    /// What processor and bus add.
+    /// Overheads of processor and bus.
     pub delays: Delays,
-    /// A request that has waited for so long goes before any that comes later; none: a drive without ageing.
+    /// Age above which a request is preferred to any later one; `None`: a drive without ageing.
     pub overdue_after: Option<u64>,
     /// [`HddQueue::aging_ms_per_s`] as a part of the time that goes by, in units of 2⁻³².
     pub aging: u64,
-    /// Where it does as the measured drives do and not as DiskSim.
-    pub departures: Departures,
+    /// Deviations from DiskSim in favour of the measured drives.
+    pub deviations: Deviations,
 }
 
-/// Where the model does as the drives of the validation traces do and not as DiskSim, in what no profile says. They can be taken
-/// back, so that each drive can be judged with the choices that the others ask for.
+/// Deviations from DiskSim in favour of the drives of the validation traces, in behaviour that no profile describes. Each can be
+/// disabled, so that each drive can be evaluated with the choices made for the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Departures {
-    /// A drive that takes sectors in any order and keeps those on the way reads the whole track. DiskSim: only up to what was asked.
+pub struct Deviations {
+    /// A drive that takes sectors in any order and keeps those on the way reads the whole track. DiskSim: only the requested
+    /// sectors.
     pub reads_whole_track: bool,
     /// A write leaves the rest of a segment that it overlaps, if reads may hit written data. DiskSim drops the segment.
     pub keeps_overlapped_segment: bool,
@@ -39,9 +40,9 @@ pub struct Departures {
     pub delays_from_data: bool,
 }
 
-impl Default for Departures {
-    fn default() -> Departures {
-        Departures { reads_whole_track: true, keeps_overlapped_segment: true, reselects_in_time: true, delays_from_data: true }
+impl Default for Deviations {
+    fn default() -> Deviations {
+        Deviations { reads_whole_track: true, keeps_overlapped_segment: true, reselects_in_time: true, delays_from_data: true }
     }
 }
 
@@ -126,13 +127,12 @@ impl HddModel {
             delays: Delays::new(spec)?,
             overdue_after,
             aging: (gain * 2f64.powi(32)).round() as u64,
-            departures: Departures::default(),
+            deviations: Deviations::default(),
         })
     }
 
-    /// What is added to the access time of a request that arrived at `arrived` when it is compared with others. Each second that
-    /// a request came later costs it [`HddQueue::aging_ms_per_s`]; counted from the beginning of time it need not be
-    /// worked out anew at each comparison.
+    /// Penalty added to the access time of a request when it is compared with others: each second of later arrival costs
+    /// [`HddQueue::aging_ms_per_s`]. Counted from time zero, it need not be recomputed for each comparison.
     #[inline]
     pub fn handicap(&self, arrived: u64) -> u64 {
         ((u128::from(arrived) * u128::from(self.aging)) >> 32) as u64
@@ -150,7 +150,7 @@ fn check_cache(cache: &CacheSpecification) -> Result<(), String> {
     check("cache.read_ahead_min_sectors", cache.read_ahead_min_sectors, 0, cache.segment_sectors)
 }
 
-/// A longer way takes no less time.
+/// Seek times must not decrease with the distance.
 fn check_seek(name: &str, seek: &Seek) -> Result<(), String> {
     let (Seek::Linear { single_ms, average_ms, full_ms } | Seek::Curve { single_ms, average_ms, full_ms }) = seek else {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Reads: from memory, from the media, and what the drive reads on by itself.
+//! Reads: from memory, from the media, and read-ahead.
 
 use block::{Nanos, RequestId};
 
@@ -8,7 +8,7 @@ use super::media::Extent;
 use super::spec::{Preseek, ReadAhead, ReadAheadTrigger};
 use super::{Active, Completion, Hdd, Pending};
 
-/// The media being read into a segment, past what was asked for.
+/// A read from the media into a segment, read-ahead included.
 #[derive(Clone, Copy, Debug)]
 pub struct Stream {
     segment: usize,
@@ -33,13 +33,13 @@ impl Hdd {
         self.cache.segments[segment].asked = end;
         match &mut self.stream {
             Some(stream) if stream.segment == segment => stream.limit = stream.limit.max(limit),
-            None if self.model.cache.read_ahead_after_hit && self.active.is_none() => self.read_on(start, segment, limit),
+            None if self.model.cache.read_ahead_after_hit && self.active.is_none() => self.start_read_ahead(start, segment, limit),
             _ => {}
         }
         self.release(segment, end);
     }
 
-    /// The host has what lies before `end`.
+    /// Data before `end` have been sent to the host.
     fn release(&mut self, segment: usize, end: u64) {
         if self.model.cache.read_ahead_over_requested && !self.cache.segments[segment].written {
             self.cache.segments[segment].released = end;
@@ -48,7 +48,7 @@ impl Hdd {
     }
 
     /// Starts reading behind the end of a clean segment.
-    fn read_on(&mut self, at: u64, segment: usize, limit: u64) {
+    fn start_read_ahead(&mut self, at: u64, segment: usize, limit: u64) {
         let held = &mut self.cache.segments[segment];
         if held.written || held.state != State::Clean || held.end >= limit {
             return;
@@ -60,7 +60,7 @@ impl Hdd {
         self.stream = Some(Stream { segment, extent, limit, least: 0, revolution_at: None });
     }
 
-    /// A read from `lba` makes the drive read on. To be asked before the read changes what is in memory.
+    /// Whether a read from `lba` triggers read-ahead. Call it before the read changes the cache.
     fn triggers_read_ahead(&self, lba: u64) -> bool {
         match self.model.cache.read_ahead_trigger {
             ReadAheadTrigger::EveryRead => true,
@@ -68,7 +68,7 @@ impl Hdd {
         }
     }
 
-    /// How far the drive reads on after a request for `lba..end`, in which `extent` is being read, if any is.
+    /// The end of read-ahead after a request for `lba..end`, of which `extent` is being read, if any.
     fn read_ahead_limit(&self, segment: usize, lba: u64, end: u64, extent: Option<&Extent>) -> u64 {
         let cache = &self.model.cache;
         let capacity = self.model.layout.capacity_sectors;
@@ -147,7 +147,7 @@ impl Hdd {
             self.cache.touch(segment);
             return self.read_media(free, request, segment, from, Some(from_memory), reads_on);
         }
-        if let Some(stream) = self.stream.filter(|stream| self.is_about_to_read(stream, lba)) {
+        if let Some(stream) = self.stream.filter(|stream| self.reads_next(stream, lba)) {
             return self.read_from_stream(at, from_memory, request, stream, reads_on);
         }
         let free = self.stop_stream(at).max(command_done);
@@ -172,17 +172,17 @@ impl Hdd {
         self.follow(at, stream, request, completion, connected);
     }
 
-    /// Read-ahead comes to an LBA next: nothing else would bring it sooner.
-    fn is_about_to_read(&self, stream: &Stream, lba: u64) -> bool {
+    /// Whether read-ahead reads an LBA next, sooner than any other access would.
+    fn reads_next(&self, stream: &Stream, lba: u64) -> bool {
         let next = self.cache.segments[stream.segment].end..=stream.extent.end;
         self.model.cache.joins_read_ahead && next.contains(&lba) && lba < stream.limit
     }
 
-    /// Read-ahead has the LBA in memory, or comes to it next.
-    pub(super) fn stream_brings(&self, lba: u64) -> bool {
+    /// Whether read-ahead has the LBA in memory or reads it next.
+    pub(super) fn stream_covers(&self, lba: u64) -> bool {
         self.stream.is_some_and(|stream| {
             let held = &self.cache.segments[stream.segment];
-            (held.start..held.end).contains(&lba) || self.is_about_to_read(&stream, lba)
+            (held.start..held.end).contains(&lba) || self.reads_next(&stream, lba)
         })
     }
 
@@ -231,7 +231,7 @@ impl Hdd {
             if connected.is_none() && extent.lba < enough && enough <= end {
                 // The drive knows when enough will have come, and is back on the bus by then.
                 let came = if enough < all { extent.passed_at(&self.model, enough) } else { all_passed };
-                let begin = if self.model.departures.reselects_in_time {
+                let begin = if self.model.deviations.reselects_in_time {
                     came.max(extent.settled.saturating_add(back))
                 } else {
                     came.saturating_add(back)
@@ -250,7 +250,7 @@ impl Hdd {
         let until = match self.model.queue.preseek {
             Preseek::AfterCompletion => completed,
             Preseek::DuringCompletion => sent,
-            // What the stream that it joins has already read left the media in the past.
+            // Sectors that the joined stream has already read left the media in the past.
             Preseek::BeforeCompletion => off_media.max(at),
         };
         completion.at = Nanos(completed);
@@ -263,8 +263,8 @@ impl Hdd {
         self.send(completion, true);
     }
 
-    /// Sectors that pass between the arm's arrival and the first one wanted are kept; a drive that takes sectors in any order
-    /// goes on for a revolution, until it has the whole track. Says when that is.
+    /// Sectors that pass between the arm's arrival and the first one wanted are kept; a drive that takes sectors in any order goes
+    /// on for a revolution, until it has the whole track. Returns that time.
     fn keep_sectors_on_the_way(&mut self, segment: usize, extent: &Extent) -> Option<u64> {
         let cache = &self.model.cache;
         if !cache.reads_sectors_on_the_way || cache.read_ahead == ReadAhead::None {
@@ -279,12 +279,12 @@ impl Hdd {
             held.start = extent.lba - on_the_way;
             held.released = held.start;
         }
-        let whole = self.model.departures.reads_whole_track && cache.zero_latency_reads;
+        let whole = self.model.deviations.reads_whole_track && cache.zero_latency_reads;
         (whole && track.sectors_per_track <= cache.segment_sectors)
             .then_some(extent.settled.saturating_add(self.model.mechanics.period))
     }
 
-    /// Works out how far the stream got by `at`.
+    /// Advances the stream to `at`.
     pub(super) fn advance_stream(&mut self, at: u64) {
         let Some(mut stream) = self.stream.take() else { return };
         loop {
@@ -319,7 +319,7 @@ impl Hdd {
         }
     }
 
-    /// Ends read-ahead for other work that comes at `at`; says when the arm is free.
+    /// Ends read-ahead for other work at `at`. Returns when the arm is free.
     pub(super) fn stop_stream(&mut self, at: u64) -> u64 {
         self.advance_stream(at);
         let Some(mut stream) = self.stream.take() else { return at };

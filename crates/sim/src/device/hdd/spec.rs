@@ -6,12 +6,12 @@ use serde::{Deserialize, Serialize};
 use super::mechanics::MAX_CYLINDERS;
 use crate::device::limited::spec::LimitsSpecification;
 
-/// Longer than any movement of an arm, any step of a controller or any time on a bus: a second.
-const LONGEST_MS: f64 = 1000.0;
-/// More than a revolution holds.
-const MOST_SKEW: f64 = 1e6;
-/// More memory than drives have: half a terabyte.
-const MOST_SEGMENT_SECTORS: u32 = 1 << 30;
+/// Maximum duration of a movement of the arm, a controller step or a bus transfer: a second.
+const MAX_MS: f64 = 1000.0;
+/// Maximum skew: more than a revolution holds.
+const MAX_SKEW: f64 = 1e6;
+/// Maximum segment size: half a terabyte.
+const MAX_SEGMENT_SECTORS: u32 = 1 << 30;
 
 /// A hard disk, as its profile describes it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -25,22 +25,22 @@ pub struct HddSpecification {
     pub geometry: Geometry,
     /// Spindle and arm.
     pub mechanics: MechanicsSpecification,
-    /// How long the arm takes.
+    /// Seek times.
     pub seek: Seek,
-    /// How long it takes to a write, where that was measured apart. It holds the settling then: `write_settle_ms` is added to it only
-    /// where the arm stays on its cylinder. If absent, a write takes the time of `seek` and settles.
+    /// Seek times of writes, if measured separately. They include settling: `write_settle_ms` is added only if the arm stays on its
+    /// cylinder. If absent, a write takes the time of `seek` plus settling.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_seek: Option<Seek>,
-    /// The way to the host.
+    /// The bus.
     pub bus: Bus,
     /// The drive's memory.
     pub cache: CacheSpecification,
-    /// What the drive's processor adds.
+    /// Overheads of the drive's processor.
     #[serde(default)]
     pub overheads: Overheads,
     /// The drive's own queue.
     pub queue: HddQueue,
-    /// How fast it may be used, if not as fast as it can. What is too fast waits before it, in order of arrival; a flush does not.
+    /// Rate limits. Requests that exceed them wait before the device, in order of arrival; a flush does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<LimitsSpecification>,
     /// Bands of cylinders with the same number of sectors per track, outermost (LBA 0) first.
@@ -58,7 +58,7 @@ pub struct Geometry {
     /// Physical cylinders.
     #[schemars(range(min = 1, max = MAX_CYLINDERS))]
     pub cylinders: u32,
-    /// 512-byte sectors the host sees; all that the zones hold if absent.
+    /// Capacity in 512-byte sectors; all of the zones if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub capacity_sectors: Option<u64>,
@@ -131,21 +131,21 @@ pub struct ZoneSpecification {
     #[schemars(range(min = 0, max = MAX_CYLINDERS - 1))]
     pub last_cylinder: u32,
     /// Physical sectors on each track.
-    #[schemars(range(min = 1, max = MOST_SEGMENT_SECTORS), extend("x-unit" = "sectors"))]
+    #[schemars(range(min = 1, max = MAX_SEGMENT_SECTORS), extend("x-unit" = "sectors"))]
     pub sectors_per_track: u32,
     /// Where the zone's first sector lies, counted from the index mark of all tracks.
     #[serde(default, skip_serializing_if = "is_zero_f64")]
-    #[schemars(!skip_serializing_if, range(min = 0.0, max = MOST_SKEW), extend("x-unit" = "sectors or revolutions"))]
+    #[schemars(!skip_serializing_if, range(min = 0.0, max = MAX_SKEW), extend("x-unit" = "sectors or revolutions"))]
     pub first_sector_offset: f64,
     /// Sectors at the front that hold the drive's own data.
     #[serde(default, skip_serializing_if = "is_zero")]
     #[schemars(!skip_serializing_if)]
     pub reserved_sectors: u32,
     /// How far the numbering is turned from one track of a cylinder to the next.
-    #[schemars(range(min = 0.0, max = MOST_SKEW), extend("x-unit" = "sectors or revolutions"))]
+    #[schemars(range(min = 0.0, max = MAX_SKEW), extend("x-unit" = "sectors or revolutions"))]
     pub track_skew: f64,
     /// How far it is turned from the last track of a cylinder to the first of the next.
-    #[schemars(range(min = 0.0, max = MOST_SKEW), extend("x-unit" = "sectors or revolutions"))]
+    #[schemars(range(min = 0.0, max = MAX_SKEW), extend("x-unit" = "sectors or revolutions"))]
     pub cylinder_skew: f64,
     /// Spares (sectors or tracks) of each region.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -155,7 +155,7 @@ pub struct ZoneSpecification {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(!skip_serializing_if, extend("x-unit" = "sectors or tracks"))]
     pub slips: Vec<u32>,
-    /// Bad places and those that stand in for them.
+    /// Bad places and their replacements.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(!skip_serializing_if, extend("x-unit" = "sectors or tracks"))]
     pub remaps: Vec<(u32, u32)>,
@@ -169,24 +169,24 @@ pub struct MechanicsSpecification {
     #[schemars(range(min = 60.0, max = 1e6))]
     pub rotation_rpm: f64,
     /// Changing the head while data stream over a track boundary.
-    #[schemars(range(min = 0.0, max = LONGEST_MS))]
+    #[schemars(range(min = 0.0, max = MAX_MS))]
     pub head_switch_ms: f64,
-    /// Added for a write whenever the arm or the head moved. Below zero on drives that write sooner than they read (DEC RZ26,
-    /// HP C2490A): never so far that less than nothing is left.
+    /// Added for a write whenever the arm or the head moved. Negative on drives that write sooner than they read (DEC RZ26, HP
+    /// C2490A); the sum is never negative.
     #[serde(default)]
-    #[schemars(range(min = -LONGEST_MS, max = LONGEST_MS))]
+    #[schemars(range(min = -MAX_MS, max = MAX_MS))]
     pub write_settle_ms: f64,
-    /// Finding the track again for an access that does not go on where the last one ended, though the arm is on the cylinder.
+    /// Reacquiring the track for an access that does not continue the last one, although the arm is on the cylinder.
     #[serde(default)]
-    #[schemars(range(min = 0.0, max = LONGEST_MS))]
+    #[schemars(range(min = 0.0, max = MAX_MS))]
     pub reacquire_ms: f64,
-    /// A write that does not follow on waits at least this long before it touches the media.
+    /// Minimum delay before a non-sequential write touches the media.
     #[serde(default, skip_serializing_if = "is_zero_f64")]
-    #[schemars(!skip_serializing_if, range(min = 0.0, max = LONGEST_MS))]
+    #[schemars(!skip_serializing_if, range(min = 0.0, max = MAX_MS))]
     pub minimum_write_seek_ms: f64,
 }
 
-/// How long the arm takes for a distance.
+/// Seek time by distance.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Seek {
@@ -199,31 +199,31 @@ pub enum Seek {
     /// The same for every distance.
     Constant {
         /// Time in ms.
-        #[schemars(range(min = 0.0, max = LONGEST_MS))]
+        #[schemars(range(min = 0.0, max = MAX_MS))]
         time_ms: f64,
     },
     /// Straight lines through three points: one cylinder, a third of the disk, all of it.
     Linear {
         /// One cylinder.
-        #[schemars(range(min = 0.0, max = LONGEST_MS))]
+        #[schemars(range(min = 0.0, max = MAX_MS))]
         single_ms: f64,
         /// A third of the disk, the average of random seeks.
-        #[schemars(range(min = 0.0, max = LONGEST_MS))]
+        #[schemars(range(min = 0.0, max = MAX_MS))]
         average_ms: f64,
         /// From edge to edge.
-        #[schemars(range(min = 0.001, max = LONGEST_MS))]
+        #[schemars(range(min = 0.001, max = MAX_MS))]
         full_ms: f64,
     },
     /// a·√(d−1) + b·(d−1) + c through the same three points (Lee and Katz 1993).
     Curve {
         /// One cylinder.
-        #[schemars(range(min = 0.0, max = LONGEST_MS))]
+        #[schemars(range(min = 0.0, max = MAX_MS))]
         single_ms: f64,
         /// The average of random seeks.
-        #[schemars(range(min = 0.0, max = LONGEST_MS))]
+        #[schemars(range(min = 0.0, max = MAX_MS))]
         average_ms: f64,
         /// From edge to edge.
-        #[schemars(range(min = 0.001, max = LONGEST_MS))]
+        #[schemars(range(min = 0.001, max = MAX_MS))]
         full_ms: f64,
     },
     /// Ruemmler and Wilkes (IEEE Computer, March 1994): a root for short seeks, a line for long ones.
@@ -232,20 +232,20 @@ pub enum Seek {
         #[schemars(range(min = 0, max = MAX_CYLINDERS))]
         division_cylinders: u32,
         /// Constant of the root.
-        #[schemars(range(min = -LONGEST_MS, max = LONGEST_MS))]
+        #[schemars(range(min = -MAX_MS, max = MAX_MS))]
         short_base_ms: f64,
         /// Factor of the root.
-        #[schemars(range(min = -LONGEST_MS, max = LONGEST_MS))]
+        #[schemars(range(min = -MAX_MS, max = MAX_MS))]
         short_root_ms: f64,
         /// Constant of the line.
-        #[schemars(range(min = -LONGEST_MS, max = LONGEST_MS))]
+        #[schemars(range(min = -MAX_MS, max = MAX_MS))]
         long_base_ms: f64,
         /// Factor of the line.
-        #[schemars(range(min = -LONGEST_MS, max = LONGEST_MS))]
+        #[schemars(range(min = -MAX_MS, max = MAX_MS))]
         long_slope_ms: f64,
         /// Measured times of the first distances, which override the root.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        #[schemars(!skip_serializing_if, inner(range(min = 0.0, max = LONGEST_MS)))]
+        #[schemars(!skip_serializing_if, inner(range(min = 0.0, max = MAX_MS)))]
         first_ms: Vec<f64>,
     },
 }
@@ -253,21 +253,21 @@ pub enum Seek {
 /// The ranges of a point of a seek table: cylinders and ms.
 #[derive(JsonSchema)]
 #[expect(dead_code, reason = "only its schema is used")]
-struct SeekPoint(#[schemars(range(min = 0, max = MAX_CYLINDERS))] u32, #[schemars(range(min = 0.0, max = LONGEST_MS))] f64);
+struct SeekPoint(#[schemars(range(min = 0, max = MAX_CYLINDERS))] u32, #[schemars(range(min = 0.0, max = MAX_MS))] f64);
 
-/// The way to the host.
+/// The bus.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Bus {
     /// One sector to the host.
-    #[schemars(range(min = 0.0, max = LONGEST_MS))]
+    #[schemars(range(min = 0.0, max = MAX_MS))]
     pub read_sector_ms: f64,
     /// One sector from the host.
-    #[schemars(range(min = 0.0, max = LONGEST_MS))]
+    #[schemars(range(min = 0.0, max = MAX_MS))]
     pub write_sector_ms: f64,
 }
 
-/// How far the drive reads on by itself after a read.
+/// The extent of read-ahead.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ReadAhead {
@@ -284,15 +284,15 @@ pub enum ReadAhead {
     NextTrack,
 }
 
-/// Which reads make the drive read on.
+/// The reads that trigger read-ahead.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ReadAheadTrigger {
     /// Every one.
     #[default]
     EveryRead,
-    /// One that begins where a read that is still in memory ended. Until then the drive does not take the reader for sequential, so
-    /// that the first read that follows on goes to the media.
+    /// A read that begins where a read still in memory ended. Until then the drive does not consider the reader sequential, so that
+    /// the first sequential read goes to the media.
     AfterSequence,
 }
 
@@ -317,9 +317,9 @@ pub struct CacheSpecification {
     #[schemars(range(min = 1, max = 4096))]
     pub segments: u32,
     /// Size of each.
-    #[schemars(range(min = 1, max = MOST_SEGMENT_SECTORS))]
+    #[schemars(range(min = 1, max = MAX_SEGMENT_SECTORS))]
     pub segment_sectors: u32,
-    /// Most segments that may hold data not yet on the media.
+    /// Maximum number of segments with data not yet on the media.
     #[schemars(range(min = 1, max = 4096))]
     pub write_segments: u32,
     /// One segment is for writes and nothing else.
@@ -332,33 +332,33 @@ pub struct CacheSpecification {
     /// Reads hit data that a write left.
     #[serde(default)]
     pub read_hits_on_written_data: bool,
-    /// How far the drive reads on.
+    /// The extent of read-ahead.
     #[serde(default)]
     pub read_ahead: ReadAhead,
-    /// Which reads make it read on.
+    /// The reads that trigger read-ahead.
     #[serde(default, skip_serializing_if = "is_every_read")]
     #[schemars(!skip_serializing_if)]
     pub read_ahead_trigger: ReadAheadTrigger,
-    /// Sectors it reads on before it turns to another request.
+    /// Minimum read-ahead in sectors before it serves another request.
     #[serde(default, skip_serializing_if = "is_zero")]
-    #[schemars(!skip_serializing_if, range(min = 0, max = MOST_SEGMENT_SECTORS))]
+    #[schemars(!skip_serializing_if, range(min = 0, max = MAX_SEGMENT_SECTORS))]
     pub read_ahead_min_sectors: u32,
-    /// Most sectors it reads on; 0: as the segment allows. With `next-track`, which means whole tracks, a number below the longest
-    /// track does not count.
+    /// Maximum read-ahead in sectors; 0: as the segment allows. With `next-track`, which means whole tracks, a number below the
+    /// longest track is ignored.
     #[serde(default, skip_serializing_if = "is_zero")]
-    #[schemars(!skip_serializing_if, range(min = 0, max = MOST_SEGMENT_SECTORS))]
+    #[schemars(!skip_serializing_if, range(min = 0, max = MAX_SEGMENT_SECTORS))]
     pub read_ahead_max_sectors: u32,
-    /// Data already sent to the host make room for read-ahead, which then runs to its maximum.
+    /// Whether data already sent to the host make room for read-ahead, which then runs to its maximum.
     #[serde(default)]
     pub read_ahead_over_requested: bool,
-    /// A full hit starts reading on again.
+    /// Whether a full hit restarts read-ahead.
     #[serde(default)]
     pub read_ahead_after_hit: bool,
-    /// A read of what is about to be read ahead waits for it.
+    /// Whether a read waits for sectors that are about to be read ahead.
     #[serde(default, skip_serializing_if = "is_false")]
     #[schemars(!skip_serializing_if)]
     pub joins_read_ahead: bool,
-    /// Sectors that pass before the wanted ones are kept.
+    /// Whether sectors that pass before the requested ones are kept.
     #[serde(default)]
     pub reads_sectors_on_the_way: bool,
     /// Reads take sectors in the order they pass.
@@ -386,60 +386,60 @@ pub struct CacheSpecification {
     pub read_watermark: f64,
 }
 
-/// What the drive's processor adds, by what it does and what came before.
+/// Overheads of the drive's processor, by its task and the previous request.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Overheads {
     /// Every request, on arrival.
-    #[schemars(range(min = 0.0, max = LONGEST_MS))]
+    #[schemars(range(min = 0.0, max = MAX_MS))]
     pub request_ms: f64,
     /// A read that finds its data, after a read.
-    #[schemars(range(min = 0.0, max = LONGEST_MS))]
+    #[schemars(range(min = 0.0, max = MAX_MS))]
     pub read_hit_after_read_ms: f64,
     /// A read that finds its data, after a write.
-    #[schemars(range(min = 0.0, max = LONGEST_MS))]
+    #[schemars(range(min = 0.0, max = MAX_MS))]
     pub read_hit_after_write_ms: f64,
     /// A read that does not, after a read.
-    #[schemars(range(min = 0.0, max = LONGEST_MS))]
+    #[schemars(range(min = 0.0, max = MAX_MS))]
     pub read_miss_after_read_ms: f64,
     /// A read that does not, after a write.
-    #[schemars(range(min = 0.0, max = LONGEST_MS))]
+    #[schemars(range(min = 0.0, max = MAX_MS))]
     pub read_miss_after_write_ms: f64,
     /// A write reported early, after a read.
-    #[schemars(range(min = 0.0, max = LONGEST_MS))]
+    #[schemars(range(min = 0.0, max = MAX_MS))]
     pub write_hit_after_read_ms: f64,
     /// A write reported early, after a write.
-    #[schemars(range(min = 0.0, max = LONGEST_MS))]
+    #[schemars(range(min = 0.0, max = MAX_MS))]
     pub write_hit_after_write_ms: f64,
     /// A write reported when it is on the media, after a read.
-    #[schemars(range(min = 0.0, max = LONGEST_MS))]
+    #[schemars(range(min = 0.0, max = MAX_MS))]
     pub write_miss_after_read_ms: f64,
     /// A write reported when it is on the media, after a write.
-    #[schemars(range(min = 0.0, max = LONGEST_MS))]
+    #[schemars(range(min = 0.0, max = MAX_MS))]
     pub write_miss_after_write_ms: f64,
     /// Reporting a read.
-    #[schemars(range(min = 0.0, max = LONGEST_MS))]
+    #[schemars(range(min = 0.0, max = MAX_MS))]
     pub read_completion_ms: f64,
     /// Reporting a write.
-    #[schemars(range(min = 0.0, max = LONGEST_MS))]
+    #[schemars(range(min = 0.0, max = MAX_MS))]
     pub write_completion_ms: f64,
     /// Before data go over the bus.
-    #[schemars(range(min = 0.0, max = LONGEST_MS))]
+    #[schemars(range(min = 0.0, max = MAX_MS))]
     pub data_preparation_ms: f64,
     /// Returning to the bus for the first time.
-    #[schemars(range(min = 0.0, max = LONGEST_MS))]
+    #[schemars(range(min = 0.0, max = MAX_MS))]
     pub first_reselect_ms: f64,
     /// Returning to it again.
-    #[schemars(range(min = 0.0, max = LONGEST_MS))]
+    #[schemars(range(min = 0.0, max = MAX_MS))]
     pub other_reselect_ms: f64,
     /// A read that leaves the bus, after a read.
-    #[schemars(range(min = 0.0, max = LONGEST_MS))]
+    #[schemars(range(min = 0.0, max = MAX_MS))]
     pub read_disconnect_after_read_ms: f64,
     /// A read that leaves the bus, after a write.
-    #[schemars(range(min = 0.0, max = LONGEST_MS))]
+    #[schemars(range(min = 0.0, max = MAX_MS))]
     pub read_disconnect_after_write_ms: f64,
     /// A write that leaves the bus.
-    #[schemars(range(min = 0.0, max = LONGEST_MS))]
+    #[schemars(range(min = 0.0, max = MAX_MS))]
     pub write_disconnect_ms: f64,
     /// A drive that leaves the bus between the command of a write and its data.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -452,37 +452,37 @@ pub struct Overheads {
 #[serde(deny_unknown_fields)]
 pub struct ExtraWriteDisconnect {
     /// In place of the write overheads.
-    #[schemars(range(min = 0.0, max = LONGEST_MS))]
+    #[schemars(range(min = 0.0, max = MAX_MS))]
     pub command_ms: f64,
     /// Leaving the bus the first time.
-    #[schemars(range(min = 0.0, max = LONGEST_MS))]
+    #[schemars(range(min = 0.0, max = MAX_MS))]
     pub disconnect_ms: f64,
     /// Until it returns.
-    #[schemars(range(min = 0.0, max = LONGEST_MS))]
+    #[schemars(range(min = 0.0, max = MAX_MS))]
     pub gap_ms: f64,
     /// Leaving the bus after the data.
-    #[schemars(range(min = 0.0, max = LONGEST_MS))]
+    #[schemars(range(min = 0.0, max = MAX_MS))]
     pub second_disconnect_ms: f64,
     /// From the end of the command to the start of the arm.
-    #[schemars(range(min = 0.0, max = LONGEST_MS))]
+    #[schemars(range(min = 0.0, max = MAX_MS))]
     pub seek_delay_ms: f64,
 }
 
-/// The order in which the drive serves what it holds.
+/// The order in which the drive serves its requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum QueuePolicy {
-    /// As they came.
+    /// First come, first served.
     #[default]
     Fifo,
-    /// The fewest cylinders away.
+    /// Shortest seek first.
     Sstf,
-    /// The soonest under the head: seek and rotation.
+    /// Shortest positioning time first: seek and rotation.
     Sptf,
 }
 
 impl QueuePolicy {
-    /// What a profile calls it.
+    /// Its name in profiles.
     pub fn name(self) -> &'static str {
         match self {
             QueuePolicy::Fifo => "fifo",
@@ -512,14 +512,13 @@ pub struct HddQueue {
     /// Requests it holds at once.
     #[schemars(range(min = 1, max = 1024))]
     pub depth: u32,
-    /// In which order they are served.
+    /// The order of service.
     #[serde(default)]
     pub policy: QueuePolicy,
-    /// With `sptf`, what a request gains on the others for each second that it has waited: so much less counts of the time
-    /// until it is under the head (Jacobson and Wilkes 1991, ASATF; Worthington, Ganger and Patt 1994, ASPTF). With 0 a
-    /// request may wait for ever.
-    #[serde(default = "aging", skip_serializing_if = "is_usual_aging")]
-    #[schemars(!skip_serializing_if, range(min = 0.0, max = LONGEST_MS), extend("x-unit" = "ms/s"))]
+    /// With `sptf`, the bonus of a request per second of waiting, subtracted from its positioning time (Jacobson and Wilkes 1991,
+    /// ASATF; Worthington, Ganger and Patt 1994, ASPTF). With 0 a request may starve.
+    #[serde(default = "aging", skip_serializing_if = "is_default_aging")]
+    #[schemars(!skip_serializing_if, range(min = 0.0, max = MAX_MS), extend("x-unit" = "ms/s"))]
     pub aging_ms_per_s: f64,
     /// When the arm may turn to the next.
     #[serde(default)]
@@ -534,7 +533,7 @@ fn aging() -> f64 {
     6.0
 }
 
-fn is_usual_aging(aging_ms_per_s: &f64) -> bool {
+fn is_default_aging(aging_ms_per_s: &f64) -> bool {
     *aging_ms_per_s == aging()
 }
 

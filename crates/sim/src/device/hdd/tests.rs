@@ -237,7 +237,7 @@ fn an_access_on_the_same_cylinder_has_to_find_the_track_again_but_a_stream_does_
 }
 
 #[test]
-fn a_read_of_what_was_read_ahead_is_a_hit_and_one_behind_it_goes_on_with_it() {
+fn a_read_of_data_read_ahead_is_a_hit_and_the_next_one_continues_it() {
     let mut spec = tiny();
     spec.cache.read_ahead = ReadAhead::Segment;
     spec.overheads.read_hit_after_read_ms = 0.1;
@@ -522,7 +522,7 @@ fn loads() -> impl Strategy<Value = Vec<Load>> {
     prop::collection::vec((0u64..3600, 1u32..120, any::<bool>(), 0u64..20_000), 1..120)
 }
 
-/// What a random load did.
+/// The result of a random load.
 struct Served {
     submitted: Vec<Nanos>,
     completed: Vec<Completion>,
@@ -691,7 +691,7 @@ fn a_discard_takes_the_command_and_moves_nothing() {
     assert_eq!(with, without);
 }
 
-/// Lets time pass until `now` and flushes; says when that is done.
+/// Advances to `now` and flushes. Returns when that is done.
 fn flush(disk: &mut Hdd, now: Nanos) -> Nanos {
     disk.advance(now, &mut Vec::new());
     assert!(disk.flush(now, u32::MAX));
@@ -756,7 +756,7 @@ proptest! {
     #![proptest_config(cases(200))]
 
     #[test]
-    fn a_flush_is_done_once_and_leaves_nothing_in_memory_that_came_before_it(spec in disks(), loads in loads(), at in 0usize..40) {
+    fn a_flush_is_done_once_and_leaves_no_earlier_write_in_memory(spec in disks(), loads in loads(), at in 0usize..40) {
         let mut disk = disk(&spec);
         let (mut now, mut done) = (Nanos::ZERO, Vec::new());
         let count = loads.len().min(disk.queue_depth()).min(at + 1);

@@ -8,7 +8,7 @@ use super::mechanics::{Arm, Motion};
 use super::media::Extent;
 use super::spec::WriteCache;
 use super::{Active, Completion, Hdd, Pending, PendingFlush};
-use crate::device::deferred::follow;
+use crate::device::deferred::update_mean;
 
 /// A write that is reported when it is on the media.
 #[derive(Clone, Copy, Debug)]
@@ -49,14 +49,14 @@ impl Hdd {
         self.send_hit(id, self.bus_free.saturating_add(self.model.delays.write_completion), Some(work), false);
     }
 
-    /// How long so many sectors of a segment take to pass the head, without changes of track.
+    /// Time in which `sectors` of a segment pass the head, without changes of track.
     fn media_time(&self, segment: usize, sectors: u64) -> u64 {
         let zone = &self.model.layout.zones[usize::from(self.cache.waiting[segment].place.zone)];
         self.model.mechanics.transfer(zone.sector_angle, 1).saturating_mul(sectors)
     }
 
-    /// Whether a request that waits came before and is of the same sectors: it should not see what is written after it, and writes
-    /// that go before it again and again would keep it waiting for ever.
+    /// Whether an older waiting request has the same sectors: it must not see later writes, and writes that repeatedly overtook it
+    /// would starve it.
     fn overtakes(&self, order: u64, lba: u64, end: u64) -> bool {
         self.pending.iter().any(|pending| pending.age.order < order && pending.lba < end && lba < pending.end)
     }
@@ -193,7 +193,7 @@ impl Hdd {
             if seek < self.model.mechanics.minimum_write_seek {
                 let minimum = self.model.mechanics.minimum_write_seek;
                 at = at.saturating_add(minimum - seek);
-                least = if self.model.departures.delays_from_data { minimum } else { 0 };
+                least = if self.model.deviations.delays_from_data { minimum } else { 0 };
             }
         }
         let (extent, positioning) = Extent::reach(&self.model, at, self.arm, lba, place, motion, true);
@@ -217,7 +217,7 @@ impl Hdd {
         } else {
             let media = self.media_time(index, end - lba);
             let took = until.saturating_sub(self.turned);
-            follow(&mut self.write_positioning, took.saturating_sub(media));
+            update_mean(&mut self.write_positioning, took.saturating_sub(media));
             let expected = std::mem::take(&mut self.cache.waiting[index].expected);
             self.deferred.spent(took, expected);
         }
@@ -235,9 +235,9 @@ impl Hdd {
         }
     }
 
-    /// Writes a segment from `extent` on; says when the last sector is on the media. A sector whose data have not come when
-    /// it passes waits for the next revolution. The first one waits until `burst` sectors have come and `least` went by: on the
-    /// HP C2247A the least delay before the media starts when the data are there, not when the command is done.
+    /// Writes a segment from `extent` on; returns when the last sector is on the media. A sector whose data have not come when it
+    /// passes waits for the next revolution. The first one waits until `burst` sectors have come and `least` went by: on the HP
+    /// C2247A the least delay before the media starts when the data are there, not when the command is done.
     fn write_extents(&mut self, mut extent: Extent, index: usize, burst: u64, mut least: u64) -> u64 {
         let (period, bus) = (self.model.mechanics.period, self.model.delays.write_sector);
         let (segment, waiting) = (self.cache.segments[index], self.cache.waiting[index]);

@@ -1,4 +1,4 @@
-//! A device that may not be used as fast as it could: cloud volumes, and whatever else has a limit of operations or bytes a second.
+//! Rate limits: a device whose operations or bytes per second are capped, such as a cloud volume.
 //!
 //! ```text
 //!          submit        tokens?                      advance
@@ -9,31 +9,28 @@
 //!      [ bucket ] [ bucket ]   a request takes its tokens from each as it passes
 //! ```
 //!
-//! A bucket earns tokens at its rate up to its size. A request passes when there is at least one token (an operation, or the bytes of
-//! a sector) in every bucket, and takes as many as it costs: a large one leaves a debt to those behind it. QEMU's throttling charges
-//! a request so, after it has passed (`util/throttle.c`). A limit without a burst is a bucket of one token; with one, a bucket of
-//! credits that is full at the beginning, and one of a single token that bounds the burst, as AWS describes the I/O credits of EBS gp2
-//! volumes ("Amazon EBS volume types": I/O credits and burst performance).
+//! A bucket earns tokens at its rate up to its size. A request passes when there is at least one token (an operation, or the bytes
+//! of a sector) in every bucket, and takes its whole cost: a large request leaves a debt for those behind it. QEMU's throttling
+//! charges a request so, after it has passed (`util/throttle.c`). A limit without a burst is a bucket of one token; with one, a
+//! bucket of credits that is full at the beginning, and one of a single token that bounds the burst, as AWS describes the I/O
+//! credits of EBS gp2 volumes ("Amazon EBS volume types": I/O credits and burst performance).
 //!
-//! Tokens are counted in 10^-12, so that rates in thousandths earn a whole number of them in each nanosecond: nothing is rounded, and
-//! nothing drifts. A flush passes: providers count reads and writes, and what it waits for has passed already.
+//! Tokens are counted in 10^-12, so that rates in thousandths refill a whole number of them in each nanosecond: nothing is rounded,
+//! and nothing drifts. A flush is not limited: providers count reads and writes, and the writes it covers have already passed.
 
 pub mod spec;
 #[cfg(test)]
 mod tests;
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 use block::{Nanos, Op, Request, RequestId};
 
 use self::spec::LimitsSpecification;
-use super::hdd::spec::QueuePolicy;
 use super::ssd::FlashTally;
 use super::{Completion, Device};
-use crate::profile::{DeviceOptions, DeviceProfile, HddProfile, Profile, ProfileError, ProfileText};
 
-/// Parts of a token.
+/// Units of a token.
 const TOKEN: i128 = 1_000_000_000_000;
 
 /// Limits that were checked.
@@ -48,10 +45,10 @@ struct Bucket {
     /// Parts of tokens earned in a nanosecond, that is thousandths of tokens in a second.
     rate: i128,
     size: i128,
-    /// What must be there for a request to pass.
+    /// Level required for a request to pass.
     least: i128,
     level: i128,
-    /// When the level was that.
+    /// The time of `level`.
     at: u64,
 }
 
@@ -62,13 +59,13 @@ impl Bucket {
         Bucket { of_bytes, rate: ((rate * 1e3).round() as i128).max(1), size, least, level: size, at: 0 }
     }
 
-    /// Earns until `now`, when a request is there; what is beyond its size is lost.
-    fn earn(&mut self, now: u64) {
+    /// Adds the tokens earned until `now`, up to its size.
+    fn refill(&mut self, now: u64) {
         self.level = self.size.min(self.level + self.rate * i128::from(now - self.at));
         self.at = now;
     }
 
-    /// When that request may pass.
+    /// The earliest time at which a request may pass.
     fn passes_at(&self) -> u64 {
         let lacking = self.least - self.level;
         if lacking <= 0 {
@@ -78,16 +75,17 @@ impl Bucket {
         self.at.saturating_add(u64::try_from(wait).unwrap_or(u64::MAX))
     }
 
-    /// It passes, and what it costs is taken.
+    /// Takes the cost of a request that passes at `now`.
     fn take(&mut self, now: u64, tokens: u64) {
-        // It passes in the first whole nanosecond behind its token. What is earned in the rest of that has room, or times would drift.
+        // It passes in the first whole nanosecond behind its token. Tokens earned in the rest of that nanosecond may exceed the
+        // size, or times would drift.
         let most = self.size + self.rate - 1;
         self.level = most.min(self.level + self.rate * i128::from(now - self.at)) - i128::from(tokens) * TOKEN;
         self.at = now;
     }
 }
 
-/// Says when requests pass the limits.
+/// Computes when requests pass the limits.
 #[derive(Clone, Debug)]
 pub struct Limiter {
     buckets: Vec<Bucket>,
@@ -111,12 +109,12 @@ impl Limiter {
         Limiter { buckets, operation: spec.operation_kib.map_or(u32::MAX, |kib| 2 * kib), last: 0 }
     }
 
-    /// When a request passes that arrives at `now`, behind all that were asked about before.
+    /// The time at which a request that arrives at `now` passes, after all earlier ones.
     pub fn pass(&mut self, now: Nanos, request: &Request) -> Nanos {
         let from = now.0.max(self.last);
         self.last = from;
         for bucket in &mut self.buckets {
-            bucket.earn(from);
+            bucket.refill(from);
             self.last = self.last.max(bucket.passes_at());
         }
         let (operations, bytes) = match request.op {
@@ -130,75 +128,15 @@ impl Limiter {
     }
 }
 
-/// The profile of a device that has limits.
-#[derive(Debug)]
-pub struct LimitedProfile {
-    inner: Arc<dyn DeviceProfile>,
-    limits: Limits,
-}
-
-impl LimitedProfile {
-    /// The device with these limits.
-    pub fn new(inner: Arc<dyn DeviceProfile>, limits: Limits) -> LimitedProfile {
-        LimitedProfile { inner, limits }
-    }
-
-    /// The device with the limits of its profile, if there are any.
-    pub(super) fn around(
-        inner: impl DeviceProfile + 'static,
-        limits: Option<&LimitsSpecification>,
-        text: &ProfileText,
-    ) -> Result<Arc<dyn DeviceProfile>, ProfileError> {
-        match limits.map(LimitsSpecification::check).transpose().map_err(|error| text.error(error))? {
-            Some(limits) => Ok(Arc::new(LimitedProfile::new(Arc::new(inner), limits))),
-            None => Ok(Arc::new(inner)),
-        }
-    }
-}
-
-impl DeviceProfile for LimitedProfile {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn description(&self) -> &str {
-        self.inner.description()
-    }
-
-    fn capacity_sectors(&self) -> u64 {
-        self.inner.capacity_sectors()
-    }
-
-    fn build(&self, options: DeviceOptions) -> Box<dyn Device> {
-        Box::new(Limited::new(self.inner.build(options), &self.limits))
-    }
-
-    fn disks(&self) -> usize {
-        self.inner.disks()
-    }
-
-    fn queue_policy(&self, options: DeviceOptions) -> QueuePolicy {
-        self.inner.queue_policy(options)
-    }
-
-    fn parts(&self) -> &[(String, Arc<Profile>)] {
-        self.inner.parts()
-    }
-
-    fn hdd(&self) -> Option<&HddProfile> {
-        self.inner.hdd()
-    }
-}
-
 /// A device behind limits.
 pub struct Limited {
     inner: Box<dyn Device>,
     limiter: Limiter,
-    /// With the time at which each passes.
+    /// Each with the time at which it passes.
     waiting: VecDeque<(Nanos, Request)>,
-    /// What the host has not heard of yet.
+    /// Completions not yet reported to the host.
     ready: Vec<Completion>,
-    /// Busy time up to `until`, and what the inner device's was then. A request that waits keeps the device busy: so a host sees it.
+    /// Busy time up to `until`, and that of the inner device. A waiting request keeps the device busy, as seen by a host.
     busy: Nanos,
     inner_busy: Nanos,
     until: Nanos,
@@ -219,18 +157,18 @@ impl Limited {
         }
     }
 
-    /// Lets everything happen up to `now`.
+    /// Processes all events up to `now`.
     fn catch_up(&mut self, now: Nanos) {
         while let Some((at, request)) = self.waiting.front().copied().filter(|(at, _)| *at <= now) {
-            self.go_to(at);
+            self.advance_inner(at);
             self.waiting.pop_front();
             self.inner.submit(at, &request);
         }
-        self.go_to(now);
+        self.advance_inner(now);
     }
 
-    /// Lets time pass, in which nothing passes the limits.
-    fn go_to(&mut self, now: Nanos) {
+    /// Advances the inner device to `now`; no request passes the limits meanwhile.
+    fn advance_inner(&mut self, now: Nanos) {
         self.inner.advance(now, &mut self.ready);
         let inner_busy = self.inner.busy();
         self.busy += if self.waiting.is_empty() { inner_busy - self.inner_busy } else { now - self.until };

@@ -5,31 +5,31 @@ use serde::{Deserialize, Serialize};
 
 use super::Limits;
 
-/// How fast a device may be used, whatever it could do: as a cloud's block volume, or one of a storage array, has it. What exceeds
-/// the limits waits before the device, in order of arrival; a flush does not.
+/// Rate limits of a device, as of a cloud's block volume or a volume of a storage array. Requests that exceed them wait before the
+/// device, in order of arrival; a flush does not.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LimitsSpecification {
-    /// Operations that it may do for ever. A discard is one operation.
+    /// Sustained rate of operations. A discard is one operation.
     #[schemars(range(min = 0.1, max = 1e9), extend("x-unit" = "operations/s"))]
     pub operations_per_second: Option<f64>,
     /// A request up to this size is one operation, a larger one several, as on Amazon's EBS (256 KiB on its flash volumes). Absent:
     /// every request is one.
     #[schemars(range(min = 1, max = 1 << 20))]
     pub operation_kib: Option<u32>,
-    /// How fast it may be used as long as it has credits.
+    /// Rate while there are credits.
     #[schemars(range(min = 0.1, max = 1e9), extend("x-unit" = "operations/s"))]
     pub burst_operations_per_second: Option<f64>,
-    /// The most credits that it has, and those at the beginning: each is one operation. It earns `operations_per_second` of them.
+    /// Maximum and initial number of credits, each for one operation. They are earned at `operations_per_second`.
     #[schemars(range(min = 1, max = 1e12), extend("x-unit" = "operations"))]
     pub burst_operations: Option<f64>,
-    /// What it may read and write for ever.
+    /// Sustained throughput.
     #[schemars(range(min = 0.001, max = 1e6))]
     pub mb_s: Option<f64>,
-    /// How fast it may be used as long as it has credits.
+    /// Rate while there are credits.
     #[schemars(range(min = 0.001, max = 1e6))]
     pub burst_mb_s: Option<f64>,
-    /// The most credits that it has, and those at the beginning, in 10^6 bytes. It earns `mb_s` of them.
+    /// Maximum and initial credits in 10^6 bytes. They are earned at `mb_s`.
     #[schemars(range(min = 0.001, max = 1e9), extend("x-unit" = "MB"))]
     pub burst_mb: Option<f64>,
 }
@@ -38,7 +38,7 @@ impl LimitsSpecification {
     /// Checks what depends on several keys, of values that are within their ranges.
     ///
     /// # Errors
-    /// What is wrong, by key and value, and what would be right.
+    /// Invalid values; the message names key, value and remedy.
     pub fn check(&self) -> Result<Limits, String> {
         let rate = "operations_per_second";
         let operations = (rate, self.operations_per_second);
@@ -47,7 +47,7 @@ impl LimitsSpecification {
         check_burst(("mb_s", self.mb_s), ("burst_mb_s", self.burst_mb_s), ("burst_mb", self.burst_mb))?;
         match (self.operations_per_second, self.operation_kib, self.mb_s) {
             (None, Some(kib), _) => Err(format!("limits.operation_kib: {kib} without {rate}, the limit to which it belongs")),
-            (None, None, None) => Err(format!("limits: {rate}, mb_s or both should be there")),
+            (None, None, None) => Err(format!("limits: {rate} or mb_s is required")),
             _ => Ok(Limits(self.clone())),
         }
     }

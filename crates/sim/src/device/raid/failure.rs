@@ -1,4 +1,4 @@
-//! A member fails, and a spare takes its place.
+//! Failure of a member, and its replacement by a spare.
 
 use block::list::List;
 use block::{Nanos, Op, Priority, Request, RequestId, StreamId};
@@ -11,12 +11,12 @@ use super::{NEVER, Raid};
 /// The stream in whose name a rebuild reads and writes its members.
 pub const REBUILD_STREAM: StreamId = crate::streams::REBUILD;
 
-/// What happens to an array.
+/// A failure of one member.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemberFailure {
     /// The member that fails, from 0.
     pub member: usize,
-    /// When; 0: before the first request.
+    /// When it fails; 0: before the first request.
     pub at: Nanos,
 }
 
@@ -32,7 +32,7 @@ impl Raid {
         self.failed.filter(|_| first >= self.whole())
     }
 
-    /// A member is gone, and with it what it was doing.
+    /// Fails the member; its accesses under way are lost.
     pub(super) fn fail(&mut self, now: u64) {
         let Some(MemberFailure { member: failed, .. }) = self.failure.take() else { return };
         self.failed = Some(failed);

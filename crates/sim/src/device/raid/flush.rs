@@ -4,7 +4,7 @@ use block::{Nanos, RequestId};
 
 use super::{Completion, NEVER, Raid};
 
-/// A flush that members have not all done: a bit for each that has not.
+/// A flush in progress: a bit for each member that has not completed it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ArrayFlush {
     id: RequestId,

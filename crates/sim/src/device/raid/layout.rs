@@ -1,4 +1,4 @@
-//! What array levels have in common: members, stripe units, and what a level must answer.
+//! Layouts of arrays: members, stripe units, and the trait of RAID levels.
 //!
 //! ```text
 //! RAID 0        RAID 1     RAID 5, left-symmetric     RAID 10, near, 2 copies
@@ -16,66 +16,77 @@ use block::Op;
 use super::operation::Work;
 use super::{LEVELS, Raid};
 
-/// Members an array has at most.
+/// Maximum number of members.
 pub const MAX_MEMBERS: usize = 64;
 
-/// How an array spreads its data: where a read, a write and a rebuild go.
+/// A RAID level: the members and sectors that reads, writes and rebuilds access.
 ///
-/// The methods that work on a [`Raid`] call [`Raid::add`] for each stretch of a member, and return the members they did that for, a
-/// bit each.
+/// The methods that take a [`Raid`] call [`Raid::add`] for each stretch of a member, and return these members, a bit each.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use sim::device::raid::layout::{ArrayLayout, level};
+///
+/// let raid5 = level(5).ok_or("no such level")?;
+/// assert_eq!(raid5.min_members(), 3);
+/// let layout = ArrayLayout::new(raid5, 5, 128, 1_000_000)?;
+/// assert_eq!(layout.capacity(), 4 * 128 * (1_000_000 / 128));
+/// # Ok(())
+/// # }
+/// ```
 pub trait Level: fmt::Debug + Sync {
     /// Its number: 5 for RAID 5.
     fn number(&self) -> u32;
 
-    /// The fewest members it makes sense with.
-    fn least_members(&self) -> usize;
+    /// Minimum number of members.
+    fn min_members(&self) -> usize;
 
     /// Whether a member may fail without loss of data.
     fn survives_failure(&self) -> bool {
         true
     }
 
-    /// Whether data go to the members in turn, in stripe units.
+    /// Whether data are striped.
     fn has_stripe_units(&self) -> bool {
         true
     }
 
-    /// Stripe units of an array.
+    /// Number of stripe units of an array.
     fn units(&self, rows: u64, members: u64) -> u64;
 
-    /// Sectors of the array that lie in one stripe, about.
+    /// Sectors of the array in one stripe, approximately.
     fn stripe_sectors(&self, layout: &ArrayLayout) -> u64;
 
-    /// Whether an operation must have its sectors to itself: a rebuild counts as a write. `degraded`: a member has failed.
+    /// Whether an operation must lock its sectors; a rebuild counts as a write. `degraded`: a member has failed.
     fn must_lock(&self, op: Op, _degraded: bool) -> bool {
         op != Op::Read
     }
 
-    /// What must be locked to work on sectors `at` to `until` of the array.
+    /// The range to lock for sectors `at` to `until` of the array.
     fn span(&self, _layout: &ArrayLayout, at: u64, until: u64) -> (u64, u64) {
         (at, until)
     }
 
-    /// What must be locked to work on these sectors of the members, in the same terms.
+    /// The range to lock for these sectors of the members, in the same units as [`span`](Level::span).
     fn span_of_members(&self, _layout: &ArrayLayout, first: u64, end: u64) -> (u64, u64) {
         (first, end)
     }
 
-    /// Names the members and rows that hold the data of a stripe unit.
+    /// Calls `name` with each member and row that holds the data of a stripe unit.
     fn places_of(&self, layout: &ArrayLayout, unit: u64, name: &mut dyn FnMut(usize, u64));
 
-    /// Reads what a read asks for.
+    /// Issues the reads of a read.
     fn read(&self, raid: &mut Raid, work: &Work) -> u64;
 
-    /// Reads what must be known before a write.
+    /// Issues the reads needed before a write.
     fn read_before_write(&self, _raid: &mut Raid, _work: &Work) -> u64 {
         0
     }
 
-    /// Writes or discards.
+    /// Issues the writes or discards.
     fn write(&self, raid: &mut Raid, work: &Work) -> u64;
 
-    /// Reads from the other members what sectors of the failed one held.
+    /// Issues the reads that reconstruct sectors of the failed member.
     fn read_for_rebuild(&self, _raid: &mut Raid, _work: &Work, _failed: usize) -> u64 {
         0
     }
@@ -106,13 +117,13 @@ pub struct ArrayLayout {
 }
 
 impl ArrayLayout {
-    /// The layout of `members` members of at least `smallest` sectors; what larger ones have beyond that stays unused. A level without
-    /// stripe units ignores the unit.
+    /// The layout of `members` members of at least `smallest` sectors; the excess of larger ones is unused. A level without stripe
+    /// units ignores the unit.
     ///
     /// # Errors
     /// Too few or too many members, a unit of nothing or larger than a member: what is wrong and what would be right.
     pub fn new(level: &'static dyn Level, members: usize, unit: u64, smallest: u64) -> Result<ArrayLayout, String> {
-        let least = level.least_members();
+        let least = level.min_members();
         if !(least..=MAX_MEMBERS).contains(&members) {
             let number = level.number();
             return Err(format!("RAID {number} of {members} disks: it takes {least} to {MAX_MEMBERS}"));

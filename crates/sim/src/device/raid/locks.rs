@@ -25,7 +25,7 @@ impl Hold {
 }
 
 impl Locks {
-    /// Queues `owner` for a range; says whether it has it already. An owner has one range at most.
+    /// Queues `owner` for a range; returns whether it holds it now. An owner has one range at most.
     pub fn acquire(&mut self, (first, end): (u64, u64), owner: u32) -> bool {
         let mut hold = Hold { first, end, owner, granted: false };
         hold.granted = !self.holds.iter().any(|earlier| earlier.overlaps(&hold));
@@ -34,7 +34,7 @@ impl Locks {
         hold.granted
     }
 
-    /// Gives back what `owner` has, and appends to `granted` those whose turn it is now.
+    /// Releases the range of `owner`, and appends the owners that get theirs now to `granted`.
     pub fn release(&mut self, owner: u32, granted: &mut impl Extend<u32>) {
         let Some(index) = self.holds.iter().position(|hold| hold.owner == owner) else { return };
         let released = self.holds.remove(index);

@@ -1,4 +1,4 @@
-//! The devices of an array, and what waits for each of them.
+//! The members of an array and their queues.
 
 use block::list::{Linked, Links, List};
 use block::{Nanos, Op, Request};
@@ -29,7 +29,7 @@ impl Linked for Access {
     }
 }
 
-/// A device of the array and what waits for it.
+/// A member and its queue.
 pub(super) struct Member {
     pub(super) device: Box<dyn Device>,
     depth: u32,
@@ -53,7 +53,7 @@ impl Member {
 }
 
 impl Raid {
-    /// A member has done what it was asked.
+    /// Handles a completed access of a member.
     pub(super) fn access_done(&mut self, now: u64, completion: &Completion) {
         if completion.id & FLUSH != 0 {
             return self.flush_done(now, completion.id);
@@ -101,10 +101,10 @@ impl Raid {
         member.waiting.push_back(&mut self.accesses, index);
     }
 
-    /// Adds sectors of a member to what an operation is going to do there. What touches what was added last becomes one access.
+    /// Adds sectors of a member to an operation. Sectors adjacent to those added last are merged into one access.
     pub(super) fn add(&mut self, work: &Work, member: usize, op: Op, (first, end): (u64, u64)) {
         let stretch = &mut self.members[member].stretch;
-        // A request on the wire says its length in 32 bits.
+        // A request's length has 32 bits.
         if stretch.1 == first && stretch.0 < stretch.1 && end - stretch.0 <= u64::from(u32::MAX) {
             stretch.1 = end;
         } else {
@@ -120,8 +120,8 @@ impl Raid {
         }
     }
 
-    /// Sends off what was added last, by bits of members.
-    pub(super) fn send_off(&mut self, work: &Work, mut members: u64, op: Op) {
+    /// Submits the accesses added last, by bits of members.
+    pub(super) fn submit_pending(&mut self, work: &Work, mut members: u64, op: Op) {
         while members != 0 {
             let member = members.trailing_zeros() as usize;
             members &= members - 1;

@@ -21,8 +21,8 @@
 //!
 //! A flush goes to all members and is done when all have done it, as md does (`submit_flushes` in `drivers/md/md.c`).
 //!
-//! Two unequal members count as two of the smaller one. One member may fail, from the start or at a time. What it was doing is
-//! repeated on the others; from then on it is reconstructed, until a spare holds everything.
+//! Two unequal members count as two of the smaller one. One member may fail, from the start or at a time. Its accesses under way
+//! are repeated on the others; from then on its data are reconstructed, until a spare holds everything.
 //!
 //! A request's arm movements in [`Completion`] are those of the member access that ended last, the one it waited for: summed up, they
 //! would not fit into its response time. It is a cache hit if all its accesses were. [`Device::busy`] is the time during which at
@@ -34,7 +34,6 @@ pub mod layout;
 mod locks;
 mod members;
 mod operation;
-pub mod profile;
 mod raid0;
 mod raid1;
 mod raid10;
@@ -60,7 +59,7 @@ pub use self::rebuild::RebuildRate;
 use super::ssd::FlashTally;
 use super::{Completion, Device};
 
-/// The levels there are, one file each.
+/// All levels, one file each.
 pub static LEVELS: &[&dyn Level] = &[&raid0::Raid0, &raid1::Raid1, &raid5::Raid5, &raid10::Raid10];
 
 const NEVER: u64 = u64::MAX;
@@ -85,7 +84,7 @@ pub struct Raid {
     granted: VecDeque<u32>,
     /// Requests of the host that are not done.
     outstanding: usize,
-    /// What members completed; what the host has not heard yet.
+    /// Completions of members; completions not yet reported to the host.
     arrived: Vec<Completion>,
     ready: Vec<Completion>,
     failure: Option<MemberFailure>,
@@ -142,18 +141,18 @@ impl Raid {
         raid
     }
 
-    /// How long each member has been at work; a failed one's place is its spare's.
+    /// Busy time of each member; a spare takes the place of its failed member.
     pub fn member_busy(&self) -> impl Iterator<Item = Nanos> {
         self.members.iter().map(|member| member.device.busy())
     }
 
-    /// Up to which sector all members hold everything: the end, or as far as the spare of a failed one is filled.
+    /// The sector up to which all members hold valid data: the end, or as far as the spare is rebuilt.
     pub fn whole(&self) -> u64 {
         let whole = if self.failed.is_some() { 0 } else { self.layout.rows * self.layout.unit };
         self.rebuild.as_ref().map_or(whole, Rebuild::whole)
     }
 
-    /// Counts the time since the last call as busy if there was something to do. Whatever happens at `now` comes after.
+    /// Counts the time since the last call as busy if there was work. Call it before processing the events of `now`.
     fn account(&mut self, now: u64) {
         if now > self.busy_until {
             if self.next_wake != NEVER || self.outstanding > 0 {
@@ -163,7 +162,7 @@ impl Raid {
         }
     }
 
-    /// Finds out what happens next.
+    /// Updates the time of the next event.
     fn settle(&mut self) {
         self.next_wake = self.wakes.iter().copied().min().unwrap_or(NEVER);
         let failure = self.failure.map_or(NEVER, |failure| failure.at.0);
@@ -178,7 +177,7 @@ impl Raid {
         }
     }
 
-    /// Lets happen what happens at `now`.
+    /// Processes the events of `now`.
     fn step(&mut self, now: u64) {
         self.account(now);
         let mut arrived = std::mem::take(&mut self.arrived);
@@ -200,7 +199,7 @@ impl Raid {
         self.settle();
     }
 
-    /// The host will hear of what it asked for.
+    /// Queues a completion for the host.
     fn report(&mut self, completion: Completion) {
         let now = completion.at.0;
         self.ready.push(completion);
@@ -229,10 +228,10 @@ impl Device for Raid {
     }
 
     fn submit(&mut self, now: Nanos, request: &Request) {
-        // A rebuild does not announce itself while the host has nothing in the array.
+        // A rebuild does not set the wake-up time while the array has no host request.
         self.catch_up(now.0);
         self.account(now.0);
-        // What lies beyond the end is the caller's mistake, and is cut off.
+        // Sectors beyond the end are the caller's mistake, and are cut off.
         let capacity = self.layout.capacity();
         let at = request.lba.min(capacity - 1);
         let end = request.end().clamp(at + 1, capacity);
@@ -240,8 +239,8 @@ impl Device for Raid {
         self.settle();
     }
 
-    /// Goes by the first stripe unit: the soonest of its copies for a read, the last for a write. What only others can tell of a failed
-    /// member counts as nothing, and neither does what waits in the array.
+    /// Considers only the first stripe unit: the soonest of its copies for a read, the last for a write. Data to be reconstructed
+    /// count as zero, and so do requests waiting in the array.
     fn time_to_reach(&mut self, now: Nanos, request: &Request) -> Option<Nanos> {
         let (layout, failed) = (self.layout, self.failed);
         let at = request.lba.min(layout.capacity() - 1);

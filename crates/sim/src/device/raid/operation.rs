@@ -1,4 +1,4 @@
-//! What an array is asked for, a request of the host or a piece of the rebuild, carried on from access to access.
+//! Operations of an array, a request of the host or a piece of the rebuild, run from access to access.
 //!
 //! ```text
 //! admit: choose stripes, lock them ──▶ read ──▶ write ──▶ end ──▶ the next stripes, or over
@@ -11,10 +11,10 @@ use super::{Completion, Raid};
 /// Stripes that an operation works on at once; it bounds the memory that a huge request takes.
 const STRIPES_AT_ONCE: u64 = 256;
 
-/// How far an operation has come.
+/// The stage of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OperationStage {
-    /// It chooses the stripes that it works on next, and locks them.
+    /// Choosing and locking its next stripes.
     Admit,
     /// It may read.
     Read,
@@ -34,13 +34,13 @@ pub(super) struct Operation {
     pub(super) op: Op,
     pub(super) rebuild: bool,
     pub(super) stage: OperationStage,
-    /// It has its sectors to itself.
+    /// It holds its lock.
     pub(super) locked: bool,
-    /// Something that it was to read went with a member.
+    /// A read was lost with a failed member.
     pub(super) lost: bool,
     /// Accesses that are not done.
     pub(super) open: u32,
-    /// What it works on now, from and to, and the end of all. In sectors of the array, of a rebuild in those of a member.
+    /// Current range and final end, in sectors of the array, for a rebuild in those of a member.
     pub(super) at: u64,
     pub(super) until: u64,
     pub(super) end: u64,
@@ -48,11 +48,11 @@ pub(super) struct Operation {
     pub(super) seek: Nanos,
     pub(super) rotation: Nanos,
     pub(super) seek_cylinders: u32,
-    /// What its accesses cost their members; `None` if one of them did not tell.
+    /// Total work of its accesses; `None` if a member did not report it.
     pub(super) disk_time: Option<Nanos>,
 }
 
-/// What an operation works on now: sectors of the array, from and to; of a rebuild those of a member.
+/// The current range of an operation: sectors of the array, for a rebuild those of a member.
 #[derive(Clone, Copy, Debug)]
 pub struct Work {
     pub(super) now: u64,
@@ -88,28 +88,28 @@ impl Operation {
 }
 
 impl Raid {
-    /// Takes a request of the host for these sectors.
+    /// Begins a request of the host for these sectors.
     pub(super) fn begin_request(&mut self, now: u64, request: &Request, at: u64, end: u64) {
         self.outstanding += 1;
         let index = self.operations.insert(Operation::new(request, at, end)) as u32;
         self.proceed(now, index);
     }
 
-    /// Carries an operation on that waits for no access, and those that get its lock.
+    /// Continues an operation that waits for no access, and those that get its lock.
     pub(super) fn proceed(&mut self, now: u64, operation: u32) {
-        self.carry_on(now, operation);
+        self.run_operation(now, operation);
         while let Some(granted) = self.granted.pop_front() {
             self.operations[granted as usize].locked = true;
-            self.carry_on(now, granted);
+            self.run_operation(now, granted);
         }
     }
 
-    /// Carries an operation on until it waits for something or is over.
-    fn carry_on(&mut self, now: u64, index: u32) {
+    /// Runs an operation until it waits or is over.
+    fn run_operation(&mut self, now: u64, index: u32) {
         loop {
             let operation = self.operations[index as usize];
             if operation.lost {
-                // What it had read is of no use without what it lost; what it locked it keeps.
+                // The other reads are useless without the lost one; the lock is kept.
                 let begin = if operation.locked { OperationStage::Read } else { OperationStage::Admit };
                 (self.operations[index as usize].lost, self.operations[index as usize].stage) = (false, begin);
                 continue;
@@ -141,7 +141,7 @@ impl Raid {
         }
     }
 
-    /// Chooses what the operation works on next; says whether it may begin at once.
+    /// Chooses the next range of an operation. Returns whether it may begin at once.
     fn admit(&mut self, index: u32) -> bool {
         let layout = self.layout;
         let operation = &mut self.operations[index as usize];
@@ -161,7 +161,7 @@ impl Raid {
         operation.locked
     }
 
-    /// The operation is through with what it worked on; says whether it is over.
+    /// Ends the current range of an operation. Returns whether the operation is over.
     fn end(&mut self, now: u64, index: u32) -> bool {
         let operation = &mut self.operations[index as usize];
         if operation.rebuild {
@@ -188,7 +188,7 @@ impl Raid {
         Work { now, operation: index, op, at, until }
     }
 
-    /// Reads what a read asks for, or what must be known before a write.
+    /// Issues the reads of a read, or those needed before a write.
     fn read(&mut self, now: u64, index: u32) {
         let (work, level) = (self.work(now, index), self.layout.level);
         let used = match work.op {
@@ -200,10 +200,10 @@ impl Raid {
             Op::Write => level.read_before_write(self, &work),
             Op::Discard => return,
         };
-        self.send_off(&work, used, Op::Read);
+        self.submit_pending(&work, used, Op::Read);
     }
 
-    /// Writes what a write or a rebuild writes.
+    /// Issues the writes of a write or a rebuild.
     fn write(&mut self, now: u64, index: u32) {
         let work = self.work(now, index);
         let used = match work.op {
@@ -215,6 +215,6 @@ impl Raid {
             }
             Op::Write | Op::Discard => self.layout.level.write(self, &work),
         };
-        self.send_off(&work, used, work.op);
+        self.submit_pending(&work, used, work.op);
     }
 }

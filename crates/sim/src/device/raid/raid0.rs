@@ -15,7 +15,7 @@ impl Level for Raid0 {
         0
     }
 
-    fn least_members(&self) -> usize {
+    fn min_members(&self) -> usize {
         2
     }
 

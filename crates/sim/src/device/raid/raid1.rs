@@ -15,7 +15,7 @@ impl Level for Raid1 {
         1
     }
 
-    fn least_members(&self) -> usize {
+    fn min_members(&self) -> usize {
         2
     }
 
@@ -27,7 +27,7 @@ impl Level for Raid1 {
         rows
     }
 
-    /// All of it: nothing is ever split.
+    /// All sectors: requests are never split.
     fn stripe_sectors(&self, layout: &ArrayLayout) -> u64 {
         layout.capacity()
     }

@@ -16,7 +16,7 @@ impl Level for Raid10 {
     }
 
     /// md takes two as well, which is RAID 1 in stripe units.
-    fn least_members(&self) -> usize {
+    fn min_members(&self) -> usize {
         3
     }
 

@@ -16,7 +16,7 @@ impl Level for Raid5 {
         5
     }
 
-    fn least_members(&self) -> usize {
+    fn min_members(&self) -> usize {
         3
     }
 
@@ -28,7 +28,7 @@ impl Level for Raid5 {
         layout.unit * (layout.members as u64 - 1)
     }
 
-    /// What is reconstructed from the other members must not change meanwhile.
+    /// The stripe must not change while it is reconstructed.
     fn must_lock(&self, op: Op, degraded: bool) -> bool {
         op != Op::Read || degraded
     }
@@ -116,14 +116,14 @@ struct Stripe {
 }
 
 impl Stripe {
-    /// What must be read to answer a read: what is asked for, or all the others if some of that is missing.
+    /// The members to read for a read: the touched ones, or all others if one of those is missing.
     fn reads_of_read(&self, touched: u64) -> u64 {
         if touched & self.missing == 0 { touched } else { self.all & !self.missing }
     }
 
-    /// What must be read before a write so that the parity will be right: the old of what is written and of the parity
-    /// (read-modify-write), or the data that are not written (reconstruct-write), whichever are fewer; ties go to the second, as in
-    /// md's `handle_stripe_dirtying`. Nothing, if the parity is the missing one: there md reads all the same.
+    /// The members to read before a write to compute the parity: old data and old parity (read-modify-write), or the data that are
+    /// not written (reconstruct-write), whichever are fewer; ties go to the second, as in md's `handle_stripe_dirtying`. None if
+    /// the parity is missing, where md reads all the same.
     fn reads_of_write(&self, touched: u64) -> u64 {
         let untouched = self.all & !self.parity & !touched;
         let modify = touched | self.parity;
@@ -138,7 +138,7 @@ impl Stripe {
         }
     }
 
-    /// What a write writes.
+    /// The members that a write writes.
     fn writes(&self, touched: u64) -> u64 {
         (touched | self.parity) & !self.missing
     }
@@ -155,7 +155,7 @@ pub(super) struct Band {
     pub(super) touched: u64,
 }
 
-/// What sectors `from` to `end` of the array, which lie in one row, touch there. Bands may be empty.
+/// The bands touched by sectors `from` to `end` of the array, which lie in one row. Bands may be empty.
 pub(super) fn bands(layout: &ArrayLayout, from: u64, end: u64) -> [Band; 3] {
     let (data, unit) = (layout.members as u64 - 1, layout.unit);
     let (first, last) = (from / unit, (end - 1) / unit);

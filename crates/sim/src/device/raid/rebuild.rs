@@ -14,9 +14,9 @@ const PIECES_AT_ONCE: usize = 2;
 /// How fast a spare is filled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RebuildRate {
-    /// KiB of the spare a second while the host asks for nothing; at least 1.
+    /// KiB of the spare per second while the host is idle; at least 1.
     pub idle_kib_s: u64,
-    /// The same while it does.
+    /// The same while it is not.
     pub busy_kib_s: u64,
 }
 
@@ -48,7 +48,7 @@ pub struct Rebuild {
     pieces: VecDeque<RebuildPiece>,
     /// When the last piece began, and its sectors.
     began: (u64, u64),
-    /// Since when nothing but the rate holds up the next piece.
+    /// Since when only the rate delays the next piece.
     ready: u64,
 }
 
@@ -86,7 +86,7 @@ impl Rebuild {
         self.ready = now;
     }
 
-    /// Begins the next piece on behalf of `owner`; says its sectors, first and behind the last.
+    /// Begins the next piece on behalf of `owner`. Returns its sectors: first, and end.
     pub fn begin(&mut self, now: u64, owner: u32) -> (u64, u64) {
         let (first, end) = (self.next, self.sectors.min(self.next + PIECE));
         self.next = end;
@@ -95,8 +95,7 @@ impl Rebuild {
         (first, end)
     }
 
-    /// `owner`'s piece is on the spare. Pieces count in their order: nothing may be taken for whole while
-    /// something before it is not.
+    /// `owner`'s piece is on the spare. Pieces count in their order: a piece is complete only when all before it are.
     pub fn finish(&mut self, owner: u32) {
         if let Some(piece) = self.pieces.iter_mut().find(|piece| piece.owner == owner) {
             piece.done = true;

@@ -14,11 +14,11 @@ const STRIPE_UNIT_KIB: f64 = 4.0;
 /// The largest stripe unit: more than any disk holds.
 const MAX_STRIPE_UNIT_KIB: f64 = (1u64 << 49) as f64;
 
-/// A failure later than this, 100 years, is a slip of the pen.
+/// Latest failure time: 100 years.
 const MAX_FAIL_AT_S: f64 = 3.2e9;
 
-/// The schema of an array's profile. Disks are named as everywhere: built-in ones by their names, others by their files, which are
-/// looked for beside the file that names them.
+/// The schema of an array's profile. Disks are named as everywhere: built-in ones by their names, others by their files, relative
+/// to the folder of the file that names them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ArraySpecification {
@@ -33,14 +33,15 @@ pub struct ArraySpecification {
     pub level: u32,
     /// The disks, if they differ.
     pub members: Option<Vec<String>>,
-    /// The disk, if they are all the same, and how many of it there are. A list's words `member` and `count` are understood too.
+    /// The disk, if they are all the same, and how many of it there are. The words `member` and `count` of a list are accepted,
+    /// too.
     #[serde(alias = "member")]
     pub disk: Option<String>,
     /// How many of `disk`.
     #[serde(alias = "count")]
     #[schemars(range(min = 2, max = MAX_MEMBERS))]
     pub disks: Option<u64>,
-    /// What goes to one disk before the next has its turn (md: chunk). RAID 1 has none.
+    /// Data stored on one disk before the next one (md: chunk). Not for RAID 1.
     #[schemars(range(min = 0.5, max = MAX_STRIPE_UNIT_KIB), extend("multipleOf" = 0.5, "default" = STRIPE_UNIT_KIB))]
     pub stripe_unit_kib: Option<f64>,
     /// The member that fails, counted from 0.
@@ -49,19 +50,19 @@ pub struct ArraySpecification {
     /// When it fails.
     #[schemars(range(min = 0.0, max = MAX_FAIL_AT_S), extend("default" = 0.0))]
     pub fail_at_s: Option<f64>,
-    /// The disk that takes the place of the failed member.
+    /// The disk that replaces the failed member.
     pub spare: Option<String>,
-    /// How fast the spare is rebuilt at most (md: `speed_limit_max`).
+    /// Maximum rebuild rate of the spare (md: `speed_limit_max`).
     #[schemars(range(min = 1), extend("default" = RebuildRate::default().idle_kib_s))]
     pub rebuild_kib_s: Option<u64>,
-    /// The same while the host has requests in the array (md: `speed_limit_min`): at most as fast as `rebuild_kib_s`.
+    /// Maximum rebuild rate while the host has requests in the array (md: `speed_limit_min`); at most `rebuild_kib_s`.
     #[schemars(range(min = 1), extend("default" = RebuildRate::default().busy_kib_s))]
     pub rebuild_busy_kib_s: Option<u64>,
-    /// How fast the array may be used, if not as fast as it can. A disk of it has the limits of its own profile.
+    /// Rate limits of the array. Its disks have the limits of their own profiles.
     pub limits: Option<LimitsSpecification>,
 }
 
-/// What a specification says, checked as far as possible before its disks are known.
+/// A specification, checked as far as possible without its disks.
 #[derive(Clone, Copy, Debug)]
 pub struct ArraySettings {
     /// The level.
@@ -70,7 +71,7 @@ pub struct ArraySettings {
     pub members: usize,
     /// Sectors of a stripe unit.
     pub unit: u64,
-    /// What happens to it.
+    /// Failure of a member.
     pub failure: Option<MemberFailure>,
     /// How fast it is rebuilt.
     pub rate: RebuildRate,
@@ -84,7 +85,7 @@ impl ArraySpecification {
     /// commas: so an array's disk is an array.
     ///
     /// # Errors
-    /// What is wrong, by key and value, and what would be right.
+    /// Invalid values; the message names key, value and remedy.
     pub fn parse_line(line: &str) -> Result<ArraySpecification, String> {
         let (head, settings) = line.split_once(':').unwrap_or((line, ""));
         let number = head.strip_prefix("raid").and_then(|number| number.parse::<u32>().ok());
@@ -96,7 +97,7 @@ impl ArraySpecification {
                 .ok_or_else(|| format!("`{setting}` should be key=value, as in raid5:disk=atlas10k,disks=5,stripe_unit_kib=64"))?;
             if ["kind", "level", "members"].contains(&key) {
                 return Err(format!(
-                    "{key}: for profile files only; here the name says the level, and disk= and disks= the members"
+                    "{key}: for profile files only; here the name gives the level, and disk= and disks= the members"
                 ));
             }
             let value = value.strip_prefix('(').and_then(|value| value.strip_suffix(')')).unwrap_or(value);
@@ -146,7 +147,7 @@ impl ArraySpecification {
     /// Checks all that can be checked without knowing the disks, of values that are within the ranges of their keys.
     ///
     /// # Errors
-    /// What is wrong, by key and value, and what would be right.
+    /// Invalid values; the message names key, value and remedy.
     pub fn check(&self) -> Result<ArraySettings, String> {
         let level = level(self.level).ok_or_else(|| format!("level: {} is none of {}", self.level, numbers()))?;
         let members = self.member_names()?.len();

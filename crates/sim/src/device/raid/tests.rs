@@ -1,4 +1,4 @@
-//! Arrays of devices that remember what was written: at any time, what one member held can be told from the others.
+//! Arrays of devices that store writes: at any time, the data of one member can be reconstructed from the others.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -18,7 +18,7 @@ struct Ledger {
     unit: u64,
     failed: usize,
     held: Vec<Vec<u64>>,
-    /// What a stream read, by member and sector: from nothing else can it know what to write.
+    /// Data read by a stream, by member and sector, its only source for what it writes.
     known: BTreeMap<(StreamId, usize, u64), u64>,
     /// Device, operation, first sector, sectors, in the order of their completion.
     log: Vec<(usize, Op, u64, u32)>,
@@ -51,7 +51,7 @@ impl Ledger {
         }
     }
 
-    /// What a member's sector holds of the array; `None`: parity, or nothing.
+    /// The array's sector that a member's sector holds; `None`: parity, or nothing.
     fn content(&self, member: usize, sector: u64) -> Option<u64> {
         let (row, offset) = (sector / self.unit, sector % self.unit);
         let unit = match self.level {
@@ -68,7 +68,7 @@ impl Ledger {
     }
 
     /// What one who knows what `stream` has read can tell of a member's sector without it.
-    fn told_by_others(&self, stream: StreamId, member: usize, sector: u64) -> Option<u64> {
+    fn reconstructed(&self, stream: StreamId, member: usize, sector: u64) -> Option<u64> {
         let known = |member: usize, sector| self.known.get(&(stream, member, sector)).copied();
         if self.level == 5 {
             let others = (0..self.members as usize).filter(|&other| other != member);
@@ -125,7 +125,7 @@ impl Shadow {
             }
             let value = if stream == REBUILD_STREAM {
                 // An odd RAID 10 has a corner with nothing in it.
-                ledger.told_by_others(stream, member, sector).or((ledger.level == 10).then_some(0))
+                ledger.reconstructed(stream, member, sector).or((ledger.level == 10).then_some(0))
             } else {
                 let asked = self.requests[stream as usize];
                 match content {
@@ -317,7 +317,7 @@ proptest! {
     }
 
     #[test]
-    fn reads_find_what_was_written_and_any_member_can_be_told_from_the_others(case in cases_of_arrays(), loads in loads()) {
+    fn reads_return_written_data_and_any_member_can_be_reconstructed(case in cases_of_arrays(), loads in loads()) {
         let worked = work(&case, &loads, false);
         check_reads(&worked);
         check_members(&case, &worked);
@@ -334,7 +334,7 @@ fn check_reads((_, ledger, requests, _): &Worked) {
         for lba in sectors(request) {
             let places = ledger.places(lba);
             let read = places.iter().find_map(|&(member, sector)| ledger.known.get(&(request.stream, member, sector)).copied());
-            let read = read.or_else(|| ledger.told_by_others(request.stream, places[0].0, places[0].1));
+            let read = read.or_else(|| ledger.reconstructed(request.stream, places[0].0, places[0].1));
             assert!(read.is_some_and(|value| value == 0 || ever.contains(&(lba, value))), "LBA {lba} read as {read:?}");
         }
     }
@@ -359,7 +359,8 @@ fn expected(case: &Case, ledger: &Ledger, requests: &[Request], done: &[Completi
     last
 }
 
-/// Every member holds what it should, and of a RAID 5 the others tell what it holds; the failed one is told by the others, or its spare.
+/// Checks that every member holds its data, and that on RAID 5 the others reconstruct it; the failed one is reconstructed or read
+/// from its spare.
 fn check_members(case: &Case, (raid, ledger, requests, done): &Worked) {
     if case.level == 0 {
         return;
@@ -380,8 +381,8 @@ fn check_members(case: &Case, (raid, ledger, requests, done): &Worked) {
             assert!(itself.is_none_or(|value| value == expected), "LBA {lba} on member {member}");
             if case.level == 5 && (itself.is_none() || gone.is_none() || case.spare) {
                 let others = (0..case.members).filter(|&other| other != member);
-                let told = others.fold(0, |sum, other| sum ^ now(other, sector).unwrap_or(0));
-                assert_eq!(told, expected, "LBA {lba} from the others");
+                let reconstructed = others.fold(0, |sum, other| sum ^ now(other, sector).unwrap_or(0));
+                assert_eq!(reconstructed, expected, "LBA {lba} from the others");
             }
         }
     }
@@ -454,7 +455,7 @@ fn a_layout_is_that_of_md() {
 }
 
 #[test]
-fn capacity_is_what_the_smallest_member_and_the_level_leave() {
+fn capacity_follows_from_the_smallest_member_and_the_level() {
     // 10 whole stripe units of 8 sectors in 83.
     let capacity = |level, members| layout_of(level, members, 8, 83).unwrap().capacity();
     assert_eq!(capacity(0, 4), 320);
@@ -715,7 +716,7 @@ impl Device for Flushes {
     }
 }
 
-/// When two flushes of a mirror are done, one sent at 0 and one at 1 ms. A member's takes so many milliseconds.
+/// Completion times of two flushes of a mirror, sent at 0 and 1 ms, with these flush times of the members in milliseconds.
 fn flushes(takes_ms: [u64; 3], failure: Option<MemberFailure>, spare_ms: Option<u64>) -> Vec<(u32, Nanos)> {
     let device = |ms| Box::new(Flushes { takes: Nanos::from_millis(ms), under_way: Vec::new() }) as Box<dyn Device>;
     let layout = layout_of(1, 3, 1, 1 << 20).unwrap();

@@ -1,4 +1,4 @@
-//! The erase blocks of all planes: which are free, which are open, how many valid pages the closed ones have left, how worn each is.
+//! The erase blocks of all planes: state, valid pages and wear of each.
 //!
 //! ```text
 //!  free ── take ──▶ open ── close ──▶ closed, in the bucket of its valid pages ── drain ──▶ draining ── erased ──▶ free
@@ -12,10 +12,10 @@ use std::collections::BinaryHeap;
 use super::model::Parameters;
 use super::table::Table;
 
-/// How often a plane looks for a block that is worn too little: at every so many-th collection.
+/// Collections of a plane between two searches for an underworn block.
 const WEAR_CHECK_PERIOD: u64 = 16;
 
-/// Of what a page holds.
+/// Content of pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Content {
     #[default]
@@ -93,7 +93,7 @@ impl Blocks {
         self.buckets.freeze();
     }
 
-    /// The same blocks for another device; these must be frozen.
+    /// A copy for another device; these must be frozen.
     pub fn share(&self) -> Blocks {
         Blocks { table: self.table.share(), buckets: self.buckets.share(), planes: self.planes.clone(), ..*self }
     }
@@ -155,15 +155,15 @@ impl Blocks {
         block
     }
 
-    /// So many pages of an open block were written.
+    /// Adds `pages` valid pages of an open block.
     #[inline]
-    pub fn gain(&mut self, plane: u32, block: u32, pages: u32) {
+    pub fn add_valid(&mut self, plane: u32, block: u32, pages: u32) {
         self.get_mut(plane, block).valid += pages as u16;
     }
 
-    /// A page of a block is valid no more.
+    /// Removes a valid page of a block.
     #[inline]
-    pub fn lose(&mut self, plane: u32, block: u32) {
+    pub fn remove_valid(&mut self, plane: u32, block: u32) {
         let entry = self.get_mut(plane, block);
         let closed = entry.state == State::Closed;
         if closed {
@@ -175,13 +175,13 @@ impl Blocks {
         }
     }
 
-    /// A block has been written to its end.
+    /// Closes a full block.
     pub fn close(&mut self, plane: u32, block: u32) {
         self.get_mut(plane, block).state = State::Closed;
         self.link(plane, block);
     }
 
-    /// A closed block is about to be emptied: it is no candidate any more.
+    /// Excludes a closed block, which is about to be emptied, from collection.
     pub fn drain(&mut self, plane: u32, block: u32) {
         self.unlink(plane, block);
         self.get_mut(plane, block).state = State::Busy;
@@ -198,12 +198,12 @@ impl Blocks {
         state.free.push(Reverse((erases, block)));
     }
 
-    /// What the pages of a block hold.
+    /// The content of a block's pages.
     pub fn content(&self, plane: u32, block: u32) -> Content {
         self.get(plane, block).content
     }
 
-    /// The closed block with the fewest valid pages (greedy collection), of equals the one that has been so for longest.
+    /// The closed block with the fewest valid pages (greedy collection), of equal ones the oldest such.
     pub fn fewest_valid(&mut self, plane: u32) -> Option<u32> {
         let mut lowest = self.planes[plane as usize].lowest;
         let from = plane as usize * (self.pages as usize + 1);
@@ -214,8 +214,8 @@ impl Blocks {
         (lowest <= self.pages).then(|| self.buckets.get(from + lowest as usize).first - 1)
     }
 
-    /// A closed block that has been erased more than `spread` times less often than another, if it is time to look for one.
-    pub fn spared(&mut self, plane: u32, spread: u32) -> Option<u32> {
+    /// A closed block erased over `spread` times less often than the most worn one, if a search is due; otherwise `None`.
+    pub fn underworn(&mut self, plane: u32, spread: u32) -> Option<u32> {
         let state = &self.planes[plane as usize];
         if !state.collections.is_multiple_of(WEAR_CHECK_PERIOD) || state.most_worn - state.least_worn <= spread {
             return None;

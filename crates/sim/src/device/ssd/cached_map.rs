@@ -1,6 +1,6 @@
-//! DFTL's cached mapping table: which groups of entries of the map are in memory, least recently used first out.
+//! DFTL's cached mapping table: the groups of map entries in memory, evicted least recently used first.
 //!
-//! The paper keeps a segmented LRU list; this is a plain one. Only presence is kept here: what the entries say is in the flash
+//! The paper keeps a segmented LRU list; this is a plain one. Only presence is kept here: the entries' values are in the flash
 //! translation layer's own tables, which stand for both the cached and the flash-resident copy.
 //!
 //! ```text
@@ -46,7 +46,7 @@ struct IndexEntry {
 
 const EMPTY: IndexEntry = IndexEntry { group: 0, slot: NONE };
 
-/// Which groups are in memory.
+/// The set of groups in memory.
 #[derive(Clone, Debug)]
 pub(super) struct CachedMap {
     slots: Vec<Slot>,
@@ -121,7 +121,7 @@ impl CachedMap {
         }
     }
 
-    /// The group that must go before another can come, and whether it differs from the flash; none while there is room.
+    /// The next victim and whether it is dirty; `None` while there is room.
     pub fn next_out(&self) -> Option<(u32, bool)> {
         if self.slots.len() < self.capacity {
             return None;
@@ -130,7 +130,7 @@ impl CachedMap {
         Some((slot.group, slot.next_dirty != NONE))
     }
 
-    /// Brings a group in that is not there, in place of the one that had to go.
+    /// Inserts a group that is not in memory, evicting the victim if need be.
     pub fn insert(&mut self, group: u32) {
         let entry = Slot { group, links: Links::default(), next_dirty: NONE };
         let slot = match self.make_room() {
@@ -151,7 +151,7 @@ impl CachedMap {
         self.ages.push_back(&mut self.slots, slot);
     }
 
-    /// Throws the group out that must go, if one must; says what slot it had.
+    /// Evicts the victim, if one must be. Returns its slot.
     fn make_room(&mut self) -> Option<u32> {
         if self.slots.len() < self.capacity {
             return None;
@@ -172,7 +172,7 @@ impl CachedMap {
         }
     }
 
-    /// Takes a group out of the index, and moves up those behind it that would not be found across the gap.
+    /// Removes a group from the index, and closes the gap in its probe sequence.
     fn forget(&mut self, group: u32) {
         let mask = self.index.len() - 1;
         let mut gap = self.position(group);

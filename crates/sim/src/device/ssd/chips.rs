@@ -17,7 +17,7 @@ use slab::Slab;
 use super::ftl::{Step, Steps};
 use super::model::SsdModel;
 
-/// What a chain of steps is done for.
+/// The owner of a chain of steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Owner {
     /// The request in this slot.
@@ -97,12 +97,12 @@ impl Chips {
         self.chains.len()
     }
 
-    /// When something happens next.
+    /// The time of the next event; `None` if there is none.
     pub fn next_event(&self) -> Option<u64> {
         self.events.peek().map(|Reverse((at, ..))| *at)
     }
 
-    /// For how long units and channels work for a chain, without its waits.
+    /// Work of units and channels for a chain, without its waits.
     pub fn work(&self, steps: &Steps) -> u64 {
         let transfer = |step: &Step| u64::from(step.sectors) * self.model.channel_sector_ps / 1000;
         let time = |step: Step| {
@@ -117,17 +117,17 @@ impl Chips {
         let Some(step) = steps.get(0) else { return false };
         let chain = Chain { owner, steps, at: 0, step, phase: Phase::Prepared, links: Links::default() };
         let id = self.chains.insert(chain) as u32;
-        self.ask_unit(now, id);
+        self.request_unit(now, id);
         true
     }
 
-    /// Lets the next event happen, which is at `now`; says whose chain ended with it, if one did.
+    /// Processes the next event, which is at `now`. Returns the owner of the chain that ended with it, if one did.
     pub fn step(&mut self, now: u64) -> Option<Owner> {
         let Reverse((_, _, id)) = self.events.pop()?;
         let chain = self.chains[id as usize];
         match chain.phase {
             Phase::Prepared => {
-                self.ask_channel(now, id);
+                self.request_channel(now, id);
                 None
             }
             Phase::Transferred => {
@@ -147,14 +147,14 @@ impl Chips {
         let (unit, owner) = (chain.step.unit, chain.owner);
         chain.at += 1;
         let next = chain.steps.get(chain.at);
-        // What waits for the unit goes before this chain's next step.
+        // Chains waiting for the unit precede this chain's next step.
         if let Some(waiting) = take_next(&mut self.units[unit as usize], &mut self.chains) {
             self.begin(now, waiting);
         }
         match next {
             Some(step) => {
                 self.chains[id as usize].step = step;
-                self.ask_unit(now, id);
+                self.request_unit(now, id);
                 None
             }
             None => {
@@ -164,7 +164,7 @@ impl Chips {
         }
     }
 
-    fn ask_unit(&mut self, now: u64, id: u32) {
+    fn request_unit(&mut self, now: u64, id: u32) {
         let unit = self.chains[id as usize].step.unit as usize;
         if occupy(&mut self.units[unit], &mut self.chains, id) {
             self.begin(now, id);
@@ -175,13 +175,13 @@ impl Chips {
     fn begin(&mut self, now: u64, id: u32) {
         let step = self.chains[id as usize].step;
         match (step.program, step.collection) {
-            (true, 0) => self.ask_channel(now, id),
+            (true, 0) => self.request_channel(now, id),
             (true, collection) => self.schedule(now, collection, id, Phase::Prepared),
             (false, _) => self.schedule(now, self.model.read, id, Phase::Prepared),
         }
     }
 
-    fn ask_channel(&mut self, now: u64, id: u32) {
+    fn request_channel(&mut self, now: u64, id: u32) {
         let channel = self.chains[id as usize].step.unit % self.model.channels;
         if occupy(&mut self.channels[channel as usize], &mut self.chains, id) {
             self.transfer(now, id);
@@ -207,7 +207,7 @@ impl Chips {
     }
 }
 
-/// Takes a server, or the last place in its queue; says whether it was free.
+/// Takes a server, or the last place in its queue. Returns whether it was free.
 fn occupy(server: &mut Server, chains: &mut Slab<Chain>, id: u32) -> bool {
     if server.busy {
         server.queue.push_back(chains, id);

@@ -12,15 +12,15 @@
 //!
 //! After Gupta, Kim and Urgaonkar: "DFTL: a flash translation layer employing demand-based selective caching of page-level address
 //! mappings", ASPLOS 2009. A miss in the cached map reads a translation page; a dirty victim has its translation page read and
-//! written anew, with all its cached dirty entries (batched update). Collection takes the block with the fewest valid pages, data or
-//! map; moved pages whose entries are cached only dirty them (lazy copying), the others' translation pages are written anew, each
-//! once for a block. Pages of data and of the map go to blocks of their own.
+//! rewritten with all its cached dirty entries (batched update). Collection takes the block with the fewest valid pages, data or
+//! map; moved pages whose entries are cached only dirty them (lazy copying), the others' translation pages are rewritten, once per
+//! block. Pages of data and of the map go to blocks of their own.
 //!
-//! Where the unit of the map is smaller than a flash page, as on drives of today, "page" means the unit here. Those of the host fill
-//! the flash page that is open on their plane, a program for each that is full; collection reads each flash page with something
-//! valid in it once and packs what it moves into flash pages of its own, so that the two never share one. What is packed anew
-//! must cross the channel, which takes its time but is not kept from others meanwhile. Collection is paced by the host, as drives do
-//! to keep their response times steady: its time is spread evenly over the programs that the freed room is for.
+//! Where the unit of the map is smaller than a flash page, as on current drives, "page" means the unit here. Those of the host fill
+//! the flash page that is open on their plane, a program for each that is full; collection reads each flash page with valid pages
+//! once and packs the moved pages into flash pages of its own, so that the two never share one. Repacked pages cross the channel,
+//! which takes time but does not block it for others. Collection is paced by host writes, as in drives with steady response times:
+//! its time is spread evenly over the programs that use the freed room.
 //!
 //! What differs: pages are spread over planes statically, so a collection stays within its plane; the LRU list is not segmented;
 //! pages move by copy-back within the plane and occupy no channel. A map that is wholly in memory is never written to the flash.
@@ -38,10 +38,10 @@ use super::spec::InitialState;
 use super::table::Table;
 use super::tally::FlashTally;
 
-/// In the table of pages: nothing is known of what was written there.
+/// In the table of pages: a discarded page.
 const DISCARDED: u32 = u32::MAX;
 
-/// Something that must happen on the flash for a request.
+/// A flash operation of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Step {
     /// Die or plane, whichever works by itself.
@@ -54,8 +54,8 @@ pub(super) struct Step {
     pub collection: u64,
 }
 
-/// What must happen, one after another. Five is the most: a dirty victim read and written, the entry's translation page read, the
-/// old page read for the sectors that stay, the page written.
+/// A sequence of steps, at most five: a dirty victim read and written, the entry's translation page read, the old page read for the
+/// sectors that stay, the page written.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Steps {
     list: [Step; 5],
@@ -73,13 +73,13 @@ impl Steps {
     }
 }
 
-/// What is written to a block of its own.
+/// A stream of writes with open blocks of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stream {
-    /// What the host writes; and what collection moves, unless pages share flash pages.
+    /// Host writes, and pages moved by collection unless pages share flash pages.
     Data = 0,
     Map = 1,
-    /// What collection moves, where pages share flash pages.
+    /// Pages moved by collection, where pages share flash pages.
     Moved = 2,
 }
 
@@ -89,9 +89,9 @@ impl Stream {
     }
 }
 
-/// Collection that a plane must still do, and in how many programs of the host.
+/// Pending collection time of a plane, and the number of host programs over which it is spread.
 #[derive(Clone, Copy, Debug, Default)]
-struct Owed {
+struct PendingCollection {
     time: u64,
     programs: u32,
 }
@@ -119,18 +119,18 @@ pub(super) struct Ftl {
     /// By plane and [`Stream`].
     open: Vec<[Open; 3]>,
     /// By plane, where pages share flash pages: collection still to be done.
-    owed: Vec<Owed>,
+    owed: Vec<PendingCollection>,
     cache: Option<CachedMap>,
-    /// Translation pages of a plane to be written anew, and a bit for each that is among them; empty between collections.
+    /// Translation pages of a plane to be rewritten, and a bit for each of them; empty between collections.
     stale: Vec<u32>,
-    /// What is in the pages that a collection moves; empty between collections.
+    /// Pages moved by the current collection; empty between collections.
     moving: Vec<u32>,
     is_stale: Vec<u64>,
     pub tally: FlashTally,
 }
 
 impl Ftl {
-    /// A device in the initial state of its profile, which the first such device works out.
+    /// A device in the initial state of its profile, which is computed for the first such device.
     pub fn new(model: &SsdModel) -> Ftl {
         model.initial.get_or_init(|| Ftl::initial(&model.parameters)).share()
     }
@@ -147,7 +147,7 @@ impl Ftl {
             directory: Table::new(map_pages),
             blocks: Blocks::new(model),
             open: vec![[Open { block: None, next: model.pages }; 3]; planes],
-            owed: vec![Owed::default(); planes],
+            owed: vec![PendingCollection::default(); planes],
             cache: model.cached_groups.map(|capacity| CachedMap::new(capacity, groups_of_plane(model) * planes, map_pages)),
             stale: Vec::new(),
             moving: Vec::new(),
@@ -201,7 +201,7 @@ impl Ftl {
             while done < count {
                 let block = self.blocks.take_least_worn(plane, content);
                 let here = (count - done).min(pages);
-                self.blocks.gain(plane, block, here);
+                self.blocks.add_valid(plane, block, here);
                 self.set_all_valid(plane, block * pages, here);
                 if here < pages {
                     self.open[plane as usize][content as usize] = Open { block: Some(block), next: here };
@@ -222,7 +222,7 @@ impl Ftl {
         self.model.capacity_sectors.div_ceil(u64::from(self.model.page_sectors))
     }
 
-    /// Finds a logical page in order to read `sectors` of it; says what that takes.
+    /// Returns the steps to read `sectors` of a logical page.
     pub fn read(&mut self, logical: u32, sectors: u32) -> Steps {
         let mut steps = Steps::default();
         let (plane, local) = self.split(logical);
@@ -234,7 +234,7 @@ impl Ftl {
         steps
     }
 
-    /// Gives a logical page a new place; says what that takes. Unless `whole`, the sectors that stay are read first.
+    /// Returns the steps to write a logical page. Unless `whole`, the remaining sectors are read first.
     pub fn write(&mut self, logical: u32, whole: bool) -> Steps {
         let mut steps = Steps::default();
         let (plane, local) = self.split(logical);
@@ -254,7 +254,7 @@ impl Ftl {
         steps
     }
 
-    /// What completes a logical page of which not all was written, where pages share flash pages; at most one read.
+    /// Returns the read that completes a partly written logical page, where pages share flash pages; at most one.
     pub fn complete(&mut self, logical: u32, whole: bool) -> Steps {
         let mut steps = Steps::default();
         let (plane, local) = self.split(logical);
@@ -265,7 +265,7 @@ impl Ftl {
         steps
     }
 
-    /// Gives a logical page the next place in its plane's open flash page; the program of that, if it is full now.
+    /// Puts a logical page into its plane's open flash page. Returns the program of that page if it is full.
     pub fn place(&mut self, logical: u32) -> Option<Steps> {
         let (plane, local) = self.split(logical);
         let freed = self.blocks.free(plane);
@@ -273,7 +273,7 @@ impl Ftl {
         if time > 0 {
             let freed = ((self.blocks.free(plane) - freed) * self.model.pages) >> self.model.packed_bits;
             let owed = &mut self.owed[plane as usize];
-            *owed = Owed { time: owed.time + time, programs: freed.max(1) };
+            *owed = PendingCollection { time: owed.time + time, programs: freed.max(1) };
         }
         self.tally.data_programs += 1;
         if let Some(old) = self.lookup(plane, local) {
@@ -283,7 +283,7 @@ impl Ftl {
         (self.packed(plane, Stream::Data) == 0).then(|| self.program_packed(plane))
     }
 
-    /// Fills up a plane's open flash page, which holds something, with nothing; its program.
+    /// Pads a plane's open flash page, which is not empty. Returns its program.
     pub fn pad(&mut self, plane: u32) -> Steps {
         let rest = (1 << self.model.packed_bits) - self.packed(plane, Stream::Data);
         self.open[plane as usize][Stream::Data as usize].next += rest;
@@ -295,7 +295,7 @@ impl Ftl {
         let mut steps = Steps::default();
         let owed = &mut self.owed[plane as usize];
         let collection = owed.time / u64::from(owed.programs.max(1));
-        *owed = Owed { time: owed.time - collection, programs: owed.programs.saturating_sub(1) };
+        *owed = PendingCollection { time: owed.time - collection, programs: owed.programs.saturating_sub(1) };
         let sectors = self.model.page_sectors << self.model.packed_bits;
         steps.push(Step { unit: self.model.unit_of(plane), sectors, program: true, collection });
         steps
@@ -320,7 +320,7 @@ impl Ftl {
         at(one).is_some_and(|place| at(other) == Some(place))
     }
 
-    /// Pieces of a discard of logical pages from `first` to before `end`: each is what [`Ftl::discard`] takes at once.
+    /// Number of pieces of a discard of logical pages `first` to before `end`, one for each call of [`Ftl::discard`].
     pub fn pieces(&self, first: u32, end: u32) -> u32 {
         if first >= end {
             return 0;
@@ -329,8 +329,7 @@ impl Ftl {
         (number(end - 1) - number(first) + 1) * self.model.planes
     }
 
-    /// Forgets what is in logical pages from `first` to before `end`, as far as their entries lie in one translation page; says what
-    /// that takes.
+    /// Discards the logical pages from `first` to before `end` whose entries are in one translation page. Returns the steps.
     pub fn discard(&mut self, first: u32, end: u32, piece: u32) -> Steps {
         let mut steps = Steps::default();
         let (planes, bits) = (self.model.planes, self.model.entries_bits);
@@ -395,7 +394,7 @@ impl Ftl {
         }
     }
 
-    /// Writes the translation page of the group that must leave the cache, if that is dirty.
+    /// Writes the translation page of the cache's victim if that is dirty.
     fn make_room(&mut self, steps: &mut Steps) {
         if let Some((victim, true)) = self.cache.as_ref().and_then(CachedMap::next_out) {
             let of_plane = groups_of_plane(&self.model) as u32;
@@ -404,7 +403,7 @@ impl Ftl {
         }
     }
 
-    /// Writes a translation page anew, after a collection if there is no room for it.
+    /// Rewrites a translation page, after a collection if there is no room for it.
     fn renew(&mut self, plane: u32, number: u32, steps: &mut Steps) {
         let collection = self.collect_if_needed(plane);
         let (unit, sectors) = (self.model.unit_of(plane), self.model.page_sectors);
@@ -414,15 +413,14 @@ impl Ftl {
         steps.push(Step { unit, sectors, program: true, collection });
     }
 
-    /// Gives a translation page a new place, and its cached entries the mark of being on the flash; says whether there was an old
-    /// one to read.
+    /// Gives a translation page a new place and marks its cached entries as clean. Returns whether there was an old one to read.
     fn write_map_page(&mut self, plane: u32, number: u32) -> bool {
         let existed = self.retire_map_page(plane, number);
         self.program(plane, Stream::Map, &[number]);
         existed
     }
 
-    /// Forgets a translation page that is about to be written anew; says whether there is one to read.
+    /// Invalidates a translation page that is about to be rewritten. Returns whether there is one to read.
     fn retire_map_page(&mut self, plane: u32, number: u32) -> bool {
         let map_page = self.directory_index(plane, number);
         let old = self.directory.get(map_page).checked_sub(1);
@@ -437,11 +435,11 @@ impl Ftl {
         old.is_some()
     }
 
-    /// A page is valid no more.
+    /// Marks a page as invalid.
     fn invalidate(&mut self, plane: u32, page: u32) {
         let index = self.page_index(plane, page);
         *self.valid.get_mut(index / 64) &= !(1 << (index % 64));
-        self.blocks.lose(plane, self.model.by_pages.quotient(page));
+        self.blocks.remove_valid(plane, self.model.by_pages.quotient(page));
     }
 
     /// Writes these to the next pages of the open block, and of those that follow it.
@@ -452,7 +450,7 @@ impl Ftl {
             let (page, count) = (block * self.model.pages + next, now.len() as u32);
             self.open[plane as usize][stream as usize].next = next + count;
             self.set_all_valid(plane, page, count);
-            self.blocks.gain(plane, block, count);
+            self.blocks.add_valid(plane, block, count);
             for (page, &number) in (page..).zip(now) {
                 self.point(plane, stream.content(), number, page);
             }
@@ -460,7 +458,7 @@ impl Ftl {
         }
     }
 
-    /// Notes what a page holds, and where that is.
+    /// Maps `number` to a page, in both directions.
     pub(super) fn point(&mut self, plane: u32, content: Content, number: u32, page: u32) {
         let at = self.page_index(plane, page);
         self.owner_of.set(at, number + 1);
@@ -492,7 +490,7 @@ impl Ftl {
         }
     }
 
-    /// Collects if a plane has too few free blocks; says how long its unit is at it.
+    /// Collects if a plane has too few free blocks. Returns the time its unit needs.
     fn collect_if_needed(&mut self, plane: u32) -> u64 {
         if self.blocks.free(plane) >= self.model.low_free {
             return 0;
@@ -505,11 +503,11 @@ impl Ftl {
         time
     }
 
-    /// Empties and erases the block with the fewest valid pages, or one that has been spared for too long.
+    /// Empties and erases the block with the fewest valid pages, or an underworn one.
     #[expect(clippy::expect_used, reason = "few blocks are free and two are open: all others are closed")]
     fn collect(&mut self, plane: u32) -> u64 {
-        match self.model.wear_spread.and_then(|spread| self.blocks.spared(plane, spread)) {
-            // What has not changed for so long will hardly change soon: it rests in the most worn block there is.
+        match self.model.wear_spread.and_then(|spread| self.blocks.underworn(plane, spread)) {
+            // Cold data go to the most worn block.
             Some(spared) => {
                 let content = self.blocks.content(plane, spared);
                 let stream = self.stream_of_moved(content);
@@ -517,7 +515,7 @@ impl Ftl {
                 let rest = Open { block: Some(worn), next: 0 };
                 let open = std::mem::replace(&mut self.open[plane as usize][stream as usize], rest);
                 let mut time = self.empty(plane, spared);
-                // The block is closed: what its last flash page holds must be programmed, too.
+                // The block is closed: its last flash page must be programmed, too.
                 time += if self.packed(plane, stream) > 0 { self.model.program } else { 0 };
                 self.open[plane as usize][stream as usize] = open;
                 self.blocks.close(plane, worn);
@@ -538,7 +536,7 @@ impl Ftl {
         }
     }
 
-    /// Moves what is valid in a block to open blocks and erases it; says how long that takes.
+    /// Moves the valid pages of a block to open blocks and erases it. Returns the time needed.
     fn empty(&mut self, plane: u32, victim: u32) -> u64 {
         let content = self.blocks.content(plane, victim);
         self.blocks.drain(plane, victim);
@@ -550,10 +548,10 @@ impl Ftl {
         let moved = moving.len() as u64;
         self.tally.pages_moved += moved;
         let mut programs = (begun + moved) >> self.model.packed_bits;
-        // Packed anew, they cross the channel twice; whole flash pages stay in their plane.
+        // Repacked pages cross the channel twice; whole flash pages stay in their plane.
         let crossings = if self.model.packed_bits > 0 { 2 * moved * u64::from(self.model.page_sectors) } else { 0 };
         if content == Content::Data {
-            self.note_moves(plane, &moving);
+            self.record_moves(plane, &moving);
             let mut stale = std::mem::take(&mut self.stale);
             for &number in &stale {
                 self.is_stale[number as usize / 64] = 0;
@@ -572,7 +570,7 @@ impl Ftl {
         reads * self.model.read + programs * self.model.program + transfers + self.model.erase
     }
 
-    /// Lists what the valid pages of a block hold, which then are valid no more; says how many flash pages they are in.
+    /// Lists and invalidates the valid pages of a block. Returns the number of flash pages they are in.
     fn take_valid(&mut self, plane: u32, block: u32, into: &mut Vec<u32>) -> u64 {
         let first = self.page_index(plane, block * self.model.pages);
         let end = first + self.model.pages as usize;
@@ -597,8 +595,8 @@ impl Ftl {
         flash_pages
     }
 
-    /// Sees to it that the map learns of moved pages: cached entries are dirty now, other translation pages stale.
-    fn note_moves(&mut self, plane: u32, locals: &[u32]) {
+    /// Updates the map for moved pages: cached entries become dirty, other translation pages stale.
+    fn record_moves(&mut self, plane: u32, locals: &[u32]) {
         for &local in locals {
             let group = self.group_index(plane, local);
             let number = local >> self.model.entries_bits;
@@ -612,7 +610,7 @@ impl Ftl {
         }
     }
 
-    /// Where a local page is, if it was ever written.
+    /// The place of a local page; `None` if it was never written.
     #[inline]
     fn lookup(&self, plane: u32, local: u32) -> Option<u32> {
         match self.page_of.get(self.local_index(plane, local)) {
@@ -675,7 +673,7 @@ fn groups_of_plane(model: &Parameters) -> usize {
 
 #[cfg(test)]
 impl Ftl {
-    /// Bytes of tables that only this device has.
+    /// Bytes of tables not shared with other devices.
     pub fn own_bytes(&self) -> usize {
         let numbers = [&self.page_of, &self.owner_of, &self.directory];
         numbers.iter().map(|table| table.own_bytes()).sum::<usize>() + self.valid.own_bytes() + self.blocks.own_bytes()

@@ -13,24 +13,24 @@
 //! Where the unit of the map is smaller than a flash page, buffered pages are packed: they stay in the buffer until there are
 //! enough for a flash page of their plane, or a flush cannot wait.
 //!
-//! The write buffer is volatile, as those of client drives are: a flush sends all of it to the flash. Changes of the map in memory,
-//! which real drives also write down then, cost nothing here.
+//! The write buffer is volatile, as in client drives: a flush writes all of it to the flash. Changes of the map in memory, which
+//! real drives also persist then, cost nothing here.
 //!
-//! A discard unmaps the pages that lie in it wholly; as on real drives, parts of pages stay. It costs what the map costs: nothing if
-//! all of that is in memory. What was discarded is read without the flash.
+//! A discard unmaps the pages that lie in it wholly; as on real drives, parts of pages stay. Its cost is that of the map: none if
+//! all of that is in memory. Discarded pages are read without the flash.
 //!
-//! Under collection the mean response depends on what waits for it. Here that is the plane or die at work, and responses are those of
-//! a queue in order of arrival for each. In MQSim (Tavakkol and others, FAST 2018; GC_and_WL_Unit_Page_Level.cpp, TSU_OutofOrder.cpp)
-//! it is the whole chip, unless collection may be preempted: as long as any of its planes has pages to move or a block to
-//! erase, host reads of the chip wait, and host writes go only with a plane that happens to be at the same page. There, moved
-//! pages cross the channel twice by default. A chip that collects in one plane and serves others, as dies can, is nearer to this one.
+//! Under collection the mean response time depends on what is blocked by it. Here that is the plane or die at work, and response
+//! times are those of a FIFO queue for each. In MQSim (Tavakkol and others, FAST 2018; GC_and_WL_Unit_Page_Level.cpp,
+//! TSU_OutofOrder.cpp) it is the whole chip, unless collection may be preempted: as long as any of its planes has pages to move or
+//! a block to erase, host reads of the chip wait, and host writes go only with a plane that happens to be at the same page. There,
+//! moved pages cross the channel twice by default. A chip that collects in one plane and serves others, as dies can, is nearer to
+//! this one.
 
 mod blocks;
 mod cached_map;
 mod chips;
 mod ftl;
 pub mod model;
-pub mod profile;
 pub mod spec;
 mod steady;
 mod table;
@@ -51,10 +51,10 @@ use self::ftl::{Ftl, Steps};
 use self::model::SsdModel;
 pub use self::tally::FlashTally;
 use self::write_buffer::WriteBuffer;
-use super::deferred::{Deferred, follow};
+use super::deferred::{Deferred, update_mean};
 use super::{Completion, Device};
 
-/// Pages of requests that are worked on at once; it bounds the memory that a huge request takes.
+/// Maximum number of pages in progress, which bounds the memory of a huge request.
 const PAGES_AT_ONCE: usize = 4096;
 
 /// A request in the device.
@@ -69,9 +69,9 @@ struct Ticket {
     pages_end: u32,
     /// Pages on the chips.
     open: u32,
-    /// It waited for the flash.
+    /// Whether it waited for the flash.
     flash: bool,
-    /// What the chips did for it, or are expected to do.
+    /// Actual or expected work of the chips for it.
     work: u64,
 }
 
@@ -89,11 +89,11 @@ struct Packing {
 enum Event {
     /// The request in this slot is in the controller, with its data if it writes.
     Arrived(u32),
-    /// The host may hear of the request in this slot.
+    /// The completion of the request in this slot is reported to the host.
     Done(u32),
     /// A flush of this id is in the controller.
     FlushArrived(RequestId),
-    /// The host may hear of it.
+    /// The completion of a flush is reported to the host.
     Flushed(RequestId),
 }
 
@@ -118,9 +118,9 @@ pub struct Ssd {
     completing: usize,
     /// By plane, where several pages share a flash page.
     packing: Vec<Packing>,
-    /// Flushes that the host has not heard of.
+    /// Flushes not yet reported to the host.
     flushes: usize,
-    /// What buffered pages cost, and what one took lately.
+    /// Accounting of buffered pages, and the recent mean cost of one.
     deferred: Deferred,
     page_work: u64,
     /// When each way of the link is free again: that of writes, and the other one if there is another.
@@ -156,13 +156,13 @@ impl Ssd {
         }
     }
 
-    /// What happened on the flash so far.
+    /// Counts of flash operations so far.
     pub fn tally(&self) -> FlashTally {
         let (least_erases, most_erases) = self.ftl.wear();
         FlashTally { page_sectors: self.model.page_sectors, least_erases, most_erases, ..self.ftl.tally }
     }
 
-    /// Counts the time since the last call as busy if there was something to do. Whatever happens at `now` comes after.
+    /// Counts the time since the last call as busy if there was work. Call it before processing the events of `now`.
     fn account(&mut self, now: u64) {
         if !self.tickets.is_empty() || self.flushes > 0 || self.chips.live() > 0 {
             self.busy += now.saturating_sub(self.busy_until);
@@ -183,7 +183,7 @@ impl Ssd {
         }
     }
 
-    /// Lets the next event happen, which is at `now`.
+    /// Processes the next event, which is at `now`.
     fn step(&mut self, now: u64, done: &mut Vec<Completion>) {
         if self.events.peek().is_some_and(|Reverse((at, ..))| *at <= now) {
             match self.events.pop() {
@@ -225,7 +225,7 @@ impl Ssd {
                 None => return,
             }
         }
-        self.let_in(now);
+        self.admit_pages(now);
     }
 
     fn arrived(&mut self, slot: u32) {
@@ -240,8 +240,8 @@ impl Ssd {
         if write && self.model.buffer_pages > 0 { self.to_buffer.push_back(slot) } else { self.to_chips.push_back(slot) }
     }
 
-    /// Lets pages into the buffer and onto the chips, as far as there is room.
-    fn let_in(&mut self, now: u64) {
+    /// Admits pages to the buffer and to the chips as far as there is room.
+    fn admit_pages(&mut self, now: u64) {
         while let Some(&slot) = self.to_buffer.front() {
             if !self.fill_buffer(slot) {
                 break;
@@ -255,7 +255,7 @@ impl Ssd {
             let whole = page.sectors == self.page_mask();
             if self.model.packed_bits == 0 {
                 let steps = self.ftl.write(page.page, whole);
-                self.spent_on_pages(&steps, page.expected, 1);
+                self.charge_pages(&steps, page.expected, 1);
                 self.leaving += usize::from(self.chips.start(now, Owner::Buffered(slot), steps));
                 continue;
             }
@@ -323,7 +323,7 @@ impl Ssd {
             expected += self.buffer.expected(last);
         }
         let steps = full.unwrap_or_else(|| self.ftl.pad(plane));
-        self.spent_on_pages(&steps, expected, count);
+        self.charge_pages(&steps, expected, count);
         let packing = &mut self.packing[plane as usize];
         packing.first = self.buffer.packed_behind(last);
         packing.last = if packing.first == 0 { 0 } else { packing.last };
@@ -343,7 +343,7 @@ impl Ssd {
         }
     }
 
-    /// Moves pages of a write into the buffer; says whether all are there.
+    /// Moves pages of a write into the buffer. Returns whether all are there.
     fn fill_buffer(&mut self, slot: u32) -> bool {
         loop {
             let ticket = self.tickets[slot as usize];
@@ -355,7 +355,7 @@ impl Ssd {
                 self.tickets[slot as usize].flash = true;
                 return false;
             }
-            // Of what is written over in the buffer the chips never hear.
+            // Pages overwritten in the buffer never reach the chips.
             if self.buffer.entered() > entered {
                 self.tickets[slot as usize].work += self.deferred.charge(self.page_work);
             }
@@ -363,10 +363,10 @@ impl Ssd {
         }
     }
 
-    /// The chips turn to `pages` buffered pages, of which `expected` was expected.
-    fn spent_on_pages(&mut self, steps: &Steps, expected: u64, pages: u32) {
+    /// Settles the accounts of `pages` buffered pages with this expected cost when the chips begin them.
+    fn charge_pages(&mut self, steps: &Steps, expected: u64, pages: u32) {
         let took = self.chips.work(steps);
-        follow(&mut self.page_work, took / u64::from(pages.max(1)));
+        update_mean(&mut self.page_work, took / u64::from(pages.max(1)));
         self.deferred.spent(took, expected);
     }
 
@@ -398,7 +398,7 @@ impl Ssd {
         self.chips.start(now, Owner::Request(slot), steps)
     }
 
-    /// How many pages of a request, from its next one on, come from one flash page, and the sectors of them.
+    /// Pages of a request, from its next one on, in one flash page, and their sectors.
     fn read_at_once(&self, mut ticket: Ticket, sectors: u64) -> (u32, u32) {
         let (first, mut all) = (ticket.next, sectors.count_ones());
         loop {
@@ -420,7 +420,7 @@ impl Ssd {
         (ticket.lba.div_ceil(width) as u32, (ticket.end / width) as u32)
     }
 
-    /// Forgets what of a discard is in the buffer.
+    /// Discards the buffered pages of a discard.
     fn discard_buffered(&mut self, slot: u32) {
         let (first, end) = self.whole_pages(&self.tickets[slot as usize]);
         self.buffer.discard(first, end);
@@ -443,7 +443,7 @@ impl Ssd {
         ticket.flash |= started;
     }
 
-    /// One bit for each sector of the ticket's next page that it asks for.
+    /// One bit for each requested sector of the ticket's next page.
     fn sectors_of_next(&self, ticket: &Ticket) -> u64 {
         let width = u64::from(self.model.page_sectors);
         let start = u64::from(ticket.next) * width;
@@ -456,7 +456,7 @@ impl Ssd {
         u64::MAX >> (64 - self.model.page_sectors)
     }
 
-    /// Reports a request whose pages are all done; what was read crosses the link first.
+    /// Reports a request whose pages are all done; data read cross the link first.
     fn finish_if_complete(&mut self, now: u64, slot: u32) {
         let ticket = self.tickets[slot as usize];
         if ticket.open > 0 || ticket.next < ticket.pages_end {
@@ -498,7 +498,7 @@ impl Device for Ssd {
 
     fn submit(&mut self, now: Nanos, request: &Request) {
         self.account(now.0);
-        // What lies beyond the end is the caller's mistake, and is cut off.
+        // Sectors beyond the end are the caller's mistake, and are cut off.
         let lba = request.lba.min(self.model.capacity_sectors - 1);
         let end = request.end().clamp(lba + 1, self.model.capacity_sectors);
         let width = u64::from(self.model.page_sectors);

@@ -1,4 +1,4 @@
-//! A checked profile of a flash device, in the units the simulation counts in.
+//! A checked profile of a flash device, in units of the simulation.
 
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
@@ -14,13 +14,13 @@ const ENTRY_BYTES: u32 = 4;
 const MAX_PAGES: u64 = 1 << 27;
 
 /// Blocks of a plane beyond data, map and free blocks: one open for data, one for the map, and room for garbage.
-const LEAST_GARBAGE_BLOCKS: u32 = 4;
+const MIN_GARBAGE_BLOCKS: u32 = 4;
 
-/// What the devices of a profile share: its parameters, and the state in which they begin.
+/// Shared by the devices of a profile: parameters and initial state.
 #[derive(Debug)]
 pub struct SsdModel {
     pub(super) parameters: Arc<Parameters>,
-    /// Worked out when the first device is built.
+    /// Computed when the first device is built.
     pub(super) initial: OnceLock<Ftl>,
 }
 
@@ -32,17 +32,17 @@ impl Deref for SsdModel {
     }
 }
 
-/// A profile's parameters in the units the simulation counts in. Times are nanoseconds. A "page" is a unit of the map here and in the
-/// translation layer; where it is smaller than what the chips program at once, that is a "flash page".
+/// A profile's parameters in units of the simulation. Times are nanoseconds. A "page" is a unit of the map here and in the
+/// translation layer; where it is smaller than the chips' unit of programming, the latter is a "flash page".
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parameters {
     /// 512-byte sectors the host sees.
     pub capacity_sectors: u64,
-    /// What lies on the flash at the beginning.
+    /// Initial content of the flash.
     pub initial_state: InitialState,
     /// Channels.
     pub channels: u32,
-    /// Things that work at the same time: planes or dies.
+    /// Units that work in parallel: planes or dies.
     pub units: u32,
     /// Planes of the whole device.
     pub planes: u32,
@@ -68,7 +68,7 @@ pub struct Parameters {
     pub by_units: Reciprocal32,
     /// Divides by [`Parameters::pages`].
     pub by_pages: Reciprocal32,
-    /// Groups of so many entries that fit in memory; none: all do.
+    /// Number of groups of entries that fit in memory; `None`: all do.
     pub cached_groups: Option<u32>,
     /// From the cells to the register.
     pub read: u64,
@@ -80,13 +80,13 @@ pub struct Parameters {
     pub channel_sector_ps: u64,
     /// A sector to or from the host, in picoseconds.
     pub link_sector_ps: u64,
-    /// Which of the link's two ways what is read takes: the other one than writes, or the same.
+    /// The direction of the link that reads use: other than writes, or the same.
     pub link_out: usize,
-    /// What the controller adds to a request.
+    /// Controller overhead of a request.
     pub overhead: u64,
     /// A plane with fewer free blocks collects.
     pub low_free: u32,
-    /// Until it has so many.
+    /// Free blocks at which collection stops.
     pub high_free: u32,
     /// See [`super::spec::GarbageCollection::wear_spread`].
     pub wear_spread: Option<u32>,
@@ -168,11 +168,11 @@ fn check(key: &str, value: u32, min: u32, max: u32) -> Result<(), String> {
     if (min..=max).contains(&value) { Ok(()) } else { Err(format!("{key}: {value} is not within {min} to {max}")) }
 }
 
-/// What depends on more than one key.
+/// Checks that involve more than one key.
 fn check_counts(spec: &SsdSpecification) -> Result<(), String> {
     let (flash, map, collection) = (&spec.flash, &spec.mapping, &spec.garbage_collection);
     if let Some(entries) = map.cached_entries {
-        // With less room than one request to each plane could need, nothing would ever be found again.
+        // With less room than one request to each plane may need, no entry would ever be found again.
         check("mapping.cached_entries", entries, map.entries_per_fetch, 1 << 30)?;
     }
     check("garbage_collection.low_free_blocks", collection.low_free_blocks, 4, flash.blocks_per_plane)?;
@@ -211,7 +211,7 @@ fn check_capacity(
     entries_per_page: u32,
 ) -> Result<(u32, u32), String> {
     let flash = &spec.flash;
-    let spare = spec.garbage_collection.high_free_blocks.saturating_add(LEAST_GARBAGE_BLOCKS);
+    let spare = spec.garbage_collection.high_free_blocks.saturating_add(MIN_GARBAGE_BLOCKS);
     let usable = flash.blocks_per_plane.saturating_sub(spare);
     let pages = u64::from(usable) * u64::from(flash.pages_per_block) * u64::from(packed);
     // Of `pages` pages, one in `entries_per_page + 1` holds the map of the others; a part of one counts as one.

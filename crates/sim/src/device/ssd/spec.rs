@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::device::limited::spec::LimitsSpecification;
 
-/// More cannot be simulated: 2 TiB.
-const MOST_SECTORS: u64 = 1 << 32;
+/// Maximum capacity: 2 TiB.
+const MAX_DEVICE_SECTORS: u64 = 1 << 32;
 
-/// Longer than anything flash does: a second.
-const LONGEST_US: f64 = 1e6;
+/// Maximum duration of a flash operation: a second.
+const MAX_US: f64 = 1e6;
 
 /// A flash device, as its profile describes it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -22,31 +22,31 @@ pub struct SsdSpecification {
     pub name: String,
     /// One line for people: maker, model, class.
     pub description: String,
-    /// 512-byte sectors the host sees. What the flash has more is spare.
-    #[schemars(range(min = 1, max = MOST_SECTORS))]
+    /// Capacity in 512-byte sectors; the rest of the flash is spare.
+    #[schemars(range(min = 1, max = MAX_DEVICE_SECTORS))]
     pub capacity_sectors: u64,
-    /// What lies on the flash at the beginning.
+    /// Initial content of the flash.
     pub initial_state: InitialState,
     /// The chips.
     pub flash: Flash,
-    /// The way to the host and the controller.
+    /// The link to the host and the controller.
     pub interface: Interface,
-    /// Where the controller keeps the map from logical to physical pages.
+    /// The map from logical to physical pages.
     #[serde(default)]
     pub mapping: MapSpecification,
-    /// When and what it collects.
+    /// Garbage collection.
     pub garbage_collection: GarbageCollection,
-    /// Memory that takes writes before the flash does.
+    /// The write buffer.
     #[serde(default)]
     pub write_buffer: WriteBufferSpecification,
     /// The queue.
     pub queue: SsdQueue,
-    /// How fast it may be used, if not as fast as it can. What is too fast waits before it, in order of arrival; a flush does not.
+    /// Rate limits. Requests that exceed them wait before the device, in order of arrival; a flush does not.
     #[serde(default)]
     pub limits: Option<LimitsSpecification>,
 }
 
-/// What lies on the flash at the beginning.
+/// Initial content of the flash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum InitialState {
@@ -54,8 +54,8 @@ pub enum InitialState {
     Fresh,
     /// Every logical page, written once in order.
     Sequential,
-    /// Every logical page, overwritten at random for so long that garbage collection is in its steady state. The first such device
-    /// of a profile takes some seconds to build, the others share its work.
+    /// Every logical page, overwritten at random until garbage collection is in its steady state. The first such device of a
+    /// profile takes some seconds to build, the others share its work.
     Random,
 }
 
@@ -72,7 +72,7 @@ pub struct Flash {
     /// Planes of a die.
     #[schemars(range(min = 1, max = 16))]
     pub planes_per_die: u32,
-    /// The planes of a die work at the same time, each on its own page; otherwise a die does one thing at a time.
+    /// Whether the planes of a die work in parallel, each on its own page; otherwise a die does one operation at a time.
     #[serde(default)]
     pub planes_in_parallel: bool,
     /// Erase blocks of a plane.
@@ -85,39 +85,39 @@ pub struct Flash {
     #[schemars(range(min = 512, max = 32768), extend("x-power-of-two" = true))]
     pub page_bytes: u32,
     /// From the cells to the plane's register, in microseconds.
-    #[schemars(range(min = 0.0, max = LONGEST_US))]
+    #[schemars(range(min = 0.0, max = MAX_US))]
     pub read_us: f64,
     /// From the register to the cells.
-    #[schemars(range(min = 0.0, max = LONGEST_US))]
+    #[schemars(range(min = 0.0, max = MAX_US))]
     pub program_us: f64,
     /// Erasing a block.
-    #[schemars(range(min = 0.0, max = LONGEST_US))]
+    #[schemars(range(min = 0.0, max = MAX_US))]
     pub erase_us: f64,
     /// Speed of a channel in 10^6 bytes a second.
     #[schemars(range(min = 0.1, max = 1e6))]
     pub channel_mb_s: f64,
 }
 
-/// The way to the host.
+/// The link to the host.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Interface {
     /// Speed of the link in 10^6 bytes a second.
     #[schemars(range(min = 0.1, max = 1e6))]
     pub transfer_mb_s: f64,
-    /// It carries data both ways at once, as PCIe does; SATA and SAS in one direction at a time (each way has that speed).
+    /// Whether it is full duplex, as PCIe is (each direction has that speed); SATA and SAS are half duplex.
     pub full_duplex: bool,
-    /// What the controller adds to every request, in microseconds. It delays a request but keeps no other waiting.
-    #[schemars(range(min = 0.0, max = LONGEST_US))]
+    /// Controller overhead of every request, in microseconds. It delays the request only, not others.
+    #[schemars(range(min = 0.0, max = MAX_US))]
     pub overhead_us: f64,
 }
 
-/// Where the map is.
+/// The map.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MapSpecification {
-    /// Bytes that the map places together, at most a page; units smaller than that share a page, and are packed into it as they
-    /// come from the write buffer, which must be there then, as must the whole map in memory. Absent: a page.
+    /// Unit of the map in bytes, at most a page. Smaller units share a page and are packed into it as they leave the write buffer;
+    /// this requires a write buffer and the whole map in memory. Absent: a page.
     #[serde(default)]
     #[schemars(range(min = 512, max = 32768), extend("x-power-of-two" = true))]
     pub unit_bytes: Option<u32>,
@@ -125,7 +125,7 @@ pub struct MapSpecification {
     #[serde(default)]
     #[schemars(range(min = 1, max = 1 << 30))]
     pub cached_entries: Option<u32>,
-    /// Neighbouring entries that are brought in, and thrown out, together: 1 is DFTL as published.
+    /// Neighbouring entries that are loaded and evicted together; 1 is DFTL as published.
     #[serde(default = "one")]
     #[schemars(range(min = 1, max = 1024), extend("x-power-of-two" = true))]
     pub entries_per_fetch: u32,
@@ -137,14 +137,14 @@ impl Default for MapSpecification {
     }
 }
 
-/// When and what garbage collection collects.
+/// Garbage collection.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GarbageCollection {
-    /// A plane with fewer free blocks than this collects: what a collection itself may need is 4.
+    /// A plane with fewer free blocks than this starts to collect; a collection itself may need 4.
     #[schemars(range(min = 4, max = 1 << 20))]
     pub low_free_blocks: u32,
-    /// Until it has this many.
+    /// Free blocks of a plane at which collection stops.
     #[schemars(range(min = 4, max = 1 << 20))]
     pub high_free_blocks: u32,
     /// The least worn block of a plane is collected, regardless of its content, once the most worn has been erased this many times more.
@@ -154,7 +154,7 @@ pub struct GarbageCollection {
     pub wear_spread: Option<u32>,
 }
 
-/// Memory that takes writes before the flash does.
+/// The write buffer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WriteBufferSpecification {

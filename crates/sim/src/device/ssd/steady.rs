@@ -4,7 +4,7 @@
 //! proportional to k times their number, and in the steady state that rate is the same for every k between a full block and the one
 //! that greedy collection takes: the number of blocks with k valid pages goes as 1/k. (Desnoyers, "Analytic modeling of SSD write
 //! performance", SYSTOR 2012.) Collection takes blocks of data and of the map at the same count, so both have the same share of
-//! garbage. What is left to find its level (the cached map, the open blocks) does so in a short run of random writes.
+//! garbage. The rest (the cached map, the open blocks) settles in a short run of random writes.
 
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
@@ -13,7 +13,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use super::blocks::Content;
 use super::ftl::Ftl;
 
-/// Written at random in the end: the logical pages divided by this, and what the cached map holds.
+/// Random writes at the end: the logical pages divided by this, plus the capacity of the cached map.
 const SETTLING: u64 = 32;
 
 impl Ftl {
@@ -74,7 +74,7 @@ impl Ftl {
                 self.point(plane, content, number, block * pages + page);
             }
         }
-        self.blocks.gain(plane, block, valid);
+        self.blocks.add_valid(plane, block, valid);
         self.blocks.close(plane, block);
     }
 }
@@ -101,7 +101,7 @@ fn valid_pages(blocks: u32, pages: u32, count: u32) -> Vec<u32> {
         }
         all.push(valid);
     }
-    // What rounding leaves over or lacks is spread evenly.
+    // The rounding error is spread evenly.
     let mut sum: u64 = all.iter().map(|&valid| u64::from(valid)).sum();
     while sum != u64::from(count) {
         for valid in &mut all {
@@ -120,7 +120,7 @@ mod tests {
     use super::valid_pages;
 
     #[test]
-    fn blocks_hold_what_there_is_and_the_fuller_are_the_rarer() {
+    fn blocks_hold_all_pages_and_fuller_blocks_are_rarer() {
         let all = valid_pages(1000, 64, 40_000);
         assert_eq!((all.len(), all.iter().sum::<u32>()), (1000, 40_000));
         let with = |range: std::ops::Range<u32>| all.iter().filter(|valid| range.contains(valid)).count();

@@ -1,4 +1,4 @@
-//! Tables whose initial content the devices of a profile share: a device copies what it changes, a chunk at a time.
+//! Copy-on-write tables: the devices of a profile share the initial content and copy a chunk when they change it.
 //!
 //! ```text
 //!  own    place |  0 |  2 |  0 |  1 |    0: as in the base         entries |DDDD|BBBB|
@@ -8,10 +8,10 @@
 
 use std::sync::Arc;
 
-/// Bytes of a chunk: small, since requests are scattered, and large beside the four bytes that tell where it is.
+/// Bytes of a chunk: small, since requests are scattered, and large compared with the four bytes of its index.
 const CHUNK_BYTES: usize = 4096;
 
-/// Those chunks of a table that differ from what is below.
+/// The chunks of a table that differ from its base.
 #[derive(Debug)]
 struct Chunks<T> {
     /// By chunk: its place among the entries and one, or 0.
@@ -75,7 +75,7 @@ impl<T: Copy + Default> Table<T> {
         *self.get_mut(index) = value;
     }
 
-    /// Takes the chunk of an entry from the base; says where the entry is now.
+    /// Copies the chunk of an entry from the base. Returns the entry's position.
     #[cold]
     fn copy(&mut self, index: usize) -> usize {
         let (chunk, from) = (index >> Chunks::<T>::BITS, self.own.entries.len());
@@ -87,7 +87,7 @@ impl<T: Copy + Default> Table<T> {
         from + (index & (Chunks::<T>::SIZE - 1))
     }
 
-    /// Makes what was written since the table was new the content that others share.
+    /// Makes the current content the base that others share.
     pub fn freeze(&mut self) {
         let chunks = self.own.place.len();
         let mut base = std::mem::replace(&mut self.own, Chunks::new(chunks));
@@ -95,7 +95,7 @@ impl<T: Copy + Default> Table<T> {
         self.base = Arc::new(base);
     }
 
-    /// Another one with the same content, which must be frozen.
+    /// A copy of this table, which must be frozen.
     pub fn share(&self) -> Table<T> {
         debug_assert!(self.own.entries.is_empty(), "what is not frozen would be lost");
         Table { base: self.base.clone(), own: Chunks::new(self.own.place.len()) }
@@ -104,7 +104,7 @@ impl<T: Copy + Default> Table<T> {
 
 #[cfg(test)]
 impl<T> Table<T> {
-    /// Bytes that only this one has.
+    /// Bytes not shared with other tables.
     pub fn own_bytes(&self) -> usize {
         size_of_val(&*self.own.entries)
     }
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_one_writes_the_others_do_not_see() {
+    fn writes_are_invisible_to_tables_that_share_the_base() {
         let mut first = Table::<u32>::new(5000);
         first.set(4999, 7);
         first.freeze();

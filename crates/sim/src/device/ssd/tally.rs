@@ -1,13 +1,13 @@
-//! What a flash device did, in figures.
+//! Counts of flash operations.
 
 use block::Nanos;
 
-/// What happened on the flash of a device since it was built.
+/// Counts of flash operations since the device was built.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlashTally {
     /// 512-byte sectors that the host wrote.
     pub host_sectors_written: u64,
-    /// 512-byte sectors of a page, which is what the map places together.
+    /// 512-byte sectors of a page, the unit of the map.
     pub page_sectors: u32,
     /// Pages read for the host, or to be completed by it.
     pub data_reads: u64,
@@ -36,7 +36,7 @@ pub struct FlashTally {
 }
 
 impl FlashTally {
-    /// What happened on several devices together; none if there are none, or if pages of different sizes would be added up.
+    /// The sum of several devices; `None` if there are none, or if their page sizes differ.
     pub fn sum(mut tallies: impl Iterator<Item = FlashTally>) -> Option<FlashTally> {
         let first = tallies.next()?;
         tallies.try_fold(first, |mut sum, other| {

@@ -67,7 +67,7 @@ fn finish(device: &mut Ssd) -> Vec<Completion> {
     done
 }
 
-/// Serves requests that are all submitted at 0; says when each was done.
+/// Serves requests that are all submitted at 0. Returns their completion times.
 fn serve(device: &mut Ssd, requests: &[(Op, u64, u32)]) -> Vec<u64> {
     for (id, &(op, lba, sectors)) in requests.iter().enumerate() {
         device.submit(Nanos::ZERO, &request(id as u32, op, lba, sectors));
@@ -121,7 +121,7 @@ fn dies_on_one_channel_take_turns_in_transferring() {
 fn reads_wait_for_writes_to_cross_the_link_only_where_it_has_one_way() {
     let mut spec = tiny();
     spec.initial_state = InitialState::Fresh;
-    // What was never written needs no flash: only the link counts.
+    // Unwritten pages need no flash: only the link counts.
     let read_beside_a_write = |spec: &SsdSpecification| serve(&mut ssd(spec), &[(Op::Write, 0, 4), (Op::Read, 40, 4)])[1];
     assert_eq!(read_beside_a_write(&spec), 10 + 4);
     spec.interface.full_duplex = false;
@@ -138,7 +138,7 @@ fn planes_of_a_die_work_at_the_same_time_only_where_the_profile_says_so() {
 }
 
 #[test]
-fn what_was_never_written_is_read_without_the_flash() {
+fn unwritten_pages_are_read_without_the_flash() {
     let mut spec = tiny();
     spec.initial_state = InitialState::Fresh;
     let mut device = ssd(&spec);
@@ -231,7 +231,7 @@ fn units_of_the_map_share_a_program_and_wait_in_the_buffer_for_each_other() {
 }
 
 #[test]
-fn a_flush_programs_pages_that_are_not_full_and_what_is_left_empty_counts() {
+fn a_flush_programs_partial_pages_and_their_empty_parts_count() {
     let mut device = ssd(&packing());
     serve(&mut device, &[(Op::Write, 0, 1)]);
     // 10 us to the controller, a page on the channel and its program.
@@ -320,7 +320,7 @@ fn a_translation_page_is_written_once_for_all_of_its_dirty_entries() {
 }
 
 #[test]
-fn collection_moves_what_is_valid_erases_and_takes_that_time() {
+fn collection_moves_valid_pages_erases_and_takes_that_time() {
     let spec = tiny();
     let mut ftl = Ftl::new(&model(&spec));
     // Plane 0 has 8 blocks in use and 16 free. Overwriting local page 0 again and again fills blocks with nothing valid in them;
@@ -505,7 +505,7 @@ fn a_discarded_page_is_read_without_the_flash_until_it_is_written_again() {
 }
 
 #[test]
-fn what_is_discarded_in_the_buffer_never_reaches_the_flash() {
+fn discarded_buffered_pages_never_reach_the_flash() {
     let mut spec = tiny();
     spec.write_buffer.pages = 8;
     let mut device = ssd(&spec);
@@ -556,7 +556,7 @@ fn write_amplification_falls_as_a_share_of_the_device_is_discarded() {
         ftl.assert_consistent();
         (ftl.tally.data_programs + ftl.tally.pages_moved) as f64 / ftl.tally.data_programs as f64
     };
-    // What is discarded is room: the closed form with so many fewer valid pages.
+    // Discarded pages are spare space: the closed form with fewer valid pages.
     for (discarded, valid) in [(0, 256.0), (32 * 64, 224.0), (128 * 64, 128.0)] {
         let (measured, expected) = (amplification(discarded), greedy_write_amplification(284.0 / valid, 64.0));
         println!("{discarded} of 16384 pages discarded: {measured:.3}, closed form {expected:.3}");
@@ -628,12 +628,12 @@ fn mean_response(initial_state: InitialState, cached: Option<u32>, hot: u64) -> 
 
 #[test]
 fn a_cached_map_costs_little_where_requests_stay_in_one_place_and_much_where_they_do_not() {
-    // What the DFTL paper finds: with temporal locality it comes close to a map that is wholly in memory.
+    // The finding of the DFTL paper: with temporal locality it comes close to a map that is wholly in memory.
     let mean = |cached| mean_response(InitialState::Sequential, cached, 1000);
     let (whole, cached) = (mean(None), mean(Some(2048)));
     println!("hot: {whole:.0} us with the whole map, {cached:.0} us with a cached one");
     assert!(cached < 1.05 * whole, "{whole} {cached}");
-    // Of 64 pages that a collection moves most lie in translation pages of their own, each written anew.
+    // WindowLimits of the 64 pages that a collection moves lie in translation pages of their own, each rewritten.
     let mean = |cached| mean_response(InitialState::Random, cached, 16_384);
     let (whole, cached) = (mean(None), mean(Some(2048)));
     println!("scattered: {whole:.0} us with the whole map, {cached:.0} us with a cached one");
@@ -641,7 +641,7 @@ fn a_cached_map_costs_little_where_requests_stay_in_one_place_and_much_where_the
 }
 
 #[test]
-fn a_device_takes_no_memory_for_what_it_does_not_touch() {
+fn a_device_takes_no_memory_for_untouched_pages() {
     let mut spec = one_plane(48, None);
     spec.initial_state = InitialState::Random;
     let shared = model(&spec);
@@ -680,7 +680,7 @@ fn open_loop(planes_in_parallel: bool, gap_us: f64) -> (f64, f64, f64) {
     (spec.flash.planes_per_die, spec.flash.planes_in_parallel) = (4, planes_in_parallel);
     (spec.flash.blocks_per_plane, spec.capacity_sectors) = (72, 4 * 64 * 64);
     spec.initial_state = InitialState::Random;
-    let (mut device, mut beside) = (ssd(&spec), Ftl::new(&model(&spec)));
+    let (mut device, mut reference) = (ssd(&spec), Ftl::new(&model(&spec)));
     let (mut random, mut now, mut pending, mut sum) = (randoms(23), 0.0, Vec::new(), 0);
     let (count, mut free, mut expected) = (60_000u32, [0u64; 4], 0);
     for id in 0..count {
@@ -689,8 +689,9 @@ fn open_loop(planes_in_parallel: bool, gap_us: f64) -> (f64, f64, f64) {
         device.advance(at, &mut pending);
         device.submit(at, &request(id, Op::Write, page.into(), 1));
         sum += at.0;
-        // What a write costs its plane: the same translation, and arithmetic. A microsecond on the channel is too little to wait for.
-        let step = beside.write(page, true).get(0).unwrap();
+        // The cost of a write to its plane: the same translation, and arithmetic. A microsecond on the channel is too little to
+        // wait for.
+        let step = reference.write(page, true).get(0).unwrap();
         let server = if planes_in_parallel { page as usize % 4 } else { 0 };
         let arrived = at.0 + 11_000;
         free[server] = free[server].max(arrived) + step.collection + 1_000 + 101_000;
@@ -761,7 +762,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_logical_page_has_one_valid_page_whatever_is_written(
+    fn every_logical_page_has_one_valid_page_after_any_writes(
         spec in specs(),
         seed in 1u64..u64::MAX,
         hot in 1u64..200,
@@ -834,7 +835,7 @@ proptest! {
     }
 }
 
-/// Flushes at `now`; says when that is done.
+/// Flushes at `now`. Returns when that is done.
 fn flush(device: &mut Ssd, now: Nanos) -> Nanos {
     assert!(device.flush(now, u32::MAX));
     let done = finish(device);
@@ -862,7 +863,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_flush_is_done_once_whatever_comes_before_and_behind_it_and_the_last_leaves_the_buffer_empty(
+    fn every_flush_is_done_once_among_any_requests_and_the_last_leaves_the_buffer_empty(
         spec in specs(),
         requests in prop::collection::vec((0u64..1 << 40, 1u32..60, prop::sample::select(OPS), any::<bool>()), 1..60),
     ) {

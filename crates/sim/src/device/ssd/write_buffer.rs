@@ -1,7 +1,7 @@
-//! Memory that takes written pages before the flash does, and gathers the sectors of a page.
+//! The write buffer, which also gathers the sectors of a page.
 //!
-//! Pages leave oldest first: at once if all their sectors are there, otherwise when more than half of the buffer is taken, or when a
-//! flush waits for them. What is left then stays: the device has no idle-time policy.
+//! Pages leave oldest first: at once if all their sectors are there, otherwise when more than half of the buffer is taken, or when
+//! a flush waits for them. The rest stays: the device has no idle-time policy.
 
 use std::collections::VecDeque;
 
@@ -22,7 +22,7 @@ pub(super) struct Buffered {
     packed_behind: u32,
     /// How many pages came before it.
     number: u64,
-    /// What the chips were expected to need for it when it came.
+    /// Expected cost when it was inserted.
     pub expected: u64,
     /// Its neighbours in the order of arrival, until it leaves.
     links: Links,
@@ -42,9 +42,9 @@ impl Linked for Buffered {
 #[derive(Clone, Copy, Debug)]
 struct BufferFlush {
     id: RequestId,
-    /// It waits for the pages numbered below this …
+    /// It waits for the pages numbered below this.
     before: u64,
-    /// … of which so many are here.
+    /// Number of such pages in the buffer.
     left: usize,
 }
 
@@ -84,12 +84,12 @@ impl WriteBuffer {
         self.find(page).is_some_and(|slot| self.slots[slot as usize].sectors & sectors == sectors)
     }
 
-    /// How many pages have come.
+    /// Number of pages inserted so far.
     pub fn entered(&self) -> u64 {
         self.entered
     }
 
-    /// Takes sectors of a page in; false if there is no room. If the page is not here, this is what the chips are expected to need.
+    /// Inserts sectors of a page; false if there is no room. `expected` is the cost of a page that is not in the buffer.
     pub fn write(&mut self, page: u32, sectors: u64, expected: u64) -> bool {
         if let Some(slot) = self.find(page)
             && !self.slots[slot as usize].leaving
@@ -109,7 +109,7 @@ impl WriteBuffer {
         true
     }
 
-    /// Forgets pages from `first` to before `end`, unless they are leaving.
+    /// Discards pages from `first` to before `end`, unless they are leaving.
     pub fn discard(&mut self, first: u32, end: u32) {
         let mut at = self.staying.first();
         while let Some(slot) = at {
@@ -186,7 +186,7 @@ impl WriteBuffer {
         self.slots[slot as usize].number
     }
 
-    /// What the chips were expected to need for the page in a slot.
+    /// The expected cost of the page in a slot.
     pub fn expected(&self, slot: u32) -> u64 {
         self.slots[slot as usize].expected
     }

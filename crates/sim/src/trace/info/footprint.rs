@@ -21,7 +21,7 @@ type Piece = (u32, u64, u64);
 pub(super) struct Footprint {
     /// Sorted; they neither overlap nor touch.
     pieces: Vec<Piece>,
-    /// To be merged into them.
+    /// Ranges to be merged into the pieces.
     batch: Vec<Piece>,
     limit: usize,
     /// A grain is 2 to this sectors.
@@ -55,7 +55,7 @@ impl Footprint {
         }
     }
 
-    /// Merges what was added last, and counts more coarsely if there are too many pieces.
+    /// Merges the batch into the pieces, and coarsens them if there are too many.
     pub(super) fn settle(&mut self) {
         if self.batch.is_empty() {
             return;
@@ -67,8 +67,7 @@ impl Footprint {
         }
     }
 
-    /// The number of sectors in it; an upper bound if the granularity is more than one. What was added last is
-    /// [settled](Footprint::settle) before.
+    /// The number of sectors in it; an upper bound if the granularity is more than one. Call [`settle`](Footprint::settle) before.
     pub(super) fn sectors(&self) -> u64 {
         let grains = self.pieces.iter().fold(0, |sum: u64, (_, start, end)| sum.saturating_add(end - start));
         grains.saturating_mul(self.granularity_sectors())
@@ -131,7 +130,7 @@ mod tests {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
-        fn counts_what_a_set_of_single_sectors_counts(adds in prop::collection::vec((0..3u32, 0..200u64, 1..20u64), 1..200)) {
+        fn counts_the_same_as_a_set_of_single_sectors(adds in prop::collection::vec((0..3u32, 0..200u64, 1..20u64), 1..200)) {
             let mut footprint = Footprint::default();
             let mut model = BTreeSet::new();
             for (device, start, count) in adds {

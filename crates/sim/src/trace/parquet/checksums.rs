@@ -1,4 +1,4 @@
-//! Checksums of a store: any flipped bit in a file we wrote is noticed.
+//! Checksums of a store: any flipped bit in a file we wrote is detected.
 //!
 //! ```text
 //!  PAR1 row group 0 │ row group 1 │ … │ page indexes │ trailer: SWCRC32\n, CRC-32 │ footer, its length, PAR1
@@ -21,11 +21,11 @@ use parquet::file::metadata::ParquetMetaData;
 use super::super::write::Out;
 use super::CHECKSUMS_KEY;
 
-/// What the trailer begins with.
+/// Magic of the trailer.
 const TRAILER: &[u8; 8] = b"SWCRC32\n";
-/// That and the sum.
+/// Magic and checksum.
 const TRAILER_BYTES: u64 = 12;
-/// What follows the footer: its length and the magic.
+/// Length of the ending after the footer: its length and the magic.
 const ENDING_BYTES: usize = 8;
 /// Bytes read at once to be summed up.
 const BUFFER_BYTES: usize = 64 << 10;
@@ -42,10 +42,10 @@ struct Part {
 pub(super) struct Summed {
     out: Out,
     written: u64,
-    /// Of what has been written since the last part ended.
+    /// Checksum since the end of the last part.
     sum: Hasher,
     parts: Vec<Part>,
-    /// What is not to be written yet.
+    /// Bytes held back.
     held: Option<Vec<u8>>,
 }
 
@@ -60,13 +60,13 @@ impl Summed {
         self.parts.push(Part { end: self.written, sum });
     }
 
-    /// All row groups have been written: what follows is held back, and the list of their sums is to be a part of it.
+    /// Called after the last row group: holds back further bytes. Returns the list of checksums, to be written into the footer.
     pub(super) fn hold(&mut self) -> String {
         self.held = Some(Vec::new());
         self.parts.iter().map(|part| format!("{}:{:08x}", part.end, part.sum)).collect::<Vec<_>>().join(" ")
     }
 
-    /// Writes what was held back, with the trailer before the footer.
+    /// Writes the bytes held back, with the trailer before the footer.
     pub(super) fn finish(mut self) -> io::Result<()> {
         let held = self.held.take().unwrap_or_default();
         let wrong = || io::Error::other("the footer's length is not at the end of what was written");
@@ -106,7 +106,7 @@ pub(super) struct Checksums {
 }
 
 impl Checksums {
-    /// Reads them, and checks what is behind the row groups. The footer begins at byte `footer`.
+    /// Reads them, and checks the bytes behind the row groups. The footer begins at byte `footer`.
     pub(super) fn open(file: &File, length: u64, footer: u64, metadata: &ParquetMetaData) -> Result<Checksums, ParquetError> {
         let pairs = metadata.file_metadata().key_value_metadata().into_iter().flatten();
         let list = pairs.into_iter().find(|pair| pair.key == CHECKSUMS_KEY).map(|pair| pair.value.as_deref().unwrap_or_default());
@@ -129,7 +129,7 @@ impl Checksums {
         update(&mut sum, file, from, before)?;
         update(&mut sum, file, footer, length)?;
         if sum.finalize() != expected {
-            return Err(damaged(format!("bytes {from} to {length} are not what was written (CRC-32)")));
+            return Err(damaged(format!("bytes {from} to {length} are damaged (CRC-32 mismatch)")));
         }
         Ok(Checksums { parts })
     }
@@ -143,7 +143,7 @@ impl Checksums {
         if sum.finalize() == part.sum {
             return Ok(());
         }
-        Err(damaged(format!("row group {group}, bytes {from} to {}, is not what was written (CRC-32)", part.end)))
+        Err(damaged(format!("row group {group}, bytes {from} to {}, is damaged (CRC-32 mismatch)", part.end)))
     }
 }
 

@@ -93,13 +93,13 @@ fn footer(file: &File, length: u64) -> Result<(ParquetMetaData, u64), ParquetErr
     Ok((ParquetMetaDataReader::new().parse_and_finish(file)?, length - 8 - footer_bytes))
 }
 
-/// The value of a key of the file's metadata.
+/// The value of a key in the file's metadata.
 fn value<'a>(metadata: &'a ParquetMetaData, key: &str) -> Option<&'a str> {
     let mut pairs = metadata.file_metadata().key_value_metadata().into_iter().flatten();
     pairs.find(|pair| pair.key == key).map(|pair| pair.value.as_deref().unwrap_or_default())
 }
 
-/// The device that the file is a recording of, if it says anything of one.
+/// The recorded device; `None` if the metadata has none.
 fn recorded_device(metadata: &ParquetMetaData) -> Result<Option<RecordedDevice>, String> {
     fn number<T: FromStr>(metadata: &ParquetMetaData, key: &str) -> Result<Option<T>, String> {
         let wrong = |text| format!("{key} is {text:?}, not a whole number");

@@ -163,7 +163,7 @@ impl Store {
             put_known::<Int64Type>(&mut group, requests.iter().map(|request| span(request).map(|span| span.0 as i64)))?;
         }
         group.close()?;
-        // What the library still holds back belongs to this group's checksum.
+        // Bytes still buffered by the library belong to this group's checksum.
         self.file.flush()?;
         self.file.inner_mut().end_part();
         self.requests.clear();

@@ -5,9 +5,9 @@
 //!   8,0    0        2     0.000810000     0  D  RS 123456 + 8 [0]
 //!   8,0    0        3     0.004210000     0  C  RS 123456 + 8 [0]
 //! ```
-//! Device, processor, sequence, seconds, process, action, direction (`R`, `W`, `D` for a discard, then `S` for synchronous),
-//! first sector + sectors, program or error (`blkparse_fmt.c`: `%D %2c %8s %5T.%9t %5p %2a %3d`). Queued (Q) is the arrival;
-//! sent to the driver (D) and completed (C) follow where the trace knows these times. Every request is on processor 0, and device n is called
+//! Device, processor, sequence, seconds, process, action, direction (`R`, `W`, `D` for a discard, then `S` for synchronous), first
+//! sector + sectors, program or error (`blkparse_fmt.c`: `%D %2c %8s %5T.%9t %5p %2a %3d`). Queued (Q) is the arrival; sent to the
+//! driver (D) and completed (C) follow where the trace has these times. Every request is on processor 0, and device n is called
 //! `8,16n`, as disks are: sda, sdb, ...
 //!
 //! If requests in flight overlap, a completion line does not identify its request: a reader may confuse them.
@@ -98,7 +98,7 @@ impl TraceWriter for Blkparse {
 }
 
 impl Blkparse {
-    /// Writes what was done up to a time.
+    /// Writes the events up to a time.
     fn complete_until(&mut self, now: Nanos) -> io::Result<()> {
         while self.under_way.peek().is_some_and(|Reverse(next)| next.at <= now) {
             let Some(Reverse(done)) = self.under_way.pop() else { break };

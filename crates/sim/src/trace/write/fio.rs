@@ -1,4 +1,4 @@
-//! fio's I/O log, version 3: what `fio --read_iolog` replays on a real disk at the trace's own times.
+//! fio's I/O log, version 3, which `fio --read_iolog` replays on a real disk at the trace's own times.
 //!
 //! Each line is `microseconds file action [offset bytes]` (`log_io_u` and `read_iolog` in fio's `iolog.c`). A file is added and
 //! opened before its first request. fio takes the names as they are: redirect them with `--replay_redirect=/dev/sdX`, or name

@@ -15,7 +15,7 @@ pub type Out = Box<dyn Write + Send>;
 
 /// An output format. Its name is that of the input format that reads it back.
 pub struct OutputFormat {
-    /// What `--to` calls it.
+    /// Its name for `--to`.
     pub name: &'static str,
     /// File extensions that select it.
     pub extensions: &'static [&'static str],
@@ -54,11 +54,33 @@ pub struct About {
     pub program: String,
     /// The trace it is made from.
     pub source: String,
-    /// The device it was recorded on, if that is known.
+    /// The recorded device, if known.
     pub device: Option<RecordedDevice>,
 }
 
 /// A trace being written.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use sim::trace::write::{About, by_extension};
+/// use sim::trace::{OpenOptions, open};
+///
+/// let folder = tempfile::tempdir()?;
+/// let path = folder.path().join("one.csv");
+/// std::fs::write(&path, "time_ms,lba,sectors,op\n0,0,8,r\n")?;
+/// let mut trace = open(&path, &OpenOptions::default())?;
+///
+/// let copy = folder.path().join("one.parquet");
+/// let format = by_extension(&copy).ok_or("no such format")?;
+/// let about = About { program: "example".into(), source: "one.csv".into(), device: None };
+/// let mut writer = (format.create)(Box::new(std::fs::File::create(&copy)?), &about)?;
+/// while let Some(request) = trace.reader.next_request().transpose()? {
+///     writer.write(&request, &*trace.reader)?;
+/// }
+/// assert_eq!(writer.finish()?, None);
+/// # Ok(())
+/// # }
+/// ```
 pub trait TraceWriter: Send {
     /// Appends a request. `names` has the names of its stream and device.
     ///
@@ -84,16 +106,16 @@ pub fn by_extension(path: &Path) -> Option<&'static OutputFormat> {
     ALL.iter().copied().find(|format| format.extensions.contains(&&*extension))
 }
 
-/// A request's fields besides arrival, address, size and operation, and those of the whole trace.
+/// Fields of a request other than arrival, address, size and operation, and fields of the whole trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Field {
     /// Nanoseconds of the arrival, beyond microseconds.
     Nanoseconds,
     /// Whether it is synchronous.
     Sync,
-    /// That it is unknown whether it is synchronous.
+    /// Unknown synchrony.
     SyncUnknown,
-    /// That a read is asynchronous.
+    /// Asynchronous reads.
     AsyncRead,
     /// The stream's number.
     Stream,
@@ -107,18 +129,18 @@ pub enum Field {
     Response,
     /// The part of that at the device.
     Service,
-    /// The device that was recorded, as it was.
+    /// The recorded device and its settings.
     RecordedDevice,
 }
 
 impl Field {
-    /// Its description in a sentence.
+    /// Its name in a sentence.
     pub fn words(self) -> &'static str {
         match self {
             Field::Nanoseconds => "arrival times below 1 us",
-            Field::Sync => "whether somebody waits",
-            Field::SyncUnknown => "that it is unknown whether somebody waits",
-            Field::AsyncRead => "that nobody waits for some reads",
+            Field::Sync => "sync flags",
+            Field::SyncUnknown => "unknown sync flags",
+            Field::AsyncRead => "asynchronous reads",
             Field::Stream => "streams",
             Field::StreamName => "streams' names",
             Field::DeviceName => "devices' names",
@@ -143,23 +165,23 @@ impl Losses {
         Losses { watched: format.leaves_out, lost: BTreeSet::new() }
     }
 
-    /// Looks at a request that is written.
+    /// Records the fields of a written request.
     pub fn see(&mut self, request: &TraceRequest, names: &dyn TraceReader) {
         for &field in self.watched {
-            if !self.lost.contains(&field) && says(request, names, field) {
+            if !self.lost.contains(&field) && has_field(request, names, field) {
                 self.lost.insert(field);
             }
         }
     }
 
-    /// What was lost.
+    /// The fields that were lost.
     pub fn lost(&self) -> impl Iterator<Item = Field> {
         self.lost.iter().copied()
     }
 }
 
 /// Whether a request has this field.
-fn says(request: &TraceRequest, names: &dyn TraceReader, field: Field) -> bool {
+fn has_field(request: &TraceRequest, names: &dyn TraceReader, field: Field) -> bool {
     match field {
         Field::Nanoseconds => !request.arrival.0.is_multiple_of(1000),
         Field::Sync => request.sync.is_some(),

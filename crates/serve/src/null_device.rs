@@ -1,32 +1,32 @@
-//! A device without service time: what remains is the cost of the way to it.
+//! A device without service time, which leaves only the transport overhead.
 
 use block::{Nanos, Request};
 use sim::device::{Completion, Device};
 
-/// Completes every request when it is submitted.
+/// Completes every request on submission.
 #[derive(Debug)]
-pub struct Immediate {
+pub struct NullDevice {
     capacity_sectors: u64,
     done: Vec<Completion>,
 }
 
-impl Immediate {
-    /// Requests it takes at once; more than any queue of Linux holds.
+impl NullDevice {
+    /// Queue depth; more than any queue of Linux.
     const DEPTH: usize = 1024;
 
     /// A device of this many 512-byte sectors.
-    pub fn new(capacity_sectors: u64) -> Immediate {
-        Immediate { capacity_sectors, done: Vec::new() }
+    pub fn new(capacity_sectors: u64) -> NullDevice {
+        NullDevice { capacity_sectors, done: Vec::new() }
     }
 }
 
-impl Device for Immediate {
+impl Device for NullDevice {
     fn capacity_sectors(&self) -> u64 {
         self.capacity_sectors
     }
 
     fn queue_depth(&self) -> usize {
-        Immediate::DEPTH
+        NullDevice::DEPTH
     }
 
     fn submit(&mut self, now: Nanos, request: &Request) {

@@ -1,30 +1,31 @@
-//! Who holds how much of a queue, for schedulers that keep room in it for everybody.
+//! Each tenant's share of a queue's tags, for schedulers that reserve room in the queue for all tenants.
 
 use alloc::vec::Vec;
 
 use crate::Request;
 use crate::queue::Placed;
-use crate::sched::{Room, Tags, tags_open_to_tenant, wake_batch};
+use crate::tags::{Room, Tags, tags_open_to_tenant, wake_batch};
 use crate::tenants::Register;
 
-/// Requests of each tenant that wait or are at the device, a merged one as one; and the weights of all who have any.
+/// Number of requests of each tenant that are queued or at the device, a merged one counted once; and the sum of the weights of tenants
+/// with requests.
 #[derive(Default)]
-pub(crate) struct Holders {
+pub(crate) struct TagShares {
     held: Vec<u32>,
     weights: u64,
 }
 
-impl Holders {
-    /// A request of a tenant came, and became this.
-    pub(crate) fn comes(&mut self, number: usize, register: &Register, placed: &Placed) {
+impl TagShares {
+    /// Counts a request of a tenant after its insertion.
+    pub(crate) fn inserted(&mut self, number: usize, register: &Register, placed: &Placed) {
         match placed {
-            Placed::Queued(_) => self.holds_more(number, register.weight(number)),
-            Placed::Merged { absorbed: Some(_), .. } => self.leaves(number, register),
+            Placed::Queued(_) => self.add(number, register.weight(number)),
+            Placed::Merged { absorbed: Some(_), .. } => self.removed(number, register),
             Placed::Merged { absorbed: None, .. } => {}
         }
     }
 
-    fn holds_more(&mut self, number: usize, weight: u64) {
+    fn add(&mut self, number: usize, weight: u64) {
         if self.held.len() <= number {
             self.held.resize(number + 1, 0);
         }
@@ -34,8 +35,8 @@ impl Holders {
         self.held[number] += 1;
     }
 
-    /// A request of a tenant is done, or no longer here. One that came under another roster counts for nothing.
-    pub(crate) fn leaves(&mut self, number: usize, register: &Register) {
+    /// Counts a request of a tenant that completed or was absorbed. One from before a new roster is ignored.
+    pub(crate) fn removed(&mut self, number: usize, register: &Register) {
         let Some(held) = self.held.get_mut(number).filter(|held| **held > 0) else { return };
         *held -= 1;
         if *held == 0 {
@@ -43,15 +44,15 @@ impl Holders {
         }
     }
 
-    /// These requests were handed over to somebody else.
+    /// Counts requests that were handed over to another scheduler.
     pub(crate) fn drained(&mut self, register: &mut Register, requests: &[Request]) {
         for request in requests {
             let number = register.number(request);
-            self.leaves(number, register);
+            self.removed(number, register);
         }
     }
 
-    /// As many tags as there are in the two counts of a queue that knows none (`struct request_list`): half of them are shared.
+    /// As many tags as both counts of a queue without tags (`struct request_list`); half of them are shared.
     pub(crate) fn tags(room: &Room) -> Tags {
         Tags { depth: room.nr_requests.saturating_mul(2), wake_batch: wake_batch(room.nr_requests) }
     }

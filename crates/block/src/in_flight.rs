@@ -1,12 +1,12 @@
-//! Requests under way, found again by the sectors that the block layer's events name.
+//! Requests in flight, looked up by the sectors in the block layer's events.
 //!
-//! A request is what a program or filesystem queued, before merging and splitting. The events behind that are about what became of it:
+//! A request is what a program or filesystem queued, before merging and splitting. Later events refer to the merged or split requests:
 //!
 //! ```text
-//!  queued 0+8, 8+8   issued 0+16        completed 0+16       two were merged: both are done then
-//!  queued 0+16       issued 0+8, 8+8    completed 0+8, 8+8   one was split: it is done with its last part
+//!  queued 0+8, 8+8   issued 0+16        completed 0+16       two were merged: both complete
+//!  queued 0+16       issued 0+8, 8+8    completed 0+8, 8+8   one was split: it completes with its last part
 //! ```
-//! Nothing is allocated once it has grown to the largest number of requests in it.
+//! Nothing is allocated once it has reached its largest number of requests.
 
 use slab::Slab;
 
@@ -14,15 +14,15 @@ use crate::list::{Linked, Links, List};
 use crate::sorted::SortedList;
 use crate::{Nanos, Op, Request};
 
-/// How many requests that begin before a sector are looked at for one that reaches it.
+/// How many requests before a sector are searched for one that reaches it.
 const LOOK_BACK: usize = 64;
 
-/// Bits of a key that number requests with the same first sector.
+/// Bits of the part of a key that numbers requests with the same first sector.
 const NUMBER_BITS: u32 = 56;
 
 struct Slot {
     request: Request,
-    /// Sectors that are not done.
+    /// Sectors that have not completed.
     remaining: u32,
     issued: Option<Nanos>,
     key: u128,
@@ -39,31 +39,44 @@ impl Linked for Slot {
     }
 }
 
-/// Requests of one device that were queued and are not done.
+/// Requests of one device that were queued and have not completed.
+///
+/// ```
+/// use block::in_flight::InFlight;
+/// use block::{Nanos, Op, Priority, Request};
+///
+/// let (mut in_flight, priority) = (InFlight::default(), Priority::DEFAULT);
+/// let read = Request { id: 1, stream: 7, op: Op::Read, sync: true, priority, sectors: 8, lba: 100, arrival: Nanos(5) };
+/// in_flight.queued(read);
+/// in_flight.issued(Op::Read, 96, 16, Nanos(10)); // merged with others
+/// let mut done = Vec::new();
+/// in_flight.completed(Op::Read, 96, 16, |request, issued| done.push((request.id, issued)));
+/// assert_eq!(done, [(1, Some(Nanos(10)))]);
+/// ```
 #[derive(Default)]
-pub struct UnderWay {
+pub struct InFlight {
     slots: Slab<Slot>,
     /// In order of arrival.
     order: List,
-    /// By operation, first sector and number.
+    /// By operation, first sector and sequence number.
     index: SortedList,
     entered: u64,
-    /// The size of the largest request since there was none: how far back one may begin that reaches a sector.
+    /// Size of the largest request since it was last empty, which bounds the search for a request that reaches a sector.
     longest: u32,
 }
 
-impl UnderWay {
-    /// How many there are.
+impl InFlight {
+    /// Number of requests.
     pub fn len(&self) -> usize {
         self.order.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// A request was queued. It is known by the number that is returned until it is done or forgotten. None has arrived later than it.
+    /// Adds a request, which must not have arrived before earlier ones. Returns its number, valid until it completes or is forgotten.
     pub fn queued(&mut self, request: Request) -> u32 {
         self.entered += 1;
         let key = key(request.op, request.lba, self.entered);
@@ -75,7 +88,7 @@ impl UnderWay {
         number
     }
 
-    /// These sectors were sent to the device. Whether they are of any request.
+    /// Records that these sectors were issued to the device. Returns whether they belong to any request.
     pub fn issued(&mut self, op: Op, lba: u64, sectors: u32, at: Nanos) -> bool {
         let end = lba.saturating_add(sectors.into());
         if let Some(number) = self.exact(op, lba, sectors, |slot| slot.issued.is_none()) {
@@ -91,7 +104,7 @@ impl UnderWay {
         from > lba
     }
 
-    /// The device has done these sectors. Tells `done` of each request that is done with them, and when the last of it was issued.
+    /// Records that these sectors completed. Calls `done` with each request that is thereby complete and the time its last part was issued.
     pub fn completed(&mut self, op: Op, lba: u64, sectors: u32, mut done: impl FnMut(Request, Option<Nanos>)) {
         let end = lba.saturating_add(sectors.into());
         if let Some(number) = self.exact(op, lba, sectors, |_| true) {
@@ -105,19 +118,19 @@ impl UnderWay {
         }
     }
 
-    /// The one that arrived first.
+    /// The request that arrived first; `None` if there are none.
     pub fn oldest(&self) -> Option<&Request> {
         let first = self.order.iter(&self.slots).next()?;
         Some(&self.slots[first as usize].request)
     }
 
-    /// Takes out the one that arrived first.
+    /// Removes the request that arrived first; `None` if there are none.
     pub fn forget_oldest(&mut self) -> Option<Request> {
         let first = self.order.iter(&self.slots).next()?;
         Some(self.forget(first))
     }
 
-    /// Takes out a request that is under way.
+    /// Removes a request.
     pub fn forget(&mut self, number: u32) -> Request {
         self.order.remove(&mut self.slots, number);
         let slot = self.slots.remove(number as usize);
@@ -125,13 +138,13 @@ impl UnderWay {
         slot.request
     }
 
-    /// The oldest with just these sectors that is meant.
-    fn exact(&self, op: Op, lba: u64, sectors: u32, is_meant: impl Fn(&Slot) -> bool) -> Option<u32> {
+    /// The oldest request with exactly these sectors that satisfies `matches`.
+    fn exact(&self, op: Op, lba: u64, sectors: u32, matches: impl Fn(&Slot) -> bool) -> Option<u32> {
         let (mut from, last) = (key(op, lba, 0), key(op, lba, u64::MAX));
         for _ in 0..LOOK_BACK {
             let (found, number) = self.index.at_or_after(from).filter(|(found, _)| *found <= last)?;
             let slot = &self.slots[number as usize];
-            if slot.request.sectors == sectors && is_meant(slot) {
+            if slot.request.sectors == sectors && matches(slot) {
                 return Some(number);
             }
             from = found + 1;
@@ -157,7 +170,7 @@ impl UnderWay {
         behind.filter(|(found, _)| *found < key(op, end, 0)).map(|(_, number)| number)
     }
 
-    /// Sectors `from` to `end` are done, of which this request takes its own.
+    /// Marks this request's part of the sectors `from` to `end` as complete.
     fn credit(&mut self, number: u32, from: u64, end: u64, done: &mut impl FnMut(Request, Option<Nanos>)) {
         let slot = &mut self.slots[number as usize];
         let own = slot.request.end().min(end).saturating_sub(slot.request.lba.max(from));
@@ -184,7 +197,7 @@ mod tests {
 
     use crate::Priority;
 
-    /// Sizes of requests that follow on each other, and the places where pieces of all that begin, in the order in which they are done.
+    /// Sizes of consecutive requests, and the first sectors of the pieces in which they complete, in random order.
     fn pieces() -> impl Strategy<Value = (Vec<u32>, Vec<u32>)> {
         proptest::collection::vec(1..100u32, 1..60).prop_flat_map(|sizes| {
             let total: u32 = sizes.iter().sum();
@@ -196,13 +209,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn however_they_are_merged_and_split_each_is_done_with_its_last_sector((sizes, begins) in pieces()) {
+        fn each_request_completes_with_its_last_sector_however_merged_or_split((sizes, begins) in pieces()) {
             const FIRST: u64 = 4_000;
             let total: u32 = sizes.iter().sum();
-            let (mut under_way, mut at) = (UnderWay::default(), 0);
+            let (mut in_flight, mut at) = (InFlight::default(), 0);
             let mut missing = vec![];
             for (id, &size) in sizes.iter().enumerate() {
-                under_way.queued(request(id as u32, Op::Write, FIRST + u64::from(at), size));
+                in_flight.queued(request(id as u32, Op::Write, FIRST + u64::from(at), size));
                 missing.push((at..at + size).collect::<Vec<_>>());
                 at += size;
             }
@@ -215,10 +228,10 @@ mod tests {
                         expected.push(id as u32);
                     }
                 }
-                let found = done(&mut under_way, Op::Write, FIRST + u64::from(begin), end - begin);
+                let found = done(&mut in_flight, Op::Write, FIRST + u64::from(begin), end - begin);
                 prop_assert_eq!(found.into_iter().map(|(id, _)| id).collect::<Vec<_>>(), expected);
             }
-            prop_assert!(under_way.is_empty());
+            prop_assert!(in_flight.is_empty());
         }
     }
 
@@ -227,62 +240,62 @@ mod tests {
         Request { id, stream: 7, op, sync, priority, sectors, lba, arrival }
     }
 
-    /// Ids of those that are done, and when they were issued.
-    fn done(under_way: &mut UnderWay, op: Op, lba: u64, sectors: u32) -> Vec<(u32, Option<u64>)> {
+    /// Ids of the completed requests with their issue times.
+    fn done(in_flight: &mut InFlight, op: Op, lba: u64, sectors: u32) -> Vec<(u32, Option<u64>)> {
         let mut found = vec![];
-        under_way.completed(op, lba, sectors, |request, issued| found.push((request.id, issued.map(|at| at.0))));
+        in_flight.completed(op, lba, sectors, |request, issued| found.push((request.id, issued.map(|at| at.0))));
         found
     }
 
     #[test]
-    fn merged_requests_are_done_together_and_a_split_one_with_its_last_part() {
-        let mut under_way = UnderWay::default();
-        under_way.queued(request(1, Op::Read, 0, 8));
-        under_way.queued(request(2, Op::Read, 8, 8));
-        under_way.queued(request(3, Op::Read, 100, 16));
-        under_way.queued(request(4, Op::Write, 100, 8));
-        assert!(under_way.issued(Op::Read, 0, 16, Nanos(50)));
-        assert!(under_way.issued(Op::Read, 100, 8, Nanos(51)));
-        assert!(under_way.issued(Op::Read, 108, 8, Nanos(52)));
-        assert!(!under_way.issued(Op::Write, 16, 64, Nanos(53)), "nobody asked for that");
-        assert_eq!(done(&mut under_way, Op::Read, 0, 16), [(1, Some(50)), (2, Some(50))]);
-        assert_eq!(done(&mut under_way, Op::Read, 108, 8), []);
-        assert_eq!(done(&mut under_way, Op::Read, 100, 8), [(3, Some(52))]);
-        assert_eq!(done(&mut under_way, Op::Read, 100, 8), [], "once");
-        assert_eq!(under_way.forget_oldest().map(|request| request.id), Some(4));
-        assert!(under_way.is_empty());
+    fn merged_requests_complete_together_and_a_split_one_with_its_last_part() {
+        let mut in_flight = InFlight::default();
+        in_flight.queued(request(1, Op::Read, 0, 8));
+        in_flight.queued(request(2, Op::Read, 8, 8));
+        in_flight.queued(request(3, Op::Read, 100, 16));
+        in_flight.queued(request(4, Op::Write, 100, 8));
+        assert!(in_flight.issued(Op::Read, 0, 16, Nanos(50)));
+        assert!(in_flight.issued(Op::Read, 100, 8, Nanos(51)));
+        assert!(in_flight.issued(Op::Read, 108, 8, Nanos(52)));
+        assert!(!in_flight.issued(Op::Write, 16, 64, Nanos(53)), "no such request");
+        assert_eq!(done(&mut in_flight, Op::Read, 0, 16), [(1, Some(50)), (2, Some(50))]);
+        assert_eq!(done(&mut in_flight, Op::Read, 108, 8), []);
+        assert_eq!(done(&mut in_flight, Op::Read, 100, 8), [(3, Some(52))]);
+        assert_eq!(done(&mut in_flight, Op::Read, 100, 8), [], "once");
+        assert_eq!(in_flight.forget_oldest().map(|request| request.id), Some(4));
+        assert!(in_flight.is_empty());
     }
 
     #[test]
-    fn of_requests_for_the_same_sectors_the_oldest_is_meant() {
-        let mut under_way = UnderWay::default();
+    fn events_match_the_oldest_request_for_the_same_sectors() {
+        let mut in_flight = InFlight::default();
         for id in 1..=3 {
-            under_way.queued(request(id, Op::Read, 64, 8));
+            in_flight.queued(request(id, Op::Read, 64, 8));
         }
-        under_way.issued(Op::Read, 64, 8, Nanos(10));
-        under_way.issued(Op::Read, 64, 8, Nanos(11));
-        assert_eq!(done(&mut under_way, Op::Read, 64, 8), [(1, Some(10))]);
-        assert_eq!(done(&mut under_way, Op::Read, 64, 8), [(2, Some(11))]);
-        assert_eq!(done(&mut under_way, Op::Read, 64, 8), [(3, None)]);
+        in_flight.issued(Op::Read, 64, 8, Nanos(10));
+        in_flight.issued(Op::Read, 64, 8, Nanos(11));
+        assert_eq!(done(&mut in_flight, Op::Read, 64, 8), [(1, Some(10))]);
+        assert_eq!(done(&mut in_flight, Op::Read, 64, 8), [(2, Some(11))]);
+        assert_eq!(done(&mut in_flight, Op::Read, 64, 8), [(3, None)]);
     }
 
     #[test]
-    fn one_that_was_sent_again_counts_from_the_last_time() {
-        let mut under_way = UnderWay::default();
-        under_way.queued(request(1, Op::Write, 0, 8));
-        under_way.issued(Op::Write, 0, 8, Nanos(1));
-        under_way.issued(Op::Write, 0, 8, Nanos(5));
-        assert_eq!(done(&mut under_way, Op::Write, 0, 8), [(1, Some(5))]);
+    fn the_last_issue_of_a_request_counts() {
+        let mut in_flight = InFlight::default();
+        in_flight.queued(request(1, Op::Write, 0, 8));
+        in_flight.issued(Op::Write, 0, 8, Nanos(1));
+        in_flight.issued(Op::Write, 0, 8, Nanos(5));
+        assert_eq!(done(&mut in_flight, Op::Write, 0, 8), [(1, Some(5))]);
     }
 
     #[test]
-    fn one_that_is_forgotten_is_not_found_and_the_others_are() {
-        let mut under_way = UnderWay::default();
-        let first = under_way.queued(request(1, Op::Read, 0, 1024));
-        under_way.queued(request(2, Op::Read, 512, 8));
-        assert_eq!(under_way.oldest().map(|request| request.id), Some(1));
-        assert_eq!(under_way.forget(first).id, 1);
-        assert_eq!(done(&mut under_way, Op::Read, 0, 1024), [(2, None)]);
-        assert!(under_way.is_empty());
+    fn a_forgotten_request_is_not_found_and_the_others_are() {
+        let mut in_flight = InFlight::default();
+        let first = in_flight.queued(request(1, Op::Read, 0, 1024));
+        in_flight.queued(request(2, Op::Read, 512, 8));
+        assert_eq!(in_flight.oldest().map(|request| request.id), Some(1));
+        assert_eq!(in_flight.forget(first).id, 1);
+        assert_eq!(done(&mut in_flight, Op::Read, 0, 1024), [(2, None)]);
+        assert!(in_flight.is_empty());
     }
 }

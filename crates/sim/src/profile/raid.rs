@@ -1,14 +1,14 @@
-//! The profile of an array: its disks are found, and checked whether they make one.
+//! The profile of an array: finds its disks and checks that they make a valid array.
 
 use std::sync::{Arc, LazyLock};
 
-use super::Raid;
-use super::layout::{ArrayLayout, MAX_MEMBERS};
-use super::spec::{ArraySettings, ArraySpecification};
+use super::limited::LimitedProfile;
+use super::{DeviceKind, DeviceOptions, DeviceProfile, OneLine, Profile, ProfileError, ProfileText, keys};
 use crate::device::Device;
 use crate::device::hdd::spec::QueuePolicy;
-use crate::device::limited::LimitedProfile;
-use crate::profile::{DeviceKind, DeviceOptions, DeviceProfile, OneLine, Profile, ProfileError, ProfileText, keys};
+use crate::device::raid::Raid;
+use crate::device::raid::layout::{ArrayLayout, MAX_MEMBERS};
+use crate::device::raid::spec::{ArraySettings, ArraySpecification};
 
 /// Arrays of devices.
 pub static KIND: DeviceKind = DeviceKind {
@@ -29,19 +29,19 @@ struct RaidProfile {
     spare: Option<Arc<Profile>>,
     /// The different disks by the names the profile gives them.
     parts: Vec<(String, Arc<Profile>)>,
-    /// Disks in it, those of arrays in it each, and the spare.
+    /// Number of disks, including those of nested arrays and the spare.
     disks: usize,
 }
 
 fn to_text(line: &str) -> Option<Result<String, String>> {
-    if !says_array(line) {
+    if !is_array_line(line) {
         return None;
     }
     Some(ArraySpecification::parse_line(line).and_then(|spec| spec.to_text()))
 }
 
-/// Whether this is meant as an array: `raid5`, or `raid` and anything before a colon.
-fn says_array(text: &str) -> bool {
+/// Whether this is the one-line notation of an array: `raid5`, or `raid` and anything before a colon.
+fn is_array_line(text: &str) -> bool {
     match text.split_once(':') {
         Some((head, _)) => head.starts_with("raid"),
         None => text.strip_prefix("raid").is_some_and(|level| !level.is_empty() && level.bytes().all(|byte| byte.is_ascii_digit())),
@@ -79,7 +79,7 @@ fn parse(text: &ProfileText) -> Result<Arc<dyn DeviceProfile>, ProfileError> {
     LimitedProfile::around(profile, spec.limits.as_ref(), text)
 }
 
-/// The profile of that name, loaded once however often it is named.
+/// Returns the profile of that name, which is loaded once.
 fn find(text: &ProfileText, name: &str, parts: &mut Vec<(String, Arc<Profile>)>) -> Result<Arc<Profile>, ProfileError> {
     if let Some((_, profile)) = parts.iter().find(|(known, _)| known == name) {
         return Ok(profile.clone());
@@ -89,7 +89,7 @@ fn find(text: &ProfileText, name: &str, parts: &mut Vec<(String, Arc<Profile>)>)
     Ok(profile)
 }
 
-/// One line about an array whose profile has none.
+/// The default description of an array.
 fn describe(what: String, settings: &ArraySettings, spare: Option<&Profile>) -> String {
     let unit = match settings.level.has_stripe_units() {
         false => String::new(),

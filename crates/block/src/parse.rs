@@ -1,28 +1,37 @@
-//! A scheduler and the values of its tunables as people write them: `deadline` or `deadline:read_expire=100,fifo_batch=8`.
+//! Parses schedulers and their tunables: `deadline` or `deadline:read_expire=100,fifo_batch=8`.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
 
 use crate::nearest::did_you_mean;
-use crate::sched::{ALL, SchedulerSpec};
+use crate::sched::ALL;
+use crate::scheduler::SchedulerSpec;
 use crate::tunable::{Tunable, Unit};
 
-/// The scheduler of that name.
+/// The scheduler with this name; `None` if there is none.
 pub fn find(name: &str) -> Option<&'static SchedulerSpec> {
     ALL.iter().copied().find(|spec| spec.name == name)
 }
 
-/// Reads a scheduler's name and, behind a colon, any of its tunables as `key=value` with commas between. Tunables that are not
-/// named keep their defaults; the values come in the order of [`SchedulerSpec::tunables`].
+/// Parses a scheduler's name, optionally followed by a colon and comma-separated `key=value` pairs of its tunables. Returns the values in
+/// the order of [`SchedulerSpec::tunables`]; tunables that are not given have their defaults.
 ///
 /// # Errors
-/// An unknown scheduler or key, a key given twice, a value that the tunable cannot have.
+/// An unknown scheduler or key, a duplicate key, or a value out of range.
+///
+/// ```
+/// let (spec, values) = block::parse("deadline:fifo_batch=8,read_expire=100")?;
+/// assert_eq!((spec.name, values), ("deadline", vec![100, 5_000, 8, 2, 1]));
+/// let error = block::parse("deadline:fifo_batch=0").unwrap_err();
+/// assert_eq!(error.to_string(), "deadline: fifo_batch=0 should be a whole number from 1 to 1024");
+/// # Ok::<(), block::SettingError>(())
+/// ```
 pub fn parse(text: &str) -> Result<(&'static SchedulerSpec, Vec<i64>), SettingError> {
     parse_among(ALL.iter().copied(), text)
 }
 
-/// As [`parse`], with other schedulers to choose from: a crate may bring its own.
+/// As [`parse`], among the given schedulers, so that a crate can add its own.
 ///
 /// # Errors
 /// As [`parse`].
@@ -41,11 +50,11 @@ pub fn parse_among(
     Ok((spec, parse_values(spec.name, spec.tunables, settings)?))
 }
 
-/// Reads `key=value` pairs with commas between: each tunable's value, in the order of the tunables. What is not named has its default; no
-/// text names nothing, and an empty one is an error. `owner` is whose tunables they are, for errors.
+/// Parses comma-separated `key=value` pairs. Returns the values in the order of `tunables`; those not given have their defaults. `None`
+/// means no pairs, while an empty text is an error. `owner` names whose tunables they are, for error messages.
 ///
 /// # Errors
-/// An unknown key, a key given twice, a value that the tunable cannot have.
+/// An unknown key, a duplicate key, or a value out of range.
 pub fn parse_values(owner: &'static str, tunables: &'static [Tunable], text: Option<&str>) -> Result<Vec<i64>, SettingError> {
     let known = || tunables.iter().map(|tunable| tunable.name).collect();
     let mut given: Vec<Option<i64>> = tunables.iter().map(|_| None).collect();
@@ -66,10 +75,10 @@ pub fn parse_values(owner: &'static str, tunables: &'static [Tunable], text: Opt
 }
 
 impl Tunable {
-    /// Reads a value as people write it: a whole number, or one of the words.
+    /// Parses a value: a whole number, or one of the words.
     ///
     /// # Errors
-    /// It is neither, or lies outside the range.
+    /// It is neither, or out of range.
     pub fn read(&'static self, owner: &'static str, text: &str) -> Result<i64, SettingError> {
         let number = match self.unit {
             Unit::OneOf(words) => words.iter().position(|word| *word == text).map(|place| place as i64),
@@ -80,7 +89,7 @@ impl Tunable {
         Ok(number)
     }
 
-    /// A value as people write it, which [`read`](Tunable::read) reads back.
+    /// The text of a value, as [`read`](Tunable::read) parses it.
     pub fn text(&self, value: i64) -> String {
         let word = match self.unit {
             Unit::OneOf(words) => usize::try_from(value).ok().and_then(|place| words.get(place)),
@@ -89,10 +98,10 @@ impl Tunable {
         word.map_or_else(|| value.to_string(), |word| word.to_string())
     }
 
-    /// Checks that a value lies in the range. `owner` is whose tunable it is, for the error.
+    /// Checks that a value is in range. `owner` names whose tunable it is, for the error message.
     ///
     /// # Errors
-    /// It does not.
+    /// It is out of range.
     pub fn check(&'static self, owner: &'static str, value: i64) -> Result<(), SettingError> {
         if (self.min..=self.max).contains(&value) {
             return Ok(());
@@ -101,48 +110,48 @@ impl Tunable {
     }
 }
 
-/// Why a text names no scheduler with its settings.
+/// Why a scheduler or tunable was rejected.
 #[derive(Clone, Debug)]
 pub enum SettingError {
-    /// There is no scheduler of that name.
+    /// There is no scheduler with this name.
     UnknownScheduler {
-        /// What was asked for.
+        /// The name given.
         name: String,
-        /// The schedulers that there are.
+        /// The existing schedulers.
         known: Vec<&'static str>,
     },
     /// There is no such tunable.
     UnknownKey {
-        /// Whose: a scheduler's name, or another part's.
+        /// The owner of the tunables: a scheduler's name, or another part's.
         owner: &'static str,
-        /// The tunables that there are.
+        /// The existing tunables.
         known: Vec<&'static str>,
-        /// What was asked for.
+        /// The key given.
         key: String,
     },
-    /// There is no `=` in a setting.
+    /// A setting without `=`.
     NoValue {
-        /// Whose it would be.
+        /// The owner of the tunables.
         owner: &'static str,
-        /// The tunables that there are.
+        /// The existing tunables.
         known: Vec<&'static str>,
-        /// What was written.
+        /// The text given.
         setting: String,
     },
-    /// A tunable is set twice.
+    /// A tunable is given twice.
     Twice {
-        /// Whose it is.
+        /// The owner of the tunable.
         owner: &'static str,
         /// The tunable's name.
         key: &'static str,
     },
-    /// A value is no whole number or out of range, or none of the words.
+    /// A value is neither a whole number in range nor one of the words.
     BadValue {
-        /// Whose it is.
+        /// The owner of the tunable.
         owner: &'static str,
         /// The tunable.
         tunable: &'static Tunable,
-        /// What was written.
+        /// The text given.
         value: String,
     },
 }
@@ -218,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_read_and_printed_where_a_tunable_is_one_of_several() {
+    fn words_are_parsed_and_printed() {
         static LEARNER: Tunable = Tunable::one_of(&["c4.5", "svm"], "svm").named("learner", "What learns.");
         assert_eq!(LEARNER.read("two-layer", "c4.5").unwrap(), 0);
         assert_eq!((LEARNER.text(0), LEARNER.text(LEARNER.default)), ("c4.5".to_string(), "svm".to_string()));

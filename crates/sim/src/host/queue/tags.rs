@@ -1,19 +1,19 @@
-//! Which tag a request gets, and who may have none (Linux 6.18 `lib/sbitmap.c`).
+//! The tags of a queue: a bitmap in which some requests may use only part of each word (Linux 6.18 `lib/sbitmap.c`).
 //!
 //! ```text
 //! word 0             word 1             word 2             word 3
 //! ###_####________   #####_##________   __######________   ########________      # taken
-//! |-------|          |-------|          |-------|          |-------|             open to whom half of them are
+//! |-------|          |-------|          |-------|          |-------|             open to a request that may take half of them
 //! ```
-//! Some requests may take only the first tags of each word. With one tag open that is the very first, and whoever needs it waits until its
-//! holder is done, were all others free.
+//! Some requests may take only the first tags of each word. A request that may take one waits for the very first, even if all others are
+//! free.
 
 /// Stands for no tag.
 pub const NONE: u32 = u32::MAX;
 
 const WORD: u32 = u64::BITS;
 
-/// The tags of a queue. Those of requests that came before it was set up are not among them.
+/// The tags of a queue. Requests admitted before it was set up hold none.
 #[derive(Debug)]
 pub struct Tags {
     depth: u32,
@@ -46,7 +46,7 @@ impl Tags {
         self.depth
     }
 
-    /// The tag that a request takes to which so many are open, if there is one (`sbitmap_get_shallow`).
+    /// Takes a tag for a request that may use `open` of them; `None` if none of those is free (`sbitmap_get_shallow`).
     pub fn take(&mut self, open: u32) -> Option<u32> {
         let (first, mut from) = (self.hint / self.word_size, self.hint % self.word_size);
         let words = self.words.len() as u32;
@@ -66,13 +66,13 @@ impl Tags {
         None
     }
 
-    /// A request is done.
-    pub fn give_back(&mut self, tag: u32) {
+    /// Frees a tag.
+    pub fn release(&mut self, tag: u32) {
         self.words[(tag / self.word_size) as usize].freed |= 1 << (tag % self.word_size);
         self.hint = tag;
     }
 
-    /// How many tags of a word are open to whom so many of all are (`__map_depth_with_shallow`).
+    /// The share of `open` tags that is in this word (`__map_depth_with_shallow`).
     fn open_in(&self, index: u32, open: u32) -> u32 {
         let size = self.word_size.min(self.depth - index * self.word_size);
         if open >= self.depth {
@@ -85,7 +85,7 @@ impl Tags {
 }
 
 impl Word {
-    /// A free bit of the first `open`, from that one on (`sbitmap_find_bit_in_word`).
+    /// A free bit of the first `open`, searched from bit `from` on and then from the start (`sbitmap_find_bit_in_word`).
     fn find(&mut self, open: u32, from: u32) -> Option<u32> {
         if open == 0 {
             return None;
@@ -114,24 +114,24 @@ mod tests {
 
     use super::*;
 
-    /// Takes all that are open to whom so many are.
+    /// Takes all tags of which `open` may be used.
     fn all(tags: &mut Tags, open: u32) -> BTreeSet<u32> {
         std::iter::from_fn(|| tags.take(open)).collect()
     }
 
     #[test]
-    fn every_tag_is_given_out_once_and_again_when_it_came_back() {
+    fn every_tag_is_taken_once_and_again_after_its_release() {
         for depth in (1..=300).chain([1_024, 4_096]) {
             let mut tags = Tags::new(depth);
             for _ in 0..3 {
                 assert_eq!(all(&mut tags, depth), (0..depth).collect());
-                (0..depth).rev().for_each(|tag| tags.give_back(tag));
+                (0..depth).rev().for_each(|tag| tags.release(tag));
             }
         }
     }
 
     #[test]
-    fn as_many_as_are_open_are_given_out_and_always_the_same() {
+    fn exactly_the_open_tags_are_taken_and_always_the_same() {
         for depth in [1, 2, 3, 7, 8, 30, 64, 100, 256] {
             for open in 1..=depth {
                 let mut tags = Tags::new(depth);
@@ -143,23 +143,23 @@ mod tests {
     }
 
     #[test]
-    fn one_open_tag_is_the_first_whatever_else_is_free() {
+    fn a_single_open_tag_is_the_first_even_if_others_are_free() {
         let mut tags = Tags::new(256);
         assert_eq!((tags.take(256), tags.take(256)), (Some(0), Some(1)));
         assert_eq!(tags.take(1), None);
-        tags.give_back(1);
+        tags.release(1);
         assert_eq!(tags.take(1), None);
-        tags.give_back(0);
+        tags.release(0);
         assert_eq!(tags.take(1), Some(0));
     }
 
     #[test]
-    fn others_leave_alone_what_was_freed_until_a_word_is_used_up() {
+    fn freed_tags_are_reused_only_when_their_word_is_full() {
         let mut tags = Tags::new(8);
         assert_eq!([0; 3].map(|_| tags.take(8).unwrap()), [0, 1, 2]);
-        tags.give_back(0);
-        assert_eq!(tags.take(8), Some(0), "the search begins where one came free, in a word that was full");
-        tags.give_back(2);
+        tags.release(0);
+        assert_eq!(tags.take(8), Some(0), "the search begins at the last freed tag, in a word that was full");
+        tags.release(2);
         assert_eq!([0; 5].map(|_| tags.take(8).unwrap()), [3, 2, 4, 5, 6]);
     }
 }

@@ -1,22 +1,22 @@
-//! The profile of a hard disk: what it says, and the checked tables made of it.
+//! The profile of a hard disk: specification and checked model.
 
 use std::sync::{Arc, LazyLock};
 
-use super::Hdd;
-use super::model::HddModel;
-use super::spec::{HddSpecification, QueuePolicy};
+use super::limited::LimitedProfile;
+use super::{DeviceKind, DeviceOptions, DeviceProfile, ProfileError, ProfileText, keys};
 use crate::device::Device;
-use crate::device::limited::LimitedProfile;
-use crate::profile::{DeviceKind, DeviceOptions, DeviceProfile, ProfileError, ProfileText, keys};
+use crate::device::hdd::Hdd;
+use crate::device::hdd::model::HddModel;
+use crate::device::hdd::spec::{HddSpecification, QueuePolicy};
 
-/// Hard disks. Their profiles have no `kind`: files from before there were other kinds stay good.
+/// Hard disks. Their profiles have no `kind`, so that files from before there were other kinds stay valid.
 pub static KIND: DeviceKind =
     DeviceKind { key: None, name: "Hard disks", schema: LazyLock::new(keys::schema::<HddSpecification>), parse, line: None };
 
-/// What is particular to the profile of a hard disk.
+/// The profile of a hard disk.
 #[derive(Clone, Debug)]
 pub struct HddProfile {
-    /// What it says.
+    /// The specification.
     pub specification: HddSpecification,
     /// The checked tables that all devices of this profile share.
     pub model: Arc<HddModel>,

@@ -1,13 +1,13 @@
-//! The profile of a flash device: what it says, and the checked parameters made of it.
+//! The profile of a flash device: specification and checked model.
 
 use std::sync::{Arc, LazyLock};
 
-use super::Ssd;
-use super::model::SsdModel;
-use super::spec::SsdSpecification;
+use super::limited::LimitedProfile;
+use super::{DeviceKind, DeviceOptions, DeviceProfile, ProfileError, ProfileText, keys};
 use crate::device::Device;
-use crate::device::limited::LimitedProfile;
-use crate::profile::{DeviceKind, DeviceOptions, DeviceProfile, ProfileError, ProfileText, keys};
+use crate::device::ssd::Ssd;
+use crate::device::ssd::model::SsdModel;
+use crate::device::ssd::spec::SsdSpecification;
 
 /// Flash devices.
 pub static KIND: DeviceKind = DeviceKind {
@@ -21,7 +21,7 @@ pub static KIND: DeviceKind = DeviceKind {
 #[derive(Debug)]
 struct SsdProfile {
     spec: SsdSpecification,
-    /// What all devices of this profile share.
+    /// The model shared by all devices of this profile.
     model: Arc<SsdModel>,
 }
 

@@ -1,15 +1,15 @@
-//! Write-back throttling: how many buffered writes may be in the queue and at the device, so that readers need not wait behind them.
+//! Write-back throttling: limits the buffered writes in the queue and at the device, so that reads need not wait behind them.
 //!
 //! ```text
-//! reads' shortest time at the device, by windows of 100 ms
+//! the shortest read latency at the device, by windows of 100 ms
 //!   above the target (wbt_lat_usec) --> step down: half as many writes, a shorter window
-//!   below it, or nobody reads       --> step up
+//!   below it, or no reads           --> step up
 //! ```
 //! Follows `block/blk-wbt.c` of Linux 6.x, with the depths of `block/blk-rq-qos.c` and the windows of `block/blk-stat.c`. A window counts
-//! what completes from its beginning on; the next begins where it ends, as long as writes are under way or the depth is not the usual.
-//! Windows end when the queue is next called, so that they cost no events, unless somebody waits for their end.
+//! completions from its beginning on; the next begins where it ends, as long as writes are in flight or the depth is not the default.
+//! Windows end when the queue is next called, so that they cost no events, unless a request waits for their end.
 //!
-//! Not modelled: write-back that somebody waits for (fsync), which Linux counts and holds to the whole depth, passes here like direct
+//! Not modelled: synchronous write-back (fsync), which Linux counts and holds to the whole depth, passes here like direct
 //! writes; times are nanoseconds, not jiffies; a request that could join a queued one waits all the same.
 
 use std::cell::Cell;
@@ -19,19 +19,19 @@ use block::{Nanos, Op, RequestId, StreamId};
 use crate::streams::{FLUSHER, KSWAPD};
 
 /// `RWB_DEF_DEPTH`.
-const USUAL_DEPTH: u32 = 16;
+const DEFAULT_DEPTH: u32 = 16;
 /// `RWB_WINDOW_NSEC`.
 const WINDOW: Nanos = Nanos::from_millis(100);
 /// `RWB_MIN_WRITE_SAMPLES`.
-const LEAST_WRITES: u32 = 3;
+const MIN_WRITE_SAMPLES: u32 = 3;
 /// `RWB_UNKNOWN_BUMP`.
 const UNKNOWN_WINDOWS: u32 = 5;
-/// For so long after a read, others count as there (`close_io`).
-const READERS_STAY: Nanos = Nanos::from_millis(100);
-/// For so long after a writer slept because of too many dirty pages, memory counts as short (`wb_recent_wait`).
-const SLEEP_COUNTS: Nanos = Nanos::from_millis(1_000);
+/// Time after a read during which further reads are expected (`close_io`).
+const READ_EXPECTED: Nanos = Nanos::from_millis(100);
+/// Time after a writer slept for too many dirty pages during which memory counts as short (`wb_recent_wait`).
+const WRITER_SLEPT: Nanos = Nanos::from_millis(1_000);
 
-/// Kinds of throttled requests, which are counted and wait apart.
+/// Classes of throttled requests, each with its own count and line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Class {
     Background,
@@ -41,7 +41,7 @@ pub(super) enum Class {
 
 const CLASSES: usize = 3;
 
-/// What sort of throttled request this is; `None` if it passes (`wbt_should_throttle`).
+/// The class of a request; `None` if it is not throttled (`wbt_should_throttle`).
 #[inline]
 pub(super) fn class(op: Op, sync: bool, stream: StreamId) -> Option<Class> {
     match op {
@@ -53,25 +53,25 @@ pub(super) fn class(op: Op, sync: bool, stream: StreamId) -> Option<Class> {
     }
 }
 
-/// What a window showed.
+/// The state of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Seen {
-    Fine,
+enum WindowState {
+    Ok,
     TooSlow,
     OnlyWrites,
-    Nothing,
+    Unknown,
 }
 
 /// `struct rq_wb`.
 #[derive(Debug, Default)]
 pub(super) struct WriteBackThrottle {
-    /// What reads may take at the device; zero if nothing is throttled.
+    /// Target latency of reads at the device; zero if nothing is throttled.
     target: Nanos,
     /// `blk_queue_depth`.
     queue_depth: u32,
     /// The device reports writes before they are on the media.
     caches_writes: bool,
-    /// Above zero the depth is halved so many times, below zero doubled.
+    /// Above zero the number of times the depth is halved, below zero doubled.
     step: i32,
     deepest: bool,
     depth: u32,
@@ -81,16 +81,16 @@ pub(super) struct WriteBackThrottle {
     window: Nanos,
     /// When the window that is open ends.
     ends: Option<Nanos>,
-    /// In this window: reads and the shortest one's time at the device, and writes.
+    /// In this window: number of reads, their shortest latency, number of writes.
     reads: u32,
     shortest_read: Nanos,
     writes: u32,
-    /// A read at the device, and since when: the first when none was watched.
+    /// A read at the device and its dispatch time: the first after the last such read was done.
     watched: Option<(RequestId, Nanos)>,
     /// When a read was last submitted or done.
     last_read: Option<Nanos>,
     writer_slept: Option<Nanos>,
-    /// By class: requests in the queue and at the device, and whether others wait, behind which all do until they are woken.
+    /// By class: requests in the queue and at the device, and whether others wait; until they are woken, later ones wait behind them.
     in_flight: [u32; CLASSES],
     asleep: Cell<[bool; CLASSES]>,
 }
@@ -101,7 +101,7 @@ impl WriteBackThrottle {
         self.target > Nanos::ZERO
     }
 
-    /// Throttles from now on for this target, or no longer if it is zero. What changes begins at the usual depth (`wbt_set_min_lat`).
+    /// Sets the target; zero disables throttling. A change resets the depth to its default (`wbt_set_min_lat`).
     pub fn set(&mut self, target: Nanos, queue_depth: u32, caches_writes: bool) {
         if (self.target, self.queue_depth) == (target, queue_depth) {
             return;
@@ -115,19 +115,19 @@ impl WriteBackThrottle {
         self.wake_all();
     }
 
-    /// The depth of the step (`rq_depth_calc_max_depth`, `calc_wb_limits`). True if there is none deeper.
+    /// Sets the depth from the step (`rq_depth_calc_max_depth`, `calc_wb_limits`). Returns whether it is the maximum.
     fn set_depth(&mut self) -> bool {
-        let usual = USUAL_DEPTH.min(self.queue_depth);
-        let most = (u64::from(self.queue_depth) * 3 / 4) as u32;
+        let default = DEFAULT_DEPTH.min(self.queue_depth);
+        let max = (u64::from(self.queue_depth) * 3 / 4) as u32;
         let (depth, deepest) = match (self.queue_depth, self.step) {
-            // A device that takes one is to have the next at hand.
+            // A device that takes one request has the next one ready.
             (0 | 1, 1..) => (1, false),
             (0 | 1, _) => (2, true),
-            (_, 0) => (usual, false),
-            (_, 1..) => (1 + ((usual - 1) >> self.step.min(31)), false),
+            (_, 0) => (default, false),
+            (_, 1..) => (1 + ((default - 1) >> self.step.min(31)), false),
             _ => {
-                let deeper = 1 + (u64::from(usual - 1) << self.step.unsigned_abs().min(31));
-                if deeper > u64::from(most) { (most, true) } else { (deeper as u32, false) }
+                let deeper = 1 + (u64::from(default - 1) << self.step.unsigned_abs().min(31));
+                if deeper > u64::from(max) { (max, true) } else { (deeper as u32, false) }
             }
         };
         self.depth = depth;
@@ -145,7 +145,7 @@ impl WriteBackThrottle {
         self.wake_all();
     }
 
-    /// `at_once`: depth gained while nobody read is given up in one step. False at the least depth.
+    /// `at_once`: depth gained while there were no reads is given up in one step. False at the minimum depth.
     fn step_down(&mut self, at_once: bool) -> bool {
         if self.depth <= 1 {
             return false;
@@ -164,12 +164,12 @@ impl WriteBackThrottle {
         self.in_flight.iter().sum()
     }
 
-    fn memory_is_short(&self, now: Nanos) -> bool {
-        self.writer_slept.is_some_and(|at| now < at + SLEEP_COUNTS)
+    fn is_memory_short(&self, now: Nanos) -> bool {
+        self.writer_slept.is_some_and(|at| now < at + WRITER_SLEPT)
     }
 
-    fn readers_are_there(&self, now: Nanos) -> bool {
-        self.last_read.is_some_and(|at| now < at + READERS_STAY)
+    fn expects_reads(&self, now: Nanos) -> bool {
+        self.last_read.is_some_and(|at| now < at + READ_EXPECTED)
     }
 
     /// Ends the windows that are over by `now` (`wb_timer_fn`).
@@ -182,10 +182,10 @@ impl WriteBackThrottle {
 
     fn end_window(&mut self, at: Nanos, now: Nanos) {
         let mut stays = false;
-        match self.seen(at) {
-            Seen::TooSlow => _ = self.step_down(true),
-            Seen::Fine | Seen::OnlyWrites => self.step_up(),
-            Seen::Nothing => {
+        match self.window_state(at) {
+            WindowState::TooSlow => _ = self.step_down(true),
+            WindowState::Ok | WindowState::OnlyWrites => self.step_up(),
+            WindowState::Unknown => {
                 self.unknown += 1;
                 if self.unknown >= UNKNOWN_WINDOWS && self.step > 0 {
                     self.step_up();
@@ -207,16 +207,16 @@ impl WriteBackThrottle {
     }
 
     /// `latency_exceeded`.
-    fn seen(&self, at: Nanos) -> Seen {
+    fn window_state(&self, at: Nanos) -> WindowState {
         let watched = self.watched.map_or(Nanos::ZERO, |(_, since)| Nanos(at.0.saturating_sub(since.0)));
         if watched > self.window || (watched > self.target && self.reads == 0) {
-            return Seen::TooSlow;
+            return WindowState::TooSlow;
         }
-        if self.reads == 0 || self.writes < LEAST_WRITES {
-            let writes = self.writes > 0 || self.memory_is_short(at) || self.all_in_flight() > 0;
-            return if writes { Seen::OnlyWrites } else { Seen::Nothing };
+        if self.reads == 0 || self.writes < MIN_WRITE_SAMPLES {
+            let writes = self.writes > 0 || self.is_memory_short(at) || self.all_in_flight() > 0;
+            return if writes { WindowState::OnlyWrites } else { WindowState::Unknown };
         }
-        if self.shortest_read > self.target { Seen::TooSlow } else { Seen::Fine }
+        if self.shortest_read > self.target { WindowState::TooSlow } else { WindowState::Ok }
     }
 
     /// `rwb_arm_timer`.
@@ -226,20 +226,20 @@ impl WriteBackThrottle {
         self.ends = Some(at + self.window);
     }
 
-    /// When a window must end because somebody may be woken then.
+    /// When a window must end because it may wake a request; `None` if none waits.
     #[inline]
     pub fn next_event(&self) -> Option<Nanos> {
         self.ends.filter(|_| self.asleep.get() != [false; CLASSES])
     }
 
-    /// Whether a request of this class may go in. If not, it waits, and all others of the class behind it (`rq_qos_wait`).
-    pub fn lets_in(&self, now: Nanos, class: Class, stream: StreamId) -> bool {
+    /// Whether a request of this class is admitted. If not, it waits, and all others of the class behind it (`rq_qos_wait`).
+    pub fn admits(&self, now: Nanos, class: Class, stream: StreamId) -> bool {
         let mut asleep = self.asleep.get();
         let is_asleep = &mut asleep[class as usize];
         *is_asleep = *is_asleep || self.in_flight[class as usize] >= self.limit(now, class, stream);
-        let lets_in = !*is_asleep;
+        let admits = !*is_asleep;
         self.asleep.set(asleep);
-        lets_in
+        admits
     }
 
     /// `get_limit`.
@@ -247,15 +247,15 @@ impl WriteBackThrottle {
         match class {
             Class::Discard => self.background,
             Class::Kswapd => self.depth,
-            Class::Background if self.memory_is_short(now) => self.depth,
+            Class::Background if self.is_memory_short(now) => self.depth,
             // What the flusher writes is marked as being in the background (`wbc_to_write_flags`).
-            Class::Background if stream == FLUSHER || self.readers_are_there(now) => self.background,
+            Class::Background if stream == FLUSHER || self.expects_reads(now) => self.background,
             Class::Background => self.normal,
         }
     }
 
-    /// A request of this class has gone into the queue, as one of its own.
-    pub fn took(&mut self, now: Nanos, class: Class) {
+    /// A request of this class was admitted and not merged.
+    pub fn admitted(&mut self, now: Nanos, class: Class) {
         self.in_flight[class as usize] += 1;
         if self.ends.is_none() {
             (self.reads, self.writes) = (0, 0);
@@ -263,15 +263,15 @@ impl WriteBackThrottle {
         }
     }
 
-    /// A request of this class is done or has become part of another (`wbt_rqw_done`). Those that wait are woken only when there is
-    /// room for several; before a device that caches writes, when none is left, unless memory is short.
+    /// A request of this class is done or was merged (`wbt_rqw_done`). Waiting requests are woken only when there is room for several;
+    /// with a write cache in the device when none is left, unless memory is short.
     pub fn released(&mut self, now: Nanos, class: Class) {
         let in_flight = &mut self.in_flight[class as usize];
         *in_flight = in_flight.saturating_sub(1);
         let in_flight = *in_flight;
         let limit = match class {
             Class::Discard => self.background,
-            _ if self.caches_writes && !self.memory_is_short(now) => 0,
+            _ if self.caches_writes && !self.is_memory_short(now) => 0,
             _ => self.normal,
         };
         if in_flight == 0 || (in_flight < limit && limit - in_flight >= self.background / 2) {
@@ -291,7 +291,7 @@ impl WriteBackThrottle {
         self.watched.get_or_insert((id, now));
     }
 
-    /// The device has done a request, which took so long.
+    /// The device has completed a request after `service`.
     pub fn completed(&mut self, now: Nanos, id: RequestId, op: Op, service: Nanos) {
         self.catch_up(now);
         if op != Op::Read {
@@ -327,10 +327,10 @@ mod tests {
         throttle
     }
 
-    /// Lets in what may go at `now`, and says how many are in flight then.
+    /// Admits as many requests as possible at `now`. Returns the number in flight then.
     fn fill(throttle: &mut WriteBackThrottle, now: Nanos, class: Class, stream: StreamId) -> u32 {
-        while throttle.lets_in(now, class, stream) {
-            throttle.took(now, class);
+        while throttle.admits(now, class, stream) {
+            throttle.admitted(now, class);
         }
         throttle.in_flight[class as usize]
     }
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn who_writes_and_beside_whom_says_how_much_may_be_in_flight() {
+    fn the_limit_depends_on_the_class_and_on_recent_reads() {
         let later = ms(10_000);
         let in_flight = |class, stream, prepare: fn(&mut WriteBackThrottle)| {
             let mut throttle = throttle(32, false);
@@ -378,13 +378,13 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_is_woken_for_several_or_for_the_last_before_a_cache() {
+    fn waiters_wake_when_several_may_enter_or_with_a_write_cache_when_none_is_left() {
         for (caches_writes, woken_at) in [(false, 6), (true, 0)] {
             let mut throttle = throttle(32, caches_writes);
             assert_eq!(fill(&mut throttle, ms(0), Class::Background, STREAM), 8);
             let left = (0..8).rev().find(|_| {
                 throttle.released(ms(1), Class::Background);
-                throttle.lets_in(ms(1), Class::Background, STREAM)
+                throttle.admits(ms(1), Class::Background, STREAM)
             });
             assert_eq!(left, Some(woken_at), "caches writes: {caches_writes}");
         }
@@ -397,7 +397,7 @@ mod tests {
         let mut window = |throttle: &mut WriteBackThrottle, read_ms| {
             fill(throttle, now, Class::Background, STREAM);
             now = throttle.ends.unwrap();
-            for _ in 0..LEAST_WRITES {
+            for _ in 0..MIN_WRITE_SAMPLES {
                 throttle.completed(now - Nanos(1), 1, Op::Write, ms(1));
             }
             throttle.completed(now - Nanos(1), 2, Op::Read, ms(read_ms));
@@ -409,11 +409,11 @@ mod tests {
         assert_eq!(window(&mut throttle, 75), (8, 72));
         assert_eq!(window(&mut throttle, 1), (16, 100));
         assert_eq!(window(&mut throttle, 1), (24, 100));
-        assert_eq!(window(&mut throttle, 76), (16, 100), "what was gained goes at once");
+        assert_eq!(window(&mut throttle, 76), (16, 100), "the gained depth is given up at once");
     }
 
     #[test]
-    fn a_read_that_does_not_come_back_counts_before_it_is_done() {
+    fn a_slow_read_counts_before_it_is_done() {
         let mut throttle = throttle(32, false);
         fill(&mut throttle, ms(0), Class::Background, STREAM);
         throttle.read_dispatched(ms(20), 3);
@@ -424,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_of_any_length_brings_back_the_usual_depth_and_ends_the_windows() {
+    fn a_pause_of_any_length_resets_the_depth_and_ends_the_windows() {
         for queue_depth in [1, 2, 3, 32, 1000] {
             for (step, deepest) in [(4, false), (-1, false), (-3, false), (0, false)] {
                 let mut throttle = throttle(queue_depth, false);

@@ -1,17 +1,18 @@
-//! Learned devices as profiles: the file of a model stands wherever a profile does.
+//! Profiles of learned devices: the file of a model can be used in place of a profile.
 //!
-//! What models are made of is not known here (who learns them stands above this crate): whoever knows says once how their files are read.
+//! This crate knows no models (they are learned in crates above it): the program registers a reader for their files once, with
+//! [`read_with`].
 
 use std::fmt;
 use std::sync::{Arc, LazyLock, OnceLock};
 
 use block::tenants::ServiceModel;
 
-use super::Device;
-use super::modelled::Modelled;
-use crate::profile::{DeviceKind, DeviceOptions, DeviceProfile, ProfileError, ProfileText};
+use super::{DeviceKind, DeviceOptions, DeviceProfile, ProfileError, ProfileText};
+use crate::device::Device;
+use crate::device::modelled::Modelled;
 
-/// Devices that were learned.
+/// Learned devices.
 pub static KIND: DeviceKind = DeviceKind {
     key: Some("learned"),
     name: "Learned devices",
@@ -20,33 +21,33 @@ pub static KIND: DeviceKind = DeviceKind {
     line: None,
 };
 
-/// A learned device, as far as a simulated one is made of it.
+/// The parameters of a learned device.
 #[derive(Clone, Debug)]
 pub struct Learned {
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// One line for people.
     pub description: String,
-    /// All that is known of it, for people.
+    /// Its page, for people.
     pub page: String,
     /// 512-byte sectors.
     pub capacity_sectors: u64,
-    /// Requests that it takes at once.
+    /// Queue depth.
     pub queue_depth: u32,
-    /// Whether platters turn in it.
+    /// Whether it is rotational.
     pub is_rotational: bool,
-    /// How many disks are in it.
+    /// Number of disks.
     pub disks: usize,
-    /// How long requests take.
+    /// The model of service times.
     pub model: Arc<dyn ServiceModel>,
 }
 
-/// Reads the text of a model's file, or says what is wrong with it.
+/// Parses the text of a model's file.
 pub type Reader = fn(&str) -> Result<Learned, String>;
 
 static READER: OnceLock<Reader> = OnceLock::new();
 
-/// Says how models are read. The first who says it counts: it is the same for the whole program.
+/// Registers the reader for the files of models. The first call counts, for the whole program.
 pub fn read_with(reader: Reader) {
     READER.get_or_init(|| reader);
 }

@@ -1,0 +1,354 @@
+//! The queue of a block device: admission, splitting, merging, dispatch.
+//!
+//! ```text
+//! Issue --admit--> TagWaiters --> [split into parts] --insert--> Scheduler --dispatch--> Device (queue_depth at once)
+//!                  until there                                       |                     |
+//!                  is room                                           |<---- complete ------|--> Finished
+//! ```
+//! * An *issue* is what the issuer asked for; a *waiter* is an issue that is not wholly admitted.
+//! * A *part* is as much of it as fits a request; most issues have one. Its slot's number is the id of its request.
+//! * A *request* is what the scheduler sorts and the device serves; a merged one holds several parts.
+//!
+//! The parts of a merged request form a chain through their slots, so that one completion ends them all. The chain is only ever
+//! appended to and walked once, so two words in each slot suffice; a `block::list::List` in every slot would take five.
+
+mod admit;
+mod dispatch;
+mod flush;
+mod switch;
+mod tag_waiters;
+mod tags;
+mod write_back_throttle;
+
+use block::{Limits, Merges, Nanos, Request, Roster, Scheduler};
+
+use slab::Slab;
+
+use self::flush::{FLUSH, Flush};
+use self::tag_waiters::TagWaiters;
+use self::tags::Tags;
+use self::write_back_throttle::{Class, WriteBackThrottle};
+use super::ledger::Ledger;
+use crate::device::ssd::FlashTally;
+use crate::device::{Completion, Device};
+use crate::run::{Finished, Issue, Server, ServerEvent, Steerable};
+
+/// Stands for no part.
+const NO_PART: u32 = u32::MAX;
+
+/// Waiting issues above which the source is not asked for more: its next requests come late, though their response time counts from
+/// when they were due.
+const MAX_WAITERS: usize = 65_536;
+
+/// The queue's own settings, under Linux's names (`/sys/block/*/queue`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueSettings {
+    /// Requests that may be queued or at the device at once, as the scheduler counts them; further ones wait to be admitted. At least 1.
+    pub nr_requests: u32,
+    /// Larger reads and writes are split, and merging stops, at this many sectors. At least 1.
+    pub max_sectors: u32,
+    /// Which requests the scheduler may merge.
+    pub merges: Merges,
+    /// Target latency of reads at the device above which buffered writes are throttled (`wbt_lat_usec`); zero: no throttling; `None`:
+    /// Linux's default for the device and the scheduler.
+    pub write_back_latency: Option<Nanos>,
+    /// Whether the driver checks that the device has room before a request is picked from the scheduler, as for SCSI disks
+    /// (`scsi_mq_get_budget` in `drivers/scsi/scsi_lib.c`). If not, one request more than the device takes is picked and waits for a
+    /// driver tag, where it is neither sorted nor overtaken (`__blk_mq_do_dispatch_sched` in `block/blk-mq-sched.c`): loop devices,
+    /// NVMe, virtio.
+    pub has_budget: bool,
+    /// Minimum time without dispatch when the scheduler is replaced.
+    pub switch_time: Nanos,
+}
+
+impl QueueSettings {
+    /// The limits that the scheduler must keep to.
+    pub fn limits(&self) -> Limits {
+        Limits { max_sectors: self.max_sectors, merges: self.merges }
+    }
+}
+
+impl Default for QueueSettings {
+    /// Linux's defaults for a disk with a scheduler: 256 requests, 1,280 KiB; replacing the scheduler takes 35 ms.
+    fn default() -> QueueSettings {
+        QueueSettings {
+            nr_requests: 256,
+            max_sectors: 2560,
+            merges: Merges::All,
+            write_back_latency: None,
+            has_budget: true,
+            switch_time: Nanos::from_millis(35),
+        }
+    }
+}
+
+/// Totals of what the device reported.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeviceTally {
+    /// Requests completed by the device, after splitting and merging.
+    pub requests: u64,
+    /// Of these, the ones that needed the mechanics.
+    pub mechanical: u64,
+    /// Time the arm moved for them.
+    pub seek: Nanos,
+    /// Time they waited for the platter.
+    pub rotation: Nanos,
+    /// Cylinders the arm crossed for them.
+    pub seek_cylinders: u64,
+    /// Nanoseconds that each of them was in the queue and at the device, added up; a merged request counts from its first part.
+    /// Divided by the run's length it is the mean queue size, `aqu-sz` of iostat(1).
+    pub in_queue_ns: u128,
+}
+
+impl DeviceTally {
+    #[inline]
+    fn add(&mut self, completion: &Completion, in_queue: Nanos) {
+        self.requests += 1;
+        self.in_queue_ns += u128::from(in_queue.0);
+        if !completion.cache_hit {
+            self.mechanical += 1;
+            self.seek += completion.seek;
+            self.rotation += completion.rotation;
+            self.seek_cylinders += u64::from(completion.seek_cylinders);
+        }
+    }
+}
+
+/// A part of an issue: a request of its own, or merged into another part's.
+struct Part {
+    /// As inserted; at the device, as picked, with what was merged into it.
+    request: Request,
+    /// The next part in the same request.
+    next_part: u32,
+    /// In the first part of a request: its last.
+    last_part: u32,
+    dispatched: Nanos,
+    /// The first part of the same issue, which stands for the issue.
+    first_part: u32,
+    /// In the first part of an issue: parts that are queued or at the device. Its slot is in use as long as there are any.
+    open_parts: u32,
+    /// In the first part of an issue: the issue.
+    issue: Issue,
+    /// The tag, if it is a request of its own.
+    tag: u32,
+    /// Its class, if it is a request of its own that write-back throttling counts.
+    throttled: Option<Class>,
+}
+
+/// One scheduler in front of one device.
+pub struct Queue {
+    scheduler: Box<dyn Scheduler>,
+    device: Box<dyn Device>,
+    settings: QueueSettings,
+    /// Tenants of the device, passed to every scheduler, and their account.
+    ledger: Option<Box<Ledger>>,
+    /// [`Device::queue_depth`], which never changes.
+    depth: usize,
+    parts: Slab<Part>,
+    waiters: TagWaiters,
+    /// `None` if the scheduler has no tags.
+    tags: Option<Tags>,
+    /// Tags that must be freed before as many sleeping streams wake.
+    wake_batch: u32,
+    throttle: WriteBackThrottle,
+    /// Requests queued or at the device: asynchronous, synchronous. A merged one counts once.
+    admitted: [u32; 2],
+    at_device: usize,
+    /// Picked from the scheduler, waiting for a place at the device.
+    picked: Option<Request>,
+    /// Flushes that share the one at the device, and those that wait for the next.
+    active_flushes: Vec<Flush>,
+    pending_flushes: Vec<Flush>,
+    wait_until: Option<Nanos>,
+    /// The scheduler was replaced: nothing is dispatched before this time, nor while the device holds a request that the previous one
+    /// picked.
+    frozen_until: Option<Nanos>,
+    /// Events recorded since they were last taken; `None` if they are not recorded.
+    notes: Option<Vec<ServerEvent>>,
+    completions: Vec<Completion>,
+    busy_at_completion: Nanos,
+    tally: DeviceTally,
+}
+
+impl Queue {
+    /// Puts `scheduler` in front of `device`.
+    pub fn new(scheduler: Box<dyn Scheduler>, device: Box<dyn Device>, settings: QueueSettings) -> Queue {
+        let mut queue = Queue {
+            depth: device.queue_depth(),
+            scheduler,
+            device,
+            settings,
+            ledger: None,
+            parts: Slab::new(),
+            waiters: TagWaiters::default(),
+            tags: None,
+            wake_batch: 1,
+            throttle: WriteBackThrottle::default(),
+            admitted: [0; 2],
+            at_device: 0,
+            picked: None,
+            active_flushes: Vec::new(),
+            pending_flushes: Vec::new(),
+            wait_until: None,
+            frozen_until: None,
+            notes: None,
+            completions: Vec::new(),
+            busy_at_completion: Nanos::ZERO,
+            tally: DeviceTally::default(),
+        };
+        queue.set_throttle();
+        queue.reset_tags();
+        queue
+    }
+
+    /// A process was put to sleep because too many pages are dirty: write-back may use more of the device for a while.
+    pub(super) fn writer_sleeps(&mut self, now: Nanos) {
+        self.throttle.writer_sleeps(now);
+    }
+
+    /// Sets the tenants of the device, for this scheduler and its successors.
+    pub fn set_roster(&mut self, roster: &Roster) {
+        self.scheduler.set_roster(roster);
+        self.ledger = Some(Box::new(Ledger::new(roster)));
+    }
+
+    /// The tenants of the device; `None` if none were set.
+    pub fn roster(&self) -> Option<&Roster> {
+        self.ledger.as_deref().map(Ledger::roster)
+    }
+
+    /// The device time of each tenant; `None` if none were set.
+    pub fn ledger(&self) -> Option<&Ledger> {
+        self.ledger.as_deref()
+    }
+
+    /// 512-byte sectors of the device.
+    pub fn capacity_sectors(&self) -> u64 {
+        self.device.capacity_sectors()
+    }
+
+    /// The device's counts so far.
+    pub fn tally(&self) -> DeviceTally {
+        self.tally
+    }
+
+    /// Busy time of the device until it last completed a request, without the writes still in its cache.
+    pub fn busy_at_completion(&self) -> Nanos {
+        self.busy_at_completion
+    }
+
+    /// Counts of the flash translation layer; `None` if it is not a flash device.
+    pub fn flash(&self) -> Option<FlashTally> {
+        self.device.flash()
+    }
+
+    /// Busy time of the device so far.
+    pub fn busy(&self) -> Nanos {
+        self.device.busy()
+    }
+
+    /// Changes the settings, the scheduler's limits among them.
+    pub fn set_settings(&mut self, now: Nanos, settings: QueueSettings) {
+        self.settings = settings;
+        self.scheduler.set_limits(&settings.limits());
+        self.throttle.catch_up(now);
+        self.set_throttle();
+        self.reset_tags();
+        self.admit_waiters(now);
+    }
+
+    /// The active settings.
+    pub fn settings(&self) -> QueueSettings {
+        self.settings
+    }
+
+    /// Sets the tunables of the scheduler, in their order. Takes no time: requests stay where they are.
+    pub fn retune(&mut self, values: &[i64]) {
+        self.scheduler.retune(values);
+    }
+
+    /// Records an event above the queue, if events are recorded.
+    pub(super) fn record_event(&mut self, noted: ServerEvent) {
+        if let Some(notes) = &mut self.notes {
+            notes.push(noted);
+        }
+    }
+
+    /// Starts recording events, for [`take_events`](Queue::take_events).
+    pub fn record_events(&mut self) {
+        self.notes.get_or_insert_default();
+    }
+
+    /// Appends the events recorded since the last call, in the order in which they happened.
+    pub fn take_events(&mut self, into: &mut Vec<ServerEvent>) {
+        if let Some(notes) = &mut self.notes {
+            into.append(notes);
+        }
+    }
+}
+
+#[inline]
+fn earliest(a: Option<Nanos>, b: Option<Nanos>) -> Option<Nanos> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    }
+}
+
+/// The index of a request in [`Queue::admitted`].
+fn sync_index(request: &Request) -> usize {
+    usize::from(request.sync)
+}
+
+impl Server for Queue {
+    type Work = Issue;
+
+    fn has_room(&self) -> bool {
+        self.waiters.len() < MAX_WAITERS
+    }
+
+    #[inline]
+    fn admit(&mut self, now: Nanos, issue: Issue) {
+        if let Some(notes) = &mut self.notes {
+            notes.push(ServerEvent::Issued(issue));
+        }
+        self.admit_issue(now, issue);
+    }
+
+    fn next_event(&self) -> Option<Nanos> {
+        earliest(earliest(self.device.wake_at(), self.wait_until), self.throttle.next_event())
+    }
+
+    fn advance(&mut self, now: Nanos, finished: &mut Vec<Finished>) {
+        let mut completions = std::mem::take(&mut self.completions);
+        self.device.advance(now, &mut completions);
+        if !completions.is_empty() {
+            self.busy_at_completion = self.device.busy();
+        }
+        for completion in &completions {
+            match completion.id {
+                FLUSH => self.complete_flush(now, finished),
+                _ => self.complete(completion, finished),
+            }
+        }
+        completions.clear();
+        self.completions = completions;
+        self.dispatch_flush(now, finished);
+        if !self.waiters.is_empty() {
+            self.admit_waiters(now);
+        }
+    }
+
+    fn steerable(&mut self) -> Option<&mut dyn Steerable> {
+        Some(self)
+    }
+
+    #[inline]
+    fn dispatch(&mut self, now: Nanos) {
+        self.dispatch_requests(now);
+        if let Some(ledger) = &mut self.ledger {
+            let waits = (self.admitted[0] + self.admitted[1]) as usize > self.at_device || !self.waiters.is_empty();
+            ledger.set_idle(now, waits && self.at_device == 0 && self.active_flushes.is_empty());
+        }
+    }
+}
