@@ -16,7 +16,7 @@ static SPEC: SchedulerSpec = SchedulerSpec {
     source: "examples/scheduler.rs",
     tunables: &[Tunable::new(Unit::Count, 1..=1_000, 16).named("reads_per_write", "After this many reads a waiting write goes.")],
     work_conserving: true,
-    patience: None,
+    starvation_bound: None,
     knowledge: None,
     build: |limits, values| Box::new(ReadsFirst::new(limits, values)),
 };

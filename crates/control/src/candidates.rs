@@ -50,16 +50,16 @@ pub static SETS: &[Set] = &[
 const OF_THE_PAPER: [&str; 6] = ["noop", "sstf", "deadline", "anticipatory", "cfq", "per-request"];
 
 /// Tunings worth a trial, each with a reason. Every candidate costs trials, so each differs from the defaults in one direction
-/// only, and by enough to be distinguished from them.
+/// only, and clearly.
 const TUNINGS: &[(&str, &str)] = &[
     ("deadline:fifo_batch=1", "where waiting matters and seeks are cheap: a late request is noticed at every pick"),
     ("deadline:fifo_batch=64", "where seeks are dear: longer sweeps"),
     ("deadline:read_expire=100", "where many read at random: the slowest readers wait less"),
-    ("deadline:writes_starved=8", "where readers are held up by a writer that nobody waits for"),
+    ("deadline:writes_starved=8", "where an asynchronous writer delays readers"),
     ("mq-deadline:fifo_batch=1", "where waiting matters and seeks are cheap: a late request is noticed at every pick"),
     ("mq-deadline:fifo_batch=64", "where seeks are dear: longer sweeps"),
     ("mq-deadline:read_expire=100", "where many read at random: the slowest readers wait less"),
-    ("mq-deadline:writes_starved=8", "where readers are held up by a writer that nobody waits for"),
+    ("mq-deadline:writes_starved=8", "where an asynchronous writer delays readers"),
     ("bfq:slice_idle=0", "what Linux's documentation advises for flash and arrays"),
     ("bfq:low_latency=0", "where throughput and weights matter more than who starts"),
     ("bfq:timeout_sync=500", "where several stream at once: longer turns, fewer seeks between them"),
@@ -67,7 +67,7 @@ const TUNINGS: &[(&str, &str)] = &[
         "kyber:read_lat_nsec=20000000,write_lat_nsec=100000000",
         "where a read takes a disk's ten milliseconds: other targets cannot be met",
     ),
-    ("kyber:write_lat_nsec=1000000000", "where readers are held up by a writer that nobody waits for: its writes give way at once"),
+    ("kyber:write_lat_nsec=1000000000", "where an asynchronous writer delays readers: its writes give way at once"),
     ("anticipatory:antic_expire=0", "where waiting for the next request does not pay: flash, arrays, a deep queue"),
     ("anticipatory:antic_expire=20", "where processes think for longer between their requests"),
     ("anticipatory:read_batch_expire=2000", "where reads and writes disturb each other: longer runs of reads"),
@@ -75,13 +75,12 @@ const TUNINGS: &[(&str, &str)] = &[
     ("cfq:slice_sync=400,low_latency=0", "where several stream at once: longer turns, fewer seeks between them"),
     ("cfq:low_latency=0", "where throughput matters more than who waits"),
     ("cfq:quantum=32", "where the device takes many requests at once"),
-    ("per-request:async_delay=0", "where somebody waits for writes in the end: they are sent as soon as they are near"),
+    ("per-request:async_delay=0", "where processes wait for writes in the end: they are sent as soon as they are near"),
     ("per-request:sync_expire=100", "where the slowest requests matter"),
     ("per-request:batch=64", "where throughput matters more than the slowest requests"),
 ];
 
-/// Where files are read from their begin to their end by several at once, a disk that seeks between them should read more each time: Linux's
-/// 128 KiB are there in a millisecond, and a seek takes ten.
+/// A larger read-ahead, for disks that seek between several sequential readers: reading Linux's 128 KiB takes a millisecond, a seek ten.
 const WIDER: (&str, i64) = ("read_ahead_kb", 1024);
 
 fn classic() -> Vec<Setting> {
@@ -108,13 +107,13 @@ fn paper() -> Vec<Setting> {
     classic().into_iter().filter(|setting| OF_THE_PAPER.contains(&setting.spec.name)).collect()
 }
 
-/// Every scheduler but those that share a device out: these are asked for because of what was promised, not because they serve a load best.
-fn chosen_among() -> impl Iterator<Item = &'static SchedulerSpec> {
+/// Every scheduler but those for tenants, which are chosen for their guarantees and not for their performance.
+fn selectable() -> impl Iterator<Item = &'static SchedulerSpec> {
     sched::all().filter(|spec| !block::SHARING.iter().any(|sharing| sharing.name == spec.name))
 }
 
 fn all() -> Vec<Setting> {
-    tuned(chosen_among().map(Setting::of).collect())
+    tuned(selectable().map(Setting::of).collect())
 }
 
 /// Each followed by its tunings.
@@ -149,7 +148,7 @@ fn set_names() -> String {
 /// Parses names of sets and settings, separated by semicolons; duplicates are dropped. Without any text the first set is taken.
 ///
 /// # Errors
-/// A part is neither a set nor a setting. Host tunables are not checked: only the plant knows them.
+/// A part is neither a set nor a setting.
 pub fn parse<'a>(texts: impl IntoIterator<Item = &'a str>) -> Result<Vec<Setting>, CandidatesError> {
     let mut candidates: Vec<Setting> = Vec::new();
     for text in texts.into_iter().flat_map(|text| text.split(';')).map(str::trim) {
@@ -179,28 +178,28 @@ mod tests {
     }
 
     #[test]
-    fn every_tuning_is_right_and_written_as_it_is_printed_and_differs_from_the_defaults() {
+    fn every_tuning_is_valid_normalised_and_differs_from_the_defaults() {
         for (text, _) in TUNINGS {
             let setting = Setting::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
             assert_eq!(setting.to_string(), *text);
             assert_ne!(setting, Setting::of(setting.spec));
         }
-        assert_eq!(all().len(), chosen_among().count() + TUNINGS.len());
-        for spec in chosen_among().filter(|spec| !spec.tunables.is_empty()) {
+        assert_eq!(all().len(), selectable().count() + TUNINGS.len());
+        for spec in selectable().filter(|spec| !spec.tunables.is_empty()) {
             let tuned = TUNINGS.iter().filter(|(text, _)| text.split(':').next() == Some(spec.name)).count();
             assert!((2..=4).contains(&tuned), "{} is tuned in {tuned} ways", spec.name);
         }
     }
 
     #[test]
-    fn on_linux_each_is_also_there_with_a_larger_read_ahead() {
+    fn the_linux_set_has_each_setting_with_a_larger_read_ahead_too() {
         let (all, kernel_tuned) = (texts(&linux()), texts(&kernel_tuned()));
         assert_eq!(all.len(), 2 * kernel_tuned.len());
         assert!(kernel_tuned.iter().all(|text| all.contains(text) && all.contains(&format!("{text} read_ahead_kb=1024"))));
     }
 
     #[test]
-    fn sets_and_settings_are_read_and_none_is_there_twice() {
+    fn sets_and_settings_are_parsed_without_duplicates() {
         let parse = |given: &[&str]| texts(&parse(given.iter().copied()).unwrap());
         assert_eq!(parse(&[]), texts(&kernel()));
         assert_eq!(parse(&["paper"]), ["noop", "sstf", "deadline", "anticipatory", "cfq", "per-request"]);
@@ -216,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_neither_is_refused_with_what_is_known() {
+    fn unknown_candidates_are_refused_with_the_known_ones() {
         let message = |text| parse([text]).unwrap_err().to_string();
         let unknown = message("noop;nope");
         assert!(unknown.starts_with("there is no scheduler 'nope'; known are noop, "), "{unknown}");

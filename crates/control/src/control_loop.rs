@@ -1,4 +1,4 @@
-//! Connects a plant and a controller: folds events into windows, calls the controller at the end of each, applies its decisions
+//! Connects a target and a controller: folds events into windows, calls the controller at the end of each, applies its decisions
 //! and logs them.
 
 use std::sync::Arc;
@@ -8,14 +8,14 @@ use block::Nanos;
 use crate::controller::{Controller, Decision, Evidence};
 use crate::setting::Setting;
 use crate::target::Target;
-use crate::{Extent, Window};
+use crate::{Window, WindowLength};
 use observe::counters::Sample;
 use observe::event::Event;
 use observe::window::{Extractor, Tally};
 
 /// A decision and its result.
 #[derive(Clone, Debug)]
-pub struct Decided {
+pub struct DecisionRecord {
     /// When it was made.
     pub at: Nanos,
     /// The window it was based on; `None` for the first decision.
@@ -28,20 +28,40 @@ pub struct Decided {
     pub why: String,
     /// Expected improvement, as a difference of scores.
     pub expected_gain: Option<f64>,
-    /// What it rests on.
+    /// The evidence for it, if it can be shown.
     pub evidence: Option<Arc<Evidence>>,
     /// Why it could not be applied, if it could not; `to` then equals `from`.
     pub refused: Option<String>,
 }
 
-impl Decided {
+impl DecisionRecord {
     /// Whether the setting changed.
     pub fn is_change(&self) -> bool {
         self.from != self.to
     }
 }
 
-/// Drives one controller on one plant.
+/// Runs one controller on one target.
+///
+/// The host calls [`begin`](ControlLoop::begin) once, [`event`](ControlLoop::event) for each event, and [`advance`](ControlLoop::advance) when
+/// [`next_deadline`](ControlLoop::next_deadline) has passed.
+///
+/// ```
+/// use block::Nanos;
+/// use control::controller::{ControllerChoice, ControllerInput};
+/// use control::{ControlLoop, Target};
+///
+/// /// Rotates through the candidates for a minute; returns the decisions.
+/// fn run(target: &mut dyn Target) -> Result<Vec<String>, Box<dyn std::error::Error>> {
+///     let controller = ControllerChoice::parse("rotate:window_ms=20000")?.build(&ControllerInput::default());
+///     let mut control_loop = ControlLoop::new(controller);
+///     control_loop.begin(Nanos::ZERO, target);
+///     while let Some(now) = control_loop.next_deadline().filter(|now| *now <= Nanos::from_millis(60_000)) {
+///         control_loop.advance(now, target);
+///     }
+///     Ok(control_loop.decisions().iter().map(|decision| decision.to.to_string()).collect())
+/// }
+/// ```
 pub struct ControlLoop {
     controller: Box<dyn Controller>,
     extractor: Extractor,
@@ -49,10 +69,10 @@ pub struct ControlLoop {
     setting: Option<Arc<Setting>>,
     number: u64,
     from: Nanos,
-    extent: Extent,
+    length: WindowLength,
     /// The controller ended the window, or its request limit was reached.
     is_due: bool,
-    decided: Vec<Decided>,
+    decisions: Vec<DecisionRecord>,
     windows: Vec<Window>,
 }
 
@@ -60,7 +80,7 @@ impl ControlLoop {
     /// Applies nothing until [`begin`](ControlLoop::begin).
     pub fn new(controller: Box<dyn Controller>) -> ControlLoop {
         ControlLoop {
-            extent: controller.extent(),
+            length: controller.window_length(),
             controller,
             extractor: Extractor::new(),
             tally: Tally::new(),
@@ -68,18 +88,18 @@ impl ControlLoop {
             number: 0,
             from: Nanos::ZERO,
             is_due: false,
-            decided: Vec::new(),
+            decisions: Vec::new(),
             windows: Vec::new(),
         }
     }
 
     /// Applies the controller's initial setting.
-    pub fn begin(&mut self, now: Nanos, plant: &mut dyn Target) {
-        let decision = self.controller.begin(now, plant);
+    pub fn begin(&mut self, now: Nanos, target: &mut dyn Target) {
+        let decision = self.controller.begin(now, target);
         self.from = now;
         self.tally.begin(now);
-        self.put_in_force(now, None, decision, plant);
-        self.extent = self.controller.extent();
+        self.apply(now, None, decision, target);
+        self.length = self.controller.window_length();
     }
 
     /// Processes an event. Allocates only for new streams.
@@ -87,26 +107,26 @@ impl ControlLoop {
         self.is_due |= self.controller.event(event);
         self.extractor.event(event);
         self.tally.event(event);
-        self.is_due |= self.extent.requests.is_some_and(|requests| self.extractor.requests() >= requests);
+        self.is_due |= self.length.requests.is_some_and(|requests| self.extractor.requests() >= requests);
     }
 
-    /// Hands on a look at the counters, where there are no events.
-    pub fn counted(&mut self, sample: &Sample) {
+    /// Passes a sample of the counters on, where there are no events.
+    pub fn record_counters(&mut self, sample: &Sample) {
         self.controller.counted(sample);
     }
 
-    /// When [`look`](ControlLoop::look) is due if no event arrives first; a past time means now.
-    pub fn next_look(&self) -> Option<Nanos> {
-        if self.is_due { Some(self.from) } else { self.extent.time.map(|time| self.from + time) }
+    /// When [`advance`](ControlLoop::advance) is due if no event arrives first; a past time means now.
+    pub fn next_deadline(&self) -> Option<Nanos> {
+        if self.is_due { Some(self.from) } else { self.length.time.map(|time| self.from + time) }
     }
 
     /// Ends the window if it is due, and applies the controller's decision.
-    pub fn look(&mut self, now: Nanos, plant: &mut dyn Target) {
-        if now <= self.from || self.next_look().is_none_or(|at| at > now) {
+    pub fn advance(&mut self, now: Nanos, target: &mut dyn Target) {
+        if now <= self.from || self.next_deadline().is_none_or(|at| at > now) {
             return;
         }
         let duration = now - self.from;
-        let setting = self.setting.clone().unwrap_or_else(|| Arc::new(plant.setting()));
+        let setting = self.setting.clone().unwrap_or_else(|| Arc::new(target.setting()));
         let window = Window {
             number: self.number,
             from: self.from,
@@ -118,17 +138,17 @@ impl ControlLoop {
         self.number += 1;
         self.from = now;
         self.is_due = false;
-        let decision = self.controller.decide(&window, plant);
-        self.put_in_force(now, Some(window.number), decision, plant);
-        self.extent = self.controller.extent();
+        let decision = self.controller.decide(&window, target);
+        self.apply(now, Some(window.number), decision, target);
+        self.length = self.controller.window_length();
         self.windows.push(window);
     }
 
-    fn put_in_force(&mut self, now: Nanos, window: Option<u64>, decision: Decision, plant: &mut dyn Target) {
-        let from = self.setting.clone().unwrap_or_else(|| Arc::new(plant.setting()));
+    fn apply(&mut self, now: Nanos, window: Option<u64>, decision: Decision, target: &mut dyn Target) {
+        let from = self.setting.clone().unwrap_or_else(|| Arc::new(target.setting()));
         let Decision { setting, why, expected_gain, evidence } = decision;
         let (to, refused) = match setting {
-            Some(setting) if setting != *from => match plant.apply(now, &setting) {
+            Some(setting) if setting != *from => match target.apply(now, &setting) {
                 Ok(()) => (Arc::new(setting), None),
                 Err(error) => {
                     self.controller.refused(&setting, &error.reason);
@@ -138,17 +158,17 @@ impl ControlLoop {
             _ => (from.clone(), None),
         };
         self.setting = Some(to.clone());
-        self.decided.push(Decided { at: now, window, from, to, why, expected_gain, evidence, refused });
+        self.decisions.push(DecisionRecord { at: now, window, from, to, why, expected_gain, evidence, refused });
     }
 
     /// Every decision so far.
-    pub fn decided(&self) -> &[Decided] {
-        &self.decided
+    pub fn decisions(&self) -> &[DecisionRecord] {
+        &self.decisions
     }
 
-    /// What the controller leaves in force if it ends now.
-    pub fn left(&self) -> Option<Setting> {
-        self.controller.leaves().or(self.setting.as_deref()).cloned()
+    /// The setting that should stay if control ends now; `None` before it began.
+    pub fn final_setting(&self) -> Option<Setting> {
+        self.controller.final_setting().or(self.setting.as_deref()).cloned()
     }
 
     /// Every window so far.
@@ -156,16 +176,16 @@ impl ControlLoop {
         &self.windows
     }
 
-    /// Hands over the decisions and windows so far and forgets them: a host that runs for months keeps of them what it wants.
-    pub fn take(&mut self) -> (Vec<Decided>, Vec<Window>) {
-        (std::mem::take(&mut self.decided), std::mem::take(&mut self.windows))
+    /// Moves the decisions and windows so far out of the loop, to bound its memory.
+    pub fn take(&mut self) -> (Vec<DecisionRecord>, Vec<Window>) {
+        (std::mem::take(&mut self.decisions), std::mem::take(&mut self.windows))
     }
 
-    /// The host knows better, from what no controller sees: it puts `setting` in force, and the controller goes on from there.
-    pub fn overrule(&mut self, now: Nanos, setting: &Setting, why: &str, plant: &mut dyn Target) {
+    /// Applies a setting that the host chose because of facts that no window shows; the controller continues from there.
+    pub fn overrule(&mut self, now: Nanos, setting: &Setting, why: &str, target: &mut dyn Target) {
         let decision = self.controller.overruled(now, setting, why);
         let number = self.number.checked_sub(1);
-        self.put_in_force(now, number, decision, plant);
+        self.apply(now, number, decision, target);
     }
 
     /// The controller.

@@ -1,4 +1,4 @@
-//! What can be set on a block device, and who decides it.
+//! Settings of block devices, and the controllers that choose them.
 //!
 //! ```text
 //!            observe::Event
@@ -9,6 +9,7 @@
 //! This crate knows no simulator, kernel, clock, thread or file. The host of a controller passes in events with their times and applies
 //! the decisions, so the same controllers run on a simulated disk and on a real one.
 
+pub mod ab_test;
 pub mod candidates;
 pub mod control_loop;
 pub mod controller;
@@ -18,8 +19,8 @@ pub mod setting;
 pub mod target;
 pub mod window;
 
-pub use control_loop::{ControlLoop, Decided};
+pub use control_loop::{ControlLoop, DecisionRecord};
 pub use controller::{Controller, Decision};
 pub use setting::Setting;
 pub use target::{Target, TargetError};
-pub use window::{Extent, Window};
+pub use window::{Window, WindowLength};

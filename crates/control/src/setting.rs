@@ -1,23 +1,37 @@
-//! What can be set on a plant: a scheduler with its tunables, and tunables of the host.
+//! Settings of a target: a scheduler with its tunables, and tunables of the host.
 
 use std::fmt;
 
-use block::{SchedulerSpec, SettingError, Tunable};
+use block::{HOST_TUNABLES, SchedulerSpec, SettingError, Tunable};
 
 use device_model::sched;
 
 /// A scheduler, the values of its tunables, and the host tunables that are changed.
 ///
 /// As text: `anticipatory:antic_expire=12 read_ahead_kb=1024`. Two settings are equal if their texts are.
+///
+/// ```
+/// use control::Setting;
+///
+/// let setting = Setting::parse("mq-deadline:fifo_batch=1 nr_requests=64")?;
+/// assert_eq!((setting.spec.name, setting.host[0].1), ("mq-deadline", 64));
+/// assert_eq!(setting.to_string(), "mq-deadline:fifo_batch=1 nr_requests=64");
+/// let refused = Setting::parse("bfq nr_request=64").map_err(|error| error.to_string());
+/// assert!(refused.is_err_and(|message| message.ends_with("; did you mean nr_requests?")));
+/// # Ok::<(), block::SettingError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Setting {
     /// The scheduler.
     pub spec: &'static SchedulerSpec,
     /// In the order of its tunables.
     pub values: Vec<i64>,
-    /// Host tunables by name, in ascending order. Those not listed keep the value they had before steering began.
+    /// Host tunables by name, in ascending order. Those not listed keep their original value.
     pub host: Vec<(String, i64)>,
 }
+
+/// The owner of host tunables in error messages.
+const HOST: &str = "host";
 
 impl Setting {
     /// A scheduler with its defaults and no host tunables.
@@ -25,27 +39,62 @@ impl Setting {
         Setting { spec, values: spec.defaults(), host: Vec::new() }
     }
 
-    /// Parses a setting.
+    /// Parses a setting: a scheduler with its tunables, then [host tunables](HOST_TUNABLES), separated by spaces.
     ///
     /// # Errors
-    /// An unknown scheduler or tunable, or a value out of range. Host tunables are not checked: only the plant knows them.
+    /// An unknown scheduler or tunable, a tunable given twice, or a value out of range.
     pub fn parse(text: &str) -> Result<Setting, SettingError> {
         let mut words = text.split_whitespace();
-        let (spec, values) = block::parse_among(sched::all(), words.next().unwrap_or_default())?;
-        let pair = |word: &str| {
-            let no_value = || SettingError::NoValue { owner: "host", known: Vec::new(), setting: word.to_owned() };
-            let (key, value) = word.split_once('=').ok_or_else(no_value)?;
-            Ok((key.to_owned(), value.parse().map_err(|_| no_value())?))
-        };
-        let mut host = words.map(pair).collect::<Result<Vec<_>, SettingError>>()?;
+        let scheduler = Setting::parse_scheduler(words.next().unwrap_or_default())?;
+        let mut host = words.map(parse_host_tunable).collect::<Result<Vec<_>, SettingError>>()?;
         host.sort();
-        Ok(Setting { spec, values, host })
+        let setting = Setting { host, ..scheduler };
+        setting.check_host(HOST_TUNABLES)?;
+        Ok(setting)
+    }
+
+    /// Parses a scheduler with its tunables, without host tunables.
+    ///
+    /// # Errors
+    /// An unknown scheduler or tunable, a tunable given twice, or a value out of range.
+    pub fn parse_scheduler(text: &str) -> Result<Setting, SettingError> {
+        let (spec, values) = block::parse_among(sched::all(), text)?;
+        Ok(Setting { spec, values, host: Vec::new() })
+    }
+
+    /// Checks that every host tunable is one of these, is set once, and has a value in its range.
+    ///
+    /// # Errors
+    /// The first that is not.
+    pub fn check_host(&self, settable: impl IntoIterator<Item = &'static Tunable>) -> Result<(), SettingError> {
+        let settable: Vec<&'static Tunable> = settable.into_iter().collect();
+        self.host.iter().enumerate().try_for_each(|(number, (name, value))| {
+            let is_twice = self.host[..number].iter().any(|(before, _)| before == name);
+            match settable.iter().find(|tunable| tunable.name == name) {
+                Some(tunable) if is_twice => Err(SettingError::Twice { owner: HOST, key: tunable.name }),
+                Some(tunable) => tunable.check(HOST, *value),
+                None => {
+                    let known = settable.iter().map(|tunable| tunable.name).collect();
+                    Err(SettingError::UnknownKey { owner: HOST, known, key: name.clone() })
+                }
+            }
+        })
     }
 
     /// The scheduler's name, and its tunables that differ from the defaults.
     pub fn scheduler(&self) -> String {
         label(self.spec.name, self.spec.tunables, &self.values)
     }
+}
+
+/// Parses `name=value`; [`Setting::check_host`] checks the range.
+fn parse_host_tunable(word: &str) -> Result<(String, i64), SettingError> {
+    let known = || HOST_TUNABLES.iter().map(|tunable| tunable.name).collect();
+    let no_value = || SettingError::NoValue { owner: HOST, known: known(), setting: word.to_owned() };
+    let (key, value) = word.split_once('=').ok_or_else(no_value)?;
+    let unknown = || SettingError::UnknownKey { owner: HOST, known: known(), key: key.to_owned() };
+    let tunable = HOST_TUNABLES.iter().find(|tunable| tunable.name == key).ok_or_else(unknown)?;
+    Ok((key.to_owned(), tunable.read(HOST, value)?))
 }
 
 /// A name with its tunables that differ from the defaults, which identifies the setting.
@@ -84,9 +133,28 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_setting_is_refused_with_a_reason() {
-        for text in ["", "nope", "noop:a=1", "noop read_ahead_kb", "noop read_ahead_kb=much"] {
-            assert!(Setting::parse(text).is_err(), "{text}");
-        }
+    fn an_invalid_setting_is_refused_with_the_valid_ones() {
+        let message = |text: &str| Setting::parse(text).unwrap_err().to_string();
+        assert!(message("").starts_with("there is no scheduler ''"));
+        assert!(message("noop:a=1").starts_with("noop has no tunable 'a'"));
+        assert!(
+            message("noop read_ahead_kb")
+                .starts_with("host: 'read_ahead_kb' should be a tunable and its value, key=value; known are ")
+        );
+        assert_eq!(message("noop read_ahead_kb=much"), "host: read_ahead_kb=much should be a whole number from 0 to 65536 KiB");
+        assert_eq!(message("noop read_ahead_kb=70000"), "host: read_ahead_kb=70000 should be a whole number from 0 to 65536 KiB");
+        assert!(message("noop swapiness=7").starts_with("host has no tunable 'swapiness'; known are nr_requests, "));
+        assert!(message("noop swapiness=7").ends_with("; did you mean swappiness?"));
+        assert_eq!(message("noop nr_requests=64 nr_requests=64"), "host: nr_requests is given twice; once is right");
+    }
+
+    #[test]
+    fn a_target_may_offer_fewer_host_tunables() {
+        let setting = Setting::parse("noop nr_requests=64 swappiness=0").unwrap();
+        let of_the_queue = || HOST_TUNABLES.iter().filter(|tunable| tunable.name == "nr_requests");
+        assert_eq!(
+            setting.check_host(of_the_queue()).unwrap_err().to_string(),
+            "host has no tunable 'swappiness'; known are nr_requests"
+        );
     }
 }

@@ -4,63 +4,107 @@ use block::{Limits, Nanos, SchedulerSpec, Tunable};
 
 use crate::setting::Setting;
 
-/// Something whose scheduler and settings can be chosen while it runs.
+/// A system whose scheduler and settings can be changed while it runs.
 ///
-/// Its host tells a [`ControlLoop`](crate::ControlLoop) what happens and asks it when a window ends; what is decided comes back here.
+/// Its host passes events to a [`ControlLoop`](crate::ControlLoop), which applies the controller's decisions here.
+///
+/// ```
+/// use block::{Limits, Nanos, SchedulerSpec, Tunable};
+/// use control::target::{Bounds, Identity};
+/// use control::{Setting, Target, TargetError};
+///
+/// /// A disk that runs the schedulers of today's Linux and has no tunables of its own.
+/// struct Disk(Setting);
+///
+/// impl Target for Disk {
+///     fn identity(&self) -> Identity {
+///         Identity { plant: "simulator".to_owned(), device: "example".to_owned() }
+///     }
+///     fn schedulers(&self) -> Vec<&'static SchedulerSpec> {
+///         block::KERNEL.to_vec()
+///     }
+///     fn tunables(&self) -> Vec<&'static Tunable> {
+///         Vec::new()
+///     }
+///     fn bounds(&self) -> Bounds {
+///         Bounds { capacity_sectors: 1 << 30, limits: Limits::default(), nr_requests: 256, read_ahead_kib: None }
+///     }
+///     fn setting(&self) -> Setting {
+///         self.0.clone()
+///     }
+///     fn switching_time(&self, _from: &Setting, _to: &Setting) -> Nanos {
+///         Nanos::from_millis(35)
+///     }
+///     fn apply(&mut self, _now: Nanos, setting: &Setting) -> Result<(), TargetError> {
+///         if !self.schedulers().iter().any(|spec| spec.name == setting.spec.name) {
+///             return Err(TargetError { setting: setting.to_string(), reason: "unknown scheduler".to_owned() });
+///         }
+///         self.0 = setting.clone();
+///         Ok(())
+///     }
+/// }
+///
+/// let mut disk = Disk(Setting::parse("mq-deadline")?);
+/// assert!(disk.apply(Nanos::ZERO, &Setting::parse("bfq:slice_idle=0")?).is_ok());
+/// let refused = disk.apply(Nanos::ZERO, &Setting::parse("cfq")?);
+/// assert_eq!(refused.map_err(|error| error.to_string()), Err("cannot set cfq: unknown scheduler".to_owned()));
+/// assert_eq!(disk.setting().to_string(), "bfq:slice_idle=0");
+/// # Ok::<(), block::SettingError>(())
+/// ```
 pub trait Target {
-    /// What kind it is, and which device: knowledge is kept under both names.
+    /// Its kind and its device: knowledge is stored under both.
     fn identity(&self) -> Identity;
 
-    /// Schedulers it can run.
+    /// The schedulers that it can run.
     fn schedulers(&self) -> Vec<&'static SchedulerSpec>;
 
-    /// Tunables of the host that can be set while it runs.
+    /// The tunables of the host that can be set while it runs.
     fn tunables(&self) -> Vec<&'static Tunable>;
 
-    /// What its queue and its device allow.
+    /// The limits of its queue and its device.
     fn bounds(&self) -> Bounds;
 
-    /// What is in force, read back.
+    /// The active setting, read back.
     fn setting(&self) -> Setting;
 
-    /// How long the device stands idle for a change from one setting to the other, as far as that is known.
+    /// Estimated time that the device is idle for a change from one setting to the other.
     fn switching_time(&self, from: &Setting, to: &Setting) -> Nanos;
 
-    /// Puts a setting in force and reads it back.
+    /// Applies a setting and reads it back.
     ///
     /// # Errors
-    /// It was refused, or something else is in force than was asked for. The one before is in force then.
+    /// It was refused, or reads back as another one. The setting before is then active.
     fn apply(&mut self, now: Nanos, setting: &Setting) -> Result<(), TargetError>;
 }
 
-/// What a plant is, for the knowledge base.
+/// Identifies a target in the knowledge base.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// The kind of plant: `simulator`, `linux`, `server`.
+    /// The kind of target: `simulator`, `linux`, `server`.
     pub plant: String,
     /// The device's name or model.
     pub device: String,
 }
 
-/// What a device and its queue allow; Linux tells it in `/sys/block/*/size` and `/sys/block/*/queue`.
+/// Limits of a device and its queue; on Linux those in `/sys/block/*/size` and `/sys/block/*/queue`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
     /// The device's size in 512-byte sectors.
     pub capacity_sectors: u64,
-    /// What the scheduler must keep to.
+    /// Limits for the scheduler.
     pub limits: Limits,
-    /// Requests of a kind that may be queued or at the device at once.
+    /// Maximum number of requests of each kind that are queued or at the device.
     pub nr_requests: u32,
-    /// The read-ahead of files under settings that do not name one, in KiB; `None` where there is none, or it is not known.
+    /// Default read-ahead of files in KiB; `None` if there is none or it is unknown.
     pub read_ahead_kib: Option<u32>,
 }
 
-/// Why a setting is not in force.
+/// Why a setting could not be applied.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("cannot set {setting}: {reason}")]
 pub struct TargetError {
-    /// What was to be set.
+    /// The setting.
     pub setting: String,
-    /// What stood in the way.
+    /// The reason.
     pub reason: String,
 }

@@ -12,7 +12,7 @@ use crate::setting::Setting;
 
 /// Length of a window, which ends when either bound is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Extent {
+pub struct WindowLength {
     /// Maximum time.
     pub time: Option<Nanos>,
     /// Maximum number of requests queued.
@@ -22,17 +22,17 @@ pub struct Extent {
 /// Summary of a span of time under one setting.
 #[derive(Clone, Debug)]
 pub struct Window {
-    /// Counts from 0.
+    /// Its number in the run, from 0.
     pub number: u64,
     /// Start.
     pub from: Nanos,
     /// End.
     pub to: Nanos,
-    /// The setting in force.
+    /// The active setting.
     pub setting: Arc<Setting>,
-    /// Features of the requests issued.
+    /// Features of the requests queued.
     pub features: Features,
-    /// The performance.
+    /// Performance of the requests completed.
     pub outcome: WindowOutcome,
 }
 

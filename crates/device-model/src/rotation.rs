@@ -1,4 +1,4 @@
-//! Where the platter stands: learned from nothing but the times at which requests end.
+//! Infers the angle of the platter from nothing but completion times.
 //!
 //! A request that comes from the media ends when its last sector has passed under the head. So the times at which two requests ended
 //! differ by whole turns and by the angle between their last sectors, and between sectors of neighbouring tracks the angle grows
@@ -29,11 +29,11 @@ use std::sync::Arc;
 const SLOWEST: f64 = 59.5;
 /// The same of the fastest: 15,000 a minute.
 pub const FASTEST: f64 = 255.0;
-/// While the speed is not known, ends up to so many nanoseconds apart make a pair: the number of speeds to try grows with this.
+/// Maximum time between the ends of a pair while the speed is unknown, in nanoseconds: the number of speeds to try grows with it.
 const NEAR_NS: f64 = 0.8e9;
 /// The same when it is known: a turn's time is then good to 1 in 10,000, an error of half a turn in this time.
 const FAR_NS: f64 = 60e9;
-/// How far the farthest pair may be out of step at the nearest speed tried, in turns; it still agrees by more than half.
+/// Maximum phase error of a pair at the nearest speed tried, in revolutions; the pair still agrees by more than half.
 const SLIP: f64 = 0.15;
 /// Ends up to this many sectors apart make a pair. The grid is twice as long, so that no line falls between two of its values.
 const APART: u64 = 1 << 15;
@@ -49,10 +49,10 @@ const LENGTH: usize = 2 * APART as usize / GRID as usize;
 const RESOLUTION: f64 = 1.0 / (LENGTH as f64 * GRID);
 /// Points that a distance is spread over: what is wrong by it is below one in a thousand.
 const TAPS: usize = 4;
-/// So many pairs are needed.
-pub const FEWEST_PAIRS: usize = 40;
-/// No more are looked at: noise falls with their root, to 2.6% at the most.
-const MOST_PAIRS: usize = 1_500;
+/// Least number of pairs for a line.
+pub const MIN_PAIRS: usize = 40;
+/// Maximum number of pairs: noise falls with their square root, to 2.6%.
+const MAX_PAIRS: usize = 1_500;
 /// The share of pairs that agree, at least; and how far it must stand out of what chance gives, in standard deviations: of the 500,000
 /// values looked at, one in a thousand searches has one so large by chance.
 const AGREEMENT: f64 = 0.3;
@@ -87,7 +87,7 @@ pub struct Finder {
     transform: Arc<dyn Fft<f64>>,
     bins: Vec<Complex<f64>>,
     scratch: Vec<Complex<f64>>,
-    /// What the kernel takes of each value, from the lowest angle on.
+    /// Attenuation of each value by the kernel, from the lowest angle on.
     sharpness: Vec<f64>,
     /// Distance in sectors, and time between.
     pairs: Vec<(f64, f64)>,
@@ -109,7 +109,7 @@ fn kernel(part: f64) -> f64 {
     (2.3 * TAPS as f64 * ((1.0 - part * part).max(0.0).sqrt() - 1.0)).exp()
 }
 
-/// What is left of this many turns per point of the grid.
+/// The kernel's transform at this many turns per point of the grid.
 fn of_kernel(turns: f64) -> f64 {
     let (half, steps) = (TAPS as f64 / 2.0, 200);
     let value = |step: i32| {
@@ -143,7 +143,7 @@ impl Finder {
     /// it.
     pub fn find(&mut self, ends: &[End], turn_ns: Option<f64>) -> Option<Line> {
         self.pair(ends, APART, if turn_ns.is_some() { FAR_NS } else { NEAR_NS });
-        if self.pairs.len() < FEWEST_PAIRS {
+        if self.pairs.len() < MIN_PAIRS {
             return None;
         }
         let best = match turn_ns {
@@ -182,7 +182,7 @@ impl Finder {
         (second < CLEARLY * best.1.agreement).then_some(best.1)
     }
 
-    /// Collects pairs that are near enough to each other in place and time, at most [`MOST_PAIRS`] of them, taken evenly.
+    /// Collects pairs that are near enough to each other in place and time, at most [`MAX_PAIRS`] of them, taken evenly.
     fn pair(&mut self, ends: &[End], far: u64, far_ns: f64) {
         self.pairs.clear();
         for (i, a) in ends.iter().enumerate() {
@@ -195,7 +195,7 @@ impl Finder {
                 self.pairs.push((distance as f64, between));
             }
         }
-        let step = self.pairs.len().div_ceil(MOST_PAIRS).max(1);
+        let step = self.pairs.len().div_ceil(MAX_PAIRS).max(1);
         let mut number = 0;
         self.pairs.retain(|_| {
             number += 1;
@@ -261,7 +261,7 @@ impl Finder {
         let mut far_ns = if in_time { NEAR_NS } else { FAR_NS };
         for octave in 0..3 {
             self.pair(ends, APART << (2 * octave), far_ns);
-            if self.pairs.len() < FEWEST_PAIRS {
+            if self.pairs.len() < MIN_PAIRS {
                 break;
             }
             for _ in 0..2 {
@@ -282,7 +282,7 @@ impl Finder {
         line
     }
 
-    /// Of the values within `width` around `middle` the best by `judge`.
+    /// The value within `width` of `middle` with the highest `judge`.
     fn best(&self, middle: f64, width: f64, judge: impl Fn(&Finder, f64) -> f64) -> f64 {
         let steps = 12;
         let values = (-steps..=steps).map(|step| middle + width * f64::from(step) / f64::from(steps));
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn of_lines_that_multiples_of_a_large_size_cannot_tell_apart_the_longest_track_is_found() {
+    fn the_longest_track_is_found_among_indistinguishable_ones() {
         let aligned = ends_at_multiples(1_024, 7_200.0, 2_500.0, 0.145, 2_000_000, 200, 50_000.0);
         let line = Finder::new().find(&aligned, None).expect("a line");
         let expected = 1.145 / 2_500.0;
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_turns_no_line_is_found() {
+    fn no_line_is_found_without_a_platter() {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(3);
         for _ in 0..5 {
             let mut now = 0.0;

@@ -26,7 +26,7 @@ fn tree() -> Tree {
 }
 
 #[test]
-fn a_tree_tells_kinds_apart_and_follows_what_grows() {
+fn a_tree_separates_kinds_and_follows_slopes() {
     let tree = tree();
     for size in [3.0, 77.0, 400.0] {
         let grows = tree.predict(&[0.0, size]) / (2.0 + 0.1 * size);
@@ -38,7 +38,7 @@ fn a_tree_tells_kinds_apart_and_follows_what_grows() {
 }
 
 #[test]
-fn answers_add_up_to_what_was_learned_from() {
+fn predictions_add_up_to_the_targets() {
     let (tree, examples) = (tree(), examples());
     let row = |number: usize| [examples.columns[0][number], examples.columns[1][number]];
     let answered: f64 = (0..examples.len()).map(|number| tree.predict(&row(number))).sum();
@@ -67,7 +67,7 @@ fn a_tree_reads_back_as_the_same_and_prints_its_questions() {
 }
 
 #[test]
-fn there_is_no_tree_of_nothing() {
+fn a_tree_needs_rows() {
     assert!(Growth::default().grow(&Examples::new(2), &FEATURES, &[]).is_err());
     assert!(Growth::default().grow(&examples(), &FEATURES, &[2]).is_err(), "there is no third feature");
 }

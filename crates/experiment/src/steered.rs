@@ -109,15 +109,15 @@ impl Pilot for Steered {
     }
 
     fn next_step(&self) -> Option<Nanos> {
-        self.steering.next_look()
+        self.steering.next_deadline()
     }
 
     fn step(&mut self, now: Nanos, plant: &mut dyn Steerable) -> bool {
         let Steered { steering, in_force, stopwatch, .. } = self;
-        let before = steering.decided().len();
-        Stopwatch::whole(stopwatch, || steering.look(now, &mut Simulated { plant, in_force }));
+        let before = steering.decisions().len();
+        Stopwatch::whole(stopwatch, || steering.advance(now, &mut Simulated { plant, in_force }));
         // A refusal may have undone something.
-        steering.decided()[before..].iter().any(|decided| decided.is_change() || decided.refused.is_some())
+        steering.decisions()[before..].iter().any(|decided| decided.is_change() || decided.refused.is_some())
     }
 }
 
@@ -266,8 +266,12 @@ mod tests {
         InForce { device, spec, values, before, stopwatch: None, knowledge }
     }
 
+    /// Host tunables are not checked: the target has to refuse invalid ones.
     fn setting(text: &str) -> Setting {
-        Setting::parse(text).unwrap()
+        let mut words = text.split(' ');
+        let scheduler = Setting::parse_scheduler(words.next().unwrap()).unwrap();
+        let pairs = words.map(|word| word.split_once('=').unwrap());
+        Setting { host: pairs.map(|(name, value)| (name.to_owned(), value.parse().unwrap())).collect(), ..scheduler }
     }
 
     /// Applies settings one after the other; returns the active setting after each, or why it was refused.

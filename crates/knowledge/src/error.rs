@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::ErrorCode;
 
-/// Something is wrong with this file.
+/// A problem with a knowledge base, and its file.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {problem}", path.display())]
 pub struct KnowledgeError {
@@ -19,10 +19,10 @@ pub struct KnowledgeError {
 /// What is wrong.
 #[derive(Debug, thiserror::Error)]
 pub enum Problem {
-    /// It was to be read.
+    /// The file to be read does not exist.
     #[error("there is no such file")]
     Missing,
-    /// It was to be created.
+    /// The folder of a file to be created does not exist.
     #[error("there is no folder {} to put it into", .0.display())]
     NoFolder(PathBuf),
     /// A folder, a pipe, a device.
@@ -47,37 +47,37 @@ pub enum Problem {
         /// The latest that is known.
         known: u32,
     },
-    /// It was to be written.
+    /// It cannot be written.
     #[error("cannot be written: the file or its file system is read-only")]
     ReadOnly,
-    /// It was to be read by somebody who may not write it, and part of it is in its log still.
+    /// The reader may not write it, and part of the data is still in its log.
     #[error("is being written, or was when that program was killed: only who may write it can read it now")]
     Unfinished,
-    /// Another program kept it locked for longer than one waits.
+    /// Another program held the lock until the timeout.
     #[error("another program keeps it locked; try again when that is done")]
     Busy,
     /// No room left. Its source is of kind [`io::ErrorKind::StorageFull`].
     #[error("{0}")]
     Full(#[source] io::Error),
-    /// What is in it cannot be.
+    /// Its contents are inconsistent.
     #[error("is damaged ({0}): restore it from a copy, or move it away and begin a new one")]
     Damaged(String),
-    /// A row that it has no place for.
+    /// A row that cannot be stored.
     #[error("{0}")]
     Value(String),
-    /// The work was to stop; nothing was changed.
+    /// The caller ended the work; nothing was changed.
     #[error("interrupted; nothing was written")]
     Interrupted,
-    /// The file system said no.
+    /// An error of the file system.
     #[error("{0}")]
     Io(#[source] io::Error),
-    /// SQLite said no.
+    /// Another error of SQLite.
     #[error("SQLite says: {0}")]
     Sqlite(#[source] rusqlite::Error),
 }
 
 impl Problem {
-    /// Of this file.
+    /// Adds the file.
     pub(super) fn of(self, path: &Path) -> KnowledgeError {
         KnowledgeError { path: path.to_owned(), problem: self }
     }

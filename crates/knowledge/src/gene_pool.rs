@@ -1,6 +1,6 @@
 //! Gene pools as rows of the knowledge base, among the models.
 
-use control::search::GenePool;
+use control::experience::GenePool;
 use observe::description::names;
 
 use crate::rows::ModelRow;
@@ -11,7 +11,7 @@ const KIND: &str = "gene-pool";
 impl TryFrom<&GenePool> for ModelRow {
     type Error = serde_json::Error;
 
-    /// Pools of similar workloads have the same name, so that only the latest of them are kept. Fails never, for numbers and names.
+    /// Pools of similar workloads have the same name, so that only the latest of them are kept. Never fails for numbers and names.
     fn try_from(pool: &GenePool) -> Result<ModelRow, serde_json::Error> {
         let names = names();
         let value = |name: &str| {

@@ -6,21 +6,21 @@ use super::error::{KnowledgeError, Problem};
 use super::query::Filter;
 use super::{Batch, Knowledge};
 
-/// What came in.
+/// Result of a merge.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Merged {
-    /// Windows, decisions, requests and models that were not there.
+    /// Windows, decisions, requests and models that were added.
     pub new: u64,
-    /// And those that were.
+    /// Those that existed already.
     pub known: u64,
 }
 
 impl Knowledge {
-    /// Takes in all that is in the others: what is there already (by its run and number) not twice, lists of features matched by
-    /// their names. All or nothing. `proceed` is asked now and then with the rows read so far; false ends it.
+    /// Copies all rows of the others that it does not have yet (by run and number); features are matched by name. All or nothing. `proceed` is
+    /// called at times with the number of rows read so far; false ends the merge.
     ///
     /// # Errors
-    /// One of them is this file, one cannot be read, two runs have one id, this file cannot be written; it was told to end.
+    /// One of them is this file, one cannot be read, two runs have one id, this file cannot be written; `proceed` returned false.
     pub fn merge(&mut self, others: &[Knowledge], proceed: &mut dyn FnMut(u64) -> bool) -> Result<Merged, KnowledgeError> {
         for other in others {
             if fs::canonicalize(&self.path).ok() == fs::canonicalize(&other.path).ok() {
@@ -42,7 +42,7 @@ impl Knowledge {
     }
 
     fn add_to(&self, batch: &mut Batch, count: &mut dyn FnMut(bool) -> Result<(), KnowledgeError>) -> Result<(), KnowledgeError> {
-        // As of one moment: a run's decisions without its windows would be half of it.
+        // One snapshot: a run's decisions must not arrive without its windows.
         let _moment = self.moment()?;
         let all = Filter::default();
         for stored in self.windows(&all) {

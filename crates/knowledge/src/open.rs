@@ -11,32 +11,32 @@ use std::time::Duration;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::error::{KnowledgeError, Problem};
-use super::schema::{self, Found};
+use super::schema::{self, FileKind};
 
-/// How long another program's transaction is waited for. Ours take milliseconds.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Time to wait for another program's transaction. Ours take milliseconds.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// SQLite's smallest page.
 const SMALLEST_BYTES: u64 = 512;
 
-/// What a file is opened for.
+/// Mode in which a file is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Access {
-    /// To write; it is created where there is none.
+    /// To write; created if missing.
     Create,
-    /// To write; it must be there.
+    /// To write; it must exist.
     Write,
-    /// To read; it must be there and stays as it is.
+    /// To read; it must exist and is not changed.
     Read,
 }
 
 /// Opens a knowledge base of the version that the steps end with.
 pub(super) fn open(path: &Path, access: Access, steps: &[&str]) -> Result<Connection, KnowledgeError> {
-    look(path, access).and_then(|()| connect(path, access, steps)).map_err(|problem| problem.of(path))
+    check_type(path, access).and_then(|()| connect(path, access, steps)).map_err(|problem| problem.of(path))
 }
 
-/// Looks at the file from outside: SQLite would wait for a pipe, and says of a missing folder only that it cannot open the file.
-pub(super) fn look(path: &Path, access: Access) -> Result<(), Problem> {
+/// Checks the file's type: SQLite would wait for a pipe, and reports a missing folder only as a file that it cannot open.
+pub(super) fn check_type(path: &Path, access: Access) -> Result<(), Problem> {
     match fs::metadata(path) {
         Ok(about) if about.is_dir() => Err(Problem::NotAFile("a folder")),
         Ok(about) if !about.is_file() => Err(Problem::NotAFile("a pipe or a device")),
@@ -64,18 +64,18 @@ fn connect(path: &Path, access: Access, steps: &[&str]) -> Result<Connection, Pr
             if has_log(&absolute) {
                 return Err(Problem::Unfinished);
             }
-            connection = as_it_lies(&absolute).map_err(|error| diagnose(path, error))?;
+            connection = open_immutable(&absolute).map_err(|error| diagnose(path, error))?;
             look_inside(&connection)
         }
         found => found,
     };
     let known = steps.len() as u32;
     let found = match found.map_err(|error| diagnose(path, error))? {
-        Found::Other => return Err(Problem::NotKnowledge("is another program's database")),
-        Found::Version(found) if found > known => return Err(Problem::Newer { found, known }),
-        Found::Nothing if access != Access::Create => return Err(Problem::NotKnowledge("is an empty database")),
-        Found::Version(found) => found,
-        Found::Nothing => 0,
+        FileKind::Other => return Err(Problem::NotKnowledge("is another program's database")),
+        FileKind::Version(found) if found > known => return Err(Problem::Newer { found, known }),
+        FileKind::Nothing if access != Access::Create => return Err(Problem::NotKnowledge("is an empty database")),
+        FileKind::Version(found) => found,
+        FileKind::Nothing => 0,
     };
     if access == Access::Read {
         if found < known {
@@ -91,15 +91,15 @@ fn connect(path: &Path, access: Access, steps: &[&str]) -> Result<Connection, Pr
     Ok(connection)
 }
 
-/// Settles how a connection behaves, whatever is in the file, and asks what it is.
-fn look_inside(connection: &Connection) -> rusqlite::Result<Found> {
-    connection.busy_timeout(PATIENCE)?;
-    // The file may come from anybody: nothing in its schema may call functions, and damaged pages are noticed before they are used.
+/// Sets up a connection for an untrusted file, and reads the file's kind and version.
+fn look_inside(connection: &Connection) -> rusqlite::Result<FileKind> {
+    connection.busy_timeout(LOCK_TIMEOUT)?;
+    // The file is untrusted: nothing in its schema may call functions, and damaged pages are noticed before they are used.
     connection.pragma_update(None, "trusted_schema", false)?;
     connection.pragma_update(None, "cell_size_check", true)?;
-    // As of one moment: another program may be creating it.
+    // One snapshot: another program may be creating it.
     let moment = connection.unchecked_transaction()?;
-    schema::found(&moment)
+    schema::file_kind(&moment)
 }
 
 /// WAL with `synchronous=NORMAL`: a transaction is committed when it is in the log, which belongs to the kernel then and outlives
@@ -142,19 +142,19 @@ fn write_ahead(connection: &Connection) -> Result<(), Problem> {
     Err(Problem::Busy)
 }
 
-/// Whether what failed is that the index of the log cannot be created.
+/// Whether the error means that the log's index cannot be created.
 fn is_for_writers(error: &rusqlite::Error) -> bool {
     matches!(error.sqlite_error_code(), Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly))
 }
 
-/// Whether part of what is known is not in the file yet, but in its log.
+/// Whether part of the data is still in the log.
 fn has_log(path: &Path) -> bool {
     let log: OsString = [path.as_os_str(), "-wal".as_ref()].into_iter().collect();
     fs::metadata(log).is_ok_and(|about| about.len() > 0)
 }
 
-/// Reads a file where nothing can be written, not even the index of its log: on a medium that is read-only nobody else writes either.
-fn as_it_lies(path: &Path) -> rusqlite::Result<Connection> {
+/// Opens a file whose log's index cannot be created. On a read-only medium no other program writes either.
+fn open_immutable(path: &Path) -> rusqlite::Result<Connection> {
     let mut uri = String::from("file:");
     for &byte in path.as_os_str().as_bytes() {
         if byte.is_ascii_alphanumeric() || b"/._-".contains(&byte) {
@@ -168,7 +168,7 @@ fn as_it_lies(path: &Path) -> rusqlite::Result<Connection> {
     Connection::open_with_flags(uri + "?immutable=1", flags)
 }
 
-/// Finds out why SQLite cannot open a file, which it does not say.
+/// Finds the cause that SQLite does not report for a file that it cannot open.
 fn diagnose(path: &Path, error: rusqlite::Error) -> Problem {
     if error.sqlite_error_code() != Some(ErrorCode::CannotOpen) {
         return error.into();

@@ -19,9 +19,9 @@ const PAGE: i64 = 1024;
 /// A filter on rows; the default matches all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// Of this kind of plant.
+    /// Runs on this kind of target.
     pub plant: Option<String>,
-    /// Of this device.
+    /// Runs on this device.
     pub device: Option<String>,
     /// Windows under this setting; decisions for it.
     pub setting: Option<String>,
@@ -35,23 +35,23 @@ pub struct Rows<'a, T: 'static> {
     after: i64,
     page: vec::IntoIter<Stored<T>>,
     is_done: bool,
-    known: Known,
+    cache: Cache,
 }
 
-/// How a table is read. `sql` begins with the row's number, the run's number and the run's columns; what follows is `read`'s.
+/// The query of a table. `sql` selects the row's number, the run's number, the run's columns, and the columns for `read`.
 struct Table<T> {
     sql: &'static str,
-    read: fn(&Row, &mut Known) -> rusqlite::Result<T>,
+    read: fn(&Row, &mut Cache) -> rusqlite::Result<T>,
 }
 
-/// What repeats is read once.
+/// Cache of runs and lists of features.
 #[derive(Default)]
-struct Known {
+struct Cache {
     runs: BTreeMap<i64, Arc<Run>>,
     lists: BTreeMap<i64, Arc<[String]>>,
 }
 
-/// Where a table's own columns begin.
+/// Index of a table's first own column.
 const OWN: usize = 9;
 
 macro_rules! select {
@@ -124,7 +124,7 @@ impl Knowledge {
 
     fn rows<T>(&self, table: &'static Table<T>, filter: &Filter) -> Rows<'_, T> {
         let page = Vec::new().into_iter();
-        Rows { knowledge: self, filter: filter.clone(), table, after: i64::MIN, page, is_done: false, known: Known::default() }
+        Rows { knowledge: self, filter: filter.clone(), table, after: i64::MIN, page, is_done: false, cache: Cache::default() }
     }
 
     /// The models, by name, the earliest trained first.
@@ -167,11 +167,11 @@ impl<T> Rows<'_, T> {
             }
             self.after = place;
             let number = row.get(1)?;
-            let run = match self.known.runs.get(&number) {
+            let run = match self.cache.runs.get(&number) {
                 Some(run) => run.clone(),
-                None => self.known.runs.entry(number).or_insert(Arc::new(run(row, 2)?)).clone(),
+                None => self.cache.runs.entry(number).or_insert(Arc::new(run(row, 2)?)).clone(),
             };
-            page.push(Stored { run, row: (self.table.read)(row, &mut self.known)? });
+            page.push(Stored { run, row: (self.table.read)(row, &mut self.cache)? });
         }
         Ok(page)
     }
@@ -204,7 +204,8 @@ impl<T> Iterator for Rows<'_, T> {
 /// A run, from its seven columns.
 pub(super) fn run(row: &Row, at: usize) -> rusqlite::Result<Run> {
     let seed = row.get::<_, Option<String>>(at + 5)?;
-    let seed = seed.map(|seed| seed.parse().map_err(|_| odd(at + 5, Type::Text, format!("'{seed}' is no seed")))).transpose()?;
+    let seed =
+        seed.map(|seed| seed.parse().map_err(|_| invalid(at + 5, Type::Text, format!("'{seed}' is no seed")))).transpose()?;
     Ok(Run {
         id: RunId(row.get(at)?),
         began_s: row.get(at + 1)?,
@@ -216,17 +217,17 @@ pub(super) fn run(row: &Row, at: usize) -> rusqlite::Result<Run> {
     })
 }
 
-fn window(row: &Row, known: &mut Known) -> rusqlite::Result<WindowRow> {
+fn window(row: &Row, cache: &mut Cache) -> rusqlite::Result<WindowRow> {
     let (from, to) = (time(row, OWN + 1)?, time(row, OWN + 2)?);
     let list = row.get(OWN + 4)?;
-    let features = match known.lists.get(&list) {
+    let features = match cache.lists.get(&list) {
         Some(names) => names.clone(),
-        None => known.lists.entry(list).or_insert(names(row, OWN + 5)?.into()).clone(),
+        None => cache.lists.entry(list).or_insert(names(row, OWN + 5)?.into()).clone(),
     };
     let bytes = row.get_ref(OWN + 6)?.as_blob()?;
     if bytes.len() != features.len() * 8 {
         let problem = format!("{} features have {} bytes of values", features.len(), bytes.len());
-        return Err(odd(OWN + 6, Type::Blob, problem));
+        return Err(invalid(OWN + 6, Type::Blob, problem));
     }
     let values = bytes.chunks_exact(8).filter_map(|bytes| bytes.try_into().ok().map(f64::from_le_bytes)).collect();
     Ok(WindowRow {
@@ -259,7 +260,7 @@ fn calls(row: &Row) -> rusqlite::Result<Option<Calls>> {
     Ok(done.zip(bytes).map(|(done, bytes)| Calls { done, bytes, waited_s }))
 }
 
-fn decision(row: &Row, _known: &mut Known) -> rusqlite::Result<DecisionRow> {
+fn decision(row: &Row, _cache: &mut Cache) -> rusqlite::Result<DecisionRow> {
     Ok(DecisionRow {
         number: row.get(OWN)?,
         at: time(row, OWN + 1)?,
@@ -273,11 +274,11 @@ fn decision(row: &Row, _known: &mut Known) -> rusqlite::Result<DecisionRow> {
     })
 }
 
-fn request(row: &Row, _known: &mut Known) -> rusqlite::Result<RequestRow> {
+fn request(row: &Row, _cache: &mut Cache) -> rusqlite::Result<RequestRow> {
     let letter: String = row.get(OWN + 1)?;
     Ok(RequestRow {
         number: row.get(OWN)?,
-        op: super::record::op(&letter).ok_or_else(|| odd(OWN + 1, Type::Text, format!("'{letter}' is no operation")))?,
+        op: super::rows::op(&letter).ok_or_else(|| invalid(OWN + 1, Type::Text, format!("'{letter}' is no operation")))?,
         lba: row.get(OWN + 2)?,
         sectors: row.get(OWN + 3)?,
         sync: row.get(OWN + 4)?,
@@ -302,10 +303,10 @@ fn real(row: &Row, at: usize) -> rusqlite::Result<f64> {
 }
 
 fn names(row: &Row, at: usize) -> rusqlite::Result<Vec<String>> {
-    serde_json::from_str(&row.get::<_, String>(at)?).map_err(|error| odd(at, Type::Text, error.to_string()))
+    serde_json::from_str(&row.get::<_, String>(at)?).map_err(|error| invalid(at, Type::Text, error.to_string()))
 }
 
-/// What stands there cannot be.
-fn odd(at: usize, kind: Type, problem: String) -> rusqlite::Error {
+/// The error for an impossible value.
+fn invalid(at: usize, kind: Type, problem: String) -> rusqlite::Error {
     rusqlite::Error::FromSqlConversionFailure(at, kind, problem.into())
 }

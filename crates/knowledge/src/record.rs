@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use block::{Nanos, Op};
+use block::Nanos;
 use rusqlite::{Connection, OptionalExtension, ToSql, Transaction, TransactionBehavior, params};
 
 use super::Knowledge;
 use super::error::{KnowledgeError, Problem};
-use super::rows::{DecisionRow, ModelRow, RequestRow, Row, Run, RunId, WindowRow};
+use super::rows::{self, DecisionRow, ModelRow, RequestRow, Row, Run, RunId, WindowRow};
 
 /// Rows committed together; dropping a batch without [`commit`](Batch::commit) rolls it back.
 #[derive(Debug)]
@@ -74,7 +74,7 @@ impl Batch<'_> {
         self.model_row(model).map_err(|problem| problem.of(self.path))
     }
 
-    /// Records a row; false if it is there. What run a model comes from is not kept.
+    /// Records a row; false if it exists. The run of a model is not stored.
     ///
     /// # Errors
     /// Those of [`window`](Batch::window), [`decision`](Batch::decision), [`request`](Batch::request) and [`model`](Batch::model).
@@ -231,7 +231,7 @@ impl Batch<'_> {
             params![
                 run,
                 whole("number", request.number)?,
-                letter(request.op),
+                rows::letter(request.op),
                 whole("lba", request.lba)?,
                 request.sectors,
                 request.sync,
@@ -258,7 +258,7 @@ impl Batch<'_> {
     }
 }
 
-/// Whether a row was changed.
+/// Executes a statement; whether it changed a row.
 fn insert(connection: &Connection, sql: &str, values: &[&dyn ToSql]) -> Result<bool, Problem> {
     Ok(connection.prepare_cached(sql)?.execute(values)? > 0)
 }
@@ -284,18 +284,4 @@ fn time(what: &str, value: Nanos) -> Result<i64, Problem> {
 fn bytes_of(values: &[f64]) -> Vec<u8> {
     let one_nan = |value: &f64| if value.is_nan() { f64::NAN } else { *value };
     values.iter().flat_map(|value| one_nan(value).to_le_bytes()).collect()
-}
-
-/// As blkparse says it.
-pub(super) fn letter(op: Op) -> &'static str {
-    match op {
-        Op::Read => "R",
-        Op::Write => "W",
-        Op::Discard => "D",
-    }
-}
-
-/// What [`letter`] says.
-pub(super) fn op(letter: &str) -> Option<Op> {
-    [Op::Read, Op::Write, Op::Discard].into_iter().find(|op| self::letter(*op) == letter)
 }

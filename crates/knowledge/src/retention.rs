@@ -5,16 +5,16 @@ use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 use super::Knowledge;
 use super::error::{KnowledgeError, Problem};
 
-/// How many rows are kept, the most recently recorded first; merged and imported rows count as recorded at that time.
+/// Numbers of rows that are kept, the most recently recorded first; merged and imported rows count as recorded at that time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
-    /// Windows per plant, device and setting: what is rarely set is not pushed out by what is often set. Decisions go with theirs.
+    /// Windows per plant, device and setting, so that frequent settings do not displace rare ones. Decisions are deleted with their window.
     pub windows: u64,
     /// Requests in all.
     pub requests: u64,
     /// Models per name, the last trained.
     pub models: u64,
-    /// Of the file, in MiB (2^20 bytes). The last model of each name and one window per setting stay even beyond it.
+    /// Maximum size of the file in MiB (2^20 bytes). The last model of each name and one window per setting stay in any case.
     pub max_mib: u64,
 }
 
@@ -38,7 +38,7 @@ pub struct Pruned {
     pub models: u64,
     /// The file's size before, in bytes.
     pub bytes_before: u64,
-    /// And now.
+    /// Its size after, in bytes.
     pub bytes: u64,
 }
 
@@ -60,13 +60,13 @@ impl Knowledge {
         let before = counts(&self.connection)?;
         let bytes_before = pages(&self.connection)?.0;
         self.in_transaction(|connection| {
-            forget_windows(connection, retention.windows)?;
-            forget_models(connection, retention.models)?;
+            delete_windows(connection, retention.windows)?;
+            delete_models(connection, retention.models)?;
             // Requests are numbered without gaps but for those that were there already.
             let last: Option<i64> = connection.query_row("SELECT max(request) FROM requests", [], |row| row.get(0))?;
             let kept = i64::try_from(retention.requests).unwrap_or(i64::MAX);
             connection.execute("DELETE FROM requests WHERE request <= ?1", [last.unwrap_or(0).saturating_sub(kept)])?;
-            forget_unused(connection)
+            delete_unused(connection)
         })?;
         self.fit(retention.max_mib.saturating_mul(1 << 20))?;
         self.shrink_file()?;
@@ -82,17 +82,17 @@ impl Knowledge {
         Ok(used > retention.max_mib.saturating_mul(1 << 20))
     }
 
-    /// Forgets until what is left takes up less than this; then a bit more, so that it need not be done again at once.
+    /// Deletes rows until the rest takes less than this; then some more, so that the next rows do not exceed it at once.
     fn fit(&mut self, bytes: u64) -> Result<(), Problem> {
         if pages(&self.connection)?.1 <= bytes {
             return Ok(());
         }
         while pages(&self.connection)?.1 > bytes / 8 * 7 {
-            if !self.in_transaction(forget_an_eighth)? {
+            if !self.in_transaction(delete_an_eighth)? {
                 break;
             }
         }
-        self.in_transaction(forget_unused)?;
+        self.in_transaction(delete_unused)?;
         Ok(())
     }
 
@@ -103,7 +103,7 @@ impl Knowledge {
         // It frees a page per step.
         while rows.next()?.is_some() {}
         drop(rows);
-        // If a reader is in the way the log is emptied another time.
+        // If a reader blocks it, the log is emptied another time.
         let _ = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
         Ok(())
     }
@@ -129,23 +129,23 @@ pub(super) fn counts(connection: &Connection) -> rusqlite::Result<[u64; 4]> {
     Ok([count("windows")?, count("decisions")?, count("requests")?, count("models")?])
 }
 
-fn forget_windows(connection: &Connection, kept: u64) -> rusqlite::Result<usize> {
+fn delete_windows(connection: &Connection, kept: u64) -> rusqlite::Result<usize> {
     let kept = i64::try_from(kept).unwrap_or(i64::MAX);
     let settings: Vec<i64> =
         connection.prepare_cached("SELECT setting FROM settings")?.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
     let mut find =
         connection.prepare_cached("SELECT window FROM windows WHERE setting = ?1 ORDER BY window DESC LIMIT 1 OFFSET ?2")?;
-    let mut forget = connection.prepare_cached("DELETE FROM windows WHERE setting = ?1 AND window <= ?2")?;
-    let mut forgotten = 0;
+    let mut delete = connection.prepare_cached("DELETE FROM windows WHERE setting = ?1 AND window <= ?2")?;
+    let mut deleted = 0;
     for setting in settings {
         if let Some(last) = find.query_row(params![setting, kept], |row| row.get::<_, i64>(0)).optional()? {
-            forgotten += forget.execute(params![setting, last])?;
+            deleted += delete.execute(params![setting, last])?;
         }
     }
-    Ok(forgotten)
+    Ok(deleted)
 }
 
-fn forget_models(connection: &Connection, kept: u64) -> rusqlite::Result<usize> {
+fn delete_models(connection: &Connection, kept: u64) -> rusqlite::Result<usize> {
     let kept = i64::try_from(kept).unwrap_or(i64::MAX);
     connection.execute(
         "DELETE FROM models WHERE model IN (SELECT model FROM
@@ -155,8 +155,8 @@ fn forget_models(connection: &Connection, kept: u64) -> rusqlite::Result<usize> 
     )
 }
 
-/// Forgets an eighth of what takes up most; false if there is nothing more that may be forgotten.
-fn forget_an_eighth(connection: &Connection) -> rusqlite::Result<bool> {
+/// Deletes an eighth of the table that takes most space; false if nothing more may be deleted.
+fn delete_an_eighth(connection: &Connection) -> rusqlite::Result<bool> {
     let [windows, _, requests, _] = counts(connection)?;
     let most: u64 = connection.query_row(
         "SELECT coalesce(max(n), 0) FROM (SELECT count(*) AS n FROM windows GROUP BY setting)",
@@ -169,16 +169,16 @@ fn forget_an_eighth(connection: &Connection) -> rusqlite::Result<bool> {
         return Ok(connection.execute(oldest, [eighth])? > 0);
     }
     if most > 1 {
-        return Ok(forget_windows(connection, (most * 7 / 8).max(1))? > 0);
+        return Ok(delete_windows(connection, (most * 7 / 8).max(1))? > 0);
     }
     let most: u64 =
         connection
             .query_row("SELECT coalesce(max(n), 0) FROM (SELECT count(*) AS n FROM models GROUP BY name)", [], |row| row.get(0))?;
-    Ok(most > 1 && forget_models(connection, most - 1)? > 0)
+    Ok(most > 1 && delete_models(connection, most - 1)? > 0)
 }
 
 /// Deletes entries that no row refers to.
-fn forget_unused(connection: &Connection) -> rusqlite::Result<()> {
+fn delete_unused(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute_batch(
         "DELETE FROM runs WHERE NOT EXISTS (SELECT 1 FROM windows w WHERE w.run = runs.run)
            AND NOT EXISTS (SELECT 1 FROM decisions d WHERE d.run = runs.run)

@@ -7,7 +7,7 @@ use std::sync::{Arc, LazyLock};
 use block::{Nanos, Op};
 
 use control::Window;
-use control::control_loop::Decided;
+use control::control_loop::DecisionRecord;
 use observe::window::{FEATURES, WindowOutcome};
 
 /// Identifies a run in every file that contains it. Generated when the run begins: at random, or from everything that
@@ -33,14 +33,14 @@ impl FromStr for RunId {
     }
 }
 
-/// A run: one period in which a device was observed or steered.
+/// A run: one period in which a device was observed or controlled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run {
     /// Its id.
     pub id: RunId,
     /// When it began, in seconds since 1970; a simulated run may say 0.
     pub began_s: i64,
-    /// The kind of plant (see [`Identity`](control::target::Identity)).
+    /// The kind of target (see [`Identity`](control::target::Identity)).
     pub plant: String,
     /// The device's name or model.
     pub device: String,
@@ -57,17 +57,17 @@ pub struct Run {
 pub struct WindowRow {
     /// Counts up from 0 in its run.
     pub number: u64,
-    /// Where it begins.
+    /// Its start.
     pub from: Nanos,
-    /// Where it ends.
+    /// Its end.
     pub to: Nanos,
-    /// What was in force, as text.
+    /// The active setting, as text.
     pub setting: String,
     /// The features' names, each once.
     pub features: Arc<[String]>,
     /// One for each name; NaN where there is no value.
     pub values: Vec<f64>,
-    /// How it was served. Its duration is that from `from` to `to`.
+    /// Its performance. The duration is that from `from` to `to`.
     pub outcome: WindowOutcome,
 }
 
@@ -105,11 +105,11 @@ pub struct DecisionRow {
     pub number: u64,
     /// When.
     pub at: Nanos,
-    /// The number of the window it was made on. The decision is forgotten with that.
+    /// The number of the window it was based on; it is deleted with that.
     pub window: Option<u64>,
-    /// What was in force, as text.
+    /// The setting before, as text.
     pub from: String,
-    /// What is in force since, as text.
+    /// The setting after, as text.
     pub to: String,
     /// The reason, for display.
     pub why: String,
@@ -123,7 +123,7 @@ pub struct DecisionRow {
 
 impl DecisionRow {
     /// The `number`th decision of its run.
-    pub fn new(number: u64, decided: &Decided) -> DecisionRow {
+    pub fn new(number: u64, decided: &DecisionRecord) -> DecisionRow {
         DecisionRow {
             number,
             at: decided.at,
@@ -147,7 +147,7 @@ pub struct RequestRow {
     pub op: Op,
     /// The first 512-byte sector.
     pub lba: u64,
-    /// How many 512-byte sectors.
+    /// Number of 512-byte sectors.
     pub sectors: u32,
     /// A process waited for it.
     pub sync: bool,
@@ -161,18 +161,32 @@ pub struct RequestRow {
     pub done: Nanos,
 }
 
+/// The letter by which an operation is stored, as blkparse prints it.
+pub(crate) fn letter(op: Op) -> &'static str {
+    match op {
+        Op::Read => "R",
+        Op::Write => "W",
+        Op::Discard => "D",
+    }
+}
+
+/// The operation that [`letter`] stores as this text; `None` if there is none.
+pub(crate) fn op(letter: &str) -> Option<Op> {
+    [Op::Read, Op::Write, Op::Discard].into_iter().find(|op| self::letter(*op) == letter)
+}
+
 /// A stored model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModelRow {
-    /// What it is asked for by.
+    /// Its name, for look-up.
     pub name: String,
     /// The learner.
     pub kind: String,
-    /// All of it, as JSON.
+    /// The whole model as JSON.
     pub json: String,
-    /// When it was trained, in seconds since 1970, as whoever trained it says.
+    /// When it was trained, in seconds since 1970, as reported by its trainer.
     pub trained_s: i64,
-    /// The features it knows, in its order.
+    /// Its features, in order.
     pub features: Vec<String>,
 }
 
@@ -185,7 +199,7 @@ pub struct Stored<T> {
     pub row: T,
 }
 
-/// Anything that is kept.
+/// A row of any table.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Row {
     /// A window.

@@ -5,11 +5,11 @@ use rusqlite::{Connection, TransactionBehavior};
 /// SQLite's `application_id` of every knowledge base: "SkWs". `file` and the like can tell it from other databases by that.
 pub(super) const APPLICATION: i32 = i32::from_be_bytes(*b"SkWs");
 
-/// What each version added to the one before; a file's `user_version` says how many it has seen. A new version is one more of these:
-/// those that were ever released stay as they are.
+/// The migrations, one per version; a file's `user_version` is the number of those applied. A new version appends one: released ones never
+/// change.
 pub(super) static STEPS: &[&str] = &[VERSION_1];
 
-/// Rows are kept small: what repeats (runs, settings, lists of features) is said once and referred to by number. Features are 8 bytes
+/// Rows are small: runs, settings and lists of features are stored once and referred to by number. Features are 8 bytes
 /// each, little-endian IEEE 754, in the order of their list. Times are nanoseconds by the clock of their run; `_s` is seconds. Where
 /// a number has no value there is NULL, in `features` NaN.
 const VERSION_1: &str = "
@@ -114,10 +114,10 @@ CREATE INDEX models_by_name ON models (name, trained_s);
 CREATE INDEX models_by_list ON models (list);
 ";
 
-/// What a file says of itself.
+/// Kind of a database file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Found {
-    /// Nothing yet.
+pub(super) enum FileKind {
+    /// An empty database.
     Nothing,
     /// A knowledge base of this schema version.
     Version(u32),
@@ -125,26 +125,26 @@ pub(super) enum Found {
     Other,
 }
 
-/// What a database says of itself.
-pub(super) fn found(connection: &Connection) -> rusqlite::Result<Found> {
+/// The kind of an open database.
+pub(super) fn file_kind(connection: &Connection) -> rusqlite::Result<FileKind> {
     let number = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, i64>(0));
     let application = number("PRAGMA application_id")?;
     let version = number("PRAGMA user_version")?;
     Ok(match u32::try_from(version) {
-        Ok(version) if application == i64::from(APPLICATION) && version > 0 => Found::Version(version),
-        Ok(0) if application == 0 && number("SELECT count(*) FROM sqlite_master")? == 0 => Found::Nothing,
-        _ => Found::Other,
+        Ok(version) if application == i64::from(APPLICATION) && version > 0 => FileKind::Version(version),
+        Ok(0) if application == 0 && number("SELECT count(*) FROM sqlite_master")? == 0 => FileKind::Nothing,
+        _ => FileKind::Other,
     })
 }
 
-/// Brings an empty database or one of an earlier version to the last of the steps, wholly or not at all.
+/// Migrates an empty database or one of an earlier version to the last of the steps, in one transaction.
 pub(super) fn migrate(connection: &mut Connection, steps: &[&str]) -> rusqlite::Result<()> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     // Another program may have done it while this one waited for the lock.
-    let done = match found(&transaction)? {
-        Found::Version(version) => version as usize,
-        Found::Nothing => 0,
-        Found::Other => steps.len(),
+    let done = match file_kind(&transaction)? {
+        FileKind::Version(version) => version as usize,
+        FileKind::Nothing => 0,
+        FileKind::Other => steps.len(),
     };
     for (number, step) in steps.iter().enumerate().skip(done) {
         transaction.execute_batch(step)?;
@@ -160,24 +160,24 @@ mod tests {
     use super::super::{Knowledge, Problem, Retention};
     use super::*;
 
-    /// As the version after this one might be.
+    /// The steps of a possible next version.
     fn later() -> Vec<&'static str> {
         [STEPS, &["ALTER TABLE runs ADD COLUMN remark TEXT; CREATE TABLE remarks (remark TEXT) STRICT;"]].concat()
     }
 
-    fn version(connection: &Connection) -> Found {
-        found(connection).unwrap()
+    fn version(connection: &Connection) -> FileKind {
+        file_kind(connection).unwrap()
     }
 
     #[test]
-    fn a_file_of_an_earlier_version_keeps_its_rows_and_becomes_one_of_this() {
+    fn a_file_of_an_earlier_version_is_migrated_with_its_rows() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("kb");
         let connection = open(&path, Access::Create, STEPS).unwrap();
         connection.execute("INSERT INTO runs VALUES (1, zeroblob(16), 0, 'a', 'b', 'c', NULL, 'd')", []).unwrap();
         drop(connection);
         let connection = open(&path, Access::Write, &later()).unwrap();
-        assert_eq!(version(&connection), Found::Version(STEPS.len() as u32 + 1));
+        assert_eq!(version(&connection), FileKind::Version(STEPS.len() as u32 + 1));
         assert_eq!(
             connection.query_row("SELECT device, remark FROM runs", [], |row| Ok((row.get(0)?, row.get(1)?))),
             Ok(("b".to_owned(), None::<String>))
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_only_read_stays_as_it_is_and_the_message_says_what_to_do() {
+    fn opening_an_earlier_version_to_read_names_the_migration_and_changes_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("kb");
         drop(open(&path, Access::Create, STEPS).unwrap());
@@ -204,6 +204,6 @@ mod tests {
         let broken = [&later()[..], &["CREATE TABLE remarks (twice TEXT) STRICT"]].concat();
         open(&path, Access::Write, &broken).unwrap_err();
         let connection = open(&path, Access::Write, STEPS).unwrap();
-        assert_eq!(version(&connection), Found::Version(STEPS.len() as u32));
+        assert_eq!(version(&connection), FileKind::Version(STEPS.len() as u32));
     }
 }

@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::retention::{counts, pages};
 use super::{Knowledge, KnowledgeError};
 
-/// What is in a knowledge base.
+/// Contents of a knowledge base.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Summary {
     /// Its schema version.
@@ -17,11 +17,11 @@ pub struct Summary {
     pub runs: u64,
     /// When the first run began, in seconds since 1970. Runs that say 0 are left out.
     pub first_began_s: Option<i64>,
-    /// And the last.
+    /// The same for the last run.
     pub last_began_s: Option<i64>,
     /// The same as dates of UTC.
     pub first_began: Option<String>,
-    /// And the last.
+    /// The same for the last run.
     pub last_began: Option<String>,
     /// Windows.
     pub windows: u64,
@@ -29,13 +29,13 @@ pub struct Summary {
     pub decisions: u64,
     /// Requests.
     pub requests: u64,
-    /// What windows were observed of, by plant, device and setting.
+    /// The settings of windows, by plant, device and setting.
     pub settings: Vec<SettingSummary>,
     /// The models, by name, the earliest trained first.
     pub models: Vec<ModelSummary>,
 }
 
-/// What was observed of a setting on a device.
+/// Observations of a setting on a device.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SettingSummary {
     /// The kind of plant.
@@ -50,7 +50,7 @@ pub struct SettingSummary {
     pub observed_s: f64,
 }
 
-/// What a model is.
+/// A stored model.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ModelSummary {
     /// Its name.
@@ -61,7 +61,7 @@ pub struct ModelSummary {
     pub trained_s: i64,
     /// The same as a date of UTC.
     pub trained: Option<String>,
-    /// How many features it knows.
+    /// Number of its features.
     pub features: u64,
     /// The size of its JSON, in bytes.
     pub bytes: u64,

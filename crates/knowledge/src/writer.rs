@@ -1,4 +1,4 @@
-//! Writes rows while a disk is steered, without blocking it and without stopping it on errors.
+//! Writes rows while a controller runs, without blocking or stopping it on errors.
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,16 +10,16 @@ use super::retention::Retention;
 use super::rows::{Row, Run};
 use super::{Batch, Knowledge};
 
-/// How long a commit waits for another program's transaction while the caller may be waiting. It is retried later.
-const PATIENCE: Duration = Duration::from_millis(50);
+/// Time that a commit waits for another program's transaction; it is retried later.
+const LOCK_TIMEOUT: Duration = Duration::from_millis(50);
 /// The same for the last commit.
-const LAST_PATIENCE: Duration = Duration::from_secs(5);
+const LAST_LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 /// Number of rows after which the retention rule is applied.
-const PRUNED_EVERY: u64 = 4096;
+const PRUNE_EVERY: u64 = 4096;
 /// The same if the file is too large.
-const SHRUNK_EVERY: u64 = 256;
-/// Maximum number of batches waiting for a lock.
-const WAITING_BATCHES: usize = 16;
+const SHRINK_EVERY: u64 = 256;
+/// Maximum number of batches that wait for a lock.
+const MAX_PENDING_BATCHES: usize = 16;
 
 /// When rows are committed: at this many rows, or when the first has waited this long. Uncommitted rows are lost if the program
 /// is killed.
@@ -27,7 +27,7 @@ const WAITING_BATCHES: usize = 16;
 pub struct Pace {
     /// Rows.
     pub rows: usize,
-    /// By the time that the writer is told.
+    /// Time since the first of them, by the clock of the caller.
     pub time: Nanos,
 }
 
@@ -49,8 +49,8 @@ pub struct Writer {
     run: Run,
     pace: Pace,
     retention: Retention,
-    waiting: Vec<Row>,
-    /// When the first of them came.
+    pending: Vec<Row>,
+    /// When the first of them was added.
     since: Nanos,
     committed: u64,
     since_pruned: u64,
@@ -60,13 +60,13 @@ pub struct Writer {
 impl Writer {
     /// Opens the file, creating it if missing. If that fails the writer is disabled from the start.
     pub fn open(path: &Path, run: Run, pace: Pace, retention: Retention) -> Writer {
-        let opened = Knowledge::open(path).and_then(|knowledge| knowledge.be_patient(PATIENCE).map(|()| knowledge));
+        let opened = Knowledge::open(path).and_then(|knowledge| knowledge.set_lock_timeout(LOCK_TIMEOUT).map(|()| knowledge));
         let (knowledge, failed) = match opened {
             Ok(knowledge) => (Some(knowledge), None),
             Err(error) => (None, Some(error.to_string())),
         };
-        let (waiting, since) = (Vec::new(), Nanos::ZERO);
-        Writer { knowledge, run, pace, retention, waiting, since, committed: 0, since_pruned: 0, failed }
+        let (pending, since) = (Vec::new(), Nanos::ZERO);
+        Writer { knowledge, run, pace, retention, pending, since, committed: 0, since_pruned: 0, failed }
     }
 
     /// Adds a row, and commits if due.
@@ -74,17 +74,17 @@ impl Writer {
         if self.knowledge.is_none() {
             return;
         }
-        if self.waiting.is_empty() {
+        if self.pending.is_empty() {
             self.since = now;
         }
-        self.waiting.push(row.into());
+        self.pending.push(row.into());
         self.tick(now);
     }
 
     /// Commits if due, without a new row.
     pub fn tick(&mut self, now: Nanos) {
-        let is_due = self.waiting.len() >= self.pace.rows || now - self.since >= self.pace.time;
-        if !self.waiting.is_empty() && is_due {
+        let is_due = self.pending.len() >= self.pace.rows || now - self.since >= self.pace.time;
+        if !self.pending.is_empty() && is_due {
             self.since = now;
             self.commit();
         }
@@ -93,22 +93,22 @@ impl Writer {
     /// Commits pending rows. If another program holds the lock they are kept, up to a bound.
     pub fn commit(&mut self) {
         let Some(knowledge) = &mut self.knowledge else { return };
-        let rows = self.waiting.len() as u64;
-        let done = write_all(knowledge, &self.run, &self.waiting).and_then(|()| {
-            self.waiting.clear();
+        let rows = self.pending.len() as u64;
+        let done = write_all(knowledge, &self.run, &self.pending).and_then(|()| {
+            self.pending.clear();
             self.committed += rows;
             self.since_pruned += rows;
             let is_time =
-                self.since_pruned >= PRUNED_EVERY || self.since_pruned >= SHRUNK_EVERY && knowledge.is_beyond(&self.retention)?;
+                self.since_pruned >= PRUNE_EVERY || self.since_pruned >= SHRINK_EVERY && knowledge.is_beyond(&self.retention)?;
             if is_time {
                 knowledge.prune(&self.retention)?;
                 self.since_pruned = 0;
             }
             Ok(())
         });
-        let bound = self.pace.rows.max(1).saturating_mul(WAITING_BATCHES);
+        let bound = self.pace.rows.max(1).saturating_mul(MAX_PENDING_BATCHES);
         match done {
-            Err(KnowledgeError { problem: Problem::Busy, .. }) if self.waiting.len() < bound => {}
+            Err(KnowledgeError { problem: Problem::Busy, .. }) if self.pending.len() < bound => {}
             Err(error) => self.fail(&error),
             Ok(()) => {}
         }
@@ -134,11 +134,12 @@ impl Writer {
     }
 
     fn last_commit(&mut self) {
-        if !self.waiting.is_empty() && self.knowledge.as_ref().is_some_and(|knowledge| knowledge.be_patient(LAST_PATIENCE).is_ok())
+        if !self.pending.is_empty()
+            && self.knowledge.as_ref().is_some_and(|knowledge| knowledge.set_lock_timeout(LAST_LOCK_TIMEOUT).is_ok())
         {
             self.commit();
         }
-        if !self.waiting.is_empty() {
+        if !self.pending.is_empty() {
             let path = self.knowledge.as_ref().map(|knowledge| knowledge.path().to_owned());
             self.fail(&Problem::Busy.of(&path.unwrap_or_default()));
         }
@@ -147,7 +148,7 @@ impl Writer {
     fn fail(&mut self, error: &KnowledgeError) {
         self.failed = Some(error.to_string());
         self.knowledge = None;
-        self.waiting = Vec::new();
+        self.pending = Vec::new();
     }
 }
 
@@ -158,8 +159,8 @@ impl Drop for Writer {
 }
 
 impl Knowledge {
-    fn be_patient(&self, patience: Duration) -> Result<(), KnowledgeError> {
-        self.read(|connection| connection.busy_timeout(patience))
+    fn set_lock_timeout(&self, timeout: Duration) -> Result<(), KnowledgeError> {
+        self.read(|connection| connection.busy_timeout(timeout))
     }
 }
 

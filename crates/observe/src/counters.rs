@@ -1,20 +1,20 @@
-//! Counters of a device, as a kernel keeps them where single requests may not be watched, and the rates between two looks.
+//! Counters of a device, for where single requests cannot be observed, and the rates between two samples.
 //!
-//! They know no single request: no stream, no sector, no order, and of sizes and response times only the mean. What waits in the scheduler's
-//! queue and what is at the device are one number (Linux `Documentation/block/stat.rst`).
+//! They hold no streams, sectors or order, and only means of sizes and response times. Requests in the scheduler's queue and at the device
+//! are one number (Linux `Documentation/block/stat.rst`).
 
 use block::Nanos;
 
-/// What was done of one kind since the device is there.
+/// Requests of one kind that completed since the device was added.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Done {
-    /// Requests that were completed, merged ones as one.
+    /// Completed requests, merged ones as one.
     pub requests: u64,
     /// Requests that were merged into others.
     pub merged: u64,
     /// 512-byte sectors.
     pub sectors: u64,
-    /// From when each began to queue to its completion, added up.
+    /// Sum of their response times.
     pub waited: Nanos,
 }
 
@@ -27,33 +27,43 @@ pub struct Sample {
     pub read: Done,
     /// Writes.
     pub write: Done,
-    /// Discards; nothing where the kernel (before 4.18) does not count them.
+    /// Discards; 0 before Linux 4.18, which does not count them.
     pub discard: Done,
-    /// Flushes of the write cache, which have no sectors; nothing where the kernel (before 5.5) does not count them.
+    /// Flushes of the write cache, without sectors; 0 before Linux 5.5, which does not count them.
     pub flush: Done,
     /// Requests that are queued or at the device now.
     pub under_way: u64,
-    /// For how long any was.
+    /// Time during which there was any.
     pub busy: Nanos,
 }
 
-/// What happened between two samples, of one kind.
+/// Rates of one kind of request between two samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Rate {
     /// Requests per second, merged ones as one.
     pub requests_per_s: f64,
     /// 10^6 bytes per second.
     pub mb_per_s: f64,
-    /// Of those that were asked, the share that was merged into others.
+    /// Share of the requests that was merged into others.
     pub merged_share: f64,
     /// The mean size in bytes; `None` without requests.
     pub mean_bytes: Option<f64>,
-    /// The mean time from queued to completed; `None` without requests. The kernel counts it in milliseconds: of few and short ones it is no
-    /// more than a hint.
+    /// Mean response time; `None` without requests. The kernel counts milliseconds: inaccurate for few and short requests.
     pub mean_response: Option<Nanos>,
 }
 
-/// What happened between two samples.
+/// Rates between two samples.
+///
+/// ```
+/// use block::Nanos;
+/// use observe::counters::{Done, Sample};
+///
+/// let reads = Done { requests: 100, sectors: 800, waited: Nanos::from_millis(500), ..Done::default() };
+/// let later = Sample { at: Nanos::from_millis(2_000), read: reads, ..Sample::default() };
+/// let rates = later.since(&Sample::default());
+/// assert_eq!((rates.read.requests_per_s, rates.read.mean_bytes), (50.0, Some(4096.0)));
+/// assert_eq!(rates.read.mean_response, Some(Nanos::from_millis(5)));
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Rates {
     /// From the first to the second.
@@ -68,12 +78,12 @@ pub struct Rates {
     pub flush: Rate,
     /// Requests queued or at the device, on average.
     pub mean_under_way: f64,
-    /// The share of the time in which there was any. A device that serves several at once can be busy all the time and far from its limit.
+    /// Share of the time during which there was any. A device that serves several at once can be always busy and far from its limit.
     pub busy_share: f64,
 }
 
 impl Sample {
-    /// The difference to an earlier one. Counters that went backwards, as those of a device that was replaced, count as no change.
+    /// The rates since an earlier sample. Counters that went backwards, as those of a replaced device, count as unchanged.
     pub fn since(&self, earlier: &Sample) -> Rates {
         let lasts = self.at - earlier.at;
         let seconds = lasts.as_secs_f64().max(1e-9);

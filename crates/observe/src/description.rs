@@ -1,4 +1,4 @@
-//! What a window is described by to those who learn: numbers that carry over from device to device.
+//! Describes a window for learning, by numbers that carry over from device to device.
 //!
 //! A [feature](crate::window::FEATURES) in seconds, in requests a second or in bytes of a disk's span says as much of the device as of
 //! the load: a model that learned from it on one disk is lost on another. So times are divided by the device's own mean service time,
@@ -7,28 +7,28 @@
 
 use crate::window::{Features, WindowOutcome};
 
-/// Gets a feature of the window by its name; NaN if there is none.
+/// Looks a feature up by name; NaN if there is none.
 type Get<'a> = &'a dyn Fn(&str) -> f64;
 
 /// A number that describes a window.
 struct Row {
     name: &'static str,
-    /// Whether the load alone decides it, whatever is in force.
-    is_asked: bool,
+    /// Whether it depends on the load alone, not on the active setting.
+    is_of_load: bool,
     value: fn(Get, &WindowOutcome) -> f64,
 }
 
 /// A feature as it is: a share, a ratio, a count of streams, a size.
-macro_rules! asked {
+macro_rules! of_load {
     ($name:literal) => {
-        Row { name: $name, is_asked: true, value: |get, _| get($name) }
+        Row { name: $name, is_of_load: true, value: |get, _| get($name) }
     };
 }
 
 /// The same of one that changes with how fast the device serves.
-macro_rules! served {
+macro_rules! of_service {
     ($name:literal) => {
-        Row { name: $name, is_asked: false, value: |get, _| get($name) }
+        Row { name: $name, is_of_load: false, value: |get, _| get($name) }
     };
 }
 
@@ -44,50 +44,54 @@ fn below_span(get: Get, distance: &str) -> f64 {
 }
 
 static ROWS: &[Row] = &[
-    asked!("read_share"),
-    asked!("discard_share"),
-    asked!("sync_share"),
-    asked!("write_back_share"),
-    asked!("streams"),
-    served!("streams_effective"),
-    served!("stream_switch_share"),
-    served!("dependent_share"),
-    asked!("sequential_share"),
-    served!("sequential_overall_share"),
-    asked!("sequential_read_share"),
-    asked!("sequential_write_share"),
-    asked!("size_mean_bytes"),
-    asked!("size_variation"),
-    asked!("read_size_mean_bytes"),
-    asked!("write_size_mean_bytes"),
-    asked!("aligned_share"),
-    asked!("repeat_share"),
-    asked!("think_variation"),
-    served!("gap_variation"),
-    served!("depth_mean"),
-    served!("stream_depth_mean"),
-    served!("idle_arrival_share"),
-    Row { name: "think_by_service", is_asked: false, value: |get, outcome| get("think_mean_s") / outcome.mean_service_s },
-    Row { name: "arrivals_by_service", is_asked: false, value: |get, outcome| get("requests_per_s") * outcome.mean_service_s },
-    Row { name: "response_by_service", is_asked: false, value: |_, outcome| outcome.mean_response_s / outcome.mean_service_s },
+    of_load!("read_share"),
+    of_load!("discard_share"),
+    of_load!("sync_share"),
+    of_load!("write_back_share"),
+    of_load!("streams"),
+    of_service!("streams_effective"),
+    of_service!("stream_switch_share"),
+    of_service!("dependent_share"),
+    of_load!("sequential_share"),
+    of_service!("sequential_overall_share"),
+    of_load!("sequential_read_share"),
+    of_load!("sequential_write_share"),
+    of_load!("size_mean_bytes"),
+    of_load!("size_variation"),
+    of_load!("read_size_mean_bytes"),
+    of_load!("write_size_mean_bytes"),
+    of_load!("aligned_share"),
+    of_load!("repeat_share"),
+    of_load!("think_variation"),
+    of_service!("gap_variation"),
+    of_service!("depth_mean"),
+    of_service!("stream_depth_mean"),
+    of_service!("idle_arrival_share"),
+    Row { name: "think_by_service", is_of_load: false, value: |get, outcome| get("think_mean_s") / outcome.mean_service_s },
+    Row { name: "arrivals_by_service", is_of_load: false, value: |get, outcome| get("requests_per_s") * outcome.mean_service_s },
+    Row { name: "response_by_service", is_of_load: false, value: |_, outcome| outcome.mean_response_s / outcome.mean_service_s },
     Row {
         name: "at_device_mean",
-        is_asked: false,
+        is_of_load: false,
         value: |_, outcome| outcome.requests as f64 * outcome.mean_service_s / outcome.duration.as_secs_f64(),
     },
-    Row { name: "distance_below_span_log2", is_asked: false, value: |get, _| below_span(get, "distance_mean_log2") },
-    Row { name: "stream_distance_below_span_log2", is_asked: false, value: |get, _| below_span(get, "stream_distance_mean_log2") },
-    Row { name: "arm_share", is_asked: false, value: |_, outcome| (outcome.mean_service_s / NO_ARM_S).log10().clamp(0.0, 1.0) },
+    Row { name: "distance_below_span_log2", is_of_load: false, value: |get, _| below_span(get, "distance_mean_log2") },
+    Row {
+        name: "stream_distance_below_span_log2",
+        is_of_load: false,
+        value: |get, _| below_span(get, "stream_distance_mean_log2"),
+    },
+    Row { name: "arm_share", is_of_load: false, value: |_, outcome| (outcome.mean_service_s / NO_ARM_S).log10().clamp(0.0, 1.0) },
 ];
 
-/// The names of what [`describe`] gives.
+/// The names of the values of [`describe`], in order.
 pub fn names() -> Vec<String> {
     ROWS.iter().map(|row| row.name.to_owned()).collect()
 }
 
-/// Of each name whether the load alone decides it, whatever is in force.
-pub fn is_asked() -> impl Iterator<Item = bool> {
-    ROWS.iter().map(|row| row.is_asked)
+/// For each of [`names`], whether it depends on the load alone, not on the active setting.
+pub fn is_of_load() -> impl Iterator<Item = bool> {
+    ROWS.iter().map(|row| row.is_of_load)
 }
 
 /// A window as numbers in the order of [`names`]; NaN where there is no value.
@@ -95,7 +99,7 @@ pub fn describe(features: &Features, outcome: &WindowOutcome) -> Vec<f64> {
     describe_named(&|name| features.get(name).unwrap_or(f64::NAN), outcome)
 }
 
-/// The same of a window whose features are known by name.
+/// The same for a window whose features are looked up by name; `get` returns NaN for an unknown one.
 pub fn describe_named(get: Get, outcome: &WindowOutcome) -> Vec<f64> {
     let value = |row: &Row| Some((row.value)(get, outcome)).filter(|value| value.is_finite()).unwrap_or(f64::NAN);
     ROWS.iter().map(value).collect()
@@ -113,7 +117,7 @@ mod tests {
         WindowOutcome { requests, mean_service_s, mean_response_s, ..crate::window::Tally::new().close(duration) }
     }
 
-    /// A load on a device that takes so long for each request and spreads it over so many bytes.
+    /// A load that spans this many bytes of a device with this mean service time.
     fn row(service_s: f64, span_bytes: f64) -> Vec<f64> {
         let get = move |name: &str| match name {
             "think_mean_s" => 2.0 * service_s,
@@ -134,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn every_feature_that_is_named_is_one() {
+    fn every_named_feature_exists() {
         for name in ["think_mean_s", "requests_per_s", "span_bytes", "distance_mean_log2", "stream_distance_mean_log2"] {
             assert!(FEATURES.iter().any(|feature| feature.name == name), "{name}");
         }

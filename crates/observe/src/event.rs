@@ -1,4 +1,4 @@
-//! Events that a plant reports while it runs.
+//! Events that a target reports while it runs.
 
 use block::{Nanos, Op, Request, StreamId};
 
@@ -20,12 +20,12 @@ pub enum Event {
     Flushed {
         /// The stream.
         stream: StreamId,
-        /// When it asked for that.
+        /// When it issued the flush.
         asked: Nanos,
-        /// When all was on the media that had been reported as written by then.
+        /// When everything that had been reported as written was on the media.
         at: Nanos,
     },
-    /// A process issued a read, write or fsync call, above the block layer. A plant that cannot observe calls reports neither
+    /// A process issued a read, write or fsync call, above the block layer. A target that cannot observe calls reports neither
     /// this nor [`Event::Returned`]; windows are then scored by requests.
     Called(Nanos),
     /// The call returned.

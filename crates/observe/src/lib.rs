@@ -5,15 +5,38 @@
 //!                                               ──▶ window::Tally ──────▶ WindowOutcome (the performance) ──▶ merit: a score
 //! ```
 //! This crate knows no simulator, kernel, clock, thread or file: its host passes in events with their times.
+//!
+//! ```
+//! use block::{Nanos, Op, Priority, Request};
+//! use observe::window::{Extractor, Tally};
+//! use observe::{Event, Preference};
+//!
+//! let (mut extractor, mut tally) = (Extractor::new(), Tally::new());
+//! for number in 0..100 {
+//!     let arrival = Nanos::from_millis(10 * number);
+//!     let request =
+//!         Request { id: number, stream: 1, op: Op::Read, sync: true, priority: Priority::DEFAULT, sectors: 8, lba: 8 * number, arrival };
+//!     let completed = Event::Completed { request, dispatched: arrival, at: arrival + Nanos::from_millis(5) };
+//!     for event in [Event::Queued(request), completed] {
+//!         extractor.event(&event);
+//!         tally.event(&event);
+//!     }
+//! }
+//! let second = Nanos::from_millis(1_000);
+//! let (features, outcome) = (extractor.close(second), tally.close(second));
+//! assert_eq!(features.get("read_share"), Some(1.0));
+//! assert_eq!((outcome.rate(), outcome.mean_response_s), (100.0, 0.005));
+//! assert!(outcome.score(&Preference::default()).is_finite());
+//! ```
 
 pub mod counters;
 pub mod description;
 pub mod event;
+pub mod load_tracker;
 pub mod merit;
+pub mod performance;
 pub mod preference;
-pub mod served;
 pub mod similarity;
-pub mod watched;
 pub mod window;
 
 pub use event::Event;

@@ -4,7 +4,13 @@ use std::fmt;
 use std::str::FromStr;
 
 /// The importance of throughput, response time and quality of service (here fairness between streams): each 1 to 3, larger is
-/// more important, with a sum of 6 or 7.
+/// more important, with a sum of 6 or 7. As text: `2,3,1`.
+///
+/// ```
+/// let preference: observe::Preference = "3,2,1".parse()?;
+/// assert_eq!(preference.weights(), [0.5, 1.0 / 3.0, 1.0 / 6.0]);
+/// # Ok::<(), observe::PreferenceError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Preference {
     throughput: u8,
@@ -100,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_else_is_refused_with_what_would_be_right() {
+    fn invalid_preferences_are_refused_with_the_valid_values() {
         let message = |text: &str| text.parse::<Preference>().unwrap_err().to_string();
         assert!(message("3,2").contains("three whole numbers"));
         assert!(message("a,b,c").contains("three whole numbers"));

@@ -1,16 +1,16 @@
-//! How alike two windows are: by values in which a difference of one is another workload, or another kind of disk.
+//! Distance of two windows, in units in which 1 is another workload or another kind of disk.
 
 use crate::description::names;
 
-/// How a value is compared: directly or as a ratio.
+/// Scale of a comparison: by difference or by ratio.
 #[derive(Clone, Copy, PartialEq)]
 enum Scale {
     Linear,
     Ratio,
 }
 
-/// The values compared, with the scale of each. Chosen so that an administrator would regard a difference of one in any of them
-/// as another workload or another kind of disk.
+/// The values compared, with scale and width: an administrator would regard a difference of one width in any of them as another workload or
+/// another kind of disk.
 const ASPECTS: &[(&str, Scale, f64)] = &[
     ("read_share", Scale::Linear, 0.2),
     ("sync_share", Scale::Linear, 0.2),
@@ -33,10 +33,10 @@ pub type Point = [f64; ASPECTS.len()];
 /// A point without any values.
 pub const NOWHERE: Point = [f64::NAN; ASPECTS.len()];
 
-/// Two loads at this squared distance in what depends on the load alone are different ones, by the definition of the aspects.
+/// Squared [distance](load_distance) from which on two loads are different, by the definition of the aspects.
 pub const ANOTHER: f64 = 1.0;
 
-/// Moves a mean towards a value of this weight, where all that went into the mean, the value included, weigh `whole`.
+/// Adds a value of this weight to a mean; `whole` is the sum of all weights, this one included.
 pub fn approach(mean: &mut Point, value: &Point, weight: f64, whole: f64) {
     for (mean, &value) in mean.iter_mut().zip(value) {
         if mean.is_nan() {
@@ -47,7 +47,7 @@ pub fn approach(mean: &mut Point, value: &Point, weight: f64, whole: f64) {
     }
 }
 
-/// Where the compared values stand in a row.
+/// The columns of the compared values in a row.
 #[derive(Clone, Debug)]
 pub struct Columns([Option<usize>; ASPECTS.len()]);
 
@@ -96,7 +96,7 @@ pub fn distance(a: &[f64], b: &[f64], far: f64) -> f64 {
     sum
 }
 
-/// The first aspects of a [`Point`], which depend only on the load and not on the setting in force.
+/// The first aspects of a [`Point`], which depend only on the load and not on the active setting.
 const OF_LOAD: std::ops::Range<usize> = 0..5;
 
 /// Squared distance in the aspects that depend only on the load.

@@ -11,13 +11,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use block::{Nanos, Op, Priority, Request, SchedulerSpec, Tunable};
-use control::controller::Brief;
+use control::controller::ControllerInput;
 use control::experience::{Case, Experience};
 use control::target::{Bounds, Identity};
 use control::{Setting, Target, TargetError, Window};
 use criterion::{Criterion, criterion_group, criterion_main};
 use observe::description::{describe, names};
-use observe::served::Served;
+use observe::performance::Performance;
 use observe::window::{FEATURES, Features};
 use observe::{Event, WindowOutcome};
 use rand::Rng;
@@ -97,7 +97,7 @@ fn experience(windows: &[Window]) -> Experience {
         let features = describe(&window.features, &window.outcome).iter().map(|value| Some(*value as f32)).collect();
         let served = |setting: usize| {
             let throughput = if setting == number % 4 { 2e7 } else { 1e7 };
-            Some(Served { throughput, response_s: 0.01, fairness: 0.9, starves: false })
+            Some(Performance { throughput, response_s: 0.01, fairness: 0.9, starves: false })
         };
         let results = (0..experience.settings.len()).map(served).collect();
         let (workload, device) = (format!("workload {}", number % 20), "none".to_owned());
@@ -109,7 +109,7 @@ fn experience(windows: &[Window]) -> Experience {
 fn decide(criterion: &mut Criterion) {
     assert!(FEATURES.len() > 30, "the rows would be no measure");
     let mut windows = windows();
-    let brief = Brief { experience: Arc::new(experience(&windows)), ..Brief::default() };
+    let brief = ControllerInput { experience: Arc::new(experience(&windows)), ..ControllerInput::default() };
     let of_learners = research::model::NAMES.iter().map(|learner| format!("two-layer:training=offline,learner={learner}"));
     // Without learning anew, which is no decision.
     let others = ["round-robin", "two-layer:retrain_requests=1000000000000", "seekwise"].map(str::to_owned);
@@ -135,7 +135,7 @@ fn decide(criterion: &mut Criterion) {
 }
 
 fn begin(criterion: &mut Criterion) {
-    let brief = Brief { experience: Arc::new(experience(&windows())), ..Brief::default() };
+    let brief = ControllerInput { experience: Arc::new(experience(&windows())), ..ControllerInput::default() };
     let plant = Still(Setting::parse("deadline").unwrap());
     let mut group = criterion.benchmark_group("begin");
     group.sample_size(10).warm_up_time(Duration::from_millis(1)).measurement_time(Duration::from_millis(1));
@@ -148,7 +148,7 @@ fn begin(criterion: &mut Criterion) {
 }
 
 fn event(criterion: &mut Criterion) {
-    let mut controller = parse("two-layer").unwrap().build(&Brief::default());
+    let mut controller = parse("two-layer").unwrap().build(&ControllerInput::default());
     let mut number = 0_u64;
     criterion.bench_function("event", |bencher| {
         bencher.iter(|| {

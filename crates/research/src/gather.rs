@@ -3,12 +3,12 @@
 use anyhow::Context;
 use block::did_you_mean;
 use control::controller::Fixed;
-use control::experience::{Case, Experience, FEWEST, WINDOW};
+use control::experience::{Case, Experience, MIN_REQUESTS, WINDOW};
 use control::{Setting, Window};
 use observe::description::{describe, names};
 use observe::merit;
 use observe::merit::Tails;
-use observe::served::{Served, noted};
+use observe::performance::{Performance, stored_features};
 
 use crate::loads;
 use crate::loads::Scope;
@@ -104,18 +104,18 @@ impl Lesson {
 /// the load looked in the middle of its run. Whether a setting starves a stream is judged by the run at `default`; without it, none does.
 pub fn cases_of(workload: &str, device: &str, runs: &[(&[Window], &Tails)], default: Option<usize>) -> Vec<Case> {
     let standard = default.map(|default| runs[default].1);
-    let results: Vec<Option<Served>> = runs
+    let results: Vec<Option<Performance>> = runs
         .iter()
         .map(|(windows, tails)| {
             let starves = standard.is_some_and(|standard| merit::starves(tails, standard));
-            served(windows).map(|served| Served { starves, ..served })
+            served(windows).map(|served| Performance { starves, ..served })
         })
         .collect();
     let mut cases = Vec::new();
     for (under, (windows, _)) in runs.iter().enumerate() {
-        let telling: Vec<&Window> = windows.iter().filter(|window| window.outcome.requests >= FEWEST).collect();
+        let telling: Vec<&Window> = windows.iter().filter(|window| window.outcome.requests >= MIN_REQUESTS).collect();
         let Some(window) = telling.get(telling.len() / 2) else { continue };
-        let features = noted(describe(&window.features, &window.outcome));
+        let features = stored_features(describe(&window.features, &window.outcome));
         let (workload, device, results) = (workload.to_owned(), device.to_owned(), results.clone());
         cases.push(Case { workload, device, under, features, results });
     }
@@ -128,9 +128,9 @@ fn run(bench: &Bench, setting: &Setting, monitor: &dyn Monitor) -> anyhow::Resul
 }
 
 /// How a run was served, without its first third, in which caches fill and schedulers that learn still do.
-pub fn served(windows: &[Window]) -> Option<Served> {
+pub fn served(windows: &[Window]) -> Option<Performance> {
     let judged = &windows[windows.len() / 3..];
-    Served::of(judged.iter().map(|window| &window.outcome))
+    Performance::of(judged.iter().map(|window| &window.outcome))
 }
 /// What experience is gathered under if nothing else is said: whatever controllers may be asked to choose from. The textbooks' `scan`, and
 /// tunings, are left out: every setting is another run of every load.

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use anyhow::Context as _;
 use control::candidates::{SETS, Set};
-use control::controller::{Chosen, ControllerSpec};
+use control::controller::{ControllerChoice, ControllerSpec};
 use experiment::comparison::regime;
 
 use crate::moved;
@@ -33,7 +33,7 @@ pub fn product() -> Vec<&'static ControllerSpec> {
 ///
 /// # Errors
 /// There is no such controller, or a tunable is wrong.
-pub fn parse(text: &str, known: &[&'static ControllerSpec]) -> anyhow::Result<Chosen> {
+pub fn parse(text: &str, known: &[&'static ControllerSpec]) -> anyhow::Result<ControllerChoice> {
     let name = text.split(':').next().unwrap_or_default();
     let has_moved = moved::CONTROLLERS.contains(&name) && !known.iter().any(|spec| spec.name == name);
     let chosen = regime::controller(text, known);
@@ -44,7 +44,7 @@ pub fn parse(text: &str, known: &[&'static ControllerSpec]) -> anyhow::Result<Ch
 pub fn run(command: Command, program: &str, known: &[&'static ControllerSpec]) -> anyhow::Result<()> {
     let text = match command {
         Command::List => list(known),
-        Command::Show { name } => show(Chosen::parse_among(known.iter().copied(), &name)?.spec),
+        Command::Show { name } => show(ControllerChoice::parse_among(known.iter().copied(), &name)?.spec),
         Command::Manual => manual(program, known),
     };
     Ok(terminal::print(&text)?)

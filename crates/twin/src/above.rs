@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use block::{Nanos, Request, StreamId};
 use observe::merit::Tail;
-use observe::served::Served;
+use observe::performance::Performance;
 use sim::run::Responses;
 
 use crate::recording::{Call, Seen};
@@ -162,7 +162,7 @@ impl Above {
     }
 
     /// What processes get where their requests get this in a trial that `lasts` so long.
-    pub(crate) fn served(&self, requests: &Served, got: &BTreeMap<StreamId, Got>, lasts: Nanos) -> Served {
+    pub(crate) fn served(&self, requests: &Performance, got: &BTreeMap<StreamId, Got>, lasts: Nanos) -> Performance {
         let seconds = lasts.as_secs_f64();
         let written_back = got.values().map(|got| got.beside).sum::<u64>() as f64 / seconds;
         let progress = if self.written_back > 0.0 { written_back / self.written_back } else { 1.0 };
@@ -177,7 +177,7 @@ impl Above {
         if calls <= 0.0 {
             return *requests;
         }
-        Served { throughput: (bytes / seconds) as f32, response_s: (wait_s / calls) as f32, ..*requests }
+        Performance { throughput: (bytes / seconds) as f32, response_s: (wait_s / calls) as f32, ..*requests }
     }
 }
 

@@ -13,10 +13,10 @@ use std::sync::Arc;
 
 use block::{KnowledgeStore, Limits, Nanos, Scheduler};
 use control::Setting;
-use control::controller::Promise;
+use control::controller::Prediction;
 use control::target::Bounds;
 use observe::merit;
-use observe::served::Served;
+use observe::performance::Performance;
 use observe::{Event, Preference};
 use sim::host::{Queue, QueueSettings};
 use sim::profile::{DeviceOptions, DeviceProfile};
@@ -57,7 +57,7 @@ pub struct Question<'a> {
     /// See `from`.
     pub to: Nanos,
     /// What was measured under the setting in force.
-    pub measured: Served,
+    pub measured: Performance,
     /// The device.
     pub device: &'a Arc<dyn DeviceProfile>,
     /// What the schedulers that learn know of it: on the plant they learn from every request, whoever sent it.
@@ -95,11 +95,11 @@ pub struct Answer {
     /// The load's streams.
     pub streams: Vec<Understood>,
     /// What the twin says of the setting in force, and how far its score is above what was measured.
-    pub in_force: Served,
+    pub in_force: Performance,
     /// See `in_force`.
     pub off: f64,
     /// What the candidates promise, the best first.
-    pub promises: Vec<Promise>,
+    pub promises: Vec<Prediction>,
     /// Requests that were simulated.
     pub requests: u64,
 }
@@ -117,9 +117,9 @@ pub enum NoAnswer {
     /// Under the setting in force it says something else than was measured.
     Off {
         /// What it says.
-        twin: Served,
+        twin: Performance,
         /// What was measured.
-        measured: Served,
+        measured: Performance,
         /// Requests that were simulated.
         requests: u64,
     },
@@ -134,7 +134,7 @@ impl fmt::Display for NoAnswer {
                 write!(f, "there is too little to spend for a trial in which {scheduler} would show what it does")
             }
             NoAnswer::Off { twin, measured, .. } => {
-                let text = |served: &Served| {
+                let text = |served: &Performance| {
                     let (mb_s, ms) = (f64::from(served.throughput) / 1e6, 1e3 * f64::from(served.response_s));
                     format!("{mb_s:.3} MB/s, {ms:.3} ms, fairness {:.2}", served.fairness)
                 };
@@ -414,11 +414,11 @@ impl Question<'_> {
             let gain = score(tried) - score(&now);
             let error = unsure * (LEAST_ERROR + gain.abs() * (GAIN_ERROR + OFF_ERROR * off.abs()) + chance.min(gain.abs()));
             let calls = tried.calls;
-            Promise {
+            Prediction {
                 setting: setting.clone(),
                 throughput: calls.map_or(0.0, |calls| calls.throughput.into()),
                 response_s: calls.map_or(f64::INFINITY, |calls| calls.response_s.into()),
-                p99_by_bound: (1.0 + OFF_ERROR * off.abs()) * merit::worst_by_bound_of(&tried.tails, &standard.tails, judged),
+                p99_by_bound: (1.0 + OFF_ERROR * off.abs()) * merit::max_wait_ratio_of(&tried.tails, &standard.tails, judged),
                 gain,
                 error,
             }
@@ -483,7 +483,7 @@ impl Question<'_> {
 /// Repeats the trials of those that would be chosen, until one is chosen that was repeated. What a setting makes of streams that it takes over
 /// can hang on the moment: bfq serves streams together or not by which of them asks first. Then a single trial says what may happen, and
 /// not what to expect.
-fn repeat(promises: &mut [Promise], current: &Setting, mut again: impl FnMut(&Setting) -> Option<Promise>) {
+fn repeat(promises: &mut [Prediction], current: &Setting, mut again: impl FnMut(&Setting) -> Option<Prediction>) {
     let mut repeated: Vec<Setting> = Vec::new();
     loop {
         let sure_ones = promises.iter_mut().filter(|promise| promise.setting != *current && promise.is_sure());
@@ -498,19 +498,19 @@ fn repeat(promises: &mut [Promise], current: &Setting, mut again: impl FnMut(&Se
 }
 
 /// The best first, and those that starve a stream behind all others.
-pub(crate) fn rank(promises: &mut [Promise]) {
+pub(crate) fn rank(promises: &mut [Prediction]) {
     promises.sort_by(|a, b| a.starves().cmp(&b.starves()).then(b.gain.total_cmp(&a.gain)));
 }
 
 /// The same promise of a twin that is off by so much more than under the setting in force.
-pub(crate) fn off_by(promise: Promise, off: f64) -> Promise {
-    Promise { error: promise.error + OFF_ERROR * off * promise.gain.abs(), ..promise }
+pub(crate) fn off_by(promise: Prediction, off: f64) -> Prediction {
+    Prediction { error: promise.error + OFF_ERROR * off * promise.gain.abs(), ..promise }
 }
 
 /// What two trials of a setting promise. How far they are apart says how far their mean is off.
-fn of_both(first: &Promise, second: &Promise) -> Promise {
-    let mean = |of: fn(&Promise) -> f64| (of(first) + of(second)) / 2.0;
-    Promise {
+fn of_both(first: &Prediction, second: &Prediction) -> Prediction {
+    let mean = |of: fn(&Prediction) -> f64| (of(first) + of(second)) / 2.0;
+    Prediction {
         setting: first.setting.clone(),
         throughput: mean(|promise| promise.throughput),
         response_s: mean(|promise| promise.response_s),
@@ -556,7 +556,7 @@ mod tests {
     fn what_would_be_chosen_is_tried_again_and_not_chosen_for_a_single_trial() {
         let promise = |setting: &str, gain: f64| {
             let setting = Setting::parse(setting).unwrap();
-            Promise { setting, throughput: 1.0, response_s: 1.0, p99_by_bound: 0.0, gain, error: 0.05 }
+            Prediction { setting, throughput: 1.0, response_s: 1.0, p99_by_bound: 0.0, gain, error: 0.05 }
         };
         let mut promises = vec![promise("cfq", 0.6), promise("noop", 0.2), promise("sstf", 0.19), promise("deadline", 0.0)];
         let current = promises[3].setting.clone();

@@ -35,15 +35,15 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use block::{KnowledgeStore, Nanos, Tunable, Unit};
-use control::controller::{ALL, Brief, Chosen, ChosenError, ControllerSpec, Evidence, Promise};
-use control::experience::{Experience, FEWEST, WINDOW};
-use control::{Controller, Decision, Extent, Setting, Target, Window};
+use control::controller::{ALL, ControllerChoice, ControllerChoiceError, ControllerInput, ControllerSpec, Evidence, Prediction};
+use control::experience::{Experience, MIN_REQUESTS, WINDOW};
+use control::{Controller, Decision, Setting, Target, Window, WindowLength};
 use device_model::sched;
 use observe::description::describe;
+use observe::load_tracker::LoadTracker;
 use observe::merit::{Scored, TOLERANCE};
-use observe::served::Served;
+use observe::performance::Performance;
 use observe::similarity::{ANOTHER, Columns, Point, load_distance};
-use observe::watched::WatchedLoad;
 use observe::window::depth;
 use observe::{Event, Preference, WindowOutcome};
 use sim::profile::DeviceProfile;
@@ -66,8 +66,8 @@ pub fn all() -> impl Iterator<Item = &'static ControllerSpec> + Clone {
 ///
 /// # Errors
 /// There is no such controller, or a tunable is wrong.
-pub fn parse(text: &str) -> Result<Chosen, ChosenError> {
-    Chosen::parse_among(all(), text)
+pub fn parse(text: &str) -> Result<ControllerChoice, ControllerChoiceError> {
+    ControllerChoice::parse_among(all(), text)
 }
 
 /// What a person types.
@@ -164,7 +164,7 @@ impl Measured {
 #[derive(Clone, Debug)]
 struct Pending {
     from: usize,
-    promise: Promise,
+    promise: Prediction,
 }
 
 /// The device, as far as it was fitted.
@@ -199,7 +199,7 @@ pub struct Seekwise {
     in_force: usize,
     /// What was in force before that.
     before: usize,
-    load: WatchedLoad,
+    load: LoadTracker,
     /// When the last of the processes began that it is made of.
     all_there: Nanos,
     /// Loads that ended: where they lay, and what served them in the end.
@@ -215,7 +215,7 @@ pub struct Seekwise {
     found_read_ahead_kib: Option<u32>,
     files_to_come: FilesToCome,
     /// What was promised of this load when the twin last knew it, and what was in force.
-    promised: Option<(usize, Vec<Promise>)>,
+    promised: Option<(usize, Vec<Prediction>)>,
     /// When the twin is asked next.
     asks: Nanos,
     /// Processor time that is left, in nanoseconds.
@@ -233,7 +233,7 @@ pub struct Seekwise {
 
 impl Seekwise {
     /// Chooses among the candidates of the brief, with so many thousandths of a core.
-    pub fn new(brief: &Brief, budget_permille: i64) -> Seekwise {
+    pub fn new(brief: &ControllerInput, budget_permille: i64) -> Seekwise {
         let budget = budget_permille as f64 / 1000.0;
         Seekwise {
             preference: brief.preference,
@@ -249,7 +249,7 @@ impl Seekwise {
             default: 0,
             in_force: 0,
             before: 0,
-            load: WatchedLoad::new(Nanos::ZERO),
+            load: LoadTracker::new(Nanos::ZERO),
             all_there: Nanos::ZERO,
             past: Vec::new(),
             experience: brief.experience.clone(),
@@ -332,7 +332,7 @@ impl Seekwise {
     fn serves_anew(&mut self, now: Nanos) {
         self.evidence = now;
         self.changed(now);
-        self.load.is_served_anew();
+        self.load.reset();
     }
 
     /// From now on requests show another side of the device.
@@ -347,7 +347,7 @@ impl Seekwise {
     fn measure(&self, now: Nanos, tags: u32) -> Option<Measured> {
         let slots: Vec<&WindowOutcome> = self.slots.between(self.evidence.as_secs_f64(), now.as_secs_f64()).collect();
         let score =
-            |slots: &mut dyn Iterator<Item = &WindowOutcome>| Served::of(slots).map(|served| served.score(&self.preference));
+            |slots: &mut dyn Iterator<Item = &WindowOutcome>| Performance::of(slots).map(|served| served.score(&self.preference));
         let whole = score(&mut slots.iter().copied())?;
         let block = BLOCK.max(slots.len().div_ceil(MOST_BLOCKS));
         let without = |left_out: usize| {
@@ -441,13 +441,13 @@ impl Seekwise {
 
     /// Another load has begun.
     fn begin_load(&mut self, began: Nanos, now: Nanos) -> Decision {
-        let ended = self.load.before();
+        let ended = self.load.mean_point();
         self.past.retain(|(past, _)| load_distance(past, &ended) >= ANOTHER);
         self.past.push((ended, self.in_force));
         if self.past.len() > PAST {
             self.past.remove(0);
         }
-        self.load.begin(began);
+        self.load.begin_load(began);
         self.changed(began);
         if let Some(device) = &mut self.device {
             device.of_load = 0;
@@ -456,7 +456,7 @@ impl Seekwise {
         self.promises.begin_load();
         self.arms.iter_mut().for_each(|arm| (arm.again, arm.measured) = (Nanos::ZERO, None));
         (self.evidence, self.asks) = (self.tells_from(), now);
-        match self.recall(&self.load.newest()).filter(|arm| *arm != self.in_force) {
+        match self.recall(&self.load.recent_point()).filter(|arm| *arm != self.in_force) {
             Some(arm) => {
                 let why = format!("another load, like one that {} served best", self.arms[arm].setting);
                 self.put(now, arm, why)
@@ -467,7 +467,7 @@ impl Seekwise {
 
     /// The first window of the first load: is it a known one?
     fn recognise(&mut self, now: Nanos) -> Option<Decision> {
-        let arm = self.recall(&self.load.newest()).filter(|arm| *arm != self.in_force)?;
+        let arm = self.recall(&self.load.recent_point()).filter(|arm| *arm != self.in_force)?;
         Some(self.put(now, arm, format!("a known load, which {} served best", self.arms[arm].setting)))
     }
 
@@ -564,19 +564,19 @@ impl Seekwise {
     }
 
     /// Promises by what came of others, and by what was measured; the best first.
-    fn weighed(&self, promises: &[Promise]) -> Vec<Promise> {
+    fn weighed(&self, promises: &[Prediction]) -> Vec<Prediction> {
         // Of the scheduler that is in force it is measured how it serves.
         let in_force = self.setting().spec.name;
         let off = self.belied_by(promises);
-        let trusted = |promise: &Promise| self.promises.trusted(promise, promise.setting.spec.name != in_force);
-        let mut weighed: Vec<Promise> = promises.iter().map(|promise| off_by(trusted(promise), off)).collect();
+        let trusted = |promise: &Prediction| self.promises.trusted(promise, promise.setting.spec.name != in_force);
+        let mut weighed: Vec<Prediction> = promises.iter().map(|promise| off_by(trusted(promise), off)).collect();
         rank(&mut weighed);
         weighed
     }
 
     /// By how much the twin has the difference wrong between what is in force and what served the load before, by more than chance. What was
     /// made of processes by a scheduler that judges them by how they begin tells of one take-over and not of the next.
-    fn belied_by(&self, promises: &[Promise]) -> f64 {
+    fn belied_by(&self, promises: &[Prediction]) -> f64 {
         let Some(is) = self.arms[self.in_force].measured else { return 0.0 };
         let wrong = promises.iter().filter_map(|promise| {
             let arm = self.arm_of(&promise.setting)?;
@@ -591,7 +591,7 @@ impl Seekwise {
         let goes_on_s = (now - self.load.from).as_secs_f64().max(GOES_ON_S);
         let evidence = self.evidence_of(&answer);
         let in_force = self.setting();
-        let pays = |promise: &Promise| {
+        let pays = |promise: &Prediction| {
             let costs_s = plant.switching_time(in_force, &promise.setting).as_secs_f64();
             let sure = if self.is_free_to_try(&promise.setting) { promise.gain } else { promise.sure_gain() };
             let arm = self.arm_of(&promise.setting).filter(|&arm| self.arms[arm].again <= now && arm != self.in_force)?;
@@ -603,7 +603,7 @@ impl Seekwise {
             Some((_, promise)) if self.comes_too_early(&promise.setting, now) => {
                 self.asks = now + WINDOW;
                 Decision::keep(format!("{} would take over while processes still begin: waiting", promise.setting))
-                    .resting_on(evidence)
+                    .with_evidence(evidence)
             }
             Some(((arm, _), promise)) => {
                 let gain = percent(promise.gain);
@@ -613,7 +613,7 @@ impl Seekwise {
                 self.asks = if is_for_files { now + WINDOW } else { self.asks };
                 let why = format!("{} promises to be {gain}, give or take {:.0}%{files}", promise.setting, 100.0 * promise.error);
                 self.pending = Some(Pending { from: self.in_force, promise: promise.clone() });
-                Decision { expected_gain: Some(promise.gain), ..self.put(now, arm, why) }.resting_on(evidence)
+                Decision { expected_gain: Some(promise.gain), ..self.put(now, arm, why) }.with_evidence(evidence)
             }
             None => {
                 let other = answer.promises.iter().find(|promise| !promise.starves() && promise.setting != *in_force);
@@ -621,7 +621,7 @@ impl Seekwise {
                     let gain = percent(other.gain);
                     format!("; the best other is {}: {gain}, give or take {:.0}%", other.setting, 100.0 * other.error)
                 });
-                Decision::keep(format!("leave {in_force} alone: nothing is sure to be better{other}")).resting_on(evidence)
+                Decision::keep(format!("leave {in_force} alone: nothing is sure to be better{other}")).with_evidence(evidence)
             }
         }
     }
@@ -630,8 +630,8 @@ impl Seekwise {
     /// something that may be tried is expected to gain and is not sure to, some more may decide it, if there is enough left for a question like
     /// this one.
     fn asks_again(&self, answer: &Answer, now: Nanos, had_ns: f64) -> Nanos {
-        let may_be_tried = |promise: &Promise| self.arm_of(&promise.setting).is_some_and(|arm| self.arms[arm].again <= now);
-        let is_unsure = |promise: &Promise| {
+        let may_be_tried = |promise: &Prediction| self.arm_of(&promise.setting).is_some_and(|arm| self.arms[arm].again <= now);
+        let is_unsure = |promise: &Prediction| {
             promise.gain > TOLERANCE && promise.sure_gain() <= 0.0 && !promise.starves() && may_be_tried(promise)
         };
         let is_open = answer.promises.iter().any(is_unsure) && self.credit_ns >= had_ns / 2.0;
@@ -660,7 +660,7 @@ impl Seekwise {
             let arm = self.arm_of(&promise.setting)?;
             let is_untried = arm != self.in_force && self.arms[arm].measured.is_none() && self.arms[arm].again <= now;
             let promise = self.promises.trusted(promise, true);
-            let promise = Promise { gain: promise.gain - came, error: promise.error * unsure, ..promise };
+            let promise = Prediction { gain: promise.gain - came, error: promise.error * unsure, ..promise };
             (is_untried && promise.is_sure()).then_some((arm, promise))
         });
         let (arm, promise) = more.min_by(|a, b| a.1.surest_first(&b.1))?;
@@ -740,15 +740,15 @@ impl Controller for Seekwise {
             0
         });
         (self.default, self.in_force, self.before) = (arm, arm, arm);
-        self.load = WatchedLoad::new(now);
+        self.load = LoadTracker::new(now);
         (self.evidence, self.asks) = (self.tells_from(), self.tells_from() + WINDOW);
         self.known = known::loads(&self.experience, &plant.identity().device, &self.preference);
         self.found_read_ahead_kib = plant.bounds().read_ahead_kib;
         Decision::keep("nothing was seen yet")
     }
 
-    fn extent(&self) -> Extent {
-        Extent { time: Some(WINDOW), requests: None }
+    fn window_length(&self) -> WindowLength {
+        WindowLength { time: Some(WINDOW), requests: None }
     }
 
     fn event(&mut self, event: &Event) -> bool {
@@ -788,10 +788,10 @@ impl Controller for Seekwise {
             self.asks = now + WINDOW;
             return self.put(now, back, why);
         }
-        if window.outcome.requests >= FEWEST {
+        if window.outcome.requests >= MIN_REQUESTS {
             let row = describe(&window.features, &window.outcome);
             let point = self.columns.point(|column| row.get(column).copied());
-            if let Some(began) = self.load.look(window.from, point) {
+            if let Some(began) = self.load.add_window(window.from, point) {
                 return self.begin_load(began, now);
             }
             if std::mem::take(&mut self.is_new) {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use block::{Nanos, Op, Request, Scheduler, SchedulerSpec, StreamId};
 use observe::merit::{Tail, Tails};
-use observe::served::Served;
+use observe::performance::Performance;
 use observe::window::Tally;
 use observe::{Event, WindowOutcome};
 use sim::host::Queue;
@@ -77,15 +77,15 @@ impl Slots {
     }
 
     /// How it was served between these times, in seconds; `None` if nothing was done.
-    pub fn served(&self, from_s: f64, to_s: f64) -> Option<Served> {
-        Served::of(self.between(from_s, to_s))
+    pub fn served(&self, from_s: f64, to_s: f64) -> Option<Performance> {
+        Performance::of(self.between(from_s, to_s))
     }
 
     /// The same by requests alone, whether calls were seen or not.
-    pub fn requests(&self, from_s: f64, to_s: f64) -> Option<Served> {
+    pub fn requests(&self, from_s: f64, to_s: f64) -> Option<Performance> {
         let by_requests: Vec<WindowOutcome> =
             self.between(from_s, to_s).map(|slot| WindowOutcome { calls: None, ..*slot }).collect();
-        Served::of(&by_requests)
+        Performance::of(&by_requests)
     }
 
     /// The slots between these times, in seconds.
@@ -169,9 +169,9 @@ const WRITES: Nanos = Nanos::from_millis(1);
 #[derive(Clone, Debug)]
 pub struct Tried {
     /// How the load's requests were served; `None` if nothing was done.
-    pub served: Option<Served>,
+    pub served: Option<Performance>,
     /// What processes got of it: the same where no calls were seen.
-    pub calls: Option<Served>,
+    pub calls: Option<Performance>,
     /// What streams waited.
     pub tails: Tails,
     /// Requests that were done.

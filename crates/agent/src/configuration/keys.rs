@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use block::did_you_mean;
-use control::controller::Chosen;
+use control::controller::ControllerChoice;
 use control::{Setting, candidates};
 use observe::Preference;
 use toml::Spanned;
@@ -32,7 +32,7 @@ pub(super) struct Key<T> {
 #[derive(Clone, Debug)]
 pub enum Said {
     Mode(Mode),
-    Controller(Chosen),
+    Controller(ControllerChoice),
     Candidates(Vec<Setting>),
     Preference(Preference),
     Attributes(Vec<Pattern>),

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use control::controller::Chosen;
+use control::controller::ControllerChoice;
 use toml::de::DeTable;
 
 use super::hours::Hours;
@@ -23,14 +23,14 @@ pub struct Learning {
     /// After nobody has asked the device for anything for so long.
     pub idle_minutes: u32,
     /// The controller that searches.
-    pub controller: Chosen,
+    pub controller: ControllerChoice,
 }
 
 impl Default for Learning {
     fn default() -> Learning {
         let spec = twin::controller::all().find(|spec| spec.name == SEARCHES[0]).unwrap_or(&twin::controller::SPEC);
         let values = spec.tunables.iter().map(|tunable| tunable.default).collect();
-        Learning { scratch: None, hours: Vec::new(), idle_minutes: 15, controller: Chosen { spec, values } }
+        Learning { scratch: None, hours: Vec::new(), idle_minutes: 15, controller: ControllerChoice { spec, values } }
     }
 }
 
@@ -81,7 +81,7 @@ pub(super) const KEYS: &[Key<Put>] = &[
 ///
 /// # Errors
 /// There is none of this name, or it does not search.
-pub fn searching(text: &str) -> Result<Chosen, String> {
+pub fn searching(text: &str) -> Result<ControllerChoice, String> {
     let chosen = twin::controller::parse(text).map_err(|error| error.to_string())?;
     if SEARCHES.contains(&chosen.spec.name) {
         Ok(chosen)

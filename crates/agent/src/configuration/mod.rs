@@ -25,7 +25,7 @@ use applier::attribute::{MACHINE_PREFIX, READ_AHEAD};
 use applier::policy::Unreadable;
 use applier::sysfs::Sysfs;
 use control::Setting;
-use control::controller::Chosen;
+use control::controller::ControllerChoice;
 use control::experience::Experience;
 use observe::Preference;
 
@@ -74,7 +74,7 @@ pub struct Settings {
     /// What to do about it.
     pub mode: Mode,
     /// Which controller decides.
-    pub controller: Chosen,
+    pub controller: ControllerChoice,
     /// What it chooses among.
     pub candidates: Vec<Setting>,
     /// What is wanted more: throughput, response time or fairness.
@@ -171,7 +171,7 @@ impl Default for Configuration {
         Configuration {
             settings: Settings {
                 mode: Mode::Watch,
-                controller: Chosen { spec: &twin::controller::SPEC, values: Vec::new() },
+                controller: ControllerChoice { spec: &twin::controller::SPEC, values: Vec::new() },
                 candidates: Vec::new(),
                 preference: Preference::default(),
                 attributes: vec![Pattern::new("scheduler"), Pattern::new("iosched/*"), Pattern::new(READ_AHEAD)],
@@ -248,7 +248,7 @@ impl Configuration {
     }
 
     /// The same, where this controller decides for every device, whatever the files say.
-    pub fn controlled_by(mut self, controller: Chosen) -> Configuration {
+    pub fn controlled_by(mut self, controller: ControllerChoice) -> Configuration {
         let all = Some(Pattern::new("*"));
         self.rules.push(Rule { name: all, model: None, wwid: None, says: vec![keys::Said::Controller(controller)] });
         self
@@ -275,7 +275,7 @@ impl Configuration {
             _ => None,
         });
         // The twin's knows no device of this machine, and takes memory.
-        let learns = |chosen: &Chosen| chosen.spec.name != twin::controller::SPEC.name;
+        let learns = |chosen: &ControllerChoice| chosen.spec.name != twin::controller::SPEC.name;
         let any = std::iter::once(&self.settings.controller).chain(in_rules).any(learns);
         if any { experiment::experience::load(None) } else { Ok(Arc::default()) }
     }

@@ -1,6 +1,6 @@
 //! How it goes where only counters are to be had.
 
-use control::experience::FEWEST;
+use control::experience::MIN_REQUESTS;
 use observe::counters::{Rates, Sample};
 use observe::{Preference, merit};
 
@@ -29,7 +29,7 @@ impl Tally {
         let requests = done(sample).saturating_sub(done(&before));
         let rates = sample.since(&before);
         let latest = latest(&rates);
-        let is_enough = requests >= FEWEST;
+        let is_enough = requests >= MIN_REQUESTS;
         // Who got how much is not counted.
         let score = is_enough.then(|| merit::score(preference, 1e6 * latest.mb_per_s, latest.response_ms / 1e3, 1.0));
         Some(Counted { requests, latest, score: score.filter(|score| score.is_finite()) })

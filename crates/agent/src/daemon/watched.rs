@@ -8,10 +8,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use block::Nanos;
-use control::controller::{Brief, Chosen, Evidence, Promise};
+use control::controller::{ControllerChoice, ControllerInput, Evidence, Prediction};
 use control::experience::Experience;
-use control::search::GenePool;
-use control::{ControlLoop, Decided, Setting};
+use control::experience::GenePool;
+use control::{ControlLoop, DecisionRecord, Setting};
 use observe::Event;
 use observe::merit::Scored;
 use twin::counters::ByCounters;
@@ -231,7 +231,7 @@ impl Watched {
 
     /// When the next window ends.
     pub fn next(&self) -> Option<Nanos> {
-        self.session.as_ref().map_or_else(|| self.steering.next_look(), |session| session.next())
+        self.session.as_ref().map_or_else(|| self.steering.next_deadline(), |session| session.next())
     }
 
     /// A controller that knows nothing yet begins with what is in force.
@@ -291,7 +291,7 @@ impl Watched {
             let why = format!("{objection} under {}: back to {back}", self.in_force);
             self.steer(now, errors, Kind::Guarded, &mut news, |steering, plant| steering.overrule(now, &back, &why, plant));
         }
-        self.steer(now, errors, Kind::Set, &mut news, |steering, plant| steering.look(now, plant));
+        self.steer(now, errors, Kind::Set, &mut news, |steering, plant| steering.advance(now, plant));
         Ok(news)
     }
 
@@ -366,7 +366,7 @@ impl Watched {
     }
 
     /// What is to be said of a decision that is not done.
-    fn advise(&mut self, decided: &Decided, wanted: Option<&Setting>, news: &mut Vec<News>) {
+    fn advise(&mut self, decided: &DecisionRecord, wanted: Option<&Setting>, news: &mut Vec<News>) {
         let best = decided.evidence.as_deref().and_then(|evidence| sure(evidence, &self.in_force));
         let (setting, gain_percent, error_percent) = match (best, wanted) {
             (Some(promise), _) => (promise.setting.to_string(), Some(percent(promise.gain)), Some(100.0 * promise.error)),
@@ -438,7 +438,7 @@ impl Watched {
     /// The agent ends and what is set stays: the controller says what is to be in force in place of what is only on trial.
     pub fn leave(&mut self, now: Nanos) -> Vec<News> {
         let mut news = Vec::new();
-        if let Some(left) = self.steering.left().filter(|left| *left != self.in_force) {
+        if let Some(left) = self.steering.final_setting().filter(|left| *left != self.in_force) {
             let why = "the agent ends, and what is only on trial does not stay";
             self.steer(now, None, Kind::Set, &mut news, |steering, plant| steering.overrule(now, &left, why, plant));
         }
@@ -454,16 +454,16 @@ fn controller(
     hands: &dyn Hands,
     blind: Option<&Blind>,
 ) -> Box<dyn control::Controller> {
-    let brief = Brief {
+    let brief = ControllerInput {
         preference: settings.preference,
         candidates: candidates(settings, experience, hands),
         experience: experience.clone(),
-        ..Brief::default()
+        ..ControllerInput::default()
     };
     if let Some(Blind { known, .. }) = blind {
         return Box::new(ByCounters::new(&brief, known, means.budget_permille));
     }
-    let Chosen { spec, values } = &settings.controller;
+    let ControllerChoice { spec, values } = &settings.controller;
     let mut values = values.clone();
     for (value, tunable) in values.iter_mut().zip(spec.tunables) {
         // What the file says of the controller itself has the last word.
@@ -494,13 +494,13 @@ fn candidates(settings: &Settings, experience: &Experience, hands: &dyn Hands) -
 }
 
 /// The best of what is surely better than what is in force.
-fn sure<'a>(evidence: &'a Evidence, in_force: &Setting) -> Option<&'a Promise> {
+fn sure<'a>(evidence: &'a Evidence, in_force: &Setting) -> Option<&'a Prediction> {
     let others = evidence.candidates.iter().filter(|promise| promise.setting != *in_force && promise.is_sure());
     others.min_by(|a, b| a.surest_first(b))
 }
 
 /// A decision as an entry.
-fn told(device: &str, kind: Kind, decided: &Decided, to: &str) -> Entry {
+fn told(device: &str, kind: Kind, decided: &DecisionRecord, to: &str) -> Entry {
     let evidence = decided.evidence.as_deref();
     let promise = evidence.and_then(|evidence| evidence.candidates.iter().find(|promise| promise.setting.to_string() == to));
     let candidates = evidence.map_or(&[][..], |evidence| &evidence.candidates);
@@ -513,7 +513,7 @@ fn told(device: &str, kind: Kind, decided: &Decided, to: &str) -> Entry {
     }
 }
 
-fn promised(promise: &Promise) -> Promised {
+fn promised(promise: &Prediction) -> Promised {
     Promised {
         setting: promise.setting.to_string(),
         gain_percent: percent(promise.gain),

@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use block::{Nanos, StreamId};
-use control::controller::{Brief, Chosen};
+use control::controller::{ControllerChoice, ControllerInput};
 use control::experience::Experience;
 use control::{ControlLoop, Setting, Target};
 use observe::{Event, Preference};
@@ -29,7 +29,7 @@ const ENDLESS_S: u64 = 900;
 #[derive(Clone, Debug)]
 pub struct Course {
     /// The controller that searches.
-    pub controller: Chosen,
+    pub controller: ControllerChoice,
     /// What is wanted more.
     pub preference: Preference,
     /// Whose schedulers are chosen among.
@@ -125,7 +125,7 @@ impl Lesson {
 
     /// When the window ends that runs.
     pub fn next(&self) -> Option<Nanos> {
-        self.exercise.as_ref().and_then(|exercise| exercise.steering.next_look())
+        self.exercise.as_ref().and_then(|exercise| exercise.steering.next_deadline())
     }
 
     /// Takes in what happened. Returns what real work came, if it did.
@@ -151,7 +151,7 @@ impl Lesson {
             return Ok(None);
         };
         let is_over = (now - exercise.began).as_secs_f64() > self.course.longest_s() as f64;
-        if exercise.steering.controller().searches() && !is_over {
+        if exercise.steering.controller().is_searching() && !is_over {
             return Ok(None);
         }
         let learned = self.finish(plant)?;
@@ -163,7 +163,7 @@ impl Lesson {
         let Some(load) = self.loads.next() else { return Ok(()) };
         self.count += 1;
         self.generator.start(&load)?;
-        let brief = Brief {
+        let brief = ControllerInput {
             preference: self.course.preference,
             candidates: self.course.candidates.clone(),
             seed: self.course.seed.wrapping_add(self.count),
@@ -193,12 +193,12 @@ impl Lesson {
             controller: self.course.controller.label(),
             began_s: self.began.unix_seconds + (began - self.began.at).0 / 1_000_000_000,
             windows: steering.windows(),
-            decided: steering.decided(),
+            decided: steering.decisions(),
             pools: &pools,
         })?;
         self.learned += 1;
-        let is_verified = !steering.controller().searches();
-        let last = steering.decided().last().filter(|_| is_verified);
+        let is_verified = !steering.controller().is_searching();
+        let last = steering.decisions().last().filter(|_| is_verified);
         let best = pools.last().and_then(|pool| pool.members.first()).map(|member| member.setting.clone()).unwrap_or_default();
         Ok(Some(Learned {
             load: load.to_string(),

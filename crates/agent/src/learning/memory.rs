@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use block::Nanos;
 use control::experience::Experience;
-use control::search::GenePool;
+use control::experience::GenePool;
 use control::target::Identity;
-use control::{Decided, Window};
+use control::{DecisionRecord, Window};
 use knowledge::ModelRow;
 use knowledge::{DecisionRow, Knowledge, KnowledgeError, Pace, Retention, Row, Run, RunId, WindowRow, Writer};
 use sha2::Digest as _;
@@ -35,7 +35,7 @@ pub struct Lived<'a> {
     /// Every window of it.
     pub windows: &'a [Window],
     /// Every decision.
-    pub decided: &'a [Decided],
+    pub decided: &'a [DecisionRecord],
     /// What the search keeps.
     pub pools: &'a [GenePool],
 }

@@ -17,7 +17,7 @@ use agent::metrics::Metrics;
 use anyhow::{Context as _, anyhow, bail};
 use applier::notify::Notify;
 use applier::sysfs::Sysfs;
-use control::controller::Chosen;
+use control::controller::ControllerChoice;
 use progress::monitor::Monitor as _;
 use terminal::{Failed, Terminal};
 
@@ -37,7 +37,7 @@ pub struct Args {
     seconds: Option<u32>,
     /// Which controller searches: genetic, ioperf, random or bayes, with its tunables behind a colon [default: the configuration's]
     #[arg(long, value_name = "CONTROLLER", value_parser = searching)]
-    controller: Option<Chosen>,
+    controller: Option<ControllerChoice>,
     /// The journal of the applier that is started where none runs
     #[arg(long, value_name = "DIR", default_value = "/var/lib/seekwise")]
     journal: PathBuf,

@@ -1,69 +1,62 @@
-//! What a decision rests on, for people to check.
+//! The evidence for a decision.
 
 use std::cmp::Ordering;
 
+use crate::ab_test::weighted_by_precision;
 use crate::setting::Setting;
 use observe::merit::TOLERANCE;
 
-/// What was seen, and what each candidate promises.
+/// Facts and predictions behind a decision.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Evidence {
-    /// Facts with their names: the load, the device, how well both reproduce what was measured.
+    /// Facts with their names: the load, the device, how well both reproduce the measurements.
     pub seen: Vec<(String, String)>,
-    /// The candidates, the most promising first.
-    pub candidates: Vec<Promise>,
+    /// The candidates, the best first.
+    pub candidates: Vec<Prediction>,
 }
 
-/// What a candidate promises.
+/// Predicted performance of a candidate.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Promise {
+pub struct Prediction {
     /// The candidate.
     pub setting: Setting,
-    /// Bytes a second.
+    /// Bytes per second.
     pub throughput: f64,
     /// Mean response time in seconds.
     pub response_s: f64,
-    /// The largest p99 response time of a stream by its bound; above 1 it starves.
+    /// The largest ratio of a stream's p99 response time to its bound; above 1 the stream starves.
     pub p99_by_bound: f64,
-    /// The gain over what is in force, as a difference of scores, and its standard error.
+    /// The gain over the active setting, as a difference of scores.
     pub gain: f64,
-    /// See `gain`.
+    /// The standard error of `gain`.
     pub error: f64,
 }
 
-impl Promise {
-    /// Whether it lets a stream wait longer than [merit](observe::merit) allows.
+impl Prediction {
+    /// Whether a stream waits beyond the [bound](observe::merit).
     pub fn starves(&self) -> bool {
         self.p99_by_bound > 1.0
     }
 
-    /// What it gains if it is off by its error.
+    /// The gain less its standard error.
     pub fn sure_gain(&self) -> f64 {
         self.gain - self.error
     }
 
-    /// Whether it starves nobody, and surely gains more than nothing.
+    /// Whether it starves no stream and its sure gain exceeds [`TOLERANCE`].
     pub fn is_sure(&self) -> bool {
         !self.starves() && self.sure_gain() > TOLERANCE
     }
 
-    /// What surely gains the most first, and those that starve a stream behind all others.
-    pub fn surest_first(&self, other: &Promise) -> Ordering {
+    /// Orders by sure gain, the largest first; those that starve a stream come last.
+    pub fn surest_first(&self, other: &Prediction) -> Ordering {
         self.starves().cmp(&other.starves()).then(other.sure_gain().total_cmp(&self.sure_gain()))
     }
 
-    /// The gain that is to be expected after this much was measured, with this standard error: the mean of both, each with the weight
-    /// of its precision.
+    /// The expected gain given a measured one with this standard error: their mean, weighted by precision.
     pub fn with(&self, measured: f64, error: f64) -> f64 {
-        by_precision((self.gain, self.error), (measured, error))
+        weighted_by_precision((self.gain, self.error), (measured, error))
     }
-}
-
-/// The mean of two values, each with the weight of its precision: the second of each pair is its standard error.
-pub(crate) fn by_precision(one: (f64, f64), other: (f64, f64)) -> f64 {
-    let precision = |error: f64| error.max(f64::MIN_POSITIVE).powi(-2).min(f64::MAX);
-    let (of_one, of_other) = (precision(one.1), precision(other.1));
-    (one.0 * of_one + other.0 * of_other) / (of_one + of_other)
 }
 
 #[cfg(test)]
@@ -71,10 +64,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_measured_counts_the_more_the_surer_it_is() {
+    fn a_measurement_counts_more_the_smaller_its_error() {
         let Some(spec) = block::find("deadline") else { panic!("there is deadline") };
         let setting = Setting::of(spec);
-        let promise = Promise { setting, throughput: 1.0, response_s: 1.0, p99_by_bound: 0.0, gain: 0.3, error: 0.1 };
+        let promise = Prediction { setting, throughput: 1.0, response_s: 1.0, p99_by_bound: 0.0, gain: 0.3, error: 0.1 };
         assert!((promise.with(-0.1, 0.1) - 0.1).abs() < 1e-12);
         assert!(promise.with(-0.1, 0.05) < 0.0);
         assert!((promise.with(-0.1, 0.0) + 0.1).abs() < 1e-9);

@@ -5,9 +5,9 @@ use block::{Nanos, Tunable, Unit, tunables};
 use super::{Controller, ControllerSpec, Decision};
 use crate::setting::Setting;
 use crate::target::Target;
-use crate::{Extent, Window};
+use crate::{Window, WindowLength};
 
-/// Keeps what it finds.
+/// Specification.
 pub static SPEC: ControllerSpec = ControllerSpec {
     name: "fixed",
     summary: "keeps what it finds, and only looks",
@@ -17,9 +17,9 @@ pub static SPEC: ControllerSpec = ControllerSpec {
 };
 
 tunables! {
-    /// What can be set.
+    /// Tunables.
     struct Tunables {
-        /// How long each window is.
+        /// Length of a window.
         window_ms: Nanos = Tunable::new(Unit::Milliseconds, 1..=3_600_000, 1000).logarithmic(),
     }
 }
@@ -27,13 +27,13 @@ tunables! {
 /// A constant setting.
 #[derive(Clone, Debug)]
 pub struct Fixed {
-    /// The setting; `None` keeps the one the plant has.
+    /// The setting; `None` keeps the active one.
     setting: Option<Setting>,
     window: Nanos,
 }
 
 impl Fixed {
-    /// Windows of this length are recorded for inspection.
+    /// Applies this setting; windows of this length are recorded.
     pub fn new(setting: Setting, window: Nanos) -> Fixed {
         Fixed { setting: Some(setting), window }
     }
@@ -44,18 +44,18 @@ impl Controller for Fixed {
         SPEC.name
     }
 
-    fn begin(&mut self, _now: Nanos, _plant: &dyn Target) -> Decision {
+    fn begin(&mut self, _now: Nanos, _target: &dyn Target) -> Decision {
         match &self.setting {
             Some(setting) => Decision::set(setting.clone(), "asked for"),
             None => Decision::keep("fixed"),
         }
     }
 
-    fn extent(&self) -> Extent {
-        Extent { time: Some(self.window), requests: None }
+    fn window_length(&self) -> WindowLength {
+        WindowLength { time: Some(self.window), requests: None }
     }
 
-    fn decide(&mut self, _window: &Window, _plant: &dyn Target) -> Decision {
+    fn decide(&mut self, _window: &Window, _target: &dyn Target) -> Decision {
         Decision::keep("fixed")
     }
 }

@@ -1,4 +1,4 @@
-//! Interface of controllers, which decide from the observed windows what to set.
+//! Interface of controllers, which choose settings from the observed windows.
 
 mod evidence;
 mod fixed;
@@ -8,33 +8,59 @@ use std::sync::Arc;
 
 use block::{Nanos, SettingError, Tunable};
 
-pub(crate) use evidence::by_precision;
-pub use evidence::{Evidence, Promise};
+pub use evidence::{Evidence, Prediction};
 pub use fixed::Fixed;
 pub use rotate::Rotate;
 
 use crate::candidates;
-use crate::experience::Experience;
-use crate::search::GenePool;
+use crate::experience::{Experience, GenePool};
 use crate::setting;
 use crate::setting::Setting;
 use crate::target::Target;
-use crate::{Extent, Window};
+use crate::{Window, WindowLength};
 use device_model::sched;
 use observe::counters::Sample;
 use observe::event::Event;
 use observe::preference::Preference;
 
 /// Decides the setting at the end of each window.
+///
+/// ```
+/// use block::Nanos;
+/// use control::{Controller, Decision, Setting, Target, Window, WindowLength};
+///
+/// /// Selects bfq while several streams are active.
+/// struct ByStreams;
+///
+/// impl Controller for ByStreams {
+///     fn name(&self) -> &'static str {
+///         "by-streams"
+///     }
+///     fn begin(&mut self, _now: Nanos, _target: &dyn Target) -> Decision {
+///         Decision::keep("no window yet")
+///     }
+///     fn window_length(&self) -> WindowLength {
+///         WindowLength { time: Some(Nanos::from_millis(1_000)), requests: None }
+///     }
+///     fn decide(&mut self, window: &Window, _target: &dyn Target) -> Decision {
+///         let streams = window.features.get("streams").unwrap_or(0.0);
+///         let name = if streams > 1.5 { "bfq" } else { "mq-deadline" };
+///         match Setting::parse(name) {
+///             Ok(setting) => Decision::set(setting, format!("{streams} streams")),
+///             Err(error) => Decision::keep(error.to_string()),
+///         }
+///     }
+/// }
+/// ```
 pub trait Controller: Send {
     /// Name on the command line.
     fn name(&self) -> &'static str;
 
     /// The initial setting, before anything was observed; called once.
-    fn begin(&mut self, now: Nanos, plant: &dyn Target) -> Decision;
+    fn begin(&mut self, now: Nanos, target: &dyn Target) -> Decision;
 
     /// Length of the window that begins now.
-    fn extent(&self) -> Extent;
+    fn window_length(&self) -> WindowLength;
 
     /// Called for each event before it is added to the window. True ends the window here because the workload changed.
     fn event(&mut self, event: &Event) -> bool {
@@ -42,43 +68,42 @@ pub trait Controller: Send {
         false
     }
 
-    /// Called for each look at the counters of a plant whose single requests cannot be seen. A plant that tells of events tells of none.
+    /// Called for each sample of the counters, on a target without events.
     fn counted(&mut self, sample: &Sample) {
         let _ = sample;
     }
 
     /// Decides the setting from the end of this window on.
-    fn decide(&mut self, window: &Window, plant: &dyn Target) -> Decision;
+    fn decide(&mut self, window: &Window, target: &dyn Target) -> Decision;
 
-    /// Called if its decision could not be applied; the previous setting remains in force.
+    /// Called if its decision could not be applied; the previous setting remains active.
     fn refused(&mut self, setting: &Setting, reason: &str) {
         let _ = (setting, reason);
     }
 
-    /// The gene pools that it made on this device, to be kept in the knowledge base; see [`search`](crate::search).
+    /// Gene pools of this device for the knowledge base; see [`search`](crate::search).
     fn gene_pools(&self, device: &str) -> Vec<GenePool> {
         let _ = device;
         Vec::new()
     }
 
-    /// Whether it still searches for what serves the load. One that is done only watches over what it has found.
-    fn searches(&self) -> bool {
+    /// Whether it is still searching for the best setting of the load, rather than watching over the one it found.
+    fn is_searching(&self) -> bool {
         false
     }
 
-    /// What it would leave in force if it had to end now, if it is not what is in force: what is only on trial is nobody's choice.
-    fn leaves(&self) -> Option<&Setting> {
+    /// The setting that should stay if control ends now; `None` if that is the active one. Differs from it during a trial.
+    fn final_setting(&self) -> Option<&Setting> {
         None
     }
 
-    /// Called if its host puts another setting in force than it decided, because that did harm which no window shows. Returns that as
-    /// a decision.
+    /// Called if its host replaces the setting because of harm that no window shows. Returns that as a decision.
     fn overruled(&mut self, now: Nanos, setting: &Setting, reason: &str) -> Decision {
         let _ = now;
         Decision::set(setting.clone(), reason)
     }
 
-    /// The model that it has trained, to be kept in the knowledge base.
+    /// The model that it trained, for the knowledge base.
     fn model(&self) -> Option<TrainedModel> {
         None
     }
@@ -107,16 +132,16 @@ pub struct ControllerSpec {
     /// Its parameters.
     pub tunables: &'static [Tunable],
     /// Builds one; the values are in the order of `tunables` and within their ranges.
-    pub build: fn(&Brief, &[i64]) -> Box<dyn Controller>,
+    pub build: fn(&ControllerInput, &[i64]) -> Box<dyn Controller>,
 }
 
-/// The controllers of this crate. Those that need the simulator or a learner are listed where these are known.
+/// The controllers of this crate. Those that need the simulator or a learner are listed in `twin` and `research`.
 pub static ALL: &[&ControllerSpec] = &[&fixed::SPEC, &rotate::SPEC];
 
 /// Input of every controller.
 #[derive(Clone, Debug)]
-pub struct Brief {
-    /// What the user wants.
+pub struct ControllerInput {
+    /// The user's preference.
     pub preference: Preference,
     /// The settings to choose among, at least one; see [`candidates`](crate::candidates) for named sets.
     pub candidates: Vec<Setting>,
@@ -126,10 +151,10 @@ pub struct Brief {
     pub experience: Arc<Experience>,
 }
 
-impl Default for Brief {
-    /// Every scheduler with its defaults, the host left alone.
-    fn default() -> Brief {
-        Brief {
+impl Default for ControllerInput {
+    /// The default candidates, without experience.
+    fn default() -> ControllerInput {
+        ControllerInput {
             preference: Preference::default(),
             candidates: (candidates::SETS[0].settings)(),
             seed: 1,
@@ -140,7 +165,7 @@ impl Default for Brief {
 
 /// A controller and the values of its tunables.
 #[derive(Clone, Debug)]
-pub struct Chosen {
+pub struct ControllerChoice {
     /// The controller.
     pub spec: &'static ControllerSpec,
     /// In the order of its tunables.
@@ -149,7 +174,7 @@ pub struct Chosen {
 
 /// Why a text could not be parsed as a controller with its tunables.
 #[derive(Debug, thiserror::Error)]
-pub enum ChosenError {
+pub enum ControllerChoiceError {
     /// Unknown controller.
     #[error("there is no controller '{name}'; known are {}{}", known.join(", "), block::did_you_mean(name, known.iter().copied()))]
     Unknown {
@@ -163,31 +188,34 @@ pub enum ChosenError {
     Setting(#[from] SettingError),
 }
 
-impl Chosen {
+impl ControllerChoice {
     /// Parses `name` or `name:key=value,...` with one of [`ALL`]. Tunables not named keep their defaults.
     ///
     /// # Errors
     /// An unknown controller or key, a key given twice, a value that the tunable cannot have.
-    pub fn parse(text: &str) -> Result<Chosen, ChosenError> {
-        Chosen::parse_among(ALL.iter().copied(), text)
+    pub fn parse(text: &str) -> Result<ControllerChoice, ControllerChoiceError> {
+        ControllerChoice::parse_among(ALL.iter().copied(), text)
     }
 
-    /// The same with one of these.
+    /// The same with one of these specifications.
     ///
     /// # Errors
-    /// As [`parse`](Chosen::parse).
-    pub fn parse_among(specs: impl Iterator<Item = &'static ControllerSpec> + Clone, text: &str) -> Result<Chosen, ChosenError> {
+    /// As [`parse`](ControllerChoice::parse).
+    pub fn parse_among(
+        specs: impl Iterator<Item = &'static ControllerSpec> + Clone,
+        text: &str,
+    ) -> Result<ControllerChoice, ControllerChoiceError> {
         let (name, settings) = text.split_once(':').map_or((text, None), |(name, settings)| (name, Some(settings)));
         let known = || specs.clone().map(|spec| spec.name).collect();
         let found = specs.clone().find(|spec| spec.name == name);
-        let spec = found.ok_or_else(|| ChosenError::Unknown { name: name.to_owned(), known: known() })?;
+        let spec = found.ok_or_else(|| ControllerChoiceError::Unknown { name: name.to_owned(), known: known() })?;
         let values = block::parse_values(spec.name, spec.tunables, settings)?;
-        Ok(Chosen { spec, values })
+        Ok(ControllerChoice { spec, values })
     }
 
-    /// Makes one.
-    pub fn build(&self, brief: &Brief) -> Box<dyn Controller> {
-        (self.spec.build)(brief, &self.values)
+    /// Builds the controller.
+    pub fn build(&self, input: &ControllerInput) -> Box<dyn Controller> {
+        (self.spec.build)(input, &self.values)
     }
 
     /// The name and the tunables that differ from their defaults. Marked as a controller where a scheduler has the same name.
@@ -207,7 +235,7 @@ pub struct Decision {
     pub why: String,
     /// Expected improvement, as a difference of [`WindowOutcome::score`](observe::WindowOutcome::score)s.
     pub expected_gain: Option<f64>,
-    /// What it rests on, if that can be shown.
+    /// The evidence for it, if it can be shown.
     pub evidence: Option<Arc<Evidence>>,
 }
 
@@ -222,8 +250,8 @@ impl Decision {
         Decision { setting: Some(setting), ..Decision::keep(why) }
     }
 
-    /// With what it rests on.
-    pub fn resting_on(self, evidence: Evidence) -> Decision {
+    /// Adds the evidence.
+    pub fn with_evidence(self, evidence: Evidence) -> Decision {
         Decision { evidence: Some(Arc::new(evidence)), ..self }
     }
 }
@@ -236,7 +264,7 @@ mod tests {
     fn every_file_in_the_folder_is_listed_and_every_controller_has_its_file() {
         let folder = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src/controller")).unwrap();
         let names = folder.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-        // A folder beside a controller's file holds the parts that would make the file too long.
+        // A folder next to a controller's file holds the parts that would make the file too long.
         let files = names.filter_map(|name| name.strip_suffix(".rs").map(str::to_owned));
         let mut files: Vec<String> = files.filter(|name| name != "mod" && name != "evidence").collect();
         let mut listed: Vec<String> = ALL.iter().map(|spec| spec.name.replace('-', "_")).collect();
@@ -246,19 +274,19 @@ mod tests {
     }
 
     #[test]
-    fn every_controller_is_built_from_its_defaults_and_goes_by_its_name() {
+    fn every_controller_is_built_from_its_defaults_and_reports_its_name() {
         for spec in ALL {
-            let chosen = Chosen::parse(spec.name).unwrap();
+            let chosen = ControllerChoice::parse(spec.name).unwrap();
             for (value, tunable) in chosen.values.iter().zip(spec.tunables) {
                 tunable.check(spec.name, *value).unwrap();
             }
-            assert_eq!(chosen.build(&Brief::default()).name(), spec.name);
+            assert_eq!(chosen.build(&ControllerInput::default()).name(), spec.name);
         }
     }
 
     #[test]
-    fn what_is_no_controller_is_refused_with_what_would_be_right() {
-        let message = |text: &str| Chosen::parse(text).unwrap_err().to_string();
+    fn an_invalid_controller_is_refused_with_the_valid_ones() {
+        let message = |text: &str| ControllerChoice::parse(text).unwrap_err().to_string();
         assert!(message("nonsense").starts_with("there is no controller 'nonsense'; known are fixed, "));
         assert!(message("rotate:window=5").starts_with("rotate has no tunable 'window'; known are window_ms"));
         assert_eq!(message("rotate:window_ms=0"), "rotate: window_ms=0 should be a whole number from 1 to 3600000 ms");

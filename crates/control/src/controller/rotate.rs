@@ -2,24 +2,24 @@
 
 use block::{Nanos, Tunable, Unit, tunables};
 
-use super::{Brief, Controller, ControllerSpec, Decision};
+use super::{Controller, ControllerInput, ControllerSpec, Decision};
 use crate::setting::Setting;
 use crate::target::Target;
-use crate::{Extent, Window};
+use crate::{Window, WindowLength};
 
-/// Blind changes.
+/// Specification.
 pub static SPEC: ControllerSpec = ControllerSpec {
     name: "rotate",
-    summary: "puts each candidate in force in turn, whatever comes of it",
+    summary: "applies each candidate in turn, regardless of the results",
     source: "shows what changing costs by itself",
     tunables: Tunables::TUNABLES,
-    build: |brief, values| Box::new(Rotate::new(brief, Tunables::of(values).window_ms)),
+    build: |input, values| Box::new(Rotate::new(input, Tunables::of(values).window_ms)),
 };
 
 tunables! {
-    /// What can be set.
+    /// Tunables.
     struct Tunables {
-        /// How long each is in force.
+        /// Time for which each is active.
         window_ms: Nanos = Tunable::new(Unit::Milliseconds, 1..=3_600_000, 5000).logarithmic(),
     }
 }
@@ -34,8 +34,8 @@ pub struct Rotate {
 
 impl Rotate {
     /// Keeps each candidate for a window of this length.
-    pub fn new(brief: &Brief, window: Nanos) -> Rotate {
-        Rotate { candidates: brief.candidates.clone(), next: 0, window }
+    pub fn new(input: &ControllerInput, window: Nanos) -> Rotate {
+        Rotate { candidates: input.candidates.clone(), next: 0, window }
     }
 
     fn turn(&mut self) -> Decision {
@@ -52,15 +52,15 @@ impl Controller for Rotate {
         SPEC.name
     }
 
-    fn begin(&mut self, _now: Nanos, _plant: &dyn Target) -> Decision {
+    fn begin(&mut self, _now: Nanos, _target: &dyn Target) -> Decision {
         self.turn()
     }
 
-    fn extent(&self) -> Extent {
-        Extent { time: Some(self.window), requests: None }
+    fn window_length(&self) -> WindowLength {
+        WindowLength { time: Some(self.window), requests: None }
     }
 
-    fn decide(&mut self, _window: &Window, _plant: &dyn Target) -> Decision {
+    fn decide(&mut self, _window: &Window, _target: &dyn Target) -> Decision {
         self.turn()
     }
 }

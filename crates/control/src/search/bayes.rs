@@ -1,4 +1,4 @@
-//! Bayesian optimisation: a Gaussian process over what was tried says where it may be better, and how unsure that is.
+//! Bayesian optimisation: a Gaussian process over the trials predicts scores and their uncertainty.
 //!
 //! Rasmussen and Williams, "Gaussian Processes for Machine Learning", 2006, algorithm 2.1; Srinivas and others, "Gaussian Process
 //! Optimization in the Bandit Setting", ICML 2010: what is tried next has the highest upper confidence bound. Spaces are mixed: a
@@ -8,22 +8,22 @@ use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::{Genome, Search, Space, Start};
+use observe::performance::TrialScore;
 use observe::preference::Preference;
-use observe::served::Rated;
 
-/// Genomes that are drawn, and as many near the best, to find the one with the highest bound.
+/// Number of genomes that are drawn, and again near the best, to find the one with the highest bound.
 const DRAWN: usize = 256;
-/// Standard errors above the mean that are hoped for.
-const HOPE: f64 = 2.0;
+/// Standard errors above the mean of the upper confidence bound.
+const CONFIDENCE: f64 = 2.0;
 /// Length scales and shares of noise among which the likeliest are taken.
 const LENGTHS: [f64; 4] = [0.15, 0.3, 0.6, 1.2];
 const NOISES: [f64; 3] = [0.01, 0.1, 0.4];
-/// Draws with which it begins, after the seeds.
-const AT_FIRST: usize = 4;
-/// A genome near the best differs in each gene with this probability.
+/// Draws after the seeds, before the first model.
+const INITIAL_DRAWS: usize = 4;
+/// Probability that a genome near the best differs in a gene.
 const NEAR: f64 = 0.2;
 
-/// A Gaussian process and what it was told.
+/// The trials, from which a Gaussian process chooses the next.
 #[derive(Clone, Debug)]
 pub struct Bayes {
     space: Space,
@@ -39,7 +39,7 @@ impl Bayes {
     pub fn new(start: Start) -> Bayes {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(start.seed);
         let mut seeds = start.seeds;
-        seeds.extend((0..AT_FIRST).map(|_| start.space.draw(&mut random)));
+        seeds.extend((0..INITIAL_DRAWS).map(|_| start.space.draw(&mut random)));
         let (space, preference) = (start.space.clone(), start.preference);
         Bayes { space, preference, random, seeds, asked: Vec::new(), tried: Vec::new() }
     }
@@ -76,10 +76,10 @@ impl Search for Bayes {
         self.asked.clone()
     }
 
-    fn tell(&mut self, rated: &[Option<Rated>]) {
+    fn tell(&mut self, rated: &[Option<TrialScore>]) {
         let scores: Vec<Option<f64>> = rated.iter().map(|rated| rated.map(|rated| rated.score(&self.preference))).collect();
-        // One that starves is as bad as the worst that does not: how much worse would tell the process nothing of its neighbours.
-        let is_fed = |rated: &&Rated| !rated.starves();
+        // One that starves counts as the worst that does not: a larger penalty would distort the model of its neighbours.
+        let is_fed = |rated: &&TrialScore| !rated.starves();
         let known = self.tried.iter().map(|(_, score)| *score);
         let fed = rated.iter().flatten().filter(is_fed).map(|rated| rated.score(&self.preference));
         let worst = known.chain(fed).filter(|score| score.is_finite()).fold(f64::INFINITY, f64::min);
@@ -100,7 +100,7 @@ impl Search for Bayes {
     }
 }
 
-/// A Gaussian process with zero mean and variance 1, over scores that were brought to that.
+/// A Gaussian process over scores normalised to mean 0 and variance 1.
 struct Process {
     length: f64,
     noise: f64,
@@ -115,7 +115,7 @@ struct Process {
 }
 
 impl Process {
-    /// That of the likeliest length and noise; `None` of fewer than two trials.
+    /// The process with the most likely length and noise; `None` of fewer than two trials.
     fn likeliest(space: &Space, tried: &[(Genome, f64)]) -> Option<Process> {
         let kinds = LENGTHS.iter().flat_map(|length| NOISES.iter().map(move |noise| (*length, *noise)));
         let processes = kinds.filter_map(|(length, noise)| Process::new(space, tried, length, noise));
@@ -144,14 +144,14 @@ impl Process {
         Some(Process { length, noise, mean, deviation, factor, weights, likelihood: -0.5 * fit - volume, at })
     }
 
-    /// The score that may be hoped for at a place.
+    /// The upper confidence bound of the score at a place.
     fn bound(&self, space: &Space, place: &Genome) -> f64 {
         let near: Vec<f64> =
             self.at.iter().map(|at| (1.0 - self.noise) * covariance(space.distance(at, place), self.length)).collect();
         let mean: f64 = near.iter().zip(&self.weights).map(|(near, weight)| near * weight).sum();
         let known: f64 = forward(&self.factor, &near).iter().map(|value| value * value).sum();
         let error = (1.0 - self.noise - known).max(0.0).sqrt();
-        self.mean + self.deviation * (mean + HOPE * error)
+        self.mean + self.deviation * (mean + CONFIDENCE * error)
     }
 }
 
@@ -199,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_factor_solves_what_it_was_made_of() {
+    fn a_cholesky_factor_solves_its_matrix() {
         let matrix = [[4.0, 2.0, 0.6], [2.0, 5.0, 1.5], [0.6, 1.5, 3.0]];
         let factor = cholesky(3, |i, j| matrix[i][j]).unwrap();
         let solved = backward(&factor, &forward(&factor, &[1.0, -2.0, 3.0]));

@@ -1,4 +1,4 @@
-//! A load's fingerprint: what is asked, as far as it does not change with what serves it.
+//! Fingerprint of a load: the features that do not depend on the setting.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,26 +9,25 @@ use observe::description::{describe, names};
 use observe::event::Event;
 use observe::similarity::{Columns, Point};
 
-/// Fewer calls tell too little: a share of reads would be off by chance as much as another load's.
-const FEWEST_CALLS: u64 = 50;
+/// Least number of calls of a fingerprint: with fewer, the share of reads varies as much by chance as between loads.
+const MIN_CALLS: u64 = 50;
 
-/// The same of reads in order. Of calls that read, too: a large one is many reads of the device, most of which are in order, and a dozen of those
-/// calls are off by chance as much as another load.
-const FEWEST_READS: f64 = 50.0;
+/// The same for the share of reads in order; applies to reads of the device and to calls that read, since a large call is many reads.
+const MIN_READS: f64 = 50.0;
 
-/// What the latest of these reads count for. What memory happens to hold breaks runs into pieces for a while.
+/// Weight of the latest reads. The contents of the page cache split runs for a while.
 const LATEST: f64 = 1.0 / 3.0;
 
-/// A window's description by [`names`], and where it lies.
+/// A window's description by [`names`], and its position.
 #[derive(Clone, Debug)]
 pub(super) struct Fingerprint {
     pub row: Vec<f64>,
     pub point: Point,
 }
 
-/// Takes the calls of processes in, where the plant sees them. Of buffered writes the block layer sees only write-back, which comes when
-/// the host likes; what processes ask for is the load. How they read in order is seen in their reads that reach the device: those of the host
-/// itself, such as what is swapped in, come and go with what serves the load.
+/// Collects the calls of processes, where the target observes them: of buffered writes the block layer sees only write-back, at times that the
+/// host chooses. The share of reads in order is that of the processes' reads that reach the device; the host's own, such as swapping, depend on
+/// the setting.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Calls {
     reads: u64,
@@ -38,17 +37,17 @@ pub(super) struct Calls {
     in_order: InOrder,
 }
 
-/// The share of reads in order, over as many windows as it takes to tell.
+/// The share of reads in order, over as many windows as needed.
 #[derive(Clone, Debug, Default)]
 struct InOrder {
-    /// What enough reads told, the latest of them most.
+    /// The share over enough reads, weighted towards the latest.
     known: Option<f64>,
-    /// Reads since then, and those of them that were in order.
+    /// Reads since then, and the number of them in order.
     reads: f64,
     of_them: f64,
     /// Calls that read since then.
     calls: u64,
-    /// Who has ever called, and where the last read of each ended.
+    /// The processes that made calls, and the end of the last read of each.
     ends: BTreeMap<StreamId, u64>,
 }
 
@@ -76,14 +75,14 @@ impl InOrder {
             self.of_them += share * reads;
         }
         let asked = if sees_calls { self.calls as f64 } else { self.reads };
-        if self.reads.min(asked) >= FEWEST_READS {
+        if self.reads.min(asked) >= MIN_READS {
             let share = self.of_them / self.reads;
             self.known = Some(self.known.map_or(share, |known| known + (share - known) * LATEST));
             (self.reads, self.of_them, self.calls) = (0.0, 0.0, 0);
         }
     }
 
-    /// What is known; before that the first few are better than nothing.
+    /// The share; of the first few reads as long as there are no more, and `None` without reads.
     fn share(&self) -> Option<f64> {
         let of_few = || (self.reads > 0.0).then(|| self.of_them / self.reads);
         self.known.or_else(of_few)
@@ -105,10 +104,10 @@ impl Calls {
         }
     }
 
-    /// The fingerprint of the window that ends here; `None` where calls are seen, but too few so far: they count with those of the next.
+    /// Ends a window and returns its fingerprint; `None` if there are calls, but too few: they count in the next window.
     pub fn close(&mut self, window: &Window) -> Option<Fingerprint> {
         self.in_order.window(window);
-        if window.outcome.calls.is_some() && self.done < FEWEST_CALLS {
+        if window.outcome.calls.is_some() && self.done < MIN_CALLS {
             return None;
         }
         let mut row = describe(&window.features, &window.outcome);

@@ -12,31 +12,31 @@
 //! ```
 //! * *Phenotypes.* A child may be among the best for latency and among the worst for throughput: then its genes of throughput are replaced
 //!   and those of latency are not. The library has a table of which genes belong to which phenotype. Here a gene belongs to the one whose
-//!   fitness goes with it most, by rank over the generation; so the genes of any scheduler have their place without a table.
+//!   fitness correlates with it most, by rank over the generation; so the genes of any scheduler have their place without a table.
 //! * *Mutation.* The rate goes up when a generation does worse than the one before, and down when it does better; at most 45%.
-//! * *The first child* is always what was found in force: the others are measured beside it, and it tells whether the load is still the
-//!   same. So no generation is worse than what was found, and it costs one child in each.
+//! * *The first child* is always the original setting, with which the others are compared and which shows whether the load is still the
+//!   same. So no generation is worse than the original setting, at the cost of one child in each.
 
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::{Genome, Search, Space, Start};
+use observe::performance::TrialScore;
 use observe::preference::Preference;
-use observe::served::Rated;
 
 /// The highest mutation rate.
-pub const MOST_MUTATION: f64 = 0.45;
-const LEAST_MUTATION: f64 = 0.05;
+pub const MAX_MUTATION: f64 = 0.45;
+const MIN_MUTATION: f64 = 0.05;
 const FIRST_MUTATION: f64 = 0.15;
-/// By so much the rate moves with each generation.
+/// Change of the rate in each generation.
 const MUTATION_STEP: f64 = 0.05;
-/// A rank correlation is clear from so many standard errors on, of as many children as express the gene.
+/// Standard errors from which on a rank correlation is significant, over the children that express the gene.
 const CLEAR: f64 = 2.0;
-/// Of fewer children no correlation is taken.
-const LEAST_CHILDREN: usize = 5;
+/// Least number of children for a correlation.
+const MIN_CHILDREN: usize = 5;
 
-/// What a child is ranked for.
+/// A criterion by which children are ranked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phenotype {
     /// Bytes a second.
@@ -65,14 +65,14 @@ pub struct Genetic {
     children: Vec<Genome>,
     generation: u32,
     mutation: f64,
-    /// How the generation before did: its mean score.
+    /// The mean score of the generation before.
     before: Option<f64>,
     /// The phenotype of each gene, as of the last generation.
     owners: Vec<Phenotype>,
 }
 
 impl Genetic {
-    /// So many children, at least four: the seeds, then draws.
+    /// Generations of this many children, at least four: the seeds, then draws.
     pub fn new(start: Start, children: usize) -> Genetic {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(start.seed);
         let (space, preference) = (start.space.clone(), start.preference);
@@ -87,7 +87,7 @@ impl Genetic {
         self.mutation
     }
 
-    fn fitness(&self, phenotype: Phenotype, rated: &Option<Rated>) -> f64 {
+    fn fitness(&self, phenotype: Phenotype, rated: &Option<TrialScore>) -> f64 {
         let Some(rated) = rated.filter(|rated| !rated.starves() || phenotype == Phenotype::All) else { return f64::NEG_INFINITY };
         match phenotype {
             Phenotype::Throughput => f64::from(rated.served.throughput),
@@ -97,23 +97,23 @@ impl Genetic {
         }
     }
 
-    /// The phenotype whose fitness goes with the gene most.
+    /// The phenotype whose fitness correlates most with the gene.
     fn owner(&self, gene: usize, fitness: &[(Phenotype, Vec<f64>)]) -> Phenotype {
         if self.space.is_scheduler(gene) {
             return Phenotype::All;
         }
         let expressed = |child: &usize| self.space.is_expressed(gene, &self.children[*child]);
         let children: Vec<usize> = (0..self.children.len()).filter(expressed).collect();
-        if children.len() < LEAST_CHILDREN {
+        if children.len() < MIN_CHILDREN {
             return Phenotype::All;
         }
         let places: Vec<f64> = children.iter().map(|&child| self.children[child][gene]).collect();
-        let goes_with = |fitness: &[f64]| {
+        let correlation = |fitness: &[f64]| {
             let fitness: Vec<f64> = children.iter().map(|&child| fitness[child]).collect();
             rank_correlation(&places, &fitness).abs()
         };
         let single = fitness.iter().filter(|(phenotype, _)| *phenotype != Phenotype::All);
-        let clearest = single.map(|(phenotype, fitness)| (*phenotype, goes_with(fitness))).max_by(|a, b| a.1.total_cmp(&b.1));
+        let clearest = single.map(|(phenotype, fitness)| (*phenotype, correlation(fitness))).max_by(|a, b| a.1.total_cmp(&b.1));
         let least = CLEAR / ((children.len() - 1) as f64).sqrt();
         clearest.filter(|(_, with)| *with >= least.min(1.0)).map_or(Phenotype::All, |(phenotype, _)| phenotype)
     }
@@ -124,7 +124,7 @@ impl Genetic {
         let mut order: Vec<usize> = (0..self.children.len()).collect();
         order.sort_by(|&a, &b| fitness[b].total_cmp(&fitness[a]));
         let (better, worse) = order.split_at(self.children.len().div_ceil(2));
-        // What was found in force stays.
+        // The original setting stays.
         for &child in worse.iter().filter(|&&child| child > 0) {
             let parents = [0; 2].map(|_| better.choose(&mut self.random).copied().unwrap_or(child));
             for &gene in &genes {
@@ -138,7 +138,7 @@ impl Genetic {
     fn adapt(&mut self, mean: Option<f64>) {
         if let Some((before, now)) = self.before.zip(mean) {
             let step = if now < before { MUTATION_STEP } else { -MUTATION_STEP };
-            self.mutation = (self.mutation + step).clamp(LEAST_MUTATION, MOST_MUTATION);
+            self.mutation = (self.mutation + step).clamp(MIN_MUTATION, MAX_MUTATION);
         }
         self.before = mean.or(self.before);
     }
@@ -149,7 +149,7 @@ impl Search for Genetic {
         self.children.clone()
     }
 
-    fn tell(&mut self, rated: &[Option<Rated>]) {
+    fn tell(&mut self, rated: &[Option<TrialScore>]) {
         let fitness = PHENOTYPES
             .map(|(phenotype, _)| (phenotype, rated.iter().map(|rated| self.fitness(phenotype, rated)).collect::<Vec<f64>>()));
         let scores: Vec<f64> =
@@ -168,7 +168,7 @@ impl Search for Genetic {
     fn facts(&self) -> Vec<(String, String)> {
         let mut facts = vec![
             ("generation".to_owned(), format!("{}, of {} children", self.generation, self.children.len())),
-            ("mutation rate".to_owned(), format!("{:.0}%, at most {:.0}%", 100.0 * self.mutation, 100.0 * MOST_MUTATION)),
+            ("mutation rate".to_owned(), format!("{:.0}%, at most {:.0}%", 100.0 * self.mutation, 100.0 * MAX_MUTATION)),
         ];
         for (phenotype, name) in PHENOTYPES.iter().filter(|(phenotype, _)| *phenotype != Phenotype::All) {
             let genes = (0..self.space.len()).filter(|&gene| self.owners[gene] == *phenotype);
@@ -206,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranks_that_rise_together_correlate_fully_and_what_does_not_vary_with_nothing() {
+    fn rank_correlation_is_1_for_equal_orders_and_0_for_constants() {
         assert_eq!(ranks(&[3.0, 1.0, 3.0, 9.0]), [1.5, 0.0, 1.5, 3.0]);
         assert!((rank_correlation(&[1.0, 2.0, 5.0], &[10.0, 11.0, 99.0]) - 1.0).abs() < 1e-12);
         assert!((rank_correlation(&[1.0, 2.0, 5.0], &[3.0, 2.0, 1.0]) + 1.0).abs() < 1e-12);

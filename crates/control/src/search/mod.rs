@@ -1,23 +1,21 @@
-//! Searches for the setting that serves a load best, over every scheduler and tunable that a plant offers.
+//! Searches for the best setting of a load, over every scheduler and tunable of a target.
 //!
 //! ```text
 //!  block::Tunable ─▶ Space: genes ─▶ Search: genetic, ioperf, random, bayes
-//!                                     │ ask: genomes      ▲ tell: how each served
+//!                                     │ ask: genomes      ▲ tell: their scores
 //!                                     ▼                   │
-//!                      Tuner: one window on the plant for each, or Rehearsal: all at once in the twin
+//!                      Tuner: one window on the target for each, or Rehearsal: all at once in the twin
 //!                                     │
 //!                                     ▼
-//!                      the best beside what was found, in turns; whichever is better is kept
+//!                      A/B test of the best against the original setting; the better one is kept
 //! ```
-//! A search knows no plant, no clock and no twin: it is asked for genomes and told how they served. So one algorithm runs on a live
-//! device, where a genome costs a window, and in the twin, where it costs its simulated requests.
+//! A search knows no target, clock or twin: it proposes genomes and receives their scores. So one algorithm runs on a live device, where a
+//! trial costs a window, and in the twin, where it costs simulated requests.
 
 mod bayes;
-mod duel;
 mod fingerprint;
 mod genetic;
 pub mod ioperf;
-mod pool;
 mod random;
 mod space;
 mod tuner;
@@ -25,61 +23,105 @@ mod tuner;
 use crate::setting::Setting;
 use crate::target::Target;
 use observe::event::Event;
+use observe::performance::TrialScore;
 use observe::preference::Preference;
-use observe::served::Rated;
 
 pub use bayes::Bayes;
-pub use genetic::{Genetic, MOST_MUTATION};
+pub use genetic::{Genetic, MAX_MUTATION};
 pub use ioperf::Ioperf;
-pub use pool::{GenePool, Member};
 pub use random::Random;
 pub use space::{Genome, Space};
-pub use tuner::{Asks, Make, Rules, Tuner};
+pub use tuner::{MakeSearch, RehearsalUse, SearchOptions, Tuner};
 
 use block::Nanos;
 
-/// Proposes genomes and learns from how they serve.
+/// Proposes genomes and learns from their scores.
+///
+/// ```
+/// use control::search::{Random, Search, Space, Start, ioperf::Pattern};
+/// use control::Setting;
+/// use observe::Preference;
+/// use observe::performance::{Performance, TrialScore};
+///
+/// // Every tunable of two schedulers, none of the host.
+/// let candidates = [Setting::parse("bfq")?, Setting::parse("kyber")?];
+/// let space = Space::new(&candidates, true, std::iter::empty());
+/// let pattern = Pattern { processes: 4, read_percent: 50, random_percent: 50, request_kib: 64 };
+/// let seeds = space.genome(&candidates[0]).into_iter().collect();
+/// let mut search = Random::new(Start { space: &space, seeds, preference: Preference::default(), pattern, seed: 1 });
+/// let batch = search.ask();
+/// assert_eq!(space.setting(&batch[0]), candidates[0]);
+/// let served = Performance { throughput: 1e6, response_s: 0.01, fairness: 1.0, starves: false };
+/// search.tell(&vec![Some(TrialScore { served, wait_ratio: 0.0 }); batch.len()]);
+/// # Ok::<(), block::SettingError>(())
+/// ```
 pub trait Search: Send {
-    /// The genomes to try next, at least one: all of them are known before any of them is tried.
+    /// The genomes to try next, at least one. They do not depend on each other's scores.
     fn ask(&mut self) -> Vec<Genome>;
 
-    /// How the genomes served that were asked for last, in their order; `None` of one that was refused or under which nothing was done.
-    fn tell(&mut self, rated: &[Option<Rated>]);
+    /// Receives the scores of the last batch, in order; `None` of a genome that was refused or under which no request completed.
+    fn tell(&mut self, rated: &[Option<TrialScore>]);
 
-    /// The search's own state, for people: generation, rates.
+    /// The state of the search for display, as names and values.
     fn facts(&self) -> Vec<(String, String)> {
         Vec::new()
     }
 }
 
-/// What a search starts from.
+/// Input of a search.
 pub struct Start<'a> {
-    /// What it moves in.
+    /// The space of settings.
     pub space: &'a Space,
-    /// Genomes worth a trial, the most promising first. The first is what was found in force: every other is measured beside it.
+    /// Genomes to begin with, the most promising first. The first is the original setting, with which every other is compared.
     pub seeds: Vec<Genome>,
-    /// What counts.
+    /// The user's preference.
     pub preference: Preference,
-    /// What the plant is asked for under what was found in force.
+    /// The load's pattern of access under the original setting.
     pub pattern: ioperf::Pattern,
-    /// Of its random numbers.
+    /// Seed of its random numbers.
     pub seed: u64,
 }
 
-/// Tries settings without putting them in force: the twin.
+/// Simulates settings instead of applying them: the twin.
+///
+/// ```
+/// use block::Nanos;
+/// use control::search::Rehearsal;
+/// use control::{Setting, Target};
+/// use observe::Event;
+/// use observe::performance::{Performance, TrialScore};
+///
+/// /// Predicts that bfq is twice as fast as any other scheduler, whatever the load.
+/// struct Favourite;
+///
+/// impl Rehearsal for Favourite {
+///     fn event(&mut self, _event: &Event) {}
+///     fn prepare(&mut self, _: (Nanos, Nanos), _: &Setting, _: &dyn Target) -> Result<Vec<(String, String)>, String> {
+///         Ok(vec![("model".to_owned(), "constant".to_owned())])
+///     }
+///     fn rate(&mut self, settings: &[Setting]) -> Vec<Option<TrialScore>> {
+///         let throughput = |setting: &Setting| if setting.spec.name == "bfq" { 2e6 } else { 1e6 };
+///         let served = |throughput| Performance { throughput, response_s: 0.01, fairness: 1.0, starves: false };
+///         settings.iter().map(|one| Some(TrialScore { served: served(throughput(one)), wait_ratio: 0.0 })).collect()
+///     }
+///     fn can_try(&self, _host_tunable: &str) -> bool {
+///         false
+///     }
+/// }
+/// ```
 pub trait Rehearsal: Send {
-    /// Takes an event of the plant in.
+    /// Adds an event of the target.
     fn event(&mut self, event: &Event);
 
-    /// The load that was seen in this time under `in_force` is the one to rehearse. Says what it understood.
+    /// Infers the load of this span under the active setting, for [`rate`](Rehearsal::rate). Returns what it inferred, for display.
     ///
     /// # Errors
-    /// Too little was seen, or what was seen cannot be reproduced: says so, for people.
-    fn prepare(&mut self, span: (Nanos, Nanos), in_force: &Setting, plant: &dyn Target) -> Result<Vec<(String, String)>, String>;
+    /// There are too few events, or they cannot be reproduced: the reason, for display.
+    fn prepare(&mut self, span: (Nanos, Nanos), active: &Setting, target: &dyn Target) -> Result<Vec<(String, String)>, String>;
 
-    /// How each would serve that load; `None` of one that cannot be rehearsed. The same for any number of threads.
-    fn rate(&mut self, settings: &[Setting]) -> Vec<Option<Rated>>;
+    /// Scores each setting under that load; `None` of one that cannot be simulated. Independent of the number of threads.
+    fn rate(&mut self, settings: &[Setting]) -> Vec<Option<TrialScore>>;
 
-    /// Whether it can tell what this tunable of the host does.
+    /// Whether it can simulate this tunable of the host.
     fn can_try(&self, host_tunable: &str) -> bool;
 }

@@ -1,4 +1,4 @@
-//! Random search: what any cleverer search with the same budget has to beat.
+//! Random search: the baseline of every other search with the same budget.
 //!
 //! Bergstra and Bengio, "Random Search for Hyper-Parameter Optimization", Journal of Machine Learning Research 13, 2012.
 
@@ -6,12 +6,12 @@ use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::{Genome, Search, Space, Start};
-use observe::served::Rated;
+use observe::performance::TrialScore;
 
-/// Genomes that are asked for at once: none of them depends on any other.
-const AT_ONCE: usize = 8;
+/// Size of a batch.
+const BATCH: usize = 8;
 
-/// First what is worth a trial, then whatever is drawn.
+/// The seeds, then random draws.
 #[derive(Clone, Debug)]
 pub struct Random {
     space: Space,
@@ -30,8 +30,8 @@ impl Random {
 impl Search for Random {
     fn ask(&mut self) -> Vec<Genome> {
         let Random { space, seeds, random } = self;
-        seeds.chain(std::iter::repeat_with(|| space.draw(random))).take(AT_ONCE).collect()
+        seeds.chain(std::iter::repeat_with(|| space.draw(random))).take(BATCH).collect()
     }
 
-    fn tell(&mut self, _rated: &[Option<Rated>]) {}
+    fn tell(&mut self, _rated: &[Option<TrialScore>]) {}
 }

@@ -1,4 +1,4 @@
-//! The genes of a plant: one for the scheduler, one for each tunable of each scheduler, one for each tunable of the host.
+//! The genes of a target: one for the scheduler, one for each tunable of each scheduler, one for each tunable of the host.
 //!
 //! Names, ranges and scales are those of the declarations ([`block::Tunable`]); there is no second list of them.
 
@@ -12,14 +12,14 @@ use crate::target::Target;
 /// A place in a space: for each gene a number from 0 to 1, on the scale of its tunable.
 pub type Genome = Vec<f64>;
 
-/// A gene of a drawn genome has its default with this probability: defaults were chosen by somebody, and a setting in which everything
-/// differs from them rarely serves anybody.
+/// Probability that a gene of a drawn genome has its default: defaults are chosen with care, and settings that differ from all of them are
+/// rarely good.
 const DEFAULT: f64 = 0.5;
-/// A mutated gene is drawn anew with this probability; otherwise it moves by up to [`STEP`].
-const ANEW: f64 = 0.5;
+/// Probability that a mutated gene is redrawn; otherwise it moves by up to [`STEP`].
+const REDRAWN: f64 = 0.5;
 const STEP: f64 = 0.15;
 
-/// What a gene decides.
+/// The effect of a gene.
 #[derive(Clone, Copy, Debug)]
 enum Gene {
     /// Which scheduler.
@@ -30,7 +30,7 @@ enum Gene {
     Host(&'static Tunable),
 }
 
-/// Every setting that a search may choose.
+/// The settings that a search may choose.
 #[derive(Clone, Debug)]
 pub struct Space {
     schedulers: Vec<&'static SchedulerSpec>,
@@ -38,16 +38,16 @@ pub struct Space {
 }
 
 impl Space {
-    /// The schedulers that are named by `candidates` and that the plant can run, with all their tunables if `tunes` is set, and those
-    /// tunables of the host that are `wanted` and that the plant can set.
-    pub fn of(plant: &dyn Target, candidates: &[Setting], tunes: bool, wanted: impl Fn(&str) -> bool) -> Space {
-        let can_run = plant.schedulers();
+    /// The schedulers of `candidates` that the target can run, with all their tunables if `tunes` is set, and those tunables of the host that
+    /// the target can set and `is_gene` accepts.
+    pub fn of(target: &dyn Target, candidates: &[Setting], tunes: bool, is_gene: impl Fn(&str) -> bool) -> Space {
+        let can_run = target.schedulers();
         let is_there = |candidate: &&Setting| can_run.iter().any(|spec| spec.name == candidate.spec.name);
         let candidates: Vec<Setting> = candidates.iter().filter(is_there).cloned().collect();
-        Space::new(&candidates, tunes, plant.tunables().into_iter().filter(|tunable| wanted(tunable.name)))
+        Space::new(&candidates, tunes, target.tunables().into_iter().filter(|tunable| is_gene(tunable.name)))
     }
 
-    /// The schedulers that are named by `candidates`, with all their tunables if `tunes` is set, and these tunables of the host.
+    /// The schedulers of `candidates`, with all their tunables if `tunes` is set, and these tunables of the host.
     pub fn new(candidates: &[Setting], tunes: bool, host: impl Iterator<Item = &'static Tunable>) -> Space {
         let mut schedulers: Vec<&'static SchedulerSpec> = Vec::new();
         for spec in candidates.iter().map(|candidate| candidate.spec) {
@@ -63,37 +63,37 @@ impl Space {
         Space { schedulers, genes }
     }
 
-    /// How many genes there are.
+    /// The number of genes.
     pub fn len(&self) -> usize {
         self.genes.len()
     }
 
-    /// Whether there is nothing to choose.
+    /// Whether there is no scheduler to choose.
     pub fn is_empty(&self) -> bool {
         self.schedulers.is_empty()
     }
 
-    /// How many schedulers there are.
+    /// The number of schedulers.
     pub fn schedulers(&self) -> usize {
         self.schedulers.len()
     }
 
-    /// The number of a genome's scheduler.
+    /// The index of a genome's scheduler.
     pub fn scheduler(&self, genome: &[f64]) -> usize {
         cell(genome.first().copied().unwrap_or(0.0), self.schedulers.len())
     }
 
-    /// Whether the gene decides which scheduler it is.
+    /// Whether the gene chooses the scheduler.
     pub fn is_scheduler(&self, gene: usize) -> bool {
         matches!(self.genes[gene], Gene::Scheduler)
     }
 
-    /// The host's tunable that a gene decides, if it is one.
+    /// The host's tunable that a gene sets; `None` of another gene.
     pub fn host(&self, gene: usize) -> Option<&'static Tunable> {
         if let Gene::Host(tunable) = self.genes[gene] { Some(tunable) } else { None }
     }
 
-    /// Whether the gene decides anything in this genome: the tunables of other schedulers do not.
+    /// Whether the gene has an effect in this genome: the tunables of other schedulers have none.
     pub fn is_expressed(&self, gene: usize, genome: &[f64]) -> bool {
         match self.genes[gene] {
             Gene::Of(scheduler, _) => scheduler == self.scheduler(genome),
@@ -101,7 +101,7 @@ impl Space {
         }
     }
 
-    /// What a gene is called.
+    /// The name of a gene.
     pub fn name(&self, gene: usize) -> String {
         match self.genes[gene] {
             Gene::Scheduler => "scheduler".to_owned(),
@@ -120,7 +120,7 @@ impl Space {
         }
     }
 
-    /// The setting that a genome stands for. A tunable of the host at its declared default is left as it was found.
+    /// The setting of a genome. A tunable of the host at its declared default is left unchanged.
     ///
     /// # Panics
     /// There is no scheduler.
@@ -139,7 +139,7 @@ impl Space {
         setting
     }
 
-    /// A genome that stands for the setting; `None` if its scheduler or a tunable of the host that it names is not in the space.
+    /// A genome of the setting; `None` if its scheduler or one of its host tunables is not in the space.
     pub fn genome(&self, setting: &Setting) -> Option<Genome> {
         let scheduler = self.schedulers.iter().position(|spec| spec.name == setting.spec.name)?;
         let is_known = |name: &String| self.genes.iter().any(|gene| matches!(gene, Gene::Host(tunable) if tunable.name == *name));
@@ -164,7 +164,7 @@ impl Space {
         self.tunable(gene).map_or(0.5, |tunable| place_of(tunable, tunable.default))
     }
 
-    /// A genome at random: any scheduler, and about half of the tunables at their defaults.
+    /// A random genome: any scheduler, and about half of the tunables at their defaults.
     pub fn draw(&self, random: &mut Xoshiro256PlusPlus) -> Genome {
         let mut place = |gene: usize| {
             let drawn = random.random::<f64>();
@@ -173,15 +173,14 @@ impl Space {
         (0..self.len()).map(&mut place).collect()
     }
 
-    /// A gene's place after a mutation: near where it was, or anywhere.
+    /// A gene's place after a mutation: near the old one, or anywhere.
     pub fn mutated(&self, gene: usize, place: f64, random: &mut Xoshiro256PlusPlus) -> f64 {
-        let is_anew = self.is_scheduler(gene) || random.random::<f64>() < ANEW;
+        let is_redrawn = self.is_scheduler(gene) || random.random::<f64>() < REDRAWN;
         let drawn = random.random::<f64>();
-        if is_anew { drawn } else { (place + STEP * (2.0 * drawn - 1.0)).clamp(0.0, 1.0) }
+        if is_redrawn { drawn } else { (place + STEP * (2.0 * drawn - 1.0)).clamp(0.0, 1.0) }
     }
 
-    /// The genome's distance from another, in which settings that are the same are not apart: of each gene that is expressed in both how
-    /// far its places are apart, squared; and `1` for another scheduler.
+    /// Squared distance of two genomes over the genes that are expressed in both, plus `1` for another scheduler; 0 for the same setting.
     pub fn distance(&self, one: &[f64], other: &[f64]) -> f64 {
         let is_other = self.scheduler(one) != self.scheduler(other);
         let in_both = |gene: &usize| self.is_expressed(*gene, one) && self.is_expressed(*gene, other) && !self.is_scheduler(*gene);
@@ -190,17 +189,17 @@ impl Space {
     }
 }
 
-/// Of `count` equal cells from 0 to 1 the one in which this place lies.
+/// The index of the cell with this place, of `count` equal cells from 0 to 1.
 fn cell(place: f64, count: usize) -> usize {
     ((place * count as f64) as usize).min(count.saturating_sub(1))
 }
 
-/// What is added to a logarithmic tunable's numbers, so that all of them have a logarithm.
+/// Added to the values of a logarithmic tunable, so that all of them have a logarithm.
 fn shift(tunable: &Tunable) -> f64 {
     (1.0 - tunable.min as f64).max(0.0)
 }
 
-/// The tunable's value at a place of its range: never out of it.
+/// The tunable's value at a place from 0 to 1; always in its range.
 pub(super) fn value_at(tunable: &Tunable, place: f64) -> i64 {
     let (min, max) = (tunable.min as f64, tunable.max as f64);
     let value = match tunable.scale {
@@ -213,7 +212,7 @@ pub(super) fn value_at(tunable: &Tunable, place: f64) -> i64 {
     (value as i64).clamp(tunable.min, tunable.max)
 }
 
-/// The middle of the places that stand for a value.
+/// The middle of the places of a value.
 pub(super) fn place_of(tunable: &Tunable, value: i64) -> f64 {
     let (min, max, value) = (tunable.min as f64, tunable.max as f64, value as f64);
     let place = match tunable.scale {

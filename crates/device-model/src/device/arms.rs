@@ -1,17 +1,17 @@
-//! Where the arms of a device are, and what a request would have them do.
+//! Positions of a device's arms, and the movements that a request needs.
 //!
 //! ```text
 //! nothing waits:   start ── reach ── turn ── transfer         from where the arm was left; the angle is known
-//! several wait:    … ▪ ▪──▶▪ …                                from the nearest of the waiting sectors below, as who sorts them comes from;
+//! several wait:    … ▪ ▪──▶▪ …                                from the nearest of the waiting sectors below, as in a sweep;
 //!                          this                               the platter then stands anywhere: half a turn
 //! ```
 
 use super::array::{Array, Piece};
 use super::mechanics::{Access, Mechanics};
 
-/// No drive has more to write than this many turns' worth.
+/// Maximum backlog of writes of a drive, in revolutions.
 const MOST_BEHIND_TURNS: f64 = 50.0;
-/// What comes sooner than the head gets there, by this factor, did not come from the media.
+/// A request that completes sooner than the head can arrive, by this factor, did not reach the media.
 const TOO_SOON: f64 = 0.8;
 /// Pieces of requests that are remembered of each disk, at least as many as usually wait there.
 const STOPS: usize = 32;
@@ -19,7 +19,7 @@ const STOPS: usize = 32;
 /// Set in the rank of what lies below a sector; no sector has such a number.
 const BELOW: u64 = 1 << 63;
 
-/// Where a disk was or will be asked for something.
+/// A position of a past or planned request on a disk.
 #[derive(Clone, Copy, Debug, Default)]
 struct Stop {
     end: u64,
@@ -28,21 +28,21 @@ struct Stop {
     number: u64,
 }
 
-/// A disk, as far as requests have left it somewhere.
+/// State of a disk after the requests so far.
 #[derive(Clone, Copy, Debug, Default)]
 struct Arm {
     free_ns: f64,
     cylinder: u64,
-    /// Behind the last sector it was asked for, and was to read.
+    /// The ends of the last request and of the last read.
     end: u64,
     read_end: u64,
-    /// Behind what it wrote last.
+    /// The end of the last write.
     write_end: u64,
     stops: [Stop; STOPS],
     next_stop: usize,
 }
 
-/// What a request would do to a disk.
+/// Effect of a request on a disk.
 #[derive(Clone, Copy, Debug)]
 struct Planned {
     piece: Piece,
@@ -55,16 +55,16 @@ pub(super) struct Arms {
     arms: Vec<Arm>,
     pieces: Vec<Piece>,
     planned: Vec<Planned>,
-    /// What was planned is in the order of those that wait: of this request.
+    /// The request whose plan is in the order of the waiting ones.
     sorted: Option<u64>,
 }
 
-/// What a request takes if it goes to the media. Times are in nanoseconds.
+/// Times of a request that goes to the media. Times are in nanoseconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Plan {
     /// Disks that have a part in it.
     pub parts: usize,
-    /// Of the disk that is at it longest, were all idle: the arm's way in cylinders, the wait in turns, the transfer, and all of it.
+    /// On the disk that takes longest if all are idle: seek distance in cylinders, rotational latency in revolutions, transfer time, total.
     pub distance: u64,
     pub wait: f64,
     pub transfer_ns: f64,
@@ -159,7 +159,7 @@ impl Arms {
         plan
     }
 
-    /// What was planned was done at `done_ns`: where that leaves the arms.
+    /// Moves the arms to where the planned request, completed at `done_ns`, left them.
     pub(super) fn settle(&mut self, mechanics: Option<&Mechanics>, start_ns: f64, done_ns: f64, is_write: bool) {
         let Some(mechanics) = mechanics else {
             for piece in &self.pieces {
@@ -185,7 +185,7 @@ impl Arms {
                 (arm.free_ns, arm.cylinder) = (media_ns.max(start_ns).min(most_ns), access.cylinder);
                 continue;
             }
-            // What came sooner than the head could be there came from memory, and moved nothing.
+            // It completed before the head could arrive, so it was served from memory and moved no arm.
             if is_write || took_ns >= TOO_SOON * access.reach_ns {
                 arm.cylinder = access.cylinder;
                 arm.free_ns = arm.free_ns.max(done_ns.min(access.done_ns.max(start_ns)));

@@ -1,13 +1,13 @@
-//! What an array asks of its disks.
+//! Splits requests over the disks of an array.
 //!
-//! Whoever runs an array knows its level, its disks and its stripe unit (`mdadm --detail`), so these are told, not learned. The layouts
+//! Level, disks and stripe unit of an array are known to its administrator (`mdadm --detail`), so they are given, not learned. The layouts
 //! are those of Linux's md driver.
 
 use serde::{Deserialize, Serialize};
 
-/// Disks of an array, at most.
+/// Maximum number of disks.
 const MOST_DISKS: usize = 64;
-/// Of a request over more stripe units each disk's part is taken for one piece, its parity included.
+/// Stripe units of a request beyond which each disk's part counts as one piece, parity included.
 const MOST_UNITS: u64 = 16;
 
 /// An array's layout.
@@ -16,13 +16,13 @@ const MOST_UNITS: u64 = 16;
 pub struct Array {
     /// RAID 0, 1 or 5.
     pub level: u32,
-    /// How many disks.
+    /// Number of disks.
     pub disks: usize,
     /// Sectors of a stripe unit; RAID 1 has none.
     pub unit: u64,
 }
 
-/// What a disk is asked for.
+/// A request to a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Piece {
     pub disk: usize,
@@ -37,7 +37,7 @@ impl Array {
     /// A single disk.
     pub(super) const NONE: Array = Array { level: 0, disks: 1, unit: 1 << 62 };
 
-    /// Why there is no such array, if there is none.
+    /// Why the layout is invalid; `None` if it is valid.
     pub(super) fn problem(&self) -> Option<String> {
         let least = match self.level {
             0 => 1,
@@ -49,7 +49,7 @@ impl Array {
         (!is_right).then(|| format!("RAID {} of {} disks in units of {} sectors", self.level, self.disks, self.unit))
     }
 
-    /// What a request asks of the disks. `nearest` chooses the disk of a mirror that reads.
+    /// Splits a request over the disks. `nearest` chooses the disk of a mirror that reads.
     pub(super) fn pieces(
         &self,
         (lba, sectors, is_write): (u64, u64, bool),
@@ -112,7 +112,7 @@ impl Array {
         }
     }
 
-    /// What must be read before a row's write: the old data and parity, or the rest of the row, if that is no more.
+    /// The reads before a row's write: the old data and parity, or the rest of the row if that is not more.
     fn reads_first(&self, touched: usize, parity: Piece, units: std::ops::RangeInclusive<u64>, pieces: &mut Vec<Piece>) {
         let data = self.disks - 1;
         let untouched = data - touched;
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_write_to_raid_5_reads_what_its_parity_is_made_of() {
+    fn a_small_write_to_raid_5_reads_the_blocks_of_its_parity() {
         let array = Array { level: 5, disks: 5, unit: 8 };
         // Row 0: the parity is on disk 4, the data on 0 to 3.
         assert_eq!(of(array, 2, 4, false), [(0, 2, 4, false)]);

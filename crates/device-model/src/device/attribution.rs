@@ -1,15 +1,15 @@
-//! Whose time it was: a device that has many requests serves them in its own order, several of them side by side.
+//! Attributes busy time to requests: a device serves queued requests in its own order, several at once.
 //!
 //! ```text
 //! a disk's answers    |---- a ----|-- c --|------ b ------|      each took from the answer before to its own
 //! ```
-//! An array has such a line for each of its disks, and a request takes time on those that it has a part on. What nothing turns in serves
-//! so many side by side that the time between two answers tells nothing of either: there, time goes by what a request takes alone.
+//! An array has such a line for each of its disks, and a request takes time on those that it has a part on. A device without
+//! a platter serves many at once, so the time between two answers says nothing about either: there, shares follow the times of single requests.
 //! The parts are then made to add up, block by block, to the time that the device was busy for.
 
 use block::{Nanos, Request};
 
-use super::Lessons;
+use super::ModelTrainer;
 use super::features::{self, State};
 
 /// Requests whose parts are made to add up to the time that passed.
@@ -23,19 +23,19 @@ struct Block<'a> {
     busy: Nanos,
 }
 
-/// A request, since when it was before the device, and when it was done.
+/// A completed request with the times of dispatch and completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Done {
-    /// What was asked for.
+    /// The request.
     pub request: Request,
-    /// When it was sent.
+    /// When it was dispatched.
     pub sent: Nanos,
-    /// When it was answered.
+    /// When it completed.
     pub end: Nanos,
 }
 
-impl Lessons {
-    /// For how much longer each of these kept the device busy. They are in the order in which they were sent, and so are the answers.
+impl ModelTrainer {
+    /// The time for which each request kept the device busy, in the order in which they were sent.
     pub fn attribute(&self, done: &[Done]) -> Vec<Nanos> {
         let mut order: Vec<usize> = (0..done.len()).collect();
         order.sort_by_key(|&number| (done[number].end, number));
@@ -71,7 +71,7 @@ impl Lessons {
                 *answered = end.max(*answered);
             }
         }
-        // Those that were merged are answered at once: each has its sectors' part.
+        // Merged requests complete together: each gets a share by its sectors.
         for together in order.chunk_by(|&one, &other| done[one].end == done[other].end) {
             let all: f64 = together.iter().map(|&number| parts[number]).sum();
             let sectors: u64 = together.iter().map(|&number| u64::from(done[number].request.sectors)).sum();
@@ -82,7 +82,7 @@ impl Lessons {
         parts
     }
 
-    /// What each takes if nothing is beside it.
+    /// The time of each request alone.
     fn as_alone(&self, done: &[Done]) -> Vec<f64> {
         let mut state = State::new(&self.known.array, false);
         let mut at = Nanos::ZERO;
@@ -140,23 +140,23 @@ mod tests {
     fn taken(disks: usize, done: &[Done]) -> Vec<u64> {
         let mechanics = super::super::mechanics::Mechanics::of(1e7, super::super::tracks::Tracks::default());
         let array = Array { level: 0, disks, unit: 8 };
-        let lessons = Lessons::new("a disk", (1 << 20, 1), Some(array), Some(mechanics)).unwrap();
+        let lessons = ModelTrainer::new("a disk", (1 << 20, 1), Some(array), Some(mechanics)).unwrap();
         lessons.attribute(done).iter().map(|taken| taken.0 / 1_000_000).collect()
     }
 
     #[test]
-    fn what_is_served_alone_took_from_when_it_was_sent() {
+    fn a_request_alone_is_charged_from_its_dispatch() {
         assert_eq!(taken(1, &[done(0, 5, 12), done(8, 12, 13), done(16, 40, 46)]), [7, 1, 6]);
     }
 
     #[test]
-    fn who_passes_others_has_the_time_since_the_answer_before() {
+    fn a_request_that_passes_others_is_charged_from_the_previous_completion() {
         // The second is answered first.
         assert_eq!(taken(1, &[done(0, 0, 12), done(8, 0, 4), done(16, 1, 13)]), [8, 4, 1]);
     }
 
     #[test]
-    fn disks_that_work_side_by_side_share_the_time() {
+    fn disks_that_work_in_parallel_share_the_time() {
         // Each disk takes 10 ms for one and 30 ms for the other: 40 ms in all, not 80.
         assert_eq!(taken(2, &[done(0, 0, 10), done(8, 0, 10), done(16, 0, 40), done(24, 0, 40)]), [5, 5, 15, 15]);
     }

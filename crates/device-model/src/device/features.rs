@@ -1,7 +1,7 @@
-//! What a request's time depends on: the request, what came before, and where the platter stands.
+//! Features of a request that determine its time: the request, its predecessors, and the angle of the platter.
 //!
 //! ```text
-//! look ─▶ a row of FEATURES, for a tree          settle ─▶ what that request leaves behind:
+//! look ─▶ a row of FEATURES, for a tree          settle ─▶ the state after the request:
 //!                                                          where the arms are, what was read and written, until when disks are busy
 //! ```
 //! The paper has size, location and the gap to the request before (III.A). These three leave most of a disk's time unexplained: where
@@ -42,10 +42,10 @@ pub const FEATURES: [&str; COUNT] = [
     "writes_lately",
 ];
 
-/// How many there are.
+/// Number of features.
 pub const COUNT: usize = 25;
 
-/// What each of them is, for people.
+/// Their meanings, for display.
 pub const MEANINGS: [&str; COUNT] = [
     "0 for a read, 1 for a write, 2 for a discard",
     "of the request",
@@ -89,14 +89,14 @@ const RECENT: usize = 32;
 const PAGES: usize = 1 << 16;
 /// Which feature that is.
 const KNOWN: usize = 12;
-/// What stands for never.
+/// Value of a time that means never.
 const NEVER: f64 = 1e6;
 /// On a device without mechanics writes fade in these times: a buffer of some MB is empty after the first, its erasing done after the second.
 const SOON_MS: f64 = 20.0;
 const LATE_MS: f64 = 500.0;
 /// Nothing lasts shorter: scales are above zero.
 const LEAST_MS: f64 = 1e-3;
-/// No device takes longer to write what it has in memory.
+/// Maximum time to write the device's buffer.
 const MOST_UNWRITTEN_NS: f64 = 1e9;
 /// Requests that say what was done lately.
 const LATELY: f64 = 16.0;
@@ -111,7 +111,7 @@ struct Run {
     is_write: bool,
 }
 
-/// What was asked for.
+/// A recent request.
 #[derive(Clone, Copy, Debug, Default)]
 struct Asked {
     lba: u64,
@@ -120,7 +120,7 @@ struct Asked {
     number: u64,
 }
 
-/// What requests have left behind on a device.
+/// State of a device after the requests so far.
 #[derive(Clone, Debug)]
 pub(super) struct State {
     number: u64,
@@ -132,7 +132,7 @@ pub(super) struct State {
     pages: Vec<(u32, u32)>,
     arms: Arms,
     buffered: (f64, f64),
-    /// Of a device without mechanics: when all that it has taken is on its media.
+    /// Without mechanics: when all accepted writes are on the media.
     written_ns: f64,
     /// The part of writes among requests, of which the latest count most.
     writes: f64,
@@ -224,7 +224,7 @@ impl State {
         }
     }
 
-    /// What the request takes from the media, and what is before it there.
+    /// The time of the request on the media, and of the backlog before it.
     fn reckon_media(&mut self, device: &Known, start_ns: f64, request: (u64, u64, bool), waiting: u32, row: &mut [f64; COUNT]) {
         let Some(mechanics) = &device.mechanics else {
             row[17] = self.arms.split(&device.array, request) as f64;
@@ -310,19 +310,19 @@ impl State {
     }
 }
 
-/// What is known of a device beside its tree.
+/// Properties of a device that are known without its tree.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Known {
     pub capacity_sectors: u64,
-    /// Requests that it takes at once.
+    /// Queue depth.
     pub queue_depth: u32,
     pub array: Array,
     pub mechanics: Option<Mechanics>,
-    /// Of a device without mechanics: nanoseconds in which a written sector gets onto the media; 0 if nobody knows.
+    /// Without mechanics: nanoseconds in which a written sector reaches the media; 0 if unknown.
     pub drain_ns: f64,
 }
 
-/// Whether a tree that goes by these shares of influence wants pages remembered.
+/// Whether a tree with these shares of influence uses the table of pages.
 pub(super) fn wants_pages(influence: &[f64]) -> bool {
     influence.get(KNOWN).is_some_and(|share| *share > 0.0)
 }

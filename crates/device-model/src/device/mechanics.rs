@@ -1,4 +1,4 @@
-//! A disk's mechanics: when the head can be at work, and when the sectors pass.
+//! Mechanics of a disk: seek times, and the angles at which sectors pass.
 //!
 //! ```text
 //! sent            overhead and seek: reach(distance)        turn                  transfer
@@ -13,32 +13,32 @@ use serde::{Deserialize, Serialize};
 
 use super::tracks::{Place, Tracks, part};
 
-/// Points of the curve of seeks, at most.
+/// Maximum number of points of the seek curve.
 const MOST_POINTS: usize = 512;
 
-/// What is known of a disk.
+/// Mechanics of a disk.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Mechanics {
-    /// Time of a turn.
+    /// Time of a revolution.
     pub(super) turn_ns: f64,
-    /// Where sectors are.
+    /// Positions of the sectors.
     pub(super) tracks: Tracks,
-    /// By cylinders of distance: the shortest time in which a sector is read, in nanoseconds.
+    /// The seek curve: distance in cylinders, and the shortest time in which a sector is read, in nanoseconds.
     pub(super) reach: Vec<(u64, f64)>,
-    /// What each further sector takes at least, where the media are faster than what is behind them; in nanoseconds.
+    /// Least time of each further sector in nanoseconds, where the interface is slower than the media.
     pub(super) sector_ns: f64,
-    /// What becomes of writes.
+    /// How writes complete.
     pub(super) writes: Writes,
 }
 
-/// What becomes of writes.
+/// How writes complete.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "snake_case")]
 pub(super) enum Writes {
-    /// They are reported when the drive has them in memory.
+    /// When they are in the drive's memory.
     Buffered,
-    /// They are reported when they are on the media: so many turns later than a read is, and the head is at work so much later.
+    /// When they are on the media, later than a read by `later`, after a longer settling of the head.
     OnMedia {
         /// In turns.
         later: f64,
@@ -47,18 +47,18 @@ pub(super) enum Writes {
     },
 }
 
-/// What an access takes that goes to the media.
+/// Times of an access to the media.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Access {
     /// When it is done, in nanoseconds.
     pub done_ns: f64,
-    /// Of its transfer, in nanoseconds.
+    /// Transfer time in nanoseconds.
     pub transfer_ns: f64,
-    /// Of its wait for the platter, in turns.
+    /// Rotational latency in revolutions.
     pub wait: f64,
     /// When the head could be at work, after it was asked for; in nanoseconds.
     pub reach_ns: f64,
-    /// Where the arm is afterwards.
+    /// The arm's cylinder afterwards.
     pub cylinder: u64,
     /// Cylinders that it crossed.
     pub distance: u64,
@@ -75,7 +75,7 @@ impl Mechanics {
         Nanos(self.turn_ns as u64)
     }
 
-    /// Where a sector is.
+    /// The position of a sector.
     pub fn place(&self, lba: u64) -> Place {
         self.tracks.place(lba)
     }
@@ -113,8 +113,8 @@ impl Mechanics {
         }
     }
 
-    /// An access to the media by an arm at `cylinder`, when nobody knows where the platter will stand: half a turn on average, and nothing
-    /// if the arm has just been at the sector before. It begins at 0.
+    /// An access to the media by an arm at `cylinder` while the platter's angle is unknown: half a revolution on average, or none directly after
+    /// the sector before. It begins at 0.
     pub(super) fn access_from(&self, cylinder: u64, goes_on: bool, is_write: bool, lba: u64, sectors: u64) -> Access {
         let settle_ns = match self.writes {
             Writes::OnMedia { settle_ns, .. } if is_write => settle_ns,
@@ -128,7 +128,7 @@ impl Mechanics {
         Access { done_ns, transfer_ns, wait, reach_ns, cylinder: last.cylinder, distance }
     }
 
-    /// What further sectors take than the first.
+    /// Time of the sectors after the first.
     fn transfer_ns(&self, first: &Place, last: &Place, sectors: u64) -> f64 {
         let more = sectors.saturating_sub(1) as f64;
         let straight = more * first.per_sector;

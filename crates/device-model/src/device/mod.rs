@@ -1,12 +1,12 @@
-//! A device learned from what it was asked and how long that took.
+//! A model of a device, learned from requests and their times.
 //!
 //! ```text
 //! probing ─▶ mechanics (where sectors are, when they pass, how long the arm takes) ─┐
 //! requests and their times ─────────────────────────────────────────────────────────┴▶ rows of features ─▶ a regression tree
 //! ```
 //! Zhang, Xu and Jiang ("YouChoose: a performance interface enabling convenient and efficient QoS support for consolidated storage
-//! systems", III.A) and before them Wang and others ("Storage device performance prediction with CART models", MASCOTS 2004) give a tree
-//! the request. Here it gets the device's state as well, as far as requests alone tell it.
+//! systems", III.A) and before them Wang and others ("Storage device performance prediction with CART models", MASCOTS 2004) train a tree
+//! on the request. Here the features include the device's state, as far as it can be inferred from requests.
 
 mod arms;
 mod array;
@@ -46,65 +46,83 @@ struct Shared {
     training: Training,
 }
 
-/// How a model came to be.
+/// How a model was trained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Training {
-    /// Requests that it was learned from.
+    /// Requests that it was trained on.
     pub requests: usize,
-    /// Of them, those of a sample of real load.
+    /// The number of them from a sample of a real load.
     pub of_sample: usize,
-    /// Of everything that was drawn.
+    /// Seed of the random numbers.
     pub seed: u64,
 }
 
-/// Learns a device: it is told requests with their times, trace by trace.
+/// Trains a model from traces of requests with their times.
+///
+/// ```
+/// use block::tenants::ServiceTime;
+/// use block::{Nanos, Op, Priority, Request};
+/// use device_model::device::ModelTrainer;
+///
+/// // Random reads of 4 KiB that take 5 ms each.
+/// let mut trainer = ModelTrainer::new("example", (1 << 30, 1), None, None)?;
+/// let mut trace = trainer.begin_trace(true);
+/// let request = |number: u64| Request {
+///     id: number, stream: 1, op: Op::Read, sync: true, priority: Priority::DEFAULT, sectors: 8,
+///     lba: number * 7_919_008 % (1 << 30), arrival: Nanos::from_millis(10 * number),
+/// };
+/// (0..500).for_each(|number| trace.add(request(number).arrival, &request(number), 0, Nanos::from_millis(5)));
+/// let model = trainer.learn(1)?;
+/// let predicted = model.at_rest().spread(Nanos::ZERO, &request(3), 0);
+/// assert!((predicted.mean - 5.0).abs() < 0.1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
-pub struct Lessons {
+pub struct ModelTrainer {
     name: String,
     known: Known,
     examples: Examples,
     of_sample: usize,
 }
 
-/// A trace that lessons are taken from. The device was at rest before it.
+/// A trace to train on. The device was idle before it.
 #[derive(Debug)]
-pub struct Lesson<'a> {
-    lessons: &'a mut Lessons,
+pub struct TrainingTrace<'a> {
+    trainer: &'a mut ModelTrainer,
     state: State,
     is_sample: bool,
 }
 
-impl Lessons {
-    /// About a device of so many sectors that takes so many requests at once; a disk's mechanics, or those of each disk of an array, if
-    /// they are known.
+impl ModelTrainer {
+    /// A device with this capacity and queue depth, and the mechanics of the disk, or of each disk of an array, if they are known.
     ///
     /// # Errors
-    /// There is no such array.
+    /// The array's layout is invalid.
     pub fn new(
         name: &str,
         (capacity_sectors, queue_depth): (u64, u32),
         array: Option<Array>,
         mechanics: Option<Mechanics>,
-    ) -> Result<Lessons, String> {
+    ) -> Result<ModelTrainer, String> {
         let array = array.unwrap_or(Array::NONE);
         if let Some(problem) = array.problem() {
             return Err(problem);
         }
         let known = Known { capacity_sectors, queue_depth, array, mechanics, drain_ns: 0.0 };
-        Ok(Lessons { name: name.to_owned(), known, examples: Examples::new(COUNT), of_sample: 0 })
+        Ok(ModelTrainer { name: name.to_owned(), known, examples: Examples::new(COUNT), of_sample: 0 })
     }
 
-    /// The same, of a device without mechanics that gets a written sector onto its media in so many nanoseconds.
-    pub fn draining(mut self, drain_ns: f64) -> Lessons {
+    /// Sets the time in which a device without mechanics writes a sector to its media, in nanoseconds.
+    pub fn draining(mut self, drain_ns: f64) -> ModelTrainer {
         self.known.drain_ns = drain_ns;
         self
     }
 
-    /// Begins with a trace.
-    pub fn lesson(&mut self, is_sample: bool) -> Lesson<'_> {
+    /// Begins a trace; `is_sample` if it is part of a real load.
+    pub fn begin_trace(&mut self, is_sample: bool) -> TrainingTrace<'_> {
         let state = State::new(&self.known.array, true);
-        Lesson { state, lessons: self, is_sample }
+        TrainingTrace { state, trainer: self, is_sample }
     }
 
     /// Requests so far.
@@ -112,10 +130,10 @@ impl Lessons {
         self.examples.len()
     }
 
-    /// Learns.
+    /// Trains the model.
     ///
     /// # Errors
-    /// There was nothing to learn from.
+    /// There are no requests.
     pub fn learn(&self, seed: u64) -> Result<DeviceModel, TreeError> {
         let scales: &[usize] = if self.known.mechanics.is_some() { &SCALES } else { &SCALES_WITHOUT_MECHANICS };
         let tree = Growth { first: Some(features::ALONE), ..Growth::default() }.grow(&self.examples, &FEATURES, scales)?;
@@ -125,65 +143,65 @@ impl Lessons {
     }
 }
 
-impl Lesson<'_> {
-    /// A request that began at `start`, behind those told before, and for which the device was busy for so much longer.
-    pub fn tell(&mut self, start: Nanos, request: &Request, waiting: u32, took: Nanos) {
-        let row = self.state.look(&self.lessons.known, start, request, waiting);
-        self.lessons.examples.push(&row, took.as_millis_f64());
-        self.lessons.of_sample += usize::from(self.is_sample);
-        self.state.settle(&self.lessons.known, took.0 as f64);
+impl TrainingTrace<'_> {
+    /// Adds a request that began at `start` after the previous ones; `took` is the time for which it kept the device busy.
+    pub fn add(&mut self, start: Nanos, request: &Request, waiting: u32, took: Nanos) {
+        let row = self.state.look(&self.trainer.known, start, request, waiting);
+        self.trainer.examples.push(&row, took.as_millis_f64());
+        self.trainer.of_sample += usize::from(self.is_sample);
+        self.state.settle(&self.trainer.known, took.0 as f64);
     }
 
-    /// A request that is not learned from: the device is left as it leaves it.
-    pub fn pass(&mut self, start: Nanos, request: &Request, waiting: u32, took: Nanos) {
-        self.state.look(&self.lessons.known, start, request, waiting);
-        self.state.settle(&self.lessons.known, took.0 as f64);
+    /// Adds a request that is not trained on, only for the state in which it leaves the device.
+    pub fn add_untrained(&mut self, start: Nanos, request: &Request, waiting: u32, took: Nanos) {
+        self.state.look(&self.trainer.known, start, request, waiting);
+        self.state.settle(&self.trainer.known, took.0 as f64);
     }
 }
 
 impl DeviceModel {
-    /// What the device is called.
+    /// The name of the device.
     pub fn name(&self) -> &str {
         &self.shared.name
     }
 
-    /// How many sectors it has.
+    /// Capacity in sectors.
     pub fn capacity_sectors(&self) -> u64 {
         self.shared.known.capacity_sectors
     }
 
-    /// How many requests it takes at once.
+    /// Queue depth.
     pub fn queue_depth(&self) -> u32 {
         self.shared.known.queue_depth
     }
 
-    /// How many disks are in it, as far as it was told.
+    /// Number of disks in the declared array; 1 without an array.
     pub fn disks(&self) -> usize {
         self.shared.known.array.disks
     }
 
-    /// Whether something turns in it.
+    /// Whether it has a rotating platter.
     pub fn is_rotational(&self) -> bool {
         self.shared.known.mechanics.is_some()
     }
 
-    /// How it came to be.
+    /// How it was trained.
     pub fn training(&self) -> &Training {
         &self.shared.training
     }
 
-    /// Its tree.
+    /// Its regression tree.
     pub fn tree(&self) -> &Tree {
         &self.shared.tree
     }
 
-    /// The device at rest, as [`begin`](ServiceModel::begin) gives it, without a box.
+    /// The idle device, as [`begin`](ServiceModel::begin) returns it, without a box.
     pub fn at_rest(&self) -> Running {
         let with_pages = features::wants_pages(self.shared.tree.influence());
         Running { state: State::new(&self.shared.known.array, with_pages), model: self.shared.clone() }
     }
 
-    /// As a page that a person reads.
+    /// The model as text for display.
     pub fn text(&self) -> String {
         let Shared { name, known, tree, training } = &*self.shared;
         let mut text = format!("{name}: {} sectors, {} requests at once", known.capacity_sectors, known.queue_depth);
@@ -225,7 +243,7 @@ impl ServiceModel for DeviceModel {
     }
 }
 
-/// A learned device at work.
+/// A simulation of a learned device.
 #[derive(Debug)]
 pub struct Running {
     model: Arc<Shared>,
@@ -233,7 +251,7 @@ pub struct Running {
 }
 
 impl Running {
-    /// As [`service_time`](ServiceTime::service_time), with how it may vary; in ms.
+    /// The service time with its quantiles, in ms.
     pub fn spread(&mut self, start: Nanos, request: &Request, waiting: u32) -> Spread {
         let row = self.state.look(&self.model.known, start, request, waiting);
         let spread = self.model.tree.predict_spread(&row);

@@ -10,7 +10,7 @@ use super::mechanics::Mechanics;
 use super::{Array, DeviceModel, Shared, Training};
 use crate::regression::Tree;
 
-/// What a model's file begins with; the number goes up when its meaning changes.
+/// Header of a model's file, with the version of the format.
 const SCHEMA: &str = "seekwise-device-model 2";
 
 /// Why a file is no model.
@@ -64,7 +64,7 @@ impl DeviceModel {
     /// Reads what [`to_json`](DeviceModel::to_json) wrote, and checks all of it.
     ///
     /// # Errors
-    /// It is no model, of another version, or damaged.
+    /// The file is no model, has another version, or is damaged.
     pub fn from_json(text: &str) -> Result<DeviceModel, StoredError> {
         let wrong = |message: String| StoredError(format!("this is no model of a device: {message}"));
         check_schema(text)?;

@@ -1,4 +1,4 @@
-//! Where sectors lie on the platter, as far as the time at which they pass tells.
+//! Positions of sectors on the platter, as inferred from the times at which they pass.
 //!
 //! ```text
 //! zone: tracks of one length ── per_sector turns from a sector to the next, sectors of a track, and how far the angle jumps
@@ -20,7 +20,7 @@ pub(super) const MOST_SURFACES: usize = 24;
 pub struct Tracks {
     /// Kinds of tracks.
     pub(super) zones: Vec<Zone>,
-    /// By their first sectors.
+    /// Ordered by first sector.
     pub(super) stretches: Vec<Stretch>,
 }
 
@@ -52,7 +52,7 @@ pub(super) struct Stretch {
     pub track: usize,
 }
 
-/// Where a sector is.
+/// Position of a sector.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Place {
     /// Turns since the stretch began, and its angle: the part behind the point says when the sector passes.
@@ -78,12 +78,12 @@ impl Zone {
 }
 
 impl Tracks {
-    /// Where a sector is.
+    /// Position of a sector.
     pub fn place(&self, lba: u64) -> Place {
         self.find(lba).map_or_else(Place::default, |(place, _)| place)
     }
 
-    /// Where the first and the last of some sectors are.
+    /// Positions of the first and the last sector of a range.
     pub(super) fn places(&self, lba: u64, sectors: u64) -> (Place, Place) {
         let Some((first, on_track)) = self.find(lba) else { return Default::default() };
         let more = sectors.saturating_sub(1);
@@ -95,7 +95,7 @@ impl Tracks {
         (first, last)
     }
 
-    /// Where a sector is, and how many the track has from there on, before another stretch begins.
+    /// The position of a sector, and the number of sectors from there to the end of its track or stretch.
     fn find(&self, lba: u64) -> Option<(Place, u64)> {
         let after = self.stretches.partition_point(|stretch| stretch.first <= lba).max(1);
         let (number, stretch) = (after - 1, self.stretches.get(after - 1)?);
@@ -152,7 +152,7 @@ pub(super) fn part(turns: f64) -> f64 {
     turns - turns.floor()
 }
 
-/// How far from a whole number of turns.
+/// Distance from a whole number of revolutions.
 #[inline]
 pub(super) fn off(turns: f64) -> f64 {
     turns - turns.round()

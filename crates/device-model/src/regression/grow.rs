@@ -3,11 +3,11 @@
 use super::prune::{self, Draft};
 use super::{IS_LEAF, Leaf, MAX_DEPTH, Node, Tree, leaf, stored};
 
-/// Values of a feature are told apart by so many bins in large nodes; small ones look at every value.
+/// Bins of a feature's values in large nodes; small ones consider every value.
 const BINS: usize = 255;
 /// Rows of a node that looks at every value.
 const EXACT_ROWS: usize = 400;
-/// What is below counts as this: logarithms need something.
+/// Least target, so that it has a logarithm.
 const SMALLEST: f64 = 1e-9;
 /// A split takes away at least this share of a node's squares.
 const LEAST_GAIN: f64 = 1e-4;
@@ -15,19 +15,19 @@ const LEAST_GAIN: f64 = 1e-4;
 /// Rows to learn from, by column.
 #[derive(Clone, Debug, Default)]
 pub struct Examples {
-    /// Of each feature, the values of all rows; NaN is missing.
+    /// The values of all rows, by feature; NaN if missing.
     pub columns: Vec<Vec<f64>>,
-    /// What is to be learned; above zero.
+    /// The target; above zero.
     pub targets: Vec<f64>,
 }
 
 impl Examples {
-    /// None yet, of so many features.
+    /// No rows yet, with this number of features.
     pub fn new(features: usize) -> Examples {
         Examples { columns: vec![Vec::new(); features], targets: Vec::new() }
     }
 
-    /// Adds a row. What is not above zero counts as a millionth of a thousandth.
+    /// Adds a row. A target that is not above zero counts as 1e-9.
     pub fn push(&mut self, row: &[f64], target: f64) {
         for (column, &value) in self.columns.iter_mut().zip(row) {
             column.push(value);
@@ -35,29 +35,29 @@ impl Examples {
         self.targets.push(if target > SMALLEST { target } else { SMALLEST });
     }
 
-    /// How many rows there are.
+    /// Number of rows.
     pub fn len(&self) -> usize {
         self.targets.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.targets.is_empty()
     }
 
-    /// What a leaf answers to a row.
+    /// The prediction of a leaf for a row.
     pub(super) fn answer(&self, leaf: &Leaf, row: u32) -> f64 {
         let x = if leaf.slope == 0.0 { 0.0 } else { self.columns[leaf.feature as usize][row as usize] };
         (leaf.base + leaf.slope * x).max(leaf.least).min(leaf.most)
     }
 }
 
-/// How trees are grown.
+/// Options for growing a tree.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Growth {
     /// Either side of a split has this many rows.
     pub min_rows: usize,
-    /// One of so many blocks of successive rows is held out for pruning; 0 holds out none, and prunes nothing.
+    /// One in this many blocks of successive rows is held out for pruning; 0 disables pruning.
     pub held_out: usize,
     /// Rows of a block: neighbours are alike, and must not stand on both sides.
     pub block: usize,
@@ -138,7 +138,7 @@ pub(super) fn partition(rows: &mut [u32], column: &[f64], threshold: f64) -> usi
     below.len()
 }
 
-/// Of each row, the logarithm of the target, then of the target by each scale.
+/// For each row, the logarithm of the target, and of its ratio to each scale.
 fn logarithms(examples: &Examples, scales: &[usize]) -> Vec<Vec<f64>> {
     let of_targets: Vec<f64> = examples.targets.iter().map(|target| target.ln()).collect();
     let by_scale = |&scale: &usize| {
@@ -168,7 +168,7 @@ impl Bins {
     }
 }
 
-/// Where to split, and what that takes away.
+/// A split and its reduction of squares.
 #[derive(Clone, Copy, Debug)]
 struct Split {
     feature: usize,

@@ -1,9 +1,9 @@
-//! What a leaf answers: a constant, or a line over one of the scales.
+//! Prediction of a leaf: a constant, or a line over one of the scales.
 
 use super::Leaf;
 use super::grow::Examples;
 
-/// A leaf's sum is made right by at most so much, up or down: more would be a line that does not fit.
+/// Maximum factor by which a leaf is corrected to the sum of its rows: more would be a line that does not fit.
 const MOST_CORRECTED: f64 = 64.0;
 
 /// A line that may be a leaf's, and how well it fits.
@@ -12,11 +12,11 @@ struct Line {
     base: f64,
     slope: f64,
     feature: u32,
-    /// Squared relative errors, made larger for what a line with so many parameters would take away of chance.
+    /// Squared relative errors, with a penalty for the number of parameters.
     loss: f64,
 }
 
-/// What is smaller than this part of a leaf's mean counts as little more than that: a row near nothing must not outweigh all others.
+/// Targets below this share of a leaf's mean are weighted as if near it: a row near zero must not outweigh all others.
 const FLOOR: f64 = 0.2;
 
 /// Sums over rows with weights of one by about the square of what is learned.

@@ -1,4 +1,4 @@
-//! A regression tree: how large something is that is always above zero, such as a time.
+//! Regression trees for a target that is always above zero, such as a time.
 //!
 //! ```text
 //! gap <= 64 ──yes── size <= 16 ──yes── 0.21 + 1.02 × transfer        a leaf: a line through one feature
@@ -14,7 +14,22 @@
 //! * a leaf is true to the sum of its rows: least squares of logarithms alone would be too low by half their variance, and sums over many
 //!   requests are what schedulers go by.
 //!
-//! A tree has no state, reads no clock and draws nothing: the same rows give the same tree.
+//! Training is deterministic: the same rows give the same tree.
+//!
+//! ```
+//! use device_model::regression::{Examples, Growth};
+//!
+//! // The target is twice the size, above a threshold of another feature.
+//! let mut examples = Examples::new(2);
+//! for number in 0..1_000 {
+//!     let (size, gap) = (f64::from(number % 10 + 1), f64::from(number % 7));
+//!     examples.push(&[size, gap], if gap > 3.0 { 2.0 * size } else { size });
+//! }
+//! let tree = Growth::default().grow(&examples, &["size", "gap"], &[0])?;
+//! assert!((tree.predict(&[5.0, 6.0]) - 10.0).abs() < 0.2);
+//! assert!((tree.predict(&[5.0, 1.0]) - 5.0).abs() < 0.2);
+//! # Ok::<(), device_model::regression::TreeError>(())
+//! ```
 
 mod grow;
 mod leaf;
@@ -37,52 +52,52 @@ const IS_LEAF: u32 = 1 << 31;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tree {
     features: Vec<String>,
-    /// What leaves may grow with, as indexes into `features`.
+    /// The scales, as indexes into `features`.
     scales: Vec<usize>,
     nodes: Vec<Node>,
     leaves: Vec<Leaf>,
-    /// Of all squares that splits took away, the share of each feature.
+    /// The share of each feature in the reduction of squares by splits.
     influence: Vec<f64>,
 }
 
-/// A question: is this feature at most so much? A missing value (NaN) is not.
+/// A split: whether a feature is at most the threshold. A missing value (NaN) is not.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Node {
     threshold: f64,
     feature: u32,
-    /// If so, and if not: the number of a node, or with [`IS_LEAF`] that of a leaf.
+    /// The branches for yes and no: index of a node, or with [`IS_LEAF`] that of a leaf.
     branches: [u32; 2],
 }
 
-/// An answer.
+/// A leaf with its prediction.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Leaf {
     /// `base + slope × feature`, within `least` and `most`.
     base: f64,
     slope: f64,
-    /// Over which the line goes; of no meaning where `slope` is 0.
+    /// The feature of the line; unused if `slope` is 0.
     feature: u32,
-    /// Rows that it was learned from.
+    /// Number of its training rows.
     rows: u32,
-    /// Bounds: the least and the most that was seen here.
+    /// Bounds: the least and the largest target of its rows.
     least: f64,
     most: f64,
-    /// Of ten rows that come here, one, five and nine are at most so many times the answer.
+    /// The 10th, 50th and 90th percentiles of its rows' targets, as multiples of the prediction.
     quantiles: [f64; 3],
 }
 
-/// What may come of a row, beside the mean.
+/// A prediction with its quantiles.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spread {
     /// The mean.
     pub mean: f64,
-    /// One of ten is less.
+    /// The 10th percentile.
     pub p10: f64,
-    /// Half are less.
+    /// The median.
     pub p50: f64,
-    /// One of ten is more.
+    /// The 90th percentile.
     pub p90: f64,
 }
 
@@ -90,7 +105,7 @@ impl Leaf {
     #[inline]
     fn answer(&self, row: &[f64]) -> f64 {
         let line = if self.slope == 0.0 { self.base } else { self.base + self.slope * value(row, self.feature) };
-        // Not `clamp`: of a missing value the least is an answer, NaN is none.
+        // Not `clamp`: for a missing value the result must be the least, not NaN.
         line.max(self.least).min(self.most)
     }
 }
@@ -101,17 +116,17 @@ fn value(row: &[f64], feature: u32) -> f64 {
 }
 
 impl Tree {
-    /// The features it wants, in order.
+    /// The features, in order.
     pub fn features(&self) -> &[String] {
         &self.features
     }
 
-    /// How many leaves it has.
+    /// Number of leaves.
     pub fn leaves(&self) -> usize {
         self.leaves.len()
     }
 
-    /// How many questions a prediction asks at most.
+    /// Depth: the maximum number of splits of a prediction.
     pub fn depth(&self) -> usize {
         // Branches lead to later nodes, so that one pass suffices.
         let mut depths = vec![0; self.nodes.len()];
@@ -128,7 +143,7 @@ impl Tree {
         deepest
     }
 
-    /// Of everything that its questions tell, the share that each feature does.
+    /// The share of each feature in the reduction of squares by splits, in order.
     pub fn influence(&self) -> &[f64] {
         &self.influence
     }
@@ -144,13 +159,13 @@ impl Tree {
         &self.leaves[(at & !IS_LEAF) as usize]
     }
 
-    /// What is to be expected on average of a row with the values of the features. What is missing at its end counts as NaN.
+    /// The expected target of a row. Missing values at its end count as NaN.
     #[inline]
     pub fn predict(&self, row: &[f64]) -> f64 {
         self.leaf(row).answer(row)
     }
 
-    /// The same, and how it may vary.
+    /// The same with quantiles.
     pub fn predict_spread(&self, row: &[f64]) -> Spread {
         let leaf = self.leaf(row);
         let mean = leaf.answer(row);

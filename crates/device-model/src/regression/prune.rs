@@ -1,4 +1,4 @@
-//! Pruning by rows that were held out: a split stays where it is better on them than a leaf in its place, by more than chance.
+//! Prunes by held-out rows: a split stays if it is significantly better on them than a leaf.
 
 use super::grow::{Examples, partition};
 use super::leaf;
@@ -6,15 +6,15 @@ use super::leaf;
 /// A tree before its leaves are learned.
 #[derive(Clone, Debug)]
 pub(super) enum Draft {
-    /// An answer.
+    /// A leaf.
     Leaf,
-    /// A question.
+    /// A split.
     Split {
-        /// About which feature.
+        /// Its feature.
         feature: usize,
-        /// At most so much?
+        /// Its threshold.
         threshold: f64,
-        /// If so, and if not.
+        /// The branches for yes and no.
         branches: Box<[Draft; 2]>,
     },
 }
@@ -49,7 +49,7 @@ fn prune_below(draft: &mut Draft, examples: &Examples, scales: &[usize], grown: 
     as_leaf
 }
 
-/// By how much each row held out is off, in logarithms.
+/// Error of each held-out row, in logarithms.
 fn errors(examples: &Examples, scales: &[usize], grown: &[u32], held_out: &[u32]) -> Vec<f64> {
     if grown.is_empty() {
         return vec![0.0; held_out.len()];

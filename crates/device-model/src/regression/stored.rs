@@ -1,4 +1,4 @@
-//! A tree in a file.
+//! Serialised form of a tree.
 
 use std::fmt;
 
@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 use super::grow::{Examples, MOST_SCALES};
 use super::{IS_LEAF, Leaf, MAX_DEPTH, Node, Tree};
 
-/// What a tree's part of a file says first; the number goes up when its meaning changes.
+/// Header of a tree, with the version of the format.
 const SCHEMA: &str = "seekwise-regression-tree 1";
 
-/// Why there is no tree.
+/// Why a tree could not be read or grown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TreeError(String);
 
@@ -53,7 +53,7 @@ impl<'de> Deserialize<'de> for Tree {
     }
 }
 
-/// What cannot be learned from.
+/// Why examples cannot be used.
 pub(super) fn check_examples(examples: &Examples, features: &[&str], scales: &[usize]) -> Result<(), TreeError> {
     let wrong = |message: String| Err(TreeError(message));
     let rows = examples.len();

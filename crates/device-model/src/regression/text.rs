@@ -1,4 +1,4 @@
-//! A tree as a page that a person reads.
+//! A tree as text for display.
 
 use std::fmt::Write as _;
 

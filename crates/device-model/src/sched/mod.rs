@@ -1,13 +1,13 @@
-//! The schedulers that learn, one file each, and the list of all schedulers there are. A new one that learns is a file with a `SPEC` and a
-//! line in [`LEARNING`]; one that does not belongs in [`block::sched`].
+//! The learning schedulers, one file each, and the list of all schedulers. A new learning scheduler is a file with a `SPEC` and a line in
+//! [`LEARNING`]; others belong in [`block::sched`].
 //!
-//! They are not in `block` because they need `std`: logarithms, a Fourier transform, a lock around what outlives the scheduler.
+//! They are not in `block` because they need `std`: logarithms, a Fourier transform, a lock around shared knowledge.
 
 use block::SchedulerSpec;
 
 pub mod per_request;
 
-/// Those that learn. The first is the one that is meant where just a learning scheduler is asked for.
+/// The learning schedulers; the first is the default one.
 pub static LEARNING: &[&SchedulerSpec] = &[&per_request::SPEC];
 
 /// Every scheduler: those of [`block::ALL`], and those that learn.
@@ -15,7 +15,7 @@ pub fn all() -> impl Iterator<Item = &'static SchedulerSpec> + Clone {
     block::ALL.iter().chain(LEARNING).copied()
 }
 
-/// Those of textbooks and of Linux up to 4.20, and ours, which are tried with them.
+/// The schedulers of textbooks and of Linux up to 4.20, and the learning ones.
 pub fn classic() -> impl Iterator<Item = &'static SchedulerSpec> + Clone {
     block::CLASSIC.iter().chain(LEARNING).copied()
 }
@@ -37,7 +37,7 @@ mod tests {
     }
 
     #[test]
-    fn those_listed_here_learn_the_others_do_not_and_no_two_have_the_same_name() {
+    fn only_the_listed_schedulers_learn_and_names_are_unique() {
         assert!(LEARNING.iter().all(|spec| spec.learns()));
         assert!(block::ALL.iter().all(|spec| !spec.learns()));
         let mut names: Vec<&str> = all().map(|spec| spec.name).collect();

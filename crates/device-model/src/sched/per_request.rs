@@ -1,14 +1,14 @@
-//! The per-request scheduler: the request with the shortest expected response time goes first.
+//! The per-request scheduler: dispatches the request with the shortest expected response time.
 //!
-//! The paper's third scheme ("Self-Learning Disk Scheduling", section 3.3.3): a model of response times is learned, and whatever it
-//! expects to be done soonest is sent. Beyond the paper:
+//! The paper's third scheme ("Self-Learning Disk Scheduling", section 3.3.3): a model of response times is learned, and the request with
+//! the shortest expected one is dispatched. Beyond the paper:
 //!
-//! * the model knows where the platter stands ([`positioning`]), so that on a disk without a queue of its own requests are served in
+//! * the model knows the angle of the platter ([`positioning`]), so that on a disk without a queue of its own requests are served in
 //!   the order in which they pass under the head;
-//! * what a stream will ask for next counts as well ([`streams`]): the device is kept for it for a moment if that should be done sooner than
-//!   what waits; a stream that goes on in order has turns ([`turn`]);
-//! * what nobody waits for stands back for a bounded time, unless it does more in its time;
-//! * no request starves: one in `batch` picks goes to the oldest that has expired, which the paper lacks and admits.
+//! * anticipation ([`streams`]): the device idles for a moment if a stream's next request should complete sooner than those that wait; a
+//!   sequential stream has turns ([`turn`]);
+//! * asynchronous requests are delayed for a bounded time, unless they are larger;
+//! * no request starves: one in `batch` picks goes to the oldest that has expired, which the paper lacks, as it says.
 //!
 //! The knowledge outlives the scheduler ([`known`]). Each constant says what chose it: physics, a bound of memory or time, or a sweep on
 //! job files drawn at random on nine disks and arrays, mostly in one direction. A few constants of [`crate::rotation`] were never swept.
@@ -34,10 +34,10 @@ use mean::Mean;
 use positioning::Foreseen;
 use turn::{TURN_PICKS, Turn};
 
-/// Learns response times and goes by them.
+/// Specification.
 pub static SPEC: SchedulerSpec = SchedulerSpec {
     name: "per-request",
-    summary: "learns how long requests take, where the platter stands and who comes back; what is done soonest goes first",
+    summary: "learns service times, the angle of the platter and think times; the request with the shortest expected time goes first",
     source: "Zhang and Bhargava, Self-Learning Disk Scheduling, 3.3.3; positions as in Lumb and others, FAST 2002; waiting as in Iyer and Druschel, SOSP 2001",
     tunables: Tuning::TUNABLES,
     work_conserving: false,
@@ -47,19 +47,19 @@ pub static SPEC: SchedulerSpec = SchedulerSpec {
 };
 
 tunables! {
-    /// What can be set.
+    /// Tunables.
     struct Tuning {
-        /// A request that somebody waits for has expired after this time, one of a stream in order after four times as long.
+        /// A synchronous request expires after this time, one of a sequential stream after four times as long.
         sync_expire: Nanos = Tunable::new(Unit::Milliseconds, 1..=60_000, 500).logarithmic(),
-        /// A request that nobody waits for has expired after this time.
+        /// An asynchronous request expires after this time.
         async_expire: Nanos = Tunable::new(Unit::Milliseconds, 1..=300_000, 5_000).logarithmic(),
-        /// Of so many picks one goes to the oldest request that has expired.
+        /// One in this many picks goes to the oldest expired request.
         batch: u64 = Tunable::new(Unit::Count, 1..=1_024, 16).logarithmic(),
-        /// Requests that nobody waits for go after a pause of this length of those that somebody waits for, or in their turn.
+        /// Asynchronous requests go after a pause of this length in synchronous ones, or in their turn.
         async_delay: Nanos = Tunable::new(Unit::Milliseconds, 0..=1_000, 2),
-        /// Who is served goes on to be served for this long while others' requests have expired.
+        /// A stream in service may continue for this long although requests of others have expired.
         turn: Nanos = Tunable::new(Unit::Milliseconds, 1..=10_000, 100).logarithmic(),
-        /// The device is left alone for at most this long, for a process that should be back at once. 0 never waits.
+        /// Longest time that the device idles for a process that should continue at once. 0 never waits.
         longest_wait: Nanos = Tunable::new(Unit::Milliseconds, 0..=100, 8),
     }
 }
@@ -82,14 +82,14 @@ impl Tuning {
 
 const ASYNC: usize = 0;
 const SYNC: usize = 1;
-/// Of those that somebody waits for, those of streams that ask for little: they get it at once.
+/// Synchronous requests of streams with a low load, which go first.
 const PROMPT: usize = 2;
-/// Requests of streams in order wait so many times as long before they have expired, for each time they get a whole turn; so many turns
-/// of those that somebody waits for go between two turns of the others, or so many turns of the others in one if they are large. As much
-/// time for all as for one loses 6% in the first case; twice or half as much changes less than 1% in the others.
+/// Factor of the expiry time of requests of sequential streams, since each gets a whole turn; and ratio of the time for synchronous requests
+/// to that for asynchronous ones, or the inverse if the latter are large. A factor of 1 loses 6% in the first case; twice or half of it changes
+/// less than 1% in the others.
 const SHARE: u64 = 4;
-/// Streams, waiting requests and ends of requests that are remembered, which bounds memory; a power of two. Two that fall on the same
-/// place push each other out.
+/// Size of the tables of streams, waiting requests and ends of requests, which bounds memory; a power of two. Entries with the same index
+/// replace each other.
 const REMEMBERED: usize = 1_024;
 
 struct PerRequest {
@@ -99,16 +99,16 @@ struct PerRequest {
     anchors: Anchors,
     turn: Option<Turn>,
     last: Sent,
-    /// Requests at the device, and those of them that somebody waits for.
+    /// Requests at the device, and the synchronous ones of them.
     at_device: u32,
     sync_at_device: u32,
-    /// By kind, how large they are, lately, in sectors.
+    /// Recent mean sizes by kind, in sectors.
     sectors: [Mean; 2],
-    /// When the last request was done that somebody waited for.
+    /// When the last synchronous request completed.
     sync_done: Nanos,
-    /// Before this those that nobody waits for have no other turn.
+    /// Start of the next turn of asynchronous requests.
     next_async_turn: Nanos,
-    /// Of a request that is alone at the device what was foreseen.
+    /// The prediction for a request that is alone at the device.
     alone: Option<(RequestId, Foreseen)>,
     since_expired: u64,
     /// Requests that have expired and may go before the next turn.
@@ -145,13 +145,13 @@ impl PerRequest {
         self.at_device += 1;
         self.sync_at_device += u32::from(request.is_sync());
         if !candidate.is_prompt {
-            // Else whoever has the turn keeps it.
+            // Otherwise the turn stays with its stream.
             self.take_turn(now, &request);
         }
         Pick::Go(request)
     }
 
-    /// The oldest request that has expired, if it is its time.
+    /// The oldest expired request; `None` if its turn has not come.
     fn next_expired(&mut self, now: Nanos, goes_on: bool) -> Option<Candidate> {
         self.since_expired += 1;
         if !goes_on && self.turn.is_some_and(|turn| turn.is_local) {
@@ -185,7 +185,7 @@ impl Scheduler for PerRequest {
             return Pick::Empty;
         }
         if self.shared.with(|known| known.streams.nothing_seeks()) {
-            // No order is better than that of arrival.
+            // Any order costs the same: the order of arrival is fair.
             let oldest = [SYNC, PROMPT, ASYNC].into_iter().filter_map(|kind| self.queue.oldest(kind));
             let Some(slot) = oldest.min_by_key(|&slot| self.queue.request(slot).arrival) else { return Pick::Empty };
             let candidate = self.candidate(now, slot);
@@ -207,7 +207,7 @@ impl Scheduler for PerRequest {
         }
         let best = if self.at_device > 0 { self.oldest(now) } else { self.soonest(now, SYNC) };
         let Some(best) = best else {
-            // Only what nobody waits for is there, and its time is still to come.
+            // There are only asynchronous requests, which are still delayed.
             let until = self.async_from(now).unwrap_or(now).min(now + COMPLETION_BACKSTOP);
             return Pick::WaitUntil(until.max(now + Nanos(1)));
         };
@@ -248,7 +248,7 @@ mod tests {
     use block::conformance::{assert_conforms, assert_switches};
 
     #[test]
-    fn it_keeps_what_every_scheduler_promises() {
+    fn it_conforms_to_the_contract_of_schedulers() {
         assert_conforms(&SPEC, 300);
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use block::{KnowledgeStore, Nanos};
 use control::Setting;
-use control::controller::Promise;
+use control::controller::Prediction;
 use control::experience::WINDOW;
 use device_model::sched;
 use observe::{Event, Preference};
@@ -59,7 +59,7 @@ pub struct Brain<'a> {
 #[derive(Clone, Debug)]
 pub struct Judged {
     /// Of every candidate.
-    pub promises: Vec<Promise>,
+    pub promises: Vec<Prediction>,
     /// What was understood of the streams.
     pub streams: Vec<Understood>,
     /// Replay error: the twin's score under the active setting less the measured one.
@@ -202,18 +202,18 @@ pub fn fitted_to(observed: &Observed) -> Vec<Seen> {
 
 /// Promises of several samples of a phase, in the order of the first: the mean of those that are in all of them, with the larger error of
 /// the samples' own and their spread.
-pub fn of_phase(samples: &[&Judged], active: &Setting) -> Vec<Promise> {
+pub fn of_phase(samples: &[&Judged], active: &Setting) -> Vec<Prediction> {
     let count = samples.len() as f64;
-    let promises = |setting: &Setting| -> Option<Vec<&Promise>> {
+    let promises = |setting: &Setting| -> Option<Vec<&Prediction>> {
         samples.iter().map(|sample| sample.promises.iter().find(|promise| promise.setting == *setting)).collect()
     };
-    let one = |promise: &Promise| {
+    let one = |promise: &Prediction| {
         let all = promises(&promise.setting)?;
-        let mean = |of: fn(&Promise) -> f64| all.iter().map(|promise| of(promise)).sum::<f64>() / count;
+        let mean = |of: fn(&Prediction) -> f64| all.iter().map(|promise| of(promise)).sum::<f64>() / count;
         let gain = mean(|promise| promise.gain);
         let spread = all.iter().map(|promise| (promise.gain - gain).powi(2)).sum::<f64>() / (count - 1.0).max(1.0) / count;
         let error = (mean(|promise| promise.error.powi(2)) + spread).sqrt();
-        Some(Promise {
+        Some(Prediction {
             setting: promise.setting.clone(),
             throughput: mean(|promise| promise.throughput),
             response_s: mean(|promise| promise.response_s),
@@ -223,19 +223,20 @@ pub fn of_phase(samples: &[&Judged], active: &Setting) -> Vec<Promise> {
             error: if promise.setting == *active { 0.0 } else { error },
         })
     };
-    let mut phase: Vec<Promise> = samples.first().map_or(Vec::new(), |first| first.promises.iter().filter_map(one).collect());
-    phase.sort_by(Promise::surest_first);
+    let mut phase: Vec<Prediction> = samples.first().map_or(Vec::new(), |first| first.promises.iter().filter_map(one).collect());
+    phase.sort_by(Prediction::surest_first);
     phase
 }
 
 /// Promises of phases, each with its share of the time. The errors are those of one device and one method, so they do not cancel out.
-pub fn of_all(phases: &[(f64, &[Promise])]) -> Vec<Promise> {
+pub fn of_all(phases: &[(f64, &[Prediction])]) -> Vec<Prediction> {
     let whole: f64 = phases.iter().map(|(share, _)| share).sum();
-    let mut found: BTreeMap<String, (usize, Promise)> = BTreeMap::new();
+    let mut found: BTreeMap<String, (usize, Prediction)> = BTreeMap::new();
     for (share, promises) in phases {
         let share = share / whole;
         for promise in *promises {
-            let nothing = Promise { throughput: 0.0, response_s: 0.0, p99_by_bound: 0.0, gain: 0.0, error: 0.0, ..promise.clone() };
+            let nothing =
+                Prediction { throughput: 0.0, response_s: 0.0, p99_by_bound: 0.0, gain: 0.0, error: 0.0, ..promise.clone() };
             let (count, sum) = found.entry(promise.setting.to_string()).or_insert((0, nothing));
             *count += 1;
             sum.throughput += share * promise.throughput;
@@ -246,8 +247,8 @@ pub fn of_all(phases: &[(f64, &[Promise])]) -> Vec<Promise> {
         }
     }
     let everywhere = found.into_values().filter(|(count, _)| *count == phases.len());
-    let mut all: Vec<Promise> = everywhere.map(|(_, promise)| promise).collect();
-    all.sort_by(Promise::surest_first);
+    let mut all: Vec<Prediction> = everywhere.map(|(_, promise)| promise).collect();
+    all.sort_by(Prediction::surest_first);
     all
 }
 
@@ -257,11 +258,11 @@ mod tests {
 
     use super::*;
 
-    fn promise(setting: &str, gain: f64, error: f64, p99_by_bound: f64) -> Promise {
-        Promise { setting: Setting::parse(setting).unwrap(), throughput: 1e6, response_s: 0.01, p99_by_bound, gain, error }
+    fn promise(setting: &str, gain: f64, error: f64, p99_by_bound: f64) -> Prediction {
+        Prediction { setting: Setting::parse(setting).unwrap(), throughput: 1e6, response_s: 0.01, p99_by_bound, gain, error }
     }
 
-    fn gains(promises: &[Promise]) -> Vec<(String, f64, f64)> {
+    fn gains(promises: &[Prediction]) -> Vec<(String, f64, f64)> {
         let thousandths = |value: f64| (value * 1000.0).round() / 1000.0;
         promises.iter().map(|one| (one.setting.to_string(), thousandths(one.gain), thousandths(one.error))).collect()
     }

@@ -1,7 +1,7 @@
 //! What to choose, from the predictions and the runs.
 
 use control::Setting;
-use control::controller::Promise;
+use control::controller::Prediction;
 use observe::merit::TOLERANCE;
 use report::advice::Verdict;
 
@@ -21,11 +21,11 @@ pub(super) struct Choice<'a> {
 
 impl Choice<'_> {
     /// The best candidate if it is better than the active setting.
-    pub(super) fn best(&self) -> Option<&Promise> {
+    pub(super) fn best(&self) -> Option<&Prediction> {
         self.best_of(|_| true)
     }
 
-    pub(super) fn best_of(&self, counts: impl Fn(&Setting) -> bool) -> Option<&Promise> {
+    pub(super) fn best_of(&self, counts: impl Fn(&Setting) -> bool) -> Option<&Prediction> {
         if self.is_run {
             let good = self.runs.iter().filter(|confirmed| confirmed.is_better() && counts(&confirmed.promise.setting));
             return good.max_by(|a, b| a.gain.total_cmp(&b.gain)).map(|confirmed| &confirmed.promise);

@@ -1,11 +1,11 @@
 //! The best candidates run in full, and what these runs measured.
 
-use control::controller::Promise;
+use control::controller::Prediction;
 use control::experience::WINDOW;
 use observe::Preference;
 use observe::merit;
 use observe::merit::TOLERANCE;
-use observe::served::Served;
+use observe::performance::Performance;
 use observe::window::Tally;
 use report::advice::Measured;
 
@@ -22,7 +22,7 @@ pub(super) const ALIKE: f64 = 0.05;
 pub(super) struct ConfirmedRun {
     pub(super) observed: Observed,
     pub(super) seconds: Seconds,
-    pub(super) promise: Promise,
+    pub(super) promise: Prediction,
     pub(super) gain: f64,
     pub(super) p99_by_bound: f64,
 }
@@ -35,11 +35,11 @@ impl Judgement {
         seconds_before: &Seconds,
         phases: &[Phase],
         observed: Observed,
-        promise: Promise,
+        promise: Prediction,
         preference: &Preference,
     ) -> ConfirmedRun {
         let seconds = phases::seconds(&observed);
-        let p99_by_bound = merit::worst_by_bound(&tails(observed.streams.iter()), &tails(before.streams.iter()));
+        let p99_by_bound = merit::max_wait_ratio(&tails(observed.streams.iter()), &tails(before.streams.iter()));
         let mut confirmed = ConfirmedRun { observed, seconds, promise, gain: 0.0, p99_by_bound };
         // As the promise is added up, where both runs do the same at the same time.
         let (mut sum, mut whole) = (0.0, 0.0);
@@ -72,7 +72,7 @@ impl ConfirmedRun {
         let score = |seconds: &Seconds| {
             let numbers = phase.stretches.iter().flat_map(|stretch| stretch.from..stretch.to);
             let outcomes: Vec<_> = numbers.map(|number| seconds.get(&number).map_or(nothing, |second| second.outcome)).collect();
-            Some(Served::of(&outcomes)?.score(preference))
+            Some(Performance::of(&outcomes)?.score(preference))
         };
         Some(score(&self.seconds)? - score(seconds)?).filter(|gain| gain.is_finite())
     }
@@ -96,6 +96,6 @@ impl ConfirmedRun {
 }
 
 /// The performance over all seconds; `None` if no request completed.
-pub(super) fn whole_run(seconds: &Seconds) -> Option<Served> {
-    Served::of(seconds.values().map(|second| &second.outcome))
+pub(super) fn whole_run(seconds: &Seconds) -> Option<Performance> {
+    Performance::of(seconds.values().map(|second| &second.outcome))
 }

@@ -1,7 +1,7 @@
 //! What the twin says of every phase, and of the whole load.
 
 use control::Setting;
-use control::controller::Promise;
+use control::controller::Prediction;
 use observe::Preference;
 use observe::merit::TOLERANCE;
 use twin::device::Residual;
@@ -28,8 +28,8 @@ pub(super) struct Judgement {
     pub(super) samples: Vec<Sample>,
     pub(super) answers: Vec<Result<Judged, twin::NoAnswer>>,
     /// By phase; empty where there is no answer.
-    pub(super) by_phase: Vec<Vec<Promise>>,
-    pub(super) overall: Vec<Promise>,
+    pub(super) by_phase: Vec<Vec<Prediction>>,
+    pub(super) overall: Vec<Prediction>,
 }
 
 impl Judgement {
@@ -37,14 +37,14 @@ impl Judgement {
         let asked = phases.iter().enumerate().take(MOST_PHASES);
         let samples: Vec<Sample> = asked.flat_map(|(number, phase)| asked::samples(number, phase, seconds)).collect();
         let answers = brain.ask(&samples, crew)?;
-        let by_phase: Vec<Vec<Promise>> = (0..phases.len())
+        let by_phase: Vec<Vec<Prediction>> = (0..phases.len())
             .map(|number| {
                 let of_phase = samples.iter().zip(&answers).filter(|(sample, _)| sample.phase == number);
                 let judged: Vec<&Judged> = of_phase.filter_map(|(_, answer)| answer.as_ref().ok()).collect();
                 asked::of_phase(&judged, brain.active)
             })
             .collect();
-        let answered: Vec<(f64, &[Promise])> = phases
+        let answered: Vec<(f64, &[Prediction])> = phases
             .iter()
             .zip(&by_phase)
             .filter(|(_, promises)| !promises.is_empty())
@@ -63,13 +63,13 @@ impl Judgement {
     }
 
     /// The other candidates under which no stream starves, the best first.
-    pub(super) fn others(&self, active: &Setting) -> impl Iterator<Item = &Promise> {
+    pub(super) fn others(&self, active: &Setting) -> impl Iterator<Item = &Prediction> {
         self.overall.iter().filter(move |promise| promise.setting != *active && !promise.starves())
     }
 
     /// Of each of the best schedulers the setting that promises most, sure or not; and what Linux has, with its defaults.
-    pub(super) fn worth_a_run(&self, active: &Setting) -> Vec<Promise> {
-        let mut worth: Vec<Promise> = Vec::new();
+    pub(super) fn worth_a_run(&self, active: &Setting) -> Vec<Prediction> {
+        let mut worth: Vec<Prediction> = Vec::new();
         for promise in self.others(active).filter(|promise| promise.gain > 0.0) {
             let is_first = worth.iter().all(|other| other.setting.spec.name != promise.setting.spec.name);
             if is_first && worth.len() < MOST_RUN {
@@ -77,8 +77,8 @@ impl Judgement {
             }
         }
         // What a person would set on Linux, even if it promises nothing.
-        let plain = |promise: &&Promise| linux::has(&promise.setting) && promise.setting == Setting::of(promise.setting.spec);
-        let of_linux: Vec<Promise> =
+        let plain = |promise: &&Prediction| linux::has(&promise.setting) && promise.setting == Setting::of(promise.setting.spec);
+        let of_linux: Vec<Prediction> =
             self.others(active).filter(plain).filter(|promise| !worth.contains(promise)).cloned().collect();
         worth.extend(of_linux);
         worth

@@ -22,9 +22,9 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context as _, bail, ensure};
 use control::Setting;
-use control::experience::FEWEST;
+use control::experience::MIN_REQUESTS;
 use observe::merit::Tail;
-use observe::served::Served;
+use observe::performance::Performance;
 use report::advice::Advice;
 use sim::trace::OpenOptions;
 use sim::trace::parquet::SCHEDULER_KEY;
@@ -130,7 +130,7 @@ pub fn advise(request: &AdviceRequest, crew: Crew) -> anyhow::Result<Advice> {
     advice.busy_s = phases.iter().map(|phase| phase.seconds() as f64).sum();
     advice.notes.clone_from(&observed.notes);
     if phases.is_empty() {
-        let why = format!("no second has {FEWEST} requests, so hardly any two of them meet, and no scheduler has a choice.");
+        let why = format!("no second has {MIN_REQUESTS} requests, so hardly any two of them meet, and no scheduler has a choice.");
         advice.verdict = leave_alone(active, why);
         return Ok(advice);
     }
@@ -216,7 +216,7 @@ fn name(path: &Path) -> String {
 /// How the requests of a recording were served.
 pub struct ServedIn {
     /// All of them.
-    pub served: Served,
+    pub served: Performance,
     /// How long its streams waited, each with its program's name, in the order of their numbers.
     pub tails: Vec<(String, Tail)>,
 }

@@ -11,7 +11,7 @@
 use std::collections::BTreeMap;
 
 use block::Nanos;
-use control::experience::{FEWEST, WINDOW};
+use control::experience::{MIN_REQUESTS, WINDOW};
 use observe::description::describe;
 use observe::similarity::{ANOTHER, Columns, NOWHERE, Point, approach, load_distance};
 use observe::window::{Extractor, Tally};
@@ -36,7 +36,7 @@ pub struct Second {
 impl Second {
     /// Whether there is enough in it to judge by.
     pub fn is_busy(&self) -> bool {
-        self.outcome.requests >= FEWEST
+        self.outcome.requests >= MIN_REQUESTS
     }
 }
 
@@ -231,7 +231,7 @@ mod tests {
         let second = |(number, letter): (usize, char)| {
             let mut point = [0.0; NOWHERE.len()];
             point[0] = 3.0 * f64::from(letter as u32);
-            let outcome = WindowOutcome { requests: if letter == '.' { 0 } else { FEWEST }, ..Tally::new().close(WINDOW) };
+            let outcome = WindowOutcome { requests: if letter == '.' { 0 } else { MIN_REQUESTS }, ..Tally::new().close(WINDOW) };
             (number as u64, Second { point, outcome })
         };
         letters.chars().enumerate().map(second).collect()

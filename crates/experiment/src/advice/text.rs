@@ -1,7 +1,7 @@
 //! Advice in words.
 
 use control::Setting;
-use control::controller::Promise;
+use control::controller::Prediction;
 use report::advice::{Advice, SCHEMA, Verdict};
 
 use super::linux;
@@ -40,6 +40,6 @@ pub(super) fn text_of(gain: f64) -> String {
     report::promises::signed(percent(gain))
 }
 
-pub(super) fn text_with_error(promise: &Promise) -> String {
+pub(super) fn text_with_error(promise: &Prediction) -> String {
     report::promises::with_error(percent(promise.gain), 100.0 * promise.error)
 }

@@ -1,7 +1,7 @@
 //! The decisions of a controller and their results, for the record.
 
-use control::controller::{Brief, Evidence, Promise};
-use control::{ControlLoop, Decided, Setting, Window};
+use control::controller::{ControllerInput, Evidence, Prediction};
+use control::{ControlLoop, DecisionRecord, Setting, Window};
 use observe::Preference;
 use report::record;
 
@@ -13,8 +13,8 @@ const JUDGED_WINDOWS: usize = 4;
 const DECISIONS: usize = 10_000;
 
 /// The minutes of a run; `brief` is what its controller was told.
-pub fn minutes(steering: &ControlLoop, brief: &Brief) -> record::ControlRecord {
-    let (decided, windows) = (steering.decided(), steering.windows());
+pub fn minutes(steering: &ControlLoop, brief: &ControllerInput) -> record::ControlRecord {
+    let (decided, windows) = (steering.decisions(), steering.windows());
     let kept = decided.iter().filter(|one| one.window.is_some() && !one.is_change() && one.refused.is_none()).count();
     let only_changes = decided.len() > DECISIONS;
     let shown: Vec<usize> = (0..decided.len())
@@ -32,7 +32,7 @@ pub fn minutes(steering: &ControlLoop, brief: &Brief) -> record::ControlRecord {
     }
 }
 
-fn decision(decided: &[Decided], i: usize, windows: &[Window], preference: &Preference) -> record::Decision {
+fn decision(decided: &[DecisionRecord], i: usize, windows: &[Window], preference: &Preference) -> record::Decision {
     let one = &decided[i];
     let measured = measured_gain(decided, i, windows, preference);
     record::Decision {
@@ -53,7 +53,7 @@ fn evidence(evidence: &Evidence) -> record::Evidence {
 }
 
 /// For the record.
-pub fn promise(promise: &Promise) -> record::Promise {
+pub fn promise(promise: &Prediction) -> record::Promise {
     record::Promise {
         setting: promise.setting.to_string(),
         throughput_mb_s: promise.throughput / 1e6,
@@ -66,13 +66,13 @@ pub fn promise(promise: &Promise) -> record::Promise {
 
 /// By how much the windows after the change are better than those before it, as a difference of scores: on each side the nearest
 /// ones, as far as nothing else was changed between. `None` of what is no change.
-pub fn measured_gain(decided: &[Decided], i: usize, windows: &[Window], preference: &Preference) -> Option<f64> {
-    let is_change = |one: &&Decided| one.is_change();
+pub fn measured_gain(decided: &[DecisionRecord], i: usize, windows: &[Window], preference: &Preference) -> Option<f64> {
+    let is_change = |one: &&DecisionRecord| one.is_change();
     if !decided[i].is_change() {
         return None;
     }
     // The number of the first window behind a decision.
-    let behind = |one: &Decided| one.window.map_or(0, |window| window as usize + 1);
+    let behind = |one: &DecisionRecord| one.window.map_or(0, |window| window as usize + 1);
     let here = behind(&decided[i]);
     let from = decided[..i].iter().rev().find(is_change).map_or(0, behind);
     let to = decided[i + 1..].iter().find(is_change).map_or(windows.len(), behind);
@@ -118,10 +118,10 @@ mod tests {
         Window { number, from, to: from + duration, setting, features: Extractor::new().close(duration), outcome }
     }
 
-    fn decided(window: Option<u64>, from: &str, to: &str) -> Decided {
+    fn decided(window: Option<u64>, from: &str, to: &str) -> DecisionRecord {
         let setting = |text| Arc::new(Setting::parse(text).unwrap());
         let at = Nanos::from_millis(window.map_or(0, |window| 1000 * (window + 1)));
-        Decided {
+        DecisionRecord {
             at,
             window,
             from: setting(from),
@@ -161,10 +161,10 @@ mod tests {
     #[test]
     fn what_a_decision_rests_on_is_on_record_in_the_units_of_a_record() {
         let setting = Setting::parse("cfq").unwrap();
-        let promise = Promise { setting, throughput: 2e6, response_s: 0.003, p99_by_bound: 0.5, gain: 0.1, error: 0.02 };
+        let promise = Prediction { setting, throughput: 2e6, response_s: 0.003, p99_by_bound: 0.5, gain: 0.1, error: 0.02 };
         let seen = vec![("stream 1".to_owned(), "closed".to_owned())];
         let rests = Evidence { seen: seen.clone(), candidates: vec![promise] };
-        let one = Decided { evidence: Some(Arc::new(rests)), ..decided(None, "noop", "cfq") };
+        let one = DecisionRecord { evidence: Some(Arc::new(rests)), ..decided(None, "noop", "cfq") };
         let noted = decision(&[one], 0, &[], &Preference::default());
         let promised = noted.promise().unwrap();
         assert_eq!((promised.throughput_mb_s, promised.response_ms, promised.error_percent), (2.0, 3.0, 2.0));

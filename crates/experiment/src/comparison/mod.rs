@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, ensure};
 use control::Setting;
-use control::controller::Brief;
+use control::controller::ControllerInput;
 use control::experience::Experience;
 use observe::Preference;
 use report::record::Record;
@@ -99,9 +99,14 @@ impl Experiment {
     }
 
     /// The input of every controller but its experience.
-    fn brief(&self) -> anyhow::Result<Brief> {
+    fn brief(&self) -> anyhow::Result<ControllerInput> {
         let candidates = self.candidates()?;
-        Ok(Brief { preference: self.preference.unwrap_or_default(), candidates, seed: self.seed, experience: Arc::default() })
+        Ok(ControllerInput {
+            preference: self.preference.unwrap_or_default(),
+            candidates,
+            seed: self.seed,
+            experience: Arc::default(),
+        })
     }
 
     /// What there is to choose from.
@@ -167,7 +172,7 @@ impl Experiment {
         Ok(records)
     }
 
-    fn plan(&self, regimes: Vec<Regime>, brief: Brief, alone: bool, crew: Crew) -> anyhow::Result<Plan> {
+    fn plan(&self, regimes: Vec<Regime>, brief: ControllerInput, alone: bool, crew: Crew) -> anyhow::Result<Plan> {
         let mut world = self.world()?;
         let load = self.load(&world, crew.monitor)?;
         let contract = self.contract()?;

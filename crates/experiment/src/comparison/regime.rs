@@ -1,11 +1,10 @@
 //! Under what a load is run: one scheduler from beginning to end, or a controller that chooses.
 
 use anyhow::{Context, ensure};
-use block::{SettingError, Tunable, Unit};
+use block::Unit;
 use control::Setting;
-use control::controller::{Chosen, ControllerSpec};
+use control::controller::{ControllerChoice, ControllerSpec};
 use report::record::{SchedulerSetting, Value};
-use sim::host::TUNABLES;
 
 /// What a controller finds when it begins, if nothing else is said: what Linux gives a disk.
 pub const FOUND: &str = "mq-deadline";
@@ -17,7 +16,7 @@ pub enum Regime {
     /// Whatever the controller says.
     Controller {
         /// Which, and how it is set.
-        chosen: Chosen,
+        chosen: ControllerChoice,
         /// The active setting before its first decision.
         begins_with: Setting,
     },
@@ -61,9 +60,7 @@ impl Regime {
 
 /// Reads what `--scheduler` says.
 pub fn scheduler(text: &str) -> anyhow::Result<Setting> {
-    let parsed = block::parse_among(device_model::sched::all(), text);
-    let (spec, values) = parsed.with_context(|| format!("--scheduler {text}"))?;
-    Ok(Setting { spec, values, host: Vec::new() })
+    Setting::parse_scheduler(text).with_context(|| format!("--scheduler {text}"))
 }
 
 /// The set of schedulers that is compared if none is named.
@@ -96,8 +93,8 @@ pub fn with_found(mut settings: Vec<Setting>) -> anyhow::Result<Vec<Setting>> {
 }
 
 /// Reads what `--controller` says: one of `known`, optionally with tunables.
-pub fn controller(text: &str, known: &[&'static ControllerSpec]) -> anyhow::Result<Chosen> {
-    Chosen::parse_among(known.iter().copied(), text).with_context(|| format!("--controller {text}"))
+pub fn controller(text: &str, known: &[&'static ControllerSpec]) -> anyhow::Result<ControllerChoice> {
+    ControllerChoice::parse_among(known.iter().copied(), text).with_context(|| format!("--controller {text}"))
 }
 
 /// Refuses two of the same label: their rows could not be told apart.
@@ -110,19 +107,8 @@ pub fn expect_different(regimes: &[Regime]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Refuses a candidate with tunables of the host that cannot be set while the load runs; of those that it meets `met` are the names.
-pub fn expect_settable(setting: &Setting, met: &[String]) -> anyhow::Result<()> {
-    let settable: Vec<&Tunable> = TUNABLES.iter().filter(|tunable| met.iter().any(|name| name == tunable.name)).collect();
-    setting.host.iter().enumerate().try_for_each(|(number, (name, value))| {
-        let twice = setting.host[..number].iter().any(|(before, _)| before == name);
-        match settable.iter().find(|tunable| tunable.name == name) {
-            Some(tunable) if twice => Err(SettingError::Twice { owner: "host", key: tunable.name }),
-            Some(tunable) => tunable.check("host", *value),
-            None => {
-                let known = settable.iter().map(|tunable| tunable.name).collect();
-                Err(SettingError::UnknownKey { owner: "host", known, key: name.clone() })
-            }
-        }
-        .with_context(|| format!("--candidates {setting}"))
-    })
+/// Checks that a candidate's host tunables are among those with these names, the ones that the run can change.
+pub fn expect_settable(setting: &Setting, names: &[String]) -> anyhow::Result<()> {
+    let settable = block::HOST_TUNABLES.iter().filter(|tunable| names.iter().any(|name| name == tunable.name));
+    setting.check_host(settable).with_context(|| format!("--candidates {setting}"))
 }

@@ -95,7 +95,7 @@ impl Lived<'_> {
     /// It cannot be written.
     pub fn write(&self, path: &Path) -> Result<(), String> {
         let steering = self.steered.steering();
-        let (decided, windows) = (steering.decided(), steering.windows());
+        let (decided, windows) = (steering.decisions(), steering.windows());
         let decisions = decided.iter().enumerate().map(|(number, one)| DecisionRow {
             measured_gain: minutes::measured_gain(decided, number, windows, self.preference),
             ..DecisionRow::new(number as u64, one)

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use block::{Nanos, Roster, StreamId};
 use control::Setting;
-use control::controller::{Brief, Fixed};
+use control::controller::{ControllerInput, Fixed};
 use control::experience::WINDOW;
 use report::record::{Record, SCHEMA, Tenancy};
 use sim::host::{HostSettings, RunSummary};
@@ -33,7 +33,7 @@ pub struct Plan {
     pub contract: Option<Contract>,
     pub regimes: Vec<Regime>,
     /// The input of every controller.
-    pub brief: Brief,
+    pub brief: ControllerInput,
     /// What was lived through is wanted when all is over.
     pub remembers: bool,
     /// Under what each stream is also run alone, so that slowdown and fairness can be told.

@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, ensure};
 use block::{Merges, Nanos};
-use device_model::device::{Array, DeviceModel, Lessons, Training, probing};
+use device_model::device::{Array, DeviceModel, ModelTrainer, Training, probing};
 use rand::Rng as _;
 use serde::Serialize;
 use sim::device::raid::spec::ArraySpecification;
@@ -108,7 +108,7 @@ pub fn train(device: &str, options: &Options, crew: Crew) -> anyhow::Result<Trai
 }
 
 /// Learns how a device serves the training load. The lessons may go on.
-fn of_profile(name: &str, profile: &Profile, options: &Options, crew: Crew) -> anyhow::Result<(Lessons, Trained)> {
+fn of_profile(name: &str, profile: &Profile, options: &Options, crew: Crew) -> anyhow::Result<(ModelTrainer, Trained)> {
     let Options { requests, seed, .. } = *options;
     let stop = crew.monitor.stop();
     crew.monitor.begin(0, "asking for the mechanics");
@@ -122,7 +122,7 @@ fn of_profile(name: &str, profile: &Profile, options: &Options, crew: Crew) -> a
     let capacity = profile.capacity_sectors();
     let depth = device.build(Default::default()).queue_depth() as u32;
     let mut lessons =
-        Lessons::new(name, (capacity, depth), array, mechanics).map_err(anyhow::Error::msg)?.draining(drain_ns.unwrap_or(0.0));
+        ModelTrainer::new(name, (capacity, depth), array, mechanics).map_err(anyhow::Error::msg)?.draining(drain_ns.unwrap_or(0.0));
     let jobs: Vec<(u32, bool)> = (0..ALONE + JUDGED_ALONE)
         .map(|number| (number, false))
         .chain((0..QUEUED + JUDGED_QUEUED).map(|number| (number, true)))
@@ -136,7 +136,7 @@ fn of_profile(name: &str, profile: &Profile, options: &Options, crew: Crew) -> a
     })?;
     let is_judged = |(number, queued): (u32, bool)| number >= if queued { QUEUED } else { ALONE };
     for (_, served) in jobs.iter().zip(&served).filter(|(job, _)| !is_judged(**job)) {
-        served::tell(&mut lessons.lesson(false), served, |_| true);
+        served::tell(&mut lessons.begin_trace(false), served, |_| true);
     }
     crew.monitor.begin(0, "growing the tree");
     let model = lessons.learn(seed).context("growing the tree")?;
@@ -177,7 +177,7 @@ fn array(profile: &Profile) -> (Option<Array>, Profile) {
 fn with_sample(
     profile: &Profile,
     path: &Path,
-    mut lessons: Lessons,
+    mut lessons: ModelTrainer,
     without: Trained,
     options: &Options,
     crew: Crew,
@@ -192,7 +192,7 @@ fn with_sample(
     let served = served::one_at_a_time(&*profile.device(), &planned, crew.monitor.stop())?;
     let first = chance::source("sample", options.seed, 0).random_range(0..=served.len() - SAMPLE);
     let is_learned = |number: usize| (first..first + SAMPLE).contains(&number);
-    served::tell(&mut lessons.lesson(true), &served, is_learned);
+    served::tell(&mut lessons.begin_trace(true), &served, is_learned);
     let model = lessons.learn(options.seed).context("growing the tree")?;
     let judge = |model: &DeviceModel| {
         let mut judge = Judge::default();

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use block::{Nanos, Priority, Request};
-use device_model::device::{Done, Lesson, Lessons};
+use device_model::device::{Done, ModelTrainer, TrainingTrace};
 use sim::host::Queue;
 use sim::profile::DeviceProfile;
 use sim::run::{Finished, Issue, Server as _};
@@ -49,7 +49,12 @@ pub fn one_at_a_time(profile: &dyn DeviceProfile, planned: &[Planned], stop: &At
 ///
 /// # Errors
 /// It was interrupted.
-pub fn several(mut queue: Queue, planned: &[Planned], lessons: &Lessons, stop: &AtomicBool) -> Result<Vec<Served>, Interrupted> {
+pub fn several(
+    mut queue: Queue,
+    planned: &[Planned],
+    lessons: &ModelTrainer,
+    stop: &AtomicBool,
+) -> Result<Vec<Served>, Interrupted> {
     let (mut now, mut under_way, mut finished) = (Nanos::ZERO, 0, Vec::new());
     let mut done: Vec<Done> = Vec::with_capacity(planned.len());
     while done.len() < planned.len() || under_way > 0 {
@@ -80,7 +85,7 @@ pub fn several(mut queue: Queue, planned: &[Planned], lessons: &Lessons, stop: &
 }
 
 /// Each with the time that was its own, as if they had been served one after the other.
-fn attributed(done: &[Done], waiting: impl Iterator<Item = u32>, lessons: &Lessons) -> Vec<Served> {
+fn attributed(done: &[Done], waiting: impl Iterator<Item = u32>, lessons: &ModelTrainer) -> Vec<Served> {
     let mut all_done = Nanos::ZERO;
     let taken = lessons.attribute(done).into_iter();
     let one = |((done, waiting), took): ((&Done, u32), Nanos)| {
@@ -92,7 +97,7 @@ fn attributed(done: &[Done], waiting: impl Iterator<Item = u32>, lessons: &Lesso
 }
 
 /// What was recorded of a device.
-pub fn recorded(seen: &[Seen], lessons: &Lessons) -> Vec<Served> {
+pub fn recorded(seen: &[Seen], lessons: &ModelTrainer) -> Vec<Served> {
     let done = sent(seen);
     let waiting = at_once(&done);
     attributed(&done, waiting.into_iter(), lessons)
@@ -121,12 +126,12 @@ fn at_once(done: &[Done]) -> Vec<u32> {
 }
 
 /// Tells a trace.
-pub fn tell(lesson: &mut Lesson, served: &[Served], is_learned: impl Fn(usize) -> bool) {
+pub fn tell(lesson: &mut TrainingTrace, served: &[Served], is_learned: impl Fn(usize) -> bool) {
     for (number, served) in served.iter().enumerate() {
         let Served { request, start, waiting, took } = served;
         match is_learned(number) {
-            true => lesson.tell(*start, request, *waiting, *took),
-            false => lesson.pass(*start, request, *waiting, *took),
+            true => lesson.add(*start, request, *waiting, *took),
+            false => lesson.add_untrained(*start, request, *waiting, *took),
         }
     }
 }

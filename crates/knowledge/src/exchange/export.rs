@@ -8,23 +8,22 @@ use serde_json::{Number, Value};
 
 use super::{ExchangeError, Table};
 use crate::query::Filter;
-use crate::record::letter;
+use crate::rows::letter;
 use crate::rows::{DecisionRow, ModelRow, RequestRow, Run, Stored, WindowRow};
 use crate::{Knowledge, KnowledgeError};
 
-/// How a table goes out.
+/// Format of an exported table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// Comma-separated values with all there is, which [`import`](Knowledge::import) takes in again.
+    /// Comma-separated values with all columns, which [`import`](Knowledge::import) reads.
     Csv,
-    /// A JSON array of objects with the same names. What is no number there (NaN, infinity) is null.
+    /// A JSON array of objects with the same names. NaN and infinity are null.
     Json,
-    /// Comma-separated values as learners read them, of windows: their features, empty where there is no value, and last the setting,
-    /// as the class.
+    /// Comma-separated values for learners, of windows only: the features, empty where there is no value, and last the setting as the class.
     Training,
 }
 
-/// What stands in a cell.
+/// Content of a cell.
 enum Cell {
     /// Nothing.
     Empty,
@@ -45,7 +44,7 @@ impl Cell {
         Cell::Whole(number.into())
     }
 
-    /// A number whose absence is the cell's emptiness.
+    /// A number; an empty cell if it is missing.
     fn real(number: Option<f64>) -> Cell {
         number.filter(|number| !number.is_nan()).map_or(Cell::Empty, Cell::Real)
     }
@@ -73,13 +72,13 @@ impl Cell {
     }
 }
 
-/// The shortest text that is read as the same number again.
+/// The shortest text that parses as the same number.
 fn real_text(number: f64) -> String {
     let text = format!("{number:?}");
     text.strip_suffix(".0").map_or(text.clone(), str::to_owned)
 }
 
-/// Where rows of cells go.
+/// Receives rows of cells.
 trait Sheet {
     fn row(&mut self, cells: Vec<Cell>) -> io::Result<()>;
     fn end(&mut self) -> io::Result<()>;
@@ -119,11 +118,11 @@ impl<W: Write> Sheet for Json<W> {
 }
 
 impl Knowledge {
-    /// Writes a table, as of one moment though others write, and returns how many rows it has. `proceed` is asked now and then with
-    /// the rows written so far; false ends it.
+    /// Writes a snapshot of a table and returns its number of rows. `proceed` is called at times with the number of rows written so far; false
+    /// ends the export.
     ///
     /// # Errors
-    /// The file cannot be read, the text cannot be written, a feature is called like one of the columns; it was told to end.
+    /// The file cannot be read, the text cannot be written, a feature has the name of a column; `proceed` returned false.
     pub fn export(
         &self,
         table: Table,
@@ -154,15 +153,14 @@ impl Knowledge {
         Ok(rows)
     }
 
-    /// Every feature that a window has, in the order in which windows brought them. It depends on the windows only, so that what was
-    /// taken in from a table goes out with the same columns.
+    /// The features of all windows, in the order of their first window, so that an imported table is exported with the same columns.
     fn feature_columns(&self) -> Result<Vec<String>, KnowledgeError> {
         let lists: Vec<String> = self.read(|connection| {
             let sql = "SELECT names FROM feature_lists JOIN windows USING (list) GROUP BY list ORDER BY min(window)";
             connection.prepare(sql)?.query_map([], |row| row.get(0))?.collect()
         })?;
         let mut seen = BTreeSet::new();
-        // A list that is not JSON is told of when its first window is read.
+        // A list that is not JSON is reported when its first window is read.
         let names = lists.iter().flat_map(|names| serde_json::from_str::<Vec<String>>(names).unwrap_or_default());
         Ok(names.filter(|name| seen.insert(name.clone())).collect())
     }
@@ -189,7 +187,7 @@ fn sheet<'a>(form: Form, columns: Vec<String>, out: impl Write + 'a) -> io::Resu
     Ok(Box::new(Csv(writer)))
 }
 
-/// What the file system said, of the kind that it was: `csv` hides that.
+/// The file system's error with its kind, which `csv` hides.
 fn written(error: csv::Error) -> io::Error {
     match error.into_kind() {
         csv::ErrorKind::Io(error) => error,

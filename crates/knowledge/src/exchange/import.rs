@@ -12,32 +12,32 @@ use block::Nanos;
 use csv::{ErrorKind, Position, StringRecord};
 
 use super::{ExchangeError, Table};
-use crate::record::op;
+use crate::rows::op;
 use crate::rows::{DecisionRow, ModelRow, RequestRow, Row, Run, RunId, WindowRow};
 use crate::{Batch, Knowledge, KnowledgeError, Problem};
 use observe::window::{Calls, WindowOutcome};
 
-/// A line beyond this is no row: what has no lines must not be read into memory.
+/// Maximum length of a line, so that a file without lines is not read into memory.
 const LINE_LIMIT_BYTES: u64 = 256 << 20;
 
-/// What came in.
+/// Result of an import.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Imported {
-    /// Of which table.
+    /// The table.
     pub table: Table,
-    /// Rows that were not there.
+    /// Rows that were added.
     pub new: u64,
-    /// And those that were.
+    /// Rows that existed already.
     pub known: u64,
 }
 
 impl Knowledge {
-    /// Takes in a table that [`export`](Knowledge::export) wrote as CSV, recognised by its columns, which may stand in any order. All or
-    /// nothing. `path` is for messages; `proceed` is asked now and then with the rows read so far; false ends it.
+    /// Adds the rows of a table that [`export`](Knowledge::export) wrote as CSV, recognised by its columns, in any order. All or nothing.
+    /// `path` is for messages; `proceed` is called at times with the number of rows read so far; false ends the import.
     ///
     /// # Errors
-    /// The text is not such a table: the message says where, and what would be right. The knowledge base cannot be written; it was told
-    /// to end.
+    /// The text is not such a table: the message says where, and what would be right. The knowledge base cannot be written;
+    /// `proceed` returned false.
     pub fn import(
         &mut self,
         path: &Path,
@@ -66,7 +66,7 @@ impl Knowledge {
     }
 }
 
-/// Ends with an error where a line has no end.
+/// A reader that fails on a line that is too long.
 struct Limited<R> {
     text: R,
     line_bytes: Rc<Cell<u64>>,
@@ -103,7 +103,7 @@ fn malformed(path: &Path, error: csv::Error) -> ExchangeError {
     }
 }
 
-/// What the first line says.
+/// The header line.
 struct Header {
     table: Table,
     columns: BTreeMap<String, usize>,
@@ -145,10 +145,10 @@ impl Header {
     }
 }
 
-/// What repeats from line to line.
+/// Values cached from line to line.
 #[derive(Default)]
 struct Reading {
-    /// Which features the last window had, and their names.
+    /// The columns of the last window's features, and their names.
     features: Option<(Vec<bool>, Arc<[String]>)>,
 }
 
@@ -160,7 +160,7 @@ struct Line<'a> {
 }
 
 impl Line<'_> {
-    /// Takes the row in; false if it is there.
+    /// Records the row; false if it exists.
     fn enter(&self, batch: &mut Batch, reading: &mut Reading) -> Result<bool, ExchangeError> {
         let entered = match self.header.table {
             Table::Windows => batch.row(&self.run()?, &Row::Window(self.window(reading)?)),
@@ -276,7 +276,7 @@ impl Line<'_> {
         })
     }
 
-    /// What stands in a column. The header was found to have it, and every line to have as many cells.
+    /// The cell in a column that the header was found to have; every line has as many cells.
     fn text(&self, name: &str) -> &str {
         self.header.columns.get(name).and_then(|index| self.record.get(*index)).unwrap_or_default()
     }

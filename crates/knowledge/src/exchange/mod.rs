@@ -14,7 +14,7 @@ pub use import::Imported;
 
 use super::error::KnowledgeError;
 
-/// A table that goes out and comes in.
+/// A table that can be exported and imported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Table {
     /// Windows, with a column for each feature.
@@ -31,7 +31,7 @@ impl Table {
     /// Every table.
     pub const ALL: [Table; 4] = [Table::Windows, Table::Decisions, Table::Requests, Table::Models];
 
-    /// What a person types.
+    /// Its name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Table::Windows => "windows",
@@ -110,13 +110,13 @@ impl Table {
     }
 }
 
-/// Why a table did not go out or come in.
+/// Why an export or import failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ExchangeError {
     /// The knowledge base.
     #[error(transparent)]
     Knowledge(#[from] KnowledgeError),
-    /// What stands in the text.
+    /// An invalid cell or line.
     #[error("{}: line {line}{}: {problem}", path.display(), place(column))]
     Text {
         /// The file.
@@ -133,16 +133,16 @@ pub enum ExchangeError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the file system said.
+        /// The file system's error.
         source: io::Error,
     },
-    /// It cannot be written to where it goes.
+    /// The output cannot be written.
     #[error(transparent)]
     Write(#[from] io::Error),
-    /// A feature is called like one of the other columns.
+    /// A feature has the name of another column.
     #[error("feature '{0}' has the name of another column: windows with it cannot be written as a table")]
     Name(String),
-    /// The work was to stop; nothing was changed.
+    /// The caller ended it; nothing was changed.
     #[error("interrupted; nothing was written")]
     Interrupted,
 }

@@ -49,7 +49,7 @@ fn the_newest_requests_and_models_stay() {
 }
 
 #[test]
-fn what_nothing_refers_to_any_more_goes_too() {
+fn unreferenced_entries_are_deleted() {
     let folder = tempdir().unwrap();
     let mut knowledge = filled(&folder.path().join("kb"));
     knowledge.prune(&Retention { windows: 0, requests: 0, models: 0, ..unbounded() }).unwrap();
@@ -88,7 +88,7 @@ fn a_bound_that_cannot_be_held_ends_with_one_window_per_setting_and_the_last_mod
 }
 
 #[test]
-fn a_run_that_was_forgotten_while_it_is_written_comes_back_with_its_next_row() {
+fn a_run_deleted_while_it_is_written_is_recorded_again_with_its_next_row() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("kb");
     let mut knowledge = filled(&path);

@@ -79,7 +79,7 @@ fn windows_have_a_column_for_each_feature_and_those_that_differ_stay_apart() {
 }
 
 #[test]
-fn json_has_the_same_names_and_null_for_what_has_no_value() {
+fn json_has_the_same_names_and_null_for_missing_values() {
     let folder = tempdir().unwrap();
     let knowledge = filled(&folder.path().join("kb"));
     let windows: serde_json::Value = serde_json::from_str(&export(&knowledge, Table::Windows, Form::Json)).unwrap();
@@ -93,7 +93,7 @@ fn json_has_the_same_names_and_null_for_what_has_no_value() {
 }
 
 #[test]
-fn what_is_wrong_with_a_table_is_told_with_line_and_column() {
+fn errors_of_a_table_name_line_and_column() {
     let folder = tempdir().unwrap();
     let mut knowledge = filled(&folder.path().join("kb"));
     let requests = export(&knowledge, Table::Requests, Form::Csv);
@@ -150,7 +150,7 @@ fn a_feature_called_like_a_column_does_not_go_out() {
 }
 
 #[test]
-fn every_feature_there_is_goes_out() {
+fn every_feature_is_exported() {
     let folder = tempdir().unwrap();
     let mut knowledge = Knowledge::open(&folder.path().join("kb")).unwrap();
     let mut all = window(0);

@@ -1,4 +1,4 @@
-//! Programs that the tests start beside themselves: this test program again, told by its environment what to do.
+//! Child processes of the tests: this test program again, with a task in its environment.
 
 use std::ffi::OsStr;
 use std::io::Write;
@@ -15,13 +15,13 @@ pub fn command(through: &[&str], task: &str, path: &Path, run: u64) -> Command {
     let program = std::env::current_exe().unwrap();
     let words: Vec<&OsStr> = through.iter().map(OsStr::new).chain([program.as_os_str()]).collect();
     let mut command = Command::new(words[0]);
-    command.args(&words[1..]).args(["--exact", "helper::does_what_another_test_asks_for", "--nocapture", "--test-threads=1"]);
+    command.args(&words[1..]).args(["--exact", "helper::child_process_of_other_tests", "--nocapture", "--test-threads=1"]);
     command.env("KNOWLEDGE_TASK", task).env("KNOWLEDGE_FILE", path).env("KNOWLEDGE_RUN", run.to_string());
     command
 }
 
 #[test]
-fn does_what_another_test_asks_for() {
+fn child_process_of_other_tests() {
     // Started with the others there is nothing to do.
     let Some(path) = std::env::var_os("KNOWLEDGE_FILE") else { return };
     let number = std::env::var("KNOWLEDGE_RUN").unwrap().parse().unwrap();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use block::Nanos;
 use control::Window;
-use control::{Decided, Setting};
+use control::{DecisionRecord, Setting};
 use knowledge::{DecisionRow, Filter, Knowledge, Row, WindowRow};
 use observe::window::{FEATURES, Features, WindowOutcome};
 use proptest::prelude::*;
@@ -41,7 +41,7 @@ fn a_window_and_a_decision_of_a_controller_are_kept_by_the_names_of_their_featur
     let mut features = Features([f64::NAN; FEATURES.len()]);
     features.0[0] = 12.5;
     let seen = Window { number: 4, from: Nanos(1), to: Nanos(10), setting: setting.clone(), features, outcome };
-    let decided = Decided {
+    let decided = DecisionRecord {
         at: Nanos(10),
         window: Some(4),
         from: setting.clone(),
@@ -101,7 +101,7 @@ fn the_latest_model_of_a_name_is_the_one_trained_last_not_recorded_last() {
 }
 
 #[test]
-fn what_was_measured_later_is_added_to_a_decision_and_nothing_else_changes() {
+fn a_measured_gain_is_added_to_a_decision_and_nothing_else_changes() {
     let folder = tempdir().unwrap();
     let mut knowledge = filled(&folder.path().join("kb"));
     let later = DecisionRow { measured_gain: Some(0.125), why: "another reason".into(), ..decision(3) };
@@ -125,7 +125,7 @@ fn a_batch_that_is_not_committed_leaves_nothing_behind() {
 }
 
 #[test]
-fn rows_without_a_place_are_refused_with_what_would_be_right() {
+fn invalid_rows_are_refused_with_the_valid_values() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("kb");
     let mut knowledge = filled(&path);

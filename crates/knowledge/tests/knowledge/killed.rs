@@ -42,7 +42,7 @@ fn windows_of(path: &Path, number: u64) -> u64 {
 }
 
 #[test]
-fn a_hundred_times_killed_at_any_moment_everything_committed_is_there_and_the_file_is_whole() {
+fn committed_rows_survive_a_hundred_kills_at_random_moments() {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(2008);
     let folder = tempdir().unwrap();
     let (mut committed_in_all, mut killed_before_the_first_commit) = (0, 0);

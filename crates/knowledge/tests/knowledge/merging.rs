@@ -12,7 +12,7 @@ fn always(_rows: u64) -> bool {
 }
 
 #[test]
-fn everything_of_both_is_there_once_however_often_they_are_merged() {
+fn merging_is_idempotent_and_complete() {
     let folder = tempdir().unwrap();
     let mut ours = filled(&folder.path().join("ours"));
     let theirs = folder.path().join("theirs");
@@ -59,7 +59,7 @@ fn a_file_is_not_merged_into_itself_even_by_another_name() {
 }
 
 #[test]
-fn interrupted_it_leaves_everything_as_it_was() {
+fn an_interrupted_merge_changes_nothing() {
     let folder = tempdir().unwrap();
     let mut other = Knowledge::open(&folder.path().join("theirs")).unwrap();
     record(&mut other, &run(2), (0..3000).map(|number| window(number).into()));

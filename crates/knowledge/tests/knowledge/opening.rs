@@ -1,4 +1,4 @@
-//! What is no knowledge base is told from one, and stays as it is.
+//! Files that are no knowledge base are recognised and not changed.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -23,7 +23,7 @@ fn refusals(path: &Path) -> Vec<String> {
 }
 
 #[test]
-fn what_is_no_knowledge_base_is_named_and_not_touched() {
+fn other_files_are_refused_and_not_changed() {
     let folder = tempdir().unwrap();
     let job = folder.path().join("job.fio");
     fs::write(&job, "[global]\nrw=randread\nsize=1g\n".repeat(100)).unwrap();
@@ -42,7 +42,7 @@ fn what_is_no_knowledge_base_is_named_and_not_touched() {
         assert_eq!(said, "is another program's database; a knowledge base is a file that seekwise wrote");
     }
     assert_eq!(fs::read(&other).unwrap(), bytes);
-    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3, "nothing was created beside them");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3, "nothing was created next to them");
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn names_are_only_names() {
 }
 
 #[test]
-fn reading_leaves_nothing_beside_the_file_and_nothing_changed_in_it() {
+fn reading_leaves_no_other_file_and_changes_nothing() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("kb");
     filled(&path);

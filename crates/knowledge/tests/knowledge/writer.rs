@@ -33,7 +33,7 @@ fn rows_are_committed_when_there_are_enough_or_the_first_has_waited_long_enough(
 }
 
 #[test]
-fn without_a_file_it_is_off_from_the_beginning_and_says_why() {
+fn a_writer_that_cannot_open_its_file_is_disabled_and_gives_the_reason() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("missing").join("kb");
     let mut writer = Writer::open(&path, run(1), Pace::default(), Retention::default());
@@ -49,7 +49,7 @@ fn without_a_file_it_is_off_from_the_beginning_and_says_why() {
 }
 
 #[test]
-fn a_row_without_a_place_turns_it_off_with_one_reason() {
+fn a_row_that_cannot_be_stored_disables_the_writer_with_one_reason() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("kb");
     let mut writer = Writer::open(&path, run(1), Pace { rows: 1, time: Nanos::MAX }, Retention::default());
@@ -64,7 +64,7 @@ fn a_row_without_a_place_turns_it_off_with_one_reason() {
 }
 
 #[test]
-fn while_another_program_holds_the_file_rows_wait_and_come_later() {
+fn rows_wait_while_another_program_holds_the_lock() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("kb");
     let mut writer = Writer::open(&path, run(1), Pace { rows: 2, time: Nanos::MAX }, Retention::default());
@@ -80,7 +80,7 @@ fn while_another_program_holds_the_file_rows_wait_and_come_later() {
 }
 
 #[test]
-fn held_for_too_long_it_turns_itself_off() {
+fn a_lock_held_for_too_long_disables_the_writer() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("kb");
     let mut writer = Writer::open(&path, run(1), Pace { rows: 1, time: Nanos::MAX }, Retention::default());
@@ -95,7 +95,7 @@ fn held_for_too_long_it_turns_itself_off() {
 }
 
 #[test]
-fn it_keeps_to_the_retention_rule_by_itself() {
+fn the_writer_applies_the_retention_rule() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("kb");
     let retention = Retention { windows: 50, requests: 1000, models: 1, max_mib: 1 };
@@ -114,7 +114,7 @@ fn it_keeps_to_the_retention_rule_by_itself() {
 }
 
 #[test]
-fn a_file_that_may_not_grow_turns_it_off_and_nothing_committed_is_lost() {
+fn a_file_that_may_not_grow_disables_the_writer_and_committed_rows_stay() {
     let folder = tempdir().unwrap();
     // Blocks of 512 or 1024 bytes, by the shell; a program that ignores the signal gets an error instead.
     let limited = ["sh", "-c", "trap '' XFSZ; ulimit -f 3000; exec \"$0\" \"$@\""];
@@ -125,7 +125,7 @@ fn a_file_that_may_not_grow_turns_it_off_and_nothing_committed_is_lost() {
 }
 
 #[test]
-fn a_full_disk_turns_it_off_and_nothing_committed_is_lost() {
+fn a_full_disk_disables_the_writer_and_committed_rows_stay() {
     let folder = tempdir().unwrap();
     let mount = format!("mount -t tmpfs -o size=2m none '{}'", folder.path().display());
     let may_mount = Command::new("unshare").args(["-rm", "sh", "-c", &mount]).output().is_ok_and(|output| output.status.success());
@@ -142,7 +142,7 @@ fn a_full_disk_turns_it_off_and_nothing_committed_is_lost() {
 }
 
 #[test]
-fn a_reader_stays_with_what_it_saw_and_a_writer_is_not_held_up_by_it() {
+fn a_reader_keeps_its_snapshot_and_does_not_block_writers() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("kb");
     let before = contents(&filled(&path));

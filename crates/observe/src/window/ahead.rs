@@ -1,28 +1,28 @@
-//! What somebody came to of what was read ahead.
+//! Counts the part of read-ahead that processes use.
 //!
 //! ```text
 //! 128 KiB   1,024 KiB       1,024 KiB       500 KiB: less than before, so the file ends there
 //! ├──────┤├──────────────┤├──────────────┤├───────┤
-//!         the next one is read when the process comes to this one: so it had all of the one before
+//!         the next one is read when the process reaches this one: so it used all of the one before
 //! ```
-//! Linux reads the next part of a file when a process comes to the last one that was read ahead (`mm/readahead.c`). Where the run ends, the
-//! last part was read in vain, or some of it. A device that reads a megabyte behind each small read in vain moves many bytes and serves
-//! nobody, so of a read the first 128 KiB count, which are read under the usual setting as well, and the rest if the run goes on behind it,
-//! or ends with it because the file does. Runs are followed on the device, for a file may be read by several processes in turn.
+//! Linux reads the next part of a file when a process reaches the last part that was read ahead (`mm/readahead.c`). Where the run ends, the
+//! last part, or some of it, was read in vain and must not count as throughput. So the first 128 KiB of a read count, which the usual setting
+//! reads as well, and the rest only if the run continues, or ends because the file does. Runs are followed on the device, because several
+//! processes may read one file in turn.
 
 use block::{READ_AHEAD_SECTORS, Request};
 
-/// Ends of runs that are remembered; another one of the same place takes it over.
+/// Size of the table of runs' ends; a new end replaces the old one in its slot.
 const ENDS: usize = 512;
 const SECTOR_BYTES: u64 = 512;
 
-/// Where a run has come to.
+/// The end of a run.
 #[derive(Clone, Copy, Debug, Default)]
 struct End {
     /// The first sector behind the last read; 0: none.
     lba: u64,
     sectors: u32,
-    /// Sectors of the last read of which it is not known yet whether somebody comes to them.
+    /// Sectors of the last read that may still turn out to be used.
     open: u32,
 }
 
@@ -30,17 +30,17 @@ struct End {
 #[derive(Clone, Debug)]
 pub(super) struct Ahead {
     ends: Box<[End; ENDS]>,
-    /// Of this window.
+    /// Sectors used, and read-ahead requests completed, in this window.
     sectors: u64,
     requests: u64,
 }
 
-/// What came of it in a window.
+/// Read-ahead used in a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct CameTo {
+pub(super) struct Used {
     /// Bytes.
     pub bytes: u64,
-    /// Requests of 128 KiB that this would have been beside those that were done.
+    /// Requests of 128 KiB that this would have been, less those that completed.
     pub more_requests: u64,
 }
 
@@ -66,7 +66,7 @@ impl Ahead {
         self.ends[place(end)] = End { lba: end, sectors: request.sectors, open };
     }
 
-    /// Whether it was read ahead, and so is counted here.
+    /// Counts a completed request if it was read ahead; false if it was not.
     pub fn completed(&mut self, request: &Request) -> bool {
         if request.is_read_ahead() {
             self.sectors += u64::from(sure(request));
@@ -75,15 +75,15 @@ impl Ahead {
         request.is_read_ahead()
     }
 
-    /// The window ends.
-    pub fn close(&mut self) -> CameTo {
+    /// Ends the window.
+    pub fn close(&mut self) -> Used {
         let (sectors, requests) = (std::mem::take(&mut self.sectors), std::mem::take(&mut self.requests));
         let more_requests = (sectors / u64::from(READ_AHEAD_SECTORS)).saturating_sub(requests);
-        CameTo { bytes: sectors * SECTOR_BYTES, more_requests }
+        Used { bytes: sectors * SECTOR_BYTES, more_requests }
     }
 }
 
-/// Sectors that are read whatever the setting is.
+/// Sectors that count in any case, because they are read under any setting.
 fn sure(request: &Request) -> u32 {
     request.sectors.min(READ_AHEAD_SECTORS)
 }
@@ -99,7 +99,7 @@ mod tests {
 
     use super::*;
 
-    /// Reads of so many KiB one behind the other, from a sector on.
+    /// Consecutive reads of these sizes in KiB, from a sector on.
     fn run(ahead: &mut Ahead, mut lba: u64, kib: &[u32]) {
         for kib in kib {
             let (op, priority, sectors) = (Op::Read, Priority::DEFAULT, 2 * kib);
@@ -113,27 +113,27 @@ mod tests {
     fn came_to(kib: &[u32]) -> (u64, u64) {
         let mut ahead = Ahead::new();
         run(&mut ahead, 800, kib);
-        let CameTo { bytes, more_requests } = ahead.close();
+        let Used { bytes, more_requests } = ahead.close();
         (bytes >> 10, more_requests)
     }
 
     #[test]
-    fn what_a_run_goes_on_behind_was_wanted() {
+    fn read_ahead_counts_as_used_if_the_run_continues() {
         assert_eq!(came_to(&[128, 128, 128]), (384, 0));
         assert_eq!(came_to(&[1024, 1024, 1024]), (2 * 1024 + 128, 14));
         assert_eq!(came_to(&[16, 64, 128]), (208, 0), "small reads are requests as they are");
     }
 
     #[test]
-    fn of_what_was_read_in_vain_only_the_usual_counts() {
+    fn only_the_usual_read_ahead_counts_of_unused_one() {
         assert_eq!(came_to(&[1024]), (128, 0));
         let mut ahead = Ahead::new();
         (0..50).for_each(|number| run(&mut ahead, 1 + 100_000 * number, &[1024]));
-        assert_eq!(ahead.close(), CameTo { bytes: 50 << 17, more_requests: 0 });
+        assert_eq!(ahead.close(), Used { bytes: 50 << 17, more_requests: 0 });
     }
 
     #[test]
-    fn a_file_that_ends_was_wanted_to_its_end() {
+    fn the_end_of_a_file_counts_as_used() {
         assert_eq!(came_to(&[128, 512, 1024, 500]), (128 + 512 + 1024 + 500, 12));
     }
 

@@ -5,18 +5,18 @@ use block::{Nanos, Op, Request, SEQUENTIAL_GAP, StreamId};
 use super::streams::Streams;
 use super::table::{Feature, LOAD, SERVICE, described, feature};
 
-/// How many of the requests before are looked at: the paper's x, for single requests.
+/// Number of previous requests in the features: the paper's x, for single requests.
 pub const PREVIOUS: usize = 3;
 
 /// A power of two that holds as many.
 const RING: usize = PREVIOUS.next_power_of_two();
 
-/// What is remembered of a request that came before.
+/// A previous request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Previous {
-    /// Whose it was.
+    /// Its stream.
     pub stream: StreamId,
-    /// What it did.
+    /// Its operation.
     pub op: Op,
     /// The first sector behind it.
     pub end: u64,
@@ -24,23 +24,23 @@ pub struct Previous {
     pub arrival: Nanos,
 }
 
-/// What is known of a request when it arrives ("Self-Learning Disk Scheduling", Table 2, left column; more beside it).
+/// Features of a request at its arrival ("Self-Learning Disk Scheduling", Table 2, left column, and others).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RequestFeatures {
     /// The request itself.
     pub request: Request,
-    /// Those that arrived before it, the last one first, whosever they were; `None` where there were not so many.
+    /// The requests before it, of any stream, the last one first; `None` where there were fewer.
     pub previous: [Option<Previous>; PREVIOUS],
-    /// Where its stream's last request ended, in sectors; `None` if the stream is not known.
+    /// The end of its stream's last request, in sectors; `None` if the stream is unknown.
     pub stream_end: Option<u64>,
-    /// Somebody waits for it, and its stream waits for nothing else: the next one may depend on it.
+    /// It is synchronous and the only one its stream waits for: the next one may depend on it.
     pub is_dependent: bool,
-    /// From the end of its stream's last request that somebody waited for to its arrival; `None` unless it
+    /// From the completion of its stream's last synchronous request to its arrival; `None` unless it
     /// [is dependent](RequestFeatures::is_dependent) and there was one (Iyer, Druschel, "Anticipatory scheduling", 2001).
     pub think: Option<Nanos>,
     /// Requests queued and not done, it not counted.
     pub depth: u64,
-    /// Those of its stream among them.
+    /// The number of them in its stream.
     pub stream_depth: u64,
     /// Streams with requests queued and not done, its own counted.
     pub streams: u64,
@@ -92,7 +92,7 @@ type Row = (Feature, fn(&RequestFeatures) -> f64);
 const TABLE: &[Row] = &[
     (feature("write", "", LOAD, "1 if sectors are written or discarded, 0 if read."), |seen| f64::from(seen.request.op.is_write())),
     (feature("discard", "", LOAD, "1 if sectors are discarded."), |seen| f64::from(seen.request.op == Op::Discard)),
-    (feature("sync", "", LOAD, "1 if somebody waits for it."), |seen| f64::from(seen.request.is_sync())),
+    (feature("sync", "", LOAD, "1 if it is synchronous."), |seen| f64::from(seen.request.is_sync())),
     (feature("size_bytes", "bytes", LOAD, "Its size."), |seen| f64::from(seen.request.sectors) * 512.0),
     (feature("lba_sectors", "sectors", LOAD, "Its first sector."), |seen| seen.request.lba as f64),
     (feature("sequential", "", LOAD, "1 if it begins where its stream's last request ended, or up to 32 KiB behind."), |seen| {
@@ -129,19 +129,19 @@ const TABLE: &[Row] = &[
 #[derive(Clone, Copy, Debug, Default)]
 struct Stream {
     end: Option<u64>,
-    /// When its last request was done that somebody waited for.
+    /// When its last synchronous request completed.
     answered: Option<Nanos>,
     /// Requests queued and not done.
     open: u32,
-    /// Those that somebody waits for.
+    /// The synchronous ones of them.
     waiting: u32,
     /// The period `requests` are of.
     period: u64,
     requests: u64,
 }
 
-/// What came before, of all streams together and of each of up to 512: a stream more takes the place of one that was silent long.
-/// Allocates nothing after the beginning.
+/// Previous requests, of all streams together and of each of up to 512; another stream replaces one that was silent for long. Allocates
+/// nothing after construction.
 #[derive(Clone, Debug)]
 pub struct History {
     streams: Streams<Stream>,
@@ -161,18 +161,18 @@ pub(super) struct Arrival {
 }
 
 impl History {
-    /// Nothing came before.
+    /// Without requests.
     pub fn new() -> History {
         History { streams: Streams::new(), ring: [None; RING], last: 0, depth: 0, busy: 0, period: 0 }
     }
 
-    /// A request arrives: what is known of it now. It is what comes before the next one.
+    /// Adds an arriving request and returns its features.
     #[inline]
     pub fn queued(&mut self, request: &Request) -> RequestFeatures {
         self.arrive(request).features
     }
 
-    /// Counts of requests by stream begin anew.
+    /// Resets the counts of requests by stream.
     pub(super) fn begin_period(&mut self) {
         self.period += 1;
     }

@@ -14,9 +14,9 @@ use block::Nanos;
 const SLOT: Nanos = Nanos::from_millis(10);
 /// Each scale's slots are twice as long as those of the one before.
 pub(super) const SCALES: usize = 6;
-/// Of fewer slots a variance says little.
+/// Least number of slots for a variance.
 const LEAST_SLOTS: u64 = 8;
-/// Of fewer scales a slope says little.
+/// Least number of scales for a slope.
 const LEAST_SCALES: usize = 3;
 
 #[derive(Clone, Copy, Debug, Default)]

@@ -20,18 +20,18 @@ pub struct Extractor {
     sums: Sums,
 }
 
-/// What the reads, the writes or the discards of a window add up to.
+/// Sums over the reads, the writes or the discards of a window.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Kind {
     pub requests: u64,
     pub sectors: u64,
     /// Within their streams.
     pub sequential: u64,
-    /// Somebody waits for them.
+    /// Synchronous ones.
     pub sync: u64,
 }
 
-/// What a window adds up to.
+/// Sums over a window.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sums {
     pub requests: u64,
@@ -48,7 +48,7 @@ pub(super) struct Sums {
     pub stream_squares: u64,
     /// Requests that any came before.
     pub followers: u64,
-    /// Those of them that came from another stream.
+    /// The number of them after a request of another stream.
     pub switches: u64,
     pub depths: u64,
     pub depth_max: u64,
@@ -68,13 +68,13 @@ pub(super) struct Sums {
 }
 
 impl Extractor {
-    /// With no event.
+    /// Without events.
     pub fn new() -> Extractor {
         let sizes = Quantiles::new(u64::from(u32::MAX), 1);
         Extractor { history: History::new(), recent: Recent::new(), sizes, sums: Sums::default() }
     }
 
-    /// Takes one event in.
+    /// Adds an event.
     #[inline]
     pub fn event(&mut self, event: &Event) {
         match event {

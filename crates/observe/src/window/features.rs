@@ -19,7 +19,7 @@ impl Features {
         FEATURES.iter().position(|feature| feature.name == name).map(|index| self.0[index])
     }
 
-    /// What was summed up in a window this long.
+    /// The features of the sums over a window of this length.
     pub(super) fn of(sums: &Sums, duration: Nanos) -> Features {
         Features(std::array::from_fn(|index| {
             let value = TABLE[index].1(sums, duration);
@@ -38,7 +38,7 @@ fn ratio(part: u64, all: u64) -> f64 {
 }
 
 const TABLE: &[Row] = &[
-    // What is asked.
+    // Kinds of requests.
     (feature("reads", "requests", SERVICE, "Reads queued."), |sums, _| sums.kind(Op::Read).requests as f64),
     (feature("writes", "requests", SERVICE, "Writes queued, discards not counted."), |sums, _| {
         sums.kind(Op::Write).requests as f64
@@ -56,10 +56,10 @@ const TABLE: &[Row] = &[
     (feature("discard_share", "", LOAD, "Discards among the requests."), |sums, _| {
         ratio(sums.kind(Op::Discard).requests, sums.requests)
     }),
-    (feature("sync_share", "", LOAD, "Requests that somebody waits for: reads, and writes that say so."), |sums, _| {
+    (feature("sync_share", "", LOAD, "Synchronous requests: reads, and writes flagged as such."), |sums, _| {
         ratio(sums.sync(), sums.requests)
     }),
-    (feature("write_back_share", "", LOAD, "Writes that nobody waits for, among the requests."), |sums, _| {
+    (feature("write_back_share", "", LOAD, "Asynchronous writes among the requests."), |sums, _| {
         ratio(sums.kind(Op::Write).requests - sums.kind(Op::Write).sync, sums.requests)
     }),
     // When.
@@ -104,7 +104,7 @@ const TABLE: &[Row] = &[
             "streams_effective",
             "streams",
             SERVICE,
-            "So many streams with equal shares would be as mixed (inverse Simpson index).",
+            "Number of streams with equal shares that would be as mixed (inverse Simpson index).",
         ),
         |sums, _| (sums.requests as f64).powi(2) / sums.stream_squares as f64,
     ),
@@ -112,12 +112,7 @@ const TABLE: &[Row] = &[
         ratio(sums.switches, sums.followers)
     }),
     (
-        feature(
-            "dependent_share",
-            "",
-            SERVICE,
-            "Requests that somebody waits for whose stream waits for nothing else: one at a time.",
-        ),
+        feature("dependent_share", "", SERVICE, "Synchronous requests that are the only one of their stream: one at a time."),
         |sums, _| ratio(sums.dependent, sums.requests),
     ),
     (
@@ -146,7 +141,7 @@ const TABLE: &[Row] = &[
         feature("run_mean_bytes", "bytes", SERVICE, "Asked for in one sequential run of a stream within the window, mean."),
         |sums, _| sums.size_sectors.mean() * SECTOR_BYTES * ratio(sums.requests, sums.runs),
     ),
-    // How much.
+    // Sizes.
     (feature("size_mean_bytes", "bytes", LOAD, "A request's size, mean."), |sums, _| sums.size_sectors.mean() * SECTOR_BYTES),
     (feature("size_variation", "", LOAD, "Standard deviation of the sizes by their mean."), |sums, _| {
         sums.size_sectors.variation()
@@ -164,7 +159,7 @@ const TABLE: &[Row] = &[
     (feature("aligned_share", "", LOAD, "Requests that begin and end at multiples of 4 KiB."), |sums, _| {
         ratio(sums.aligned, sums.requests)
     }),
-    // Where.
+    // Positions.
     (
         feature(
             "distance_mean_log2",
@@ -194,7 +189,7 @@ const TABLE: &[Row] = &[
         feature("repeat_share", "", LOAD, "Requests in whose first 4 KiB another began, among the last thousand or so places."),
         |sums, _| ratio(sums.repeats, sums.requests),
     ),
-    // How much at once.
+    // Concurrency.
     (feature("depth_mean", "requests", SERVICE, "Requests queued and not done that a request meets, mean."), |sums, _| {
         ratio(sums.depths, sums.requests)
     }),

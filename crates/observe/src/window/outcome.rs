@@ -12,62 +12,61 @@ use crate::preference::Preference;
 /// The longest response time that a quantile tells from longer ones: an hour.
 const LONGEST: Nanos = Nanos::from_millis(3_600_000);
 
-/// How the requests that were done in a window were served.
+/// Performance of the requests that completed in a window.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WindowOutcome {
     /// Length of the window.
     pub duration: Nanos,
-    /// Requests done.
+    /// Completed requests.
     pub requests: u64,
-    /// Of these, the ones that somebody waited for. What was read ahead counts as a request for every 128 KiB of it that somebody came to.
+    /// The synchronous ones of them. Read-ahead counts as one request for every 128 KiB that a process used.
     pub waited_for: u64,
-    /// Bytes moved; of what was read ahead those that somebody came to ([`Ahead`]).
+    /// Bytes transferred; of read-ahead those that a process used ([`Ahead`]).
     pub bytes: u64,
-    /// From queued to done, in seconds, of those that somebody waited for (of all where nobody waited for any); NaN without any.
+    /// Mean response time of synchronous requests (of all if none is), in seconds; NaN without any.
     pub mean_response_s: f64,
-    /// Time that such requests waited in the window, done or not, for each that was done; NaN if none was. In the long run that is the
-    /// mean response time (Little's law), but here those count that are not done yet: who leaves some waiting to serve others looks
-    /// no better for it.
+    /// Time that such requests waited in the window, completed or not, for each that completed, in seconds; NaN if none did. In the long run
+    /// that is the mean response time (Little's law), but it includes requests that are still waiting, so that neglecting them gains nothing.
     pub waited_s: f64,
-    /// 99 of 100 of them were done in this time, in seconds, to 1 percent, an hour at most; NaN without any.
+    /// 99th percentile of their response times in seconds, to 1 percent, at most an hour; NaN without any.
     pub p99_response_s: f64,
-    /// The longest of them, in seconds; NaN without any.
+    /// The longest response time in seconds; NaN without any.
     pub max_response_s: f64,
-    /// From sent to the device to done, in seconds, mean of all; NaN without any.
+    /// Mean service time of all requests in seconds; NaN without any.
     pub mean_service_s: f64,
-    /// Jain's index over the streams' progress (service time by response time of what they waited for): 1 is fair, 1/n if one of n
-    /// gets all. 1 of a single one, and where nobody waited. Of up to 512 streams; one more takes the place of a silent one.
+    /// Jain's index over the streams' progress (service time divided by response time of synchronous requests): 1 is fair, 1/n if one of n
+    /// gets everything. 1 of a single stream or none. Of up to 512 streams; another one replaces a silent one.
     pub fairness: f64,
-    /// Requests queued and not done when the window ended.
+    /// Outstanding requests when the window ended.
     pub unfinished: u64,
-    /// What processes got, where the plant can see that.
+    /// Calls of processes; `None` if the target cannot observe them.
     pub calls: Option<Calls>,
 }
 
-/// What processes got of a window. That is what they are there for: of buffered writes the block layer sees only what nobody waits
-/// for, though the processes may be held back until it is done.
+/// Calls of processes that returned in a window. Of buffered writes the block layer sees only asynchronous write-back, although processes may
+/// be blocked by it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Calls {
-    /// Calls that were over.
+    /// Calls that returned.
     pub done: u64,
     /// Bytes read and written for them.
     pub bytes: u64,
-    /// Time that processes were held up by calls in the window, over or not, for each that was over, in seconds; NaN if none was.
+    /// Time that processes were blocked by calls in the window, returned or not, for each that returned, in seconds; NaN if none did.
     pub waited_s: f64,
 }
 
 impl WindowOutcome {
-    /// Bytes a second; 0 in a window without length.
+    /// Bytes per second; 0 in a window without length.
     pub fn throughput(&self) -> f64 {
         self.by_time(self.bytes)
     }
 
-    /// Requests done a second; 0 in a window without length.
+    /// Completed requests per second; 0 in a window without length.
     pub fn rate(&self) -> f64 {
         self.by_time(self.requests)
     }
 
-    /// What a score goes by: bytes a second, and the time waited for each thing done, in seconds.
+    /// The values that are scored, of calls if they are observed: bytes per second, and the time waited for each request in seconds.
     pub fn judged(&self) -> (f64, f64) {
         match &self.calls {
             Some(calls) => (self.by_time(calls.bytes), calls.waited_s),
@@ -79,20 +78,19 @@ impl WindowOutcome {
         if self.duration == Nanos::ZERO { 0.0 } else { count as f64 / self.duration.as_secs_f64() }
     }
 
-    /// How good it is to somebody with this preference ([`merit::score`]). Minus infinity if nothing was moved or the window has no
-    /// length; never NaN nor plus infinity.
+    /// The score ([`merit::score`]). Minus infinity if nothing was transferred or the window has no length; never NaN or plus infinity.
     pub fn score(&self, preference: &Preference) -> f64 {
         let (bytes_per_s, waited_s) = self.judged();
         merit::score(preference, bytes_per_s, waited_s, self.fairness)
     }
 }
 
-/// Requests that somebody waited for in these windows, in the mean over time (Little's law). None where calls are seen: these are told in full.
+/// Mean number of outstanding synchronous requests over these windows (Little's law). Windows with calls count as 0: calls are observed in full.
 pub fn depth<'a>(outcomes: impl IntoIterator<Item = &'a WindowOutcome>) -> f64 {
     let (mut waited_s, mut lasted_s) = (0.0, 0.0);
     for outcome in outcomes {
-        let is_told = outcome.calls.is_none() && outcome.waited_for > 0;
-        waited_s += if is_told { outcome.waited_s * outcome.waited_for as f64 } else { 0.0 };
+        let is_counted = outcome.calls.is_none() && outcome.waited_for > 0;
+        waited_s += if is_counted { outcome.waited_s * outcome.waited_for as f64 } else { 0.0 };
         lasted_s += outcome.duration.as_secs_f64();
     }
     if lasted_s > 0.0 { waited_s / lasted_s } else { 0.0 }
@@ -105,7 +103,7 @@ struct Progress {
 }
 
 impl Progress {
-    /// How much of the time it waited the device worked for it.
+    /// Share of its waiting time during which the device served it.
     fn share(&self) -> f64 {
         if self.response_s > 0.0 { self.service_s / self.response_s } else { 1.0 }
     }
@@ -114,7 +112,7 @@ impl Progress {
 /// Response times of requests of one kind.
 #[derive(Clone, Debug)]
 struct Responses {
-    /// Requests queued and not done, since when so many, and the time they waited in this window.
+    /// Outstanding requests, since when, and the time they waited in this window.
     waiting: u64,
     since: Nanos,
     waited_s: f64,
@@ -185,7 +183,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// With no event.
+    /// Without events.
     pub fn new() -> Tally {
         Tally {
             waited_for: Responses::new(),
@@ -206,7 +204,7 @@ impl Tally {
         self.from = at;
     }
 
-    /// Takes one event in.
+    /// Adds an event.
     #[inline]
     pub fn event(&mut self, event: &Event) {
         match event {
@@ -246,7 +244,7 @@ impl Tally {
         if request.is_sync() { &mut self.waited_for } else { &mut self.others }
     }
 
-    /// Requests queued and not done.
+    /// Outstanding requests.
     pub fn unfinished(&self) -> u64 {
         self.waited_for.waiting + self.others.waiting
     }
@@ -328,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn response_times_are_those_of_requests_that_somebody_waited_for() {
+    fn response_times_are_those_of_synchronous_requests() {
         let outcome = outcome(&[
             done(1, Op::Read, false, 10, 5),
             done(1, Op::Write, true, 20, 5),
@@ -343,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nobody_waits_the_response_times_are_of_all() {
+    fn without_synchronous_requests_the_response_times_are_of_all() {
         let outcome = outcome(&[done(1, Op::Write, false, 10, 5), done(2, Op::Write, false, 30, 5)]);
         assert_eq!((outcome.waited_for, outcome.mean_response_s, outcome.max_response_s, outcome.fairness), (0, 0.020, 0.030, 1.0));
     }
@@ -374,13 +372,13 @@ mod tests {
     }
 
     #[test]
-    fn no_request_is_served_for_longer_than_it_is_there() {
+    fn service_time_never_exceeds_response_time() {
         let outcome = outcome(&[done(1, Op::Read, true, 10, 500)]);
         assert_eq!((outcome.mean_service_s, outcome.fairness), (outcome.mean_response_s, 1.0));
     }
 
     #[test]
-    fn what_is_queued_stays_so_until_it_is_done_whatever_window_that_is_in() {
+    fn requests_stay_outstanding_across_windows_until_they_complete() {
         let mut tally = Tally::new();
         let Event::Completed { request, .. } = done(1, Op::Read, true, 10, 5) else { unreachable!() };
         tally.event(&Event::Queued(request));
@@ -396,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_left_waiting_counts_as_much_as_who_is_served() {
+    fn waiting_requests_count_as_much_as_completed_ones() {
         let served = done(1, Op::Read, true, 10, 5);
         let Event::Completed { request, .. } = served else { unreachable!() };
         let around = |events: &[Event]| {
@@ -406,10 +404,10 @@ mod tests {
             tally.close(SECOND)
         };
         let alone = around(&[Event::Queued(request), served]);
-        let beside_another = around(&[Event::Queued(request), Event::Queued(Request { stream: 2, ..request }), served]);
+        let next_to_another = around(&[Event::Queued(request), Event::Queued(Request { stream: 2, ..request }), served]);
         assert!((alone.waited_s - 0.01).abs() < 1e-9, "{}", alone.waited_s);
-        assert!((beside_another.waited_s - 0.01 - 0.51).abs() < 1e-9, "{}", beside_another.waited_s);
-        assert_eq!(alone.mean_response_s, beside_another.mean_response_s);
+        assert!((next_to_another.waited_s - 0.01 - 0.51).abs() < 1e-9, "{}", next_to_another.waited_s);
+        assert_eq!(alone.mean_response_s, next_to_another.mean_response_s);
     }
 
     #[test]

@@ -12,7 +12,7 @@ pub fn features_page() -> String {
         "# Features\n\n\
          Printed by `seekwise learn features`. What a learner goes by; a feature without a unit is a share, a ratio or a flag, and one\n\
          that has no value (the mean size of writes where nothing is written) is missing rather than zero.\n\n\
-         Some features change with how fast the disk serves, and so with the setting in force, above all where each request waits for\n\
+         Some features change with how fast the disk serves, and so with the active setting, above all where each request waits for\n\
          the answer to the one before (a closed loop): those have a *yes* under *service*. The others are the workload's own as long as\n\
          its streams are served alike; a stream served faster than others asks more often there, and weighs more in every mean.\n\n\
          512 streams are followed; one more takes the place of one that was silent long, and counts as new when it comes again.\n\n\

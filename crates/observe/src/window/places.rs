@@ -1,6 +1,6 @@
 //! Locality: how much of the disk a window touches, and how much is accessed again. Both are estimated in a few kilobytes.
 
-/// The first so many bits of a number well mixed. One product alone would spread equal strides too evenly to be counted as if at random.
+/// The first `bits` bits of a hash of a number. One product alone would spread equal strides too evenly to be counted as if at random.
 #[inline]
 fn mixed(number: u64, bits: u32) -> usize {
     let product = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -13,9 +13,8 @@ const REGION_BITS: u32 = 11;
 const REGION_BYTES: f64 = 1_048_576.0;
 const BITMAP_BITS: u32 = 12;
 
-/// How many regions of 1 MiB were touched, by linear counting (Whang, Vander-Zanden, Taylor, ACM TODS 1990): each region sets one of
-/// 4,096 bits, and the bits still clear say how many regions there were. A few percent off up to 10,000 regions, ever less true beyond,
-/// and never more than 37,000.
+/// Estimates the number of regions of 1 MiB touched, by linear counting (Whang, Vander-Zanden, Taylor, ACM TODS 1990): each region sets one of
+/// 4,096 bits, and the bits still clear give the number of regions. A few percent off up to 10,000 regions, less accurate beyond, at most 37,000.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Footprint {
     bits: [u64; 1 << (BITMAP_BITS - 6)],
@@ -76,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_footprint_is_a_few_percent_off_whether_consecutive_or_scattered() {
+    fn a_footprint_is_accurate_to_a_few_percent_for_consecutive_and_scattered_requests() {
         for stride in [1_u64, 7, 1 << 20] {
             for regions in [1_u64, 10, 1_000, 4_000] {
                 let mut footprint = Footprint::default();
@@ -91,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_again_is_known_and_what_is_new_is_not() {
+    fn repeated_requests_are_recognised_and_new_ones_are_not() {
         let mut recent = Recent::new();
         assert!((0..500).all(|block| !recent.add(block * 8)));
         let known = (0..500).filter(|block| recent.add(block * 8 + 3)).count();

@@ -2,7 +2,7 @@
 
 use hdrhistogram::Histogram;
 
-/// Counts whole numbers in steps of so many significant digits.
+/// Counts whole numbers in steps of a number of significant digits.
 #[derive(Clone, Debug)]
 pub(super) struct Quantiles {
     counts: Histogram<u32>,

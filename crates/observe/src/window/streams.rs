@@ -7,7 +7,7 @@ const GROUPS: usize = 1 << GROUP_BITS;
 /// Places in a group: eight numbers are one look into memory.
 const PLACES: usize = 8;
 
-/// How many streams can be followed at once. Each stream has one of 64 groups of eight places; a ninth of a group takes the place of
+/// Number of streams that can be followed at once. Each stream has one of 64 groups of eight places; a ninth of a group takes the place of
 /// the one that was silent longest. Consecutive numbers go to the groups evenly, so that 512 of them all find a place.
 pub(super) const STREAMS: usize = GROUPS * PLACES;
 
@@ -15,7 +15,7 @@ pub(super) const STREAMS: usize = GROUPS * PLACES;
 #[derive(Clone, Debug)]
 pub(super) struct Streams<T> {
     names: Box<[[StreamId; PLACES]]>,
-    /// How many places of each group are taken; they are taken from the first on and never given back but to another stream.
+    /// Number of places taken in each group, from the first on; they are only ever reassigned.
     taken: Box<[u8]>,
     values: Box<[T]>,
     /// When each place was asked for last, as a count of such questions.
@@ -52,7 +52,7 @@ impl<T: Copy + Default> Streams<T> {
         Some(&mut self.values[place])
     }
 
-    /// The stream's value, from now on the last to be replaced; beside it the value that had to make room for a stream not followed.
+    /// The stream's value, which becomes the last to be replaced; with the value that a stream not followed before replaces.
     pub fn follow(&mut self, stream: StreamId) -> (&mut T, Option<T>) {
         self.uses += 1;
         let group = group(stream);
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_too_many_takes_the_place_of_the_one_that_was_silent_longest() {
+    fn an_extra_stream_replaces_the_one_that_was_silent_longest() {
         let crowd: Vec<StreamId> = (0..).filter(|stream| group(*stream) == 5).take(PLACES + 1).collect();
         let mut streams = Streams::new();
         for stream in &crowd[..PLACES] {
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cleared_table_knows_nobody_and_a_stream_begins_anew() {
+    fn a_cleared_table_is_empty_and_streams_start_with_the_default() {
         let mut streams = Streams::new();
         for stream in 0..300 {
             *streams.follow(stream).0 = 7;

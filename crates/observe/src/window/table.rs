@@ -5,13 +5,13 @@
 pub struct Feature {
     /// Its name, in models and tables.
     pub name: &'static str,
-    /// What it counts; empty for a share, a ratio or a flag.
+    /// Its unit; empty for a share, a ratio or a flag.
     pub unit: &'static str,
     /// Whether it changes with how fast the device serves, as where the next request waits for the answer to the one before (a closed
-    /// loop): such a feature tells of the setting in force too. The others are the workload's own as long as its streams are served
+    /// loop): such a feature also depends on the active setting. The others are the workload's own as long as its streams are served
     /// alike; a stream served faster than others asks more often there, and weighs more in every mean.
     pub depends_on_service: bool,
-    /// What it says.
+    /// Its meaning.
     pub doc: &'static str,
 }
 

@@ -42,7 +42,7 @@ fn the_first_request_knows_only_itself() {
 }
 
 #[test]
-fn a_request_knows_the_three_before_it_and_where_its_stream_was() {
+fn features_include_the_three_previous_requests_and_the_end_of_the_stream() {
     let mut history = History::new();
     history.queued(&request(0, 9, Op::Read, 0));
     history.queued(&request(10, 1, Op::Read, 1_000));
@@ -64,23 +64,23 @@ fn a_request_knows_the_three_before_it_and_where_its_stream_was() {
 }
 
 #[test]
-fn a_stream_thinks_from_the_answer_to_the_next_request_if_it_waits_for_nothing_else() {
+fn think_time_runs_from_a_completion_to_the_next_request_if_nothing_else_is_outstanding() {
     let mut history = History::new();
     let (read, other, write) = (request(0, 1, Op::Read, 0), request(0, 2, Op::Read, 0), request(1, 1, Op::Write, 0));
     history.queued(&read);
     history.queued(&other);
     history.completed(&read, MS(10));
     let written = history.queued(&write);
-    assert_eq!((written.is_dependent, written.think), (false, None), "nobody waits for it");
+    assert_eq!((written.is_dependent, written.think), (false, None), "it is asynchronous");
     history.completed(&other, MS(12));
     let next = history.queued(&request(15, 1, Op::Read, 0));
     assert_eq!((next.is_dependent, next.think), (true, Some(MS(5))));
-    let beside = history.queued(&request(16, 1, Op::Read, 0));
-    assert_eq!((beside.is_dependent, beside.think), (false, None), "its stream waits for the one before");
+    let with_others = history.queued(&request(16, 1, Op::Read, 0));
+    assert_eq!((with_others.is_dependent, with_others.think), (false, None), "its stream waits for the one before");
 }
 
 #[test]
-fn a_request_done_is_no_longer_met() {
+fn completed_requests_are_not_outstanding() {
     let mut history = History::new();
     let requests = [1, 1, 2].map(|stream| request(0, stream, Op::Read, 0));
     for request in &requests {

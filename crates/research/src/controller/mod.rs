@@ -9,7 +9,7 @@ mod two_layer;
 mod workload;
 
 use block::{Tunable, Unit};
-use control::controller::{Brief, Chosen, ChosenError, Controller, ControllerSpec, Decision};
+use control::controller::{Controller, ControllerChoice, ControllerChoiceError, ControllerInput, ControllerSpec, Decision};
 
 pub use classified::Classified;
 pub use per_request::PerRequest;
@@ -33,6 +33,6 @@ pub fn all() -> impl Iterator<Item = &'static ControllerSpec> + Clone {
 ///
 /// # Errors
 /// There is no such controller, or a tunable is wrong.
-pub fn parse(text: &str) -> Result<Chosen, ChosenError> {
-    Chosen::parse_among(all(), text)
+pub fn parse(text: &str) -> Result<ControllerChoice, ControllerChoiceError> {
+    ControllerChoice::parse_among(all(), text)
 }

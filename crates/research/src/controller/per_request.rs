@@ -3,10 +3,10 @@
 
 use block::{Nanos, Tunable, Unit, tunables};
 
-use super::{Brief, Controller, ControllerSpec, Decision};
+use super::{Controller, ControllerInput, ControllerSpec, Decision};
 use control::setting::Setting;
 use control::target::Target;
-use control::{Extent, Window};
+use control::{Window, WindowLength};
 use device_model::sched::per_request;
 
 /// The scheduler, and nothing else.
@@ -35,7 +35,7 @@ pub struct PerRequest {
 
 impl PerRequest {
     /// Takes the candidate that learns, if there is one, else the scheduler with its defaults.
-    pub fn new(brief: &Brief, window: Nanos) -> PerRequest {
+    pub fn new(brief: &ControllerInput, window: Nanos) -> PerRequest {
         let candidate = brief.candidates.iter().find(|setting| setting.spec.learns());
         PerRequest { setting: candidate.cloned().unwrap_or_else(|| Setting::of(&per_request::SPEC)), window }
     }
@@ -53,8 +53,8 @@ impl Controller for PerRequest {
         Decision::keep(format!("{} cannot run here: what is set is kept", self.setting.spec.name))
     }
 
-    fn extent(&self) -> Extent {
-        Extent { time: Some(self.window), requests: None }
+    fn window_length(&self) -> WindowLength {
+        WindowLength { time: Some(self.window), requests: None }
     }
 
     fn decide(&mut self, window: &Window, plant: &dyn Target) -> Decision {

@@ -22,10 +22,10 @@ use block::{Nanos, Tunable, Unit, tunables};
 
 use super::round::{Achieved, Round};
 use super::workload::{Distribution, Mix, looks};
-use super::{Brief, Controller, ControllerSpec, Decision};
+use super::{Controller, ControllerInput, ControllerSpec, Decision};
 use control::setting::Setting;
 use control::target::Target;
-use control::{Extent, Window};
+use control::{Window, WindowLength};
 use observe::event::Event;
 use observe::preference::Preference;
 use observe::window::WindowOutcome;
@@ -131,7 +131,7 @@ pub struct RoundRobin {
 }
 
 impl RoundRobin {
-    fn new(brief: &Brief, thresholds: Thresholds) -> RoundRobin {
+    fn new(brief: &ControllerInput, thresholds: Thresholds) -> RoundRobin {
         RoundRobin {
             preference: brief.preference,
             candidates: brief.candidates.clone(),
@@ -254,14 +254,14 @@ impl Controller for RoundRobin {
         self.select(plant.setting(), "nothing is known yet")
     }
 
-    fn extent(&self) -> Extent {
+    fn window_length(&self) -> WindowLength {
         let time = match &self.phase {
             // A refused setting ends its turn at once.
             _ if self.is_refused => Nanos(1),
             Phase::Executing { .. } => self.thresholds.check,
             _ => self.thresholds.quantum,
         };
-        Extent { time: Some(time), requests: None }
+        WindowLength { time: Some(time), requests: None }
     }
 
     fn event(&mut self, event: &Event) -> bool {

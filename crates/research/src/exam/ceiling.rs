@@ -16,7 +16,7 @@ use control::experience::WINDOW;
 use observe::Preference;
 use observe::merit;
 use observe::merit::Tails;
-use observe::served::Served;
+use observe::performance::Performance;
 use report::twin::{Outcome, Pairs, Promise, Ranking, Report, SCHEMA, Stream};
 use sim::device::Device;
 use sim::host::Queue;
@@ -214,7 +214,7 @@ impl<'a> Asked<'a> {
         load: &Load,
     ) -> Option<Ranking> {
         let standard = (&self.sittings.get(regime::FOUND)?.tails, &tried.get(regime::FOUND)?.tails);
-        let score = |served: Option<Served>| served.map_or(f64::NEG_INFINITY, |served| served.score(&self.preference));
+        let score = |served: Option<Performance>| served.map_or(f64::NEG_INFINITY, |served| served.score(&self.preference));
         let with_starving = tried.values().map(|one| (score(one.calls), merit::starves(&one.tails, standard.1)));
         let promised: Vec<f64> = merit::ranked(with_starving);
         let (mut by_requests, mut by_merit, mut settings) = (Vec::new(), Vec::new(), Vec::new());
@@ -258,11 +258,11 @@ fn understood(stream: &Understood) -> Stream {
 
 /// A stream that was never served is as far beyond its bound as JSON can say.
 fn finite(tails: &Tails, standard: &Tails) -> f64 {
-    merit::worst_by_bound(tails, standard).min(f64::MAX)
+    merit::max_wait_ratio(tails, standard).min(f64::MAX)
 }
 
-fn outcome(served: Option<Served>) -> Outcome {
-    let of = |get: fn(&Served) -> f32| served.as_ref().map_or(0.0, |served| f64::from(get(served)));
+fn outcome(served: Option<Performance>) -> Outcome {
+    let of = |get: fn(&Performance) -> f32| served.as_ref().map_or(0.0, |served| f64::from(get(served)));
     Outcome {
         mb_s: of(|served| served.throughput) / 1e6,
         response_ms: 1e3 * of(|served| served.response_s),

@@ -151,7 +151,7 @@ impl Ran {
         asked.advised = judgement.sure(&self.setting).map(|promise| promise.setting.to_string());
         for promise in judgement.promises.iter().filter(|promise| promise.setting != self.setting) {
             let Some(ran) = runs.iter().find(|ran| ran.setting == promise.setting) else { continue };
-            let gain = |of: fn(&Ran) -> Option<observe::served::Served>| {
+            let gain = |of: fn(&Ran) -> Option<observe::performance::Performance>| {
                 let score = |ran| Some(of(ran)?.score(&preference));
                 Some(score(ran)? - score(self)?).filter(|gain| gain.is_finite())
             };
@@ -170,11 +170,11 @@ impl Ran {
         asked
     }
 
-    fn requests(&self) -> Option<observe::served::Served> {
+    fn requests(&self) -> Option<observe::performance::Performance> {
         self.slots.requests(SETTLES.as_secs_f64(), self.ended.as_secs_f64())
     }
 
-    fn served(&self) -> Option<observe::served::Served> {
+    fn served(&self) -> Option<observe::performance::Performance> {
         self.slots.served(SETTLES.as_secs_f64(), self.ended.as_secs_f64())
     }
 }

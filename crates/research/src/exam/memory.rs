@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context;
-use control::controller::{Brief, Chosen, Fixed};
+use control::controller::{ControllerChoice, ControllerInput, Fixed};
 use control::experience::WINDOW;
 use control::{Controller, Setting};
 use observe::merit;
@@ -54,16 +54,16 @@ pub const ABOUT: &str = "Each load is run a second time with other draws (a trac
 /// # Errors
 /// A run fails, a base cannot be written or read, or the work was interrupted.
 pub fn examine(
-    chosen: &Chosen,
+    chosen: &ControllerChoice,
     questions: &[(u64, Question)],
     purpose: &Purpose,
     extent: &Extent,
-    brief: &Brief,
+    brief: &ControllerInput,
     seed: u64,
     crew: Crew,
 ) -> anyhow::Result<Memory> {
     let marks = crew.map("examining memory, questions:", questions, |(seed, question)| {
-        let subject = Subject { chosen, brief: Brief { seed: *seed, ..brief.clone() }, crew };
+        let subject = Subject { chosen, brief: ControllerInput { seed: *seed, ..brief.clone() }, crew };
         let others = question.others(purpose, extent, *seed, OTHERS)?;
         subject.examine(*seed, question, &others).with_context(|| format!("{}, memory", question.name))
     })?;
@@ -99,9 +99,9 @@ fn standing(base: &str, marks: Vec<&BaseMarks>, seed: u64) -> BaseStanding {
 
 /// Whose memory is examined.
 struct Subject<'a> {
-    chosen: &'a Chosen,
+    chosen: &'a ControllerChoice,
     /// What it is told when it has no base.
-    brief: Brief,
+    brief: ControllerInput,
     crew: Crew<'a>,
 }
 
@@ -148,7 +148,7 @@ impl Subject<'_> {
     }
 
     /// The controller's run. What it lived through goes into the base, if there is one.
-    fn run(&self, question: &Question, brief: &Brief, base: Option<&Path>) -> anyhow::Result<Sitting> {
+    fn run(&self, question: &Question, brief: &ControllerInput, base: Option<&Path>) -> anyhow::Result<Sitting> {
         let found = regime::scheduler(regime::FOUND)?;
         self.kept(question, &found, self.chosen.build(brief), self.chosen.label(), base)
     }
@@ -186,12 +186,12 @@ impl Subject<'_> {
     }
 
     /// What it is told with this base, and how many cases of the device are in it.
-    fn with_base(&self, base: &Path, question: &Question) -> anyhow::Result<(Brief, u64)> {
+    fn with_base(&self, base: &Path, question: &Question) -> anyhow::Result<(ControllerInput, u64)> {
         let remembered = Remembered::open(base, self.crew.monitor)?;
         let lived = remembered.experience().context("the knowledge base cannot be read")?;
         let device = question.world.device();
         let cases = lived.cases.iter().filter(|case| case.device == device).count() as u64;
-        Ok((Brief { experience: Arc::new(self.brief.experience.and(lived)), ..self.brief.clone() }, cases))
+        Ok((ControllerInput { experience: Arc::new(self.brief.experience.and(lived)), ..self.brief.clone() }, cases))
     }
 
     /// By how much the whole run is better than another of the same draw. One that starves a stream is at most as good as the default.

@@ -22,7 +22,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, ensure};
 use control::Setting;
-use control::controller::{Brief, Chosen, Fixed};
+use control::controller::{ControllerChoice, ControllerInput, Fixed};
 use control::experience::WINDOW;
 use observe::Preference;
 use observe::merit::TOLERANCE;
@@ -72,7 +72,7 @@ pub struct Exam {
 /// A setting that stays in force, or a controller.
 enum Policy {
     Always(Setting),
-    Chooses(Chosen),
+    Chooses(ControllerChoice),
 }
 
 impl Policy {
@@ -118,11 +118,11 @@ impl Exam {
         let experience = experience::load(self.experience.as_deref())?;
         let extent = Extent::new(self.is_quick, self.traces.clone());
         let questions = question::draw_all(purpose, &extent, self.seed, self.seeds, crew)?;
-        let brief = Brief { preference: self.preference, candidates, seed: self.seed, experience: experience.clone() };
+        let brief = ControllerInput { preference: self.preference, candidates, seed: self.seed, experience: experience.clone() };
         let runs: Vec<(&(u64, Question), &Policy)> =
             questions.iter().flat_map(|question| policies.iter().map(move |policy| (question, policy))).collect();
         let sittings = crew.map("examining, runs:", &runs, |((seed, question), policy)| {
-            let run = run(question, policy, &Brief { seed: *seed, ..brief.clone() }, self.measures_cpu, crew);
+            let run = run(question, policy, &ControllerInput { seed: *seed, ..brief.clone() }, self.measures_cpu, crew);
             run.with_context(|| format!("{} under {}", question.name, policy.label()))
         })?;
         let marked: Vec<Vec<Marks>> = questions
@@ -291,7 +291,7 @@ impl Exam {
 }
 
 /// The controller whose memory is examined.
-fn who_remembers(policies: &[Policy]) -> anyhow::Result<&Chosen> {
+fn who_remembers(policies: &[Policy]) -> anyhow::Result<&ControllerChoice> {
     let chosen = policies.iter().find_map(|policy| match policy {
         Policy::Chooses(chosen) if chosen.spec.name == twin::controller::SPEC.name => Some(chosen),
         _ => None,
@@ -300,7 +300,7 @@ fn who_remembers(policies: &[Policy]) -> anyhow::Result<&Chosen> {
     chosen.with_context(|| format!("--memory: is about the controller {name}, which --controllers leaves out"))
 }
 
-fn run(question: &Question, policy: &Policy, brief: &Brief, measures_cpu: bool, crew: Crew) -> anyhow::Result<Sitting> {
+fn run(question: &Question, policy: &Policy, brief: &ControllerInput, measures_cpu: bool, crew: Crew) -> anyhow::Result<Sitting> {
     match policy {
         Policy::Always(setting) => {
             let fixed = Box::new(Fixed::new(setting.clone(), WINDOW));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use block::Nanos;
 use control::{Controller, Setting};
 use observe::merit::Tails;
-use observe::served::Served;
+use observe::performance::Performance;
 use sim::run::{Pilot, ServerEvent, Steerable, Watch};
 use twin::{Recording, Slots};
 
@@ -71,7 +71,7 @@ impl Sitting {
         let measure = ran?.measure;
         let ended = measure.last_completion;
         recorder.slots.until(ended);
-        let decided = recorder.steered.steering().decided();
+        let decided = recorder.steered.steering().decisions();
         let sitting = Sitting {
             slots: recorder.slots,
             in_force: decided.iter().map(|decided| (decided.at.as_secs_f64(), decided.to.to_string())).collect(),
@@ -83,12 +83,12 @@ impl Sitting {
     }
 
     /// How it was served between these times, in seconds; `None` if nothing was done.
-    pub fn served(&self, from_s: f64, to_s: f64) -> Option<Served> {
+    pub fn served(&self, from_s: f64, to_s: f64) -> Option<Performance> {
         self.slots.served(from_s, to_s)
     }
 
     /// The same by requests alone.
-    pub fn requests(&self, from_s: f64, to_s: f64) -> Option<Served> {
+    pub fn requests(&self, from_s: f64, to_s: f64) -> Option<Performance> {
         self.slots.requests(from_s, to_s)
     }
 

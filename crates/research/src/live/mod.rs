@@ -114,9 +114,9 @@ pub fn steer(
     live.plant().apply(now, &found)?;
     live.settle()?;
     let (steering, settled_s, ran) = outcome?;
-    let (has_ended, last) = (!steering.controller().searches(), steering.decided().last());
+    let (has_ended, last) = (!steering.controller().is_searching(), steering.decisions().last());
     Ok(Steered {
-        ends_with: steering.left().unwrap_or(found),
+        ends_with: steering.final_setting().unwrap_or(found),
         has_ended,
         took_s: settled_s.unwrap_or_else(|| clock.elapsed().as_secs_f64()),
         why: last.map_or_else(String::new, |last| last.why.clone()),
@@ -151,11 +151,11 @@ fn watch(
             }
         }
         let now = live.now();
-        steering.look(now, live.plant());
-        if until_settled && !steering.controller().searches() {
+        steering.advance(now, live.plant());
+        if until_settled && !steering.controller().is_searching() {
             return Ok((steering, Some((live.now() - began).as_secs_f64())));
         }
-        let until_next = steering.next_look().map_or(LOOK, |next| if next > now { next - now } else { Nanos::ZERO });
+        let until_next = steering.next_deadline().map_or(LOOK, |next| if next > now { next - now } else { Nanos::ZERO });
         live.watch(until_next.min(LOOK), &mut events)?;
         if live.lost() > lost {
             monitor.warn(&format!("the kernel lost {} events: too much happened at once", live.lost() - lost));

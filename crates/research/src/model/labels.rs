@@ -78,13 +78,13 @@ impl Scores {
 
 #[cfg(test)]
 mod tests {
-    use observe::served::Served;
+    use observe::performance::Performance;
 
     use super::*;
 
     fn experience() -> Experience {
         let mut experience = Experience::new(vec!["a".into(), "b".into()], vec!["noop".into(), "cfq".into(), "sstf".into()]);
-        let served = |throughput| Some(Served { throughput, response_s: 0.01, fairness: 1.0, starves: false });
+        let served = |throughput| Some(Performance { throughput, response_s: 0.01, fairness: 1.0, starves: false });
         let case = |throughputs: [f32; 3]| Case {
             workload: "w".into(),
             device: "d".into(),

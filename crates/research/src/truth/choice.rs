@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use control::Setting;
 use observe::Preference;
 use observe::merit::{Tail, Tails, score, starves};
-use observe::served::Served;
+use observe::performance::Performance;
 use report::truth::Choice;
 use sim::trace::OpenOptions;
 
@@ -41,7 +41,7 @@ pub fn choice(workload: &str, recorded: &[Recorded]) -> anyhow::Result<Option<Ch
     let Some((Some((first, _)), Some(Some((_, standard))))) = first else { return Ok(None) };
     let mut scored: Vec<(&Setting, f64)> = Vec::new();
     for (one, runs) in recorded.iter().zip(&all) {
-        let score_of = |(run, (_, got)): (&Option<(Served, Tails)>, &(PathBuf, Overall))| {
+        let score_of = |(run, (_, got)): (&Option<(Performance, Tails)>, &(PathBuf, Overall))| {
             let fairness = f64::from(run.as_ref()?.0.fairness);
             Some(score(&Preference::default(), got.bytes_per_s, got.response_s, fairness))
         };
@@ -72,7 +72,7 @@ pub fn choice(workload: &str, recorded: &[Recorded]) -> anyhow::Result<Option<Ch
 }
 
 /// How a recording was served; `None` if too little happened.
-fn served(file: &Path) -> anyhow::Result<Option<(Served, Tails)>> {
+fn served(file: &Path) -> anyhow::Result<Option<(Performance, Tails)>> {
     let found = served_in(file, &OpenOptions::default(), &Quiet::default())?;
     // Processes have other numbers in every run, and begin in the order of the jobs. Others are not of the workload.
     let of_jobs = |tails: Vec<(String, Tail)>| tails.into_iter().filter(|(name, _)| name == "fio").map(|(_, tail)| tail);

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use block::{Nanos, Op, Priority, Request, SchedulerSpec, Tunable};
-use control::controller::{Brief, Fixed};
+use control::controller::{ControllerInput, Fixed};
 use control::experience::{Case, Experience};
 use control::target::{Bounds, Identity};
-use control::{ControlLoop, Decided, Setting, Target, TargetError};
+use control::{ControlLoop, DecisionRecord, Setting, Target, TargetError};
 use observe::Event;
 use observe::description::{describe, names};
-use observe::served::Served;
+use observe::performance::Performance;
 use research::controller::parse;
 
 /// What is asked: so many streams that each have one request under way.
@@ -83,11 +83,11 @@ pub struct Rig {
 
 impl Rig {
     /// The controller that `text` names, on a plant with deadline in force.
-    pub fn new(text: &str, brief: &Brief) -> Rig {
+    pub fn new(text: &str, brief: &ControllerInput) -> Rig {
         Rig::refusing(text, brief, &[])
     }
 
-    pub fn refusing(text: &str, brief: &Brief, refuses: &[&'static str]) -> Rig {
+    pub fn refusing(text: &str, brief: &ControllerInput, refuses: &[&'static str]) -> Rig {
         Rig::steered(ControlLoop::new(parse(text).unwrap().build(brief)), "deadline", refuses)
     }
 
@@ -126,10 +126,10 @@ impl Rig {
 
     fn wait(&mut self, microseconds: u64) {
         let end = self.now + Nanos(microseconds * 1000);
-        while let Some(at) = self.steering.next_look().filter(|&at| at <= end) {
+        while let Some(at) = self.steering.next_deadline().filter(|&at| at <= end) {
             // What is due since the window began is due one nanosecond later at the earliest.
             self.now = at.max(self.now + Nanos(1)).min(end.max(self.now + Nanos(1)));
-            self.steering.look(self.now, &mut self.plant);
+            self.steering.advance(self.now, &mut self.plant);
         }
         self.now = end.max(self.now);
     }
@@ -151,8 +151,8 @@ impl Rig {
     }
 
     /// Every decision so far.
-    pub fn decided(&self) -> &[Decided] {
-        self.steering.decided()
+    pub fn decided(&self) -> &[DecisionRecord] {
+        self.steering.decisions()
     }
 
     /// Every change so far: when in seconds, and to what.
@@ -163,7 +163,7 @@ impl Rig {
 
     /// Every decision so far, to be read.
     pub fn minutes(&self) -> String {
-        let line = |decided: &Decided| format!("{:8.3} {}: {}\n", decided.at.as_secs_f64(), decided.to, decided.why);
+        let line = |decided: &DecisionRecord| format!("{:8.3} {}: {}\n", decided.at.as_secs_f64(), decided.to, decided.why);
         self.decided().iter().map(line).collect()
     }
 
@@ -179,13 +179,13 @@ impl Rig {
 }
 
 /// What there is to choose among.
-pub fn candidates(texts: &[&str]) -> Brief {
-    Brief { candidates: texts.iter().map(|text| Setting::parse(text).unwrap()).collect(), ..Brief::default() }
+pub fn candidates(texts: &[&str]) -> ControllerInput {
+    ControllerInput { candidates: texts.iter().map(|text| Setting::parse(text).unwrap()).collect(), ..ControllerInput::default() }
 }
 
 /// The same for a controller that has experience.
-pub fn experienced(texts: &[&str], experience: Experience) -> Brief {
-    Brief { experience: Arc::new(experience), ..candidates(texts) }
+pub fn experienced(texts: &[&str], experience: Experience) -> ControllerInput {
+    ControllerInput { experience: Arc::new(experience), ..candidates(texts) }
 }
 
 /// What is lived through when each load is run under each setting for eight seconds.
@@ -202,7 +202,7 @@ pub fn gather(settings: &[&str], loads: &[(&str, Load, Speed)]) -> Experience {
             let outcome = &windows[4].outcome;
             let [throughput, response_s, fairness] =
                 [outcome.throughput(), outcome.waited_s, outcome.fairness].map(|value| value as f32);
-            results.push(Some(Served { throughput, response_s, fairness, starves: false }));
+            results.push(Some(Performance { throughput, response_s, fairness, starves: false }));
             for window in windows {
                 let row = describe(&window.features, &window.outcome);
                 let features = row.into_iter().map(|value| value.is_finite().then_some(value as f32)).collect();

@@ -3,22 +3,31 @@
 use std::sync::Arc;
 
 use block::Nanos;
-use control::controller::Brief;
-use control::experience::{Case, Experience};
-use control::search::{Asks, GenePool, Genetic, Rehearsal, Rules, Search, Start, Tuner};
+use control::controller::ControllerInput;
+use control::experience::{Case, Experience, GenePool};
+use control::search::{Genetic, Rehearsal, RehearsalUse, Search, SearchOptions, Start, Tuner};
 use control::{ControlLoop, Setting, Target};
 use knowledge::ModelRow;
 use observe::Event;
 use observe::description::names;
-use observe::served::Rated;
-use observe::served::Served;
+use observe::performance::Performance;
+use observe::performance::TrialScore;
 
 use super::rig::{Load, Rig, SCATTERED, WRITING, candidates};
 
-fn rules(trials: u32) -> Rules {
+fn rules(trials: u32) -> SearchOptions {
     let make = |start: Start| Box::new(Genetic::new(start, 6)) as Box<dyn Search>;
     let (child, turn) = (Nanos::from_millis(2_000), Nanos::from_millis(6_000));
-    Rules { name: "genetic", child, trials, tunes: false, host: &[], turn, asks: Asks::Fitness, make: Box::new(make) }
+    SearchOptions {
+        name: "genetic",
+        child,
+        trials,
+        tunes: false,
+        host: &[],
+        turn,
+        rehearsal_use: RehearsalUse::Fitness,
+        make: Box::new(make),
+    }
 }
 
 fn rig(trials: u32) -> Rig {
@@ -31,8 +40,10 @@ fn knowing(trials: u32, pools: Vec<GenePool>) -> Rig {
 }
 
 fn experienced(trials: u32, experience: Experience) -> Rig {
-    let brief =
-        Brief { experience: Arc::new(experience), ..candidates(&["deadline", "cfq", "anticipatory", "noop", "sstf", "clook"]) };
+    let brief = ControllerInput {
+        experience: Arc::new(experience),
+        ..candidates(&["deadline", "cfq", "anticipatory", "noop", "sstf", "clook"])
+    };
     Rig::steered(ControlLoop::new(Box::new(Tuner::new(&brief, rules(trials), None))), "deadline", &[])
 }
 
@@ -57,7 +68,7 @@ fn where_nothing_is_better_what_was_found_stays() {
         let mut rig = rig(12);
         rig.run(SCATTERED, 180.0, &speed);
         assert_eq!(rig.in_force(), "deadline", "{}", rig.minutes());
-        assert!(rig.said("deadline stays: nothing is better for sure"), "{}", rig.minutes());
+        assert!(rig.said("deadline stays: no significant improvement"), "{}", rig.minutes());
     }
 }
 
@@ -84,7 +95,7 @@ fn what_was_kept_for_a_workload_comes_back_with_it() {
     assert!(!rig.said("re-introduced"), "{}", rig.minutes());
     rig.run(SCATTERED, 15.0, &faster("cfq"));
     assert_eq!(rig.in_force(), "cfq", "{}", rig.minutes());
-    assert!(rig.said("a load that was met before, which cfq served better"), "{}", rig.minutes());
+    assert!(rig.said("a known load, which cfq served better"), "{}", rig.minutes());
     // Where it no longer serves it better, that shows.
     rig.run(SCATTERED, 200.0, &|setting: &Setting| (if setting.spec.name == "cfq" { 5_000 } else { 4_000 }, 0));
     assert_eq!(rig.in_force(), "deadline", "{}", rig.minutes());
@@ -110,10 +121,13 @@ impl Rehearsal for Believes {
         Ok(vec![("twin".to_owned(), "believes".to_owned())])
     }
 
-    fn rate(&mut self, settings: &[Setting]) -> Vec<Option<Rated>> {
+    fn rate(&mut self, settings: &[Setting]) -> Vec<Option<TrialScore>> {
         let rate = |setting: &Setting| {
             let throughput = if setting.spec.name == self.0 { 2e6 } else { 1e6 };
-            Rated { served: Served { throughput, response_s: 1e4 / throughput, fairness: 1.0, starves: false }, by_bound: 0.0 }
+            TrialScore {
+                served: Performance { throughput, response_s: 1e4 / throughput, fairness: 1.0, starves: false },
+                wait_ratio: 0.0,
+            }
         };
         settings.iter().map(|setting| Some(rate(setting))).collect()
     }
@@ -127,7 +141,7 @@ fn believing(name: &'static str) -> Rig {
     asking(name, rules(12))
 }
 
-fn asking(name: &'static str, rules: Rules) -> Rig {
+fn asking(name: &'static str, rules: SearchOptions) -> Rig {
     let brief = candidates(&["deadline", "cfq", "anticipatory", "noop", "sstf", "clook"]);
     let tuner = Tuner::new(&brief, rules, Some(Box::new(Believes(name))));
     Rig::steered(ControlLoop::new(Box::new(tuner)), "deadline", &[])
@@ -178,7 +192,7 @@ fn what_comes_to_serve_worse_than_what_was_found_did_has_to_prove_itself_again()
     rig.run(SCATTERED, 200.0, &|setting: &Setting| (if setting.spec.name == "cfq" { 5_000 } else { 4_000 }, 0));
     assert_eq!(rig.in_force(), "deadline", "{}", rig.minutes());
     // What was known of it is what the turns have to refute.
-    assert!(rig.said("17.0% worse than what was found; cfq, to be expected 78.1% better"), "{}", rig.minutes());
+    assert!(rig.said("17.0% worse than the original setting; cfq, predicted 78.1% better"), "{}", rig.minutes());
     assert!(rig.said("cfq was 17.0% worse than deadline"), "{}", rig.minutes());
 }
 
@@ -204,7 +218,7 @@ fn a_gene_pool_of_an_earlier_run_comes_back_from_a_row_of_the_knowledge_base() {
 
 /// Loads unlike any other, on this device, which cfq served half as fast again as what was in force, clook less so.
 fn lived(device: &str) -> Experience {
-    let served = |throughput| Some(Served { throughput, response_s: 1e4 / throughput, fairness: 1.0, starves: false });
+    let served = |throughput| Some(Performance { throughput, response_s: 1e4 / throughput, fairness: 1.0, starves: false });
     let mut experience = Experience::new(names(), ["deadline", "cfq", "clook"].map(str::to_owned).to_vec());
     experience.cases = [1.4e6, 1.5e6, 1.6e6, 1.5e6]
         .into_iter()
@@ -224,7 +238,7 @@ fn what_served_other_loads_of_the_device_is_verified_before_anything_is_tried() 
     let mut rig = experienced(12, lived("none"));
     rig.run(SCATTERED, 60.0, &faster("cfq"));
     assert!(
-        rig.said("what served other loads of this device; cfq, to be expected") && rig.in_force() == "cfq",
+        rig.said("the best for other loads of this device; cfq, to be expected") && rig.in_force() == "cfq",
         "{}",
         rig.minutes()
     );
@@ -251,7 +265,7 @@ fn without_an_end_children_live_for_ever() {
 
 #[test]
 fn with_two_trials_on_the_plant_what_the_twin_ranks_best_is_tried_and_only_the_plant_decides() {
-    let first = || asking("clook", Rules { asks: Asks::Ranking, ..rules(2) });
+    let first = || asking("clook", SearchOptions { rehearsal_use: RehearsalUse::Ranking, ..rules(2) });
     let mut right = first();
     right.run(SCATTERED, 110.0, &faster("clook"));
     assert_eq!(right.in_force(), "clook", "{}", right.minutes());

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use control::experience::Experience;
 use observe::Preference;
 use observe::merit::TOLERANCE;
-use observe::served::Served;
+use observe::performance::Performance;
 use observe::similarity::{ANOTHER, Columns, Point, load_distance};
 
 use super::SURE;
@@ -27,7 +27,7 @@ pub fn loads(experience: &Experience, device: &str, preference: &Preference) -> 
     let cases = experience.cases.iter().filter(|case| case.device == device);
     let known = cases.filter_map(|case| {
         let served = experience.settings.iter().zip(&case.results);
-        let score = |served: &Served| (!served.starves).then(|| served.score(preference));
+        let score = |served: &Performance| (!served.starves).then(|| served.score(preference));
         Some(Known {
             point: columns.point(|column| case.features.get(column).copied().flatten().map(f64::from)),
             under: experience.settings.get(case.under)?.clone(),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use control::controller::Promise;
+use control::controller::Prediction;
 use observe::merit::TOLERANCE;
 
 /// One promise that is not kept counts at most as an error of so many error bars.
@@ -51,14 +51,14 @@ impl Promises {
     }
 
     /// What is left of a promise, by what came of others of its scheduler. `is_biased`: of what was promised too much before, this is.
-    pub fn trusted(&self, promise: &Promise, is_biased: bool) -> Promise {
+    pub fn trusted(&self, promise: &Prediction, is_biased: bool) -> Prediction {
         let Trust { kept, too_high } = self.of.get(promise.setting.spec.name).copied().unwrap_or_default();
         let gain = promise.gain - if is_biased { too_high } else { 0.0 };
-        Promise { gain, error: promise.error * kept.unsure(KEPT_OF_ONE), ..promise.clone() }
+        Prediction { gain, error: promise.error * kept.unsure(KEPT_OF_ONE), ..promise.clone() }
     }
 
     /// This came of a promise.
-    pub fn note(&mut self, promise: &Promise, gain: f64) {
+    pub fn note(&mut self, promise: &Prediction, gain: f64) {
         let z = ((gain - promise.gain) / promise.error.max(TOLERANCE)).clamp(-MOST_BROKEN, MOST_BROKEN);
         self.all.note(z);
         let trust = self.of.entry(promise.setting.spec.name).or_default();
@@ -68,7 +68,7 @@ impl Promises {
     }
 
     /// It did such harm that nobody waited for a measurement.
-    pub fn note_broken(&mut self, promise: &Promise) {
+    pub fn note_broken(&mut self, promise: &Prediction) {
         let least = promise.gain - MOST_BROKEN * promise.error.max(TOLERANCE);
         self.note(promise, least.min(0.0));
     }

@@ -9,8 +9,8 @@ use control::target::Bounds;
 use control::{Setting, Target};
 use observe::merit;
 use observe::merit::Tails;
-use observe::served::Rated;
-use observe::served::Served;
+use observe::performance::Performance;
+use observe::performance::TrialScore;
 use observe::{Event, Preference};
 use rayon::prelude::*;
 use sim::profile::DeviceProfile;
@@ -59,7 +59,7 @@ pub struct Twin {
     device: Option<Device>,
     scene: Option<Scene>,
     /// What was tried of this scene: survivors of a generation are not tried again.
-    known: BTreeMap<String, Option<Rated>>,
+    known: BTreeMap<String, Option<TrialScore>>,
 }
 
 impl Twin {
@@ -99,10 +99,10 @@ fn tried(scene: &Scene, device: &Device, setting: &Setting, from: Option<&Settin
     stage.tried(setting, from.map(TakeOver::from), &build, &mut |_| {})
 }
 
-fn rated(scene: &Scene, tried: &Tried) -> Option<Rated> {
+fn rated(scene: &Scene, tried: &Tried) -> Option<TrialScore> {
     let served = tried.calls?;
-    let by_bound = merit::worst_by_bound_of(&tried.tails, &scene.tails, judged_requests(scene.extent));
-    Some(Rated { served, by_bound })
+    let wait_ratio = merit::max_wait_ratio_of(&tried.tails, &scene.tails, judged_requests(scene.extent));
+    Some(TrialScore { served, wait_ratio })
 }
 
 impl Rehearsal for Twin {
@@ -140,7 +140,7 @@ impl Rehearsal for Twin {
         Ok(facts)
     }
 
-    fn rate(&mut self, settings: &[Setting]) -> Vec<Option<Rated>> {
+    fn rate(&mut self, settings: &[Setting]) -> Vec<Option<TrialScore>> {
         let Twin { scene: Some(scene), device: Some(device), known, .. } = self else { return vec![None; settings.len()] };
         let mut new: BTreeMap<String, &Setting> = BTreeMap::new();
         for setting in settings {
@@ -151,7 +151,7 @@ impl Rehearsal for Twin {
         }
         let new: Vec<(String, &Setting)> = new.into_iter().collect();
         let rate = |setting: &Setting| tried(scene, device, setting, Some(&scene.in_force)).and_then(|tried| rated(scene, &tried));
-        let rated: Vec<Option<Rated>> = new.par_iter().with_max_len(1).map(|(_, setting)| rate(setting)).collect();
+        let rated: Vec<Option<TrialScore>> = new.par_iter().with_max_len(1).map(|(_, setting)| rate(setting)).collect();
         known.extend(new.into_iter().map(|(name, _)| name).zip(rated));
         settings.iter().map(|setting| known.get(&setting.to_string()).copied().flatten()).collect()
     }
@@ -161,6 +161,6 @@ impl Rehearsal for Twin {
     }
 }
 
-fn text(served: &Served) -> String {
+fn text(served: &Performance) -> String {
     format!("{:.3} MB/s at {:.3} ms", f64::from(served.throughput) / 1e6, 1e3 * f64::from(served.response_s))
 }

@@ -13,7 +13,7 @@ type Stretch<'a> = (f64, &'a str, &'a [(&'a str, Option<f64>)]);
 /// A controller with deadline in force that knows these.
 fn knowing(stretches: &[Stretch]) -> Seekwise {
     let candidates = control::candidates::parse(["classic"]).unwrap();
-    let mut controller = Seekwise::new(&Brief { candidates, ..Brief::default() }, 10);
+    let mut controller = Seekwise::new(&ControllerInput { candidates, ..ControllerInput::default() }, 10);
     controller.in_force = controller.arm_of(&Setting::parse("deadline").unwrap()).unwrap();
     let known = |(away, under, scores): &Stretch| {
         let mut point = here();
@@ -53,7 +53,7 @@ fn what_served_a_load_like_this_better_is_recalled_and_what_did_worse_is_not_tri
 #[test]
 fn what_the_twin_has_wrong_of_a_scheduler_it_is_not_believed_of_its_tunings() {
     let mut controller = knowing(&[]);
-    let promise = |setting: &str, gain: f64| Promise {
+    let promise = |setting: &str, gain: f64| Prediction {
         setting: Setting::parse(setting).unwrap(),
         throughput: 1.0,
         response_s: 1.0,
@@ -92,7 +92,7 @@ fn another_read_ahead_is_judged_only_once_files_are_opened_anew() {
     controller.arms.push(Arm::new(setting("deadline read_ahead_kb=1024")));
     controller.found_read_ahead_kib = Some(128);
     let (found, wider) = (controller.in_force, controller.arms.len() - 1);
-    let promise = Promise {
+    let promise = Prediction {
         setting: setting("deadline read_ahead_kb=1024"),
         throughput: 1.0,
         response_s: 1.0,
@@ -156,8 +156,8 @@ fn the_twin_is_asked_again_soon_where_it_expects_much_and_is_not_sure() {
     let seconds = |seconds: u64| Nanos::from_millis(1_000 * seconds);
     let asks = |controller: &Seekwise, gain: f64, error: f64, at: u64| {
         let setting = setting("cfq");
-        let promises = vec![Promise { setting, throughput: 1.0, response_s: 1.0, p99_by_bound: 0.0, gain, error }];
-        let in_force = Served { throughput: 1.0, response_s: 1.0, fairness: 1.0, starves: false };
+        let promises = vec![Prediction { setting, throughput: 1.0, response_s: 1.0, p99_by_bound: 0.0, gain, error }];
+        let in_force = Performance { throughput: 1.0, response_s: 1.0, fairness: 1.0, starves: false };
         let answer = Answer { streams: Vec::new(), in_force, off: 0.0, promises, requests: 0 };
         controller.asks_again(&answer, seconds(at), 1e9)
     };
@@ -173,8 +173,14 @@ fn the_twin_is_asked_again_soon_where_it_expects_much_and_is_not_sure() {
 #[test]
 fn a_twin_that_is_belied_by_what_was_measured_is_sure_of_nothing() {
     let mut controller = knowing(&[]);
-    let promise =
-        |setting: Setting, gain: f64| Promise { setting, throughput: 1.0, response_s: 1.0, p99_by_bound: 0.0, gain, error: 0.05 };
+    let promise = |setting: Setting, gain: f64| Prediction {
+        setting,
+        throughput: 1.0,
+        response_s: 1.0,
+        p99_by_bound: 0.0,
+        gain,
+        error: 0.05,
+    };
     let measured = |score: f64| Some(Measured { scored: Scored::of(score, 1.0, 256), variance: 1e-6 });
     let (deadline, cfq) = (controller.in_force, controller.arm_of(&setting("cfq")).unwrap());
     let sure_of_noop = |controller: &Seekwise, of_deadline: f64| {
@@ -298,7 +304,7 @@ fn a_load_that_is_read_ahead_itself_counts_for_more_than_what_is_supposed() {
     let request = block::Request { id: 0, stream: 1, op, sync: false, priority, sectors: 256, lba: 0, arrival };
     controller.recording.event(&Event::Completed { request, dispatched: arrival, at: Nanos(1) });
     assert!(controller.prepare_for_files(Nanos::ZERO, || bounds).is_none());
-    controller.load.begin(Nanos(2));
+    controller.load.begin_load(Nanos(2));
     assert!(controller.prepare_for_files(Nanos(2), || bounds).is_some(), "the next one is not");
 }
 

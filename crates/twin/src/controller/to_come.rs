@@ -62,7 +62,7 @@ impl ToCome<'_> {
                 Some((tried.calls?.score(self.preference), tried.tails))
             };
             let ((now, now_waits), (then, then_waits)) = (under(from)?, under(to)?);
-            let starves = merit::worst_by_bound_of(&then_waits, &now_waits, judged_requests(extent())) > 1.0;
+            let starves = merit::max_wait_ratio_of(&then_waits, &now_waits, judged_requests(extent())) > 1.0;
             (!starves).then_some(then - now)
         };
         let gains: Option<Vec<f64>> = LOADS.iter().map(&mut of_load).collect();

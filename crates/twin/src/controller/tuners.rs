@@ -3,8 +3,8 @@
 
 use block::{Nanos, Tunable, Unit, tunables};
 use control::Controller;
-use control::controller::{Brief, ControllerSpec};
-use control::search::{Asks, Bayes, Genetic, Ioperf, Random, Rehearsal, Rules, Search, Start, Tuner, ioperf};
+use control::controller::{ControllerInput, ControllerSpec};
+use control::search::{Bayes, Genetic, Ioperf, Random, Rehearsal, RehearsalUse, Search, SearchOptions, Start, Tuner, ioperf};
 
 use super::rehearsal::Twin;
 
@@ -33,14 +33,14 @@ pub static IOPERF: ControllerSpec = ControllerSpec {
         let set = OfIoperf::of(values);
         let population = set.population;
         let make = move |start: Start| Box::new(Ioperf::new(start, population as usize)) as Box<dyn Search>;
-        let rules = Rules {
+        let rules = SearchOptions {
             name: IOPERF.name,
             child: set.evaluation_ms,
             trials: set.trials,
             tunes: set.scheduler_tunables,
             host: if set.swappiness { &["read_ahead_kb", "swappiness"] } else { &["read_ahead_kb"] },
             turn: set.turn_ms,
-            asks: asks(set.fitness),
+            rehearsal_use: asks(set.fitness),
             make: Box::new(make),
         };
         build(brief, rules, (set.fitness, set.seeds))
@@ -163,16 +163,16 @@ tunables! {
     }
 }
 
-fn rules(name: &'static str, set: &Common, make: impl Fn(Start) -> Box<dyn Search> + Send + 'static) -> Rules {
+fn rules(name: &'static str, set: &Common, make: impl Fn(Start) -> Box<dyn Search> + Send + 'static) -> SearchOptions {
     let Common { child_ms: child, trials, turn_ms: turn, .. } = *set;
-    Rules { name, child, trials, tunes: true, host: HOST, turn, asks: asks(set.fitness), make: Box::new(make) }
+    SearchOptions { name, child, trials, tunes: true, host: HOST, turn, rehearsal_use: asks(set.fitness), make: Box::new(make) }
 }
 
-fn asks(fitness: Fitness) -> Asks {
-    if fitness == Fitness::Twin { Asks::Fitness } else { Asks::Ranking }
+fn asks(fitness: Fitness) -> RehearsalUse {
+    if fitness == Fitness::Twin { RehearsalUse::Fitness } else { RehearsalUse::Ranking }
 }
 
-fn build(brief: &Brief, rules: Rules, (fitness, seeds): (Fitness, Seeds)) -> Box<dyn Controller> {
+fn build(brief: &ControllerInput, rules: SearchOptions, (fitness, seeds): (Fitness, Seeds)) -> Box<dyn Controller> {
     let is_rehearsed = fitness == Fitness::Twin || seeds == Seeds::Twin;
     let rehearsal = is_rehearsed.then(|| Box::new(Twin::new(brief.preference)) as Box<dyn Rehearsal>);
     Box::new(Tuner::new(brief, rules, rehearsal))

@@ -6,8 +6,8 @@
 use std::collections::VecDeque;
 
 use block::Nanos;
-use control::controller::{Brief, Evidence};
-use control::{Controller, Decision, Extent, Setting, Target, Window};
+use control::controller::{ControllerInput, Evidence};
+use control::{Controller, Decision, Setting, Target, Window, WindowLength};
 use observe::counters::Sample;
 use observe::merit;
 use observe::merit::TOLERANCE;
@@ -60,7 +60,7 @@ struct Trial {
 
 /// The controller.
 pub struct ByCounters {
-    brief: Brief,
+    brief: ControllerInput,
     known: Known,
     in_force: Option<Setting>,
     samples: VecDeque<Sample>,
@@ -74,7 +74,7 @@ pub struct ByCounters {
 impl ByCounters {
     /// Chooses among the candidates of the brief, for a device of which this is known, with so many thousandths of a core. The first
     /// decision is made as soon as enough was counted; it is paid for later.
-    pub fn new(brief: &Brief, known: &Known, budget_permille: i64) -> ByCounters {
+    pub fn new(brief: &ControllerInput, known: &Known, budget_permille: i64) -> ByCounters {
         ByCounters {
             brief: brief.clone(),
             known: known.clone(),
@@ -153,12 +153,12 @@ impl ByCounters {
             let why = format!(
                 "counters alone leave {in_force} alone: {hypotheses} hypotheses that count alike agree on nothing that is better"
             );
-            return Decision::keep(why).resting_on(evidence);
+            return Decision::keep(why).with_evidence(evidence);
         };
         let why = format!("{hypotheses} hypotheses that count alike agree, by counters alone, on {}", promise.setting);
         self.state = State::Tries(Trial { before: in_force.clone(), counted });
         let decision = Decision { expected_gain: Some(promise.gain), ..Decision::set(promise.setting.clone(), why) };
-        decision.resting_on(evidence)
+        decision.with_evidence(evidence)
     }
 
     /// What came of a change.
@@ -217,8 +217,8 @@ impl Controller for ByCounters {
         Decision::keep("only counters are to be had")
     }
 
-    fn extent(&self) -> Extent {
-        Extent { time: Some(WINDOW), requests: None }
+    fn window_length(&self) -> WindowLength {
+        WindowLength { time: Some(WINDOW), requests: None }
     }
 
     fn counted(&mut self, sample: &Sample) {

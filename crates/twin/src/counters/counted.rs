@@ -3,7 +3,7 @@
 use std::fmt;
 
 use block::Nanos;
-use control::experience::FEWEST;
+use control::experience::MIN_REQUESTS;
 use observe::counters::{Rate, Rates, Sample};
 
 /// So much of the time must have enough requests.
@@ -76,7 +76,7 @@ pub struct TooFew {
 impl fmt::Display for TooFew {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let TooFew { busy_s, lasts_s } = self;
-        write!(f, "only {busy_s:.0} of {lasts_s:.0} s had {FEWEST} requests a second, so hardly any two of them met")
+        write!(f, "only {busy_s:.0} of {lasts_s:.0} s had {MIN_REQUESTS} requests a second, so hardly any two of them met")
     }
 }
 
@@ -90,7 +90,7 @@ impl Counted {
         let seconds = |rates: &Rates| rates.lasts.as_secs_f64();
         let lasts_s: f64 = rates.iter().map(seconds).sum();
         let of_all = |rates: &Rates| rates.read.requests_per_s + rates.write.requests_per_s;
-        let busy: Vec<&Rates> = rates.iter().filter(|rates| of_all(rates) >= FEWEST as f64).collect();
+        let busy: Vec<&Rates> = rates.iter().filter(|rates| of_all(rates) >= MIN_REQUESTS as f64).collect();
         let busy_s: f64 = busy.iter().map(|rates| seconds(rates)).sum();
         if busy_s < LEAST_S {
             return Err(TooFew { busy_s, lasts_s });

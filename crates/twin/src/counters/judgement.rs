@@ -2,7 +2,7 @@
 
 use block::{Limits, Nanos};
 use control::Setting;
-use control::controller::{Evidence, Promise};
+use control::controller::{Evidence, Prediction};
 use observe::Preference;
 use observe::merit;
 use rayon::prelude::*;
@@ -51,7 +51,7 @@ pub struct Judges<'a> {
 #[derive(Clone, Debug)]
 pub struct Judgement {
     /// What the candidates promise, what is in force included: the best first.
-    pub promises: Vec<Promise>,
+    pub promises: Vec<Prediction>,
     /// What the hypotheses have in common, and where they differ: names and values.
     pub facts: Vec<(String, String)>,
     /// How many were kept.
@@ -66,7 +66,7 @@ struct Outcome {
     gain: f64,
     throughput: f64,
     response_s: f64,
-    by_bound: f64,
+    wait_ratio: f64,
 }
 
 impl Judges<'_> {
@@ -80,7 +80,7 @@ impl Judges<'_> {
             kept.par_iter().with_max_len(1).filter_map(|one| Some((one, self.tried(one, self.in_force)?))).collect();
         let mut requests = ensemble.requests() + found.iter().map(|(_, tried)| tried.requests).sum::<u64>();
         let mut promises = Vec::new();
-        let mut try_all = |settings: &mut dyn Iterator<Item = &Setting>, promises: &mut Vec<Promise>| {
+        let mut try_all = |settings: &mut dyn Iterator<Item = &Setting>, promises: &mut Vec<Prediction>| {
             for setting in settings {
                 let outcome = |(one, before): &(&Kept, Tried)| {
                     let tried = self.tried(one, setting);
@@ -94,16 +94,16 @@ impl Judges<'_> {
         };
         let itself: Vec<Outcome> = found.iter().filter_map(|(_, tried)| self.outcome(tried, tried)).collect();
         if !itself.is_empty() {
-            promises.push(Promise { error: 0.0, ..promise(self.in_force, &itself) });
+            promises.push(Prediction { error: 0.0, ..promise(self.in_force, &itself) });
         }
         let others = || self.candidates.iter().filter(|&one| one != self.in_force && can_be_tried(one, self.in_force));
         try_all(&mut others().filter(|one| is_first(self.candidates, one)), &mut promises);
-        promises.sort_by(Promise::surest_first);
+        promises.sort_by(Prediction::surest_first);
         let mut best: Vec<&str> = promises.iter().map(|promise| promise.setting.spec.name).collect();
         best.dedup();
         best.truncate(TUNED);
         try_all(&mut others().filter(|one| !is_first(self.candidates, one) && best.contains(&one.spec.name)), &mut promises);
-        promises.sort_by(Promise::surest_first);
+        promises.sort_by(Prediction::surest_first);
         Ok(Judgement { promises, facts: facts(&kept), hypotheses: found.len(), requests })
     }
 
@@ -124,13 +124,13 @@ impl Judges<'_> {
             gain,
             throughput: is.throughput.into(),
             response_s: is.response_s.into(),
-            by_bound: merit::worst_by_bound_of(&tried.tails, &before.tails, judged),
+            wait_ratio: merit::max_wait_ratio_of(&tried.tails, &before.tails, judged),
         })
     }
 }
 
 /// What one candidate promises.
-fn promise(setting: &Setting, outcomes: &[Outcome]) -> Promise {
+fn promise(setting: &Setting, outcomes: &[Outcome]) -> Prediction {
     let count = outcomes.len() as f64;
     let mean = |of: fn(&Outcome) -> f64| outcomes.iter().map(of).sum::<f64>() / count;
     let sorted = |of: fn(&Outcome) -> f64| {
@@ -144,10 +144,10 @@ fn promise(setting: &Setting, outcomes: &[Outcome]) -> Promise {
     // A few hypotheses that lose much weigh more than the standard deviation says: the mean less the error is below what a tenth of
     // them says.
     let low = gain - gains[(MAY_LOSE * (gains.len() - 1) as f64) as usize];
-    let bounds = sorted(|one| one.by_bound);
+    let bounds = sorted(|one| one.wait_ratio);
     let starving = bounds[((1.0 - MAY_STARVE) * (bounds.len() - 1) as f64) as usize];
     let own = LEAST_ERROR + GAIN_ERROR * gain.abs();
-    Promise {
+    Prediction {
         setting: setting.clone(),
         throughput: mean(|one| one.throughput),
         response_s: mean(|one| one.response_s),
@@ -187,7 +187,7 @@ fn facts(kept: &[Kept]) -> Vec<(String, String)> {
 
 impl Judgement {
     /// The best of what is surely better than what is in force.
-    pub fn sure(&self, in_force: &Setting) -> Option<&Promise> {
+    pub fn sure(&self, in_force: &Setting) -> Option<&Prediction> {
         self.promises.iter().find(|one| one.setting != *in_force && one.is_sure())
     }
 

@@ -194,7 +194,7 @@ impl Watched {
             if let Some(objection) = objection {
                 steering.overrule(now, &found, &objection, plant);
             }
-            steering.look(now, plant);
+            steering.advance(now, plant);
         });
         self.see_in_force(session, now, errors);
     }

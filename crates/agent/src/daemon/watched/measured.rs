@@ -1,7 +1,7 @@
 //! What is measured of a device: how it goes, and what came of the latest change.
 
 use control::Window;
-use control::experience::FEWEST;
+use control::experience::MIN_REQUESTS;
 use observe::merit::Scored;
 use observe::window::depth;
 
@@ -23,7 +23,7 @@ impl Watched {
         let mut samples = Vec::new();
         self.eyes.samples(&mut samples);
         for sample in &samples {
-            self.steering.counted(sample);
+            self.steering.record_counters(sample);
             let Some(counted) = self.tally.take(sample, &self.settings.preference) else { continue };
             self.requests += counted.requests;
             self.latest = counted.latest;
@@ -47,7 +47,7 @@ impl Watched {
             p99_ms: Some(known(1e3 * outcome.p99_response_s)),
         };
         let score = outcome.score(&self.settings.preference);
-        if outcome.requests < FEWEST || !score.is_finite() || *window.setting != self.in_force {
+        if outcome.requests < MIN_REQUESTS || !score.is_finite() || *window.setting != self.in_force {
             return;
         }
         let tags = self.tags();

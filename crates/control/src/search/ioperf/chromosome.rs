@@ -10,10 +10,10 @@ use crate::search::space::{place_of, value_at};
 use crate::search::{Genome, Space};
 use observe::window::Features;
 
-/// How processes access the disk: what a solution is for.
+/// A pattern of access to the disk, for which settings are sought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pattern {
-    /// Processes that ask at the same time: 1 to 8.
+    /// Concurrent processes: 1 to 8.
     pub processes: u32,
     /// Reads among their requests, 0 to 100.
     pub read_percent: u32,
@@ -40,7 +40,7 @@ impl Pattern {
         Pattern { processes, read_percent, random_percent, request_kib }
     }
 
-    /// What a window's requests look like.
+    /// The pattern of a window's requests.
     pub fn of(features: &Features) -> Pattern {
         let value = |name: &str| features.get(name).filter(|value| value.is_finite()).unwrap_or(0.0);
         let numbers = [
@@ -55,7 +55,7 @@ impl Pattern {
         Pattern::of_numbers(inside)
     }
 
-    /// How far it is from another: each parameter's difference by its range and its clearance factor, added up.
+    /// Distance from another: the sum of the parameters' differences, each divided by its range and clearance factor.
     pub fn distance(&self, other: &Pattern) -> f64 {
         let numbers = self.numbers().into_iter().zip(other.numbers()).zip(PATTERN);
         numbers.map(|((a, b), (_, min, max, factor))| factor * f64::from(a.abs_diff(b)) / f64::from(max - min)).sum()
@@ -119,17 +119,17 @@ impl Converter {
         Converter { space, fields }
     }
 
-    /// How many bits a chromosome has.
+    /// The number of bits of a chromosome.
     pub fn bits(&self) -> usize {
         self.fields.iter().map(|field| field.bits as usize).sum()
     }
 
-    /// What settings are made of.
+    /// The space of its settings.
     pub fn space(&self) -> &Space {
         &self.space
     }
 
-    /// A chromosome at random.
+    /// A random chromosome.
     pub fn draw(&self, random: &mut Xoshiro256PlusPlus) -> Chromosome {
         Chromosome((0..self.bits()).map(|_| random.random::<bool>()).collect())
     }

@@ -17,12 +17,12 @@ use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::{Genome, Search, Start};
-use observe::served::Rated;
+use observe::performance::TrialScore;
 
 pub use chromosome::{Chromosome, Converter, Pattern};
 pub use optimizer::{Individual, Optimizer, POPULATION, range_of};
 
-/// How long an individual is evaluated (section 6).
+/// Length of an evaluation in seconds (section 6).
 pub const EVALUATION_S: u64 = 30;
 
 /// Equations 1 and 2 with the factor of section 5 for the number of processes: bytes by the second of latency, weighted by the pattern.
@@ -57,8 +57,8 @@ impl Search for Ioperf {
         self.optimizer.unrated().map(|(_, genome)| genome).collect()
     }
 
-    fn tell(&mut self, rated: &[Option<Rated>]) {
-        let fitness = |rated: &Option<Rated>| match rated {
+    fn tell(&mut self, rated: &[Option<TrialScore>]) {
+        let fitness = |rated: &Option<TrialScore>| match rated {
             Some(rated) if !rated.starves() => {
                 fitness(&self.pattern, f64::from(rated.served.throughput), f64::from(rated.served.response_s))
             }

@@ -18,15 +18,15 @@ const CROSSOVER: (f64, f64) = (0.9, 0.7);
 const MUTATION: (f64, f64) = (0.1, 0.25);
 const GRADUAL: f64 = 8.0;
 
-/// A chromosome and how it did.
+/// A chromosome with its fitness.
 #[derive(Clone, Debug)]
 pub struct Individual {
     chromosome: Chromosome,
-    /// What it is for.
+    /// The pattern that it is for.
     pub pattern: Pattern,
-    /// What it sets.
+    /// Its settings.
     pub genome: Genome,
-    /// How it did, once it was evaluated.
+    /// Its fitness; `None` before it was evaluated.
     pub fitness: Option<f64>,
 }
 
@@ -121,12 +121,12 @@ impl Optimizer {
         (between(CROSSOVER), between(MUTATION))
     }
 
-    /// What is to be evaluated: patterns, and the settings under which they are.
+    /// The individuals to evaluate: patterns and settings.
     pub fn unrated(&self) -> impl Iterator<Item = (Pattern, Genome)> + '_ {
         self.population.iter().filter(|one| one.fitness.is_none()).map(|one| (one.pattern, one.genome.clone()))
     }
 
-    /// The fitness of those that were to be evaluated, in their order. The fittest survive, two of each range among them.
+    /// Receives the fitness of the [unrated](Optimizer::unrated), in order. The fittest survive, with at least two of each range.
     pub fn rate(&mut self, fitness: &[f64]) {
         let unrated = self.population.iter_mut().filter(|one| one.fitness.is_none());
         unrated.zip(fitness).for_each(|(one, fitness)| one.fitness = Some(*fitness));
@@ -142,7 +142,7 @@ impl Optimizer {
         self.population = of_ranges.into_iter().chain(others).take(self.size).collect();
     }
 
-    /// A new generation beside the old: parents are drawn at random, crossed at a random point, and some are mutated.
+    /// Adds a new generation to the old one: parents are drawn at random, crossed at a random point, and some are mutated.
     pub fn breed(&mut self) {
         let (crossover, mutation) = self.rates();
         let parents = self.population.len();

@@ -1,4 +1,4 @@
-//! Finds the arm's curve, and what becomes of writes.
+//! Finds the seek curve, and how writes complete.
 //!
 //! A sector is read when it passes for the first time after the head is at work. So the time of a read at a distance says that the head
 //! needs no longer than that, and longer than a turn less. Reads at all angles leave a narrow band.
@@ -16,16 +16,16 @@ use crate::device::tracks::{off, part};
 const PAIRS: usize = 5_000;
 /// Pairs of a read and a write.
 const WRITES: usize = 400;
-/// Points of the curve for each factor of two in distance, up to this share of the stroke; then evenly, so many.
+/// Points of the curve for each factor of two in distance; then this many evenly spaced ones.
 const POINTS: f64 = 4.0;
 const EVENLY: u64 = 64;
-/// What comes from the media is done at its angle, within so many turns.
+/// Tolerance of the angle at which a request to the media completes, in revolutions.
 const ON_TIME: f64 = 0.02;
-/// So many writes of ten are done at their angle where they are done on the media.
+/// Least share of writes at their angle on a drive that completes writes on the media.
 const MOSTLY: f64 = 0.6;
 /// Times that each point of the curve is set by its neighbours.
 const SWEEPS: usize = 12;
-/// Requests up to so many sectors tell what each sector takes.
+/// Largest request for the time per sector, in sectors.
 const LARGEST: u64 = 64;
 /// Places where they are tried.
 const PLACES: usize = 7;
@@ -82,7 +82,7 @@ fn near(angles: &mut Angles, at: u64, capacity: u64) -> u64 {
     (if is_up { up.or(down) } else { down.or(up) }).unwrap_or(at)
 }
 
-/// What each sector takes if the media are not what it waits for, in nanoseconds; else 0.
+/// Time per sector in nanoseconds if the interface limits it; 0 if the media do.
 fn sector(angles: &mut Angles, mechanics: &Mechanics) -> Option<f64> {
     // Where the media are the fastest.
     let fastest = mechanics.tracks.zones.iter().enumerate().min_by(|a, b| a.1.per_sector.total_cmp(&b.1.per_sector));

@@ -1,4 +1,4 @@
-//! How fast a device whose writes go to memory first gets them onto its media: it is written to until its memory must be full.
+//! Measures the rate at which a device with a write buffer writes to its media, by writing until the buffer must be full.
 
 use block::Op;
 
@@ -9,7 +9,7 @@ const SECTORS: u32 = 256;
 /// 512 MiB, more than drives have memory for writes. The first half fills it, the second is timed.
 const WRITES: u64 = 4096;
 
-/// Nanoseconds for each sector written; `None` if no more was to be asked.
+/// Nanoseconds per sector written; `None` if the probe ended.
 pub fn find(probe: &mut dyn Probe) -> Option<f64> {
     let places = (probe.capacity_sectors() / u64::from(SECTORS)).max(1);
     let sectors = u64::from(SECTORS).min(probe.capacity_sectors()) as u32;

@@ -1,10 +1,10 @@
-//! A disk is asked until its mechanics are known: one request at a time, each told by nothing but when it was done.
+//! Probes a disk for its mechanics: one request at a time, by nothing but completion times.
 //!
 //! ```text
 //! the same sectors, again and again ─▶ a turn ─▶ when sectors pass ─▶ tracks, zones ─▶ pairs at all distances ─▶ the arm
 //! ```
 //! Worthington, Ganger, Patt and Wilkes, "On-line extraction of SCSI disk drive parameters" (SIGMETRICS 1995), do so with vectors of
-//! requests found for each parameter; here every answer gives an angle, the place at which the platter stood, and the rest is
+//! requests found for each parameter; here every completion gives an angle of the platter, and the rest is
 //! arithmetic with angles.
 
 mod angles;
@@ -20,17 +20,38 @@ pub use drain::find as find_drain;
 
 use super::mechanics::Mechanics;
 
-/// Somebody to ask: a device, alone.
+/// A device that serves nothing but the probing.
+///
+/// ```
+/// use block::Op;
+/// use device_model::device::probing::{Probe, find};
+///
+/// /// Answers every request after 100 µs, as flash does.
+/// struct Flash(f64);
+///
+/// impl Probe for Flash {
+///     fn capacity_sectors(&self) -> u64 {
+///         1 << 30
+///     }
+///     fn ask(&mut self, _op: Op, _lba: u64, _sectors: u32) -> Option<(f64, f64)> {
+///         let began = self.0;
+///         self.0 += 100_000.0;
+///         Some((began, self.0))
+///     }
+/// }
+///
+/// assert!(find(&mut Flash(0.0), 1).is_none());
+/// ```
 pub trait Probe {
-    /// Sectors of the device.
+    /// Capacity in sectors.
     fn capacity_sectors(&self) -> u64;
 
-    /// Asks for something when the request before is done, and says when it was asked for and when it was done, in nanoseconds.
-    /// `None`: no more is to be asked.
+    /// Issues a request after the previous one completed; returns when it was issued and when it completed, in nanoseconds. `None` ends the
+    /// probing.
     fn ask(&mut self, op: Op, lba: u64, sectors: u32) -> Option<(f64, f64)>;
 }
 
-/// The mechanics of a disk; `None` if nothing turns in it, it does not show, or no more was to be asked.
+/// The mechanics of a disk; `None` if it has no platter, its mechanics cannot be found, or the probe ended.
 pub fn find(probe: &mut dyn Probe, seed: u64) -> Option<Mechanics> {
     let mut angles = turn::find(probe, seed)?;
     let tracks = tracks::find(&mut angles)?;

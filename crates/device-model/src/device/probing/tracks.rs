@@ -1,9 +1,9 @@
-//! Finds tracks: along one the angle grows by as much from each sector to the next, behind it it jumps.
+//! Finds tracks: within one the angle grows evenly from sector to sector; at its end it jumps.
 //!
 //! ```text
 //! angle    /|    /|    /|        a track ends where the line does (found by halving)
-//!         / |   / |   / |  /     jumps repeat from cylinder to cylinder: so many heads
-//!        /  |  /  |  /  | /      how far that holds is found by doubling and halving; there it begins anew
+//!         / |   / |   / |  /     jumps repeat from cylinder to cylinder: number of heads
+//!        /  |  /  |  /  | /      how far that holds is found by doubling and halving; a new zone begins there
 //!       /   | /   | /   |/
 //! sectors ──────────────────▶
 //! ```
@@ -11,19 +11,19 @@
 use super::Angles;
 use crate::device::tracks::{MOST_STRETCHES, MOST_SURFACES, Stretch, Tracks, Zone, off, part};
 
-/// An angle is as foreseen if it is off by less than this part of a sector.
+/// Tolerance of a predicted angle, as a share of a sector.
 const NEAR: f64 = 0.35;
 /// Tracks that are looked at for the number of heads, at most; and at least, where a break cuts them short.
 const WINDOW: usize = 2 * MOST_SURFACES + 2;
 const FEWEST: usize = 6;
 /// Places that are tried for whole tracks before a stretch of the disk is passed over, and how far each is from the next.
 const TRIES: usize = 40;
-/// Requests that a disk is worth.
+/// Maximum number of requests.
 const MOST_ASKED: u64 = 6_000_000;
-/// Sectors that a track has at least.
+/// Least number of sectors of a track.
 const SHORTEST: u64 = 16;
 
-/// All tracks; `None` if they do not show.
+/// All tracks; `None` if they cannot be found.
 pub(super) fn find(angles: &mut Angles) -> Option<Tracks> {
     let mut finder = Finder { capacity: angles.capacity(), angles, tracks: Tracks::default(), cylinder: 0, before: None };
     let mut at = 0;
@@ -34,7 +34,7 @@ pub(super) fn find(angles: &mut Angles) -> Option<Tracks> {
         };
         let stretch = match found {
             Some(stretch) => Some(stretch),
-            None => finder.anew(at)?,
+            None => finder.begin_zone(at)?,
         };
         let Some(stretch) = stretch else { break };
         let end = finder.extent(stretch)?;
@@ -140,7 +140,7 @@ impl Finder<'_, '_> {
     }
 
     /// Learns a zone from tracks at or behind this sector, and says where they begin.
-    fn anew(&mut self, at: u64) -> Option<Option<Stretch>> {
+    fn begin_zone(&mut self, at: u64) -> Option<Option<Stretch>> {
         let mut from = at;
         for _ in 0..TRIES {
             let Some(line) = self.line(from)? else {
@@ -185,7 +185,7 @@ impl Finder<'_, '_> {
         Some(Stretch { first: before, zone, angle, cylinder: self.cylinder, track })
     }
 
-    /// Behind a break tracks of the zone before usually go on, moved by some sectors. Which of a cylinder they are their jumps tell.
+    /// After a break the zone's tracks usually continue, shifted by some sectors; their jumps show which tracks of a cylinder they are.
     fn goes_on(&mut self, at: u64, before: usize) -> Option<Option<Stretch>> {
         let Stretch { zone, .. } = self.tracks.stretches[before];
         let (per_sector, sectors) = (self.tracks.zones[zone].per_sector, self.tracks.zones[zone].sectors);
@@ -253,7 +253,7 @@ impl Finder<'_, '_> {
         Some(end)
     }
 
-    /// How far the angles in a track of a stretch are from where they should be; `None` in `Some` if it is not whole.
+    /// Deviation of the angles in a track of a stretch from the expected ones; `None` in `Some` if the track is not whole.
     fn error(&mut self, stretch: &Stretch, zone: &Zone, track: u64, drift: f64) -> Option<Option<f64>> {
         let first = stretch.first + track * zone.sectors;
         let mut last_error = None;

@@ -1,4 +1,4 @@
-//! How long a turn takes: the same sector is done at times that differ by whole turns.
+//! Finds the time of a revolution: a sector passes at times that differ by whole revolutions.
 
 use std::f64::consts::TAU;
 
@@ -8,11 +8,11 @@ use rand::seq::SliceRandom as _;
 use super::{Angles, Probe};
 use crate::rotation::FASTEST;
 
-/// Turns a second of the slowest drives.
+/// Revolutions per second of the slowest drives.
 const SLOWEST: f64 = 58.0;
 /// Sectors that are read in turn: more than drives have segments, so that each comes from the media.
 const PLACES: usize = 320;
-/// How often.
+/// Number of rounds.
 const ROUNDS: usize = 12;
 /// Sectors are done where the turn says, or nothing turns: the length of the mean of the angles as arrows.
 const AGREEMENT: f64 = 0.5;
@@ -21,7 +21,7 @@ const OUT_OF_STEP: f64 = 0.02;
 /// A slower speed than the one that agrees best is the right one if it agrees nearly as well: so do its multiples.
 const NEARLY: f64 = 0.9;
 
-/// Finds the turn, if there is one.
+/// Finds the revolution; `None` without one.
 pub(super) fn find(probe: &mut dyn Probe, seed: u64) -> Option<Angles<'_>> {
     let mut angles = Angles::new(probe, seed);
     let places: Vec<u64> = (0..PLACES).map(|_| angles.anywhere()).collect();

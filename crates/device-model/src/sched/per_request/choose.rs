@@ -1,4 +1,4 @@
-//! Which of the requests that wait is done soonest.
+//! Chooses the waiting request that should complete soonest.
 
 use block::Nanos;
 use block::queue::Slot;
@@ -6,8 +6,8 @@ use block::queue::Slot;
 use super::positioning::Foreseen;
 use super::{ASYNC, PROMPT, PerRequest, SYNC};
 
-/// Requests of a kind that are looked at for each pick: the oldest ones, and the nearest on either side. More take longer than a microsecond;
-/// half as many change nothing.
+/// Candidates of a kind for each pick: the oldest, and the nearest on either side. More take longer than a microsecond; half as many change
+/// nothing.
 const LOOKED_AT: usize = 48;
 
 /// A request that may go next.
@@ -28,7 +28,7 @@ impl PerRequest {
         })
     }
 
-    /// The request of a kind that should be done soonest.
+    /// The request of a kind that should complete soonest.
     pub(super) fn soonest(&mut self, now: Nanos, kind: usize) -> Option<Candidate> {
         let PerRequest { queue, shared, anchors, last, tuning, .. } = self;
         shared.with(|known| {
@@ -69,7 +69,7 @@ impl PerRequest {
         Candidate { slot, is_prompt: false, foreseen, cost_ns }
     }
 
-    /// What the device is given where it holds others already and finds the order itself: the oldest that somebody waits for.
+    /// The oldest synchronous request, for a device that holds others already and orders them itself.
     pub(super) fn oldest(&mut self, now: Nanos) -> Option<Candidate> {
         let goes_on = self.queue.nearest(SYNC, self.last.end, 0, 1).filter(|&slot| {
             let stream = self.queue.request(slot).stream;

@@ -1,4 +1,4 @@
-//! What is known of a device and of those who use it, for all schedulers that follow each other on it; and what a request costs by that.
+//! Knowledge of a device and its streams, shared by successive schedulers, and the cost of a request by it.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -8,11 +8,11 @@ use super::positioning::{Anchor, Foreseen, Positioning};
 use super::streams::Streams;
 use super::{PerRequest, REMEMBERED};
 
-/// What is known of a device, for all schedulers that follow each other on it.
+/// Knowledge shared by successive schedulers of a device.
 #[derive(Clone, Default)]
 pub(super) struct Shared(Arc<Mutex<Known>>);
 
-/// What is known of a device, and of those who use it.
+/// Knowledge of a device and its streams.
 #[derive(Default)]
 pub(super) struct Known {
     pub positioning: Positioning,
@@ -45,21 +45,20 @@ impl Shared {
 }
 
 impl Known {
-    /// Learns from a request that is done, of which something was foreseen if it was alone at the device.
+    /// Learns from a completed request, with its prediction if it was alone at the device.
     pub fn learn(&mut self, request: &Request, dispatched: Nanos, at: Nanos, foreseen: Option<Foreseen>) {
         let is_from_memory = self.streams.is_from_memory(request, at - dispatched);
         self.positioning.learn(request, dispatched, at, foreseen, is_from_memory);
         self.streams.done(request, dispatched, at);
     }
 
-    /// What is foreseen of a request that is sent now, and what it costs, in nanoseconds. Who goes on in order is expected to go on for
-    /// `run` requests.
+    /// The prediction for a request dispatched now, and its cost in nanoseconds. A sequential stream is expected to continue for `run` requests.
     #[inline]
     pub fn foresee(&self, now: Nanos, last: &Sent, request: &Request, anchors: &mut Anchors, run: f64) -> (Foreseen, f64) {
         let anchor = anchors.get(&self.positioning, request);
         let (foreseen, cost_ns) = self.positioning.foresee(now, (last.end, last.op), request, anchor);
         let goes_on = request.is_sync() && self.streams.is_next(request);
-        // What goes on where its stream ended was read ahead by the device, or passes the head anyway.
+        // A sequential request was read ahead by the device, or passes the head anyway.
         let cost_ns = if !goes_on {
             self.streams.memory_ns(request.stream).filter(|_| request.is_sync()).unwrap_or(cost_ns)
         } else if last.stream == Some(request.stream) {
@@ -77,7 +76,7 @@ impl Known {
     }
 }
 
-/// The last request that was sent.
+/// The last dispatched request.
 #[derive(Clone, Copy)]
 pub(super) struct Sent {
     /// The sector behind it.

@@ -1,6 +1,6 @@
-//! A mean in which the latest samples count most.
+//! An exponentially weighted mean.
 
-/// What the latest sample counts: an eighth, as in Linux's anticipatory scheduler and CFQ. Twice or half of it changes the mean score of
+/// Weight of the latest sample: an eighth, as in Linux's anticipatory scheduler and CFQ. Twice or half of it changes the mean score of
 /// random loads by less than 1%.
 pub(super) const LATEST: f64 = 0.125;
 
@@ -12,7 +12,7 @@ pub(super) struct Mean {
 }
 
 impl Mean {
-    /// Of one sample.
+    /// The mean of one sample.
     pub fn of(sample: f64) -> Mean {
         let mut mean = Mean::default();
         mean.add(sample);

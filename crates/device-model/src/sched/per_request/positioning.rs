@@ -1,4 +1,4 @@
-//! What a request will take: learned from requests that are done.
+//! Predicts the time of a request, learned from completed requests.
 //!
 //! ```text
 //! sent                    under way: overhead and seek,          turns past       the last sector
@@ -11,57 +11,57 @@
 //! under the head: every request that came from the media is a landmark, whose last sector passes again after any number of turns, and
 //! the line of [`rotation`](crate::rotation) tells when those around it do. Where no line is known half a turn is expected.
 //!
-//! A drive with a write cache ends writes when it pleases. The line is looked for in reads first, and writes that do not end where it says
-//! are no landmarks; after one of them it is not known either when the head is free, and the shortest way goes first.
+//! A drive with a write cache completes writes at any angle. So the line is sought in reads first, and writes that do not end on it are no
+//! landmarks; after one of them the head's position is unknown, and the nearest request goes first.
 //!
-//! On a device where nothing turns no line is ever found, and the shortest way goes first.
+//! On a device without a platter no line is found, and the nearest request goes first.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use block::{Nanos, Op, Request};
 
 use super::REMEMBERED;
-use crate::rotation::{End, FEWEST_PAIRS, Finder};
+use crate::rotation::{End, Finder, MIN_PAIRS};
 
 /// Lines are learned for regions of this many sectors (a power of two): 1 GiB. Tracks of a region are about as long.
 const REGION_SHIFT: u32 = 21;
-/// What is kept, which bounds memory: ends of each region, regions (the one that was used longest ago goes), and landmarks (the oldest goes).
+/// Bounds of memory: ends of each region, regions (the least recently used is dropped), and landmarks (the oldest is dropped).
 const ENDS: usize = 512;
 const REGIONS: usize = 256;
 const LANDMARKS: usize = 16_384;
 /// Distances are told apart in steps of half an octave.
 const STEPS: usize = 2 * u64::BITS as usize;
-/// What is assumed of a drive's speed before it is known: the geometric middle of the slowest and the fastest, 120 turns a second.
+/// Initial assumption for the time of a revolution: the geometric middle of the slowest and the fastest, 120 turns a second.
 const ASSUMED_TURN_NS: f64 = 1e9 / 120.0;
-/// Foreseen ends scatter by about this much, in turns: what a drive does besides seeking and turning takes a few tenths of a millisecond.
+/// Standard deviation of predicted ends in revolutions: a drive's other work takes a few tenths of a millisecond.
 /// Twice or half of it changes the mean score of random loads by less than 1%; so it is with the two shares below.
 const SCATTER: f64 = 0.05;
 /// A foreseen end is met if it comes this close, in turns.
 const MET: f64 = 2.5 * SCATTER;
-/// What the latest end counts in the share that is met, and the least share of a line worth going by. By chance 2 * MET would be met.
+/// Weight of the latest end in the share that is met, and the least share of a usable line. By chance 2 * MET would be met.
 const LATEST: f64 = 1.0 / 32.0;
 const MOSTLY: f64 = 0.5;
 /// Variances as shares of a turn: of a speed just found, which the finder's tests hold, and of its drift from one request to the next.
 const FOUND_VARIANCE: f64 = 1e-4 * 1e-4;
 const DRIFT_VARIANCE: f64 = 1e-8 * 1e-8;
 
-/// What is known of a device. Bounded: 16,384 landmarks and 256 regions of 512 ends need 3.5 MiB.
+/// Knowledge of a device's positioning. Bounded: 16,384 landmarks and 256 regions of 512 ends need 3.5 MiB.
 pub struct Positioning {
     finder: Finder,
     turn_ns: Option<f64>,
     /// Nothing turns.
     is_still: bool,
-    /// How far off that may be, as the variance of a share of it.
+    /// Its variance, as a share of it.
     turn_variance: f64,
     regions: BTreeMap<u64, Region>,
     landmarks: BTreeMap<u64, f64>,
-    /// By operation: the share of foreseen ends that came about, lately. A drive with a write cache ends writes when it pleases.
+    /// Recent share of ends that were met, by operation. A drive with a write cache completes writes at any angle.
     met: [f64; 2],
     recent: Vec<u64>,
-    /// Where the request ended that was done last, and when, of those that are only watched.
+    /// End and completion time of the last observed request.
     last: Option<(u64, Op, Nanos)>,
     by_age: VecDeque<u64>,
-    /// By operation: the shortest times, in nanoseconds.
+    /// Shortest times in nanoseconds, by operation.
     reach_ns: [[f64; STEPS]; 2],
     /// Grows whenever what was foreseen before may be wrong now.
     generation: u32,
@@ -95,7 +95,7 @@ pub(super) struct Passing {
     sector_ns: f64,
 }
 
-/// What was foreseen of a request that is sent.
+/// The prediction for a dispatched request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Foreseen {
     distance: u64,
@@ -112,7 +112,7 @@ impl Default for Positioning {
 }
 
 impl Positioning {
-    /// Knows nothing.
+    /// Without knowledge.
     pub fn new() -> Positioning {
         let mut reach_ns = [[0.0; STEPS]; 2];
         for (step, reach) in reach_ns.iter_mut().flat_map(|of_one| of_one.iter_mut().enumerate()) {
@@ -167,9 +167,9 @@ impl Positioning {
     #[inline]
     pub(super) fn foresee(&self, now: Nanos, (head, op): (u64, Op), request: &Request, anchor: Anchor) -> (Foreseen, f64) {
         let distance = head.abs_diff(request.lba);
-        // Of writes that the drive ends when it pleases the way there counts, as it does for reads.
+        // For writes to a cache only the seek counts, as for reads.
         let is_foreseen = self.is_foreseen(request.op.is_write());
-        // After one of them nobody knows when the head is free.
+        // After one of them the head's position is unknown.
         let anchor = anchor.filter(|_| is_foreseen && self.is_foreseen(op.is_write()));
         let reach = self.reach_ns[usize::from(request.op.is_write() && is_foreseen)][step(distance)];
         let now_ns = now.0 as f64;
@@ -193,7 +193,7 @@ impl Positioning {
         }
     }
 
-    /// Learns from a request that somebody else sent. If it was sent after the one before was done, the head was there.
+    /// Learns from a request of another scheduler. If it was dispatched after the previous one completed, the head was there.
     pub(super) fn watch(&mut self, request: &Request, dispatched: Nanos, at: Nanos, is_from_memory: bool) {
         let alone = self.last.filter(|&(_, _, done)| dispatched >= done);
         let foreseen = alone.map(|(head, op, _)| self.foresee(dispatched, (head, op), request, self.anchor(request.end())).0);
@@ -212,7 +212,7 @@ impl Positioning {
         is_from_memory: bool,
     ) {
         let place = |lba: u64| (lba / 8) as usize % REMEMBERED;
-        // What goes on where another ended was read ahead by the drive, or passes at the media's rate, whatever the speed.
+        // A sequential request was read ahead by the drive, or passes at the media's rate at any speed.
         let goes_on = self.recent[place(request.lba)] == request.lba;
         self.recent[place(request.end())] = request.end();
         if request.op == Op::Discard || goes_on || is_from_memory {
@@ -275,7 +275,7 @@ impl Positioning {
         self.met[usize::from(is_write)] >= MOSTLY
     }
 
-    /// How far from a whole number of turns lie between, in turns.
+    /// Distance of the difference from a whole number of revolutions.
     fn off(&self, at_ns: f64, anchor_ns: f64) -> f64 {
         let turns = (at_ns - anchor_ns) / self.turn_ns.unwrap_or(ASSUMED_TURN_NS);
         turns - turns.round()
@@ -301,7 +301,7 @@ impl Positioning {
         if region.met < MOSTLY {
             // This line is none.
             region.per_sector = None;
-            region.search_at = region.seen + FEWEST_PAIRS as u64;
+            region.search_at = region.seen + MIN_PAIRS as u64;
             region.met = 1.0;
             self.generation = self.generation.wrapping_add(1);
             if self.known_regions() == 0 {
@@ -330,13 +330,13 @@ impl Positioning {
             oldest.map(|number| self.regions.remove(&number));
         }
         let used = self.uses;
-        let fresh = || Region { ends: Vec::new(), seen: 0, search_at: FEWEST_PAIRS as u64, per_sector: None, met: 1.0, used };
+        let fresh = || Region { ends: Vec::new(), seen: 0, search_at: MIN_PAIRS as u64, per_sector: None, met: 1.0, used };
         let region = self.regions.entry(number).or_insert_with(fresh);
         region.used = used;
         region
     }
 
-    /// Told in which time the device turns, or that it does not.
+    /// Sets the time of a revolution; `None` if the device has no platter.
     pub fn turns(&mut self, turn: Option<Nanos>) {
         (self.turn_ns, self.is_still) = (turn.map(|turn| turn.0 as f64), turn.is_none());
     }

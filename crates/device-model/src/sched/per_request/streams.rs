@@ -1,4 +1,4 @@
-//! What streams do next: learned from requests that are done.
+//! Predicts the next requests of streams, learned from completed requests.
 //!
 //! A process that reads one block after the other has its next request ready a moment after the last one is done, and that one takes
 //! little or no seek. Whoever serves another one in that moment pays two (deceptive idleness: Iyer and Druschel, Anticipatory
@@ -16,14 +16,14 @@ use super::mean::Mean;
 use super::thinking::Thinking;
 use crate::rotation::FASTEST;
 
-/// What takes less than a tenth of a turn of the fastest drive came from the device's memory: of what comes from the media, one in ten
-/// waits less than that for the platter, if it needs no seek.
+/// Requests faster than a tenth of a revolution of the fastest drive were served by the device's memory: of those from the media, one in ten
+/// has a shorter rotational latency, without a seek.
 const FROM_MEMORY_NS: f64 = 0.1e9 / FASTEST;
-/// What takes as long as half a turn of that drive, the mean of what comes from the media, has sought.
+/// Requests that take half a revolution of that drive, the mean latency of the media, needed a seek.
 const SEEK_NS: f64 = 0.5e9 / FASTEST;
-/// Where fewer than this share of requests seek, nothing seeks. Four times as many changes no score on disks nor on flash.
+/// Share of seeking requests below which the device counts as one without seeks. Four times as many changes no score on disks nor on flash.
 const FEW_SEEKS: f64 = 0.02;
-/// What the latest request counts in that share: so little that one in fifty is no accident.
+/// Weight of the latest request in that share, low enough that one in fifty is no accident.
 const LATEST_SEEK: f64 = 1.0 / 64.0;
 /// As near as this, in sectors, a stream's next request is hoped to be done in half of the time of another's. 8 MiB are some ten tracks; not
 /// to hope at all costs up to 4% on loads of a few streams.
@@ -31,7 +31,7 @@ const NEAR: u64 = 16_384;
 /// A stream is local, and has turns, if its next request takes at most this share of what it takes to go to another stream. Without a margin
 /// several streams in order lose up to half of their throughput, at 0.55 as well.
 const LOCAL: f64 = 0.8;
-/// What a request that goes on takes beside its transfer, as long as nothing is known. Four times as much changes nothing.
+/// Initial time of a sequential request without its transfer. Four times as much changes nothing.
 const LEAST_NS: f64 = 100e3;
 
 #[derive(Clone, Copy)]
@@ -43,22 +43,22 @@ struct Past {
     /// Shares of its requests that go on where the last one ended, or near there.
     goes_on: Mean,
     stays_near: Mean,
-    /// Of a request that no other stream's came before, and of all.
+    /// Times of requests directly after one of the same stream, and of all.
     staying_ns: Mean,
     own_ns: Mean,
-    /// Beside its transfer, of a request that goes on and that no other stream's came before.
+    /// Time without transfer of a sequential request directly after one of the same stream.
     running_ns: Mean,
     sectors: Mean,
 }
 
-/// What is known of streams.
+/// Knowledge of streams.
 pub(super) struct Streams {
     pasts: Vec<Option<Past>>,
-    /// Whose request was done last, and when.
+    /// Stream and time of the last completion.
     last: Option<(StreamId, Nanos)>,
-    /// Of all streams.
+    /// Think times of all streams.
     thinking: Thinking,
-    /// Of a request that another stream's came before: of those that were alone at the device, and of those that were not.
+    /// Times of requests directly after another stream's: alone at the device, and not alone.
     switching_ns: [Mean; 2],
     /// Share of those that took as long as a seek, lately.
     seeks: f64,
@@ -124,8 +124,8 @@ impl Streams {
         (past.end, past.done) = (request.end(), at);
     }
 
-    /// Whether a request that took so long came from the device's memory, or went there: it took less than the platter needs, besides what
-    /// the sectors of requests that go on take.
+    /// Whether a request with this time was served by the device's memory: it took less than the platter needs, apart from the transfer of
+    /// sequential requests.
     pub fn is_from_memory(&self, request: &Request, service: Nanos) -> bool {
         let transfer_ns = if self.sector_ns.is_finite() { f64::from(request.sectors) * self.sector_ns } else { 0.0 };
         (service.0 as f64) < FROM_MEMORY_NS + transfer_ns
@@ -135,7 +135,7 @@ impl Streams {
         self.pasts[stream as usize % REMEMBERED].as_ref().filter(|past| past.stream == stream)
     }
 
-    /// A process did not come back in the time that it was waited for.
+    /// Records that a stream was waited for in vain.
     pub fn stayed_away(&mut self, stream: StreamId) {
         if let Some(past) = self.pasts[stream as usize % REMEMBERED].as_mut().filter(|past| past.stream == stream) {
             past.thinking.add(Nanos(u64::MAX));
@@ -143,10 +143,10 @@ impl Streams {
         }
     }
 
-    /// What this stream's next request takes if it comes right after its last one; `None` if nothing is known.
+    /// Expected time of this stream's next request directly after its last one; `None` if unknown.
     pub fn staying_ns(&self, stream: StreamId) -> Option<f64> {
         let past = self.past(stream)?;
-        // What was not seen yet is hoped to be as good as can be: trying tells.
+        // Optimistic for unknown streams, so that they are tried.
         past.staying_ns.get().or_else(|| {
             if past.goes_on.get()? > 0.5 {
                 let transfer_ns = past.sectors.get().filter(|_| self.sector_ns.is_finite()).map(|sectors| sectors * self.sector_ns);
@@ -161,17 +161,17 @@ impl Streams {
         self.past(stream).and_then(|past| past.goes_on.get()).is_none_or(|on| on > 0.5)
     }
 
-    /// It asks for little of the device's time, however soon it is served: it mostly thinks for long.
+    /// Whether its load is low even if it is served at once, because it mostly thinks for long.
     pub fn asks_for_little(&self, stream: StreamId) -> bool {
         self.past(stream).is_some_and(|past| past.thinking.is_long())
     }
 
-    /// What it takes besides its transfer if it goes on.
+    /// Time without transfer of its sequential requests.
     pub fn running_ns(&self, stream: StreamId) -> f64 {
         self.past(stream).and_then(|past| past.running_ns.get()).unwrap_or(LEAST_NS)
     }
 
-    /// How long to wait for this stream's next request, though another could be sent that costs `other_ns`; zero if not at all.
+    /// Time to wait for this stream's next request instead of dispatching one that costs `other_ns`; zero not to wait.
     pub fn wait_ns(&self, stream: StreamId, other_ns: f64) -> f64 {
         let Some((past, staying_ns)) = self.past(stream).zip(self.staying_ns(stream)) else { return 0.0 };
         let saved_ns = other_ns - staying_ns;
@@ -207,12 +207,12 @@ impl Streams {
         self.seeks < FEW_SEEKS
     }
 
-    /// What this stream's requests take if the device has them in its memory, as it mostly had; `None` if not.
+    /// Time of this stream's requests if the device mostly serves them from its memory; `None` otherwise.
     pub fn memory_ns(&self, stream: StreamId) -> Option<f64> {
         self.past(stream)?.own_ns.get().filter(|&own_ns| own_ns < FROM_MEMORY_NS)
     }
 
-    /// What a request takes after another stream's; `None` if none was seen. On a device that takes several at once, as it is there.
+    /// Time of a request after another stream's, on a device with a queue that of several at once; `None` if unknown.
     pub fn switching_ns(&self) -> Option<f64> {
         let [alone, in_company] = self.switching_ns;
         in_company.get().or(alone.get())
@@ -220,7 +220,7 @@ impl Streams {
 }
 
 impl Past {
-    /// Of a stream whose first request this is.
+    /// A stream with its first request.
     fn new(request: &Request, done: Nanos) -> Past {
         Past {
             stream: request.stream,

@@ -1,4 +1,4 @@
-//! How long streams think between a request that is done and the next one, and how long to wait for them.
+//! Think times of streams, and how long to wait for their next request.
 
 use block::Nanos;
 
@@ -9,10 +9,10 @@ use super::mean::LATEST;
 const STEPS: usize = 11;
 const FIRST_STEP_NS: u64 = 32_000;
 
-/// So large a share of long thoughts makes a stream that thinks long. At a half, writes of a real trace wait 7% longer.
+/// Share of long think times above which a stream mostly thinks for long. At a half, writes of a real trace wait 7% longer.
 const MOSTLY: f64 = 0.6;
 
-/// How long a stream thinks, by step: shares of what was seen, the latest counting most.
+/// Distribution of a stream's think times by step, weighted towards the latest.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Thinking {
     steps: [f64; STEPS],
@@ -28,12 +28,12 @@ impl Thinking {
         }
     }
 
-    /// It mostly thinks longer than it can be waited for.
+    /// Whether it mostly thinks for longer than it can be waited for.
     pub fn is_long(&self) -> bool {
         self.steps[STEPS - 1] > MOSTLY
     }
 
-    /// How long to wait, in nanoseconds, if that saves so much when the next request comes; zero if not at all. What all streams did
+    /// Time to wait in nanoseconds if the next request saves `saved_ns`; zero not to wait. What all streams did
     /// counts as one sample.
     pub fn wait_ns(&self, of_all: &Thinking, saved_ns: f64) -> f64 {
         let share = |step: usize| {

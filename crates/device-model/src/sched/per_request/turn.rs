@@ -1,4 +1,4 @@
-//! Turns: who is served goes on to be served for a while, is waited for in between, and what nobody waits for has turns of its own.
+//! Turns: a stream is served for a while, with anticipation in between; asynchronous requests have turns of their own.
 
 use block::queue::Slot;
 use block::sched::COMPLETION_BACKSTOP;
@@ -7,15 +7,15 @@ use block::{Nanos, Request, StreamId};
 use super::choose::Candidate;
 use super::{ASYNC, PROMPT, PerRequest, SHARE, SYNC};
 
-/// Requests of a turn while others have expired, however short they are: the promise against starvation counts requests, not time.
+/// Requests of a turn while others have expired, however short they are: the starvation bound counts requests, not time.
 pub(super) const TURN_PICKS: u64 = 256;
-/// Requests that nobody waits for are not held back if they are so many times as large as the others.
+/// Asynchronous requests that are larger than the others by this factor are not delayed.
 const BULK: f64 = 2.0;
 
-/// Who is served, and waited for.
+/// The stream that is served and waited for.
 #[derive(Clone, Copy)]
 pub(super) struct Turn {
-    /// Of the synchronous request that left last; `None`: asynchronous requests have their turn.
+    /// The stream of the last dispatched synchronous request; `None` in a turn of asynchronous ones.
     pub stream: Option<StreamId>,
     pub began: Nanos,
     pub picks: u64,
@@ -23,22 +23,22 @@ pub(super) struct Turn {
     pub at_device: u32,
     /// When the last of them was done.
     pub idle_since: Nanos,
-    /// Where its last request ended, and whether that went on where the one before ended.
+    /// End of its last request, and whether that one was sequential.
     pub end: u64,
     pub is_running: bool,
-    /// It goes on where it ended, as far as is known, and that takes less than to go to another stream.
+    /// It is mostly sequential, and continuing takes less than switching to another stream.
     pub is_local: bool,
-    /// It was waited for in vain.
+    /// The stream was waited for in vain.
     pub is_over: bool,
 }
 
 impl PerRequest {
-    /// Something waits that somebody waits for.
+    /// Whether a synchronous request waits.
     fn sync_waits(&self) -> bool {
         self.queue.oldest(SYNC).is_some() || self.queue.oldest(PROMPT).is_some()
     }
 
-    /// When what nobody waits for may go, as far as can be said now: after a pause of those that somebody waits for, or in its turn.
+    /// When asynchronous requests may go by present knowledge: after a pause of the synchronous ones, or in their turn. `None` without any.
     pub(super) fn async_from(&self, now: Nanos) -> Option<Nanos> {
         let oldest = self.queue.oldest(ASYNC)?;
         let in_turn = self.async_expires(oldest).max(self.next_async_turn);
@@ -53,7 +53,7 @@ impl PerRequest {
         })
     }
 
-    /// Large ones do more in their time than those that somebody waits for, and are not held back.
+    /// When an asynchronous request expires; large ones early, because they transfer more in their time than synchronous ones.
     pub(super) fn async_expires(&self, slot: Slot) -> Nanos {
         if self.is_bulk() { self.queue.request(slot).arrival + self.tuning.async_delay } else { self.queue.expires(slot) }
     }
@@ -62,7 +62,7 @@ impl PerRequest {
         self.sectors[ASYNC].get() > self.sectors[SYNC].get().map(|sectors| BULK * sectors)
     }
 
-    /// Requests that nobody waits for have their turn.
+    /// Whether it is the turn of asynchronous requests.
     fn is_async_turn(&self, now: Nanos) -> bool {
         self.turn.is_some_and(|turn| turn.stream.is_none()) && self.turn_goes_on(now)
     }
@@ -73,8 +73,7 @@ impl PerRequest {
             .is_some_and(|turn| turn.is_local && !turn.is_over && turn.picks < TURN_PICKS && now < turn.began + self.tuning.turn)
     }
 
-    /// Until when to leave the device alone, because whoever was served last should be back with something that is done sooner
-    /// than this candidate.
+    /// Until when to keep the device idle because the last stream's next request should complete sooner than this candidate.
     pub(super) fn wait_until(&mut self, now: Nanos, best: &Candidate) -> Option<Nanos> {
         let turn = self.turn?;
         let stream = turn.stream.filter(|_| !turn.is_over && self.tuning.longest_wait > Nanos::ZERO)?;
@@ -109,14 +108,14 @@ impl PerRequest {
         None
     }
 
-    /// A request leaves: its stream has the turn now.
+    /// Gives the turn to the stream of a dispatched request.
     pub(super) fn take_turn(&mut self, now: Nanos, request: &Request) {
         let stream = request.is_sync().then_some(request.stream);
         let (is_local, is_next) =
             self.shared.with(|known| (stream.is_none_or(|stream| known.streams.is_local(stream)), known.streams.is_next(request)));
         self.sectors[usize::from(stream.is_some())].add(f64::from(request.sectors));
         if stream.is_none() && (self.sync_at_device > 0 || self.sync_waits()) {
-            // Of the time in which both wait, those that somebody waits for get the larger part, or the others if they are large.
+            // While both wait, synchronous requests get the larger share of the time, or the others if they are large.
             let turn = self.tuning.turn.0;
             self.next_async_turn = now + if self.is_bulk() { Nanos(turn / SHARE) } else { Nanos(SHARE * turn) };
         }
@@ -141,7 +140,7 @@ impl PerRequest {
         (turn.is_local, turn.is_over) = (is_local, false);
     }
 
-    /// A request is done, maybe one of the turn's.
+    /// Records a completed request, which may be one of the turn's.
     pub(super) fn end_of_one(&mut self, now: Nanos, request: &Request) {
         let stream = request.is_sync().then_some(request.stream);
         if let Some(turn) = &mut self.turn

@@ -33,13 +33,13 @@ pub use tunables::Tunables;
 
 use super::round::{Achieved, Round};
 use super::workload::{Distribution, Mix, looks};
-use super::{Brief, Controller, Decision};
+use super::{Controller, ControllerInput, Decision};
 use crate::model::Dataset;
 use control::controller::TrainedModel;
 use control::experience::Experience;
 use control::setting::Setting;
 use control::target::Target;
-use control::{Extent, Window};
+use control::{Window, WindowLength};
 use log::Log;
 use observe::description::describe;
 use observe::event::Event;
@@ -98,7 +98,7 @@ pub struct Classified {
 
 impl Classified {
     /// Chooses among `candidates`; the values are those of [`Tunables`].
-    pub fn new(name: &'static str, candidates: Vec<Setting>, brief: &Brief, values: &[i64]) -> Classified {
+    pub fn new(name: &'static str, candidates: Vec<Setting>, brief: &ControllerInput, values: &[i64]) -> Classified {
         Classified {
             name,
             preference: brief.preference,
@@ -408,8 +408,8 @@ impl Controller for Classified {
         }
     }
 
-    fn extent(&self) -> Extent {
-        let by_time = |time: Nanos| Extent { time: Some(time), requests: None };
+    fn window_length(&self) -> WindowLength {
+        let by_time = |time: Nanos| WindowLength { time: Some(time), requests: None };
         if self.is_refused {
             // What could not be set has no turn: the next one's begins.
             return by_time(Nanos(1));
@@ -419,7 +419,7 @@ impl Controller for Classified {
         match (&self.state, self.set.window_ms, first) {
             (State::Round(_), ..) => by_time(self.set.quantum_ms),
             (_, Some(window), first) => by_time(first.map_or(window, |first| first.min(window))),
-            (_, None, time) => Extent { time, requests: Some(self.set.window_requests) },
+            (_, None, time) => WindowLength { time, requests: Some(self.set.window_requests) },
         }
     }
 

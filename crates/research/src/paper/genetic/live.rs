@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use control::Setting;
-use control::controller::{Brief, Controller, Fixed};
+use control::controller::{Controller, ControllerInput, Fixed};
 use control::experience::WINDOW;
 use observe::Preference;
 use report::paper::Replication;
@@ -78,7 +78,7 @@ fn run_one(pair: Pair, under: usize, length_s: f64, seed: u64, live: &mut dyn Li
     let controller: Box<dyn Controller> = match UNDERS[under].controller {
         None => Box::new(Fixed::new(found.clone(), WINDOW)),
         Some(name) => {
-            let mut brief = Brief { preference: Preference::new(3, 2, 1)?, seed, ..Brief::default() };
+            let mut brief = ControllerInput { preference: Preference::new(3, 2, 1)?, seed, ..ControllerInput::default() };
             if under == AS_THE_PAPERS {
                 // The library tuned the scheduler that was there.
                 brief.candidates = vec![found.clone()];

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::Context;
 use block::Nanos;
 use control::Setting;
-use control::controller::{Brief, Controller, Fixed};
+use control::controller::{Controller, ControllerInput, Fixed};
 use control::experience::WINDOW;
 use observe::Preference;
 use twin::controller;
@@ -138,7 +138,7 @@ fn run_one(pair: Pair, under: &Under, plan: Plan, crew: Crew) -> anyhow::Result<
     let (found, controller): (Setting, Box<dyn Controller>) = match under.controller {
         Some(name) => {
             let preference = Preference::new(3, 2, 1)?;
-            let brief = Brief { preference, candidates, seed: plan.seed, ..Brief::default() };
+            let brief = ControllerInput { preference, candidates, seed: plan.seed, ..ControllerInput::default() };
             (Setting::parse(FOUND)?, controller::parse(name)?.build(&brief))
         }
         None => {

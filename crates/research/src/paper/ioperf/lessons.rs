@@ -15,8 +15,8 @@ use control::{Setting, Window};
 use observe::Preference;
 use observe::description::names;
 use observe::merit::TOLERANCE;
-use observe::served::Rated;
-use observe::served::Served;
+use observe::performance::Performance;
+use observe::performance::TrialScore;
 
 use super::Plan;
 use super::machine::{self, Kernel, Run, pattern};
@@ -59,7 +59,7 @@ pub fn learn(plan: Plan, kernel: &Kernel, crew: Crew) -> anyhow::Result<Experien
         }
         let genomes = search.ask();
         school.rate(&space, &genomes)?;
-        let rated: Vec<Option<Rated>> = genomes.iter().map(|genome| school.of(&space.setting(genome))).collect();
+        let rated: Vec<Option<TrialScore>> = genomes.iter().map(|genome| school.of(&space.setting(genome))).collect();
         search.tell(&rated);
     }
     school.remember()
@@ -83,8 +83,8 @@ struct School<'a> {
     default: Setting,
     preference: Preference,
     patterns: Vec<Pattern>,
-    standard: Vec<Option<Served>>,
-    rated: BTreeMap<String, (Setting, Option<Rated>)>,
+    standard: Vec<Option<Performance>>,
+    rated: BTreeMap<String, (Setting, Option<TrialScore>)>,
     crew: Crew<'a>,
 }
 
@@ -116,7 +116,7 @@ impl<'a> School<'a> {
     }
 
     /// How a setting serves a workload.
-    fn served(&self, number: usize, setting: &Setting) -> anyhow::Result<Option<Served>> {
+    fn served(&self, number: usize, setting: &Setting) -> anyhow::Result<Option<Performance>> {
         Ok(served(self.run(number, number, setting)?.steered.steering().windows()))
     }
 
@@ -135,12 +135,12 @@ impl<'a> School<'a> {
         let got = self.crew.map(&self.says(), &each, |&(number, setting)| {
             Ok(self.served(number, setting)?.zip(self.standard[number]).map(|(ran, standard)| relative(&ran, &standard)))
         })?;
-        let rated: Vec<Option<Rated>> = got.chunks(count).map(mean).collect();
+        let rated: Vec<Option<TrialScore>> = got.chunks(count).map(mean).collect();
         self.rated.extend(new.into_iter().zip(rated).map(|((name, setting), rated)| (name, (setting, rated))));
         Ok(())
     }
 
-    fn of(&self, setting: &Setting) -> Option<Rated> {
+    fn of(&self, setting: &Setting) -> Option<TrialScore> {
         self.rated.get(&setting.to_string()).and_then(|(_, rated)| *rated)
     }
 
@@ -198,8 +198,8 @@ impl<'a> School<'a> {
 }
 
 /// What was got beside what the default got: the score of this is the gain.
-fn relative(ran: &Served, standard: &Served) -> Served {
-    Served {
+fn relative(ran: &Performance, standard: &Performance) -> Performance {
+    Performance {
         throughput: ran.throughput / standard.throughput,
         response_s: ran.response_s / standard.response_s,
         fairness: ran.fairness / standard.fairness,
@@ -208,19 +208,19 @@ fn relative(ran: &Served, standard: &Served) -> Served {
 }
 
 /// Geometric means; `None` if nothing was done in any of them.
-fn mean(all: &[Option<Served>]) -> Option<Rated> {
-    let all: Vec<Served> = all.iter().copied().collect::<Option<_>>()?;
-    let of = |value: &dyn Fn(&Served) -> f32| {
+fn mean(all: &[Option<Performance>]) -> Option<TrialScore> {
+    let all: Vec<Performance> = all.iter().copied().collect::<Option<_>>()?;
+    let of = |value: &dyn Fn(&Performance) -> f32| {
         let sum: f64 = all.iter().map(|served| f64::from(value(served)).ln()).sum();
         (sum / all.len() as f64).exp() as f32
     };
-    let served = Served {
+    let served = Performance {
         throughput: of(&|served| served.throughput),
         response_s: of(&|served| served.response_s),
         fairness: of(&|served| served.fairness),
         starves: false,
     };
-    Some(Rated { served, by_bound: 0.0 })
+    Some(TrialScore { served, wait_ratio: 0.0 })
 }
 
 /// The setting that served the workloads of the lessons best in the mean; `None` if the default did.

@@ -10,7 +10,7 @@
 use std::fmt::Write as _;
 
 use control::Setting;
-use control::controller::Brief;
+use control::controller::ControllerInput;
 use control::search::ioperf::Pattern;
 use report::paper::{Bar, Cell, Replication, Row, Table};
 use twin::controller;
@@ -148,7 +148,7 @@ fn run_one(pattern: &Pattern, plan: &Plan, seed: u64, live: &mut dyn Live, clock
     clock.show(live.now());
     let (mut ends, mut first) = (Vec::new(), None);
     for name in plan.searches {
-        let brief = Brief { preference: preference()?, seed, ..Brief::default() };
+        let brief = ControllerInput { preference: preference()?, seed, ..ControllerInput::default() };
         let chosen = controller::parse(name)?.build(&brief);
         let steered = live::steer(live, chosen, &[jobs.lasting(plan.search_s)], true, crew.monitor)?;
         first = first.or(Some((steered.took_s, steered.has_ended, steered.why)));

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use block::Nanos;
-use control::controller::{Brief, Fixed};
+use control::controller::{ControllerInput, Fixed};
 use control::experience::{Experience, WINDOW};
 use control::search::Space;
 use control::search::ioperf::Pattern;
 use control::{Controller, Setting};
 use observe::Preference;
-use observe::served::Served;
+use observe::performance::Performance;
 use sim::host::HostSettings;
 use sim::workload::random::Mix;
 
@@ -56,7 +56,7 @@ impl Kernel {
     ///
     /// # Errors
     /// As [`default`](Kernel::default).
-    pub fn brief(&self, seed: u64) -> anyhow::Result<Brief> {
+    pub fn brief(&self, seed: u64) -> anyhow::Result<ControllerInput> {
         self.brief_of(seed, Arc::default())
     }
 
@@ -64,9 +64,9 @@ impl Kernel {
     ///
     /// # Errors
     /// As [`default`](Kernel::default).
-    pub fn brief_of(&self, seed: u64, experience: Arc<Experience>) -> anyhow::Result<Brief> {
+    pub fn brief_of(&self, seed: u64, experience: Arc<Experience>) -> anyhow::Result<ControllerInput> {
         let candidates = self.schedulers.iter().map(|name| Setting::parse(name)).collect::<Result<_, _>>()?;
-        Ok(Brief { preference: preference()?, candidates, seed, experience })
+        Ok(ControllerInput { preference: preference()?, candidates, seed, experience })
     }
 
     /// The genes: which scheduler, its tunables if `tunes` is set, and the paper's tunables of the host.
@@ -177,7 +177,7 @@ impl Run<'_> {
         let observed = self.observe(setting, monitor)?;
         let settles = Nanos::from_secs_f64(SETTLES_S.min(self.seconds / 3) as f64);
         let windows = observed.steered.steering().windows().iter().filter(|window| window.from >= settles);
-        let served = Served::of(windows.map(|window| &window.outcome));
+        let served = Performance::of(windows.map(|window| &window.outcome));
         let (tally, busy_s) = (observed.outcome.tally, observed.outcome.busy.as_secs_f64());
         let positioning_s = tally.seek.as_secs_f64() + tally.rotation.as_secs_f64();
         let positioning = (busy_s > 0.0).then(|| (positioning_s / busy_s).min(1.0));
@@ -193,7 +193,7 @@ impl Run<'_> {
     /// It was interrupted.
     pub fn steer(&self, controller: Box<dyn Controller>, monitor: &dyn Monitor) -> anyhow::Result<Setting> {
         let observed = self.steered(controller, monitor)?;
-        Ok(observed.steered.steering().left().unwrap_or_else(|| self.default.clone()))
+        Ok(observed.steered.steering().final_setting().unwrap_or_else(|| self.default.clone()))
     }
 }
 
@@ -216,7 +216,7 @@ mod tests {
                 let controller = controller::parse(name).unwrap().build(&kernel.brief(3).unwrap());
                 let run = Run { pattern: &pattern, default: &kernel.default().unwrap(), seconds: 12, seed: 1 };
                 let observed = run.steered(controller, &Quiet::default()).unwrap();
-                format!("{:?}", observed.steered.steering().decided())
+                format!("{:?}", observed.steered.steering().decisions())
             })
         };
         for name in ["genetic:fitness=twin,trials=16", "bayes:fitness=twin,trials=12", "bayes:seeds=twin,trials=5"] {

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use anyhow::Context;
-use control::controller::{Brief, Controller, Fixed};
+use control::controller::{Controller, ControllerInput, Fixed};
 use control::experience::{Experience, WINDOW};
 use control::{Setting, Window};
 use observe::Preference;
@@ -233,7 +233,7 @@ fn run_one(key: &Key, plan: &Plan, experience: &Arc<Experience>, monitor: &dyn M
             let learns = scheme.controller == Scheme::TWO_LAYER.controller;
             let names = SETTINGS.iter().filter(|name| FIVE.contains(name) || ours || learns && **name == PER_REQUEST);
             let candidates = names.map(|name| Setting::parse(name)).collect::<Result<_, _>>()?;
-            let brief = Brief { preference: Preference::default(), candidates, seed, experience: experience.clone() };
+            let brief = ControllerInput { preference: Preference::default(), candidates, seed, experience: experience.clone() };
             (Setting::parse(FOUND)?, scheme.chosen(plan)?.build(&brief))
         }
     };
@@ -246,7 +246,7 @@ fn run_one(key: &Key, plan: &Plan, experience: &Arc<Experience>, monitor: &dyn M
 
 fn summary(bench: &Bench, observed: &Observed, is_fixed: bool) -> Summary {
     let (measure, steering) = (&observed.outcome.measure, observed.steered.steering());
-    let decisions = steering.decided().iter().filter(|decided| decided.window.is_some());
+    let decisions = steering.decisions().iter().filter(|decided| decided.window.is_some());
     let per_request = steering.windows().iter().filter(|window| window.setting.spec.learns()).count();
     Summary {
         phases: phases(bench, observed),

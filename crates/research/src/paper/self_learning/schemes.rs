@@ -1,6 +1,6 @@
 //! The paper's schemes as controllers of this program.
 
-use control::controller::Chosen;
+use control::controller::ControllerChoice;
 
 use super::plan::Plan;
 
@@ -98,7 +98,7 @@ impl Scheme {
     }
 
     /// The controller with its tunables as the paper sets them, times scaled by the plan.
-    pub fn chosen(&self, plan: &Plan) -> anyhow::Result<Chosen> {
+    pub fn chosen(&self, plan: &Plan) -> anyhow::Result<ControllerChoice> {
         let mut chosen = crate::controller::parse(self.controller)?;
         for (tunable, value) in chosen.spec.tunables.iter().zip(&mut chosen.values) {
             match self.tunable(tunable.name, plan) {

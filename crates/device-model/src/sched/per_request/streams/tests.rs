@@ -1,4 +1,4 @@
-//! What is learned of streams whose requests are served one after the other.
+//! Learning from streams whose requests are served one after the other.
 
 use super::*;
 use block::{Op, Priority};
@@ -31,7 +31,7 @@ impl Served {
 }
 
 #[test]
-fn a_stream_that_is_back_at_once_is_waited_for_about_as_long_as_it_thinks() {
+fn a_stream_with_short_think_times_is_waited_for_about_as_long_as_it_thinks() {
     let mut served = Served::new();
     for _ in 0..20 {
         for stream in [1, 2] {
@@ -46,7 +46,7 @@ fn a_stream_that_is_back_at_once_is_waited_for_about_as_long_as_it_thinks() {
 }
 
 #[test]
-fn nobody_waits_for_a_stream_that_thinks_for_long_or_is_not_known() {
+fn streams_that_think_for_long_or_are_unknown_are_not_waited_for() {
     let mut served = Served::new();
     (0..50).for_each(|_| served.serve(1, 30 * MILLI, MILLI, 0));
     assert_eq!(served.streams.wait_ns(1, 8e6), 0.0);
@@ -56,7 +56,7 @@ fn nobody_waits_for_a_stream_that_thinks_for_long_or_is_not_known() {
 }
 
 #[test]
-fn a_stream_that_did_not_come_back_is_waited_for_no_longer() {
+fn a_stream_that_was_waited_for_in_vain_is_not_waited_for_again() {
     let mut served = Served::new();
     (0..20).for_each(|_| served.serve(1, 200 * MICRO, MILLI, 0));
     assert!(served.streams.wait_ns(1, 8e6) > 0.0);
@@ -65,7 +65,7 @@ fn a_stream_that_did_not_come_back_is_waited_for_no_longer() {
 }
 
 #[test]
-fn it_is_noticed_that_nothing_seeks_and_that_something_does_again() {
+fn seeking_and_its_absence_are_both_detected() {
     let mut served = Served::new();
     assert!(!served.streams.nothing_seeks());
     (0..400).for_each(|number| served.serve(number % 4, 0, 80 * MICRO, 0));

@@ -1,8 +1,8 @@
-//! Turns the windows in a knowledge base into cases to learn from.
+//! Derives cases for learning from the recorded windows.
 //!
 //! A real workload is never run under every candidate. But where a controller changed the setting, the settings before and after
-//! served the same workload, as far as its features show. A load generated from a seed is the same in every run, so settings in
-//! force at about the same time in it can be compared.
+//! served the same workload, as far as its features show. A load generated from a seed is the same in every run, so settings that
+//! were active at about the same time in it can be compared.
 //!
 //! ```text
 //! a run  | noop    | cfq | noop                |     windows of one load, in the order of their time;
@@ -17,18 +17,18 @@ use block::Nanos;
 use super::query::Filter;
 use super::rows::{ModelRow, Run, RunId, WindowRow};
 use super::{Knowledge, KnowledgeError};
-use control::experience::{Case, Experience, FEWEST};
-use observe::description::{describe_named, is_asked, names};
+use control::experience::{Case, Experience, MIN_REQUESTS};
+use observe::description::{describe_named, is_of_load, names};
 use observe::merit;
-use observe::served::{Served, noted};
+use observe::performance::{Performance, stored_features};
 use observe::similarity::{Columns, Point, distance};
 
-/// Windows this long before and after a change are compared; over a longer time the workload may change.
+/// Time before and after a change within which windows are compared; over a longer time the workload may change.
 const NEAR: Nanos = Nanos::from_millis(5_000);
 /// Settings of one run are compared if the squared distance between their loads is below this.
-const ALIKE: f64 = 2.5;
+const MAX_LOAD_DISTANCE: f64 = 2.5;
 /// Maximum number of cases, keeping the newest. The built-in experience is of that size, and training on both stays fast.
-const MOST_CASES: usize = 2_000;
+const MAX_CASES: usize = 2_000;
 
 impl Knowledge {
     /// The recorded cases: wherever two or more settings served the same load at about the same time, a case for each. The most
@@ -37,56 +37,55 @@ impl Knowledge {
     /// # Errors
     /// The file cannot be read.
     pub fn experience(&self) -> Result<Experience, KnowledgeError> {
-        // As of one moment: of a run that is being forgotten all is read, or nothing. In memory that is as much as the retention rule
-        // keeps.
+        // One snapshot: a run that is being deleted is read in full or not at all. The retention rule bounds the memory.
         let _moment = self.moment()?;
-        let mut lived = Lived::new();
+        let mut history = History::new();
         for stored in self.windows(&Filter::default()) {
             let stored = stored?;
-            lived.window(&stored.run, stored.row);
+            history.add_window(&stored.run, stored.row);
         }
         let pools = self.models()?.iter().filter_map(ModelRow::gene_pool).collect();
-        Ok(Experience { pools, ..lived.end() })
+        Ok(Experience { pools, ..history.into_experience() })
     }
 }
 
-/// Performance of the windows under one setting.
-struct Seen<'a> {
+/// The windows under one setting.
+struct Observation<'a> {
     setting: &'a str,
     runs: BTreeSet<RunId>,
     row: Vec<f64>,
-    asked: Point,
-    served: Served,
+    /// The position of its load.
+    load: Point,
+    performance: Performance,
     /// The longest response time.
     longest_s: f64,
-    /// How many streams were served in a window, in the mean.
+    /// Mean number of streams served in a window.
     streams: f64,
 }
 
-impl Seen<'_> {
-    /// Whether both served the same load. In several runs it is, for these are of one seed. In one run it may have changed together
-    /// with the setting; what is asked tells, although some settings change that, too.
-    fn is_comparable(&self, other: &Seen) -> bool {
-        self.runs != other.runs || self.runs.len() > 1 || distance(&self.asked, &other.asked, f64::INFINITY) <= ALIKE
+impl Observation<'_> {
+    /// Whether both served the same load: always in several runs, which have one seed. In one run the load may have changed together with the
+    /// setting, so their positions decide, although some settings change these too.
+    fn is_comparable(&self, other: &Observation) -> bool {
+        self.runs != other.runs || self.runs.len() > 1 || distance(&self.load, &other.load, f64::INFINITY) <= MAX_LOAD_DISTANCE
     }
 
-    /// Whether this setting starves a stream, as far as windows tell: somebody waited beyond the [bound](merit::bound_s) that `other`
-    /// sets, or a stream that `other` serves gets nothing, and so cannot ask again.
-    fn starves_beside(&self, other: &Seen) -> bool {
+    /// Whether this setting starves a stream compared with `other`: a request waited beyond its [bound](merit::bound_s), or a stream that
+    /// `other` serves gets nothing and so queues nothing more.
+    fn starves_compared_with(&self, other: &Observation) -> bool {
         self.longest_s > merit::bound_s(other.longest_s) || self.streams <= other.streams - 1.0
     }
 }
 
 /// A case whose settings are not yet numbered.
-struct Found {
+struct UnnumberedCase {
     run: Arc<Run>,
     under: String,
     features: Vec<Option<f32>>,
-    results: Vec<(String, Served)>,
+    results: Vec<(String, Performance)>,
 }
 
-/// Windows are compared only if these are equal: plant, device, source and seed, and the run if there is no seed, because such a
-/// load never repeats.
+/// Identifies a load: plant, device, source and seed, and the run if there is no seed, because such a load never repeats.
 type Load = (String, String, String, Option<u64>, Option<RunId>);
 
 /// A window, and whether it is the first under its setting, which also serves requests queued before.
@@ -96,32 +95,32 @@ struct Observed {
     is_first: bool,
 }
 
-/// Takes windows in.
-struct Lived {
+/// The windows so far, by load.
+struct History {
     /// The windows of each load, by the number of the last one recorded.
     loads: BTreeMap<Load, (u64, Arc<Run>, Vec<Observed>)>,
     recorded: u64,
     last: Option<(RunId, String)>,
     names: Vec<String>,
-    /// Of each name, whether the workload alone decides it.
-    is_asked: Vec<bool>,
+    /// For each name, whether it depends on the workload alone.
+    is_of_load: Vec<bool>,
     columns: Columns,
 }
 
-impl Lived {
-    fn new() -> Lived {
+impl History {
+    fn new() -> History {
         let names = names();
-        Lived {
+        History {
             loads: BTreeMap::new(),
             recorded: 0,
             last: None,
-            is_asked: is_asked().collect(),
+            is_of_load: is_of_load().collect(),
             columns: Columns::described(),
             names,
         }
     }
 
-    fn window(&mut self, run: &Arc<Run>, row: WindowRow) {
+    fn add_window(&mut self, run: &Arc<Run>, row: WindowRow) {
         let is_first = self.last.as_ref().is_some_and(|(id, setting)| *id == run.id && *setting != row.setting);
         self.last = Some((run.id, row.setting.clone()));
         let once = if run.seed.is_none() { Some(run.id) } else { None };
@@ -132,8 +131,8 @@ impl Lived {
         *last = self.recorded;
     }
 
-    /// All cases, those of what was recorded last at the end.
-    fn found(&mut self) -> Vec<Found> {
+    /// All cases, the most recently recorded last.
+    fn cases(&mut self) -> Vec<UnnumberedCase> {
         let mut loads: Vec<_> = std::mem::take(&mut self.loads).into_values().collect();
         loads.sort_by_key(|(last, ..)| *last);
         let mut found = Vec::new();
@@ -141,50 +140,51 @@ impl Lived {
             windows.sort_by_key(|window| window.row.from);
             changes(&windows).into_iter().for_each(|around| found.extend(self.compared(&run, around)));
         }
-        found.drain(..found.len().saturating_sub(MOST_CASES));
+        found.drain(..found.len().saturating_sub(MAX_CASES));
         found
     }
 
     /// The settings of these windows with their results: one case for each that can be compared with another.
-    fn compared(&self, run: &Arc<Run>, around: &[Observed]) -> Vec<Found> {
+    fn compared(&self, run: &Arc<Run>, around: &[Observed]) -> Vec<UnnumberedCase> {
         let mut under: BTreeMap<&str, Vec<&Observed>> = BTreeMap::new();
         around.iter().for_each(|window| under.entry(&window.row.setting).or_default().push(window));
-        let seen: Vec<Seen> = under.into_iter().filter_map(|(setting, windows)| self.seen(setting, &windows)).collect();
-        let found = |one: &Seen| {
-            let served = |other: &Seen| Served { starves: other.starves_beside(one), ..other.served };
-            let others = seen.iter().filter(|other| one.is_comparable(other));
-            let results: Vec<(String, Served)> = others.map(|other| (other.setting.to_owned(), served(other))).collect();
-            let (run, under, features) = (run.clone(), one.setting.to_owned(), noted(one.row.iter().copied()));
-            (results.len() > 1).then_some(Found { run, under, features, results })
+        let observations: Vec<Observation> =
+            under.into_iter().filter_map(|(setting, windows)| self.observe(setting, &windows)).collect();
+        let found = |one: &Observation| {
+            let served = |other: &Observation| Performance { starves: other.starves_compared_with(one), ..other.performance };
+            let others = observations.iter().filter(|other| one.is_comparable(other));
+            let results: Vec<(String, Performance)> = others.map(|other| (other.setting.to_owned(), served(other))).collect();
+            let (run, under, features) = (run.clone(), one.setting.to_owned(), stored_features(one.row.iter().copied()));
+            (results.len() > 1).then_some(UnnumberedCase { run, under, features, results })
         };
-        seen.iter().filter_map(found).collect()
+        observations.iter().filter_map(found).collect()
     }
 
-    fn seen<'a>(&self, setting: &'a str, windows: &[&Observed]) -> Option<Seen<'a>> {
+    fn observe<'a>(&self, setting: &'a str, windows: &[&Observed]) -> Option<Observation<'a>> {
         let is_settled = windows.iter().any(|window| !window.is_first);
         let runs = windows.iter().map(|window| window.run).collect();
         let windows: Vec<&WindowRow> = windows.iter().filter(|it| !it.is_first || !is_settled).map(|it| &it.row).collect();
-        // What waited and was not done tells as much: where little is done, that is the result.
+        // Outstanding requests count as well: a setting under which few complete is a result.
         let unfinished = windows.last().map_or(0, |window| window.outcome.unfinished);
-        if windows.iter().map(|window| window.outcome.requests).sum::<u64>() + unfinished < FEWEST {
+        if windows.iter().map(|window| window.outcome.requests).sum::<u64>() + unfinished < MIN_REQUESTS {
             return None;
         }
-        let served = Served::of(windows.iter().map(|window| &window.outcome)).filter(Served::is_sound)?;
+        let performance = Performance::of(windows.iter().map(|window| &window.outcome)).filter(Performance::is_sound)?;
         let rows: Vec<Vec<f64>> = windows.iter().map(|window| row(window)).collect();
         let row: Vec<f64> = (0..self.names.len()).map(|column| mean(rows.iter().map(|row| row[column]))).collect();
-        let only_asked = |(value, is_asked): (&f64, &bool)| if *is_asked { *value } else { f64::NAN };
-        let asked: Vec<f64> = row.iter().zip(&self.is_asked).map(only_asked).collect();
-        let asked = self.columns.point(|column| asked.get(column).copied());
+        let only_of_load = |(value, is_of_load): (&f64, &bool)| if *is_of_load { *value } else { f64::NAN };
+        let of_load: Vec<f64> = row.iter().zip(&self.is_of_load).map(only_of_load).collect();
+        let load = self.columns.point(|column| of_load.get(column).copied());
         let longest_s = windows.iter().map(|window| window.outcome.max_response_s).fold(0.0, f64::max);
         let streams = mean(windows.iter().filter_map(|window| window.feature("streams")));
-        Some(Seen { setting, runs, asked, row, served, longest_s, streams })
+        Some(Observation { setting, runs, load, row, performance, longest_s, streams })
     }
 
-    fn end(mut self) -> Experience {
-        let found = self.found();
+    fn into_experience(mut self) -> Experience {
+        let found = self.cases();
         let settings: BTreeSet<&String> = found.iter().flat_map(|found| found.results.iter().map(|(text, _)| text)).collect();
         let mut experience = Experience::new(self.names, settings.into_iter().cloned().collect());
-        for Found { run, under, features, results } in found {
+        for UnnumberedCase { run, under, features, results } in found {
             let number = |text: &String| experience.settings.binary_search(text).ok();
             let Some(under) = number(&under) else { continue };
             let mut case = Case {
@@ -210,7 +210,7 @@ fn row(window: &WindowRow) -> Vec<f64> {
 }
 
 /// The windows around each change of the setting, no window twice: a trial is two changes, but one comparison. Only where the change
-/// comes right after such a comparison, what was in force before it is compared again: what is chosen after some trials would else
+/// follows such a comparison directly, the setting before it is compared again: otherwise one chosen after several trials would
 /// never be compared.
 fn changes(windows: &[Observed]) -> Vec<&[Observed]> {
     let mut around = Vec::new();
@@ -232,7 +232,7 @@ fn changes(windows: &[Observed]) -> Vec<&[Observed]> {
     around
 }
 
-/// Of those that are numbers; NaN if none is.
+/// The mean of the finite values; NaN if none is.
 fn mean(values: impl Iterator<Item = f64>) -> f64 {
     let numbers = values.filter(|value| value.is_finite());
     let (sum, count) = numbers.fold((0.0, 0.0), |(sum, count), value| (sum + value, count + 1.0));
@@ -250,7 +250,7 @@ mod tests {
         Run { id: RunId([number; 16]), began_s: 0, plant, device, source, seed: None, program: "test".into() }
     }
 
-    /// So many windows of a second each under a setting in which so many megabytes a second are read for a share of reads.
+    /// Windows of a second each under a setting, with a throughput in MB/s and a share of reads.
     struct Stretch(&'static str, u64, u64, f64);
 
     fn windows(stretches: &[Stretch]) -> Vec<WindowRow> {
@@ -263,8 +263,8 @@ mod tests {
                     ((*setting).to_owned(), ["read_share".to_owned(), "of another version".to_owned()].into());
                 let outcome = WindowOutcome {
                     duration: to - from,
-                    requests: FEWEST,
-                    waited_for: FEWEST,
+                    requests: MIN_REQUESTS,
+                    waited_for: MIN_REQUESTS,
                     bytes: megabytes * 1_000_000,
                     mean_response_s: 0.01,
                     waited_s: 0.01,
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_in_force_before_and_after_a_change_is_compared() {
+    fn the_settings_before_and_after_a_change_are_compared() {
         // The first window after the change counts for neither; nor does what is more than 5 s away.
         let mut run = windows(&[Stretch("noop", 4, 90, 0.9), Stretch("noop", 5, 10, 0.9), Stretch("cfq", 20, 30, 0.9)]);
         run[9].outcome.bytes = 0;
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trial_and_the_way_back_are_one_comparison_and_several_settings_are_compared_at_once() {
+    fn a_trial_and_its_revert_are_one_comparison_and_several_settings_are_compared_at_once() {
         let trial = windows(&[Stretch("noop", 9, 10, 0.5), Stretch("cfq", 3, 30, 0.5), Stretch("noop", 9, 10, 0.5)]);
         assert_eq!(results(&experience(&[trial])).len(), 2);
         let round = [Stretch("noop", 2, 10, 0.5), Stretch("cfq", 2, 30, 0.5), Stretch("sstf", 2, 20, 0.5)];
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_chosen_right_after_a_trial_is_compared_too() {
+    fn a_setting_chosen_directly_after_a_trial_is_compared_too() {
         let trial =
             [Stretch("noop", 2, 10, 0.5), Stretch("cfq", 3, 30, 0.5), Stretch("noop", 2, 10, 0.5), Stretch("sstf", 9, 20, 0.5)];
         let last = vec![("noop", 10.0), ("sstf", 20.0)];
@@ -339,18 +339,18 @@ mod tests {
     }
 
     #[test]
-    fn runs_of_one_load_that_can_be_drawn_again_are_compared() {
+    fn runs_with_the_same_seed_are_compared() {
         let of = |seed: Option<u64>, device: &str| {
-            let mut lived = Lived::new();
+            let mut history = History::new();
             for (number, setting, megabytes) in [(0, "noop", 10), (1, "cfq", 30)] {
                 // Fifteen seconds are twice what is near enough.
                 let run =
                     Run { seed, device: format!("{device}{}", number * device.len()), source: "load".into(), ..run(number as u8) };
                 windows(&[Stretch(setting, 15, megabytes, 0.5)])
                     .into_iter()
-                    .for_each(|window| lived.window(&Arc::new(run.clone()), window));
+                    .for_each(|window| history.add_window(&Arc::new(run.clone()), window));
             }
-            lived.end()
+            history.into_experience()
         };
         let experience = of(Some(1), "");
         let both = vec![("cfq", 30.0), ("noop", 10.0)];
@@ -361,31 +361,31 @@ mod tests {
     }
 
     #[test]
-    fn what_one_load_asks_differs_by_setting_and_is_compared_all_the_same() {
+    fn settings_of_a_seeded_load_are_compared_although_features_differ() {
         let compared = |seed: Option<u64>| {
-            let mut lived = Lived::new();
+            let mut history = History::new();
             for (number, setting, read_share) in [(0, "noop", 0.1), (1, "cfq", 0.9)] {
                 let run = Arc::new(Run { seed, device: "disk".into(), source: "load".into(), ..run(number) });
-                windows(&[Stretch(setting, 5, 10, read_share)]).into_iter().for_each(|window| lived.window(&run, window));
+                windows(&[Stretch(setting, 5, 10, read_share)]).into_iter().for_each(|window| history.add_window(&run, window));
             }
-            lived.end().cases.len()
+            history.into_experience().cases.len()
         };
         assert_eq!((compared(Some(1)), compared(None)), (2, 0));
     }
 
     #[test]
-    fn a_setting_under_which_somebody_waits_too_long_or_gets_nothing_starves() {
+    fn a_setting_under_which_a_stream_waits_too_long_or_gets_nothing_starves() {
         let starves = |longest_s: f64, streams: f64| {
-            let mut lived = Lived::new();
+            let mut history = History::new();
             for (number, setting, longest_s, streams) in [(0, "noop", 0.4, 3.0), (1, "cfq", longest_s, streams)] {
                 let run = Arc::new(Run { seed: Some(1), device: "disk".into(), source: "load".into(), ..run(number) });
                 for mut window in windows(&[Stretch(setting, 5, 10, 0.5)]) {
                     window.outcome.max_response_s = longest_s;
                     (window.features, window.values) = (["streams".to_owned()].into(), vec![streams]);
-                    lived.window(&run, window);
+                    history.add_window(&run, window);
                 }
             }
-            let experience = lived.end();
+            let experience = history.into_experience();
             let case = experience.cases.iter().find(|case| experience.settings[case.under] == "noop").unwrap();
             let starves = case.results.iter().map(|served| served.unwrap().starves);
             experience.settings.iter().cloned().zip(starves).collect::<BTreeMap<String, bool>>()
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn where_the_workload_changed_too_nothing_is_compared() {
+    fn nothing_is_compared_if_the_workload_changed_too() {
         let other = windows(&[Stretch("noop", 5, 10, 0.1), Stretch("cfq", 5, 30, 0.9)]);
         assert_eq!(experience(&[other]).cases, []);
         let mut far = windows(&[Stretch("noop", 5, 10, 0.5), Stretch("cfq", 5, 30, 0.5)]);
@@ -408,11 +408,11 @@ mod tests {
     }
 
     #[test]
-    fn what_says_too_little_or_is_no_number_is_left_out() {
+    fn windows_with_few_requests_or_without_numbers_are_left_out() {
         assert_eq!(experience(&[windows(&[Stretch("noop", 9, 10, 0.5)])]).cases, [], "nothing was changed");
         assert_eq!(experience(&[]).cases, []);
         let mut few = windows(&[Stretch("noop", 5, 10, 0.5), Stretch("cfq", 2, 30, 0.5)]);
-        few[6].outcome.requests = FEWEST - 1;
+        few[6].outcome.requests = MIN_REQUESTS - 1;
         assert_eq!(experience(&[few]).cases, [], "in the one window that is settled");
         let mut odd = windows(&[Stretch("noop", 5, 10, 0.5), Stretch("cfq", 5, 30, 0.5)]);
         odd.iter_mut().for_each(|window| window.outcome.fairness = f64::NAN);
@@ -422,13 +422,13 @@ mod tests {
     #[test]
     fn of_many_cases_the_newest_are_kept() {
         let pair = |megabytes| windows(&[Stretch("noop", 5, megabytes, 0.5), Stretch("cfq", 5, 30, 0.5)]);
-        let mut lived = Lived::new();
-        for number in 0..=MOST_CASES as u64 {
+        let mut history = History::new();
+        for number in 0..=MAX_CASES as u64 {
             let run = Arc::new(Run { id: RunId(u128::from(number).to_be_bytes()), ..run(0) });
-            pair(number).into_iter().for_each(|window| lived.window(&run, window));
+            pair(number).into_iter().for_each(|window| history.add_window(&run, window));
         }
-        let experience = lived.end();
-        assert_eq!(experience.cases.len(), MOST_CASES);
-        assert_eq!(results(&experience)[MOST_CASES - 1].1, [("cfq", 30.0), ("noop", MOST_CASES as f32)]);
+        let experience = history.into_experience();
+        assert_eq!(experience.cases.len(), MAX_CASES);
+        assert_eq!(results(&experience)[MAX_CASES - 1].1, [("cfq", 30.0), ("noop", MAX_CASES as f32)]);
     }
 }

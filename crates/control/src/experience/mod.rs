@@ -1,20 +1,23 @@
 //! Measurements for offline learning: workloads on devices, described by their features, with the performance of each setting.
 //!
-//! The classes of the two-layer scheme are learned from them; `seekwise` recalls those of its device. A case is a phase
-//! of a workload on a device. Its features are those seen under one of the settings, because they depend on the setting in force.
+//! The classes of the two-layer scheme are learned from them; the twin's controller recalls those of its device. A case is a phase
+//! of a workload on a device. Its features are those observed under one of the settings, on which they depend.
+
+mod gene_pool;
 
 use block::Nanos;
 use serde::{Deserialize, Serialize};
 
-use crate::search::GenePool;
 use observe::merit;
+use observe::performance::Performance;
 use observe::preference::Preference;
-use observe::served::Served;
+
+pub use gene_pool::{GenePool, Member};
 
 /// Length of a window that a case is taken from. Controllers look at shorter and longer ones.
 pub const WINDOW: Nanos = Nanos::from_millis(1_000);
-/// Windows with fewer requests tell too little of their load, and are not used.
-pub const FEWEST: u64 = 20;
+/// Least number of requests of a window; with fewer it says too little of its load and is not used.
+pub const MIN_REQUESTS: u64 = 20;
 
 /// Version of the file format.
 pub const SCHEMA: u32 = 2;
@@ -31,7 +34,7 @@ pub struct Experience {
     pub settings: Vec<String>,
     /// The cases.
     pub cases: Vec<Case>,
-    /// What genetic searches kept of the loads that they met, the latest last.
+    /// Gene pools of earlier searches, the latest last.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pools: Vec<GenePool>,
 }
@@ -44,12 +47,12 @@ pub struct Case {
     pub workload: String,
     /// The device.
     pub device: String,
-    /// The setting in force when the features were recorded, as an index into the settings.
+    /// The setting that was active when the features were recorded, as an index into the settings.
     pub under: usize,
     /// One value per feature name; `None` if missing.
     pub features: Vec<Option<f32>>,
     /// The performance of the phase under each setting; `None` if not measured.
-    pub results: Vec<Option<Served>>,
+    pub results: Vec<Option<Performance>>,
 }
 
 impl Case {
@@ -129,7 +132,7 @@ impl Experience {
         if case.features.iter().flatten().any(|value| !value.is_finite()) {
             return Some("has a feature that is no number".to_owned());
         }
-        (!case.results.iter().flatten().all(Served::is_sound)).then(|| "has a result that is no number".to_owned())
+        (!case.results.iter().flatten().all(Performance::is_sound)).then(|| "has a result that is no number".to_owned())
     }
 
     /// Serializes it as JSON.
@@ -177,7 +180,7 @@ mod tests {
 
     fn experience() -> Experience {
         let mut experience = Experience::new(vec!["a".into(), "b".into()], vec!["noop".into(), "cfq".into(), "sstf".into()]);
-        let served = |throughput| Some(Served { throughput, response_s: 0.01, fairness: 1.0, starves: false });
+        let served = |throughput| Some(Performance { throughput, response_s: 0.01, fairness: 1.0, starves: false });
         let case = |throughputs: [f32; 3]| Case {
             workload: "w".into(),
             device: "d".into(),
@@ -191,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_read_back_as_it_was() {
+    fn experience_round_trips_through_json() {
         let experience = experience();
         let text = experience.to_json().unwrap();
         assert_eq!(Experience::from_json(&text, "x").unwrap(), experience);
@@ -201,7 +204,7 @@ mod tests {
     fn two_experiences_are_joined_by_the_names_of_features_and_settings() {
         let ours = experience();
         let mut theirs = Experience::new(vec!["c".into(), "a".into()], vec!["sstf".into(), "clook".into()]);
-        let served = Some(Served { throughput: 7.0, response_s: 0.5, fairness: 0.5, starves: false });
+        let served = Some(Performance { throughput: 7.0, response_s: 0.5, fairness: 0.5, starves: false });
         let (workload, device) = ("v".to_owned(), "e".to_owned());
         theirs.cases = vec![Case { workload, device, under: 1, features: vec![Some(3.0), Some(4.0)], results: vec![None, served] }];
         let both = ours.and(&theirs);
@@ -218,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_together_is_refused() {
+    fn inconsistent_experience_is_refused() {
         let message = |change: &dyn Fn(&mut Experience)| {
             let mut experience = experience();
             change(&mut experience);

@@ -1,53 +1,53 @@
-//! Gene pools: what served a load, kept under the load's fingerprint until it comes back.
+//! Gene pools: the best settings of a load, stored with its fingerprint until the load returns.
 //!
 //! Moilanen, "I/O Workload Fingerprinting in the Genetic Library", Linux Symposium 2006: "gene pools are saved and re-introduced".
 
 use serde::{Deserialize, Serialize};
 
 use crate::setting::Setting;
+use observe::performance::TrialScore;
+use observe::performance::{Performance, stored_features};
 use observe::preference::Preference;
-use observe::served::Rated;
-use observe::served::{Served, noted};
 use observe::similarity::{Columns, Point, load_distance};
 
-/// What is kept of a pool, the best.
-const MOST_MEMBERS: usize = 16;
+/// Maximum size of a pool, which keeps the best.
+const MAX_MEMBERS: usize = 16;
 
-/// What served a load on a device, the best first.
+/// The best settings of a load on a device.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GenePool {
     /// The device's name or model.
     pub device: String,
-    /// The fingerprint: what the load was described by ([`describe`](observe::description::describe)) under `under`.
+    /// The fingerprint: the load's description ([`describe`](observe::description::describe)) under `under`.
     pub features: Vec<Option<f32>>,
-    /// What was in force when it was described, as text.
+    /// The setting that was active when it was described, as text.
     pub under: String,
     /// The settings that were tried, the best first.
     pub members: Vec<Member>,
 }
 
-/// A setting, and how it served.
+/// A setting with its performance.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Member {
     /// As text.
     pub setting: String,
     /// Throughput, response time, fairness.
-    pub served: Served,
+    pub served: Performance,
 }
 
 impl GenePool {
-    /// A pool of what was tried under a load with this description.
-    pub fn of(device: &str, row: &[f64], under: &Setting, tried: &[(Setting, Rated)], preference: &Preference) -> GenePool {
-        let mut tried: Vec<&(Setting, Rated)> = tried.iter().filter(|(_, rated)| !rated.starves()).collect();
+    /// A pool of the trials of a load with this description. Settings that starve a stream are left out.
+    pub fn of(device: &str, row: &[f64], under: &Setting, tried: &[(Setting, TrialScore)], preference: &Preference) -> GenePool {
+        let mut tried: Vec<&(Setting, TrialScore)> = tried.iter().filter(|(_, rated)| !rated.starves()).collect();
         tried.sort_by(|a, b| b.1.score(preference).total_cmp(&a.1.score(preference)));
         let mut members: Vec<Member> = Vec::new();
         for (setting, rated) in tried {
             let setting = setting.to_string();
-            if members.len() < MOST_MEMBERS && !members.iter().any(|member| member.setting == setting) {
+            if members.len() < MAX_MEMBERS && !members.iter().any(|member| member.setting == setting) {
                 members.push(Member { setting, served: rated.served });
             }
         }
-        GenePool { device: device.to_owned(), features: noted(row.iter().copied()), under: under.to_string(), members }
+        GenePool { device: device.to_owned(), features: stored_features(row.iter().copied()), under: under.to_string(), members }
     }
 
     /// The fingerprint as a point.
@@ -55,12 +55,12 @@ impl GenePool {
         Columns::described().point(|column| self.features.get(column).copied().flatten().map(f64::from))
     }
 
-    /// How far its load is from another, squared; `None` if it was seen on another device or under another setting.
+    /// Squared distance of its load from another; `None` if it was recorded on another device or under another setting.
     pub fn distance(&self, device: &str, under: &Setting, point: &Point) -> Option<f64> {
         (self.device == device && self.under == under.to_string()).then(|| load_distance(&self.point(), point))
     }
 
-    /// Its settings, the best first. What this program cannot parse is left out.
+    /// Its settings, the best first, without those that this program cannot parse.
     pub fn settings(&self) -> impl Iterator<Item = Setting> + '_ {
         self.members.iter().filter_map(|member| Setting::parse(&member.setting).ok())
     }

@@ -1,4 +1,4 @@
-//! Performance as it is compared and stored: throughput, response time and fairness, in four digits.
+//! Performance of a phase, as it is compared and stored: throughput, response time and fairness, rounded to four digits.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +9,7 @@ use crate::window::WindowOutcome;
 /// The performance of a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Served {
+pub struct Performance {
     /// Bytes per second.
     pub throughput: f32,
     /// Mean response time in seconds.
@@ -21,9 +21,9 @@ pub struct Served {
     pub starves: bool,
 }
 
-impl Served {
-    /// The performance over all these windows; `None` if no request completed in them.
-    pub fn of<'a>(outcomes: impl IntoIterator<Item = &'a WindowOutcome>) -> Option<Served> {
+impl Performance {
+    /// The performance over these windows; `None` if no request completed.
+    pub fn of<'a>(outcomes: impl IntoIterator<Item = &'a WindowOutcome>) -> Option<Performance> {
         let (mut bytes, mut seconds, mut waited, mut done, mut fairness) = (0.0, 0.0, 0.0, 0.0, 0.0);
         for outcome in outcomes {
             let length = outcome.duration.as_secs_f64();
@@ -38,7 +38,7 @@ impl Served {
             seconds += length;
             fairness += outcome.fairness * length;
         }
-        (done > 0.0).then(|| Served {
+        (done > 0.0).then(|| Performance {
             throughput: four_digits(bytes / seconds),
             response_s: four_digits(waited / done),
             fairness: four_digits(fairness / seconds),
@@ -57,8 +57,8 @@ impl Served {
     }
 }
 
-/// Converts a row to the form stored in a [`Case`].
-pub fn noted(row: impl IntoIterator<Item = f64>) -> Vec<Option<f32>> {
+/// Converts a described window to the stored form; `None` where there is no value.
+pub fn stored_features(row: impl IntoIterator<Item = f64>) -> Vec<Option<f32>> {
     row.into_iter().map(|value| Some(four_digits(value)).filter(|value| value.is_finite())).collect()
 }
 
@@ -71,26 +71,26 @@ fn four_digits(value: f64) -> f32 {
     ((value / step).round() * step) as f32
 }
 
-/// How a genome served.
+/// Result of a trial of a setting.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Rated {
+pub struct TrialScore {
     /// Throughput, response time, fairness.
-    pub served: Served,
-    /// The longest wait by its [bound](observe::merit::bound_s); above 1 a stream starves.
-    pub by_bound: f64,
+    pub served: Performance,
+    /// The longest wait divided by its [bound](crate::merit::bound_s); above 1 a stream starves.
+    pub wait_ratio: f64,
 }
 
-/// A setting that starves a stream ranks behind all that do not: this much is taken off its score, more than any two settings differ.
+/// Subtracted from the score of a setting that starves a stream; more than any two settings differ by.
 const STARVED: f64 = 20.0;
 
-impl Rated {
-    /// [Merit](observe::merit) as one number, in which a setting that starves a stream is behind every one that does not.
+impl TrialScore {
+    /// The score for ranking: a setting that starves a stream ranks behind every one that does not.
     pub fn score(&self, preference: &Preference) -> f64 {
         self.served.score(preference) - if self.starves() { STARVED } else { 0.0 }
     }
 
-    /// Whether a stream waits for longer than [merit](observe::merit) allows.
+    /// Whether a stream waited beyond its bound.
     pub fn starves(&self) -> bool {
-        self.by_bound > 1.0
+        self.wait_ratio > 1.0
     }
 }

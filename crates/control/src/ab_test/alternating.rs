@@ -1,0 +1,213 @@
+//! Alternating turns of a candidate and a baseline, until one is significantly better.
+//!
+//! ```text
+//! turn       0          1         2         3          4          5
+//!            candidate  baseline  baseline  candidate  candidate  baseline   …   at least 3 and at most 5 pairs
+//! ```
+//! The order changes from pair to pair, so that drift favours neither.
+
+use super::{Comparison, Estimate, MIN_GAIN, MIN_PAIRS, NORMAL_95, Outcome};
+use crate::setting::Setting;
+
+/// Pairs of turns after which a test has to end.
+const MAX_PAIRS: usize = 5;
+/// Tunables of the host whose effect is immediate. That of the others, which concern memory, takes minutes: turns are too short for it.
+const IMMEDIATE: [&str; 2] = ["nr_requests", "read_ahead_kb"];
+
+/// A setting that challenges the baseline.
+#[derive(Clone, Debug)]
+pub struct Challenger {
+    /// The setting.
+    pub setting: Setting,
+    /// The gain over the baseline that other loads predict; `None` if only trials of this load tell.
+    pub expected: Option<Estimate>,
+}
+
+impl Challenger {
+    /// One without a prediction.
+    pub fn unpredicted(setting: Setting) -> Challenger {
+        Challenger { setting, expected: None }
+    }
+}
+
+/// The result of a test.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Verdict {
+    /// The candidate replaces the baseline, with this gain.
+    Better(Estimate),
+    /// The baseline stays.
+    NotBetter,
+}
+
+/// A test of a candidate against a baseline.
+///
+/// The host applies the setting whose turn it is, waits while the test settles, and reports the score of each turn.
+///
+/// ```
+/// use control::Setting;
+/// use control::ab_test::{AbTest, Challenger, Verdict};
+///
+/// let (candidate, baseline) = (Setting::parse("kyber")?, Setting::parse("mq-deadline")?);
+/// let mut test = AbTest::new(Challenger::unpredicted(candidate), &baseline);
+/// let verdict = loop {
+///     test.settled();
+///     test.record(if test.is_candidates_turn() { 1.2 } else { 1.0 });
+///     if let Some(verdict) = test.comparison().and_then(|comparison| test.verdict(&comparison)) {
+///         break verdict;
+///     }
+/// };
+/// assert!(matches!(verdict, Verdict::Better(gain) if (gain.mean - 0.2).abs() < 1e-9));
+/// # Ok::<(), block::SettingError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct AbTest {
+    candidate: Setting,
+    expected: Option<Estimate>,
+    /// Requests queued under the other setting are still served.
+    is_settling: bool,
+    /// Turns are too short for the effect of what the two settings differ in.
+    is_slow: bool,
+    /// Turns that have ended.
+    turns: usize,
+    /// Scores of the candidate, and of the baseline.
+    scores: [Vec<f64>; 2],
+}
+
+impl AbTest {
+    /// The candidate's turn comes first.
+    pub fn new(challenger: Challenger, baseline: &Setting) -> AbTest {
+        let Challenger { setting: candidate, expected } = challenger;
+        let slow = |setting: &Setting| {
+            setting.host.iter().filter(|(name, _)| !IMMEDIATE.contains(&name.as_str())).cloned().collect::<Vec<_>>()
+        };
+        let is_slow = slow(&candidate) != slow(baseline);
+        AbTest { candidate, expected, is_slow, turns: 0, is_settling: true, scores: Default::default() }
+    }
+
+    /// The setting under test.
+    pub fn candidate(&self) -> &Setting {
+        &self.candidate
+    }
+
+    /// The gain that other loads predict.
+    pub fn expected(&self) -> Option<&Estimate> {
+        self.expected.as_ref()
+    }
+
+    /// Whether the setting has just changed, so that its turn is not scored yet.
+    pub fn is_settling(&self) -> bool {
+        self.is_settling
+    }
+
+    /// The change has settled: the turn begins.
+    pub fn settled(&mut self) {
+        self.is_settling = false;
+    }
+
+    /// Whose turn it is: the candidate's, or else the baseline's.
+    pub fn is_candidates_turn(&self) -> bool {
+        matches!(self.turns % 4, 0 | 3)
+    }
+
+    /// Ends a turn with its score.
+    pub fn record(&mut self, score: f64) {
+        let was_candidates = self.is_candidates_turn();
+        self.scores[usize::from(!was_candidates)].push(score);
+        self.turns += 1;
+        self.is_settling = self.is_candidates_turn() != was_candidates;
+    }
+
+    /// Whether the baseline has had a turn: the load may have just begun when the baseline was first measured.
+    pub fn has_baseline(&self) -> bool {
+        !self.scores[1].is_empty()
+    }
+
+    /// The comparison at the end of a pair; `None` within a pair, and before the third.
+    pub fn comparison(&self) -> Option<Comparison> {
+        self.whole_pairs().filter(|_| self.turns.is_multiple_of(2))
+    }
+
+    fn whole_pairs(&self) -> Option<Comparison> {
+        let [candidate, baseline] = &self.scores;
+        Comparison::of_pairs(candidate, baseline)
+    }
+
+    /// Whether the candidate would win if the test had to end now. Without enough pairs the prediction alone decides.
+    pub fn is_likely_better(&self) -> bool {
+        let wins = |comparison: Comparison| matches!(self.judge(&comparison, true), Some(Verdict::Better(_)));
+        self.expected.is_some() && self.whole_pairs().is_none_or(wins)
+    }
+
+    /// The verdict; `None` while more pairs are needed.
+    pub fn verdict(&self, comparison: &Comparison) -> Option<Verdict> {
+        self.judge(comparison, comparison.pairs.unwrap_or(MIN_PAIRS) >= MAX_PAIRS)
+    }
+
+    fn judge(&self, comparison: &Comparison, is_last: bool) -> Option<Verdict> {
+        let Estimate { mean, error } = comparison.gain;
+        let outcome = comparison.outcome(MIN_GAIN);
+        let (gain, is_better, is_worse) = match &self.expected {
+            // The prediction holds unless the turns show a loss, or together with it no gain. The spread of a few pairs is itself uncertain,
+            // so their error is widened by Student's t; and of an effect that takes minutes they tell nothing.
+            Some(expected) => {
+                let few = Estimate { mean, error: error * comparison.critical / NORMAL_95 };
+                let gain = if self.is_slow { *expected } else { expected.combined(&few) };
+                let is_worse = outcome == Outcome::Worse;
+                (gain, !is_worse && (mean > 0.0 || is_last && gain.mean > MIN_GAIN), is_worse)
+            }
+            None => (comparison.gain, outcome == Outcome::Better, matches!(outcome, Outcome::Worse | Outcome::NotBetter)),
+        };
+        if is_better { Some(Verdict::Better(gain)) } else { (is_worse || is_last).then_some(Verdict::NotBetter) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
+
+    use super::*;
+
+    #[test]
+    fn turns_alternate_and_are_compared_after_three_pairs() {
+        let baseline = Setting::of(block::ALL[0]);
+        let expected = Some(Estimate { mean: 0.1, error: 0.1 });
+        let mut test = AbTest::new(Challenger { setting: baseline.clone(), expected }, &baseline);
+        let mut order = String::new();
+        for turn in 0..6 {
+            assert_eq!(test.comparison(), None, "after {turn} turns");
+            order.push(if test.is_candidates_turn() { 'c' } else { 'b' });
+            test.record(if test.is_candidates_turn() { 0.1 } else { 0.3 + f64::from(turn) * 0.001 });
+        }
+        assert_eq!(order, "cbbccb");
+        let comparison = test.comparison().unwrap();
+        assert!(comparison.pairs == Some(3) && comparison.gain.mean < -0.2 && !test.is_likely_better(), "{comparison:?}");
+    }
+
+    #[test]
+    fn a_predicted_gain_stays_unless_turns_show_a_loss() {
+        let baseline = Setting::of(block::ALL[0]);
+        let test = |expected| AbTest::new(Challenger { setting: baseline.clone(), expected }, &baseline);
+        let known = test(Some(Estimate { mean: 0.1, error: 0.1 }));
+        let verdict = |test: &AbTest, pairs: usize, mean: f64, error: f64| {
+            test.verdict(&Comparison::of_gain_in_pairs(Estimate { mean, error }, pairs))
+        };
+        assert!(matches!(verdict(&known, 3, 0.001, 0.05), Some(Verdict::Better(gain)) if gain.mean > 0.0));
+        assert_eq!(verdict(&known, 3, -0.01, 0.05), None);
+        assert!(matches!(verdict(&known, 5, -0.01, 0.05), Some(Verdict::Better(_))));
+        assert_eq!(verdict(&known, 5, -0.02, 0.01), Some(Verdict::NotBetter), "that says more than other loads do");
+        assert_eq!(verdict(&known, 3, -0.2, 0.05), Some(Verdict::NotBetter));
+        let of_memory = Challenger { setting: Setting::parse("noop swappiness=0").unwrap(), expected: known.expected };
+        let slow = AbTest::new(of_memory, &baseline);
+        assert_eq!(verdict(&slow, 3, -0.02, 0.01), None);
+        let expected = Some(Verdict::Better(Estimate { mean: 0.1, error: 0.1 }));
+        assert_eq!(verdict(&slow, 5, -0.02, 0.01), expected, "turns are too short");
+        assert_eq!(verdict(&slow, 5, -0.03, 0.01), Some(Verdict::NotBetter), "it does harm");
+        let unknown = test(None);
+        assert!(known.is_likely_better() && !unknown.is_likely_better());
+        assert_eq!(verdict(&unknown, 3, 0.01, 0.05), None);
+        assert_eq!(verdict(&unknown, 5, 0.01, 0.05), Some(Verdict::NotBetter));
+        assert_eq!(verdict(&unknown, 3, 0.2, 0.05), Some(Verdict::Better(Estimate { mean: 0.2, error: 0.05 })));
+        assert_eq!(verdict(&unknown, 3, f64::NAN, 0.05), Some(Verdict::NotBetter));
+        assert_eq!(verdict(&known, 3, f64::NAN, 0.05), Some(Verdict::NotBetter));
+    }
+}

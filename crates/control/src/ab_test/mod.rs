@@ -1,0 +1,150 @@
+//! Whether one setting is better than another: scores with standard errors, and tests of their difference.
+//!
+//! A score is a logarithm ([`observe::merit`]), so a difference of scores is a relative gain: 0.05 is 5% better.
+//!
+//! * [`Estimate`]: a mean and its standard error.
+//! * [`Comparison`]: the gain of a candidate over a baseline and its critical value, from pairs of turns or from two series of windows.
+//! * [`AbTest`]: the protocol that runs a candidate and a baseline in alternating turns until the difference is significant.
+//!
+//! ```
+//! use control::ab_test::{Comparison, Outcome};
+//!
+//! // Scores of windows before and after a change of setting.
+//! let (before, after) = ([1.00, 1.02, 0.98, 1.01], [1.20, 1.22, 1.19, 1.21]);
+//! let comparison = Comparison::of_series(&before, &after).ok_or("each series needs two windows")?;
+//! assert!((comparison.gain.mean - 0.2025).abs() < 1e-9);
+//! assert_eq!(comparison.outcome(0.02), Outcome::Better);
+//!
+//! // The same settings in alternating turns: pairs cancel what the load does meanwhile.
+//! let (candidate, baseline) = ([1.1, 1.4, 0.9], [1.0, 1.3, 0.8]);
+//! let comparison = Comparison::of_pairs(&candidate, &baseline).ok_or("three pairs are needed")?;
+//! assert_eq!((comparison.pairs, comparison.outcome(0.02)), (Some(3), Outcome::Better));
+//! # Ok::<(), &str>(())
+//! ```
+
+mod alternating;
+mod estimate;
+
+pub use alternating::{AbTest, Challenger, Verdict};
+pub use estimate::{Estimate, error_of_difference, weighted_by_precision};
+
+/// Standard errors beyond which a mean of many values is significant: the normal distribution's two-sided 95% quantile, 1.96, rounded up.
+pub const CRITICAL_VALUE: f64 = 2.0;
+/// The normal distribution's one-sided 95% quantile.
+const NORMAL_95: f64 = 1.645;
+/// Student's t, one-sided 95% quantiles of 2, 3 and 4 degrees of freedom (NIST/SEMATECH e-Handbook of Statistical Methods, 1.3.6.7.2).
+const STUDENT_T_95: [f64; 3] = [2.92, 2.35, 2.13];
+/// Pairs of turns below which no comparison is made: with fewer, the t quantile is 6.3.
+const MIN_PAIRS: usize = 3;
+/// Standard deviation by which the scores of a load drift between two measurements, whatever the setting.
+pub const DRIFT: f64 = 0.01;
+/// A gain below this is not worth a change.
+pub const MIN_GAIN: f64 = 0.005;
+
+/// The gain of a candidate over a baseline, and how far it must be from zero to be significant.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Comparison {
+    /// The difference of the scores, candidate less baseline, with its standard error.
+    pub gain: Estimate,
+    /// Standard errors beyond which the gain is significant at 95%.
+    pub critical: f64,
+    /// The number of pairs; `None` of two series.
+    pub pairs: Option<usize>,
+}
+
+/// What a [`Comparison`] shows at 95% confidence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The gain is significant and above the least that is worth a change.
+    Better,
+    /// Neither is known yet.
+    Unclear,
+    /// The gain is significantly below the least that is worth a change.
+    NotBetter,
+    /// The gain is significantly below zero, or no number because nothing was done.
+    Worse,
+}
+
+impl Comparison {
+    /// Compares pairs of turns by Student's t; `None` of fewer than three pairs. Values without a partner are ignored.
+    pub fn of_pairs(candidate: &[f64], baseline: &[f64]) -> Option<Comparison> {
+        let gains: Vec<f64> = candidate.iter().zip(baseline).map(|(candidate, baseline)| candidate - baseline).collect();
+        let gain = Estimate::of_values(&gains).filter(|_| gains.len() >= MIN_PAIRS)?;
+        Some(Comparison::of_gain_in_pairs(gain, gains.len()))
+    }
+
+    /// Compares the windows before a change with those after it; `None` if either has fewer than two. The error includes [`DRIFT`].
+    pub fn of_series(before: &[f64], after: &[f64]) -> Option<Comparison> {
+        Some(Comparison::of_gain(Estimate::of_values(after)?.over(&Estimate::of_values(before)?)))
+    }
+
+    /// A gain that was estimated otherwise, from many values.
+    pub fn of_gain(gain: Estimate) -> Comparison {
+        Comparison { gain, critical: CRITICAL_VALUE, pairs: None }
+    }
+
+    /// The mean gain of this many pairs.
+    pub fn of_gain_in_pairs(gain: Estimate, pairs: usize) -> Comparison {
+        let quantile = pairs.checked_sub(MIN_PAIRS).and_then(|index| STUDENT_T_95.get(index));
+        Comparison { gain, critical: quantile.copied().unwrap_or(CRITICAL_VALUE), pairs: Some(pairs) }
+    }
+
+    /// The half-width of the confidence interval around the gain.
+    pub fn margin(&self) -> f64 {
+        self.gain.error * self.critical
+    }
+
+    /// The outcome, where a gain of `least` or less is not worth a change.
+    pub fn outcome(&self, least: f64) -> Outcome {
+        let (mean, margin) = (self.gain.mean, self.margin());
+        if mean.is_nan() || mean + margin < 0.0 {
+            Outcome::Worse
+        } else if mean > least.max(margin) {
+            Outcome::Better
+        } else if mean + margin < least {
+            Outcome::NotBetter
+        } else {
+            Outcome::Unclear
+        }
+    }
+}
+
+/// A gain for display: `3.2% better`, `1.0% worse`.
+pub fn percent(gain: f64) -> String {
+    let percent = 100.0 * gain.exp_m1();
+    if percent < 0.0 { format!("{:.1}% worse", -percent) } else { format!("{percent:.1}% better") }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
+
+    use super::*;
+
+    fn gain(mean: f64, error: f64) -> Estimate {
+        Estimate { mean, error }
+    }
+
+    #[test]
+    fn a_comparison_is_better_worse_or_unclear_by_its_confidence_interval() {
+        let outcome = |mean, error| Comparison::of_gain(gain(mean, error)).outcome(0.02);
+        assert_eq!(outcome(0.1, 0.04), Outcome::Better);
+        assert_eq!(outcome(0.1, 0.06), Outcome::Unclear);
+        assert_eq!(outcome(0.01, 0.001), Outcome::NotBetter);
+        assert_eq!(outcome(-0.1, 0.04), Outcome::Worse);
+        assert_eq!(outcome(f64::NAN, 0.04), Outcome::Worse);
+    }
+
+    #[test]
+    fn few_pairs_need_more_standard_errors_than_many() {
+        let critical = |pairs| Comparison::of_gain_in_pairs(gain(0.1, 0.1), pairs).critical;
+        assert_eq!([3, 4, 5, 6, 100].map(critical), [2.92, 2.35, 2.13, 2.0, 2.0]);
+        assert_eq!(Comparison::of_pairs(&[1.0, 2.0], &[0.0, 1.0, 2.0]), None, "two pairs");
+        assert_eq!(Comparison::of_series(&[1.0], &[1.0, 2.0]), None, "one window before");
+    }
+
+    #[test]
+    fn gains_are_displayed_in_percent() {
+        assert_eq!([percent(0.0), percent(0.1), percent(-0.1)], ["0.0% better", "10.5% better", "9.5% worse"]);
+    }
+}

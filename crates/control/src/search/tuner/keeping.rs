@@ -1,0 +1,104 @@
+//! Keeps the chosen setting until the load changes, or until it serves worse than the original one did.
+
+use std::collections::VecDeque;
+
+use super::{Phase, Tuner};
+use crate::ab_test::{CRITICAL_VALUE, Challenger, Estimate, percent};
+use crate::experience::GenePool;
+use crate::search::fingerprint::Fingerprint;
+use crate::setting::Setting;
+use crate::{Decision, Target, Window};
+use observe::load_tracker::LoadTracker;
+use observe::similarity::{ANOTHER, Point, load_distance};
+
+/// Windows after which the chosen setting is compared with the baseline; each further comparison takes twice as many.
+const WINDOWS: usize = 16;
+/// Gene pools, and loads, of a run that are remembered; the oldest is dropped.
+const MAX_REMEMBERED: usize = 64;
+
+/// The chosen setting serves the load.
+pub(super) struct Keeping {
+    pub load: LoadTracker,
+    pub is_settling: bool,
+    /// The gain that an A/B test has just shown: the original setting would score that much less than the first windows do.
+    pub proved: Option<f64>,
+    /// The windows since the last comparison with the baseline.
+    pub windows: Vec<Window>,
+    /// How many of them the next comparison needs.
+    pub needed: usize,
+}
+
+/// A load of this run, with the setting that served it better than the original one.
+#[derive(Clone, Debug)]
+pub(super) struct RememberedLoad {
+    pub point: Point,
+    pub setting: Setting,
+    pub gain: Estimate,
+}
+
+impl Tuner {
+    /// Applies and keeps a setting.
+    pub(super) fn keep(&mut self, setting: Setting, gain: Option<Estimate>, why: String) -> Decision {
+        self.chosen = Some((setting.clone(), gain));
+        let load = LoadTracker::new(self.load_began);
+        self.phase = Phase::Keeping(Keeping { load, is_settling: true, proved: None, windows: Vec::new(), needed: WINDOWS });
+        Decision { expected_gain: gain.map(|gain| gain.mean), ..Decision::set(setting, why) }
+    }
+
+    /// Ends a window of the chosen setting.
+    pub(super) fn continue_keeping(&mut self, window: &Window, fingerprint: Option<&Fingerprint>, target: &dyn Target) -> Decision {
+        let Phase::Keeping(keeping) = &mut self.phase else { return Decision::keep("") };
+        if std::mem::take(&mut keeping.is_settling) {
+            return Decision::keep("kept");
+        }
+        if fingerprint.and_then(|fingerprint| keeping.load.add_window(window.from, fingerprint.point)).is_some() {
+            return self.watch_new_load(window.to, target, "another load: its gene pool is kept");
+        }
+        keeping.windows.push(window.clone());
+        if keeping.windows.len() < keeping.needed {
+            return Decision::keep("kept");
+        }
+        let now = Estimate::of_windows(std::mem::take(&mut keeping.windows).iter(), &self.preference);
+        let Some((now, baseline)) = now.zip(self.baseline.as_mut()) else { return Decision::keep("kept") };
+        // The baseline may be that of a load that just began in empty memory; and turns are longer than windows, which lowers fairness.
+        if let Some(gain) = keeping.proved.take() {
+            baseline.score = Estimate { mean: now.mean - gain, ..now };
+            return Decision::keep("kept");
+        }
+        keeping.needed *= 2;
+        let gain = now.over(&baseline.score);
+        match &self.chosen {
+            Some((setting, expected)) if gain.mean < -CRITICAL_VALUE * gain.error && *setting != self.original => {
+                self.challengers = VecDeque::from([Challenger { setting: setting.clone(), expected: *expected }]);
+                self.next_challenger(format!("{} than the original setting", percent(gain.mean)), target)
+            }
+            _ => Decision::keep("kept"),
+        }
+    }
+
+    /// Remembers the present load: its gene pool, and the setting that serves it better than the original one.
+    pub(super) fn remember_load(&mut self, device: &str) {
+        self.pools.extend(self.pool(device));
+        if self.pools.len() > MAX_REMEMBERED {
+            self.pools.remove(0);
+        }
+        let chosen = self.chosen.take().and_then(|(setting, gain)| Some((setting, gain?)));
+        if let Some(((setting, gain), baseline)) = chosen.zip(self.baseline.as_ref()) {
+            let point = baseline.point;
+            self.remembered.retain(|load| load_distance(&load.point, &point) >= ANOTHER);
+            self.remembered.push(RememberedLoad { point, setting, gain });
+            if self.remembered.len() > MAX_REMEMBERED {
+                self.remembered.remove(0);
+            }
+        }
+    }
+
+    /// The gene pool of the present load, the chosen setting first, then the others by score; `None` without trials.
+    pub(super) fn pool(&self, device: &str) -> Option<GenePool> {
+        let baseline = self.baseline.as_ref()?;
+        let mut pool = GenePool::of(device, &baseline.row, &self.original, &self.trials, &self.preference);
+        let chosen = self.chosen.as_ref().map(|(setting, _)| setting.to_string());
+        pool.members.sort_by_key(|member| Some(&member.setting) != chosen.as_ref());
+        Some(pool).filter(|pool| !pool.members.is_empty())
+    }
+}

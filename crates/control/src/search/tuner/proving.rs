@@ -1,0 +1,59 @@
+//! Applies the twin's choice at once and compares it with the baseline: one change instead of many turns.
+
+use super::{Phase, Tuner};
+use crate::ab_test::{Challenger, Estimate, MIN_GAIN, percent};
+use crate::setting::Setting;
+use crate::{Decision, Target, Window};
+
+/// Windows that are compared with the baseline.
+const WINDOWS: usize = 8;
+
+/// The twin's choice.
+pub(super) struct Proving {
+    pub best: Setting,
+    pub windows: Vec<Window>,
+    pub is_settling: bool,
+}
+
+impl Tuner {
+    /// Applies the best of the trials in the twin.
+    pub(super) fn prove(&mut self, remark: String, target: &dyn Target) -> Decision {
+        let evidence = self.evidence();
+        self.find_challengers();
+        match self.challengers.pop_front() {
+            Some(Challenger { setting: best, .. }) => {
+                self.phase = Phase::Proving(Proving { best: best.clone(), windows: Vec::new(), is_settling: true });
+                Decision::set(best, remark)
+            }
+            None => self.next_challenger(remark, target),
+        }
+        .with_evidence(evidence)
+    }
+
+    /// Ends a window of the twin's choice.
+    pub(super) fn continue_proving(&mut self, window: &Window, target: &dyn Target) -> Decision {
+        let Phase::Proving(Proving { best, windows, is_settling }) = &mut self.phase else { return Decision::keep("") };
+        if std::mem::take(is_settling) {
+            return Decision::keep("settling");
+        }
+        windows.push(window.clone());
+        if windows.len() < WINDOWS {
+            return Decision::keep("comparing with the original setting");
+        }
+        let (best, windows) = (best.clone(), std::mem::take(windows));
+        if self.score(&windows).is_none_or(|rated| rated.starves()) {
+            return self.next_challenger(format!("a stream starves under {best}"), target);
+        }
+        let now = Estimate::of_windows(windows.iter(), &self.preference);
+        let Some(gain) = now.zip(self.baseline.as_ref()).map(|(now, baseline)| now.over(&baseline.score)) else {
+            return self.next_challenger(format!("{best}: no request completed"), target);
+        };
+        let measured =
+            format!("{best} is {} than {} was, give or take {:.0}%", percent(gain.mean), self.original, 100.0 * gain.error);
+        if gain.is_significant_gain(MIN_GAIN) {
+            return self.keep(best, Some(gain), format!("{measured}: it stays"));
+        }
+        // Turns would disturb the load for minutes, for a gain that is small if there is one.
+        self.keep(self.original.clone(), None, format!("{measured}; {} stays", self.original))
+    }
+}
