@@ -9,6 +9,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::report::twin::{Outcome, Pairs, Promise, Ranking, Report, SCHEMA, Stream};
 use block::Nanos;
 use control::Setting;
 use control::controller::Fixed;
@@ -17,7 +18,6 @@ use observe::Preference;
 use observe::merit;
 use observe::merit::Tails;
 use observe::performance::Performance;
-use report::twin::{Outcome, Pairs, Promise, Ranking, Report, SCHEMA, Stream};
 use sim::device::Device;
 use sim::host::Queue;
 use sim::profile::DeviceOptions;

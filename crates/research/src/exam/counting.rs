@@ -6,6 +6,7 @@
 //! ```
 //! Every setting with its defaults is what was found in force once: under some schedulers there is more to gain than under others.
 
+use crate::report::counting::{Asked, Promised, Report, SCHEMA};
 use block::Nanos;
 use control::Setting;
 use control::target::Bounds;
@@ -13,7 +14,6 @@ use observe::Preference;
 use observe::counters::Sample;
 use observe::merit;
 use observe::merit::Tails;
-use report::counting::{Asked, Promised, Report, SCHEMA};
 use sim::run::{Pilot, ServerEvent, Steerable, Watch};
 use twin::Slots;
 use twin::counters::{Counted, Counter, Ensemble, Judges, Known};

@@ -20,13 +20,13 @@ mod statistics;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use crate::report::evaluation::{Interval, QuestionMarks, Report, SCHEMA, Standing, Verdict};
 use anyhow::{Context, ensure};
 use control::Setting;
 use control::controller::{ControllerChoice, ControllerInput, Fixed};
 use control::experience::WINDOW;
 use observe::Preference;
 use observe::merit::TOLERANCE;
-use report::exam::{Interval, QuestionMarks, Report, SCHEMA, Standing, Verdict};
 
 pub use marks::WORTH_DECIDING;
 

@@ -13,9 +13,9 @@ mod youchoose;
 
 use std::path::PathBuf;
 
+use crate::report::paper::Replication;
 use anyhow::{Context as _, ensure};
 use block::did_you_mean;
-use report::paper::Replication;
 
 use crate::live::Live;
 use clock::Clock;
@@ -205,7 +205,7 @@ impl Wanted {
     /// The replication without what was run.
     fn replication(&self, stated: Stated) -> Replication {
         Replication {
-            schema: report::paper::SCHEMA,
+            schema: crate::report::paper::SCHEMA,
             seekwise_version: env!("CARGO_PKG_VERSION").to_owned(),
             command: self.command(),
             name: self.name.clone(),

@@ -7,8 +7,8 @@ mod plan;
 mod runs;
 mod schemes;
 
+use crate::report::paper::Replication;
 use observe::{Preference, merit};
-use report::paper::Replication;
 
 use super::stated::Stated;
 use super::{Paper, Wanted};

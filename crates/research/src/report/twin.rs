@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::text::{paragraph, printable};
+use ::report::text::{paragraph, printable};
 
 /// The version of the JSON's layout.
 pub const SCHEMA: u32 = 1;

@@ -2,10 +2,10 @@
 
 use serde::Serialize;
 
-use crate::number::{MISSING, three_digits};
-use crate::promises::signed;
-use crate::text::{paragraph, printable};
-use crate::truth::Spread;
+use super::validation::Spread;
+use ::report::number::{MISSING, three_digits};
+use ::report::promises::signed;
+use ::report::text::{paragraph, printable};
 
 /// The version of the JSON's layout.
 pub const SCHEMA: u32 = 1;

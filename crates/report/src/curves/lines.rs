@@ -1,14 +1,38 @@
-//! A paper's lines, redrawn.
+//! A figure of lines, drawn.
 
-use super::panel::{Axis, Panel};
-use super::scale::Scale;
-use super::{BINS, SMALL, classes, stride};
+use super::{Curves, Line, Plot};
 use crate::number;
-use crate::paper::{Curves, Line, Plot};
+use crate::plot::panel::{Axis, Panel};
+use crate::plot::scale::Scale;
+use crate::plot::{BINS, SMALL, classes, stride};
 use crate::text::printable;
 
+/// A figure of lines as pages show it (`curves.html`). All text is printable, none is escaped for HTML.
+pub struct CurvesPart {
+    /// The figure's title.
+    pub title: String,
+    /// How the values were measured.
+    pub method: String,
+    /// Class and name of each line.
+    pub legend: Vec<(String, String)>,
+    /// An SVG per plot.
+    pub plots: Vec<String>,
+}
+
+/// The drawn figure; its statements are not part of it.
+pub fn curves_part(curves: &Curves) -> CurvesPart {
+    // The plot with the most lines has all names.
+    let lines = curves.plots.iter().max_by_key(|plot| plot.lines.len()).map_or(&[][..], |plot| &plot.lines);
+    CurvesPart {
+        title: printable(&curves.title),
+        method: printable(&curves.method),
+        legend: lines.iter().enumerate().map(|(number, line)| (classes(number), printable(&line.name))).collect(),
+        plots: plots(curves),
+    }
+}
+
 /// The plots of a figure, all with the same axes.
-pub(crate) fn lines(curves: &Curves) -> Vec<String> {
+fn plots(curves: &Curves) -> Vec<String> {
     let points = || curves.plots.iter().flat_map(|plot| &plot.lines).flat_map(|line| &line.points);
     let xs = Scale::exact(points().map(|point| point.0));
     let (Some(xs), Some(ys)) = (xs, Scale::from_zero(points().map(|point| point.1))) else { return Vec::new() };

@@ -3,19 +3,19 @@
 //!
 //! Text, page and JSON show only what is in a [`Replication`], so they always agree.
 
-mod curves;
 mod table;
 
 use askama::Template;
 use serde::Serialize;
 
-use crate::number::{self, three_digits};
-use crate::plot;
-use crate::text::{printable, wrapped};
-use crate::verdict::NEGLIGIBLE_PERCENT;
+use super::plot;
+use ::report::curves::{CurvesPart, curves_part};
+use ::report::number::{self, three_digits};
+use ::report::text::{printable, wrapped};
+use ::report::verdict::NEGLIGIBLE_PERCENT;
 use table::Written;
 
-pub use curves::{Curves, Line, Plot, Quantity};
+pub use ::report::curves::{Curves, Line, Plot, Quantity, Statement};
 pub use table::{Cell, Column, Row, Table};
 
 /// The version of the JSON's layout.
@@ -163,25 +163,6 @@ pub struct Panel {
     pub values: Vec<Vec<Option<f64>>>,
 }
 
-/// A statement of the paper, and our result.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Statement {
-    /// The paper's section.
-    pub section: String,
-    /// Its subject.
-    pub about: String,
-    /// The paper's result in short: a number with its unit, or a name.
-    pub paper: String,
-    /// The quotation.
-    pub quote: String,
-    /// Our result in short.
-    pub ours: Option<String>,
-    /// Whether our result agrees; `None` if there is no yes or no.
-    pub agrees: Option<bool>,
-    /// The value to mark in the plot: group, series and value.
-    pub mark: Option<(usize, usize, f64)>,
-}
-
 impl Replication {
     /// The replication as JSON.
     ///
@@ -224,13 +205,6 @@ impl Replication {
             lines.extend(wrapped(note, 110));
         }
         lines.iter().map(|line| format!("{}\n", line.trim_end())).collect()
-    }
-}
-
-impl Statement {
-    fn line(&self) -> String {
-        let ours = self.ours.as_deref().unwrap_or(number::MISSING);
-        format!("  {}: paper {}, ours {ours}", self.about, self.paper)
     }
 }
 
@@ -327,7 +301,7 @@ struct Page<'a> {
     bars: Vec<BarRow>,
     figures: Vec<FigurePart>,
     tables: Vec<TablePart>,
-    curves: Vec<CurvesPart>,
+    lines: Vec<LinesPart>,
 }
 
 struct BarRow {
@@ -369,14 +343,9 @@ struct TablePart {
     statements: Vec<StatementRow>,
 }
 
-/// A figure of lines as pages show it (`curves.html`).
-pub(crate) struct CurvesPart {
+struct LinesPart {
     id: String,
-    pub(crate) title: String,
-    pub(crate) method: String,
-    /// Class and name of each line.
-    pub(crate) legend: Vec<(String, String)>,
-    pub(crate) plots: Vec<String>,
+    curves: CurvesPart,
     statements: Vec<StatementRow>,
 }
 
@@ -396,7 +365,7 @@ impl<'a> Page<'a> {
             bars: paper.bars.iter().map(bar_row).collect(),
             figures: paper.figures.iter().map(figure_part).collect(),
             tables: paper.tables.iter().map(table_part).collect(),
-            curves: paper.curves.iter().map(curves_part).collect(),
+            lines: paper.curves.iter().map(lines_part).collect(),
         }
     }
 }
@@ -449,16 +418,10 @@ fn table_part(table: &Table) -> TablePart {
     }
 }
 
-/// See [`CurvesPart`].
-pub(crate) fn curves_part(curves: &Curves) -> CurvesPart {
-    // The plot with the most lines has all names.
-    let lines = curves.plots.iter().max_by_key(|plot| plot.lines.len()).map_or(&[][..], |plot| &plot.lines);
-    CurvesPart {
+fn lines_part(curves: &Curves) -> LinesPart {
+    LinesPart {
         id: printable(&curves.id),
-        title: printable(&curves.title),
-        method: printable(&curves.method),
-        legend: lines.iter().enumerate().map(|(number, line)| (plot::classes(number), printable(&line.name))).collect(),
-        plots: plot::lines(curves),
+        curves: curves_part(curves),
         statements: curves.statements.iter().map(statement_row).collect(),
     }
 }

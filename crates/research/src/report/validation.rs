@@ -3,9 +3,9 @@
 use askama::Template;
 use serde::Serialize;
 
-use crate::number::{MISSING, three_digits};
-use crate::plot;
-use crate::text::{paragraph, printable};
+use super::plot;
+use ::report::number::{MISSING, three_digits};
+use ::report::text::{paragraph, printable};
 
 /// The version of the JSON's layout.
 pub const SCHEMA: u32 = 2;
@@ -399,7 +399,7 @@ struct Section {
 }
 
 #[derive(Template)]
-#[template(path = "truth.html")]
+#[template(path = "validation.html")]
 struct Page<'a> {
     truth: &'a Truth,
     head: String,

@@ -1,10 +1,10 @@
 //! What candidates promise for a load, and its phases over time.
 
-use super::panel::{Axis, Mark, Panel, Size};
-use super::scale::Scale;
-use super::{COLOURS, OUTLINES};
 use crate::advice::Advice;
 use crate::number::{self, grouped};
+use crate::plot::panel::{Axis, Mark, Panel, Size};
+use crate::plot::scale::Scale;
+use crate::plot::{COLOURS, OUTLINES};
 use crate::promises::{signed, with_error};
 use crate::record::Promise;
 use crate::text::printable;
@@ -22,7 +22,7 @@ fn cut(value: f64) -> f64 {
 }
 
 /// A row per candidate: its promise with the error, and what was measured if it was run.
-pub(crate) fn advised(advice: &Advice) -> Option<String> {
+pub(super) fn advised(advice: &Advice) -> Option<String> {
     let drawn = |promise: &&Promise| promise.gain_percent.is_finite() && promise.error_percent.is_finite();
     let rows: Vec<&Promise> = advice.candidates.iter().filter(drawn).take(ROWS).collect();
     let bar =
@@ -61,7 +61,7 @@ pub(crate) fn advised(advice: &Advice) -> Option<String> {
 }
 
 /// A row per phase, with bars where it is found.
-pub(crate) fn phases(advice: &Advice) -> Option<String> {
+pub(super) fn phases(advice: &Advice) -> Option<String> {
     let rows = &advice.phases[..advice.phases.len().min(ROWS)];
     let x = Axis { scale: Scale::exact([0.0, advice.lasts_s].into_iter())?, title: "time, s", tick: number::short };
     if rows.is_empty() {

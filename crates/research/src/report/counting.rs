@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use crate::promises::{signed, with_error};
-use crate::text::{paragraph, printable};
+use ::report::promises::{signed, with_error};
+use ::report::text::{paragraph, printable};
 
 /// The version of the JSON's layout.
 pub const SCHEMA: u32 = 1;

@@ -3,8 +3,8 @@
 use serde::Serialize;
 
 use super::Statement;
-use crate::number::{self, three_digits};
-use crate::text::printable;
+use ::report::number::{self, three_digits};
+use ::report::text::printable;
 
 /// A table.
 #[derive(Clone, Debug, PartialEq, Serialize)]

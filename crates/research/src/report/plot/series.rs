@@ -1,11 +1,12 @@
 //! A paper's bar chart, redrawn: a panel per group, a row per bar.
 
-use super::panel::{Axis, Mark, Panel, Size};
-use super::scale::Scale;
-use super::{COLOURS, OUTLINES};
-use crate::number::{self, three_digits};
-use crate::paper::{Best, Figure, Unit};
-use crate::verdict::NEGLIGIBLE_PERCENT;
+use ::report::number::{self, three_digits};
+use ::report::plot::panel::{Axis, Mark, Panel, Size};
+use ::report::plot::scale::Scale;
+use ::report::plot::{COLOURS, OUTLINES};
+use ::report::verdict::NEGLIGIBLE_PERCENT;
+
+use crate::report::paper::{Best, Figure, Unit};
 
 /// Height of a row, and of the margins above and below the rows.
 const ROW: f64 = 22.0;

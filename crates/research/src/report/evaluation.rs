@@ -5,8 +5,8 @@
 use askama::Template;
 use serde::Serialize;
 
-use crate::number::{MISSING, three_digits};
-use crate::text::{paragraph, printable};
+use ::report::number::{MISSING, three_digits};
+use ::report::text::{paragraph, printable};
 
 /// The version of the JSON's layout.
 pub const SCHEMA: u32 = 1;
@@ -485,7 +485,7 @@ fn bar(standing: &Standing) -> BarPart {
 }
 
 #[derive(Template)]
-#[template(path = "exam.html")]
+#[template(path = "evaluation.html")]
 struct Page<'a> {
     report: &'a Report,
     headings: Vec<String>,

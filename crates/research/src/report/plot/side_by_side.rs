@@ -1,11 +1,12 @@
 //! What the real kernel gave, beside what the simulator did.
 
-use super::OUTLINES;
-use super::panel::{Axis, Mark, Panel, Size};
-use super::scale::Scale;
-use crate::number;
-use crate::text::printable;
-use crate::truth::{Row, Spread};
+use ::report::number;
+use ::report::plot::OUTLINES;
+use ::report::plot::panel::{Axis, Mark, Panel, Size};
+use ::report::plot::scale::Scale;
+use ::report::text::printable;
+
+use crate::report::validation::{Row, Spread};
 
 /// Height of a row, and of the margins above and below.
 const ROW: f64 = 18.0;
