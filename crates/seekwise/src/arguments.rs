@@ -61,7 +61,7 @@ pub struct Arguments {
     /// several times [default: kernel]
     #[arg(long, value_name = "SET|SETTING[;...]")]
     candidates: Vec<String>,
-    /// Experience that controllers learn from (`seekwise learn gather`) [default: built in]
+    /// Experience that controllers learn from (`seekwise-lab learn gather`) [default: built in]
     #[arg(long, value_name = "FILE.json")]
     experience: Option<PathBuf>,
     /// A knowledge base, created if it does not exist. The runs' windows, decisions with their reasons, requests under

@@ -75,7 +75,7 @@ impl Ceiling {
     }
 
     fn command(&self) -> String {
-        let mut text = format!("seekwise lab twin --seed {} --seeds {}", self.seed, self.seeds);
+        let mut text = format!("seekwise-lab twin --seed {} --seeds {}", self.seed, self.seeds);
         for flag in [self.world.flag(), self.is_quick.then_some("--quick"), self.fits_device.then_some("--fit-device")]
             .into_iter()
             .flatten()

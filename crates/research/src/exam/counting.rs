@@ -88,7 +88,7 @@ impl Counting {
         let candidates = self.candidates.iter().map(|candidates| format!("--candidates \"{candidates}\""));
         let numbers = [format!("--seed {} --seeds {}", self.seed, self.seeds)];
         let words: Vec<String> = numbers.into_iter().chain(flags).chain(candidates).collect();
-        format!("seekwise lab counters {}", words.join(" "))
+        format!("seekwise-lab counters {}", words.join(" "))
     }
 }
 

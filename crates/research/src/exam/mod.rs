@@ -212,7 +212,7 @@ impl Exam {
 
     /// What does the same again; the number of threads changes nothing.
     fn command(&self) -> String {
-        let mut text = format!("seekwise lab exam --seed {} --seeds {}", self.seed, self.seeds);
+        let mut text = format!("seekwise-lab evaluate --seed {} --seeds {}", self.seed, self.seeds);
         let mut add =
             |flag: &str, values: &[String]| values.iter().for_each(|value| text.push_str(&format!(" --{flag} \"{value}\"")));
         add("controllers", &self.controllers);
@@ -246,7 +246,7 @@ impl Exam {
             (
                 "Questions",
                 format!(
-                    "{questions} loads drawn from seeds {} to {}, each on a device of the world {world} (`seekwise lab worlds` lists them).",
+                    "{questions} loads drawn from seeds {} to {}, each on a device of the world {world} (`seekwise-lab worlds` lists them).",
                     self.seed,
                     self.seed + u64::from(self.seeds) - 1
                 ),

@@ -167,7 +167,7 @@ impl Wanted {
         let names = || ALL.iter().map(|paper| paper.name);
         found.copied().ok_or_else(|| {
             let (name, known, meant) = (&self.name, names().collect::<Vec<_>>().join(", "), did_you_mean(&self.name, names()));
-            anyhow::anyhow!("{name}: there is no such paper; known are {known}{meant} (see `seekwise paper list`)")
+            anyhow::anyhow!("{name}: there is no such paper; known are {known}{meant} (see `seekwise-lab paper list`)")
         })
     }
 
@@ -183,7 +183,7 @@ impl Wanted {
 
     /// What does the same again; where it was written and how many threads there were changes nothing.
     fn command(&self) -> String {
-        let mut text = format!("seekwise paper run {}", self.name);
+        let mut text = format!("seekwise-lab paper run {}", self.name);
         if self.is_quick {
             text.push_str(" --quick");
         }

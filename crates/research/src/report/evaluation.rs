@@ -548,7 +548,7 @@ mod tests {
         Report {
             schema: SCHEMA,
             seekwise_version: "0".to_owned(),
-            command: "seekwise lab exam --seed 1".to_owned(),
+            command: "seekwise-lab evaluate --seed 1".to_owned(),
             setup: vec![("Questions".to_owned(), "one".to_owned())],
             standings: vec![standing("sstf", true), standing("two-layer", false)],
             verdicts: vec![Verdict {
@@ -579,7 +579,7 @@ mod tests {
             "two-layer: by correct decisions no better than always sstf, by regret worse than always sstf.",
             "all other devices, 4 held out",
             "61.2",
-            "To repeat: seekwise lab exam --seed 1",
+            "To repeat: seekwise-lab evaluate --seed 1",
         ] {
             assert!(text.contains(shown), "{shown} is not in\n{text}");
         }

@@ -483,7 +483,7 @@ mod tests {
             authors: "A & B".to_owned(),
             title: "T".to_owned(),
             published: "P".to_owned(),
-            command: "seekwise paper run self-learning".to_owned(),
+            command: "seekwise-lab paper run self-learning".to_owned(),
             setup: vec![("disk".to_owned(), "sata7200".to_owned())],
             notes: vec!["note".to_owned()],
             bars: vec![bar("accuracy", Some(93.0), Some(true)), bar("gain", Some(1.0), Some(false)), bar("none", None, None)],

@@ -26,7 +26,7 @@ const GAIN_ERROR: f64 = 0.25;
 const LEAST_ERROR: f64 = 0.02;
 /// Hypotheses that were kept are fewer, and more alike, than all that count alike: errors are so many times as wide as their spread. 94% of
 /// what requests gain lies within two of them then, and 97% of what processes do. From the world for choices:
-/// `seekwise lab counters --quick --seed 2 --seeds 2 --build-world`.
+/// `seekwise-lab counters --quick --seed 2 --seeds 2 --build-world`.
 const WIDER: f64 = 1.7;
 /// A candidate starves where more than this share of the hypotheses say so.
 const MAY_STARVE: f64 = 0.05;
