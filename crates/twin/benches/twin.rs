@@ -43,7 +43,7 @@ fn recorded(disk: &str, jobs: &str) -> (Observer, u64) {
     let scheduler = (spec.build)(&QueueSettings::default().limits(), &spec.defaults());
     let queue = Queue::new(scheduler, profile.build(DeviceOptions::default()), QueueSettings::default());
     let mut host = Host::new(queue, placed.files(), HostSettings::default()).unwrap();
-    let mut observer = Observer(Recording::new(), Slots::new());
+    let mut observer = Observer(Recording::new(), ScoreBuckets::new());
     let (measure, watch) = (Measure::new([]), Watch::default());
     sim::workload::run(&placed, &mut host, None, measure, &watch, Some(&mut observer)).unwrap();
     (observer, profile.capacity_sectors())
@@ -72,7 +72,7 @@ fn bench(criterion: &mut Criterion) {
         let ask = || {
             let mut knowledge = KnowledgeStore::new(device_model::sched::all());
             knowledge.set_rotation(fitted.turn());
-            let question = Question {
+            let request = ForecastRequest {
                 recording: &observer.0,
                 from: seconds(2),
                 to: seconds(9),
@@ -91,9 +91,9 @@ fn bench(criterion: &mut Criterion) {
                 preference: Preference::default(),
                 requests: 20_000,
                 unsure: 1.0,
-                comes: Comes::Now,
+                activation: Activation::Live,
             };
-            question.ask().map_or(1, |answer| answer.requests)
+            request.run().map_or(1, |answer| answer.requests)
         };
         let mut group = criterion.benchmark_group(format!("answer/{name}"));
         group.sample_size(10).throughput(Throughput::Elements(ask()));

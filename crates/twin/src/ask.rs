@@ -106,7 +106,7 @@ pub struct Answer {
 
 /// Why the twin says nothing.
 #[derive(Clone, Debug, PartialEq)]
-pub enum NoAnswer {
+pub enum ForecastError {
     /// So few requests.
     TooFew(usize),
     /// Nothing was done under the setting in force, in truth or in the twin.
@@ -125,15 +125,15 @@ pub enum NoAnswer {
     },
 }
 
-impl fmt::Display for NoAnswer {
+impl fmt::Display for ForecastError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            NoAnswer::TooFew(requests) => write!(f, "{requests} requests tell too little"),
-            NoAnswer::Nothing => write!(f, "nothing was done"),
-            NoAnswer::TooShort(scheduler) => {
+            ForecastError::TooFew(requests) => write!(f, "{requests} requests tell too little"),
+            ForecastError::NothingServed => write!(f, "nothing was done"),
+            ForecastError::BudgetTooSmall(scheduler) => {
                 write!(f, "there is too little to spend for a trial in which {scheduler} would show what it does")
             }
-            NoAnswer::Off { twin, measured, .. } => {
+            ForecastError::Off { twin, measured, .. } => {
                 let text = |served: &Performance| {
                     let (mb_s, ms) = (f64::from(served.throughput) / 1e6, 1e3 * f64::from(served.response_s));
                     format!("{mb_s:.3} MB/s, {ms:.3} ms, fairness {:.2}", served.fairness)
@@ -196,7 +196,7 @@ impl<'a> Loads<'a> {
     /// Whether a candidate can be tried instead of what is in force. Live not a scheduler and a read-ahead at once, for nobody could tell
     /// which of the two did it: the one is in force at once, the other for files that are opened from then on.
     fn can_be_tried(&self, setting: &Setting, in_force: &Setting, (bounds, comes): (&Bounds, Comes)) -> bool {
-        if comes == Comes::Before {
+        if comes == Activation::AtStart {
             return can_be_tried(&without_read_ahead(setting), &without_read_ahead(in_force));
         }
         if !keeps_what_is_fixed(setting, in_force) {
@@ -354,20 +354,20 @@ impl Question<'_> {
     ///
     /// # Errors
     /// Too little was seen, or the twin does not reproduce it.
-    pub fn ask(self) -> Result<Answer, NoAnswer> {
+    pub fn ask(self) -> Result<Forecast, ForecastError> {
         let from = self.latest();
         let under_way = |seen: &&Seen| seen.completed >= from && seen.request.arrival < self.to;
         let asked = || self.recording.seen().chain(self.recording.flushes());
         let waiting: Vec<Seen> = self.recording.under_way().collect();
         let load = Load::infer(asked().chain(&waiting).filter(under_way), from, self.to);
         if load.requests() < LEAST_REQUESTS {
-            return Err(NoAnswer::TooFew(load.requests()));
+            return Err(ForecastError::TooFew(load.requests()));
         }
-        let above = Above::infer(self.recording.calls(), asked(), from, self.to);
+        let call_model = CallModel::infer(self.recording.calls(), asked(), from, self.to);
         let variation = variation(asked().filter(under_way));
         let rate = load.requests() as f64 / load.span().as_secs_f64();
         let bounds = self.bounds;
-        let from_now = load.from_now().filter(|_| self.comes == Comes::Now);
+        let from_now = load.from_now().filter(|_| self.comes == Activation::Live);
         let kib = read_ahead_kib(self.in_force, bounds.read_ahead_kib);
         let asked_about = self.candidates.iter().chain([self.default]);
         let loads = Loads::of(from_now.as_ref().unwrap_or(&load), kib, asked_about, &bounds);
@@ -380,35 +380,36 @@ impl Question<'_> {
         let extent = self.extent(&load, rate, &tried);
         let Question { in_force: current, default, preference, measured, unsure, .. } = self;
         let (device, knowledge) = (&**self.device, self.knowledge);
-        let is_live = self.comes == Comes::Now;
+        let is_live = self.comes == Activation::Live;
         let stage = Stage { device, bounds, load: &load, above: above.as_ref(), extent };
         let mut trials = Trials { stage, knowledge, spent: 0 };
         // What another setting took over from in the middle of the load, this one did as well.
         let from = Some(default).filter(|_| is_live && default != current).map(TakeOver::from);
         if from.is_some_and(|over| !over.shows(current, &extent)) {
-            return Err(NoAnswer::TooShort(current.spec.name));
+            return Err(ForecastError::BudgetTooSmall(current.spec.name));
         }
-        let mut now = trials.of(current, from, true).ok_or(NoAnswer::Nothing)?;
+        let mut now = trials.of(current, from, true).ok_or(ForecastError::NothingServed)?;
         // So much is the mean of response times off by chance, and a fifth as much where both settings meet the same draws.
         let chance = 0.2 * variation * (load.requests() as f64).sqrt().recip();
         let score = |tried: &Tried| tried.calls.map_or(f64::NEG_INFINITY, |calls| calls.score(&preference));
-        let in_force = now.calls.ok_or(NoAnswer::Nothing)?;
+        let in_force = now.calls.ok_or(ForecastError::NothingServed)?;
         let off = score(&now) - measured.score(&preference);
         if !off.is_finite() {
-            return Err(NoAnswer::Nothing);
+            return Err(ForecastError::NothingServed);
         }
         if off.abs() > MOST_OFF {
-            return Err(NoAnswer::Off { twin: in_force, measured, requests: trials.spent });
+            return Err(ForecastError::Off { twin: in_force, measured, requests: trials.spent });
         }
         if from_now.is_some() {
             trials.stage.load = loads.seen;
-            now = trials.of(current, from, false).ok_or(NoAnswer::Nothing)?;
+            now = trials.of(current, from, false).ok_or(ForecastError::NothingServed)?;
         }
         let mut under = |setting: &Setting, at: f64| {
             trials.stage.load = loads.under(read_ahead_kib(setting, bounds.read_ahead_kib));
             trials.of(setting, is_live.then_some(TakeOver { from: current, at }), false)
         };
-        let standard = if default == current { now.clone() } else { under(default, TAKES_OVER).ok_or(NoAnswer::Nothing)? };
+        let standard =
+            if default == current { now.clone() } else { under(default, TAKES_OVER).ok_or(ForecastError::NothingServed)? };
         let judged = judged_requests(extent);
         let promise = |setting: &Setting, tried: &Tried| {
             let gain = score(tried) - score(&now);
@@ -446,13 +447,13 @@ impl Question<'_> {
     /// How many trials there will be, about. Live the best is tried twice.
     fn trials(&self, tried: &[Setting]) -> usize {
         let first = tried.iter().filter(|setting| is_first(tried, setting)).count();
-        2 + usize::from(self.comes == Comes::Now) + first + (tried.len() - first) * TUNED / first.max(TUNED)
+        2 + usize::from(self.comes == Activation::Live) + first + (tried.len() - first) * TUNED / first.max(TUNED)
     }
 
     /// From when on a trial can repeat all that was asked: one that is shorter would know the load's beginning alone, which is the least
     /// like what comes. What is to hold from the beginning of a load is tried on all of it.
     fn latest(&self) -> Nanos {
-        if self.comes == Comes::Before {
+        if self.comes == Activation::AtStart {
             return self.from;
         }
         let fewest = (LEAST_REQUESTS as u64).max(self.requests_of_each(self.candidates)) as usize;
@@ -474,8 +475,8 @@ impl Question<'_> {
         // A candidate that is many times as fast has many times as many requests. They tell no more, but for how long others wait.
         let requests = (2 * each).max(self.requests / 4);
         match self.comes {
-            Comes::Now => Extent::taken_over(lasts, requests),
-            Comes::Before => Extent::lasting(lasts, requests),
+            Activation::Live => Extent::taken_over(lasts, requests),
+            Activation::AtStart => Extent::lasting(lasts, requests),
         }
     }
 }

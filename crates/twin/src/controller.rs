@@ -52,7 +52,7 @@ use self::known::Known;
 use self::promises::Promises;
 use self::read_ahead::FilesToCome;
 use self::streams::Streams;
-use crate::ask::{Answer, Comes, NoAnswer, Question, differ_by_read_ahead, off_by, rank};
+use crate::ask::{Answer, Comes, ForecastError, Question, differ_by_read_ahead, off_by, rank};
 use crate::device::{self, Finding};
 use crate::recording::Recording;
 use crate::trial::Slots;
@@ -87,12 +87,12 @@ static TUNABLES: &[Tunable] = Means::TUNABLES;
 block::tunables! {
     /// What it may use.
     struct Means {
-        /// Processor time for watching and for trials, in thousandths of one core: with little, trials are short and unsure.
+        /// Processor time for observing and for trials, in thousandths of one core. A small budget makes trials short and predictions unsure.
         budget_permille: i64 = Tunable::new(Unit::Count, 1..=1000, 10),
         /// Seconds for which processor time that is not spent is kept, and of which all is there at first: a small budget and many seconds
         /// allow thorough first decisions and cost little later.
         saved_s: i64 = Tunable::new(Unit::Count, 1..=86_400, KEPT_S).logarithmic(),
-        /// Memory for what was seen: with little, only the latest is known.
+        /// Memory for observed requests. A small one keeps only the latest.
         memory_mib: u64 = Tunable::new(Unit::Mebibytes, 1..=4096, 64),
     }
 }
@@ -188,7 +188,7 @@ pub struct Seekwise {
     saved_s: f64,
     columns: Columns,
     recording: Recording,
-    slots: Slots,
+    slots: ScoreBuckets,
     device: Option<Device>,
     /// When the twin did not reproduce what was measured, and nothing was fitted since.
     off: Option<Nanos>,
@@ -534,7 +534,7 @@ impl Seekwise {
         let device = self.device.as_mut().ok_or("no device was fitted")?;
         let measured = self.slots.served(self.evidence.as_secs_f64(), now.as_secs_f64()).ok_or("nothing was done")?;
         let candidates: Vec<Setting> = self.arms.iter().map(|arm| arm.setting.clone()).collect();
-        let question = Question {
+        let request = ForecastRequest {
             recording: &self.recording,
             from,
             to: now,
@@ -548,12 +548,12 @@ impl Seekwise {
             preference: self.preference,
             requests: (self.credit_ns / 2.0 / TRIED_NS) as u64,
             unsure,
-            comes: Comes::Now,
+            activation: Activation::Live,
         };
-        let answer = question.ask();
-        self.off = matches!(answer, Err(NoAnswer::Off { .. })).then_some(now);
+        let answer = request.run();
+        self.off = matches!(answer, Err(ForecastError::Off { .. })).then_some(now);
         let requests = match &answer {
-            Ok(Answer { requests, .. }) | Err(NoAnswer::Off { requests, .. }) => *requests,
+            Ok(Answer { requests, .. }) | Err(ForecastError::Off { requests, .. }) => *requests,
             Err(_) => 0,
         };
         self.credit_ns -= requests as f64 * TRIED_NS;

@@ -20,7 +20,7 @@ pub mod recording;
 pub mod trial;
 
 pub use above::Above;
-pub use ask::{Answer, Comes, NoAnswer, Question};
+pub use ask::{Answer, Comes, ForecastError, Question};
 pub use device::{Finding, FitError, Fitted, fit};
 pub use load::Load;
 pub use recording::{Recording, Seen};

@@ -296,7 +296,7 @@ struct Recorder<'a> {
     freezes: &'a Cell<bool>,
     /// Requests that are queued or at the device.
     under_way: u32,
-    slots: Slots,
+    slots: ScoreBuckets,
     from: Nanos,
     until: Nanos,
     /// Requests until it ends.

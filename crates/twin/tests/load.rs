@@ -12,7 +12,7 @@ use sim::run::{Measure, Pilot, ServerEvent, Watch};
 use sim::workload::Workload;
 use twin::load::{Pace, Understood};
 use twin::trial::{Change, Extent, Successor};
-use twin::{Above, Comes, Load, NoAnswer, Question, Recording, Seen, Slots, Tried};
+use twin::{Above, Comes, ForecastError, Load, Question, Recording, Seen, Slots, Tried};
 
 /// Everything begins at once, and is no measure.
 const FROM: Nanos = Nanos::from_millis(2_000);
@@ -93,7 +93,7 @@ fn how_many_requests_are_in_flight_at_once_is_found() {
 
 /// What a recording under one scheduler promises of another.
 fn promised(recording: &Recording, scheduler: &str) -> Tried {
-    let above = Above::infer(recording.calls(), recording.seen(), FROM, TO);
+    let call_model = CallModel::infer(recording.calls(), recording.seen(), FROM, TO);
     let extent = Extent { settles: FROM, lasts: TO - FROM, requests: u64::MAX };
     Tried::of(&load(recording), (queue(scheduler, None), None), extent, above.as_ref(), &Watch::default(), &mut |_| ()).unwrap()
 }
@@ -148,9 +148,9 @@ fn a_candidate_that_is_many_times_as_fast_is_judged_though_its_requests_are_used
         preference: Preference::default(),
         requests: 2_000,
         unsure: 1.0,
-        comes: Comes::Before,
+        activation: Activation::AtStart,
     };
-    let answer = question.ask().unwrap();
+    let answer = request.run().unwrap();
     let best = &answer.promises[0];
     let text: Vec<String> = answer
         .promises
@@ -172,7 +172,7 @@ fn what_takes_over_meets_at_once_the_streams_that_began_one_after_another() {
     let profile = sim::profile::load("sata7200").unwrap();
     let in_force = Setting::parse("mq-deadline").unwrap();
     let gain = |comes| {
-        let question = Question {
+        let request = ForecastRequest {
             recording: &recording,
             from: Nanos::ZERO,
             to: TO,
@@ -188,11 +188,11 @@ fn what_takes_over_meets_at_once_the_streams_that_began_one_after_another() {
             unsure: 1.0,
             comes,
         };
-        let answer = question.ask().unwrap();
+        let answer = request.run().unwrap();
         answer.promises.iter().find(|promise| promise.setting.spec.name == "bfq").unwrap().gain
     };
     // bfq serves queues together that began together, and waits for none of them; those that began apart have turns.
-    let (before, now) = (gain(Comes::Before), gain(Comes::Now));
+    let (before, now) = (gain(Activation::AtStart), gain(Activation::Live));
     assert!(before > now + 0.2, "{before} from the beginning, {now} in the middle");
 }
 
@@ -203,7 +203,7 @@ fn a_trial_that_is_shorter_than_what_was_seen_is_of_the_latest() {
     let profile = sim::profile::load("sata7200").unwrap();
     let default = Setting::parse("mq-deadline").unwrap();
     let asked = |in_force: &str| {
-        let question = Question {
+        let request = ForecastRequest {
             recording: &recording,
             from: FROM,
             to: TO,
@@ -216,16 +216,16 @@ fn a_trial_that_is_shorter_than_what_was_seen_is_of_the_latest() {
             bounds: bounds(profile.capacity_sectors()),
             preference: Preference::default(),
             requests: 1_500,
-            unsure: 1.0,
-            comes: Comes::Now,
+            error_scale: 1.0,
+            activation: Activation::Live,
         };
-        question.ask()
+        request.run()
     };
     let answer = asked("mq-deadline").unwrap();
     assert!(answer.off.abs() < 0.1, "{}", answer.off);
     let names: Vec<&str> = answer.promises.iter().map(|promise| promise.setting.spec.name).collect();
     assert!(names.contains(&"none") && !names.contains(&"bfq"), "it is too short for bfq: {names:?}");
-    assert!(matches!(asked("bfq"), Err(NoAnswer::TooShort("bfq"))), "it took over from what was found");
+    assert!(matches!(asked("bfq"), Err(ForecastError::BudgetTooSmall("bfq"))), "it took over from what was found");
     assert!(answer.streams.iter().all(|stream| stream.rate > 100.0), "{:?}", answer.streams);
 }
 

@@ -116,7 +116,7 @@ fn said(counted: &Counted) -> String {
          per second varied by {:.0}%.",
         sides.join("; "),
         counted.flushes_per_s,
-        counted.under_way(),
+        counted.in_flight(),
         100.0 * counted.busy_share,
         percent((1.0 + counted.varies).ln())
     )

@@ -55,7 +55,7 @@ struct Device {
 pub struct Twin {
     preference: Preference,
     recording: Recording,
-    slots: Slots,
+    slots: ScoreBuckets,
     device: Option<Device>,
     scene: Option<Scene>,
     /// What was tried of this scene: survivors of a generation are not tried again.
