@@ -58,7 +58,7 @@ pub fn advise(request: &CounterAdviceRequest, monitor: &dyn Monitor) -> anyhow::
         monitor.progress(rounds);
     }
     monitor.end();
-    let judges = Judges { counted: &counted, known, in_force: active, candidates, preference: *preference };
+    let judges = Judges { counted: &counted, known, active, candidates, preference: *preference };
     monitor.begin(0, "trying every candidate on what may have been counted");
     let judgement = judges.judge(&ensemble);
     monitor.end();

@@ -10,22 +10,22 @@ use super::seek::{self, Curve, Waits};
 use super::tracks::Tracks;
 use super::turn::Turn;
 use super::{Estimate, Seeks, USUAL_SETTLE_MS};
-use crate::device::SupposedDisk;
+use crate::device::AssumedDisk;
 
-/// The disk of so many sectors.
-pub fn supposed(capacity: u64, disk: &SupposedDisk) -> Estimate {
+/// The disk with this capacity in sectors.
+pub fn assumed(capacity: u64, disk: &AssumedDisk) -> Estimate {
     let mut tracks = Tracks::usual(capacity);
     tracks.slow(1.0 / disk.faster, 0);
     // No command takes longer than the shortest way of the arm that it is a part of.
     let overhead_ms = disk.overhead_ms.min(0.7 * disk.short_ms);
-    let memory = Memory::supposed((disk.write_cache, disk.segments), overhead_ms, tracks.transfer_ms(0, 1));
+    let memory = Memory::assumed((disk.write_cache, disk.segments), overhead_ms, tracks.transfer_ms(0, 1));
     let policy = if disk.reorders { QueuePolicy::Sptf } else { QueuePolicy::Fifo };
     let ms = disk.turn_ms;
     Estimate {
         capacity,
         turn: Turn { ms, uncertainty_ms: ms, accesses: 0, line: None, tilt: seek::SLIGHT },
         seeks: Seeks {
-            ways: Arc::new([]),
+            samples: Arc::new([]),
             rate_error: tracks.rate_error(),
             waits: Arc::new(Waits::new(seek::SLIGHT, seek::STRANGE)),
         },

@@ -1,13 +1,13 @@
 //! Flash that is supposed, not fitted.
 
 use super::{Estimate, PCIE_MB_S, SATA_MB_S};
-use crate::device::SupposedFlash;
+use crate::device::AssumedFlash;
 
 /// Flash that a trial goes by, in sectors: 1 GiB, because hundreds of devices are built.
 pub const SMALL_FLASH: u64 = 1 << 21;
 
-/// The device of so many sectors.
-pub fn supposed(capacity: u64, flash: &SupposedFlash) -> Estimate {
+/// The device with this capacity in sectors.
+pub fn assumed(capacity: u64, flash: &AssumedFlash) -> Estimate {
     Estimate {
         capacity,
         read_us: flash.read_us,

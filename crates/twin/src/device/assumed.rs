@@ -1,4 +1,4 @@
-//! A device that is supposed where no request was seen to fit one to.
+//! An assumed device, where no request was observed to fit one to.
 
 use std::sync::Arc;
 
@@ -7,32 +7,32 @@ use sim::profile::{DeviceProfile, ProfileError};
 use super::array::Array;
 use super::{flash, hdd};
 
-/// Sectors of a stripe unit of a supposed array: 64 KiB.
+/// Sectors of a stripe unit of an assumed array: 64 KiB.
 const UNIT: u64 = 128;
 
 /// A device.
 #[derive(Clone, Debug, PartialEq)]
-pub enum SupposedDevice {
+pub enum AssumedDevice {
     /// Platters and an arm, or an array of such disks.
-    Disk(SupposedDisk),
+    Disk(AssumedDisk),
     /// Flash.
-    Flash(SupposedFlash),
+    Flash(AssumedFlash),
 }
 
 /// A hard disk. Seeks are with a command's overhead.
 #[derive(Clone, Debug, PartialEq)]
-pub struct SupposedDisk {
+pub struct AssumedDisk {
     /// A turn, in ms.
     pub turn_ms: f64,
     /// A seek over 0.5% of the stroke, in ms.
     pub short_ms: f64,
     /// One over half of it.
     pub long_ms: f64,
-    /// Its media are so many times as fast as those of a usual disk of its size.
+    /// Factor on the media rate of a usual disk of its size.
     pub faster: f64,
-    /// What a command takes beside arm and media, in ms.
+    /// Overhead of a command, in ms.
     pub overhead_ms: f64,
-    /// Runs of reads that it keeps apart.
+    /// Segments of its cache.
     pub segments: u32,
     /// Whether it reports writes early.
     pub write_cache: bool,
@@ -46,7 +46,7 @@ pub struct SupposedDisk {
 
 /// Flash. Times are in microseconds.
 #[derive(Clone, Debug, PartialEq)]
-pub struct SupposedFlash {
+pub struct AssumedFlash {
     /// Of reading a page.
     pub read_us: f64,
     /// Of programming one.
@@ -63,16 +63,16 @@ pub struct SupposedFlash {
     pub depth: u32,
 }
 
-impl SupposedDevice {
-    /// The device, with so many 512-byte sectors.
+impl AssumedDevice {
+    /// The device with this capacity.
     ///
     /// # Errors
-    /// There can be no such device.
+    /// The parameters describe no possible device.
     pub fn profile(&self, capacity_sectors: u64) -> Result<Arc<dyn DeviceProfile>, ProfileError> {
         match self {
-            SupposedDevice::Flash(flash) => flash::supposed(capacity_sectors, flash).folded_to(flash::SMALL_FLASH),
-            SupposedDevice::Disk(disk) => {
-                let single = hdd::supposed(capacity_sectors, disk);
+            AssumedDevice::Flash(flash) => flash::assumed(capacity_sectors, flash).folded_to(flash::SMALL_FLASH),
+            AssumedDevice::Disk(disk) => {
+                let single = hdd::assumed(capacity_sectors, disk);
                 let array = disk.array.and_then(|(level, disks)| Array::of(&single, level, disks, UNIT, 0)?.profile());
                 match array {
                     Some(array) => Ok(array),

@@ -1,4 +1,4 @@
-//! A load that was not seen: what streams are supposed to ask, where nothing but counters is known.
+//! A load that was not observed: assumed streams, where only counters are known.
 
 use block::{Nanos, Op, Priority, Request, StreamId};
 
@@ -6,36 +6,36 @@ use super::pace::{Again, Step};
 use super::places::Places;
 use super::{Load, Pace, Stream};
 
-/// A request that a stream is supposed to make.
+/// A request of an assumed stream.
 #[derive(Clone, Copy, Debug)]
-pub struct SupposedRequest {
-    /// What it does.
+pub struct AssumedRequest {
+    /// Whether it reads or writes.
     pub op: Op,
-    /// Whether somebody waits for it.
+    /// Whether a process waits for it.
     pub sync: bool,
-    /// Its size in 512-byte sectors; 0: the write cache is to be emptied.
+    /// Its size in 512-byte sectors; 0 is a flush.
     pub sectors: u32,
     /// Its first sector.
     pub lba: u64,
-    /// After the request before, of a stream by the clock; else after the answer that it waits for.
+    /// Time after the request before, of an open stream; otherwise after the completion that it waits for.
     pub after: Nanos,
 }
 
-/// A stream that is supposed to be there.
+/// An assumed stream.
 #[derive(Clone, Debug)]
-pub struct SupposedStream {
-    /// How it comes.
+pub struct AssumedStream {
+    /// When it issues requests.
     pub pace: Pace,
-    /// Requests that it has under way at once, if it waits for answers.
+    /// Its requests in flight, if it is closed.
     pub depth: u32,
-    /// What it asks, again and again: runs in order go on, other places are drawn anew.
-    pub requests: Vec<SupposedRequest>,
+    /// Its requests, which repeat: sequential runs continue, other places are drawn again.
+    pub requests: Vec<AssumedRequest>,
 }
 
 impl Load {
-    /// A load of these streams, numbered from 1. `span` is the time for which it stands.
-    pub fn supposed(streams: &[SupposedStream], span: Nanos) -> Load {
-        let first = |stream: &SupposedStream| stream.requests.iter().filter(|request| request.sectors > 0).map(|one| one.lba).min();
+    /// A load of these streams, numbered from 1. `span` is the time that it stands for.
+    pub fn assumed(streams: &[AssumedStream], span: Nanos) -> Load {
+        let first = |stream: &AssumedStream| stream.requests.iter().filter(|request| request.sectors > 0).map(|one| one.lba).min();
         let mut begins: Vec<u64> = streams.iter().filter(|stream| stream.is_in_order()).filter_map(first).collect();
         begins.sort_unstable();
         let made = (1..).zip(streams).map(|(id, stream)| stream.made(id, &begins));
@@ -43,7 +43,7 @@ impl Load {
     }
 }
 
-impl SupposedStream {
+impl AssumedStream {
     /// Whether most of it goes on where the request before ended.
     fn is_in_order(&self) -> bool {
         let follows = self.requests.windows(2).filter(|pair| pair[1].lba == pair[0].lba + u64::from(pair[0].sectors)).count();
@@ -53,12 +53,12 @@ impl SupposedStream {
     fn made(&self, id: StreamId, begins: &[u64]) -> Stream {
         let most = self.depth.max(1) - 1;
         let priority = Priority::DEFAULT;
-        let step = |(number, request): (usize, &SupposedRequest)| Step {
+        let step = |(number, request): (usize, &AssumedRequest)| Step {
             op: request.op,
             sync: request.sync,
             priority,
             sectors: request.sectors,
-            under_way: (number as u32).min(most),
+            in_flight: (number as u32).min(most),
             gap: request.after,
             thought: (self.pace != Pace::Open).then_some(request.after),
         };

@@ -1,34 +1,33 @@
-//! What an experience knows of the device: which loads it had, and how settings served them.
+//! The device's history: which loads it had, and how settings served them.
 
 use std::collections::BTreeMap;
 
 use control::experience::Experience;
 use observe::Preference;
-use observe::merit::TOLERANCE;
 use observe::performance::Performance;
 use observe::similarity::{ANOTHER, Columns, Point, load_distance};
 
-use super::SURE;
+use super::arm::is_significant_gain;
 
-/// A stretch of a load that was lived through on this device.
+/// A stretch of a load in the history of this device.
 #[derive(Clone, Debug)]
-pub struct Known {
+pub struct KnownLoad {
     /// Where it lies among loads.
     pub point: Point,
-    /// The setting under which it looked like that.
+    /// The setting that was active.
     pub under: String,
-    /// How each setting served it; `None` of one that starved a stream.
+    /// The score of each setting; `None` if it starved a stream.
     pub scores: BTreeMap<String, Option<f64>>,
 }
 
-/// The loads of this device in an experience.
-pub fn loads(experience: &Experience, device: &str, preference: &Preference) -> Vec<Known> {
+/// The loads of this device.
+pub fn loads(experience: &Experience, device: &str, preference: &Preference) -> Vec<KnownLoad> {
     let columns = Columns::of(&experience.features);
     let cases = experience.cases.iter().filter(|case| case.device == device);
     let known = cases.filter_map(|case| {
         let served = experience.settings.iter().zip(&case.results);
         let score = |served: &Performance| (!served.starves).then(|| served.score(preference));
-        Some(Known {
+        Some(KnownLoad {
             point: columns.point(|column| case.features.get(column).copied().flatten().map(f64::from)),
             under: experience.settings.get(case.under)?.clone(),
             scores: served.filter_map(|(setting, served)| Some((setting.clone(), score(served.as_ref()?)))).collect(),
@@ -37,20 +36,20 @@ pub fn loads(experience: &Experience, device: &str, preference: &Preference) -> 
     known.collect()
 }
 
-/// By how much each of these settings served known loads like this one better than what is in force did, in the mean over all that is
-/// known of them, and the error of that; `None` of one that is not known, or starved a stream in any of it.
-pub fn gains(known: &[Known], point: &Point, in_force: &str, settings: impl Iterator<Item = String>) -> Vec<Option<(f64, f64)>> {
-    let is_alike = |known: &&Known| known.under == in_force && load_distance(&known.point, point) < ANOTHER;
-    let alike: Vec<&Known> = known.iter().filter(is_alike).collect();
+/// The mean gain of each setting over the active one under known loads like this one, and its standard error; `None` if the setting is not
+/// known, or starved a stream in any of them.
+pub fn gains(known: &[KnownLoad], point: &Point, active: &str, settings: impl Iterator<Item = String>) -> Vec<Option<(f64, f64)>> {
+    let is_alike = |known: &&KnownLoad| known.under == active && load_distance(&known.point, point) < ANOTHER;
+    let alike: Vec<&KnownLoad> = known.iter().filter(is_alike).collect();
     let gain = |setting: String| {
-        let measured = alike.iter().filter_map(|known| known.scores.get(&setting).zip(known.scores.get(in_force)));
+        let measured = alike.iter().filter_map(|known| known.scores.get(&setting).zip(known.scores.get(active)));
         let gains: Option<Vec<f64>> = measured.map(|(score, now)| Some((*score)? - (*now)?)).collect();
         mean_and_error(&gains?)
     };
     settings.map(gain).collect()
 }
 
-/// The mean, and its standard error: none of a single value.
+/// The mean and its standard error, which is 0 for a single value; `None` without values.
 fn mean_and_error(values: &[f64]) -> Option<(f64, f64)> {
     let count = values.len() as f64;
     let mean = values.iter().sum::<f64>() / count;
@@ -59,7 +58,7 @@ fn mean_and_error(values: &[f64]) -> Option<(f64, f64)> {
     (!values.is_empty()).then_some((mean, error))
 }
 
-/// Whether a gain is more than chance and worth a change.
-pub fn is_sure((gain, error): &(f64, f64)) -> bool {
-    *gain > TOLERANCE.max(SURE * error)
+/// Whether a gain with this error is significant and large enough for a change.
+pub fn is_significant((gain, error): &(f64, f64)) -> bool {
+    is_significant_gain(*gain, *error)
 }
