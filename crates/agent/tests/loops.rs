@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use agent::observe::{Eyes, Tracepoints};
+use agent::observe::{EventSource, Tracepoints};
 use agent::topology::HotPlug;
 use applier::attribute::{self, State};
 use applier::sysfs::{RealFiles, Sysfs};

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use agent::clock::now;
-use agent::observe::{Eyes as _, Tracepoints, wait};
+use agent::observe::{EventSource as _, Tracepoints, wait};
 use agent::own_applier::OwnApplier;
 use agent::plant::Linux;
 use agent::topology::{self, Device};

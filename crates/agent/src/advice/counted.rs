@@ -12,8 +12,8 @@ use progress::Monitor;
 use report::advice::Advice;
 
 use super::watched::expect_queue;
-use crate::observe::blind::{BlindEyes, CANNOT_KNOW};
-use crate::observe::{Eyes as _, now};
+use crate::observe::blind::{CANNOT_KNOW, CounterSource};
+use crate::observe::{EventSource as _, now};
 use crate::plant;
 use crate::topology::Device;
 use applier::sysfs::Sysfs;
@@ -38,7 +38,7 @@ pub fn of_counters(
     if let Some(setting) = candidates.iter().find(|setting| !setting.host.is_empty()) {
         bail!("--candidates {setting}: tunables of the host are not judged here; name a scheduler with its own tunables");
     }
-    let mut eyes = BlindEyes::open(sysfs, device, why.clone())?;
+    let mut eyes = CounterSource::open(sysfs, device, why.clone())?;
     let samples = looked_at(&mut eyes, lasts, monitor)?;
     let Some(blind) = eyes.blind() else { bail!("{given}: its counters are not there any more") };
     let name = device.name.clone();
@@ -50,7 +50,7 @@ pub fn of_counters(
     Ok(advice)
 }
 
-fn looked_at(eyes: &mut BlindEyes, lasts: Nanos, monitor: &dyn Monitor) -> anyhow::Result<Vec<Sample>> {
+fn looked_at(eyes: &mut CounterSource, lasts: Nanos, monitor: &dyn Monitor) -> anyhow::Result<Vec<Sample>> {
     let (began, mut samples, mut none) = (now(), Vec::new(), Vec::new());
     monitor.begin(lasts.as_secs_f64() as u64, "looking at its counters, seconds:");
     loop {

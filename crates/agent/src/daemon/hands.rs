@@ -75,7 +75,7 @@ pub enum Acts {
 }
 
 /// A device within the configuration's limits. What is refused by them is remembered, to say what would have been done.
-pub struct Careful<'a> {
+pub struct PolicyGate<'a> {
     /// The device.
     pub hands: &'a mut dyn Hands,
     /// What may be done.
@@ -92,7 +92,7 @@ pub struct Careful<'a> {
     pub not_tried: &'static [&'static str],
 }
 
-impl Careful<'_> {
+impl PolicyGate<'_> {
     /// Why this must not be set, if so.
     fn objection(&mut self, now: Nanos, setting: &Setting) -> Option<String> {
         match self.acts {
@@ -111,7 +111,7 @@ impl Careful<'_> {
     }
 }
 
-impl Target for Careful<'_> {
+impl Target for PolicyGate<'_> {
     fn identity(&self) -> Identity {
         self.hands.identity()
     }

@@ -39,7 +39,7 @@ use crate::configuration::{Configuration, Exit, Mode, Settings, wwid};
 use crate::control_socket::{Answer, Ask, DeviceStatus, Differs, Status};
 use crate::learning::Memory;
 use crate::metrics::{DeviceSample, DeviceState, Metrics};
-use crate::observe::Eyes;
+use crate::observe::EventSource;
 use crate::topology::{self, Device};
 use applier::sysfs::Sysfs;
 use applier::{Outcome, Restored};
@@ -57,7 +57,7 @@ const MEMORY_MIB: i64 = 8;
 const LEAST_MIB: i64 = 2;
 
 /// A device's hands and eyes.
-pub type Opened = (Box<dyn Hands>, Box<dyn Eyes>);
+pub type Opened = (Box<dyn Hands>, Box<dyn EventSource>);
 
 /// How a device is reached.
 pub trait Opens {

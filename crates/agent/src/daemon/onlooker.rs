@@ -15,17 +15,17 @@ use applier::{ApplierError, AtExit, Foreign, Restored};
 const SWITCH: Nanos = Nanos::from_millis(35);
 
 /// A device that is looked at.
-pub struct Onlooker {
+pub struct ReadOnlyDevice {
     sysfs: Sysfs,
     name: String,
     model: String,
     capacity_sectors: u64,
 }
 
-impl Onlooker {
+impl ReadOnlyDevice {
     /// This device.
-    pub fn new(sysfs: &Sysfs, device: &Device) -> Onlooker {
-        Onlooker {
+    pub fn new(sysfs: &Sysfs, device: &Device) -> ReadOnlyDevice {
+        ReadOnlyDevice {
             sysfs: sysfs.clone(),
             name: device.name.clone(),
             model: device.model.clone().unwrap_or_else(|| device.name.clone()),
@@ -39,7 +39,7 @@ impl Onlooker {
     }
 }
 
-impl Target for Onlooker {
+impl Target for ReadOnlyDevice {
     fn identity(&self) -> Identity {
         Identity { plant: "linux".to_owned(), device: self.model.clone() }
     }
@@ -77,7 +77,7 @@ impl Target for Onlooker {
 }
 
 /// Where nothing is set there is nothing that others could change, and nothing to put back.
-impl Hands for Onlooker {
+impl Hands for ReadOnlyDevice {
     fn foreign(&mut self) -> Result<Vec<Foreign>, ApplierError> {
         Ok(Vec::new())
     }

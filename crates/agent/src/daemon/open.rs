@@ -6,11 +6,11 @@ use block::{Nanos, StreamId};
 use observe::Event;
 
 use super::hands::Hands;
-use super::onlooker::Onlooker;
+use super::onlooker::ReadOnlyDevice;
 use super::{Opened, Opens};
 use crate::configuration::{Exit, Mode, Settings};
 use crate::observe::blind::ASKED_FOR;
-use crate::observe::{BlindEyes, Eyes, ObserveError, Tracepoints};
+use crate::observe::{CounterSource, EventSource, ObserveError, Tracepoints};
 use crate::plant::Linux;
 use crate::topology::Device;
 use applier::sysfs::Sysfs;
@@ -35,11 +35,11 @@ impl Machine {
         Machine { by_counters: only, ..self }
     }
 
-    /// Eyes over the applier's pipes, or one's own; where neither may be had, counters.
+    /// EventSource over the applier's pipes, or one's own; where neither may be had, counters.
     ///
     /// # Errors
     /// Neither the applier nor the kernel gives any, and there are no counters either.
-    pub fn eyes(&self, device: &Device) -> Result<Box<dyn Eyes>, String> {
+    pub fn eyes(&self, device: &Device) -> Result<Box<dyn EventSource>, String> {
         // A loop device that was detached is still there, and its counters with it.
         if device.size_sectors == 0 {
             return Err("it is empty".to_owned());
@@ -51,13 +51,13 @@ impl Machine {
                 Err(reason) => reason,
             },
         };
-        match BlindEyes::open(&self.sysfs, device, refused.clone()) {
+        match CounterSource::open(&self.sysfs, device, refused.clone()) {
             Ok(blind) => Ok(Box::new(blind)),
             Err(error) => Err(format!("{refused}; nor can its counters: {error}")),
         }
     }
 
-    fn seeing(&self, device: &Device) -> Result<Box<dyn Eyes>, String> {
+    fn seeing(&self, device: &Device) -> Result<Box<dyn EventSource>, String> {
         let lent = Lent::new(&self.sysfs, &self.applier, device);
         let lent = match lent {
             Ok(lent) => return Ok(Box::new(lent)),
@@ -77,7 +77,7 @@ impl Opens for Machine {
     fn open(&mut self, device: &Device, settings: &Settings, _at: Nanos) -> Result<Opened, String> {
         let eyes = self.eyes(device)?;
         if settings.mode != Mode::Act {
-            return Ok((Box::new(Onlooker::new(&self.sysfs, device)), eyes));
+            return Ok((Box::new(ReadOnlyDevice::new(&self.sysfs, device)), eyes));
         }
         let linux = applied(&self.sysfs, &self.applier, device, settings);
         let linux = linux.map_err(|error| format!("it cannot be tuned: {error}"))?;
@@ -200,7 +200,7 @@ impl Lent {
     }
 }
 
-impl Eyes for Lent {
+impl EventSource for Lent {
     fn read(&mut self, out: &mut Vec<Event>) -> Result<(), ObserveError> {
         self.tracepoints.read(out)
     }

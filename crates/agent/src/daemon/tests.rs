@@ -157,7 +157,7 @@ impl Hands for Device {
     }
 }
 
-impl Eyes for Device {
+impl EventSource for Device {
     fn read(&mut self, out: &mut Vec<Event>) -> Result<(), ObserveError> {
         let mut world = self.world();
         out.append(&mut world.events);
@@ -427,14 +427,14 @@ fn what_is_left_alone_is_listed_with_the_reason() {
     assert_eq!(status.left_alone, [("sdc".to_owned(), "sdc is read-only".to_owned())]);
 }
 
-/// Eyes that see counters and no request.
+/// EventSource that see counters and no request.
 struct Dim {
     device: Device,
     blind: crate::observe::Blind,
     sample: observe::counters::Sample,
 }
 
-impl Eyes for Dim {
+impl EventSource for Dim {
     fn read(&mut self, _: &mut Vec<Event>) -> Result<(), ObserveError> {
         Ok(())
     }

@@ -20,13 +20,13 @@ use self::learning::Session;
 use self::measured::Trial;
 use super::counted::Tally;
 use super::guard::Guard;
-use super::hands::{Acts, Careful, Hands, Rate};
+use super::hands::{Acts, Hands, PolicyGate, Rate};
 use crate::configuration::{Mode, Settings};
 use crate::control_socket::{PendingAdvice, Rates};
 use crate::history::{Entry, Kind, Promised};
 use crate::learning::{Strangers, Work};
 use crate::observe::blind::CANNOT_KNOW;
-use crate::observe::{Blind, Eyes, ObserveError};
+use crate::observe::{Blind, EventSource, ObserveError};
 
 /// How often it is asked whether somebody else has written.
 const LOOKS_FOR_OTHERS: Nanos = Nanos(1_000_000_000);
@@ -74,7 +74,7 @@ pub struct Watched {
     means: Means,
     experience: Arc<Experience>,
     hands: Box<dyn Hands>,
-    eyes: Box<dyn Eyes>,
+    eyes: Box<dyn EventSource>,
     steering: ControlLoop,
     guard: Guard,
     acts: Acts,
@@ -114,7 +114,7 @@ impl Watched {
         (settings, means): (Settings, Means),
         experience: Arc<Experience>,
         hands: Box<dyn Hands>,
-        eyes: Box<dyn Eyes>,
+        eyes: Box<dyn EventSource>,
     ) -> (Watched, Vec<News>) {
         let found = hands.setting();
         let acts = if settings.mode == Mode::Act { Acts::Yes } else { Acts::Watches };
@@ -219,7 +219,7 @@ impl Watched {
     }
 
     /// The eyes, for whoever waits until there is something to see.
-    pub fn eyes(&self) -> &dyn Eyes {
+    pub fn eyes(&self) -> &dyn EventSource {
         &*self.eyes
     }
 
@@ -243,9 +243,9 @@ impl Watched {
     }
 
     /// Lets the controller do something within what is allowed. Returns what was refused.
-    fn with_care(&mut self, act: impl FnOnce(&mut ControlLoop, &mut Careful)) -> Option<Setting> {
+    fn with_care(&mut self, act: impl FnOnce(&mut ControlLoop, &mut PolicyGate)) -> Option<Setting> {
         let mut refused = None;
-        let mut careful = Careful {
+        let mut careful = PolicyGate {
             hands: &mut *self.hands,
             settings: &self.settings,
             found: &self.found,
@@ -327,7 +327,7 @@ impl Watched {
         errors: Option<u64>,
         kind: Kind,
         news: &mut Vec<News>,
-        act: impl FnOnce(&mut ControlLoop, &mut Careful),
+        act: impl FnOnce(&mut ControlLoop, &mut PolicyGate),
     ) {
         let refused = self.with_care(act);
         let (decided, windows) = self.steering.take();

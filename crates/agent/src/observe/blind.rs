@@ -1,4 +1,4 @@
-//! Eyes where single requests may not be seen: counters, and what sysfs says of the device.
+//! EventSource where single requests may not be seen: counters, and what sysfs says of the device.
 
 use std::fs;
 use std::os::fd::BorrowedFd;
@@ -9,7 +9,7 @@ use observe::Event;
 use observe::counters::Sample;
 use twin::counters::Known;
 
-use super::{Counters, Eyes, ObserveError, now};
+use super::{Counters, EventSource, ObserveError, now};
 use crate::topology::{Device, Kind};
 use applier::attribute::{MAX_SECTORS, NR_REQUESTS, State};
 use applier::sysfs::{RealFiles, Sysfs};
@@ -33,27 +33,27 @@ pub struct Blind {
 
 /// Reads a device's counters, and sees no request.
 #[derive(Debug)]
-pub struct BlindEyes {
+pub struct CounterSource {
     blind: Blind,
     counters: Counters,
     fresh: Vec<Sample>,
     next: Nanos,
 }
 
-impl BlindEyes {
+impl CounterSource {
     /// Begins to look. `why` single requests cannot be seen.
     ///
     /// # Errors
     /// Its counters cannot be read either.
-    pub fn open(sysfs: &Sysfs, device: &Device, why: String) -> Result<BlindEyes, ObserveError> {
+    pub fn open(sysfs: &Sysfs, device: &Device, why: String) -> Result<CounterSource, ObserveError> {
         let at = now();
         let counters = Counters::open(sysfs, &device.name, at)?;
         let fresh = vec![*counters.last()];
-        Ok(BlindEyes { blind: Blind { why, known: known(sysfs, device) }, counters, fresh, next: at + SAMPLED })
+        Ok(CounterSource { blind: Blind { why, known: known(sysfs, device) }, counters, fresh, next: at + SAMPLED })
     }
 }
 
-impl Eyes for BlindEyes {
+impl EventSource for CounterSource {
     fn read(&mut self, _out: &mut Vec<Event>) -> Result<(), ObserveError> {
         let at = now();
         if at >= self.next {
@@ -152,7 +152,7 @@ mod tests {
         let front = Device { kind: Kind::Virtual, ..device.clone() };
         let found = known(&sysfs, &front);
         assert_eq!((found.rotational, found.depth, found.write_cache), (None, None, None));
-        let mut eyes = BlindEyes::open(&sysfs, &device, "it is tested".to_owned()).unwrap();
+        let mut eyes = CounterSource::open(&sysfs, &device, "it is tested".to_owned()).unwrap();
         let (mut events, mut samples) = (Vec::new(), Vec::new());
         eyes.read(&mut events).unwrap();
         eyes.samples(&mut samples);

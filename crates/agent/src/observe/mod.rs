@@ -28,14 +28,14 @@ use block::StreamId;
 use observe::Event;
 use observe::counters::Sample;
 
-pub use blind::{Blind, BlindEyes};
+pub use blind::{Blind, CounterSource};
 pub use counters::Counters;
 pub use recording::{Background, RecordError, Recorded, Until, record, wait};
 pub use tracepoints::Tracepoints;
 pub(crate) use tracepoints::now;
 
 /// Something that sees each request of a device, or where that is not allowed its counters.
-pub trait Eyes: Send {
+pub trait EventSource: Send {
     /// Appends what happened since the last call, in order of time. What happened in the last milliseconds may come with the next call.
     ///
     /// # Errors
@@ -52,7 +52,7 @@ pub trait Eyes: Send {
     /// What becomes readable when there is much to read: for `poll`, with a timeout, because little does not wake anybody.
     fn fds(&self) -> Vec<BorrowedFd<'_>>;
 
-    /// Why it sees no requests but [samples](Eyes::samples) of counters, and what is known of the device all the same; `None` if it sees
+    /// Why it sees no requests but [samples](EventSource::samples) of counters, and what is known of the device all the same; `None` if it sees
     /// requests.
     fn blind(&self) -> Option<&Blind> {
         None

@@ -15,7 +15,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
 use super::tracepoints::now;
-use super::{Eyes as _, ObserveError, Tracepoints};
+use super::{EventSource as _, ObserveError, Tracepoints};
 
 /// How often is read, unless there is much.
 const READS_EVERY: Nanos = Nanos::from_millis(100);

@@ -23,7 +23,7 @@ use super::joining::Joining;
 use super::names::Names;
 use super::page;
 use super::raw::Raw;
-use super::{Eyes, ObserveError};
+use super::{EventSource, ObserveError};
 use crate::topology::Device;
 
 /// What happened so lately may not be in every processor's buffer yet: an event takes its time before it is written.
@@ -197,7 +197,7 @@ impl Reader {
 /// What the kernel calls the files behind the pipes.
 const PIPE: &str = "trace_pipe_raw";
 
-impl Eyes for Tracepoints {
+impl EventSource for Tracepoints {
     fn read(&mut self, out: &mut Vec<Event>) -> Result<(), ObserveError> {
         let now = now();
         let known = self.fill(now - UNSETTLED)?;

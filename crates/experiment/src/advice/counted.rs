@@ -71,12 +71,12 @@ pub fn advise(request: &CounterAdviceRequest, monitor: &dyn Monitor) -> anyhow::
 }
 
 fn judge(advice: &mut Advice, judgement: &Judgement, active: &Setting) {
-    advice.candidates = judgement.promises.iter().map(on_record).collect();
+    advice.candidates = judgement.predictions.iter().map(on_record).collect();
     let facts = judgement.facts.iter().map(|(name, value)| format!("{name}: {value}")).collect::<Vec<_>>().join("; ");
     let what =
         format!("{} hypotheses of load and device count like it, eight of ten of them within: {facts}.", judgement.hypotheses);
     advice.sure.push(what);
-    let mut others = judgement.promises.iter().filter(|one| one.setting != *active && !one.starves());
+    let mut others = judgement.predictions.iter().filter(|one| one.setting != *active && !one.starves());
     if let Some(best) = judgement.sure(active) {
         let promised = text_with_error(best);
         advice.verdict = Verdict {

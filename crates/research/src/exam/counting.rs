@@ -149,7 +149,7 @@ impl Ran {
         asked.requests = judgement.requests;
         asked.facts = judgement.facts.clone();
         asked.advised = judgement.sure(&self.setting).map(|promise| promise.setting.to_string());
-        for promise in judgement.promises.iter().filter(|promise| promise.setting != self.setting) {
+        for promise in judgement.predictions.iter().filter(|promise| promise.setting != self.setting) {
             let Some(ran) = runs.iter().find(|ran| ran.setting == promise.setting) else { continue };
             let gain = |of: fn(&Ran) -> Option<observe::performance::Performance>| {
                 let score = |ran| Some(of(ran)?.score(&preference));

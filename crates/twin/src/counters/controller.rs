@@ -145,7 +145,7 @@ impl ByCounters {
 
     fn decide_by(&mut self, judgement: &Judgement, active: &Setting, counted: Counted) -> Decision {
         let evidence = Evidence {
-            candidates: judgement.promises.iter().filter(|promise| !self.refuted.contains(&promise.setting)).cloned().collect(),
+            candidates: judgement.predictions.iter().filter(|promise| !self.refuted.contains(&promise.setting)).cloned().collect(),
             ..judgement.evidence()
         };
         let hypotheses = judgement.hypotheses;

@@ -12,7 +12,7 @@ use super::others::unreleased;
 use super::{LOOKS_FOR_OTHERS, News, Watched, percent};
 use crate::configuration::{Exit, Settings};
 use crate::daemon::guard::Guard;
-use crate::daemon::hands::{Acts, Careful, Hands, Rate};
+use crate::daemon::hands::{Acts, Hands, PolicyGate, Rate};
 use crate::daemon::open::decided_by;
 use crate::history::{Entry, Kind};
 use crate::learning::{Learned, Lesson};
@@ -59,11 +59,12 @@ impl Session {
         &mut self,
         hands: &mut dyn Hands,
         found: &control::Setting,
-        act: impl FnOnce(&mut Lesson, &mut Careful) -> T,
+        act: impl FnOnce(&mut Lesson, &mut PolicyGate) -> T,
     ) -> T {
         let mut refused = None;
         let (settings, rate) = (&self.settings, &mut self.rate);
-        let mut careful = Careful { hands, settings, found, acts: &Acts::Yes, rate, refused: &mut refused, not_tried: NOT_TRIED };
+        let mut careful =
+            PolicyGate { hands, settings, found, acts: &Acts::Yes, rate, refused: &mut refused, not_tried: NOT_TRIED };
         act(&mut self.lesson, &mut careful)
     }
 }
