@@ -18,7 +18,7 @@ use applier::attribute::{
     default_requests, default_write_back_target,
 };
 use applier::sysfs::{Files, RealFiles, Sysfs};
-use applier::{ApplierError, Can, Changed, Client, Wanted};
+use applier::{ApplierError, Can, Changed, Client, SetRequest};
 
 /// What a switch of the scheduler keeps a device idle for until one was measured: 31 to 40 ms on Linux 6.18.
 const SWITCH: Nanos = Nanos::from_millis(35);
@@ -265,7 +265,7 @@ impl Linux {
         if machine_changes {
             self.applier.set(MACHINE, &machine, &self.why)?;
         }
-        let wanted = Wanted { device: self.device.clone(), values: device, why: self.why.clone(), ..Wanted::default() };
+        let wanted = SetRequest { device: self.device.clone(), values: device, why: self.why.clone(), ..SetRequest::default() };
         match self.applier.set_if(wanted) {
             Err(error) if machine_changes => {
                 let back = machine.iter().filter_map(|(name, _)| Some((name.clone(), now.get(name)?.to_owned())));

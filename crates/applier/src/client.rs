@@ -13,7 +13,7 @@ use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg}
 
 use crate::error::{ApplierError, Kind};
 use crate::journal::AtExit;
-use crate::protocol::{Answer, Can, Changed, Foreign, Original, Request, Restored, Wanted};
+use crate::protocol::{Answer, Can, Changed, Foreign, Original, Request, Restored, SetRequest};
 use crate::trace::Formats;
 
 /// How long an answer may take. A switch of the scheduler waits for all requests at the device: two thousand large ones are half a minute's
@@ -71,14 +71,14 @@ impl Client {
     /// # Errors
     /// Every [`Kind`]; nothing is changed then, unless it is [`Kind::HalfDone`].
     pub fn set(&mut self, device: &str, wanted: &[(String, String)], why: &str) -> Result<Vec<Changed>, ApplierError> {
-        self.set_if(Wanted { device: device.to_owned(), values: wanted.to_vec(), expected: Vec::new(), why: why.to_owned() })
+        self.set_if(SetRequest { device: device.to_owned(), values: wanted.to_vec(), expected: Vec::new(), why: why.to_owned() })
     }
 
     /// As [`set`](Client::set), if what the decision rests on is still there.
     ///
     /// # Errors
     /// As [`set`](Client::set); [`Kind::Stale`] if it is not.
-    pub fn set_if(&mut self, wanted: Wanted) -> Result<Vec<Changed>, ApplierError> {
+    pub fn set_if(&mut self, wanted: SetRequest) -> Result<Vec<Changed>, ApplierError> {
         match self.ask(&Request::Set(wanted))? {
             Answer::Changed(changed) => Ok(changed),
             other => Err(self.unexpected(&other)),
@@ -148,7 +148,7 @@ impl Client {
     /// # Errors
     /// [`Kind::NoDevice`]; [`Kind::Forbidden`] if this kernel has no tracefs or forbids it.
     pub fn tracepoints(&mut self, device: &str) -> Result<TracePipes, ApplierError> {
-        let (answer, pipes) = self.ask_for_pipes(&Request::Tracepoints { device: device.to_owned() })?;
+        let (answer, pipes) = self.exchange(&Request::Tracepoints { device: device.to_owned() }, true)?;
         match answer {
             Answer::Tracepoints { pipes: count, formats } if count == pipes.len() => Ok(TracePipes { pipes, formats }),
             Answer::Tracepoints { pipes: count, .. } => {
@@ -167,13 +167,14 @@ impl Client {
     }
 
     fn ask(&mut self, request: &Request) -> Result<Answer, ApplierError> {
-        self.ask_for_pipes(request).map(|(answer, _)| answer)
+        self.exchange(request, false).map(|(answer, _)| answer)
     }
 
-    fn ask_for_pipes(&mut self, request: &Request) -> Result<(Answer, Vec<OwnedFd>), ApplierError> {
+    /// Sends a request and waits for its answer. Without `with_pipes` no descriptor is taken in, whatever the applier sends.
+    fn exchange(&mut self, request: &Request, with_pipes: bool) -> Result<(Answer, Vec<OwnedFd>), ApplierError> {
         let mut line = serde_json::to_vec(request).map_err(|error| ApplierError::new(Kind::Refused, error))?;
         line.push(b'\n');
-        let exchanged = (&self.stream).write_all(&line).map_err(|error| self.lost(error)).and_then(|()| self.receive());
+        let exchanged = (&self.stream).write_all(&line).map_err(|error| self.lost(error)).and_then(|()| self.receive(with_pipes));
         let (line, pipes) = exchanged.inspect_err(|_| {
             // What comes too late would be taken for the answer to the next question. The applier sees its client leave.
             let _ = self.stream.shutdown(Shutdown::Both);
@@ -192,7 +193,7 @@ impl Client {
     }
 
     /// An answer's line, and the pipes that came with it.
-    fn receive(&self) -> Result<(Vec<u8>, Vec<OwnedFd>), ApplierError> {
+    fn receive(&self, with_pipes: bool) -> Result<(Vec<u8>, Vec<OwnedFd>), ApplierError> {
         let until = Instant::now() + self.deadline;
         let (mut line, mut pipes) = (Vec::new(), Vec::new());
         let mut buffer = vec![0; 64 << 10];
@@ -203,13 +204,13 @@ impl Client {
             }
             self.stream.set_read_timeout(Some(left)).map_err(|error| self.lost(error))?;
             let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(PIPES_PER_MESSAGE))];
-            let mut beside = RecvAncillaryBuffer::new(&mut space);
+            let mut ancillary = RecvAncillaryBuffer::new(if with_pipes { &mut space[..] } else { &mut [] });
             let mut parts = [IoSliceMut::new(&mut buffer)];
-            let bytes = match recvmsg(&self.stream, &mut parts, &mut beside, RecvFlags::CMSG_CLOEXEC) {
+            let bytes = match recvmsg(&self.stream, &mut parts, &mut ancillary, RecvFlags::CMSG_CLOEXEC) {
                 Err(Errno::INTR | Errno::AGAIN) => continue,
                 received => received.map_err(|error| self.lost(error))?.bytes,
             };
-            for message in beside.drain() {
+            for message in ancillary.drain() {
                 if let RecvAncillaryMessage::ScmRights(received) = message {
                     pipes.extend(received);
                 }

@@ -2,7 +2,7 @@
 
 use crate::attribute::{Attribute, MACHINE, Owner, SCHEDULER, State, Upheaval, all, find};
 use crate::error::{ApplierError, Kind};
-use crate::protocol::Wanted;
+use crate::protocol::SetRequest;
 
 /// One attribute that is to be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub(crate) struct Plan {
 
 impl Plan {
     /// Checks names, values, and what the decision rests on.
-    pub fn of(wanted: &Wanted, now: &State, machine_allowed: bool) -> Result<Plan, ApplierError> {
+    pub fn of(wanted: &SetRequest, now: &State, machine_allowed: bool) -> Result<Plan, ApplierError> {
         let device = &wanted.device;
         let refused = |reason: String| ApplierError::new(Kind::NotAllowed, format_args!("{device}: {reason}"));
         if device == MACHINE && !machine_allowed {
@@ -94,7 +94,7 @@ fn known(name: &str, device: &str) -> Result<&'static Attribute, String> {
     })
 }
 
-fn check_expected(wanted: &Wanted, now: &State) -> Result<(), ApplierError> {
+fn check_expected(wanted: &SetRequest, now: &State) -> Result<(), ApplierError> {
     let other = wanted.expected.iter().find(|(name, value)| now.get(name) != Some(value));
     other.map_or(Ok(()), |(name, value)| {
         let is = now.get(name).map_or_else(|| "not there".to_owned(), |now| format!("{now} by now"));

@@ -16,7 +16,7 @@ pub enum Request {
         device: String,
     },
     /// Set attributes, all or none.
-    Set(Wanted),
+    Set(SetRequest),
     /// Say what is not as it was last put.
     Foreign {
         /// As in `sda`.
@@ -59,7 +59,7 @@ pub enum Request {
 /// Attributes to be set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Wanted {
+pub struct SetRequest {
     /// As in `sda`, or [`MACHINE`](crate::attribute::MACHINE).
     pub device: String,
     /// Names and values. The order does not matter: they are written in the one that the kernel needs.

@@ -5,9 +5,9 @@ use std::path::Path;
 use crate::attribute::{Attribute, MAX_SECTORS, SCHEDULER, State, Upheaval, all, find};
 use crate::error::{ApplierError, Kind};
 use crate::journal::{AtExit, Journal, Record};
+use crate::ownership::{Ownership, ownership_of};
 use crate::protocol::{Outcome, Restored};
 use crate::server::is_nobody_elses;
-use crate::standing::{Standing, standing};
 use crate::sysfs::{RealFiles, Sysfs};
 use crate::writer::{Known, Rules, Writer, checked};
 
@@ -102,11 +102,11 @@ impl Writer {
     /// Puts originals back, and leaves in the journal what failed and what is somebody else's.
     fn put_originals_back(&mut self, device: &str, records: &mut Vec<Record>) -> Result<Vec<(Record, Outcome)>, ApplierError> {
         let before = self.state(device)?;
-        let standings: Vec<Standing> = records.iter().map(|record| standing(record, records, &before)).collect();
-        for (record, standing) in records.iter_mut().zip(standings) {
-            record.released |= standing == Standing::Foreign;
+        let ownerships: Vec<Ownership> = records.iter().map(|record| ownership_of(record, records, &before)).collect();
+        for (record, ownership) in records.iter_mut().zip(ownerships) {
+            record.released |= ownership == Ownership::Foreign;
             // If something was pending, what is in force by now may be known by nothing else.
-            if standing == Standing::Ours {
+            if ownership == Ownership::Ours {
                 record.ours = before.get(&record.attribute).map(str::to_owned);
             }
             record.pending = record.original.clone().filter(|_| !record.released);
@@ -160,7 +160,7 @@ impl Writer {
             .iter()
             .filter_map(|attribute| {
                 let record = records.iter().find(|record| record.attribute == attribute.name)?.clone();
-                let theirs = standing(&record, records, &before) == Standing::Foreign;
+                let theirs = ownership_of(&record, records, &before) == Ownership::Foreign;
                 let value = if theirs { before.get(&record.attribute).unwrap_or_default().to_owned() } else { value(&record)? };
                 Some(Target { record, attribute, value, theirs })
             })
@@ -186,7 +186,7 @@ impl Writer {
         if *theirs {
             return self.leave_theirs(device, attribute, value, &state);
         }
-        if standing(record, records, &state) != Standing::Ours {
+        if ownership_of(record, records, &state) != Ownership::Ours {
             return Ok(());
         }
         if attribute.name == MAX_SECTORS {
@@ -251,7 +251,7 @@ fn outcome(target: &Target, before: &State, after: &State, records: &[Record], e
     let name = target.attribute.name.as_str();
     let owner_left = target.record.scheduler.as_deref().is_some_and(|owner| owner != after.scheduler());
     let now = after.get(name).filter(|_| !owner_left);
-    let theirs = target.theirs || standing(&target.record, records, after) == Standing::Foreign;
+    let theirs = target.theirs || ownership_of(&target.record, records, after) == Ownership::Foreign;
     match (now, error) {
         _ if theirs => Outcome::Foreign { now: now.map(str::to_owned) },
         (Some(now), _) if now == target.value => match before.get(name) {

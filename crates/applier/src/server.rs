@@ -18,7 +18,7 @@ use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg}
 use crate::client::PIPES_PER_MESSAGE;
 use crate::error::{ApplierError, Kind};
 use crate::journal::Journal;
-use crate::protocol::{Answer, Changed, Outcome, Request, Restored, Wanted};
+use crate::protocol::{Answer, Changed, Outcome, Request, Restored, SetRequest};
 use crate::sysfs::{Files, RealFiles, Sysfs};
 use crate::trace::{self, Instance, TraceError, Tracefs};
 use crate::writer::{Moment, Rules, Writer, checked};
@@ -353,7 +353,7 @@ fn unix_seconds() -> u64 {
 }
 
 /// What was set, in the log: a line for what was meant and what else changed by it. What a scheduler brought and took away is a detail.
-fn tell_changes(shared: &Shared, wanted: &Wanted, changed: &[Changed]) {
+fn tell_changes(shared: &Shared, wanted: &SetRequest, changed: &[Changed]) {
     let is_meant = |change: &&Changed| change.wanted.is_some() || (change.before.is_some() && change.now.is_some());
     let (meant, followed): (Vec<&Changed>, Vec<&Changed>) = changed.iter().partition(is_meant);
     let words = |change: &&Changed| {

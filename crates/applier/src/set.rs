@@ -10,9 +10,9 @@ use block::Nanos;
 use crate::attribute::{Attribute, Owner, READ_AHEAD, SCHEDULER, State, Upheaval, WRITE_BACK_THROTTLE, all, find};
 use crate::error::{ApplierError, Kind};
 use crate::journal::Record;
+use crate::ownership::{Ownership, ownership_of};
 use crate::plan::{Plan, Step};
-use crate::protocol::{Changed, Wanted};
-use crate::standing::{Standing, standing};
+use crate::protocol::{Changed, SetRequest};
 use crate::writer::{Known, Moment, Writer, whole};
 
 const MINUTE: Nanos = Nanos::from_millis(60_000);
@@ -31,7 +31,7 @@ impl Writer {
     ///
     /// # Errors
     /// Nothing is changed then, unless it is [`Kind::HalfDone`].
-    pub fn set(&mut self, at: Moment, wanted: &Wanted) -> Result<Vec<Changed>, ApplierError> {
+    pub fn set(&mut self, at: Moment, wanted: &SetRequest) -> Result<Vec<Changed>, ApplierError> {
         let device = wanted.device.as_str();
         let known = self.known(device)?;
         whole(&known.damage)?;
@@ -77,7 +77,7 @@ impl Writer {
     }
 
     /// The records while the plan is being carried out: with all that it writes, and all that the kernel may set because of it.
-    fn pending(&self, at: Moment, wanted: &Wanted, known: &Known, before: &State, plan: &Plan) -> Vec<Record> {
+    fn pending(&self, at: Moment, wanted: &SetRequest, known: &Known, before: &State, plan: &Plan) -> Vec<Record> {
         let upheaval = plan.upheaval(before);
         let mut records = known.records.clone();
         let involved = all().iter().filter(|attribute| plan.value(attribute).is_some() || upheaval.disturbs(attribute));
@@ -189,7 +189,9 @@ fn owner(attribute: &Attribute) -> Option<&'static str> {
 }
 
 fn refuse_foreign(device: &str, records: &[Record], now: &State) -> Result<(), ApplierError> {
-    let Some(theirs) = records.iter().find(|record| standing(record, records, now) == Standing::Foreign) else { return Ok(()) };
+    let Some(theirs) = records.iter().find(|record| ownership_of(record, records, now) == Ownership::Foreign) else {
+        return Ok(());
+    };
     let is = now.get(&theirs.attribute).unwrap_or("not there");
     let was = theirs.ours.as_deref().unwrap_or("something else");
     let message = format_args!(

@@ -8,8 +8,8 @@ use block::Nanos;
 use crate::attribute::{Attribute, MACHINE, State, find};
 use crate::error::{ApplierError, Kind};
 use crate::journal::{AtExit, Identity, Journal, JournalError, Page, Record};
+use crate::ownership::{Ownership, ownership_of};
 use crate::protocol::{Foreign, Original};
-use crate::standing::{Standing, standing};
 use crate::sysfs::{Files, Sysfs, SysfsError, gone};
 
 /// When something happens.
@@ -73,7 +73,7 @@ impl Writer {
         let records = self.known(device)?.records;
         let state = self.state(device)?;
         let foreign = |record: &Record| {
-            (standing(record, &records, &state) == Standing::Foreign).then(|| Foreign {
+            (ownership_of(record, &records, &state) == Ownership::Foreign).then(|| Foreign {
                 attribute: record.attribute.clone(),
                 ours: record.ours.clone().or_else(|| record.pending.clone()).unwrap_or_default(),
                 now: state.get(&record.attribute).map(str::to_owned),
@@ -88,8 +88,8 @@ impl Writer {
     /// # Errors
     /// As [`foreign`](Writer::foreign), or the journal cannot be written.
     pub fn release(&mut self, device: &str) -> Result<(), ApplierError> {
-        self.keep(device, |record, standing| {
-            record.released |= standing == Standing::Foreign;
+        self.keep(device, |record, ownership| {
+            record.released |= ownership == Ownership::Foreign;
             true
         })
     }
@@ -99,7 +99,7 @@ impl Writer {
     /// # Errors
     /// As [`release`](Writer::release).
     pub fn resume(&mut self, device: &str) -> Result<(), ApplierError> {
-        self.keep(device, |_, standing| standing != Standing::Foreign)
+        self.keep(device, |_, ownership| ownership != Ownership::Foreign)
     }
 
     /// Says what becomes of a device's settings at the end.
@@ -215,15 +215,15 @@ impl Writer {
     }
 
     /// Changes the records, and keeps those for which that says so.
-    fn keep(&mut self, device: &str, mut change: impl FnMut(&mut Record, Standing) -> bool) -> Result<(), ApplierError> {
+    fn keep(&mut self, device: &str, mut change: impl FnMut(&mut Record, Ownership) -> bool) -> Result<(), ApplierError> {
         let known = self.known(device)?;
         whole(&known.damage)?;
         let state = self.state(device)?;
-        let standings: Vec<Standing> = known.records.iter().map(|record| standing(record, &known.records, &state)).collect();
+        let ownerships: Vec<Ownership> = known.records.iter().map(|record| ownership_of(record, &known.records, &state)).collect();
         let mut kept = Vec::new();
-        for (record, standing) in known.records.iter().zip(standings) {
+        for (record, ownership) in known.records.iter().zip(ownerships) {
             let mut record = record.clone();
-            if change(&mut record, standing) {
+            if change(&mut record, ownership) {
                 kept.push(record);
             }
         }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use applier::journal::Journal;
 use applier::sysfs::Sysfs;
-use applier::{AtExit, Kind, Moment, Outcome, Rules, Wanted, Writer};
+use applier::{AtExit, Kind, Moment, Outcome, Rules, SetRequest, Writer};
 use block::Nanos;
 use support::kernel::{Count, Disk, EIO, EROFS, Fault, Machine, Throttle};
 
@@ -27,11 +27,11 @@ fn writer(machine: &Machine) -> Writer {
 }
 
 /// `"sda scheduler=bfq nomerges=2"`
-fn wanted(text: &str) -> Wanted {
+fn wanted(text: &str) -> SetRequest {
     let mut words = text.split(' ');
     let device = words.next().unwrap().to_owned();
     let pair = |word: &str| word.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned())).unwrap();
-    Wanted { device, values: words.map(pair).collect(), why: "a test".to_owned(), ..Wanted::default() }
+    SetRequest { device, values: words.map(pair).collect(), why: "a test".to_owned(), ..SetRequest::default() }
 }
 
 fn set(writer: &mut Writer, text: &str) -> Result<Vec<applier::Changed>, applier::ApplierError> {
@@ -302,7 +302,7 @@ fn everything_is_checked_before_anything_is_written() {
         assert_eq!(error.kind, kind, "{text}: {error}");
         assert!(error.message.contains(words), "{text}: {error}");
     }
-    let stale = Wanted { expected: vec![("nomerges".to_owned(), "1".to_owned())], ..wanted("sda nomerges=2") };
+    let stale = SetRequest { expected: vec![("nomerges".to_owned(), "1".to_owned())], ..wanted("sda nomerges=2") };
     let error = writer.set(Moment::default(), &stale).unwrap_err();
     assert_eq!((error.kind, error.message.contains("is 0 by now")), (Kind::Stale, true), "{error}");
     is_as(&machine, &tuned_by_hand(), "nothing was written");

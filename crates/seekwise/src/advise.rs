@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use agent::advice::{ASKED_FOR, Watched, of_counters, unseen};
+use agent::advice::{ASKED_FOR, LoadTracker, of_counters, unseen};
 use agent::topology::Device;
 use anyhow::{Context, bail, ensure};
 use applier::sysfs::Sysfs;
@@ -117,9 +117,9 @@ fn shown(advice: &Advice, html: Option<&Path>, as_json: bool) -> anyhow::Result<
 }
 
 /// Watches a block device, and says what is missing of it.
-fn watch(name: &str, seconds: u32, monitor: &dyn Monitor) -> anyhow::Result<(Device, Watched)> {
+fn watch(name: &str, seconds: u32, monitor: &dyn Monitor) -> anyhow::Result<(Device, LoadTracker)> {
     let device = capture::device(name)?;
-    let watched = Watched::of((&Sysfs::real(), &device), name, capture::seconds(seconds), &capture::program(), monitor)?;
+    let watched = LoadTracker::of((&Sysfs::real(), &device), name, capture::seconds(seconds), &capture::program(), monitor)?;
     capture::warn(&watched.recorded, &device);
     watched.expect_requests(name, monitor)?;
     Ok((device, watched))

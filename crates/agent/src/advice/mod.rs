@@ -19,7 +19,7 @@ use serde::Serialize;
 pub use crate::observe::blind::ASKED_FOR;
 pub use counted::of_counters;
 pub use files::{sysctl, tuned, udev};
-pub use watched::{Watched, begin, captured, to_store, unseen};
+pub use watched::{LoadTracker, begin, captured, to_store, unseen};
 
 use crate::configuration::wwid;
 use crate::history::id;
@@ -92,7 +92,7 @@ pub fn of_device(
         return Ok(piece(name, wwid(sysfs, name), advice));
     }
     let program = format!("seekwise-agent {}", env!("CARGO_PKG_VERSION"));
-    let watched = Watched::of((sysfs, device), name, lasts, &program, crew.monitor)?;
+    let watched = LoadTracker::of((sysfs, device), name, lasts, &program, crew.monitor)?;
     watched.expect_requests(name, crew.monitor)?;
     let mut advice = advise(&asks.wanted(watched.file.path(), None), crew)?;
     watched.describe(device, "named", &mut advice);

@@ -18,7 +18,7 @@ use crate::topology::Device;
 use applier::sysfs::Sysfs;
 
 /// What a device was asked for a while.
-pub struct Watched {
+pub struct LoadTracker {
     /// In a trace that is gone with this.
     pub file: tempfile::NamedTempFile,
     /// How the recording went.
@@ -26,7 +26,7 @@ pub struct Watched {
     lasts: Nanos,
 }
 
-impl Watched {
+impl LoadTracker {
     /// Watches it for so long, as root. `given` is what the user calls it, and `program` who records.
     ///
     /// # Errors
@@ -37,14 +37,14 @@ impl Watched {
         lasts: Nanos,
         program: &str,
         monitor: &dyn Monitor,
-    ) -> anyhow::Result<Watched> {
+    ) -> anyhow::Result<LoadTracker> {
         expect_queue(device, given)?;
         let cannot_keep = "cannot keep what the device is asked";
         let file = tempfile::Builder::new().suffix(".parquet").tempfile().context(cannot_keep)?;
         let out = file.reopen().context(cannot_keep)?;
         let capture = to_store(out, (sysfs, device), program)?;
         let recorded = captured(sysfs, device, capture, Until { time: Some(lasts), requests: None }, monitor)?;
-        Ok(Watched { file, recorded, lasts })
+        Ok(LoadTracker { file, recorded, lasts })
     }
 
     /// Whether there is something to judge.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use block::Nanos;
 use control::experience::Experience;
 
-use super::{Acts, News, Watched};
+use super::{Acts, DeviceSession, News};
 use crate::clock::Moment;
 use crate::configuration::{Learning, WallTime};
 use crate::learning::{Course, Equipment, Lesson, Memory};
@@ -45,7 +45,7 @@ impl Learner {
     pub fn step(
         &mut self,
         now: Moment,
-        devices: &mut [&mut Watched],
+        devices: &mut [&mut DeviceSession],
         experience: &Arc<Experience>,
         errors: impl Fn(&str) -> Option<u64>,
     ) -> Vec<(String, News)> {
@@ -93,7 +93,7 @@ impl Learner {
     fn begin(
         &mut self,
         now: Moment,
-        devices: &mut [&mut Watched],
+        devices: &mut [&mut DeviceSession],
         experience: &Arc<Experience>,
         errors: impl Fn(&str) -> Option<u64>,
     ) -> Result<(String, News), String> {
@@ -136,7 +136,7 @@ impl Learner {
         Ok((name, begun))
     }
 
-    fn is_idle(&self, now: Moment, watched: &Watched) -> Result<(), String> {
+    fn is_idle(&self, now: Moment, watched: &DeviceSession) -> Result<(), String> {
         let minutes = if self.by_hand { 0 } else { self.plan.idle_minutes };
         let needed = LEAST_IDLE.max(Nanos(u64::from(minutes) * 60_000_000_000));
         let (idle, work) = watched.idle(now.at);
@@ -149,7 +149,7 @@ impl Learner {
     }
 
     /// What it does, or why it does nothing.
-    pub fn says<'a>(&self, now: Moment, mut devices: impl Iterator<Item = &'a Watched>) -> String {
+    pub fn says<'a>(&self, now: Moment, mut devices: impl Iterator<Item = &'a DeviceSession>) -> String {
         let lesson = devices.find_map(|watched| Some((watched, watched.lesson()?)));
         match lesson {
             Some((watched, lesson)) => {

@@ -1,7 +1,7 @@
 //! The daemon without a clock: devices that come and go, what is asked of it, and what it tells.
 //!
 //! ```text
-//! run (clock, poll, signals) ──now──▶ Daemon ─▶ Watched: eyes ─▶ steering, guard ─▶ hands
+//! run (clock, poll, signals) ──now──▶ Daemon ─▶ DeviceSession: eyes ─▶ steering, guard ─▶ hands
 //!    ▲                                  │  ▲          one for each queue
 //!    │ readable                 history │  │ ask
 //!    └── eyes                   metrics ◀─ control
@@ -9,17 +9,17 @@
 //! ```
 //! Everything here is told what time it is, so tests need no patience.
 
+mod conflicting_tools;
 mod counted;
+mod device_control;
 mod guard;
-mod hands;
 mod learner;
-mod onlooker;
 pub mod open;
-mod rivals;
+mod read_only;
 pub mod run;
+mod session;
 #[cfg(test)]
 mod tests;
-mod watched;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -30,9 +30,9 @@ use control::experience::Experience;
 use tracing::{info, warn};
 
 use crate::history::{Entry, History, Kind};
-pub use hands::{Acts, Hands};
+pub use device_control::{Acts, DeviceControl};
 pub use learner::Learner;
-pub use watched::{Means, News, Watched};
+pub use session::{DeviceSession, Means, News};
 
 use crate::clock::Moment;
 use crate::configuration::{Configuration, Exit, Mode, Settings, wwid};
@@ -57,7 +57,7 @@ const MEMORY_MIB: i64 = 8;
 const LEAST_MIB: i64 = 2;
 
 /// A device's hands and eyes.
-pub type Opened = (Box<dyn Hands>, Box<dyn EventSource>);
+pub type Opened = (Box<dyn DeviceControl>, Box<dyn EventSource>);
 
 /// How a device is reached.
 pub trait Opens {
@@ -69,7 +69,7 @@ pub trait Opens {
 }
 
 /// What is watched, and what is to be done about it.
-pub struct Wants {
+pub struct Scope {
     /// What the administrator wrote down.
     pub configuration: Configuration,
     /// Devices that were named on the command line, and nothing else; all that the configuration is about if there are none.
@@ -78,7 +78,7 @@ pub struct Wants {
     pub mode: Option<Mode>,
 }
 
-impl Wants {
+impl Scope {
     /// What holds for a device; `None` if it is not wanted.
     fn settings(&self, sysfs: &Sysfs, device: &Device) -> Option<Settings> {
         let mut settings = self.configuration.settings(device, wwid(sysfs, &device.name).as_deref());
@@ -103,12 +103,12 @@ pub struct Daemon {
     sysfs: Sysfs,
     /// The machine's `/`, for rules of udev and profiles of tuned.
     root: PathBuf,
-    wants: Wants,
+    wants: Scope,
     opens: Box<dyn Opens>,
     /// What comes with the program; and with what is known of this machine.
     shipped: Arc<Experience>,
     experience: Arc<Experience>,
-    devices: BTreeMap<Identity, Watched>,
+    devices: BTreeMap<Identity, DeviceSession>,
     /// Devices that are not watched, and why.
     left_alone: BTreeMap<Identity, String>,
     history: History,
@@ -128,7 +128,7 @@ impl Daemon {
     pub fn new(
         began: Moment,
         (sysfs, root): (Sysfs, PathBuf),
-        wants: Wants,
+        wants: Scope,
         opens: Box<dyn Opens>,
         (experience, history, metrics): (Arc<Experience>, History, Metrics),
     ) -> Daemon {
@@ -175,7 +175,7 @@ impl Daemon {
     }
 
     /// The devices that are watched.
-    pub fn watched(&self) -> impl Iterator<Item = &Watched> {
+    pub fn watched(&self) -> impl Iterator<Item = &DeviceSession> {
         self.devices.values()
     }
 
@@ -191,7 +191,7 @@ impl Daemon {
 
     /// When it wants to be called next, if there is nothing to be seen before.
     pub fn next(&self) -> Nanos {
-        self.devices.values().filter_map(Watched::next).fold(self.looks, Nanos::min)
+        self.devices.values().filter_map(DeviceSession::next).fold(self.looks, Nanos::min)
     }
 
     /// Devices came, went or changed: looks for them soon.
@@ -227,7 +227,7 @@ impl Daemon {
     fn keep_pools(&self) {
         let Some(memory) = &self.memory else { return };
         let pools: Vec<_> =
-            self.devices.values().filter(|watched| watched.lesson().is_none()).flat_map(Watched::gene_pools).collect();
+            self.devices.values().filter(|watched| watched.lesson().is_none()).flat_map(DeviceSession::gene_pools).collect();
         if let Err(error) = memory.keep_pools(&pools) {
             warn!("what was found under real work is not kept: {error}");
         }
@@ -236,7 +236,7 @@ impl Daemon {
     /// Begins and ends lessons. After one, what it brought serves all devices.
     fn learn(&mut self, now: Moment) {
         let Some(learner) = &mut self.learner else { return };
-        let mut devices: Vec<&mut Watched> = self.devices.values_mut().collect();
+        let mut devices: Vec<&mut DeviceSession> = self.devices.values_mut().collect();
         let errors = |name: &str| guard::errors(&self.sysfs, name);
         let news = learner.step(now, &mut devices, &self.experience, errors);
         let has_ended = devices.iter_mut().any(|watched| watched.lesson_ended());
@@ -292,7 +292,7 @@ impl Daemon {
             Ok((hands, eyes)) => {
                 let means = Means { budget_permille: self.wants.configuration.budget_permille, memory_mib };
                 let experience = self.experience.clone();
-                let (watched, news) = Watched::begin(now.at, &device.name, (settings, means), experience, hands, eyes);
+                let (watched, news) = DeviceSession::begin(now.at, &device.name, (settings, means), experience, hands, eyes);
                 self.metrics.begins(&device.name);
                 self.left_alone.remove(&identity);
                 self.devices.insert(identity, watched);
@@ -309,7 +309,7 @@ impl Daemon {
 
     fn drop_device(&mut self, now: Moment, identity: &Identity, why: &str) {
         let Some(watched) = self.devices.remove(identity) else { return };
-        let in_force = watched.in_force().to_string();
+        let in_force = watched.active().to_string();
         let entry = Entry::new(&identity.name, Kind::Gone, &in_force, &in_force, why);
         self.tell(now, &identity.name, News::Entry(Box::new(entry)));
         self.metrics.gone(&identity.name);
@@ -326,7 +326,7 @@ impl Daemon {
             }
             News::Entry(mut entry) => {
                 if entry.kind == Kind::Conflict {
-                    let rivals = rivals::rivals(&self.root, "scheduler");
+                    let rivals = conflicting_tools::conflicting_tools(&self.root, "scheduler");
                     entry.why = if rivals.is_empty() { entry.why } else { format!("{} ({})", entry.why, rivals.join("; ")) };
                 }
                 log(&entry);
@@ -352,8 +352,8 @@ impl Daemon {
             Ask::Verify => Answer::Differs(self.differs()),
             Ask::History => Answer::History(self.history.entries().cloned().collect()),
             Ask::Resume { .. } | Ask::Restore { .. } if !is_privileged => forbidden(),
-            Ask::Resume { device } => self.touch(now, Some(device), Watched::resume),
-            Ask::Restore { device } => self.touch(now, device.as_deref(), Watched::restore),
+            Ask::Resume { device } => self.touch(now, Some(device), DeviceSession::resume),
+            Ask::Restore { device } => self.touch(now, device.as_deref(), DeviceSession::restore),
         }
     }
 
@@ -361,9 +361,9 @@ impl Daemon {
         &mut self,
         now: Moment,
         device: Option<&str>,
-        act: impl Fn(&mut Watched, Nanos) -> Result<Vec<News>, String>,
+        act: impl Fn(&mut DeviceSession, Nanos) -> Result<Vec<News>, String>,
     ) -> Answer {
-        let meant: Vec<&mut Watched> =
+        let meant: Vec<&mut DeviceSession> =
             self.devices.values_mut().filter(|watched| device.is_none_or(|name| name == watched.name())).collect();
         if let Some(name) = device.filter(|_| meant.is_empty()) {
             let known: Vec<&str> = self.devices.keys().map(|identity| identity.name.as_str()).collect();
@@ -403,7 +403,7 @@ impl Daemon {
         for (identity, watched) in &mut self.devices {
             found.extend(watched.differs().into_iter().map(|(attribute, wanted, now)| Differs {
                 device: identity.name.clone(),
-                rivals: rivals::rivals(&self.root, &attribute),
+                rivals: conflicting_tools::conflicting_tools(&self.root, &attribute),
                 attribute,
                 wanted,
                 now,
@@ -435,7 +435,7 @@ impl Daemon {
 }
 
 /// What metrics show of a device.
-fn sample(watched: &Watched) -> DeviceSample<'_> {
+fn sample(watched: &DeviceSession) -> DeviceSample<'_> {
     DeviceSample {
         device: watched.name(),
         requests: watched.requests(),
@@ -449,7 +449,7 @@ fn sample(watched: &Watched) -> DeviceSample<'_> {
     }
 }
 
-fn device_status(watched: &Watched) -> DeviceStatus {
+fn device_status(watched: &DeviceSession) -> DeviceStatus {
     let (state, why) = match watched.acts() {
         _ if watched.lesson().is_some() => ("learned on", None),
         Acts::Yes => ("tuned", None),
@@ -460,8 +460,8 @@ fn device_status(watched: &Watched) -> DeviceStatus {
         device: watched.name().to_owned(),
         state: state.to_owned(),
         why,
-        found: watched.found().to_string(),
-        in_force: watched.in_force().to_string(),
+        found: watched.original().to_string(),
+        in_force: watched.active().to_string(),
         advice: watched.pending_advice().cloned(),
         thoughts: watched.thoughts().map(str::to_owned).collect(),
         requests: watched.requests(),

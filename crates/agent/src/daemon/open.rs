@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use block::{Nanos, StreamId};
 use observe::Event;
 
-use super::hands::Hands;
-use super::onlooker::ReadOnlyDevice;
+use super::device_control::DeviceControl;
+use super::read_only::ReadOnlyDevice;
 use super::{Opened, Opens};
 use crate::configuration::{Exit, Mode, Settings};
 use crate::observe::blind::ASKED_FOR;
@@ -157,7 +157,7 @@ impl control::Target for Applied {
     }
 }
 
-impl Hands for Applied {
+impl DeviceControl for Applied {
     fn foreign(&mut self) -> Result<Vec<Foreign>, ApplierError> {
         self.ask(Client::foreign)
     }

@@ -113,7 +113,7 @@ impl Target for Device {
     }
 }
 
-impl Hands for Device {
+impl DeviceControl for Device {
     fn foreign(&mut self) -> Result<Vec<Foreign>, ApplierError> {
         let world = self.world();
         if world.is_gone {
@@ -218,7 +218,7 @@ impl Scene {
         let file = root.path().join("agent.toml");
         let usual = if configuration.contains("controller") { "" } else { "controller = \"rotate:window_ms=2000\"\n" };
         fs::write(&file, format!("candidates = [\"kernel\"]\n{usual}{configuration}")).unwrap();
-        let wants = Wants { configuration: Configuration::load(&Sources::Only(file)).unwrap(), named: Vec::new(), mode: None };
+        let wants = Scope { configuration: Configuration::load(&Sources::Only(file)).unwrap(), named: Vec::new(), mode: None };
         let (device, metrics) = (Device::new(), Metrics::new());
         let opens = opens(device.clone());
         let began = Moment { at: Nanos::ZERO, unix_seconds: 1_000 };
@@ -430,7 +430,7 @@ fn what_is_left_alone_is_listed_with_the_reason() {
 /// EventSource that see counters and no request.
 struct Dim {
     device: Device,
-    blind: crate::observe::Blind,
+    blind: crate::observe::CountersOnly,
     sample: observe::counters::Sample,
 }
 
@@ -451,7 +451,7 @@ impl EventSource for Dim {
         Vec::new()
     }
 
-    fn blind(&self) -> Option<&crate::observe::Blind> {
+    fn blind(&self) -> Option<&crate::observe::CountersOnly> {
         Some(&self.blind)
     }
 
@@ -474,7 +474,7 @@ impl Opens for Dimmed {
     fn open(&mut self, _: &topology::Device, _: &Settings, _: Nanos) -> Result<Opened, String> {
         let known =
             twin::counters::Known { bounds: self.0.bounds(), rotational: Some(true), depth: Some(32), write_cache: Some(true) };
-        let blind = crate::observe::Blind { why: "the kernel is locked down".to_owned(), known };
+        let blind = crate::observe::CountersOnly { why: "the kernel is locked down".to_owned(), known };
         Ok((
             Box::new(self.0.clone()),
             Box::new(Dim { device: self.0.clone(), blind, sample: observe::counters::Sample::default() }),

@@ -15,9 +15,9 @@ use control::experience::Experience;
 use control::{ControlLoop, Setting, Target};
 use observe::{Event, Preference};
 
+use super::foreign_io::{ForeignIo, Work};
 use super::load::{Generator, Load, loads};
 use super::memory::{Lived, Memory};
-use super::strangers::{Strangers, Work};
 use crate::clock::Moment;
 
 /// A search that verifies takes up to ten pairs of turns more than its trials (`control::search::Tuner`), in milliseconds.
@@ -79,7 +79,7 @@ pub struct Lesson {
     generator: Box<dyn Generator>,
     memory: Memory,
     experience: Arc<Experience>,
-    strangers: Strangers,
+    strangers: ForeignIo,
     exercise: Option<Exercise>,
     began: Moment,
     count: u64,
@@ -95,7 +95,7 @@ impl Lesson {
             generator,
             memory,
             experience,
-            strangers: Strangers::default(),
+            strangers: ForeignIo::default(),
             exercise: None,
             began: now,
             count: 0,

@@ -12,20 +12,20 @@
 //! comes ends the lesson.
 
 mod fio;
+mod foreign_io;
 mod lesson;
 mod load;
 mod memory;
 mod scratch;
-mod strangers;
 
 use std::path::PathBuf;
 
 pub use fio::{COMMAND, Fio, become_fio};
+pub use foreign_io::{ForeignIo, Work};
 pub use lesson::{Course, Learned, Lesson};
 pub use load::{Generator, Load, Place, loads};
 pub use memory::{FILE, Lived, Memory};
 pub use scratch::Scratch;
-pub use strangers::{Strangers, Work};
 
 use applier::sysfs::Sysfs;
 

@@ -24,7 +24,7 @@ pub const CANNOT_KNOW: &str =
 
 /// What there is in place of events.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Blind {
+pub struct CountersOnly {
     /// Why there are none.
     pub why: String,
     /// What is known of the device all the same.
@@ -34,7 +34,7 @@ pub struct Blind {
 /// Reads a device's counters, and sees no request.
 #[derive(Debug)]
 pub struct CounterSource {
-    blind: Blind,
+    blind: CountersOnly,
     counters: Counters,
     fresh: Vec<Sample>,
     next: Nanos,
@@ -49,7 +49,7 @@ impl CounterSource {
         let at = now();
         let counters = Counters::open(sysfs, &device.name, at)?;
         let fresh = vec![*counters.last()];
-        Ok(CounterSource { blind: Blind { why, known: known(sysfs, device) }, counters, fresh, next: at + SAMPLED })
+        Ok(CounterSource { blind: CountersOnly { why, known: known(sysfs, device) }, counters, fresh, next: at + SAMPLED })
     }
 }
 
@@ -76,7 +76,7 @@ impl EventSource for CounterSource {
         Vec::new()
     }
 
-    fn blind(&self) -> Option<&Blind> {
+    fn blind(&self) -> Option<&CountersOnly> {
         Some(&self.blind)
     }
 

@@ -28,7 +28,7 @@ use block::StreamId;
 use observe::Event;
 use observe::counters::Sample;
 
-pub use blind::{Blind, CounterSource};
+pub use blind::{CounterSource, CountersOnly};
 pub use counters::Counters;
 pub use recording::{Background, RecordError, Recorded, Until, record, wait};
 pub use tracepoints::Tracepoints;
@@ -54,7 +54,7 @@ pub trait EventSource: Send {
 
     /// Why it sees no requests but [samples](EventSource::samples) of counters, and what is known of the device all the same; `None` if it sees
     /// requests.
-    fn blind(&self) -> Option<&Blind> {
+    fn blind(&self) -> Option<&CountersOnly> {
         None
     }
 

@@ -94,7 +94,7 @@ pub fn record(mut eyes: Tracepoints, mut capture: Capture, until: Until, monitor
     Ok(Recorded { lost: eyes.lost(), is_gone, trace: capture.finish()? })
 }
 
-/// Hands events on, without requests that come too late.
+/// DeviceControl events on, without requests that come too late.
 fn take(
     events: &mut Vec<Event>,
     capture: &mut Capture,

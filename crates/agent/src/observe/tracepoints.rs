@@ -40,7 +40,7 @@ pub struct Tracepoints {
     instance: Option<Instance>,
     reader: Reader,
     joining: Joining,
-    watched: Watched,
+    watched: SameDevice,
 }
 
 /// A processor: its pipe, and what was read from it in order of time.
@@ -93,7 +93,7 @@ impl Tracepoints {
             instance: None,
             reader: Reader { layouts, page, names: Names::default(), lost: 0, gaps: Vec::new() },
             joining: Joining::new(writes_through),
-            watched: Watched::of(sysfs, device),
+            watched: SameDevice::of(sysfs, device),
         })
     }
 
@@ -224,17 +224,17 @@ pub(crate) fn now() -> Nanos {
 }
 
 /// Whether the device is still the one it was.
-struct Watched {
+struct SameDevice {
     device: String,
     folder: PathBuf,
     sequence: u64,
     looked: Nanos,
 }
 
-impl Watched {
-    fn of(sysfs: &Sysfs, device: &Device) -> Watched {
+impl SameDevice {
+    fn of(sysfs: &Sysfs, device: &Device) -> SameDevice {
         let (name, sequence) = (device.name.clone(), device.sequence);
-        Watched { folder: sysfs.block(&name), device: name, sequence, looked: now() }
+        SameDevice { folder: sysfs.block(&name), device: name, sequence, looked: now() }
     }
 
     fn look(&mut self, now: Nanos) -> Result<(), ObserveError> {

@@ -9,7 +9,7 @@ use agent::configuration::{Configuration, Mode};
 use agent::control_socket::Server;
 use agent::daemon::open::Machine;
 use agent::daemon::run::{Beside, run as run_daemon};
-use agent::daemon::{Daemon, Learner, Wants};
+use agent::daemon::{Daemon, Learner, Scope};
 use agent::history::History;
 use agent::learning::{self, Memory};
 use agent::metrics::{self, Metrics};
@@ -67,7 +67,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let opens = Box::new(Machine::new(sysfs.clone(), &configuration.applier_socket).by_counters(args.counters));
     let experience = configuration.experience()?;
     let mode = (!named.is_empty()).then_some(Mode::Act);
-    let wants = Wants { configuration, named, mode };
+    let wants = Scope { configuration, named, mode };
     let memory = Memory::below(&wants.configuration.state_directory);
     let learner = learner(&sysfs, &wants.configuration, &memory);
     let daemon = Daemon::new(began, (sysfs, "/".into()), wants, opens, (experience, history, metrics)).remembering(memory);

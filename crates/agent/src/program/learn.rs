@@ -10,7 +10,7 @@ use agent::configuration::{Configuration, Learning, Mode, searching};
 use agent::control_socket::{self, Answer, Ask};
 use agent::daemon::open::Machine;
 use agent::daemon::run::{Beside, run as run_daemon};
-use agent::daemon::{Daemon, Learner, Wants};
+use agent::daemon::{Daemon, Learner, Scope};
 use agent::history::{Entry, History, Kind};
 use agent::learning::{self, Equipment as _, Memory};
 use agent::metrics::Metrics;
@@ -68,7 +68,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let learner = Learner::new(plan, true, equipment, memory.clone());
     // Nothing is decided but by what learns.
     let configuration = configuration.controlled_by(twin::controller::parse("fixed")?);
-    let wants = Wants { configuration, named: vec![device.clone()], mode: Some(Mode::Act) };
+    let wants = Scope { configuration, named: vec![device.clone()], mode: Some(Mode::Act) };
     let kept = (Arc::default(), history, Metrics::new());
     let mut daemon = Daemon::new(began, (sysfs, "/".into()), wants, opens, kept).remembering(memory).learning(learner);
     daemon.step(began);

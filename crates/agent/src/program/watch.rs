@@ -7,7 +7,7 @@ use agent::clock::now;
 use agent::configuration::Mode;
 use agent::daemon::open::Machine;
 use agent::daemon::run::{Beside, run as run_daemon};
-use agent::daemon::{Daemon, Wants};
+use agent::daemon::{Daemon, Scope};
 use agent::history::{Entry, History};
 use agent::metrics::Metrics;
 use agent::topology::HotPlug;
@@ -43,7 +43,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let (sysfs, began) = (Sysfs::real(), now());
     let opens = Box::new(Machine::new(sysfs.clone(), &configuration.applier_socket).by_counters(args.counters));
     let kept = (Arc::default(), History::in_memory(configuration.history), Metrics::new());
-    let wants = Wants { configuration, named, mode: Some(Mode::Watch) };
+    let wants = Scope { configuration, named, mode: Some(Mode::Watch) };
     let mut daemon = Daemon::new(began, (sysfs, "/".into()), wants, opens, kept);
     let lasts = args.seconds.map(|seconds| Duration::from_secs(seconds.into()));
     let hot_plug = HotPlug::listen().ok();
@@ -67,7 +67,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let sentences = daemon.watched().map(|watched| {
         let advice = match watched.pending_advice() {
             Some(standing) => format!("would set {}: {} ({})", standing.setting, standing.why, standing.id),
-            None => format!("leaves {} alone", watched.in_force()),
+            None => format!("leaves {} alone", watched.active()),
         };
         let seen = report::number::grouped(watched.requests());
         let thoughts: Vec<&str> = watched.thoughts().collect();

@@ -45,7 +45,7 @@ pub struct Judges<'a> {
 #[derive(Clone, Debug)]
 pub struct Judgement {
     /// Predictions of the candidates and the active setting, the best first.
-    pub promises: Vec<Prediction>,
+    pub predictions: Vec<Prediction>,
     /// What the hypotheses have in common, and where they differ: names and values.
     pub facts: Vec<(String, String)>,
     /// How many were kept.
@@ -73,8 +73,8 @@ impl Judges<'_> {
         let found: Vec<(&Kept, TrialResult)> =
             kept.par_iter().with_max_len(1).filter_map(|one| Some((one, self.tried(one, self.active)?))).collect();
         let mut requests = ensemble.requests() + found.iter().map(|(_, tried)| tried.requests).sum::<u64>();
-        let mut promises = Vec::new();
-        let mut try_all = |settings: &mut dyn Iterator<Item = &Setting>, promises: &mut Vec<Prediction>| {
+        let mut predictions = Vec::new();
+        let mut try_all = |settings: &mut dyn Iterator<Item = &Setting>, predictions: &mut Vec<Prediction>| {
             for setting in settings {
                 let outcome = |(one, before): &(&Kept, TrialResult)| {
                     let tried = self.tried(one, setting);
@@ -83,23 +83,23 @@ impl Judges<'_> {
                 let outcomes: Vec<(u64, Option<Outcome>)> = found.par_iter().with_max_len(1).map(outcome).collect();
                 requests += outcomes.iter().map(|(requests, _)| requests).sum::<u64>();
                 let outcomes: Option<Vec<Outcome>> = outcomes.into_iter().map(|(_, outcome)| outcome).collect();
-                promises.extend(outcomes.filter(|all| !all.is_empty()).map(|outcomes| promise(setting, &outcomes)));
+                predictions.extend(outcomes.filter(|all| !all.is_empty()).map(|outcomes| promise(setting, &outcomes)));
             }
         };
         let itself: Vec<Outcome> = found.iter().filter_map(|(_, tried)| self.outcome(tried, tried)).collect();
         if !itself.is_empty() {
-            promises.push(Prediction { error: 0.0, ..promise(self.active, &itself) });
+            predictions.push(Prediction { error: 0.0, ..promise(self.active, &itself) });
         }
         let others = || self.candidates.iter().filter(|&one| one != self.active && is_within_block_layer(one, self.active));
-        try_all(&mut others().filter(|one| is_first_of_scheduler(self.candidates, one)), &mut promises);
-        promises.sort_by(Prediction::surest_first);
-        let best = best_schedulers(&promises);
+        try_all(&mut others().filter(|one| is_first_of_scheduler(self.candidates, one)), &mut predictions);
+        predictions.sort_by(Prediction::surest_first);
+        let best = best_schedulers(&predictions);
         try_all(
             &mut others().filter(|one| !is_first_of_scheduler(self.candidates, one) && best.contains(&one.spec.name)),
-            &mut promises,
+            &mut predictions,
         );
-        promises.sort_by(Prediction::surest_first);
-        Ok(Judgement { promises, facts: facts(&kept), hypotheses: found.len(), requests })
+        predictions.sort_by(Prediction::surest_first);
+        Ok(Judgement { predictions, facts: facts(&kept), hypotheses: found.len(), requests })
     }
 
     fn tried(&self, kept: &Kept, setting: &Setting) -> Option<TrialResult> {
@@ -183,11 +183,11 @@ fn facts(kept: &[Kept]) -> Vec<(String, String)> {
 impl Judgement {
     /// The best setting that is surely better than the active one.
     pub fn sure(&self, active: &Setting) -> Option<&Prediction> {
-        self.promises.iter().find(|one| one.setting != *active && one.is_sure())
+        self.predictions.iter().find(|one| one.setting != *active && one.is_sure())
     }
 
     /// The evidence for people to check.
     pub fn evidence(&self) -> Evidence {
-        Evidence { seen: self.facts.clone(), candidates: self.promises.clone() }
+        Evidence { seen: self.facts.clone(), candidates: self.predictions.clone() }
     }
 }

@@ -4,7 +4,7 @@ use block::{Limits, Nanos, SchedulerSpec, Tunable};
 use control::target::{Bounds, Identity};
 use control::{Setting, Target, TargetError};
 
-use super::hands::Hands;
+use super::device_control::DeviceControl;
 use crate::plant::in_force;
 use crate::topology::Device;
 use applier::attribute::{NR_REQUESTS, READ_AHEAD, State};
@@ -77,7 +77,7 @@ impl Target for ReadOnlyDevice {
 }
 
 /// Where nothing is set there is nothing that others could change, and nothing to put back.
-impl Hands for ReadOnlyDevice {
+impl DeviceControl for ReadOnlyDevice {
     fn foreign(&mut self) -> Result<Vec<Foreign>, ApplierError> {
         Ok(Vec::new())
     }

@@ -6,7 +6,7 @@ use crate::writer::attribute_of;
 
 /// Whose value is in force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum Ownership {
     /// What the agent put there, or what the kernel made of other attributes when the agent wrote one.
     Ours,
     /// Somebody else's.
@@ -16,39 +16,39 @@ pub(crate) enum Standing {
 }
 
 /// Whose value of the record's attribute is in force.
-pub(crate) fn standing(record: &Record, records: &[Record], state: &State) -> Standing {
+pub(crate) fn ownership_of(record: &Record, records: &[Record], state: &State) -> Ownership {
     if record.released {
-        return Standing::Foreign;
+        return Ownership::Foreign;
     }
-    let Some(attribute) = attribute_of(record) else { return Standing::Absent };
+    let Some(attribute) = attribute_of(record) else { return Ownership::Absent };
     let scheduler_is_theirs = || {
         let scheduler = records.iter().find(|record| record.attribute == SCHEDULER);
-        scheduler.is_some_and(|scheduler| scheduler.released || alone(scheduler, records, state) == Standing::Foreign)
+        scheduler.is_some_and(|scheduler| scheduler.released || alone(scheduler, records, state) == Ownership::Foreign)
     };
     // Who switches the scheduler resets these, whatever they are.
     let goes_with_it = attribute.name == NR_REQUESTS || matches!(attribute.owner, Owner::Scheduler(_));
     if goes_with_it && scheduler_is_theirs() {
-        return Standing::Foreign;
+        return Ownership::Foreign;
     }
     alone(record, records, state)
 }
 
-/// As [`standing`], whatever became of the scheduler.
-fn alone(record: &Record, records: &[Record], state: &State) -> Standing {
+/// As [`ownership_of`], whatever became of the scheduler.
+fn alone(record: &Record, records: &[Record], state: &State) -> Ownership {
     let elsewhere = record.scheduler.as_deref().is_some_and(|owner| owner != state.scheduler());
     let (Some(attribute), Some(now), false) = (attribute_of(record), state.get(&record.attribute), elsewhere) else {
-        return Standing::Absent;
+        return Ownership::Absent;
     };
     let was = |value: &Option<String>| value.as_deref() == Some(now);
     match &record.pending {
-        None if was(&record.ours) => Standing::Ours,
+        None if was(&record.ours) => Ownership::Ours,
         // A tunable of a scheduler that was not in force when the agent was last there.
-        None if record.ours.is_none() => Standing::Absent,
-        None => Standing::Foreign,
-        Some(pending) if was(&record.ours) || was(&record.original) || attribute.may_read(pending, now) => Standing::Ours,
+        None if record.ours.is_none() => Ownership::Absent,
+        None => Ownership::Foreign,
+        Some(pending) if was(&record.ours) || was(&record.original) || attribute.may_read(pending, now) => Ownership::Ours,
         Some(_) => {
             let explained = under_way(records).explains(attribute, now, state, |name| former(name, records));
-            if explained { Standing::Ours } else { Standing::Foreign }
+            if explained { Ownership::Ours } else { Ownership::Foreign }
         }
     }
 }

@@ -13,7 +13,7 @@ const TUNED: [&str; 4] = ["etc/tuned", "etc/tuned/profiles", "usr/lib/tuned", "u
 const LONGEST: u64 = 1 << 20;
 
 /// Sentences about who names this attribute, below `root`: a machine's `/`, or a test's folder.
-pub fn rivals(root: &Path, attribute: &str) -> Vec<String> {
+pub fn conflicting_tools(root: &Path, attribute: &str) -> Vec<String> {
     let rules = UDEV.iter().flat_map(|folder| files(&root.join(folder))).filter(|rule| {
         let is_rule = rule.extension().is_some_and(|extension| extension == "rules");
         is_rule && lines(rule).any(|line| line.contains(&format!("queue/{attribute}")))
@@ -75,7 +75,7 @@ mod tests {
         write("etc/tuned/active_profile", "fast\n");
         write("usr/lib/tuned/fast/tuned.conf", "[disk]\nelevator=none\n");
         write("usr/lib/tuned/slow/tuned.conf", "[disk]\nreadahead=>4096\n");
-        let found = rivals(root.path(), "scheduler");
+        let found = conflicting_tools(root.path(), "scheduler");
         assert_eq!(
             found,
             [
@@ -83,6 +83,9 @@ mod tests {
                 "tuned's profile 'fast' sets it (/usr/lib/tuned/fast/tuned.conf)"
             ]
         );
-        assert!(rivals(root.path(), "read_ahead_kb").is_empty() && rivals(Path::new("/no/such/root"), "scheduler").is_empty());
+        assert!(
+            conflicting_tools(root.path(), "read_ahead_kb").is_empty()
+                && conflicting_tools(Path::new("/no/such/root"), "scheduler").is_empty()
+        );
     }
 }

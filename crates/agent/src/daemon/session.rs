@@ -1,8 +1,8 @@
 //! One device: what is seen of it goes to its controller, what that decides is done, or said, and the guard looks after both.
 
+mod external_changes;
 mod learning;
 mod measured;
-mod others;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,20 +16,20 @@ use observe::Event;
 use observe::merit::Scored;
 use twin::counters::ByCounters;
 
-use self::learning::Session;
+use self::learning::LessonSession;
 use self::measured::Trial;
 use super::counted::Tally;
+use super::device_control::{Acts, DeviceControl, PolicyGate, Rate};
 use super::guard::Guard;
-use super::hands::{Acts, Hands, PolicyGate, Rate};
 use crate::configuration::{Mode, Settings};
 use crate::control_socket::{PendingAdvice, Rates};
 use crate::history::{Entry, Kind, Promised};
-use crate::learning::{Strangers, Work};
+use crate::learning::{ForeignIo, Work};
 use crate::observe::blind::CANNOT_KNOW;
-use crate::observe::{Blind, EventSource, ObserveError};
+use crate::observe::{CountersOnly, EventSource, ObserveError};
 
 /// How often it is asked whether somebody else has written.
-const LOOKS_FOR_OTHERS: Nanos = Nanos(1_000_000_000);
+const EXTERNAL_CHECK_INTERVAL: Nanos = Nanos(1_000_000_000);
 /// What a controller thought lately: that there is nothing new comes after each thought.
 const MOST_THOUGHTS: usize = 4;
 /// Processor time for the first decisions about a device, in milliseconds: with a small budget it is all there only after a while again.
@@ -68,21 +68,21 @@ impl News {
 }
 
 /// A device that is watched.
-pub struct Watched {
+pub struct DeviceSession {
     name: String,
     settings: Settings,
     means: Means,
     experience: Arc<Experience>,
-    hands: Box<dyn Hands>,
+    hands: Box<dyn DeviceControl>,
     eyes: Box<dyn EventSource>,
     steering: ControlLoop,
     guard: Guard,
     acts: Acts,
     rate: Rate,
     /// What was in force before the agent.
-    found: Setting,
+    original: Setting,
     /// What the controller takes to be in force.
-    in_force: Setting,
+    active: Setting,
     pending_advice: Option<PendingAdvice>,
     scores: VecDeque<Scored>,
     /// The queue's tags under the setting that it was last asked for them.
@@ -98,27 +98,27 @@ pub struct Watched {
     thoughts: VecDeque<String>,
     events: Vec<Event>,
     /// Who else but the agent asks for anything, and when somebody last did.
-    strangers: Strangers,
+    strangers: ForeignIo,
     work: (Nanos, Option<Work>),
     /// Learning goes on, and the device's own controller rests.
-    session: Option<Box<Session>>,
+    session: Option<Box<LessonSession>>,
     lesson_failed: bool,
     lesson_ended: bool,
 }
 
-impl Watched {
+impl DeviceSession {
     /// Begins to watch. The experience is for controllers that learn from one.
     pub fn begin(
         now: Nanos,
         name: &str,
         (settings, means): (Settings, Means),
         experience: Arc<Experience>,
-        hands: Box<dyn Hands>,
+        hands: Box<dyn DeviceControl>,
         eyes: Box<dyn EventSource>,
-    ) -> (Watched, Vec<News>) {
-        let found = hands.setting();
+    ) -> (DeviceSession, Vec<News>) {
+        let original = hands.setting();
         let acts = if settings.mode == Mode::Act { Acts::Yes } else { Acts::Watches };
-        let mut watched = Watched {
+        let mut watched = DeviceSession {
             name: name.to_owned(),
             steering: ControlLoop::new(controller(&settings, means, &experience, &*hands, eyes.blind())),
             lost: eyes.lost(),
@@ -130,32 +130,32 @@ impl Watched {
             guard: Guard::new(now),
             acts,
             rate: Rate::default(),
-            in_force: found.clone(),
-            found,
+            active: original.clone(),
+            original,
             pending_advice: None,
             scores: VecDeque::new(),
             tags: None,
             trial: None,
             trouble: None,
             requests: 0,
-            looks: now + LOOKS_FOR_OTHERS,
+            looks: now + EXTERNAL_CHECK_INTERVAL,
             latest: Rates::default(),
             tally: Tally::default(),
             thoughts: VecDeque::new(),
             events: Vec::new(),
-            strangers: Strangers::default(),
+            strangers: ForeignIo::default(),
             work: (now, None),
             session: None,
             lesson_failed: false,
             lesson_ended: false,
         };
         let what = if watched.acts == Acts::Yes { "is tuned" } else { "is watched" };
-        let (label, found) = (watched.settings.controller.label(), watched.found.to_string());
+        let (label, original) = (watched.settings.controller.label(), watched.original.to_string());
         let by = match watched.eyes.blind() {
             None => label,
             Some(blind) => format!("counters alone ({}; {CANNOT_KNOW})", blind.why),
         };
-        let began = Entry::new(name, Kind::Began, &found, &found, format!("{what} by {by}"));
+        let began = Entry::new(name, Kind::Began, &original, &original, format!("{what} by {by}"));
         let news = vec![News::Entry(Box::new(began))];
         watched.start(now);
         (watched, news)
@@ -177,13 +177,13 @@ impl Watched {
     }
 
     /// What was in force before the agent.
-    pub fn found(&self) -> &Setting {
-        &self.found
+    pub fn original(&self) -> &Setting {
+        &self.original
     }
 
     /// What is in force, as far as the controller knows.
-    pub fn in_force(&self) -> &Setting {
-        &self.in_force
+    pub fn active(&self) -> &Setting {
+        &self.active
     }
 
     /// What is advised, if it is only watched.
@@ -237,7 +237,7 @@ impl Watched {
     /// A controller that knows nothing yet begins with what is in force.
     fn start(&mut self, now: Nanos) {
         self.with_care(|steering, plant| steering.begin(now, plant));
-        self.in_force = self.hands.setting();
+        self.active = self.hands.setting();
         (self.trial, self.pending_advice) = (None, None);
         self.scores.clear();
     }
@@ -248,7 +248,7 @@ impl Watched {
         let mut careful = PolicyGate {
             hands: &mut *self.hands,
             settings: &self.settings,
-            found: &self.found,
+            original: &self.original,
             acts: &self.acts,
             rate: &mut self.rate,
             refused: &mut refused,
@@ -282,13 +282,13 @@ impl Watched {
         self.events = events;
         read?;
         if now >= self.looks {
-            self.looks = now + LOOKS_FOR_OTHERS;
-            self.look_for_others(now, &mut news);
+            self.looks = now + EXTERNAL_CHECK_INTERVAL;
+            self.check_external_changes(now, &mut news);
         }
-        if let Some(objection) = self.guard.objection(now, errors).filter(|_| self.in_force != self.found) {
+        if let Some(objection) = self.guard.objection(now, errors).filter(|_| self.active != self.original) {
             self.guard.settled();
-            let back = self.found.clone();
-            let why = format!("{objection} under {}: back to {back}", self.in_force);
+            let back = self.original.clone();
+            let why = format!("{objection} under {}: back to {back}", self.active);
             self.steer(now, errors, Kind::Guarded, &mut news, |steering, plant| steering.overrule(now, &back, &why, plant));
         }
         self.steer(now, errors, Kind::Set, &mut news, |steering, plant| steering.advance(now, plant));
@@ -316,8 +316,8 @@ impl Watched {
     }
 
     fn entry(&self, kind: Kind, why: String) -> News {
-        let in_force = self.in_force.to_string();
-        News::Entry(Box::new(Entry::new(&self.name, kind, &in_force, &in_force, why)))
+        let active = self.active.to_string();
+        News::Entry(Box::new(Entry::new(&self.name, kind, &active, &active, why)))
     }
 
     /// Lets the controller do something, and tells what came of it.
@@ -341,8 +341,8 @@ impl Watched {
             }
             if decided.is_change() {
                 self.guard.changed(now, errors);
-                self.in_force = (*decided.to).clone();
-                if self.in_force == self.found {
+                self.active = (*decided.to).clone();
+                if self.active == self.original {
                     self.guard.settled();
                 }
                 self.finish_trial(news);
@@ -367,7 +367,7 @@ impl Watched {
 
     /// What is to be said of a decision that is not done.
     fn advise(&mut self, decided: &DecisionRecord, wanted: Option<&Setting>, news: &mut Vec<News>) {
-        let best = decided.evidence.as_deref().and_then(|evidence| sure(evidence, &self.in_force));
+        let best = decided.evidence.as_deref().and_then(|evidence| sure(evidence, &self.active));
         let (setting, gain_percent, error_percent) = match (best, wanted) {
             (Some(promise), _) => (promise.setting.to_string(), Some(percent(promise.gain)), Some(100.0 * promise.error)),
             // A controller that promises nothing.
@@ -379,14 +379,14 @@ impl Watched {
                 return;
             }
         };
-        let in_force = self.in_force.to_string();
+        let active = self.active.to_string();
         let mut entry = told(&self.name, Kind::WouldSet, decided, &setting);
         if let Some(promise) = best {
             let (gain, error) = (percent(promise.gain), 100.0 * promise.error);
             entry.why = format!("{setting} promises {}", report::promises::with_error(gain, error));
             (entry.promised_percent, entry.error_percent) = (gain_percent, error_percent);
         }
-        entry.from = in_force;
+        entry.from = active;
         let pending_advice = PendingAdvice { id: entry.id.clone(), setting, why: entry.why.clone(), gain_percent, error_percent };
         let is_news = self.pending_advice.as_ref().is_none_or(|known| known.id != pending_advice.id);
         self.pending_advice = Some(pending_advice);
@@ -408,7 +408,7 @@ impl Watched {
             }
         }
         self.hands.resume().map_err(|error| error.to_string())?;
-        (self.acts, self.found) = (Acts::Yes, self.hands.setting());
+        (self.acts, self.original) = (Acts::Yes, self.hands.setting());
         self.start_anew(now);
         Ok(vec![self.entry(Kind::Resumed, "the administrator says so; what is in force counts as the original".to_owned())])
     }
@@ -419,13 +419,13 @@ impl Watched {
     /// The applier cannot.
     pub fn restore(&mut self, now: Nanos) -> Result<Vec<News>, String> {
         let mut news = self.end_lesson(now, "the administrator has everything put back");
-        let from = self.in_force.to_string();
+        let from = self.active.to_string();
         let restored = self.hands.restore().map_err(|error| error.to_string())?;
         self.finish_trial(&mut news);
         let back = restored.iter().map(super::restored).collect::<Vec<_>>().join(", ");
         let why = if restored.is_empty() { "nothing had been changed".to_owned() } else { back };
-        self.found = self.hands.setting();
-        let to = self.found.to_string();
+        self.original = self.hands.setting();
+        let to = self.original.to_string();
         news.push(News::Entry(Box::new(Entry::new(&self.name, Kind::Restored, &from, &to, why))));
         if self.acts == Acts::Yes {
             self.acts = Acts::StoodDown("the administrator had everything put back".to_owned());
@@ -438,7 +438,7 @@ impl Watched {
     /// The agent ends and what is set stays: the controller says what is to be in force in place of what is only on trial.
     pub fn leave(&mut self, now: Nanos) -> Vec<News> {
         let mut news = Vec::new();
-        if let Some(left) = self.steering.final_setting().filter(|left| *left != self.in_force) {
+        if let Some(left) = self.steering.final_setting().filter(|left| *left != self.active) {
             let why = "the agent ends, and what is only on trial does not stay";
             self.steer(now, None, Kind::Set, &mut news, |steering, plant| steering.overrule(now, &left, why, plant));
         }
@@ -451,8 +451,8 @@ fn controller(
     settings: &Settings,
     means: Means,
     experience: &Arc<Experience>,
-    hands: &dyn Hands,
-    blind: Option<&Blind>,
+    hands: &dyn DeviceControl,
+    blind: Option<&CountersOnly>,
 ) -> Box<dyn control::Controller> {
     let brief = ControllerInput {
         preference: settings.preference,
@@ -460,7 +460,7 @@ fn controller(
         experience: experience.clone(),
         ..ControllerInput::default()
     };
-    if let Some(Blind { known, .. }) = blind {
+    if let Some(CountersOnly { known, .. }) = blind {
         return Box::new(ByCounters::new(&brief, known, means.budget_permille));
     }
     let ControllerChoice { spec, values } = &settings.controller;
@@ -478,24 +478,24 @@ fn controller(
 }
 
 /// What may be set of the configuration's candidates, and of what is known to have served loads of this device best.
-fn candidates(settings: &Settings, experience: &Experience, hands: &dyn Hands) -> Vec<Setting> {
-    let (in_force, device) = (hands.setting(), hands.identity().device);
+fn candidates(settings: &Settings, experience: &Experience, hands: &dyn DeviceControl) -> Vec<Setting> {
+    let (active, device) = (hands.setting(), hands.identity().device);
     let pools = experience.pools.iter().rev().filter(|pool| pool.device == device);
     let known = pools.filter_map(|pool| pool.settings().next());
     let mut candidates: Vec<Setting> = settings.candidates.clone();
     for setting in known {
         let is_room = candidates.len() < settings.candidates.len() + MOST_KNOWN;
-        if is_room && setting != in_force && !candidates.contains(&setting) {
+        if is_room && setting != active && !candidates.contains(&setting) {
             candidates.push(setting);
         }
     }
-    candidates.retain(|candidate| settings.allows(candidate, &in_force));
+    candidates.retain(|candidate| settings.allows(candidate, &active));
     candidates
 }
 
 /// The best of what is surely better than what is in force.
-fn sure<'a>(evidence: &'a Evidence, in_force: &Setting) -> Option<&'a Prediction> {
-    let others = evidence.candidates.iter().filter(|promise| promise.setting != *in_force && promise.is_sure());
+fn sure<'a>(evidence: &'a Evidence, active: &Setting) -> Option<&'a Prediction> {
+    let others = evidence.candidates.iter().filter(|promise| promise.setting != *active && promise.is_sure());
     others.min_by(|a, b| a.surest_first(b))
 }
 

@@ -38,14 +38,14 @@ impl Work {
 
 /// Looks for real work.
 #[derive(Clone, Debug, Default)]
-pub struct Strangers {
+pub struct ForeignIo {
     began: Nanos,
     writes: u32,
     bytes: u64,
     kernel_bytes: u64,
 }
 
-impl Strangers {
+impl ForeignIo {
     /// What real work this event shows, if it does. `name` is that of the program, and `is_ours` says whether a load of ours asks as this
     /// process.
     pub fn look<'a>(
@@ -63,7 +63,7 @@ impl Strangers {
             return None;
         }
         if request.arrival - self.began >= SPAN {
-            *self = Strangers { began: request.arrival, ..Strangers::default() };
+            *self = ForeignIo { began: request.arrival, ..ForeignIo::default() };
         }
         let is_kernel = KERNEL.iter().any(|known| name.starts_with(known));
         let bytes = u64::from(request.sectors) * 512;
@@ -88,7 +88,7 @@ mod tests {
 
     use super::*;
 
-    fn asks(strangers: &mut Strangers, at_ms: u64, op: Op, kib: u32, name: &'static str) -> Option<Work> {
+    fn asks(strangers: &mut ForeignIo, at_ms: u64, op: Op, kib: u32, name: &'static str) -> Option<Work> {
         let (sync, priority) = (true, Priority::DEFAULT);
         let arrival = Nanos::from_millis(at_ms);
         let request = Request { id: 0, stream: 40, op, sync, priority, sectors: 2 * kib, lba: 0, arrival };
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn a_read_of_somebody_else_is_work_at_once() {
-        let mut strangers = Strangers::default();
+        let mut strangers = ForeignIo::default();
         let work = asks(&mut strangers, 0, Op::Read, 4, "postgres").unwrap();
         assert_eq!(work.text(Some("postgres")), "postgres (40) reads");
         assert!(asks(&mut strangers, 0, Op::Read, 4, "kworker/u8:1").is_some(), "a thread reads for somebody as well");
@@ -105,32 +105,32 @@ mod tests {
 
     #[test]
     fn a_log_that_is_written_by_the_way_is_no_work_and_a_file_that_is_copied_is() {
-        let mut strangers = Strangers::default();
+        let mut strangers = ForeignIo::default();
         for second in 0..60 {
             assert_eq!(asks(&mut strangers, 1_000 * second, Op::Write, 64, "systemd-journal"), None);
             assert_eq!(asks(&mut strangers, 1_000 * second + 500, Op::Write, 16, "systemd-journal"), None);
             assert_eq!(asks(&mut strangers, 1_000 * second + 900, Op::Write, 512, "jbd2/sda1-8"), None);
         }
-        let mut copy = Strangers::default();
+        let mut copy = ForeignIo::default();
         assert!(asks(&mut copy, 0, Op::Write, 512, "cp").is_some());
-        let mut small = Strangers::default();
+        let mut small = ForeignIo::default();
         let first = (0..20).find(|number| asks(&mut small, 20 * number, Op::Write, 4, "mariadbd").is_some());
         assert_eq!(first, Some(8), "small ones are work when there are many");
     }
 
     #[test]
     fn what_the_kernel_writes_for_somebody_is_work_when_it_is_much() {
-        let mut strangers = Strangers::default();
+        let mut strangers = ForeignIo::default();
         let first = (0..20).find(|number| asks(&mut strangers, 10 * number, Op::Write, 256, "kworker/u8:1").is_some());
         assert_eq!(first, Some(4));
     }
 
     #[test]
     fn the_load_and_the_agent_are_no_strangers() {
-        let mut strangers = Strangers::default();
+        let mut strangers = ForeignIo::default();
         assert_eq!(asks(&mut strangers, 0, Op::Read, 4, "seekwise-agent"), None);
         assert_eq!(asks(&mut strangers, 0, Op::Read, 4, "seekwise-applie"), None);
-        let look = |strangers: &mut Strangers, stream| {
+        let look = |strangers: &mut ForeignIo, stream| {
             let priority = Priority::DEFAULT;
             let request = Request { id: 0, stream, op: Op::Read, sync: true, priority, sectors: 8, lba: 0, arrival: Nanos::ZERO };
             strangers.look(&Event::Queued(request), |_| Some("fio"), |stream| stream == 7)

@@ -2,19 +2,19 @@
 
 use block::Nanos;
 
-use super::super::hands::Acts;
-use super::{News, Watched};
+use super::super::device_control::Acts;
+use super::{DeviceSession, News};
 use crate::history::{Entry, Kind};
 use applier::Foreign;
 
-impl Watched {
+impl DeviceSession {
     /// Whether somebody else has written.
-    pub(super) fn look_for_others(&mut self, now: Nanos, news: &mut Vec<News>) {
+    pub(super) fn check_external_changes(&mut self, now: Nanos, news: &mut Vec<News>) {
         match self.acts {
             Acts::Yes => match self.hands.foreign().map(unreleased) {
                 Ok(foreign) if foreign.is_empty() => {
                     self.trouble = None;
-                    self.expect_in_force(now, news);
+                    self.expect_active(now, news);
                 }
                 Ok(foreign) => self.stand_down(now, &foreign, news),
                 Err(error) => {
@@ -28,11 +28,11 @@ impl Watched {
             },
             Acts::Watches | Acts::StoodDown(_) => {
                 let setting = self.hands.setting();
-                if setting != self.in_force {
-                    let (from, to) = (self.in_force.to_string(), setting.to_string());
+                if setting != self.active {
+                    let (from, to) = (self.active.to_string(), setting.to_string());
                     let why = "somebody else has changed it; what is advised begins anew";
                     news.push(News::Entry(Box::new(Entry::new(&self.name, Kind::Conflict, &from, &to, why))));
-                    self.found = setting;
+                    self.original = setting;
                     self.start_anew(now);
                 }
             }
@@ -41,11 +41,11 @@ impl Watched {
 
     /// Nobody else wrote; if something else is in force all the same, an applier that was killed has been started again, and has put back
     /// what was there before.
-    fn expect_in_force(&mut self, now: Nanos, news: &mut Vec<News>) {
+    fn expect_active(&mut self, now: Nanos, news: &mut Vec<News>) {
         let setting = self.hands.setting();
-        if setting != self.in_force {
-            let why = format!("{} was put back by an applier that was started anew; it begins anew as well", self.in_force);
-            let (from, to) = (self.in_force.to_string(), setting.to_string());
+        if setting != self.active {
+            let why = format!("{} was put back by an applier that was started anew; it begins anew as well", self.active);
+            let (from, to) = (self.active.to_string(), setting.to_string());
             news.push(News::Entry(Box::new(Entry::new(&self.name, Kind::Trouble, &from, &to, why))));
             self.guard.settled();
             self.start_anew(now);
@@ -64,11 +64,11 @@ impl Watched {
         if let Err(error) = self.hands.release() {
             news.push(self.entry(Kind::Trouble, format!("cannot stand down: {error}")));
         }
-        let from = self.in_force.to_string();
+        let from = self.active.to_string();
         self.finish_trial(news);
         self.acts = Acts::StoodDown(changes.join(", "));
-        self.found = self.hands.setting();
-        let to = self.found.to_string();
+        self.original = self.hands.setting();
+        let to = self.original.to_string();
         let advice = format!("{why}; the agent stands down until `seekwise-agent resume {}`", self.name);
         news.push(News::Entry(Box::new(Entry::new(&self.name, Kind::Conflict, &from, &to, advice))));
         self.guard.settled();

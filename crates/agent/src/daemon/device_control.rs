@@ -10,8 +10,8 @@ use crate::configuration::Settings;
 use applier::{ApplierError, AtExit, Foreign, Restored};
 
 /// A device that may be tuned, or only looked at.
-pub trait Hands: Target + Send {
-    /// What is not as the agent put it last, what it [released](Hands::release) included.
+pub trait DeviceControl: Target + Send {
+    /// What is not as the agent put it last, what it [released](DeviceControl::release) included.
     ///
     /// # Errors
     /// The device is gone, or the applier is.
@@ -20,13 +20,13 @@ pub trait Hands: Target + Send {
     /// Stands down: what somebody else has written is theirs.
     ///
     /// # Errors
-    /// As [`foreign`](Hands::foreign).
+    /// As [`foreign`](DeviceControl::foreign).
     fn release(&mut self) -> Result<(), ApplierError>;
 
-    /// May set again what it [released](Hands::release).
+    /// May set again what it [released](DeviceControl::release).
     ///
     /// # Errors
-    /// As [`foreign`](Hands::foreign).
+    /// As [`foreign`](DeviceControl::foreign).
     fn resume(&mut self) -> Result<(), ApplierError>;
 
     /// Why the next settings are applied, for the journal.
@@ -35,13 +35,13 @@ pub trait Hands: Target + Send {
     /// Says what becomes of its settings when the agent ends, or is ended.
     ///
     /// # Errors
-    /// As [`foreign`](Hands::foreign).
+    /// As [`foreign`](DeviceControl::foreign).
     fn at_exit(&mut self, policy: AtExit) -> Result<(), ApplierError>;
 
     /// Puts back what was there before the agent.
     ///
     /// # Errors
-    /// As [`foreign`](Hands::foreign); the journal cannot be read.
+    /// As [`foreign`](DeviceControl::foreign); the journal cannot be read.
     fn restore(&mut self) -> Result<Vec<Restored>, ApplierError>;
 }
 
@@ -77,11 +77,11 @@ pub enum Acts {
 /// A device within the configuration's limits. What is refused by them is remembered, to say what would have been done.
 pub struct PolicyGate<'a> {
     /// The device.
-    pub hands: &'a mut dyn Hands,
+    pub hands: &'a mut dyn DeviceControl,
     /// What may be done.
     pub settings: &'a Settings,
     /// What was in force before the agent: going back to it is always allowed.
-    pub found: &'a Setting,
+    pub original: &'a Setting,
     /// Whether anything is done.
     pub acts: &'a Acts,
     /// How much was done lately.
@@ -98,10 +98,10 @@ impl PolicyGate<'_> {
         match self.acts {
             Acts::Watches => return Some("it is only watched".to_owned()),
             Acts::StoodDown(why) => return Some(format!("the agent stands down: {why}")),
-            Acts::Yes if setting == self.found => return None,
+            Acts::Yes if setting == self.original => return None,
             Acts::Yes => {}
         }
-        if !self.settings.allows(setting, self.found) {
+        if !self.settings.allows(setting, self.original) {
             return Some("the configuration's attributes do not allow to touch all of it".to_owned());
         }
         let most = self.settings.changes_per_minute;

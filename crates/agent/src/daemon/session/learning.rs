@@ -8,11 +8,11 @@ use block::Nanos;
 use control::experience::Experience;
 use observe::Event;
 
-use super::others::unreleased;
-use super::{LOOKS_FOR_OTHERS, News, Watched, percent};
+use super::external_changes::unreleased;
+use super::{DeviceSession, EXTERNAL_CHECK_INTERVAL, News, percent};
 use crate::configuration::{Exit, Settings};
+use crate::daemon::device_control::{Acts, DeviceControl, PolicyGate, Rate};
 use crate::daemon::guard::Guard;
-use crate::daemon::hands::{Acts, Hands, PolicyGate, Rate};
 use crate::daemon::open::decided_by;
 use crate::history::{Entry, Kind};
 use crate::learning::{Learned, Lesson};
@@ -36,7 +36,7 @@ enum Ends {
 }
 
 /// A lesson that goes on.
-pub struct Session {
+pub struct LessonSession {
     lesson: Lesson,
     /// The device's, without the bound on changes.
     settings: Settings,
@@ -48,7 +48,7 @@ pub struct Session {
     looks: Nanos,
 }
 
-impl Session {
+impl LessonSession {
     /// When it wants to be called next.
     pub fn next(&self) -> Option<Nanos> {
         self.lesson.next().map_or(Some(self.polls), |next| Some(next.min(self.polls)))
@@ -57,19 +57,19 @@ impl Session {
     /// The plant, as what steers it in a lesson may set it.
     fn with_care<T>(
         &mut self,
-        hands: &mut dyn Hands,
-        found: &control::Setting,
+        hands: &mut dyn DeviceControl,
+        original: &control::Setting,
         act: impl FnOnce(&mut Lesson, &mut PolicyGate) -> T,
     ) -> T {
         let mut refused = None;
         let (settings, rate) = (&self.settings, &mut self.rate);
         let mut careful =
-            PolicyGate { hands, settings, found, acts: &Acts::Yes, rate, refused: &mut refused, not_tried: NOT_TRIED };
+            PolicyGate { hands, settings, original, acts: &Acts::Yes, rate, refused: &mut refused, not_tried: NOT_TRIED };
         act(&mut self.lesson, &mut careful)
     }
 }
 
-impl Watched {
+impl DeviceSession {
     /// For how long nobody has asked the device for anything, and who did last.
     pub fn idle(&self, now: Nanos) -> (Nanos, Option<String>) {
         let (last, work) = &self.work;
@@ -88,16 +88,16 @@ impl Watched {
     pub fn begin_lesson(&mut self, now: Nanos, lesson: Lesson, errors: Option<u64>) -> Result<News, String> {
         self.hands.at_exit(AtExit::Restore).and_then(|()| self.hands.restore()).map_err(|error| error.to_string())?;
         self.hands.because("tried while learning, under a load of the agent's own");
-        self.in_force = self.hands.setting();
-        self.found = self.in_force.clone();
-        self.session = Some(Box::new(Session {
+        self.active = self.hands.setting();
+        self.original = self.active.clone();
+        self.session = Some(Box::new(LessonSession {
             lesson,
             settings: Settings { changes_per_minute: u32::MAX, ..self.settings.clone() },
             rate: Rate::default(),
             guard: Guard::new(now),
             errors,
             polls: now,
-            looks: now + LOOKS_FOR_OTHERS,
+            looks: now + EXTERNAL_CHECK_INTERVAL,
         }));
         Ok(self.entry(Kind::Learning, "it is idle: learning begins".to_owned()))
     }
@@ -142,7 +142,7 @@ impl Watched {
 
     fn learn(
         &mut self,
-        session: &mut Session,
+        session: &mut LessonSession,
         now: Nanos,
         events: &[Event],
         errors: Option<u64>,
@@ -167,7 +167,7 @@ impl Watched {
             session.lesson.give_up_load();
         }
         if now >= session.looks {
-            session.looks = now + LOOKS_FOR_OTHERS;
+            session.looks = now + EXTERNAL_CHECK_INTERVAL;
             let foreign = self.hands.foreign().map(unreleased).map_err(|error| Ends::Trouble(error.to_string()))?;
             if !foreign.is_empty() {
                 return Err(Ends::Foreign(foreign));
@@ -175,39 +175,39 @@ impl Watched {
         }
         // Before anything was tried, nothing is known to be foreign.
         let setting = self.hands.setting();
-        if setting != self.in_force {
-            return Err(Ends::Work(format!("{setting} is in force, and not {} as it was left", self.in_force)));
+        if setting != self.active {
+            return Err(Ends::Work(format!("{setting} is in force, and not {} as it was left", self.active)));
         }
         self.steer_lesson(session, now, errors);
-        let found = self.found.clone();
-        let learned = session.with_care(&mut *self.hands, &found, |lesson, plant| lesson.step(now, plant, &found));
-        self.see_in_force(session, now, errors);
+        let original = self.original.clone();
+        let learned = session.with_care(&mut *self.hands, &original, |lesson, plant| lesson.step(now, plant, &original));
+        self.update_active(session, now, errors);
         news.extend(learned.map_err(Ends::Trouble)?.map(|learned| self.learned(&learned)));
         Ok(())
     }
 
     /// Lets the lesson's search decide; the guard has the first word.
-    fn steer_lesson(&mut self, session: &mut Session, now: Nanos, errors: Option<u64>) {
-        let found = self.found.clone();
-        let objection = session.guard.objection(now, errors).filter(|_| self.in_force != found);
-        session.with_care(&mut *self.hands, &found, |lesson, plant| {
+    fn steer_lesson(&mut self, session: &mut LessonSession, now: Nanos, errors: Option<u64>) {
+        let original = self.original.clone();
+        let objection = session.guard.objection(now, errors).filter(|_| self.active != original);
+        session.with_care(&mut *self.hands, &original, |lesson, plant| {
             let Some(steering) = lesson.steering() else { return };
             if let Some(objection) = objection {
-                steering.overrule(now, &found, &objection, plant);
+                steering.overrule(now, &original, &objection, plant);
             }
             steering.advance(now, plant);
         });
-        self.see_in_force(session, now, errors);
+        self.update_active(session, now, errors);
     }
 
-    fn see_in_force(&mut self, session: &mut Session, now: Nanos, errors: Option<u64>) {
-        let in_force = self.hands.setting();
-        if in_force == self.in_force {
+    fn update_active(&mut self, session: &mut LessonSession, now: Nanos, errors: Option<u64>) {
+        let active = self.hands.setting();
+        if active == self.active {
             return;
         }
-        self.in_force = in_force;
+        self.active = active;
         session.guard.changed(now, errors);
-        if self.in_force == self.found {
+        if self.active == self.original {
             session.guard.settled();
         }
     }
@@ -216,7 +216,7 @@ impl Watched {
         let Learned { load, setting, gain, why } = learned;
         let entry = Entry {
             promised_percent: gain.map(percent),
-            ..Entry::new(&self.name, Kind::Learning, &self.found.to_string(), setting, format!("under {load}: {why}"))
+            ..Entry::new(&self.name, Kind::Learning, &self.original.to_string(), setting, format!("under {load}: {why}"))
         };
         News::Entry(Box::new(entry))
     }
@@ -232,8 +232,8 @@ impl Watched {
             news.push(self.entry(Kind::Trouble, format!("cannot put back what was there before learning: {error}")));
         }
         self.hands.because(&decided_by(&self.settings));
-        self.in_force = self.hands.setting();
-        self.found = self.in_force.clone();
+        self.active = self.hands.setting();
+        self.original = self.active.clone();
         match finished {
             Ok(learned) => news.extend(learned.map(|learned| self.learned(&learned))),
             Err(error) => news.push(self.entry(Kind::Trouble, format!("what was learned is not kept: {error}"))),
@@ -250,9 +250,7 @@ impl Watched {
         self.guard = Guard::new(now);
         self.start_anew(now);
         let loads = if count == 1 { "load" } else { "loads" };
-        news.push(
-            self.entry(Kind::Learning, format!("learning ends, after {count} {loads}: {why}; {} is in force", self.in_force)),
-        );
+        news.push(self.entry(Kind::Learning, format!("learning ends, after {count} {loads}: {why}; {} is in force", self.active)));
         news
     }
 }

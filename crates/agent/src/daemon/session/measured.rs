@@ -5,7 +5,7 @@ use control::experience::MIN_REQUESTS;
 use observe::merit::Scored;
 use observe::window::depth;
 
-use super::{News, Watched, percent};
+use super::{DeviceSession, News, percent};
 use crate::control_socket;
 
 /// Windows before and after a change that are compared.
@@ -17,7 +17,7 @@ pub(super) struct Trial {
     pub(super) after: Vec<Scored>,
 }
 
-impl Watched {
+impl DeviceSession {
     /// Takes in what was counted, where single requests are not seen.
     pub(super) fn count(&mut self, news: &mut Vec<News>) {
         let mut samples = Vec::new();
@@ -47,7 +47,7 @@ impl Watched {
             p99_ms: Some(known(1e3 * outcome.p99_response_s)),
         };
         let score = outcome.score(&self.settings.preference);
-        if outcome.requests < MIN_REQUESTS || !score.is_finite() || *window.setting != self.in_force {
+        if outcome.requests < MIN_REQUESTS || !score.is_finite() || *window.setting != self.active {
             return;
         }
         let tags = self.tags();
@@ -57,10 +57,10 @@ impl Watched {
     /// Requests that the queue takes under what is in force.
     fn tags(&mut self) -> u32 {
         match &self.tags {
-            Some((setting, tags)) if *setting == self.in_force => *tags,
+            Some((setting, tags)) if *setting == self.active => *tags,
             _ => {
                 let tags = self.hands.bounds().nr_requests;
-                self.tags = Some((self.in_force.clone(), tags));
+                self.tags = Some((self.active.clone(), tags));
                 tags
             }
         }
