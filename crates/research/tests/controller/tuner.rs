@@ -238,7 +238,7 @@ fn what_served_other_loads_of_the_device_is_verified_before_anything_is_tried() 
     let mut rig = experienced(12, lived("none"));
     rig.run(SCATTERED, 60.0, &faster("cfq"));
     assert!(
-        rig.said("the best for other loads of this device; cfq, to be expected") && rig.in_force() == "cfq",
+        rig.said("the best for other loads of this device; cfq, predicted") && rig.in_force() == "cfq",
         "{}",
         rig.minutes()
     );
@@ -247,7 +247,7 @@ fn what_served_other_loads_of_the_device_is_verified_before_anything_is_tried() 
     let mut rig = experienced(12, lived("none"));
     let speed = |setting: &Setting| (if ["cfq", "clook"].contains(&setting.spec.name) { 5_000 } else { 4_000 }, 0);
     rig.run(SCATTERED, 200.0, &speed);
-    assert!(rig.said("clook, to be expected") && rig.said("trial 12"), "{}", rig.minutes());
+    assert!(rig.said("clook, predicted") && rig.said("trial 12"), "{}", rig.minutes());
     assert_eq!(rig.in_force(), "deadline", "{}", rig.minutes());
     let mut elsewhere = experienced(12, lived("another"));
     elsewhere.run(SCATTERED, 10.0, &faster("cfq"));
