@@ -5,6 +5,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected should fail")]
 
+mod commands;
 mod emulated;
 
 use std::fs;
@@ -270,9 +271,8 @@ fn manual_pages_and_completions_leave_out_what_is_hidden() {
 
 #[test]
 fn the_commands_of_the_administrators_page_are_the_programs() {
-    let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/agent.md")).unwrap();
-    let commands: Vec<Vec<&str>> =
-        page.lines().filter_map(|line| line.strip_prefix("    ")).map(|line| line.split_whitespace().collect()).collect();
+    let shown = commands::of("docs/guide/administrator.md");
+    let commands: Vec<Vec<&str>> = shown.iter().map(|shown| shown.command.split_whitespace().collect()).collect();
     let ours: Vec<&Vec<&str>> = commands.iter().filter(|command| command[0] == "seekwise-agent").collect();
     assert!(ours.len() >= 12, "the page shows only {} commands", ours.len());
     for command in ours {

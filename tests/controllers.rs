@@ -219,7 +219,7 @@ fn seekwise_sets_what_the_twin_promises_and_says_what_came_of_it() {
     let change = decisions.iter().find(|decision| decision["from"] != decision["to"]).unwrap();
     assert!(change["at_s"].as_f64().unwrap() <= 10.0, "{change}");
     assert!(change["expected_gain_percent"].as_f64().unwrap() > 2.0, "{change}");
-    assert!(change["why"].as_str().unwrap().contains("promises to be"), "{change}");
+    assert!(change["why"].as_str().unwrap().contains("is predicted to be"), "{change}");
     let evidence = &change["evidence"];
     assert!(evidence.to_string().contains("kind of device"), "{evidence}");
     assert!(decisions.iter().any(|decision| decision["why"].as_str().unwrap().contains("was promised")), "{decisions:?}");

@@ -1,37 +1,157 @@
-//! The pages in docs/ that the program prints are what it prints now.
+//! The pages in docs/: those that the program prints are what it prints now, commands on the others work, and links lead somewhere.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected should fail")]
 
+mod commands;
+
+use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use commands::{Kind, Shown, parse, program_of, programs, root, run};
+
+/// Pages with commands that run for long; each has a test of its own, so that they run side by side. `traces/README.md` and
+/// `workloads/README.md` are not part of the book, and belong to it all the same.
+const LONG: &[&str] = &["docs/guide/administrator.md", "docs/guide/operator.md", "docs/guide/researcher.md", "docs/evaluation.md"];
+
+/// Commands that move to another program; until then the pages are ahead.
+const TO_COME: &[&str] = &[];
+
+fn is_current(page: &str, printed_by: &[&str]) {
+    let output = Command::new(env!("CARGO_BIN_EXE_seekwise")).args(printed_by).output().unwrap();
+    let kept = std::fs::read_to_string(root().join(page)).unwrap();
+    let printed = String::from_utf8(output.stdout).unwrap();
+    assert!(kept == printed, "{page} is out of date: run `seekwise {} >{page}`", printed_by.join(" "));
+}
 
 #[test]
 fn the_schedulers_page_is_current() {
-    let output = Command::new(env!("CARGO_BIN_EXE_seekwise")).args(["scheduler", "manual"]).output().unwrap();
-    let kept = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/schedulers.md")).unwrap();
-    let printed = String::from_utf8(output.stdout).unwrap();
-    assert!(kept == printed, "docs/schedulers.md is out of date: run `seekwise scheduler manual >docs/schedulers.md`");
+    is_current("docs/reference/schedulers.md", &["scheduler", "manual"]);
 }
 
 #[test]
 fn the_controllers_page_is_current() {
-    let output = Command::new(env!("CARGO_BIN_EXE_seekwise")).args(["controller", "manual"]).output().unwrap();
-    let kept = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/controllers.md")).unwrap();
-    let printed = String::from_utf8(output.stdout).unwrap();
-    assert!(kept == printed, "docs/controllers.md is out of date: run `seekwise controller manual >docs/controllers.md`");
+    is_current("docs/reference/controllers.md", &["controller", "manual"]);
 }
 
 #[test]
 fn the_hosts_page_is_current() {
-    let output = Command::new(env!("CARGO_BIN_EXE_seekwise")).args(["host", "manual"]).output().unwrap();
-    let kept = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/host.md")).unwrap();
-    let printed = String::from_utf8(output.stdout).unwrap();
-    assert!(kept == printed, "docs/host.md is out of date: run `seekwise host manual >docs/host.md`");
+    is_current("docs/reference/host.md", &["host", "manual"]);
 }
 
 #[test]
 fn the_page_of_disk_profiles_is_current() {
-    let output = Command::new(env!("CARGO_BIN_EXE_seekwise")).args(["disk", "manual"]).output().unwrap();
-    let kept = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/disks.md")).unwrap();
-    let printed = String::from_utf8(output.stdout).unwrap();
-    assert!(kept == printed, "docs/disks.md is out of date: run `seekwise disk manual >docs/disks.md`");
+    is_current("docs/reference/disks.md", &["disk", "manual"]);
+}
+
+/// Markdown files below a folder of the project, relative to its root, sorted.
+fn pages_in(folder: &str) -> Vec<String> {
+    let mut pages = Vec::new();
+    let mut folders = vec![root().join(folder)];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|ending| ending == "md") {
+                pages.push(path.strip_prefix(root()).unwrap().to_str().unwrap().to_owned());
+            }
+        }
+    }
+    pages.sort();
+    pages
+}
+
+/// All pages that a person reads.
+fn pages() -> Vec<String> {
+    let others = [
+        "README.md",
+        "ARCHITECTURE.md",
+        "CONTRIBUTING.md",
+        "CHANGELOG.md",
+        "SECURITY.md",
+        "traces/README.md",
+        "workloads/README.md",
+    ];
+    pages_in("docs").into_iter().chain(others.map(str::to_owned)).collect()
+}
+
+/// Tries the commands of a page, one after the other in one folder.
+fn try_commands_of(page: &str) {
+    let scratch = tempfile::tempdir().unwrap();
+    for Shown { kind, command, .. } in commands::of(page) {
+        let Some(program) = program_of(&command) else {
+            let file = command.split(' ').next().unwrap();
+            let is_ours = file.contains('/') && !file.starts_with('/');
+            assert!(!is_ours || root().join(file).is_file(), "{page}: there is no {file}");
+            assert!(kind == Kind::Parse || is_ours || file == "cargo", "{page}: {command}: mark the fence `sh root`");
+            continue;
+        };
+        if !programs().join(&program).is_file() || TO_COME.iter().any(|start| command.starts_with(start)) {
+            eprintln!("skipped: {command}: needs the program {program} as of today (cargo build --workspace)");
+            continue;
+        }
+        let output = if kind == Kind::Run { run(&command, scratch.path()) } else { parse(&command, scratch.path()) };
+        assert!(output.status.success(), "{page}: {command}\n{}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+#[test]
+fn the_commands_of_the_administrators_guide_work() {
+    try_commands_of("docs/guide/administrator.md");
+}
+
+#[test]
+fn the_commands_of_the_operators_guide_work() {
+    try_commands_of("docs/guide/operator.md");
+}
+
+#[test]
+fn the_commands_of_the_researchers_guide_work() {
+    try_commands_of("docs/guide/researcher.md");
+}
+
+#[test]
+fn the_commands_of_the_evaluation_work() {
+    try_commands_of("docs/evaluation.md");
+}
+
+#[test]
+fn the_commands_of_all_other_pages_work() {
+    // Of the README another test tries more than whether they work.
+    pages().iter().filter(|page| !LONG.contains(&page.as_str()) && *page != "README.md").for_each(|page| try_commands_of(page));
+    LONG.iter().for_each(|page| assert!(root().join(page).is_file(), "there is no {page}"));
+}
+
+#[test]
+fn options_that_do_not_exist_are_found_by_parsing_alone() {
+    let scratch = tempfile::tempdir().unwrap();
+    assert!(parse("sudo seekwise advise /dev/sda --counters # as root", scratch.path()).status.success());
+    assert!(!parse("sudo seekwise advise /dev/sda --no-such-option", scratch.path()).status.success());
+    assert!(!parse("seekwise no-such-command", scratch.path()).status.success());
+}
+
+/// The targets of a page's links to files, without anchors.
+fn links_of(page: &str) -> Vec<String> {
+    let text = std::fs::read_to_string(root().join(page)).unwrap();
+    let targets = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+    let files = targets.map(|target| target.split('#').next().unwrap_or_default());
+    files.filter(|target| !target.is_empty() && !target.contains("://")).map(str::to_owned).collect()
+}
+
+#[test]
+fn links_between_pages_lead_somewhere() {
+    for page in pages() {
+        let folder = root().join(&page).parent().map(Path::to_owned).unwrap();
+        for target in links_of(&page) {
+            assert!(folder.join(&target).exists(), "{page}: there is no {target}");
+        }
+    }
+}
+
+#[test]
+fn the_summary_lists_every_page_of_the_book() {
+    let listed: Vec<PathBuf> = links_of("docs/SUMMARY.md").iter().map(|page| Path::new("docs").join(page)).collect();
+    for page in pages_in("docs").iter().filter(|page| *page != "docs/SUMMARY.md") {
+        assert!(listed.contains(&PathBuf::from(page)), "docs/SUMMARY.md does not list {page}");
+    }
 }

@@ -27,7 +27,7 @@ fn an_exam_prints_every_controller_beside_every_constant_policy_for_any_number_o
     for controller in ["two-layer: ", "seekwise: ", "fixed: "] {
         assert!(table.contains(controller), "no verdict on {controller}\n{table}");
     }
-    assert!(table.contains("seekwise lab exam --seed 1 --seeds 1"), "{table}");
+    assert!(table.contains("seekwise-lab evaluate --seed 1 --seeds 1"), "{table}");
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn the_twins_promises_stand_beside_what_real_runs_gave_for_any_number_of_threads
     let table = asked(&[]);
     assert!(
         table.contains("Ranked alike: by requests ")
-            && table.contains("seekwise lab twin --seed 26 --seeds 1 --build-world --quick"),
+            && table.contains("seekwise-lab twin --seed 26 --seeds 1 --build-world --quick"),
         "{table}"
     );
 }

@@ -2,83 +2,72 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected should fail")]
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+mod commands;
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
+use std::path::Path;
 
-/// The commands of the README: its lines indented by four spaces outside fences, with the heading they stand under.
-fn commands() -> Vec<(String, String)> {
-    let text = std::fs::read_to_string(root().join("README.md")).unwrap();
-    let mut heading = String::new();
-    let mut commands = Vec::new();
-    let mut fenced = false;
-    for line in text.lines() {
-        fenced ^= line.starts_with("```");
-        if fenced {
-            continue;
-        }
-        if let Some(title) = line.strip_prefix("## ") {
-            heading = title.to_owned();
-        } else if let Some(command) = line.strip_prefix("    ") {
-            commands.push((heading.clone(), command.to_owned()));
-        }
-    }
-    commands
-}
+use commands::{Kind, Shown, root, run};
 
-/// Runs a command as a newcomer would, from the project's root, but writes into a folder of its own and uses the program that was
-/// built for the tests: the README's `cargo run --release` would build everything again, and `seekwise` may not be installed.
-fn run(command: &str, scratch: &Path) -> std::process::Output {
-    let program = env!("CARGO_BIN_EXE_seekwise");
-    let command = command.replace("cargo run --release -- ", &format!("{program} "));
-    let command = if let Some(rest) = command.strip_prefix("seekwise ") { format!("{program} {rest}") } else { command };
-    let script = format!(
-        "set -e; cd {:?}; for d in traces disks docs tests workloads; do ln -sfn {:?}/$d $d; done; {command}",
-        scratch,
-        root()
-    );
-    Command::new("bash").arg("-c").arg(script).output().unwrap()
+/// The longest that the README may be, in bytes.
+const MAX_BYTES: usize = 8_000;
+
+fn shown() -> Vec<Shown> {
+    commands::of("README.md")
 }
 
 #[test]
 fn every_command_of_the_readme_runs() {
     let scratch = tempfile::tempdir().unwrap();
-    let commands = commands();
-    assert!(commands.len() >= 8, "the README shows only {} commands", commands.len());
-    for (heading, command) in &commands {
+    let commands = shown();
+    assert!(commands.len() >= 4, "the README shows only {} commands", commands.len());
+    for Shown { heading, kind, command } in &commands {
         // The tests cannot run themselves.
         if heading == "Run the tests" {
             assert!(root().join(command).is_file(), "there is no {command}");
             continue;
         }
+        if *kind == Kind::Parse {
+            let output = commands::program_of(command).map(|_| commands::parse(command, scratch.path()));
+            assert!(output.is_none_or(|output| output.status.success()), "{command}: is no command of the program");
+            continue;
+        }
         let output = run(command, scratch.path());
         assert!(output.status.success(), "{command}\n{}", String::from_utf8_lossy(&output.stderr));
-        let writes_a_file = ["convert", "import", "--output"].iter().any(|word| command.contains(word));
-        assert!(!output.stdout.is_empty() || writes_a_file, "{command}: says nothing");
+        assert!(!output.stdout.is_empty(), "{command}: says nothing");
     }
+}
+
+#[test]
+fn the_tests_command_is_the_second_one() {
+    let indented = std::fs::read_to_string(root().join("README.md")).unwrap();
+    let second = indented.lines().filter(|line| line.starts_with("    ")).nth(1);
+    assert_eq!(second, Some("    tests/run"));
+}
+
+#[test]
+fn the_readme_is_short() {
+    let bytes = std::fs::metadata(root().join("README.md")).unwrap().len();
+    assert!(bytes <= MAX_BYTES as u64, "README.md has {bytes} bytes, and should have at most {MAX_BYTES}");
 }
 
 #[test]
 fn the_first_command_gives_advice_with_a_rule_and_writes_the_page() {
     let scratch = tempfile::tempdir().unwrap();
-    let (_, first) = commands().remove(0);
+    let first = shown().remove(0).command;
     let output = run(&first, scratch.path());
     let advice = String::from_utf8(output.stdout).unwrap();
-    let shown = std::fs::read_to_string(root().join("README.md")).unwrap();
+    let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
     let verdict = advice.lines().next().unwrap();
-    assert!(shown.contains(verdict), "the README shows another verdict than {verdict}");
+    assert!(readme.contains(verdict), "the README shows another verdict than {verdict}");
     let rule = advice.lines().last().unwrap();
-    assert!(rule.starts_with("ACTION==") && shown.contains(rule), "the README shows another rule than {rule}");
+    assert!(rule.starts_with("ACTION==") && readme.contains(rule), "the README shows another rule than {rule}");
     assert!(page(&first, scratch.path()).contains("<svg"));
 }
 
 #[test]
 fn the_comparison_prints_the_table_and_writes_the_page() {
     let scratch = tempfile::tempdir().unwrap();
-    let (_, compare) = commands().into_iter().find(|(_, command)| command.contains("-- compare")).unwrap();
+    let compare = shown().into_iter().find(|shown| shown.command.contains("-- compare")).unwrap().command;
     let output = run(&compare, scratch.path());
     let table = String::from_utf8(output.stdout).unwrap();
     for spec in device_model::sched::classic() {

@@ -10,9 +10,9 @@ use control::Setting;
 use experiment::comparison::regime;
 use nix::sys::signal::{Signal, kill};
 use observe::Preference;
-use report::field::{Field, SCHEMA};
 use report::promises::signed;
 use research::field::{Devices, Load, Tended, Trials};
+use research::report::field::{Field, SCHEMA};
 use research::truth::workloads;
 use research::truth::workloads::WORKLOADS;
 use research::truth::{BYTES, Model, Real, expect_of_linux, version};
@@ -35,7 +35,7 @@ pub struct Args {
     /// Disks of each kind that run at once. Each takes processor time; flash more than hard disks
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = number::within::<u16>(1..=64, "disks"))]
     at_once: u16,
-    /// The workloads that are run, each by itself, with commas between: names (`seekwise truth --list`) or job files; `none` runs none
+    /// The workloads that are run, each by itself, with commas between: names (`seekwise-lab validate --list`) or job files; `none` runs none
     /// [default: all that have names]
     #[arg(long, value_name = "NAME|FILE,...", value_delimiter = ',')]
     workloads: Vec<String>,

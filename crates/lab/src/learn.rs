@@ -18,7 +18,7 @@ use seekwise::number;
 /// The subcommands.
 #[derive(clap::Subcommand)]
 pub enum Command {
-    /// Print the features of windows and requests as a Markdown page (docs/features.md)
+    /// Print the features of windows and requests as a Markdown page (docs/reference/features.md)
     Features,
     /// Run workloads under every candidate and write the experience that controllers learn from
     Gather(gather::Args),

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use experiment::pool::Crew;
-use report::paper::Replication;
 use research::paper;
 use research::paper::{EMULATED, OnDevice, Wanted};
+use research::report::paper::Replication;
 
 use crate::live::{self, BlockDevice};
 use seekwise::number;

@@ -8,7 +8,7 @@ use anyhow::{Context as _, ensure};
 use control::Setting;
 use experiment::comparison::regime;
 use experiment::pool::Crew;
-use report::truth::{Agreement, SCHEMA, Truth};
+use research::report::validation::{Agreement, SCHEMA, Truth};
 use research::truth::fit;
 use research::truth::workloads;
 use research::truth::workloads::WORKLOADS;

@@ -1,10 +1,8 @@
 //! Advice for a load: the setting to use, what it would bring, at whose cost, and how sure that is.
 
-use askama::Template;
 use serde::Serialize;
 
 use crate::number::{grouped, three_digits};
-use crate::plot;
 use crate::promises::{self, signed, with_error};
 use crate::record::Promise;
 use crate::text::{paragraph, printable};
@@ -169,26 +167,7 @@ impl Advice {
         text
     }
 
-    /// As a self-contained page.
-    pub fn html(&self) -> String {
-        let page = Page {
-            advice: self,
-            candidates_plot: plot::advised(self),
-            phases_plot: plot::phases(self),
-            measured: self.measured.iter().map(Measured::text).collect(),
-            summary: self.summary(),
-            rows: self.candidates.iter().map(|promise| self.row(promise)).collect(),
-            phases: self
-                .phases
-                .iter()
-                .map(|phase| (phase.cells(), phase.streams.iter().map(|one| printable(one)).collect()))
-                .collect(),
-        };
-        #[expect(clippy::expect_used, reason = "the template formats strings only, and writing to a String does not fail")]
-        page.render().expect("the page's template formats strings only")
-    }
-
-    fn summary(&self) -> String {
+    pub(crate) fn summary(&self) -> String {
         let Advice { requests, lasts_s, busy_s, in_force, .. } = self;
         format!(
             "{}: {} requests in {} s, {} s of them busy; {}; {in_force} was in force. A gain is of merit, which weighs throughput, response time and fairness {}; p99 by bound is the longest p99 response time of a stream, and above 1 (!) the stream starves.",
@@ -206,22 +185,12 @@ impl Advice {
         self.candidates.iter().enumerate().filter(|&one| place(one)).map(|(_, promise)| promise).collect()
     }
 
-    fn note(&self, promise: &Promise) -> &'static str {
+    pub(crate) fn note(&self, promise: &Promise) -> &'static str {
         match &promise.setting {
             setting if *setting == self.verdict.setting && self.verdict.is_change => "use",
             setting if *setting == self.in_force => "in force",
             _ => "",
         }
-    }
-
-    fn row(&self, promise: &Promise) -> (String, Vec<String>, bool) {
-        let label = match self.note(promise) {
-            "" => printable(&promise.setting),
-            note => format!("{} ({note})", printable(&promise.setting)),
-        };
-        let gain = with_error(promise.gain_percent, promise.error_percent);
-        let cells = [promise.throughput_mb_s, promise.response_ms, promise.p99_by_bound].map(three_digits);
-        (label, cells.into_iter().chain([gain]).collect(), promise.setting == self.verdict.setting)
     }
 
     fn phase_table(&self, width: Option<usize>) -> String {
@@ -253,7 +222,7 @@ fn paragraph_row(text: &mut String, first: &str, rest: &str, width: Option<usize
 }
 
 impl Measured {
-    fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         let Measured { setting, throughput_mb_s, response_ms, p99_by_bound, .. } = self;
         let starves = if *p99_by_bound > 1.0 {
             format!("; it lets a stream starve (p99 {} of its bound)", three_digits(*p99_by_bound))
@@ -274,7 +243,7 @@ impl Measured {
 
 impl Phase {
     /// Number, length, requests, promise, measured gain, and what it wants instead.
-    fn cells(&self) -> [String; 6] {
+    pub(crate) fn cells(&self) -> [String; 6] {
         let promise = self.promise.as_ref().map_or_else(|| "–".to_owned(), |one| with_error(one.gain_percent, one.error_percent));
         let wants = match (&self.wants, &self.unanswered) {
             (Some(wants), _) => format!("{}: {}", wants.setting, with_error(wants.gain_percent, wants.error_percent)),
@@ -290,16 +259,4 @@ impl Phase {
             printable(&wants),
         ]
     }
-}
-
-#[derive(Template)]
-#[template(path = "advice.html")]
-struct Page<'a> {
-    advice: &'a Advice,
-    candidates_plot: Option<String>,
-    phases_plot: Option<String>,
-    measured: Vec<String>,
-    summary: String,
-    rows: Vec<(String, Vec<String>, bool)>,
-    phases: Vec<([String; 6], Vec<String>)>,
 }

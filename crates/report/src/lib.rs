@@ -5,32 +5,30 @@
 //!                                  (same trace, same disk)           ├─▶ page::html    a browser
 //!                                                                    └─▶ json::text    a program
 //! ```
+//! Pages and plots need the feature `pages`, so that a program that prints text only is built without templates.
 //! The three outputs take columns, best marks and verdict from [`figure`], [`comparison`] and [`verdict`], so they always agree.
 
 pub mod advice;
 pub mod comparison;
-pub mod counting;
+pub mod curves;
 pub mod device_model;
-pub mod exam;
 pub mod explain;
-pub mod field;
 pub mod figure;
 pub mod fio;
 pub mod guarantee;
 pub mod json;
 pub mod number;
+#[cfg(feature = "pages")]
 pub mod page;
-pub mod paper;
 pub mod placement;
-mod plot;
+#[cfg(feature = "pages")]
+pub mod plot;
 pub mod promises;
 pub mod record;
 pub mod single;
 pub mod table;
 mod tenants;
-mod text;
-pub mod truth;
-pub mod twin;
+pub mod text;
 pub mod verdict;
 
 pub use text::{paragraph, printable};

@@ -11,7 +11,7 @@ pub fn printable(name: &str) -> String {
 }
 
 /// At most `limit` characters, the last an ellipsis if some were cut.
-pub(crate) fn shortened(name: &str, limit: usize) -> String {
+pub fn shortened(name: &str, limit: usize) -> String {
     if name.chars().count() <= limit {
         return name.to_owned();
     }
@@ -21,7 +21,7 @@ pub(crate) fn shortened(name: &str, limit: usize) -> String {
 }
 
 /// Breaks text into lines of at most `width` characters, between words if possible.
-pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
+pub fn wrapped(text: &str, width: usize) -> Vec<String> {
     let width = width.max(1);
     let mut lines = Vec::new();
     let mut line = String::new();

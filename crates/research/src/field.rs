@@ -1,7 +1,7 @@
 //! Field trials: the agent in charge of a block device of the real kernel, beside settings that stay.
 //!
 //! ```text
-//! loads x rounds ──▶ whichever device of that kind is free ──▶ every setting in turn, and the agent ──▶ report::field
+//! loads x rounds ──▶ whichever device of that kind is free ──▶ every setting in turn, and the agent ──▶ crate::report::field
 //! ```
 //! Every setting has the same load for the same time, on a device that is made new for each. What the agent loses while it learns counts.
 
@@ -9,10 +9,10 @@ use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use crate::report::field::{AGENT, Got, Pair, Served};
 use anyhow::{Context as _, anyhow};
 use control::Setting;
 use observe::{Preference, merit};
-use report::field::{AGENT, Got, Pair, Served};
 
 use crate::truth;
 use crate::truth::Real;

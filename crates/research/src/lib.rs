@@ -17,5 +17,6 @@ pub mod live;
 pub mod loads;
 pub mod model;
 pub mod paper;
+pub mod report;
 pub mod truth;
 pub mod worlds;

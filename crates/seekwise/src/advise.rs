@@ -110,7 +110,7 @@ fn by_counters(args: &Args, name: &str, device: &Device, why: String, terminal: 
 
 fn shown(advice: &Advice, html: Option<&Path>, as_json: bool) -> anyhow::Result<()> {
     if let Some(html) = html {
-        report::record::replace(html, advice.html().as_bytes()).with_context(|| html.display().to_string())?;
+        report::record::replace(html, report::page::advice::html(advice).as_bytes()).with_context(|| html.display().to_string())?;
     }
     let text = if as_json { advice.to_json()? } else { advice.text(terminal::style().0) };
     Ok(terminal::print(&text)?)

@@ -61,7 +61,7 @@ pub struct Arguments {
     /// several times [default: kernel]
     #[arg(long, value_name = "SET|SETTING[;...]")]
     candidates: Vec<String>,
-    /// Experience that controllers learn from (`seekwise learn gather`) [default: built in]
+    /// Experience that controllers learn from (`seekwise-lab learn gather`) [default: built in]
     #[arg(long, value_name = "FILE.json")]
     experience: Option<PathBuf>,
     /// A knowledge base, created if it does not exist. The runs' windows, decisions with their reasons, requests under
@@ -69,7 +69,7 @@ pub struct Arguments {
     /// Their decisions therefore depend on the file's content
     #[arg(long, value_name = "FILE")]
     kb: Option<PathBuf>,
-    /// Who shares the disk and what each was promised (docs/tenants.md) [default: what comments in the job file say]
+    /// Who shares the disk and what each was promised (docs/reference/tenants.md) [default: what comments in the job file say]
     #[arg(long, value_name = "FILE.toml")]
     tenants: Option<PathBuf>,
     /// Write one record per scheduler and controller to this folder

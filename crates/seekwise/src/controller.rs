@@ -20,7 +20,7 @@ pub enum Command {
         /// The controller's name
         name: String,
     },
-    /// Print all of this as a Markdown page (docs/controllers.md)
+    /// Print all of this as a Markdown page (docs/reference/controllers.md)
     Manual,
 }
 

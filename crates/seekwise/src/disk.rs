@@ -22,7 +22,7 @@ use sim::validate::{ResponseComparison, ResponseSummary, Validation};
 pub enum Command {
     /// List the built-in disks
     List,
-    /// Print all keys of profiles as a Markdown page (docs/disks.md)
+    /// Print all keys of profiles as a Markdown page (docs/reference/disks.md)
     Manual,
     /// Print a profile, with the units and ranges of its values as comments
     Show {
@@ -110,7 +110,7 @@ fn manual() -> String {
     }
     page += &format!(
         "\n## {}\n\n\
-        The file that `seekwise learn device --on DEVICE -o MODEL.json` writes, wherever a profile may stand: `--disk MODEL.json`,\n\
+        The file that `seekwise disk learn --on DEVICE -o MODEL.json` writes, wherever a profile may stand: `--disk MODEL.json`,\n\
         `raid0:disk=MODEL.json,disks=2`. Such a device serves one request after the other, each for as long as the model expects, and\n\
         takes as many at once as the device did that it was learned from. `seekwise disk show MODEL.json` says what is in it.\n",
         sim::profile::learned::KIND.name

@@ -9,7 +9,7 @@ use crate::tunables;
 pub enum Command {
     /// List the host's tunables with their units, ranges and defaults
     List,
-    /// Print all of this as a Markdown page (docs/host.md)
+    /// Print all of this as a Markdown page (docs/reference/host.md)
     Manual,
 }
 

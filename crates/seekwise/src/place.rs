@@ -12,7 +12,7 @@ use terminal::{self, Terminal};
 #[derive(clap::Args)]
 pub struct Args {
     /// A TOML file of arrays (`[[array]]`: name, disk, capacity_percent) and volumes (`[[volume]]`: name, on, reference, mib, load), as
-    /// described in docs/placement.md
+    /// described in docs/reference/placement.md
     #[arg(value_name = "FILE.toml")]
     file: PathBuf,
     /// Run all volumes in the simulator before, during and after the moves, and say whether a promise was broken

@@ -17,7 +17,7 @@ pub enum Command {
         /// The scheduler's name
         name: String,
     },
-    /// Print all of this as a Markdown page (docs/schedulers.md)
+    /// Print all of this as a Markdown page (docs/reference/schedulers.md)
     Manual,
 }
 

@@ -16,7 +16,7 @@ use sim::host::{Host, HostSettings, Queue, QueueSettings};
 use sim::profile::DeviceOptions;
 use sim::run::{Measure, Pilot, ServerEvent, Watch};
 use sim::workload::Workload;
-use twin::{Comes, Question, Recording, Seen, Slots};
+use twin::{Activation, ForecastRequest, Recording, ScoreBuckets, Seen};
 
 const LOADS: &[(&str, &str, &str)] = &[
     ("random", "atlas10k", "[deep]\nioengine=libaio\niodepth=16\nrw=randrw\nbs=8k\n"),
@@ -24,7 +24,7 @@ const LOADS: &[(&str, &str, &str)] = &[
     ("flash", "nvme-tlc", "[look-up]\nrw=randread\nbs=4k\nnumjobs=4\nthinktime=1000\n"),
 ];
 
-struct Observer(Recording, Slots);
+struct Observer(Recording, ScoreBuckets);
 
 impl Pilot for Observer {
     fn events(&mut self, noted: &[ServerEvent]) {
@@ -43,7 +43,7 @@ fn recorded(disk: &str, jobs: &str) -> (Observer, u64) {
     let scheduler = (spec.build)(&QueueSettings::default().limits(), &spec.defaults());
     let queue = Queue::new(scheduler, profile.build(DeviceOptions::default()), QueueSettings::default());
     let mut host = Host::new(queue, placed.files(), HostSettings::default()).unwrap();
-    let mut observer = Observer(Recording::new(), Slots::new());
+    let mut observer = Observer(Recording::new(), ScoreBuckets::new());
     let (measure, watch) = (Measure::new([]), Watch::default());
     sim::workload::run(&placed, &mut host, None, measure, &watch, Some(&mut observer)).unwrap();
     (observer, profile.capacity_sectors())
@@ -72,15 +72,15 @@ fn bench(criterion: &mut Criterion) {
         let ask = || {
             let mut knowledge = KnowledgeStore::new(device_model::sched::all());
             knowledge.set_rotation(fitted.turn());
-            let question = Question {
+            let request = ForecastRequest {
                 recording: &observer.0,
                 from: seconds(2),
                 to: seconds(9),
                 measured,
                 device: &Arc::clone(&device),
                 knowledge: &mut knowledge,
-                in_force: &deadline,
-                default: &deadline,
+                active: &deadline,
+                original: &deadline,
                 candidates: &candidates,
                 bounds: Bounds {
                     capacity_sectors: capacity,
@@ -89,11 +89,11 @@ fn bench(criterion: &mut Criterion) {
                     read_ahead_kib: None,
                 },
                 preference: Preference::default(),
-                requests: 20_000,
-                unsure: 1.0,
-                comes: Comes::Now,
+                max_requests: 20_000,
+                error_scale: 1.0,
+                activation: Activation::Live,
             };
-            question.ask().map_or(1, |answer| answer.requests)
+            request.run().map_or(1, |forecast| forecast.requests)
         };
         let mut group = criterion.benchmark_group(format!("answer/{name}"));
         group.sample_size(10).throughput(Throughput::Elements(ask()));

@@ -1,29 +1,32 @@
-//! The twin of a plant: replays what was observed against every candidate in the simulator.
+//! The twin of a target: replays the observed load under every candidate in the simulator.
 //!
 //! ```text
-//! observe::Event ──▶ Recording ──▶ load: what the streams would ask ──┐
-//!                      │                                            ├──▶ tried in sim under each candidate ──▶ controller
-//!                      └───────▶ device: what serves them ──────────┘
+//! observe::Event ──▶ Recording ──▶ load: streams and their requests ──┐
+//!                      │                                            ├──▶ forecast: trials of the candidates ──▶ controller
+//!                      └───────▶ device: fitted to service times ───┘
 //! ```
-//! It knows only what a Linux device's block tracepoints tell: when requests were queued, dispatched and completed. Nothing comes from
+//! It knows only what a Linux device's block tracepoints report: when requests were queued, dispatched and completed. Nothing comes from
 //! inside a simulated device.
 
 #![forbid(unsafe_code)]
 
-pub mod above;
-pub mod ask;
+pub mod call_model;
 pub mod controller;
 pub mod counters;
 pub mod device;
+pub mod forecast;
 pub mod load;
 pub mod recording;
+pub mod score_buckets;
 pub mod trial;
 
-pub use above::Above;
-pub use ask::{Answer, Comes, NoAnswer, Question};
+pub use call_model::CallModel;
+pub use controller::TwinController;
 pub use device::{Finding, FitError, Fitted, fit};
+pub use forecast::{Activation, Forecast, ForecastError, ForecastRequest};
 pub use load::Load;
 pub use recording::{Recording, Seen};
-/// What can be set of the host that a candidate is tried on: Linux's names, ranges and defaults.
+pub use score_buckets::ScoreBuckets;
+/// Tunables of the host that trials run on: Linux's names, ranges and defaults.
 pub use sim::host::TUNABLES as HOST_TUNABLES;
-pub use trial::{Slots, Tried, event};
+pub use trial::{TrialResult, event};

@@ -1,4 +1,4 @@
-//! What was observed: the latest requests of a plant, in bounded memory.
+//! The latest requests, flushes and calls that were observed, in bounded memory.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -6,8 +6,8 @@ use block::{Nanos, Op, Priority, Request, StreamId};
 use observe::Event;
 use sim::trace::TraceRequest;
 
-/// What a recording may take if nothing else is said: 64 MiB, a third each for requests, calls and flushes.
-const MOST_BYTES: usize = 64 << 20;
+/// Memory of a recording by default: 64 MiB, a third each for requests, calls and flushes.
+const MAX_BYTES: usize = 64 << 20;
 
 /// Not yet.
 const NEVER: Nanos = Nanos(u64::MAX);
@@ -24,10 +24,10 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// A request of a trace that was answered in this time. A trace does not say when it was dispatched: as far as it tells, at once.
+    /// A request of a trace with its response time. Traces without service times are taken to dispatch at once.
     pub fn recorded(request: &TraceRequest, response: Nanos) -> Seen {
         let TraceRequest { arrival, lba, sectors, op, stream, priority, .. } = *request;
-        // A trace that does not say so of a read tells of no read-ahead.
+        // Reads are synchronous unless the trace marks them as read-ahead.
         let sync = request.sync.unwrap_or(op == Op::Read);
         let queued = Request { id: 0, stream, op, sync, priority, sectors, lba, arrival };
         let completed = arrival + response;
@@ -42,7 +42,7 @@ impl Seen {
         Seen { request, dispatched: asked, completed: at }
     }
 
-    /// A read that somebody waits for, given to the device at once.
+    /// A synchronous read that is dispatched at once.
     #[cfg(test)]
     pub fn read(stream: StreamId, (lba, sectors): (u64, u32), arrival: Nanos, completed: Nanos) -> Seen {
         let (op, priority) = (Op::Read, Priority::DEFAULT);
@@ -55,12 +55,12 @@ impl Seen {
         self.request.sectors == 0
     }
 
-    /// From queued to completed.
+    /// Time from queued to completed.
     pub fn response(&self) -> Nanos {
         self.completed - self.request.arrival
     }
 
-    /// From dispatched to completed. A request that was merged into one already at the device counts from when it was queued.
+    /// Time from dispatched to completed, or from queued if the request was merged into one already at the device.
     pub fn service(&self) -> Nanos {
         self.completed - self.dispatched.max(self.request.arrival)
     }
@@ -81,17 +81,35 @@ pub struct Call {
     pub returned: Nanos,
 }
 
-/// Requests that are under way at once are fewer than this: what is not reported as done is forgotten in the end.
-const MOST_UNDER_WAY: usize = 1 << 14;
+/// The largest number of requests in flight that are tracked: those whose completion was not reported are forgotten.
+const MAX_UNDER_WAY: usize = 1 << 14;
 
-/// Rings of the latest requests and calls, in the order in which they were done.
+/// Rings of the latest requests, flushes and calls, in the order of completion.
+///
+/// ```
+/// use block::{Nanos, Op, Priority, Request};
+/// use observe::Event;
+/// use twin::{Load, Recording};
+///
+/// let mut recording = Recording::new();
+/// for number in 0..100 {
+///     let arrival = Nanos::from_millis(10 * number);
+///     let (op, priority, lba) = (Op::Read, Priority::DEFAULT, 8 * number);
+///     let request = Request { id: 0, stream: 1, op, sync: true, priority, sectors: 8, lba, arrival };
+///     recording.event(&Event::Queued(request));
+///     recording.event(&Event::Completed { request, dispatched: arrival, at: arrival + Nanos::from_millis(4) });
+/// }
+/// let load = Load::infer(recording.seen(), recording.known_from(), Nanos::from_millis(1_000));
+/// let stream = load.streams().next().unwrap();
+/// assert_eq!((stream.in_flight, stream.rate.round()), (1, 100.0));
+/// ```
 #[derive(Clone, Debug)]
 pub struct Recording {
-    /// What a ring may take.
+    /// Memory of each ring.
     ring_bytes: usize,
     seen: VecDeque<Seen>,
-    /// Queued, not completed yet.
-    under_way: VecDeque<Request>,
+    /// Queued, and not completed yet.
+    in_flight: VecDeque<Request>,
     flushes: VecDeque<Seen>,
     calls: VecDeque<Call>,
     /// See [`known_from`](Recording::known_from).
@@ -105,17 +123,17 @@ impl Default for Recording {
 }
 
 impl Recording {
-    /// With nothing in it.
+    /// Empty, with 64 MiB.
     pub fn new() -> Recording {
-        Recording::within(MOST_BYTES)
+        Recording::within(MAX_BYTES)
     }
 
-    /// With nothing in it, and never more than these bytes.
+    /// Empty, with at most this memory.
     pub fn within(bytes: usize) -> Recording {
         Recording {
             ring_bytes: bytes / 3,
             seen: VecDeque::new(),
-            under_way: VecDeque::new(),
+            in_flight: VecDeque::new(),
             flushes: VecDeque::new(),
             calls: VecDeque::new(),
             known_from: Nanos::ZERO,
@@ -128,8 +146,8 @@ impl Recording {
             Event::Completed { request, dispatched, at } => {
                 let is_it =
                     |other: &Request| (other.arrival, other.stream, other.lba) == (request.arrival, request.stream, request.lba);
-                if let Some(place) = self.under_way.iter().position(is_it) {
-                    self.under_way.remove(place);
+                if let Some(place) = self.in_flight.iter().position(is_it) {
+                    self.in_flight.remove(place);
                 }
                 let forgotten = push(&mut self.seen, self.ring_bytes, Seen { request, dispatched, completed: at });
                 self.forgets(forgotten.map(|seen| seen.completed));
@@ -143,21 +161,21 @@ impl Recording {
                 self.forgets(forgotten.map(|call| call.returned));
             }
             Event::Queued(request) => {
-                if self.under_way.len() >= MOST_UNDER_WAY {
-                    self.under_way.pop_front();
+                if self.in_flight.len() >= MAX_UNDER_WAY {
+                    self.in_flight.pop_front();
                 }
-                self.under_way.push_back(request);
+                self.in_flight.push_back(request);
             }
             Event::Called(_) => {}
         }
     }
 
-    /// What was done at this time is not there any more.
+    /// What completed at this time was dropped.
     fn forgets(&mut self, at: Option<Nanos>) {
         self.known_from = at.map_or(self.known_from, |at| self.known_from.max(at));
     }
 
-    /// All that was done after this time is there; of what was done before, a full ring may have forgotten something.
+    /// The time after which all completions are kept; a full ring has dropped earlier ones.
     pub fn known_from(&self) -> Nanos {
         self.known_from
     }
@@ -167,19 +185,19 @@ impl Recording {
         self.seen.iter()
     }
 
-    /// The requests that are queued or at the device, as if they were never dispatched: a stream that waits for them shows in no other.
-    pub fn under_way(&self) -> impl Iterator<Item = Seen> {
-        self.under_way.iter().map(|&request| Seen { request, dispatched: NEVER, completed: NEVER })
+    /// The requests that are queued or at the device, with no times of dispatch and completion. They show streams that are not served.
+    pub fn in_flight(&self) -> impl Iterator<Item = Seen> {
+        self.in_flight.iter().map(|&request| Seen { request, dispatched: NEVER, completed: NEVER })
     }
 
-    /// How many streams asked for something since this time that are not known to have asked before.
+    /// The number of streams whose first known request arrived since this time.
     pub fn newcomers(&self, since: Nanos) -> usize {
         let is_late = |request: &&Request| request.arrival >= since;
         let seen = || self.seen.iter().rev().map(|seen| &seen.request);
         // Nothing that was done before can have arrived since.
         let late = self.seen.iter().rev().take_while(|seen| seen.completed >= since).map(|seen| &seen.request);
-        let mut newcomers: BTreeSet<StreamId> = late.chain(&self.under_way).filter(is_late).map(|request| request.stream).collect();
-        for early in self.under_way.iter().chain(seen()).filter(|request| request.arrival < since) {
+        let mut newcomers: BTreeSet<StreamId> = late.chain(&self.in_flight).filter(is_late).map(|request| request.stream).collect();
+        for early in self.in_flight.iter().chain(seen()).filter(|request| request.arrival < since) {
             if newcomers.is_empty() {
                 break;
             }
@@ -188,23 +206,23 @@ impl Recording {
         newcomers.len()
     }
 
-    /// How many of the requests were done before this time.
+    /// The number of requests that completed before this time.
     pub fn done_before(&self, at: Nanos) -> usize {
         self.seen.partition_point(|seen| seen.completed < at)
     }
 
-    /// The flushes, in the order in which they were done.
+    /// The flushes, in the order of completion.
     pub fn flushes(&self) -> impl DoubleEndedIterator<Item = &Seen> + ExactSizeIterator {
         self.flushes.iter()
     }
 
-    /// The calls, in the order in which they returned; none where calls cannot be seen.
+    /// The calls, in the order of their returns; none where calls cannot be observed.
     pub fn calls(&self) -> impl DoubleEndedIterator<Item = &Call> + ExactSizeIterator {
         self.calls.iter()
     }
 }
 
-/// Takes another one in; the oldest where that has to go for it.
+/// Appends an item; returns the oldest if that had to be dropped.
 fn push<T>(ring: &mut VecDeque<T>, bytes: usize, last: T) -> Option<T> {
     let most = bytes / size_of::<T>();
     let forgotten = if ring.len() >= most { ring.pop_front() } else { None };
@@ -237,10 +255,10 @@ mod tests {
         let requests = [request(1, 64), request(2, 64), request(1, 72)];
         requests.iter().for_each(|&request| recording.event(&Event::Queued(request)));
         recording.event(&Event::Completed { request: requests[1], dispatched: Nanos::from_millis(11), at: Nanos::from_millis(12) });
-        let under_way: Vec<Request> = recording.under_way().map(|seen| seen.request).collect();
-        assert_eq!(under_way, [requests[0], requests[2]]);
+        let in_flight: Vec<Request> = recording.in_flight().map(|seen| seen.request).collect();
+        assert_eq!(in_flight, [requests[0], requests[2]]);
         // A stream that gets nothing is a stream of the load all the same.
-        let waiting: Vec<Seen> = recording.under_way().collect();
+        let waiting: Vec<Seen> = recording.in_flight().collect();
         let load = Load::infer(recording.seen().chain(&waiting), Nanos::ZERO, Nanos::from_millis(20));
         assert_eq!(load.streams().map(|stream| (stream.stream, stream.requests)).collect::<Vec<_>>(), [(1, 2), (2, 1)]);
     }

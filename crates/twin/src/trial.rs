@@ -1,264 +1,183 @@
-//! A candidate tried: the load on a device under a setting, measured as the plant is.
+//! A trial: the load on a simulated device under a setting, measured as on the target.
 
 use std::cell::Cell;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 use block::{Nanos, Op, Request, Scheduler, SchedulerSpec, StreamId};
+use observe::Event;
 use observe::merit::{Tail, Tails};
 use observe::performance::Performance;
-use observe::window::Tally;
-use observe::{Event, WindowOutcome};
 use sim::host::Queue;
 use sim::run::{Finished, Flushed, Issue, Measure, Pilot, RunError, Server, ServerEvent, Steerable, Watch};
 
-use crate::above::{Above, Got};
+use crate::call_model::{CallModel, StreamProgress};
 use crate::load::{Asked, Load, Replayed};
+use crate::score_buckets::{BUCKET, ScoreBuckets};
 
-/// Length of a slot: long enough for a few requests of a hard disk, short beside any load.
-pub const SLOT: Nanos = Nanos::from_millis(500);
-/// A judged part has so many slots at least.
-const LEAST_SLOTS: u64 = 8;
-/// The share of a trial that is not judged.
-const SETTLES: f64 = 0.2;
-/// What takes over in the middle of a load settles for longer: bfq decides after 600 ms which queues it serves together
-/// (`bfq_late_stable_merging` in `block/bfq-iosched.c`), and has its tunables [written](block::LiveSwitch) nearly as late. But at most this
-/// share of a trial.
-const TAKEN_OVER: Nanos = Nanos::from_millis(1_000);
-const TAKEN_OVER_SHARE: f64 = 0.5;
-/// Slots that are kept, the latest: the minutes that a decision looks back on.
-const MOST_SLOTS: usize = 600;
-
-/// How a run was served, slot by slot.
-#[derive(Clone, Debug)]
-pub struct Slots {
-    tally: Tally,
-    length: Nanos,
-    ends: Nanos,
-    /// Slots that were dropped, then those that are kept.
-    dropped: usize,
-    outcomes: VecDeque<WindowOutcome>,
-    most: usize,
-}
-
-impl Slots {
-    /// From time 0, all of them kept.
-    pub fn new() -> Slots {
-        Slots::of(SLOT, usize::MAX)
-    }
-
-    /// From time 0, of which the latest minutes are kept.
-    pub fn latest() -> Slots {
-        Slots::of(SLOT, MOST_SLOTS)
-    }
-
-    fn of(length: Nanos, most: usize) -> Slots {
-        Slots { tally: Tally::new(), length, ends: length, dropped: 0, outcomes: VecDeque::new(), most }
-    }
-
-    /// Takes one event in.
-    pub fn event(&mut self, event: &Event) {
-        // An issue that had to wait for room in the queue is told of later than it arrived.
-        if !matches!(event, Event::Queued(_)) {
-            self.until(event.at());
-        }
-        self.tally.event(event);
-    }
-
-    /// Closes the slots that end by `now`.
-    pub fn until(&mut self, now: Nanos) {
-        while self.ends <= now {
-            self.outcomes.push_back(self.tally.close(self.length));
-            if self.outcomes.len() > self.most {
-                self.outcomes.pop_front();
-                self.dropped += 1;
-            }
-            self.ends += self.length;
-        }
-    }
-
-    /// How it was served between these times, in seconds; `None` if nothing was done.
-    pub fn served(&self, from_s: f64, to_s: f64) -> Option<Performance> {
-        Performance::of(self.between(from_s, to_s))
-    }
-
-    /// The same by requests alone, whether calls were seen or not.
-    pub fn requests(&self, from_s: f64, to_s: f64) -> Option<Performance> {
-        let by_requests: Vec<WindowOutcome> =
-            self.between(from_s, to_s).map(|slot| WindowOutcome { calls: None, ..*slot }).collect();
-        Performance::of(&by_requests)
-    }
-
-    /// The slots between these times, in seconds.
-    pub fn between(&self, from_s: f64, to_s: f64) -> impl Iterator<Item = &WindowOutcome> {
-        let slot = |time_s: f64| ((time_s / self.length.as_secs_f64()).round() as usize).saturating_sub(self.dropped);
-        let to = slot(to_s).min(self.outcomes.len());
-        self.outcomes.range(slot(from_s).min(to)..to)
-    }
-}
-
-impl Default for Slots {
-    fn default() -> Slots {
-        Slots::new()
-    }
-}
+/// The usual number of requests of a trial: enough to tell settings apart by two percent, few enough for a population in a second.
+pub(crate) const REQUESTS: f64 = 3_000.0;
+/// The judged part of a trial has at least this number of buckets.
+const MIN_BUCKETS: u64 = 8;
+/// The share of a trial that is its warm-up.
+const WARMUP: f64 = 0.2;
+/// A live switch has a longer warm-up: bfq decides after 600 ms which queues it merges (`bfq_late_stable_merging` in
+/// `block/bfq-iosched.c`), and has its tunables [written](block::LiveSwitch) nearly as late. But at most this share of a trial.
+const SWITCH_WARMUP: Nanos = Nanos::from_millis(1_000);
+const MAX_SWITCH_WARMUP: f64 = 0.5;
 
 /// How long a trial is.
 #[derive(Clone, Copy, Debug)]
-pub struct Extent {
-    /// At first, not judged: queues and caches fill.
-    pub settles: Nanos,
-    /// Then, judged.
-    pub lasts: Nanos,
-    /// It ends before with so many requests.
-    pub requests: u64,
+pub struct TrialLength {
+    /// The first part, which is not judged: queues and caches fill.
+    pub warmup: Nanos,
+    /// The part after it, which is judged.
+    pub judged: Nanos,
+    /// The trial ends earlier with this number of requests.
+    pub max_requests: u64,
 }
 
-impl Extent {
-    /// This long, with at most so many requests.
-    pub fn lasting(whole: Nanos, requests: u64) -> Extent {
-        Extent::settling(whole, Nanos::from_secs_f64(whole.as_secs_f64() * SETTLES), requests)
+impl TrialLength {
+    /// A trial of this length, with the usual warm-up.
+    pub fn new(whole: Nanos, max_requests: u64) -> TrialLength {
+        TrialLength::with_warmup(whole, Nanos::from_secs_f64(whole.as_secs_f64() * WARMUP), max_requests)
     }
 
-    /// The same, where a setting takes over.
-    pub fn taken_over(whole: Nanos, requests: u64) -> Extent {
+    /// A trial of this length with a live switch in its warm-up.
+    pub fn for_live_switch(whole: Nanos, max_requests: u64) -> TrialLength {
         let share = |share: f64| Nanos::from_secs_f64(whole.as_secs_f64() * share);
-        Extent::settling(whole, share(SETTLES).max(TAKEN_OVER.min(share(TAKEN_OVER_SHARE))), requests)
+        TrialLength::with_warmup(whole, share(WARMUP).max(SWITCH_WARMUP.min(share(MAX_SWITCH_WARMUP))), max_requests)
     }
 
-    /// Whether what is judged comes late enough to show what a scheduler makes of streams that it takes over: one that settles decides late.
-    pub fn shows_taken_over(&self, scheduler: &SchedulerSpec) -> bool {
-        self.settles >= TAKEN_OVER || scheduler.live_switch().settle_time == Nanos::ZERO
+    /// Whether the warm-up is long enough for this scheduler to settle after a live switch.
+    pub fn shows_live_switch(&self, scheduler: &SchedulerSpec) -> bool {
+        self.warmup >= SWITCH_WARMUP || scheduler.live_switch().settle_time == Nanos::ZERO
     }
 
-    fn settling(whole: Nanos, settles: Nanos, requests: u64) -> Extent {
-        Extent { settles, lasts: whole - settles, requests }
+    fn with_warmup(whole: Nanos, warmup: Nanos, max_requests: u64) -> TrialLength {
+        TrialLength { warmup, judged: whole - warmup, max_requests }
     }
 
-    /// The same in so much time.
-    pub fn within(self, whole: Nanos) -> Extent {
-        let share = self.settles.as_secs_f64() / (self.settles + self.lasts).as_secs_f64();
-        Extent::settling(whole, Nanos::from_secs_f64(whole.as_secs_f64() * share), self.requests)
+    /// A trial of another length with the same share of warm-up.
+    pub fn scaled_to(self, whole: Nanos) -> TrialLength {
+        let share = self.warmup.as_secs_f64() / (self.warmup + self.judged).as_secs_f64();
+        TrialLength::with_warmup(whole, Nanos::from_secs_f64(whole.as_secs_f64() * share), self.max_requests)
     }
 }
 
-/// A setting that takes over in the middle of the load. What it takes over shows for long: under another scheduler every stream's queue
-/// begins at that moment, and bfq serves streams together whose queues began together. Linux has the scheduler before it serve all that it
-/// holds, and lets nobody ask for more meanwhile (`blk_mq_freeze_queue` in `elevator_switch`, `block/elevator.c`): the new one meets the first
-/// request of every stream, and of those who read at a [take-over](block::LiveSwitch), and each is at the device before its
-/// tunables are written.
+/// A setting that becomes active in the middle of a trial. The moment matters for long: under the new scheduler every stream's queue begins
+/// then, and bfq merges queues that began together. Linux lets the scheduler before it serve all queued requests, and admits no others
+/// meanwhile (`blk_mq_freeze_queue` in `elevator_switch`, `block/elevator.c`): the new one meets the first request of every stream, and of those
+/// who read at a [live switch](block::LiveSwitch), and each is at the device before its tunables are written.
 pub struct Successor {
-    /// When.
+    /// When, in the trial's time.
     pub at: Nanos,
     /// What changes.
     pub change: Change,
 }
 
-/// What a setting that takes over changes.
+/// What a live switch changes.
 pub enum Change {
-    /// The scheduler, and then the values of its tunables: Linux puts a scheduler in force with its defaults, and what asks at that moment
-    /// is met by these.
+    /// The scheduler, and later the values of its tunables: Linux starts a scheduler with its defaults, and requests that arrive then meet
+    /// these.
     Scheduler(Box<dyn Scheduler>, Vec<i64>),
     /// The values of its tunables.
     Values(Vec<i64>),
 }
 
-/// How long it takes to write the tunables of a scheduler that is in force, after the time of its switch.
-const WRITES: Nanos = Nanos::from_millis(1);
+/// How long it takes to write the tunables of a scheduler after its switch.
+const WRITE_TIME: Nanos = Nanos::from_millis(1);
 
-/// What came of a trial.
+/// The result of a trial.
 #[derive(Clone, Debug)]
-pub struct Tried {
-    /// How the load's requests were served; `None` if nothing was done.
+pub struct TrialResult {
+    /// How the load's requests were served in the judged part; `None` if none completed.
     pub served: Option<Performance>,
-    /// What processes got of it: the same where no calls were seen.
+    /// How calls were served: the same where no calls were observed.
     pub calls: Option<Performance>,
-    /// What streams waited.
+    /// p99 response times of streams, in the whole trial.
     pub tails: Tails,
-    /// Requests that were done.
+    /// Requests that completed.
     pub requests: u64,
     /// When it ended.
     pub until: Nanos,
 }
 
-impl Tried {
-    /// Runs the load through `queue`, which is at rest, and whose scheduler may have a successor. Everything that happens is told to `tell`,
-    /// too.
-    ///
-    /// # Errors
-    /// It was stopped.
-    pub fn of(
-        load: &Load,
-        (mut queue, successor): (Queue, Option<Successor>),
-        extent: Extent,
-        above: Option<&Above>,
-        watch: &Watch,
-        tell: &mut dyn FnMut(&Event),
-    ) -> Result<Tried, RunError> {
-        let Extent { settles, lasts, requests } = extent;
-        let slot = SLOT.min(Nanos(lasts.0 / LEAST_SLOTS)).max(Nanos(1));
-        let freezes = Cell::new(false);
-        let mut recorder = Recorder {
-            freezes: &freezes,
-            under_way: 0,
-            slots: Slots::of(slot, usize::MAX),
-            from: settles,
-            until: settles + lasts,
-            left: requests,
-            successor,
-            above,
-            got: BTreeMap::new(),
-            tell,
-        };
-        let measure = Measure::new(load.streams().map(|one| one.stream));
-        let source = Replayed::new(load, queue.capacity_sectors(), settles + lasts, requests);
-        let mut server = Flushing { queue: &mut queue, flushed: Vec::new(), freezes: &freezes };
-        let measure = sim::run::run(source, &mut server, measure, watch, Some(&mut recorder))?;
-        let until = recorder.until;
-        recorder.slots.until(until);
-        if let Some(above) = above {
-            recorder.got.iter_mut().for_each(|(stream, got)| got.close(until, *stream, above, settles));
-        }
-        let lasts = until - settles;
-        let counts = load.counts();
-        let served = recorder.slots.served(settles.as_secs_f64(), until.as_secs_f64());
-        let tails = measure.streams.iter().filter_map(|(stream, measure)| {
-            let responses = &measure.responses;
-            let tail = match above {
-                // It waited as long as there was time to, and no longer.
-                _ if responses.count() == 0 => Tail { requests: 1, p99_s: until.as_secs_f64() },
-                None => {
-                    // Of what is read ahead the time of 128 KiB counts, as on the plant.
-                    let counts_as = counts.get(stream).copied().unwrap_or(1.0);
-                    Tail { requests: responses.count(), p99_s: responses.quantile(0.99).as_secs_f64() / counts_as }
-                }
-                Some(above) => above.tail(*stream, responses)?,
-            };
-            Some((*stream, tail))
-        });
-        Ok(Tried {
-            served,
-            calls: served.map(|served| above.map_or(served, |above| above.served(&served, &recorder.got, lasts))),
-            tails: tails.collect(),
-            requests: measure.completed(),
-            until,
-        })
+/// Runs the load through `queue`, which is idle, with a live switch if there is a successor. `on_event` receives every event.
+///
+/// # Errors
+/// It was stopped.
+pub fn run(
+    load: &Load,
+    (mut queue, successor): (Queue, Option<Successor>),
+    length: TrialLength,
+    call_model: Option<&CallModel>,
+    watch: &Watch,
+    on_event: &mut dyn FnMut(&Event),
+) -> Result<TrialResult, RunError> {
+    let TrialLength { warmup, judged, max_requests } = length;
+    let bucket = BUCKET.min(Nanos(judged.0 / MIN_BUCKETS)).max(Nanos(1));
+    let frozen = Cell::new(false);
+    let mut recorder = Recorder {
+        frozen: &frozen,
+        in_flight: 0,
+        buckets: ScoreBuckets::with_length(bucket),
+        from: warmup,
+        until: warmup + judged,
+        left: max_requests,
+        successor,
+        call_model,
+        progress: BTreeMap::new(),
+        on_event,
+    };
+    let measure = Measure::new(load.streams().map(|one| one.stream));
+    let source = Replayed::new(load, queue.capacity_sectors(), warmup + judged, max_requests);
+    let mut server = FlushingQueue { queue: &mut queue, flushed: Vec::new(), frozen: &frozen };
+    let measure = sim::run::run(source, &mut server, measure, watch, Some(&mut recorder))?;
+    let until = recorder.until;
+    recorder.buckets.until(until);
+    if let Some(model) = call_model {
+        recorder.progress.iter_mut().for_each(|(stream, progress)| progress.close(until, *stream, model, warmup));
     }
+    let judged = until - warmup;
+    let weights = load.response_weights();
+    let served = recorder.buckets.served(warmup.as_secs_f64(), until.as_secs_f64());
+    let tails = measure.streams.iter().filter_map(|(stream, measure)| {
+        let responses = &measure.responses;
+        let tail = match call_model {
+            // It waited for the whole trial.
+            _ if responses.count() == 0 => Tail { requests: 1, p99_s: until.as_secs_f64() },
+            None => {
+                // Read-ahead counts by the time of 128 KiB, as on the target.
+                let weight = weights.get(stream).copied().unwrap_or(1.0);
+                Tail { requests: responses.count(), p99_s: responses.quantile(0.99).as_secs_f64() / weight }
+            }
+            Some(model) => model.tail(*stream, responses)?,
+        };
+        Some((*stream, tail))
+    });
+    Ok(TrialResult {
+        served,
+        calls: served.map(|served| call_model.map_or(served, |model| model.served(&served, &recorder.progress, judged))),
+        tails: tails.collect(),
+        requests: measure.completed(),
+        until,
+    })
 }
 
 /// A queue that takes flushes, too.
-struct Flushing<'a> {
+struct FlushingQueue<'a> {
     queue: &'a mut Queue,
-    /// Of a device without a write cache: done at once.
+    /// Flushes of a device without a write cache: done at once.
     flushed: Vec<Flushed>,
-    /// What is there is served, and nothing else gets in.
-    freezes: &'a Cell<bool>,
+    /// Queued requests are served, and no others admitted.
+    frozen: &'a Cell<bool>,
 }
 
-impl Server for Flushing<'_> {
+impl Server for FlushingQueue<'_> {
     type Work = Asked;
 
     fn has_room(&self) -> bool {
-        !self.freezes.get() && self.queue.has_room()
+        !self.frozen.get() && self.queue.has_room()
     }
 
     fn admit(&mut self, now: Nanos, asked: Asked) {
@@ -292,45 +211,45 @@ impl Server for Flushing<'_> {
 }
 
 struct Recorder<'a> {
-    /// See [`Flushing`].
-    freezes: &'a Cell<bool>,
+    /// See [`FlushingQueue`].
+    frozen: &'a Cell<bool>,
     /// Requests that are queued or at the device.
-    under_way: u32,
-    slots: Slots,
+    in_flight: u32,
+    buckets: ScoreBuckets,
     from: Nanos,
     until: Nanos,
     /// Requests until it ends.
     left: u64,
     successor: Option<Successor>,
-    above: Option<&'a Above>,
-    got: BTreeMap<StreamId, Got>,
-    tell: &'a mut dyn FnMut(&Event),
+    call_model: Option<&'a CallModel>,
+    progress: BTreeMap<StreamId, StreamProgress>,
+    on_event: &'a mut dyn FnMut(&Event),
 }
 
 impl Pilot for Recorder<'_> {
     fn events(&mut self, noted: &[ServerEvent]) {
         for event in noted.iter().map(event) {
-            self.slots.event(&event);
-            (self.tell)(&event);
+            self.buckets.event(&event);
+            (self.on_event)(&event);
             match &event {
                 Event::Queued(request) => {
-                    self.under_way += 1;
+                    self.in_flight += 1;
                     self.left = self.left.saturating_sub(1);
                     if self.left == 0 {
                         self.until = self.until.min(request.arrival);
                     }
                 }
-                Event::Completed { .. } => self.under_way -= 1,
+                Event::Completed { .. } => self.in_flight -= 1,
                 _ => {}
             }
-            let Some(above) = self.above else { continue };
+            let Some(model) = self.call_model else { continue };
             match &event {
-                Event::Queued(request) => self.got.entry(request.stream).or_default().queued(request, self.from),
+                Event::Queued(request) => self.progress.entry(request.stream).or_default().queued(request, self.from),
                 Event::Completed { request, at, .. } if *at < self.until => {
-                    self.got.entry(request.stream).or_default().completed(request, *at, above, self.from);
+                    self.progress.entry(request.stream).or_default().completed(request, *at, model, self.from);
                 }
                 Event::Flushed { stream, asked, at } if *at < self.until => {
-                    self.got.entry(*stream).or_default().flushed((*asked, *at), *stream, above, self.from);
+                    self.progress.entry(*stream).or_default().flushed((*asked, *at), *stream, model, self.from);
                 }
                 _ => {}
             }
@@ -338,31 +257,31 @@ impl Pilot for Recorder<'_> {
     }
 
     fn next_step(&self) -> Option<Nanos> {
-        let successor = self.successor.as_ref().filter(|_| !self.freezes.get() || self.under_way == 0);
+        let successor = self.successor.as_ref().filter(|_| !self.frozen.get() || self.in_flight == 0);
         successor.map(|successor| successor.at)
     }
 
-    fn step(&mut self, now: Nanos, plant: &mut dyn Steerable) -> bool {
+    fn step(&mut self, now: Nanos, target: &mut dyn Steerable) -> bool {
         let Some(successor) = self.successor.take() else { return false };
         match successor.change {
-            Change::Scheduler(..) if self.under_way > 0 => {
-                self.freezes.set(true);
+            Change::Scheduler(..) if self.in_flight > 0 => {
+                self.frozen.set(true);
                 self.successor = Some(successor);
                 return false;
             }
             Change::Scheduler(scheduler, values) => {
-                self.freezes.set(false);
-                let written = plant.switch_time() + scheduler.live_switch().settle_time.max(WRITES);
-                plant.switch(now, scheduler);
+                self.frozen.set(false);
+                let written = target.switch_time() + scheduler.live_switch().settle_time.max(WRITE_TIME);
+                target.switch(now, scheduler);
                 self.successor = Some(Successor { at: now + written, change: Change::Values(values) });
             }
-            Change::Values(values) => plant.retune(&values),
+            Change::Values(values) => target.retune(&values),
         }
         true
     }
 }
 
-/// What a controller would be told.
+/// The event that a controller would receive.
 pub fn event(noted: &ServerEvent) -> Event {
     match noted {
         ServerEvent::Issued(issue) => Event::Queued(request(issue)),

@@ -42,7 +42,7 @@ fn counted(jobs: &str, disk: &str, scheduler: &str) -> (Vec<Sample>, Known) {
     let text = format!("[global]\ndirect=1\nsize=1g\nruntime=12\ntime_based\nnorandommap\n{jobs}");
     let profile = sim::profile::load(disk).unwrap();
     let placed = Workload::parse(&text, "known.fio").unwrap().place(profile.capacity_sectors(), 1).unwrap();
-    let in_force = setting(scheduler);
+    let active = setting(scheduler);
     let settings = QueueSettings::default();
     let device = profile.build(DeviceOptions::default());
     let known = Known {
@@ -56,22 +56,22 @@ fn counted(jobs: &str, disk: &str, scheduler: &str) -> (Vec<Sample>, Known) {
         depth: Some(device.queue_depth() as u32),
         write_cache: Some(device.has_write_cache()),
     };
-    let queue = Queue::new((in_force.spec.build)(&settings.limits(), &in_force.values), device, settings);
+    let queue = Queue::new((active.spec.build)(&settings.limits(), &active.values), device, settings);
     let mut host = Host::new(queue, placed.files(), HostSettings::default()).unwrap();
     let mut looks = Looks { counter: Counter::new(settings.max_sectors), samples: Vec::new() };
     sim::workload::run(&placed, &mut host, None, Measure::new([]), &Watch::default(), Some(&mut looks)).unwrap();
     (looks.samples, known)
 }
 
-fn judged(counted: &Counted, known: &Known, in_force: &str) -> Judgement {
-    let in_force = setting(in_force);
-    let mut ensemble = Ensemble::new(counted, known, &in_force, 1);
+fn judged(counted: &Counted, known: &Known, active: &str) -> Judgement {
+    let active = setting(active);
+    let mut ensemble = Ensemble::new(counted, known, &active, 1);
     while !ensemble.is_done() {
         ensemble.round();
     }
     let candidates = ["none", "mq-deadline", "bfq"].map(setting);
     let preference = Preference::default();
-    Judges { counted, known, in_force: &in_force, candidates: &candidates, preference }.judge(&ensemble).unwrap()
+    Judges { counted, known, active: &active, candidates: &candidates, preference }.judge(&ensemble).unwrap()
 }
 
 #[test]
@@ -94,11 +94,11 @@ fn what_counters_leave_open_is_in_the_error_and_the_same_counters_say_the_same()
     let (samples, known) = counted("[readers]\nrw=randread\nbs=8k\nnumjobs=8\n", "sata7200", "mq-deadline");
     let counted = Counted::of(&samples).unwrap();
     let judgement = judged(&counted, &known, "mq-deadline");
-    let in_force = setting("mq-deadline");
+    let active = setting("mq-deadline");
     let device = &judgement.facts[0].1;
     assert!(device.starts_with("a hard disk or an array of them in 100%"), "{device}");
     let bfq = judgement.promises.iter().find(|promise| promise.setting == setting("bfq")).unwrap();
-    assert!(bfq.error > 0.1, "nobody knows what waiting for the next request of a process would do: {bfq:?}");
-    assert!(judgement.sure(&in_force).is_none_or(|promise| promise.gain > promise.error), "{:?}", judgement.promises);
+    assert!(bfq.error > 0.1, "the effect of idling is not known: {bfq:?}");
+    assert!(judgement.sure(&active).is_none_or(|promise| promise.gain > promise.error), "{:?}", judgement.promises);
     assert_eq!(judged(&counted, &known, "mq-deadline").promises, judgement.promises);
 }

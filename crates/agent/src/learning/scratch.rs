@@ -88,7 +88,9 @@ fn not_opened(error: &io::Error, is_device: bool) -> String {
         Some(Errno::ACCESS | Errno::PERM | Errno::ROFS) => {
             let user = rustix::process::geteuid().as_raw();
             let how = if is_device { "udev rules and DeviceAllow=" } else { "chown and ReadWritePaths=" };
-            format!("user {user} may not write to it ({error}); {how} allow that, see the section on learning in docs/agent.md")
+            format!(
+                "user {user} may not write to it ({error}); {how} allow that, see the section on learning in docs/guide/administrator.md"
+            )
         }
         _ => error.to_string(),
     }

@@ -11,8 +11,8 @@ use device_model::sched;
 use observe::{Event, Preference};
 use sim::profile::DeviceProfile;
 use twin::load::Understood;
-use twin::trial::SLOT;
-use twin::{Answer, Comes, NoAnswer, Question, Recording, Seen, Slots};
+use twin::score_buckets::BUCKET;
+use twin::{Activation, Forecast, ForecastError, ForecastRequest, Recording, ScoreBuckets, Seen};
 
 use super::observed::Observed;
 use super::phases::{Phase, Seconds, Stretch, events};
@@ -108,7 +108,7 @@ impl Brain<'_> {
     ///
     /// # Errors
     /// The work was interrupted.
-    pub fn ask(&self, samples: &[Sample], crew: Crew) -> anyhow::Result<Vec<Result<Judged, NoAnswer>>> {
+    pub fn ask(&self, samples: &[Sample], crew: Crew) -> anyhow::Result<Vec<Result<Judged, ForecastError>>> {
         let others = || self.candidates.iter().filter(|&setting| setting != self.active).cloned();
         // Of several schedulers the twin tunes only the best; here every tuning is confirmed in every phase, or they could not be added up.
         let (plain, tuned): (Vec<Setting>, Vec<Setting>) = others().partition(|setting| setting.values == setting.spec.defaults());
@@ -121,52 +121,52 @@ impl Brain<'_> {
         Ok(answers.chunks(parts.len()).map(|of_sample| self.put_together(of_sample)).collect())
     }
 
-    fn put_together(&self, parts: &[Result<Answer, NoAnswer>]) -> Result<Judged, NoAnswer> {
+    fn put_together(&self, parts: &[Result<Forecast, ForecastError>]) -> Result<Judged, ForecastError> {
         let mut judged: Option<Judged> = None;
         for part in parts {
-            let Answer { promises, streams, off, .. } = part.clone()?;
+            let Forecast { predictions: promises, streams, replay_error: off, .. } = part.clone()?;
             match &mut judged {
                 None => judged = Some(Judged { promises, streams, off }),
                 Some(judged) => judged.promises.extend(promises.into_iter().filter(|promise| promise.setting != *self.active)),
             }
         }
-        judged.ok_or(NoAnswer::Nothing)
+        judged.ok_or(ForecastError::NothingServed)
     }
 
-    fn ask_part(&self, stretch: Stretch, candidates: &[Setting]) -> Result<Answer, NoAnswer> {
+    fn ask_part(&self, stretch: Stretch, candidates: &[Setting]) -> Result<Forecast, ForecastError> {
         let from = Nanos(stretch.from * WINDOW.0);
-        let ends = Nanos(self.observed.lasts().0.div_ceil(SLOT.0) * SLOT.0);
+        let ends = Nanos(self.observed.lasts().0.div_ceil(BUCKET.0) * BUCKET.0);
         let to = Nanos(stretch.to * WINDOW.0).min(ends);
         let events = events(self.observed, from, to);
         // Time begins with the second of the first event, not hours before.
         let base = events.first().map_or(from, |event| Nanos(event.at().0 / WINDOW.0 * WINDOW.0).min(from));
-        let (mut recording, mut slots) = (Recording::new(), Slots::new());
+        let (mut recording, mut slots) = (Recording::new(), ScoreBuckets::new());
         for event in events.iter().map(|event| earlier(event, base)) {
             recording.event(&event);
             slots.event(&event);
         }
         let (from, to) = (from - base, to - base);
         slots.until(to);
-        let measured = slots.served(from.as_secs_f64(), to.as_secs_f64()).ok_or(NoAnswer::Nothing)?;
+        let measured = slots.served(from.as_secs_f64(), to.as_secs_f64()).ok_or(ForecastError::NothingServed)?;
         let mut knowledge = KnowledgeStore::new(sched::all());
         knowledge.set_rotation(self.turn);
-        let question = Question {
+        let request = ForecastRequest {
             recording: &recording,
             from,
             to,
             measured,
             device: self.device,
             knowledge: &mut knowledge,
-            in_force: self.active,
-            default: self.active,
+            active: self.active,
+            original: self.active,
             candidates,
             bounds: self.observed.bounds,
             preference: self.preference,
-            requests: TRIED * (candidates.len() as u64 + 2),
-            unsure: 1.0,
-            comes: Comes::Before,
+            max_requests: TRIED * (candidates.len() as u64 + 2),
+            error_scale: 1.0,
+            activation: Activation::AtStart,
         };
-        question.ask()
+        request.run()
     }
 }
 

@@ -58,7 +58,7 @@ pub fn advise(request: &CounterAdviceRequest, monitor: &dyn Monitor) -> anyhow::
         monitor.progress(rounds);
     }
     monitor.end();
-    let judges = Judges { counted: &counted, known, in_force: active, candidates, preference: *preference };
+    let judges = Judges { counted: &counted, known, active, candidates, preference: *preference };
     monitor.begin(0, "trying every candidate on what may have been counted");
     let judgement = judges.judge(&ensemble);
     monitor.end();
@@ -116,7 +116,7 @@ fn said(counted: &Counted) -> String {
          per second varied by {:.0}%.",
         sides.join("; "),
         counted.flushes_per_s,
-        counted.under_way(),
+        counted.in_flight(),
         100.0 * counted.busy_share,
         percent((1.0 + counted.varies).ln())
     )

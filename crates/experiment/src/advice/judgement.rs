@@ -26,7 +26,7 @@ pub(super) const MOST_PHASES: usize = 8;
 /// What the twin says of every phase, and of all.
 pub(super) struct Judgement {
     pub(super) samples: Vec<Sample>,
-    pub(super) answers: Vec<Result<Judged, twin::NoAnswer>>,
+    pub(super) answers: Vec<Result<Judged, twin::ForecastError>>,
     /// By phase; empty where there is no answer.
     pub(super) by_phase: Vec<Vec<Prediction>>,
     pub(super) overall: Vec<Prediction>,

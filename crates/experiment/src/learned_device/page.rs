@@ -1,6 +1,6 @@
 //! A trained model for a page: the distributions of its errors.
 
-use report::paper::{Curves, Line, Plot, Quantity};
+use report::curves::{Curves, Line, Plot, Quantity};
 
 use super::errors::{Distribution, WINDOWS};
 use super::{Judged, Trained};

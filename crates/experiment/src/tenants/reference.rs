@@ -40,7 +40,7 @@ pub struct Reference {
 enum Kind {
     /// A disk as `--disk` names it.
     Disk(Profile),
-    /// A device that was learned (`seekwise learn device`).
+    /// A device that was learned (`seekwise disk learn`).
     Model(DeviceModel),
     /// The same time for every request: plain bounds of throughput and response time.
     Constant(ConstantTime),

@@ -1,4 +1,4 @@
-//! Generates the page of features (docs/features.md).
+//! Generates the page of features (docs/reference/features.md).
 
 use std::fmt::Write;
 
@@ -10,7 +10,7 @@ use super::table::Feature;
 pub fn features_page() -> String {
     let mut page = format!(
         "# Features\n\n\
-         Printed by `seekwise learn features`. What a learner goes by; a feature without a unit is a share, a ratio or a flag, and one\n\
+         Printed by `seekwise-lab learn features`. What a learner goes by; a feature without a unit is a share, a ratio or a flag, and one\n\
          that has no value (the mean size of writes where nothing is written) is missing rather than zero.\n\n\
          Some features change with how fast the disk serves, and so with the active setting, above all where each request waits for\n\
          the answer to the one before (a closed loop): those have a *yes* under *service*. The others are the workload's own as long as\n\
@@ -41,8 +41,11 @@ mod tests {
 
     #[test]
     fn the_page_of_features_is_current() {
-        let kept = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/features.md")).unwrap();
-        assert!(kept == features_page(), "docs/features.md is out of date: run `seekwise learn features >docs/features.md`");
+        let kept = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/features.md")).unwrap();
+        assert!(
+            kept == features_page(),
+            "docs/reference/features.md is out of date: run `seekwise-lab learn features >docs/reference/features.md`"
+        );
     }
 
     #[test]

@@ -4,28 +4,20 @@
 //! point (24,000 points: 1.9 MB; here 0.3 MB), whole-pixel coordinates, and colours and fonts in every element, where neither
 //! dark mode nor print can change them.
 
-mod advised;
 mod in_force;
-mod lines;
 mod order;
-mod panel;
+pub mod panel;
 mod promises;
 mod response;
-mod scale;
-mod series;
-mod side_by_side;
+pub mod scale;
 mod streams;
 mod tenants;
 mod throughput;
 
-pub(crate) use advised::{advised, phases};
 pub(crate) use in_force::in_force;
-pub(crate) use lines::lines;
 pub(crate) use order::{Order, order};
 pub(crate) use promises::kept_promises;
 pub(crate) use response::{distribution, over_time as response_over_time, tail};
-pub(crate) use series::series;
-pub(crate) use side_by_side::side_by_side;
 pub(crate) use streams::{Stream, busiest, response_dots, slowdown_dots};
 pub(crate) use tenants::{TenantPanels, tenants};
 pub(crate) use throughput::over_time as throughput_over_time;
@@ -39,17 +31,17 @@ use scale::Scale;
 /// Half of the page's width.
 const HALF: Size = Size { width: 480.0, height: 330.0, left: 58.0 };
 /// A third of it: for one panel per scheduler.
-const SMALL: Size = Size { width: 360.0, height: 220.0, left: 48.0 };
+pub(crate) const SMALL: Size = Size { width: 360.0, height: 220.0, left: 48.0 };
 
-/// Colours of the style sheet.
-const COLOURS: usize = 7;
+/// Number of colours of the style sheet: classes `c0` to `c6`.
+pub const COLOURS: usize = 7;
 /// Dashes of the style sheet, and shapes of marks.
 const STYLES: usize = 4;
-/// Outlines of the marks: circle, square, diamond, triangle, each about ten wide.
-const OUTLINES: [&str; STYLES] =
+/// Outlines of the marks as SVG paths around (0, 0): circle, square, diamond, triangle, each about ten wide.
+pub const OUTLINES: [&str; STYLES] =
     ["M-5 0a5 5 0 1 0 10 0a5 5 0 1 0 -10 0Z", "M-4.5 -4.5H4.5V4.5H-4.5Z", "M0 -6L6 0L0 6L-6 0Z", "M0 -5.5L5.5 4.5H-5.5Z"];
 /// Maximum number of bins of a curve over time; more are combined.
-const BINS: usize = 400;
+pub(crate) const BINS: usize = 400;
 
 /// The classes that give the n-th scheduler its colour and dash: 28 differ.
 pub(crate) fn classes(scheduler: usize) -> String {
@@ -70,7 +62,7 @@ fn label(record: &Record) -> String {
 }
 
 /// The stride that leaves at most `limit` of `len` items.
-fn stride(len: usize, limit: usize) -> usize {
+pub(crate) fn stride(len: usize, limit: usize) -> usize {
     len.div_ceil(limit.max(1)).max(1)
 }
 

@@ -18,7 +18,7 @@ use super::scale::{Scale, drawable};
 use crate::text::shortened;
 
 /// An axis: its scale, title and tick format.
-pub(crate) struct Axis {
+pub struct Axis {
     /// The scale.
     pub scale: Scale,
     /// The quantity with its unit.
@@ -29,7 +29,7 @@ pub(crate) struct Axis {
 
 /// Sizes in the units of the SVG, about a pixel each.
 #[derive(Clone, Copy)]
-pub(crate) struct Size {
+pub struct Size {
     /// The whole panel.
     pub width: f64,
     /// The whole panel.
@@ -39,7 +39,7 @@ pub(crate) struct Size {
 }
 
 /// A value's mark.
-pub(crate) struct Mark {
+pub struct Mark {
     /// The classes that give it its colour.
     pub class: String,
     /// The path around its middle, (0, 0).
@@ -60,7 +60,7 @@ const NAME_CHARACTER: f64 = 8.2;
 const NOTE_CHARACTER: f64 = 7.0;
 
 /// A plot in the making.
-pub(crate) struct Panel<'a> {
+pub struct Panel<'a> {
     size: Size,
     x: &'a Axis,
     y: Option<&'a Axis>,
@@ -69,7 +69,7 @@ pub(crate) struct Panel<'a> {
 
 impl<'a> Panel<'a> {
     /// An empty frame with grid and ticks. Without a y axis the rows are up to the caller: see [`Panel::row`].
-    pub(crate) fn new(size: Size, x: &'a Axis, y: Option<&'a Axis>) -> Self {
+    pub fn new(size: Size, x: &'a Axis, y: Option<&'a Axis>) -> Self {
         let mut panel = Self { size, x, y, body: String::new() };
         panel.draw_axes();
         panel
@@ -116,13 +116,13 @@ impl<'a> Panel<'a> {
     }
 
     /// A line through the points, with a gap at each `None` and each point off the scale.
-    pub(crate) fn line(&mut self, class: &str, points: impl Iterator<Item = Option<(f64, f64)>>, tip: &str) {
+    pub fn line(&mut self, class: &str, points: impl Iterator<Item = Option<(f64, f64)>>, tip: &str) {
         let path = self.line_path(points);
         self.path(&format!("line {class}"), &path, tip);
     }
 
     /// The path of [`Panel::line`], for use in several panels of the same axes.
-    pub(crate) fn line_path(&self, points: impl Iterator<Item = Option<(f64, f64)>>) -> String {
+    pub fn line_path(&self, points: impl Iterator<Item = Option<(f64, f64)>>) -> String {
         let mut path = String::new();
         let mut last: Option<(f64, f64)> = None;
         let mut skipped = None;
@@ -155,7 +155,7 @@ impl<'a> Panel<'a> {
     }
 
     /// Dots; those that coincide are drawn once.
-    pub(crate) fn dots(&mut self, class: &str, points: impl Iterator<Item = (f64, f64)>, tip: &str) {
+    pub fn dots(&mut self, class: &str, points: impl Iterator<Item = (f64, f64)>, tip: &str) {
         let tenths = |(x, y): (f64, f64)| ((x * 10.0).round() as i64, (y * 10.0).round() as i64);
         let mut places: Vec<(i64, i64)> = points.filter_map(|point| self.at(point)).map(tenths).collect();
         places.sort_unstable();
@@ -169,7 +169,7 @@ impl<'a> Panel<'a> {
     }
 
     /// A named row of a dot plot, `row` of `rows`: marks on a line from the smallest to the largest.
-    pub(crate) fn row(&mut self, (row, rows): (usize, usize), name: &str, marks: &[Mark]) {
+    pub fn row(&mut self, (row, rows): (usize, usize), name: &str, marks: &[Mark]) {
         let marks: Vec<&Mark> = marks.iter().filter(|mark| drawable(mark.value)).collect();
         let y = TOP + (self.bottom() - TOP) * (row as f64 + 0.5) / rows as f64;
         let places: Vec<f64> = marks.iter().map(|mark| self.at_x(mark.value)).collect();
@@ -184,7 +184,7 @@ impl<'a> Panel<'a> {
     }
 
     /// A named row, `row` of `rows`, of bars from one value to another along the x axis.
-    pub(crate) fn bars(&mut self, (row, rows): (usize, usize), name: &str, class: &str, bars: &[(f64, f64)]) {
+    pub fn bars(&mut self, (row, rows): (usize, usize), name: &str, class: &str, bars: &[(f64, f64)]) {
         let y = TOP + (self.bottom() - TOP) * (row as f64 + 0.5) / rows as f64;
         let room = ((self.size.left - 10.0) / NOTE_CHARACTER).max(4.0) as usize;
         self.text((self.size.left - 10.0, y + 4.0), "tick row end", &shortened(name, room));
@@ -202,7 +202,7 @@ impl<'a> Panel<'a> {
     }
 
     /// A mark at its value along the x axis and the given one along the y axis.
-    pub(crate) fn mark(&mut self, mark: &Mark, y: f64) {
+    pub fn mark(&mut self, mark: &Mark, y: f64) {
         if let Some(place) = self.at((mark.value, y)) {
             self.mark_at(place, mark);
         }
@@ -217,12 +217,12 @@ impl<'a> Panel<'a> {
     }
 
     /// Puts finished SVG into the panel.
-    pub(crate) fn raw(&mut self, svg: &str) {
+    pub fn raw(&mut self, svg: &str) {
         self.body.push_str(svg);
     }
 
     /// The finished SVG. `name` is above the panel at its left, `note` at its right; `description` is for screen readers.
-    pub(crate) fn finish(mut self, class: &str, name: &str, note: &str, description: &str) -> String {
+    pub fn finish(mut self, class: &str, name: &str, note: &str, description: &str) -> String {
         let room = self.right() - note.chars().count() as f64 * NOTE_CHARACTER;
         let name = shortened(name, (room / NAME_CHARACTER).max(4.0) as usize);
         self.text((0.0, 14.0), &format!("name {class}"), &name);
@@ -267,7 +267,7 @@ fn rounded(value: f64) -> f64 {
 }
 
 /// Text escaped for XML, in an element or between double quotes.
-pub(crate) fn escaped(text: &str) -> String {
+pub fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

@@ -5,21 +5,33 @@ const LIMIT: f64 = 1e15;
 
 /// An axis.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Scale {
+pub enum Scale {
     /// Linear.
-    Linear { min: f64, max: f64, step: f64 },
+    Linear {
+        /// Value at the beginning of the axis.
+        min: f64,
+        /// Value at its end.
+        max: f64,
+        /// Distance between ticks.
+        step: f64,
+    },
     /// Logarithmic.
-    Log { min: f64, max: f64 },
+    Log {
+        /// Value at the beginning of the axis, above 0.
+        min: f64,
+        /// Value at its end.
+        max: f64,
+    },
 }
 
 /// Whether a value can be drawn. Not-a-number compares as false.
-pub(crate) fn drawable(value: f64) -> bool {
+pub fn drawable(value: f64) -> bool {
     value.abs() <= LIMIT
 }
 
 impl Scale {
     /// From the smallest to the largest value, unrounded. `None` if there is nothing to draw.
-    pub(crate) fn exact(values: impl Iterator<Item = f64>) -> Option<Self> {
+    pub fn exact(values: impl Iterator<Item = f64>) -> Option<Self> {
         let (min, mut max) = range(values)?;
         if max <= min {
             max = min + min.abs().max(1.0);
@@ -28,7 +40,7 @@ impl Scale {
     }
 
     /// From zero, or below if there are negative values, to a round number at or above the largest.
-    pub(crate) fn from_zero(values: impl Iterator<Item = f64>) -> Option<Self> {
+    pub fn from_zero(values: impl Iterator<Item = f64>) -> Option<Self> {
         match Self::exact(values.chain([0.0]))? {
             Self::Linear { min, max, step } => {
                 Some(Self::Linear { min: (min / step).floor() * step, max: (max / step).ceil() * step, step })
@@ -38,19 +50,19 @@ impl Scale {
     }
 
     /// From a round number at or below the smallest positive value to one at or above the largest.
-    pub(crate) fn log(values: impl Iterator<Item = f64>) -> Option<Self> {
+    pub fn log(values: impl Iterator<Item = f64>) -> Option<Self> {
         let (min, max) = range(values.filter(|&value| value > 1.0 / LIMIT))?;
         let (min, max) = (round_ratio(min, f64::floor), round_ratio(max, f64::ceil));
         Some(Self::Log { min, max: if max > min { max } else { min * 10.0 } })
     }
 
     /// Whether it is logarithmic, without a zero.
-    pub(crate) fn is_log(&self) -> bool {
+    pub fn is_log(&self) -> bool {
         matches!(self, Self::Log { .. })
     }
 
     /// The value's position: 0 at the beginning of the axis, 1 at its end. Values outside are drawn at the nearer end.
-    pub(crate) fn place(&self, value: f64) -> f64 {
+    pub fn place(&self, value: f64) -> f64 {
         let place = match self {
             Self::Linear { min, max, .. } => (value - min) / (max - min),
             Self::Log { min, max } => (value.max(*min) / min).ln() / (max / min).ln(),
@@ -59,7 +71,7 @@ impl Scale {
     }
 
     /// Round values along the axis, at most a dozen.
-    pub(crate) fn ticks(&self) -> Vec<f64> {
+    pub fn ticks(&self) -> Vec<f64> {
         match self {
             Self::Linear { min, max, step } => {
                 let first = (min / step).ceil();

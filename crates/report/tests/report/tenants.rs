@@ -6,7 +6,9 @@ use report::record::{
     TenantCurve, TenantFigures, WindowFigures,
 };
 
-use crate::{fixture, page};
+use crate::fixture;
+#[cfg(feature = "pages")]
+use crate::page;
 
 fn response(p99_ms: f64) -> ResponseFigures {
     let (mean_ms, stdev_ms, min_ms, p50_ms, p95_ms) = (5.0, 2.0, 1.0, 4.0, 9.0);
@@ -99,6 +101,7 @@ fn a_run_says_what_each_was_promised_and_got() {
 }
 
 #[test]
+#[cfg(feature = "pages")]
 fn the_page_draws_each_tenant_beside_its_reference_disk_under_each_scheduler() {
     let html = page::html(&two());
     let parsed = page::checked(&html);

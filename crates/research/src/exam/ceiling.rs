@@ -9,6 +9,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::report::twin::{Outcome, Pairs, Promise, Ranking, Report, SCHEMA, Stream};
 use block::Nanos;
 use control::Setting;
 use control::controller::Fixed;
@@ -17,13 +18,12 @@ use observe::Preference;
 use observe::merit;
 use observe::merit::Tails;
 use observe::performance::Performance;
-use report::twin::{Outcome, Pairs, Promise, Ranking, Report, SCHEMA, Stream};
 use sim::device::Device;
 use sim::host::Queue;
 use sim::profile::DeviceOptions;
 use sim::run::Watch;
 use twin::load::Understood;
-use twin::{Above, Load, Recording, Seen, Tried};
+use twin::{CallModel, Load, Recording, Seen, TrialResult};
 
 use super::marks::{Key, WORTH_DECIDING};
 use super::question::{self, Extent, Question};
@@ -75,7 +75,7 @@ impl Ceiling {
     }
 
     fn command(&self) -> String {
-        let mut text = format!("seekwise lab twin --seed {} --seeds {}", self.seed, self.seeds);
+        let mut text = format!("seekwise-lab twin --seed {} --seeds {}", self.seed, self.seeds);
         for flag in [self.world.flag(), self.is_quick.then_some("--quick"), self.fits_device.then_some("--fit-device")]
             .into_iter()
             .flatten()
@@ -192,14 +192,15 @@ impl<'a> Asked<'a> {
         (from, to): (Nanos, Nanos),
         device: impl Fn() -> Box<dyn Device>,
         crew: Crew,
-    ) -> anyhow::Result<BTreeMap<String, Tried>> {
-        let above = Above::infer(self.recording.calls(), self.recording.seen().chain(self.recording.flushes()), from + SETTLES, to);
+    ) -> anyhow::Result<BTreeMap<String, TrialResult>> {
+        let call_model =
+            CallModel::infer(self.recording.calls(), self.recording.seen().chain(self.recording.flushes()), from + SETTLES, to);
         let watch = Watch { stop: Some(crew.monitor.stop()), ..Watch::default() };
         let world = &self.question.world;
-        let extent = twin::trial::Extent { settles: SETTLES, lasts: load.span() - SETTLES, requests: u64::MAX };
+        let extent = twin::trial::TrialLength { warmup: SETTLES, judged: load.span() - SETTLES, max_requests: u64::MAX };
         let one = |setting: &Setting| {
             let queue = Queue::new(world.scheduler(setting), device(), world.host.queue());
-            let tried = Tried::of(load, (queue, None), extent, above.as_ref(), &watch, &mut |_| ());
+            let tried = twin::trial::run(load, (queue, None), extent, call_model.as_ref(), &watch, &mut |_| ());
             crew.monitor.check()?;
             Ok((setting.to_string(), tried?))
         };
@@ -208,7 +209,7 @@ impl<'a> Asked<'a> {
 
     fn ranking(
         &self,
-        tried: &BTreeMap<String, Tried>,
+        tried: &BTreeMap<String, TrialResult>,
         merits: &BTreeMap<String, f64>,
         (from_s, to_s): (f64, f64),
         load: &Load,

@@ -6,6 +6,7 @@
 //! ```
 //! Every setting with its defaults is what was found in force once: under some schedulers there is more to gain than under others.
 
+use crate::report::counting::{Asked, Promised, Report, SCHEMA};
 use block::Nanos;
 use control::Setting;
 use control::target::Bounds;
@@ -13,9 +14,8 @@ use observe::Preference;
 use observe::counters::Sample;
 use observe::merit;
 use observe::merit::Tails;
-use report::counting::{Asked, Promised, Report, SCHEMA};
 use sim::run::{Pilot, ServerEvent, Steerable, Watch};
-use twin::Slots;
+use twin::ScoreBuckets;
 use twin::counters::{Counted, Counter, Ensemble, Judges, Known};
 
 use super::question::{self, Extent, Question};
@@ -50,7 +50,7 @@ pub struct Counting {
 struct Ran {
     setting: Setting,
     samples: Vec<Sample>,
-    slots: Slots,
+    slots: ScoreBuckets,
     tails: Tails,
     ended: Nanos,
     bounds: Bounds,
@@ -88,7 +88,7 @@ impl Counting {
         let candidates = self.candidates.iter().map(|candidates| format!("--candidates \"{candidates}\""));
         let numbers = [format!("--seed {} --seeds {}", self.seed, self.seeds)];
         let words: Vec<String> = numbers.into_iter().chain(flags).chain(candidates).collect();
-        format!("seekwise lab counters {}", words.join(" "))
+        format!("seekwise-lab counters {}", words.join(" "))
     }
 }
 
@@ -141,7 +141,7 @@ impl Ran {
         while !ensemble.is_done() {
             ensemble.round();
         }
-        let judges = Judges { counted: &counted, known: &known, in_force: &self.setting, candidates, preference };
+        let judges = Judges { counted: &counted, known: &known, active: &self.setting, candidates, preference };
         let judgement = match judges.judge(&ensemble) {
             Ok(judgement) => judgement,
             Err(error) => return Asked { unanswered: Some(error.to_string()), ..asked },
@@ -183,14 +183,14 @@ impl Ran {
 struct Recorder {
     counter: Counter,
     samples: Vec<Sample>,
-    slots: Slots,
+    slots: ScoreBuckets,
     bounds: Option<Bounds>,
     next: Nanos,
 }
 
 impl Default for Recorder {
     fn default() -> Recorder {
-        Recorder { counter: Counter::new(u32::MAX), samples: Vec::new(), slots: Slots::new(), bounds: None, next: SAMPLED }
+        Recorder { counter: Counter::new(u32::MAX), samples: Vec::new(), slots: ScoreBuckets::new(), bounds: None, next: SAMPLED }
     }
 }
 

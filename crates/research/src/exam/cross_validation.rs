@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use crate::model;
 use crate::model::Labelled;
 use crate::model::{Learner, Options, train};
+use crate::report::evaluation::CrossValidation;
 use anyhow::Context;
 use control::Setting;
 use control::experience::{Case, Experience};
 use observe::Preference;
 use observe::merit::TOLERANCE;
-use report::exam::CrossValidation;
 
 use experiment::pool::Crew;
 

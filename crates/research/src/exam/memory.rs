@@ -14,13 +14,13 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::report::evaluation::{BaseMarks, BaseStanding, Memory};
 use anyhow::Context;
 use control::controller::{ControllerChoice, ControllerInput, Fixed};
 use control::experience::WINDOW;
 use control::{Controller, Setting};
 use observe::merit;
 use observe::merit::TOLERANCE;
-use report::exam::{BaseMarks, BaseStanding, Memory};
 
 use super::question::{Extent, Question};
 use super::sitting::Sitting;

@@ -20,13 +20,13 @@ mod statistics;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use crate::report::evaluation::{Interval, QuestionMarks, Report, SCHEMA, Standing, Verdict};
 use anyhow::{Context, ensure};
 use control::Setting;
 use control::controller::{ControllerChoice, ControllerInput, Fixed};
 use control::experience::WINDOW;
 use observe::Preference;
 use observe::merit::TOLERANCE;
-use report::exam::{Interval, QuestionMarks, Report, SCHEMA, Standing, Verdict};
 
 pub use marks::WORTH_DECIDING;
 
@@ -212,7 +212,7 @@ impl Exam {
 
     /// What does the same again; the number of threads changes nothing.
     fn command(&self) -> String {
-        let mut text = format!("seekwise lab exam --seed {} --seeds {}", self.seed, self.seeds);
+        let mut text = format!("seekwise-lab evaluate --seed {} --seeds {}", self.seed, self.seeds);
         let mut add =
             |flag: &str, values: &[String]| values.iter().for_each(|value| text.push_str(&format!(" --{flag} \"{value}\"")));
         add("controllers", &self.controllers);
@@ -246,7 +246,7 @@ impl Exam {
             (
                 "Questions",
                 format!(
-                    "{questions} loads drawn from seeds {} to {}, each on a device of the world {world} (`seekwise lab worlds` lists them).",
+                    "{questions} loads drawn from seeds {} to {}, each on a device of the world {world} (`seekwise-lab worlds` lists them).",
                     self.seed,
                     self.seed + u64::from(self.seeds) - 1
                 ),

@@ -7,7 +7,7 @@ use control::{Controller, Setting};
 use observe::merit::Tails;
 use observe::performance::Performance;
 use sim::run::{Pilot, ServerEvent, Steerable, Watch};
-use twin::{Recording, Slots};
+use twin::{Recording, ScoreBuckets};
 
 use super::question::Question;
 use experiment::bench::tails;
@@ -18,7 +18,7 @@ use progress::monitor::Monitor;
 /// What is kept of a run.
 #[derive(Clone, Debug)]
 pub struct Sitting {
-    slots: Slots,
+    slots: ScoreBuckets,
     /// What was in force, from when on, in seconds; the first from the beginning.
     pub in_force: Vec<(f64, String)>,
     /// When the run ended, in seconds.
@@ -62,7 +62,7 @@ impl Sitting {
         let queue = world.queue(timed(world.scheduler(begins_with), &stopwatch));
         let mut recorder = Recorder {
             steered: Steered::new(controller, begins_with, &world.device(), stopwatch.clone()),
-            slots: Slots::new(),
+            slots: ScoreBuckets::new(),
             keep,
         };
         let watch = Watch { stop: Some(monitor.stop()), ..Watch::default() };
@@ -114,7 +114,7 @@ impl Sitting {
 /// Records in slots of its own, whatever windows the controller looks at.
 struct Recorder<'a> {
     steered: Steered,
-    slots: Slots,
+    slots: ScoreBuckets,
     keep: Option<&'a mut Recording>,
 }
 

@@ -1,8 +1,8 @@
 //! Means, medians and how sure they are.
 
+use crate::report::evaluation::Interval;
 use rand::{Rng as _, SeedableRng as _};
 use rand_xoshiro::Xoshiro256PlusPlus;
-use report::exam::Interval;
 
 /// Samples that are drawn for an interval.
 const SAMPLES: usize = 2000;

@@ -1,6 +1,6 @@
 //! Targets that the worst of several cases must meet.
 
-use report::paper::Bar;
+use crate::report::paper::Bar;
 
 /// None may be above the bound, all in percent. `detail` follows the name of the worst case.
 pub fn at_most(id: &str, about: &str, bound: f64, values: Vec<(String, Option<f64>)>, detail: &str) -> Bar {

@@ -13,9 +13,9 @@ mod youchoose;
 
 use std::path::PathBuf;
 
+use crate::report::paper::Replication;
 use anyhow::{Context as _, ensure};
 use block::did_you_mean;
-use report::paper::Replication;
 
 use crate::live::Live;
 use clock::Clock;
@@ -167,7 +167,7 @@ impl Wanted {
         let names = || ALL.iter().map(|paper| paper.name);
         found.copied().ok_or_else(|| {
             let (name, known, meant) = (&self.name, names().collect::<Vec<_>>().join(", "), did_you_mean(&self.name, names()));
-            anyhow::anyhow!("{name}: there is no such paper; known are {known}{meant} (see `seekwise paper list`)")
+            anyhow::anyhow!("{name}: there is no such paper; known are {known}{meant} (see `seekwise-lab paper list`)")
         })
     }
 
@@ -183,7 +183,7 @@ impl Wanted {
 
     /// What does the same again; where it was written and how many threads there were changes nothing.
     fn command(&self) -> String {
-        let mut text = format!("seekwise paper run {}", self.name);
+        let mut text = format!("seekwise-lab paper run {}", self.name);
         if self.is_quick {
             text.push_str(" --quick");
         }
@@ -205,7 +205,7 @@ impl Wanted {
     /// The replication without what was run.
     fn replication(&self, stated: Stated) -> Replication {
         Replication {
-            schema: report::paper::SCHEMA,
+            schema: crate::report::paper::SCHEMA,
             seekwise_version: env!("CARGO_PKG_VERSION").to_owned(),
             command: self.command(),
             name: self.name.clone(),

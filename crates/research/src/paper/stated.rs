@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::report::paper::{Best, Figure, Statement};
 use anyhow::{Context, ensure};
-use report::paper::{Best, Figure, Statement};
 use serde::Deserialize;
 
 use super::Paper;
@@ -196,7 +196,7 @@ impl Said {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
 
-    use report::paper::{Panel, Unit};
+    use crate::report::paper::{Panel, Unit};
 
     use super::*;
 

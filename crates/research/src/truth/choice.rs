@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::report::validation::Choice;
 use control::Setting;
 use observe::Preference;
 use observe::merit::{Tail, Tails, score, starves};
 use observe::performance::Performance;
-use report::truth::Choice;
 use sim::trace::OpenOptions;
 
 use experiment::advice::{AdviceRequest, advise, served_in};

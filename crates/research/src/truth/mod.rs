@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! workloads x settings ──▶ Real: puts the setting in force, runs fio ──▶ JSON ──┐
-//!          │               (as often as wanted, in turn)                        ├──▶ report::truth::Disk
+//!          │               (as often as wanted, in turn)                        ├──▶ crate::report::validation::Disk
 //!          └─────────────▶ comparison, on the same profile ──▶ records ─────────┘
 //! ```
 
@@ -13,10 +13,10 @@ pub mod workloads;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+use crate::report::validation::{Agreement, Disk, Row, Spread};
 use anyhow::{Context as _, ensure};
 use block::{Tunable, Unit};
 use control::Setting;
-use report::truth::{Agreement, Disk, Row, Spread};
 use sim::device::hdd::spec::QueuePolicy;
 
 use choice::Recorded;

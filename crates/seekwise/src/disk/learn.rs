@@ -56,7 +56,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         report::record::replace(output, text.as_bytes()).with_context(|| format!("{}", output.display()))?;
     }
     if let Some(output) = &args.html {
-        let html = report::device_model::html(&page(&trained, env!("CARGO_PKG_VERSION")));
+        let html = report::page::device_model::html(&page(&trained, env!("CARGO_PKG_VERSION")));
         report::record::replace(output, html.as_bytes()).with_context(|| format!("{}", output.display()))?;
     }
     let text = if args.json { as_json(&trained)? } else { as_table(&trained, args.print)? };

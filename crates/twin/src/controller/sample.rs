@@ -1,30 +1,30 @@
-//! Which requests a device is fitted to, and what that costs.
+//! The requests that a device is fitted to, and the processor time of a fit.
 
 use block::Nanos;
 
 use crate::device::MOST_REPLAYED;
 use crate::recording::{Recording, Seen};
 
-/// What a fitted access costs, and one that is also replayed, in nanoseconds (`cargo bench -p seekwise-twin`).
+/// Processor time of a fitted access, and of one that is also replayed, in nanoseconds (`cargo bench -p seekwise-twin`).
 const FITTED_NS: f64 = 10_000.0;
 const REPLAYED_NS: f64 = 80_000.0;
 
-/// What it costs to fit a device to so many accesses: of many only the latest are replayed.
+/// Processor time of a fit to this number of accesses, in nanoseconds. Of many only the latest are replayed.
 pub fn costs_ns(accesses: usize) -> f64 {
     accesses as f64 * FITTED_NS + accesses.min(MOST_REPLAYED) as f64 * REPLAYED_NS
 }
 
-/// To how many accesses a device can be fitted at this cost.
-pub fn affordable(means_ns: f64) -> usize {
-    let beyond_ns = means_ns - costs_ns(MOST_REPLAYED);
+/// The number of accesses that a device can be fitted to in this processor time.
+pub fn affordable(budget_ns: f64) -> usize {
+    let beyond_ns = budget_ns - costs_ns(MOST_REPLAYED);
     match beyond_ns >= 0.0 {
         true => MOST_REPLAYED + (beyond_ns / FITTED_NS) as usize,
-        false => (means_ns / (FITTED_NS + REPLAYED_NS)) as usize,
+        false => (budget_ns / (FITTED_NS + REPLAYED_NS)) as usize,
     }
 }
 
-/// So many requests that were seen, of each time between two of these changes alike as far as there are: each setting, and each load, asks
-/// the device in its own way, and so tells something else of it. And the flushes since the first of them.
+/// At most this number of requests, with equal shares from between each two changes as far as there are enough, and the flushes since the
+/// first of them. Each setting and each load shows another side of the device.
 pub fn sample(recording: &Recording, changes: impl Iterator<Item = Nanos>, requests: usize) -> Vec<Seen> {
     let ends: Vec<usize> = changes.map(|at| recording.done_before(at)).chain([recording.seen().len()]).collect();
     let begins = std::iter::once(0).chain(ends.iter().copied());
@@ -37,7 +37,7 @@ pub fn sample(recording: &Recording, changes: impl Iterator<Item = Nanos>, reque
     sample
 }
 
-/// Shares of a whole, alike as far as each has as much.
+/// Shares of a whole: equal, but none larger than its length.
 fn evenly(lengths: &[usize], whole: usize) -> Vec<usize> {
     let mut shares = vec![0; lengths.len()];
     // The shortest first: what they do not use is left to the others.
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_short_part_does_not_use_goes_to_the_others() {
+    fn the_rest_of_a_short_part_goes_to_the_others() {
         assert_eq!(evenly(&[100, 10, 100], 100), [45, 10, 45]);
         assert_eq!(evenly(&[3, 4], 100), [3, 4]);
         assert_eq!(evenly(&[50, 0], 20), [20, 0]);

@@ -1,5 +1,5 @@
-//! The controllers that search: `genetic`, `ioperf`, `random`, `bayes`. Fitness is what the plant's windows say, or what the
-//! twin says; and where the plant says it, the twin can rank what is tried first.
+//! The controllers that search: `genetic`, `ioperf`, `random`, `bayes`. Fitness is what the target's windows say, or what the
+//! twin says; and where the target says it, the twin can rank what is tried first.
 
 use block::{Nanos, Tunable, Unit, tunables};
 use control::Controller;
@@ -76,7 +76,7 @@ pub static BAYES: ControllerSpec = ControllerSpec {
 block::words! {
     /// What says how well a setting serves.
     pub enum Fitness {
-        /// A window on the plant.
+        /// A window on the target.
         Live = "live",
         /// The twin.
         Twin = "twin",
@@ -84,7 +84,7 @@ block::words! {
 }
 
 block::words! {
-    /// What a search on the plant begins with, after what was found in force.
+    /// What a search on the target begins with, after the original setting.
     pub enum Seeds {
         /// What is known to have served such a load, and the candidates as they are given.
         Candidates = "candidates",
@@ -97,14 +97,14 @@ block::words! {
 const HOST: &[&str] = &["nr_requests", "read_ahead_kb"];
 
 const FITNESS: Tunable = Tunable::one_of(Fitness::WORDS, "live")
-    .named("", "What says how well a setting serves: the plant, a window for each; or the twin.");
+    .named("", "What says how well a setting serves: the target, a window for each; or the twin.");
 const SEEDS: Tunable = Tunable::one_of(Seeds::WORDS, "candidates").named(
     "",
     "With fitness live, what is tried first: candidates as they are given, or what the twin ranks best, the best of each scheduler first.",
 );
 const CHILD: Tunable = Tunable::new(Unit::Milliseconds, 100..=3_600_000, 2_000)
     .logarithmic()
-    .named("", "How long each setting serves the plant when it is tried.");
+    .named("", "How long each setting serves the target when it is tried.");
 const TURN: Tunable = Tunable::new(Unit::Milliseconds, 300..=3_600_000, 6_000).logarithmic().named(
     "",
     "How long a turn of a verification is judged. A change settles for two thirds of that, at most for 4 s, before it is: where buffered \
@@ -150,7 +150,7 @@ tunables! {
     struct OfIoperf {
         /// Individuals that survive a generation.
         population: u32 = Tunable::new(Unit::Count, 4..=1_000, ioperf::POPULATION as i64).logarithmic(),
-        /// How long each individual is evaluated on the plant.
+        /// How long each individual is evaluated on the target.
         evaluation_ms: Nanos = Tunable::new(Unit::Milliseconds, 100..=3_600_000, 1_000 * ioperf::EVALUATION_S as i64).logarithmic(),
         trials: u32 = TRIALS,
         turn_ms: Nanos = TURN,

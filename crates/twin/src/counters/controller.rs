@@ -1,7 +1,7 @@
-//! A controller that sees nothing but counters.
+//! A controller for devices of which only counters can be read.
 //!
-//! It looks until it has seen enough, thinks within its budget, and changes something only where the hypotheses agree. Then it compares
-//! what is counted with what was counted before, and goes back where that is worse.
+//! It counts until it has enough, draws hypotheses within its budget, and changes something only if they agree. Then it compares the counters
+//! with those before, and goes back if they are worse.
 
 use std::collections::VecDeque;
 
@@ -17,42 +17,42 @@ use super::ensemble::Ensemble;
 use super::hypothesis::Known;
 use super::judgement::{Judgement, Judges};
 
-/// How often it is asked.
+/// How often it decides.
 const WINDOW: Nanos = Nanos::from_millis(1_000);
-/// Samples that are kept: those of so many seconds, about.
+/// Samples that are kept, one per second.
 const KEPT: usize = 120;
-/// Busy time before it thinks, in seconds.
+/// Busy time before it draws hypotheses, in seconds.
 const ENOUGH_S: f64 = 20.0;
-/// Busy time after a change before that is judged, and what of it is left out first: requests are served that were queued before.
+/// Busy time after a change before it is judged, and the time before that, in which queued requests are served.
 const JUDGED_S: f64 = 10.0;
 const SETTLES_S: f64 = 2.0;
-/// A load is another one where its rate, its sizes or its share of reads differ by such a factor.
+/// A load is another one if its rate, its sizes or its share of reads differ by this factor.
 const ANOTHER: f64 = 1.5;
-/// What a simulated request costs, in nanoseconds of processor time, devices and loads that are built included.
+/// Processor time of a simulated request in nanoseconds, with the building of devices and loads.
 const REQUEST_NS: f64 = 3_000.0;
-/// Processor time that can be saved up, in nanoseconds: enough for all of a decision.
-const MOST_SAVED_NS: f64 = 8e9;
+/// CPU budget that can be banked, in nanoseconds: enough for one decision.
+const MAX_SAVED_NS: f64 = 8e9;
 
-/// What it is at.
+/// What it is doing.
 enum State {
-    /// Too little was counted yet.
+    /// Counts; there is too little yet.
     Looks,
-    /// Hypotheses are on their way.
+    /// Moves hypotheses towards the counters.
     Thinks(Box<Thought>),
-    /// It knows what it thinks of the load that was counted so.
+    /// Has decided about the load with these counters.
     Knows(Counted),
-    /// Something else was put in force.
+    /// Verifies a change.
     Tries(Trial),
 }
 
-/// What it thinks about.
+/// A decision in progress.
 struct Thought {
     counted: Counted,
     known: Known,
     ensemble: Ensemble,
 }
 
-/// A change that is to be judged.
+/// A change that is being verified.
 struct Trial {
     before: Setting,
     counted: Counted,
@@ -62,28 +62,28 @@ struct Trial {
 pub struct ByCounters {
     brief: ControllerInput,
     known: Known,
-    in_force: Option<Setting>,
+    active: Option<Setting>,
     samples: VecDeque<Sample>,
     state: State,
-    /// What was worse than promised of the load that was counted so.
+    /// Settings that failed under this load.
     refuted: Vec<Setting>,
     budget: f64,
     credit_ns: f64,
 }
 
 impl ByCounters {
-    /// Chooses among the candidates of the brief, for a device of which this is known, with so many thousandths of a core. The first
-    /// decision is made as soon as enough was counted; it is paid for later.
+    /// Chooses among the candidates of the brief, with this budget in thousandths of a core. The first decision is made as soon as there are
+    /// enough samples, on credit.
     pub fn new(brief: &ControllerInput, known: &Known, budget_permille: i64) -> ByCounters {
         ByCounters {
             brief: brief.clone(),
             known: known.clone(),
-            in_force: None,
+            active: None,
             samples: VecDeque::new(),
             state: State::Looks,
             refuted: Vec::new(),
             budget: budget_permille as f64 / 1_000.0,
-            credit_ns: MOST_SAVED_NS,
+            credit_ns: MAX_SAVED_NS,
         }
     }
 
@@ -93,11 +93,11 @@ impl ByCounters {
     }
 
     fn score(&self, counted: &Counted) -> f64 {
-        // Who got how much is not counted: nobody's share is known to change.
+        // Counters do not tell streams apart, so fairness is constant.
         merit::score(&self.brief.preference, 1e6 * counted.mb_per_s(), counted.response().as_secs_f64(), 1.0)
     }
 
-    fn begin_anew(&mut self) {
+    fn restart(&mut self) {
         self.state = State::Looks;
         let last = self.samples.pop_back();
         self.samples.clear();
@@ -106,32 +106,32 @@ impl ByCounters {
 
     fn look(&mut self) -> Decision {
         let Some(counted) = self.so_far().filter(|counted| counted.busy_s >= ENOUGH_S) else {
-            return Decision::keep("counters are looked at; too little was done yet");
+            return Decision::keep("sampling counters; too few requests yet");
         };
-        let Some(in_force) = self.in_force.clone() else { return Decision::keep("what is in force is not known") };
-        let ensemble = Ensemble::new(&counted, &self.known, &in_force, 1);
+        let Some(active) = self.active.clone() else { return Decision::keep("the active setting is not known") };
+        let ensemble = Ensemble::new(&counted, &self.known, &active, 1);
         self.state = State::Thinks(Box::new(Thought { counted, known: self.known.clone(), ensemble }));
-        Decision::keep("hypotheses are drawn of what may have been counted")
+        Decision::keep("drawing hypotheses of load and device")
     }
 
     fn think(&mut self, mut thought: Box<Thought>) -> Decision {
         if !thought.ensemble.is_done() {
-            // One round at a time, so that whoever watches is not kept waiting.
+            // One round at a time, so that events are not delayed.
             let before = thought.ensemble.requests();
             if self.credit_ns > 0.0 {
                 thought.ensemble.round();
                 self.credit_ns -= (thought.ensemble.requests() - before) as f64 * REQUEST_NS;
             }
             self.state = State::Thinks(thought);
-            return Decision::keep("hypotheses are moved to what was counted");
+            return Decision::keep("moving hypotheses towards the counters");
         }
         let Thought { counted, known, ensemble } = *thought;
         self.state = State::Knows(counted);
-        let Some(in_force) = self.in_force.clone() else { return Decision::keep("what is in force is not known") };
+        let Some(active) = self.active.clone() else { return Decision::keep("the active setting is not known") };
         let judges = Judges {
             counted: &counted,
             known: &known,
-            in_force: &in_force,
+            active: &active,
             candidates: &self.brief.candidates,
             preference: self.brief.preference,
         };
@@ -140,59 +140,59 @@ impl ByCounters {
             Err(unlike) => return Decision::keep(format!("no advice from counters: {unlike}")),
         };
         self.credit_ns -= (judgement.requests - ensemble.requests()) as f64 * REQUEST_NS;
-        self.decide_by(&judgement, &in_force, counted)
+        self.decide_by(&judgement, &active, counted)
     }
 
-    fn decide_by(&mut self, judgement: &Judgement, in_force: &Setting, counted: Counted) -> Decision {
+    fn decide_by(&mut self, judgement: &Judgement, active: &Setting, counted: Counted) -> Decision {
         let evidence = Evidence {
             candidates: judgement.promises.iter().filter(|promise| !self.refuted.contains(&promise.setting)).cloned().collect(),
             ..judgement.evidence()
         };
         let hypotheses = judgement.hypotheses;
-        let Some(promise) = judgement.sure(in_force).filter(|promise| !self.refuted.contains(&promise.setting)) else {
+        let Some(promise) = judgement.sure(active).filter(|promise| !self.refuted.contains(&promise.setting)) else {
             let why = format!(
-                "counters alone leave {in_force} alone: {hypotheses} hypotheses that count alike agree on nothing that is better"
+                "counters alone leave {active} alone: {hypotheses} hypotheses that count alike agree on nothing that is better"
             );
             return Decision::keep(why).with_evidence(evidence);
         };
         let why = format!("{hypotheses} hypotheses that count alike agree, by counters alone, on {}", promise.setting);
-        self.state = State::Tries(Trial { before: in_force.clone(), counted });
+        self.state = State::Tries(Trial { before: active.clone(), counted });
         let decision = Decision { expected_gain: Some(promise.gain), ..Decision::set(promise.setting.clone(), why) };
         decision.with_evidence(evidence)
     }
 
-    /// What came of a change.
+    /// Compares the counters after a change with those before.
     fn judge(&mut self, trial: Trial) -> Decision {
         let counted = self.so_far().filter(|counted| counted.busy_s >= JUDGED_S + SETTLES_S);
         let Some(after) = counted else {
             self.state = State::Tries(trial);
-            return Decision::keep("what was changed is looked at");
+            return Decision::keep("measuring the change");
         };
         let gain = self.score(&after) - self.score(&trial.counted);
         // The load itself goes up and down.
         let by_chance = after.rate_error().hypot(trial.counted.rate_error());
         self.state = State::Knows(after);
         if gain >= -TOLERANCE.max(2.0 * by_chance) {
-            return Decision::keep(format!("it is kept: {:+.1}% by what is counted", 100.0 * gain.exp_m1()));
+            return Decision::keep(format!("the change stays: {:+.1}% by the counters", 100.0 * gain.exp_m1()));
         }
-        let why = format!("{:+.1}% by what is counted, and more was promised: back to {}", 100.0 * gain.exp_m1(), trial.before);
-        self.refuted.extend(self.in_force.replace(trial.before.clone()));
-        self.begin_anew();
+        let why = format!("{:+.1}% by the counters, less than predicted: back to {}", 100.0 * gain.exp_m1(), trial.before);
+        self.refuted.extend(self.active.replace(trial.before.clone()));
+        self.restart();
         Decision::set(trial.before, why)
     }
 
-    /// Whether the load is still as it was.
+    /// Starts again if the load is another one.
     fn watch(&mut self, counted: Counted) -> Decision {
         let now = self.so_far();
         match now.filter(|now| now.busy_s >= ENOUGH_S && is_another(now, &counted)) {
             Some(_) => {
                 self.refuted.clear();
-                self.begin_anew();
-                Decision::keep("the load is another one")
+                self.restart();
+                Decision::keep("another load")
             }
             None => {
                 self.state = State::Knows(counted);
-                Decision::keep("nothing new is counted")
+                Decision::keep("no change of the load")
             }
         }
     }
@@ -212,9 +212,9 @@ impl Controller for ByCounters {
         "counters"
     }
 
-    fn begin(&mut self, _now: Nanos, plant: &dyn Target) -> Decision {
-        self.in_force = Some(plant.setting());
-        Decision::keep("only counters are to be had")
+    fn begin(&mut self, _now: Nanos, target: &dyn Target) -> Decision {
+        self.active = Some(target.setting());
+        Decision::keep("only counters are available")
     }
 
     fn window_length(&self) -> WindowLength {
@@ -229,12 +229,12 @@ impl Controller for ByCounters {
     }
 
     fn decide(&mut self, window: &Window, _plant: &dyn Target) -> Decision {
-        self.credit_ns = (self.credit_ns + self.budget * window.duration().0 as f64).min(MOST_SAVED_NS);
-        if self.in_force.as_ref() != Some(&*window.setting) {
-            // It was set a window ago, or somebody else did.
-            self.in_force = Some((*window.setting).clone());
+        self.credit_ns = (self.credit_ns + self.budget * window.duration().0 as f64).min(MAX_SAVED_NS);
+        if self.active.as_ref() != Some(&*window.setting) {
+            // It was set a window ago, or changed externally.
+            self.active = Some((*window.setting).clone());
             let state = std::mem::replace(&mut self.state, State::Looks);
-            self.begin_anew();
+            self.restart();
             if let State::Tries(trial) = state {
                 self.state = State::Tries(trial);
             }
@@ -243,8 +243,8 @@ impl Controller for ByCounters {
             State::Looks => self.look(),
             State::Thinks(thought) => self.think(thought),
             State::Knows(counted) => self.watch(counted),
-            // In a mode that only watches nothing was set: what is in force stays so.
-            State::Tries(trial) if self.in_force.as_ref() == Some(&trial.before) => self.watch(trial.counted),
+            // In a read-only mode nothing was set.
+            State::Tries(trial) if self.active.as_ref() == Some(&trial.before) => self.watch(trial.counted),
             State::Tries(trial) => self.judge(trial),
         }
     }
@@ -256,8 +256,8 @@ impl Controller for ByCounters {
     }
 
     fn overruled(&mut self, _now: Nanos, setting: &Setting, reason: &str) -> Decision {
-        self.refuted.extend(self.in_force.replace(setting.clone()));
-        self.begin_anew();
+        self.refuted.extend(self.active.replace(setting.clone()));
+        self.restart();
         Decision::set(setting.clone(), reason)
     }
 }

@@ -1,4 +1,4 @@
-//! What samples of counters say of the time in which the device was busy.
+//! Rates, sizes and times of the time in which the device was busy, from samples of counters.
 
 use std::fmt;
 
@@ -6,8 +6,8 @@ use block::Nanos;
 use control::experience::MIN_REQUESTS;
 use observe::counters::{Rate, Rates, Sample};
 
-/// So much of the time must have enough requests.
-const LEAST_S: f64 = 2.0;
+/// The least busy time in seconds.
+const MIN_S: f64 = 2.0;
 
 /// What was counted of one kind of request while the device was busy.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -38,7 +38,7 @@ impl Side {
     }
 
     /// Under way on average (Little's law).
-    pub fn under_way(&self) -> f64 {
+    pub fn in_flight(&self) -> f64 {
         self.requests_per_s * self.response_s
     }
 }
@@ -64,12 +64,12 @@ pub struct Counted {
     pub varies: f64,
 }
 
-/// Hardly any time had enough requests.
+/// The device was hardly busy.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TooFew {
-    /// How much, in seconds.
+    /// Busy time, in seconds.
     pub busy_s: f64,
-    /// Of how much.
+    /// Time of all samples, in seconds.
     pub lasts_s: f64,
 }
 
@@ -92,7 +92,7 @@ impl Counted {
         let of_all = |rates: &Rates| rates.read.requests_per_s + rates.write.requests_per_s;
         let busy: Vec<&Rates> = rates.iter().filter(|rates| of_all(rates) >= MIN_REQUESTS as f64).collect();
         let busy_s: f64 = busy.iter().map(|rates| seconds(rates)).sum();
-        if busy_s < LEAST_S {
+        if busy_s < MIN_S {
             return Err(TooFew { busy_s, lasts_s });
         }
         let mean = |of: &dyn Fn(&Rates) -> f64| busy.iter().map(|rates| of(rates) * seconds(rates)).sum::<f64>() / busy_s;
@@ -140,7 +140,7 @@ impl Counted {
 
     /// The mean response time of all.
     pub fn response(&self) -> Nanos {
-        Nanos::from_secs_f64(self.under_way() / self.requests_per_s().max(1e-9))
+        Nanos::from_secs_f64(self.in_flight() / self.requests_per_s().max(1e-9))
     }
 
     /// How far off the rate of all requests is by chance, as a part of it.
@@ -150,8 +150,8 @@ impl Counted {
     }
 
     /// Requests under way on average.
-    pub fn under_way(&self) -> f64 {
-        self.read.under_way() + self.write.under_way()
+    pub fn in_flight(&self) -> f64 {
+        self.read.in_flight() + self.write.in_flight()
     }
 }
 
@@ -209,7 +209,7 @@ mod tests {
         let read = counted.read;
         assert_eq!((read.requests_per_s, read.merged_share, read.mean_bytes), (110.0, 0.5, 4_096.0));
         assert_eq!((read.asked_per_s(), read.asked_bytes()), (220.0, 2_048.0));
-        assert!((read.response_s - 0.01).abs() < 1e-9 && (read.under_way() - 1.1).abs() < 1e-9, "{read:?}");
+        assert!((read.response_s - 0.01).abs() < 1e-9 && (read.in_flight() - 1.1).abs() < 1e-9, "{read:?}");
         assert!((read.rate_error - 10.0 / 110.0 / 2.0).abs() < 1e-9, "{read:?}");
         assert_eq!(counted.write, Side::default());
         assert_eq!(Counted::of(&samples[4..]), Err(TooFew { busy_s: 0.0, lasts_s: 6.0 }));

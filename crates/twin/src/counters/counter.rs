@@ -47,7 +47,7 @@ impl Counter {
     pub fn event(&mut self, event: &Event) {
         match *event {
             Event::Queued(request) => {
-                // It is told of when it has room.
+                // It is reported when it has room.
                 if self.last > request.arrival {
                     self.had_to_wait.insert((request.stream, request.lba, request.arrival), self.last);
                 }

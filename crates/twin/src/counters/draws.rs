@@ -40,16 +40,16 @@ impl Point {
         Point((0..dimensions).map(|_| random.unit()).collect())
     }
 
-    /// Another one: some of its numbers are moved, a few drawn anew. As likely to be reached from there as that is from here.
+    /// A proposal: some of its numbers are moved, a few drawn again. It is symmetric.
     pub fn moved(&self, random: &mut Random) -> Point {
         const MOVED: f64 = 0.25;
-        const ANEW: f64 = 0.05;
+        const REDRAWN: f64 = 0.05;
         const STEP: f64 = 0.25;
         let moved = |value: &f64| {
             let (chosen, by) = (random.unit(), random.unit());
-            if chosen < ANEW {
+            if chosen < REDRAWN {
                 by
-            } else if chosen < ANEW + MOVED {
+            } else if chosen < REDRAWN + MOVED {
                 reflected(value + STEP * (2.0 * by - 1.0))
             } else {
                 *value

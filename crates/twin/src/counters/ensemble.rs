@@ -1,4 +1,4 @@
-//! Hypotheses that reproduce what was counted.
+//! Hypotheses that reproduce the counters.
 //!
 //! They are drawn from the prior, and moved in rounds: each round weighs what was counted a little heavier, drops those that are far
 //! from it, doubles those that are near, and moves all of them by steps that leave the distribution as it is (Del Moral, Doucet, Jasra:
@@ -17,16 +17,16 @@ use super::counted::{Counted, Side};
 use super::counter::Counter;
 use super::draws::{Point, Random};
 use super::hypothesis::{DIMENSIONS, Hypothesis, Known};
-use crate::ask::Stage;
+use crate::forecast::TrialRig;
 use crate::load::Load;
-use crate::trial::{Extent, Tried};
+use crate::trial::{TrialLength, TrialResult};
 
 /// Hypotheses in a round.
 const MANY: usize = 144;
 /// Rounds at most until what was counted has all its weight, the first included; and then, so that copies of one another part.
-const MOST_ROUNDS: usize = 10;
+const MAX_ROUNDS: usize = 10;
 const LAST_ROUNDS: usize = 3;
-/// A round weighs so much heavier that so many of them still count, as a share.
+/// A round increases the weight until this share of the hypotheses is effective.
 const COUNT: f64 = 0.5;
 /// Requests of a trial that is only counted.
 const COUNTED: f64 = 1_200.0;
@@ -44,18 +44,18 @@ const RESPONSE_OFF: f64 = 0.2;
 const MERGED_OFF: f64 = 0.08;
 const BUSY_OFF: f64 = 0.12;
 /// What models are off has longer tails than a normal distribution: a few hypotheses would drive out all others for small faults. Student's
-/// distribution with so many degrees of freedom (Lange, Little, Taylor: Robust statistical modeling using the t distribution, J. Am.
+/// distribution with this number of degrees of freedom (Lange, Little, Taylor: Robust statistical modeling using the t distribution, J. Am.
 /// Statist. Assoc. 84, 1989).
 const FREEDOM: f64 = 4.0;
-/// Half of those kept are within so many times this, in the mean of all that is compared, or nothing is like what was counted.
+/// The largest median deviation of the hypotheses, in allowed deviations; beyond it none is like the counters.
 const UNLIKE: f64 = 2.0;
 
-/// No hypothesis comes near to what was counted.
+/// No hypothesis comes near to the counters.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Unlike {
-    /// What the nearest would have counted.
+    /// Counters of the nearest.
     pub nearest: Counted,
-    /// What was counted.
+    /// The counters.
     pub counted: Counted,
 }
 
@@ -67,21 +67,21 @@ impl fmt::Display for Unlike {
         };
         write!(
             f,
-            "no load on any device that was supposed counts like it: the nearest has {} and not {}",
+            "no assumed load and device has such counters: the nearest has {} instead of {}",
             text(&self.nearest),
             text(&self.counted)
         )
     }
 }
 
-/// A hypothesis, and how far it is off.
+/// A hypothesis, and its deviation.
 #[derive(Clone, Debug)]
 struct Particle {
     point: Point,
     seed: u64,
     /// Twice the logarithm of how much less likely it makes what was counted than one that counts the same.
     off: f64,
-    /// The root of the mean square of what it is off, each by how far it may be.
+    /// Root mean square of its deviations, each divided by the allowed one.
     deviates: f64,
     counted: Counted,
 }
@@ -90,7 +90,7 @@ struct Particle {
 pub struct Ensemble {
     counted: Counted,
     known: Known,
-    in_force: Setting,
+    active: Setting,
     particles: Vec<Particle>,
     random: Random,
     /// How much of its weight what was counted has so far.
@@ -111,12 +111,12 @@ pub(super) struct Kept {
 }
 
 impl Ensemble {
-    /// Before its first round. What was counted was served under `in_force`.
-    pub fn new(counted: &Counted, known: &Known, in_force: &Setting, seed: u64) -> Ensemble {
+    /// Before its first round. What was counted was served under `active`.
+    pub fn new(counted: &Counted, known: &Known, active: &Setting, seed: u64) -> Ensemble {
         Ensemble {
             counted: *counted,
             known: known.clone(),
-            in_force: in_force.clone(),
+            active: active.clone(),
             particles: Vec::new(),
             random: Random::new(seed),
             weight: 0.0,
@@ -128,7 +128,7 @@ impl Ensemble {
 
     /// Whether it is as near as it gets.
     pub fn is_done(&self) -> bool {
-        self.last_rounds >= LAST_ROUNDS || self.rounds >= MOST_ROUNDS + LAST_ROUNDS
+        self.last_rounds >= LAST_ROUNDS || self.rounds >= MAX_ROUNDS + LAST_ROUNDS
     }
 
     /// Requests that were simulated.
@@ -161,7 +161,7 @@ impl Ensemble {
         self.last_rounds += usize::from(self.weight >= 1.0);
     }
 
-    /// Weighs what was counted heavier, and draws as many anew, by their weights.
+    /// Increases the weight of the counters, and resamples the hypotheses by their weights.
     fn weigh(&mut self) {
         let weights = |more: f64| -> Vec<f64> {
             let least = self.particles.iter().map(|one| one.off).fold(f64::INFINITY, f64::min);
@@ -195,10 +195,10 @@ impl Ensemble {
     }
 
     fn counted_all(&mut self, points: Vec<(Point, u64)>) -> Vec<Particle> {
-        let (counted, known, in_force) = (&self.counted, &self.known, &self.in_force);
+        let (counted, known, active) = (&self.counted, &self.known, &self.active);
         let one = |(point, seed): (Point, u64)| {
             let hypothesis = Hypothesis::at(&point, counted, known, seed);
-            let (is, requests) = would_count(&hypothesis, counted, known, in_force).unwrap_or_default();
+            let (is, requests) = would_count(&hypothesis, counted, known, active).unwrap_or_default();
             let (off, deviates) = off(counted, &is);
             (Particle { off, deviates, point, seed, counted: is }, requests)
         };
@@ -238,17 +238,17 @@ fn counting(weights: &[f64]) -> f64 {
 }
 
 /// What would be counted of a hypothesis, and the requests that it took.
-fn would_count(hypothesis: &Hypothesis, counted: &Counted, known: &Known, in_force: &Setting) -> Option<(Counted, u64)> {
+fn would_count(hypothesis: &Hypothesis, counted: &Counted, known: &Known, active: &Setting) -> Option<(Counted, u64)> {
     let (device, load) = (hypothesis.profile(known).ok()?, hypothesis.load(counted));
     let per_s = counted.read.asked_per_s() + counted.write.asked_per_s();
     let lasts = Nanos::from_secs_f64((COUNTED / per_s).clamp(LASTS_S.0, LASTS_S.1));
-    let extent = Extent::lasting(lasts, 2 * COUNTED as u64);
-    let stage = Stage { device: &*device, bounds: known.bounds, load: &load, above: None, extent };
+    let length = TrialLength::new(lasts, 2 * COUNTED as u64);
+    let rig = TrialRig { device: &*device, bounds: known.bounds, load: &load, call_model: None, length };
     let mut counter = Counter::new(known.bounds.limits.max_sectors);
     let mut first = None;
     let build = |setting: &Setting, limits: &Limits| (setting.spec.build)(limits, &setting.values);
-    let Tried { until, requests, .. } = stage.within((in_force, None), &build, extent, &mut |event: &Event| {
-        if first.is_none() && event.at() >= extent.settles {
+    let TrialResult { until, requests, .. } = rig.run_for((active, None), &build, length, &mut |event: &Event| {
+        if first.is_none() && event.at() >= length.warmup {
             first = Some(counter.sample(event.at()));
         }
         counter.event(event);
@@ -257,7 +257,7 @@ fn would_count(hypothesis: &Hypothesis, counted: &Counted, known: &Known, in_for
     (until > first.at).then(|| (Counted::between(&first, &counter.sample(until)), requests))
 }
 
-/// What is compared: how far off each is, by how far it may be.
+/// The deviations that are compared, each divided by the allowed one.
 fn features(counted: &Counted, is: &Counted) -> Vec<f64> {
     let mut features = Vec::new();
     let ln = |is: f64, was: f64| (is.max(1e-12) / was.max(1e-12)).ln();
@@ -277,7 +277,7 @@ fn features(counted: &Counted, is: &Counted) -> Vec<f64> {
     features
 }
 
-/// How unlikely it is, and how far it is off.
+/// Twice the negative log-likelihood, and the root mean square deviation.
 fn off(counted: &Counted, is: &Counted) -> (f64, f64) {
     let features = features(counted, is);
     let unlikely = features.iter().map(|one| (FREEDOM + 1.0) * (one * one / FREEDOM).ln_1p()).sum();

@@ -12,7 +12,7 @@ use sim::profile::{DeviceProfile, ProfileError};
 use self::groups::Group;
 use super::counted::Counted;
 use super::draws::{Point, Random, Reader};
-use crate::device::SupposedDevice;
+use crate::device::AssumedDevice;
 use crate::load::{Load, Pace};
 
 /// Numbers of a point.
@@ -37,7 +37,7 @@ pub struct Known {
 #[derive(Clone, Debug)]
 pub struct Hypothesis {
     /// The device.
-    pub device: SupposedDevice,
+    pub device: AssumedDevice,
     groups: Vec<Group>,
     seed: u64,
 }
@@ -65,7 +65,7 @@ impl Hypothesis {
         let streams: usize = self.groups.iter().map(|group| group.streams as usize).sum();
         let each = (OF_A_LOAD / streams.max(1)).max(16);
         let made: Vec<_> = self.groups.iter().flat_map(|group| group.made(each, &mut random)).collect();
-        Load::supposed(&made, Nanos::from_secs_f64(counted.busy_s))
+        Load::assumed(&made, Nanos::from_secs_f64(counted.busy_s))
     }
 
     /// Streams.

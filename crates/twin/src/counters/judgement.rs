@@ -1,4 +1,4 @@
-//! What candidates promise over all hypotheses that were kept.
+//! Predictions of candidates over all hypotheses that were kept.
 
 use block::{Limits, Nanos};
 use control::Setting;
@@ -10,47 +10,41 @@ use rayon::prelude::*;
 use super::counted::Counted;
 use super::ensemble::{Ensemble, Kept, Unlike};
 use super::hypothesis::Known;
-use crate::ask::{Stage, can_be_tried, is_first, judged_requests};
-use crate::device::SupposedDevice;
-use crate::trial::{Extent, Tried};
+use crate::device::AssumedDevice;
+use crate::forecast::{GAIN_ERROR, TrialRig, best_schedulers, is_first_of_scheduler, is_within_block_layer, judged_requests};
+use crate::trial::{REQUESTS, TrialLength, TrialResult};
 
-/// Requests of a trial.
-const OF_A_TRIAL: f64 = 3_000.0;
 /// It lasts between these, in seconds.
 const LASTS_S: (f64, f64) = (0.2, 40.0);
-/// So many schedulers, the best, are tried with their tunings.
-const TUNED: usize = 2;
-/// What a model has wrong of all hypotheses alike: a share of the gain, as of a twin that is right under the setting in force
-/// (`ask::GAIN_ERROR`), and a little by chance.
-const GAIN_ERROR: f64 = 0.25;
-const LEAST_ERROR: f64 = 0.02;
-/// Hypotheses that were kept are fewer, and more alike, than all that count alike: errors are so many times as wide as their spread. 94% of
+/// The error of a gain by chance. The error of the model is [`GAIN_ERROR`], as of a twin with no replay error.
+const MIN_ERROR: f64 = 0.02;
+/// Factor from the hypotheses' spread to the error: those that were kept are more alike than all with such counters. 94% of
 /// what requests gain lies within two of them then, and 97% of what processes do. From the world for choices:
-/// `seekwise lab counters --quick --seed 2 --seeds 2 --build-world`.
+/// `seekwise-lab counters --quick --seed 2 --seeds 2 --build-world`.
 const WIDER: f64 = 1.7;
 /// A candidate starves where more than this share of the hypotheses say so.
 const MAY_STARVE: f64 = 0.05;
 /// The error reaches at least down to what this share of the hypotheses gain less than.
 const MAY_LOSE: f64 = 0.1;
 
-/// What is asked of an ensemble.
+/// Judges candidates by an ensemble.
 pub struct Judges<'a> {
     /// What was counted.
     pub counted: &'a Counted,
     /// What is known of the device.
     pub known: &'a Known,
-    /// What was in force.
-    pub in_force: &'a Setting,
-    /// What there is to choose from.
+    /// The active setting.
+    pub active: &'a Setting,
+    /// The settings to compare.
     pub candidates: &'a [Setting],
-    /// What counts.
+    /// What is optimised.
     pub preference: Preference,
 }
 
-/// What the hypotheses say.
+/// What the hypotheses predict.
 #[derive(Clone, Debug)]
 pub struct Judgement {
-    /// What the candidates promise, what is in force included: the best first.
+    /// Predictions of the candidates and the active setting, the best first.
     pub promises: Vec<Prediction>,
     /// What the hypotheses have in common, and where they differ: names and values.
     pub facts: Vec<(String, String)>,
@@ -60,7 +54,7 @@ pub struct Judgement {
     pub requests: u64,
 }
 
-/// What came of one candidate on one hypothesis.
+/// The result of one candidate on one hypothesis.
 #[derive(Clone, Copy, Debug)]
 struct Outcome {
     gain: f64,
@@ -76,13 +70,13 @@ impl Judges<'_> {
     /// No hypothesis comes near to what was counted.
     pub fn judge(&self, ensemble: &Ensemble) -> Result<Judgement, Box<Unlike>> {
         let kept = ensemble.kept()?;
-        let found: Vec<(&Kept, Tried)> =
-            kept.par_iter().with_max_len(1).filter_map(|one| Some((one, self.tried(one, self.in_force)?))).collect();
+        let found: Vec<(&Kept, TrialResult)> =
+            kept.par_iter().with_max_len(1).filter_map(|one| Some((one, self.tried(one, self.active)?))).collect();
         let mut requests = ensemble.requests() + found.iter().map(|(_, tried)| tried.requests).sum::<u64>();
         let mut promises = Vec::new();
         let mut try_all = |settings: &mut dyn Iterator<Item = &Setting>, promises: &mut Vec<Prediction>| {
             for setting in settings {
-                let outcome = |(one, before): &(&Kept, Tried)| {
+                let outcome = |(one, before): &(&Kept, TrialResult)| {
                     let tried = self.tried(one, setting);
                     (tried.as_ref().map_or(0, |tried| tried.requests), tried.and_then(|tried| self.outcome(before, &tried)))
                 };
@@ -94,32 +88,33 @@ impl Judges<'_> {
         };
         let itself: Vec<Outcome> = found.iter().filter_map(|(_, tried)| self.outcome(tried, tried)).collect();
         if !itself.is_empty() {
-            promises.push(Prediction { error: 0.0, ..promise(self.in_force, &itself) });
+            promises.push(Prediction { error: 0.0, ..promise(self.active, &itself) });
         }
-        let others = || self.candidates.iter().filter(|&one| one != self.in_force && can_be_tried(one, self.in_force));
-        try_all(&mut others().filter(|one| is_first(self.candidates, one)), &mut promises);
+        let others = || self.candidates.iter().filter(|&one| one != self.active && is_within_block_layer(one, self.active));
+        try_all(&mut others().filter(|one| is_first_of_scheduler(self.candidates, one)), &mut promises);
         promises.sort_by(Prediction::surest_first);
-        let mut best: Vec<&str> = promises.iter().map(|promise| promise.setting.spec.name).collect();
-        best.dedup();
-        best.truncate(TUNED);
-        try_all(&mut others().filter(|one| !is_first(self.candidates, one) && best.contains(&one.spec.name)), &mut promises);
+        let best = best_schedulers(&promises);
+        try_all(
+            &mut others().filter(|one| !is_first_of_scheduler(self.candidates, one) && best.contains(&one.spec.name)),
+            &mut promises,
+        );
         promises.sort_by(Prediction::surest_first);
         Ok(Judgement { promises, facts: facts(&kept), hypotheses: found.len(), requests })
     }
 
-    fn tried(&self, kept: &Kept, setting: &Setting) -> Option<Tried> {
+    fn tried(&self, kept: &Kept, setting: &Setting) -> Option<TrialResult> {
         let per_s = self.counted.read.asked_per_s() + self.counted.write.asked_per_s();
-        let lasts = Nanos::from_secs_f64((OF_A_TRIAL / per_s).clamp(LASTS_S.0, LASTS_S.1));
-        let extent = Extent::lasting(lasts, 2 * OF_A_TRIAL as u64);
-        let stage = Stage { device: &*kept.device, bounds: self.known.bounds, load: &kept.load, above: None, extent };
+        let lasts = Nanos::from_secs_f64((REQUESTS / per_s).clamp(LASTS_S.0, LASTS_S.1));
+        let length = TrialLength::new(lasts, 2 * REQUESTS as u64);
+        let rig = TrialRig { device: &*kept.device, bounds: self.known.bounds, load: &kept.load, call_model: None, length };
         let build = |setting: &Setting, limits: &Limits| (setting.spec.build)(limits, &setting.values);
-        stage.tried(setting, None, &build, &mut |_| {})
+        rig.run(setting, None, &build, &mut |_| {})
     }
 
-    fn outcome(&self, before: &Tried, tried: &Tried) -> Option<Outcome> {
+    fn outcome(&self, before: &TrialResult, tried: &TrialResult) -> Option<Outcome> {
         let (was, is) = (before.calls?, tried.calls?);
         let gain = is.score(&self.preference) - was.score(&self.preference);
-        let judged = judged_requests(Extent::lasting(before.until, u64::MAX));
+        let judged = judged_requests(TrialLength::new(before.until, u64::MAX));
         gain.is_finite().then(|| Outcome {
             gain,
             throughput: is.throughput.into(),
@@ -129,7 +124,7 @@ impl Judges<'_> {
     }
 }
 
-/// What one candidate promises.
+/// The prediction of one candidate.
 fn promise(setting: &Setting, outcomes: &[Outcome]) -> Prediction {
     let count = outcomes.len() as f64;
     let mean = |of: fn(&Outcome) -> f64| outcomes.iter().map(of).sum::<f64>() / count;
@@ -146,7 +141,7 @@ fn promise(setting: &Setting, outcomes: &[Outcome]) -> Prediction {
     let low = gain - gains[(MAY_LOSE * (gains.len() - 1) as f64) as usize];
     let bounds = sorted(|one| one.wait_ratio);
     let starving = bounds[((1.0 - MAY_STARVE) * (bounds.len() - 1) as f64) as usize];
-    let own = LEAST_ERROR + GAIN_ERROR * gain.abs();
+    let own = MIN_ERROR + GAIN_ERROR * gain.abs();
     Prediction {
         setting: setting.clone(),
         throughput: mean(|one| one.throughput),
@@ -160,7 +155,7 @@ fn promise(setting: &Setting, outcomes: &[Outcome]) -> Prediction {
 /// What the hypotheses have in common, and how far they differ.
 fn facts(kept: &[Kept]) -> Vec<(String, String)> {
     let count = kept.len().max(1) as f64;
-    let disks = kept.iter().filter(|one| matches!(one.hypothesis.device, SupposedDevice::Disk(_))).count() as f64 / count;
+    let disks = kept.iter().filter(|one| matches!(one.hypothesis.device, AssumedDevice::Disk(_))).count() as f64 / count;
     let range = |of: &dyn Fn(&Kept) -> f64| {
         let mut values: Vec<f64> = kept.iter().map(of).collect();
         values.sort_by(f64::total_cmp);
@@ -186,12 +181,12 @@ fn facts(kept: &[Kept]) -> Vec<(String, String)> {
 }
 
 impl Judgement {
-    /// The best of what is surely better than what is in force.
-    pub fn sure(&self, in_force: &Setting) -> Option<&Prediction> {
-        self.promises.iter().find(|one| one.setting != *in_force && one.is_sure())
+    /// The best setting that is surely better than the active one.
+    pub fn sure(&self, active: &Setting) -> Option<&Prediction> {
+        self.promises.iter().find(|one| one.setting != *active && one.is_sure())
     }
 
-    /// For people to check.
+    /// The evidence for people to check.
     pub fn evidence(&self) -> Evidence {
         Evidence { seen: self.facts.clone(), candidates: self.promises.clone() }
     }

@@ -1,45 +1,45 @@
-//! What a device was asked, one access at a time, out of the requests that were seen.
+//! The accesses of a device, out of the observed requests.
 
 use block::Op;
 
 use crate::Seen;
 
-/// Accesses this many places back count as recent: more than a drive keeps segments, and few enough to search for each.
+/// The number of earlier accesses that count as recent: more than a drive has segments, and few enough to search for each.
 const RECENT: usize = 64;
-/// A read that begins so many sectors behind the beginning of a recent one may be found in the drive's memory: read-ahead of 1 MiB.
+/// A read may hit the drive's memory if it begins within this number of sectors of a recent access: read-ahead of 1 MiB.
 const NEAR: u64 = 2_048;
 
-/// One command that the device served: requests that were merged are one access.
+/// One command of the device. Merged requests are one access.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Access {
     /// First 512-byte sector.
     pub lba: u64,
-    /// How many.
+    /// Length in sectors.
     pub sectors: u64,
-    /// Data go to the device.
+    /// Whether it writes.
     pub write: bool,
     /// When it was queued, in nanoseconds; of merged requests the first.
     pub arrival: u64,
-    /// When it was given to the device.
+    /// When it was dispatched, in nanoseconds.
     pub dispatched: u64,
-    /// When it was done.
+    /// When it completed, in nanoseconds.
     pub completed: u64,
-    /// The device's write cache was to be emptied since the access before was given to it: the last time.
+    /// The last flush since the access before was dispatched.
     pub flush: Option<Flush>,
-    /// Others that were at the device when it was given to it.
+    /// Other accesses at the device when it was dispatched.
     pub others: u32,
-    /// The access that was done before it: where that ended, when, and whether it wrote.
+    /// The access that completed before it: its end, when it completed, and whether it wrote.
     pub before: Option<(u64, u64, bool)>,
-    /// It goes on where an access of its kind ended that was done so many before: 1 is the last.
+    /// How many accesses ago one of its kind ended where this begins; 1 is the last.
     pub follows: Option<usize>,
-    /// What it reads may be in memory: a recent access was at the place, or just before.
+    /// Whether it may hit the drive's memory: a recent access was there, or just before.
     pub may_hit: bool,
 }
 
-/// When a write cache was to be empty, and when it was, in nanoseconds.
+/// A flush of the write cache. Times are in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Flush {
-    /// When that was asked for.
+    /// When it was issued.
     pub asked: u64,
     /// When it was done.
     pub completed: u64,
@@ -58,7 +58,7 @@ impl Access {
         self.lba + self.sectors
     }
 
-    /// From when the device can have been at work for it, as one that serves one access after the other, to its end, in ms.
+    /// Service time in ms of a device that serves one access after the other.
     pub fn service_ms(&self) -> f64 {
         let from = self.before.map_or(self.dispatched, |(_, at, _)| at.max(self.dispatched));
         (self.completed - from.min(self.completed)) as f64 / 1e6
@@ -70,7 +70,7 @@ impl Access {
     }
 }
 
-/// The accesses of these requests, in the order in which they were done; flushes among them count as such.
+/// The accesses of these requests, in the order of completion, with their flushes.
 pub fn accesses(seen: &[Seen]) -> Vec<Access> {
     let timed = |seen: &&Seen| seen.request.op != Op::Discard && seen.request.sectors > 0 && seen.completed >= seen.dispatched;
     let mut sorted: Vec<&Seen> = seen.iter().filter(timed).collect();
@@ -107,7 +107,7 @@ pub fn accesses(seen: &[Seen]) -> Vec<Access> {
     all
 }
 
-/// Puts flushes before the accesses that came next.
+/// Assigns flushes to the accesses that were dispatched next.
 fn set_flushes(all: &mut [Access], mut flushes: Vec<Flush>) {
     flushes.sort_unstable();
     let mut flushes = flushes.into_iter().peekable();
@@ -120,7 +120,7 @@ fn set_flushes(all: &mut [Access], mut flushes: Vec<Flush>) {
     }
 }
 
-/// Puts them into the order in which they were done, and sets what depends on each other.
+/// Sorts accesses by completion, and sets what depends on other ones.
 pub fn in_context(mut all: Vec<Access>) -> Vec<Access> {
     all.sort_by_key(|access| (access.completed, access.dispatched, access.write, access.lba));
     set_context(&mut all);

@@ -1,7 +1,7 @@
-//! An array of disks from times: where one arm cannot have served what was served, several did.
+//! Fits an array of disks: where one arm cannot have served the accesses, several did.
 //!
-//! Each candidate is an array of disks like the one that was estimated. Replays of what was seen tell which is the truest; one that is
-//! not clearly truer than a single disk is none.
+//! Each candidate is an array of disks like the estimated one. Replays of the accesses choose the best, unless it is not clearly better
+//! than a single disk.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,16 +17,15 @@ use super::findings::Finding;
 use super::refine::{distance_before, distance_of, refine_with};
 use super::{hdd, members};
 
-/// Accesses that found others at the device, at least, as a share: with none an array is as a disk.
+/// The least share of accesses that must have met others at the device: without them an array is like a disk.
 const QUEUED: f64 = 0.1;
-/// An array is told from a disk if replays are so much closer.
+/// An array is accepted if its error is below this part of a single disk's.
 const CLEARLY: f64 = 0.85;
-/// One that is worse by more before its disks are moved does not get there; nor are disks that nobody sold believed where others are no
-/// worse than this.
+/// An array that is worse than a single disk by this factor before it is refined is dropped. Disks that were never sold are worse by it.
 const NEARLY: f64 = 1.3;
-/// So many shapes, the truest, and the truest of each level are estimated anew from what each of their disks was asked.
+/// The best shapes, this number and the best of each level, are estimated again from the accesses of each member.
 const BY_DISKS: usize = 3;
-/// Levels, and disks: what people have.
+/// Usual levels and numbers of disks.
 const SHAPES: &[(u32, usize)] = &[(0, 2), (0, 4), (0, 8), (1, 2), (10, 4), (5, 3), (5, 5)];
 /// Sectors of a stripe unit: 4 KiB, 64 KiB and 512 KiB, which is md's.
 const UNITS: &[u64] = &[8, 128, 1024];
@@ -41,7 +40,7 @@ pub struct Array {
     distance: f64,
 }
 
-/// The array of disks like this one that these accesses tell of the most; `None` if nothing is served at once.
+/// The array of disks like this one with the least replay error; `None` if hardly any accesses overlap.
 pub fn better(disk: &hdd::Estimate, accesses: &[Access]) -> Option<Array> {
     let queued = accesses.iter().filter(|access| access.others > 0).count();
     if (queued as f64) < QUEUED * accesses.len() as f64 {
@@ -70,7 +69,7 @@ pub fn better(disk: &hdd::Estimate, accesses: &[Access]) -> Option<Array> {
 }
 
 impl Array {
-    /// An array of this level with so many disks like this one, which holds what it holds; `None` if there is no such array.
+    /// An array of this level and number of disks like this one, with its capacity; `None` if there is no such array.
     pub fn of(disk: &hdd::Estimate, number: u32, disks: usize, unit: u64, accesses: usize) -> Option<Array> {
         let level = level(number)?;
         // What an array of disks of 2^30 sectors holds says how large its disks are.
@@ -88,7 +87,7 @@ impl Array {
         Some(profile.build(DeviceOptions { queue_depth: at_once, queue_policy: None }))
     }
 
-    /// With disks that are estimated from what each of them was asked.
+    /// The same with disks that are estimated from the accesses of each member.
     fn estimated_by_disks(&self, accesses: &[Access]) -> Option<Array> {
         let parts = members::accesses(self.layout, accesses);
         let (capacity, each) = (self.disk.capacity(), self.disk.depth());
@@ -98,12 +97,12 @@ impl Array {
         Some(array)
     }
 
-    /// How far replays are off, and more where nobody sold such disks.
+    /// Replay error, with a penalty for disks that were never sold.
     fn judged(&self) -> f64 {
         judged(self.distance, &self.disk)
     }
 
-    /// Its disks moved to where replays are the truest, if that is clearly truer than a single disk, whose replays are off so far.
+    /// Refines its disks; `None` if that is not clearly better than a single disk with this replay error.
     pub fn refined_if_better(mut self, (single, distance): (&hdd::Estimate, f64), accesses: &[Access]) -> Option<Array> {
         let of_single = judged(distance, single);
         if self.judged() > NEARLY * of_single {
@@ -113,12 +112,12 @@ impl Array {
         let (disk, distance) =
             refine_with(self.disk.clone(), hdd::MOVES, accesses, |disk, at_once| with(disk).build(Some(at_once)));
         (self.disk, self.distance) = (disk, distance);
-        (self.judged() < CLEARLY * of_single && !self.is_belied_by_what_was_before(single, accesses)).then_some(self)
+        (self.judged() < CLEARLY * of_single && !self.is_contradicted_by_early_accesses(single, accesses)).then_some(self)
     }
 
-    /// Whether what was seen first speaks for the single disk: of several that disturb each other on one disk an array can serve what is seen
-    /// of them, and not what each got alone.
-    fn is_belied_by_what_was_before(&self, single: &hdd::Estimate, accesses: &[Access]) -> bool {
+    /// Whether early accesses speak for the single disk: an array can imitate streams that disturb each other on one disk, but not each of
+    /// them alone.
+    fn is_contradicted_by_early_accesses(&self, single: &hdd::Estimate, accesses: &[Access]) -> bool {
         let of_array = distance_before(accesses, |at_once| self.build(Some(at_once)));
         let of_single = distance_before(accesses, |at_once| single.build(Some(at_once)));
         of_array.zip(of_single).is_some_and(|(array, single)| array > single)
@@ -198,7 +197,7 @@ mod tests {
     use crate::device::access;
     use block::Nanos;
 
-    /// What a disk was asked: one reader in order, each read served in so many ms, and then four that read far apart.
+    /// Accesses of a disk: one sequential reader, each read served in this time in ms, and then four that read far apart.
     fn asked(alone_ms: f64) -> Vec<Access> {
         let (mut now, mut places) = (Nanos::ZERO, [0_u64, 1 << 30, 2 << 30, 3 << 30]);
         let mut waiting: Vec<(usize, Nanos)> = vec![(0, now)];
@@ -224,9 +223,9 @@ mod tests {
         // Of disks that are many times as slow.
         let slow = hdd::estimate(&asked(9.0), SECTORS);
         let array = Array::of(&slow, 1, 2, UNITS[0], 1_300).unwrap();
-        assert!(array.is_belied_by_what_was_before(&disk, &accesses));
+        assert!(array.is_contradicted_by_early_accesses(&disk, &accesses));
         let alike = Array::of(&disk, 1, 2, UNITS[0], 1_300).unwrap();
-        assert!(!alike.is_belied_by_what_was_before(&slow, &accesses), "it serves one reader as its disks do");
-        assert!(!array.is_belied_by_what_was_before(&disk, &accesses[700..]), "nothing was seen before");
+        assert!(!alike.is_contradicted_by_early_accesses(&slow, &accesses), "it serves one reader as its disks do");
+        assert!(!array.is_contradicted_by_early_accesses(&disk, &accesses[700..]), "nothing was seen before");
     }
 }

@@ -15,7 +15,7 @@ pub struct Finding {
     pub number: Option<f64>,
     /// The unit of both numbers; empty if it has none.
     pub unit: &'static str,
-    /// The value is this far off at the most in 19 of 20 cases; `None` for what is no number, or rests on the prior alone.
+    /// Half the width of the 95% interval; `None` for what is no number, or rests on the prior alone.
     pub uncertainty: Option<f64>,
     /// Accesses that say so; 0: the prior alone does.
     pub accesses: usize,
@@ -26,7 +26,7 @@ pub struct Finding {
 const USUAL: &str = "not told by these requests: what is usual";
 
 impl Finding {
-    /// A number that so many accesses tell; with none it is the prior's.
+    /// A number from this many accesses; 0: from the prior.
     pub fn number(name: &'static str, value: f64, unit: &'static str, uncertainty: f64, accesses: usize) -> Finding {
         let uncertainty = (accesses > 0).then_some(uncertainty);
         Finding { name, value: digits(value), number: Some(value), unit, uncertainty, accesses, source: USUAL }

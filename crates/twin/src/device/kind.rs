@@ -4,14 +4,14 @@ use super::access::Access;
 use super::findings::Finding;
 
 /// Accesses that tell, at least.
-const FEWEST: usize = 10;
+const MIN_COUNT: usize = 10;
 /// No arm crosses a disk in so little time: the shortest tenth of the reads of a 15,000 rpm drive take 2 ms.
 const QUICKEST_ARM_MS: f64 = 1.0;
 /// Nor does one serve reads that lie apart so fast, however many it holds.
 const QUICKEST_READ_MS: f64 = 1.0;
-/// Nor does a disk serve so many writes in a second, buffered or not, if they lie apart.
-const MOST_WRITES_A_SECOND: f64 = 800.0;
-/// Nor does one pass so many MB/s: the fastest of 2020 have 270.
+/// No disk serves this number of scattered writes per second, buffered or not.
+const MAX_WRITES_A_SECOND: f64 = 800.0;
+/// No disk transfers this number of MB/s: the fastest of 2020 have 270.
 const FASTEST_MEDIA_MB_S: f64 = 350.0;
 
 /// A kind of device.
@@ -23,34 +23,34 @@ pub enum Kind {
     Flash,
 }
 
-/// A kind, and how many accesses say so.
+/// A kind, and the number of accesses that show it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Told {
+pub struct Inferred {
     /// Which.
     pub kind: Kind,
     accesses: usize,
 }
 
-/// What no disk can do is flash. A hard disk where nothing tells.
-pub fn of(accesses: &[Access]) -> Told {
+/// Flash if no disk can be so fast; otherwise a hard disk.
+pub fn of(accesses: &[Access]) -> Inferred {
     let far =
         |write: bool| accesses.iter().filter(move |access| access.write == write && !access.may_hit && access.before.is_some());
     let mut reads: Vec<f64> = far(false).map(Access::response_ms).collect();
     let (writes, seconds) = (far(true).count(), busy_s(accesses));
-    let (is_flash, told) = if reads.len() >= FEWEST {
+    let (is_flash, told) = if reads.len() >= MIN_COUNT {
         let tenth = reads.len() / 10;
         let is_quick = *reads.select_nth_unstable_by(tenth, f64::total_cmp).1 < QUICKEST_ARM_MS;
         // Some that lie apart may be in a disk's memory all the same: most are not.
         let mut shares: Vec<f64> = far(false).map(|access| access.response_ms() / f64::from(access.others + 1)).collect();
         let middle = shares.len() / 2;
         (is_quick && *shares.select_nth_unstable_by(middle, f64::total_cmp).1 < QUICKEST_READ_MS, reads.len())
-    } else if writes >= FEWEST {
-        (writes as f64 > MOST_WRITES_A_SECOND * seconds, writes)
+    } else if writes >= MIN_COUNT {
+        (writes as f64 > MAX_WRITES_A_SECOND * seconds, writes)
     } else {
         let mb = accesses.iter().map(|access| access.sectors).sum::<u64>() as f64 * 512e-6;
         (mb > FASTEST_MEDIA_MB_S * seconds, accesses.len())
     };
-    Told { kind: if is_flash { Kind::Flash } else { Kind::HardDisk }, accesses: told }
+    Inferred { kind: if is_flash { Kind::Flash } else { Kind::HardDisk }, accesses: told }
 }
 
 /// Time during which something was at the device.
@@ -59,7 +59,7 @@ fn busy_s(accesses: &[Access]) -> f64 {
     (services / 1e3).max(1e-6)
 }
 
-impl Told {
+impl Inferred {
     /// As people want it, with the capacity.
     pub fn findings(&self, capacity: u64, is_known: bool) -> Vec<Finding> {
         let name = match self.kind {

@@ -1,7 +1,7 @@
 //! A limit of operations or bytes a second, as cloud volumes have it, from times: a plateau that is too regular for a device.
 //!
 //! ```text
-//! accesses that waited ─▶ windows of so many ─▶ windows in a row of one pace: plateau ─▶ slower than the device can be? ─▶ limit
+//! accesses that waited ─▶ windows of accesses ─▶ windows in a row of one pace: plateau ─▶ slower than the device can be? ─▶ limit
 //!                                                                               └─ what was done above its rate before: credits
 //! ```
 //!
@@ -21,7 +21,7 @@ use super::findings::Finding;
 
 /// Accesses of a window: as few as will do, more where services vary by more than a few of them take.
 const WINDOWS: [usize; 3] = [16, 64, 256];
-/// So many windows in a row make a plateau, if the slowest takes no longer than the quickest by this part.
+/// The number of windows in a row that make a plateau, and the largest relative difference of their times.
 const LASTING: usize = 6;
 const LEVEL: f64 = 0.04;
 /// Windows this near to a plateau belong to it; what is quicker than a part of it is a burst. Of the others most belong to it.
@@ -33,10 +33,10 @@ const MOSTLY: f64 = 0.7;
 const LESS_THAN_CHANCE: f64 = 0.4;
 const EVEN: f64 = 0.02;
 /// Accesses that tell, at least.
-const FEWEST: usize = 10;
+const MIN_COUNT: usize = 10;
 /// A lone read takes less than this part of the time that one takes at the limit.
 const QUICKER_ALONE: f64 = 0.7;
-/// Any flash passes more reads, and more MB/s, when so many wait: even drives with SATA's first speed and few dies. One at a time it
+/// Any flash passes more reads, and more MB/s, when `MANY` wait: even drives with SATA's first speed and few dies. One at a time it
 /// still passes more than the other number.
 const SLOWEST_FLASH_A_SECOND: f64 = 4_000.0;
 const SLOWEST_FLASH_MB_S: f64 = 200.0;
@@ -44,9 +44,9 @@ const MANY: u32 = 3;
 const SLOWEST_ALONE_A_SECOND: f64 = 500.0;
 /// A service of unknown length, and the most of the time between two accesses at the limit.
 const USUAL_SERVICE_NS: f64 = 100e3;
-const MOST_OF_INTERVAL: f64 = 0.5;
+const MAX_OF_INTERVAL: f64 = 0.5;
 /// Credits below this are chance: what passes before the first window is over.
-const FEWEST_CREDITS: f64 = 16.0;
+const MIN_CREDITS: f64 = 16.0;
 /// EBS and Azure count requests in pieces of 256 KiB.
 const PIECE_KIB: u32 = 256;
 /// Requests of one size do not tell operations from bytes. Where they have more sectors than this it is bytes: the 3,000 operations and
@@ -226,9 +226,9 @@ fn unexplained(accesses: &[Access], counted: Counted, pace: f64, at_limit: &[usi
     let mut lone: Vec<(f64, f64)> = lone.map(|access| (access.response_ms() * 1e6, pace * counted.cost(access))).collect();
     let at_limit = || at_limit.iter().map(|&at| &accesses[at]);
     let usual =
-        USUAL_SERVICE_NS.min(MOST_OF_INTERVAL * pace * at_limit().map(|access| counted.cost(access)).fold(f64::MAX, f64::min));
+        USUAL_SERVICE_NS.min(MAX_OF_INTERVAL * pace * at_limit().map(|access| counted.cost(access)).fold(f64::MAX, f64::min));
     let mut service_ns = usual;
-    if lone.len() >= FEWEST {
+    if lone.len() >= MIN_COUNT {
         lone.sort_by(|a, b| (a.0 / a.1).total_cmp(&(b.0 / b.1)));
         let (alone, limited) = lone[lone.len() / 2];
         service_ns = lone.iter().map(|(alone, _)| *alone).fold(f64::MAX, f64::min);
@@ -264,7 +264,7 @@ fn burst(accesses: &[Access], counted: Counted, windows: &[Window], pace: f64, a
     let credits = *full.select_nth_unstable_by(most, f64::total_cmp).1;
     let mean = accesses.iter().map(|access| counted.cost(access)).sum::<f64>() / accesses.len() as f64;
     let mut quicker: Vec<f64> = windows.iter().map(Window::pace).filter(|quick| *quick < QUICKER * pace).collect();
-    if credits < FEWEST_CREDITS * mean || quicker.is_empty() {
+    if credits < MIN_CREDITS * mean || quicker.is_empty() {
         return None;
     }
     // The middle half: a window may be in part of the plateau.

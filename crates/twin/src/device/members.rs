@@ -18,7 +18,7 @@ pub fn accesses(layout: ArrayLayout, accesses: &[Access]) -> Vec<Access> {
     let shared = Arc::new(Mutex::new(Shared { done_at: Nanos::ZERO, of: 0, parts: vec![Vec::new(); layout.members] }));
     let member = |number: usize| -> Box<dyn Device> {
         let (capacity, shared) = (layout.rows * layout.unit, shared.clone());
-        Box::new(Noting { number, capacity, shared, under_way: Vec::new() })
+        Box::new(Noting { number, capacity, shared, in_flight: Vec::new() })
     };
     let at_once = accesses.iter().map(|access| access.others + 1).max();
     let members = (0..layout.members).map(member).collect();
@@ -68,7 +68,7 @@ struct Noting {
     number: usize,
     capacity: u64,
     shared: Arc<Mutex<Shared>>,
-    under_way: Vec<(Nanos, RequestId)>,
+    in_flight: Vec<(Nanos, RequestId)>,
 }
 
 impl Device for Noting {
@@ -84,16 +84,16 @@ impl Device for Noting {
         let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
         let part = Part { of: shared.of, lba: request.lba, sectors: u64::from(request.sectors), write: request.op == Op::Write };
         shared.parts[self.number].push(part);
-        self.under_way.push((shared.done_at.max(now), request.id));
+        self.in_flight.push((shared.done_at.max(now), request.id));
     }
 
     fn wake_at(&self) -> Option<Nanos> {
-        self.under_way.iter().map(|(at, _)| *at).min()
+        self.in_flight.iter().map(|(at, _)| *at).min()
     }
 
     fn advance(&mut self, now: Nanos, done: &mut Vec<Completion>) {
-        self.under_way.sort_unstable();
-        let count = self.under_way.partition_point(|(at, _)| *at <= now);
+        self.in_flight.sort_unstable();
+        let count = self.in_flight.partition_point(|(at, _)| *at <= now);
         let completion = |(at, id)| Completion {
             id,
             at,
@@ -103,7 +103,7 @@ impl Device for Noting {
             cache_hit: true,
             work: None,
         };
-        done.extend(self.under_way.drain(..count).map(completion));
+        done.extend(self.in_flight.drain(..count).map(completion));
     }
 
     fn busy(&self) -> Nanos {

@@ -1,12 +1,13 @@
-//! The device that served what was seen: fitted from times alone.
+//! Fits a device to the times of the requests that it served.
 //!
 //! ```text
-//! Seen ─▶ accesses ─┬─ estimates by kind of device, each over a prior ─▶ specification ─▶ replays: what makes them truer ─▶ profile
-//!                   └─ the last third, held out: how far the fit is off
+//! Seen ─▶ accesses ─┬─ estimates by kind of device, each over a prior ─▶ specification ─▶ refined by replays ─▶ profile
+//!                   └─ the last third, held out: residual error
 //! ```
 
 pub mod access;
 mod array;
+mod assumed;
 mod findings;
 mod flash;
 mod hdd;
@@ -17,7 +18,6 @@ mod refine;
 mod replay;
 mod residual;
 mod seek;
-mod supposed;
 
 use std::fmt;
 use std::sync::Arc;
@@ -26,31 +26,33 @@ use block::Nanos;
 use sim::profile::{DeviceProfile, Profile};
 
 pub use self::access::Access;
+pub use self::assumed::{AssumedDevice, AssumedDisk, AssumedFlash};
 pub use self::findings::Finding;
 use self::limits::Limit;
 pub use self::refine::MOST as MOST_REPLAYED;
 pub use self::residual::Residual;
-pub use self::supposed::{SupposedDevice, SupposedDisk, SupposedFlash};
 use crate::Seen;
 
-/// Fewer accesses tell nothing that the prior does not.
+/// Fewer accesses add nothing to the prior.
 pub const MIN_ACCESSES: usize = 20;
 
-/// A single disk whose replays are so close to what was seen, as a part of it, is one: a drawn drive with the depth of its queue known is
-/// told to about this.
+/// A live device is fitted to at most this number of its latest requests.
+pub(crate) const MAX_FITTED: usize = 4_000;
+
+/// A single disk is accepted as such from this relative error of its replays on: about that of a drawn drive with a known queue depth.
 const AS_IT_IS: f64 = 0.08;
 
-/// A device behind a limit is told from one without if its replays are so much closer.
+/// A device behind a limit is accepted if its replays' error is below this part of the error without one.
 const CLEARLY: f64 = 0.7;
 
 /// Why no device could be fitted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FitError {
-    /// Too few requests: so many accesses of the device.
+    /// Too few requests: this number of accesses.
     TooFew(usize),
-    /// A request that ends beyond the device: the sector behind its last, and the device's.
+    /// A request ends beyond the device: its end, and the capacity, in sectors.
     Beyond(u64, u64),
-    /// What was fitted is no profile: a mistake in this program.
+    /// The fit is no valid profile: a bug.
     NoProfile(String),
 }
 
@@ -73,17 +75,17 @@ impl std::error::Error for FitError {}
 /// A fitted device.
 #[derive(Clone, Debug)]
 pub struct Fitted {
-    /// The profile, for people and for `sim::profile`. What was found stands in its head.
+    /// The profile as text for `sim::profile`, with the findings in its head.
     pub profile_toml: String,
-    /// Each parameter, with how sure it is.
+    /// Each parameter with its error.
     pub findings: Vec<Finding>,
     profile: Arc<dyn DeviceProfile>,
     turn: Option<Nanos>,
 }
 
 impl Fitted {
-    /// In which time it turns, if that shows as a line in the times at which requests ended: a scheduler that learns has found it, too,
-    /// or soon will. `None` if it does not, or does not turn.
+    /// The time of a turn, if the times of completions show it: a learning scheduler has found it, too, or soon will. `None` if they do not,
+    /// or the device does not turn.
     pub fn turn(&self) -> Option<Nanos> {
         self.turn
     }
@@ -94,8 +96,26 @@ impl Fitted {
     }
 }
 
-/// Fits a device to requests that it served, in any order. `capacity_sectors`: how many 512-byte sectors it has, if that is known;
-/// else it ends where the last request does.
+/// Fits a device to requests that it served, in any order. `capacity_sectors`: its size in 512-byte sectors; `None` takes the end of the last
+/// request.
+///
+/// ```
+/// use block::{Nanos, Op, Priority, Request};
+/// use twin::Seen;
+///
+/// // Random reads of 4 KiB that take 5 to 15 ms each: a hard disk.
+/// let mut at = Nanos::ZERO;
+/// let seen: Vec<Seen> = (0..200).map(|number| {
+///     let (op, priority, lba) = (Op::Read, Priority::DEFAULT, 7_919 * 8 * (number * 7_919 % 1_000));
+///     let request = Request { id: 0, stream: 1, op, sync: true, priority, sectors: 8, lba, arrival: at };
+///     let dispatched = at;
+///     at += Nanos::from_millis(5 + number * 7 % 11);
+///     Seen { request, dispatched, completed: at }
+/// }).collect();
+/// let fitted = twin::fit(&seen, Some(1 << 27)).unwrap();
+/// assert!(fitted.turn().is_none(), "these times show no rotation");
+/// assert!(!fitted.findings.is_empty());
+/// ```
 ///
 /// # Errors
 /// Too few requests, or one lies beyond the device.
@@ -104,7 +124,7 @@ pub fn fit(seen: &[Seen], capacity_sectors: Option<u64>) -> Result<Fitted, FitEr
     fitted(&accesses, capacity, capacity_sectors.is_some(), None)
 }
 
-/// As [`fit`]; and how far a fit to this share of the accesses, the first, is off on the others.
+/// As [`fit`], with the residual error: of a fit to this first share of the accesses on the others.
 ///
 /// # Errors
 /// As [`fit`].
@@ -130,7 +150,7 @@ fn looked_at(seen: &[Seen], capacity_sectors: Option<u64>) -> Result<(Vec<Access
     Ok((accesses, capacity))
 }
 
-/// How far a given profile is off on the accesses that [`fit_and_judge`] does not fit to.
+/// The residual error of a given profile on the accesses that [`fit_and_judge`] does not fit to.
 ///
 /// # Errors
 /// Too few requests, or one lies beyond the profile's device.

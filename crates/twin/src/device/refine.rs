@@ -13,14 +13,14 @@ use super::replay::{self, Responses};
 /// The latest accesses are enough; more would cost more than they tell.
 pub const MOST: usize = 1_200;
 /// Fewer tell nothing that these do not.
-const FEWEST_BEFORE: usize = 100;
+const MIN_BEFORE: usize = 100;
 /// A step must gain this part of the distance: less is chance.
 const ENOUGH: f64 = 0.01;
 /// Sizes of steps, as parts of what a move moves; and how often a move that helps is made again.
 const STEPS: [f64; 3] = [1.0, 0.3, 0.1];
 const AGAIN: usize = 3;
 
-/// So many times as much, or as little.
+/// A factor, and its inverse.
 pub fn scaled(value: f64, step: f64) -> f64 {
     if step > 0.0 { value * (1.0 + step) } else { value / (1.0 - step) }
 }
@@ -28,7 +28,7 @@ pub fn scaled(value: f64, step: f64) -> f64 {
 /// A change of an estimate by so much, up or down; `None` where it makes no sense.
 pub type Move<E> = fn(&E, f64) -> Option<E>;
 
-/// The estimate, moved to where the model is closest to these accesses. `build` makes its device, for so many requests at once; `None`
+/// The estimate with the least replay error on these accesses. `build` makes its device, with this queue depth; `None`
 /// if there can be none.
 pub fn refine<E: Clone>(
     estimate: E,
@@ -76,7 +76,7 @@ pub fn distance_of(accesses: &[Access], build: impl Fn(u32) -> Option<Box<dyn De
 /// The same of the first of those to which nothing was moved, as far as they show another side of the device: `None` if they are few.
 pub fn distance_before(accesses: &[Access], build: impl Fn(u32) -> Option<Box<dyn Device>>) -> Option<f64> {
     let before = accesses.len().saturating_sub(MOST).min(MOST / 2);
-    if before < FEWEST_BEFORE { None } else { distance_of_all(&accesses[..before], build) }
+    if before < MIN_BEFORE { None } else { distance_of_all(&accesses[..before], build) }
 }
 
 fn distance_of_all(accesses: &[Access], build: impl Fn(u32) -> Option<Box<dyn Device>>) -> Option<f64> {

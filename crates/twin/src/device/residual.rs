@@ -1,4 +1,4 @@
-//! How far a fitted device is off on requests that it was not fitted to.
+//! The error of a fitted device on requests that it was not fitted to.
 
 use block::{Nanos, Op};
 use sim::profile::{DeviceOptions, DeviceProfile};

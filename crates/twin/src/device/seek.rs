@@ -17,7 +17,7 @@ pub const STRANGE_BEHIND_WRITES: f64 = 0.3;
 pub const SLIGHT: f64 = 0.5;
 /// Tilts where something may.
 pub const TILTS: [f64; 3] = [SLIGHT, 2.0, 4.0];
-/// Parts of the stroke at which the curve is told: a short way and a long one.
+/// Parts of the stroke at which the curve is given: a short seek and a long one.
 const SHORT: f64 = 0.005;
 const LONG: f64 = 0.5;
 /// Times for these, with overhead, in ms, and the standard deviation of their logarithm. Data sheets of 1990 to 2015 (see the sources
@@ -27,32 +27,32 @@ const USUAL: [(f64, f64); 2] = [(2.2, 0.6), (9.5, 0.4)];
 const DIVISIONS: [f64; 4] = [0.25, 0.35, 0.45, 0.6];
 const USUAL_DIVISION: f64 = 0.35;
 /// Points that are tried first; then steps from the best, each half as long as the one before.
-const FEWEST: usize = 300;
+const MIN_COUNT: usize = 300;
 const HALVINGS: usize = 8;
 /// The same where curves are only compared: to 1%.
 const COARSE: usize = 4;
 
-/// A way of the arm, and what it took.
+/// A seek, and its time.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Way {
-    /// As a part of the stroke.
+pub struct SeekSample {
+    /// Its distance, as a part of the stroke.
     pub part: f64,
-    /// What it took, in ms.
+    /// Its time with overhead, wait and transfer, in ms.
     pub ms: f64,
-    /// The part of it that was the transfer, at the rate that is supposed.
+    /// The transfer's part of it, at the assumed rate.
     pub transfer_ms: f64,
 }
 
 /// Overhead and seek by distance.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Curve {
-    /// Of a short way, in ms.
+    /// Of a short seek, in ms.
     pub short_ms: f64,
-    /// Of a long one.
+    /// Of a long one, in ms.
     pub long_ms: f64,
     /// Where the root becomes a line.
     pub division: f64,
-    /// Transfers take so many times as long as supposed.
+    /// Factor on the assumed transfer times.
     pub slower: f64,
 }
 
@@ -62,12 +62,12 @@ impl Curve {
         Curve { short_ms: USUAL[0].0, long_ms: USUAL[1].0, division: USUAL_DIVISION, slower: 1.0 }
     }
 
-    /// What a way took beyond the curve and the transfer, in ms: the wait for the sector.
-    fn wait_ms(&self, way: &Placed) -> f64 {
-        way.ms - self.slower * way.transfer_ms - self.short_ms - (self.long_ms - self.short_ms) * way.shape
+    /// The wait for the sector, in ms: what is left of the time without seek and transfer.
+    fn wait_ms(&self, sample: &Placed) -> f64 {
+        sample.ms - self.slower * sample.transfer_ms - self.short_ms - (self.long_ms - self.short_ms) * sample.shape
     }
 
-    /// Time of a way that is this part of the stroke, in ms.
+    /// Time of a seek over this part of the stroke, in ms.
     pub fn ms(&self, part: f64) -> f64 {
         self.short_ms + (self.long_ms - self.short_ms) * scaled_shape(part, self.division)
     }
@@ -143,7 +143,7 @@ impl Waits {
     }
 }
 
-/// A way with the shape of the curve at its distance: 0 for [`SHORT`], 1 for [`LONG`].
+/// A sample with the shape of the curve at its distance: 0 for [`SHORT`], 1 for [`LONG`].
 #[derive(Clone, Copy)]
 struct Placed {
     ms: f64,
@@ -151,21 +151,22 @@ struct Placed {
     shape: f64,
 }
 
-fn placed(ways: &[Way], division: f64) -> Vec<Placed> {
-    let place = |&Way { part, ms, transfer_ms }: &Way| Placed { ms, transfer_ms, shape: scaled_shape(part, division) };
-    ways.iter().map(place).collect()
+fn placed(samples: &[SeekSample], division: f64) -> Vec<Placed> {
+    let place =
+        |&SeekSample { part, ms, transfer_ms }: &SeekSample| Placed { ms, transfer_ms, shape: scaled_shape(part, division) };
+    samples.iter().map(place).collect()
 }
 
 /// The likeliest curve with this division.
-pub fn fit(ways: &[Way], band: Band, division: f64) -> Curve {
-    fit_to(ways, band, division, HALVINGS).0
+pub fn fit(samples: &[SeekSample], band: Band, division: f64) -> Curve {
+    fit_to(samples, band, division, HALVINGS).0
 }
 
 /// The same with steps halved so often, and the logarithm of its likelihood.
-fn fit_to(ways: &[Way], band: Band, division: f64, halvings: usize) -> (Curve, f64) {
-    let few = placed(&thin(ways, FEWEST), division);
+fn fit_to(samples: &[SeekSample], band: Band, division: f64, halvings: usize) -> (Curve, f64) {
+    let few = placed(&thin(samples, MIN_COUNT), division);
     // Where transfers are short their rate makes no difference.
-    let mean_ms = ways.iter().map(|way| way.transfer_ms).sum::<f64>() / ways.len().max(1) as f64;
+    let mean_ms = samples.iter().map(|sample| sample.transfer_ms).sum::<f64>() / samples.len().max(1) as f64;
     let starts: &[f64] = if mean_ms * band.rate_error < SOFT * band.turn_ms { &[1.0] } else { &[0.65, 1.0, 1.5] };
     let mut best = (Curve { division, ..Curve::usual() }, f64::NEG_INFINITY);
     for &slower in starts {
@@ -177,24 +178,24 @@ fn fit_to(ways: &[Way], band: Band, division: f64, halvings: usize) -> (Curve, f
             }
         }
     }
-    let all = placed(ways, division);
+    let all = placed(samples, division);
     best.1 = likelihood(&all, band, &best.0);
     climb(&all, band, best, halvings)
 }
 
 /// Steps that become shorter, as long as one makes it likelier.
-fn climb(ways: &[Placed], band: Band, mut best: (Curve, f64), halvings: usize) -> (Curve, f64) {
-    const WAYS: [[f64; 3]; 5] = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 1.0], [0.0, -0.3, 1.0]];
+fn climb(samples: &[Placed], band: Band, mut best: (Curve, f64), halvings: usize) -> (Curve, f64) {
+    const DIRECTIONS: [[f64; 3]; 5] = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 1.0], [0.0, -0.3, 1.0]];
     let mut step = 0.15;
     for _ in 0..halvings {
         for _ in 0..4 {
             let before = best.1;
-            for ([short, long, slower], sign) in WAYS.iter().flat_map(|way| [(way, step), (way, -step)]) {
+            for ([short, long, slower], sign) in DIRECTIONS.iter().flat_map(|one| [(one, step), (one, -step)]) {
                 let mut curve = best.0;
                 curve.short_ms *= 1.0 + sign * short;
                 curve.long_ms *= 1.0 + sign * long;
                 curve.slower *= 1.0 + sign * slower;
-                let likely = likelihood(ways, band, &curve);
+                let likely = likelihood(samples, band, &curve);
                 if likely > best.1 {
                     best = (curve, likely);
                 }
@@ -209,19 +210,24 @@ fn climb(ways: &[Placed], band: Band, mut best: (Curve, f64), halvings: usize) -
 }
 
 /// As [`fit`], over all shapes.
-pub fn fit_shape(ways: &[Way], band: Band) -> Curve {
-    let fits = DIVISIONS.map(|division| fit_to(ways, band, division, COARSE));
+pub fn fit_shape(samples: &[SeekSample], band: Band) -> Curve {
+    let fits = DIVISIONS.map(|division| fit_to(samples, band, division, COARSE));
     let best = fits.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).map_or(USUAL_DIVISION, |best| best.0.division);
-    fit(ways, band, best)
+    fit(samples, band, best)
 }
 
 /// The likeliest of these lengths of a turn, each with the logarithm of how usual it is; and by how much it is likelier than the next.
-pub fn turn(ways: &[Way], turns: &[(f64, f64)], (rate_error, strange): (f64, f64), tilts: &[f64]) -> Option<(f64, f64, f64)> {
+pub fn turn(
+    samples: &[SeekSample],
+    turns: &[(f64, f64)],
+    (rate_error, strange): (f64, f64),
+    tilts: &[f64],
+) -> Option<(f64, f64, f64)> {
     let mut judged: Vec<(f64, f64, f64)> = Vec::new();
     let waits: Vec<Waits> = tilts.iter().map(|&tilt| Waits::new(tilt, strange)).collect();
     for &(turn_ms, usual) in turns {
         let by_tilt =
-            waits.iter().map(|waits| (waits.tilt, fit_to(ways, Band { turn_ms, rate_error, waits }, USUAL_DIVISION, COARSE).1));
+            waits.iter().map(|waits| (waits.tilt, fit_to(samples, Band { turn_ms, rate_error, waits }, USUAL_DIVISION, COARSE).1));
         let (tilt, likely) = by_tilt.max_by(|a, b| a.1.total_cmp(&b.1))?;
         judged.push((turn_ms, tilt, likely + usual));
     }
@@ -230,29 +236,29 @@ pub fn turn(ways: &[Way], turns: &[(f64, f64)], (rate_error, strange): (f64, f64
     Some((best.0, best.1, best.2 - judged.get(1).map_or(best.2, |next| next.2)))
 }
 
-/// What is added to the curve's times for these ways, within these bounds: the likeliest, 0 if there is nothing to tell.
-pub fn shift(ways: &[Way], band: Band, curve: &Curve, (least, most): (f64, f64), usual: f64) -> f64 {
+/// The likeliest time to add to the curve for these samples, within these bounds; `usual` without samples.
+pub fn shift(samples: &[SeekSample], band: Band, curve: &Curve, (least, most): (f64, f64), usual: f64) -> f64 {
     let steps = 60;
     let value = |step: i32| least + (most - least) * f64::from(step) / f64::from(steps);
-    let ways = placed(ways, curve.division);
+    let samples = placed(samples, curve.division);
     let judge = |shift: f64| {
-        let moved = band.likelihood(ways.iter().map(|way| curve.wait_ms(way) - shift));
+        let moved = band.likelihood(samples.iter().map(|sample| curve.wait_ms(sample) - shift));
         moved - ((shift - usual) / (most - least) * 2.0).powi(2)
     };
     let judged = (0..=steps).map(|step| (judge(value(step)), value(step)));
     judged.max_by(|a, b| a.0.total_cmp(&b.0)).map_or(usual, |(_, shift)| shift)
 }
 
-/// Evenly so many of them.
-pub fn thin(ways: &[Way], most: usize) -> Vec<Way> {
-    ways.iter().step_by(ways.len().div_ceil(most).max(1)).copied().collect()
+/// Evenly chosen samples, at most this number.
+pub fn thin(samples: &[SeekSample], most: usize) -> Vec<SeekSample> {
+    samples.iter().step_by(samples.len().div_ceil(most).max(1)).copied().collect()
 }
 
-fn likelihood(ways: &[Placed], band: Band, curve: &Curve) -> f64 {
+fn likelihood(samples: &[Placed], band: Band, curve: &Curve) -> f64 {
     if curve.long_ms < 1.2 * curve.short_ms || curve.ms(0.0) < 0.05 {
         return f64::NEG_INFINITY;
     }
-    let told = band.likelihood(ways.iter().map(|way| curve.wait_ms(way)));
+    let told = band.likelihood(samples.iter().map(|sample| curve.wait_ms(sample)));
     let prior = |value: f64, (usual, deviation): (f64, f64)| ((value / usual).ln() / deviation).powi(2) / 2.0;
     told - prior(curve.short_ms, USUAL[0]) - prior(curve.long_ms, USUAL[1]) - prior(curve.slower, (1.0, band.rate_error))
 }

@@ -7,7 +7,7 @@
 //! Linux reads files ahead in windows: of each run the first is small, the next ones twice as large as the one before, up to the
 //! read-ahead (`get_next_ra_size` in `mm/readahead.c`). The next window is asked for when the process comes to the last one, so what it
 //! thinks about a window is what it thought about the parts. How far is read ahead is decided when a file is opened
-//! (`file_ra_state_init`): a stream that reads windows of another size than what is in force has its files from before, and keeps it.
+//! (`file_ra_state_init`): a stream whose windows differ from the active read-ahead opened its files before, and keeps them.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use super::Stream;
 use super::pace::Step;
 use super::places::NOWHERE;
 
-/// Reads by which it is told how far a stream reads ahead: the latest.
+/// The number of latest reads that show how far a stream reads ahead.
 const LATEST: usize = 32;
 /// What a larger window is read in, in sectors: with pages of 4 KiB a bio is 1 MiB (`BIO_MAX_VECS` in `include/linux/bio.h`).
 pub(crate) const BIO_SECTORS: u32 = 2048;
@@ -35,13 +35,13 @@ struct Reading {
 }
 
 impl Stream {
-    /// As how many requests one of its own counts.
-    pub(super) fn counts_as(&self) -> f64 {
+    /// The weight of one of its requests in mean response times.
+    pub(super) fn response_weight(&self) -> f64 {
         let counts = |step: &Step| if step.is_read_ahead() { read_ahead_response_weight(step.sectors) } else { 1 };
         self.steps.iter().map(|step| f64::from(counts(step))).sum::<f64>() / self.steps.len() as f64
     }
 
-    /// How many sectors it reads ahead under a read-ahead of `to` if now `from` is in force; and how many it does now.
+    /// Its windows in sectors, now under a read-ahead of `from`, and under one of `to`; `None` if it is not affected.
     pub(super) fn windows(&self, from: u32, to: u32) -> Option<(u32, u32)> {
         let latest = self.steps.iter().rev().filter(|step| step.is_read_ahead()).take(LATEST);
         let largest = latest.map(|step| step.sectors).max()?;
@@ -125,7 +125,7 @@ mod tests {
 
     const MS: fn(u64) -> Nanos = Nanos::from_millis;
 
-    /// Files read ahead in parts of so many KiB, each asked for 1 ms after the one before the last was there.
+    /// Files read ahead in parts of these sizes in KiB, each issued 1 ms after the one before the last completed.
     fn load(files: &[&[u32]]) -> Load {
         let mut seen = Vec::new();
         let mut at = MS(10);
@@ -166,7 +166,7 @@ mod tests {
         let steps = &wider.streams[0].steps;
         assert_eq!(windows(&wider)[..4], [1024; 4], "it was under way");
         assert_eq!(steps[2].thought, Some(MS(8)));
-        assert_eq!(steps[2].under_way, 1, "as before, it asks while one is under way");
+        assert_eq!(steps[2].in_flight, 1, "as before, it asks while one is under way");
         let narrower = wider.reading_ahead(2048, 256).unwrap();
         assert_eq!(windows(&narrower), [128; 64]);
         assert_eq!(narrower.streams[0].steps[20].thought, Some(MS(1)));
@@ -202,7 +202,7 @@ mod tests {
     #[test]
     fn a_window_counts_as_what_was_read_in_its_place() {
         let load = load(&[&[128; 64]]);
-        assert_eq!(load.counts()[&1], 1.0);
-        assert_eq!(load.reading_ahead(256, 2048).unwrap().counts()[&1], 8.0);
+        assert_eq!(load.response_weights()[&1], 1.0);
+        assert_eq!(load.reading_ahead(256, 2048).unwrap().response_weights()[&1], 8.0);
     }
 }

@@ -1,18 +1,18 @@
-//! The load, understood from the times of its requests: which of them wait for answers, which come by the clock, and where they go on.
+//! Infers a load from the times of its requests: which wait for completions, which arrive by a clock, and which continue a run.
 //!
 //! ```text
 //! requests of a stream, in order of arrival
-//!   ├─▶ pace:   issued after so many completions and some thought, or a while after the one before
+//!   ├─▶ pace:   issued after completions and some think time, or a while after the one before
 //!   └─▶ places: runs that continue in order, others drawn from where the stream was seen
 //! ```
 //! A recording ends, and a better setting gets further than what was seen: a stream that comes to its end begins again, with its runs
-//! going on from where they were and its other places drawn anew, so that no cache is hit that would not be.
+//! going on from where they were and its other places drawn again, so that there are no false cache hits.
 
 mod ahead;
+mod assumed;
 mod pace;
 mod places;
 mod source;
-mod supposed;
 
 use std::collections::BTreeMap;
 
@@ -20,13 +20,25 @@ use block::{Nanos, StreamId};
 
 use crate::recording::Seen;
 pub(crate) use ahead::BIO_SECTORS;
+pub use assumed::{AssumedRequest, AssumedStream};
 pub use pace::Pace;
 use pace::{Again, Step};
 use places::Places;
 pub use source::{Asked, Replayed};
-pub use supposed::{SupposedRequest, SupposedStream};
 
-/// What the streams would ask of any device.
+/// The requests that streams would issue to any device.
+///
+/// ```
+/// use block::{Nanos, Op};
+/// use twin::load::{AssumedRequest, AssumedStream, Load, Pace};
+///
+/// // A process that reads 64 KiB in order, and thinks for a millisecond after each read.
+/// let after = Nanos::from_millis(1);
+/// let read = |number: u64| AssumedRequest { op: Op::Read, sync: true, sectors: 128, lba: 128 * number, after };
+/// let stream = AssumedStream { pace: Pace::Closed, depth: 1, requests: (0..16).map(read).collect() };
+/// let load = Load::assumed(&[stream], Nanos::from_millis(100));
+/// assert_eq!(load.requests(), 16);
+/// ```
 #[derive(Clone, Debug)]
 pub struct Load {
     streams: Vec<Stream>,
@@ -41,23 +53,23 @@ struct Stream {
     steps: Vec<Step>,
     again: Again,
     places: Places,
-    /// Whether it still asked when what was seen ended.
+    /// Whether it was active at the end of the recording.
     goes_on: bool,
-    /// Whether it was silent at the end for so long that nothing more of it is expected.
+    /// Whether it was silent at the end for so long that it is taken to have ended.
     is_over: bool,
-    /// What it waits for room in the queue counts: nothing of that was seen, so nobody would think that it thought meanwhile.
+    /// Whether waits for room in the queue count as response time. Not for observed streams: their waits were not observed.
     waits_for_room: bool,
 }
 
-/// A stream goes on if it asked within this share of the time, the last.
+/// A stream goes on if it issued a request within this last share of the time.
 const LATELY: f64 = 0.1;
-/// One is over that was silent at the end for so many times as long as it ever was before, if it had so many requests to show that.
+/// A stream is over that was silent at the end for `SILENT` times its longest gap, if it had more than `MIN_GAPS` requests.
 const SILENT: f64 = 2.0;
-const FEWEST_GAPS: usize = 10;
+const MIN_GAPS: usize = 10;
 
 impl Load {
-    /// Understands what was queued between `from` and `to`; `seen` holds every request and every flush that was under way at any time
-    /// between them, in any order.
+    /// Infers the load of the requests that arrived between `from` and `to`. `seen`: all requests and flushes that were in flight at any
+    /// time between them, in any order.
     pub fn infer<'a>(seen: impl IntoIterator<Item = &'a Seen>, from: Nanos, to: Nanos) -> Load {
         let mut by_stream: BTreeMap<StreamId, Vec<&Seen>> = BTreeMap::new();
         for seen in seen.into_iter().filter(|seen| seen.request.arrival < to && seen.completed >= from) {
@@ -74,7 +86,7 @@ impl Load {
             let (steps, again) = pace::steps(&seen, from, to);
             let asked = seen.iter().map(|seen| &seen.request).filter(|request| request.arrival >= from);
             let places = Places::new(asked, id, &begins);
-            // The latest first: they tell.
+            // The latest first.
             let goes_on = seen.iter().rev().any(|seen| seen.completed > to || seen.request.arrival >= lately);
             let is_over = !goes_on && is_over(&seen, to);
             (!steps.is_empty()).then(|| {
@@ -85,8 +97,8 @@ impl Load {
         Load { streams: streams.collect(), span: to - from }
     }
 
-    /// The load as it is from now on, where that differs: streams that began meanwhile and go on are there from the beginning, and those
-    /// that are over are gone. What takes over finds them all at once.
+    /// The load as a live switch meets it: streams that began late start at once, and those that are over are gone. `None` if there are
+    /// none of either.
     pub fn from_now(&self) -> Option<Load> {
         let late = Nanos::from_secs_f64(LATELY * self.span.as_secs_f64());
         let is_late = |stream: &Stream| stream.goes_on && stream.steps[0].gap > late;
@@ -101,8 +113,8 @@ impl Load {
         })
     }
 
-    /// The load as it would be if its files were opened under another read-ahead, both in sectors; `None` where nothing is read ahead so
-    /// far that it would tell.
+    /// The load if its files had been opened under a read-ahead of `to` instead of `from`, both in sectors; `None` if that makes no
+    /// difference.
     pub fn reading_ahead(&self, from: u32, to: u32) -> Option<Load> {
         // Most loads are asked for in vain, and they are large.
         let differs = self.streams.iter().any(|stream| stream.windows(from, to).is_some());
@@ -110,17 +122,17 @@ impl Load {
         differs.then(|| Load { streams: self.streams.iter().map(stream).collect(), span: self.span })
     }
 
-    /// As how many requests one of each stream counts where response times are compared, in the mean ([`block::Request::response_weight`]).
-    pub fn counts(&self) -> BTreeMap<StreamId, f64> {
-        self.streams.iter().map(|stream| (stream.id, stream.counts_as())).collect()
+    /// The mean weight of a request of each stream in response times ([`block::Request::response_weight`]).
+    pub fn response_weights(&self) -> BTreeMap<StreamId, f64> {
+        self.streams.iter().map(|stream| (stream.id, stream.response_weight())).collect()
     }
 
-    /// The length of what it was inferred from.
+    /// The time span that it was inferred from.
     pub fn span(&self) -> Nanos {
         self.span
     }
 
-    /// How many requests it was inferred from.
+    /// The number of requests that it was inferred from.
     pub fn requests(&self) -> usize {
         self.streams.iter().map(|stream| stream.steps.len()).sum()
     }
@@ -131,25 +143,25 @@ impl Load {
     }
 }
 
-/// Whether a stream, by its requests in order of arrival, was silent until now for far longer than ever before.
+/// Whether a stream has been silent for far longer than ever before. `seen`: its requests in order of arrival.
 fn is_over(seen: &[&Seen], to: Nanos) -> bool {
     let longest = seen.windows(2).map(|pair| pair[1].request.arrival - pair[0].request.arrival).max().unwrap_or(Nanos::ZERO);
     let silent = seen.iter().map(|seen| seen.completed).max().map_or(Nanos::ZERO, |last| to - last.min(to));
-    seen.len() > FEWEST_GAPS && silent.as_secs_f64() > SILENT * longest.as_secs_f64()
+    seen.len() > MIN_GAPS && silent.as_secs_f64() > SILENT * longest.as_secs_f64()
 }
 
-/// What was understood of a stream.
+/// A summary of a stream.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Understood {
     /// Which.
     pub stream: StreamId,
-    /// How it comes.
+    /// When it issues requests.
     pub pace: Pace,
     /// Requests that it had.
     pub requests: usize,
-    /// How many of them it has under way at once, most of the time that it asks for one more.
+    /// Its requests in flight when it issues another one, including that; the median.
     pub in_flight: u32,
-    /// What it takes a stream that waits for answers to ask again, in the median; `None` if it never did.
+    /// Its median think time; `None` if it never waited for a completion.
     pub thought: Option<Nanos>,
     /// Requests a second.
     pub rate: f64,
@@ -157,14 +169,14 @@ pub struct Understood {
 
 impl Stream {
     fn understood(&self, span: Nanos) -> Understood {
-        let mut under_way: Vec<u32> = self.steps.iter().map(|step| step.under_way).collect();
+        let mut in_flight: Vec<u32> = self.steps.iter().map(|step| step.in_flight).collect();
         let mut thoughts: Vec<Nanos> = self.steps.iter().filter_map(|step| step.thought).collect();
         let thought = (!thoughts.is_empty()).then(|| *middle(&mut thoughts));
         Understood {
             stream: self.id,
             pace: self.pace,
             requests: self.steps.len(),
-            in_flight: *middle(&mut under_way) + 1,
+            in_flight: *middle(&mut in_flight) + 1,
             thought,
             rate: self.steps.len() as f64 / span.as_secs_f64(),
         }

@@ -1,8 +1,8 @@
-//! When a stream asks: after answers, or by the clock.
+//! When a stream issues requests: after completions, or by a clock.
 //!
-//! For each request it is known how many requests of its stream were under way when it came, and how much earlier the last of the
-//! others had been completed or had come. A stream that waits for answers comes when no more than so many are under way, after some
-//! thought; one that comes by the clock comes a while after its last request, however these are served.
+//! For each request it is known how many requests of its stream were in flight, and when the last of them completed or arrived. A closed
+//! stream issues a request when few enough are in flight, after some think time; an open one some time after its last request, however it
+//! is served.
 //!
 //! Which of the two holds shows in how the *gap* between requests and the *thought* after the last completion vary. They differ by the
 //! time until that completion, which depends on the device. Whatever the stream decides by itself does not depend on it, so it is the
@@ -16,34 +16,34 @@ use block::{Nanos, Op, Priority};
 
 use crate::recording::Seen;
 
-/// A request that follows an answer so soon was due before it came: a process that thinks takes longer.
+/// A request that follows a completion within this time was due before: a process that thinks takes longer.
 const AT_ONCE_S: f64 = 0.2e-3;
-/// A smaller share says nothing.
+/// A smaller share is not evidence.
 const RARE: f64 = 0.02;
 
-/// One of gaps and thoughts is even, the other is not, if it varies so many times as much.
+/// Factor between the variations of gaps and thoughts from which the lower one is taken to be even.
 const CLEARLY: f64 = 10.0;
 
-/// How a stream comes.
+/// When a stream issues requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pace {
-    /// It waits for answers.
+    /// After completions.
     Closed,
-    /// It comes by the clock.
+    /// By a clock.
     Open,
-    /// It comes by the clock, but never before the answers that it had when it was seen.
+    /// By a clock, but never before the completions that it had when it was observed.
     Paced,
 }
 
-/// A request of a stream, as far as the stream decides it.
+/// A request of a stream, without what depends on the device.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Step {
     pub op: Op,
     pub sync: bool,
     pub priority: Priority,
     pub sectors: u32,
-    /// Requests of the stream that were under way just before.
-    pub under_way: u32,
+    /// Requests of the stream in flight just before.
+    pub in_flight: u32,
     /// Since the stream's request before; of what is no flush, since the one before that is none.
     pub gap: Nanos,
     /// Since the answer that it waited for, or since the request before if that came later; `None` if it waited for none.
@@ -96,9 +96,9 @@ pub(super) fn steps(seen: &[&Seen], from: Nanos, to: Nanos) -> (Vec<Step>, Again
             let needed = one_by_one.map_or(done, |needed| needed.min(done));
             let waited_for = last.filter(|&last| one_by_one == Some(needed) || before.is_none_or(|before| last > before));
             // Of the requests that came before the window only those are known that were under way in it.
-            let under_way = number.saturating_sub(needed) as u32;
+            let in_flight = number.saturating_sub(needed) as u32;
             if last.is_some() {
-                least_under_way = Some(least_under_way.map_or(under_way, |least| least.min(under_way)));
+                least_under_way = Some(least_under_way.map_or(in_flight, |least| least.min(in_flight)));
             }
             let since = if seen.is_flush() { before } else { before_transfer }.unwrap_or(from).max(from);
             steps.push(Step {
@@ -106,7 +106,7 @@ pub(super) fn steps(seen: &[&Seen], from: Nanos, to: Nanos) -> (Vec<Step>, Again
                 sync: request.sync,
                 priority: request.priority,
                 sectors: request.sectors,
-                under_way,
+                in_flight,
                 gap: arrival - since,
                 thought: waited_for.map(|last| arrival - before.map_or(last, |before| last.max(before))),
             });
@@ -157,7 +157,7 @@ impl Pace {
         }
         // What one call asks for at once tells nothing of how calls follow each other.
         let apart = |step: &&Step| step.gap.as_secs_f64() >= AT_ONCE_S;
-        let overlapping = steps.iter().filter(apart).filter(|step| step.under_way > 0).count();
+        let overlapping = steps.iter().filter(apart).filter(|step| step.in_flight > 0).count();
         let overlaps = overlapping as f64 > RARE * steps.len() as f64;
         if !overlaps {
             return if is_paced(&answered) { Pace::Paced } else { Pace::Closed };
@@ -203,7 +203,7 @@ fn is_paced(answered: &[(f64, f64)]) -> bool {
 /// No stream has more requests due, a second.
 const HIGHEST_RATE: f64 = 1e6;
 
-/// The rate of requests due at random, a second, at which so many of them are due before these answers have come. Newton's method from
+/// The rate per second of requests due at random at which this number of them is due before these completions. Newton's method from
 /// below: the number expected is concave in the rate, so that no step goes too far, and a handful are enough for as many digits as there are.
 fn rate_of_being_late(waits: &[(f64, bool)], late: f64) -> f64 {
     let mut rate = 0.0;
@@ -258,7 +258,7 @@ mod tests {
             sync: true,
             priority: Priority::DEFAULT,
             sectors: 8,
-            under_way: 0,
+            in_flight: 0,
             gap: Nanos(gap_us * 1_000),
             thought: Some(Nanos(thought_us * 1_000)),
         };

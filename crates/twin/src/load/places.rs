@@ -1,14 +1,14 @@
-//! Where a stream asks: runs in order, and places that they begin at.
+//! Where a stream's requests lie: sequential runs, and their first sectors.
 
 use std::collections::BTreeSet;
 
 use block::{Op, Request, SEQUENTIAL_GAP, StreamId};
 
-/// Runs of a stream that a request may continue: a process reads and writes a few files at once.
+/// Runs of a stream that a request may continue: a process reads and writes a few files at the same time.
 const HEADS: usize = 16;
 /// The run of a flush.
 pub(super) const NOWHERE: u32 = u32::MAX;
-/// A run of as many requests is no coincidence.
+/// A run of this number of requests is no coincidence.
 const LONG: u32 = 4;
 
 /// The places of a stream's requests.
@@ -19,7 +19,7 @@ pub(super) struct Places {
     runs: Vec<Run>,
     /// Where runs begin that do not go on, ascending.
     starts: Vec<u64>,
-    /// Those of them that were asked for more than once.
+    /// Those of them that occur more than once.
     again: BTreeSet<u64>,
     /// Sectors between the first and the last of these, if they follow one another upwards.
     drift: Option<u64>,
@@ -36,12 +36,12 @@ struct Run {
     last: usize,
     /// It spans the recording, so it goes on after it.
     goes_on: bool,
-    /// Where it comes to what others were seen at, which is another file's.
+    /// Where the next stream's first sector is, which belongs to another file.
     limit: u64,
 }
 
 impl Places {
-    /// Of the requests of a stream. `begins` are where the streams of the load begin on the device, ascending.
+    /// The places of a stream's requests. `begins`: the first sectors of all streams of the load, ascending.
     pub fn new<'a>(requests: impl Iterator<Item = &'a Request>, stream: StreamId, begins: &[u64]) -> Places {
         let mut runs: Vec<Run> = Vec::new();
         let mut heads: Vec<usize> = Vec::new();
@@ -110,7 +110,7 @@ impl Places {
         self.runs[run as usize].goes_on
     }
 
-    /// The same runs, asked for in other requests.
+    /// The same runs, split into other requests.
     pub fn asked_as(&self, within: Vec<(u32, u64)>) -> Places {
         Places { within, ..self.clone() }
     }

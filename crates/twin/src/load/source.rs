@@ -8,7 +8,7 @@ use sim::run::{Attributed, Finished, Issue, RunError, Source};
 
 use super::{Load, Pace, Stream};
 
-/// What a load asks for.
+/// An item of work of a load.
 #[derive(Clone, Copy, Debug)]
 pub enum Asked {
     /// A request.
@@ -29,16 +29,16 @@ impl Attributed for Asked {
 /// Issues the requests of a load until a time.
 pub struct Replayed<'a> {
     streams: Vec<Going<'a>>,
-    /// Streams whose next request can be issued: when, and which.
+    /// Streams whose next request can be issued, by time.
     ready: BinaryHeap<Reverse<(Nanos, usize)>>,
     capacity_sectors: u64,
     until: Nanos,
-    /// Requests of all streams, and how many there may be.
+    /// Requests issued so far, and their limit.
     issued: u64,
     most: u64,
 }
 
-/// A stream on its way through its steps, again and again.
+/// A stream that goes through its steps, again and again.
 struct Going<'a> {
     stream: &'a Stream,
     /// Requests issued.
@@ -53,7 +53,7 @@ struct Going<'a> {
 }
 
 impl Going<'_> {
-    /// When the next request comes; `None` while it waits for an answer.
+    /// When the next request arrives; `None` while the stream waits for a completion.
     fn next_at(&mut self) -> Option<Nanos> {
         let steps = &self.stream.steps;
         let number = (self.issued % steps.len() as u64) as usize;
@@ -66,8 +66,8 @@ impl Going<'_> {
         if self.stream.pace == Pace::Open {
             return Some(by_clock);
         }
-        let under_way = if is_first_time { step.under_way } else { step.under_way.max(again.least_under_way) };
-        let answered = match self.issued.saturating_sub(u64::from(under_way)).checked_sub(1) {
+        let in_flight = if is_first_time { step.in_flight } else { step.in_flight.max(again.least_under_way) };
+        let answered = match self.issued.saturating_sub(u64::from(in_flight)).checked_sub(1) {
             Some(last) => {
                 let skip = last.saturating_sub(self.first).min(self.completions.len() as u64);
                 self.completions.drain(..skip as usize);
@@ -85,7 +85,7 @@ impl Going<'_> {
 }
 
 impl<'a> Replayed<'a> {
-    /// From the beginning of the load, on a device of this capacity, until this much time has passed or so many requests were issued.
+    /// Issues the load from its beginning, on a device of this capacity, until this time or this number of requests.
     pub fn new(load: &'a Load, capacity_sectors: u64, until: Nanos, most: u64) -> Replayed<'a> {
         let going = |stream: &'a Stream| Going {
             stream,
@@ -199,19 +199,19 @@ mod tests {
     /// What is issued until `until` if each request takes `response`.
     fn issued(load: &Load, response: Nanos, until: Nanos) -> Vec<Issue> {
         let mut source = Replayed::new(load, 1 << 20, until, u64::MAX);
-        let mut under_way: VecDeque<Issue> = VecDeque::new();
+        let mut in_flight: VecDeque<Issue> = VecDeque::new();
         let mut issued = Vec::new();
         loop {
             let arrival = source.next_at().unwrap();
-            let done = under_way.front().map(|issue| issue.arrival + response);
+            let done = in_flight.front().map(|issue| issue.arrival + response);
             match (arrival, done) {
                 (Some(arrival), done) if done.is_none_or(|done| arrival < done) => {
                     let issue = issue(source.take(arrival).unwrap());
-                    under_way.push_back(issue);
+                    in_flight.push_back(issue);
                     issued.push(issue);
                 }
                 (_, Some(at)) => {
-                    let issue = under_way.pop_front().unwrap();
+                    let issue = in_flight.pop_front().unwrap();
                     source.completed(&Finished::Transfer(Transferred { issue, dispatched: issue.arrival, at }));
                 }
                 (_, None) => return issued,
@@ -262,14 +262,14 @@ mod tests {
         let all: Vec<Seen> = (0..40).map(|number| seen(1, 999 * number % 10_000, begin(number), MS(10 * number + 10))).collect();
         let load = Load::infer(&all, Nanos::ZERO, MS(370));
         let mut source = Replayed::new(&load, 1 << 20, MS(10_000), u64::MAX);
-        let mut under_way: VecDeque<Issue> = VecDeque::new();
+        let mut in_flight: VecDeque<Issue> = VecDeque::new();
         for turn in 0..200 {
             let now = MS(turn);
             while source.next_at().unwrap().is_some_and(|at| at <= now) {
-                under_way.push_back(issue(source.take(now).unwrap()));
+                in_flight.push_back(issue(source.take(now).unwrap()));
             }
-            assert_eq!(under_way.len(), 4, "at {now:?}");
-            let Some(issue) = under_way.pop_front() else { unreachable!("there are four") };
+            assert_eq!(in_flight.len(), 4, "at {now:?}");
+            let Some(issue) = in_flight.pop_front() else { unreachable!("there are four") };
             source.completed(&Finished::Transfer(Transferred { issue, dispatched: now, at: MS(turn + 1) }));
         }
     }

@@ -1,6 +1,6 @@
 //! What is aimed at.
 
-use report::paper::Bar;
+use crate::report::paper::Bar;
 
 use super::shares::Outcome;
 use super::tables::{ADAPTIVE, Results};

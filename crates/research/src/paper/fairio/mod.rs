@@ -7,7 +7,7 @@ mod runs;
 mod shares;
 mod tables;
 
-use report::paper::Replication;
+use crate::report::paper::Replication;
 
 use super::stated::Stated;
 use super::{Paper, Part, Wanted};

@@ -1,8 +1,8 @@
 //! Tables I, II and V, and the same loads under other schedulers.
 
+use crate::report::paper::{Cell, Figure, Panel, Row, Table, Unit};
 use block::Nanos;
 use block::sched::fairio::{CycleClass, cycle_length};
-use report::paper::{Cell, Figure, Panel, Row, Table, Unit};
 
 use super::array::DISKS;
 use super::runs::{BENCHMARKS, Plan, Runs, Trial};

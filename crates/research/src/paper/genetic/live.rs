@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use crate::report::paper::Replication;
 use control::Setting;
 use control::controller::{Controller, ControllerInput, Fixed};
 use control::experience::WINDOW;
 use observe::Preference;
-use report::paper::Replication;
 use twin::controller;
 
 use super::convergence::Course;

@@ -5,7 +5,7 @@ mod live;
 mod pairs;
 mod results;
 
-use report::paper::Replication;
+use crate::report::paper::Replication;
 
 use super::stated::Stated;
 use super::{OnKernel, Paper, Part, Wanted};

@@ -1,6 +1,6 @@
 //! Figures 4 to 9, convergence times and the hypotheses.
 
-use report::paper::{Bar, Cell, Curves, Line, Plot, Quantity, Row, Table};
+use crate::report::paper::{Bar, Cell, Curves, Line, Plot, Quantity, Row, Table};
 
 use super::convergence::Settled;
 use super::pairs::{AS_THE_PAPERS, DEFAULT, FIGURES, IN_THE_TWIN, Pair, Runs, UNDERS, WORKLOADS};

@@ -9,10 +9,10 @@
 
 use std::fmt::Write as _;
 
+use crate::report::paper::{Bar, Cell, Replication, Row, Table};
 use control::Setting;
 use control::controller::ControllerInput;
 use control::search::ioperf::Pattern;
-use report::paper::{Bar, Cell, Replication, Row, Table};
 use twin::controller;
 
 use super::machine::{Got, pattern, preference};

@@ -7,8 +7,8 @@ mod machine;
 mod results;
 mod searches;
 
+use crate::report::paper::Replication;
 use control::search::ioperf::{EVALUATION_S, POPULATION};
-use report::paper::Replication;
 
 use super::stated::Stated;
 use super::{OnKernel, Paper, Part, Wanted};

@@ -1,6 +1,6 @@
 //! Figures 1 to 4, section 6, and the searches beside each other.
 
-use report::paper::{Bar, Cell, Curves, Line, Plot, Quantity, Row, Table};
+use crate::report::paper::{Bar, Cell, Curves, Line, Plot, Quantity, Row, Table};
 
 use super::evolution::{Evolution, Test};
 use super::searches::{OURS, Searched};
@@ -221,7 +221,7 @@ fn ceiling(searched: &Searched) -> Option<String> {
     ))
 }
 
-fn columns() -> Vec<report::paper::Column> {
+fn columns() -> Vec<crate::report::paper::Column> {
     let names = [
         "throughput better, % of all",
         "by, mean of those, %",

@@ -1,6 +1,6 @@
 //! What is aimed at.
 
-use report::paper::Bar;
+use crate::report::paper::Bar;
 
 use super::figures::World;
 use super::judge::{Count, JUDGED_BY, aggregated_s, gain_percent};

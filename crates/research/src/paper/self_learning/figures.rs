@@ -1,7 +1,7 @@
 //! The paper's figures from our runs.
 
+use crate::report::paper::{Best, Figure, Panel, Unit};
 use observe::merit::TOLERANCE;
-use report::paper::{Best, Figure, Panel, Unit};
 
 use super::super::Part;
 use super::super::stated::{Measured, Measures, Stated};

@@ -7,8 +7,8 @@ mod plan;
 mod runs;
 mod schemes;
 
+use crate::report::paper::Replication;
 use observe::{Preference, merit};
-use report::paper::Replication;
 
 use super::stated::Stated;
 use super::{Paper, Wanted};
@@ -94,7 +94,7 @@ fn setup(plan: &Plan) -> Vec<(String, String)> {
         (
             "Chosen on",
             "Mechanisms and constants of the per-request scheduler were developed on these disks, and earlier versions with these \
-             workloads in view. For loads and devices that nothing was chosen on, see `seekwise lab exam`."
+             workloads in view. For loads and devices that nothing was chosen on, see `seekwise-lab evaluate`."
                 .to_owned(),
         ),
         ("Cross-validation", format!("{} batches, each similar to a workload of Table 4: {}", plan.batches, plan.batches_text())),
@@ -115,7 +115,7 @@ fn setup(plan: &Plan) -> Vec<(String, String)> {
 fn notes(plan: &Plan) -> Vec<String> {
     let mut notes = vec![
         "The schemes of the paper are trained and tested on one disk here, as they were there. That says nothing about other disks: \
-         `seekwise lab exam` trains on some devices and families of loads and examines on others."
+         `seekwise-lab evaluate` trains on some devices and families of loads and examines on others."
             .to_owned(),
         "The paper ran Linux 2.6.13 on one real disk of 2004; this is a simulation. Its figures are printed without numbers: only what its \
          text states is put beside ours, and other bars are not given."

@@ -1,6 +1,6 @@
 //! What is aimed at.
 
-use report::paper::Bar;
+use crate::report::paper::Bar;
 
 use super::runs::OURS;
 use super::scenes::{HOSTS, LOCALITIES, Scene};

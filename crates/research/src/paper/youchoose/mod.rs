@@ -9,9 +9,9 @@ mod sharing;
 
 use std::sync::Arc;
 
+use crate::report::paper::Replication;
 use block::Merges;
 use control::Setting;
-use report::paper::Replication;
 use sim::host::QueueSettings;
 use sim::profile::DeviceOptions;
 use sim::reference::ReferenceDisk;

@@ -3,11 +3,11 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
+use crate::report::paper::{Bar, Curves, Line, Plot, Quantity};
 use anyhow::Context;
 use block::Op;
 use rand::SeedableRng as _;
 use rand_xoshiro::Xoshiro256PlusPlus;
-use report::paper::{Bar, Curves, Line, Plot, Quantity};
 
 use super::scenes::web_search;
 use super::title;

@@ -1,7 +1,7 @@
 //! Tables II and III: volumes on three unlike arrays, and how many of them these hold.
 
+use crate::report::paper::{Bar, Cell, Row, Table};
 use block::Nanos;
-use report::paper::{Bar, Cell, Row, Table};
 
 use super::sharing::table;
 use crate::paper::aims::at_least;

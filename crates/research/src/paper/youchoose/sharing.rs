@@ -1,7 +1,7 @@
 //! Figures 6, 8 and 9, and what a sceptic asks about them.
 
+use crate::report::paper::{Cell, Curves, Figure, Line, Panel, Plot, Quantity, Row, Table, Unit};
 use block::Nanos;
-use report::paper::{Cell, Curves, Figure, Line, Panel, Plot, Quantity, Row, Table, Unit};
 use sim::run::TenantMeasure;
 
 use super::runs::{OURS, Runs, UNDERS, VIRTUAL_CLOCK, rate};

@@ -1,7 +1,7 @@
 //! The prior of devices: what was sold, narrowed by what sysfs says.
 
 use crate::counters::draws::Reader;
-use crate::device::{SupposedDevice, SupposedDisk, SupposedFlash};
+use crate::device::{AssumedDevice, AssumedDisk, AssumedFlash};
 
 use super::Known;
 
@@ -12,7 +12,7 @@ pub const DIMENSIONS: usize = 18;
 const FLAG_IS_RIGHT: f64 = 0.9;
 /// The same of the write cache.
 const CACHE_IS_RIGHT: f64 = 0.9;
-/// So many of what looks like a disk are arrays behind a controller.
+/// The prior share of arrays behind a controller among devices that look like a disk.
 const ARRAYS: f64 = 0.15;
 /// Turns in ms, with how usual they are: 15,000, 10,000, 7,200 and 5,400 a minute.
 const TURNS: [(f64, f64); 4] = [(4.0, 1.0), (6.0, 1.5), (60e3 / 7_200.0, 4.0), (60e3 / 5_400.0, 2.0)];
@@ -26,7 +26,7 @@ const REORDERS: f64 = 0.8;
 
 /// The device at a point. Seeks and times are those that the twin takes as usual where it fits one and nothing tells
 /// (`device::hdd`, `device::flash`).
-pub fn at(reader: &mut Reader, known: &Known) -> SupposedDevice {
+pub fn at(reader: &mut Reader, known: &Known) -> AssumedDevice {
     let is_disk = reader.happens(match known.rotational {
         Some(true) => FLAG_IS_RIGHT,
         Some(false) => 1.0 - FLAG_IS_RIGHT,
@@ -41,13 +41,13 @@ pub fn at(reader: &mut Reader, known: &Known) -> SupposedDevice {
     let depth = known.depth.unwrap_or(drawn_depth).clamp(1, 1_024);
     let disk = disk(reader, write_cache, depth);
     let flash = flash(reader, write_cache, depth);
-    if is_disk { SupposedDevice::Disk(disk) } else { SupposedDevice::Flash(flash) }
+    if is_disk { AssumedDevice::Disk(disk) } else { AssumedDevice::Flash(flash) }
 }
 
-fn disk(reader: &mut Reader, write_cache: bool, depth: u32) -> SupposedDisk {
+fn disk(reader: &mut Reader, write_cache: bool, depth: u32) -> AssumedDisk {
     let is_array = reader.happens(ARRAYS);
     let shape = reader.one_of(&SHAPES);
-    SupposedDisk {
+    AssumedDisk {
         array: shape.filter(|_| is_array),
         turn_ms: reader.one_of(&TURNS).unwrap_or(8.33),
         short_ms: reader.about(2.0, 0.4),
@@ -61,9 +61,9 @@ fn disk(reader: &mut Reader, write_cache: bool, depth: u32) -> SupposedDisk {
     }
 }
 
-fn flash(reader: &mut Reader, write_cache: bool, depth: u32) -> SupposedFlash {
+fn flash(reader: &mut Reader, write_cache: bool, depth: u32) -> AssumedFlash {
     let buffer_pages = reader.scaled(64.0, 8_192.0).round() as u32;
-    SupposedFlash {
+    AssumedFlash {
         read_us: reader.scaled(15.0, 200.0),
         program_us: reader.scaled(150.0, 2_500.0),
         overhead_us: reader.scaled(3.0, 150.0),

@@ -7,15 +7,15 @@ use block::{Nanos, Op};
 
 use crate::counters::counted::{Counted, Side};
 use crate::counters::draws::{Random, Reader};
-use crate::load::{Pace, SupposedRequest, SupposedStream};
+use crate::load::{AssumedRequest, AssumedStream, Pace};
 
 /// Numbers that are read: of reads and of writes each a mix and two groups, and what only writes have.
 pub const DIMENSIONS: usize = 2 * (5 + 2 * 6) + 4;
 
 /// Streams of a group at most: more behave as these.
-const MOST_STREAMS: u32 = 48;
+const MAX_STREAMS: u32 = 48;
 /// Streams of which one is busy on average, at most.
-const MOST_IDLE: f64 = 48.0;
+const MAX_IDLE: f64 = 48.0;
 /// A side with so small a share of the requests is left out.
 const RARE: f64 = 0.01;
 /// Sectors of a block, to which places are aligned.
@@ -25,7 +25,7 @@ const LARGEST: f64 = 4.0 * 1024.0 * 1024.0;
 /// Streams of a group differ in how fast they ask: the standard deviation of the logarithm.
 const DIFFER: f64 = 0.7;
 /// Requests of a burst at most, and the time between two of them in seconds.
-const MOST_IN_BURST: f64 = 1_024.0;
+const MAX_IN_BURST: f64 = 1_024.0;
 const IN_BURST_S: f64 = 20e-6;
 
 /// Streams that do the same.
@@ -43,14 +43,14 @@ pub struct Group {
     pub run: u32,
     /// Between two requests, or after an answer: in seconds, in the mean.
     after_s: f64,
-    /// The same between bursts of so many.
+    /// Requests of a burst; `after_s` is between bursts.
     burst: u32,
     /// The share of reads, and the bytes of reads and of writes.
     reads: f64,
     bytes: (f64, f64),
-    /// Whether somebody waits for its writes.
+    /// Whether processes wait for its writes.
     sync: bool,
-    /// A flush after so many writes; 0: none.
+    /// Writes per flush; 0: no flushes.
     flush_after: u32,
     /// Where on the device, in sectors.
     begin: u64,
@@ -102,7 +102,7 @@ impl Manner {
         let (pace, idle, depth) = (reader.unit(), reader.unit(), reader.unit());
         Manner {
             is_open: pace < 0.25,
-            more: if idle < 0.3 { 1.0 } else { MOST_IDLE.powf((idle - 0.3) / 0.7) },
+            more: if idle < 0.3 { 1.0 } else { MAX_IDLE.powf((idle - 0.3) / 0.7) },
             depth: if depth < 0.6 { 1.0 } else { 64f64.powf((depth - 0.6) / 0.4) },
             waits: reader.happens(0.25),
             begin: reader.unit(),
@@ -124,7 +124,7 @@ pub fn at(reader: &mut Reader, counted: &Counted, capacity_sectors: u64) -> Vec<
         // The same streams read and write, at random.
         let all = Side {
             requests_per_s: counted.requests_per_s(),
-            response_s: counted.under_way() / counted.requests_per_s(),
+            response_s: counted.in_flight() / counted.requests_per_s(),
             ..Side::default()
         };
         let [manner, _] = &of_reads.1;
@@ -146,7 +146,7 @@ pub fn at(reader: &mut Reader, counted: &Counted, capacity_sectors: u64) -> Vec<
             group.sync = !buffered || flush_after > 0;
             // The kernel writes back what processes left in memory, all that is due at once.
             if buffered && bursts && flush_after == 0 {
-                let many = (group.per_s * period_s).clamp(1.0, MOST_IN_BURST);
+                let many = (group.per_s * period_s).clamp(1.0, MAX_IN_BURST);
                 group.burst = many as u32;
                 (group.pace, group.streams, group.after_s) = (Pace::Open, 1, many / group.per_s);
             }
@@ -180,14 +180,14 @@ fn parts(side: &Side, mix: &Mix, manners: &[Manner; 2], capacity_sectors: u64) -
     parts
 }
 
-/// Streams that read, so many requests a second with this response time.
+/// Streams that read at this rate per second with this response time.
 fn group(side: &Side, manner: &Manner, run: u32, capacity_sectors: u64) -> Group {
     let (per_s, response_s) = (side.requests_per_s.max(1e-3), side.response_s);
     // Streams by the clock need not have anything under way.
-    let least = if manner.is_open { 0.0 } else { side.under_way() };
+    let least = if manner.is_open { 0.0 } else { side.in_flight() };
     let slots = (least.max(1.0) * manner.more).max(1.0);
     let depth = manner.depth.min(slots).round().max(1.0);
-    let streams = (slots / depth).round().clamp(1.0, MOST_STREAMS.into());
+    let streams = (slots / depth).round().clamp(1.0, MAX_STREAMS.into());
     let after_s = if manner.waits && !manner.is_open {
         0.0
     } else if manner.is_open || (depth > 1.0 && manner.more > 1.0) {
@@ -216,12 +216,12 @@ fn group(side: &Side, manner: &Manner, run: u32, capacity_sectors: u64) -> Group
 }
 
 impl Group {
-    /// Its streams, each with so many requests.
-    pub fn made(&self, requests: usize, random: &mut Random) -> Vec<SupposedStream> {
+    /// Its streams, each with this number of requests.
+    pub fn made(&self, requests: usize, random: &mut Random) -> Vec<AssumedStream> {
         (0..self.streams).map(|number| self.stream(number, requests.max(2 * self.burst as usize), random)).collect()
     }
 
-    fn stream(&self, number: u32, requests: usize, random: &mut Random) -> SupposedStream {
+    fn stream(&self, number: u32, requests: usize, random: &mut Random) -> AssumedStream {
         // Those that go on each have a part of the area; others share it.
         let apart = self.area / u64::from(self.streams.max(1));
         let mut place = self.begin + u64::from(number) * apart / BLOCK * BLOCK;
@@ -240,7 +240,7 @@ impl Group {
                 left = self.run;
             }
             left -= 1;
-            made.push(SupposedRequest {
+            made.push(AssumedRequest {
                 op,
                 sync: op == Op::Read || self.sync,
                 sectors,
@@ -251,10 +251,10 @@ impl Group {
             written += u32::from(op == Op::Write);
             if self.flush_after > 0 && written == self.flush_after {
                 written = 0;
-                made.push(SupposedRequest { op: Op::Write, sync: true, sectors: 0, lba: 0, after: Nanos::ZERO });
+                made.push(AssumedRequest { op: Op::Write, sync: true, sectors: 0, lba: 0, after: Nanos::ZERO });
             }
         }
-        SupposedStream { pace: self.pace, depth: self.depth, requests: made }
+        AssumedStream { pace: self.pace, depth: self.depth, requests: made }
     }
 
     fn after(&self, count: u32, slower: f64, random: &mut Random) -> Nanos {

@@ -1,28 +1,28 @@
 //! Flash from times: what a page takes to read and to program, how many work at once, and what takes writes before them.
 
+mod assumed;
 mod folded;
-mod supposed;
 
 use std::fmt::Write as _;
 use std::sync::Arc;
 
 use sim::profile::{DeviceOptions, DeviceProfile, Profile, ProfileError};
 
+pub use assumed::{SMALL_FLASH, assumed};
 use folded::Folded;
-pub use supposed::{SMALL_FLASH, supposed};
 
 use super::access::Access;
 use super::findings::Finding;
 use super::refine::{Move, refine, scaled};
 
 /// Accesses that tell a time, at least.
-const FEWEST: usize = 10;
-/// Up to so many sectors a request is one page or two.
+const MIN_COUNT: usize = 10;
+/// Up to this number of sectors a request is one page or two.
 const SMALL: u64 = 16;
 /// Bytes of a page if it need not be larger; 4 to 16 KiB were sold.
 const USUAL_PAGE: u64 = 8_192;
 /// More pages take a model much memory: pages become larger instead, up to what a profile allows.
-const MOST_PAGES: u64 = 1 << 23;
+const MAX_PAGES: u64 = 1 << 23;
 const LARGEST_PAGE: u64 = 32_768;
 const PAGES_PER_BLOCK: u64 = 128;
 /// Flash that replays go by, in sectors: 32 GiB; and what a profile can hold.
@@ -65,7 +65,7 @@ pub struct Estimate {
     depth: u32,
 }
 
-/// Estimates a flash device of so many sectors.
+/// Estimates a flash device of this capacity in sectors.
 pub fn estimate(accesses: &[Access], capacity: u64) -> Estimate {
     let page_us = page_bytes(capacity) as f64 / CHANNEL_MB_S;
     let small = |write: bool| accesses.iter().filter(move |access| access.write == write && access.sectors <= SMALL);
@@ -127,7 +127,7 @@ fn median(values: Vec<f64>) -> Option<(f64, usize)> {
 
 /// The value below which this share lies, and of how many; `None` of too few.
 fn quantile(mut values: Vec<f64>, share: f64) -> Option<(f64, usize)> {
-    if values.len() < FEWEST {
+    if values.len() < MIN_COUNT {
         return None;
     }
     let (at, number) = ((share * (values.len() - 1) as f64) as usize, values.len());
@@ -143,7 +143,7 @@ fn dies(accesses: &[Access], service_us: f64) -> (f64, usize) {
         there += f64::from(access.others + 1);
         number += 1;
     }
-    if number < FEWEST {
+    if number < MIN_COUNT {
         return (USUAL_DIES, 0);
     }
     let there = there / f64::from(number as u32);
@@ -165,14 +165,14 @@ fn fastest_mb_s(accesses: &[Access]) -> f64 {
 
 fn page_bytes(capacity: u64) -> u64 {
     let mut page = USUAL_PAGE;
-    while page < LARGEST_PAGE && capacity * 512 / page > MOST_PAGES {
+    while page < LARGEST_PAGE && capacity * 512 / page > MAX_PAGES {
         page *= 2;
     }
     page
 }
 
 impl Estimate {
-    /// The same, which holds so many requests at once.
+    /// The same with this queue depth.
     pub fn holding(self, requests: u32) -> Estimate {
         Estimate { depth: requests.clamp(self.depth, 1_024), ..self }
     }
@@ -187,7 +187,7 @@ impl Estimate {
         self.folded_to(FOLDED)
     }
 
-    /// The same in so many sectors.
+    /// The same in this number of sectors.
     pub fn folded_to(&self, sectors: u64) -> Result<Arc<dyn DeviceProfile>, ProfileError> {
         if self.capacity <= sectors {
             return Ok(self.profile()?.device());

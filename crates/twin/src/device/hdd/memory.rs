@@ -9,69 +9,69 @@ use crate::device::seek::Curve;
 use super::tracks::Tracks;
 use super::turn::Turn;
 
-/// Accesses that tell a choice, at least.
-const FEWEST: usize = 10;
-/// Command overhead if nothing tells: makers' and measured figures are 0.1 to 1.1 ms.
+/// A choice needs at least this number of accesses.
+const MIN_COUNT: usize = 10;
+/// Default command overhead: data sheets and measurements have 0.1 to 1.1 ms.
 const USUAL_OVERHEAD_MS: f64 = 0.25;
-const MOST_OVERHEAD_MS: f64 = 1.1;
-/// Of a hit, as a part of that of a miss.
+const MAX_OVERHEAD_MS: f64 = 1.1;
+/// Overhead of a hit, as a part of that of a miss.
 const OF_HIT: f64 = 0.6;
-/// A bus is chosen to be faster than the media, by about so much.
+/// The default rate of the bus, as a factor on that of the media.
 const BUS_TO_MEDIA: f64 = 1.5;
-/// No bus is chosen that is so many times as slow as media of such a size usually are: a drive of today behind USB 2 is 5 times. Reads that
+/// No bus is chosen that is slower than usual media by this factor: a drive of today behind USB 2 is 5 times. Reads that
 /// take longer, and all the same time, lose a turn of the platter each.
 const SLOWEST_BUS_TO_MEDIA: f64 = 6.0;
-/// Segments of a drive's memory if nothing tells.
+/// Default number of cache segments.
 const USUAL_SEGMENTS: u32 = 16;
 /// A write counts as buffered that takes less than this if there are no reads to compare it with; in ms.
 const QUICK_MS: f64 = 1.0;
 
-/// A choice, and how many accesses say so.
+/// A choice, and the number of accesses that it rests on.
 #[derive(Clone, Copy, Debug)]
-pub struct Told<T> {
+pub struct Inferred<T> {
     /// What was chosen.
     pub value: T,
-    /// Accesses; 0: what is usual.
+    /// Accesses; 0: a default.
     pub accesses: usize,
 }
 
 /// See the file's head.
 #[derive(Clone, Debug)]
 pub struct Memory {
-    /// Writes are reported before they are on the media.
-    pub write_cache: Told<bool>,
-    /// Reads make the drive read on.
-    pub reads_ahead: Told<bool>,
-    /// Runs of reads that it keeps apart.
-    pub segments: Told<u32>,
-    /// Of a command that goes to the media.
+    /// Whether writes are reported before they are on the media.
+    pub write_cache: Inferred<bool>,
+    /// Whether the drive reads ahead.
+    pub reads_ahead: Inferred<bool>,
+    /// Segments of its cache.
+    pub segments: Inferred<u32>,
+    /// Overhead of a command that goes to the media, in ms.
     pub overhead_ms: f64,
-    /// Of one that is served from memory.
+    /// Overhead of one that is served from memory.
     pub hit_ms: f64,
-    /// Of a write that is reported early.
+    /// Time of a write that is reported early.
     pub early_ms: f64,
-    /// Accesses that tell the overhead.
+    /// Accesses that the overhead rests on.
     pub timed: usize,
-    /// One sector on the bus.
+    /// Time of a sector on the bus.
     pub bus_sector_ms: f64,
-    /// What told that.
+    /// What that rests on.
     from_memory: Option<FromMemory>,
 }
 
 /// Writes return faster than the mechanics allow.
-pub fn buffers_writes(accesses: &[Access]) -> Told<bool> {
+pub fn buffers_writes(accesses: &[Access]) -> Inferred<bool> {
     let far = |access: &&Access| !access.may_hit && access.before.is_some() && access.sectors <= 256;
     let mut reads: Vec<f64> = accesses.iter().filter(far).filter(|access| !access.write).map(Access::service_ms).collect();
     let writes: Vec<f64> = accesses.iter().filter(far).filter(|access| access.write).map(Access::service_ms).collect();
-    if writes.len() < FEWEST {
-        return Told { value: true, accesses: 0 };
+    if writes.len() < MIN_COUNT {
+        return Inferred { value: true, accesses: 0 };
     }
-    let quick_ms = if reads.len() >= FEWEST { 0.5 * quantile(&mut reads, 0.1) } else { QUICK_MS };
+    let quick_ms = if reads.len() >= MIN_COUNT { 0.5 * quantile(&mut reads, 0.1) } else { QUICK_MS };
     let quick = writes.iter().filter(|ms| **ms < quick_ms).count();
-    Told { value: quick * 5 >= writes.len(), accesses: writes.len() }
+    Inferred { value: quick * 5 >= writes.len(), accesses: writes.len() }
 }
 
-/// Sorts of accesses that go on from another: by how many came in between.
+/// Sorts of accesses that continue another, by the number of accesses in between.
 const SORTS: usize = 7;
 /// Accesses of a sort come from the media if no more of them are hits.
 const RARELY: f64 = 0.1;
@@ -79,31 +79,31 @@ const RARELY: f64 = 0.1;
 /// Times that differ by less are the same: no drive turns in less than 4 ms.
 const SAME_MS: f64 = 1.0;
 
-/// How long reads from memory take, as far as reads that go on tell it.
+/// Times of reads from the drive's memory, from reads that continue others.
 ///
 /// What comes from the media waits for its sector, evenly anything up to a turn. Where most reads of a size that go on take the same
-/// time, they came from memory. Two sizes tell the time of a command from that of a sector. Of one size the sector's is told only if the
+/// time, they came from memory. Two sizes separate the time of a command from that of a sector. With one size the sector's is known only if the
 /// whole is too long for a command and the transfer from the media: then the bus is slower.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FromMemory {
-    /// Of a command.
+    /// Of a command, in ms.
     command_ms: f64,
-    /// Of each sector on the bus.
+    /// Of each sector on the bus, in ms.
     pub sector_ms: f64,
-    /// How far off that may be.
+    /// Error of `sector_ms`.
     error_ms: f64,
-    /// Reads that say so.
+    /// Reads that it rests on.
     accesses: usize,
 }
 
 impl FromMemory {
-    /// `None` if nothing tells.
+    /// `None` if the reads do not show it.
     pub fn found(accesses: &[Access], tracks: &Tracks) -> Option<FromMemory> {
         let mut by_size: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
         for access in accesses.iter().filter(|access| !access.write && access.follows.is_some()) {
             by_size.entry(access.sectors).or_default().push(access.service_ms());
         }
-        by_size.retain(|_, times| times.len() >= FEWEST);
+        by_size.retain(|_, times| times.len() >= MIN_COUNT);
         let (mut sizes, mut accesses) = (Vec::new(), 0);
         for (&sectors, times) in &mut by_size {
             if quantile(times, 0.5) - quantile(times, 0.05) < SAME_MS {
@@ -113,24 +113,24 @@ impl FromMemory {
         }
         if let Some(line) = line(&sizes, accesses) {
             // No command takes longer: then they wait for the platter.
-            let makes_sense = line.sector_ms > 0.0 && (0.0..=MOST_OVERHEAD_MS).contains(&line.command_ms);
+            let makes_sense = line.sector_ms > 0.0 && (0.0..=MAX_OVERHEAD_MS).contains(&line.command_ms);
             return makes_sense.then_some(line);
         }
         // Of the largest overhead is the smallest part.
-        let (&sectors, times) = by_size.iter_mut().next_back().filter(|(_, times)| times.len() >= 2 * FEWEST)?;
+        let (&sectors, times) = by_size.iter_mut().next_back().filter(|(_, times)| times.len() >= 2 * MIN_COUNT)?;
         let (low, middle, high) = (quantile(times, 0.05), quantile(times, 0.5), quantile(times, 0.95));
         let from_media_ms = sectors as f64 * tracks.transfer_ms(0, 1);
-        let is_slower = (from_media_ms..from_media_ms * SLOWEST_BUS_TO_MEDIA).contains(&(middle - MOST_OVERHEAD_MS));
+        let is_slower = (from_media_ms..from_media_ms * SLOWEST_BUS_TO_MEDIA).contains(&(middle - MAX_OVERHEAD_MS));
         let (command_ms, a_sector) = (USUAL_OVERHEAD_MS * OF_HIT, 1.0 / sectors as f64);
         (is_slower && high - low < SAME_MS).then_some(FromMemory {
             command_ms,
             sector_ms: (middle - command_ms) * a_sector,
-            error_ms: (MOST_OVERHEAD_MS - command_ms) * a_sector,
+            error_ms: (MAX_OVERHEAD_MS - command_ms) * a_sector,
             accesses: times.len(),
         })
     }
 
-    /// Of a read of so many sectors.
+    /// Of a read of this number of sectors.
     fn ms(&self, sectors: u64) -> f64 {
         self.command_ms + self.sector_ms * sectors as f64
     }
@@ -152,7 +152,7 @@ fn line(sizes: &[(f64, f64)], accesses: usize) -> Option<FromMemory> {
     Some(FromMemory { command_ms: quantile(&mut commands, 0.5), sector_ms, error_ms, accesses })
 }
 
-/// How often accesses of each sort are served from memory, as far as their times tell; `None` of too few.
+/// The share of hits in memory among accesses of each sort; `None` if there are too few.
 pub struct Hits([Option<f64>; SORTS]);
 
 impl Hits {
@@ -165,7 +165,7 @@ impl Hits {
                 counts[sort] = (counts[sort].0 + 1, counts[sort].1 + u32::from(is_hit));
             }
         }
-        let share = |(all, hits): (u32, u32)| (all as usize >= FEWEST).then(|| f64::from(hits) / f64::from(all));
+        let share = |(all, hits): (u32, u32)| (all as usize >= MIN_COUNT).then(|| f64::from(hits) / f64::from(all));
         Hits(counts.map(share))
     }
 
@@ -184,7 +184,7 @@ fn hit_ms(access: &Access, tracks: &Tracks, from_memory: Option<FromMemory>) -> 
     tracks.transfer_ms(access.lba, access.sectors).max(from_memory.map_or(0.0, |memory| memory.ms(access.sectors)))
 }
 
-/// The sort of an access that goes on from one so many before.
+/// The sort of an access that continues one this number before.
 fn sort(back: usize) -> usize {
     (back.max(1).ilog2() as usize).min(SORTS - 1)
 }
@@ -196,7 +196,7 @@ impl Memory {
         tracks: &Tracks,
         turn: &Turn,
         (hits, from_memory): (&Hits, Option<FromMemory>),
-        write_cache: Told<bool>,
+        write_cache: Inferred<bool>,
         curve: &Curve,
     ) -> Memory {
         let bus_sector_ms = from_memory.map_or(tracks.transfer_ms(0, 1) / BUS_TO_MEDIA, |memory| memory.sector_ms);
@@ -214,7 +214,7 @@ impl Memory {
             .collect();
         let least = curve.ms(0.0);
         let usual = USUAL_OVERHEAD_MS.min(0.4 * least);
-        let of = |times: &mut [f64]| (times.len() >= FEWEST).then(|| quantile(times, 0.2).clamp(0.01, 1.5));
+        let of = |times: &mut [f64]| (times.len() >= MIN_COUNT).then(|| quantile(times, 0.2).clamp(0.01, 1.5));
         let (by_hits, by_writes) = (of(&mut quick), of(&mut early));
         let hit_ms = by_hits.or(by_writes).unwrap_or(usual * OF_HIT);
         Memory {
@@ -230,13 +230,13 @@ impl Memory {
         }
     }
 
-    /// What a drive is supposed to have, told by nothing. `sector_ms`: of the media.
-    pub fn supposed((write_cache, segments): (bool, u32), overhead_ms: f64, sector_ms: f64) -> Memory {
+    /// The memory of an assumed drive. `sector_ms`: of the media.
+    pub fn assumed((write_cache, segments): (bool, u32), overhead_ms: f64, sector_ms: f64) -> Memory {
         let hit_ms = overhead_ms * OF_HIT;
         Memory {
-            write_cache: Told { value: write_cache, accesses: 0 },
-            reads_ahead: Told { value: true, accesses: 0 },
-            segments: Told { value: segments, accesses: 0 },
+            write_cache: Inferred { value: write_cache, accesses: 0 },
+            reads_ahead: Inferred { value: true, accesses: 0 },
+            segments: Inferred { value: segments, accesses: 0 },
             overhead_ms,
             hit_ms,
             early_ms: hit_ms,
@@ -246,12 +246,12 @@ impl Memory {
         }
     }
 
-    /// Whether reads told the rate of the bus.
-    pub fn bus_is_told(&self) -> bool {
+    /// Whether reads showed the rate of the bus.
+    pub fn has_bus_rate_estimate(&self) -> bool {
         self.from_memory.is_some()
     }
 
-    /// As people want it.
+    /// As findings for people.
     pub fn findings(&self) -> Vec<Finding> {
         let word = |yes: bool| if yes { "yes" } else { "no" };
         let mb_s = |sector_ms: f64| 0.512 / sector_ms;
@@ -268,19 +268,19 @@ impl Memory {
 
 /// Whether reads that go on find what was read ahead. Only one that goes on from the very access before tells that a drive does not
 /// read ahead: with others in between, what it had read may have made room for theirs.
-fn reads_ahead(following: &[&Access], is_hit: impl Fn(&Access) -> bool) -> Told<bool> {
+fn reads_ahead(following: &[&Access], is_hit: impl Fn(&Access) -> bool) -> Inferred<bool> {
     let at_once: Vec<bool> = following.iter().filter(|access| access.follows == Some(1)).map(|access| is_hit(access)).collect();
     let hits = |all: &[bool]| all.iter().filter(|hit| **hit).count();
-    if at_once.len() >= FEWEST {
-        return Told { value: 2 * hits(&at_once) >= at_once.len(), accesses: at_once.len() };
+    if at_once.len() >= MIN_COUNT {
+        return Inferred { value: 2 * hits(&at_once) >= at_once.len(), accesses: at_once.len() };
     }
     let all: Vec<bool> = following.iter().map(|access| is_hit(access)).collect();
-    let is_told = all.len() >= FEWEST && 2 * hits(&all) >= all.len();
-    Told { value: true, accesses: if is_told { all.len() } else { 0 } }
+    let is_told = all.len() >= MIN_COUNT && 2 * hits(&all) >= all.len();
+    Inferred { value: true, accesses: if is_told { all.len() } else { 0 } }
 }
 
-/// Runs of reads that go on from memory with so many others in between.
-fn segments(following: &[&Access], is_hit: impl Fn(&Access) -> bool) -> Told<u32> {
+/// Runs of reads that go on from memory with this number of others in between.
+fn segments(following: &[&Access], is_hit: impl Fn(&Access) -> bool) -> Inferred<u32> {
     let (mut most, mut told) = (0, 0);
     for size in [2, 4, 8, 16, 32, 64] {
         let between: Vec<bool> = following
@@ -288,7 +288,7 @@ fn segments(following: &[&Access], is_hit: impl Fn(&Access) -> bool) -> Told<u32
             .filter(|access| access.follows.is_some_and(|back| back > size / 2 && back <= size))
             .map(|access| is_hit(access))
             .collect();
-        if between.len() < FEWEST {
+        if between.len() < MIN_COUNT {
             continue;
         }
         told += between.len();
@@ -296,14 +296,14 @@ fn segments(following: &[&Access], is_hit: impl Fn(&Access) -> bool) -> Told<u32
         if 2 * hits < between.len() {
             // With nothing seen to hit before, there may be any number below.
             let value = if most > 0 { most } else { USUAL_SEGMENTS.min(size as u32 / 2) };
-            return Told { value, accesses: told };
+            return Inferred { value, accesses: told };
         }
         most = size as u32;
     }
-    Told { value: most.max(USUAL_SEGMENTS), accesses: if most >= USUAL_SEGMENTS { told } else { 0 } }
+    Inferred { value: most.max(USUAL_SEGMENTS), accesses: if most >= USUAL_SEGMENTS { told } else { 0 } }
 }
 
-/// The value below which this share lies; 0 of none.
+/// The quantile at this share; 0 of no values.
 pub fn quantile(values: &mut [f64], share: f64) -> f64 {
     if values.is_empty() {
         return 0.0;
@@ -319,7 +319,7 @@ mod tests {
     use crate::device::access;
     use block::Nanos;
 
-    /// Two streams that read each in turn and in order, 64 KiB and now and then so many sectors, each read served in this time in ms.
+    /// Two streams that read each in turn and in order, 64 KiB and now and then this number of sectors, each read served in this time in ms.
     fn in_turn(other_sectors: u32, service_ms: impl Fn(u64, u32) -> f64) -> Vec<Access> {
         let mut now = Nanos::ZERO;
         let mut next = [0, 4_000_000];

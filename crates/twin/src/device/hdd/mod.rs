@@ -3,10 +3,10 @@
 //! Each is estimated over a prior, one after the other: what is found first is needed for the next. Where requests do not tell (only
 //! sequential reads tell of no seek, buffered writes of nothing but the buffer) the prior stays, and the finding says so.
 
+mod assumed;
 mod memory;
 mod queue;
 mod specification;
-mod supposed;
 mod tracks;
 mod turn;
 
@@ -21,23 +21,23 @@ use sim::profile::{Profile, ProfileError};
 use super::access::Access;
 use super::findings::Finding;
 use super::refine::{Move, refine_with, scaled};
-use super::seek::{self, Band, Curve, Waits, Way};
+use super::seek::{self, Band, Curve, SeekSample, Waits};
+pub use assumed::assumed;
 use memory::{FromMemory, Hits, Memory};
 use queue::Queue;
-pub use supposed::supposed;
 use tracks::Tracks;
 use turn::Turn;
 
-/// Fewer ways of the arm make no curve.
-const FEWEST_WAYS: usize = 30;
-/// So many are looked at: more hardly tell more, and cost.
-const MOST_WAYS: usize = 800;
+/// A curve needs at least this number of seeks.
+const MIN_SEEKS: usize = 30;
+/// And uses at most this number: more cost much and hardly improve it.
+const MAX_SEEKS: usize = 800;
 /// Blocks that are left out one at a time, to see how sure the curve is; 95% of Student's distribution with one degree less.
 const BLOCKS: usize = 5;
 const STUDENT: f64 = 2.776;
-/// Measured curves (those of DIXtrac in the shipped profiles) are off their shape by such parts of a time.
+/// Relative error of the curve's shape compared with measured ones (those of DIXtrac in the shipped profiles).
 const OFF_SHAPE: f64 = 0.05;
-/// What writing adds to settle: makers say 0.1 to 1 ms more than for reads.
+/// What writes add to the settle time: data sheets say 0.1 to 1 ms.
 const USUAL_SETTLE_MS: f64 = 0.4;
 /// It is not outside of this: a little below 0 where the curve of the reads is too high.
 const SETTLES_MS: (f64, f64) = (-1.0, 4.0);
@@ -65,12 +65,12 @@ pub struct Estimate {
 /// What the curve was fitted to.
 #[derive(Clone, Debug)]
 struct Seeks {
-    ways: Arc<[Way]>,
+    samples: Arc<[SeekSample]>,
     rate_error: f64,
     waits: Arc<Waits>,
 }
 
-/// Estimates a disk of so many sectors.
+/// Estimates a disk of this capacity in sectors.
 pub fn estimate(accesses: &[Access], capacity: u64) -> Estimate {
     let write_cache = memory::buffers_writes(accesses);
     let mut tracks = Tracks::usual(capacity);
@@ -78,29 +78,29 @@ pub fn estimate(accesses: &[Access], capacity: u64) -> Estimate {
     let from_memory = FromMemory::found(accesses, &tracks);
     let hits = Hits::of(accesses, &tracks, from_memory);
     let media = Media { tracks: &tracks, hits: &hits, bus_sector_ms: from_memory.map_or(0.0, |memory| memory.sector_ms) };
-    let reads = media.ways(accesses, write_cache.value, false);
-    let writes = if write_cache.value { Vec::new() } else { media.ways(accesses, false, true) };
-    let by_writes = reads.len() < FEWEST_WAYS && writes.len() >= FEWEST_WAYS;
-    let told = seek::thin(if by_writes { &writes } else { &reads }, MOST_WAYS);
+    let reads = media.samples(accesses, write_cache.value, false);
+    let writes = if write_cache.value { Vec::new() } else { media.samples(accesses, false, true) };
+    let by_writes = reads.len() < MIN_SEEKS && writes.len() >= MIN_SEEKS;
+    let told = seek::thin(if by_writes { &writes } else { &reads }, MAX_SEEKS);
     let writes_come_between = write_cache.value && accesses.iter().filter(|access| access.write).count() * 20 > accesses.len();
     let strange = if writes_come_between { seek::STRANGE_BEHIND_WRITES } else { seek::STRANGE };
     // Both lie in a band of the same height, writes a little higher.
-    let settled = writes.iter().map(|way| Way { ms: way.ms - USUAL_SETTLE_MS, ..*way });
-    let both: Vec<Way> = reads.iter().copied().chain(settled).collect();
+    let settled = writes.iter().map(|sample| SeekSample { ms: sample.ms - USUAL_SETTLE_MS, ..*sample });
+    let both: Vec<SeekSample> = reads.iter().copied().chain(settled).collect();
     let turn = turn::find(accesses, &both, (tracks.rate_error(), strange), write_cache.value);
     tracks.fit_line(&turn);
-    let seeks = Seeks { ways: told.into(), rate_error: tracks.rate_error(), waits: Arc::new(Waits::new(turn.tilt, strange)) };
+    let seeks = Seeks { samples: told.into(), rate_error: tracks.rate_error(), waits: Arc::new(Waits::new(turn.tilt, strange)) };
     let band = seeks.band(&turn);
-    let mut curve = seek::fit_shape(&seeks.ways, band);
+    let mut curve = seek::fit_shape(&seeks.samples, band);
     let mut settle = (USUAL_SETTLE_MS, 0);
     if by_writes {
         curve.short_ms -= USUAL_SETTLE_MS.min(curve.short_ms / 2.0);
         curve.long_ms -= USUAL_SETTLE_MS;
-    } else if writes.len() >= FEWEST_WAYS {
-        let shift = seek::shift(&seek::thin(&writes, MOST_WAYS), band, &curve, SETTLES_MS, USUAL_SETTLE_MS);
+    } else if writes.len() >= MIN_SEEKS {
+        let shift = seek::shift(&seek::thin(&writes, MAX_SEEKS), band, &curve, SETTLES_MS, USUAL_SETTLE_MS);
         settle = (shift, writes.len());
     }
-    tracks.slow(curve.slower, seeks.ways.len());
+    tracks.slow(curve.slower, seeks.samples.len());
     let memory = Memory::fit(accesses, &tracks, &turn, (&hits, from_memory), write_cache, &curve);
     let queue = Queue::fit(accesses, &hits);
     Estimate { capacity, turn, tracks, memory, queue, curve, seeks, settle_ms: settle.0, settled: settle.1 }
@@ -119,7 +119,7 @@ pub const MOVES: &[Move<Estimate>] = &[
     |old, step| {
         // A bus that is slower than the media shows in reads from memory: what else takes longer it must not make up for.
         let sector_ms = scaled(old.memory.bus_sector_ms, step);
-        let makes_sense = !old.memory.bus_is_told() && sector_ms <= old.tracks.transfer_ms(0, 1);
+        let makes_sense = !old.memory.has_bus_rate_estimate() && sector_ms <= old.tracks.transfer_ms(0, 1);
         old.moved(makes_sense, |new| new.memory.bus_sector_ms = sector_ms)
     },
     |old, step| {
@@ -139,17 +139,17 @@ impl Seeks {
 
     /// Ways that tell the curve.
     fn told(&self) -> usize {
-        if self.ways.len() < FEWEST_WAYS { 0 } else { self.ways.len() }
+        if self.samples.len() < MIN_SEEKS { 0 } else { self.samples.len() }
     }
 
     /// How far the curve may be off at the short way and at the long one: the jackknife's variance. No curve is surer than the softness
     /// of the band, nor than drives keep to its shape.
     fn errors(&self, turn: &Turn, curve: &Curve) -> (f64, f64) {
         let (mut short, mut long) = (0.0, 0.0);
-        let size = self.ways.len().div_ceil(BLOCKS).max(1);
+        let size = self.samples.len().div_ceil(BLOCKS).max(1);
         for block in 0..BLOCKS {
-            let others = self.ways.iter().enumerate().filter(|(index, _)| index / size != block);
-            let without: Vec<Way> = others.map(|(_, way)| *way).collect();
+            let others = self.samples.iter().enumerate().filter(|(index, _)| index / size != block);
+            let without: Vec<SeekSample> = others.map(|(_, sample)| *sample).collect();
             let other = seek::fit(&without, self.band(turn), curve.division);
             short += (other.short_ms - curve.short_ms).powi(2);
             long += (other.long_ms - curve.long_ms).powi(2);
@@ -169,10 +169,10 @@ struct Media<'a> {
 }
 
 impl Media<'_> {
-    /// The ways of the arm to reads, or to writes, that came from the media. Behind a write that is still in memory nobody knows where
-    /// the arm is.
-    fn ways(&self, accesses: &[Access], write_cache: bool, of_writes: bool) -> Vec<Way> {
-        let mut ways = Vec::new();
+    /// The seeks to reads, or to writes, of the media. Those after a write that may still be in memory are left out: the arm's position is not
+    /// known.
+    fn samples(&self, accesses: &[Access], write_cache: bool, of_writes: bool) -> Vec<SeekSample> {
+        let mut samples = Vec::new();
         let from_media = |access: &&Access| if of_writes { !access.may_hit } else { self.hits.misses(access) };
         for access in accesses.iter().filter(|access| access.write == of_writes).filter(from_media) {
             let Some((from, _, wrote)) = access.before else { continue };
@@ -183,30 +183,30 @@ impl Media<'_> {
             let on_bus_ms = if of_writes { 0.0 } else { self.bus_sector_ms * access.sectors as f64 };
             let transfer_ms = self.tracks.transfer_ms(access.lba, access.sectors).max(on_bus_ms);
             let ms = access.service_ms();
-            // Somebody else read it, or read ahead of it, long before.
+            // It was read, or read ahead, long before.
             if !of_writes && ms - transfer_ms < QUICKEST_ARM_MS {
                 continue;
             }
             let part = (self.tracks.part(access.lba) - self.tracks.part(from)).abs();
-            ways.push(Way { part, ms, transfer_ms });
+            samples.push(SeekSample { part, ms, transfer_ms });
         }
-        ways
+        samples
     }
 }
 
 impl Estimate {
-    /// Moved to where replays of these accesses are the truest, and how far they are off then.
+    /// The estimate with the least replay error on these accesses, and that error.
     pub fn refined(self, accesses: &[Access]) -> (Estimate, f64) {
         refine_with(self, MOVES, accesses, |estimate, at_once| estimate.build(Some(at_once)))
     }
 
-    /// The device, at rest, for so many requests at once.
+    /// The device, idle, with this queue depth.
     pub fn build(&self, at_once: Option<u32>) -> Option<Box<dyn Device>> {
         let model = HddModel::new(&self.specification()).ok()?;
         Some(Box::new(Hdd::new(Arc::new(model), at_once, None)))
     }
 
-    /// A disk like this one of another size, for so many requests at once.
+    /// A disk like this one of another size, with this queue depth.
     pub fn resized(&self, capacity: u64, depth: u32) -> Estimate {
         let queue = Queue { depth, ..self.queue.clone() };
         Estimate { capacity, tracks: self.tracks.resized(capacity), queue, ..self.clone() }

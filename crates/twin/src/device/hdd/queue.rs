@@ -8,7 +8,7 @@ use crate::device::findings::Finding;
 use super::memory::Hits;
 
 /// Reads that were given to the drive behind another, at least, to tell of an order.
-const FEWEST: usize = 20;
+const MIN_COUNT: usize = 20;
 /// What `sim` takes as the deepest queue.
 const DEEPEST: u32 = 1_024;
 
@@ -17,7 +17,7 @@ const DEEPEST: u32 = 1_024;
 pub struct Queue {
     /// Requests at the drive at once.
     pub depth: u32,
-    /// Requests waited while so many were there: it takes no more.
+    /// The depth that was reached while other requests waited.
     pub is_full: bool,
     /// In which order.
     pub policy: QueuePolicy,
@@ -39,12 +39,12 @@ impl Queue {
             }
             latest = latest.max(access.dispatched);
         }
-        let reorders = queued >= FEWEST && overtaken * 10 >= queued;
+        let reorders = queued >= MIN_COUNT && overtaken * 10 >= queued;
         Queue {
             depth,
             is_full: accesses.iter().any(|access| waited(&access)),
             policy: if reorders { QueuePolicy::Sptf } else { QueuePolicy::Fifo },
-            queued: if queued >= FEWEST { queued } else { 0 },
+            queued: if queued >= MIN_COUNT { queued } else { 0 },
         }
     }
 

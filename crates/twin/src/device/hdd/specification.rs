@@ -11,10 +11,10 @@ use super::tracks::SKEW_MS;
 
 /// Zones, as drives have; and sectors of one at most.
 const ZONES: u32 = 16;
-const MOST_IN_ZONE: u64 = 1 << 30;
+const MAX_IN_ZONE: u64 = 1 << 30;
 /// More cylinders cost a model much time and memory, and tell an arm's way no better: tracks lie on more surfaces then.
 const MOST_CYLINDERS: u32 = 1 << 16;
-const MOST_SURFACES: u16 = 64;
+const MAX_SURFACES: u16 = 64;
 /// What the seek table names, as parts of the stroke: close together where the curve bends.
 const PARTS: [f64; 16] = [0.0, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.04, 0.07, 0.12, 0.2, 0.3, 0.45, 0.6, 0.8, 1.0];
 /// The time to change heads as a part of what skew allows for.
@@ -67,7 +67,7 @@ impl Estimate {
         let (outer, inner) = self.tracks.outermost(self.turn.ms);
         let mean = (outer * (1.0 + inner) / 2.0).max(2.0);
         let all = self.capacity as f64 / (mean * f64::from(MOST_CYLINDERS));
-        let surfaces = self.tracks.surfaces(mean).max((all.ceil() as u16).min(MOST_SURFACES));
+        let surfaces = self.tracks.surfaces(mean).max((all.ceil() as u16).min(MAX_SURFACES));
         let wanted = self.capacity as f64 / (mean * f64::from(surfaces));
         let mut cylinders = (wanted.ceil() as u32 + 1).clamp(1, MAX_CYLINDERS);
         let mut stretched = 1.0;
@@ -93,7 +93,7 @@ impl Estimate {
     }
 
     fn zones(&self, cylinders: u32, outer: f64, inner: f64) -> Vec<ZoneSpecification> {
-        let needed = u32::try_from(self.capacity.div_ceil(MOST_IN_ZONE)).unwrap_or(u32::MAX);
+        let needed = u32::try_from(self.capacity.div_ceil(MAX_IN_ZONE)).unwrap_or(u32::MAX);
         let number = ZONES.max(2 * needed).min(cylinders);
         let skew = rounded(SKEW_MS.min(0.15 * self.turn.ms) / self.turn.ms, 1e4);
         let first = |zone: u32| (u64::from(zone) * u64::from(cylinders) / u64::from(number)) as u32;
@@ -116,7 +116,7 @@ impl Estimate {
             .collect()
     }
 
-    /// The curve without the overhead, which is told by itself.
+    /// The curve without the overhead, which is a parameter of its own.
     fn seek(&self, cylinders: u32) -> Seek {
         let stroke = f64::from(cylinders.max(2) - 1);
         let mut points: Vec<(u32, f64)> = Vec::new();
@@ -175,7 +175,7 @@ impl Estimate {
     }
 }
 
-/// To so many parts of one.
+/// Rounded to this fraction of one.
 fn rounded(value: f64, parts: f64) -> f64 {
     (value * parts).round() / parts
 }

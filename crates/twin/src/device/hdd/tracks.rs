@@ -15,11 +15,11 @@ const TRACKS_TO_SECTORS: f64 = 28.0;
 const GROWTH: f64 = 0.4;
 /// What a drive allows for a change of track, in ms: head switch, settling, and some to spare.
 pub const SKEW_MS: f64 = 1.4;
-/// A sequential reader that asks again within so many ns keeps the media at work, if the drive reads ahead.
+/// A sequential reader that asks again within this time in ns keeps the media at work, if the drive reads ahead.
 const SOON_NS: u64 = 300_000;
-/// So many sectors in a row tell the rate of the media: a few tracks.
+/// The number of sectors in a row that show the rate of the media: a few tracks.
 const LONG_RUN: u64 = 2_048;
-/// Below so many sectors on average the rate is that of the requests and not of the media.
+/// Below this number of sectors on average the rate is that of the requests and not of the media.
 const LARGE: f64 = 96.0;
 /// How sure the rate is if nothing tells: the standard deviation of its logarithm.
 const UNKNOWN: f64 = 0.5;
@@ -86,7 +86,7 @@ impl Tracks {
         }
     }
 
-    /// Takes in that transfers take so many times as long.
+    /// Scales transfer times by this factor.
     pub fn slow(&mut self, slower: f64, accesses: usize) {
         self.outer /= slower;
         if self.accesses == 0 {
@@ -116,7 +116,7 @@ impl Tracks {
         (1.0 - (1.0 - 2.0 * steep * share).max(0.0).sqrt()) / steep
     }
 
-    /// How long so many sectors take to pass where this LBA lies, in ms.
+    /// Transfer time of this number of sectors at this LBA, in ms.
     pub fn transfer_ms(&self, lba: u64, sectors: u64) -> f64 {
         sectors as f64 / (self.outer * self.length(self.part(lba)))
     }

@@ -6,9 +6,9 @@ use device_model::rotation::{End, Finder};
 
 use crate::device::access::Access;
 use crate::device::findings::Finding;
-use crate::device::seek::{self, Way};
+use crate::device::seek::{self, SeekSample};
 
-/// Speeds that drives were sold with, in turns a minute, and the logarithm of how usual each is beside the most usual: from data sheets
+/// Speeds that drives were sold with, in turns a minute, and the logarithm of how usual each is compared with the most usual: from data sheets
 /// of 1990 to 2020.
 const SOLD: [(f64, f64); 9] = [
     (3_600.0, -2.0),
@@ -24,66 +24,67 @@ const SOLD: [(f64, f64); 9] = [
 /// Drives turn a little faster or slower than is said, by such a part.
 const OFF_SPEED: f64 = 0.015;
 /// The smallest part of a turn that shows in place of it.
-const MOST_PARTS: u32 = 4;
+const MAX_PARTS: u32 = 4;
 /// The commonest speed.
 pub const USUAL_MS: f64 = 60e3 / 7_200.0;
 /// Regions of the disk in which tracks are of the same length, mostly: 1 GiB, as for the schedulers that look for lines.
 const REGION_SHIFT: u32 = 21;
-/// Ends that a line is looked for in, at least and at most.
-const FEWEST_ENDS: usize = 48;
-const MOST_ENDS: usize = 512;
-/// Ways that a speed is looked for in, at most.
-const MOST_WAYS: usize = 400;
-/// So much likelier than the next a speed must be to count as told, as a logarithm. Ways are not independent, and no curve is quite that
-/// of the drive: four times what 20 to 1 would be.
-const SURE: f64 = 12.0;
+/// Completions that a line is looked for in, at least and at most.
+const MIN_ENDS: usize = 48;
+const MAX_ENDS: usize = 512;
+/// The largest number of seeks in which a speed is looked for.
+const MAX_SEEKS: usize = 400;
+/// The least log-likelihood ratio between a speed and the next one. Seeks are not independent, and no curve is exactly the drive's: four
+/// times that of 20 to 1.
+const MIN_MARGIN: f64 = 12.0;
 
 /// A turn.
 #[derive(Clone, Debug)]
 pub struct Turn {
     /// Its time in ms.
     pub ms: f64,
-    /// It is this far off at the most in 19 of 20 cases.
+    /// Half the width of the 95% interval, in ms.
     pub uncertainty_ms: f64,
-    /// Accesses that say so.
+    /// Accesses that it rests on; 0: a default.
     pub accesses: usize,
-    /// Where a line was found: an LBA, and the sectors that pass in a turn there, with skew.
+    /// An LBA where completions show the rotation, and the sectors that pass in a turn there, with skew.
     pub line: Option<(u64, f64)>,
     /// How much likelier short waits are than long ones, see [`seek::Band`].
     pub tilt: f64,
 }
 
-/// Finds it: as a line in the times at which reads ended, or as the height of the band in which accesses lie over the seek curve.
-pub fn find(accesses: &[Access], ways: &[Way], (rate_error, strange): (f64, f64), write_cache: bool) -> Turn {
+/// Finds the time of a turn: as a line in the times of completions, or as the height of the band of accesses over the seek curve.
+pub fn find(accesses: &[Access], samples: &[SeekSample], (rate_error, strange): (f64, f64), write_cache: bool) -> Turn {
     if let Some(turn) = by_line(accesses, write_cache) {
         return turn;
     }
     let unknown = Turn { ms: USUAL_MS, uncertainty_ms: USUAL_MS, accesses: 0, line: None, tilt: seek::SLIGHT };
-    if ways.len() < super::FEWEST_WAYS {
+    if samples.len() < super::MIN_SEEKS {
         return unknown;
     }
     // With others at the device it may choose by rotation; a scheduler before it leaves no such trace, but leaves the edge.
     let queued = accesses.iter().filter(|access| access.others > 0).count();
     let tilts = if queued * 2 > accesses.len() { &seek::TILTS[..] } else { &seek::TILTS[..1] };
     let turns = SOLD.map(|(rpm, usual)| (60e3 / rpm, usual));
-    let Some((ms, tilt, margin)) = seek::turn(&seek::thin(&shorter(ways), MOST_WAYS), &turns, (rate_error, strange), tilts) else {
+    let Some((ms, tilt, margin)) = seek::turn(&seek::thin(&shorter(samples), MAX_SEEKS), &turns, (rate_error, strange), tilts)
+    else {
         return unknown;
     };
     // Drives turn a little faster or slower than is said: up to 0.5% (10,045 for 10,000).
     let next = turns.iter().map(|turn| (turn.0 - ms).abs()).filter(|off| *off > 0.0).fold(f64::INFINITY, f64::min);
-    let uncertainty_ms = if margin >= SURE { 0.005 * ms } else { next + 0.005 * ms };
-    Turn { ms, uncertainty_ms, accesses: ways.len(), line: None, tilt }
+    let uncertainty_ms = if margin >= MIN_MARGIN { 0.005 * ms } else { next + 0.005 * ms };
+    Turn { ms, uncertainty_ms, accesses: samples.len(), line: None, tilt }
 }
 
 /// The half with the shorter transfers: long ones cross tracks, and wait there, so that their band is higher than a turn.
-fn shorter(ways: &[Way]) -> Vec<Way> {
-    let mut transfers: Vec<f64> = ways.iter().map(|way| way.transfer_ms).collect();
+fn shorter(samples: &[SeekSample]) -> Vec<SeekSample> {
+    let mut transfers: Vec<f64> = samples.iter().map(|sample| sample.transfer_ms).collect();
     let middle = transfers.len() / 2;
     let Some((_, median, _)) = transfers.get(middle).is_some().then(|| transfers.select_nth_unstable_by(middle, f64::total_cmp))
     else {
         return Vec::new();
     };
-    ways.iter().filter(|way| way.transfer_ms <= *median).copied().collect()
+    samples.iter().filter(|sample| sample.transfer_ms <= *median).copied().collect()
 }
 
 /// The line in the region where most reads ended.
@@ -94,15 +95,15 @@ fn by_line(accesses: &[Access], write_cache: bool) -> Option<Turn> {
         regions.entry(access.end() >> REGION_SHIFT).or_default().push(end);
     }
     let (_, ends) = regions.iter().max_by_key(|(_, ends)| ends.len())?;
-    if ends.len() < FEWEST_ENDS {
+    if ends.len() < MIN_ENDS {
         return None;
     }
-    let latest = &ends[ends.len().saturating_sub(MOST_ENDS)..];
+    let latest = &ends[ends.len().saturating_sub(MAX_ENDS)..];
     let line = Finder::new().find(latest, None)?;
     let middle = latest.iter().map(|end| end.lba as f64).sum::<f64>() / latest.len() as f64;
     // Where several disks serve, a part of a turn shows as well.
     let is_sold = |ms: f64| SOLD.iter().any(|(rpm, _)| (60e3 / ms / rpm - 1.0).abs() < OFF_SPEED);
-    let times = (1..=MOST_PARTS).map(f64::from).find(|times| is_sold(times * line.turn_ns / 1e6)).unwrap_or(1.0);
+    let times = (1..=MAX_PARTS).map(f64::from).find(|times| is_sold(times * line.turn_ns / 1e6)).unwrap_or(1.0);
     let ms = times * line.turn_ns / 1e6;
     Some(Turn {
         ms,

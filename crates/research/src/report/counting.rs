@@ -1,0 +1,161 @@
+//! How honest promises are that rest on counters alone.
+
+use serde::Serialize;
+
+use ::report::promises::{signed, with_error};
+use ::report::text::{paragraph, printable};
+
+/// The version of the JSON's layout.
+pub const SCHEMA: u32 = 1;
+/// Gain that is worth speaking of, as a difference of scores: 2%.
+const WORTH: f64 = 0.02;
+
+/// What was promised of all loads, and what came.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Report {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// The program's version.
+    pub seekwise_version: String,
+    /// The command that repeats it.
+    pub command: String,
+    /// The world that loads and devices were drawn from.
+    pub world: String,
+    /// Loads on devices.
+    pub loads: u64,
+    /// Each under each setting that was in force.
+    pub asked: Vec<Asked>,
+}
+
+/// A load on a device under what was in force.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Asked {
+    /// The load.
+    pub load: String,
+    /// What was in force.
+    pub in_force: String,
+    /// What counters advise; `None`: leave it alone.
+    pub advised: Option<String>,
+    /// Why they tell nothing.
+    pub unanswered: Option<String>,
+    /// What the hypotheses have in common: names and values.
+    pub facts: Vec<(String, String)>,
+    /// Requests that were simulated for it.
+    pub requests: u64,
+    /// The other settings.
+    pub promised: Vec<Promised>,
+}
+
+/// What was promised of one setting, and what came. Gains are differences of scores.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Promised {
+    /// The setting.
+    pub setting: String,
+    /// What was promised.
+    pub gain: f64,
+    /// Its standard error.
+    pub error: f64,
+    /// Whether it was said to let a stream starve.
+    pub starves: bool,
+    /// What requests gained.
+    pub of_requests: f64,
+    /// What processes gained.
+    pub of_processes: f64,
+    /// Whether a stream starved.
+    pub starved: bool,
+    /// `of_requests` in percent.
+    pub gained_percent: f64,
+}
+
+impl Promised {
+    fn is_within(&self, gained: f64) -> bool {
+        (gained - self.gain).abs() <= 2.0 * self.error
+    }
+}
+
+impl Asked {
+    /// What was advised, if anything was.
+    pub fn advice(&self) -> Option<&Promised> {
+        self.promised.iter().find(|one| Some(&one.setting) == self.advised.as_ref())
+    }
+}
+
+impl Report {
+    /// The report as JSON.
+    ///
+    /// # Errors
+    /// Never, for numbers and names.
+    pub fn to_json(&self) -> Result<String, serde_json::Error> {
+        Ok(serde_json::to_string_pretty(self)? + "\n")
+    }
+
+    fn promised(&self) -> impl Iterator<Item = &Promised> {
+        self.asked.iter().flat_map(|asked| &asked.promised)
+    }
+
+    /// The share of gains that lie within two errors of what was promised: of requests, and of processes.
+    pub fn coverage(&self) -> (f64, f64) {
+        let count = self.promised().count().max(1) as f64;
+        let share = |of: fn(&Promised) -> f64| self.promised().filter(|one| one.is_within(of(one))).count() as f64 / count;
+        (share(|one| one.of_requests), share(|one| one.of_processes))
+    }
+
+    /// What was advised: how often, and how many of these lose more than 2%, of requests and of processes, or let a stream starve.
+    pub fn advice(&self) -> (u64, u64, u64, u64) {
+        let advice: Vec<&Promised> = self.asked.iter().filter_map(Asked::advice).collect();
+        let count = |of: &dyn Fn(&Promised) -> bool| advice.iter().filter(|one| of(one)).count() as u64;
+        (
+            advice.len() as u64,
+            count(&|one| one.of_requests < -WORTH),
+            count(&|one| one.of_processes < -WORTH),
+            count(&|one| one.starved),
+        )
+    }
+
+    /// The report as text for a terminal of this width, or a pipe.
+    pub fn text(&self, width: Option<usize>) -> String {
+        let mut text = String::new();
+        let percent = |gain: f64| 100.0 * gain.exp_m1();
+        for asked in &self.asked {
+            let what = format!("{} under {}", asked.load, asked.in_force);
+            let said = match (asked.advice(), &asked.unanswered) {
+                (_, Some(reason)) => format!("no advice: {reason}"),
+                (None, None) => {
+                    let best = asked.promised.iter().map(|one| one.of_requests).fold(0.0, f64::max);
+                    format!("leave it alone; the best gains {}", signed(percent(best)))
+                }
+                (Some(one), None) => format!(
+                    "use {}: promised {}, requests gained {}, processes {}{}",
+                    one.setting,
+                    with_error(percent(one.gain), 100.0 * one.error),
+                    signed(percent(one.of_requests)),
+                    signed(percent(one.of_processes)),
+                    if one.starved { "; a stream starved" } else { "" }
+                ),
+            };
+            paragraph(&mut text, &printable(&format!("{what}: {said}.")), width);
+        }
+        text.push('\n');
+        let (requests, processes) = self.coverage();
+        let (advised, lose, lose_processes, starve) = self.advice();
+        let gains: Vec<f64> = self.asked.iter().filter_map(Asked::advice).map(|one| one.of_requests).collect();
+        let mean = gains.iter().sum::<f64>() / gains.len().max(1) as f64;
+        let unanswered = self.asked.iter().filter(|asked| asked.unanswered.is_some()).count();
+        let gainable =
+            self.asked.iter().filter(|one| one.promised.iter().any(|one| one.of_requests > WORTH && !one.starved)).count();
+        let summary = format!(
+            "Of {} loads on devices of the world {}, asked {} times: {unanswered} without an answer, {advised} with advice; {gainable} had \
+             something to gain. Within two errors lie {:.1}% of {} gains of requests, {:.1}% of processes. Of the advice {lose} lost more \
+             than 2% of requests' merit, {lose_processes} of processes', {starve} let a stream starve; it gained {} in the mean.",
+            self.loads,
+            self.world,
+            self.asked.len(),
+            100.0 * requests,
+            self.promised().count(),
+            100.0 * processes,
+            signed(percent(mean)),
+        );
+        paragraph(&mut text, &printable(&summary), width);
+        text + &format!("\nTo repeat: {}\n", printable(&self.command))
+    }
+}

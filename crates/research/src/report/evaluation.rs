@@ -1,0 +1,662 @@
+//! An exam: how well controllers do on loads and devices they have never seen, compared with every constant policy.
+//!
+//! Table, page and JSON show only what is in a [`Report`], so they always agree.
+
+use askama::Template;
+use serde::Serialize;
+
+use ::report::number::{MISSING, three_digits};
+use ::report::text::{paragraph, printable};
+
+/// The version of the JSON's layout.
+pub const SCHEMA: u32 = 1;
+
+/// The results of an exam.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Report {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// The program's version.
+    pub seekwise_version: String,
+    /// The command that repeats the exam.
+    pub command: String,
+    /// The exam's parameters: name and value.
+    pub setup: Vec<(String, String)>,
+    /// Every policy: constant settings first, then controllers.
+    pub standings: Vec<Standing>,
+    /// How each controller compares with the best constant policy.
+    pub verdicts: Vec<Verdict>,
+    /// Every question under every policy.
+    pub questions: Vec<QuestionMarks>,
+    /// What a knowledge base does to a controller, if that was examined.
+    pub memory: Option<Memory>,
+    /// How well learners do on devices and families of loads held out of their training data.
+    pub cross_validation: Vec<CrossValidation>,
+}
+
+/// A figure with its 95% confidence interval.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Interval {
+    /// The figure.
+    pub value: f64,
+    /// Lower end.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+}
+
+impl Interval {
+    /// Whether the two intervals overlap.
+    pub fn overlaps(&self, other: &Interval) -> bool {
+        self.low <= other.high && other.low <= self.high
+    }
+}
+
+/// A policy's results over all questions.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Standing {
+    /// The constant setting, or the controller.
+    pub policy: String,
+    /// Whether it is a constant setting.
+    pub is_constant: bool,
+    /// Share of the time with a correct setting in force.
+    pub correct_percent: Option<Interval>,
+    /// The same, in phases in which candidates differ.
+    pub deciding_percent: Option<Interval>,
+    /// How far below the best constant candidate.
+    pub regret_mean_percent: Option<Interval>,
+    /// See `regret_mean_percent`.
+    pub regret_median_percent: Option<f64>,
+    /// See `regret_mean_percent`.
+    pub regret_worst_percent: Option<f64>,
+    /// The question with the worst regret.
+    pub worst_question: String,
+    /// How far above the default setting.
+    pub over_default_mean_percent: Option<Interval>,
+    /// See `over_default_mean_percent`.
+    pub over_default_worst_percent: Option<f64>,
+    /// Questions in which it is more than 2% below the default.
+    pub below_default: u64,
+    /// Number of questions.
+    pub questions: u64,
+    /// Number of questions in which a stream starved.
+    pub starves: u64,
+    /// Mean number of setting changes per question.
+    pub changes_mean: f64,
+    /// Seconds from a phase's beginning until a correct setting was in force for good; median of the phases that got there.
+    pub decided_median_s: Option<f64>,
+    /// Phases that never got there.
+    pub never_decided: u64,
+    /// Phases in which candidates differ.
+    pub phases_worth_deciding: u64,
+    /// The worst stream's p99 response time relative to the default's, median of the questions.
+    pub worst_p99_ratio_median: Option<f64>,
+    /// The maximum of the same.
+    pub worst_p99_ratio: Option<f64>,
+    /// Processor time of scheduler and controller, median of the questions.
+    pub cpu_ns_per_request: Option<f64>,
+}
+
+/// How a controller compares with the best constant policy.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Verdict {
+    /// The controller.
+    pub policy: String,
+    /// By correct decisions.
+    pub correct: String,
+    /// By regret.
+    pub regret: String,
+}
+
+/// One question under one policy.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct QuestionMarks {
+    /// The seed it was drawn from.
+    pub seed: u64,
+    /// The load and the device.
+    pub question: String,
+    /// The load's kind.
+    pub family: String,
+    /// The device's kind.
+    pub device: String,
+    /// The policy.
+    pub policy: String,
+    /// As in [`Standing`].
+    pub correct_percent: Option<f64>,
+    /// As in [`Standing`].
+    pub deciding_percent: Option<f64>,
+    /// As in [`Standing`].
+    pub regret_percent: Option<f64>,
+    /// As in [`Standing`].
+    pub over_default_percent: Option<f64>,
+    /// As in [`Standing`].
+    pub changes: u64,
+    /// As in [`Standing`].
+    pub worst_p99_ratio: Option<f64>,
+    /// As in [`Standing`].
+    pub starves: bool,
+}
+
+/// What knowledge bases do to a controller: each load is run a second time, as another draw of it, without and with a base.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Memory {
+    /// The controller.
+    pub controller: String,
+    /// What is wanted of a memory, and whether it is so.
+    pub bars: Vec<Bar>,
+    /// The bases, by what filled them.
+    pub bases: Vec<BaseStanding>,
+    /// Every question with every base.
+    pub questions: Vec<BaseMarks>,
+}
+
+/// What is wanted, and whether it is so.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Bar {
+    /// What is wanted.
+    pub wanted: String,
+    /// What was found.
+    pub found: String,
+    /// Whether that is enough.
+    pub is_met: bool,
+}
+
+/// The results with one kind of base over all questions.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct BaseStanding {
+    /// What filled the base.
+    pub base: String,
+    /// Number of questions.
+    pub questions: u64,
+    /// Share of second runs that are at most 2% worse than the same run without the base.
+    pub as_good_percent: Option<f64>,
+    /// Share of second runs that are at most 2% worse than the first run, each by how far it is above the default on its own draw.
+    pub as_good_as_first_percent: Option<f64>,
+    /// Share of second runs that begin with what served best, or within 2% of it, in the runs that filled the base.
+    pub begins_with_best_percent: Option<f64>,
+    /// How far second runs are above those without the base.
+    pub gain_mean_percent: Option<Interval>,
+    /// Second runs that are more than 2% worse than without the base.
+    pub worse: u64,
+    /// The lowest gain.
+    pub worst_percent: Option<f64>,
+    /// The question with the lowest gain.
+    pub worst_question: String,
+}
+
+/// One question with one base.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct BaseMarks {
+    /// The seed it was drawn from.
+    pub seed: u64,
+    /// The load and the device.
+    pub question: String,
+    /// What filled the base.
+    pub base: String,
+    /// Cases of the device in the base.
+    pub cases: u64,
+    /// What was in force two seconds after the second run began.
+    pub begins_with: String,
+    /// What served the load best in the runs that filled the base; of another load nothing did.
+    pub served_best: Option<String>,
+    /// As in [`BaseStanding`].
+    pub begins_with_best: Option<bool>,
+    /// As in [`BaseStanding`].
+    pub gain_percent: Option<f64>,
+    /// How far above the first run, each by how far it is above the default on its own draw.
+    pub over_first_percent: Option<f64>,
+}
+
+/// Of second runs so many, in percent, shall begin with what served best, and be as good as without a base.
+const AS_GOOD: f64 = 95.0;
+
+impl Memory {
+    /// The results, with what is wanted of them. The first base is that of the first run, the last that of other loads.
+    pub fn new(controller: String, bases: Vec<BaseStanding>, questions: Vec<BaseMarks>) -> Memory {
+        let shown = |share: Option<f64>| optional(share, percent);
+        let own = bases.first().map(|base| {
+            let shares = [base.begins_with_best_percent, base.as_good_percent];
+            Bar {
+                wanted: format!(
+                    "A second run of the same load begins with what served it best before, and is at least as good as without the base, in \
+                     {AS_GOOD:.0}% of the cases"
+                ),
+                found: format!("{}% begin with it, {}% are as good", shown(shares[0]), shown(shares[1])),
+                is_met: shares.iter().all(|share| share.is_some_and(|share| share >= AS_GOOD)),
+            }
+        });
+        let foreign = bases.last().map(|base| Bar {
+            wanted: "A base filled with other loads makes none worse by more than 2%".to_owned(),
+            found: format!("{} of {} are, the worst by {}%", base.worse, base.questions, shown(base.worst_percent.map(|it| -it))),
+            is_met: base.worse == 0,
+        });
+        Memory { controller, bars: own.into_iter().chain(foreign).collect(), bases, questions }
+    }
+}
+
+/// A learner's results on held-out data.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CrossValidation {
+    /// What was held out in turn: devices, or families of loads.
+    pub held_out: String,
+    /// Number of groups held out.
+    pub groups: u64,
+    /// The learner, or `always` and a setting.
+    pub policy: String,
+    /// Cases that were decided.
+    pub cases: u64,
+    /// Share of cases decided with a setting within 2% of the best.
+    pub correct_percent: f64,
+    /// Mean distance below the best setting.
+    pub regret_percent: f64,
+}
+
+/// A column of a table.
+struct Column<T> {
+    heading: [&'static str; 2],
+    cell: fn(&T) -> String,
+}
+
+fn percent(value: f64) -> String {
+    format!("{value:.1}")
+}
+
+fn optional(value: Option<f64>, text: impl Fn(f64) -> String) -> String {
+    value.filter(|value| value.is_finite()).map_or_else(|| MISSING.to_owned(), text)
+}
+
+fn with_interval(interval: Option<Interval>) -> String {
+    // A dash beside a minus would be misread.
+    let between = |it: &Interval| if it.low < 0.0 { " to " } else { "–" };
+    interval.map_or_else(|| MISSING.to_owned(), |it| format!("{:.1} ({:.1}{}{:.1})", it.value, it.low, between(&it), it.high))
+}
+
+const COLUMNS: &[Column<Standing>] = &[
+    Column { heading: ["correct", "%"], cell: |it| with_interval(it.correct_percent) },
+    Column { heading: ["where it matters", "%"], cell: |it| with_interval(it.deciding_percent) },
+    Column { heading: ["regret mean", "%"], cell: |it| with_interval(it.regret_mean_percent) },
+    Column { heading: ["median", "%"], cell: |it| optional(it.regret_median_percent, percent) },
+    Column { heading: ["worst", "%"], cell: |it| optional(it.regret_worst_percent, percent) },
+    Column { heading: ["over default", "%"], cell: |it| with_interval(it.over_default_mean_percent) },
+    Column { heading: ["worst", "%"], cell: |it| optional(it.over_default_worst_percent, percent) },
+    Column { heading: ["2% below", "default"], cell: |it| format!("{} of {}", it.below_default, it.questions) },
+    Column { heading: ["starves", ""], cell: |it| it.starves.to_string() },
+    Column { heading: ["changes", "mean"], cell: |it| percent(it.changes_mean) },
+    Column { heading: ["decides", "s"], cell: |it| optional(it.decided_median_s, three_digits) },
+    Column { heading: ["never", "phases"], cell: |it| format!("{} of {}", it.never_decided, it.phases_worth_deciding) },
+    Column { heading: ["p99 ratio", "median"], cell: |it| optional(it.worst_p99_ratio_median, three_digits) },
+    Column { heading: ["", "worst"], cell: |it| optional(it.worst_p99_ratio, three_digits) },
+    Column { heading: ["CPU", "ns/req"], cell: |it| optional(it.cpu_ns_per_request, three_digits) },
+];
+
+const BASE_COLUMNS: &[Column<BaseStanding>] = &[
+    Column { heading: ["begins with", "the best %"], cell: |it| optional(it.begins_with_best_percent, percent) },
+    Column { heading: ["as good as", "without %"], cell: |it| optional(it.as_good_percent, percent) },
+    Column { heading: ["as good as", "the first %"], cell: |it| optional(it.as_good_as_first_percent, percent) },
+    Column { heading: ["gain mean", "%"], cell: |it| with_interval(it.gain_mean_percent) },
+    Column { heading: ["worst", "%"], cell: |it| optional(it.worst_percent, percent) },
+    Column { heading: ["2% worse", ""], cell: |it| format!("{} of {}", it.worse, it.questions) },
+];
+
+/// Rows of text: a heading of two lines, and cells. Columns that do not fit into the width continue in a further table below.
+fn table<T>(text: &mut String, title: &str, columns: &[Column<T>], rows: &[(String, &T)], width: Option<usize>) {
+    let length = |text: &str| text.chars().count();
+    let label_width = rows.iter().map(|(label, _)| length(label)).max().unwrap_or(0).max(length(title));
+    let cells: Vec<Vec<String>> = columns.iter().map(|column| rows.iter().map(|(_, it)| (column.cell)(it)).collect()).collect();
+    let width_of = |(column, cells): (&Column<T>, &Vec<String>)| {
+        let all = column.heading.iter().map(|head| length(head)).chain(cells.iter().map(|cell| length(cell)));
+        all.max().unwrap_or(0) + 2
+    };
+    let widths: Vec<usize> = columns.iter().zip(&cells).map(width_of).collect();
+    let mut first = 0;
+    while first < columns.len() {
+        let mut used = label_width + widths[first];
+        let mut last = first + 1;
+        while last < columns.len() && width.is_none_or(|width| used + widths[last] <= width) {
+            used += widths[last];
+            last += 1;
+        }
+        if first > 0 {
+            text.push('\n');
+        }
+        for (line, title) in ["", title].into_iter().enumerate() {
+            let mut row = format!("{title:label_width$}");
+            (first..last).for_each(|column| row += &format!("{:>1$}", columns[column].heading[line], widths[column]));
+            *text += row.trim_end();
+            text.push('\n');
+        }
+        *text += &"─".repeat(used);
+        text.push('\n');
+        for (number, (label, _)) in rows.iter().enumerate() {
+            let mut row = format!("{label:label_width$}");
+            (first..last).for_each(|column| row += &format!("{:>1$}", cells[column][number], widths[column]));
+            *text += row.trim_end();
+            text.push('\n');
+        }
+        first = last;
+    }
+}
+
+fn headings<T>(columns: &[Column<T>]) -> Vec<String> {
+    columns.iter().map(|column| format!("{} {}", column.heading[0], column.heading[1]).trim().to_owned()).collect()
+}
+
+impl Report {
+    /// The report as JSON.
+    ///
+    /// # Errors
+    /// Never, for numbers and names.
+    pub fn to_json(&self) -> Result<String, serde_json::Error> {
+        Ok(serde_json::to_string_pretty(self)? + "\n")
+    }
+
+    /// The report as text for a terminal of this width, or a pipe: columns that do not fit continue in a further table below.
+    pub fn text(&self, width: Option<usize>) -> String {
+        let mut text = String::new();
+        for (name, value) in &self.setup {
+            paragraph(&mut text, &printable(&format!("{name}: {value}")), width);
+        }
+        text.push('\n');
+        let rows: Vec<(String, &Standing)> = self.standings.iter().map(|it| (printable(&label(it)), it)).collect();
+        table(&mut text, "policy", COLUMNS, &rows, width);
+        text.push('\n');
+        for Verdict { policy, correct, regret } in &self.verdicts {
+            let both =
+                if correct == regret { correct.clone() } else { format!("by correct decisions {correct}, by regret {regret}") };
+            paragraph(&mut text, &format!("{}: {both}.", printable(policy)), width);
+        }
+        self.memory_table(&mut text, width);
+        self.cross_validation_table(&mut text);
+        text.push_str(&format!("\nTo repeat: {}\n", printable(&self.command)));
+        text
+    }
+
+    fn memory_table(&self, text: &mut String, width: Option<usize>) {
+        let Some(memory) = &self.memory else { return };
+        *text += &format!("\nMemory: {} with a knowledge base\n", printable(&memory.controller));
+        let rows: Vec<(String, &BaseStanding)> =
+            memory.bases.iter().map(|it| (format!("of {}", printable(&it.base)), it)).collect();
+        table(text, "base", BASE_COLUMNS, &rows, width);
+        text.push('\n');
+        for Bar { wanted, found, is_met } in &memory.bars {
+            let verdict = if *is_met { "met" } else { "missed" };
+            paragraph(text, &printable(&format!("{wanted}: {verdict} ({found}).")), width);
+        }
+        for base in memory.bases.iter().filter(|base| base.worse > 0) {
+            let worst = optional(base.worst_percent, percent);
+            paragraph(
+                text,
+                &printable(&format!("The worst with a base of {}: {worst}%, {}.", base.base, base.worst_question)),
+                width,
+            );
+        }
+    }
+
+    fn cross_validation_table(&self, text: &mut String) {
+        let mut held_out = "";
+        for row in &self.cross_validation {
+            if row.held_out != held_out {
+                held_out = &row.held_out;
+                *text += &format!(
+                    "\nTrained on all other {held_out}, {} held out in turn\n{:28}{:>10}{:>10}{:>8}\n",
+                    row.groups, "", "correct %", "regret %", "cases"
+                );
+            }
+            *text += &format!(
+                "{:28}{:>10.1}{:>10.1}{:>8}\n",
+                printable(&row.policy),
+                row.correct_percent,
+                row.regret_percent,
+                row.cases
+            );
+        }
+    }
+
+    /// A self-contained page.
+    pub fn html(&self) -> String {
+        let page = Page {
+            report: self,
+            headings: headings(COLUMNS),
+            rows: self
+                .standings
+                .iter()
+                .map(|standing| (printable(&label(standing)), COLUMNS.iter().map(|column| (column.cell)(standing)).collect()))
+                .collect(),
+            bars: self.standings.iter().map(bar).collect(),
+            base_headings: headings(BASE_COLUMNS),
+            bases: self.memory.iter().flat_map(|memory| &memory.bases).map(base_row).collect(),
+            base_questions: self.memory.as_ref().map_or_else(Vec::new, base_question_rows),
+            questions: self.question_rows(),
+            policies: self.standings.iter().map(|standing| printable(&standing.policy)).collect(),
+        };
+        // The template is checked at compile time; writing into memory cannot fail.
+        page.render().unwrap_or_default()
+    }
+
+    /// A row per question, with the regret of each policy.
+    fn question_rows(&self) -> Vec<(String, Vec<String>)> {
+        let policies = self.standings.len().max(1);
+        let row = |marks: &[QuestionMarks]| {
+            let regret = |one: &QuestionMarks| {
+                let text = optional(one.regret_percent, percent);
+                if one.starves { format!("{text} starves") } else { text }
+            };
+            (printable(&marks[0].question), marks.iter().map(regret).collect())
+        };
+        self.questions.chunks(policies).map(row).collect()
+    }
+}
+
+fn label(standing: &Standing) -> String {
+    if standing.is_constant { format!("always {}", standing.policy) } else { standing.policy.clone() }
+}
+
+fn base_row(base: &BaseStanding) -> (String, Vec<String>) {
+    (printable(&base.base), BASE_COLUMNS.iter().map(|column| (column.cell)(base)).collect())
+}
+
+/// A row per question, with the gain of each base and what the run began with.
+fn base_question_rows(memory: &Memory) -> Vec<(String, Vec<String>)> {
+    let cell = |marks: &BaseMarks| printable(&format!("{} {}", optional(marks.gain_percent, percent), marks.begins_with));
+    let row = |marks: &[BaseMarks]| (printable(&marks[0].question), marks.iter().map(cell).collect());
+    memory.questions.chunks(memory.bases.len().max(1)).map(row).collect()
+}
+
+/// A policy's correct decisions as a bar with its interval, in percent of the width.
+struct BarPart {
+    label: String,
+    is_constant: bool,
+    value: f64,
+    low: f64,
+    high: f64,
+    text: String,
+}
+
+fn bar(standing: &Standing) -> BarPart {
+    let interval = standing.correct_percent.unwrap_or(Interval { value: 0.0, low: 0.0, high: 0.0 });
+    BarPart {
+        label: printable(&label(standing)),
+        is_constant: standing.is_constant,
+        value: interval.value,
+        low: interval.low,
+        high: interval.high,
+        text: with_interval(standing.correct_percent),
+    }
+}
+
+#[derive(Template)]
+#[template(path = "evaluation.html")]
+struct Page<'a> {
+    report: &'a Report,
+    headings: Vec<String>,
+    rows: Vec<(String, Vec<String>)>,
+    bars: Vec<BarPart>,
+    base_headings: Vec<String>,
+    bases: Vec<(String, Vec<String>)>,
+    base_questions: Vec<(String, Vec<String>)>,
+    policies: Vec<String>,
+    questions: Vec<(String, Vec<String>)>,
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
+
+    use super::*;
+
+    fn standing(policy: &str, is_constant: bool) -> Standing {
+        let interval = Some(Interval { value: 51.5, low: 40.0, high: 63.25 });
+        Standing {
+            policy: policy.to_owned(),
+            is_constant,
+            correct_percent: interval,
+            deciding_percent: None,
+            regret_mean_percent: interval,
+            regret_median_percent: Some(0.5),
+            regret_worst_percent: Some(31.0),
+            worst_question: "q".to_owned(),
+            over_default_mean_percent: interval,
+            over_default_worst_percent: Some(-2.5),
+            below_default: 3,
+            questions: 12,
+            starves: 1,
+            changes_mean: 1.5,
+            decided_median_s: Some(4.0),
+            never_decided: 2,
+            phases_worth_deciding: 9,
+            worst_p99_ratio_median: Some(1.0),
+            worst_p99_ratio: Some(f64::INFINITY),
+            cpu_ns_per_request: None,
+        }
+    }
+
+    fn report() -> Report {
+        let question = |policy: &str| QuestionMarks {
+            seed: 1,
+            question: "mail <1> on drawn".to_owned(),
+            family: "mail".to_owned(),
+            device: "drawn:laptop".to_owned(),
+            policy: policy.to_owned(),
+            correct_percent: Some(100.0),
+            deciding_percent: None,
+            regret_percent: Some(12.25),
+            over_default_percent: Some(1.0),
+            changes: 2,
+            worst_p99_ratio: Some(2.0),
+            starves: policy == "sstf",
+        };
+        Report {
+            schema: SCHEMA,
+            seekwise_version: "0".to_owned(),
+            command: "seekwise-lab evaluate --seed 1".to_owned(),
+            setup: vec![("Questions".to_owned(), "one".to_owned())],
+            standings: vec![standing("sstf", true), standing("two-layer", false)],
+            verdicts: vec![Verdict {
+                policy: "two-layer".to_owned(),
+                correct: "no better than always sstf".to_owned(),
+                regret: "worse than always sstf".to_owned(),
+            }],
+            questions: vec![question("sstf"), question("two-layer")],
+            memory: None,
+            cross_validation: vec![CrossValidation {
+                held_out: "devices".to_owned(),
+                groups: 4,
+                policy: "svm".to_owned(),
+                cases: 7,
+                correct_percent: 61.25,
+                regret_percent: 3.5,
+            }],
+        }
+    }
+
+    #[test]
+    fn the_text_names_constants_verdicts_and_what_does_it_again() {
+        let text = report().text(None);
+        for shown in [
+            "always sstf",
+            "51.5 (40.0–63.2)",
+            "3 of 12",
+            "two-layer: by correct decisions no better than always sstf, by regret worse than always sstf.",
+            "all other devices, 4 held out",
+            "61.2",
+            "To repeat: seekwise-lab evaluate --seed 1",
+        ] {
+            assert!(text.contains(shown), "{shown} is not in\n{text}");
+        }
+        assert!(!text.contains("inf") && !text.contains("NaN"), "{text}");
+    }
+
+    #[test]
+    fn no_line_of_a_narrow_table_is_wider_than_the_terminal() {
+        for width in [60, 80, 120] {
+            let text = report().text(Some(width));
+            let table = text.lines().filter(|line| line.contains("sstf") || line.contains('─'));
+            assert!(table.into_iter().all(|line| line.chars().count() <= width), "{width}:\n{text}");
+        }
+    }
+
+    fn memory(begins: f64, as_good: f64, worse: u64) -> Memory {
+        let base = |base: &str| BaseStanding {
+            base: base.to_owned(),
+            questions: 20,
+            as_good_percent: Some(as_good),
+            as_good_as_first_percent: Some(80.0),
+            begins_with_best_percent: Some(begins),
+            gain_mean_percent: Some(Interval { value: 1.25, low: -0.5, high: 3.0 }),
+            worse,
+            worst_percent: Some(-7.5),
+            worst_question: "mail <1> on drawn".to_owned(),
+        };
+        let marks = |base: &str| BaseMarks {
+            seed: 1,
+            question: "mail <1> on drawn".to_owned(),
+            base: base.to_owned(),
+            cases: 2,
+            begins_with: "cfq".to_owned(),
+            served_best: None,
+            begins_with_best: None,
+            gain_percent: Some(-7.5),
+            over_first_percent: None,
+        };
+        let bases = ["its first run", "other loads"];
+        Memory::new("seekwise".to_owned(), bases.map(base).to_vec(), bases.map(marks).to_vec())
+    }
+
+    #[test]
+    fn a_memory_is_judged_by_both_its_bars() {
+        let met = |begins, as_good, worse| memory(begins, as_good, worse).bars.iter().map(|bar| bar.is_met).collect::<Vec<_>>();
+        assert_eq!(met(95.0, 95.0, 0), [true, true]);
+        assert_eq!(met(94.9, 100.0, 0), [false, true]);
+        assert_eq!(met(100.0, 94.9, 1), [false, false]);
+        let with = Report { memory: Some(memory(90.0, 95.0, 1)), ..report() };
+        let text = with.text(None);
+        for shown in [
+            "Memory: seekwise with a knowledge base",
+            "of its first run",
+            "1.2 (-0.5 to 3.0)",
+            "in 95% of the cases: missed (90.0% begin with it, 95.0% are as good).",
+            "by more than 2%: missed (1 of 20 are, the worst by 7.5%).",
+            "The worst with a base of other loads: -7.5%, mail <1> on drawn.",
+        ] {
+            assert!(text.contains(shown), "{shown} is not in\n{text}");
+        }
+        let html = with.html();
+        let page = roxmltree::Document::parse(html.strip_prefix("<!doctype html>\n").unwrap()).unwrap();
+        let text: String = page.descendants().filter_map(|node| node.text()).collect();
+        for shown in ["missed (90.0% begin with it, 95.0% are as good)", "-7.5 cfq", "other loads"] {
+            assert!(text.contains(shown), "{shown} is not in {text}");
+        }
+    }
+
+    #[test]
+    fn the_page_is_well_formed_and_shows_every_policy_and_question() {
+        let html = report().html();
+        let page = roxmltree::Document::parse(html.strip_prefix("<!doctype html>\n").unwrap()).unwrap();
+        let text: String = page.descendants().filter_map(|node| node.text()).collect();
+        for shown in
+            ["always sstf", "two-layer", "mail <1> on drawn", "12.2 starves", "no better than always sstf", "lab exam --seed 1"]
+        {
+            assert!(text.contains(shown), "{shown} is not in {text}");
+        }
+    }
+}

@@ -1,0 +1,377 @@
+//! The agent on the real kernel, beside settings that stay: real fio on a block device, the same jobs for the same time under each.
+
+use serde::Serialize;
+
+use super::validation::Spread;
+use ::report::number::{MISSING, three_digits};
+use ::report::promises::signed;
+use ::report::text::{paragraph, printable};
+
+/// The version of the JSON's layout.
+pub const SCHEMA: u32 = 1;
+
+/// Nobody should be worse off by more than this, in percent.
+const HARM_PERCENT: f64 = -2.0;
+
+/// What a run got.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Got {
+    /// Throughput in MB/s, reads and writes together.
+    pub throughput_mb_s: f64,
+    /// Mean response time in ms, of reads and writes together.
+    pub mean_ms: f64,
+    /// p99 response time of reads in ms; `None` if nothing was read.
+    pub read_p99_ms: Option<f64>,
+    /// Merit, of throughput and response time: a difference of 0.01 is one percent.
+    pub merit: f64,
+}
+
+/// A load under a setting that stays, or tended by the agent: one [`Got`] for each round.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Served {
+    /// The setting, or [`AGENT`].
+    pub setting: String,
+    /// In the order of the rounds.
+    pub rounds: Vec<Got>,
+}
+
+/// What stands for the agent among settings.
+pub const AGENT: &str = "agent";
+
+/// A load on a device.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Pair {
+    /// The device.
+    pub disk: String,
+    /// The load; of a mix, its parts in their order.
+    pub load: String,
+    /// Whether the load changes.
+    pub is_mix: bool,
+    /// Settings; the first is what Linux gives a disk, the last is the agent.
+    pub served: Vec<Served>,
+    /// What the agent did in each round.
+    pub changes: Vec<Vec<String>>,
+}
+
+/// A mean over rounds, with half the width of its 95% confidence interval, in percent.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Gain {
+    /// The mean.
+    pub percent: f64,
+    /// `None` of a single round.
+    pub interval_percent: Option<f64>,
+}
+
+impl Gain {
+    /// Of differences of logarithms.
+    fn of(differences: Vec<f64>) -> Gain {
+        let mean = differences.iter().sum::<f64>() / differences.len().max(1) as f64;
+        let interval_percent = Spread::of(differences).interval.map(|interval| 100.0 * interval);
+        Gain { percent: 100.0 * mean.exp_m1(), interval_percent }
+    }
+
+    fn is_harm(&self) -> bool {
+        self.percent < HARM_PERCENT
+    }
+
+    fn is_surely_harm(&self) -> bool {
+        self.interval_percent.is_some_and(|interval| self.percent + interval < HARM_PERCENT)
+    }
+
+    fn text(&self) -> String {
+        let interval = self.interval_percent.map_or_else(String::new, |interval| format!(" ±{}", three_digits(interval)));
+        signed(self.percent) + &interval
+    }
+}
+
+/// A figure of which gains are told.
+#[derive(Clone, Copy)]
+enum Figure {
+    Merit,
+    Throughput,
+    ReadP99,
+}
+
+impl Figure {
+    /// As a logarithm.
+    fn of(self, got: &Got) -> Option<f64> {
+        match self {
+            Figure::Merit => Some(got.merit),
+            Figure::Throughput => Some(got.throughput_mb_s.ln()),
+            Figure::ReadP99 => got.read_p99_ms.map(f64::ln),
+        }
+        .filter(|value| value.is_finite())
+    }
+}
+
+impl Pair {
+    fn gain(&self, served: &Served, figure: Figure) -> Option<Gain> {
+        let differences: Vec<f64> = self.differences(served, figure).into_iter().flatten().collect();
+        (!differences.is_empty()).then(|| Gain::of(differences))
+    }
+
+    /// How far a setting is above the first in each round, in logarithms.
+    fn differences(&self, served: &Served, figure: Figure) -> Vec<Option<f64>> {
+        let standard = self.served.first().map_or(&[][..], |standard| &standard.rounds);
+        let rounds = served.rounds.iter().zip(standard);
+        rounds.map(|(got, standard)| Some(figure.of(got)? - figure.of(standard)?)).collect()
+    }
+
+    fn agent(&self) -> Option<&Served> {
+        self.served.iter().find(|served| served.setting == AGENT)
+    }
+
+    /// The settings that stay.
+    fn constant(&self) -> impl Iterator<Item = &Served> {
+        self.served.iter().filter(|served| served.setting != AGENT)
+    }
+
+    /// What the best setting that stays would gain in merit, and which it is. Of several that are alike the luckiest seems the best: the
+    /// more settings and the fewer rounds, the more it seems to gain.
+    fn best(&self) -> Option<(&Served, Gain)> {
+        let gains = self.constant().filter_map(|served| Some((served, self.gain(served, Figure::Merit)?)));
+        gains.max_by(|a, b| a.1.percent.total_cmp(&b.1.percent))
+    }
+
+    /// What the setting gains in merit, in a logarithm, that is the best in the other rounds: the luck by which it is chosen is not counted.
+    /// `None` of a single round.
+    fn best_of_other_rounds(&self) -> Option<f64> {
+        let gains: Vec<Vec<f64>> =
+            self.constant().filter_map(|served| self.differences(served, Figure::Merit).into_iter().collect()).collect();
+        let rounds = gains.first().map(Vec::len).filter(|rounds| *rounds > 1)?;
+        let in_round = |round: usize| {
+            let others = |gains: &[f64]| gains.iter().sum::<f64>() - gains[round];
+            gains.iter().max_by(|a, b| others(a).total_cmp(&others(b))).map_or(0.0, |best| best[round])
+        };
+        Some((0..rounds).map(in_round).sum::<f64>() / rounds as f64)
+    }
+}
+
+/// Field trials.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Field {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// The program's version.
+    pub seekwise_version: String,
+    /// The kernel's release.
+    pub kernel: String,
+    /// fio's version.
+    pub fio: String,
+    /// Seconds that each load, or part of a mix, is run.
+    pub seconds: f64,
+    /// Rounds.
+    pub rounds: u32,
+    /// What was run.
+    pub pairs: Vec<Pair>,
+}
+
+impl Field {
+    /// As JSON.
+    ///
+    /// # Errors
+    /// Never for a record of this crate.
+    pub fn to_json(&self) -> serde_json::Result<String> {
+        Ok(serde_json::to_string_pretty(self)? + "\n")
+    }
+
+    /// As tables for a terminal of so many characters, or a pipe.
+    pub fn text(&self, width: Option<usize>) -> String {
+        let mut out = String::new();
+        let head = format!(
+            "{} on Linux {}: {} s of each load under every setting, {} round{}; what the agent loses while it learns counts. Gains are over \
+             {}, ± their 95% confidence interval.",
+            self.fio,
+            self.kernel,
+            three_digits(self.seconds),
+            self.rounds,
+            if self.rounds == 1 { "" } else { "s" },
+            self.pairs.first().and_then(|pair| pair.served.first()).map_or("the first", |served| &served.setting)
+        );
+        paragraph(&mut out, &head, width);
+        for pair in &self.pairs {
+            out.push_str(&format!("\n{} on {}\n", printable(&pair.load), printable(&pair.disk)));
+            pair.table(&mut out);
+        }
+        out.push('\n');
+        self.verdict().iter().for_each(|sentence| paragraph(&mut out, sentence, width));
+        out
+    }
+
+    /// What it comes to, in sentences.
+    pub fn verdict(&self) -> Vec<String> {
+        let (mixes, single): (Vec<&Pair>, Vec<&Pair>) = self.pairs.iter().partition(|pair| pair.is_mix);
+        let mut sentences = Vec::new();
+        if !single.is_empty() {
+            sentences.push(harm(&single));
+            sentences.extend(share_of_best(&single));
+        }
+        sentences.extend(mixes.iter().filter_map(|pair| pair.verdict()));
+        sentences
+    }
+}
+
+fn harm(pairs: &[&Pair]) -> String {
+    let count = |figure: Figure, is: fn(&Gain) -> bool| {
+        let gains = pairs.iter().filter_map(|pair| pair.gain(pair.agent()?, figure));
+        gains.filter(is).count()
+    };
+    let worst = |figure: Figure| {
+        let gains = pairs.iter().filter_map(|pair| Some((pair, pair.gain(pair.agent()?, figure)?)));
+        let worst = gains.min_by(|a, b| a.1.percent.total_cmp(&b.1.percent));
+        worst.map_or_else(
+            || MISSING.to_owned(),
+            |(pair, gain)| format!("{} ({} on {})", gain.text(), printable(&pair.load), printable(&pair.disk)),
+        )
+    };
+    format!(
+        "Of {} pairs of load and device the agent is more than 2% below the default in the mean of {} in merit and of {} in throughput, \
+         by more than chance (95%) of {} and {}; at worst {} in merit, {} in throughput.",
+        pairs.len(),
+        count(Figure::Merit, Gain::is_harm),
+        count(Figure::Throughput, Gain::is_harm),
+        count(Figure::Merit, Gain::is_surely_harm),
+        count(Figure::Throughput, Gain::is_surely_harm),
+        worst(Figure::Merit),
+        worst(Figure::Throughput)
+    )
+}
+
+/// How much of what could be gained is.
+fn share_of_best(pairs: &[&Pair]) -> Option<String> {
+    let mean = |of: &dyn Fn(&Pair) -> Option<f64>| pairs.iter().filter_map(|pair| of(pair)).sum::<f64>() / pairs.len() as f64;
+    let agent = mean(&|pair| Some((pair.gain(pair.agent()?, Figure::Merit)?.percent / 100.0).ln_1p()));
+    let best = mean(&|pair| Some((pair.best()?.1.percent / 100.0).ln_1p()));
+    let gain = |mean: f64| signed(100.0 * mean.exp_m1());
+    let share = |of: f64| format!("{}: {:.0}% of that", gain(of), 100.0 * agent / of);
+    (best > 0.0).then(|| {
+        let foreseen = mean(&Pair::best_of_other_rounds);
+        let by_others = if foreseen > 0.0 { format!(", or chosen by the other rounds {}", share(foreseen)) } else { String::new() };
+        format!(
+            "In merit the agent gains {} in the mean over pairs, and the best setting for each, known afterwards, {}{by_others}.",
+            gain(agent),
+            share(best)
+        )
+    })
+}
+
+impl Pair {
+    fn table(&self, out: &mut String) {
+        let names = self.served.iter().map(|served| served.setting.chars().count()).max().unwrap_or(0).max("setting".len());
+        out.push_str(&format!(
+            "{:names$}  {:>9} {:>9} {:>11}  {:>15} {:>15} {:>15}\n",
+            "setting", "MB/s", "mean ms", "read p99 ms", "merit", "throughput", "read p99"
+        ));
+        for served in &self.served {
+            let median = |of: fn(&Got) -> Option<f64>| {
+                let values: Vec<f64> = served.rounds.iter().filter_map(of).collect();
+                if values.is_empty() { MISSING.to_owned() } else { three_digits(Spread::of(values).median) }
+            };
+            let gain = |figure: Figure| self.gain(served, figure).map_or_else(|| MISSING.to_owned(), |gain| gain.text());
+            out.push_str(&format!(
+                "{:names$}  {:>9} {:>9} {:>11}  {:>15} {:>15} {:>15}\n",
+                printable(&served.setting),
+                median(|got| Some(got.throughput_mb_s)),
+                median(|got| Some(got.mean_ms)),
+                median(|got| got.read_p99_ms),
+                gain(Figure::Merit),
+                gain(Figure::Throughput),
+                gain(Figure::ReadP99)
+            ));
+        }
+        for (round, changes) in self.changes.iter().enumerate() {
+            for change in changes {
+                out.push_str(&format!("  round {}: {}\n", round + 1, printable(change)));
+            }
+        }
+    }
+
+    /// Of a mix.
+    fn verdict(&self) -> Option<String> {
+        let agent = self.agent()?;
+        let text = |figure: Figure| self.gain(agent, figure).map_or_else(|| MISSING.to_owned(), |gain| gain.text());
+        let (best, gain) = self.best()?;
+        Some(format!(
+            "On the mix on {} the agent is {} in merit, {} in throughput and {} in p99 response time of reads beside the default; the best \
+             single setting, {}, is {} in merit.",
+            printable(&self.disk),
+            text(Figure::Merit),
+            text(Figure::Throughput),
+            text(Figure::ReadP99),
+            printable(&best.setting),
+            gain.text()
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
+
+    use super::*;
+
+    fn served(setting: &str, throughputs: &[f64]) -> Served {
+        let got = |throughput: &f64| Got {
+            throughput_mb_s: *throughput,
+            mean_ms: 100.0 / throughput,
+            read_p99_ms: None,
+            merit: throughput.ln(),
+        };
+        Served { setting: setting.to_owned(), rounds: throughputs.iter().map(got).collect() }
+    }
+
+    fn field(pairs: &[[&[f64]; 3]]) -> Field {
+        let pair = |[default, other, agent]: &[&[f64]; 3]| Pair {
+            disk: "disk".to_owned(),
+            load: "load".to_owned(),
+            is_mix: false,
+            served: vec![served("mq-deadline", default), served("bfq", other), served(AGENT, agent)],
+            changes: Vec::new(),
+        };
+        Field {
+            schema: SCHEMA,
+            seekwise_version: String::new(),
+            kernel: "6".to_owned(),
+            fio: "fio".to_owned(),
+            seconds: 3.0,
+            rounds: 2,
+            pairs: pairs.iter().map(pair).collect(),
+        }
+    }
+
+    #[test]
+    fn harm_is_counted_and_told_from_chance() {
+        let steady: [&[f64]; 3] = [&[100.0, 100.0], &[100.0, 100.0], &[90.0, 90.1]];
+        let noisy: [&[f64]; 3] = [&[100.0, 100.0], &[100.0, 100.0], &[70.0, 110.0]];
+        let verdict = &field(&[steady, noisy, [&[1.0], &[1.0], &[1.0]]]).verdict()[0];
+        assert!(verdict.contains("Of 3 pairs") && verdict.contains("of 2 in merit"), "{verdict}");
+        assert!(verdict.contains("by more than chance (95%) of 1 and 1"), "{verdict}");
+    }
+
+    #[test]
+    fn the_share_of_what_could_be_gained_is_of_logarithms() {
+        let half: [&[f64]; 3] = [&[100.0], &[400.0], &[200.0]];
+        let verdict = field(&[half]).verdict();
+        assert!(verdict[1].contains("gains +100%") && verdict[1].ends_with("+300%: 50% of that."), "{verdict:?}");
+    }
+
+    #[test]
+    fn what_is_the_best_by_luck_in_one_round_gains_nothing_in_the_next() {
+        let lucky: [&[f64]; 3] = [&[100.0, 100.0, 100.0], &[130.0, 80.0, 95.0], &[100.0, 100.0, 100.0]];
+        let good: [&[f64]; 3] = [&[100.0, 100.0, 100.0], &[200.0, 200.0, 200.0], &[200.0, 200.0, 200.0]];
+        let by_others = |pair: [&[f64]; 3]| field(&[pair]).pairs[0].best_of_other_rounds().unwrap();
+        // In the second round it is chosen for the first and third, and loses.
+        assert!(by_others(lucky) < -0.05, "{}", by_others(lucky));
+        assert!((by_others(good) - 2f64.ln()).abs() < 1e-9);
+        let verdict = field(&[good]).verdict();
+        assert!(verdict[1].ends_with("+100%: 100% of that, or chosen by the other rounds +100%: 100% of that."), "{verdict:?}");
+    }
+
+    #[test]
+    fn gains_are_of_the_same_round() {
+        let drifts: [&[f64]; 3] = [&[100.0, 50.0], &[100.0, 50.0], &[110.0, 55.0]];
+        let field = field(&[drifts]);
+        let gain = field.pairs[0].gain(field.pairs[0].agent().unwrap(), Figure::Throughput).unwrap();
+        assert!((gain.percent - 10.0).abs() < 1e-9 && gain.interval_percent.unwrap() < 1e-9, "{gain:?}");
+    }
+}

@@ -1,0 +1,9 @@
+//! Reports of research: text, page and JSON of evaluations, papers and validations. Pure functions of results.
+
+pub mod counting;
+pub mod evaluation;
+pub mod field;
+pub mod paper;
+mod plot;
+pub mod twin;
+pub mod validation;

@@ -1,0 +1,188 @@
+//! How well a twin ranks settings: what its trials promised beside what real runs gave.
+
+use serde::Serialize;
+
+use ::report::text::{paragraph, printable};
+
+/// The version of the JSON's layout.
+pub const SCHEMA: u32 = 1;
+
+/// The results for a number of loads.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Report {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// The program's version.
+    pub seekwise_version: String,
+    /// The command that repeats it.
+    pub command: String,
+    /// What was asked: name and value.
+    pub setup: Vec<(String, String)>,
+    /// Every load, or phase of one.
+    pub loads: Vec<Ranking>,
+    /// Loads of which no twin could be made: name and reason.
+    pub without_twin: Vec<(String, String)>,
+}
+
+/// How settings were ranked on one load.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Ranking {
+    /// The load, on its device.
+    pub load: String,
+    /// Requests that the twin saw.
+    pub requests: u64,
+    /// What it understood of each stream.
+    pub streams: Vec<Stream>,
+    /// Pairs of settings, judged by what requests got.
+    pub by_requests: Pairs,
+    /// Pairs of settings, judged by merit: by what processes got, and with settings that starve behind the others.
+    pub by_merit: Pairs,
+    /// How far the setting that the twin ranks first is below the best, by merit.
+    pub regret_percent: f64,
+    /// The settings.
+    pub settings: Vec<Promise>,
+}
+
+/// What the twin understood of a stream.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Stream {
+    /// Its number.
+    pub stream: u32,
+    /// `closed`, `open` or `paced`.
+    pub pace: &'static str,
+    /// Requests that it had.
+    pub requests: u64,
+    /// Requests under way at once.
+    pub in_flight: u32,
+    /// How long it thinks after an answer.
+    pub thought_ms: Option<f64>,
+}
+
+/// Pairs of settings.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Pairs {
+    /// Pairs that really differ by more than 5%.
+    pub differ: u64,
+    /// Of these, pairs that the twin ranks the right way round.
+    pub alike: u64,
+}
+
+impl Pairs {
+    fn percent(&self) -> f64 {
+        100.0 * self.alike as f64 / self.differ as f64
+    }
+}
+
+/// What was promised of a setting, and what came.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Promise {
+    /// The setting.
+    pub setting: String,
+    /// What requests got in a real run.
+    pub requests_measured: Outcome,
+    /// What requests got in the twin.
+    pub requests_promised: Outcome,
+    /// What processes got in a real run; the same as requests if no calls were seen.
+    pub measured: Outcome,
+    /// What processes would get, by the twin.
+    pub promised: Outcome,
+    /// The longest p99 response time of a stream by its bound, in a real run: above 1, the stream starves.
+    pub p99_by_bound_measured: f64,
+    /// The same in the twin.
+    pub p99_by_bound_promised: f64,
+}
+
+/// What a run gave.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Outcome {
+    /// Throughput.
+    pub mb_s: f64,
+    /// Mean response time.
+    pub response_ms: f64,
+    /// Jain's index.
+    pub fairness: f64,
+}
+
+impl Report {
+    /// The report as JSON.
+    ///
+    /// # Errors
+    /// Never, for numbers and names.
+    pub fn to_json(&self) -> Result<String, serde_json::Error> {
+        Ok(serde_json::to_string_pretty(self)? + "\n")
+    }
+
+    /// The pairs of all loads.
+    pub fn pairs(&self, of: fn(&Ranking) -> Pairs) -> Pairs {
+        self.loads
+            .iter()
+            .map(of)
+            .fold(Pairs::default(), |sum, pairs| Pairs { differ: sum.differ + pairs.differ, alike: sum.alike + pairs.alike })
+    }
+
+    /// The report as text for a terminal of this width, or a pipe.
+    pub fn text(&self, width: Option<usize>) -> String {
+        let mut text = String::new();
+        for (name, value) in &self.setup {
+            paragraph(&mut text, &printable(&format!("{name}: {value}")), width);
+        }
+        text += "\n  pairs ranked alike   regret\nby requests  by merit       %  load\n";
+        text += &"─".repeat(width.unwrap_or(80).min(80));
+        text.push('\n');
+        let cell = |pairs: Pairs| if pairs.differ == 0 { "–".to_owned() } else { format!("{} of {}", pairs.alike, pairs.differ) };
+        for one in &self.loads {
+            let (requests, merit) = (cell(one.by_requests), cell(one.by_merit));
+            text += &format!("{requests:>11}{merit:>10}{:>8.1}  {}\n", one.regret_percent, printable(&one.load));
+        }
+        for (load, reason) in &self.without_twin {
+            paragraph(&mut text, &printable(&format!("No twin of {load}: {reason}")), width);
+        }
+        text.push('\n');
+        let (requests, merit) = (self.pairs(|one| one.by_requests), self.pairs(|one| one.by_merit));
+        let regret = self.loads.iter().map(|one| one.regret_percent).sum::<f64>() / self.loads.len().max(1) as f64;
+        let share = |pairs: Pairs| match pairs.differ {
+            0 => "no pair differs".to_owned(),
+            _ => format!("{} of {} pairs ({:.1}%)", pairs.alike, pairs.differ, pairs.percent()),
+        };
+        let summary =
+            format!("Ranked alike: by requests {}, by merit {}. Mean regret: {regret:.2}%.", share(requests), share(merit));
+        paragraph(&mut text, &summary, width);
+        text + &format!("\nTo repeat: {}\n", printable(&self.command))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ranking(differ: u64, alike: u64, regret_percent: f64) -> Ranking {
+        let (pairs, load) = (Pairs { differ, alike }, "a load".to_owned());
+        let (by_requests, by_merit) = (pairs, pairs);
+        Ranking { load, requests: 9, streams: Vec::new(), by_requests, by_merit, regret_percent, settings: Vec::new() }
+    }
+
+    fn report(loads: Vec<Ranking>) -> Report {
+        Report {
+            schema: SCHEMA,
+            seekwise_version: String::new(),
+            command: "this".to_owned(),
+            setup: Vec::new(),
+            loads,
+            without_twin: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn the_pairs_of_all_loads_are_added_up() {
+        let text = report(vec![ranking(10, 9, 1.0), ranking(0, 0, 0.0), ranking(10, 10, 2.0)]).text(Some(60));
+        assert!(text.contains("19 of 20 pairs (95.0%)") && text.contains("regret: 1.00%"), "{text}");
+        assert!(text.contains("          –         –     0.0  a load"), "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= 60), "{text}");
+    }
+
+    #[test]
+    fn nothing_that_differs_is_said_to_be_so() {
+        let text = report(vec![ranking(0, 0, 0.0)]).text(None);
+        assert!(text.contains("no pair differs") && !text.contains("NaN"), "{text}");
+    }
+}

@@ -1,0 +1,506 @@
+//! How true the simulator is: the same jobs by the real fio on the real kernel, and in the simulator.
+
+use askama::Template;
+use serde::Serialize;
+
+use super::plot;
+use ::report::number::{MISSING, three_digits};
+use ::report::text::{paragraph, printable};
+
+/// The version of the JSON's layout.
+pub const SCHEMA: u32 = 2;
+
+/// Two schedulers differ if the real figures of one are this much larger.
+const DIFFERS: f64 = 1.2;
+
+/// Response times below this, in ms, are the processor's: copying pages, system calls, who runs when. Nothing of that is simulated, so they
+/// are shown and not judged.
+const LEAST_MS: f64 = 0.1;
+
+/// The same jobs, really run and simulated.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Truth {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// The program's version.
+    pub seekwise_version: String,
+    /// The kernel's release.
+    pub kernel: String,
+    /// fio's version.
+    pub fio: String,
+    /// Seconds that are measured of each run, by the clock of the disk's model.
+    pub seconds: f64,
+    /// Real runs of each.
+    pub runs: u32,
+    /// By disk.
+    pub disks: Vec<Disk>,
+    /// Over all disks, by figure.
+    pub agreement: Vec<Agreement>,
+}
+
+/// What came of it on one disk.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Disk {
+    /// The block device that fio ran on.
+    pub device: String,
+    /// The profile that was simulated.
+    pub disk: String,
+    /// Requests the disk takes at once, and the order in which it serves them.
+    pub queue: String,
+    /// How many times as fast as its model the device was; figures are in the model's time.
+    pub scale: f64,
+    /// What came of it.
+    pub rows: Vec<Row>,
+    /// By figure.
+    pub agreement: Vec<Agreement>,
+    /// What the twin chose by the kernel's block events, where these were recorded.
+    pub choices: Vec<Choice>,
+}
+
+/// What the twin chose for a workload that it saw under the scheduler that Linux gives a disk.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Choice {
+    /// The workload.
+    pub workload: String,
+    /// What it chose.
+    pub chosen: String,
+    /// What was really best, by the merit of what requests got.
+    pub best: String,
+    /// How far the merit of its choice is behind that; `None` if its choice starves a stream.
+    pub behind_percent: Option<f64>,
+    /// What the twin said.
+    pub why: String,
+}
+
+impl Choice {
+    /// As good as the best, or nearly.
+    const NEAR_PERCENT: f64 = 5.0;
+
+    /// Whether it is the best, or as good within 5%.
+    pub fn is_right(&self) -> bool {
+        self.behind_percent.is_some_and(|behind| behind <= Choice::NEAR_PERCENT)
+    }
+
+    fn behind(&self) -> String {
+        self.behind_percent.map_or_else(|| "starves".to_owned(), |behind| format!("{behind:.1}%"))
+    }
+
+    fn sentence<'a>(choices: impl Iterator<Item = &'a Choice> + Clone) -> Option<String> {
+        let (all, right) = (choices.clone().count(), choices.filter(|choice| choice.is_right()).count());
+        (all > 0).then(|| {
+            format!(
+                "The twin, which saw the kernel's block events under the scheduler that Linux gives a disk, chose the best scheduler or one \
+                 within {:.0}% of it for {right} of {all} workloads.",
+                Choice::NEAR_PERCENT
+            )
+        })
+    }
+}
+
+/// One workload under one setting, in one direction.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Row {
+    /// The workload.
+    pub workload: String,
+    /// The scheduler, with its tunables.
+    pub scheduler: String,
+    /// `read` or `write`.
+    pub direction: String,
+    /// The real kernel's, by figure.
+    pub real: [Spread; 3],
+    /// The simulator's, by figure.
+    pub simulated: [Spread; 3],
+}
+
+/// The figures of a row, in their order.
+pub const FIGURES: [&str; 3] = ["throughput_mb_s", "mean_ms", "p99_ms"];
+
+/// The same for people: as heads of columns, and in sentences.
+const TITLES: [&str; 3] = ["MB/s", "mean ms", "p99 ms"];
+const NAMES: [&str; 3] = ["throughput", "mean response time", "p99 response time"];
+
+/// What several runs gave.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Spread {
+    /// Of the runs.
+    pub median: f64,
+    /// The least.
+    pub low: f64,
+    /// The most.
+    pub high: f64,
+    /// Half the width of the 95% confidence interval of their mean, by Student's t; `None` for fewer than two.
+    pub interval: Option<f64>,
+}
+
+/// Student's t for a two-sided interval of 95%, by degrees of freedom from 1 on.
+const STUDENT: [f64; 10] = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228];
+
+impl Spread {
+    /// Of at least one value; of none all is 0.
+    pub fn of(mut values: Vec<f64>) -> Spread {
+        values.sort_by(f64::total_cmp);
+        let middle = values.len() / 2;
+        let median = match values.len() {
+            0 => 0.0,
+            even if even % 2 == 0 => 0.5 * (values[middle - 1] + values[middle]),
+            _ => values[middle],
+        };
+        let interval = (values.len() > 1).then(|| {
+            let count = values.len() as f64;
+            let mean = values.iter().sum::<f64>() / count;
+            let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1.0);
+            // From ten degrees on the quantile falls slowly, to 1.96.
+            STUDENT.get(values.len() - 2).copied().unwrap_or(STUDENT[STUDENT.len() - 1]) * (variance / count).sqrt()
+        });
+        Spread { median, low: values.first().copied().unwrap_or(0.0), high: values.last().copied().unwrap_or(0.0), interval }
+    }
+
+    /// Whether both intervals have values in common. A single run says nothing against it being exact.
+    fn overlaps(&self, other: &Spread) -> bool {
+        (self.median - other.median).abs() <= self.interval.unwrap_or(0.0) + other.interval.unwrap_or(0.0)
+    }
+
+    /// The interval in percent of the median.
+    fn interval_text(&self) -> String {
+        let percent = self.interval.filter(|_| self.median > 0.0).map(|interval| 100.0 * interval / self.median);
+        percent.map_or_else(|| MISSING.to_owned(), |percent| format!("{percent:.0}%"))
+    }
+}
+
+/// How far one figure agrees.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Agreement {
+    /// One of [`FIGURES`].
+    pub figure: String,
+    /// The simulator's over the real one, less 1, without its sign: the median of all rows, in percent.
+    pub off_median_percent: f64,
+    /// The same, of the row that is off the most.
+    pub off_worst_percent: f64,
+    /// Pairs of settings under the same workload that differ by more than 20% on the real kernel.
+    pub pairs: u32,
+    /// Those of them that the simulator ranks alike.
+    pub alike: u32,
+    /// Pairs of settings under the same workload whose real runs tell them apart: their confidence intervals do not overlap.
+    pub told_apart: u32,
+    /// Kendall's tau over these.
+    pub tau: Option<f64>,
+}
+
+impl Truth {
+    /// As JSON.
+    ///
+    /// # Errors
+    /// Never for a record of this crate.
+    pub fn to_json(&self) -> serde_json::Result<String> {
+        Ok(serde_json::to_string_pretty(self)? + "\n")
+    }
+
+    /// As tables for a terminal of so many characters, or a pipe.
+    pub fn text(&self, width: Option<usize>) -> String {
+        let mut out = String::new();
+        paragraph(&mut out, &self.head(), width);
+        for disk in &self.disks {
+            out.push('\n');
+            paragraph(&mut out, &disk.head(), width);
+            disk.table(&mut out);
+            out.push('\n');
+            disk.agreement.iter().for_each(|agreement| paragraph(&mut out, &agreement.sentence(), width));
+            disk.choice_table(&mut out);
+            Choice::sentence(disk.choices.iter()).iter().for_each(|sentence| paragraph(&mut out, sentence, width));
+        }
+        if self.disks.len() > 1 {
+            out.push_str("\nAll disks together:\n");
+            self.agreement.iter().for_each(|agreement| paragraph(&mut out, &agreement.sentence(), width));
+            let choices = self.disks.iter().flat_map(|disk| &disk.choices);
+            Choice::sentence(choices).iter().for_each(|sentence| paragraph(&mut out, sentence, width));
+        }
+        out
+    }
+
+    /// As a self-contained page.
+    pub fn html(&self) -> String {
+        let disks = self.disks.iter().map(|disk| Section {
+            head: disk.head(),
+            plots: plot::side_by_side(&disk.rows),
+            agreement: disk.agreement.iter().map(Agreement::sentence).chain(Choice::sentence(disk.choices.iter())).collect(),
+            choices: disk
+                .choices
+                .iter()
+                .map(|choice| {
+                    [&choice.workload, &choice.chosen, &choice.best, &choice.behind(), &choice.why].map(|text| printable(text))
+                })
+                .collect(),
+            rows: disk.rows.iter().map(Row::cells).collect(),
+        });
+        let page = Page {
+            truth: self,
+            head: self.head(),
+            verdict: self
+                .agreement
+                .iter()
+                .map(|agreement| (agreement.name().to_owned(), agreement.short(), agreement.sentence()))
+                .collect(),
+            disks: disks.collect(),
+        };
+        #[expect(clippy::expect_used, reason = "the template formats strings only, and writing to a String does not fail")]
+        page.render().expect("the page's template formats strings only")
+    }
+
+    fn head(&self) -> String {
+        format!(
+            "{} on Linux {} beside the simulator; {} s of each, medians of {}, ± their 95% confidence interval. Response times under \
+             {LEAST_MS} ms are the processor's, which is not simulated: they are not judged.",
+            self.fio,
+            self.kernel,
+            three_digits(self.seconds),
+            if self.runs == 1 { "one real run".to_owned() } else { format!("{} real runs", self.runs) }
+        )
+    }
+}
+
+impl Disk {
+    fn head(&self) -> String {
+        let faster = if self.scale == 1.0 { String::new() } else { format!(", {} times as fast", three_digits(self.scale)) };
+        format!("{} as {}{faster} ({})", printable(&self.disk), self.device, self.queue)
+    }
+
+    fn table(&self, out: &mut String) {
+        let names = self.rows.iter().map(|row| row.scheduler.chars().count()).max().unwrap_or(0).max("scheduler".len());
+        let mut workload = "";
+        for row in &self.rows {
+            if row.workload != workload {
+                workload = &row.workload;
+                out.push_str(&format!("\n{}\n{:names$}        ", printable(workload), "scheduler"));
+                for title in TITLES {
+                    out.push_str(&format!("{title:>9} {:>5} {:>10} {:>6}", "±", "simulated", "ratio"));
+                }
+                out.push('\n');
+            }
+            out.push_str(&format!("{:names$}  {:5} ", printable(&row.scheduler), row.direction));
+            for [real, interval, simulated, ratio] in row.figures() {
+                out.push_str(&format!("{real:>9} {interval:>5} {simulated:>10} {ratio:>6}"));
+            }
+            out.push('\n');
+        }
+    }
+}
+
+impl Disk {
+    fn choice_table(&self, out: &mut String) {
+        let width = |of: fn(&Choice) -> &str, head: &str| {
+            self.choices.iter().map(|choice| of(choice).chars().count()).max().unwrap_or(0).max(head.len())
+        };
+        let names = width(|choice| &choice.workload, "workload");
+        let chosen = width(|choice| &choice.chosen, "the twin's");
+        if self.choices.is_empty() {
+            return;
+        }
+        out.push_str(&format!("\n{:names$}  {:chosen$}  {:12}{:>7}\n", "workload", "the twin's", "the best", "behind"));
+        for choice in &self.choices {
+            let (workload, twin) = (printable(&choice.workload), printable(&choice.chosen));
+            out.push_str(&format!("{workload:names$}  {twin:chosen$}  {:12}{:>7}\n", choice.best, choice.behind()));
+        }
+    }
+}
+
+impl Row {
+    /// Of each figure: the real one, its interval, the simulated one, and their ratio.
+    fn figures(&self) -> [[String; 4]; 3] {
+        std::array::from_fn(|figure| {
+            let (real, simulated) = (&self.real[figure], &self.simulated[figure]);
+            let ratio = (real.median > 0.0).then(|| format!("{:.2}", simulated.median / real.median));
+            [
+                three_digits(real.median),
+                real.interval_text(),
+                three_digits(simulated.median),
+                ratio.unwrap_or_else(|| MISSING.to_owned()),
+            ]
+        })
+    }
+
+    /// For the page: workload, scheduler, direction, figures.
+    fn cells(&self) -> (String, Vec<String>) {
+        let names = [printable(&self.scheduler), self.direction.clone()];
+        (printable(&self.workload), names.into_iter().chain(self.figures().concat()).collect())
+    }
+}
+
+impl Agreement {
+    /// Of all figures of some rows.
+    pub fn all(rows: &[Row]) -> Vec<Agreement> {
+        Agreement::over(&[rows])
+    }
+
+    /// Of all figures over the rows of several disks; only settings on the same disk are compared.
+    pub fn over(disks: &[&[Row]]) -> Vec<Agreement> {
+        (0..FIGURES.len()).map(|figure| Agreement::of(disks, figure)).collect()
+    }
+
+    fn of(disks: &[&[Row]], figure: usize) -> Agreement {
+        let (mut off, mut pairs, mut alike, mut told_apart, mut balance) = (Vec::new(), 0, 0, 0_u32, 0_i64);
+        for rows in disks {
+            let least = if figure == 0 { 0.0 } else { LEAST_MS };
+            let is_there = |row: &&Row| row.real[figure].median > least && row.simulated[figure].median > 0.0;
+            let rows: Vec<&Row> = rows.iter().filter(is_there).collect();
+            off.extend(rows.iter().map(|row| 100.0 * (row.simulated[figure].median / row.real[figure].median - 1.0).abs()));
+            for (i, one) in rows.iter().enumerate() {
+                let same = |other: &&&Row| (&other.workload, &other.direction) == (&one.workload, &one.direction);
+                for other in rows[i + 1..].iter().filter(same) {
+                    let real = other.real[figure].median / one.real[figure].median;
+                    let is_alike = (real > 1.0) == (other.simulated[figure].median > one.simulated[figure].median);
+                    if !one.real[figure].overlaps(&other.real[figure]) {
+                        told_apart += 1;
+                        balance += if is_alike { 1 } else { -1 };
+                    }
+                    if real.max(1.0 / real) > DIFFERS {
+                        pairs += 1;
+                        alike += u32::from(is_alike);
+                    }
+                }
+            }
+        }
+        let Spread { median, high, .. } = Spread::of(off);
+        let tau = (told_apart > 0).then(|| balance as f64 / f64::from(told_apart));
+        let figure = FIGURES[figure].to_owned();
+        Agreement { figure, off_median_percent: median, off_worst_percent: high, pairs, alike, told_apart, tau }
+    }
+
+    fn name(&self) -> &'static str {
+        FIGURES.iter().zip(NAMES).find(|(figure, _)| **figure == self.figure).map_or("", |(_, name)| name)
+    }
+
+    fn short(&self) -> String {
+        format!("{} of {} alike", self.alike, self.pairs)
+    }
+
+    fn sentence(&self) -> String {
+        let tau = self.tau.map_or_else(|| MISSING.to_owned(), |tau| format!("{tau:.2}"));
+        format!(
+            "{}: off by {:.1}% in the median, {:.1}% at worst; of {} pairs of settings that differ by more than 20%, {} are ranked alike; \
+             Kendall's tau over the {} pairs that the real runs tell apart: {tau}.",
+            self.name(),
+            self.off_median_percent,
+            self.off_worst_percent,
+            self.pairs,
+            self.alike,
+            self.told_apart
+        )
+    }
+}
+
+/// A disk on the page.
+struct Section {
+    head: String,
+    plots: Vec<String>,
+    agreement: Vec<String>,
+    /// Workload, choice, best, how far behind, and why.
+    choices: Vec<[String; 5]>,
+    rows: Vec<(String, Vec<String>)>,
+}
+
+#[derive(Template)]
+#[template(path = "validation.html")]
+struct Page<'a> {
+    truth: &'a Truth,
+    head: String,
+    verdict: Vec<(String, String, String)>,
+    disks: Vec<Section>,
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
+
+    use super::*;
+
+    fn row(workload: &str, scheduler: &str, real: f64, simulated: f64) -> Row {
+        let (real, simulated) = ([Spread::of(vec![real]); 3], [Spread::of(vec![simulated]); 3]);
+        let (workload, scheduler, direction) = (workload.to_owned(), scheduler.to_owned(), "read".to_owned());
+        Row { workload, scheduler, direction, real, simulated }
+    }
+
+    #[test]
+    fn pairs_that_differ_are_ranked_within_their_workload() {
+        let rows = [
+            row("a", "none", 100.0, 110.0),
+            row("a", "bfq", 200.0, 105.0),
+            row("a", "kyber", 110.0, 130.0),
+            row("b", "none", 1.0, 1.0),
+            row("b", "bfq", 3.0, 2.0),
+        ];
+        let agreement = &Agreement::all(&rows)[0];
+        // In a: none and bfq differ and are ranked otherwise, bfq and kyber too; none and kyber are within 20% and alike. b is alike.
+        assert_eq!((agreement.pairs, agreement.alike), (3, 1));
+        assert_eq!(agreement.tau, Some(0.0));
+        assert!((agreement.off_median_percent - 18.18).abs() < 0.01 && (agreement.off_worst_percent - 47.5).abs() < 1e-9);
+    }
+
+    #[test]
+    fn the_middle_of_an_even_number_is_between_the_two_and_the_interval_is_students() {
+        let spread = Spread::of(vec![4.0, 1.0, 2.0, 3.0]);
+        assert_eq!((spread.median, spread.low, spread.high), (2.5, 1.0, 4.0));
+        // The standard error is the root of 5/3 over 4, and t for three degrees 3.182.
+        assert!((spread.interval.unwrap() - 2.054).abs() < 1e-3, "{spread:?}");
+        assert_eq!(Spread::of(Vec::new()), Spread { median: 0.0, low: 0.0, high: 0.0, interval: None });
+        assert_eq!(Spread::of(vec![7.0]).interval, None);
+    }
+
+    #[test]
+    fn settings_that_the_real_runs_do_not_tell_apart_have_no_rank() {
+        let several = |scheduler: &str, real: [f64; 2], simulated: f64| Row {
+            real: [Spread::of(real.to_vec()); 3],
+            ..row("a", scheduler, 0.0, simulated)
+        };
+        let rows = [several("none", [9.9, 10.1], 10.0), several("kyber", [9.8, 10.4], 9.0), several("bfq", [29.0, 31.0], 20.0)];
+        let agreement = &Agreement::all(&rows)[0];
+        // bfq has the others beyond its interval of 12.7, kyber is within that of none.
+        assert_eq!((agreement.told_apart, agreement.tau, agreement.pairs, agreement.alike), (2, Some(1.0), 2, 2));
+    }
+
+    #[test]
+    fn settings_on_different_disks_are_not_compared_and_all_rows_count() {
+        let (one, other) = ([row("a", "none", 1.0, 1.1)], [row("a", "bfq", 3.0, 3.6)]);
+        let agreement = &Agreement::over(&[&one, &other])[0];
+        assert_eq!((agreement.pairs, agreement.tau), (0, None));
+        assert!((agreement.off_median_percent - 15.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn the_page_is_well_formed_and_has_every_figure_whatever_the_names() {
+        let rows = vec![row("<a&b>", "none", 100.0, 110.0), row("<a&b>", "bfq", 0.0, 105.0)];
+        let agreement = Agreement::all(&rows);
+        let choice = Choice {
+            workload: "<a&b>".to_owned(),
+            chosen: "none".to_owned(),
+            best: "bfq".to_owned(),
+            behind_percent: Some(7.0),
+            why: "a < b".to_owned(),
+        };
+        assert!(!choice.is_right() && Choice { behind_percent: Some(5.0), ..choice.clone() }.is_right());
+        assert!(!Choice { behind_percent: None, ..choice.clone() }.is_right());
+        let disk = Disk {
+            device: "/dev/loop0".to_owned(),
+            disk: "sata7200".to_owned(),
+            queue: "its own queue".to_owned(),
+            scale: 10.0,
+            rows,
+            agreement: agreement.clone(),
+            choices: vec![choice.clone()],
+        };
+        let (seekwise_version, kernel, fio) = ("1".to_owned(), "6.18".to_owned(), "fio-3".to_owned());
+        let truth = Truth { schema: SCHEMA, seekwise_version, kernel, fio, seconds: 5.0, runs: 1, disks: vec![disk], agreement };
+        let html = truth.html();
+        let body = html.trim_start_matches("<!doctype html>");
+        let document = roxmltree::Document::parse(body).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(document.descendants().filter(|node| node.has_tag_name("svg")).count(), 3);
+        assert!(html.contains("10.0 times as fast") && html.contains("1.10"));
+        let text = truth.text(None);
+        assert!(text.contains("<a&b>") && text.contains("7.0%") && text.contains("for 0 of 1 workloads"), "{text}");
+    }
+
+    #[test]
+    fn what_did_not_happen_is_not_compared() {
+        let agreement = &Agreement::all(&[row("a", "none", 0.0, 1.0), row("a", "bfq", 1.0, 1.0)])[0];
+        assert_eq!((agreement.pairs, agreement.tau), (0, None));
+    }
+}

@@ -1,0 +1,276 @@
+//! Predicts how a load's calls are served from how its requests are.
+//!
+//! A block device sees requests, but a process waits for its calls: some are served from memory, some wait for several requests, read-ahead
+//! is waited for only as far as it is late, and a write waits for nothing unless too much is dirty. Where calls were observed, their relation
+//! to the requests is measured stream by stream, and carried over to trials.
+
+use std::collections::BTreeMap;
+
+use block::{Nanos, Request, StreamId};
+use observe::merit::Tail;
+use observe::performance::Performance;
+use sim::run::Responses;
+
+use crate::recording::{Call, Seen};
+
+/// A stream that waits for write-back for a larger share of its time is throttled by it.
+const THROTTLED: f64 = 0.05;
+/// A stream with at most this number of requests in a trial is not judged by them.
+const FEW_REQUESTS: f64 = 3.0;
+
+/// The relation between calls and requests, stream by stream.
+#[derive(Clone, Debug)]
+pub struct CallModel {
+    streams: BTreeMap<StreamId, Stream>,
+    /// Bytes written back per second.
+    written_back: f64,
+}
+
+/// Requests of a stream in a trial, so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct StreamProgress {
+    /// Synchronous requests that completed.
+    requests: u64,
+    /// How long calls waited for them.
+    waited: Nanos,
+    /// Bytes of synchronous requests.
+    bytes: u64,
+    /// Bytes of other requests.
+    async_bytes: u64,
+    /// Synchronous requests in flight, since when there are any, and the sum of the times when they were queued or the judged part began.
+    in_flight: u32,
+    since: Nanos,
+    queued_ns: u128,
+}
+
+impl StreamProgress {
+    /// A request was queued. `from`: start of the judged part, from when its wait counts.
+    pub fn queued(&mut self, request: &Request, from: Nanos) {
+        if request.is_sync() {
+            if self.in_flight == 0 {
+                self.since = request.arrival;
+            }
+            self.in_flight += 1;
+            self.queued_ns += u128::from(request.arrival.max(from).0);
+        }
+    }
+
+    /// A request completed; it counts if that is in the judged part, from `from` on.
+    pub fn completed(&mut self, request: &Request, at: Nanos, model: &CallModel, from: Nanos) {
+        let counts = at >= from;
+        if !request.is_sync() {
+            self.async_bytes += if counts { u64::from(request.sectors) * 512 } else { 0 };
+            return;
+        }
+        self.in_flight = self.in_flight.saturating_sub(1);
+        self.queued_ns = self.queued_ns.saturating_sub(u128::from(request.arrival.max(from).0));
+        if !counts {
+            return;
+        }
+        self.requests += 1;
+        self.bytes += u64::from(request.sectors) * 512;
+        let Some(stream) = model.streams.get(&request.stream) else { return };
+        if stream.waits_for_each {
+            self.waited += at - request.arrival.max(from) - stream.ahead;
+        } else if self.in_flight == 0 {
+            self.waited += at - self.since.max(from) - stream.ahead;
+        }
+    }
+
+    /// A flush was issued and completed at these times; it counts if that is in the judged part, from `from` on.
+    pub fn flushed(&mut self, (asked, at): (Nanos, Nanos), stream: StreamId, model: &CallModel, from: Nanos) {
+        let Some(stream) = model.streams.get(&stream).filter(|_| at >= from) else { return };
+        self.requests += 1;
+        // Requests in flight are waited for all the same.
+        if stream.waits_for_each || self.in_flight == 0 {
+            self.waited += at - asked.max(from) - stream.ahead;
+        }
+    }
+
+    /// The trial ends: requests in flight have been waited for, too.
+    pub fn close(&mut self, until: Nanos, stream: StreamId, model: &CallModel, from: Nanos) {
+        let Some(stream) = model.streams.get(&stream).filter(|_| self.in_flight > 0) else { return };
+        if stream.waits_for_each {
+            let in_flight = u128::from(self.in_flight);
+            let waited_ns = (in_flight * u128::from((until - stream.ahead).0)).saturating_sub(self.queued_ns);
+            self.waited += Nanos(u64::try_from(waited_ns).unwrap_or(u64::MAX));
+        } else {
+            self.waited += until - self.since.max(from) - stream.ahead;
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Stream {
+    /// Calls per second, and the mean wait and bytes of a call.
+    calls: f64,
+    wait_s: f64,
+    bytes: f64,
+    /// Requests per call, and bytes of calls per byte of requests; 0 if there were none.
+    requests: f64,
+    bytes_by_requests: f64,
+    /// Several calls are in flight, and each waits for its own requests. Otherwise a call waits while any request is in flight.
+    waits_for_each: bool,
+    /// How long requests are in flight before a call waits for them.
+    ahead: Nanos,
+    /// Mean wait of a call for anything else, in seconds.
+    other_s: f64,
+    /// It is throttled by write-back rather than by its requests.
+    is_throttled: bool,
+}
+
+fn bytes(seen: &Seen) -> u64 {
+    u64::from(seen.request.sectors) * 512
+}
+
+impl CallModel {
+    /// Measures the calls and requests that completed between `from` and `to`; `None` if there were no calls.
+    pub fn infer<'a>(
+        calls: impl Iterator<Item = &'a Call>,
+        seen: impl Iterator<Item = &'a Seen>,
+        from: Nanos,
+        to: Nanos,
+    ) -> Option<CallModel> {
+        let mut by_stream: BTreeMap<StreamId, (Vec<&Call>, Vec<&Seen>)> = BTreeMap::new();
+        for call in calls.filter(|call| (from..to).contains(&call.returned)) {
+            by_stream.entry(call.stream).or_default().0.push(call);
+        }
+        if by_stream.is_empty() {
+            return None;
+        }
+        let mut written_back = 0;
+        for seen in seen.filter(|seen| (from..to).contains(&seen.completed)) {
+            if !seen.request.is_sync() {
+                written_back += bytes(seen);
+            } else if let Some((_, requests)) = by_stream.get_mut(&seen.request.stream) {
+                requests.push(seen);
+            }
+        }
+        let seconds = (to - from).as_secs_f64();
+        let streams = by_stream.into_iter().map(|(stream, (calls, seen))| (stream, Stream::of(&calls, &seen, from, seconds)));
+        Some(CallModel { streams: streams.collect(), written_back: written_back as f64 / seconds })
+    }
+
+    /// The p99 of a stream's calls, from the response times of its requests; `None` if fewer than one call in a hundred waits for a request.
+    pub(crate) fn tail(&self, stream: StreamId, responses: &Responses) -> Option<Tail> {
+        let of = self.streams.get(&stream).filter(|of| of.requests > 0.0)?;
+        let quantile = 1.0 - 0.01 / of.requests.min(1.0);
+        (quantile > 0.0).then(|| Tail {
+            requests: (responses.count() as f64 / of.requests) as u64,
+            p99_s: (responses.quantile(quantile) - of.ahead).as_secs_f64(),
+        })
+    }
+
+    /// How calls are served in a trial whose judged part lasts this long and serves `requests` so.
+    pub(crate) fn served(
+        &self,
+        requests: &Performance,
+        progress: &BTreeMap<StreamId, StreamProgress>,
+        judged: Nanos,
+    ) -> Performance {
+        let seconds = judged.as_secs_f64();
+        let written_back = progress.values().map(|one| one.async_bytes).sum::<u64>() as f64 / seconds;
+        let write_back_ratio = if self.written_back > 0.0 { written_back / self.written_back } else { 1.0 };
+        let (mut bytes, mut calls, mut wait_s) = (0.0, 0.0, 0.0);
+        for (stream, of) in &self.streams {
+            let progress = progress.get(stream).copied().unwrap_or_default();
+            let (its_calls, its_wait_s, its_bytes) = of.served(&progress, seconds, write_back_ratio);
+            calls += its_calls;
+            wait_s += its_wait_s;
+            bytes += its_bytes;
+        }
+        if calls <= 0.0 {
+            return *requests;
+        }
+        Performance { throughput: (bytes / seconds) as f32, response_s: (wait_s / calls) as f32, ..*requests }
+    }
+}
+
+impl Stream {
+    fn of(calls: &[&Call], seen: &[&Seen], from: Nanos, seconds: f64) -> Stream {
+        let count = calls.len().max(1) as f64;
+        let mut completions: Vec<Nanos> = seen.iter().map(|seen| seen.completed).collect();
+        completions.sort_unstable();
+        let (mut for_requests_s, mut behind_s, mut for_other_s) = (0.0, 0.0, 0.0);
+        for call in calls {
+            let called = call.called.max(from);
+            let last = completions.partition_point(|&at| at <= call.returned).checked_sub(1).map(|last| completions[last]);
+            match last {
+                // What follows its last request (a flush, copying) takes as long however the requests are served.
+                Some(last) if last >= call.called => {
+                    for_requests_s += (last.max(called) - called).as_secs_f64();
+                    behind_s += (call.returned - last.max(called)).as_secs_f64();
+                }
+                _ => for_other_s += (call.returned - called).as_secs_f64(),
+            }
+        }
+        let wait_s = for_requests_s + behind_s + for_other_s;
+        // In the order of their returns: one that was issued before the last one returned overlaps it.
+        let overlapping = calls.windows(2).filter(|pair| pair[1].called < pair[0].returned).count();
+        let waits_for_each = 2 * overlapping > calls.len();
+        let mut waits = if waits_for_each { seen.iter().map(|seen| seen.response()).collect() } else { busy_periods(seen) };
+        waits.sort_unstable();
+        let ahead = ahead(&waits, for_requests_s);
+        let explained_s: f64 = waits.iter().map(|&wait| (wait - ahead).as_secs_f64()).sum();
+        let moved: u64 = seen.iter().map(|seen| bytes(seen)).sum();
+        let bytes: u64 = calls.iter().map(|call| call.bytes).sum();
+        Stream {
+            calls: count / seconds,
+            wait_s: wait_s / count,
+            bytes: bytes as f64 / count,
+            requests: seen.len() as f64 / count,
+            bytes_by_requests: if moved > 0 { bytes as f64 / moved as f64 } else { 0.0 },
+            waits_for_each,
+            ahead,
+            other_s: (wait_s - explained_s).max(0.0) / count,
+            is_throttled: for_other_s > for_requests_s && for_other_s > THROTTLED * seconds,
+        }
+    }
+
+    /// Calls, their wait in seconds, and bytes, in these seconds of a trial. `write_back_ratio`: the rate of write-back, compared with that
+    /// when the stream was observed.
+    fn served(&self, progress: &StreamProgress, seconds: f64, write_back_ratio: f64) -> (f64, f64, f64) {
+        if self.is_throttled {
+            // Its think time between two calls is the same.
+            let between_s = (1.0 / self.calls - self.wait_s).max(1e-9);
+            let calls = (self.calls * write_back_ratio).min(1.0 / between_s) * seconds;
+            return (calls, (seconds - calls * between_s).max(0.0), calls * self.bytes);
+        }
+        // A stream with hardly any requests may have none in a trial, and goes on all the same.
+        if (self.requests * self.calls * seconds).max(progress.requests as f64) > FEW_REQUESTS {
+            let calls = progress.requests as f64 / self.requests;
+            return (calls, progress.waited.as_secs_f64() + calls * self.other_s, progress.bytes as f64 * self.bytes_by_requests);
+        }
+        let calls = self.calls * seconds;
+        (calls, calls * self.wait_s, calls * self.bytes)
+    }
+}
+
+/// How long requests were in flight without a break.
+fn busy_periods(seen: &[&Seen]) -> Vec<Nanos> {
+    let mut seen: Vec<(Nanos, Nanos)> = seen.iter().map(|seen| (seen.request.arrival, seen.completed)).collect();
+    seen.sort_unstable();
+    let mut periods: Vec<(Nanos, Nanos)> = Vec::new();
+    for (arrival, completed) in seen {
+        match periods.last_mut() {
+            Some(last) if arrival < last.1 => last.1 = last.1.max(completed),
+            _ => periods.push((arrival, completed)),
+        }
+    }
+    periods.into_iter().map(|(from, to)| to - from).collect()
+}
+
+/// By how much each of these ascending times has to be shortened, to 0 at most, for their sum to be `wait_s`.
+fn ahead(times: &[Nanos], wait_s: f64) -> Nanos {
+    let mut beyond_s: f64 = times.iter().map(|time| time.as_secs_f64()).sum();
+    let mut before = Nanos::ZERO;
+    for (number, &time) in times.iter().enumerate() {
+        let longer = (times.len() - number) as f64;
+        let next_s = beyond_s - longer * (time - before).as_secs_f64();
+        if next_s <= wait_s {
+            return before + Nanos::from_secs_f64(((beyond_s - wait_s) / longer).max(0.0));
+        }
+        (beyond_s, before) = (next_s, time);
+    }
+    before
+}

@@ -1,0 +1,122 @@
+//! Asks the twin: fits the device, and forecasts every arm.
+
+use std::sync::Arc;
+
+use block::{KnowledgeStore, Nanos};
+use control::controller::Prediction;
+use control::{Setting, Target};
+use device_model::sched;
+use sim::profile::DeviceProfile;
+
+use super::arm::SIGNIFICANT;
+use super::{EARLY_REFIT, REFIT, SIMULATED_REQUEST_NS, TwinController, sample};
+use crate::device::{self, Finding, MAX_FITTED};
+use crate::forecast::{Activation, Forecast, ForecastError, ForecastRequest, rank, widened};
+
+/// The fitted device.
+pub(super) struct FittedDevice {
+    pub profile: Arc<dyn DeviceProfile>,
+    pub findings: Vec<Finding>,
+    pub accesses: usize,
+    /// Requests that had been observed by then, and those of them under the current load.
+    pub seen: usize,
+    pub of_load: usize,
+    /// What learning schedulers know of this model.
+    pub knowledge: KnowledgeStore,
+}
+
+impl TwinController {
+    /// Fits the device again where twice as many requests were observed as before, or some more after a mismatch. Spends at most half of the
+    /// credit.
+    fn fit(&mut self, capacity_sectors: u64) -> Result<(), String> {
+        let seen = self.recording.seen().len();
+        let of_load = seen - self.recording.done_before(self.load.from);
+        let affordable = sample::affordable(self.credit_ns / 2.0);
+        if let Some(device) = &self.device {
+            // After a mismatch only requests of this load count: others may not have shown what matters now.
+            let tells_more = match self.mismatch {
+                Some(_) => of_load as f64 >= EARLY_REFIT * device.of_load as f64,
+                None => seen as f64 >= REFIT * device.seen as f64,
+            };
+            if !tells_more || affordable < device.accesses.min(seen) / 2 {
+                return Ok(());
+            }
+        }
+        let accesses = seen.min(MAX_FITTED).min(affordable);
+        let sample = sample::sample(&self.recording, self.changes.iter().copied(), accesses);
+        let fitted = device::fit(&sample, Some(capacity_sectors)).map_err(|error| error.to_string())?;
+        self.credit_ns -= sample::costs_ns(accesses);
+        let mut knowledge = KnowledgeStore::new(sched::all());
+        knowledge.set_rotation(fitted.turn());
+        self.device =
+            Some(FittedDevice { profile: fitted.profile(), findings: fitted.findings, accesses, seen, of_load, knowledge });
+        self.mismatch = None;
+        Ok(())
+    }
+
+    /// Forecasts every arm. Spends at most half of the credit that the fit leaves.
+    pub(super) fn forecast(&mut self, now: Nanos, target: &dyn Target) -> Result<Forecast, String> {
+        let bounds = target.bounds();
+        self.fit(bounds.capacity_sectors)?;
+        // The mismatch is taken to last until much more is known of the load.
+        if let Some(at) = self.mismatch.filter(|&at| (now - self.load.from).0 < 2 * (at - self.load.from).0) {
+            return Err(format!("model mismatch {:.0} s ago; waiting for more data", (now - at).as_secs_f64()));
+        }
+        let error_scale = self.track_record.error_scale();
+        let from = self.observed_from().max(self.recording.known_from());
+        let device = self.device.as_mut().ok_or("no device was fitted")?;
+        let measured = self.buckets.served(self.measured_from.as_secs_f64(), now.as_secs_f64()).ok_or("no request completed")?;
+        let candidates: Vec<Setting> = self.arms.iter().map(|arm| arm.setting.clone()).collect();
+        let request = ForecastRequest {
+            recording: &self.recording,
+            from,
+            to: now,
+            measured,
+            device: &device.profile,
+            knowledge: &mut device.knowledge,
+            active: &self.arms[self.active].setting,
+            original: &self.arms[self.original].setting,
+            candidates: &candidates,
+            bounds,
+            preference: self.preference,
+            max_requests: (self.credit_ns / 2.0 / SIMULATED_REQUEST_NS) as u64,
+            error_scale,
+            activation: Activation::Live,
+        };
+        let forecast = request.run();
+        self.mismatch = matches!(forecast, Err(ForecastError::ReplayError { .. })).then_some(now);
+        let requests = match &forecast {
+            Ok(Forecast { requests, .. }) | Err(ForecastError::ReplayError { requests, .. }) => *requests,
+            Err(_) => 0,
+        };
+        self.credit_ns -= requests as f64 * SIMULATED_REQUEST_NS;
+        let mut forecast = forecast.map_err(|error| error.to_string())?;
+        self.last_forecast = Some((self.active, forecast.predictions.clone()));
+        forecast.predictions = self.calibrated(&forecast.predictions);
+        Ok(forecast)
+    }
+
+    /// The predictions corrected by earlier ones of their schedulers, and by what was measured; the best first.
+    pub(super) fn calibrated(&self, predictions: &[Prediction]) -> Vec<Prediction> {
+        // The active scheduler is measured, so its predictions are not corrected by their bias.
+        let active = self.setting().spec.name;
+        let contradiction = self.contradiction(predictions);
+        let corrected = |one: &Prediction| self.track_record.corrected(one, one.setting.spec.name != active);
+        let mut calibrated: Vec<Prediction> = predictions.iter().map(|one| widened(corrected(one), contradiction)).collect();
+        rank(&mut calibrated);
+        calibrated
+    }
+
+    /// By how much a predicted difference between the active setting and one that was measured is wrong, beyond chance; 0 if none is.
+    /// Schedulers that judge processes by how they begin are left out: their live switches differ.
+    fn contradiction(&self, predictions: &[Prediction]) -> f64 {
+        let Some(is) = self.arms[self.active].measured else { return 0.0 };
+        let wrong = predictions.iter().filter_map(|prediction| {
+            let arm = self.arm_of(&prediction.setting)?;
+            let measured = self.arms[arm].measured.filter(|_| arm != self.active && self.is_comparable_to(&self.arms[arm]))?;
+            let (actual, error) = measured.over(&is, &self.preference);
+            (prediction.setting.spec.live_switch().min_readers == 0).then(|| (prediction.gain - actual).abs() - SIGNIFICANT * error)
+        });
+        wrong.fold(0.0, f64::max)
+    }
+}

@@ -1,0 +1,64 @@
+//! The device's history: which loads it had, and how settings served them.
+
+use std::collections::BTreeMap;
+
+use control::experience::Experience;
+use observe::Preference;
+use observe::performance::Performance;
+use observe::similarity::{ANOTHER, Columns, Point, load_distance};
+
+use super::arm::is_significant_gain;
+
+/// A stretch of a load in the history of this device.
+#[derive(Clone, Debug)]
+pub struct KnownLoad {
+    /// Where it lies among loads.
+    pub point: Point,
+    /// The setting that was active.
+    pub under: String,
+    /// The score of each setting; `None` if it starved a stream.
+    pub scores: BTreeMap<String, Option<f64>>,
+}
+
+/// The loads of this device.
+pub fn loads(experience: &Experience, device: &str, preference: &Preference) -> Vec<KnownLoad> {
+    let columns = Columns::of(&experience.features);
+    let cases = experience.cases.iter().filter(|case| case.device == device);
+    let known = cases.filter_map(|case| {
+        let served = experience.settings.iter().zip(&case.results);
+        let score = |served: &Performance| (!served.starves).then(|| served.score(preference));
+        Some(KnownLoad {
+            point: columns.point(|column| case.features.get(column).copied().flatten().map(f64::from)),
+            under: experience.settings.get(case.under)?.clone(),
+            scores: served.filter_map(|(setting, served)| Some((setting.clone(), score(served.as_ref()?)))).collect(),
+        })
+    });
+    known.collect()
+}
+
+/// The mean gain of each setting over the active one under known loads like this one, and its standard error; `None` if the setting is not
+/// known, or starved a stream in any of them.
+pub fn gains(known: &[KnownLoad], point: &Point, active: &str, settings: impl Iterator<Item = String>) -> Vec<Option<(f64, f64)>> {
+    let is_alike = |known: &&KnownLoad| known.under == active && load_distance(&known.point, point) < ANOTHER;
+    let alike: Vec<&KnownLoad> = known.iter().filter(is_alike).collect();
+    let gain = |setting: String| {
+        let measured = alike.iter().filter_map(|known| known.scores.get(&setting).zip(known.scores.get(active)));
+        let gains: Option<Vec<f64>> = measured.map(|(score, now)| Some((*score)? - (*now)?)).collect();
+        mean_and_error(&gains?)
+    };
+    settings.map(gain).collect()
+}
+
+/// The mean and its standard error, which is 0 for a single value; `None` without values.
+fn mean_and_error(values: &[f64]) -> Option<(f64, f64)> {
+    let count = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / count;
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    let error = if values.len() > 1 { (squares / (count - 1.0) / count).sqrt() } else { 0.0 };
+    (!values.is_empty()).then_some((mean, error))
+}
+
+/// Whether a gain with this error is significant and large enough for a change.
+pub fn is_significant((gain, error): &(f64, f64)) -> bool {
+    is_significant_gain(*gain, *error)
+}

@@ -1,0 +1,390 @@
+//! The controller `seekwise`: forecasts every candidate in the twin, changes to what is sure to gain, verifies it on the target, and goes back
+//! if the prediction fails.
+//!
+//! ```text
+//! window of 1 s ─▶ another load? ──yes─▶ recall the best setting of one like it
+//!                    │ no
+//!                    ▼
+//!      2, 4, 8 … windows of a load: forecast ─▶ sure to gain? ──no─▶ leave it alone; sooner again if a gain is expected
+//!                    ▲                               │ yes
+//!                    └── back, or stay ◀── as predicted?
+//! ```
+//! * *Warm-up* ([`streams`]). Processes of a load often begin one after another. Measurements before the last of them began are of another
+//!   load.
+//! * *Sure.* A gain must exceed its error bar, which grows with the replay error under the active setting and others that were measured,
+//!   and with earlier predictions on this device that failed ([`track_record`]).
+//! * *Verified* ([`verify`]). A change is measured and compared with the setting before. Worse, or so far below the prediction that both
+//!   together expect a loss: back, and blocked for as long as the load had lasted. Better, but below the prediction: another forecast. The
+//!   scores of all settings under the load are kept, and the best one is returned to.
+//! * *Learning* ([`consult`]). The load is inferred from all of it, whichever setting was active. The device is fitted again after twice as
+//!   many requests, or after a model mismatch, to requests under every setting: each shows another side of the device.
+//! * *Remembering* ([`recall`]). The first window of a load is compared with known loads of the device. What significantly gained there in
+//!   the mean is set; what did worse is blocked. Without a similar load, a run is the same as without a memory.
+//! * *Speculative read-ahead* ([`read_ahead`]). A read-ahead must be active before the files are opened that gain by it, so such loads are
+//!   assumed.
+//! * *Guarded.* A stream that waits beyond the bound of [merit](observe::merit) ends a setting at once.
+//! * *Budgeted.* Trials cost processor time: they are as long as the budget allows, one percent of a core by default.
+
+mod arm;
+mod catalogue;
+mod consult;
+mod decide;
+mod known_loads;
+mod phase;
+mod read_ahead;
+mod recall;
+mod rehearsal;
+mod sample;
+mod speculative_read_ahead;
+mod streams;
+mod track_record;
+mod tuners;
+mod verify;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use block::Nanos;
+use control::controller::{ControllerInput, Prediction};
+use control::experience::{Experience, MIN_REQUESTS, WINDOW};
+use control::{Controller, Decision, Setting, Target, Window, WindowLength};
+use observe::description::describe;
+use observe::load_tracker::LoadTracker;
+use observe::similarity::{Columns, Point};
+use observe::{Event, Preference};
+
+use self::arm::{Arm, NEVER};
+pub use self::catalogue::{SPEC, all, parse};
+use self::consult::FittedDevice;
+use self::known_loads::KnownLoad;
+use self::phase::{Origin, Phase};
+use self::read_ahead::SpeculativeChoice;
+use self::streams::Streams;
+use self::track_record::TrackRecord;
+use crate::forecast::differ_by_read_ahead;
+use crate::recording::Recording;
+use crate::score_buckets::ScoreBuckets;
+
+/// Processor time of an observed request (perf of `seekwise-agent watch`: 0.5% of a core at 10,000 a second), and of a simulated one
+/// (`cargo bench -p seekwise-twin`), in nanoseconds. Inferring a load takes a twentieth of simulating it.
+const OBSERVED_REQUEST_NS: f64 = 500.0;
+const SIMULATED_REQUEST_NS: f64 = 2_000.0;
+/// Seconds of budget that are banked by default. The bank starts full, because the first decisions bring the most.
+const BANKED_S: i64 = 30;
+/// Where observing costs more than the budget, this share of it is for trials all the same.
+const MIN_TRIAL_SHARE: f64 = 0.1;
+/// Changes of the setting or of the load that are remembered: the device is fitted to requests from between all of them.
+const MAX_CHANGES: usize = 4;
+/// The device is fitted again, and a forecast made, after this factor on the observed requests, or on the load's length.
+const REFIT: f64 = 2.0;
+/// The same after a model mismatch, or where an expected gain is not sure.
+const EARLY_REFIT: f64 = 1.25;
+/// Where a process began within this time, another one is expected to.
+const STREAM_START_GAP: Nanos = WINDOW;
+/// A load is expected to last as long again as it has lasted (Lindy's law), and at least this many seconds.
+const MIN_LOAD_S: f64 = 8.0;
+
+/// Chooses among candidates by forecasts of a twin. It is driven by a [`ControlLoop`](control::ControlLoop).
+///
+/// ```
+/// use block::Nanos;
+/// use control::controller::ControllerInput;
+/// use control::{Controller, Setting};
+/// use twin::TwinController;
+///
+/// let candidates = ["mq-deadline", "bfq"].map(|text| Setting::parse(text).unwrap()).to_vec();
+/// let controller = TwinController::new(&ControllerInput { candidates, ..ControllerInput::default() }, 10);
+/// assert_eq!(controller.name(), "seekwise");
+/// assert_eq!(controller.extent().time, Some(Nanos::from_millis(1_000)), "decides once per second");
+/// ```
+pub struct TwinController {
+    preference: Preference,
+    arms: Vec<Arm>,
+    /// Processor time, as a share of a core.
+    budget: f64,
+    /// How much of it can be banked, in seconds.
+    banked_s: f64,
+    /// Processor time that is left, in nanoseconds.
+    credit_ns: f64,
+    phase: Phase,
+    origin: Origin,
+    /// The arm that was active at first: starvation is judged against it.
+    original: usize,
+    active: usize,
+    previous: usize,
+    columns: Columns,
+    recording: Recording,
+    buckets: ScoreBuckets,
+    streams: Streams,
+    device: Option<FittedDevice>,
+    load: LoadTracker,
+    /// When the last of the load's processes began.
+    complete_from: Nanos,
+    /// Since when the active arm serves the load, and is measured.
+    measured_from: Nanos,
+    /// When another arm became active, or another load began.
+    changes: VecDeque<Nanos>,
+    /// When the next forecast is due.
+    next_forecast: Nanos,
+    /// The latest forecast of this load with a small replay error, and the arm that was active.
+    last_forecast: Option<(usize, Vec<Prediction>)>,
+    /// When the replay error was too large; `None` if it is not, or the device was fitted since.
+    mismatch: Option<Nanos>,
+    track_record: TrackRecord,
+    /// Loads of this run that ended, and the arms that were active then.
+    past: Vec<(Point, usize)>,
+    experience: Arc<Experience>,
+    known_loads: Vec<KnownLoad>,
+    /// The read-ahead that was found, in KiB.
+    original_read_ahead_kib: Option<u32>,
+    /// The read-ahead before and after a change, in KiB, while most open files are from before.
+    read_ahead_change: Option<(u32, u32)>,
+    speculative: SpeculativeChoice,
+    /// The queue's tags, and the arm under which they were read.
+    tags: Option<(usize, u32)>,
+}
+
+impl TwinController {
+    /// Chooses among the candidates of the brief, with this budget in thousandths of a core.
+    pub fn new(brief: &ControllerInput, budget_permille: i64) -> TwinController {
+        let budget = budget_permille as f64 / 1000.0;
+        TwinController {
+            preference: brief.preference,
+            arms: brief.candidates.iter().cloned().map(Arm::new).collect(),
+            budget,
+            banked_s: BANKED_S as f64,
+            credit_ns: budget * BANKED_S as f64 * 1e9,
+            phase: Phase::Watching,
+            origin: Origin::Unseen,
+            original: 0,
+            active: 0,
+            previous: 0,
+            columns: Columns::described(),
+            recording: Recording::new(),
+            buckets: ScoreBuckets::latest(),
+            streams: Streams::default(),
+            device: None,
+            load: LoadTracker::new(Nanos::ZERO),
+            complete_from: Nanos::ZERO,
+            measured_from: Nanos::ZERO,
+            changes: VecDeque::new(),
+            next_forecast: Nanos::ZERO,
+            last_forecast: None,
+            mismatch: None,
+            track_record: TrackRecord::default(),
+            past: Vec::new(),
+            experience: brief.experience.clone(),
+            known_loads: Vec::new(),
+            original_read_ahead_kib: None,
+            read_ahead_change: None,
+            speculative: SpeculativeChoice::default(),
+            tags: None,
+        }
+    }
+
+    /// The same, with this many seconds of budget in the bank.
+    fn with_banked_seconds(self, banked_s: i64) -> TwinController {
+        let banked_s = banked_s as f64;
+        TwinController { banked_s, credit_ns: self.budget * banked_s * 1e9, ..self }
+    }
+
+    /// The same, with this memory for observed requests.
+    fn with_memory(self, memory_mib: u64) -> TwinController {
+        TwinController { recording: Recording::within(memory_mib as usize * (1 << 20)), ..self }
+    }
+
+    fn setting(&self) -> &Setting {
+        &self.arms[self.active].setting
+    }
+
+    fn arm_of(&self, setting: &Setting) -> Option<usize> {
+        self.arms.iter().position(|arm| arm.setting == *setting)
+    }
+
+    /// Start of the part of the load that is typical of it. At its beginning files are opened, queues and caches are empty, the first window
+    /// may be of the load before, too, and processes begin one after another.
+    fn observed_from(&self) -> Nanos {
+        self.complete_from.max(self.load.from + WINDOW)
+    }
+
+    /// Drops measurements from before the last process of the load began.
+    fn extend_warmup_until_streams_started(&mut self, now: Nanos) {
+        let longest = Nanos::from_secs_f64(MIN_LOAD_S);
+        if now > self.load.from + longest + STREAM_START_GAP {
+            return;
+        }
+        self.complete_from = self.streams.complete_from(self.load.from, now, STREAM_START_GAP, longest);
+        let observed_from = self.observed_from();
+        if self.measured_from < observed_from {
+            self.measured_from = observed_from;
+            self.note_change(observed_from);
+            self.phase.take_pending();
+            self.mismatch = None;
+            self.arms.iter_mut().for_each(|arm| arm.measured = None);
+        }
+    }
+
+    fn change_to(&mut self, now: Nanos, arm: usize, why: String) -> Decision {
+        self.read_ahead_change = match self.read_ahead_of(self.active).zip(self.read_ahead_of(arm)) {
+            Some((was, is)) if was != is => Some((was, is)),
+            _ => self.read_ahead_change,
+        };
+        self.speculative.changed_to(self.read_ahead_of(arm));
+        (self.previous, self.active) = (self.active, arm);
+        let setting = self.setting().clone();
+        // Another read-ahead changes nothing until files are opened, so measurements go on.
+        if !differ_by_read_ahead(&setting, &self.arms[self.previous].setting) {
+            self.phase.settle();
+            self.restart_measurement(now);
+        }
+        Decision::set(setting, why)
+    }
+
+    /// The load is served in another way from now on.
+    fn restart_measurement(&mut self, now: Nanos) {
+        self.measured_from = now;
+        self.note_change(now);
+        self.load.reset();
+    }
+
+    /// Requests show another side of the device from now on.
+    fn note_change(&mut self, at: Nanos) {
+        self.changes.push_back(at);
+        if self.changes.len() > MAX_CHANGES {
+            self.changes.pop_front();
+        }
+    }
+}
+
+/// A difference of scores as text.
+fn percent(gain: f64) -> String {
+    let percent = gain.exp_m1() * 100.0;
+    if percent >= 0.0 { format!("{percent:.0}% better") } else { format!("{:.0}% worse", -percent) }
+}
+
+impl Controller for TwinController {
+    fn name(&self) -> &'static str {
+        SPEC.name
+    }
+
+    fn begin(&mut self, now: Nanos, target: &dyn Target) -> Decision {
+        let found = target.setting();
+        let known = target.schedulers();
+        self.arms.retain(|arm| known.iter().any(|spec| spec.name == arm.setting.spec.name));
+        let arm = self.arm_of(&found).unwrap_or_else(|| {
+            self.arms.insert(0, Arm::new(found.clone()));
+            0
+        });
+        (self.original, self.active, self.previous) = (arm, arm, arm);
+        self.load = LoadTracker::new(now);
+        (self.measured_from, self.next_forecast) = (self.observed_from(), self.observed_from() + WINDOW);
+        self.known_loads = known_loads::loads(&self.experience, &target.identity().device, &self.preference);
+        self.original_read_ahead_kib = target.bounds().read_ahead_kib;
+        Decision::keep("no requests observed yet")
+    }
+
+    fn window_length(&self) -> WindowLength {
+        WindowLength { time: Some(WINDOW), requests: None }
+    }
+
+    fn event(&mut self, event: &Event) -> bool {
+        self.recording.event(event);
+        self.buckets.event(event);
+        match event {
+            Event::Queued(request) => self.streams.queued(request),
+            Event::Completed { request, at, .. } => {
+                let measured_from = (!self.serves_as_original()).then_some(self.measured_from);
+                self.streams.completed(request, *at, measured_from);
+            }
+            _ => {}
+        }
+        false
+    }
+
+    fn decide(&mut self, window: &Window, target: &dyn Target) -> Decision {
+        let now = window.to;
+        self.buckets.until(now);
+        let earned_ns = self.budget * window.duration().0 as f64;
+        let left_ns = (earned_ns - window.outcome.requests as f64 * OBSERVED_REQUEST_NS).max(MIN_TRIAL_SHARE * earned_ns);
+        self.credit_ns = (self.credit_ns + left_ns).min(self.budget * self.banked_s * 1e9);
+        if self.phase.settled() {
+            // Requests that were queued before the change were served by another scheduler.
+            self.measured_from = now;
+            self.streams.restart_measurement();
+            return Decision::keep("settling");
+        }
+        if !self.serves_as_original()
+            && let Some(starving) = self.streams.starving(now)
+        {
+            let back = self.phase.pending().map_or(self.original, |pending| pending.from);
+            self.note_harm();
+            let setting = &self.arms[back].setting;
+            let why = format!("{starving} under {}: back to {setting}", self.setting());
+            self.arms[self.active].blocked_until = NEVER;
+            self.next_forecast = now + WINDOW;
+            return self.change_to(now, back, why);
+        }
+        if window.outcome.requests >= MIN_REQUESTS {
+            let row = describe(&window.features, &window.outcome);
+            let point = self.columns.point(|column| row.get(column).copied());
+            if let Some(began) = self.load.add_window(window.from, point) {
+                return self.begin_load(began, now);
+            }
+            if self.origin == Origin::Unseen {
+                // There was no load before this window.
+                self.origin = Origin::New;
+                self.load.from = window.from;
+                (self.measured_from, self.next_forecast) = (self.observed_from(), self.observed_from() + WINDOW);
+                if let Some(decision) = self.recognise(now) {
+                    return decision;
+                }
+            }
+        }
+        self.extend_warmup_until_streams_started(now);
+        let asked = self.tags.filter(|(arm, _)| *arm == self.active);
+        let (_, tags) = *self.tags.insert(asked.unwrap_or_else(|| (self.active, target.bounds().nr_requests)));
+        if let Some(decision) = self.compare(now, tags) {
+            return decision;
+        }
+        if let Some(decision) = self.prepare_read_ahead(now, || target.bounds()) {
+            return decision;
+        }
+        if now < self.next_forecast {
+            return Decision::keep("waiting for more requests before the next forecast");
+        }
+        let before_ns = self.credit_ns;
+        match self.forecast(now, target) {
+            Ok(forecast) => {
+                self.next_forecast = self.next_forecast_at(&forecast, now, before_ns);
+                self.decide_by_forecast(forecast, now, target)
+            }
+            Err(reason) => match self.decide_by_last_forecast(now).or_else(|| self.revert_unmodeled_load(now)) {
+                Some(decision) => decision,
+                None => Decision::keep(format!("no forecast: {reason}")),
+            },
+        }
+    }
+
+    fn refused(&mut self, setting: &Setting, _reason: &str) {
+        if let Some(arm) = self.arm_of(setting) {
+            self.arms[arm].blocked_until = NEVER;
+        }
+        self.phase = Phase::Watching;
+        self.active = self.previous;
+        let kib = self.read_ahead_of(self.active);
+        self.read_ahead_change = self.read_ahead_change.filter(|(_, is)| Some(*is) == kib);
+        self.speculative.refused(kib);
+    }
+
+    fn overruled(&mut self, now: Nanos, setting: &Setting, reason: &str) -> Decision {
+        // As after starvation: the active arm is not tried again under this load.
+        self.arms[self.active].blocked_until = NEVER;
+        self.note_harm();
+        self.next_forecast = now + WINDOW;
+        let back = self.arm_of(setting).unwrap_or(self.original);
+        self.change_to(now, back, reason.to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests;

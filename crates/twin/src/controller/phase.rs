@@ -1,0 +1,78 @@
+//! Where the controller is: between two changes, and in what it knows of the load.
+
+use control::controller::Prediction;
+
+/// A change whose effect is being verified.
+#[derive(Clone, Debug)]
+pub(super) struct Pending {
+    /// The arm that was active before.
+    pub from: usize,
+    /// What was predicted.
+    pub prediction: Prediction,
+}
+
+/// Between two changes.
+#[derive(Clone, Debug)]
+pub(super) enum Phase {
+    /// No change is being verified.
+    Watching,
+    /// The setting has just changed: requests that were queued before are still being served.
+    Settling(Option<Pending>),
+    /// The effect of a change is being measured.
+    Verifying(Pending),
+}
+
+impl Phase {
+    /// The change that is being verified, or will be.
+    pub fn pending(&self) -> Option<&Pending> {
+        match self {
+            Phase::Watching => None,
+            Phase::Settling(pending) => pending.as_ref(),
+            Phase::Verifying(pending) => Some(pending),
+        }
+    }
+
+    pub fn is_settling(&self) -> bool {
+        matches!(self, Phase::Settling(_))
+    }
+
+    /// Verifies this change, instead of another one.
+    pub fn verify(&mut self, pending: Pending) {
+        *self = if self.is_settling() { Phase::Settling(Some(pending)) } else { Phase::Verifying(pending) };
+    }
+
+    /// Gives up the verification.
+    pub fn take_pending(&mut self) -> Option<Pending> {
+        let is_settling = self.is_settling();
+        match std::mem::replace(self, if is_settling { Phase::Settling(None) } else { Phase::Watching }) {
+            Phase::Watching => None,
+            Phase::Settling(pending) => pending,
+            Phase::Verifying(pending) => Some(pending),
+        }
+    }
+
+    /// The setting has changed.
+    pub fn settle(&mut self) {
+        *self = Phase::Settling(self.take_pending());
+    }
+
+    /// The change has settled; whether one had to.
+    pub fn settled(&mut self) -> bool {
+        let was_settling = self.is_settling();
+        if let Phase::Settling(pending) = self {
+            *self = pending.take().map_or(Phase::Watching, Phase::Verifying);
+        }
+        was_settling
+    }
+}
+
+/// What is known of the load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// No window had enough requests yet.
+    Unseen,
+    /// None like it is remembered.
+    New,
+    /// One like it is remembered, and its best setting.
+    Recalled,
+}

@@ -1,0 +1,25 @@
+//! Flash that is supposed, not fitted.
+
+use super::{Estimate, PCIE_MB_S, SATA_MB_S};
+use crate::device::AssumedFlash;
+
+/// Flash that a trial goes by, in sectors: 1 GiB, because hundreds of devices are built.
+pub const SMALL_FLASH: u64 = 1 << 21;
+
+/// The device with this capacity in sectors.
+pub fn assumed(capacity: u64, flash: &AssumedFlash) -> Estimate {
+    Estimate {
+        capacity,
+        read_us: flash.read_us,
+        reads: 0,
+        program_us: flash.program_us,
+        programs: 0,
+        overhead_us: flash.overhead_us,
+        dies: f64::from(flash.dies),
+        queued: 0,
+        buffer_pages: f64::from(flash.buffer_pages),
+        writes: 0,
+        link_mb_s: if flash.is_on_pcie { PCIE_MB_S } else { SATA_MB_S },
+        depth: flash.depth,
+    }
+}

@@ -1,0 +1,165 @@
+//! What a forecast is made from, what it returns, and how long its trials are.
+
+use std::sync::Arc;
+
+use block::{KnowledgeStore, Nanos};
+use control::Setting;
+use control::controller::Prediction;
+use control::target::Bounds;
+use observe::Preference;
+use observe::merit;
+use observe::performance::Performance;
+use sim::profile::DeviceProfile;
+
+use super::candidates::is_first_of_scheduler;
+use super::{MAX_TRIAL, MIN_REQUESTS, TUNED_SCHEDULERS};
+use crate::load::{Load, Understood};
+use crate::recording::Recording;
+use crate::trial::TrialLength;
+
+/// Trials simulate at least this number of requests.
+const MIN_TRIAL_REQUESTS: u64 = 200;
+/// Requests of each stream that a trial should hold: some more than those from which its p99 is judged.
+const REQUESTS_PER_STREAM: f64 = 1.5 * merit::LEAST_REQUESTS as f64;
+
+/// What a forecast is made from.
+///
+/// ```
+/// use block::{KnowledgeStore, Limits, Nanos, Op, Priority, Request};
+/// use control::Setting;
+/// use control::target::Bounds;
+/// use observe::{Event, Preference};
+/// use twin::{Activation, ForecastRequest, Recording, ScoreBuckets};
+///
+/// // One process reads pages at random from a part of a disk of 7200 turns per minute.
+/// let (mut recording, mut scores, mut now) = (Recording::new(), ScoreBuckets::new(), Nanos::ZERO);
+/// for number in 0..400 {
+///     let (op, priority, lba) = (Op::Read, Priority::DEFAULT, 8 * (number * 7_919_117 % 10_000_019));
+///     let request = Request { id: 0, stream: 1, op, sync: true, priority, sectors: 8, lba, arrival: now };
+///     let done = now + Nanos::from_millis(5);
+///     for event in [Event::Queued(request), Event::Completed { request, dispatched: now, at: done }] {
+///         recording.event(&event);
+///         scores.event(&event);
+///     }
+///     now = done;
+/// }
+/// let profile = sim::profile::load("sata7200").unwrap();
+/// let (capacity_sectors, limits) = (profile.capacity_sectors(), Limits::default());
+/// let (active, candidates) = (Setting::parse("mq-deadline").unwrap(), [Setting::parse("none").unwrap()]);
+/// let forecast = ForecastRequest {
+///     recording: &recording,
+///     from: Nanos::ZERO,
+///     to: now,
+///     measured: scores.served(0.0, now.as_secs_f64()).unwrap(),
+///     device: &profile.device(),
+///     knowledge: &mut KnowledgeStore::new(device_model::sched::all()),
+///     active: &active,
+///     original: &active,
+///     candidates: &candidates,
+///     bounds: Bounds { capacity_sectors, limits, nr_requests: 256, read_ahead_kib: None },
+///     preference: Preference::default(),
+///     max_requests: 2_000,
+///     error_scale: 1.0,
+///     activation: Activation::AtStart,
+/// };
+/// let forecast = forecast.run().unwrap();
+/// assert_eq!(forecast.predictions.len(), 2, "one for each candidate, and one for the active setting");
+/// assert!(forecast.predictions[0].gain < 0.05, "with one request in flight, schedulers do not differ");
+/// ```
+pub struct ForecastRequest<'a> {
+    /// The requests and calls that were observed.
+    pub recording: &'a Recording,
+    /// Start of the load, in the recording's time.
+    pub from: Nanos,
+    /// End of the load: now.
+    pub to: Nanos,
+    /// Scores measured under the active setting.
+    pub measured: Performance,
+    /// The device that the trials run on.
+    pub device: &'a Arc<dyn DeviceProfile>,
+    /// What learning schedulers know of the device. The trial of the active setting adds to it: on the target they learn from every request.
+    pub knowledge: &'a mut KnowledgeStore,
+    /// The active setting.
+    pub active: &'a Setting,
+    /// The original setting: starvation is judged against it.
+    pub original: &'a Setting,
+    /// The settings to compare. Those that cannot be simulated are left out of the forecast.
+    pub candidates: &'a [Setting],
+    /// Limits of the queue, and the device's size.
+    pub bounds: Bounds,
+    /// What is optimised.
+    pub preference: Preference,
+    /// Requests that may be simulated in all trials together.
+    pub max_requests: u64,
+    /// Factor on all error bars, from the results of earlier predictions; 1 where there are none.
+    pub error_scale: f64,
+    /// How the chosen setting will become active.
+    pub activation: Activation,
+}
+
+/// How a setting becomes active.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Activation {
+    /// It replaces the active setting in the middle of the load.
+    Live,
+    /// It is active before the load begins, as one that is set at boot.
+    AtStart,
+}
+
+/// The predictions.
+#[derive(Clone, Debug)]
+pub struct Forecast {
+    /// The load's streams.
+    pub streams: Vec<Understood>,
+    /// Predicted scores of the active setting.
+    pub active: Performance,
+    /// The predicted score of the active setting less the measured one, as a difference of logarithms.
+    pub replay_error: f64,
+    /// One for each candidate that could be simulated, and for the active setting; the best first.
+    pub predictions: Vec<Prediction>,
+    /// Requests that were simulated.
+    pub requests: u64,
+}
+
+impl ForecastRequest<'_> {
+    pub(super) fn is_live(&self) -> bool {
+        self.activation == Activation::Live
+    }
+
+    /// Start of the part of the load that trials repeat. A live trial that is shorter than the load repeats its latest part, which is the
+    /// most like what follows. A setting that is active from the start is tried on the whole load.
+    pub(super) fn latest(&self) -> Nanos {
+        if !self.is_live() {
+            return self.from;
+        }
+        let fewest = (MIN_REQUESTS as u64).max(self.requests_per_trial(self.candidates)) as usize;
+        let all = self.recording.seen().rev().take_while(|seen| seen.completed >= self.from);
+        let all = all.filter(|seen| seen.request.arrival < self.to);
+        all.take(fewest + 1).last().map_or(self.from, |seen| seen.completed)
+    }
+
+    /// The length of a trial: as long as the load was observed, or until every stream has enough requests to be judged, as far as the budget
+    /// allows. `rate` is the load's, in requests per second.
+    pub(super) fn trial_length(&self, load: &Load, rate: f64, candidates: &[Setting]) -> TrialLength {
+        let slowest = load.streams().map(|stream| stream.rate).filter(|rate| *rate > 1.0).fold(f64::INFINITY, f64::min);
+        let wanted_s = load.span().as_secs_f64().max(REQUESTS_PER_STREAM / slowest).min(MAX_TRIAL.as_secs_f64());
+        let each = self.requests_per_trial(candidates);
+        let lasts = Nanos::from_secs_f64(wanted_s.min(each as f64 / rate));
+        // A candidate that is many times as fast has many times as many requests. They add only how long other streams wait.
+        let max_requests = (2 * each).max(self.max_requests / 4);
+        match self.activation {
+            Activation::Live => TrialLength::for_live_switch(lasts, max_requests),
+            Activation::AtStart => TrialLength::new(lasts, max_requests),
+        }
+    }
+
+    fn requests_per_trial(&self, candidates: &[Setting]) -> u64 {
+        (self.max_requests / (self.trials(candidates) as u64)).max(MIN_TRIAL_REQUESTS)
+    }
+
+    /// The approximate number of trials. The best candidate of a live switch is tried twice.
+    fn trials(&self, candidates: &[Setting]) -> usize {
+        let first = candidates.iter().filter(|setting| is_first_of_scheduler(candidates, setting)).count();
+        2 + usize::from(self.is_live()) + first + (candidates.len() - first) * TUNED_SCHEDULERS / first.max(TUNED_SCHEDULERS)
+    }
+}

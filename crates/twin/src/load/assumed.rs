@@ -1,0 +1,93 @@
+//! A load that was not observed: assumed streams, where only counters are known.
+
+use block::{Nanos, Op, Priority, Request, StreamId};
+
+use super::pace::{Again, Step};
+use super::places::Places;
+use super::{Load, Pace, Stream};
+
+/// A request of an assumed stream.
+#[derive(Clone, Copy, Debug)]
+pub struct AssumedRequest {
+    /// Whether it reads or writes.
+    pub op: Op,
+    /// Whether a process waits for it.
+    pub sync: bool,
+    /// Its size in 512-byte sectors; 0 is a flush.
+    pub sectors: u32,
+    /// Its first sector.
+    pub lba: u64,
+    /// Time after the request before, of an open stream; otherwise after the completion that it waits for.
+    pub after: Nanos,
+}
+
+/// An assumed stream.
+#[derive(Clone, Debug)]
+pub struct AssumedStream {
+    /// When it issues requests.
+    pub pace: Pace,
+    /// Its requests in flight, if it is closed.
+    pub depth: u32,
+    /// Its requests, which repeat: sequential runs continue, other places are drawn again.
+    pub requests: Vec<AssumedRequest>,
+}
+
+impl Load {
+    /// A load of these streams, numbered from 1. `span` is the time that it stands for.
+    pub fn assumed(streams: &[AssumedStream], span: Nanos) -> Load {
+        let first = |stream: &AssumedStream| stream.requests.iter().filter(|request| request.sectors > 0).map(|one| one.lba).min();
+        let mut begins: Vec<u64> = streams.iter().filter(|stream| stream.is_in_order()).filter_map(first).collect();
+        begins.sort_unstable();
+        let made = (1..).zip(streams).map(|(id, stream)| stream.made(id, &begins));
+        Load { streams: made.filter(|stream| !stream.steps.is_empty()).collect(), span }
+    }
+}
+
+impl AssumedStream {
+    /// Whether most of it goes on where the request before ended.
+    fn is_in_order(&self) -> bool {
+        let follows = self.requests.windows(2).filter(|pair| pair[1].lba == pair[0].lba + u64::from(pair[0].sectors)).count();
+        2 * follows > self.requests.len()
+    }
+
+    fn made(&self, id: StreamId, begins: &[u64]) -> Stream {
+        let most = self.depth.max(1) - 1;
+        let priority = Priority::DEFAULT;
+        let step = |(number, request): (usize, &AssumedRequest)| Step {
+            op: request.op,
+            sync: request.sync,
+            priority,
+            sectors: request.sectors,
+            in_flight: (number as u32).min(most),
+            gap: request.after,
+            thought: (self.pace != Pace::Open).then_some(request.after),
+        };
+        let steps: Vec<Step> = self.requests.iter().enumerate().map(step).collect();
+        let asked: Vec<Request> = self
+            .requests
+            .iter()
+            .map(|one| Request {
+                id: 0,
+                stream: id,
+                op: one.op,
+                sync: one.sync,
+                priority,
+                sectors: one.sectors,
+                lba: one.lba,
+                arrival: Nanos::ZERO,
+            })
+            .collect();
+        let thought = self.requests.first().map_or(Nanos::ZERO, |first| first.after);
+        let again = Again { pause: Nanos::ZERO, thought, least_under_way: most };
+        Stream {
+            id,
+            pace: self.pace,
+            steps,
+            again,
+            places: Places::new(asked.iter(), id, begins),
+            waits_for_room: true,
+            goes_on: true,
+            is_over: false,
+        }
+    }
+}

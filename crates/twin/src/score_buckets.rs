@@ -1,0 +1,93 @@
+//! How a load is served, half a second at a time.
+
+use std::collections::VecDeque;
+
+use block::Nanos;
+use observe::performance::Performance;
+use observe::window::Tally;
+use observe::{Event, WindowOutcome};
+
+/// Length of a bucket: long enough for a few requests of a hard disk, short compared with any load.
+pub const BUCKET: Nanos = Nanos::from_millis(500);
+/// Buckets that are kept of a long run: the minutes that a decision looks back on.
+const MAX_BUCKETS: usize = 600;
+
+/// How a run was served, in buckets of equal length from time 0.
+#[derive(Clone, Debug)]
+pub struct ScoreBuckets {
+    tally: Tally,
+    length: Nanos,
+    /// When the open bucket ends.
+    ends: Nanos,
+    /// The number of buckets that were dropped; those that are kept follow them.
+    dropped: usize,
+    outcomes: VecDeque<WindowOutcome>,
+    max_buckets: usize,
+}
+
+impl ScoreBuckets {
+    /// Empty; keeps every bucket.
+    pub fn new() -> ScoreBuckets {
+        ScoreBuckets::of(BUCKET, usize::MAX)
+    }
+
+    /// Empty; keeps the latest five minutes.
+    pub fn latest() -> ScoreBuckets {
+        ScoreBuckets::of(BUCKET, MAX_BUCKETS)
+    }
+
+    /// Empty; keeps every bucket of this length.
+    pub(crate) fn with_length(length: Nanos) -> ScoreBuckets {
+        ScoreBuckets::of(length, usize::MAX)
+    }
+
+    fn of(length: Nanos, max_buckets: usize) -> ScoreBuckets {
+        ScoreBuckets { tally: Tally::new(), length, ends: length, dropped: 0, outcomes: VecDeque::new(), max_buckets }
+    }
+
+    /// Takes one event in.
+    pub fn event(&mut self, event: &Event) {
+        // A request that had to wait for room in the queue is reported later than it arrived.
+        if !matches!(event, Event::Queued(_)) {
+            self.until(event.at());
+        }
+        self.tally.event(event);
+    }
+
+    /// Closes the buckets that end by `now`.
+    pub fn until(&mut self, now: Nanos) {
+        while self.ends <= now {
+            self.outcomes.push_back(self.tally.close(self.length));
+            if self.outcomes.len() > self.max_buckets {
+                self.outcomes.pop_front();
+                self.dropped += 1;
+            }
+            self.ends += self.length;
+        }
+    }
+
+    /// How the load was served between these times, in seconds; `None` if no request completed.
+    pub fn served(&self, from_s: f64, to_s: f64) -> Option<Performance> {
+        Performance::of(self.between(from_s, to_s))
+    }
+
+    /// The same by requests alone, even where calls were observed.
+    pub fn requests(&self, from_s: f64, to_s: f64) -> Option<Performance> {
+        let by_requests: Vec<WindowOutcome> =
+            self.between(from_s, to_s).map(|bucket| WindowOutcome { calls: None, ..*bucket }).collect();
+        Performance::of(&by_requests)
+    }
+
+    /// The buckets between these times, in seconds.
+    pub fn between(&self, from_s: f64, to_s: f64) -> impl Iterator<Item = &WindowOutcome> {
+        let bucket = |time_s: f64| ((time_s / self.length.as_secs_f64()).round() as usize).saturating_sub(self.dropped);
+        let to = bucket(to_s).min(self.outcomes.len());
+        self.outcomes.range(bucket(from_s).min(to)..to)
+    }
+}
+
+impl Default for ScoreBuckets {
+    fn default() -> ScoreBuckets {
+        ScoreBuckets::new()
+    }
+}
