@@ -237,11 +237,7 @@ fn lived(device: &str) -> Experience {
 fn what_served_other_loads_of_the_device_is_verified_before_anything_is_tried() {
     let mut rig = experienced(12, lived("none"));
     rig.run(SCATTERED, 60.0, &faster("cfq"));
-    assert!(
-        rig.said("the best for other loads of this device; cfq, predicted") && rig.in_force() == "cfq",
-        "{}",
-        rig.minutes()
-    );
+    assert!(rig.said("the best for other loads of this device; cfq, predicted") && rig.in_force() == "cfq", "{}", rig.minutes());
     assert!(!rig.said("trial 1"), "{}", rig.minutes());
     // Where it does harm, the next that is known has its turns, then whatever the search finds.
     let mut rig = experienced(12, lived("none"));
