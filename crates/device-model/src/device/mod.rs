@@ -69,7 +69,7 @@ pub struct Training {
 /// let mut trainer = ModelTrainer::new("example", (1 << 30, 1), None, None)?;
 /// let mut trace = trainer.begin_trace(true);
 /// let request = |number: u64| Request {
-///     id: number, stream: 1, op: Op::Read, sync: true, priority: Priority::DEFAULT, sectors: 8,
+///     id: 0, stream: 1, op: Op::Read, sync: true, priority: Priority::DEFAULT, sectors: 8,
 ///     lba: number * 7_919_008 % (1 << 30), arrival: Nanos::from_millis(10 * number),
 /// };
 /// (0..500).for_each(|number| trace.add(request(number).arrival, &request(number), 0, Nanos::from_millis(5)));
