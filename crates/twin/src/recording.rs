@@ -240,7 +240,7 @@ mod tests {
     use crate::load::Load;
 
     #[test]
-    fn what_was_queued_is_under_way_until_it_is_completed() {
+    fn a_queued_request_is_in_flight_until_it_completes() {
         let request = |stream, lba| Request {
             id: 0,
             stream,
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_newcomer_asked_for_nothing_before() {
+    fn a_newcomer_has_no_earlier_request() {
         let ms = Nanos::from_millis;
         let mut recording = Recording::new();
         let mut read = |stream, arrival, done| {
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_full_ring_has_forgotten_is_no_part_of_the_load() {
+    fn requests_dropped_by_a_full_ring_are_no_part_of_the_load() {
         let mut recording = Recording::within(3 * 100 * size_of::<Seen>());
         for number in 1..=1_000 {
             let arrival = Nanos::from_millis(number);
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_counts_as_under_way_from_when_it_could_be_served() {
+    fn a_merged_request_is_at_the_device_from_its_arrival() {
         let request = Request {
             id: 0,
             stream: 1,

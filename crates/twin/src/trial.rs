@@ -67,7 +67,7 @@ impl TrialLength {
 /// A setting that becomes active in the middle of a trial. The moment matters for long: under the new scheduler every stream's queue begins
 /// then, and bfq merges queues that began together. Linux lets the scheduler before it serve all queued requests, and admits no others
 /// meanwhile (`blk_mq_freeze_queue` in `elevator_switch`, `block/elevator.c`): the new one meets the first request of every stream, and of those
-/// who read at a [live switch](block::LiveSwitch), and each is at the device before its tunables are written.
+/// that read at a [live switch](block::LiveSwitch), and each is at the device before its tunables are written.
 pub struct Successor {
     /// When, in the trial's time.
     pub at: Nanos,

@@ -97,8 +97,8 @@ fn what_counters_leave_open_is_in_the_error_and_the_same_counters_say_the_same()
     let active = setting("mq-deadline");
     let device = &judgement.facts[0].1;
     assert!(device.starts_with("a hard disk or an array of them in 100%"), "{device}");
-    let bfq = judgement.predictions.iter().find(|promise| promise.setting == setting("bfq")).unwrap();
+    let bfq = judgement.predictions.iter().find(|prediction| prediction.setting == setting("bfq")).unwrap();
     assert!(bfq.error > 0.1, "the effect of idling is not known: {bfq:?}");
-    assert!(judgement.sure(&active).is_none_or(|promise| promise.gain > promise.error), "{:?}", judgement.predictions);
+    assert!(judgement.sure(&active).is_none_or(|prediction| prediction.gain > prediction.error), "{:?}", judgement.predictions);
     assert_eq!(judged(&counted, &known, "mq-deadline").predictions, judgement.predictions);
 }

@@ -1,5 +1,5 @@
-//! The controllers that search: `genetic`, `ioperf`, `random`, `bayes`. Fitness is what the target's windows say, or what the
-//! twin says; and where the target says it, the twin can rank what is tried first.
+//! The controllers that search: `genetic`, `ioperf`, `random`, `bayes`. Settings are scored on the target or in the twin. Where the target
+//! scores them, the twin can rank the first ones.
 
 use block::{Nanos, Tunable, Unit, tunables};
 use control::Controller;
@@ -74,11 +74,11 @@ pub static BAYES: ControllerSpec = ControllerSpec {
 };
 
 block::words! {
-    /// What says how well a setting serves.
+    /// Where a setting is scored.
     pub enum Fitness {
-        /// A window on the target.
+        /// On the target, a window for each.
         Live = "live",
-        /// The twin.
+        /// In the twin.
         Twin = "twin",
     }
 }
@@ -97,14 +97,14 @@ block::words! {
 const HOST: &[&str] = &["nr_requests", "read_ahead_kb"];
 
 const FITNESS: Tunable = Tunable::one_of(Fitness::WORDS, "live")
-    .named("", "What says how well a setting serves: the target, a window for each; or the twin.");
+    .named("", "Where a setting is scored: on the target, a window for each, or in the twin.");
 const SEEDS: Tunable = Tunable::one_of(Seeds::WORDS, "candidates").named(
     "",
     "With fitness live, what is tried first: candidates as they are given, or what the twin ranks best, the best of each scheduler first.",
 );
 const CHILD: Tunable = Tunable::new(Unit::Milliseconds, 100..=3_600_000, 2_000)
     .logarithmic()
-    .named("", "How long each setting serves the target when it is tried.");
+    .named("", "How long each setting is tried on the target.");
 const TURN: Tunable = Tunable::new(Unit::Milliseconds, 300..=3_600_000, 6_000).logarithmic().named(
     "",
     "How long a turn of a verification is judged. A change settles for two thirds of that, at most for 4 s, before it is: where buffered \

@@ -36,17 +36,17 @@ const MAX_SAVED_NS: f64 = 8e9;
 /// What it is doing.
 enum State {
     /// Counts; there is too little yet.
-    Looks,
+    Sampling,
     /// Moves hypotheses towards the counters.
-    Thinks(Box<Thought>),
+    Drawing(Box<Reasoning>),
     /// Has decided about the load with these counters.
-    Knows(Counted),
+    Decided(Counted),
     /// Verifies a change.
-    Tries(Trial),
+    Verifying(Trial),
 }
 
 /// A decision in progress.
-struct Thought {
+struct Reasoning {
     counted: Counted,
     known: Known,
     ensemble: Ensemble,
@@ -80,14 +80,14 @@ impl ByCounters {
             known: known.clone(),
             active: None,
             samples: VecDeque::new(),
-            state: State::Looks,
+            state: State::Sampling,
             refuted: Vec::new(),
             budget: budget_permille as f64 / 1_000.0,
             credit_ns: MAX_SAVED_NS,
         }
     }
 
-    fn so_far(&self) -> Option<Counted> {
+    fn current_counters(&self) -> Option<Counted> {
         let samples: Vec<Sample> = self.samples.iter().copied().collect();
         Counted::of(&samples).ok()
     }
@@ -98,35 +98,35 @@ impl ByCounters {
     }
 
     fn restart(&mut self) {
-        self.state = State::Looks;
+        self.state = State::Sampling;
         let last = self.samples.pop_back();
         self.samples.clear();
         self.samples.extend(last);
     }
 
-    fn look(&mut self) -> Decision {
-        let Some(counted) = self.so_far().filter(|counted| counted.busy_s >= ENOUGH_S) else {
+    fn sample_counters(&mut self) -> Decision {
+        let Some(counted) = self.current_counters().filter(|counted| counted.busy_s >= ENOUGH_S) else {
             return Decision::keep("sampling counters; too few requests yet");
         };
         let Some(active) = self.active.clone() else { return Decision::keep("the active setting is not known") };
         let ensemble = Ensemble::new(&counted, &self.known, &active, 1);
-        self.state = State::Thinks(Box::new(Thought { counted, known: self.known.clone(), ensemble }));
+        self.state = State::Drawing(Box::new(Reasoning { counted, known: self.known.clone(), ensemble }));
         Decision::keep("drawing hypotheses of load and device")
     }
 
-    fn think(&mut self, mut thought: Box<Thought>) -> Decision {
-        if !thought.ensemble.is_done() {
+    fn draw_hypotheses(&mut self, mut reasoning: Box<Reasoning>) -> Decision {
+        if !reasoning.ensemble.is_done() {
             // One round at a time, so that events are not delayed.
-            let before = thought.ensemble.requests();
+            let before = reasoning.ensemble.requests();
             if self.credit_ns > 0.0 {
-                thought.ensemble.round();
-                self.credit_ns -= (thought.ensemble.requests() - before) as f64 * REQUEST_NS;
+                reasoning.ensemble.round();
+                self.credit_ns -= (reasoning.ensemble.requests() - before) as f64 * REQUEST_NS;
             }
-            self.state = State::Thinks(thought);
+            self.state = State::Drawing(reasoning);
             return Decision::keep("moving hypotheses towards the counters");
         }
-        let Thought { counted, known, ensemble } = *thought;
-        self.state = State::Knows(counted);
+        let Reasoning { counted, known, ensemble } = *reasoning;
+        self.state = State::Decided(counted);
         let Some(active) = self.active.clone() else { return Decision::keep("the active setting is not known") };
         let judges = Judges {
             counted: &counted,
@@ -145,33 +145,38 @@ impl ByCounters {
 
     fn decide_by(&mut self, judgement: &Judgement, active: &Setting, counted: Counted) -> Decision {
         let evidence = Evidence {
-            candidates: judgement.predictions.iter().filter(|promise| !self.refuted.contains(&promise.setting)).cloned().collect(),
+            candidates: judgement
+                .predictions
+                .iter()
+                .filter(|prediction| !self.refuted.contains(&prediction.setting))
+                .cloned()
+                .collect(),
             ..judgement.evidence()
         };
         let hypotheses = judgement.hypotheses;
-        let Some(promise) = judgement.sure(active).filter(|promise| !self.refuted.contains(&promise.setting)) else {
+        let Some(prediction) = judgement.sure(active).filter(|prediction| !self.refuted.contains(&prediction.setting)) else {
             let why = format!(
                 "counters alone leave {active} alone: {hypotheses} hypotheses that count alike agree on nothing that is better"
             );
             return Decision::keep(why).with_evidence(evidence);
         };
-        let why = format!("{hypotheses} hypotheses that count alike agree, by counters alone, on {}", promise.setting);
-        self.state = State::Tries(Trial { before: active.clone(), counted });
-        let decision = Decision { expected_gain: Some(promise.gain), ..Decision::set(promise.setting.clone(), why) };
+        let why = format!("{hypotheses} hypotheses that count alike agree, by counters alone, on {}", prediction.setting);
+        self.state = State::Verifying(Trial { before: active.clone(), counted });
+        let decision = Decision { expected_gain: Some(prediction.gain), ..Decision::set(prediction.setting.clone(), why) };
         decision.with_evidence(evidence)
     }
 
     /// Compares the counters after a change with those before.
-    fn judge(&mut self, trial: Trial) -> Decision {
-        let counted = self.so_far().filter(|counted| counted.busy_s >= JUDGED_S + SETTLES_S);
+    fn verify(&mut self, trial: Trial) -> Decision {
+        let counted = self.current_counters().filter(|counted| counted.busy_s >= JUDGED_S + SETTLES_S);
         let Some(after) = counted else {
-            self.state = State::Tries(trial);
+            self.state = State::Verifying(trial);
             return Decision::keep("measuring the change");
         };
         let gain = self.score(&after) - self.score(&trial.counted);
         // The load itself goes up and down.
         let by_chance = after.rate_error().hypot(trial.counted.rate_error());
-        self.state = State::Knows(after);
+        self.state = State::Decided(after);
         if gain >= -TOLERANCE.max(2.0 * by_chance) {
             return Decision::keep(format!("the change stays: {:+.1}% by the counters", 100.0 * gain.exp_m1()));
         }
@@ -182,8 +187,8 @@ impl ByCounters {
     }
 
     /// Starts again if the load is another one.
-    fn watch(&mut self, counted: Counted) -> Decision {
-        let now = self.so_far();
+    fn detect_other_load(&mut self, counted: Counted) -> Decision {
+        let now = self.current_counters();
         match now.filter(|now| now.busy_s >= ENOUGH_S && is_another(now, &counted)) {
             Some(_) => {
                 self.refuted.clear();
@@ -191,7 +196,7 @@ impl ByCounters {
                 Decision::keep("another load")
             }
             None => {
-                self.state = State::Knows(counted);
+                self.state = State::Decided(counted);
                 Decision::keep("no change of the load")
             }
         }
@@ -233,25 +238,25 @@ impl Controller for ByCounters {
         if self.active.as_ref() != Some(&*window.setting) {
             // It was set a window ago, or changed externally.
             self.active = Some((*window.setting).clone());
-            let state = std::mem::replace(&mut self.state, State::Looks);
+            let state = std::mem::replace(&mut self.state, State::Sampling);
             self.restart();
-            if let State::Tries(trial) = state {
-                self.state = State::Tries(trial);
+            if let State::Verifying(trial) = state {
+                self.state = State::Verifying(trial);
             }
         }
-        match std::mem::replace(&mut self.state, State::Looks) {
-            State::Looks => self.look(),
-            State::Thinks(thought) => self.think(thought),
-            State::Knows(counted) => self.watch(counted),
+        match std::mem::replace(&mut self.state, State::Sampling) {
+            State::Sampling => self.sample_counters(),
+            State::Drawing(reasoning) => self.draw_hypotheses(reasoning),
+            State::Decided(counted) => self.detect_other_load(counted),
             // In a read-only mode nothing was set.
-            State::Tries(trial) if self.active.as_ref() == Some(&trial.before) => self.watch(trial.counted),
-            State::Tries(trial) => self.judge(trial),
+            State::Verifying(trial) if self.active.as_ref() == Some(&trial.before) => self.detect_other_load(trial.counted),
+            State::Verifying(trial) => self.verify(trial),
         }
     }
 
     fn refused(&mut self, _setting: &Setting, _reason: &str) {
-        if let State::Tries(trial) = std::mem::replace(&mut self.state, State::Looks) {
-            self.state = State::Knows(trial.counted);
+        if let State::Verifying(trial) = std::mem::replace(&mut self.state, State::Sampling) {
+            self.state = State::Decided(trial.counted);
         }
     }
 

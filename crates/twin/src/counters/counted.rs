@@ -188,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn seconds_in_which_little_was_asked_do_not_count() {
+    fn seconds_with_few_requests_do_not_count() {
         let mut sample = Sample::default();
         let mut samples = vec![sample];
         for second in 0..10_u64 {

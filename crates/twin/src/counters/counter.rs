@@ -19,7 +19,7 @@ pub struct Counter {
     had_to_wait: BTreeMap<(StreamId, u64, Nanos), Nanos>,
 }
 
-/// A request whose parts may not all have been told of yet.
+/// A request, some of whose parts may not have been reported yet.
 #[derive(Clone, Copy, Debug)]
 struct Open {
     op: Op,
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_merged_is_one_request_that_waited_from_its_first_part() {
+    fn merged_requests_are_one_that_waited_from_its_first_part() {
         let mut counter = Counter::new(2_560);
         let asked = [request(0, 8, MS(10)), request(8, 8, MS(12)), request(64, 8, MS(13))];
         asked.iter().for_each(|&request| counter.event(&Event::Queued(request)));
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_for_room_is_counted_from_when_it_has_some() {
+    fn a_request_that_waits_for_a_tag_is_counted_from_when_it_gets_one() {
         let mut counter = Counter::new(2_560);
         let (first, second) = (request(0, 8, MS(0)), request(640, 8, MS(1)));
         counter.event(&Event::Queued(first));
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_larger_than_the_queue_takes_counts_as_several() {
+    fn a_request_larger_than_the_limit_counts_as_several() {
         let mut counter = Counter::new(256);
         let request = request(0, 1_024, MS(0));
         counter.event(&Event::Queued(request));

@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_moved_many_times_lies_everywhere_as_often() {
+    fn points_that_are_moved_many_times_are_uniform() {
         let mut random = Random::new(1);
         let mut point = Point::drawn(1, &mut random);
         let mut counts = [0_u32; 10];

@@ -28,14 +28,14 @@ const MAX_ROUNDS: usize = 10;
 const LAST_ROUNDS: usize = 3;
 /// A round increases the weight until this share of the hypotheses is effective.
 const COUNT: f64 = 0.5;
-/// Requests of a trial that is only counted.
+/// Requests of a trial of a hypothesis.
 const COUNTED: f64 = 1_200.0;
 /// Such a trial lasts between these, in seconds.
 const LASTS_S: (f64, f64) = (0.05, 60.0);
-/// Hypotheses on which candidates are tried.
+/// Hypotheses on which candidates are simulated.
 const KEPT: usize = 48;
 
-/// How near a model comes to what a real device counts at best: no supposed device is quite like one that was made, and no supposed load
+/// How near a model comes to what a real device counts at best: no assumed device is exactly like a real one, and no assumed load
 /// like one that runs. Of rates, sizes and response times as logarithms.
 const RATE_OFF: f64 = 0.12;
 const SIZE_OFF: f64 = 0.15;
@@ -86,23 +86,23 @@ struct Particle {
     counted: Counted,
 }
 
-/// Hypotheses on their way to what was counted.
+/// Hypotheses that are moved towards the counters.
 pub struct Ensemble {
     counted: Counted,
     known: Known,
     active: Setting,
     particles: Vec<Particle>,
     random: Random,
-    /// How much of its weight what was counted has so far.
+    /// The weight of the counters so far, from 0 to 1.
     weight: f64,
     rounds: usize,
     last_rounds: usize,
     requests: u64,
 }
 
-/// A hypothesis that was kept, ready to be tried.
+/// A hypothesis that was kept, ready for trials.
 pub(super) struct Kept {
-    /// What is supposed.
+    /// Its parameters.
     pub hypothesis: Hypothesis,
     /// The device.
     pub device: Arc<dyn DeviceProfile>,
@@ -111,7 +111,7 @@ pub(super) struct Kept {
 }
 
 impl Ensemble {
-    /// Before its first round. What was counted was served under `active`.
+    /// Before its first round. The counters are of the setting `active`.
     pub fn new(counted: &Counted, known: &Known, active: &Setting, seed: u64) -> Ensemble {
         Ensemble {
             counted: *counted,
@@ -126,7 +126,7 @@ impl Ensemble {
         }
     }
 
-    /// Whether it is as near as it gets.
+    /// Whether all rounds are done.
     pub fn is_done(&self) -> bool {
         self.last_rounds >= LAST_ROUNDS || self.rounds >= MAX_ROUNDS + LAST_ROUNDS
     }
@@ -207,10 +207,10 @@ impl Ensemble {
         counted.into_iter().map(|(particle, _)| particle).collect()
     }
 
-    /// Those that are near, evenly drawn: each as likely as any other.
+    /// An even draw of the hypotheses.
     ///
     /// # Errors
-    /// None is.
+    /// None comes near to the counters.
     pub(super) fn kept(&self) -> Result<Vec<Kept>, Box<Unlike>> {
         let count = self.particles.len() as f64;
         let mut deviate: Vec<f64> = self.particles.iter().map(|one| one.deviates).collect();
@@ -237,7 +237,7 @@ fn counting(weights: &[f64]) -> f64 {
     sum * sum / squares.max(f64::MIN_POSITIVE) / weights.len() as f64
 }
 
-/// What would be counted of a hypothesis, and the requests that it took.
+/// The counters of a hypothesis, and the number of requests that were simulated.
 fn would_count(hypothesis: &Hypothesis, counted: &Counted, known: &Known, active: &Setting) -> Option<(Counted, u64)> {
     let (device, load) = (hypothesis.profile(known).ok()?, hypothesis.load(counted));
     let per_s = counted.read.asked_per_s() + counted.write.asked_per_s();

@@ -1,4 +1,4 @@
-//! A load on a device that may have been counted: streams by the rates that were counted, everything else from a prior.
+//! A load and a device that may have such counters: streams by the counted rates, everything else from a prior.
 
 mod device;
 mod groups;
@@ -20,16 +20,16 @@ pub(super) const DIMENSIONS: usize = device::DIMENSIONS + groups::DIMENSIONS;
 /// Requests of a load, about, before its streams begin again.
 const OF_A_LOAD: usize = 2_000;
 
-/// What is known of a device without watching it: what sysfs says.
+/// What sysfs says of a device.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Known {
-    /// What its queue allows, and its size.
+    /// Limits of its queue, and its size.
     pub bounds: Bounds,
-    /// Whether the kernel takes it for a disk that turns; `None` where it says nothing of it. Virtual machines and USB often say it wrong.
+    /// Whether the kernel takes it for a rotating disk; `None` if it does not say. Often wrong in virtual machines and for USB.
     pub rotational: Option<bool>,
-    /// Requests that it takes at once; `None` if that is not said.
+    /// Its queue depth; `None` if not known.
     pub depth: Option<u32>,
-    /// Whether it reports writes before they are safe; `None` if that is not said.
+    /// Whether it has a volatile write cache; `None` if not known.
     pub write_cache: Option<bool>,
 }
 
@@ -54,7 +54,7 @@ impl Hypothesis {
     /// The device, ready to be built.
     ///
     /// # Errors
-    /// There can be no such device.
+    /// The parameters describe no possible device.
     pub fn profile(&self, known: &Known) -> Result<Arc<dyn DeviceProfile>, ProfileError> {
         self.device.profile(known.bounds.capacity_sectors)
     }
@@ -80,12 +80,12 @@ impl Hypothesis {
         self.groups.iter().filter(|group| of(group)).fold(0.0, |sum, group| sum + group.per_s) / all.max(1e-9)
     }
 
-    /// The share of its requests that go on where others of their stream ended.
+    /// The share of its requests in sequential runs.
     pub fn in_order(&self) -> f64 {
         self.share(|group| group.run > 1)
     }
 
-    /// The share of its requests that wait for answers.
+    /// The share of its requests in closed streams.
     pub fn waits(&self) -> f64 {
         self.share(|group| group.pace != Pace::Open)
     }

@@ -71,24 +71,24 @@ impl Judges<'_> {
     pub fn judge(&self, ensemble: &Ensemble) -> Result<Judgement, Box<Unlike>> {
         let kept = ensemble.kept()?;
         let found: Vec<(&Kept, TrialResult)> =
-            kept.par_iter().with_max_len(1).filter_map(|one| Some((one, self.tried(one, self.active)?))).collect();
-        let mut requests = ensemble.requests() + found.iter().map(|(_, tried)| tried.requests).sum::<u64>();
+            kept.par_iter().with_max_len(1).filter_map(|one| Some((one, self.trial(one, self.active)?))).collect();
+        let mut requests = ensemble.requests() + found.iter().map(|(_, result)| result.requests).sum::<u64>();
         let mut predictions = Vec::new();
         let mut try_all = |settings: &mut dyn Iterator<Item = &Setting>, predictions: &mut Vec<Prediction>| {
             for setting in settings {
                 let outcome = |(one, before): &(&Kept, TrialResult)| {
-                    let tried = self.tried(one, setting);
-                    (tried.as_ref().map_or(0, |tried| tried.requests), tried.and_then(|tried| self.outcome(before, &tried)))
+                    let result = self.trial(one, setting);
+                    (result.as_ref().map_or(0, |result| result.requests), result.and_then(|result| self.outcome(before, &result)))
                 };
                 let outcomes: Vec<(u64, Option<Outcome>)> = found.par_iter().with_max_len(1).map(outcome).collect();
                 requests += outcomes.iter().map(|(requests, _)| requests).sum::<u64>();
                 let outcomes: Option<Vec<Outcome>> = outcomes.into_iter().map(|(_, outcome)| outcome).collect();
-                predictions.extend(outcomes.filter(|all| !all.is_empty()).map(|outcomes| promise(setting, &outcomes)));
+                predictions.extend(outcomes.filter(|all| !all.is_empty()).map(|outcomes| prediction(setting, &outcomes)));
             }
         };
-        let itself: Vec<Outcome> = found.iter().filter_map(|(_, tried)| self.outcome(tried, tried)).collect();
+        let itself: Vec<Outcome> = found.iter().filter_map(|(_, result)| self.outcome(result, result)).collect();
         if !itself.is_empty() {
-            predictions.push(Prediction { error: 0.0, ..promise(self.active, &itself) });
+            predictions.push(Prediction { error: 0.0, ..prediction(self.active, &itself) });
         }
         let others = || self.candidates.iter().filter(|&one| one != self.active && is_within_block_layer(one, self.active));
         try_all(&mut others().filter(|one| is_first_of_scheduler(self.candidates, one)), &mut predictions);
@@ -102,7 +102,7 @@ impl Judges<'_> {
         Ok(Judgement { predictions, facts: facts(&kept), hypotheses: found.len(), requests })
     }
 
-    fn tried(&self, kept: &Kept, setting: &Setting) -> Option<TrialResult> {
+    fn trial(&self, kept: &Kept, setting: &Setting) -> Option<TrialResult> {
         let per_s = self.counted.read.asked_per_s() + self.counted.write.asked_per_s();
         let lasts = Nanos::from_secs_f64((REQUESTS / per_s).clamp(LASTS_S.0, LASTS_S.1));
         let length = TrialLength::new(lasts, 2 * REQUESTS as u64);
@@ -111,21 +111,21 @@ impl Judges<'_> {
         rig.run(setting, None, &build, &mut |_| {})
     }
 
-    fn outcome(&self, before: &TrialResult, tried: &TrialResult) -> Option<Outcome> {
-        let (was, is) = (before.calls?, tried.calls?);
+    fn outcome(&self, before: &TrialResult, result: &TrialResult) -> Option<Outcome> {
+        let (was, is) = (before.calls?, result.calls?);
         let gain = is.score(&self.preference) - was.score(&self.preference);
         let judged = judged_requests(TrialLength::new(before.until, u64::MAX));
         gain.is_finite().then(|| Outcome {
             gain,
             throughput: is.throughput.into(),
             response_s: is.response_s.into(),
-            wait_ratio: merit::max_wait_ratio_of(&tried.tails, &before.tails, judged),
+            wait_ratio: merit::max_wait_ratio_of(&result.tails, &before.tails, judged),
         })
     }
 }
 
 /// The prediction of one candidate.
-fn promise(setting: &Setting, outcomes: &[Outcome]) -> Prediction {
+fn prediction(setting: &Setting, outcomes: &[Outcome]) -> Prediction {
     let count = outcomes.len() as f64;
     let mean = |of: fn(&Outcome) -> f64| outcomes.iter().map(of).sum::<f64>() / count;
     let sorted = |of: fn(&Outcome) -> f64| {

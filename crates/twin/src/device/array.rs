@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn an_array_that_cannot_have_served_what_was_seen_first_is_none() {
+    fn an_array_that_early_accesses_contradict_is_rejected() {
         const SECTORS: u64 = 1 << 33;
         let accesses = asked(0.7);
         let disk = hdd::estimate(&accesses, SECTORS);

@@ -3,7 +3,7 @@
 use super::access::Access;
 use super::findings::Finding;
 
-/// Accesses that tell, at least.
+/// A kind needs at least this number of accesses.
 const MIN_COUNT: usize = 10;
 /// No arm crosses a disk in so little time: the shortest tenth of the reads of a 15,000 rpm drive take 2 ms.
 const QUICKEST_ARM_MS: f64 = 1.0;

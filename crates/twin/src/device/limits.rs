@@ -1,4 +1,4 @@
-//! A limit of operations or bytes a second, as cloud volumes have it, from times: a plateau that is too regular for a device.
+//! Finds a limit of operations or bytes per second, as cloud volumes have it: a plateau that is too regular for a device.
 //!
 //! ```text
 //! accesses that waited ─▶ windows of accesses ─▶ windows in a row of one pace: plateau ─▶ slower than the device can be? ─▶ limit
@@ -32,7 +32,7 @@ const MOSTLY: f64 = 0.7;
 /// than this part of that. Or each varies so little that no device is like it.
 const LESS_THAN_CHANCE: f64 = 0.4;
 const EVEN: f64 = 0.02;
-/// Accesses that tell, at least.
+/// A limit needs at least this number of accesses.
 const MIN_COUNT: usize = 10;
 /// A lone read takes less than this part of the time that one takes at the limit.
 const QUICKER_ALONE: f64 = 0.7;
@@ -49,7 +49,7 @@ const MAX_OF_INTERVAL: f64 = 0.5;
 const MIN_CREDITS: f64 = 16.0;
 /// EBS and Azure count requests in pieces of 256 KiB.
 const PIECE_KIB: u32 = 256;
-/// Requests of one size do not tell operations from bytes. Where they have more sectors than this it is bytes: the 3,000 operations and
+/// Requests of one size do not separate operations from bytes. Where they have more sectors than this it is bytes: the 3,000 operations and
 /// 125 MiB/s of EBS gp3 meet at 43 KiB.
 const LARGE: f64 = 128.0;
 
@@ -111,7 +111,7 @@ struct Burst {
     accesses: usize,
 }
 
-/// The limit that these accesses tell of, in the order in which they were done.
+/// The limit of these accesses, which are in the order of completion.
 pub fn found(accesses: &[Access]) -> Option<Limit> {
     let kept = |at: &usize| accesses[*at].dispatched <= accesses[*at - 1].completed;
     let kept: Vec<usize> = (1..accesses.len()).filter(kept).collect();
@@ -126,7 +126,7 @@ pub fn found(accesses: &[Access]) -> Option<Limit> {
     })
 }
 
-/// What may be limited: the sizes of requests tell, if they differ.
+/// Whether operations or bytes are limited, if the sizes of requests differ.
 fn counted(accesses: &[Access], kept: &[usize]) -> &'static [Counted] {
     let (mean, spread) = mean_and_spread(kept.iter().map(|&at| accesses[at].sectors as f64));
     match spread < EVEN * mean {

@@ -10,9 +10,9 @@ use sim::device::Device;
 use super::access::Access;
 use super::replay::{self, Responses};
 
-/// The latest accesses are enough; more would cost more than they tell.
+/// The largest number of accesses that are replayed, the latest: more cost much and add little.
 pub const MOST: usize = 1_200;
-/// Fewer tell nothing that these do not.
+/// The least number of accesses.
 const MIN_BEFORE: usize = 100;
 /// A step must gain this part of the distance: less is chance.
 const ENOUGH: f64 = 0.01;

@@ -4,7 +4,7 @@
 //! transfer is taken off lies in a band as high as a turn over the curve of seeks. The curve is that of Ruemmler and Wilkes (An
 //! introduction to disk drive modeling, IEEE Computer 27(3), 1994): a root while the arm accelerates, then a line that goes on in the
 //! root's direction. It is placed where the band is the likeliest, with what drives usually take as prior. Both edges of the band
-//! tell: that makes it surer than a mean, and a scheduler that goes by rotation thins out the upper part and leaves the lower edge.
+//! are used: that makes it surer than a mean, and a scheduler that goes by rotation thins out the upper part and leaves the lower edge.
 
 /// Softness of the band's edges, as a share of a turn: the curve is not quite right, overheads vary.
 const SOFT: f64 = 0.02;

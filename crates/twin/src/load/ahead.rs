@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_double_up_to_what_is_allowed() {
+    fn windows_double_up_to_the_read_ahead() {
         let parts = [&[16, 32, 64][..], &[128; 40]].concat();
         let load = load(&[&parts]);
         let wider = load.reading_ahead(256, 2048).unwrap();
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_thought_about_a_window_is_what_was_thought_about_its_parts() {
+    fn the_think_time_of_a_window_is_the_sum_of_its_parts() {
         let wider = load(&[&[128; 64]]).reading_ahead(256, 2048).unwrap();
         let steps = &wider.streams[0].steps;
         assert_eq!(windows(&wider)[..4], [1024; 4], "it was under way");
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_a_file_is_no_reason_to_read_on_and_leaving_it_is() {
+    fn a_file_left_early_has_its_last_window_read_and_one_at_its_end_has_not() {
         let ends = load(&[&[64, 128, 128, 128, 100], &[64, 128]]).reading_ahead(256, 2048).unwrap();
         assert_eq!(windows(&ends), [64, 128, 256, 100, 64, 128]);
         let left = load(&[&[64, 128, 128, 128, 128, 128], &[64, 64, 64, 128]]).reading_ahead(256, 2048).unwrap();
@@ -181,13 +181,13 @@ mod tests {
     }
 
     #[test]
-    fn windows_that_are_smaller_for_another_reason_stay_as_they_are() {
+    fn windows_that_are_small_for_another_reason_stay_unchanged() {
         let small = load(&[&[128, 128, 64, 64, 64, 64]]).reading_ahead(256, 2048).unwrap();
         assert_eq!(windows(&small), [320, 64, 64, 64]);
     }
 
     #[test]
-    fn who_has_files_from_before_keeps_their_read_ahead_and_who_does_not_read_ahead_has_none() {
+    fn open_files_keep_their_read_ahead_and_direct_reads_have_none() {
         let load = load(&[&[128; 40]]);
         assert!(load.reading_ahead(2048, 256).is_none(), "its windows are those of 128 KiB");
         assert!(load.reading_ahead(512, 2048).is_none());
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_counts_as_what_was_read_in_its_place() {
+    fn a_window_weighs_as_much_as_the_reads_that_it_replaces() {
         let load = load(&[&[128; 64]]);
         assert_eq!(load.response_weights()[&1], 1.0);
         assert_eq!(load.reading_ahead(256, 2048).unwrap().response_weights()[&1], 8.0);

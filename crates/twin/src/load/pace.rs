@@ -8,9 +8,9 @@
 //! time until that completion, which depends on the device. Whatever the stream decides by itself does not depend on it, so it is the
 //! one of the two that varies less: a process that waits has a gap that varies with the device, and a clock has a thought that does.
 //!
-//! Where a clock ticks at random that is too little to tell. But one that waits for its answers is late now and then: its next request
-//! was due before the answer came, so it follows at once, and the longer the answer took the more often. Of a process that asks several
-//! times before it thinks, some requests follow at once as well, however long the answers take.
+//! For a random clock that is too little evidence. But a paced stream is late now and then: its next request was due before the completion,
+//! so it follows at once, and the longer the response the more often. Some requests of a process that issues several before it thinks follow
+//! at once as well, but however long the response.
 
 use block::{Nanos, Op, Priority};
 
@@ -46,24 +46,23 @@ pub(super) struct Step {
     pub in_flight: u32,
     /// Since the stream's request before; of what is no flush, since the one before that is none.
     pub gap: Nanos,
-    /// Since the answer that it waited for, or since the request before if that came later; `None` if it waited for none.
+    /// Think time since the completion that it waited for, or since the request before if that was later; `None` if it waited for none.
     pub thought: Option<Nanos>,
 }
 
-/// How a stream begins again that came to the end of its steps.
+/// How a stream begins again after its last step.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Again {
-    /// From the last step until it begins again, of a stream by the clock.
+    /// From the last step until it begins again, of an open stream.
     pub pause: Nanos,
-    /// From the answer until it begins again, of one that waits for answers: it was idle for so long before its first step, or, where
-    /// nothing is known of what came before that, before it and after its last answer. And for as long as it was seen idle at the end: one
-    /// that has ended does not go on as if it had not.
+    /// From the last completion until it begins again, of a closed stream: its idle time before its first step, or, where nothing is known of
+    /// the time before, that and the time after its last completion. At least its idle time at the end of the recording.
     pub thought: Nanos,
-    /// It never has fewer requests under way before it asks again, once it is going.
+    /// Its least requests in flight before it issues another one.
     pub least_under_way: u32,
 }
 
-/// The steps that begin within the window, of a stream's requests in order of arrival; and how it begins again.
+/// The steps between `from` and `to`, and how the stream begins again. `seen`: its requests in order of arrival.
 pub(super) fn steps(seen: &[&Seen], from: Nanos, to: Nanos) -> (Vec<Step>, Again) {
     let mut completions: Vec<Nanos> = seen.iter().map(|seen| seen.completed).collect();
     completions.sort_unstable();
@@ -171,7 +170,7 @@ impl Pace {
     }
 }
 
-/// Whether a stream that has one request under way comes by the clock, from its gaps and thoughts in seconds.
+/// Whether a stream with one request in flight is paced, from its gaps and thoughts in seconds.
 fn is_paced(answered: &[(f64, f64)]) -> bool {
     let waits: Vec<(f64, bool)> = answered.iter().map(|(gap, thought)| (gap - thought, *thought < AT_ONCE_S)).collect();
     let at_once = waits.iter().filter(|(_, at_once)| *at_once).count();
@@ -239,7 +238,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_rate_is_the_one_at_which_so_many_are_late() {
+    fn the_rate_is_the_one_at_which_this_number_is_late() {
         // Waits of one size, and of all sizes from a nanosecond to a quarter of an hour.
         let alike: Vec<f64> = (1..=1_000).map(|number| 1e-5 * f64::from(number)).collect();
         let all_sizes: Vec<f64> = (0..120).map(|tenths| 1e-9 * 10f64.powf(f64::from(tenths) / 10.0)).collect();
@@ -252,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_makes_up_for_a_stall_at_once_is_told_by_its_ticks() {
+    fn a_clock_that_catches_up_after_a_stall_is_recognised_by_its_ticks() {
         let step = |gap_us: u64, thought_us: u64| Step {
             op: Op::Read,
             sync: true,

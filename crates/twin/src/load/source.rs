@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_answered_sooner_asks_sooner_and_goes_on_in_order_beyond_what_was_seen() {
+    fn a_faster_device_gets_requests_sooner_and_runs_continue_beyond_the_recording() {
         let load = load();
         let issued = issued(&load, MS(1), MS(280));
         let of_one: Vec<&Issue> = issued.iter().filter(|issue| issue.stream == 1).collect();
@@ -230,14 +230,14 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_that_was_never_idle_is_not_idle_when_it_begins_again() {
+    fn a_stream_that_was_never_idle_is_not_idle_when_it_repeats() {
         let all: Vec<Seen> = (0..20).map(|number| seen(1, 8 * number, MS(50 * number), MS(50 * number + 50))).collect();
         let issued = issued(&Load::infer(&all, Nanos::ZERO, MS(1000)), MS(1), MS(200));
         assert!((199..=201).contains(&issued.len()), "{}", issued.len());
     }
 
     #[test]
-    fn a_stream_that_ended_does_not_go_on_as_if_it_had_not() {
+    fn a_stream_that_ended_repeats_with_its_idle_time() {
         // It was there before, reads for a tenth of the time, and is gone.
         let all: Vec<Seen> = (0..22).map(|number| seen(1, 8 * number, MS(5 * number), MS(5 * number + 5))).collect();
         let issued = issued(&Load::infer(&all, MS(10), MS(1_010)), MS(5), MS(3_000));
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn from_now_on_a_stream_that_ended_is_gone_and_one_that_rests_now_and_then_is_not() {
+    fn from_now_drops_streams_that_ended_and_keeps_those_that_pause() {
         let reads = |stream: u32, begin: Nanos| {
             (0..20).map(move |number| seen(stream, 8 * number, begin + MS(5 * number), begin + MS(5 * number + 5)))
         };
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_that_was_filled_at_first_is_not_drained_when_the_load_begins_again() {
+    fn a_queue_stays_full_when_the_load_repeats() {
         // Four at once; each answer, one every 10 ms, is followed by the next request.
         let begin = |number: u64| MS(10 * number.saturating_sub(3));
         let all: Vec<Seen> = (0..40).map(|number| seen(1, 999 * number % 10_000, begin(number), MS(10 * number + 10))).collect();
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn who_reads_ahead_needs_one_answer_for_each_request_though_two_came_together() {
+    fn a_sequential_reader_needs_one_completion_per_request_even_if_two_are_merged() {
         // Two requests are merged and answered at once; the process reads the first half, asks on, reads the second and asks on.
         let step = Nanos::from_micros(100);
         let mut all = Vec::new();
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flush_follows_its_write_and_does_not_hide_how_the_stream_comes() {
+    fn a_flush_follows_its_write_and_does_not_hide_the_pace() {
         // A log: it writes, flushes and then thinks for 20 ms, however long the flush takes.
         let mut now = Nanos::ZERO;
         let mut all = Vec::new();
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_in_order_does_not_go_on_into_what_others_read() {
+    fn a_sequential_run_does_not_continue_into_another_file() {
         let of = |stream: u32| {
             (0..20).map(move |number| seen(stream, 1000 * u64::from(stream) + 8 * number, MS(10 * number), MS(10 * number + 10)))
         };

@@ -41,7 +41,7 @@ pub struct Group {
     pub per_s: f64,
     /// Requests that follow each other in order; 1: none does.
     pub run: u32,
-    /// Between two requests, or after an answer: in seconds, in the mean.
+    /// Mean time between two requests, or after a completion, in seconds.
     after_s: f64,
     /// Requests of a burst; `after_s` is between bursts.
     burst: u32,
@@ -69,7 +69,7 @@ struct Mix {
 /// How a group comes.
 struct Manner {
     is_open: bool,
-    /// Streams by requests under way: who asks seldom is there all the same.
+    /// Streams by requests in flight; a rare one counts all the same.
     more: f64,
     /// The rest do not think: they wait for room in the queue, which is in no counter.
     waits: bool,

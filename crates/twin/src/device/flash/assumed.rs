@@ -1,4 +1,4 @@
-//! Flash that is supposed, not fitted.
+//! Assumed flash, without a fit.
 
 use super::{Estimate, PCIE_MB_S, SATA_MB_S};
 use crate::device::AssumedFlash;

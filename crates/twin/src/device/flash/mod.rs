@@ -15,7 +15,7 @@ use super::access::Access;
 use super::findings::Finding;
 use super::refine::{Move, refine, scaled};
 
-/// Accesses that tell a time, at least.
+/// A time needs at least this number of accesses.
 const MIN_COUNT: usize = 10;
 /// Up to this number of sectors a request is one page or two.
 const SMALL: u64 = 16;
@@ -39,7 +39,7 @@ const CHANNEL_MB_S: f64 = 400.0;
 /// Of SATA, and of the next faster link, PCIe 3 with four lanes.
 const SATA_MB_S: f64 = 540.0;
 const PCIE_MB_S: f64 = 3_200.0;
-/// Dies that work at once if nothing tells.
+/// Default number of dies.
 const USUAL_DIES: f64 = 16.0;
 /// Pages of the write buffer if there is one.
 const USUAL_BUFFER: f64 = 512.0;

@@ -1,4 +1,4 @@
-//! A hard disk that is supposed, not fitted.
+//! An assumed hard disk, without a fit.
 
 use std::sync::Arc;
 

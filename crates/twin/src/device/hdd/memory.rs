@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_that_go_on_and_take_the_same_time_are_limited_by_the_bus() {
+    fn sequential_reads_of_equal_time_are_limited_by_the_bus() {
         let tracks = Tracks::usual(1 << 24);
         let accesses = in_turn(128, |number, _| 12.8 + 0.001 * (number % 7) as f64);
         let from_memory = FromMemory::found(&accesses, &tracks);
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_of_two_sizes_tell_the_bus_from_the_command() {
+    fn reads_of_two_sizes_separate_the_bus_from_the_command() {
         let tracks = Tracks::usual(1 << 24);
         let found = |command_ms: f64| {
             let took = |number: u64, sectors: u32| command_ms + f64::from(sectors) * 0.02 + 0.001 * (number % 3) as f64;
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_that_go_on_and_wait_for_the_platter_come_from_the_media() {
+    fn sequential_reads_that_wait_for_the_platter_come_from_the_media() {
         let tracks = Tracks::usual(1 << 24);
         let accesses = in_turn(128, |number, _| 8.0 + (number * 7 % 60) as f64 / 10.0);
         assert_eq!(FromMemory::found(&accesses, &tracks), None);

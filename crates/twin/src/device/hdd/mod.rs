@@ -1,7 +1,7 @@
 //! A hard disk from times: turn, seeks, tracks, memory, queue.
 //!
-//! Each is estimated over a prior, one after the other: what is found first is needed for the next. Where requests do not tell (only
-//! sequential reads tell of no seek, buffered writes of nothing but the buffer) the prior stays, and the finding says so.
+//! Each is estimated over a prior, one after the other: what is found first is needed for the next. Where requests do not show it (sequential
+//! reads show no seek, buffered writes nothing but the buffer) the prior stays, and the finding says so.
 
 mod assumed;
 mod memory;
@@ -137,7 +137,7 @@ impl Seeks {
         Band { turn_ms: turn.ms, rate_error: self.rate_error, waits: &self.waits }
     }
 
-    /// Ways that tell the curve.
+    /// Seeks that the curve rests on; 0 if there are too few.
     fn told(&self) -> usize {
         if self.samples.len() < MIN_SEEKS { 0 } else { self.samples.len() }
     }
@@ -161,7 +161,7 @@ impl Seeks {
     }
 }
 
-/// What tells accesses that came from the media, and how long their data took.
+/// Separates accesses of the media from others, and gives their transfer times.
 struct Media<'a> {
     tracks: &'a Tracks,
     hits: &'a Hits,

@@ -7,7 +7,7 @@ use crate::device::findings::Finding;
 
 use super::memory::Hits;
 
-/// Reads that were given to the drive behind another, at least, to tell of an order.
+/// An order needs at least this number of reads that were queued behind another.
 const MIN_COUNT: usize = 20;
 /// What `sim` takes as the deepest queue.
 const DEEPEST: u32 = 1_024;
@@ -21,7 +21,7 @@ pub struct Queue {
     pub is_full: bool,
     /// In which order.
     pub policy: QueuePolicy,
-    /// Accesses that tell the order.
+    /// Accesses that the order rests on.
     pub queued: usize,
 }
 
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn readers_in_order_that_overtake_each_other_at_the_platter_tell_of_an_order() {
+    fn sequential_readers_that_overtake_each_other_show_a_reordering_drive() {
         assert_eq!(policy(8.0, |_| 0), QueuePolicy::Fifo, "each in its turn");
         assert_eq!(policy(8.0, |number| number % 3), QueuePolicy::Sptf);
         assert_eq!(policy(0.5, |number| number % 3), QueuePolicy::Fifo, "from memory what is there comes first");

@@ -12,14 +12,14 @@ use super::tracks::SKEW_MS;
 /// Zones, as drives have; and sectors of one at most.
 const ZONES: u32 = 16;
 const MAX_IN_ZONE: u64 = 1 << 30;
-/// More cylinders cost a model much time and memory, and tell an arm's way no better: tracks lie on more surfaces then.
+/// More cylinders cost a model much time and memory, and make seeks no more accurate: tracks lie on more surfaces then.
 const MOST_CYLINDERS: u32 = 1 << 16;
 const MAX_SURFACES: u16 = 64;
 /// What the seek table names, as parts of the stroke: close together where the curve bends.
 const PARTS: [f64; 16] = [0.0, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.04, 0.07, 0.12, 0.2, 0.3, 0.45, 0.6, 0.8, 1.0];
 /// The time to change heads as a part of what skew allows for.
 const SWITCH_OF_SKEW: f64 = 0.6;
-/// What a segment holds if nothing tells, in tracks.
+/// Default size of a segment, in tracks.
 const TRACKS_IN_SEGMENT: f64 = 1.5;
 
 impl Estimate {

@@ -21,9 +21,9 @@ const SOON_NS: u64 = 300_000;
 const LONG_RUN: u64 = 2_048;
 /// Below this number of sectors on average the rate is that of the requests and not of the media.
 const LARGE: f64 = 96.0;
-/// How sure the rate is if nothing tells: the standard deviation of its logarithm.
+/// Prior standard deviation of the logarithm of the rate.
 const UNKNOWN: f64 = 0.5;
-/// Places that are told apart.
+/// Regions with their own rate.
 const PLACES: usize = 8;
 
 /// How sectors lie.
