@@ -41,7 +41,7 @@ fn modules_use_only_modules_listed_before_them() {
     let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     for (number, (module, may_use)) in ARROWS.iter().enumerate() {
         let is_listed_before = |name: &&str| ARROWS[..number].iter().any(|(before, _)| before == name);
-        assert!(may_use.iter().all(|name| is_listed_before(&name)), "{module} may use only modules listed before it");
+        assert!(may_use.iter().all(is_listed_before), "{module} may use only modules listed before it");
         let folder = src.join(module);
         let file = folder.with_extension("rs");
         let files = if folder.is_dir() { sources(&folder) } else { vec![] };

@@ -6,6 +6,7 @@
 //!        └── all that were taken, once more, until nothing changes ◀── take the one that gains most
 //! ```
 
+use control::ab_test::Estimate;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -113,10 +114,7 @@ impl Line {
             let chosen = self.best(|losses| losses.without[block]);
             now.only[block] - self.rungs[chosen].1.only[block]
         });
-        let blocks = BLOCKS as f64;
-        let mean = gains.iter().sum::<f64>() / blocks;
-        let variance = gains.iter().map(|gain| (gain - mean) * (gain - mean)).sum::<f64>() / (blocks - 1.0);
-        let error = (variance / blocks).sqrt();
+        let Some(Estimate { mean, error }) = Estimate::of_values(&gains) else { return (0.0, 0.0) };
         (mean, if error > 0.0 { mean / error } else { 0.0 })
     }
 }

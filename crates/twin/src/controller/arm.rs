@@ -2,13 +2,10 @@
 
 use block::Nanos;
 use control::Setting;
+use control::ab_test::{Estimate, error_of_difference};
 use observe::Preference;
 use observe::merit::{Scored, TOLERANCE};
 
-/// A difference of this many standard errors is significant (95%).
-pub(super) const SIGNIFICANT: f64 = 2.0;
-/// What loads drift by between two measurements, as a standard deviation of their scores.
-const DRIFT: f64 = 0.01;
 /// An arm that is blocked until the load ends.
 pub(super) const NEVER: Nanos = Nanos(u64::MAX);
 
@@ -38,11 +35,11 @@ pub(super) struct Measured {
 impl Measured {
     /// This score less another one, and the standard error of that, which includes the load's drift.
     pub fn over(&self, other: &Measured, preference: &Preference) -> (f64, f64) {
-        (self.scored.over(&other.scored, preference), (self.variance + other.variance + DRIFT * DRIFT).sqrt())
+        (self.scored.over(&other.scored, preference), error_of_difference(self.variance, other.variance))
     }
 }
 
 /// Whether a gain is significant and large enough for a change.
 pub(super) fn is_significant_gain(gain: f64, error: f64) -> bool {
-    gain > TOLERANCE.max(SIGNIFICANT * error)
+    Estimate { mean: gain, error }.is_significant_gain(TOLERANCE)
 }

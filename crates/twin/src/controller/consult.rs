@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use block::{KnowledgeStore, Nanos};
+use control::ab_test::CRITICAL_VALUE;
 use control::controller::Prediction;
 use control::{Setting, Target};
 use device_model::sched;
 use sim::profile::DeviceProfile;
 
-use super::arm::SIGNIFICANT;
 use super::{EARLY_REFIT, REFIT, SIMULATED_REQUEST_NS, TwinController, sample};
 use crate::device::{self, Finding, MAX_FITTED};
 use crate::forecast::{Activation, Forecast, ForecastError, ForecastRequest, rank, widened};
@@ -115,7 +115,8 @@ impl TwinController {
             let arm = self.arm_of(&prediction.setting)?;
             let measured = self.arms[arm].measured.filter(|_| arm != self.active && self.is_comparable_to(&self.arms[arm]))?;
             let (actual, error) = measured.over(&is, &self.preference);
-            (prediction.setting.spec.live_switch().min_readers == 0).then(|| (prediction.gain - actual).abs() - SIGNIFICANT * error)
+            (prediction.setting.spec.live_switch().min_readers == 0)
+                .then(|| (prediction.gain - actual).abs() - CRITICAL_VALUE * error)
         });
         wrong.fold(0.0, f64::max)
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use control::ab_test::Estimate;
 use control::experience::Experience;
 use observe::Preference;
 use observe::performance::Performance;
@@ -51,11 +52,10 @@ pub fn gains(known: &[KnownLoad], point: &Point, active: &str, settings: impl It
 
 /// The mean and its standard error, which is 0 for a single value; `None` without values.
 fn mean_and_error(values: &[f64]) -> Option<(f64, f64)> {
-    let count = values.len() as f64;
-    let mean = values.iter().sum::<f64>() / count;
-    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
-    let error = if values.len() > 1 { (squares / (count - 1.0) / count).sqrt() } else { 0.0 };
-    (!values.is_empty()).then_some((mean, error))
+    match values {
+        [single] => Some((*single, 0.0)),
+        _ => Estimate::of_values(values).map(|estimate| (estimate.mean, estimate.error)),
+    }
 }
 
 /// Whether a gain with this error is significant and large enough for a change.

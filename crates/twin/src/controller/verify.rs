@@ -2,12 +2,13 @@
 
 use block::Nanos;
 use control::Decision;
+use control::ab_test::CRITICAL_VALUE;
 use observe::WindowOutcome;
 use observe::merit::Scored;
 use observe::performance::Performance;
 use observe::window::depth;
 
-use super::arm::{Arm, Measured, NEVER, SIGNIFICANT, is_significant_gain};
+use super::arm::{Arm, Measured, NEVER, is_significant_gain};
 use super::{TwinController, WINDOW, percent};
 
 /// Seconds after which a change can be judged, and has to be.
@@ -99,7 +100,7 @@ impl TwinController {
         );
         // A gain far below the prediction calls for another forecast.
         let is_less = gain > 0.0 && gain + error < pending.prediction.sure_gain();
-        if gain > SIGNIFICANT * error || is_less || seconds >= JUDGED_S.1 {
+        if gain > CRITICAL_VALUE * error || is_less || seconds >= JUDGED_S.1 {
             self.track_record.note(&pending.prediction, gain);
             self.phase.take_pending();
             self.next_forecast = if is_less { now } else { self.next_forecast };

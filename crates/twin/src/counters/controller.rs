@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 
 use block::Nanos;
+use control::ab_test::Estimate;
 use control::controller::{ControllerInput, Evidence};
 use control::{Controller, Decision, Setting, Target, Window, WindowLength};
 use observe::counters::Sample;
@@ -177,7 +178,8 @@ impl ByCounters {
         // The load itself goes up and down.
         let by_chance = after.rate_error().hypot(trial.counted.rate_error());
         self.state = State::Decided(after);
-        if gain >= -TOLERANCE.max(2.0 * by_chance) {
+        let change = Estimate { mean: gain, error: by_chance };
+        if gain.is_finite() && !change.is_significant_loss(TOLERANCE) {
             return Decision::keep(format!("the change stays: {:+.1}% by the counters", 100.0 * gain.exp_m1()));
         }
         let why = format!("{:+.1}% by the counters, less than predicted: back to {}", 100.0 * gain.exp_m1(), trial.before);
