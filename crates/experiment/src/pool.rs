@@ -10,18 +10,18 @@ use progress::monitor::Monitor;
 
 /// What work runs with.
 #[derive(Clone, Copy)]
-pub struct Crew<'a> {
+pub struct Workers<'a> {
     /// Receives progress.
     pub monitor: &'a dyn Monitor,
     /// Threads; at least 1.
     pub threads: usize,
 }
 
-impl<'a> Crew<'a> {
+impl<'a> Workers<'a> {
     /// As many threads as wanted, or one for each core.
-    pub fn new(monitor: &'a dyn Monitor, threads: Option<usize>) -> Crew<'a> {
+    pub fn new(monitor: &'a dyn Monitor, threads: Option<usize>) -> Workers<'a> {
         let cores = || std::thread::available_parallelism().map_or(1, usize::from);
-        Crew { monitor, threads: threads.unwrap_or_else(cores).max(1) }
+        Workers { monitor, threads: threads.unwrap_or_else(cores).max(1) }
     }
 
     /// Does `work` for each item, and shows how many are done as `what`.
@@ -76,7 +76,7 @@ mod tests {
     fn results_come_in_the_order_of_the_items_for_any_number_of_threads() {
         let items: Vec<u64> = (0..100).collect();
         for threads in [1, 3, 200] {
-            let crew = Crew::new(&Quiet::default(), Some(threads)).map("", &items, |item| Ok(item * 2)).unwrap();
+            let crew = Workers::new(&Quiet::default(), Some(threads)).map("", &items, |item| Ok(item * 2)).unwrap();
             assert_eq!(crew, items.iter().map(|item| item * 2).collect::<Vec<_>>());
         }
     }
@@ -84,7 +84,7 @@ mod tests {
     #[test]
     fn an_error_stops_the_work() {
         let quiet = Quiet::default();
-        let result = Crew::new(&quiet, Some(2)).each(&[1, 2, 3], |item| {
+        let result = Workers::new(&quiet, Some(2)).each(&[1, 2, 3], |item| {
             anyhow::ensure!(*item != 2, "two");
             Ok(())
         });
@@ -95,7 +95,7 @@ mod tests {
     fn what_is_to_stop_does_not_begin() {
         let quiet = Quiet::default();
         quiet.stop().store(true, Ordering::Relaxed);
-        let result = Crew::new(&quiet, None).each(&[1], |_| -> anyhow::Result<()> { panic!("began") });
+        let result = Workers::new(&quiet, None).each(&[1], |_| -> anyhow::Result<()> { panic!("began") });
         assert!(result.unwrap_err().is::<Interrupted>());
     }
 }

@@ -4,7 +4,7 @@
 
 use block::{Nanos, Op};
 use experiment::calibration::{Calibration, Outcome, calibrate};
-use experiment::pool::Crew;
+use experiment::pool::Workers;
 use progress::monitor::Quiet;
 use rand::{Rng as _, SeedableRng as _};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -49,7 +49,7 @@ fn recording(spec: &HddSpecification, count: usize, keeps_phase: bool) -> Vec<Me
 }
 
 fn calibrated(spec: &HddSpecification, requests: &[MeasuredRequest], threads: usize) -> Calibration {
-    calibrate(spec, requests, Crew::new(&Quiet::default(), Some(threads))).unwrap()
+    calibrate(spec, requests, Workers::new(&Quiet::default(), Some(threads))).unwrap()
 }
 
 /// The value and uncertainty of a number that was taken.
@@ -130,6 +130,6 @@ fn the_result_is_the_same_for_any_number_of_threads() {
 #[test]
 fn a_recording_that_is_too_short_is_refused() {
     let requests = recording(&shipped("atlas10k"), 999, true);
-    let error = calibrate(&shipped("atlas10k"), &requests, Crew::new(&Quiet::default(), Some(1))).unwrap_err();
+    let error = calibrate(&shipped("atlas10k"), &requests, Workers::new(&Quiet::default(), Some(1))).unwrap_err();
     assert!(error.to_string().starts_with("999 requests; at least 1000 are needed"), "{error}");
 }

@@ -5,7 +5,7 @@
 use block::tenants::ServiceModel as _;
 use block::{Nanos, Op, Priority, Request};
 use experiment::learned_device::{Options, load, make_devices, train};
-use experiment::pool::Crew;
+use experiment::pool::Workers;
 use progress::monitor::Quiet;
 use sim::device::Device;
 use sim::profile::DeviceOptions;
@@ -14,7 +14,7 @@ use sim::profile::DeviceOptions;
 fn a_model_of_a_disk_knows_where_the_platter_stands_and_reads_back_as_the_same() {
     let quiet = Quiet::default();
     let options = Options { requests: 2_000, ..Options::default() };
-    let trained = train("hp_c2247a", &options, Crew::new(&quiet, Some(2))).unwrap();
+    let trained = train("hp_c2247a", &options, Workers::new(&quiet, Some(2))).unwrap();
     let errors = &trained.judged[0].errors;
     // Without the platter's angle a fifth is the best there is.
     assert!(errors.requests.mean < 0.12, "{errors:?}");
@@ -36,7 +36,7 @@ fn a_model_of_a_disk_knows_where_the_platter_stands_and_reads_back_as_the_same()
 fn where_many_wait_a_model_knows_what_the_order_of_a_queue_saves() {
     let quiet = Quiet::default();
     let options = Options { requests: 1_000, ..Options::default() };
-    let trained = train("atlas10k", &options, Crew::new(&quiet, Some(2))).unwrap();
+    let trained = train("atlas10k", &options, Workers::new(&quiet, Some(2))).unwrap();
     let errors = &trained.judged[0].errors;
     assert!(errors.queued[1].within[4] > 0.9 && errors.queued[2].mean < 0.1, "{errors:?}");
 }
@@ -63,7 +63,7 @@ fn ends(device: &mut dyn Device) -> Vec<Nanos> {
 fn the_file_of_a_model_is_a_disk_about_as_fast_as_the_one_it_was_learned_from() {
     let quiet = Quiet::default();
     let options = Options { requests: 2_000, ..Options::default() };
-    let trained = train("hp_c2247a", &options, Crew::new(&quiet, Some(2))).unwrap();
+    let trained = train("hp_c2247a", &options, Workers::new(&quiet, Some(2))).unwrap();
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), trained.model.to_json().unwrap()).unwrap();
     make_devices();
@@ -84,7 +84,7 @@ fn the_file_of_a_model_is_a_disk_about_as_fast_as_the_one_it_was_learned_from() 
 #[test]
 fn what_is_no_device_and_what_is_no_model_is_said_by_name() {
     let quiet = Quiet::default();
-    let error = train("baracuda", &Options::default(), Crew::new(&quiet, None)).unwrap_err().to_string();
+    let error = train("baracuda", &Options::default(), Workers::new(&quiet, None)).unwrap_err().to_string();
     assert!(error.contains("baracuda") && error.contains("barracuda"), "{error}");
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), "{\"schema\": \"something\"}").unwrap();

@@ -10,7 +10,7 @@ use anyhow::{Context as _, ensure};
 use applier::sysfs::Sysfs;
 use block::{Tunable, Unit};
 use control::Setting;
-use research::truth::Real;
+use research::validation::Real;
 use serve::attach::queue::Queue;
 
 use crate::emulator::Emulator;

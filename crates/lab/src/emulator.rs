@@ -6,7 +6,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 
 use anyhow::Context as _;
 use nix::sys::signal::Signal;
-use research::truth::Model;
+use research::validation::Model;
 
 use seekwise::arguments::QueuePolicyArgument;
 use seekwise::number;

@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 
 use anyhow::Context;
-use experiment::pool::Crew;
+use experiment::pool::Workers;
 use observe::Preference;
-use research::exam;
-use research::exam::Exam;
-use research::exam::ceiling::Ceiling;
-use research::exam::counting::Counting;
+use research::evaluation;
+use research::evaluation::ControllerEvaluation;
+use research::evaluation::ceiling::Ceiling;
+use research::evaluation::counting::Counting;
 use research::worlds::Which;
 
 use seekwise::number;
@@ -115,7 +115,7 @@ pub fn controllers(args: &Args) -> anyhow::Result<()> {
         examines_memory: args.memory,
     };
     let terminal = Terminal::default();
-    let report = exam.hold(Crew::new(&terminal, args.threads.map(usize::from)))?;
+    let report = exam.hold(Workers::new(&terminal, args.threads.map(usize::from)))?;
     if let Some(html) = &args.html {
         report::record::replace(html, report.html().as_bytes()).with_context(|| format!("cannot write {}", html.display()))?;
     }
@@ -168,7 +168,7 @@ pub fn twin(args: &TwinArgs) -> anyhow::Result<()> {
     let (world, candidates) = (args.questions.world.which(), args.questions.candidates.clone());
     let ceiling = Ceiling { seed, seeds, world, is_quick, fits_device: args.fit_device, candidates };
     let terminal = Terminal::default();
-    let report = ceiling.measure(Crew::new(&terminal, threads.map(usize::from)))?;
+    let report = ceiling.measure(Workers::new(&terminal, threads.map(usize::from)))?;
     let text = if json { report.to_json()? } else { report.text(terminal::style().0) };
     Ok(terminal::print(&text)?)
 }
@@ -181,7 +181,7 @@ pub fn counters(args: &Questions) -> anyhow::Result<()> {
     let Questions { seed, seeds, quick: is_quick, threads, json, .. } = *args;
     let counting = Counting { seed, seeds, world: args.world.which(), is_quick, candidates: args.candidates.clone() };
     let terminal = Terminal::default();
-    let report = counting.measure(Crew::new(&terminal, threads.map(usize::from)))?;
+    let report = counting.measure(Workers::new(&terminal, threads.map(usize::from)))?;
     let text = if json { report.to_json()? } else { report.text(terminal::style().0) };
     Ok(terminal::print(&text)?)
 }

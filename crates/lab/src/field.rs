@@ -13,9 +13,9 @@ use observe::Preference;
 use report::promises::signed;
 use research::field::{Devices, Load, Tended, Trials};
 use research::report::field::{Field, SCHEMA};
-use research::truth::workloads;
-use research::truth::workloads::WORKLOADS;
-use research::truth::{BYTES, Model, Real, expect_of_linux, version};
+use research::validation::workloads;
+use research::validation::workloads::WORKLOADS;
+use research::validation::{BYTES, Model, Real, expect_of_linux, version};
 use serde::Deserialize;
 
 use crate::block_device::{BlockDevice, LIVE, OF_THE_QUEUE, missing};

@@ -18,7 +18,7 @@ use control::Target;
 use observe::Event;
 use research::live::Live;
 use research::paper::EMULATED;
-use research::truth::{Model, version};
+use research::validation::{Model, version};
 use sim::device::hdd::spec::QueuePolicy;
 
 use crate::block_device::missing;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use experiment::pool::Crew;
+use experiment::pool::Workers;
 use research::paper;
 use research::paper::{EMULATED, OnDevice, Wanted};
 use research::report::paper::Replication;
@@ -93,7 +93,7 @@ fn repeat(arguments: &Arguments) -> anyhow::Result<()> {
         path.as_deref().map_or(Ok(()), |path| output::check_page(argument, path))?;
     }
     let terminal = Terminal::default();
-    let crew = Crew::new(&terminal, arguments.threads.map(usize::from));
+    let crew = Workers::new(&terminal, arguments.threads.map(usize::from));
     let replication = match &arguments.live {
         Some(device) => {
             let mut device = BlockDevice::open(device, &arguments.journal, wanted.host_tunables()?)?;

@@ -7,12 +7,12 @@ use std::path::PathBuf;
 use anyhow::{Context as _, ensure};
 use control::Setting;
 use experiment::comparison::regime;
-use experiment::pool::Crew;
+use experiment::pool::Workers;
 use research::report::validation::{Agreement, SCHEMA, Truth};
-use research::truth::fit;
-use research::truth::workloads;
-use research::truth::workloads::WORKLOADS;
-use research::truth::{BYTES, Model, Question, version};
+use research::validation::fit;
+use research::validation::workloads;
+use research::validation::workloads::WORKLOADS;
+use research::validation::{BYTES, Model, Question, version};
 
 use crate::block_device::{BlockDevice, LIVE, missing};
 use crate::emulator::{Emulated, Emulator};
@@ -75,7 +75,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     ensure!(missing.is_empty(), "here is missing: {}", missing.join("; "));
     let fio = version()?;
     let terminal = Terminal::default();
-    let crew = Crew::new(&terminal, None);
+    let crew = Workers::new(&terminal, None);
     let mut disks = Vec::new();
     match &args.device {
         Some(path) => {
@@ -147,7 +147,7 @@ fn question(args: &Args) -> anyhow::Result<Question> {
 }
 
 /// A model of this device, by the times of reads, and the file in which its profile is.
-fn fitted(device: &mut BlockDevice, crew: Crew) -> anyhow::Result<(Model, Option<tempfile::NamedTempFile>)> {
+fn fitted(device: &mut BlockDevice, crew: Workers) -> anyhow::Result<(Model, Option<tempfile::NamedTempFile>)> {
     let capacity_sectors = device.capacity_sectors;
     let fitted = fit::fit(device, capacity_sectors, crew)?;
     for finding in &fitted.findings {

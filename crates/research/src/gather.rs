@@ -15,7 +15,7 @@ use crate::loads::Scope;
 use crate::worlds::{DRAWN, worlds};
 use experiment::bench::{Bench, tails};
 use experiment::comparison::regime;
-use experiment::pool::Crew;
+use experiment::pool::Workers;
 use experiment::world::{Device, World};
 use progress::monitor::Monitor;
 
@@ -82,7 +82,7 @@ pub fn lessons_of_world(count: u32, seconds: u32, seed: u64) -> anyhow::Result<V
 ///
 /// # Errors
 /// A text is no job file, its files do not fit on a device, or the work was interrupted.
-pub fn gather(lessons: &[Lesson], settings: &[Setting], crew: Crew) -> anyhow::Result<Experience> {
+pub fn gather(lessons: &[Lesson], settings: &[Setting], crew: Workers) -> anyhow::Result<Experience> {
     let done = crew.map("gathering, loads:", lessons, |lesson| lesson.cases(settings, crew.monitor))?;
     let mut experience = Experience::new(names(), settings.iter().map(Setting::to_string).collect());
     experience.cases = done.into_iter().flatten().collect();
@@ -147,7 +147,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
 
     use super::*;
-    use experiment::pool::Crew;
+    use experiment::pool::Workers;
     use progress::monitor::Quiet;
 
     /// Of so many loads one is gathered again.
@@ -163,7 +163,7 @@ mod tests {
         let script = include_str!("../experience.sh");
         assert!(script.contains(&format!("--world {count} --seed {seed} --seconds {seconds}")), "the recipe is another one");
         let lessons: Vec<_> = lessons_of_world(count, seconds, seed).unwrap().into_iter().step_by(SAMPLED).collect();
-        let again = gather(&lessons, &settings, Crew::new(&Quiet::default(), None)).unwrap();
+        let again = gather(&lessons, &settings, Workers::new(&Quiet::default(), None)).unwrap();
         assert!(!again.cases.is_empty());
         for case in &again.cases {
             let is_there = shipped.cases.contains(case);

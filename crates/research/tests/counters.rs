@@ -2,16 +2,16 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
 
-use experiment::pool::Crew;
+use experiment::pool::Workers;
 use progress::monitor::Quiet;
-use research::exam::counting::Counting;
+use research::evaluation::counting::Counting;
 use research::worlds::Which;
 
 #[test]
 fn gains_lie_within_two_errors_of_what_counters_promise_and_nobody_loses_by_their_advice() {
     let candidates = vec!["mq-deadline".to_owned(), "bfq".to_owned()];
     let counting = Counting { seed: 3, seeds: 1, world: Which::Build, is_quick: true, candidates };
-    let report = counting.measure(Crew::new(&Quiet::default(), None)).unwrap();
+    let report = counting.measure(Workers::new(&Quiet::default(), None)).unwrap();
     let answered = report.asked.iter().filter(|asked| asked.unanswered.is_none()).count();
     assert!(answered * 4 >= report.asked.len() * 3, "{}", report.text(None));
     let (requests, processes) = report.coverage();

@@ -8,7 +8,7 @@ use anyhow::{Context, bail, ensure};
 use applier::sysfs::Sysfs;
 use experiment::advice::{AdviceRequest, advise};
 use experiment::comparison::{Experiment, regime};
-use experiment::pool::Crew;
+use experiment::pool::Workers;
 use progress::Monitor;
 use report::advice::Advice;
 
@@ -88,7 +88,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     let usual = if watched.is_some() { OF_A_DEVICE } else { CANDIDATES };
     experiment.candidates = if args.candidates.is_empty() { vec![usual.to_owned()] } else { args.candidates };
     let wanted = AdviceRequest { experiment, names_disk: args.disk.is_some(), device: args.device, active };
-    let mut advice = advise(&wanted, Crew::new(&terminal, args.load.threads()))?;
+    let mut advice = advise(&wanted, Workers::new(&terminal, args.load.threads()))?;
     if let Some((device, watched)) = &watched {
         watched.describe(device, "told otherwise", &mut advice);
     }

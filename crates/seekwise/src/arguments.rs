@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use experiment::comparison::regime::Regime;
 use experiment::comparison::{Experiment, ReplayOptions, SPEEDS};
-use experiment::pool::Crew;
+use experiment::pool::Workers;
 use observe::Preference;
 use report::record::Record;
 use sim::device::hdd::spec::QueuePolicy;
@@ -135,7 +135,7 @@ impl Arguments {
     /// Runs the load under each of the regimes.
     pub fn records(&self, regimes: Vec<Regime>, alone: bool) -> anyhow::Result<Vec<Record>> {
         let terminal = Terminal::default();
-        self.experiment().records(regimes, alone, Crew::new(&terminal, self.load.threads()))
+        self.experiment().records(regimes, alone, Workers::new(&terminal, self.load.threads()))
     }
 
     /// Whether the load is a job file and not a trace.

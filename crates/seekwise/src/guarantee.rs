@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use block::Nanos;
 use experiment::guarantee::{GuaranteeRequest, guarantee};
-use experiment::pool::Crew;
+use experiment::pool::Workers;
 use experiment::tenants::Contract;
 
 use crate::number;
@@ -46,7 +46,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         seed: args.seed,
     };
     let terminal = Terminal::default();
-    let answer = guarantee(&request, Crew::new(&terminal, args.threads.map(usize::from)))?;
+    let answer = guarantee(&request, Workers::new(&terminal, args.threads.map(usize::from)))?;
     let text = if args.json { answer.to_json()? } else { answer.text(terminal::style().0) };
     Ok(terminal::print(&text)?)
 }

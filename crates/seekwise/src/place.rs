@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use experiment::placement::{Specification, Trial, place};
-use experiment::pool::Crew;
+use experiment::pool::Workers;
 
 use crate::number;
 use terminal::{self, Terminal};
@@ -35,7 +35,7 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let terminal = Terminal::default();
-    let crew = Crew::new(&terminal, args.threads.map(usize::from));
+    let crew = Workers::new(&terminal, args.threads.map(usize::from));
     let specification = Specification::read(&args.file, args.seed, crew)?;
     let trial = args.simulate.then(|| Trial::new(f64::from(args.seconds))).transpose()?;
     let placement = place(&specification, trial.as_ref(), crew)?;

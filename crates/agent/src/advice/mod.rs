@@ -11,7 +11,7 @@ use block::Nanos;
 use control::Setting;
 use experiment::advice::{AdviceRequest, advise};
 use experiment::comparison::Experiment;
-use experiment::pool::Crew;
+use experiment::pool::Workers;
 use observe::Preference;
 use report::advice::Advice;
 use serde::Serialize;
@@ -81,7 +81,7 @@ pub fn of_device(
     device: &Device,
     (lasts, by_counters): (Nanos, bool),
     asks: &Asks,
-    crew: Crew,
+    crew: Workers,
 ) -> anyhow::Result<Piece> {
     let name = &device.name;
     ensure!(device.size_sectors > 0, "{name}: holds nothing: no medium is in it, or nothing is attached to it");
@@ -103,7 +103,7 @@ pub fn of_device(
 ///
 /// # Errors
 /// It cannot be read, or does not say how long requests took.
-pub fn of_recording(path: &Path, in_force: Option<Setting>, asks: &Asks, crew: Crew) -> anyhow::Result<Piece> {
+pub fn of_recording(path: &Path, in_force: Option<Setting>, asks: &Asks, crew: Workers) -> anyhow::Result<Piece> {
     let advice = advise(&asks.wanted(path, in_force), crew)?;
     let name = advice.load.clone();
     Ok(piece(&name, None, advice))

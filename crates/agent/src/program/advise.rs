@@ -9,7 +9,7 @@ use anyhow::bail;
 use applier::sysfs::Sysfs;
 use block::Nanos;
 use experiment::comparison::regime;
-use experiment::pool::Crew;
+use experiment::pool::Workers;
 use terminal::Terminal;
 
 use super::{Configured, say};
@@ -53,7 +53,7 @@ enum Kind {
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let configuration = args.configured.load()?;
     let monitor = Terminal::default();
-    let crew = Crew::new(&monitor, None);
+    let crew = Workers::new(&monitor, None);
     let path = PathBuf::from(&args.what);
     let piece = if is_recording(&path) {
         if args.counters {

@@ -16,7 +16,7 @@ use twin::{Activation, Forecast, ForecastError, ForecastRequest, Recording, Scor
 
 use super::observed::Observed;
 use super::phases::{Phase, Seconds, Stretch, events};
-use crate::pool::Crew;
+use crate::pool::Workers;
 
 /// Samples of a phase, spread over it: more add hardly any information.
 const SAMPLES: usize = 4;
@@ -108,7 +108,7 @@ impl Brain<'_> {
     ///
     /// # Errors
     /// The work was interrupted.
-    pub fn ask(&self, samples: &[Sample], crew: Crew) -> anyhow::Result<Vec<Result<Judged, ForecastError>>> {
+    pub fn ask(&self, samples: &[Sample], crew: Workers) -> anyhow::Result<Vec<Result<Judged, ForecastError>>> {
         let others = || self.candidates.iter().filter(|&setting| setting != self.active).cloned();
         // Of several schedulers the twin tunes only the best; here every tuning is confirmed in every phase, or they could not be added up.
         let (plain, tuned): (Vec<Setting>, Vec<Setting>) = others().partition(|setting| setting.values == setting.spec.defaults());

@@ -12,7 +12,7 @@ use super::linux;
 use super::observed::Observed;
 use super::phases::{Phase, Seconds};
 use crate::comparison::{percent, promise as on_record};
-use crate::pool::Crew;
+use crate::pool::Workers;
 
 /// Streams of a phase that are shown.
 pub(super) const MOST_STREAMS: usize = 3;
@@ -33,7 +33,7 @@ pub(super) struct Judgement {
 }
 
 impl Judgement {
-    pub(super) fn of(brain: &Brain, phases: &[Phase], seconds: &Seconds, crew: Crew) -> anyhow::Result<Judgement> {
+    pub(super) fn of(brain: &Brain, phases: &[Phase], seconds: &Seconds, crew: Workers) -> anyhow::Result<Judgement> {
         let asked = phases.iter().enumerate().take(MOST_PHASES);
         let samples: Vec<Sample> = asked.flat_map(|(number, phase)| asked::samples(number, phase, seconds)).collect();
         let answers = brain.ask(&samples, crew)?;

@@ -31,7 +31,7 @@ use sim::trace::parquet::SCHEDULER_KEY;
 use twin::device;
 
 use crate::comparison::{Experiment, ReplayOptions, promise as on_record, regime};
-use crate::pool::Crew;
+use crate::pool::Workers;
 use crate::shipped;
 use asked::Brain;
 use choose::Choice;
@@ -81,7 +81,7 @@ impl Monitor for Unseen<'_> {
 ///
 /// # Errors
 /// Something of the input is wrong, a file cannot be read, or the work was interrupted.
-pub fn advise(request: &AdviceRequest, crew: Crew) -> anyhow::Result<Advice> {
+pub fn advise(request: &AdviceRequest, crew: Workers) -> anyhow::Result<Advice> {
     let AdviceRequest { experiment, .. } = request;
     let mut candidates = experiment.candidates()?;
     let preference = experiment.preference.unwrap_or_default();

@@ -15,7 +15,7 @@ use sim::validate::{MeasuredRequest, Validation, compare};
 
 use self::recording::{Recording, respond};
 use self::search::{Search, model};
-use crate::pool::Crew;
+use crate::pool::Workers;
 
 /// Fewer requests tell too little: of each class there are a handful in a block of half of them.
 pub const MIN_REQUESTS: usize = 1000;
@@ -39,7 +39,7 @@ pub struct Calibration {
 ///
 /// # Errors
 /// The recording is too short, the profile makes no disk, or the work was interrupted.
-pub fn calibrate(spec: &HddSpecification, requests: &[MeasuredRequest], crew: Crew) -> anyhow::Result<Calibration> {
+pub fn calibrate(spec: &HddSpecification, requests: &[MeasuredRequest], crew: Workers) -> anyhow::Result<Calibration> {
     anyhow::ensure!(
         requests.len() >= MIN_REQUESTS,
         "{} requests; at least {MIN_REQUESTS} are needed: one half is fitted to, the other is judged on",

@@ -16,7 +16,7 @@ use sim::device::hdd::spec::HddSpecification;
 
 use super::parameters::{Candidate, Kind, Parameter, parameters, rounded};
 use super::recording::{BLOCKS, Losses, Recording};
-use crate::pool::Crew;
+use crate::pool::Workers;
 
 /// Steps of a ladder, as parts of the parameter's scale: the finest is what a recording in microseconds can tell of an overhead,
 /// and each is two and a half times the one before.
@@ -124,7 +124,7 @@ pub struct Search<'a> {
     base: Candidate,
     parameters: Vec<Parameter>,
     recording: &'a Recording,
-    crew: Crew<'a>,
+    crew: Workers<'a>,
     first: Point,
     point: Point,
     taken: Vec<usize>,
@@ -133,7 +133,7 @@ pub struct Search<'a> {
 
 impl<'a> Search<'a> {
     /// Begins with the profile as it is.
-    pub fn new(spec: &HddSpecification, recording: &'a Recording, crew: Crew<'a>) -> Search<'a> {
+    pub fn new(spec: &HddSpecification, recording: &'a Recording, crew: Workers<'a>) -> Search<'a> {
         let base = Candidate::new(spec);
         let parameters = parameters(spec);
         let first: Point = parameters.iter().map(|parameter| (parameter.get)(&base)).collect();

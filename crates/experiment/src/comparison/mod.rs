@@ -29,7 +29,7 @@ pub use remembered::{Lived, Remembered};
 pub use runs::source;
 
 use crate::experience;
-use crate::pool::Crew;
+use crate::pool::Workers;
 use crate::shipped;
 use crate::tenants::{Contract, Reference};
 use crate::world::World;
@@ -143,7 +143,7 @@ impl Experiment {
     ///
     /// # Errors
     /// Something of the input is wrong, a file cannot be read or written, or the work was interrupted.
-    pub fn records(&self, regimes: Vec<Regime>, alone: bool, crew: Crew) -> anyhow::Result<Vec<Record>> {
+    pub fn records(&self, regimes: Vec<Regime>, alone: bool, crew: Workers) -> anyhow::Result<Vec<Record>> {
         if let Some(folder) = &self.record {
             check_folder(folder).with_context(|| format!("--record {}", folder.display()))?;
         }
@@ -172,7 +172,7 @@ impl Experiment {
         Ok(records)
     }
 
-    fn plan(&self, regimes: Vec<Regime>, brief: ControllerInput, alone: bool, crew: Crew) -> anyhow::Result<Plan> {
+    fn plan(&self, regimes: Vec<Regime>, brief: ControllerInput, alone: bool, crew: Workers) -> anyhow::Result<Plan> {
         let mut world = self.world()?;
         let load = self.load(&world, crew.monitor)?;
         let contract = self.contract()?;

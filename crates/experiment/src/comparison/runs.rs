@@ -17,7 +17,7 @@ use super::regime::Regime;
 use super::remembered::{Lived, Remembered};
 use super::{minutes, record};
 use crate::load::Load;
-use crate::pool::Crew;
+use crate::pool::Workers;
 use crate::steered::{Steered, timed};
 use crate::tenants;
 use crate::tenants::{Contract, Reference};
@@ -112,7 +112,7 @@ impl Plan {
     ///
     /// # Errors
     /// That of the first task that failed, in their order; or the work was interrupted.
-    pub fn run(&self, crew: Crew) -> anyhow::Result<Results> {
+    pub fn run(&self, crew: Workers) -> anyhow::Result<Results> {
         let tasks: Vec<(Task, Progress)> = self.tasks().into_iter().map(|task| (task, Progress::default())).collect();
         let length = match (self.load.expected_requests(), self.load.expected_end()) {
             (Some(requests), _) => Length::Requests(requests),

@@ -21,7 +21,7 @@ use sim::profile::Profile;
 
 use crate::comparison::regime;
 use crate::placement::{Asks, House, HouseArray, HouseVolume, YOUCHOOSE, got};
-use crate::pool::Crew;
+use crate::pool::Workers;
 use crate::tenants::{Contract, P99, Promise, Reference, THROUGHPUT};
 use neighbours::{KINDS, Kind};
 use spectrum::{Limits, Worst};
@@ -52,7 +52,7 @@ struct Candidate<'a> {
 ///
 /// # Errors
 /// The tenants do not fit on the host or their reference disks, or it was interrupted.
-pub fn guarantee(request: &GuaranteeRequest, crew: Crew) -> anyhow::Result<Guarantee> {
+pub fn guarantee(request: &GuaranteeRequest, crew: Workers) -> anyhow::Result<Guarantee> {
     let mut candidates = candidates(request)?;
     let kinds = worst_of_each(request, &mut candidates, crew)?;
     let needs: f64 = candidates.iter().filter_map(|candidate| candidate.worst).map(|kind| kinds[kind].2.demand).sum();
@@ -124,7 +124,7 @@ fn candidates(request: &GuaranteeRequest) -> anyhow::Result<Vec<Candidate<'_>>> 
 fn worst_of_each(
     request: &GuaranteeRequest,
     candidates: &mut [Candidate],
-    crew: Crew,
+    crew: Workers,
 ) -> anyhow::Result<Vec<(Reference, u64, Worst)>> {
     let mut kinds: Vec<((Reference, Limits), u64)> = Vec::new();
     for candidate in candidates.iter_mut() {
@@ -166,7 +166,7 @@ fn scenarios(
     candidates: &[Candidate],
     kinds: &[(Reference, u64, Worst)],
     lasts: Nanos,
-    crew: Crew,
+    crew: Workers,
 ) -> anyhow::Result<Vec<ScenarioFigures>> {
     let scheduler = regime::scheduler(YOUCHOOSE)?;
     let turns = (0..KINDS.len()).map(|turn| {
@@ -193,7 +193,7 @@ fn scenario(
     does: &[String],
     scheduler: &Setting,
     lasts: Nanos,
-    crew: Crew,
+    crew: Workers,
 ) -> anyhow::Result<ScenarioFigures> {
     let on: Assignment = house.assignment();
     let lived = house.live(&on, None, scheduler, lasts, crew)?;

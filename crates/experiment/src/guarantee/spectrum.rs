@@ -7,7 +7,7 @@ use block::Nanos;
 use sim::profile::Profile;
 
 use crate::placement::{Asks, House, HouseArray, HouseVolume, size};
-use crate::pool::Crew;
+use crate::pool::Workers;
 use crate::synthetic::asks::{Pattern, Places};
 use crate::tenants::Reference;
 
@@ -69,7 +69,7 @@ pub(super) fn worst(
     (reference, limits): (&Reference, Limits),
     sectors: u64,
     seed: u64,
-    crew: Crew,
+    crew: Workers,
 ) -> anyhow::Result<Worst> {
     let patterns = patterns()?;
     let volumes = patterns.iter().map(|(text, asks)| HouseVolume {

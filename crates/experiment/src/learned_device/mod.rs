@@ -32,7 +32,7 @@ use self::errors::{Errors, Judge};
 use self::served::Served;
 use self::training_load::Planned;
 use crate::chance;
-use crate::pool::Crew;
+use crate::pool::Workers;
 use crate::recorded::Recorded;
 use crate::reference_disk::reference_disk;
 
@@ -90,7 +90,7 @@ pub struct Judged {
 ///
 /// # Errors
 /// There is no such device or sample, or it was interrupted.
-pub fn train(device: &str, options: &Options, crew: Crew) -> anyhow::Result<Trained> {
+pub fn train(device: &str, options: &Options, crew: Workers) -> anyhow::Result<Trained> {
     let error = match sim::profile::load(device) {
         Ok(profile) => {
             let (lessons, trained) = of_profile(profile.name(), &profile, options, crew)?;
@@ -108,7 +108,7 @@ pub fn train(device: &str, options: &Options, crew: Crew) -> anyhow::Result<Trai
 }
 
 /// Learns how a device serves the training load. The lessons may go on.
-fn of_profile(name: &str, profile: &Profile, options: &Options, crew: Crew) -> anyhow::Result<(ModelTrainer, Trained)> {
+fn of_profile(name: &str, profile: &Profile, options: &Options, crew: Workers) -> anyhow::Result<(ModelTrainer, Trained)> {
     let Options { requests, seed, .. } = *options;
     let stop = crew.monitor.stop();
     crew.monitor.begin(0, "asking for the mechanics");
@@ -180,7 +180,7 @@ fn with_sample(
     mut lessons: ModelTrainer,
     without: Trained,
     options: &Options,
-    crew: Crew,
+    crew: Workers,
 ) -> anyhow::Result<Trained> {
     let planned = sample(path, profile.capacity_sectors(), crew)?;
     let name = path.display();
@@ -206,7 +206,7 @@ fn with_sample(
 }
 
 /// The requests of a trace, one after the other; what lies beyond the device is moved into it.
-fn sample(path: &Path, capacity: u64, crew: Crew) -> anyhow::Result<Vec<Planned>> {
+fn sample(path: &Path, capacity: u64, crew: Workers) -> anyhow::Result<Vec<Planned>> {
     let mut opened = sim::trace::open(path, &OpenOptions::default())?;
     let mut planned: Vec<Planned> = Vec::new();
     while let Some(request) = opened.reader.next_request() {
@@ -227,7 +227,7 @@ fn sample(path: &Path, capacity: u64, crew: Crew) -> anyhow::Result<Vec<Planned>
 /// Nothing can be asked of a device that was recorded. A disk is fitted to the first half of its times, and in its place learned from;
 /// judged by the second half. The times themselves are not learned from: with what waited in the host's queue in them, models were twice as
 /// far off.
-fn of_recording(path: &Path, options: &Options, crew: Crew) -> anyhow::Result<Trained> {
+fn of_recording(path: &Path, options: &Options, crew: Workers) -> anyhow::Result<Trained> {
     let name = path.display();
     let mut recorded = Recorded::read(path, &OpenOptions::default(), &mut |_| Ok(crew.monitor.check()?))?;
     ensure!(recorded.timed > 0, "{name}: none of {} requests says when it was done; response times are needed", recorded.all);

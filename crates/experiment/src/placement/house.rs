@@ -18,7 +18,7 @@ use sim::streams::COPY;
 use super::alone;
 use super::array::ArrayModel;
 use super::asks::{Asker, Askers, Asks};
-use crate::pool::Crew;
+use crate::pool::Workers;
 use crate::tenants::Reference;
 
 /// An array.
@@ -108,7 +108,7 @@ impl House {
     ///
     /// # Errors
     /// It was interrupted.
-    pub fn survey(&self, rules: Rules, samples: (usize, Nanos), crew: Crew) -> anyhow::Result<Survey> {
+    pub fn survey(&self, rules: Rules, samples: (usize, Nanos), crew: Workers) -> anyhow::Result<Survey> {
         Ok(Survey::new(&self.planned(), &self.samples(samples, crew)?, rules))
     }
 
@@ -121,7 +121,7 @@ impl House {
     ///
     /// # Errors
     /// It was interrupted.
-    pub fn samples(&self, (number, length): (usize, Nanos), crew: Crew) -> anyhow::Result<Vec<Volume>> {
+    pub fn samples(&self, (number, length): (usize, Nanos), crew: Workers) -> anyhow::Result<Vec<Volume>> {
         let numbers: Vec<usize> = (0..self.volumes.len()).collect();
         crew.map("sampling volumes", &numbers, |&volume| {
             let HouseVolume { name, sectors, reference, on, .. } = &self.volumes[volume];
@@ -150,7 +150,7 @@ impl House {
         moving: Option<&Moving>,
         scheduler: &Setting,
         until: Nanos,
-        crew: Crew,
+        crew: Workers,
     ) -> anyhow::Result<Lived> {
         let mut layout = Layout::new(self, from)?;
         let places: Vec<Place> = layout.places.iter().map(|place| place.unwrap_or(Place { array: 0, start: 0 })).collect();
@@ -194,7 +194,7 @@ impl House {
     ///
     /// # Errors
     /// It was interrupted.
-    pub fn alone(&self, of: &[usize], until: Nanos, crew: Crew) -> anyhow::Result<Vec<Option<TenantMeasure>>> {
+    pub fn alone(&self, of: &[usize], until: Nanos, crew: Workers) -> anyhow::Result<Vec<Option<TenantMeasure>>> {
         crew.map("running volumes alone", of, |&volume| {
             let Some(reference) = &self.volumes[volume].reference else { return Ok(None) };
             let watch = Watch { stop: Some(crew.monitor.stop()), ..Watch::default() };

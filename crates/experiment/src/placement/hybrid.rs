@@ -17,7 +17,7 @@ use super::asks::Asks;
 use super::house::{House, HouseArray, HouseVolume};
 use super::place::{YOUCHOOSE, got};
 use crate::comparison::regime;
-use crate::pool::Crew;
+use crate::pool::Workers;
 use crate::synthetic::asks::{Pattern, Places};
 use crate::tenants::{Reference, THROUGHPUT, VIOLATED};
 
@@ -131,7 +131,7 @@ impl Hybrid {
     ///
     /// # Errors
     /// It was interrupted.
-    pub fn new(flash: Flash, seed: u64, lasts: Nanos, crew: Crew) -> anyhow::Result<Hybrid> {
+    pub fn new(flash: Flash, seed: u64, lasts: Nanos, crew: Workers) -> anyhow::Result<Hybrid> {
         let named = DISKS.into_iter().chain([("SSD Array", flash.profile())]);
         let arrays = named
             .map(|(name, profile)| Ok(HouseArray { name: name.to_owned(), profile: sim::profile::load(profile)?, capacity: 1.0 }));
@@ -257,7 +257,7 @@ impl Hybrid {
     ///
     /// # Errors
     /// It was interrupted.
-    pub fn held(&self, factor: f64, policy: Policy, crew: Crew) -> anyhow::Result<Held> {
+    pub fn held(&self, factor: f64, policy: Policy, crew: Workers) -> anyhow::Result<Held> {
         let mut states = self.filled(factor, policy, FAR);
         while states.last().is_some_and(|(_, has_room, _)| *has_room) {
             states = self.filled(factor, policy, states.len() + FAR);
@@ -273,7 +273,7 @@ impl Hybrid {
 
     /// What the worst served volume gets by its reference disk, and whether all promises of throughput are kept: in all and in windows
     /// of a second.
-    fn try_out(&self, factor: f64, on: &Assignment, crew: Crew) -> anyhow::Result<(f64, bool)> {
+    fn try_out(&self, factor: f64, on: &Assignment, crew: Workers) -> anyhow::Result<(f64, bool)> {
         let house = self.house(&films(factor, on.len()), on);
         let lived = house.live(on, None, &regime::scheduler(YOUCHOOSE)?, self.lasts, crew)?;
         let numbers: Vec<usize> = (0..on.len()).collect();
@@ -294,7 +294,7 @@ impl Hybrid {
     ///
     /// # Errors
     /// It was interrupted.
-    pub fn row(&self, factor: f64, crew: Crew) -> anyhow::Result<Row> {
+    pub fn row(&self, factor: f64, crew: Workers) -> anyhow::Result<Row> {
         let held = |policy| self.held(factor, policy, crew);
         Ok(Row { factor, fixed: held(Policy::Fixed)?, migrating: held(Policy::Migrating)?, making_room: held(Policy::MakingRoom)? })
     }

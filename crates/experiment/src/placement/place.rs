@@ -13,7 +13,7 @@ use sim::store::CopyPace;
 use super::house::{House, Moving};
 use super::spec::Specification;
 use crate::comparison::regime;
-use crate::pool::Crew;
+use crate::pool::Workers;
 use crate::tenants::judge;
 
 /// Under this scheduler promises are kept.
@@ -60,7 +60,7 @@ struct Decided {
 ///
 /// # Errors
 /// It was interrupted, or the simulator cannot run it.
-pub fn place(specification: &Specification, trial: Option<&Trial>, crew: Crew) -> anyhow::Result<Placement> {
+pub fn place(specification: &Specification, trial: Option<&Trial>, crew: Workers) -> anyhow::Result<Placement> {
     let house = &specification.house;
     let survey = house.survey(specification.rules, specification.samples, crew)?;
     let before = house.assignment();
@@ -160,7 +160,7 @@ fn try_out(
     decided: &Decided,
     moving: &Moving,
     trial: &Trial,
-    crew: Crew,
+    crew: Workers,
 ) -> anyhow::Result<SimulatedFigures> {
     let Moving { steps, pace, .. } = *moving;
     let sectors: u64 = steps.iter().flat_map(|step| &step.moves).map(|each| house.volumes[each.volume].sectors).sum();

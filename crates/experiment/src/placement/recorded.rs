@@ -9,7 +9,7 @@ use sim::run::{Issue, Pilot, ServerEvent, Steerable, Watch};
 use super::asks::Asks;
 use super::elevator;
 use crate::comparison::Experiment;
-use crate::pool::Crew;
+use crate::pool::Workers;
 use crate::tenants::Reference;
 
 /// Requests at most: more have to fit into memory.
@@ -40,7 +40,7 @@ impl Pilot for Recorder {
 ///
 /// # Errors
 /// It cannot be read or does not fit on the disk, asks for nothing, or was interrupted.
-pub(super) fn run(load: &Path, reference: &Reference, seed: u64, crew: Crew) -> anyhow::Result<(Asks, u64)> {
+pub(super) fn run(load: &Path, reference: &Reference, seed: u64, crew: Workers) -> anyhow::Result<(Asks, u64)> {
     let mut experiment = Experiment::of_jobs(load, &reference.disk()?);
     experiment.seed = seed;
     let world = experiment.world()?;

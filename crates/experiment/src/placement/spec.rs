@@ -26,7 +26,7 @@ use toml::Spanned;
 use super::asks::Asks;
 use super::house::{House, HouseArray, HouseVolume};
 use super::recorded;
-use crate::pool::Crew;
+use crate::pool::Workers;
 use crate::synthetic::asks::{Arrival, Pattern, Phase, Places};
 use crate::tenants::Reference;
 
@@ -146,7 +146,7 @@ impl Specification {
     ///
     /// # Errors
     /// It cannot be read, or what [`parse`](Specification::parse) says.
-    pub fn read(path: &Path, seed: u64, crew: Crew) -> anyhow::Result<Specification> {
+    pub fn read(path: &Path, seed: u64, crew: Workers) -> anyhow::Result<Specification> {
         use std::io::Read;
         let source = path.to_string_lossy();
         let mut text = String::new();
@@ -160,7 +160,7 @@ impl Specification {
     ///
     /// # Errors
     /// What is wrong, by line and key, with the value and what would be right.
-    pub fn parse(text: &str, source: &str, seed: u64, crew: Crew) -> anyhow::Result<Specification> {
+    pub fn parse(text: &str, source: &str, seed: u64, crew: Workers) -> anyhow::Result<Specification> {
         let text = Text { text, source };
         let written: Written = toml::from_str(text.text).map_err(|error| {
             let at = text.at(error.span().map_or(0, |span| span.start));
@@ -222,7 +222,7 @@ fn volumes(
     written: Vec<Spanned<WrittenVolume>>,
     arrays: &[HouseArray],
     seed: u64,
-    crew: Crew,
+    crew: Workers,
 ) -> anyhow::Result<Vec<HouseVolume>> {
     let mut volumes: Vec<HouseVolume> = Vec::new();
     for volume in written {

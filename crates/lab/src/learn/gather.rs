@@ -6,7 +6,7 @@ use anyhow::{Context, ensure};
 use control::Setting;
 
 use experiment::experience;
-use experiment::pool::Crew;
+use experiment::pool::Workers;
 use experiment::shipped;
 use experiment::world::Device;
 use research::gather::{Lesson, gather, lessons, lessons_of_world};
@@ -62,7 +62,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         None => named(args)?,
     };
     let terminal = Terminal::default();
-    let gathered = gather(&lessons, &settings, Crew::new(&terminal, args.threads.map(usize::from)))?;
+    let gathered = gather(&lessons, &settings, Workers::new(&terminal, args.threads.map(usize::from)))?;
     file.write_all(&experience::encode(&args.output, &gathered)?)?;
     eprintln!("{} cases of {} loads on devices", gathered.cases.len(), lessons.len());
     Ok(())

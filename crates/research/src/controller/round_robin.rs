@@ -43,7 +43,7 @@ pub static SPEC: ControllerSpec = ControllerSpec {
 tunables! {
     /// What can be set.
     struct Tunables {
-        /// How long each candidate is in force while the best is looked for.
+        /// How long each candidate is active while the best is searched.
         quantum_ms: Nanos = Tunable::new(Unit::Milliseconds, 1..=3_600_000, 2000).logarithmic(),
         /// How often it is looked whether the best is to be looked for again (the paper's T_select).
         check_ms: Nanos = Tunable::new(Unit::Milliseconds, 1..=86_400_000, 60_000).logarithmic(),

@@ -30,7 +30,7 @@ use super::question::{self, Extent, Question};
 use super::sitting::Sitting;
 use crate::worlds::Which;
 use experiment::comparison::regime;
-use experiment::pool::Crew;
+use experiment::pool::Workers;
 
 /// The beginning of a load is no measure of it: all files are opened at once, and every queue and cache is empty.
 const SETTLES: Nanos = Nanos::from_millis(2000);
@@ -57,7 +57,7 @@ impl Ceiling {
     ///
     /// # Errors
     /// A run fails, or the work was interrupted.
-    pub fn measure(&self, crew: Crew) -> anyhow::Result<Report> {
+    pub fn measure(&self, crew: Workers) -> anyhow::Result<Report> {
         let extent = Extent::new(self.is_quick, Vec::new());
         let questions = question::draw_all(self.world.purpose()?, &extent, self.seed, self.seeds, crew)?;
         let candidates = regime::with_found(regime::candidates(&self.candidates)?)?;
@@ -134,7 +134,7 @@ struct Asked<'a> {
 }
 
 impl<'a> Asked<'a> {
-    fn new(question: &'a Question, candidates: &'a [Setting], crew: Crew) -> anyhow::Result<Asked<'a>> {
+    fn new(question: &'a Question, candidates: &'a [Setting], crew: Workers) -> anyhow::Result<Asked<'a>> {
         let mut recording = Recording::new();
         let mut sittings = BTreeMap::new();
         for setting in candidates {
@@ -147,7 +147,7 @@ impl<'a> Asked<'a> {
     }
 
     /// Of each phase of the load; of one without a twin, its name and the reason.
-    fn rankings(&self, fits_device: bool, crew: Crew) -> anyhow::Result<Vec<Result<Ranking, (String, String)>>> {
+    fn rankings(&self, fits_device: bool, crew: Workers) -> anyhow::Result<Vec<Result<Ranking, (String, String)>>> {
         let names: Vec<String> = self.sittings.keys().cloned().collect();
         let fixed = self.sittings.iter().map(|(name, sitting)| (name.clone(), sitting)).collect();
         let key = Key::new(self.question, &fixed, &names, regime::FOUND, SETTLES.as_secs_f64(), &self.preference);
@@ -191,7 +191,7 @@ impl<'a> Asked<'a> {
         load: &Load,
         (from, to): (Nanos, Nanos),
         device: impl Fn() -> Box<dyn Device>,
-        crew: Crew,
+        crew: Workers,
     ) -> anyhow::Result<BTreeMap<String, TrialResult>> {
         let call_model =
             CallModel::infer(self.recording.calls(), self.recording.seen().chain(self.recording.flushes()), from + SETTLES, to);

@@ -22,7 +22,7 @@ use super::question::{self, Extent, Question};
 use crate::worlds::Which;
 use experiment::bench::tails;
 use experiment::comparison::{percent, regime};
-use experiment::pool::Crew;
+use experiment::pool::Workers;
 use experiment::world::World;
 use progress::monitor::Monitor;
 
@@ -61,7 +61,7 @@ impl Counting {
     ///
     /// # Errors
     /// A run fails, or the work was interrupted.
-    pub fn measure(&self, crew: Crew) -> anyhow::Result<Report> {
+    pub fn measure(&self, crew: Workers) -> anyhow::Result<Report> {
         let extent = Extent::new(self.is_quick, Vec::new());
         let questions = question::draw_all(self.world.purpose()?, &extent, self.seed, self.seeds, crew)?;
         let candidates = regime::candidates(&self.candidates)?;

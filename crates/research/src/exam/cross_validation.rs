@@ -12,7 +12,7 @@ use control::experience::{Case, Experience};
 use observe::Preference;
 use observe::merit::TOLERANCE;
 
-use experiment::pool::Crew;
+use experiment::pool::Workers;
 
 /// Rows that are learned from, at most; and those with which hyper-parameters are looked for.
 const ROWS: usize = 600;
@@ -49,7 +49,7 @@ pub fn tables(
     experience: &Experience,
     candidates: &[Setting],
     preference: &Preference,
-    crew: Crew,
+    crew: Workers,
 ) -> anyhow::Result<Vec<CrossValidation>> {
     let texts: Vec<String> = candidates.iter().map(Setting::to_string).collect();
     let among: Vec<usize> = (0..experience.settings.len()).filter(|&number| texts.contains(&experience.settings[number])).collect();

@@ -27,7 +27,7 @@ use super::sitting::Sitting;
 use super::statistics::weighted_mean;
 use crate::worlds::Purpose;
 use experiment::comparison::{Lived, Remembered, regime, source};
-use experiment::pool::Crew;
+use experiment::pool::Workers;
 
 /// Other loads of a base.
 const OTHERS: usize = 3;
@@ -60,7 +60,7 @@ pub fn examine(
     extent: &Extent,
     brief: &ControllerInput,
     seed: u64,
-    crew: Crew,
+    crew: Workers,
 ) -> anyhow::Result<Memory> {
     let marks = crew.map("examining memory, questions:", questions, |(seed, question)| {
         let subject = Subject { chosen, brief: ControllerInput { seed: *seed, ..brief.clone() }, crew };
@@ -102,7 +102,7 @@ struct Subject<'a> {
     chosen: &'a ControllerChoice,
     /// What it is told when it has no base.
     brief: ControllerInput,
-    crew: Crew<'a>,
+    crew: Workers<'a>,
 }
 
 /// Scores by setting.

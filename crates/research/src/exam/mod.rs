@@ -33,7 +33,7 @@ pub use marks::WORTH_DECIDING;
 use crate::worlds::{Which, worlds};
 use experiment::comparison::regime;
 use experiment::experience;
-use experiment::pool::Crew;
+use experiment::pool::Workers;
 use marks::{Key, Marks};
 use question::{Extent, Question};
 use sitting::Sitting;
@@ -109,7 +109,7 @@ impl Exam {
     ///
     /// # Errors
     /// Something of the input is wrong, a run fails, or the work was interrupted.
-    pub fn hold(&self, crew: Crew) -> anyhow::Result<Report> {
+    pub fn hold(&self, crew: Workers) -> anyhow::Result<Report> {
         ensure!(self.seeds > 0, "--seeds 0: at least one seed should be drawn");
         let candidates = regime::candidates(&self.candidates)?;
         let policies = self.policies(&candidates)?;
@@ -300,7 +300,13 @@ fn who_remembers(policies: &[Policy]) -> anyhow::Result<&ControllerChoice> {
     chosen.with_context(|| format!("--memory: is about the controller {name}, which --controllers leaves out"))
 }
 
-fn run(question: &Question, policy: &Policy, brief: &ControllerInput, measures_cpu: bool, crew: Crew) -> anyhow::Result<Sitting> {
+fn run(
+    question: &Question,
+    policy: &Policy,
+    brief: &ControllerInput,
+    measures_cpu: bool,
+    crew: Workers,
+) -> anyhow::Result<Sitting> {
     match policy {
         Policy::Always(setting) => {
             let fixed = Box::new(Fixed::new(setting.clone(), WINDOW));

@@ -14,7 +14,7 @@ use crate::loads;
 use crate::loads::{Scope, with_runtime};
 use crate::worlds::{Purpose, SHIPPED, TRACES};
 use experiment::comparison::{JobsLoad, Load, ReplayOptions, TraceLoad};
-use experiment::pool::Crew;
+use experiment::pool::Workers;
 use experiment::shipped;
 use experiment::world::World;
 use progress::monitor::Monitor;
@@ -104,7 +104,7 @@ impl Extent {
 ///
 /// # Errors
 /// A device or a load cannot be made, a trace cannot be read, or the work was interrupted.
-pub fn draw_all(purpose: &Purpose, extent: &Extent, first: u64, seeds: u32, crew: Crew) -> anyhow::Result<Vec<(u64, Question)>> {
+pub fn draw_all(purpose: &Purpose, extent: &Extent, first: u64, seeds: u32, crew: Workers) -> anyhow::Result<Vec<(u64, Question)>> {
     let seeds: Vec<u64> = (0..u64::from(seeds)).map(|number| first.wrapping_add(number)).collect();
     let drawn = crew.map("drawing questions, seeds:", &seeds, |seed| draw(purpose, extent, *seed, crew.monitor))?;
     Ok(seeds.iter().zip(drawn).flat_map(|(seed, drawn)| drawn.into_iter().map(|question| (*seed, question))).collect())

@@ -19,7 +19,7 @@ use block::did_you_mean;
 
 use crate::live::Live;
 use clock::Clock;
-use experiment::pool::Crew;
+use experiment::pool::Workers;
 use stated::Stated;
 
 /// A paper whose experiments can be repeated.
@@ -33,7 +33,7 @@ struct Paper {
     /// A trace of the user's can stand for one of its own.
     takes_trace: bool,
     /// Runs what is wanted, which was checked.
-    repeat: fn(&Wanted, Stated, Crew) -> anyhow::Result<Replication>,
+    repeat: fn(&Wanted, Stated, Workers) -> anyhow::Result<Replication>,
     /// How it is repeated on a block device of the real kernel, if it can be.
     live: Option<OnKernel>,
 }
@@ -42,7 +42,7 @@ struct Paper {
 struct OnKernel {
     /// Tunables of the host that searches may set there.
     host: &'static [&'static str],
-    repeat: fn(&Wanted, &OnDevice, Stated, &mut dyn Live, Crew) -> anyhow::Result<Replication>,
+    repeat: fn(&Wanted, &OnDevice, Stated, &mut dyn Live, Workers) -> anyhow::Result<Replication>,
 }
 
 /// Every paper.
@@ -137,7 +137,7 @@ impl Wanted {
     ///
     /// # Errors
     /// As [`Wanted::check`]; or a run failed or was interrupted.
-    pub fn repeat(&self, crew: Crew) -> anyhow::Result<Replication> {
+    pub fn repeat(&self, crew: Workers) -> anyhow::Result<Replication> {
         self.check()?;
         let paper = self.paper()?;
         (paper.repeat)(self, Stated::read(paper)?, crew)
@@ -147,7 +147,7 @@ impl Wanted {
     ///
     /// # Errors
     /// As [`Wanted::check`]; or fio failed, the device cannot be set or observed, or the work was interrupted.
-    pub fn repeat_live(&self, live: &mut dyn Live, crew: Crew) -> anyhow::Result<Replication> {
+    pub fn repeat_live(&self, live: &mut dyn Live, crew: Workers) -> anyhow::Result<Replication> {
         self.check()?;
         let paper = self.paper()?;
         let (on, kernel) = self.live.as_ref().zip(paper.live.as_ref()).context("no device is named")?;

@@ -13,7 +13,7 @@ use experiment::advice::{AdviceRequest, advise, served_in};
 use experiment::comparison::Experiment;
 use experiment::comparison::regime;
 use experiment::fio::Overall;
-use experiment::pool::Crew;
+use experiment::pool::Workers;
 use progress::monitor::Quiet;
 
 /// The schedulers that are chosen from.
@@ -58,8 +58,10 @@ pub fn choice(workload: &str, recorded: &[Recorded]) -> anyhow::Result<Option<Ch
     let quiet = Quiet::default();
     let mut experiment = Experiment::of_jobs(first, "");
     experiment.candidates = vec![CANDIDATES.to_owned()];
-    let advice =
-        advise(&AdviceRequest { experiment, names_disk: false, device: None, active: Some(in_force) }, Crew::new(&quiet, Some(1)))?;
+    let advice = advise(
+        &AdviceRequest { experiment, names_disk: false, device: None, active: Some(in_force) },
+        Workers::new(&quiet, Some(1)),
+    )?;
     let Some((best, most)) = scored.iter().max_by(|a, b| a.1.total_cmp(&b.1)) else { return Ok(None) };
     let chosen = scored.iter().find(|(setting, _)| setting.to_string() == advice.verdict.setting);
     Ok(Some(Choice {

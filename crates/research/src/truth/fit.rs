@@ -6,7 +6,7 @@ use sim::trace::OpenOptions;
 use twin::device::{self, Fitted};
 
 use super::{BYTES, Real, run};
-use experiment::pool::Crew;
+use experiment::pool::Workers;
 use experiment::recorded::Recorded;
 
 /// What is asked of it, one after the other, and for how long each. One read at a time tells of turns and seeks, over all of the drive and
@@ -22,7 +22,7 @@ const PROBES: [(&str, f64); 4] = [
 ///
 /// # Errors
 /// The drive is too small for the workloads, its requests cannot be recorded, fio fails, or too little was seen.
-pub fn fit(real: &mut dyn Real, capacity_sectors: u64, crew: Crew) -> anyhow::Result<Fitted> {
+pub fn fit(real: &mut dyn Real, capacity_sectors: u64, crew: Workers) -> anyhow::Result<Fitted> {
     let device = real.path();
     if capacity_sectors < BYTES / 512 {
         bail!("{device}: holds {} bytes, and the workloads need {BYTES}", capacity_sectors * 512);

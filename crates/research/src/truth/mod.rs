@@ -24,7 +24,7 @@ use experiment::comparison::Experiment;
 use experiment::comparison::regime::Regime;
 use experiment::fio;
 pub use experiment::fio::{Got, run, version};
-use experiment::pool::Crew;
+use experiment::pool::Workers;
 use progress::monitor::Quiet;
 use workloads::Workload;
 
@@ -178,7 +178,7 @@ impl Question {
     ///
     /// # Errors
     /// A run failed, real or simulated, or was interrupted.
-    pub fn ask(&self, model: &Model, real: &mut dyn Real, crew: Crew) -> anyhow::Result<Disk> {
+    pub fn ask(&self, model: &Model, real: &mut dyn Real, crew: Workers) -> anyhow::Result<Disk> {
         let device = real.path();
         let mut cells: Vec<Vec<Cell>> = Vec::new();
         for workload in &self.workloads {
@@ -225,7 +225,7 @@ impl Question {
         })
     }
 
-    fn measure(&self, cell: &mut Cell, round: u32, real: &mut dyn Real, folder: &Path, crew: Crew) -> anyhow::Result<()> {
+    fn measure(&self, cell: &mut Cell, round: u32, real: &mut dyn Real, folder: &Path, crew: Workers) -> anyhow::Result<()> {
         cell.host = real.set(&faster(&cell.setting, self.scale), &host_under(&cell.setting, &cell.workload.host))?;
         let jobs = jobs(&real.path(), cell.workload, self.seconds, round, self.scale)?;
         // The twin chooses among schedulers with their defaults, on the disk as it is.
@@ -281,7 +281,7 @@ impl Question {
         let quiet = Quiet::default();
         let run = |experiment: &Experiment| {
             let regime = Regime::Scheduler(Setting { host: Vec::new(), ..cell.setting.clone() });
-            let records = experiment.records(vec![regime], false, Crew::new(&quiet, Some(1)))?;
+            let records = experiment.records(vec![regime], false, Workers::new(&quiet, Some(1)))?;
             records.into_iter().next().context("nothing was simulated")
         };
         let mut record = run(&experiment)?;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use experiment::calibration::{BLOCKS, Calibration, Fitted, Outcome, calibrate};
-use experiment::pool::Crew;
+use experiment::pool::Workers;
 use sim::profile::{Profile, load};
 use sim::validate::{ResponseComparison, Validation, read_measured};
 
@@ -45,7 +45,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         report::record::check_replaceable(output).with_context(|| format!("{}", output.display()))?;
     }
     let terminal = Terminal::default();
-    let crew = Crew::new(&terminal, arguments.threads.map(usize::from));
+    let crew = Workers::new(&terminal, arguments.threads.map(usize::from));
     let calibration = calibrate(specification, &requests, crew).with_context(|| format!("{}", arguments.measured.display()))?;
     let text = if arguments.json { as_json(profile.name(), &calibration)? } else { as_table(profile.name(), &calibration)? };
     if let Some(output) = &arguments.output {

@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use experiment::learned_device::errors::{Distribution, WINDOWS, WITHIN};
 use experiment::learned_device::page::page;
 use experiment::learned_device::{Judged, Options, Trained, load, train};
-use experiment::pool::Crew;
+use experiment::pool::Workers;
 
 use crate::number;
 use terminal::{self, Terminal};
@@ -69,7 +69,7 @@ fn trained(args: &Args) -> anyhow::Result<Trained> {
     }
     let options = Options { requests: args.requests as usize, seed: args.seed, sample: args.trace.clone(), ..Options::default() };
     let terminal = Terminal::default();
-    train(&args.on, &options, Crew::new(&terminal, args.threads.map(usize::from)))
+    train(&args.on, &options, Workers::new(&terminal, args.threads.map(usize::from)))
 }
 
 fn as_json(trained: &Trained) -> anyhow::Result<String> {

@@ -35,20 +35,20 @@ tunables! {
         /// The longest that the first window may be, the first of another workload, and those in which a change is judged, so
         /// that neither ignorance nor a bad choice lasts; 0 is off, as in the paper.
         pub first_window_ms: Option<Nanos> = Tunable::new(Unit::Milliseconds, 0..=3_600_000, 1000).logarithmic(),
-        /// After so many requests all is learned once more, with what was measured here (the paper's Y).
+        /// After this many requests all is learned once more, with what was measured here (the paper's Y).
         pub retrain_requests: u64 = Tunable::new(Unit::Count, 1000..=1_000_000_000_000, 1_000_000).logarithmic(),
         pub least_correlation_percent: Option<f64> = LEAST_CORRELATION,
         /// A classifier that is less sure changes nothing: what it says is likelier wrong than right. 0 always follows it, as in
         /// the paper.
         pub least_confidence: f64 = Tunable::new(Unit::Percent, 0..=100, 50),
-        /// After so many windows in a row that are worse than before a change, the change is undone and remembered as an error;
+        /// After this many windows in a row that are worse than before a change, the change is undone and remembered as an error;
         /// after as many without a loss it stays. 0 is off.
         pub losses: u64 = Tunable::new(Unit::Count, 0..=1000, 2),
         /// A window is worse if its score is by more than this below.
         pub loss_percent: f64 = Tunable::new(Unit::Percent, 0..=99, 5),
-        /// How long each candidate is in force where nothing is known and all are tried.
+        /// How long each candidate is tried where nothing is known.
         pub quantum_ms: Nanos = Tunable::new(Unit::Milliseconds, 1..=3_600_000, 2000).logarithmic(),
-        /// After so many windows, one is spent under another candidate to see how it serves; 0 is never, as in the paper.
+        /// After this many windows, one is spent under another candidate to see how it serves; 0 is never, as in the paper.
         pub explore_windows: u64 = Tunable::new(Unit::Count, 0..=1_000_000, 0).logarithmic(),
     }
 }

@@ -12,7 +12,7 @@ use sim::run::Watch;
 use super::array;
 use super::shares::Outcome;
 use experiment::comparison::{JobsLoad, Load};
-use experiment::pool::Crew;
+use experiment::pool::Workers;
 use experiment::shipped;
 use experiment::synthetic::{Actor, Arrival, Pattern, Phase, Places, Stage};
 use experiment::tenants::{Contract, Promise};
@@ -79,7 +79,7 @@ impl Plan {
     ///
     /// # Errors
     /// A scheduler is not there, or it was interrupted.
-    pub fn run(&self, wanted: Vec<(Trial, String)>, runs: &mut Runs, crew: Crew) -> anyhow::Result<()> {
+    pub fn run(&self, wanted: Vec<(Trial, String)>, runs: &mut Runs, crew: Workers) -> anyhow::Result<()> {
         let mut wanted: Vec<(Trial, String)> = wanted.into_iter().filter(|key| !runs.contains_key(key)).collect();
         wanted.sort();
         wanted.dedup();

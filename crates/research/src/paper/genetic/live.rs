@@ -16,7 +16,7 @@ use crate::live;
 use crate::live::{Jobs, Live, part};
 use crate::paper::stated::Stated;
 use crate::paper::{Clock, OnDevice, Wanted};
-use experiment::pool::Crew;
+use experiment::pool::Workers;
 
 /// Under what each pair is run; of a quick run the first two, for the twin watches longer than its workloads are.
 const LIVE: [usize; 3] = [DEFAULT, AS_THE_PAPERS, IN_THE_TWIN];
@@ -31,7 +31,7 @@ const SMALL_FILES_BYTES: u64 = 64_000 << 10;
 ///
 /// # Errors
 /// fio fails, the device cannot be set or observed, or the work was interrupted.
-pub fn repeat(wanted: &Wanted, on: &OnDevice, stated: Stated, live: &mut dyn Live, crew: Crew) -> anyhow::Result<Replication> {
+pub fn repeat(wanted: &Wanted, on: &OnDevice, stated: Stated, live: &mut dyn Live, crew: Workers) -> anyhow::Result<Replication> {
     let length_s = if wanted.is_quick { 6.0 } else { 60.0 };
     let mut clock = Clock::new(on.minutes, live.now(), crew.monitor);
     let found = live.plant().setting();
@@ -73,7 +73,7 @@ pub fn repeat(wanted: &Wanted, on: &OnDevice, stated: Stated, live: &mut dyn Liv
     })
 }
 
-fn run_one(pair: Pair, under: usize, length_s: f64, seed: u64, live: &mut dyn Live, crew: Crew) -> anyhow::Result<Ran> {
+fn run_one(pair: Pair, under: usize, length_s: f64, seed: u64, live: &mut dyn Live, crew: Workers) -> anyhow::Result<Ran> {
     let found = live.plant().setting();
     let controller: Box<dyn Controller> = match UNDERS[under].controller {
         None => Box::new(Fixed::new(found.clone(), WINDOW)),

@@ -13,7 +13,7 @@ use twin::controller;
 use super::Plan;
 use super::convergence::Course;
 use experiment::bench::Bench;
-use experiment::pool::Crew;
+use experiment::pool::Workers;
 use experiment::shipped;
 use experiment::world::Device;
 
@@ -105,7 +105,7 @@ impl Runs {
     ///
     /// # Errors
     /// It was interrupted.
-    pub fn run(mut wanted: Vec<(Pair, usize)>, plan: Plan, crew: Crew) -> anyhow::Result<Runs> {
+    pub fn run(mut wanted: Vec<(Pair, usize)>, plan: Plan, crew: Workers) -> anyhow::Result<Runs> {
         wanted.sort_unstable();
         wanted.dedup();
         let ran = crew.map("workloads in pairs", &wanted, |&(pair, under)| run_one(pair, &UNDERS[under], plan, crew))?;
@@ -130,7 +130,7 @@ impl Runs {
     }
 }
 
-fn run_one(pair: Pair, under: &Under, plan: Plan, crew: Crew) -> anyhow::Result<Ran> {
+fn run_one(pair: Pair, under: &Under, plan: Plan, crew: Workers) -> anyhow::Result<Ran> {
     let (first, second) = (WORKLOADS[pair.0].1, WORKLOADS[pair.1].1);
     let text = one_after_the_other(first, second, plan.length_s())?;
     let bench = Bench::new(&text, &pair.name(), Device::parse(DISK)?.world()?, plan.seed)?;

@@ -6,7 +6,7 @@ use control::search::ioperf::{Converter, Optimizer, POPULATION, Pattern, fitness
 
 use super::Plan;
 use super::machine::{Got, Kernel, Run, pattern};
-use experiment::pool::Crew;
+use experiment::pool::Workers;
 
 /// A workload under what the population has for it, and under the default.
 pub struct Test {
@@ -38,7 +38,7 @@ impl Evolution {
     ///
     /// # Errors
     /// It was interrupted.
-    pub fn run(plan: Plan, crew: Crew) -> anyhow::Result<Evolution> {
+    pub fn run(plan: Plan, crew: Workers) -> anyhow::Result<Evolution> {
         let kernel = Kernel::OF_THE_PAPER;
         let (default, space) = (kernel.default()?, kernel.space(false)?);
         let mut optimizer = Optimizer::new(Converter::new(space.clone()), POPULATION, plan.seed);
@@ -85,7 +85,7 @@ mod tests {
     fn populations_and_tests_are_the_same_for_any_number_of_threads_and_others_for_another_seed() {
         let plan = |seed| Plan { generations: 2, tests: 2, evaluation_s: 2, test_s: 4, ..Plan::new(true, seed) };
         let run = |threads, seed| {
-            let evolution = Evolution::run(plan(seed), Crew::new(&Quiet::default(), Some(threads))).unwrap();
+            let evolution = Evolution::run(plan(seed), Workers::new(&Quiet::default(), Some(threads))).unwrap();
             evolution.tests.iter().map(|test| (test.pattern, test.ours.bytes_per_s, test.default.latency_s)).collect::<Vec<_>>()
         };
         let one = run(1, 1);

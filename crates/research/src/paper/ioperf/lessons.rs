@@ -22,7 +22,7 @@ use super::Plan;
 use super::machine::{self, Kernel, Run, pattern};
 use crate::gather::{cases_of, served};
 use experiment::bench::{Observed, tails};
-use experiment::pool::Crew;
+use experiment::pool::Workers;
 
 /// Settings of each scheduler that are remembered of every workload.
 const REMEMBERED: usize = 4;
@@ -33,7 +33,7 @@ const PLACES: [f64; 4] = [0.0, 0.25, 0.75, 1.0];
 ///
 /// # Errors
 /// It was interrupted.
-pub fn learn(plan: Plan, kernel: &Kernel, crew: Crew) -> anyhow::Result<Experience> {
+pub fn learn(plan: Plan, kernel: &Kernel, crew: Workers) -> anyhow::Result<Experience> {
     let (default, brief) = (kernel.default()?, kernel.brief(plan.seed)?);
     let space = kernel.space(true)?;
     let mut school = School::new(plan, kernel, default.clone(), crew)?;
@@ -85,11 +85,11 @@ struct School<'a> {
     patterns: Vec<Pattern>,
     standard: Vec<Option<Performance>>,
     rated: BTreeMap<String, (Setting, Option<TrialScore>)>,
-    crew: Crew<'a>,
+    crew: Workers<'a>,
 }
 
 impl<'a> School<'a> {
-    fn new(plan: Plan, kernel: &'a Kernel, default: Setting, crew: Crew<'a>) -> anyhow::Result<School<'a>> {
+    fn new(plan: Plan, kernel: &'a Kernel, default: Setting, crew: Workers<'a>) -> anyhow::Result<School<'a>> {
         let patterns: Vec<Pattern> = (0..plan.lessons).map(|number| pattern("ioperf lesson", plan.seed, number)).collect();
         let mut school = School {
             plan,

@@ -24,7 +24,7 @@ use crate::live::{Jobs, Live, Overall};
 use crate::paper::aims::at_least;
 use crate::paper::stated::Stated;
 use crate::paper::{Clock, OnDevice, Wanted};
-use experiment::pool::Crew;
+use experiment::pool::Workers;
 
 /// What the exhaustive search tries: Linux's schedulers, and of each that has any its main tunables at a few values, in all combinations that
 /// mean something.
@@ -112,7 +112,7 @@ impl Ran {
 ///
 /// # Errors
 /// fio fails, the device cannot be set or observed, or the work was interrupted.
-pub fn repeat(wanted: &Wanted, on: &OnDevice, stated: Stated, live: &mut dyn Live, crew: Crew) -> anyhow::Result<Replication> {
+pub fn repeat(wanted: &Wanted, on: &OnDevice, stated: Stated, live: &mut dyn Live, crew: Workers) -> anyhow::Result<Replication> {
     let plan = if wanted.is_quick { &QUICK } else { &FULL };
     let mut clock = Clock::new(on.minutes, live.now(), crew.monitor);
     let found = live.plant().setting();
@@ -136,7 +136,7 @@ pub fn repeat(wanted: &Wanted, on: &OnDevice, stated: Stated, live: &mut dyn Liv
     })
 }
 
-fn run_one(pattern: &Pattern, plan: &Plan, seed: u64, live: &mut dyn Live, clock: &Clock, crew: Crew) -> anyhow::Result<Ran> {
+fn run_one(pattern: &Pattern, plan: &Plan, seed: u64, live: &mut dyn Live, clock: &Clock, crew: Workers) -> anyhow::Result<Ran> {
     let found = live.plant().setting();
     let jobs = Jobs::of_pattern(pattern, live.size_bytes(), plan.seconds);
     let offered = live.plant().schedulers();

@@ -9,7 +9,7 @@ use twin::controller;
 
 use super::machine::{Got, Kernel, Run, pattern};
 use super::{Plan, lessons};
-use experiment::pool::Crew;
+use experiment::pool::Workers;
 
 /// A search that is compared.
 pub struct Contestant {
@@ -71,7 +71,7 @@ impl Searched {
     ///
     /// # Errors
     /// It was interrupted.
-    pub fn run(plan: Plan, kernel: &Kernel, crew: Crew) -> anyhow::Result<Searched> {
+    pub fn run(plan: Plan, kernel: &Kernel, crew: Workers) -> anyhow::Result<Searched> {
         let contestants = &CONTESTANTS[..if plan.is_quick { QUICK } else { CONTESTANTS.len() }];
         let default = kernel.default()?;
         let learned = Arc::new(lessons::learn(plan, kernel, crew)?);

@@ -20,7 +20,7 @@ use super::plan::{Load, ONLINE, Plan, TABLE_3};
 use super::schemes::{FIVE, FOUND, PER_REQUEST, SETTINGS, Scheme, Training};
 use crate::gather;
 use experiment::bench::{Bench, Observed, tails};
-use experiment::pool::Crew;
+use experiment::pool::Workers;
 use progress::monitor::{Interrupted, Monitor};
 
 /// Under what a workload is run.
@@ -141,7 +141,7 @@ impl Store {
     ///
     /// # Errors
     /// A workload does not run, or it was interrupted.
-    pub fn fill(&mut self, plan: &Plan, crew: Crew) -> anyhow::Result<bool> {
+    pub fn fill(&mut self, plan: &Plan, crew: Workers) -> anyhow::Result<bool> {
         let missing = std::mem::take(&mut *self.missing.borrow_mut());
         let taught: Vec<Key> = missing.iter().flat_map(|key| lessons(key, plan)).collect();
         let is_fixed = |key: &Key| matches!(key.under, Under::Fixed(_));
@@ -154,7 +154,7 @@ impl Store {
         Ok(any)
     }
 
-    fn run(&mut self, keys: Vec<Key>, plan: &Plan, crew: Crew, what: &str) -> anyhow::Result<()> {
+    fn run(&mut self, keys: Vec<Key>, plan: &Plan, crew: Workers, what: &str) -> anyhow::Result<()> {
         let mut experiences: BTreeMap<(usize, Training), Arc<Experience>> = BTreeMap::new();
         for key in &keys {
             let kind = kind(key);

@@ -19,7 +19,7 @@ use sim::reference::ReferenceDisk;
 use super::stated::Stated;
 use super::{Paper, Part, Wanted};
 use experiment::learned_device;
-use experiment::pool::Crew;
+use experiment::pool::Workers;
 use experiment::reference_disk::SCHEDULER;
 use runs::{Models, Plan, Runs};
 use scenes::{HOSTS, Lengths, REFERENCE, Scene};
@@ -54,7 +54,7 @@ fn title(id: &str) -> &'static str {
     PARTS.iter().find(|(part, _)| *part == id).map_or("", |(_, title)| title)
 }
 
-fn repeat(wanted: &Wanted, stated: Stated, crew: Crew) -> anyhow::Result<Replication> {
+fn repeat(wanted: &Wanted, stated: Stated, crew: Workers) -> anyhow::Result<Replication> {
     let wants = |id: &str| wanted.only.is_empty() || wanted.only.iter().any(|only| only == id);
     let plan = Plan { lengths: Lengths::new(wanted.is_quick), seed: wanted.seed };
     let scenes = scenes(|id| wants(id) || wanted.wants_bars());
@@ -87,7 +87,7 @@ fn repeat(wanted: &Wanted, stated: Stated, crew: Crew) -> anyhow::Result<Replica
 }
 
 /// What schedulers are told of the reference disk: a trained regression tree, and a shadow of the disk itself.
-fn models(seed: u64, crew: Crew) -> anyhow::Result<Models> {
+fn models(seed: u64, crew: Workers) -> anyhow::Result<Models> {
     let (profile, scheduler) = (Scene::reference()?, Setting::parse(SCHEDULER)?);
     let settings = QueueSettings { merges: Merges::Never, ..QueueSettings::default() };
     let shadow = ReferenceDisk::new(&profile, DeviceOptions::default(), settings, (scheduler.spec, &scheduler.values));

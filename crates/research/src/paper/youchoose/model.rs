@@ -16,7 +16,7 @@ use crate::paper::stated::{Measured, Measures, Stated};
 use experiment::learned_device::errors::{Distribution, Errors, WITHIN};
 use experiment::learned_device::page::line;
 use experiment::learned_device::{Options, Trained, train};
-use experiment::pool::Crew;
+use experiment::pool::Workers;
 use experiment::synthetic::asks::Draw;
 
 /// The array of section IV.A.
@@ -41,7 +41,7 @@ pub struct Accuracy {
 ///
 /// # Errors
 /// The trace cannot be used, or it was interrupted.
-pub fn accuracy(is_quick: bool, seed: u64, trace: Option<&Path>, crew: Crew) -> anyhow::Result<Accuracy> {
+pub fn accuracy(is_quick: bool, seed: u64, trace: Option<&Path>, crew: Workers) -> anyhow::Result<Accuracy> {
     let folder = tempfile::tempdir().context("cannot make a folder for a trace")?;
     let (path, load) = match trace {
         Some(path) => (path.to_owned(), path.display().to_string()),

@@ -7,7 +7,7 @@ use super::sharing::table;
 use crate::paper::aims::at_least;
 use crate::paper::stated::{Measured, Measures, Stated};
 use experiment::placement::hybrid::{FACTORS, Flash, Hybrid, Matrix, Row as Holding};
-use experiment::pool::Crew;
+use experiment::pool::Workers;
 
 /// How long volumes run where it is tried whether promises are kept: the paper does not say.
 const LASTS: Nanos = Nanos::from_millis(10_000);
@@ -28,7 +28,7 @@ pub struct Placed {
 ///
 /// # Errors
 /// It was interrupted.
-pub fn place(is_quick: bool, seed: u64, crew: Crew) -> anyhow::Result<Vec<Placed>> {
+pub fn place(is_quick: bool, seed: u64, crew: Workers) -> anyhow::Result<Vec<Placed>> {
     let (flashes, factors, lasts) = match is_quick {
         true => (&[Flash::One][..], &QUICK_FACTORS[..], QUICK_LASTS),
         false => (&[Flash::Six, Flash::One][..], &FACTORS[..], LASTS),

@@ -12,7 +12,7 @@ use sim::profile::DeviceOptions;
 use sim::run::TenantMeasure;
 
 use super::scenes::{Lengths, Promised, Scene, promised};
-use experiment::pool::Crew;
+use experiment::pool::Workers;
 use experiment::reference_disk::SCHEDULER;
 
 /// A scheduler, what a person would type for it, and what it is told.
@@ -100,7 +100,7 @@ impl Runs {
     ///
     /// # Errors
     /// A scheduler is not there, or it was interrupted.
-    pub fn run(scenes: &[Scene], plan: &Plan, models: &Models, crew: Crew) -> anyhow::Result<Runs> {
+    pub fn run(scenes: &[Scene], plan: &Plan, models: &Models, crew: Workers) -> anyhow::Result<Runs> {
         let alone = crew.map("volumes on their reference disks", scenes, |scene| plan.alone(*scene, crew))?;
         let alone: BTreeMap<Scene, Alone> = scenes.iter().copied().zip(alone).collect();
         let under = |&scene: &Scene| (0..UNDERS.len()).map(move |under| (scene, under));
@@ -154,7 +154,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    fn alone(&self, scene: Scene, crew: Crew) -> anyhow::Result<Alone> {
+    fn alone(&self, scene: Scene, crew: Workers) -> anyhow::Result<Alone> {
         let (stage, reference) = (scene.stage(self.lengths, self.seed)?, Scene::reference()?);
         let scheduler = Setting::parse(SCHEDULER)?;
         let mut alone = Alone::default();
@@ -169,7 +169,7 @@ impl Plan {
         Ok(alone)
     }
 
-    fn shared(&self, scene: Scene, under: usize, models: &Models, rates: &[f64], crew: Crew) -> anyhow::Result<SideBySide> {
+    fn shared(&self, scene: Scene, under: usize, models: &Models, rates: &[f64], crew: Workers) -> anyhow::Result<SideBySide> {
         let Under { name, setting, promised: what } = UNDERS[under];
         let stage = promised(scene.stage(self.lengths, self.seed)?, what, models, rates);
         let run = stage.run(&Setting::parse(setting)?, crew.monitor).with_context(|| format!("{scene:?} under {name}"))?;
