@@ -104,7 +104,7 @@ impl BlockDevice {
         })
     }
 
-    /// Puts a scheduler in force, and everything else as it was but for what is named.
+    /// Applies a scheduler, and everything else as it was but for what is named.
     fn use_setting(&self, setting: &Setting, host: &[(String, i64)]) -> anyhow::Result<()> {
         let changed = setting.spec.tunables.iter().zip(&setting.values).filter(|(tunable, value)| tunable.default != **value);
         let rounding = |tunable: &Tunable| if tunable.unit == Unit::Milliseconds { 10 } else { 0 };

@@ -90,7 +90,7 @@ impl WorldArgs {
 /// # Errors
 /// Standard output cannot be written to.
 pub fn worlds() -> anyhow::Result<()> {
-    Ok(terminal::print(&exam::worlds_text()?)?)
+    Ok(terminal::print(&evaluation::worlds_text()?)?)
 }
 
 /// Evaluates controllers.
@@ -101,7 +101,7 @@ pub fn controllers(args: &Args) -> anyhow::Result<()> {
     if let Some(html) = &args.html {
         output::check_page("--html", html)?;
     }
-    let exam = Exam {
+    let evaluation = ControllerEvaluation {
         seed: args.seed,
         seeds: args.seeds,
         controllers: args.controllers.clone(),
@@ -115,7 +115,7 @@ pub fn controllers(args: &Args) -> anyhow::Result<()> {
         examines_memory: args.memory,
     };
     let terminal = Terminal::default();
-    let report = exam.hold(Workers::new(&terminal, args.threads.map(usize::from)))?;
+    let report = evaluation.run(Workers::new(&terminal, args.threads.map(usize::from)))?;
     if let Some(html) = &args.html {
         report::record::replace(html, report.html().as_bytes()).with_context(|| format!("cannot write {}", html.display()))?;
     }
@@ -144,7 +144,7 @@ pub struct Questions {
     /// Number of runs at once [default: one per core]
     #[arg(long, value_name = "N", value_parser = number::within::<u16>(1..=1024, "threads"))]
     threads: Option<u16>,
-    /// Print JSON instead of the table, with every setting's promise and what came of it
+    /// Print JSON instead of the table, with every setting's promise and the result
     #[arg(long)]
     json: bool,
 }

@@ -1,4 +1,4 @@
-//! `seekwise-lab field`: the agent in charge of emulated disks under the real kernel, beside settings that stay.
+//! `seekwise-lab field`: the agent in charge of emulated disks under the real kernel, compared with settings that stay.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -58,7 +58,7 @@ pub struct Args {
     /// Run fio on a file of an ext4 file system on the disk, not on the disk itself
     #[arg(long, value_name = "SIZE", num_args = 0..=1, require_equals = true, default_missing_value = "8G", value_parser = number::size)]
     ext4: Option<u64>,
-    /// Lines of the agent's configuration besides those that this command needs, such as `controller = "genetic"`
+    /// Lines of the agent's configuration in addition to those that this command needs, such as `controller = "genetic"`
     #[arg(long, value_name = "LINE")]
     configure: Vec<String>,
     /// Print JSON
@@ -185,7 +185,7 @@ impl Mounted {
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        // As a last resort the kernel takes it away once nobody uses it any more.
+        // As a last resort the kernel removes it once it is unused.
         let unmount = |lazily: &[&str]| Command::new("umount").args(lazily).arg(self.folder.path()).status();
         if !unmount(&[]).is_ok_and(|status| status.success()) {
             let _ = unmount(&["-l"]);

@@ -26,16 +26,16 @@ use crate::emulator::Emulator;
 use crate::programs;
 use terminal::eprint_line;
 
-/// Where the agent's applier listens and keeps its journal, unless somebody says otherwise.
+/// Where the agent's applier listens and keeps its journal, by default.
 const SOCKET: &str = "/run/seekwise/applier.sock";
 /// See [`SOCKET`].
 pub const JOURNAL: &str = "/var/lib/seekwise";
 /// Size of the disk that is emulated for an experiment. What is written to it is kept in memory.
 const EMULATED_BYTES: u64 = 4 << 30;
-/// `O_EXCL` of Linux: of a block device it is refused while somebody else uses it, as by a mount.
+/// `O_EXCL` of Linux: of a block device it is refused while another process uses it, as by a mount.
 const EXCLUSIVE: i32 = 0o200;
 
-/// A whole device of this machine, which nobody else uses meanwhile.
+/// A whole device of this machine, not used otherwise meanwhile.
 pub struct BlockDevice {
     // In the order in which they end: what was set is put back by the applier while the device is still there.
     linux: Linux,
@@ -50,7 +50,7 @@ pub struct BlockDevice {
 
 impl BlockDevice {
     /// The device that a person names, or one that is emulated for this alone. Everything on it may be overwritten. `host` names what may be
-    /// set besides the scheduler and its tunables.
+    /// set in addition to the scheduler and its tunables.
     ///
     /// # Errors
     /// Something is missing here, or the device is used, or is none that can be steered.

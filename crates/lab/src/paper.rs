@@ -1,11 +1,11 @@
-//! `seekwise-lab paper`: repeats a paper's experiments and shows the results beside the paper's.
+//! `seekwise-lab paper`: repeats a paper's experiments and shows the results next to the paper's.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use experiment::pool::Workers;
 use research::paper;
-use research::paper::{EMULATED, OnDevice, Wanted};
+use research::paper::{EMULATED, OnDevice, PaperRequest};
 use research::report::paper::Replication;
 
 use crate::live::{self, BlockDevice};
@@ -76,7 +76,7 @@ pub fn run(command: Command) -> anyhow::Result<()> {
 }
 
 fn repeat(arguments: &Arguments) -> anyhow::Result<()> {
-    let wanted = Wanted {
+    let wanted = PaperRequest {
         name: arguments.name.clone(),
         is_quick: arguments.quick,
         seed: arguments.seed,

@@ -8,11 +8,11 @@ use anyhow::{Context as _, ensure};
 use control::Setting;
 use experiment::comparison::regime;
 use experiment::pool::Workers;
-use research::report::validation::{Agreement, SCHEMA, Truth};
+use research::report::validation::{Agreement, SCHEMA, Validation};
 use research::validation::fit;
 use research::validation::workloads;
 use research::validation::workloads::WORKLOADS;
-use research::validation::{BYTES, Model, Question, version};
+use research::validation::{BYTES, Model, ValidationRequest, version};
 
 use crate::block_device::{BlockDevice, LIVE, missing};
 use crate::emulator::{Emulated, Emulator};
@@ -39,7 +39,7 @@ pub struct Args {
     /// Real runs of each workload under each scheduler
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = number::within::<u32>(1..=100, "runs"))]
     runs: u32,
-    /// How many times as fast as its model the emulated disk is. Pauses of the jobs and times of the schedulers are so many times shorter,
+    /// How many times as fast as its model the emulated disk is. Pauses of the jobs and times of the schedulers are this many times shorter,
     /// seconds too; bfq, whose times cannot all be set, and what goes through the page cache are left out
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = seekwise::emulate::scale, conflicts_with = "device")]
     scale: f64,
@@ -97,7 +97,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         }
     }
     let rows: Vec<_> = disks.iter().map(|disk| disk.rows.as_slice()).collect();
-    let truth = Truth {
+    let truth = Validation {
         schema: SCHEMA,
         seekwise_version: env!("CARGO_PKG_VERSION").to_owned(),
         kernel: fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned(),
@@ -114,7 +114,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     Ok(terminal::print(&text)?)
 }
 
-fn question(args: &Args) -> anyhow::Result<Question> {
+fn question(args: &Args) -> anyhow::Result<ValidationRequest> {
     let mut settings = Vec::new();
     for text in &args.schedulers {
         match text.as_str() {
@@ -143,7 +143,7 @@ fn question(args: &Args) -> anyhow::Result<Question> {
         chosen.retain(|workload| !workload.is_buffered());
     }
     let (seconds, runs) = (f64::from(args.seconds), args.runs);
-    Ok(Question { workloads: chosen, settings, seconds, runs, scale: args.scale })
+    Ok(ValidationRequest { workloads: chosen, settings, seconds, runs, scale: args.scale })
 }
 
 /// A model of this device, by the times of reads, and the file in which its profile is.

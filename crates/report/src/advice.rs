@@ -33,7 +33,7 @@ pub struct Advice {
     pub lasts_s: f64,
     /// Seconds of it with enough requests to judge by.
     pub busy_s: f64,
-    /// What was in force.
+    /// The active setting.
     pub in_force: String,
     /// Weights of throughput, response time and fairness.
     pub preference: String,
@@ -49,7 +49,7 @@ pub struct Advice {
     pub device: Vec<(String, String, String)>,
     /// How sure all this is, in sentences.
     pub sure: Vec<String>,
-    /// The rule for udev that puts it in force on Linux, with comments; lines.
+    /// The udev rule that applies it on Linux, with comments; lines.
     pub udev: Vec<String>,
     /// What else the reader should know, in sentences.
     pub notes: Vec<String>,
@@ -58,17 +58,17 @@ pub struct Advice {
 /// What to do.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Verdict {
-    /// The setting to use; that in force where it is to be left alone.
+    /// The setting to use; the active one if no change is advised.
     pub setting: String,
-    /// Whether that is another than was in force.
+    /// Whether it differs from the active setting.
     pub is_change: bool,
     /// In one or two sentences.
     pub text: String,
-    /// Who pays for it, in sentences; empty if nobody does.
+    /// The streams that slow down, in sentences; empty if none does.
     pub cost: Vec<String>,
 }
 
-/// A run of the whole load in the simulator under another setting than was in force.
+/// A run of the whole load in the simulator under a setting other than the active one.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Measured {
     /// Under which.
@@ -77,9 +77,9 @@ pub struct Measured {
     pub promised_percent: f64,
     /// The standard error of that.
     pub error_percent: f64,
-    /// What came of it.
+    /// The result.
     pub gain_percent: f64,
-    /// 10^6 bytes per second, under the setting in force and under this one.
+    /// 10^6 bytes per second, under the active setting and under this one.
     pub throughput_mb_s: (f64, f64),
     /// Mean response time, likewise.
     pub response_ms: (f64, f64),
@@ -106,7 +106,7 @@ pub struct Phase {
     pub promise: Option<Promise>,
     /// What came of that in a run in the simulator, in percent.
     pub measured_percent: Option<f64>,
-    /// By how much the twin's score under the setting in force differs from the measured one, in percent: the worst sample.
+    /// By how much the twin's score under the active setting differs from the measured one, in percent: the worst sample.
     pub off_percent: Option<f64>,
     /// Why there is no advice for it.
     pub unanswered: Option<String>,

@@ -2,7 +2,7 @@
 
 use crate::curves::Curves;
 
-/// What is told of a learned device.
+/// Description of a learned device.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DeviceModel {
     /// What the device is called.

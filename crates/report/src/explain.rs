@@ -101,7 +101,7 @@ fn leave_alone(text: &mut String, decision: &Decision, width: usize) {
     indented(text, &when, &" ".repeat(when.chars().count()), &printable(&decision.why), width);
 }
 
-/// What was seen, as far as that was not told before, what each candidate promised, what was chosen, and what came of it.
+/// What was seen, as far as that was not told before, what each candidate promised, what was chosen, and the result.
 fn explain_by(
     text: &mut String,
     decision: &Decision,
@@ -147,7 +147,7 @@ fn explain_by(
 
 /// Left of a table of candidates: less than of sentences, since settings have long names.
 const TABLE_MARGIN: usize = 4;
-/// Candidates that are shown, besides what was in force and what was chosen.
+/// Candidates that are shown, in addition to the active setting and what was chosen.
 const MOST_CANDIDATES: usize = 6;
 
 fn shown<'a>(decision: &Decision, evidence: &'a Evidence) -> Vec<&'a Promise> {

@@ -1,4 +1,4 @@
-//! Whether a host can keep promises, before anybody moves in.
+//! Whether a host can keep promises, before tenants move in.
 
 use serde::Serialize;
 
@@ -43,7 +43,7 @@ pub struct NeedFigures {
     pub reference: String,
     /// To how many tenants it is promised.
     pub tenants: u64,
-    /// The part of the host's time that each needs, for the pattern that is hardest beside the reference disk.
+    /// The part of the host's time that each needs, for the pattern that is hardest compared with the reference disk.
     pub needs_percent: f64,
     /// The same for the one that is easiest.
     pub easiest_percent: f64,

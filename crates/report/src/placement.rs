@@ -1,4 +1,4 @@
-//! Volumes over arrays: what each takes of each array, what should move and why, and what came of it in the simulator.
+//! Volumes over arrays: what each takes of each array, what should move and why, and the result in the simulator.
 
 use serde::Serialize;
 
@@ -38,7 +38,7 @@ pub struct Placement {
     pub left: Vec<String>,
     /// How many more volumes fit.
     pub more: Vec<MoreFigures>,
-    /// What came of it in the simulator.
+    /// The result in the simulator.
     pub simulated: Option<SimulatedFigures>,
 }
 
@@ -132,7 +132,7 @@ pub struct MoreFigures {
     pub after: u64,
 }
 
-/// What came of it in the simulator.
+/// The result in the simulator.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SimulatedFigures {
     /// Under which scheduler.
@@ -169,7 +169,7 @@ pub struct GotFigures {
     pub throughput_mb_s: f64,
     /// p99 response time.
     pub p99_ms: f64,
-    /// Beside its reference disk.
+    /// Compared with its reference disk.
     pub reference: Option<ReferenceFigures>,
     /// Which promises were broken, in sentences.
     pub broken: Vec<String>,
@@ -269,7 +269,7 @@ impl Placement {
     }
 }
 
-/// At most so many, a line each.
+/// A line each, up to a limit.
 fn sentences<'a>(text: &mut String, all: impl Iterator<Item = &'a str>, width: Option<usize>) {
     let all: Vec<&str> = all.collect();
     all.iter().take(SENTENCES).for_each(|sentence| paragraph(text, &printable(sentence), width));

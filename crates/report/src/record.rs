@@ -200,7 +200,7 @@ pub struct Promise {
     /// The longest p99 response time of a stream by its bound: above 1 the stream starves.
     #[serde(deserialize_with = "number_or_null::one")]
     pub p99_by_bound: f64,
-    /// Promised improvement of merit over what is in force, in percent.
+    /// Promised improvement of merit over the active setting, in percent.
     #[serde(deserialize_with = "number_or_null::one")]
     pub gain_percent: f64,
     /// Its standard error, in percent.
@@ -214,7 +214,7 @@ impl Decision {
         self.from != self.to
     }
 
-    /// What was promised of the setting that was put in force, if that is known.
+    /// What was promised of the applied setting, if that is known.
     pub fn promise(&self) -> Option<&Promise> {
         self.evidence.as_ref()?.candidates.iter().find(|promise| promise.setting == self.to)
     }

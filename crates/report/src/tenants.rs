@@ -188,7 +188,7 @@ pub(crate) fn promised(tenant: &TenantFigures) -> String {
     if parts.is_empty() { "nothing was promised".to_owned() } else { format!("promised {}", parts.join(", ")) }
 }
 
-/// Beside the reference disk.
+/// Compared with the reference disk.
 fn beside(figures: &ReferenceFigures) -> String {
     let windows = figures.windows.iter().filter(|window| window.windows > 0).map(|window| {
         let (violated, windows) = (grouped(window.violated), grouped(window.windows));

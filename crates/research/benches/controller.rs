@@ -111,7 +111,7 @@ fn decide(criterion: &mut Criterion) {
     let mut windows = windows();
     let brief = ControllerInput { experience: Arc::new(experience(&windows)), ..ControllerInput::default() };
     let of_learners = research::model::NAMES.iter().map(|learner| format!("two-layer:training=offline,learner={learner}"));
-    // Without learning anew, which is no decision.
+    // Without retraining, which is no decision.
     let others = ["round-robin", "two-layer:retrain_requests=1000000000000", "seekwise"].map(str::to_owned);
     for text in others.into_iter().chain(of_learners) {
         let mut plant = Still(Setting::parse("deadline").unwrap());

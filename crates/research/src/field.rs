@@ -1,4 +1,4 @@
-//! Field trials: the agent in charge of a block device of the real kernel, beside settings that stay.
+//! Field trials: the agent in charge of a block device of the real kernel, compared with settings that stay.
 //!
 //! ```text
 //! loads x rounds ──▶ whichever device of that kind is free ──▶ every setting in turn, and the agent ──▶ crate::report::field
@@ -14,9 +14,9 @@ use anyhow::{Context as _, anyhow};
 use control::Setting;
 use observe::{Preference, merit};
 
-use crate::truth;
-use crate::truth::Real;
-use crate::truth::workloads::Workload;
+use crate::validation;
+use crate::validation::Real;
+use crate::validation::workloads::Workload;
 use experiment::fio;
 use progress::monitor::Monitor;
 
@@ -88,7 +88,7 @@ struct Task {
     round: u32,
 }
 
-/// What came of it: by setting, the agent last; and what the agent did.
+/// The result: by setting, the agent last; and what the agent did.
 struct Done {
     got: Vec<Got>,
     changes: Vec<String>,
@@ -167,7 +167,7 @@ impl Trials {
             let number = (turn + task.round as usize + task.load) % count;
             let setting = self.settings.get(number);
             let in_force = setting.unwrap_or(&self.settings[0]);
-            device.set(in_force, &truth::host_under(in_force, &self.host()))?;
+            device.set(in_force, &validation::host_under(in_force, &self.host()))?;
             if setting.is_none() {
                 device.tend()?;
             }
@@ -196,8 +196,8 @@ impl Trials {
         let mut all = Vec::new();
         for part in &load.parts {
             monitor.check()?;
-            let jobs = truth::jobs(&device.path(), part, self.seconds, round, 1.0)?;
-            all.push(fio::parse(&fio::run(&jobs, self.seconds + truth::RAMP_S, monitor)?)?);
+            let jobs = validation::jobs(&device.path(), part, self.seconds, round, 1.0)?;
+            all.push(fio::parse(&fio::run(&jobs, self.seconds + validation::RAMP_S, monitor)?)?);
         }
         Ok(self.got(&all))
     }

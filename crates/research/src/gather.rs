@@ -150,7 +150,7 @@ mod tests {
     use experiment::pool::Workers;
     use progress::monitor::Quiet;
 
-    /// Of so many loads one is gathered again.
+    /// Of this many loads one is gathered again.
     const SAMPLED: usize = 61;
 
     #[test]

@@ -2,15 +2,15 @@
 //!
 //! ```text
 //! loads, devices (drawn, shipped) ─▶ gather ─▶ experience ─▶ model: learners ─▶ controller: feedback, two-layer, …
-//!                                 ─▶ exam ───▶ scores       how good controllers are on what they never saw
+//!                                 ─▶ evaluation ─▶ scores   how good controllers are on what they never saw
 //!                                 ─▶ paper ──▶ figures      what papers state, compared with our results
-//! fio jobs on a real device ─▶ truth, field, live           the same on the real kernel
+//! fio jobs on a real device ─▶ validation, field, live      the same on the real kernel
 //! ```
 //! Nothing of the product depends on this crate.
 
 pub mod controller;
 pub mod devices;
-pub mod exam;
+pub mod evaluation;
 pub mod field;
 pub mod gather;
 pub mod live;
@@ -18,5 +18,5 @@ pub mod loads;
 pub mod model;
 pub mod paper;
 pub mod report;
-pub mod truth;
+pub mod validation;
 pub mod worlds;

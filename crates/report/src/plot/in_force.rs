@@ -1,4 +1,4 @@
-//! The settings a controller had in force, over time.
+//! The active settings of a controller over time.
 
 use super::panel::{Axis, Panel, Size};
 use super::{classes, label, time_axis};
@@ -13,14 +13,14 @@ const ROWS: usize = 12;
 const ROW: f64 = 20.0;
 const AROUND: f64 = 90.0;
 
-/// A setting in force from one time to another.
+/// A setting active from one time to another.
 struct Span<'a> {
     setting: &'a str,
     from_s: f64,
     to_s: f64,
 }
 
-/// One strip per controller: a row per setting, with bars while it was in force.
+/// One strip per controller: a row per setting, with bars while it was active.
 pub(crate) fn in_force(comparison: &Comparison) -> Vec<String> {
     let records = comparison.records();
     let Some(x) = time_axis(records) else { return Vec::new() };
@@ -65,7 +65,7 @@ fn spans(steering: &ControlRecord, end: f64) -> Vec<Span<'_>> {
     spans
 }
 
-/// The rows' names and the settings of each, those longest in force at the top.
+/// The rows' names and the settings of each, the longest active at the top.
 fn rows<'a>(spans: &[Span<'a>]) -> Vec<(String, Vec<&'a str>)> {
     let mut times: Vec<(&str, f64)> = Vec::new();
     for span in spans {

@@ -9,7 +9,7 @@ use crate::promises::{signed, with_error};
 use crate::record::{ControlRecord, Decision, Promise, Record};
 use crate::text::printable;
 
-/// Changes that are drawn: the first. More rows than that nobody reads.
+/// Changes that are drawn: the first. More rows would not be read.
 const ROWS: usize = 30;
 /// Height of a row, and of the margins above and below.
 const ROW: f64 = 20.0;

@@ -96,7 +96,7 @@ fn round_step(step: f64) -> f64 {
     [1.0, 2.0, 5.0].into_iter().map(|digit| digit * power).find(|round| *round >= step * (1.0 - 1e-9)).unwrap_or(10.0 * power)
 }
 
-/// The power of ten beside the value, or 2 or 5 times it, whichever is nearest on the side that `side` rounds to.
+/// The power of ten next to the value, or 2 or 5 times it, whichever is nearest on the side that `side` rounds to.
 fn round_ratio(value: f64, side: fn(f64) -> f64) -> f64 {
     let power = 10f64.powf(value.log10().floor());
     let candidates = [1.0, 2.0, 5.0, 10.0].map(|digit| digit * power);

@@ -1,4 +1,4 @@
-//! Each tenant's throughput over time, beside the one that it has alone on its reference disk.
+//! Each tenant's throughput over time, next to the one that it has alone on its reference disk.
 
 use super::panel::{Axis, Panel};
 use super::scale::Scale;
@@ -9,7 +9,7 @@ use crate::record::{Record, TenantCurve, TenantFigures};
 use crate::tenants::{promised, shown};
 use crate::text::printable;
 
-/// Tenants that are drawn: more rows of panels nobody reads.
+/// Tenants that are drawn: more panels would not be read.
 const TENANTS: usize = 12;
 
 /// A tenant's panels, one for each scheduler, all with the same axes.

@@ -14,7 +14,7 @@ pub struct Tenancy {
     pub sha256: String,
     /// In the file's order.
     pub tenants: Vec<TenantFigures>,
-    /// Requests of nobody in that file.
+    /// Requests of no tenant in that file.
     pub others_requests: u64,
     /// Time in which all tenants had something outstanding: shares are measured over that.
     #[serde(deserialize_with = "number_or_null::one")]
@@ -62,10 +62,10 @@ pub struct TenantFigures {
     pub response: ResponseFigures,
     /// How long the disk worked for it; `None` if the disk does not tell.
     pub disk_time_s: Option<f64>,
-    /// Its share of the disk's time beside its weight; `None` if no weights were written down, the disk does not tell, or not all tenants ever
+    /// Its share of the disk's time next to its weight; `None` if no weights were written down, the disk does not tell, or not all tenants ever
     /// wanted something at once.
     pub share: Option<ShareFigures>,
-    /// Beside its reference disk; `None` without one.
+    /// Compared with its reference disk; `None` without one.
     pub reference: Option<ReferenceFigures>,
     /// Which promises were broken, a sentence for each; none if all were kept.
     pub broken: Vec<String>,
@@ -105,7 +105,7 @@ pub struct ShareFigures {
     pub got_percent: f64,
 }
 
-/// A tenant beside the same load alone on its reference disk.
+/// A tenant next to the same load alone on its reference disk.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReferenceFigures {
@@ -130,11 +130,11 @@ pub struct ReferenceFigures {
     pub lost_s: f64,
     /// Windows of several lengths, the shortest first.
     pub windows: Vec<WindowFigures>,
-    /// What came of its returns from silence.
+    /// How it fared after idle periods.
     pub recovery: RecoveryFigures,
 }
 
-/// Windows of one length in which a tenant wanted something, beside what its reference disk would have done in them.
+/// Windows of one length in which a tenant wanted something, compared with what its reference disk would have done in them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WindowFigures {

@@ -113,7 +113,7 @@ enum Phase {
     Selecting { round: Round, seen: Vec<(usize, Distribution)>, before: Setting },
     /// Tunes the best candidate, one tunable at a time.
     Tuning { tuner: Tuner, reference: Option<Distribution> },
-    /// The best is in force; with its measurements from the selection.
+    /// The best is active; with its measurements from the selection.
     Executing { reference: Option<Distribution>, measured: Option<Achieved> },
 }
 
@@ -288,7 +288,7 @@ impl Controller for RoundRobin {
             self.refused[candidate] = true;
         }
         if let Phase::Executing { measured, .. } = &mut self.phase {
-            // The setting in force is not the one measured: the next check selects again.
+            // The active setting is not the one measured: the next check selects again.
             *measured = None;
             self.is_refused = false;
         }

@@ -38,7 +38,7 @@ pub(super) struct Class {
     pub(super) caches_map: f64,
 }
 
-/// Times of flash with so many bits a cell, in microseconds.
+/// Times of flash with this many bits a cell, in microseconds.
 pub(super) struct Cells {
     pub(super) name: &'static str,
     pub(super) read_us: (f64, f64),
@@ -96,7 +96,7 @@ pub(super) fn draw(random: &mut Xoshiro256PlusPlus, class: &Class) -> DrawnDevic
 
 /// Blocks of a plane: for data, with spare ones, for the map, and for what collection needs by itself.
 fn blocks(pages_per_plane: f64, pages_per_block: u32, page_kib: u32, high_free: u32, spare: f64) -> u32 {
-    // A page of the map has an entry of four bytes for each of so many pages.
+    // A page of the map has an entry of four bytes for each of this many pages.
     let with_map = pages_per_plane * (1.0 + 1.0 / (f64::from(page_kib) * 256.0)) + 2.0;
     (with_map * spare / f64::from(pages_per_block)).ceil() as u32 + high_free + 6
 }

@@ -16,7 +16,7 @@ pub struct Calls {
 }
 
 impl Calls {
-    /// Of so many bytes each.
+    /// Of this many bytes each.
     pub fn of(bytes: u64) -> Calls {
         Calls { bytes, under_way: BTreeMap::new() }
     }

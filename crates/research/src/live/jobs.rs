@@ -66,7 +66,7 @@ impl Jobs {
     }
 }
 
-/// How much each of so many processes has.
+/// How much each of this many processes has.
 pub fn part(size_bytes: u64, processes: u64) -> u64 {
     PART_BYTES.min(size_bytes / processes.max(1) / MEBIBYTE * MEBIBYTE)
 }

@@ -3,7 +3,7 @@
 //! ```text
 //! jobs ─▶ fio ─▶ device ─▶ Live::watch: events, calls ─▶ ControlLoop: windows ─▶ controller
 //!                  ▲                                                      │ settings
-//!                  └───────────────── Live::plant: put in force ◀─────────┘
+//!                  └───────────────── Live::plant: applied ◀────────────┘
 //! ```
 //! What runs is real and takes its time: nothing here is the same twice. So settings are compared in turns ([`in_turns`]), one after the
 //! other and then in the other order, so that what drifts is no setting's.
@@ -76,7 +76,7 @@ pub struct Steered {
 }
 
 /// Runs jobs one after the other while a controller steers. With `until_settled` that ends as soon as the controller tries nothing more.
-/// What was found in force is in force again afterwards.
+/// What was found active is active again afterwards.
 ///
 /// # Errors
 /// fio fails, the device cannot be set or observed, or the work was interrupted.
@@ -207,7 +207,7 @@ fn total(begins_s: f64, logs: &[String]) -> anyhow::Result<Vec<(f64, f64)>> {
 /// What processes got.
 pub use experiment::fio::Overall;
 
-/// What jobs get under each of these settings: so many rounds, each in the other order than the one before. What was found in force is in
+/// What jobs get under each of these settings: this many rounds, each in the other order than the one before. What was found active is in
 /// force again afterwards.
 ///
 /// # Errors

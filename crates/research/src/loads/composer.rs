@@ -34,11 +34,11 @@ type Group = (&'static str, usize);
 /// What a job works on.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Files {
-    /// A file of so many bytes for each process.
+    /// A file of this many bytes for each process.
     Own(u64),
     /// One file that all processes use, and other jobs of the same program that name it too.
     Shared(&'static str, u64),
-    /// For each process so many files of between so many bytes.
+    /// For each process this many files of between this many bytes.
     Many(u32, u64, u64),
 }
 
@@ -47,11 +47,11 @@ pub(super) enum Files {
 pub(super) enum Pace {
     /// As fast as it is answered.
     Closed,
-    /// So many I/Os a second, evenly.
+    /// This many I/Os a second, evenly.
     Rate(f64),
-    /// So many I/Os a second, independent of each other. Only for a job with one block size: fio takes the smallest as the measure.
+    /// This many I/Os a second, independent of each other. Only for a job with one block size: fio takes the smallest as the measure.
     Poisson(f64),
-    /// It thinks for so many milliseconds after so many I/Os.
+    /// It thinks for this many milliseconds after this many I/Os.
     Think(u32, f64),
 }
 
@@ -107,7 +107,7 @@ impl Job {
         Job { sizes: sizes.to_vec(), ..self }
     }
 
-    /// So many of it.
+    /// The number of its repetitions.
     pub(super) fn processes(self, processes: u32) -> Job {
         Job { processes, ..self }
     }
@@ -133,7 +133,7 @@ impl Job {
         if direct { self.set("direct", 1) } else { self }
     }
 
-    /// Asynchronous, past the page cache, with so many in flight.
+    /// Asynchronous, past the page cache, with this many in flight.
     pub(super) fn depth(self, depth: u32) -> Job {
         self.set("ioengine", "libaio").direct(true).set("iodepth", depth)
     }
@@ -376,7 +376,7 @@ impl<'a> Composer<'a> {
         (bytes.min(self.scope.capacity_bytes as f64 / 2.0) as u64 / MIB * MIB).max(4 * MIB)
     }
 
-    /// Bytes of a file that is not the main one: so many MiB, or half the memory if that is less.
+    /// Bytes of a file that is not the main one: this many MiB, or half the memory if that is less.
     pub(super) fn mebibytes(&mut self, range: RangeInclusive<u32>) -> u64 {
         (u64::from(self.whole(range)) * MIB).min(self.scope.memory_bytes / 2 / MIB * MIB).max(4 * MIB)
     }

@@ -1,4 +1,4 @@
-//! A database while its backup is taken: all of it is read in order beside the work, and sometimes written elsewhere on the same device.
+//! A database while its backup is taken: all of it is read in order next to the work, and sometimes written elsewhere on the same device.
 
 use super::Family;
 use super::composer::{Composer, Files, Job, KIB, MIB, Pace, compose};

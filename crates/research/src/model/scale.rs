@@ -52,7 +52,7 @@ impl Scale {
         if self.deviation == 0.0 { 0.0 } else { ((value - self.mean) / self.deviation).clamp(-FARTHEST, FARTHEST) }
     }
 
-    /// The value that is so many standard deviations from the mean.
+    /// The value that is this many standard deviations from the mean.
     pub fn invert(&self, scaled: f64) -> f64 {
         let value = self.mean + self.deviation * scaled;
         self.log.map_or(value, |median| value.exp_m1() * median)
@@ -117,7 +117,7 @@ impl Scaler {
         }));
     }
 
-    /// What is wrong with it, if read from a file for so many features.
+    /// What is wrong with it, if read from a file for this many features.
     pub fn problem(&self, features: usize) -> Option<String> {
         if self.0.len() != features {
             return Some(format!("scales for {} features; there should be {features}", self.0.len()));

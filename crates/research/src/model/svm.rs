@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Buffers, Classifier, Examples, Learner, ModelError, Names, Parameter, Preparation};
 
-/// Of more rows so many are drawn: the time to train grows with their square, the time to predict with their number.
+/// Of more rows this many are drawn: the time to train grows with their square, the time to predict with their number.
 const MAX_ROWS: usize = 5000;
 
 /// Numbers that are added side by side.

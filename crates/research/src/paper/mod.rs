@@ -1,4 +1,4 @@
-//! Repeats the experiments of papers, and puts what they state beside what comes out here.
+//! Repeats the experiments of papers, and shows what they state next to our results.
 //!
 //! A paper is a folder with a [`Paper`], listed in [`ALL`], and what the paper states is in `papers/NAME/paper.toml`.
 
@@ -28,12 +28,12 @@ struct Paper {
     name: &'static str,
     /// What it states: the text of its `paper.toml`.
     text: &'static str,
-    /// What of it can be asked for by itself, besides the bars.
+    /// What of it can be asked for by itself, in addition to the bars.
     parts: fn() -> Vec<Part>,
     /// A trace of the user's can stand for one of its own.
     takes_trace: bool,
     /// Runs what is wanted, which was checked.
-    repeat: fn(&Wanted, Stated, Workers) -> anyhow::Result<Replication>,
+    repeat: fn(&PaperRequest, Stated, Workers) -> anyhow::Result<Replication>,
     /// How it is repeated on a block device of the real kernel, if it can be.
     live: Option<OnKernel>,
 }
@@ -42,7 +42,7 @@ struct Paper {
 struct OnKernel {
     /// Tunables of the host that searches may set there.
     host: &'static [&'static str],
-    repeat: fn(&Wanted, &OnDevice, Stated, &mut dyn Live, Workers) -> anyhow::Result<Replication>,
+    repeat: fn(&PaperRequest, &OnDevice, Stated, &mut dyn Live, Workers) -> anyhow::Result<Replication>,
 }
 
 /// Every paper.
@@ -66,7 +66,7 @@ pub const EMULATED: &str = "emulated";
 
 /// What of a paper is repeated.
 #[derive(Clone, Debug)]
-pub struct Wanted {
+pub struct PaperRequest {
     /// The paper.
     pub name: String,
     /// Less of everything, in about a minute.
@@ -107,7 +107,7 @@ pub fn list() -> anyhow::Result<String> {
     Ok(text)
 }
 
-impl Wanted {
+impl PaperRequest {
     /// Refuses what is not there to be repeated.
     ///
     /// # Errors
@@ -136,17 +136,17 @@ impl Wanted {
     /// Runs what is needed and draws it.
     ///
     /// # Errors
-    /// As [`Wanted::check`]; or a run failed or was interrupted.
+    /// As [`PaperRequest::check`]; or a run failed or was interrupted.
     pub fn repeat(&self, crew: Workers) -> anyhow::Result<Replication> {
         self.check()?;
         let paper = self.paper()?;
         (paper.repeat)(self, Stated::read(paper)?, crew)
     }
 
-    /// Runs it on the device of [`live`](Wanted::live).
+    /// Runs it on the device of [`live`](PaperRequest::live).
     ///
     /// # Errors
-    /// As [`Wanted::check`]; or fio failed, the device cannot be set or observed, or the work was interrupted.
+    /// As [`PaperRequest::check`]; or fio failed, the device cannot be set or observed, or the work was interrupted.
     pub fn repeat_live(&self, live: &mut dyn Live, crew: Workers) -> anyhow::Result<Replication> {
         self.check()?;
         let paper = self.paper()?;
@@ -154,7 +154,7 @@ impl Wanted {
         (kernel.repeat)(self, on, Stated::read(paper)?, live, crew)
     }
 
-    /// Tunables of the host that are to be set on the device of [`live`](Wanted::live), besides the scheduler and its tunables.
+    /// Tunables of the host that are to be set on the device of [`live`](PaperRequest::live), in addition to the scheduler and its tunables.
     ///
     /// # Errors
     /// There is no such paper.

@@ -1,4 +1,4 @@
-//! What a paper states, in its own words and in its tables (`papers/NAME/paper.toml`), and ours beside it.
+//! What a paper states, in its own words and in its tables (`papers/NAME/paper.toml`), and ours next to it.
 
 use std::collections::BTreeMap;
 
@@ -109,7 +109,7 @@ impl Stated {
         figure.statements
     }
 
-    /// Puts beside a figure what is stated about it. A best bar is looked for among the first `among`: the paper's own.
+    /// Puts next to a figure what is stated about it. A best bar is looked for among the first `among`: the paper's own.
     pub fn beside(&self, figure: &mut Figure, among: usize, measures: &Measures) {
         let statements = self.statements.iter().filter(|said| said.figure == figure.id);
         figure.statements = statements.map(|said| said.beside(figure, among, measures)).collect();
@@ -125,7 +125,7 @@ impl Said {
             Some(measure) => measures.get(measure.as_str()).cloned(),
             None => bar.and_then(|(group, series)| figure.value(0, group, series)).map(Measured::Number),
         }
-        // What is not the same quantity is not put beside it.
+        // What is not the same quantity is not put next to it.
         .filter(|_| self.comparable);
         let (ours, agrees) = match (self.is, number) {
             (Is::Best, _) => group.map_or((None, None), |group| self.best_beside(figure, &figure.best(group, among))),
@@ -165,7 +165,7 @@ impl Said {
             Is::Above => Some(ours > value),
             Is::Below => Some(ours < value),
             Is::Between => self.to.map(|to| (value..=to).contains(&ours)),
-            // How near is near enough nobody said.
+            // The paper gives no tolerance.
             Is::Equal | Is::Best | Is::Words => None,
         }
     }

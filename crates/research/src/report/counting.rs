@@ -23,16 +23,16 @@ pub struct Report {
     pub world: String,
     /// Loads on devices.
     pub loads: u64,
-    /// Each under each setting that was in force.
+    /// Each under each setting that was active.
     pub asked: Vec<Asked>,
 }
 
-/// A load on a device under what was in force.
+/// A load on a device under the active setting.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Asked {
     /// The load.
     pub load: String,
-    /// What was in force.
+    /// The active setting.
     pub in_force: String,
     /// What counters advise; `None`: leave it alone.
     pub advised: Option<String>,

@@ -27,7 +27,7 @@ pub struct Report {
     /// How each controller compares with the best constant policy.
     pub verdicts: Vec<Verdict>,
     /// Every question under every policy.
-    pub questions: Vec<QuestionMarks>,
+    pub questions: Vec<CaseScores>,
     /// What a knowledge base does to a controller, if that was examined.
     pub memory: Option<Memory>,
     /// How well learners do on devices and families of loads held out of their training data.
@@ -59,7 +59,7 @@ pub struct Standing {
     pub policy: String,
     /// Whether it is a constant setting.
     pub is_constant: bool,
-    /// Share of the time with a correct setting in force.
+    /// Share of the time with a correct setting active.
     pub correct_percent: Option<Interval>,
     /// The same, in phases in which candidates differ.
     pub deciding_percent: Option<Interval>,
@@ -83,7 +83,7 @@ pub struct Standing {
     pub starves: u64,
     /// Mean number of setting changes per question.
     pub changes_mean: f64,
-    /// Seconds from a phase's beginning until a correct setting was in force for good; median of the phases that got there.
+    /// Seconds from a phase's beginning until a correct setting was active for good; median of the phases that got there.
     pub decided_median_s: Option<f64>,
     /// Phases that never got there.
     pub never_decided: u64,
@@ -110,7 +110,7 @@ pub struct Verdict {
 
 /// One question under one policy.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct QuestionMarks {
+pub struct CaseScores {
     /// The seed it was drawn from.
     pub seed: u64,
     /// The load and the device.
@@ -147,7 +147,7 @@ pub struct Memory {
     /// The bases, by what filled them.
     pub bases: Vec<BaseStanding>,
     /// Every question with every base.
-    pub questions: Vec<BaseMarks>,
+    pub questions: Vec<BaseScores>,
 }
 
 /// What is wanted, and whether it is so.
@@ -186,7 +186,7 @@ pub struct BaseStanding {
 
 /// One question with one base.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct BaseMarks {
+pub struct BaseScores {
     /// The seed it was drawn from.
     pub seed: u64,
     /// The load and the device.
@@ -195,7 +195,7 @@ pub struct BaseMarks {
     pub base: String,
     /// Cases of the device in the base.
     pub cases: u64,
-    /// What was in force two seconds after the second run began.
+    /// The active setting two seconds after the second run began.
     pub begins_with: String,
     /// What served the load best in the runs that filled the base; of another load nothing did.
     pub served_best: Option<String>,
@@ -207,12 +207,12 @@ pub struct BaseMarks {
     pub over_first_percent: Option<f64>,
 }
 
-/// Of second runs so many, in percent, shall begin with what served best, and be as good as without a base.
+/// Minimum share of second runs, in percent, that begin with the best setting and are as good as without a base.
 const AS_GOOD: f64 = 95.0;
 
 impl Memory {
     /// The results, with what is wanted of them. The first base is that of the first run, the last that of other loads.
-    pub fn new(controller: String, bases: Vec<BaseStanding>, questions: Vec<BaseMarks>) -> Memory {
+    pub fn new(controller: String, bases: Vec<BaseStanding>, questions: Vec<BaseScores>) -> Memory {
         let shown = |share: Option<f64>| optional(share, percent);
         let own = bases.first().map(|base| {
             let shares = [base.begins_with_best_percent, base.as_good_percent];
@@ -266,7 +266,7 @@ fn optional(value: Option<f64>, text: impl Fn(f64) -> String) -> String {
 }
 
 fn with_interval(interval: Option<Interval>) -> String {
-    // A dash beside a minus would be misread.
+    // A dash next to a minus would be misread.
     let between = |it: &Interval| if it.low < 0.0 { " to " } else { "–" };
     interval.map_or_else(|| MISSING.to_owned(), |it| format!("{:.1} ({:.1}{}{:.1})", it.value, it.low, between(&it), it.high))
 }
@@ -436,8 +436,8 @@ impl Report {
     /// A row per question, with the regret of each policy.
     fn question_rows(&self) -> Vec<(String, Vec<String>)> {
         let policies = self.standings.len().max(1);
-        let row = |marks: &[QuestionMarks]| {
-            let regret = |one: &QuestionMarks| {
+        let row = |marks: &[CaseScores]| {
+            let regret = |one: &CaseScores| {
                 let text = optional(one.regret_percent, percent);
                 if one.starves { format!("{text} starves") } else { text }
             };
@@ -457,8 +457,8 @@ fn base_row(base: &BaseStanding) -> (String, Vec<String>) {
 
 /// A row per question, with the gain of each base and what the run began with.
 fn base_question_rows(memory: &Memory) -> Vec<(String, Vec<String>)> {
-    let cell = |marks: &BaseMarks| printable(&format!("{} {}", optional(marks.gain_percent, percent), marks.begins_with));
-    let row = |marks: &[BaseMarks]| (printable(&marks[0].question), marks.iter().map(cell).collect());
+    let cell = |marks: &BaseScores| printable(&format!("{} {}", optional(marks.gain_percent, percent), marks.begins_with));
+    let row = |marks: &[BaseScores]| (printable(&marks[0].question), marks.iter().map(cell).collect());
     memory.questions.chunks(memory.bases.len().max(1)).map(row).collect()
 }
 
@@ -531,7 +531,7 @@ mod tests {
     }
 
     fn report() -> Report {
-        let question = |policy: &str| QuestionMarks {
+        let question = |policy: &str| CaseScores {
             seed: 1,
             question: "mail <1> on drawn".to_owned(),
             family: "mail".to_owned(),
@@ -607,7 +607,7 @@ mod tests {
             worst_percent: Some(-7.5),
             worst_question: "mail <1> on drawn".to_owned(),
         };
-        let marks = |base: &str| BaseMarks {
+        let marks = |base: &str| BaseScores {
             seed: 1,
             question: "mail <1> on drawn".to_owned(),
             base: base.to_owned(),

@@ -1,4 +1,4 @@
-//! The agent on the real kernel, beside settings that stay: real fio on a block device, the same jobs for the same time under each.
+//! The agent on the real kernel, compared with settings that stay: real fio on a block device, the same jobs for the same time under each.
 
 use serde::Serialize;
 
@@ -10,7 +10,7 @@ use ::report::text::{paragraph, printable};
 /// The version of the JSON's layout.
 pub const SCHEMA: u32 = 1;
 
-/// Nobody should be worse off by more than this, in percent.
+/// Largest loss that any pair should have, in percent.
 const HARM_PERCENT: f64 = -2.0;
 
 /// What a run got.
@@ -175,7 +175,7 @@ impl Field {
         Ok(serde_json::to_string_pretty(self)? + "\n")
     }
 
-    /// As tables for a terminal of so many characters, or a pipe.
+    /// As tables for a terminal of this width, or a pipe.
     pub fn text(&self, width: Option<usize>) -> String {
         let mut out = String::new();
         let head = format!(

@@ -1,4 +1,4 @@
-//! A paper's experiments repeated: its figures redrawn from our runs, its statements beside our results, and targets met or
+//! A paper's experiments repeated: its figures redrawn from our runs, its statements next to our results, and targets met or
 //! missed.
 //!
 //! Text, page and JSON show only what is in a [`Replication`], so they always agree.

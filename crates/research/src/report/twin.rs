@@ -1,4 +1,4 @@
-//! How well a twin ranks settings: what its trials promised beside what real runs gave.
+//! How well a twin ranks settings: what its trials promised compared with what real runs gave.
 
 use serde::Serialize;
 

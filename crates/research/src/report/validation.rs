@@ -19,7 +19,7 @@ const LEAST_MS: f64 = 0.1;
 
 /// The same jobs, really run and simulated.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Truth {
+pub struct Validation {
     /// [`SCHEMA`].
     pub schema: u32,
     /// The program's version.
@@ -38,7 +38,7 @@ pub struct Truth {
     pub agreement: Vec<Agreement>,
 }
 
-/// What came of it on one disk.
+/// Results on one disk.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Disk {
     /// The block device that fio ran on.
@@ -49,7 +49,7 @@ pub struct Disk {
     pub queue: String,
     /// How many times as fast as its model the device was; figures are in the model's time.
     pub scale: f64,
-    /// What came of it.
+    /// The result.
     pub rows: Vec<Row>,
     /// By figure.
     pub agreement: Vec<Agreement>,
@@ -186,7 +186,7 @@ pub struct Agreement {
     pub tau: Option<f64>,
 }
 
-impl Truth {
+impl Validation {
     /// As JSON.
     ///
     /// # Errors
@@ -195,7 +195,7 @@ impl Truth {
         Ok(serde_json::to_string_pretty(self)? + "\n")
     }
 
-    /// As tables for a terminal of so many characters, or a pipe.
+    /// As tables for a terminal of this width, or a pipe.
     pub fn text(&self, width: Option<usize>) -> String {
         let mut out = String::new();
         paragraph(&mut out, &self.head(), width);
@@ -401,7 +401,7 @@ struct Section {
 #[derive(Template)]
 #[template(path = "validation.html")]
 struct Page<'a> {
-    truth: &'a Truth,
+    truth: &'a Validation,
     head: String,
     verdict: Vec<(String, String, String)>,
     disks: Vec<Section>,
@@ -488,7 +488,8 @@ mod tests {
             choices: vec![choice.clone()],
         };
         let (seekwise_version, kernel, fio) = ("1".to_owned(), "6.18".to_owned(), "fio-3".to_owned());
-        let truth = Truth { schema: SCHEMA, seekwise_version, kernel, fio, seconds: 5.0, runs: 1, disks: vec![disk], agreement };
+        let truth =
+            Validation { schema: SCHEMA, seekwise_version, kernel, fio, seconds: 5.0, runs: 1, disks: vec![disk], agreement };
         let html = truth.html();
         let body = html.trim_start_matches("<!doctype html>");
         let document = roxmltree::Document::parse(body).unwrap_or_else(|error| panic!("{error}"));

@@ -1,4 +1,4 @@
-//! Local measurements: the workloads so far, and the performance of the candidates that were in force in each.
+//! Local measurements: the workloads so far, and the performance of the candidates that were active in each.
 
 use std::collections::VecDeque;
 
@@ -52,7 +52,7 @@ impl Segment {
         self.measured[arm].1 += score;
     }
 
-    /// The mean score of an arm; `None` if it was never in force.
+    /// The mean score of an arm; `None` if it was never active.
     pub fn mean(&self, arm: usize) -> Option<f64> {
         let (windows, sum) = self.measured[arm];
         (windows > 0.0).then(|| sum / windows)

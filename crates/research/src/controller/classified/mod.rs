@@ -7,7 +7,7 @@
 //!  window of X requests ──describe──▶ which arm? ──another than now──▶ change, judged against before ──worse: back──┘
 //! ```
 //! *Labels.* A window alone does not show what another scheduler would have achieved, so it yields no label. A stretch of one
-//! workload (as far as [`Distribution`]s of requests can tell) is labelled with the best candidate that was in force in it, and
+//! workload (as far as [`Distribution`]s of requests can tell) is labelled with the best candidate that was active in it, and
 //! only if two or more were: before and after a change; in a round over all candidates, if nothing is known; or in exploration
 //! windows (`explore_windows`). A label thus means "the best of those compared", possibly of only two. All windows of a labelled
 //! stretch become rows at the next training.
@@ -54,7 +54,7 @@ const FEWEST: u64 = 30;
 enum State {
     /// The first window, or the first of another workload.
     First,
-    /// The classifier's choice is in force.
+    /// The classifier's choice is active.
     Serving,
     /// The same after a change that may have been an error.
     Judging { from: usize, losses: u64, others: u64 },
@@ -65,7 +65,7 @@ enum State {
 }
 
 /// The choice of the classifier or of a remembered error.
-struct Wanted {
+struct Proposal {
     arm: usize,
     /// How likely it is right, in percent.
     confidence: f64,
@@ -145,7 +145,7 @@ impl Classified {
         logged
     }
 
-    /// Puts an arm in force.
+    /// Applies an arm.
     fn put(&mut self, arm: usize, why: String, expected_gain: Option<f64>) -> Decision {
         Decision { expected_gain, ..Decision::set(self.arms[arm].clone(), why) }
     }
@@ -183,7 +183,7 @@ impl Classified {
             return None;
         }
         self.log.change();
-        // What is judged was chosen for another workload: what is in force stays until it is known what this one wants.
+        // What is judged was chosen for another workload: the active setting stays until it is known what this one wants.
         self.state = State::Serving;
         Some(format!("another workload, correlation {correlation:.2}; "))
     }
@@ -233,14 +233,14 @@ impl Classified {
     }
 
     /// What this window's workload wants, and why; or why that is not known.
-    fn wanted(&mut self, row: &[f64], distribution: Option<&Distribution>) -> Result<Wanted, String> {
+    fn wanted(&mut self, row: &[f64], distribution: Option<&Distribution>) -> Result<Proposal, String> {
         let least = self.set.least_correlation_percent.filter(|_| self.learns_online());
         let alike = distribution.zip(least).and_then(|(distribution, least)| self.log.alike(distribution, least));
         if let Some((arm, true)) = alike
             && self.eligible[arm]
         {
             let why = format!("{}, which corrected an error in a workload like this one", self.arms[arm]);
-            return Ok(Wanted { arm, confidence: 100.0, why });
+            return Ok(Proposal { arm, confidence: 100.0, why });
         }
         let is_new = self.is_alone() && alike.is_none() && self.log.segment.label().is_none();
         if self.learns_online() && is_new {
@@ -250,12 +250,12 @@ impl Classified {
         let learner = taught.learner();
         let (arm, confidence) = taught.classify(row, &self.eligible).ok_or("the model knows no candidate that can be set")?;
         let confidence = 100.0 * confidence;
-        Ok(Wanted { arm, confidence, why: format!("{learner}: {}, {confidence:.0}% sure", self.arms[arm]) })
+        Ok(Proposal { arm, confidence, why: format!("{learner}: {}, {confidence:.0}% sure", self.arms[arm]) })
     }
 
     /// Asks the classifier.
     fn choose(&mut self, arm: usize, row: &[f64], distribution: Option<&Distribution>, before: &str, looks: &str) -> Decision {
-        let Wanted { arm: wanted, confidence, why } = match self.wanted(row, distribution) {
+        let Proposal { arm: wanted, confidence, why } = match self.wanted(row, distribution) {
             Ok(wanted) => wanted,
             Err(why) if self.learns_online() && self.is_alone() => return self.begin_round(&format!("{before}{why} ({looks})")),
             Err(why) => return Decision::keep(format!("{before}{why} ({looks}): {} is kept", self.arms[arm])),
@@ -278,7 +278,7 @@ impl Classified {
         self.put(wanted, why, None)
     }
 
-    /// Spends the next window on another candidate, if it is time to: on one that was not in force in this stretch, if there is one.
+    /// Spends the next window on another candidate, if it is time to: on one that was not active in this stretch, if there is one.
     fn explore(&mut self, home: usize) -> Option<Decision> {
         self.unexplored += 1;
         if !self.learns_online() || self.set.explore_windows == 0 || self.unexplored < self.set.explore_windows {
@@ -296,7 +296,7 @@ impl Classified {
         Some(self.put(arm, format!("a window for {}, to learn how it serves", self.arms[arm]), None))
     }
 
-    /// Learns anew if enough requests have come; what is said of it then.
+    /// Learns again if enough requests have come; what is said of it then.
     fn retrain(&mut self, requests: u64) -> String {
         let before = self.requests / self.set.retrain_requests;
         self.requests += requests;
@@ -312,7 +312,7 @@ impl Classified {
         }
     }
 
-    /// A setting as an arm; `None` of what is none, which only somebody else can have set.
+    /// A setting as an arm; `None` of what is none, which only an external change can have set.
     fn arm_of(&self, setting: &Setting) -> Option<usize> {
         self.arms.iter().position(|arm| arm == setting)
     }
@@ -321,7 +321,7 @@ impl Classified {
     fn classified(&mut self, window: &Window, arm: usize, distribution: Option<&Distribution>) -> Decision {
         let (outcome, looks) = (&window.outcome, looks(&window.features));
         let score = outcome.score(&self.preference);
-        // Nothing done, and somebody waits.
+        // Nothing done although requests wait.
         let is_stuck = !score.is_finite() && outcome.unfinished > 0;
         if is_stuck && let Some(decision) = self.judge(arm, score) {
             return decision;

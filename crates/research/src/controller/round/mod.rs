@@ -1,4 +1,4 @@
-//! Phase 1 of the paper's first scheme ("Self-Learning Disk Scheduling", section 3.3.1): each candidate is in force for a
+//! Phase 1 of the paper's first scheme ("Self-Learning Disk Scheduling", section 3.3.1): each candidate is active for a
 //! quantum, in alphabetical order, and its performance is recorded.
 
 use std::cmp::Ordering;

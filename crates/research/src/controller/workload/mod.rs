@@ -157,7 +157,7 @@ mod tests {
 
     use super::*;
 
-    /// Requests of so many streams in turn: reads or writes, one after the other or scattered.
+    /// Requests of this many streams in turn: reads or writes, one after the other or scattered.
     fn put(mix: &mut Mix, count: u64, streams: u64, op: Op, is_sequential: bool) {
         for number in 0..count {
             let stream = number % streams;

@@ -10,7 +10,7 @@ mod tables;
 use crate::report::paper::Replication;
 
 use super::stated::Stated;
-use super::{Paper, Part, Wanted};
+use super::{Paper, PaperRequest, Part};
 use experiment::pool::Workers;
 use runs::{Plan, Runs};
 use tables::Results;
@@ -25,7 +25,7 @@ pub static PAPER: Paper = Paper {
     live: None,
 };
 
-fn repeat(wanted: &Wanted, stated: Stated, crew: Workers) -> anyhow::Result<Replication> {
+fn repeat(wanted: &PaperRequest, stated: Stated, crew: Workers) -> anyhow::Result<Replication> {
     let plan = Plan { is_quick: wanted.is_quick, seed: wanted.seed };
     let wants = |id: &str| wanted.only.is_empty() || wanted.only.iter().any(|only| only == id);
     let trials = tables::trials(|id| wants(id) || wanted.wants_bars());

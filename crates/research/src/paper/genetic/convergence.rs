@@ -6,7 +6,7 @@ use control::Window;
 pub const BIN_S: f64 = 10.0;
 /// The paper's acceptable variation.
 const WITHIN: f64 = 0.05;
-/// Of the bins after convergence so many are within it.
+/// Of the bins after convergence this many are within it.
 const MOST: f64 = 0.95;
 
 /// How a workload's throughput went.

@@ -15,7 +15,7 @@ use super::results::Results;
 use crate::live;
 use crate::live::{Jobs, Live, part};
 use crate::paper::stated::Stated;
-use crate::paper::{Clock, OnDevice, Wanted};
+use crate::paper::{Clock, OnDevice, PaperRequest};
 use experiment::pool::Workers;
 
 /// Under what each pair is run; of a quick run the first two, for the twin watches longer than its workloads are.
@@ -31,7 +31,13 @@ const SMALL_FILES_BYTES: u64 = 64_000 << 10;
 ///
 /// # Errors
 /// fio fails, the device cannot be set or observed, or the work was interrupted.
-pub fn repeat(wanted: &Wanted, on: &OnDevice, stated: Stated, live: &mut dyn Live, crew: Workers) -> anyhow::Result<Replication> {
+pub fn repeat(
+    wanted: &PaperRequest,
+    on: &OnDevice,
+    stated: Stated,
+    live: &mut dyn Live,
+    crew: Workers,
+) -> anyhow::Result<Replication> {
     let length_s = if wanted.is_quick { 6.0 } else { 60.0 };
     let mut clock = Clock::new(on.minutes, live.now(), crew.monitor);
     let found = live.plant().setting();
@@ -111,7 +117,7 @@ fn jobs(workload: usize, size_bytes: u64, seconds: f64) -> Jobs {
             of(sections, part)
         }
         1 => of("[random-read]\nrw=randread\nbs=4k\nnumjobs=4\n".to_owned(), part(size_bytes, 4)),
-        // Who comes to an end too early begins anew, in memory.
+        // Who comes to an end too early begins again, in memory.
         2 => of("[sequential-read]\nrw=read\nbs=4k\nnumjobs=4\n".to_owned(), size_bytes / 4 / (1 << 20) * (1 << 20)),
         // What waits in memory is bounded as it is on a machine of the study, whatever memory there is here.
         3 => {

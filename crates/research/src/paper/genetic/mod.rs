@@ -8,7 +8,7 @@ mod results;
 use crate::report::paper::Replication;
 
 use super::stated::Stated;
-use super::{OnKernel, Paper, Part, Wanted};
+use super::{OnKernel, Paper, PaperRequest, Part};
 use experiment::pool::Workers;
 use pairs::{FIGURES, Pair, Runs, UNDERS};
 use results::Results;
@@ -54,7 +54,7 @@ impl Plan {
     }
 }
 
-fn repeat(wanted: &Wanted, stated: Stated, crew: Workers) -> anyhow::Result<Replication> {
+fn repeat(wanted: &PaperRequest, stated: Stated, crew: Workers) -> anyhow::Result<Replication> {
     let plan = Plan { is_quick: wanted.is_quick, seed: wanted.seed };
     let wants = |id: &str| wanted.only.is_empty() || wanted.only.iter().any(|only| only == id);
     let drawn = FIGURES.iter().filter(|(id, _)| wants(id)).map(|(_, pair)| *pair);

@@ -27,7 +27,7 @@ pub const WORKLOADS: [(&str, &str); 5] = [
 ];
 
 const DISK: &str = "sata7200@1";
-/// What is found in force.
+/// The original setting.
 const FOUND: &str = "anticipatory";
 const SCHEDULERS: [&str; 4] = ["noop", "anticipatory", "deadline", "cfq"];
 
@@ -161,7 +161,7 @@ fn run_one(pair: Pair, under: &Under, plan: Plan, crew: Workers) -> anyhow::Resu
     Ok(Ran { courses, throughput })
 }
 
-/// Both job files in one, the second waiting for the first to end, each for so many seconds.
+/// Both job files in one, the second waiting for the first to end, each for this many seconds.
 fn one_after_the_other(first: &str, second: &str, seconds: u64) -> anyhow::Result<String> {
     Ok(format!("{}\n{}", sections(first, seconds, "")?, sections(second, seconds, "stonewall\n")?))
 }

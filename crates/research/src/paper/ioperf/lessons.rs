@@ -1,7 +1,7 @@
 //! What the plan of the paper's last section calls learning mode: before the tests, in idle hours, settings are bred on workloads of their own.
 //!
 //! ```text
-//! patterns of another seed ─▶ every gene by itself ─▶ the best of each together ─▶ a search from there ─▶ the best, beside the default
+//! patterns of another seed ─▶ every gene by itself ─▶ the best of each together ─▶ a search from there ─▶ the best, compared with the default
 //!                             └────────────── each setting on all of them ──────────────┘                     └─▶ Experience
 //! ```
 //! A setting's fitness is its gain over the default in the mean of all these workloads: what serves one of them and no other is chance.
@@ -197,7 +197,7 @@ impl<'a> School<'a> {
     }
 }
 
-/// What was got beside what the default got: the score of this is the gain.
+/// What was got compared with what the default got: the score of this is the gain.
 fn relative(ran: &Performance, standard: &Performance) -> Performance {
     Performance {
         throughput: ran.throughput / standard.throughput,

@@ -23,7 +23,7 @@ use crate::live;
 use crate::live::{Jobs, Live, Overall};
 use crate::paper::aims::at_least;
 use crate::paper::stated::Stated;
-use crate::paper::{Clock, OnDevice, Wanted};
+use crate::paper::{Clock, OnDevice, PaperRequest};
 use experiment::pool::Workers;
 
 /// What the exhaustive search tries: Linux's schedulers, and of each that has any its main tunables at a few values, in all combinations that
@@ -112,7 +112,13 @@ impl Ran {
 ///
 /// # Errors
 /// fio fails, the device cannot be set or observed, or the work was interrupted.
-pub fn repeat(wanted: &Wanted, on: &OnDevice, stated: Stated, live: &mut dyn Live, crew: Workers) -> anyhow::Result<Replication> {
+pub fn repeat(
+    wanted: &PaperRequest,
+    on: &OnDevice,
+    stated: Stated,
+    live: &mut dyn Live,
+    crew: Workers,
+) -> anyhow::Result<Replication> {
     let plan = if wanted.is_quick { &QUICK } else { &FULL };
     let mut clock = Clock::new(on.minutes, live.now(), crew.monitor);
     let found = live.plant().setting();
@@ -181,7 +187,7 @@ fn searched(all: &[Ran], plan: &Plan, found: &Setting) -> Searched {
     Searched { kernel: format!("the real kernel, {found}"), names: names.collect(), cases: all.iter().map(case).collect() }
 }
 
-/// The numbers of section 6 beside those of the search that bars are judged by.
+/// The numbers of section 6 next to those of the search that bars are judged by.
 fn with_the_papers(mut table: Table, stated: &Stated) -> Table {
     let columns = ["improved", "improvement", "faster", "reduction"];
     if let Some(row) = table.rows.first_mut() {

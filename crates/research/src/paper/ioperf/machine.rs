@@ -23,10 +23,10 @@ const DISK: &str = "sata7200@1";
 const HOST: &str = "memory_mib=512,swap_mib=1024,anonymous_mib=128";
 /// The tunables of the host in the chromosome.
 const GENES_OF_HOST: [&str; 2] = ["read_ahead_kb", "swappiness"];
-/// Of the beginning of a run so many seconds are not judged: files are opened, memory is empty.
+/// Of the beginning of a run this many seconds are not judged: files are opened, memory is empty.
 const SETTLES_S: u64 = 10;
 
-/// What a kernel has in force and can run.
+/// The active scheduler of a kernel, and those that it offers.
 pub struct Kernel {
     /// What the page calls it.
     pub name: &'static str,
@@ -146,7 +146,7 @@ fn world() -> anyhow::Result<World> {
 pub struct Run<'a> {
     /// What is asked.
     pub pattern: &'a Pattern,
-    /// What is in force at the beginning.
+    /// The active setting at the beginning.
     pub default: &'a Setting,
     /// How long.
     pub seconds: u64,
@@ -187,7 +187,7 @@ impl Run<'_> {
         })
     }
 
-    /// What a controller leaves in force at the end.
+    /// The active setting at the end of a run.
     ///
     /// # Errors
     /// It was interrupted.

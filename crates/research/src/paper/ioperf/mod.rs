@@ -11,7 +11,7 @@ use crate::report::paper::Replication;
 use control::search::ioperf::{EVALUATION_S, POPULATION};
 
 use super::stated::Stated;
-use super::{OnKernel, Paper, Part, Wanted};
+use super::{OnKernel, Paper, PaperRequest, Part};
 use evolution::Evolution;
 use experiment::pool::Workers;
 use machine::Kernel;
@@ -97,7 +97,7 @@ impl Plan {
     }
 }
 
-fn repeat(wanted: &Wanted, stated: Stated, crew: Workers) -> anyhow::Result<Replication> {
+fn repeat(wanted: &PaperRequest, stated: Stated, crew: Workers) -> anyhow::Result<Replication> {
     let plan = Plan::new(wanted.is_quick, wanted.seed);
     let wants = |id: &str| wanted.only.is_empty() || wanted.only.iter().any(|only| only == id);
     let is_evolved = EVOLVED.iter().any(|id| wants(id));

@@ -1,4 +1,4 @@
-//! Figures 1 to 4, section 6, and the searches beside each other.
+//! Figures 1 to 4, section 6, and the searches next to each other.
 
 use crate::report::paper::{Bar, Cell, Curves, Line, Plot, Quantity, Row, Table};
 
@@ -233,7 +233,7 @@ fn columns() -> Vec<crate::report::paper::Column> {
     names.map(|name| Table::column(name, false)).to_vec()
 }
 
-/// What each of the searches ends with, beside the default.
+/// What each of the searches ends with, compared with the default.
 pub fn compared(id: &str, searched: &Searched) -> Table {
     let row = |(place, name): (usize, &String)| {
         let (gains, slower) = searched.against_default(place);

@@ -48,7 +48,7 @@ impl Contestant {
     }
 }
 
-/// A workload: what each ended with gets, beside the default.
+/// A workload: what each ended with gets, compared with the default.
 pub struct Case {
     /// Under the default.
     pub default: Got,

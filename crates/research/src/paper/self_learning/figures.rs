@@ -17,7 +17,7 @@ pub struct Drawing {
     /// What it shows.
     pub title: &'static str,
     draw: fn(&Drawing, &World) -> Figure,
-    /// So many of its series are the paper's own, among which it names the best.
+    /// This many of its series are the paper's own, among which it names the best.
     among: usize,
     /// Only the processor time that differs from run to run is in it.
     pub is_cpu: bool,
@@ -71,7 +71,7 @@ impl Drawing {
         Part { id: self.id, title: self.title, is_cpu: self.is_cpu }
     }
 
-    /// Draws it, what the paper states about it beside.
+    /// Draws it, with what the paper states about it.
     pub fn draw(&self, world: &World, stated: &Stated) -> Figure {
         let mut figure = (self.draw)(self, world);
         let measures = world.measures(&figure);
@@ -261,7 +261,7 @@ fn constants() -> impl Iterator<Item = (String, Under)> {
 const CONSTANTS: &str = " Beside them stand the schedulers by themselves, from beginning to end: a scheme is worth something where it is \
                          more accurate than the best of these.";
 
-/// A figure of accuracies, with the fixed schedulers beside the schemes.
+/// A figure of accuracies, with the fixed schedulers next to the schemes.
 fn beside_constants(figure: Figure) -> Figure {
     let mut figure = figure;
     figure.series.extend(constants().map(|(name, _)| name));

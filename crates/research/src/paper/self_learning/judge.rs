@@ -105,7 +105,7 @@ pub fn accuracy(store: &Store, trial: &Trial, under: &Under, data: Data, toleran
         let Some(number) = run.phases.iter().position(running) else { continue };
         let ranked = ranked(store, trial, number, data);
         let Some(best) = FIVE.iter().filter_map(|name| ranked.get(name).copied()).max_by(f64::total_cmp) else { continue };
-        // Of a setting that is none of those measured nobody knows whether it was correct.
+        // Of a setting that is none of those measured it is unknown whether it was correct.
         let Some(chosen) = ranked.get(setting.as_str()) else { continue };
         count.judged += 1;
         count.right += u64::from(*chosen >= best + (1.0 - tolerance).ln());
@@ -191,7 +191,7 @@ mod tests {
         }
     }
 
-    /// Two phases of ten seconds each, so many bytes in each of them.
+    /// Two phases of ten seconds each, this many bytes in each of them.
     fn two_phases(bytes: [u64; 2]) -> Summary {
         let mut phases = vec![phase(10.0, bytes[0], 1.0), phase(10.0, bytes[1], 1.0)];
         phases[1] = phases[1].take().map(|it| Phase { from_s: 10.0, to_s: 20.0, ..it });

@@ -11,7 +11,7 @@ use crate::report::paper::Replication;
 use observe::{Preference, merit};
 
 use super::stated::Stated;
-use super::{Paper, Wanted};
+use super::{Paper, PaperRequest};
 use experiment::pool::Workers;
 use figures::{Drawing, World};
 use plan::{ONLINE, Plan};
@@ -28,7 +28,7 @@ pub static PAPER: Paper = Paper {
     live: None,
 };
 
-fn repeat(wanted: &Wanted, stated: Stated, crew: Workers) -> anyhow::Result<Replication> {
+fn repeat(wanted: &PaperRequest, stated: Stated, crew: Workers) -> anyhow::Result<Replication> {
     let drawings: Vec<&Drawing> = figures::ALL.iter().filter(|drawing| wanted.wants(&drawing.part())).collect();
     let mut plan = Plan::new(wanted.is_quick, wanted.seed)?;
     plan.measures_cpu = wanted.measures_cpu;

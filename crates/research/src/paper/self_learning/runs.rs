@@ -50,7 +50,7 @@ pub struct Key {
 pub struct Summary {
     /// Groups of jobs between stonewalls, in order; `None` where none of its jobs ran.
     pub phases: Vec<Option<Phase>>,
-    /// When a window ended, in seconds, and what was in force from then on.
+    /// When a window ended, in seconds, and the active setting from then on.
     pub decisions: Vec<(f64, String)>,
     /// Windows in all, and those under the per-request scheduler.
     pub windows: (u64, u64),

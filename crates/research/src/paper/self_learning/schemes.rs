@@ -6,7 +6,7 @@ use super::plan::Plan;
 
 /// The five schedulers that the paper compares with; its FIFO is `noop`.
 pub const FIVE: &[&str] = &["noop", "sstf", "deadline", "anticipatory", "cfq"];
-/// What every scheme finds in force: what Linux gave a disk as long as it had the five. A scheduler that starves a stream does so by its
+/// What every scheme finds active: what Linux gave a disk as long as it had the five. A scheduler that starves a stream does so by its
 /// standard.
 pub const FOUND: &str = "deadline";
 /// Every setting that is measured by itself: those, the one that learns request by request, and one more that `seekwise` may choose.
@@ -102,8 +102,8 @@ impl Scheme {
         let mut chosen = crate::controller::parse(self.controller)?;
         for (tunable, value) in chosen.spec.tunables.iter().zip(&mut chosen.values) {
             match self.tunable(tunable.name, plan) {
-                Some(Wanted::Number(wanted)) => *value = wanted.clamp(tunable.min, tunable.max),
-                Some(Wanted::Word(wanted)) => *value = tunable.read(chosen.spec.name, wanted)?,
+                Some(TunableValue::Number(wanted)) => *value = wanted.clamp(tunable.min, tunable.max),
+                Some(TunableValue::Word(wanted)) => *value = tunable.read(chosen.spec.name, wanted)?,
                 None => {}
             }
         }
@@ -111,26 +111,26 @@ impl Scheme {
     }
 
     /// What a tunable shall be; `None` leaves its default.
-    fn tunable(&self, name: &str, plan: &Plan) -> Option<Wanted> {
+    fn tunable(&self, name: &str, plan: &Plan) -> Option<TunableValue> {
         let scaled = |paper_s: f64| plan.scaled_ms(paper_s, self.is_exact);
         match (self.controller, name) {
-            ("round-robin", "check_ms") => Some(Wanted::Number(scaled(60.0))),
-            ("round-robin", "quantum_ms") => Some(Wanted::Number(scaled(2.0).max(LEAST_QUANTUM_MS))),
-            ("two-layer" | "feedback", "window_ms") => Some(Wanted::Number(scaled(f64::from(self.window_s)))),
-            ("two-layer" | "feedback", "learner") => Some(Wanted::Word(self.learner)),
-            ("two-layer" | "feedback", "training") => Some(Wanted::Word(match self.training {
+            ("round-robin", "check_ms") => Some(TunableValue::Number(scaled(60.0))),
+            ("round-robin", "quantum_ms") => Some(TunableValue::Number(scaled(2.0).max(LEAST_QUANTUM_MS))),
+            ("two-layer" | "feedback", "window_ms") => Some(TunableValue::Number(scaled(f64::from(self.window_s)))),
+            ("two-layer" | "feedback", "learner") => Some(TunableValue::Word(self.learner)),
+            ("two-layer" | "feedback", "training") => Some(TunableValue::Word(match self.training {
                 Training::None => "online",
                 Training::Offline | Training::AllBut(_, false) => "offline",
                 Training::Online | Training::AllBut(_, true) => "both",
             })),
-            ("two-layer" | "feedback", "first_window_ms") if self.is_exact => Some(Wanted::Number(0)),
+            ("two-layer" | "feedback", "first_window_ms") if self.is_exact => Some(TunableValue::Number(0)),
             _ => None,
         }
     }
 }
 
 /// What a tunable shall be.
-enum Wanted {
+enum TunableValue {
     Number(i64),
     Word(&'static str),
 }

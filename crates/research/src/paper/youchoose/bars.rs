@@ -9,7 +9,7 @@ use crate::paper::aims::{at_least, at_most};
 
 /// A volume gets at least this part of its reference disk's throughput.
 pub const THROUGHPUT_PERCENT: f64 = 97.0;
-/// At most so many windows of a second are in violation.
+/// At most this many windows of a second are in violation.
 pub const VIOLATED_PERCENT: f64 = 1.0;
 /// Its p99 response time is at most this part of the reference disk's.
 pub const P99_PERCENT: f64 = 110.0;

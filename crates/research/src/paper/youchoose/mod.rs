@@ -17,7 +17,7 @@ use sim::profile::DeviceOptions;
 use sim::reference::ReferenceDisk;
 
 use super::stated::Stated;
-use super::{Paper, Part, Wanted};
+use super::{Paper, PaperRequest, Part};
 use experiment::learned_device;
 use experiment::pool::Workers;
 use experiment::reference_disk::SCHEDULER;
@@ -54,7 +54,7 @@ fn title(id: &str) -> &'static str {
     PARTS.iter().find(|(part, _)| *part == id).map_or("", |(_, title)| title)
 }
 
-fn repeat(wanted: &Wanted, stated: Stated, crew: Workers) -> anyhow::Result<Replication> {
+fn repeat(wanted: &PaperRequest, stated: Stated, crew: Workers) -> anyhow::Result<Replication> {
     let wants = |id: &str| wanted.only.is_empty() || wanted.only.iter().any(|only| only == id);
     let plan = Plan { lengths: Lengths::new(wanted.is_quick), seed: wanted.seed };
     let scenes = scenes(|id| wants(id) || wanted.wants_bars());
@@ -109,7 +109,7 @@ fn scenes(wants: impl Fn(&str) -> bool) -> Vec<Scene> {
     scenes
 }
 
-fn setup(wanted: &Wanted) -> Vec<(String, String)> {
+fn setup(wanted: &PaperRequest) -> Vec<(String, String)> {
     let facts = [
         (
             "Disks",
@@ -134,7 +134,7 @@ fn setup(wanted: &Wanted) -> Vec<(String, String)> {
     facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-fn notes(wanted: &Wanted) -> Vec<String> {
+fn notes(wanted: &PaperRequest) -> Vec<String> {
     let mut notes = vec![
         "The traces OpenMail, WebSearch, Financial and VideoStreaming cannot be had. What stands for them is drawn, with the figures that \
          are published about them."

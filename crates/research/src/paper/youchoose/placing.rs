@@ -17,7 +17,7 @@ const QUICK_FACTORS: [f64; 2] = [FACTORS[1], FACTORS[2]];
 /// What the paper gains at the factors 0.3 and 0.7, in percent (section IV.D).
 const GAINS: [(&str, f64, f64); 2] = [("30", 0.3, 24.0), ("70", 0.7, 20.0)];
 
-/// What was found with so many disks of flash.
+/// What was found with this many disks of flash.
 pub struct Placed {
     flash: Flash,
     matrix: Matrix,

@@ -15,7 +15,7 @@ use super::scenes::{Lengths, Promised, Scene, promised};
 use experiment::pool::Workers;
 use experiment::reference_disk::SCHEDULER;
 
-/// A scheduler, what a person would type for it, and what it is told.
+/// A scheduler, what a person would type for it, and its input.
 #[derive(Clone, Copy, Debug)]
 pub struct Under {
     /// As the page calls it.
@@ -114,7 +114,7 @@ impl Runs {
 
 #[cfg(test)]
 impl Runs {
-    /// Figure 6 on so many hosts, as it would be if a volume that gets a rate on its reference disk got what `of` says under youchoose.
+    /// Figure 6 on this many hosts, as it would be if a volume that gets a rate on its reference disk got what `of` says under youchoose.
     pub fn made_up(hosts: usize, of: &dyn Fn(f64) -> f64) -> Runs {
         let volumes = |of: &dyn Fn(f64) -> f64| [100.0, 200.0, 400.0, 500.0, 1000.0].map(|rate| evenly(of(rate))).to_vec();
         let mut runs = Runs::default();
@@ -127,7 +127,7 @@ impl Runs {
     }
 }
 
-/// A volume that is served so many requests a second, one after the other, for 20 s.
+/// A volume that is served this many requests a second, one after the other, for 20 s.
 #[cfg(test)]
 fn evenly(rate: f64) -> TenantMeasure {
     use block::{Nanos, Op, Priority, Roster};

@@ -32,7 +32,7 @@ const AT_EACH_DISK: u32 = 8;
 /// The host of section IV.C.
 const THREE: &str = "raid0:disk=atlas10k,disks=3";
 
-/// Section IV.C: workload 1 changes after so many seconds, and again; workload 2 is over, then 1 (figure 8).
+/// Section IV.C: workload 1 changes after this many seconds, and again; workload 2 is over, then 1 (figure 8).
 const CHANGES_S: [f64; 4] = [28.0, 81.0, 165.0, 185.0];
 /// Parts of a quick run.
 const QUICK: f64 = 0.2;

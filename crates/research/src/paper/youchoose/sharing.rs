@@ -23,7 +23,7 @@ pub struct Results<'a> {
     pub stated: &'a Stated,
 }
 
-/// A volume under a scheduler, beside its reference disk.
+/// A volume under a scheduler, compared with its reference disk.
 pub struct Kept {
     /// Throughput in percent of the reference disk's.
     pub throughput_percent: f64,
@@ -128,7 +128,7 @@ fn throughputs(results: &Results, host: usize, needs: f64) -> Panel {
     Panel { name, values: (0..LOCALITIES.len()).map(value).collect() }
 }
 
-/// Each volume of figure 6 under youchoose, beside its reference disk.
+/// Each volume of figure 6 under youchoose, compared with its reference disk.
 pub fn promises(results: &Results) -> Option<Table> {
     let mut rows = Vec::new();
     for (host, _) in results.hosts() {

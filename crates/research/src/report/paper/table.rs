@@ -1,4 +1,4 @@
-//! Tables of a paper: its numbers, and ours beside them.
+//! Tables of a paper: its numbers, and ours next to them.
 
 use serde::Serialize;
 
@@ -60,7 +60,7 @@ impl Cell {
         Cell { ours, ..Cell::default() }
     }
 
-    /// Beside the paper's.
+    /// Compared with the paper's.
     pub fn beside(self, paper: Option<f64>) -> Cell {
         Cell { paper, ..self }
     }

@@ -1,4 +1,4 @@
-//! What the real kernel gave, beside what the simulator did.
+//! What the real kernel gave, compared with what the simulator did.
 
 use ::report::number;
 use ::report::plot::OUTLINES;

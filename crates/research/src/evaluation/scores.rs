@@ -1,7 +1,7 @@
-//! Marks of a run: against every candidate by itself, and against the default.
+//! Scores of a run: against every candidate by itself, and against the default.
 //!
 //! *Correct.* In each phase of a load, every setting by itself has a [merit](observe::merit). A decision is correct while its setting
-//! ranks within two percent of the best one of the phase. The mark is the share of time with a correct setting in force.
+//! ranks within two percent of the best one of the phase. The mark is the share of time with a correct setting active.
 //!
 //! *Regret.* How far the whole run, including the cost of trials and switches, is below the best candidate by itself.
 
@@ -11,8 +11,8 @@ use observe::Preference;
 use observe::merit;
 use observe::merit::{TOLERANCE, Tails};
 
-use super::question::Question;
-use super::sitting::Sitting;
+use super::case::EvaluationCase;
+use super::run::Run;
 
 /// A phase in which the best and the worst setting differ by more than this is worth deciding.
 pub const WORTH_DECIDING: f64 = 0.05;
@@ -41,8 +41,8 @@ struct KeyPhase {
 
 /// The marks of one run.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Marks {
-    /// Seconds that are judged, and those of them in which what was in force was correct.
+pub struct Scores {
+    /// Seconds that are judged, and those of them in which the active setting was correct.
     pub judged_s: f64,
     /// See `judged_s`.
     pub correct_s: f64,
@@ -56,7 +56,7 @@ pub struct Marks {
     pub over_default: Option<f64>,
     /// How often something was changed.
     pub changes: usize,
-    /// Of each phase worth deciding, how long it took until what was in force was correct and stayed so; `None`: it never was.
+    /// Of each phase worth deciding, how long it took until the active setting was correct and stayed so; `None`: it never was.
     pub decided_s: Vec<Option<f64>>,
     /// The largest p99 response time of a stream by that under the default.
     pub worst_p99_ratio: Option<f64>,
@@ -70,8 +70,8 @@ impl Key {
     /// From the runs under each of the fixed settings, by their texts; `candidates` are the ones that controllers may choose, and
     /// `default` what they find. The first `settles_s` seconds of each phase are not judged.
     pub fn new(
-        question: &Question,
-        fixed: &BTreeMap<String, &Sitting>,
+        question: &EvaluationCase,
+        fixed: &BTreeMap<String, &Run>,
         candidates: &[String],
         default: &str,
         settles_s: f64,
@@ -81,7 +81,7 @@ impl Key {
         let end_s = fixed.values().map(|sitting| sitting.ended_s).fold(0.0, f64::max);
         let scores = |from_s: f64, to_s: f64, phase: Option<usize>| -> Vec<(f64, bool)> {
             let standard = of_phase(question, &standard.tails, phase);
-            let score = |sitting: &&Sitting| {
+            let score = |sitting: &&Run| {
                 let served = sitting.served(from_s, to_s);
                 let score = served.map_or(f64::NEG_INFINITY, |served| served.score(preference));
                 (score, merit::starves(&of_phase(question, &sitting.tails, phase), &standard))
@@ -125,9 +125,9 @@ impl Key {
         self.phases.iter().map(|phase| (phase.from_s, phase.to_s, &phase.ranked))
     }
 
-    /// Marks a run.
-    pub fn mark(&self, sitting: &Sitting, preference: &Preference) -> Marks {
-        let mut marks = Marks {
+    /// Scores a run.
+    pub fn mark(&self, sitting: &Run, preference: &Preference) -> Scores {
+        let mut marks = Scores {
             judged_s: 0.0,
             correct_s: 0.0,
             deciding_s: 0.0,
@@ -158,7 +158,7 @@ impl KeyPhase {
         self.ranked.get(setting).is_some_and(|score| *score >= self.best + (1.0 - TOLERANCE).ln())
     }
 
-    fn mark(&self, sitting: &Sitting, marks: &mut Marks) {
+    fn mark(&self, sitting: &Run, marks: &mut Scores) {
         let length_s = self.to_s - self.from_s;
         // What was correct since when, as long as it still is.
         let (mut correct_s, mut since) = (0.0, None);
@@ -181,7 +181,7 @@ impl KeyPhase {
 }
 
 /// The streams of one phase, or of all.
-fn of_phase(question: &Question, tails: &Tails, phase: Option<usize>) -> Tails {
+fn of_phase(question: &EvaluationCase, tails: &Tails, phase: Option<usize>) -> Tails {
     let is_in = |stream: &block::StreamId| match (phase, question.phase_of.get(stream)) {
         (Some(phase), Some(of)) => *of == phase,
         _ => true,

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::report::evaluation::{BaseMarks, BaseStanding, Memory};
+use crate::report::evaluation::{BaseScores, BaseStanding, Memory};
 use anyhow::Context;
 use control::controller::{ControllerChoice, ControllerInput, Fixed};
 use control::experience::WINDOW;
@@ -22,8 +22,8 @@ use control::{Controller, Setting};
 use observe::merit;
 use observe::merit::TOLERANCE;
 
-use super::question::{Extent, Question};
-use super::sitting::Sitting;
+use super::case::{EvaluationCase, Extent};
+use super::run::Run;
 use super::statistics::weighted_mean;
 use crate::worlds::Purpose;
 use experiment::comparison::{Lived, Remembered, regime, source};
@@ -31,9 +31,9 @@ use experiment::pool::Workers;
 
 /// Other loads of a base.
 const OTHERS: usize = 3;
-/// What is in force so many seconds after the beginning is what a run began with: it takes a window of a second to see the load.
+/// The active setting this many seconds after the beginning is what a run began with: it takes a window of a second to see the load.
 const BEGINS_S: f64 = 2.0;
-/// What was in force for fewer seconds of the first run was hardly seen.
+/// A setting that was active for fewer seconds of the first run was hardly observed.
 const SEEN_S: f64 = 2.0;
 
 /// The seed of the second draw is another one than any that questions are drawn from.
@@ -55,7 +55,7 @@ pub const ABOUT: &str = "Each load is run a second time with other draws (a trac
 /// A run fails, a base cannot be written or read, or the work was interrupted.
 pub fn examine(
     chosen: &ControllerChoice,
-    questions: &[(u64, Question)],
+    questions: &[(u64, EvaluationCase)],
     purpose: &Purpose,
     extent: &Extent,
     brief: &ControllerInput,
@@ -67,13 +67,13 @@ pub fn examine(
         let others = question.others(purpose, extent, *seed, OTHERS)?;
         subject.examine(*seed, question, &others).with_context(|| format!("{}, memory", question.name))
     })?;
-    let questions: Vec<BaseMarks> = marks.into_iter().flatten().collect();
+    let questions: Vec<BaseScores> = marks.into_iter().flatten().collect();
     let standing = |base: &&str| standing(base, questions.iter().filter(|marks| marks.base == *base).collect(), seed);
     Ok(Memory::new(chosen.label(), BASES.iter().map(standing).collect(), questions))
 }
 
-fn standing(base: &str, marks: Vec<&BaseMarks>, seed: u64) -> BaseStanding {
-    let share = |of: &dyn Fn(&BaseMarks) -> Option<bool>| {
+fn standing(base: &str, marks: Vec<&BaseScores>, seed: u64) -> BaseStanding {
+    let share = |of: &dyn Fn(&BaseScores) -> Option<bool>| {
         let known: Vec<bool> = marks.iter().filter_map(|marks| of(marks)).collect();
         let yes = known.iter().filter(|is| **is).count();
         (!known.is_empty()).then(|| 100.0 * yes as f64 / known.len() as f64)
@@ -81,7 +81,7 @@ fn standing(base: &str, marks: Vec<&BaseMarks>, seed: u64) -> BaseStanding {
     let is_as_good = |gain: Option<f64>| gain.map(|gain| gain >= -100.0 * TOLERANCE);
     let gains: Vec<(f64, f64)> = marks.iter().filter_map(|marks| Some((marks.gain_percent?, 1.0))).collect();
     let worst = marks.iter().filter(|marks| marks.gain_percent.is_some()).min_by(|a, b| {
-        let gain = |marks: &BaseMarks| marks.gain_percent.unwrap_or(f64::INFINITY);
+        let gain = |marks: &BaseScores| marks.gain_percent.unwrap_or(f64::INFINITY);
         gain(a).total_cmp(&gain(b))
     });
     BaseStanding {
@@ -100,7 +100,7 @@ fn standing(base: &str, marks: Vec<&BaseMarks>, seed: u64) -> BaseStanding {
 /// Whose memory is examined.
 struct Subject<'a> {
     chosen: &'a ControllerChoice,
-    /// What it is told when it has no base.
+    /// Its input when it has no base.
     brief: ControllerInput,
     crew: Workers<'a>,
 }
@@ -109,7 +109,7 @@ struct Subject<'a> {
 type Scores = BTreeMap<String, f64>;
 
 impl Subject<'_> {
-    fn examine(&self, seed: u64, question: &Question, others: &[Question]) -> anyhow::Result<Vec<BaseMarks>> {
+    fn examine(&self, seed: u64, question: &EvaluationCase, others: &[EvaluationCase]) -> anyhow::Result<Vec<BaseScores>> {
         let folder = tempfile::tempdir().context("there is no place for a knowledge base")?;
         let bases = BASES.map(|base| folder.path().join(base));
         let first = self.run(question, &self.brief, Some(&bases[0]))?;
@@ -126,13 +126,13 @@ impl Subject<'_> {
         let mut in_turn = self.in_turn(&first, begins);
         in_turn.retain(|setting, _| !alone.get(setting).is_some_and(|alone| merit::starves(&alone.tails, &first_default.tails)));
         let served_before = [Some(in_turn), Some(self.ranked(&alone, &first_default, begins)), None];
-        let over_default = |sitting: &Sitting, default: &Sitting| self.gain(sitting, default, default);
+        let over_default = |sitting: &Run, default: &Run| self.gain(sitting, default, default);
         let mark = |(number, path): (usize, &PathBuf)| {
             let (brief, cases) = self.with_base(path, second)?;
             let sitting = self.run(second, &brief, None)?;
             let begins_with = sitting.setting_at(BEGINS_S).to_owned();
             let over_first = over_default(&sitting, &default).zip(over_default(&first, &first_default));
-            Ok(BaseMarks {
+            Ok(BaseScores {
                 seed,
                 question: question.name.clone(),
                 base: BASES[number].to_owned(),
@@ -148,34 +148,34 @@ impl Subject<'_> {
     }
 
     /// The controller's run. What it lived through goes into the base, if there is one.
-    fn run(&self, question: &Question, brief: &ControllerInput, base: Option<&Path>) -> anyhow::Result<Sitting> {
+    fn run(&self, question: &EvaluationCase, brief: &ControllerInput, base: Option<&Path>) -> anyhow::Result<Run> {
         let found = regime::scheduler(regime::FOUND)?;
         self.kept(question, &found, self.chosen.build(brief), self.chosen.label(), base)
     }
 
-    fn default(&self, question: &Question) -> anyhow::Result<Sitting> {
+    fn default(&self, question: &EvaluationCase) -> anyhow::Result<Run> {
         self.fixed(question, &regime::scheduler(regime::FOUND)?, None)
     }
 
-    fn fixed(&self, question: &Question, setting: &Setting, base: Option<&Path>) -> anyhow::Result<Sitting> {
+    fn fixed(&self, question: &EvaluationCase, setting: &Setting, base: Option<&Path>) -> anyhow::Result<Run> {
         let controller = Box::new(Fixed::new(setting.clone(), WINDOW));
         self.kept(question, setting, controller, setting.scheduler(), base)
     }
 
-    fn every_candidate(&self, question: &Question, base: &Path) -> anyhow::Result<BTreeMap<String, Sitting>> {
+    fn every_candidate(&self, question: &EvaluationCase, base: &Path) -> anyhow::Result<BTreeMap<String, Run>> {
         let one = |setting: &Setting| Ok((setting.to_string(), self.fixed(question, setting, Some(base))?));
         self.brief.candidates.iter().map(one).collect()
     }
 
     fn kept(
         &self,
-        question: &Question,
+        question: &EvaluationCase,
         begins_with: &Setting,
         controller: Box<dyn Controller>,
         under: String,
         base: Option<&Path>,
-    ) -> anyhow::Result<Sitting> {
-        let (sitting, steered) = Sitting::steered(question, begins_with, controller, false, None, self.crew.monitor)?;
+    ) -> anyhow::Result<Run> {
+        let (sitting, steered) = Run::steered(question, begins_with, controller, false, None, self.crew.monitor)?;
         if let Some(base) = base {
             let source = &source(&*question.load, &question.world);
             let (seed, preference) = (self.brief.seed, &self.brief.preference);
@@ -185,8 +185,8 @@ impl Subject<'_> {
         Ok(sitting)
     }
 
-    /// What it is told with this base, and how many cases of the device are in it.
-    fn with_base(&self, base: &Path, question: &Question) -> anyhow::Result<(ControllerInput, u64)> {
+    /// Its input with this base, and how many cases of the device are in it.
+    fn with_base(&self, base: &Path, question: &EvaluationCase) -> anyhow::Result<(ControllerInput, u64)> {
         let remembered = Remembered::open(base, self.crew.monitor)?;
         let lived = remembered.experience().context("the knowledge base cannot be read")?;
         let device = question.world.device();
@@ -195,8 +195,8 @@ impl Subject<'_> {
     }
 
     /// By how much the whole run is better than another of the same draw. One that starves a stream is at most as good as the default.
-    fn gain(&self, sitting: &Sitting, than: &Sitting, default: &Sitting) -> Option<f64> {
-        let score = |sitting: &Sitting| {
+    fn gain(&self, sitting: &Run, than: &Run, default: &Run) -> Option<f64> {
+        let score = |sitting: &Run| {
             let score = sitting.served(0.0, f64::INFINITY)?.score(&self.brief.preference);
             Some((score, merit::starves(&sitting.tails, &default.tails)))
         };
@@ -204,8 +204,8 @@ impl Subject<'_> {
         Some(ranked[2] - ranked[1]).filter(|gain| gain.is_finite())
     }
 
-    /// How each setting served as long as it was in force, until then. Whether it starves shows only in a run of its own.
-    fn in_turn(&self, sitting: &Sitting, until_s: f64) -> Scores {
+    /// How each setting served as long as it was active, until then. Whether it starves shows only in a run of its own.
+    fn in_turn(&self, sitting: &Run, until_s: f64) -> Scores {
         let mut sums: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
         for (from, to, setting) in sitting.pieces(WINDOW.as_secs_f64(), until_s.min(sitting.ended_s)) {
             if let Some(served) = sitting.served(from, to) {
@@ -218,8 +218,8 @@ impl Subject<'_> {
     }
 
     /// How each setting served by itself, until then.
-    fn ranked(&self, alone: &BTreeMap<String, Sitting>, default: &Sitting, until_s: f64) -> Scores {
-        let score = |sitting: &Sitting| {
+    fn ranked(&self, alone: &BTreeMap<String, Run>, default: &Run, until_s: f64) -> Scores {
+        let score = |sitting: &Run| {
             let served = sitting.served(0.0, until_s);
             let score = served.map_or(f64::NEG_INFINITY, |served| served.score(&self.brief.preference));
             (score, merit::starves(&sitting.tails, &default.tails))

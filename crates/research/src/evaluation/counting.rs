@@ -1,10 +1,10 @@
-//! How honest promises are that rest on counters alone: beside what real runs gained.
+//! How honest promises are that rest on counters alone: compared with what real runs gained.
 //!
 //! ```text
 //! question ─▶ run under each setting ─┬▶ counters, second by second ─▶ ensemble ─▶ promised ± error ──┐
 //!                                     └▶ merit ───────────────────────────────────────────▶ gained ───┴▶ within two errors?
 //! ```
-//! Every setting with its defaults is what was found in force once: under some schedulers there is more to gain than under others.
+//! Every setting with its defaults is what was found active once: under some schedulers there is more to gain than under others.
 
 use crate::report::counting::{Asked, Promised, Report, SCHEMA};
 use block::Nanos;
@@ -18,7 +18,7 @@ use sim::run::{Pilot, ServerEvent, Steerable, Watch};
 use twin::ScoreBuckets;
 use twin::counters::{Counted, Counter, Ensemble, Judges, Known};
 
-use super::question::{self, Extent, Question};
+use super::case::{self, EvaluationCase, Extent};
 use crate::worlds::Which;
 use experiment::bench::tails;
 use experiment::comparison::{percent, regime};
@@ -63,7 +63,7 @@ impl Counting {
     /// A run fails, or the work was interrupted.
     pub fn measure(&self, crew: Workers) -> anyhow::Result<Report> {
         let extent = Extent::new(self.is_quick, Vec::new());
-        let questions = question::draw_all(self.world.purpose()?, &extent, self.seed, self.seeds, crew)?;
+        let questions = case::draw_all(self.world.purpose()?, &extent, self.seed, self.seeds, crew)?;
         let candidates = regime::candidates(&self.candidates)?;
         let asked = crew.map("asking what counters tell, loads:", &questions, |(_, question)| {
             let runs =
@@ -104,7 +104,7 @@ fn known(world: &World, bounds: Bounds) -> Known {
 }
 
 impl Ran {
-    fn of(question: &Question, setting: &Setting, monitor: &dyn Monitor) -> anyhow::Result<Ran> {
+    fn of(question: &EvaluationCase, setting: &Setting, monitor: &dyn Monitor) -> anyhow::Result<Ran> {
         let world = &question.world;
         let queue = world.queue(world.scheduler(setting));
         let mut recorder = Recorder::default();
@@ -127,8 +127,8 @@ impl Ran {
         Ok(Ran { setting: setting.clone(), samples, slots, tails: tails(measure.streams.iter()), ended, bounds })
     }
 
-    /// What counters say where this was in force, and what is true.
-    fn asked(&self, question: &Question, runs: &[Ran], candidates: &[Setting]) -> Asked {
+    /// What counters say where this was active, and what is true.
+    fn asked(&self, question: &EvaluationCase, runs: &[Ran], candidates: &[Setting]) -> Asked {
         let preference = Preference::default();
         let mut asked = Asked { load: question.name.clone(), in_force: self.setting.to_string(), ..Asked::default() };
         let from = self.samples.partition_point(|sample| sample.at < SETTLES);

@@ -1,4 +1,4 @@
-//! The exam: controllers on loads and devices that nothing was trained or tuned on, beside every constant policy.
+//! Evaluation: controllers on loads and devices that nothing was trained or tuned on, compared with every constant policy.
 //!
 //! ```text
 //! seed ─▶ questions (a load on a device of the reported world)
@@ -8,19 +8,19 @@
 //! ```
 //! With a knowledge base every question is asked once more, if that is wanted: see [`memory`].
 
+mod case;
 pub mod ceiling;
 pub mod counting;
 mod cross_validation;
-mod marks;
 mod memory;
-mod question;
-mod sitting;
+mod run;
+mod scores;
 mod statistics;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use crate::report::evaluation::{Interval, QuestionMarks, Report, SCHEMA, Standing, Verdict};
+use crate::report::evaluation::{CaseScores, Interval, Report, SCHEMA, Standing, Verdict};
 use anyhow::{Context, ensure};
 use control::Setting;
 use control::controller::{ControllerChoice, ControllerInput, Fixed};
@@ -28,15 +28,15 @@ use control::experience::WINDOW;
 use observe::Preference;
 use observe::merit::TOLERANCE;
 
-pub use marks::WORTH_DECIDING;
+pub use scores::WORTH_DECIDING;
 
 use crate::worlds::{Which, worlds};
+use case::{EvaluationCase, Extent};
 use experiment::comparison::regime;
 use experiment::experience;
 use experiment::pool::Workers;
-use marks::{Key, Marks};
-use question::{Extent, Question};
-use sitting::Sitting;
+use run::Run;
+use scores::{Key, Scores};
 use statistics::{median, weighted_mean};
 
 /// The default controllers: the paper's schemes, and ours.
@@ -44,7 +44,7 @@ const CONTROLLERS: &[&str] = &["round-robin", "feedback", "two-layer", "seekwise
 
 /// An exam to be held.
 #[derive(Clone, Debug)]
-pub struct Exam {
+pub struct ControllerEvaluation {
     /// The first seed; the others follow it.
     pub seed: u64,
     /// How many.
@@ -69,7 +69,7 @@ pub struct Exam {
     pub examines_memory: bool,
 }
 
-/// A setting that stays in force, or a controller.
+/// A setting that stays active, or a controller.
 enum Policy {
     Always(Setting),
     Chooses(ControllerChoice),
@@ -84,7 +84,7 @@ impl Policy {
     }
 }
 
-impl Exam {
+impl ControllerEvaluation {
     /// The policies that answer each question: every candidate and the default by themselves, then the controllers.
     fn policies(&self, candidates: &[Setting]) -> anyhow::Result<Vec<Policy>> {
         let settings = regime::with_found(candidates.to_vec())?;
@@ -109,7 +109,7 @@ impl Exam {
     ///
     /// # Errors
     /// Something of the input is wrong, a run fails, or the work was interrupted.
-    pub fn hold(&self, crew: Workers) -> anyhow::Result<Report> {
+    pub fn run(&self, crew: Workers) -> anyhow::Result<Report> {
         ensure!(self.seeds > 0, "--seeds 0: at least one seed should be drawn");
         let candidates = regime::candidates(&self.candidates)?;
         let policies = self.policies(&candidates)?;
@@ -117,15 +117,15 @@ impl Exam {
         let purpose = self.world.purpose()?;
         let experience = experience::load(self.experience.as_deref())?;
         let extent = Extent::new(self.is_quick, self.traces.clone());
-        let questions = question::draw_all(purpose, &extent, self.seed, self.seeds, crew)?;
+        let questions = case::draw_all(purpose, &extent, self.seed, self.seeds, crew)?;
         let brief = ControllerInput { preference: self.preference, candidates, seed: self.seed, experience: experience.clone() };
-        let runs: Vec<(&(u64, Question), &Policy)> =
+        let runs: Vec<(&(u64, EvaluationCase), &Policy)> =
             questions.iter().flat_map(|question| policies.iter().map(move |policy| (question, policy))).collect();
         let sittings = crew.map("examining, runs:", &runs, |((seed, question), policy)| {
             let run = run(question, policy, &ControllerInput { seed: *seed, ..brief.clone() }, self.measures_cpu, crew);
             run.with_context(|| format!("{} under {}", question.name, policy.label()))
         })?;
-        let marked: Vec<Vec<Marks>> = questions
+        let marked: Vec<Vec<Scores>> = questions
             .iter()
             .zip(sittings.chunks(policies.len()))
             .filter_map(|((_, question), sittings)| self.marks(question, &policies, &brief.candidates, sittings))
@@ -156,26 +156,32 @@ impl Exam {
         })
     }
 
-    fn marks(&self, question: &Question, policies: &[Policy], candidates: &[Setting], sittings: &[Sitting]) -> Option<Vec<Marks>> {
+    fn marks(
+        &self,
+        question: &EvaluationCase,
+        policies: &[Policy],
+        candidates: &[Setting],
+        sittings: &[Run],
+    ) -> Option<Vec<Scores>> {
         let left_alone = policies.iter().zip(sittings).filter(|(policy, _)| matches!(policy, Policy::Always(_)));
-        let fixed: BTreeMap<String, &Sitting> = left_alone.map(|(policy, sitting)| (policy.label(), sitting)).collect();
+        let fixed: BTreeMap<String, &Run> = left_alone.map(|(policy, sitting)| (policy.label(), sitting)).collect();
         let candidates: Vec<String> = candidates.iter().map(Setting::to_string).collect();
         let key = Key::new(question, &fixed, &candidates, regime::FOUND, 0.0, &self.preference)?;
         Some(sittings.iter().map(|sitting| key.mark(sitting, &self.preference)).collect())
     }
 
-    fn standings(&self, policies: &[Policy], questions: &[(u64, Question)], marked: &[Vec<Marks>]) -> Vec<Standing> {
+    fn standings(&self, policies: &[Policy], questions: &[(u64, EvaluationCase)], marked: &[Vec<Scores>]) -> Vec<Standing> {
         policies
             .iter()
             .enumerate()
             .map(|(number, policy)| {
-                let all: Vec<&Marks> = marked.iter().map(|marks| &marks[number]).collect();
+                let all: Vec<&Scores> = marked.iter().map(|marks| &marks[number]).collect();
                 self.standing(policy, questions, &all)
             })
             .collect()
     }
 
-    fn standing(&self, policy: &Policy, questions: &[(u64, Question)], all: &[&Marks]) -> Standing {
+    fn standing(&self, policy: &Policy, questions: &[(u64, EvaluationCase)], all: &[&Scores]) -> Standing {
         let percent = |values: Vec<(f64, f64)>| weighted_mean(&values, self.seed);
         // Every question counts the same, however long it takes.
         let share = |part: f64, whole: f64| if whole > 0.0 { (100.0 * part / whole, 1.0) } else { (0.0, 0.0) };
@@ -185,7 +191,7 @@ impl Exam {
         let over: Vec<f64> = all.iter().filter_map(|marks| Some(100.0 * marks.over_default?)).collect();
         let ratios: Vec<f64> = all.iter().filter_map(|marks| marks.worst_p99_ratio).collect();
         let decided: Vec<Option<f64>> = all.iter().flat_map(|marks| marks.decided_s.iter().copied()).collect();
-        let count = |is: fn(&Marks) -> bool| all.iter().filter(|marks| is(marks)).count();
+        let count = |is: fn(&Scores) -> bool| all.iter().filter(|marks| is(marks)).count();
         Standing {
             policy: policy.label(),
             is_constant: matches!(policy, Policy::Always(_)),
@@ -301,27 +307,27 @@ fn who_remembers(policies: &[Policy]) -> anyhow::Result<&ControllerChoice> {
 }
 
 fn run(
-    question: &Question,
+    question: &EvaluationCase,
     policy: &Policy,
     brief: &ControllerInput,
     measures_cpu: bool,
     crew: Workers,
-) -> anyhow::Result<Sitting> {
+) -> anyhow::Result<Run> {
     match policy {
         Policy::Always(setting) => {
             let fixed = Box::new(Fixed::new(setting.clone(), WINDOW));
-            Sitting::of(question, setting, fixed, measures_cpu, None, crew.monitor)
+            Run::of(question, setting, fixed, measures_cpu, None, crew.monitor)
         }
         Policy::Chooses(chosen) => {
             let begins_with = regime::scheduler(regime::FOUND)?;
-            Sitting::of(question, &begins_with, chosen.build(brief), measures_cpu, None, crew.monitor)
+            Run::of(question, &begins_with, chosen.build(brief), measures_cpu, None, crew.monitor)
         }
     }
 }
 
-fn row(seed: u64, question: &Question, policy: &Policy, marks: &Marks) -> QuestionMarks {
+fn row(seed: u64, question: &EvaluationCase, policy: &Policy, marks: &Scores) -> CaseScores {
     let percent = |part: f64, whole: f64| (whole > 0.0).then(|| 100.0 * part / whole);
-    QuestionMarks {
+    CaseScores {
         seed,
         question: question.name.clone(),
         family: question.family.clone(),

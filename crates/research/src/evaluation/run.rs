@@ -9,7 +9,7 @@ use observe::performance::Performance;
 use sim::run::{Pilot, ServerEvent, Steerable, Watch};
 use twin::{Recording, ScoreBuckets};
 
-use super::question::Question;
+use super::case::EvaluationCase;
 use experiment::bench::tails;
 use experiment::steered::{Steered, timed};
 use experiment::timed::Stopwatch;
@@ -17,9 +17,9 @@ use progress::monitor::Monitor;
 
 /// What is kept of a run.
 #[derive(Clone, Debug)]
-pub struct Sitting {
+pub struct Run {
     slots: ScoreBuckets,
-    /// What was in force, from when on, in seconds; the first from the beginning.
+    /// The active setting, from when on, in seconds; the first from the beginning.
     pub in_force: Vec<(f64, String)>,
     /// When the run ended, in seconds.
     pub ended_s: f64,
@@ -29,20 +29,20 @@ pub struct Sitting {
     pub cpu_ns: Option<f64>,
 }
 
-impl Sitting {
-    /// Runs the question's load under `controller`, which finds `begins_with` in force. What happens goes into `keep`, too.
+impl Run {
+    /// Runs the question's load under `controller`, which starts with `begins_with` active. Events are also recorded in `keep`.
     ///
     /// # Errors
     /// The load cannot be run, or the work was interrupted.
     pub fn of(
-        question: &Question,
+        question: &EvaluationCase,
         begins_with: &Setting,
         controller: Box<dyn Controller>,
         measures_cpu: bool,
         keep: Option<&mut Recording>,
         monitor: &dyn Monitor,
-    ) -> anyhow::Result<Sitting> {
-        Ok(Sitting::steered(question, begins_with, controller, measures_cpu, keep, monitor)?.0)
+    ) -> anyhow::Result<Run> {
+        Ok(Run::steered(question, begins_with, controller, measures_cpu, keep, monitor)?.0)
     }
 
     /// The same with its minutes.
@@ -50,13 +50,13 @@ impl Sitting {
     /// # Errors
     /// As there.
     pub fn steered(
-        question: &Question,
+        question: &EvaluationCase,
         begins_with: &Setting,
         controller: Box<dyn Controller>,
         measures_cpu: bool,
         keep: Option<&mut Recording>,
         monitor: &dyn Monitor,
-    ) -> anyhow::Result<(Sitting, Steered)> {
+    ) -> anyhow::Result<(Run, Steered)> {
         let stopwatch = measures_cpu.then(|| Arc::new(Stopwatch::new()));
         let world = &question.world;
         let queue = world.queue(timed(world.scheduler(begins_with), &stopwatch));
@@ -72,7 +72,7 @@ impl Sitting {
         let ended = measure.last_completion;
         recorder.slots.until(ended);
         let decided = recorder.steered.steering().decisions();
-        let sitting = Sitting {
+        let sitting = Run {
             slots: recorder.slots,
             in_force: decided.iter().map(|decided| (decided.at.as_secs_f64(), decided.to.to_string())).collect(),
             ended_s: ended.as_secs_f64(),
@@ -92,14 +92,14 @@ impl Sitting {
         self.slots.requests(from_s, to_s)
     }
 
-    /// What was in force between these times, piece by piece: from, to and what.
+    /// The active setting between these times, piece by piece: from, to and what.
     pub fn pieces(&self, from_s: f64, to_s: f64) -> impl Iterator<Item = (f64, f64, &str)> {
         let ends = self.in_force.iter().skip(1).map(|(at, _)| *at).chain([f64::INFINITY]);
         let pieces = self.in_force.iter().zip(ends);
         pieces.map(move |((at, setting), end)| (at.max(from_s), end.min(to_s), setting.as_str())).filter(|(from, to, _)| to > from)
     }
 
-    /// What was in force then.
+    /// The active setting then.
     pub fn setting_at(&self, at_s: f64) -> &str {
         self.in_force.iter().rev().find(|(from, _)| *from <= at_s).map_or("", |(_, setting)| setting)
     }

@@ -1,4 +1,4 @@
-//! A profile of a drive that somebody has, from reads alone.
+//! A profile of a real drive, from reads alone.
 
 use anyhow::{Context as _, bail};
 use control::Setting;

@@ -12,7 +12,7 @@ pub struct Workload {
     pub jobs: String,
     /// Tunables of the host that it needs, under every setting.
     pub host: Vec<(String, i64)>,
-    /// Settings besides those of the schedulers, as [`Setting::parse`] reads them: they show what one tunable does to these jobs.
+    /// Settings in addition to those of the schedulers, as [`Setting::parse`] reads them: they show what one tunable does to these jobs.
     pub tuned: &'static [&'static str],
 }
 
@@ -48,7 +48,7 @@ macro_rules! workloads {
     };
 }
 
-/// All that come with the program. A tunable is shown at two values besides its default.
+/// All that come with the program. A tunable is shown at two values in addition to its default.
 #[rustfmt::skip]
 pub static WORKLOADS: &[Shipped] = workloads![
     "random-reads" host [] tuned [
@@ -131,7 +131,7 @@ impl Workload {
         self.tuned.iter().filter_map(|text| Setting::parse(text).ok())
     }
 
-    /// The jobs for a disk that is so many times as fast as its model: pauses so many times shorter, rates so many times higher.
+    /// The jobs for a disk that is this many times as fast as its model: pauses this many times shorter, rates this many times higher.
     ///
     /// # Errors
     /// A time or rate cannot be read.
@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     fn every_file_in_the_folder_is_listed_and_says_what_it_is() {
-        let folder = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src/truth/workloads")).unwrap();
+        let folder = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src/validation/workloads")).unwrap();
         let mut files: Vec<String> = folder.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
         let mut listed: Vec<String> = WORKLOADS.iter().map(|shipped| format!("{}.fio", shipped.name)).collect();
         files.sort();

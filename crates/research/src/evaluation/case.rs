@@ -23,7 +23,7 @@ use progress::monitor::Monitor;
 const SPEEDS: [f64; 4] = [1.0, 2.0, 4.0, 8.0];
 
 /// A load on a device.
-pub struct Question {
+pub struct EvaluationCase {
     /// For a person.
     pub name: String,
     /// What kind of load it is, as in `worlds.toml`.
@@ -42,15 +42,15 @@ pub struct Question {
     jobs: Option<String>,
 }
 
-impl Question {
+impl EvaluationCase {
     /// The same load with other draws of what its jobs ask; `None` of a trace, in which nothing is drawn.
     ///
     /// # Errors
     /// The load cannot be made.
-    pub fn drawn_again(&self, seed: u64) -> anyhow::Result<Option<Question>> {
+    pub fn drawn_again(&self, seed: u64) -> anyhow::Result<Option<EvaluationCase>> {
         let Some(text) = &self.jobs else { return Ok(None) };
         let load = JobsLoad::new(text, &self.load.digest().name, seed, &self.world)?;
-        Ok(Some(Question {
+        Ok(Some(EvaluationCase {
             name: self.name.clone(),
             family: self.family.clone(),
             device: self.device.clone(),
@@ -62,11 +62,11 @@ impl Question {
         }))
     }
 
-    /// Loads of so many other families on the same device, or of all there are if these are fewer.
+    /// Loads of this many other families on the same device, or of all there are if these are fewer.
     ///
     /// # Errors
     /// A load cannot be made.
-    pub fn others(&self, purpose: &Purpose, extent: &Extent, seed: u64, count: usize) -> anyhow::Result<Vec<Question>> {
+    pub fn others(&self, purpose: &Purpose, extent: &Extent, seed: u64, count: usize) -> anyhow::Result<Vec<EvaluationCase>> {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed ^ 0x07e5);
         let others = purpose.loads.iter().filter(|name| **name != self.family);
         let mut families: Vec<&loads::Family> = others.filter_map(|name| loads::find(name)).collect();
@@ -82,7 +82,7 @@ impl Question {
 /// How much is asked.
 #[derive(Clone, Debug)]
 pub struct Extent {
-    /// Drawn loads of each seed, at most: fewer if there are not so many families.
+    /// Drawn loads of each seed, at most: fewer if there are not this many families.
     pub loads: usize,
     /// Job files that come with the program, of each seed.
     pub shipped: usize,
@@ -104,7 +104,13 @@ impl Extent {
 ///
 /// # Errors
 /// A device or a load cannot be made, a trace cannot be read, or the work was interrupted.
-pub fn draw_all(purpose: &Purpose, extent: &Extent, first: u64, seeds: u32, crew: Workers) -> anyhow::Result<Vec<(u64, Question)>> {
+pub fn draw_all(
+    purpose: &Purpose,
+    extent: &Extent,
+    first: u64,
+    seeds: u32,
+    crew: Workers,
+) -> anyhow::Result<Vec<(u64, EvaluationCase)>> {
     let seeds: Vec<u64> = (0..u64::from(seeds)).map(|number| first.wrapping_add(number)).collect();
     let drawn = crew.map("drawing questions, seeds:", &seeds, |seed| draw(purpose, extent, *seed, crew.monitor))?;
     Ok(seeds.iter().zip(drawn).flat_map(|(seed, drawn)| drawn.into_iter().map(|question| (*seed, question))).collect())
@@ -114,7 +120,7 @@ pub fn draw_all(purpose: &Purpose, extent: &Extent, first: u64, seeds: u32, crew
 ///
 /// # Errors
 /// A device or a load cannot be made, or a trace cannot be read.
-fn draw(purpose: &Purpose, extent: &Extent, seed: u64, monitor: &dyn Monitor) -> anyhow::Result<Vec<Question>> {
+fn draw(purpose: &Purpose, extent: &Extent, seed: u64, monitor: &dyn Monitor) -> anyhow::Result<Vec<EvaluationCase>> {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed ^ 0x0e4a);
     let mut questions = Vec::new();
     let mut families: Vec<&loads::Family> = purpose.loads.iter().filter_map(|name| loads::find(name)).collect();
@@ -148,8 +154,8 @@ fn draw(purpose: &Purpose, extent: &Extent, seed: u64, monitor: &dyn Monitor) ->
 fn fitting(
     turns: &mut impl Iterator<Item = String>,
     purpose: &Purpose,
-    mut ask: impl FnMut(&str) -> anyhow::Result<Question>,
-) -> anyhow::Result<Question> {
+    mut ask: impl FnMut(&str) -> anyhow::Result<EvaluationCase>,
+) -> anyhow::Result<EvaluationCase> {
     let mut last = anyhow::anyhow!("there is no device in this world");
     for device in turns.take(purpose.devices.len()) {
         match ask(&device) {
@@ -160,14 +166,14 @@ fn fitting(
     Err(last)
 }
 
-fn drawn(family: &loads::Family, device: &str, extent: &Extent, seed: u64, number: u32) -> anyhow::Result<Question> {
+fn drawn(family: &loads::Family, device: &str, extent: &Extent, seed: u64, number: u32) -> anyhow::Result<EvaluationCase> {
     let world = crate::worlds::drawn(device, seed, number)?;
     let drawn = loads::draw(family, seed, number, &Scope::of(&world, extent.seconds));
     let name = format!("{}-{seed}", family.name);
     jobs(&name, &drawn.text, family.name, device, world, drawn.phase_ends_s, seed)
 }
 
-fn shipped_on(name: &str, text: &str, device: &str, extent: &Extent, seed: u64, number: u32) -> anyhow::Result<Question> {
+fn shipped_on(name: &str, text: &str, device: &str, extent: &Extent, seed: u64, number: u32) -> anyhow::Result<EvaluationCase> {
     let world = crate::worlds::drawn(device, seed, number)?;
     let folder = name.split('/').next().unwrap_or(name);
     let text = with_runtime(text, extent.seconds);
@@ -182,11 +188,11 @@ fn jobs(
     world: World,
     phase_ends_s: Vec<f64>,
     seed: u64,
-) -> anyhow::Result<Question> {
+) -> anyhow::Result<EvaluationCase> {
     let load = JobsLoad::new(text, name, seed, &world)?;
     let phase_at = |start_s: f64| phase_ends_s.iter().position(|end_s| start_s < *end_s).unwrap_or(0);
     let phase_of = load.starts_s().map(|(stream, start_s)| (stream, phase_at(start_s))).collect();
-    Ok(Question {
+    Ok(EvaluationCase {
         name: format!("{name} on {}", world.device()),
         family: family.to_owned(),
         device: device.to_owned(),
@@ -198,13 +204,13 @@ fn jobs(
     })
 }
 
-fn trace(path: PathBuf, replay: &ReplayOptions, device: &str, seed: u64, monitor: &dyn Monitor) -> anyhow::Result<Question> {
+fn trace(path: PathBuf, replay: &ReplayOptions, device: &str, seed: u64, monitor: &dyn Monitor) -> anyhow::Result<EvaluationCase> {
     let mut world = crate::worlds::drawn(device, seed, 0)?;
     world.host = HostSettings::default();
     let load = TraceLoad::new(&path, replay, &world, monitor)?;
     let how = if replay.closed { "closed" } else { "open" };
     let file = path.file_name().unwrap_or_default().to_string_lossy();
-    Ok(Question {
+    Ok(EvaluationCase {
         name: format!("{file}, {how} ×{}, on {}", replay.speed, world.device()),
         family: TRACES.to_owned(),
         device: device.to_owned(),

@@ -48,7 +48,7 @@ pub fn choice(workload: &str, recorded: &[Recorded]) -> anyhow::Result<Option<Ch
         let mut scores: Vec<f64> = runs.iter().zip(&one.runs).filter_map(score_of).collect();
         scores.sort_by(f64::total_cmp);
         let starving = runs.iter().flatten().filter(|(_, tails)| starves(tails, standard)).count();
-        // Who starves a stream in most of its runs is chosen by nobody.
+        // Who starves a stream in most of its runs is never chosen.
         if let Some(&median) = scores.get(scores.len() / 2)
             && 2 * starving <= runs.len()
         {

@@ -1,7 +1,7 @@
 //! The same jobs by the real fio on the real kernel, and in the simulator: how true the simulator is.
 //!
 //! ```text
-//! workloads x settings ──▶ Real: puts the setting in force, runs fio ──▶ JSON ──┐
+//! workloads x settings ──▶ Real: applies the setting, runs fio ──▶ JSON ──┐
 //!          │               (as often as wanted, in turn)                        ├──▶ crate::report::validation::Disk
 //!          └─────────────▶ comparison, on the same profile ──▶ records ─────────┘
 //! ```
@@ -45,7 +45,7 @@ pub trait Real {
     /// Where it is.
     fn path(&self) -> String;
 
-    /// Puts a scheduler and tunables of the host in force; says what the simulator's host must be set to for the same, as `key=value`.
+    /// Applies a scheduler and tunables of the host; returns what the simulator's host must be set to for the same, as `key=value`.
     ///
     /// # Errors
     /// The kernel refuses, or takes another value than was written.
@@ -113,7 +113,7 @@ impl Model {
 
 /// What is compared.
 #[derive(Clone, Debug)]
-pub struct Question {
+pub struct ValidationRequest {
     /// What runs.
     pub workloads: Vec<Workload>,
     /// Under which settings; none means Linux's schedulers, and for some workloads settings of one tunable.
@@ -138,7 +138,7 @@ struct Cell<'a> {
     recorded: Vec<(PathBuf, fio::Overall)>,
 }
 
-impl Question {
+impl ValidationRequest {
     /// Checks what can be checked before anything runs.
     ///
     /// # Errors
@@ -303,7 +303,7 @@ impl Question {
     }
 }
 
-/// A job file for fio and for the simulator: so many seconds by the clock of a disk that is so many times as fast.
+/// A job file for fio and for the simulator: this many seconds by the clock of a disk that is this many times as fast.
 pub(crate) fn jobs(device: &str, workload: &Workload, seconds: f64, round: u32, scale: f64) -> anyhow::Result<String> {
     let us = |seconds: f64| format!("{}us", (1e6 * seconds / scale).round());
     Ok(format!(
@@ -341,7 +341,7 @@ fn can_be_scaled(setting: &Setting) -> bool {
     setting.spec.name != "bfq"
 }
 
-/// The setting for a device that is so many times as fast: its times so many times shorter.
+/// The setting for a device that is this many times as fast: its times this many times shorter.
 fn faster(setting: &Setting, scale: f64) -> Setting {
     let scaled = |(tunable, value): (&Tunable, &i64)| match tunable.unit {
         Unit::Nanoseconds | Unit::Milliseconds | Unit::Centiseconds if scale != 1.0 => {
@@ -367,10 +367,10 @@ mod tests {
         assert_eq!(host, [("dirty_ratio".to_owned(), 2), ("read_ahead_kb".to_owned(), 1024)]);
     }
 
-    fn question(scale: f64, settings: &[&str]) -> Question {
+    fn question(scale: f64, settings: &[&str]) -> ValidationRequest {
         let settings = settings.iter().map(|text| Setting::parse(text).unwrap()).collect();
         let workloads = vec![workloads::find("sequential-readers").unwrap(), workloads::find("random-reads").unwrap()];
-        Question { workloads, settings, seconds: 3.0, runs: 1, scale }
+        ValidationRequest { workloads, settings, seconds: 3.0, runs: 1, scale }
     }
 
     #[test]

@@ -25,9 +25,9 @@ use sim::run::Watch;
 use twin::load::Understood;
 use twin::{CallModel, Load, Recording, Seen, TrialResult};
 
-use super::marks::{Key, WORTH_DECIDING};
-use super::question::{self, Extent, Question};
-use super::sitting::Sitting;
+use super::case::{self, EvaluationCase, Extent};
+use super::run::Run;
+use super::scores::{Key, WORTH_DECIDING};
 use crate::worlds::Which;
 use experiment::comparison::regime;
 use experiment::pool::Workers;
@@ -48,7 +48,7 @@ pub struct Ceiling {
     pub is_quick: bool,
     /// The device is fitted to what was seen, in place of its true model.
     pub fits_device: bool,
-    /// What the twin ranks, as for an exam; what is found in force is with them.
+    /// What the twin ranks, as for an evaluation, including the original setting.
     pub candidates: Vec<String>,
 }
 
@@ -59,7 +59,7 @@ impl Ceiling {
     /// A run fails, or the work was interrupted.
     pub fn measure(&self, crew: Workers) -> anyhow::Result<Report> {
         let extent = Extent::new(self.is_quick, Vec::new());
-        let questions = question::draw_all(self.world.purpose()?, &extent, self.seed, self.seeds, crew)?;
+        let questions = case::draw_all(self.world.purpose()?, &extent, self.seed, self.seeds, crew)?;
         let candidates = regime::with_found(regime::candidates(&self.candidates)?)?;
         let loads = crew.map("asking the twin, loads:", &questions, |(_, question)| {
             Asked::new(question, &candidates, crew)?.rankings(self.fits_device, crew)
@@ -124,24 +124,24 @@ impl Ceiling {
 
 /// A load that was run under every candidate.
 struct Asked<'a> {
-    question: &'a Question,
+    question: &'a EvaluationCase,
     candidates: &'a [Setting],
     /// By candidate.
-    sittings: BTreeMap<String, Sitting>,
+    sittings: BTreeMap<String, Run>,
     /// What the twin sees.
     recording: Recording,
     preference: Preference,
 }
 
 impl<'a> Asked<'a> {
-    fn new(question: &'a Question, candidates: &'a [Setting], crew: Workers) -> anyhow::Result<Asked<'a>> {
+    fn new(question: &'a EvaluationCase, candidates: &'a [Setting], crew: Workers) -> anyhow::Result<Asked<'a>> {
         let mut recording = Recording::new();
         let mut sittings = BTreeMap::new();
         for setting in candidates {
             let name = setting.to_string();
             let fixed = Box::new(Fixed::new(setting.clone(), WINDOW));
             let keep = (name == regime::FOUND).then_some(&mut recording);
-            sittings.insert(name, Sitting::of(question, setting, fixed, false, keep, crew.monitor)?);
+            sittings.insert(name, Run::of(question, setting, fixed, false, keep, crew.monitor)?);
         }
         Ok(Asked { question, candidates, sittings, recording, preference: Preference::default() })
     }
