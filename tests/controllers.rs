@@ -213,7 +213,7 @@ fn seekwise(jobs: &str) -> (Vec<Value>, f64) {
 }
 
 #[test]
-fn seekwise_sets_what_the_twin_promises_and_says_what_came_of_it() {
+fn seekwise_sets_the_predicted_setting_and_reports_the_result() {
     // Many random reads at once: going by the platter serves more of them.
     let (decisions, rate) = seekwise("[deep]\nioengine=libaio\niodepth=32\nrw=randread\nbs=4k\n");
     let change = decisions.iter().find(|decision| decision["from"] != decision["to"]).unwrap();
@@ -222,7 +222,7 @@ fn seekwise_sets_what_the_twin_promises_and_says_what_came_of_it() {
     assert!(change["why"].as_str().unwrap().contains("is predicted to be"), "{change}");
     let evidence = &change["evidence"];
     assert!(evidence.to_string().contains("kind of device"), "{evidence}");
-    assert!(decisions.iter().any(|decision| decision["why"].as_str().unwrap().contains("was promised")), "{decisions:?}");
+    assert!(decisions.iter().any(|decision| decision["why"].as_str().unwrap().contains(", predicted ")), "{decisions:?}");
     assert!(rate > 1.02, "{rate} times mq-deadline's throughput");
 }
 

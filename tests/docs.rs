@@ -13,9 +13,6 @@ use commands::{Kind, Shown, parse, program_of, programs, root, run};
 /// `workloads/README.md` are not part of the book, and belong to it all the same.
 const LONG: &[&str] = &["docs/guide/administrator.md", "docs/guide/operator.md", "docs/guide/researcher.md", "docs/evaluation.md"];
 
-/// Commands that move to another program; until then the pages are ahead.
-const TO_COME: &[&str] = &[];
-
 fn is_current(page: &str, printed_by: &[&str]) {
     let output = Command::new(env!("CARGO_BIN_EXE_seekwise")).args(printed_by).output().unwrap();
     let kept = std::fs::read_to_string(root().join(page)).unwrap();
@@ -86,7 +83,7 @@ fn try_commands_of(page: &str) {
             assert!(kind == Kind::Parse || is_ours || file == "cargo", "{page}: {command}: mark the fence `sh root`");
             continue;
         };
-        if !programs().join(&program).is_file() || TO_COME.iter().any(|start| command.starts_with(start)) {
+        if !programs().join(&program).is_file() {
             eprintln!("skipped: {command}: needs the program {program} as of today (cargo build --workspace)");
             continue;
         }

@@ -140,3 +140,11 @@ fn what_is_wrong_is_said_and_nothing_is_written() {
     assert!(refused(&["exam", "--experience", "/no/such/file"]).contains("--experience /no/such/file"));
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
 }
+
+#[test]
+fn the_page_of_controllers_for_research_is_current() {
+    let kept =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/research-controllers.md")).unwrap();
+    let page = "docs/reference/research-controllers.md";
+    assert!(kept == succeeds(&["controller", "manual"]), "{page} is out of date: run `seekwise-lab controller manual >{page}`");
+}

@@ -208,7 +208,7 @@ fn what_stands_in_the_way_is_a_warning_and_the_run_goes_on() {
     let folder = tempfile::tempdir().unwrap();
     let (trace, kb) = (trace(folder.path()), folder.path().join("a.kb"));
     let (trace, name) = (trace.to_str().unwrap(), kb.to_str().unwrap());
-    let controllers = ["rotate", "per-request"];
+    let controllers = ["rotate", "fixed"];
     let expected = succeeds(&compare(trace, name, &controllers, &[]));
     let warns = |words: &str| {
         let output = run(&compare(trace, name, &controllers, &[]));

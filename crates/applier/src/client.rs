@@ -105,7 +105,7 @@ impl Client {
         self.done(&Request::Release { device: device.to_owned() })
     }
 
-    /// Takes up a device again on which the agent had stood down: what is in force there counts as the original.
+    /// Takes up a device again on which the agent had stood down: what is active there counts as the original.
     ///
     /// # Errors
     /// [`Kind::NoDevice`], [`Kind::Journal`].

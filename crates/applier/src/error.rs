@@ -37,7 +37,7 @@ pub enum Kind {
     Kernel,
     /// The journal cannot be read or written. Nothing is set without it.
     Journal,
-    /// It could neither be done nor undone; the message says what is in force. The journal still has the originals.
+    /// It could neither be done nor undone; the message says what is active. The journal still has the originals.
     HalfDone,
 }
 

@@ -1,10 +1,9 @@
-//! Whose value is in force: the agent's, the kernel's because of the agent, or somebody else's.
+//! Whose value is active: the agent's, the kernel's because of the agent, or somebody else's.
 
-use crate::attribute::{NR_REQUESTS, Owner, SCHEDULER, State, Upheaval};
+use crate::attribute::{Attribute, NR_REQUESTS, Owner, SCHEDULER, State, Upheaval, find};
 use crate::journal::Record;
-use crate::writer::attribute_of;
 
-/// Whose value is in force.
+/// Whose value is active.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ownership {
     /// What the agent put there, or what the kernel made of other attributes when the agent wrote one.
@@ -15,7 +14,7 @@ pub(crate) enum Ownership {
     Absent,
 }
 
-/// Whose value of the record's attribute is in force.
+/// Whose value of the record's attribute is active.
 pub(crate) fn ownership_of(record: &Record, records: &[Record], state: &State) -> Ownership {
     if record.released {
         return Ownership::Foreign;
@@ -65,4 +64,9 @@ fn former(name: &str, records: &[Record]) -> Vec<i64> {
     let of_name = records.iter().filter(|record| record.attribute == name);
     let values = of_name.flat_map(|record| [&record.original, &record.ours, &record.pending]);
     values.filter_map(|value| value.as_ref()?.parse().ok()).collect()
+}
+
+/// The attribute of a record.
+fn attribute_of(record: &Record) -> Option<&'static Attribute> {
+    find(&record.attribute)
 }

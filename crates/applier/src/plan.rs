@@ -23,7 +23,7 @@ impl Eq for Attribute {}
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub steps: Vec<Step>,
-    /// The scheduler that will be in force.
+    /// The scheduler that will be active.
     pub scheduler: String,
     /// Whether that is another one than now.
     pub switches: bool,

@@ -27,7 +27,7 @@ pub enum Request {
         /// As in `sda`.
         device: String,
     },
-    /// Forget who wrote: what is in force counts as the original from now on where somebody else has written.
+    /// Forget who wrote: what is active counts as the original from now on where somebody else has written.
     Resume {
         /// As in `sda`.
         device: String,
@@ -133,16 +133,16 @@ pub struct Restored {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// It is in force again.
+    /// It is active again.
     Back {
-        /// What was in force instead.
+        /// What was active instead.
         instead_of: String,
     },
-    /// It was in force already.
+    /// It was active already.
     AlreadyThere,
     /// Somebody else has written this since, which stays.
     Foreign {
-        /// What is in force; `None` if the attribute is not there now.
+        /// What is active; `None` if the attribute is not there now.
         now: Option<String>,
     },
     /// The machine was started anew since, and the kernel remembers no settings.

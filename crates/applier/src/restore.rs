@@ -105,7 +105,7 @@ impl Writer {
         let ownerships: Vec<Ownership> = records.iter().map(|record| ownership_of(record, records, &before)).collect();
         for (record, ownership) in records.iter_mut().zip(ownerships) {
             record.released |= ownership == Ownership::Foreign;
-            // If something was pending, what is in force by now may be known by nothing else.
+            // If something was pending, what is active by now may be known by nothing else.
             if ownership == Ownership::Ours {
                 record.ours = before.get(&record.attribute).map(str::to_owned);
             }

@@ -106,7 +106,7 @@ impl Writer {
         records
     }
 
-    /// Writes one after the other, and returns what is in force then. Whenever what is there is not what was there before, or what the
+    /// Writes one after the other, and returns what is active then. Whenever what is there is not what was there before, or what the
     /// kernel sets by itself, somebody else is writing.
     fn execute(&mut self, device: &str, plan: &Plan, before: &State) -> Result<(Done, State), ApplierError> {
         let mut done = Done::default();
@@ -201,7 +201,7 @@ fn refuse_foreign(device: &str, records: &[Record], now: &State) -> Result<(), A
     Err(ApplierError::new(Kind::Foreign, message))
 }
 
-/// Checks that what is in force is what was wanted, what was there before, or what the kernel sets by itself.
+/// Checks that what is active is what was wanted, what was there before, or what the kernel sets by itself.
 fn verify(device: &str, plan: &Plan, before: &State, after: &State, upheaval: &Upheaval) -> Result<(), ApplierError> {
     let former = |name: &str| before.number(name).into_iter().collect();
     for (name, now) in &after.values {

@@ -5,7 +5,7 @@ use std::io;
 
 use block::Nanos;
 
-use crate::attribute::{Attribute, MACHINE, State, find};
+use crate::attribute::{Attribute, MACHINE, State};
 use crate::error::{ApplierError, Kind};
 use crate::journal::{AtExit, Identity, Journal, JournalError, Page, Record};
 use crate::ownership::{Ownership, ownership_of};
@@ -253,11 +253,6 @@ pub(crate) fn whole(damage: &[String]) -> Result<(), ApplierError> {
             Err(ApplierError::new(Kind::Journal, message))
         }
     }
-}
-
-/// The attribute of a record.
-pub(crate) fn attribute_of(record: &Record) -> Option<&'static Attribute> {
-    find(&record.attribute)
 }
 
 impl From<JournalError> for ApplierError {

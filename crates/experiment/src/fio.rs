@@ -177,7 +177,7 @@ mod tests {
  "write": {"total_ios": 0, "bw_bytes": 0, "lat_ns": {"mean": 0}}}]}"#;
 
     #[test]
-    fn reads_and_writes_are_told_apart() {
+    fn reads_and_writes_are_distinguished() {
         assert_eq!(parse(OUTPUT).unwrap().directions, [Some([2.5, 4.0, 9.0]), None]);
     }
 

@@ -21,14 +21,14 @@ use crate::timed::{Stopwatch, Timed};
 /// Lets a controller steer a run.
 pub struct Steered {
     steering: ControlLoop,
-    in_force: InForce,
+    active: ActiveSetting,
     stopwatch: Option<Arc<Stopwatch>>,
     /// The requests to be kept, if they shall be.
     requests: Option<RequestLog>,
 }
 
 /// The active setting, as far as the simulator does not say it.
-struct InForce {
+struct ActiveSetting {
     device: String,
     spec: &'static SchedulerSpec,
     values: Vec<i64>,
@@ -39,7 +39,7 @@ struct InForce {
     knowledge: KnowledgeStore,
 }
 
-impl InForce {
+impl ActiveSetting {
     fn identity(&self) -> Identity {
         Identity { plant: "simulator".to_owned(), device: self.device.clone() }
     }
@@ -49,7 +49,7 @@ impl Steered {
     /// The run begins under `begins_with` on a disk of the name `device`. The processor time of the controller and of every scheduler that
     /// it sets goes on `stopwatch`.
     pub fn new(controller: Box<dyn Controller>, begins_with: &Setting, device: &str, stopwatch: Option<Arc<Stopwatch>>) -> Steered {
-        let in_force = InForce {
+        let active = ActiveSetting {
             device: device.to_owned(),
             spec: begins_with.spec,
             values: begins_with.values.clone(),
@@ -57,7 +57,7 @@ impl Steered {
             stopwatch: stopwatch.clone(),
             knowledge: KnowledgeStore::new(device_model::sched::all()),
         };
-        Steered { steering: ControlLoop::new(controller), in_force, stopwatch, requests: None }
+        Steered { steering: ControlLoop::new(controller), active, stopwatch, requests: None }
     }
 
     /// From now on the requests under a scheduler that learns are kept.
@@ -72,7 +72,7 @@ impl Steered {
 
     /// What was steered.
     pub fn identity(&self) -> Identity {
-        self.in_force.identity()
+        self.active.identity()
     }
 
     /// The minutes.
@@ -83,25 +83,25 @@ impl Steered {
 
 impl Pilot for Steered {
     fn begin(&mut self, plant: &mut dyn Steerable) {
-        self.in_force.before = (0..plant.tunables().len()).filter_map(|index| plant.value(index)).collect();
-        let Steered { steering, in_force, stopwatch, .. } = self;
-        Stopwatch::whole(stopwatch, || steering.begin(Nanos::ZERO, &mut Simulated { plant, in_force }));
+        self.active.before = (0..plant.tunables().len()).filter_map(|index| plant.value(index)).collect();
+        let Steered { steering, active, stopwatch, .. } = self;
+        Stopwatch::whole(stopwatch, || steering.begin(Nanos::ZERO, &mut Simulated { plant, active }));
     }
 
     fn events(&mut self, noted: &[ServerEvent]) {
-        let Steered { steering, stopwatch, in_force, requests } = self;
+        let Steered { steering, stopwatch, active, requests } = self;
         Stopwatch::uninterrupted(stopwatch, || {
             for event in noted.iter().map(event) {
                 steering.event(&event);
                 if let Event::Completed { request, dispatched, at } = event {
-                    in_force.knowledge.learn(in_force.spec, &request, dispatched, at);
+                    active.knowledge.learn(active.spec, &request, dispatched, at);
                 }
             }
         });
         let Some(requests) = requests else { return };
         for event in noted.iter().map(event) {
             match event {
-                Event::Completed { request, dispatched, at } if in_force.spec.learns() => requests.done(request, dispatched, at),
+                Event::Completed { request, dispatched, at } if active.spec.learns() => requests.done(request, dispatched, at),
                 Event::Completed { .. } => requests.interrupt(),
                 _ => {}
             }
@@ -113,9 +113,9 @@ impl Pilot for Steered {
     }
 
     fn step(&mut self, now: Nanos, plant: &mut dyn Steerable) -> bool {
-        let Steered { steering, in_force, stopwatch, .. } = self;
+        let Steered { steering, active, stopwatch, .. } = self;
         let before = steering.decisions().len();
-        Stopwatch::whole(stopwatch, || steering.advance(now, &mut Simulated { plant, in_force }));
+        Stopwatch::whole(stopwatch, || steering.advance(now, &mut Simulated { plant, active }));
         // A refusal may have undone something.
         steering.decisions()[before..].iter().any(|decided| decided.is_change() || decided.refused.is_some())
     }
@@ -124,7 +124,7 @@ impl Pilot for Steered {
 /// The simulated host for the moment in which it is looked at.
 struct Simulated<'a> {
     plant: &'a mut dyn Steerable,
-    in_force: &'a mut InForce,
+    active: &'a mut ActiveSetting,
 }
 
 impl Simulated<'_> {
@@ -149,23 +149,23 @@ impl Simulated<'_> {
                 return Err(format!("host: {name} is given twice; once is right"));
             }
         }
-        Ok(wanted.iter().zip(&self.in_force.before).map(|(wanted, before)| wanted.unwrap_or(*before)).collect())
+        Ok(wanted.iter().zip(&self.active.before).map(|(wanted, before)| wanted.unwrap_or(*before)).collect())
     }
 
-    fn put_in_force(&mut self, now: Nanos, setting: &Setting, host: &[i64]) -> Result<(), String> {
+    fn apply_setting(&mut self, now: Nanos, setting: &Setting, host: &[i64]) -> Result<(), String> {
         for (index, &value) in host.iter().enumerate() {
             if self.plant.value(index) != Some(value) {
                 self.plant.set(now, index, value).map_err(|error| error.to_string())?;
             }
         }
-        if setting.spec.name != self.in_force.spec.name {
+        if setting.spec.name != self.active.spec.name {
             let limits = self.plant.limits();
-            let scheduler = self.in_force.knowledge.scheduler(setting.spec, &limits, &setting.values);
-            self.plant.switch(now, timed(scheduler, &self.in_force.stopwatch));
-        } else if setting.values != self.in_force.values {
+            let scheduler = self.active.knowledge.scheduler(setting.spec, &limits, &setting.values);
+            self.plant.switch(now, timed(scheduler, &self.active.stopwatch));
+        } else if setting.values != self.active.values {
             self.plant.retune(&setting.values);
         }
-        (self.in_force.spec, self.in_force.values) = (setting.spec, setting.values.clone());
+        (self.active.spec, self.active.values) = (setting.spec, setting.values.clone());
         Ok(())
     }
 }
@@ -189,7 +189,7 @@ fn unknown(name: &str, tunables: &[Tunable]) -> String {
 
 impl Target for Simulated<'_> {
     fn identity(&self) -> Identity {
-        self.in_force.identity()
+        self.active.identity()
     }
 
     fn schedulers(&self) -> Vec<&'static SchedulerSpec> {
@@ -211,7 +211,7 @@ impl Target for Simulated<'_> {
     }
 
     fn setting(&self) -> Setting {
-        let InForce { spec, values, before, .. } = &*self.in_force;
+        let ActiveSetting { spec, values, before, .. } = &*self.active;
         let now = self.plant.tunables().iter().enumerate().filter_map(|(index, tunable)| {
             let value = self.plant.value(index).filter(|value| before.get(index) != Some(value))?;
             Some((tunable.name.to_owned(), value))
@@ -229,7 +229,7 @@ impl Target for Simulated<'_> {
         let refused = |reason: String| TargetError { setting: setting.to_string(), reason };
         // Nothing is set before everything is known to be right.
         let host = self.wanted(setting).map_err(refused)?;
-        self.put_in_force(now, setting, &host).map_err(refused)?;
+        self.apply_setting(now, setting, &host).map_err(refused)?;
         match host.iter().enumerate().find(|&(index, value)| self.plant.value(index) != Some(*value)) {
             Some((index, value)) => Err(refused(format!("{} is not {value} when read back", self.plant.tunables()[index].name))),
             None => Ok(()),
@@ -259,11 +259,11 @@ mod tests {
         Host::new(queue, files, HostSettings::parse("read_ahead_kb=512").unwrap()).unwrap()
     }
 
-    fn in_force(plant: &dyn Steerable) -> InForce {
+    fn active(plant: &dyn Steerable) -> ActiveSetting {
         let spec = block::find("deadline").unwrap();
         let before = (0..plant.tunables().len()).map(|index| plant.value(index).unwrap()).collect();
         let (device, values, knowledge) = ("sata7200".to_owned(), spec.defaults(), KnowledgeStore::new(device_model::sched::all()));
-        InForce { device, spec, values, before, stopwatch: None, knowledge }
+        ActiveSetting { device, spec, values, before, stopwatch: None, knowledge }
     }
 
     /// Host tunables are not checked: the target has to refuse invalid ones.
@@ -278,8 +278,8 @@ mod tests {
     fn apply(texts: &[&str]) -> Vec<String> {
         let mut host = host();
         let plant = host.steerable().unwrap();
-        let mut in_force = in_force(plant);
-        let mut simulated = Simulated { plant, in_force: &mut in_force };
+        let mut active = active(plant);
+        let mut simulated = Simulated { plant, active: &mut active };
         let mut one = |text: &&str| match simulated.apply(Nanos::ZERO, &setting(text)) {
             Ok(()) => simulated.setting().to_string(),
             Err(error) => format!("{error}; active: {}", simulated.setting()),
@@ -312,8 +312,8 @@ mod tests {
         let wrong = |values| Setting { values, ..setting("deadline") };
         let mut host = host();
         let plant = host.steerable().unwrap();
-        let mut in_force = in_force(plant);
-        let mut simulated = Simulated { plant, in_force: &mut in_force };
+        let mut active = active(plant);
+        let mut simulated = Simulated { plant, active: &mut active };
         for (values, word) in [(vec![], "5 tunables, not 0"), (vec![0; 5], "read_expire=0 should be")] {
             let error = simulated.apply(Nanos::ZERO, &wrong(values)).unwrap_err();
             assert!(error.reason.contains(word), "{error}");
@@ -324,8 +324,8 @@ mod tests {
     fn only_another_scheduler_takes_time() {
         let mut host = host();
         let plant = host.steerable().unwrap();
-        let mut in_force = in_force(plant);
-        let simulated = Simulated { plant, in_force: &mut in_force };
+        let mut active = active(plant);
+        let simulated = Simulated { plant, active: &mut active };
         let time = |from, to| simulated.switching_time(&setting(from), &setting(to));
         assert_eq!(time("cfq", "deadline"), Nanos::from_millis(35));
         assert_eq!(time("cfq", "cfq:slice_idle=0 nr_requests=4"), Nanos::ZERO);

@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn one_call_in_sixteen_is_timed_whatever_the_rhythm_of_the_calls() {
+    fn one_call_in_sixteen_is_timed_at_any_rhythm_of_calls() {
         let mut sampling = Sampling::new();
         let mut timed = [0; 4];
         for call in 0..160_000 {
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn the_scheduler_behind_the_stopwatch_is_told_everything() {
+    fn the_timed_scheduler_receives_every_call() {
         let told = Arc::new(Mutex::new(Vec::new()));
         let mut timed = Timed::new(Box::new(Told(told.clone())), Arc::new(Stopwatch::new()));
         let (op, priority, arrival) = (Op::Read, Priority::DEFAULT, Nanos::ZERO);

@@ -88,7 +88,7 @@ fn a_compressed_recording_is_read_whole_too() {
 }
 
 #[test]
-fn a_control_group_id_in_front_of_a_name_is_no_part_of_it() {
+fn a_control_group_id_in_front_of_a_name_is_cut_off() {
     let mut name = Blk::name(5, "cat");
     name.action |= 1 << 8;
     name.payload.splice(0..0, 0x4141_4141_4141_4141_u64.to_le_bytes());

@@ -12,7 +12,7 @@ use trace_help::{PACKERS, error, file, gzip, read, read_as, read_path, read_skip
 const SPC: &str = "0,100,8192,W,0.5\n1,200,512,r,0.6\n0,300,512,R,1.5\n";
 
 #[test]
-fn a_missing_file_a_folder_and_an_empty_file_are_told_apart() {
+fn a_missing_file_a_folder_and_an_empty_file_have_different_errors() {
     let missing = read_path(Path::new("/no/such/trace"), &OpenOptions::default());
     assert!(matches!(missing, Err(TraceError::Io { .. })), "{}", error(missing));
     let folder = tempfile::tempdir().unwrap();

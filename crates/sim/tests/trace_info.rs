@@ -196,7 +196,7 @@ fn the_shipped_trace_matches_its_page() {
 }
 
 #[test]
-fn discards_are_told_apart_and_move_nothing() {
+fn discards_are_counted_apart_and_move_nothing() {
     let info = info_of("time_ms,lba,sectors,op\n0,0,8,read\n1,8,8,write\n2,1000,100000,discard\n3,16,8,D\n", 10);
     assert_eq!((info.requests, info.read_share, info.write_share, info.discard_share), (4, 0.25, 0.25, 0.5));
     assert_eq!((info.read_mb, info.written_mb, info.discarded_mb), (0.004096, 0.004096, 100_008.0 * 512e-6));

@@ -40,7 +40,7 @@ pub const NONE: &str = "none";
 pub enum Owner {
     /// A device's queue.
     Queue,
-    /// This scheduler's; there only while it is in force.
+    /// This scheduler's; there only while it is active.
     Scheduler(&'static str),
     /// The machine's.
     Machine,

@@ -56,7 +56,7 @@ impl State {
         Ok(state)
     }
 
-    /// The scheduler in force; `none` if there is no choice.
+    /// The active scheduler; `none` if there is no choice.
     pub fn scheduler(&self) -> &str {
         self.get(SCHEDULER).unwrap_or(NONE)
     }
@@ -117,7 +117,7 @@ impl State {
 }
 
 impl Attribute {
-    /// The value in force; `None` if the kernel does not have it here.
+    /// The active value; `None` if the kernel does not have it here.
     pub(crate) fn value(&self, files: &dyn Files, sysfs: &Sysfs, device: &str) -> Result<Option<String>, SysfsError> {
         Ok(self.text(files, sysfs, device)?.map(|text| in_force(&text).to_owned()))
     }

@@ -54,7 +54,7 @@ pub enum AtExit {
     /// What was there before comes back, also after a crash.
     #[default]
     Restore,
-    /// They stay in force until `restore` is asked for or the machine is started anew.
+    /// They stay active until `restore` is asked for or the machine is started anew.
     Keep,
 }
 

@@ -101,7 +101,7 @@ fn tenants_share_by_weight_however_many_processes_they_have() {
 }
 
 #[test]
-fn shares_are_measured_in_sectors_whatever_the_request_size() {
+fn shares_are_measured_in_sectors_for_every_request_size() {
     // The small requests need more disk time per sector, as their process thinks before each.
     let large = Process { sectors: 64, ..reader(1) };
     for setting in ["bfq:low_latency=0", "bfq:low_latency=0,max_budget=1000"] {

@@ -210,7 +210,7 @@ fn while_others_may_return_the_number_at_the_device_is_limited() {
 }
 
 #[test]
-fn a_tenant_that_floods_the_queue_leaves_half_of_it_to_others() {
+fn a_tenant_that_floods_the_queue_leaves_half_to_others() {
     // Where there were two counts of `nr_requests`, there are as many tags as in both.
     for (name, nr_requests) in [("fairio", 256), ("io-cost", 256), ("youchoose", 128), ("mclock", 128), ("virtual-clock", 128)] {
         let room = Room { nr_requests, device: 32 };

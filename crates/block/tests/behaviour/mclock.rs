@@ -45,7 +45,7 @@ fn weights_share_what_is_not_reserved_or_limited() {
 }
 
 #[test]
-fn a_reservation_is_met_whatever_the_weight() {
+fn a_reservation_is_met_for_every_weight() {
     let report = share(&[(60, 0, 1), (0, 0, 99)], &[process(0), process(1)], 20);
     assert_eq!(rates(&report, 20), [60, 65]);
 }

@@ -21,7 +21,7 @@ fn process(number: u64, stride: u64) -> Process {
 }
 
 #[test]
-fn equal_rates_give_equal_numbers_of_requests_whatever_their_cost() {
+fn equal_rates_give_equal_numbers_of_requests_at_any_cost() {
     let report = run(&mut *virtual_clock(&[Some(20), Some(20)]), &[process(0, 0), process(1, 1_000)], ms(20_000));
     assert!(report.served[0].abs_diff(report.served[1]) <= 2, "{:?}", report.served);
 }

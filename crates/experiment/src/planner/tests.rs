@@ -46,7 +46,7 @@ fn a_misplaced_volume_migrates_where_there_is_room_as_volume_7_of_table_ii_does(
 }
 
 #[test]
-fn who_is_misplaced_in_some_samples_only_stays() {
+fn a_volume_misplaced_in_some_samples_only_stays() {
     let (one, other) = (survey(&TABLE_I, [1.0; 3]), survey(&[TABLE_I[2], TABLE_I[1], TABLE_I[0]], [1.0; 3]));
     let samples = [one.samples.clone(), other.samples].concat();
     let survey = Survey { samples, ..one };

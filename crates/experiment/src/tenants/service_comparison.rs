@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_service_is_no_violation_and_half_of_it_always_is() {
+    fn equal_service_is_no_violation_and_half_always_is() {
         let there = served([10; 2000]);
         let same = ServiceComparison::new(&there, &there);
         assert_eq!(same.windows(Nanos::from_millis(1_000)), Windows { windows: 20, violated: 0, worst: Some(1.0) });
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_ahead_and_comes_to_the_hard_part_early_is_not_served_worse() {
+    fn a_tenant_ahead_that_reaches_the_hard_part_early_is_not_served_worse() {
         // An easy and a hard part, there one after the other; here the easy one goes twice as fast.
         let there = served([10; 1000].into_iter().chain([50; 200]));
         let here = served([5; 1000].into_iter().chain([50; 200]));
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn who_returns_and_waits_first_recovers_when_the_wait_is_over() {
+    fn a_returning_tenant_recovers_when_its_first_wait_is_over() {
         let there = served([10; 1000]);
         let here = served([500].into_iter().chain([10; 950]));
         let recovery = ServiceComparison::new(&here, &there).recovery();

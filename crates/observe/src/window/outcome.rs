@@ -423,7 +423,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
         #[test]
-        fn a_score_is_a_number_or_minus_infinity_whatever_the_outcome(
+        fn a_score_is_a_number_or_minus_infinity_for_every_outcome(
             counts in any::<[u64; 4]>(), numbers in any::<[f64; 6]>(), plain in any::<bool>(),
         ) {
             let [duration, requests, waited_for, bytes] = if plain { counts.map(|count| count % 3) } else { counts };

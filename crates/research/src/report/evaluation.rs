@@ -653,9 +653,14 @@ mod tests {
         let html = report().html();
         let page = roxmltree::Document::parse(html.strip_prefix("<!doctype html>\n").unwrap()).unwrap();
         let text: String = page.descendants().filter_map(|node| node.text()).collect();
-        for shown in
-            ["always sstf", "two-layer", "mail <1> on drawn", "12.2 starves", "no better than always sstf", "lab exam --seed 1"]
-        {
+        for shown in [
+            "always sstf",
+            "two-layer",
+            "mail <1> on drawn",
+            "12.2 starves",
+            "no better than always sstf",
+            "seekwise-lab evaluate --seed 1",
+        ] {
             assert!(text.contains(shown), "{shown} is not in {text}");
         }
     }

@@ -106,5 +106,8 @@ fn an_impossible_host_is_rejected_with_the_reason() {
         "host: file 'f0' reaches into the swap area, the last 1000 MiB of the device; end it before, or set a smaller swap_mib"
     );
     let message = refused(&[], "memory_mib=64,anonymous_mib=100,swap_mib=10");
-    assert!(message.starts_with("host: anonymous_mib=100 should be at most 68: what memory_mib and swap_mib hold"), "{message}");
+    assert!(
+        message.starts_with("host: anonymous_mib=100 should be at most 68: memory_mib and swap_mib less the needs"),
+        "{message}"
+    );
 }

@@ -111,7 +111,7 @@ fn an_overdue_pilot_steps_right_after_the_events_of_the_instant() {
 }
 
 #[test]
-fn a_pilot_whose_time_is_always_over_does_not_stop_time() {
+fn a_pilot_that_is_always_due_does_not_stop_time() {
     let mut pilot = Recorder { every: Some(Nanos::ZERO), ..Recorder::default() };
     let outcome = run(&trace(50, MS(2)), Some(&mut pilot));
     assert_eq!(outcome.measure.all.count(), 50);

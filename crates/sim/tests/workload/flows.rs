@@ -13,7 +13,7 @@ fn counts(text: &str, jobs: usize, until: Nanos) -> Vec<usize> {
 }
 
 #[test]
-fn jobs_of_one_flow_have_their_shares_whatever_their_depth() {
+fn jobs_of_one_flow_have_their_shares_at_any_depth() {
     let text = "[global]\nrw=randread\nnorandommap\nsize=1g\ntime_based\nruntime=2\nioengine=libaio\ndirect=1\n[a]\nflow=3\n[b]\nflow=1\niodepth=16\n";
     let shares = counts(text, 2, Nanos(2000 * MS));
     // The second one is admitted while 4 times its I/Os are at most one more than those of both.

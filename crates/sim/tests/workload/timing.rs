@@ -94,7 +94,7 @@ fn a_job_issues_exactly_its_requests() {
 }
 
 #[test]
-fn a_synchronous_job_has_one_call_in_flight_whatever_its_depth() {
+fn a_synchronous_job_has_one_call_in_flight_at_any_depth() {
     for options in ["iodepth=16", "ioengine=libaio\niodepth=16", "ioengine=posixaio\niodepth=16"] {
         let (server, outcome) = run_against(&format!("[j]\nrw=read\nsize=40k\n{options}\n"), 1000, None);
         assert_eq!(times(&server, 0), every(1.0, 10), "{options}");
@@ -175,7 +175,7 @@ fn submission_by_other_threads_keeps_the_rate_with_any_number_in_flight() {
 }
 
 #[test]
-fn think_time_follows_every_so_many_ios() {
+fn think_time_follows_every_n_ios() {
     let (server, _) = run_against("[j]\nrw=read\nsize=24k\nthinktime=4ms\n", 1000, None);
     assert_eq!(times(&server, 0), every(5.0, 6));
     let (server, _) = run_against("[j]\nrw=read\nsize=24k\nthinktime=4000\nthinktime_blocks=3\n", 1000, None);

@@ -95,7 +95,7 @@ const MIN_LOAD_S: f64 = 8.0;
 /// let candidates = ["mq-deadline", "bfq"].map(|text| Setting::parse(text).unwrap()).to_vec();
 /// let controller = TwinController::new(&ControllerInput { candidates, ..ControllerInput::default() }, 10);
 /// assert_eq!(controller.name(), "seekwise");
-/// assert_eq!(controller.extent().time, Some(Nanos::from_millis(1_000)), "decides once per second");
+/// assert_eq!(controller.window_length().time, Some(Nanos::from_millis(1_000)), "decides once per second");
 /// ```
 pub struct TwinController {
     preference: Preference,

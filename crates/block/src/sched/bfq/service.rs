@@ -464,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_emptied_in_the_turn_of_another_is_charged_what_it_was_served() {
+    fn a_queue_emptied_in_the_turn_of_another_is_charged_its_service() {
         let mut schedule = Schedule::default();
         for number in 0..2 {
             schedule.set(number, Entity::new(PriorityClass::BestEffort, 40));

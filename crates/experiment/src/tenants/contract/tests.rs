@@ -28,7 +28,7 @@ fn comment_error(text: &str) -> String {
 }
 
 #[test]
-fn a_file_says_who_shares_the_disk_and_what_each_was_promised() {
+fn a_file_names_the_tenants_and_their_promises() {
     let contract = Contract::parse(BOTH, "t.toml").unwrap();
     let [database, backup] = &contract.promises[..] else { panic!("{contract:?}") };
     assert_eq!((database.name.as_str(), database.line, database.jobs.join(" ").as_str()), ("database", 2, "oltp log 7"));

@@ -389,7 +389,7 @@ fn check_members(case: &Case, (raid, ledger, requests, done): &Worked) {
 }
 
 #[test]
-fn a_write_over_the_place_that_a_rebuild_has_reached_goes_to_the_spare_on_this_side_of_it() {
+fn a_write_across_the_position_of_a_rebuild_goes_to_the_spare_below_it() {
     for failed in 0..4 {
         let mut case = Case { failure: Some((failed, 0)), spare: true, ..whole(5, 4, 100) };
         case.rate = RebuildRate { idle_kib_s: 1000, busy_kib_s: 1000 };
