@@ -21,13 +21,13 @@ pub enum Kind {
     Began,
     /// Something would be set, if the device was to be tuned.
     WouldSet,
-    /// A setting was put in force because the controller decided so.
+    /// A setting was applied because the controller decided so.
     Set,
-    /// A setting was put in force because the one before did harm that the controller does not see.
+    /// A setting was applied because the one before did harm that the controller does not see.
     Guarded,
     /// The plant, or a rule of the configuration, refused a setting.
     Refused,
-    /// Somebody else has changed a setting.
+    /// A setting was changed externally.
     Conflict,
     /// The administrator let the agent tune the device again.
     Resumed,
@@ -86,9 +86,9 @@ pub struct Entry {
     pub device: String,
     /// What.
     pub kind: Kind,
-    /// What was in force before.
+    /// The setting before.
     pub from: String,
-    /// What is in force after it, or would be.
+    /// The setting after it, or the recommended one.
     pub to: String,
     /// Why.
     pub why: String,
@@ -145,12 +145,12 @@ pub struct History {
 }
 
 impl History {
-    /// At most so many, in memory.
+    /// Keeps at most this many entries, in memory.
     pub fn in_memory(most: usize) -> History {
         History { most, entries: VecDeque::new(), next: 1, file: None, lines: 0 }
     }
 
-    /// At most so many, in a file of this folder; goes on where that ends.
+    /// Keeps at most this many entries, in a file of this folder; continues an existing one.
     ///
     /// # Errors
     /// The folder is not there or cannot be written to.

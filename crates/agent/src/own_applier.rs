@@ -27,7 +27,7 @@ pub fn program() -> Result<PathBuf, ApplierError> {
     Err(missing(format!("{PROGRAM} is missing, which sets devices and puts everything back; it was looked for in {folder}")))
 }
 
-/// A child process that is an applier. Started again if it is killed: as long as something is set that is to be put back, somebody must be
+/// A child process that is an applier. Started again if it is killed: as long as settings have to be restored, an applier must be
 /// able to. When this is dropped, or its owner is killed, the applier's standard input ends; it puts back what is to be put back, and ends.
 pub struct OwnApplier {
     input: Arc<Mutex<Option<ChildStdin>>>,

@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! Setting   bfq:slice_idle=0 read_ahead_kb=1024  ─▶  scheduler=bfq  iosched/slice_idle=0  read_ahead_kb=1024,
-//!                                                    and everything else as it was before anybody steered
+//!                                                    and everything else at its original value
 //! ```
-//! What a setting does not name has the value from before; where another scheduler is in force than then, `nr_requests` and the target of
+//! What a setting does not name has the value from before; where another scheduler is active than then, `nr_requests` and the target of
 //! write-back throttling are what the kernel has under it.
 
 use std::sync::{Mutex, PoisonError};
@@ -113,7 +113,7 @@ impl Linux {
         Ok(linux)
     }
 
-    /// What is in force counts as what was there before anybody steered, but for what the agent itself has set in an earlier life. Also for
+    /// The active setting counts as the original one, but for what the agent itself has set in an earlier life. Also for
     /// when the applier was told to [resume](Client::resume).
     ///
     /// # Errors
@@ -124,7 +124,7 @@ impl Linux {
         self.know_originals()
     }
 
-    /// What was in force before the agent steered, if it has done so in an earlier life.
+    /// The original setting, if the agent has changed it in an earlier life.
     fn know_originals(&mut self) -> Result<(), ApplierError> {
         let mut originals = self.applier.originals(Some(&self.device))?;
         if self.sets_machine() {
@@ -148,7 +148,7 @@ impl Linux {
         &mut self.applier
     }
 
-    /// What is in force; nothing where the device is gone.
+    /// The active setting; `None` if the device is gone.
     fn state(&self, device: &str) -> State {
         State::read(&*self.files, &self.sysfs, device).unwrap_or_default()
     }
@@ -246,7 +246,7 @@ impl Linux {
             // Written under none it would change the driver's own queue.
             NR_REQUESTS if scheduler == NONE => return None,
             NR_REQUESTS if scheduler != before.scheduler() => default_requests(now, scheduler)?,
-            // What somebody chose stays; what the kernel chose goes by the scheduler.
+            // A value chosen by an administrator stays; the kernel's own goes by the scheduler.
             WRITE_BACK_THROTTLE if was == default_write_back_target(before.scheduler(), before.turns) => -1,
             _ => was,
         };
@@ -310,7 +310,7 @@ fn value_of(tunable: &Tunable, state: &State) -> i64 {
     if follows || !(tunable.min..=tunable.max).contains(&value) { tunable.default } else { value }
 }
 
-/// The number of requests that will be in force.
+/// The number of requests that the queue will take.
 fn requests(wanted: &Values, now: &State) -> i64 {
     let named = wanted.iter().find(|(name, _)| name == NR_REQUESTS).and_then(|(_, value)| value.parse().ok());
     named.or_else(|| now.number(NR_REQUESTS)).unwrap_or(1)

@@ -5,7 +5,7 @@ use report::printable;
 
 use super::Piece;
 
-/// The attributes that a setting puts in force, in the order in which they are written: the scheduler, its tunables that differ from their
+/// The attributes of a setting, in the order in which they are written: the scheduler, its tunables that differ from their
 /// defaults, the queue's; and those of the machine by their names for sysctl.
 struct Attributes {
     queue: Vec<(String, String)>,
@@ -76,7 +76,7 @@ pub fn tuned(piece: &Piece) -> String {
     let Some(attributes) = attributes(piece) else { return nothing(piece) };
     let mut text = head(piece, "/etc/tuned/profiles/seekwise/tuned.conf", "tuned-adm profile seekwise");
     text += "[main]\nsummary=What seekwise-agent advises for this machine's disk\n";
-    // A profile that includes nothing would take back everything else that the one in force does.
+    // A profile that includes nothing would undo everything else of the active one.
     text += "# include=the profile that is in force now, as `tuned-adm active` names it\n";
     text += &format!("\n[seekwise_{}]\ntype=disk\ndevices={}\n", plain(&piece.device), piece.device);
     let (elevator, others) = attributes.queue.split_at(1);

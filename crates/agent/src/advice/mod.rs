@@ -35,9 +35,9 @@ pub struct Piece {
     pub device: String,
     /// Its world-wide name, if it has one.
     pub wwid: Option<String>,
-    /// What was in force.
+    /// The original setting.
     pub in_force: String,
-    /// What to set; what is in force where it is to be left alone.
+    /// The setting to use; the active one where it should be left alone.
     pub setting: String,
     /// Whether anything is to be changed.
     pub is_change: bool,
@@ -99,7 +99,7 @@ pub fn of_device(
     Ok(piece(name, wwid(sysfs, name), advice))
 }
 
-/// Judges a recording; `in_force` is what was in force then, whatever it says itself.
+/// Judges a recording; `in_force` is the setting that was active then and takes precedence over the recording's own.
 ///
 /// # Errors
 /// It cannot be read, or does not say how long requests took.

@@ -18,7 +18,7 @@ pub struct WallTime {
 }
 
 impl WallTime {
-    /// What clocks on the wall show at so many seconds since 1970.
+    /// Local time at this many seconds since 1970.
     pub fn at(unix_seconds: u64) -> WallTime {
         let utc = DateTime::from_timestamp(unix_seconds.cast_signed(), 0).unwrap_or_default();
         let local = utc.with_timezone(&Local);

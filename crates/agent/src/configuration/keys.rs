@@ -1,4 +1,4 @@
-//! The keys: what each means, what it is if nobody says anything, and what it may be. Parser, messages and the vendor's file come from
+//! The keys: meaning, default and range of each. Parser, messages and the vendor's file come from
 //! here.
 
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::{Configuration, Exit, Listen, Mode, Pattern, Rule, Settings, learning};
 
-/// What is chosen among if nobody says anything.
+/// The default candidates.
 pub const CANDIDATES: &str = "linux";
 /// No history is longer: an entry takes about half a KiB of memory.
 const MOST_ENTRIES: i64 = 100_000;

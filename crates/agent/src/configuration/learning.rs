@@ -20,7 +20,7 @@ pub struct Learning {
     pub scratch: Option<PathBuf>,
     /// In these hours; whenever the device is idle if there are none.
     pub hours: Vec<Hours>,
-    /// After nobody has asked the device for anything for so long.
+    /// Idle time of the device before learning begins.
     pub idle_minutes: u32,
     /// The controller that searches.
     pub controller: ControllerChoice,

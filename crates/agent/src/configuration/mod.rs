@@ -81,9 +81,9 @@ pub struct Settings {
     pub preference: Preference,
     /// What may be touched, by name: `scheduler`, `iosched/*`.
     pub attributes: Vec<Pattern>,
-    /// So many changes a minute at most; going back to what was there before is always allowed.
+    /// Maximum changes per minute; going back to the original setting is always allowed.
     pub changes_per_minute: u32,
-    /// What becomes of it at the end.
+    /// Whether settings are restored at the end.
     pub exit: Exit,
 }
 
@@ -125,7 +125,7 @@ impl Rule {
     }
 }
 
-/// The world-wide name of a device, which it keeps when the kernel names it anew; of a virtual disk its serial number.
+/// The world-wide name of a device, which it keeps when the kernel renames it; of a virtual disk its serial number.
 pub fn wwid(sysfs: &Sysfs, device: &str) -> Option<String> {
     let texts = ["wwid", "device/wwid", "serial"].into_iter();
     let texts = texts.filter_map(|file| std::fs::read_to_string(sysfs.block(device).join(file)).ok());
@@ -280,7 +280,7 @@ impl Configuration {
         if any { experiment::experience::load(None) } else { Ok(Arc::default()) }
     }
 
-    /// What is chosen among if nobody says anything: today's schedulers, and variants of them.
+    /// The default candidates: today's schedulers, and variants of them.
     fn with_candidates(mut self) -> Configuration {
         let set = control::candidates::SETS.iter().find(|set| set.name == keys::CANDIDATES);
         self.settings.candidates = set.map(|set| (set.settings)()).unwrap_or_default();

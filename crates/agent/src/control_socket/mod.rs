@@ -17,7 +17,7 @@ pub use server::{Asked, Server};
 pub enum Ask {
     /// What is watched, and how it goes.
     Status,
-    /// What is in force and is not what was wanted.
+    /// Attributes whose value differs from the agent's.
     Verify,
     /// What happened.
     History,
@@ -28,7 +28,7 @@ pub enum Ask {
     },
     /// Put everything back, and stand down.
     Restore {
-        /// As in `sda`; all of them if nobody is named.
+        /// As in `sda`; `None` means all.
         device: Option<String>,
     },
 }
@@ -43,7 +43,7 @@ pub enum Answer {
     Differs(Vec<Differs>),
     /// To [`Ask::History`].
     History(Vec<Entry>),
-    /// It was done; what came of it, in sentences.
+    /// It was done; the result, in sentences.
     Done(Vec<String>),
     /// It was not done, and why.
     Refused(String),
@@ -74,9 +74,9 @@ pub struct DeviceStatus {
     pub state: String,
     /// Why, if it stood down.
     pub why: Option<String>,
-    /// What was in force before the agent.
+    /// The setting before the agent's first change.
     pub found: String,
-    /// What is in force.
+    /// The active setting.
     pub in_force: String,
     /// What would be set if it were tuned.
     pub advice: Option<PendingAdvice>,
@@ -134,7 +134,7 @@ impl Rates {
     }
 }
 
-/// Something that is in force and was not wanted.
+/// An attribute whose value differs from the agent's.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Differs {
     /// The device.

@@ -44,7 +44,7 @@ impl Asked {
 pub struct Server {
     path: PathBuf,
     asked: Receiver<Asked>,
-    /// Readable when somebody asked.
+    /// Readable when a client has sent a request.
     wakes: UnixStream,
 }
 
@@ -71,7 +71,7 @@ impl Server {
         self.asked.try_recv().ok()
     }
 
-    /// What becomes readable when somebody asks.
+    /// The descriptor that becomes readable when a client connects.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.wakes.as_fd()
     }
@@ -83,7 +83,7 @@ impl Drop for Server {
     }
 }
 
-/// A socket that a daemon which was killed left behind is nobody's.
+/// A socket left by a killed daemon may be replaced.
 fn bind(path: &Path) -> io::Result<UnixListener> {
     match UnixListener::bind(path) {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 /// Where udev looks for rules, the administrator's first.
 const UDEV: [&str; 3] = ["etc/udev/rules.d", "run/udev/rules.d", "usr/lib/udev/rules.d"];
-/// Where tuned notes the profile in force, and where profiles are.
+/// Where tuned notes its active profile, and where profiles are.
 const TUNED_ACTIVE: &str = "etc/tuned/active_profile";
 const TUNED: [&str; 4] = ["etc/tuned", "etc/tuned/profiles", "usr/lib/tuned", "usr/lib/tuned/profiles"];
 /// No rule is longer; what is would be no rule.
@@ -23,7 +23,7 @@ pub fn conflicting_tools(root: &Path, attribute: &str) -> Vec<String> {
     found
 }
 
-/// The profile of tuned that is in force, if it sets the attribute.
+/// The active profile of tuned, if it sets the attribute.
 fn tuned(root: &Path, attribute: &str) -> Option<String> {
     let active = fs::read_to_string(root.join(TUNED_ACTIVE)).ok()?;
     let name = active.split_whitespace().next()?.to_owned();

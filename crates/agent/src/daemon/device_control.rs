@@ -17,7 +17,7 @@ pub trait DeviceControl: Target + Send {
     /// The device is gone, or the applier is.
     fn foreign(&mut self) -> Result<Vec<Foreign>, ApplierError>;
 
-    /// Stands down: what somebody else has written is theirs.
+    /// Stands down: values written by others stay.
     ///
     /// # Errors
     /// As [`foreign`](DeviceControl::foreign).
@@ -32,7 +32,7 @@ pub trait DeviceControl: Target + Send {
     /// Why the next settings are applied, for the journal.
     fn because(&mut self, why: &str);
 
-    /// Says what becomes of its settings when the agent ends, or is ended.
+    /// Sets whether its settings are restored when the agent ends or is killed.
     ///
     /// # Errors
     /// As [`foreign`](DeviceControl::foreign).
@@ -80,7 +80,7 @@ pub struct PolicyGate<'a> {
     pub hands: &'a mut dyn DeviceControl,
     /// What may be done.
     pub settings: &'a Settings,
-    /// What was in force before the agent: going back to it is always allowed.
+    /// The original setting: going back to it is always allowed.
     pub original: &'a Setting,
     /// Whether anything is done.
     pub acts: &'a Acts,

@@ -1,4 +1,4 @@
-//! What a controller cannot see of the harm that a setting does: reads that wait far longer, a device that answers nobody, errors.
+//! Harm that no controller sees: reads that wait far longer, a stalled device, errors.
 //!
 //! It compares with what was before the change. The controller's own verification is about the mean of what was wanted; this is about the
 //! few that pay for it, and holds whatever controller decides.
@@ -18,12 +18,12 @@ const PER_DOUBLING: u32 = 8;
 const BUCKETS: usize = 64 * PER_DOUBLING as usize;
 /// With fewer reads there is no 99th percentile worth the name.
 const LEAST_READS: u64 = merit::LEAST_REQUESTS;
-/// A change is answerable for what comes within so many seconds; later the load may be another one.
+/// Seconds after a change for which the change is blamed; later the load may be another one.
 const ANSWERABLE_S: f64 = 60.0;
 /// The first of it is not judged: the queue stood still for the change, and a scheduler that gives processes turns makes short ones of them as
 /// long as it knows nobody (bfq's budgets begin small).
 const SETTLES: Nanos = Nanos(1_000_000_000);
-/// A device that has requests and answers none for so long stands still: three times what anybody should wait.
+/// A device with requests in flight that completes none for this long is stalled: three times the longest acceptable wait.
 const STANDS_STILL_S: f64 = 3.0 * LEAST_BOUND_S;
 
 /// Response times, coarsely.
@@ -210,7 +210,7 @@ impl Trial {
 
 /// Watches over a device.
 pub struct Guard {
-    /// Reads under what is in force: of the last minute that ended, and of this one.
+    /// Reads under the active setting: of the last whole minute, and of this one.
     last: Reads,
     current: Reads,
     turns: Nanos,
@@ -264,7 +264,7 @@ impl Guard {
         (self.under_way, self.moved) = (0, now);
     }
 
-    /// Another setting is in force; `errors` are those that the driver counted so far.
+    /// Another setting is active; `errors` is the driver's count so far.
     pub fn changed(&mut self, now: Nanos, errors: Option<u64>) {
         let mut before = std::mem::replace(&mut self.last, Reads::new());
         before.merge(&std::mem::replace(&mut self.current, Reads::new()));
@@ -273,12 +273,12 @@ impl Guard {
         (self.errors, self.turns, self.moved) = (errors, now + TURN, now);
     }
 
-    /// What was there before is in force again, or what is in force has proved itself: nothing is on trial.
+    /// The previous setting is active again, or the active one is confirmed: nothing is on trial.
     pub fn settled(&mut self) {
         self.trial = None;
     }
 
-    /// Why what is in force must go, if it must.
+    /// Why the active setting must be reverted; `None` if it may stay.
     pub fn objection(&mut self, now: Nanos, errors: Option<u64>) -> Option<String> {
         // First: what is current is all that was read since the change.
         let objection = self.judge(now, errors);
@@ -333,7 +333,7 @@ mod tests {
         Nanos::from_millis(milliseconds)
     }
 
-    /// Reads that come one after the other, each taking so many milliseconds; returns when the last was done.
+    /// Sequential reads, each taking this many milliseconds; returns when the last completed.
     fn reads(guard: &mut Guard, at: Nanos, times_ms: impl Iterator<Item = u64>) -> Nanos {
         reads_of(1, guard, at, times_ms)
     }
@@ -350,7 +350,7 @@ mod tests {
         at
     }
 
-    /// Another setting is in force; from when on it is judged.
+    /// Another setting is active; returns from when on it is judged.
     fn changed(guard: &mut Guard, now: Nanos) -> Nanos {
         guard.changed(now, None);
         now + SETTLES

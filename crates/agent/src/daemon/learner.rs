@@ -12,7 +12,7 @@ use crate::learning::{Course, Equipment, Lesson, Memory};
 
 /// How often it is looked whether it may begin.
 const LOOKS: Nanos = Nanos(1_000_000_000);
-/// However it is configured, nobody has asked for anything for so long.
+/// Minimum idle time, whatever the configuration says.
 const LEAST_IDLE: Nanos = Nanos(3_000_000_000);
 /// After something was in the way it is tried again then.
 const AGAIN: Nanos = Nanos(60_000_000_000);
@@ -20,7 +20,7 @@ const AGAIN: Nanos = Nanos(60_000_000_000);
 /// Decides when it is learned.
 pub struct Learner {
     plan: Learning,
-    /// Somebody asked for it now: hours and minutes do not matter.
+    /// Started by hand: hours and idle minutes do not apply.
     by_hand: bool,
     equipment: Box<dyn Equipment>,
     memory: Memory,
@@ -127,7 +127,7 @@ impl Learner {
         // A minute more than the search: a load is ended, and does not end by itself.
         let seconds = course.longest_s() + 60;
         let generator = self.equipment.generator(&name, seconds).map_err(|why| self.fail(now, why))?;
-        // Its own controller begins anew afterwards.
+        // Its own controller starts again afterwards.
         if let Err(why) = self.memory.keep_pools(&watched.gene_pools()) {
             return Err(self.fail(now, why));
         }

@@ -7,7 +7,7 @@
 //!    └── eyes                   metrics ◀─ control
 //!                                   log
 //! ```
-//! Everything here is told what time it is, so tests need no patience.
+//! Everything here receives the time, so tests do not wait.
 
 mod conflicting_tools;
 mod counted;
@@ -397,7 +397,7 @@ impl Daemon {
         self.learner.as_ref().map(|learner| learner.says(now, self.devices.values()))
     }
 
-    /// What is in force and is not what was wanted.
+    /// Attributes whose value differs from the agent's.
     fn differs(&mut self) -> Vec<Differs> {
         let mut found = Vec::new();
         for (identity, watched) in &mut self.devices {

@@ -115,7 +115,7 @@ struct Applied {
 }
 
 impl Applied {
-    /// Asks the applier; once more where it was started anew since.
+    /// Sends a request to the applier; again if the applier was restarted meanwhile.
     fn ask<T>(&mut self, ask: impl Fn(&mut Client, &str) -> Result<T, ApplierError>) -> Result<T, ApplierError> {
         match ask(self.linux.applier(), &self.device) {
             Err(error) if error.kind == Kind::Unreachable => {

@@ -1,4 +1,4 @@
-//! A device that is only looked at: a plant that shows what is in force and refuses everything.
+//! A device that is only watched: a target that reports its setting and refuses every change.
 
 use block::{Limits, Nanos, SchedulerSpec, Tunable};
 use control::target::{Bounds, Identity};
@@ -33,7 +33,7 @@ impl ReadOnlyDevice {
         }
     }
 
-    /// What is in force; nothing where the device is gone.
+    /// The active setting; `None` if the device is gone.
     fn state(&self) -> State {
         State::read(&RealFiles, &self.sysfs, &self.name).unwrap_or_default()
     }

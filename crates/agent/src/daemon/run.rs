@@ -20,9 +20,9 @@ const LONGEST: Duration = Duration::from_millis(500);
 /// How long it sleeps at least, so that a device with many requests does not wake it for each: reads in between are batched.
 const LEAST: Duration = Duration::from_millis(20);
 
-/// What runs beside the devices.
+/// What the loop serves besides the devices.
 pub struct Beside<'a> {
-    /// Who asks; nobody can if there is none.
+    /// The control socket; `None` if the daemon has none.
     pub control: Option<Server>,
     /// What says that devices come and go; without it that is noticed some seconds later.
     pub hot_plug: Option<HotPlug>,
@@ -36,7 +36,7 @@ pub struct Beside<'a> {
     pub monitor: Option<&'a dyn Monitor>,
 }
 
-/// Runs until it is told to stop. Each entry of the history goes to `told` as it comes.
+/// Runs until `stop` is set. Passes each entry of the history to `told`.
 ///
 /// # Errors
 /// What `told` returns; everything is put back all the same.
@@ -74,7 +74,7 @@ pub fn run(daemon: &mut Daemon, beside: &Beside, mut told: impl FnMut(&Entry) ->
     outcome
 }
 
-/// Sleeps until there is something to see, somebody asks, or a window ends.
+/// Sleeps until there are events, a client sends a request, or a window ends.
 fn wait(daemon: &Daemon, beside: &Beside, ends: Option<Nanos>) {
     let next = ends.map_or(daemon.next(), |ends| daemon.next().min(ends));
     let until = Duration::from_nanos((next - now().at).0).clamp(LEAST, LONGEST);

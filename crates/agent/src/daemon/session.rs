@@ -28,7 +28,7 @@ use crate::learning::{ForeignIo, Work};
 use crate::observe::blind::CANNOT_KNOW;
 use crate::observe::{CountersOnly, EventSource, ObserveError};
 
-/// How often it is asked whether somebody else has written.
+/// How often to check for external changes.
 const EXTERNAL_CHECK_INTERVAL: Nanos = Nanos(1_000_000_000);
 /// What a controller thought lately: that there is nothing new comes after each thought.
 const MOST_THOUGHTS: usize = 4;
@@ -79,9 +79,9 @@ pub struct DeviceSession {
     guard: Guard,
     acts: Acts,
     rate: Rate,
-    /// What was in force before the agent.
+    /// The original setting.
     original: Setting,
-    /// What the controller takes to be in force.
+    /// The active setting as the controller knows it.
     active: Setting,
     pending_advice: Option<PendingAdvice>,
     scores: VecDeque<Scored>,
@@ -97,7 +97,7 @@ pub struct DeviceSession {
     tally: Tally,
     thoughts: VecDeque<String>,
     events: Vec<Event>,
-    /// Who else but the agent asks for anything, and when somebody last did.
+    /// Requests of other processes than the agent's load, and when the last came.
     strangers: ForeignIo,
     work: (Nanos, Option<Work>),
     /// Learning goes on, and the device's own controller rests.
@@ -176,12 +176,12 @@ impl DeviceSession {
         &self.settings
     }
 
-    /// What was in force before the agent.
+    /// The original setting.
     pub fn original(&self) -> &Setting {
         &self.original
     }
 
-    /// What is in force, as far as the controller knows.
+    /// The active setting, as far as the controller knows.
     pub fn active(&self) -> &Setting {
         &self.active
     }
@@ -211,7 +211,7 @@ impl DeviceSession {
         self.thoughts.iter().map(String::as_str)
     }
 
-    /// Attributes that are in force and are not as they were wanted: name, wanted, and what is there.
+    /// Attributes whose value differs from the agent's: name, the agent's value, the actual value.
     pub fn differs(&mut self) -> Vec<(String, String, String)> {
         let foreign = self.hands.foreign().unwrap_or_default();
         let shown = |now: Option<String>| now.unwrap_or_else(|| "not there".to_owned());
@@ -234,7 +234,7 @@ impl DeviceSession {
         self.session.as_ref().map_or_else(|| self.steering.next_deadline(), |session| session.next())
     }
 
-    /// A controller that knows nothing yet begins with what is in force.
+    /// A controller without observations starts from the active setting.
     fn start(&mut self, now: Nanos) {
         self.with_care(|steering, plant| steering.begin(now, plant));
         self.active = self.hands.setting();
@@ -320,7 +320,7 @@ impl DeviceSession {
         News::Entry(Box::new(Entry::new(&self.name, kind, &active, &active, why)))
     }
 
-    /// Lets the controller do something, and tells what came of it.
+    /// Runs a step of the controller and returns the resulting news.
     fn steer(
         &mut self,
         now: Nanos,
@@ -346,7 +346,7 @@ impl DeviceSession {
                     self.guard.settled();
                 }
                 self.finish_trial(news);
-                // Of another read-ahead nothing shows before files are opened anew.
+                // Another read-ahead has no effect before files are opened again.
                 let is_at_once = decided.from.host == decided.to.host;
                 let before = Scored::mean(self.scores.iter().copied()).filter(|_| is_at_once);
                 self.trial = before.map(|before| Trial { before, after: Vec::new() });
@@ -435,7 +435,7 @@ impl DeviceSession {
         Ok(news)
     }
 
-    /// The agent ends and what is set stays: the controller says what is to be in force in place of what is only on trial.
+    /// The agent ends and settings stay: replaces a setting on trial by the controller's final one.
     pub fn leave(&mut self, now: Nanos) -> Vec<News> {
         let mut news = Vec::new();
         if let Some(left) = self.steering.final_setting().filter(|left| *left != self.active) {
@@ -493,7 +493,7 @@ fn candidates(settings: &Settings, experience: &Experience, hands: &dyn DeviceCo
     candidates
 }
 
-/// The best of what is surely better than what is in force.
+/// The best candidate that is significantly better than the active setting.
 fn sure<'a>(evidence: &'a Evidence, active: &Setting) -> Option<&'a Prediction> {
     let others = evidence.candidates.iter().filter(|promise| promise.setting != *active && promise.is_sure());
     others.min_by(|a, b| a.surest_first(b))

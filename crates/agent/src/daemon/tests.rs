@@ -73,7 +73,7 @@ impl Device {
         }
     }
 
-    /// Somebody else sets the scheduler.
+    /// An external program sets the scheduler.
     fn rival(&self, scheduler: &str) {
         let mut world = self.world();
         let ours = world.setting.spec.name.to_owned();
@@ -233,7 +233,7 @@ impl Scene {
         Moment { at: Nanos::from_millis(1_000 * self.now_s), unix_seconds: 1_000 + self.now_s }
     }
 
-    /// Lets seconds go by, in each of which the device answers requests in so many milliseconds.
+    /// Lets seconds go by, in each of which the device completes requests in this many milliseconds.
     fn pass(&mut self, seconds: u64, takes_ms: u64) {
         for _ in 0..seconds {
             self.device.reads(self.now_s, self.now_s + 1, takes_ms);

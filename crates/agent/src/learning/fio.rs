@@ -23,14 +23,14 @@ use super::load::{Generator, Load, Place};
 pub const COMMAND: &str = "generate";
 /// How long it is waited for at the end: what it asked of a disk has to be answered first.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Of what fio says when it fails, so much is told.
+/// Maximum characters of fio's error output that are reported.
 const MOST_SAID: u64 = 2_000;
 
 /// Runs fio.
 pub struct Fio {
     scratch: File,
     place: Place,
-    /// After so many seconds a load ends by itself.
+    /// Seconds after which a load ends by itself.
     seconds: u64,
     child: Option<Child>,
     is_stopped: bool,

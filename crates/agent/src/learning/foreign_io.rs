@@ -1,6 +1,6 @@
 //! Real work: what the device is asked that is not of a load of ours.
 //!
-//! * A read is somebody who waits: it counts at once.
+//! * A read is synchronous work: it counts at once.
 //! * Writes count where they are more than what a system that does nothing writes by the way: its logs, and times in its filesystems.
 //! * The kernel's threads write on behalf of others, who are not known then. Loads of ours never write through the page cache, but the times
 //!   of the scratch file change, and a journal is written for that.
@@ -20,7 +20,7 @@ const KERNEL: [&str; 8] = ["kworker/", "jbd2/", "xfsaild/", "xfs-", "btrfs-", "e
 /// The agent and its applier, whose name the kernel cuts at 15 characters: the journal and the history may be on the same disk.
 const OURS: [&str; 2] = ["seekwise-agent", "seekwise-applie"];
 
-/// Somebody who asked for something.
+/// A process that issued requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Work {
     /// Who.

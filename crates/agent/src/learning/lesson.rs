@@ -22,7 +22,7 @@ use crate::clock::Moment;
 
 /// A search that verifies takes up to ten pairs of turns more than its trials (`control::search::Tuner`), in milliseconds.
 const VERIFIES_MS: i64 = 200_000;
-/// A search that never ends is ended after so many seconds.
+/// Seconds after which a search without an end of its own is ended.
 const ENDLESS_S: u64 = 900;
 
 /// How it is learned.
@@ -39,7 +39,7 @@ pub struct Course {
 }
 
 impl Course {
-    /// After so many seconds a load has been searched for long enough.
+    /// Maximum seconds of search under one load.
     pub fn longest_s(&self) -> u64 {
         let value = |names: &[&str]| {
             let place = self.controller.spec.tunables.iter().position(|tunable| names.contains(&tunable.name));

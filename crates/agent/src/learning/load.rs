@@ -1,9 +1,9 @@
-//! Workloads that are drawn, and how fio is told them.
+//! Random workloads, and their fio arguments.
 //!
 //! They are the mixes of Table 1 of Santos, Romero, Taibo and Rodriguez, "Self-Tuning of Disk Input-Output in Operating Systems"
 //! ([`mixes`]): processes, share of reads, share at random, size. The paper's wait for every request; here half of those that go past the
 //! page cache have several under way, as databases do, and a quarter only reads and goes through the page cache, so that reading ahead
-//! matters. Nothing is written through the page cache: the kernel's threads would write it, and nobody could tell it from real work.
+//! matters. Nothing is written through the page cache: the kernel's threads would write it, indistinguishable from real work.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ const DEPTHS: [u32; 6] = [1, 1, 1, 4, 16, 32];
 const KIB: u64 = 1024;
 /// Sizes are whole pages, which every device can move past the page cache.
 const PAGE: u64 = 4 * KIB;
-/// A process's own part of the scratch file holds at least so many requests.
+/// Minimum requests that fit in a process's own part of the scratch file.
 const LEAST_REQUESTS: u64 = 4;
 /// What all processes together have under way at most. Whoever comes with real work waits for it, and so does the switch back to the
 /// scheduler that was found: less than half a second on a hard disk.
@@ -73,7 +73,7 @@ pub struct Place {
 
 impl Load {
     /// fio's arguments. The file is fio's standard input, so that there is no other that it could open; each process has its own part.
-    /// Ends by itself after so many seconds.
+    /// Ends by itself after this many seconds.
     pub fn arguments(&self, place: Place, seconds: u64) -> Vec<String> {
         let Mix { processes, read_percent, random_percent, request_kib } = self.mix;
         let part = place.bytes / u64::from(processes.max(1)) / PAGE * PAGE;
@@ -117,7 +117,7 @@ impl Load {
             format!("--randseed={}", self.seed),
         ]);
         if depth > 1 {
-            // Who is answered is told by sectors: of two that ask for the same at once, nobody could say.
+            // Completions are matched by sectors: two requests for the same sectors at once could not be told apart.
             arguments.push("--serialize_overlap=1".to_owned());
         }
         if kind == "randrw" {

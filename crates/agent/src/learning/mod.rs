@@ -1,4 +1,4 @@
-//! Learning mode: while nobody needs a device, fio gives it work on a scratch file, settings are tried under that, and what served is kept.
+//! Learning mode: while a device is idle, fio runs loads on a scratch file, settings are tried under them, and the results are kept.
 //!
 //! ```text
 //! hours, idleness, scratch ─▶ Learner ─▶ Lesson ─▶ load: fio on the scratch file, and nowhere else
@@ -8,7 +8,7 @@
 //! ```
 //! Santos, Romero, Taibo and Rodriguez, "Self-Tuning of Disk Input-Output in Operating Systems", section 7, plan two modes: a learning mode
 //! "in which all workload is eliminated from the system and it is used just for the tuning process", and a normal mode, in which "the most
-//! similar chromosome in the optimal solution population is located". Here nobody's workload is eliminated: it is waited for, and whatever
+//! similar chromosome in the optimal solution population is located". Here no workload is eliminated: idle time is waited for, and any real work
 //! comes ends the lesson.
 
 mod fio;
@@ -37,7 +37,7 @@ pub trait Equipment {
     /// It is not there, or on no device that can be tuned.
     fn device(&self) -> Result<String, String>;
 
-    /// Opens the scratch file, for loads on this device that end by themselves after so many seconds.
+    /// Opens the scratch file, for loads on this device that end by themselves after this many seconds.
     ///
     /// # Errors
     /// The scratch file must not be used, or is on another device; or there is no fio.

@@ -38,7 +38,7 @@ struct OfState {
 /// A number that can be a fraction.
 type Fraction = Gauge<f64, AtomicU64>;
 
-/// Why settings are put in force.
+/// Reasons for changes of settings.
 const REASONS: [&str; 3] = ["controller", "guard", "restore"];
 
 /// States of a device, each a series of its own.
@@ -52,7 +52,7 @@ pub enum DeviceState {
     Watched,
     /// It is.
     Tuned,
-    /// It was until somebody else changed a setting.
+    /// It was, until an external change.
     StoodDown,
 }
 
@@ -184,7 +184,7 @@ impl Metrics {
         self.measured.get_or_create(&OfDevice { device: device.to_owned() }).set(percent / 100.0);
     }
 
-    /// A device is gone: nothing is told of it any more but what was counted.
+    /// A device is gone: only its counters stay.
     pub fn gone(&self, device: &str) {
         let of = OfDevice { device: device.to_owned() };
         self.promised.remove(&of);
@@ -217,7 +217,7 @@ fn resident_bytes() -> i64 {
     1024 * kib.unwrap_or_default()
 }
 
-/// Brings a counter to a total. It never falls: what is counted anew, as when a device comes again, is added.
+/// Brings a counter to a total. It never falls: a count that restarts, as when a device comes again, is added.
 fn raise(counter: &Counter, total: u64) {
     let known = counter.get();
     if total > known {

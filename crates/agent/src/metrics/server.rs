@@ -16,7 +16,7 @@ const LONGEST: u64 = 16 << 10;
 /// Begins to answer at this address.
 ///
 /// # Errors
-/// Somebody else listens there, or it is no address of this machine.
+/// The address is in use, or is none of this machine.
 pub fn serve(listen: &Listen, metrics: Metrics) -> io::Result<()> {
     let serving = std::thread::Builder::new().name("metrics".to_owned());
     match listen {

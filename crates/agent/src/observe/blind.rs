@@ -95,7 +95,7 @@ pub fn known(sysfs: &Sysfs, device: &Device) -> Known {
     };
     let says = |file: &str| fs::read_to_string(sysfs.block(&device.name).join(file)).ok().map(|text| text.trim().to_owned());
     let is_front = matches!(device.kind, Kind::Virtual | Kind::Remote | Kind::Loop);
-    // Nobody sets the flag on what does not turn, but it is missing on much that does.
+    // The flag is never set on flash, but is missing on many disks that rotate.
     let rotational =
         if is_front { device.rotational.then_some(true).filter(|_| device.kind == Kind::Loop) } else { Some(device.rotational) };
     let of_driver = says("device/queue_depth").and_then(|text| text.parse().ok());

@@ -22,7 +22,7 @@ const PATIENCE: Nanos = Nanos::from_millis(300_000);
 /// How many may wait for a flush.
 const MOST_FLUSHES: usize = 1024;
 
-/// Somebody who waits for the write cache to be emptied.
+/// A process that waits for a flush of the write cache.
 #[derive(Clone, Copy)]
 struct Ask {
     stream: StreamId,

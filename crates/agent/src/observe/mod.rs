@@ -42,14 +42,14 @@ pub trait EventSource: Send {
     /// The device is [gone](ObserveError::Gone), or the kernel says what cannot be understood.
     fn read(&mut self, out: &mut Vec<Event>) -> Result<(), ObserveError>;
 
-    /// Events that the kernel lost so far, because nobody read them in time. Where it rose, what is under way is not known: start
-    /// windows anew.
+    /// Events lost by the kernel so far, because they were not read in time. Where it rose, requests in flight are unknown: start
+    /// windows again.
     fn lost(&self) -> u64;
 
     /// The name of the program behind a stream, if it was seen.
     fn name(&self, stream: StreamId) -> Option<&str>;
 
-    /// What becomes readable when there is much to read: for `poll`, with a timeout, because little does not wake anybody.
+    /// What becomes readable when there is much to read: for `poll`, with a timeout, because few events wake no reader.
     fn fds(&self) -> Vec<BorrowedFd<'_>>;
 
     /// Why it sees no requests but [samples](EventSource::samples) of counters, and what is known of the device all the same; `None` if it sees

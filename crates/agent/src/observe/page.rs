@@ -143,7 +143,7 @@ pub(super) mod writing {
             self
         }
 
-        /// Something of so many words was written and discarded.
+        /// An entry of this many words was written and discarded.
         pub(in super::super) fn discarded(mut self, time: u64, words: u32) -> Page {
             self.words(&[PADDING | ((time - self.time) as u32) << 5, 4 * (words + 1)]);
             self.data.resize(self.data.len() + 4 * words as usize, 0xaa);

@@ -21,7 +21,7 @@ pub(super) struct Raw {
 pub(super) struct Kind {
     /// `None`: a flush by itself, an erasure, a command about zones, something that is no business of the block layer's.
     pub(super) op: Option<Op>,
-    /// Somebody waits for it (`op_is_sync` in `blk_types.h`), and not only maybe (`REQ_RAHEAD`).
+    /// It is synchronous (`op_is_sync` in `blk_types.h`) and no read-ahead (`REQ_RAHEAD`).
     pub(super) sync: bool,
     /// The write cache is to be emptied before it.
     pub(super) flush_before: bool,

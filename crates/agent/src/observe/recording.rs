@@ -29,7 +29,7 @@ const STEPS_A_SECOND: f64 = 10.0;
 pub struct Until {
     /// After this time.
     pub time: Option<Nanos>,
-    /// After so many requests.
+    /// After this many requests.
     pub requests: Option<u64>,
 }
 
@@ -125,7 +125,7 @@ pub fn wait(fds: &[BorrowedFd<'_>], longest: Nanos) -> io::Result<()> {
     }
 }
 
-/// A recording on a thread of its own, until it is told to end.
+/// A recording on a thread of its own, until it is stopped.
 #[derive(Debug)]
 pub struct Background {
     monitor: Arc<Quiet>,

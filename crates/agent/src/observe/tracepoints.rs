@@ -80,7 +80,7 @@ impl Tracepoints {
         Ok(tracepoints)
     }
 
-    /// Reads what an [`Instance`] that somebody else made records: its [pipes](Instance::pipes) and [formats](Instance::formats).
+    /// Reads the records of an [`Instance`] made by another process: its [pipes](Instance::pipes) and [formats](Instance::formats).
     ///
     /// # Errors
     /// The events cannot be understood.

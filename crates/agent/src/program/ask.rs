@@ -117,7 +117,7 @@ fn device_text(device: &DeviceStatus) -> Vec<String> {
     sentences
 }
 
-/// Says whether what is in force is what was wanted.
+/// Reports whether the actual values are those that the agent set.
 pub fn verify(args: &VerifyArgs) -> anyhow::Result<()> {
     let Answer::Differs(differs) = daemon(&args.configured, &Ask::Verify)? else { bail!("the daemon answers something else") };
     let text = if args.json {

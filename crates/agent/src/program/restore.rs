@@ -27,7 +27,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let configuration = args.configured.load()?;
     let ask = Ask::Restore { device: args.device.clone() };
     let socket = &configuration.socket;
-    // A daemon that was not told would take it for somebody else's doing.
+    // A daemon that does not know would take it for an external change.
     let said = match control_socket::ask(socket, &ask).with_context(|| socket.display().to_string())? {
         Some(Answer::Done(said)) => said,
         Some(Answer::Refused(reason)) => return Err(Failed(reason).into()),

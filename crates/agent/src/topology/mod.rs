@@ -51,7 +51,7 @@ pub struct Device {
     pub below: Vec<String>,
     /// Whether requests queue here: what has no queue passes them on at once, and has no scheduler.
     pub has_queue: bool,
-    /// Why it is left alone unless somebody asks for it, as a sentence about it: `is read-only`.
+    /// Why it is left alone unless asked for, as a sentence about it: `is read-only`.
     pub left_alone: Option<String>,
 }
 

@@ -11,7 +11,7 @@ pub struct Stack {
     pub queues: Vec<String>,
     /// Where the page cache takes the read-ahead from: devices that nothing else stands on.
     pub tops: Vec<String>,
-    /// Why all of it is left alone unless somebody asks for it, with the device's name: `sda is read-only`. A volume on it that is to be left
+    /// Why all of it is left alone unless asked for, with the device's name: `sda is read-only`. A volume on it that is to be left
     /// alone by itself is just not among the tops.
     pub left_alone: Option<String>,
 }

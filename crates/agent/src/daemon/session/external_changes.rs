@@ -8,7 +8,7 @@ use crate::history::{Entry, Kind};
 use applier::Foreign;
 
 impl DeviceSession {
-    /// Whether somebody else has written.
+    /// Whether another program or an administrator has written.
     pub(super) fn check_external_changes(&mut self, now: Nanos, news: &mut Vec<News>) {
         match self.acts {
             Acts::Yes => match self.hands.foreign().map(unreleased) {
@@ -39,7 +39,7 @@ impl DeviceSession {
         }
     }
 
-    /// Nobody else wrote; if something else is in force all the same, an applier that was killed has been started again, and has put back
+    /// No external change; if another setting is active all the same, an applier that was killed has been started again, and has put back
     /// what was there before.
     fn expect_active(&mut self, now: Nanos, news: &mut Vec<News>) {
         let setting = self.hands.setting();

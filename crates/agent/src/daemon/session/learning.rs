@@ -1,6 +1,6 @@
 //! Learning on a device that is otherwise tuned: the same eyes, hands and guard, and a load and a search of the lesson's own.
 //!
-//! The bound on changes in a minute does not hold, for nobody is disturbed by them; that of the applier does.
+//! The bound on changes in a minute does not hold, for they disturb no one; that of the applier does.
 
 use std::sync::Arc;
 
@@ -27,11 +27,11 @@ const NOT_TRIED: &[&str] = &[READ_AHEAD];
 
 /// Why a lesson ends.
 enum Ends {
-    /// Somebody needs the device.
+    /// The device is needed for real work.
     Work(String),
     /// Something went wrong, and it is not to begin again soon.
     Trouble(String),
-    /// Somebody else has changed a setting.
+    /// A setting was changed externally.
     Foreign(Vec<Foreign>),
 }
 
@@ -70,7 +70,7 @@ impl LessonSession {
 }
 
 impl DeviceSession {
-    /// For how long nobody has asked the device for anything, and who did last.
+    /// How long the device has been idle, and the last request's origin.
     pub fn idle(&self, now: Nanos) -> (Nanos, Option<String>) {
         let (last, work) = &self.work;
         (now - *last, work.map(|work| work.text(self.eyes.name(work.stream))))
@@ -81,7 +81,7 @@ impl DeviceSession {
         self.session.as_ref().map(|session| &session.lesson)
     }
 
-    /// Begins to learn: what was there before the agent is in force again.
+    /// Begins to learn, from the original setting.
     ///
     /// # Errors
     /// The applier cannot put it back.
@@ -221,8 +221,8 @@ impl DeviceSession {
         News::Entry(Box::new(entry))
     }
 
-    /// Ends the lesson that goes on, if one does: first its load is gone, then what was found is in force again, and the device's own
-    /// controller begins anew.
+    /// Ends the current lesson, if there is one: stops its load, restores the original setting, and the device's own
+    /// controller starts again.
     pub fn end_lesson(&mut self, now: Nanos, why: &str) -> Vec<News> {
         let Some(mut session) = self.session.take() else { return Vec::new() };
         let mut news = Vec::new();

@@ -54,7 +54,7 @@ impl DeviceSession {
         self.scored(Scored::of(score, depth([outcome]), tags), news);
     }
 
-    /// Requests that the queue takes under what is in force.
+    /// Requests that the queue takes under the active setting.
     fn tags(&mut self) -> u32 {
         match &self.tags {
             Some((setting, tags)) if *setting == self.active => *tags,
@@ -66,7 +66,7 @@ impl DeviceSession {
         }
     }
 
-    /// A window, or a second, under what is in force is this good.
+    /// Takes in the score of a window, or a second, under the active setting.
     fn scored(&mut self, score: Scored, news: &mut Vec<News>) {
         if self.scores.len() >= COMPARED {
             self.scores.pop_front();

@@ -87,7 +87,7 @@ impl School {
         }
     }
 
-    /// Lets seconds go by, in which somebody asks as the load does.
+    /// Lets seconds go by with requests like the load's.
     fn work(&mut self, seconds: u64) {
         for _ in 0..seconds {
             let takes_ms = takes_ms(&self.scene.device);
