@@ -60,7 +60,7 @@ impl Writer {
 
 /// Whether writing the same value again changes something else, or what is not seen: `none` sets the number of requests to that of the
 /// driver's tags, also where it was active; the target of write-back throttling counts as set by hand then, the
-/// largest request as chosen by somebody, idling loses its microseconds, and a ratio that is 0 takes over from bytes.
+/// largest request as chosen by hand, idling loses its microseconds, and a ratio that is 0 takes over from bytes.
 fn leaves_traces(attribute: &Attribute, value: &str) -> bool {
     matches!(attribute.name.as_str(), WRITE_BACK_THROTTLE | MAX_SECTORS)
         || (attribute.name == SCHEDULER && value == NONE)

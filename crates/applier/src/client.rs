@@ -66,7 +66,7 @@ impl Client {
         }
     }
 
-    /// Sets attributes, all or none, and reads them back. What else the kernel changed by that is told, too.
+    /// Sets attributes, all or none, and reads them back. Also returns what else the kernel changed by that.
     ///
     /// # Errors
     /// Every [`Kind`]; nothing is changed then, unless it is [`Kind::HalfDone`].
@@ -85,7 +85,7 @@ impl Client {
         }
     }
 
-    /// The attributes of a device that are not as the agent put them last: somebody else has written them.
+    /// The attributes of a device that were written by others since the agent's last change.
     ///
     /// # Errors
     /// [`Kind::NoDevice`], [`Kind::Journal`].
@@ -105,7 +105,7 @@ impl Client {
         self.done(&Request::Release { device: device.to_owned() })
     }
 
-    /// Takes up a device again on which the agent had stood down: what is active there counts as the original.
+    /// Takes up a device again on which the agent had stood down: its current values count as the originals.
     ///
     /// # Errors
     /// [`Kind::NoDevice`], [`Kind::Journal`].
@@ -113,7 +113,7 @@ impl Client {
         self.done(&Request::Resume { device: device.to_owned() })
     }
 
-    /// Puts the originals back, of one device or of everything, but never over what somebody else has written.
+    /// Puts the originals back, of one device or of everything, but never over external changes.
     ///
     /// # Errors
     /// [`Kind::Journal`]: what could be read of it was put back; the message says what could not.
@@ -248,7 +248,7 @@ mod tests {
             let mut asked = BufReader::new(other.try_clone().unwrap()).lines();
             asked.next().unwrap().unwrap();
             thread::sleep(Duration::from_millis(300));
-            // It may be noticed already that nobody waits for it.
+            // The other end may be closed already.
             let _ = (&other).write_all(b"{\"changed\":[]}\n");
             asked.next().is_none()
         });

@@ -25,7 +25,7 @@ pub enum Kind {
     NoDevice,
     /// The attribute is not of the list, not there, or may not have this value.
     NotAllowed,
-    /// Somebody else has written an attribute of this device.
+    /// An attribute of this device was changed externally.
     Foreign,
     /// What the decision rests on has changed.
     Stale,
@@ -37,7 +37,7 @@ pub enum Kind {
     Kernel,
     /// The journal cannot be read or written. Nothing is set without it.
     Journal,
-    /// It could neither be done nor undone; the message says what is active. The journal still has the originals.
+    /// It could neither be done nor undone; the message has the current value. The journal still has the originals.
     HalfDone,
 }
 

@@ -105,7 +105,7 @@ fn date(days: u64) -> (u64, u64, u64) {
     (400 * cycle + year + is_next_year, month, day)
 }
 
-/// A text without control characters: names of processes and devices are whatever somebody else chose.
+/// A text without control characters: names of processes and devices come from outside.
 pub fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }

@@ -1,4 +1,4 @@
-//! `seekwise-applier`: serves requests to write settings until it is told to stop, and then puts everything back.
+//! `seekwise-applier`: serves requests to write settings until it is stopped, and then restores everything.
 
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::PathBuf;

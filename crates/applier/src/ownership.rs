@@ -1,4 +1,4 @@
-//! Whose value is active: the agent's, the kernel's because of the agent, or somebody else's.
+//! Who owns the current value: the agent, the kernel because of the agent, or another program or administrator.
 
 use crate::attribute::{Attribute, NR_REQUESTS, Owner, SCHEDULER, State, Upheaval, find};
 use crate::journal::Record;
@@ -8,9 +8,9 @@ use crate::journal::Record;
 pub(crate) enum Ownership {
     /// What the agent put there, or what the kernel made of other attributes when the agent wrote one.
     Ours,
-    /// Somebody else's.
+    /// Of another program or an administrator.
     Foreign,
-    /// The attribute is not there: it is the tunable of a scheduler that is not in force.
+    /// The attribute is not there: it is the tunable of a scheduler that is not active.
     Absent,
 }
 
@@ -41,7 +41,7 @@ fn alone(record: &Record, records: &[Record], state: &State) -> Ownership {
     let was = |value: &Option<String>| value.as_deref() == Some(now);
     match &record.pending {
         None if was(&record.ours) => Ownership::Ours,
-        // A tunable of a scheduler that was not in force when the agent was last there.
+        // A tunable of a scheduler that was not active at the agent's last change.
         None if record.ours.is_none() => Ownership::Absent,
         None => Ownership::Foreign,
         Some(pending) if was(&record.ours) || was(&record.original) || attribute.may_read(pending, now) => Ownership::Ours,

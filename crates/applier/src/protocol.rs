@@ -1,4 +1,4 @@
-//! What goes over the applier's socket: a line of JSON each way. Opened pipes come beside the answer's line (`SCM_RIGHTS`).
+//! The protocol of the applier's socket: a line of JSON each way. Opened pipes come with the answer's line (`SCM_RIGHTS`).
 
 use serde::{Deserialize, Serialize};
 
@@ -22,24 +22,24 @@ pub enum Request {
         /// As in `sda`.
         device: String,
     },
-    /// Stand down where somebody else has written.
+    /// Stand down on external changes.
     Release {
         /// As in `sda`.
         device: String,
     },
-    /// Forget who wrote: what is active counts as the original from now on where somebody else has written.
+    /// Accept external changes: these values count as the originals from now on.
     Resume {
         /// As in `sda`.
         device: String,
     },
     /// Put everything back.
     Restore {
-        /// As in `sda`; all devices and the machine if nobody is named.
+        /// As in `sda`; `None` means all devices and the machine.
         device: Option<String>,
     },
     /// List the values before the agent's.
     Originals {
-        /// As in `sda`; all devices and the machine if nobody is named.
+        /// As in `sda`; `None` means all devices and the machine.
         device: Option<String>,
     },
     /// Say what becomes of a device's settings when the agent ends.
@@ -103,7 +103,7 @@ pub struct Changed {
     pub note: String,
 }
 
-/// An attribute that somebody else has written.
+/// An attribute that was changed externally.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Foreign {
     /// Its name.
@@ -125,7 +125,7 @@ pub struct Restored {
     pub attribute: String,
     /// The value before the agent's, if it is known.
     pub original: Option<String>,
-    /// What became of it.
+    /// The outcome.
     pub outcome: Outcome,
 }
 
@@ -140,12 +140,12 @@ pub enum Outcome {
     },
     /// It was active already.
     AlreadyThere,
-    /// Somebody else has written this since, which stays.
+    /// It was changed externally since, which stays.
     Foreign {
-        /// What is active; `None` if the attribute is not there now.
+        /// The current value; `None` if the attribute is missing now.
         now: Option<String>,
     },
-    /// The machine was started anew since, and the kernel remembers no settings.
+    /// The machine was restarted since, and the kernel remembers no settings.
     EarlierBoot,
     /// The device is gone or another one has its name, and the kernel remembers no settings.
     Gone,
@@ -171,7 +171,7 @@ pub struct Original {
     pub why: String,
     /// When, in seconds since 1970.
     pub unix_seconds: u64,
-    /// What becomes of it when the agent ends.
+    /// Whether it is restored when the agent ends.
     pub at_exit: AtExit,
 }
 
@@ -191,7 +191,7 @@ pub enum Answer {
     Originals(Vec<Original>),
     /// To [`Request::Release`], [`Request::Resume`] and [`Request::AtExit`].
     Done,
-    /// To [`Request::Tracepoints`]; so many pipes come with it.
+    /// To [`Request::Tracepoints`]; this many pipes come with it.
     Tracepoints {
         /// The pipes.
         pipes: usize,

@@ -17,7 +17,7 @@ struct Target {
     record: Record,
     attribute: &'static Attribute,
     value: String,
-    /// It is somebody else's, who shall keep it when a switch of the scheduler resets it.
+    /// It was changed externally, and is kept when a switch of the scheduler resets it.
     theirs: bool,
 }
 
@@ -56,7 +56,7 @@ impl Writer {
         self.roll_back(device, &records).map(|()| Vec::new())
     }
 
-    /// Puts the originals back, of one device or of everything, but never over what somebody else has written. Trouble with one device
+    /// Puts the originals back, of one device or of everything, but never over external changes. Trouble with one device
     /// keeps no other from it.
     ///
     /// # Errors
@@ -99,13 +99,13 @@ impl Writer {
         Ok(restored)
     }
 
-    /// Puts originals back, and leaves in the journal what failed and what is somebody else's.
+    /// Puts originals back; failures and external changes stay in the journal.
     fn put_originals_back(&mut self, device: &str, records: &mut Vec<Record>) -> Result<Vec<(Record, Outcome)>, ApplierError> {
         let before = self.state(device)?;
         let ownerships: Vec<Ownership> = records.iter().map(|record| ownership_of(record, records, &before)).collect();
         for (record, ownership) in records.iter_mut().zip(ownerships) {
             record.released |= ownership == Ownership::Foreign;
-            // If something was pending, what is active by now may be known by nothing else.
+            // If a write was pending, the journal may be the only record of the current value.
             if ownership == Ownership::Ours {
                 record.ours = before.get(&record.attribute).map(str::to_owned);
             }
@@ -213,7 +213,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Somebody else's value, which putting the scheduler back may have reset.
+    /// An external value, which restoring the scheduler may have reset.
     fn leave_theirs(&mut self, device: &str, attribute: &Attribute, value: &str, state: &State) -> Result<(), ApplierError> {
         let mut switch = Upheaval::default();
         find(SCHEDULER).into_iter().for_each(|scheduler| switch.add(scheduler));

@@ -25,11 +25,11 @@ use crate::writer::{Moment, Rules, Writer, checked};
 
 /// No request is longer.
 const LONGEST_REQUEST: u64 = 256 << 10;
-/// How long somebody who is not served may take to ask.
+/// Time that a refused client has for its request.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// More connections are turned away.
 const MOST_CONNECTIONS: usize = 32;
-/// So many that are not served may be told so at once.
+/// Maximum refused clients that are answered at once.
 const MOST_STRANGERS: usize = 4;
 
 /// Where an applier listens, where its journal is, and what it may do.
@@ -58,7 +58,7 @@ pub struct Options {
 pub enum Listen {
     /// A socket is made here, which goes with the applier.
     At(PathBuf),
-    /// Somebody else, such as systemd, made it.
+    /// It was made by another process, such as systemd.
     On(UnixListener),
 }
 
@@ -147,7 +147,7 @@ fn bind(path: &Path) -> Result<UnixListener, ApplierError> {
         Err(_) => {}
     }
     let listener = UnixListener::bind(path).map_err(at)?;
-    // Who is served is decided by user, when somebody connects.
+    // A client is accepted or refused by its user, when it connects.
     fs::set_permissions(path, fs::Permissions::from_mode(0o666)).map_err(at)?;
     Ok(listener)
 }
@@ -249,7 +249,7 @@ impl<'a> Connection<'a> {
         self.answer(&Answer::Error(ApplierError::new(Kind::Refused, message)), &[])
     }
 
-    /// Whoever acted is no longer there to judge what came of it: as at the end.
+    /// The client that acted is gone and cannot judge the result: as at the end.
     fn left(&self) {
         let mut writer = self.shared.writer.lock().unwrap_or_else(PoisonError::into_inner);
         for device in &self.acted_on {

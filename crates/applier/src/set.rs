@@ -106,8 +106,8 @@ impl Writer {
         records
     }
 
-    /// Writes one after the other, and returns what is active then. Whenever what is there is not what was there before, or what the
-    /// kernel sets by itself, somebody else is writing.
+    /// Writes one after the other, and returns the resulting values. Wherever a value is neither the one from before nor the one that the
+    /// kernel sets by itself, another program is writing.
     fn execute(&mut self, device: &str, plan: &Plan, before: &State) -> Result<(Done, State), ApplierError> {
         let mut done = Done::default();
         let mut upheaval = Upheaval::default();
@@ -146,7 +146,7 @@ impl Writer {
         let former = |name: &str| before.number(name).into_iter().collect();
         let mut cause = Upheaval::default();
         cause.add(attribute);
-        // What the kernel sets anew would hide what somebody wrote there since. The attribute itself comes last.
+        // Resets by the kernel would hide external changes since. The attribute itself comes last.
         for read in all().iter().rev().filter(|other| *other == attribute || cause.disturbs(other)) {
             if let (Some(now), Some(then)) = (self.value(device, read)?, before.get(&read.name))
                 && now != then
@@ -162,7 +162,7 @@ impl Writer {
         }
     }
 
-    /// Puts back what was there before these became pending, and says what became of it together with the error.
+    /// Restores the values from before these became pending, and adds the outcome to the error.
     fn undo(&mut self, device: &str, records: &[Record], error: ApplierError) -> ApplierError {
         if self.is_gone(device) {
             // The kernel forgets the settings with the device; a journal that cannot be written is void by its identity.
@@ -201,7 +201,7 @@ fn refuse_foreign(device: &str, records: &[Record], now: &State) -> Result<(), A
     Err(ApplierError::new(Kind::Foreign, message))
 }
 
-/// Checks that what is active is what was wanted, what was there before, or what the kernel sets by itself.
+/// Checks that each value is the requested one, the one from before, or the kernel's own.
 fn verify(device: &str, plan: &Plan, before: &State, after: &State, upheaval: &Upheaval) -> Result<(), ApplierError> {
     let former = |name: &str| before.number(name).into_iter().collect();
     for (name, now) in &after.values {

@@ -100,13 +100,13 @@ pub trait Files: Send {
     /// The system's.
     fn names(&self, folder: &Path) -> io::Result<Vec<String>>;
 
-    /// Makes a folder, and those above it, unless it is there. Nobody but the owner may look into it.
+    /// Makes a folder, and those above it, unless it is there. Only its owner may enter it.
     ///
     /// # Errors
     /// The system's.
     fn make_folder(&mut self, folder: &Path) -> io::Result<()>;
 
-    /// Writes a file, anew.
+    /// Writes a file, replacing it.
     ///
     /// # Errors
     /// The system's.
@@ -142,7 +142,7 @@ pub trait Files: Send {
     /// Why it could not.
     fn may_set(&self, path: &Path) -> io::Result<()>;
 
-    /// Has so many threads begin to read a block device at once, a page each and past the cache, and waits for some time. Whether they have
+    /// Starts this many threads that read a block device at once, a page each and past the cache, and waits for some time. Whether they have
     /// read it by then, or can, is not known: a device may take any time.
     ///
     /// # Errors
@@ -222,7 +222,7 @@ impl Files for RealFiles {
     }
 }
 
-/// Reads past the page cache, which needs memory at a multiple of the length. That somebody asks is what counts, not what comes of it.
+/// Reads past the page cache, which needs memory at a multiple of the length. Only the request matters, not its data.
 fn read_aligned(device: &File, at: u64, length: usize) {
     let mut room = vec![0; 2 * length];
     let begin = room.as_ptr().align_offset(length).min(length);

@@ -1,9 +1,9 @@
 //! What a scheduler sees of the processes that it takes over.
 //!
-//! bfq judges a process by how it begins, and under it all that run already begin at the moment when it is put in force. It takes a few that
+//! bfq judges a process by how it begins, and under it all that run already begin at the moment when it becomes active. It takes a few that
 //! begin together for an application that is being started, favours them, and so reads none of them in order; after 600 ms it makes one
 //! queue of them, for good. Many that begin together it takes for a job, and gives each that reads in order its time. So it is shown many:
-//! beside those that run, as many threads each read one page of the device.
+//! in addition to those that run, as many threads each read one page of the device.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::sysfs::Sysfs;
 use crate::writer::Writer;
 
 impl Writer {
-    /// Has as many read as a scheduler that was just put in force needs to see. What stood in the way, for people. Waits until its tunables
+    /// Makes as many threads read as a scheduler that just became active needs to see. Returns what prevented it. Waits until its tunables
     /// may be written, if some will be.
     pub(crate) fn take_over(&self, device: &str, scheduler: &str, is_tuned: bool) -> Option<String> {
         let spec = block::KERNEL.iter().find(|spec| spec.name == scheduler)?;

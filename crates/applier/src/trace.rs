@@ -1,4 +1,4 @@
-//! An instance of tracefs of our own: the events of one device, and nobody else's tracing is disturbed.
+//! An instance of tracefs of our own: the events of one device, without disturbing other tracing.
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
@@ -117,11 +117,11 @@ impl Tracefs {
 static SETTING_UP: Mutex<()> = Mutex::new(());
 static NUMBER: AtomicU32 = AtomicU32::new(0);
 
-/// Events of one device. Dropping it ends them, and takes it down as soon as nobody has its pipes open.
+/// Events of one device. Dropping it ends them, and removes it as soon as its pipes are closed.
 #[derive(Debug)]
 pub struct Instance {
     folder: PathBuf,
-    /// While this is open the kernel lets nobody take it down. `None` once that is to be done.
+    /// While this is open the kernel does not let it be removed. `None` once it should be.
     tracing_on: Option<File>,
     events: &'static [&'static str],
 }
@@ -166,7 +166,7 @@ impl Instance {
         Ok(())
     }
 
-    /// Takes down what killed processes left, where tracefs is mounted. What is still read stays until nobody does.
+    /// Removes what killed processes left, where tracefs is mounted, as soon as it has no reader.
     pub fn remove_left_behind() {
         let _one_at_a_time = SETTING_UP.lock().unwrap_or_else(PoisonError::into_inner);
         if let Ok(Some(tracefs)) = Tracefs::mounted() {
@@ -253,7 +253,7 @@ impl Drop for Instance {
     }
 }
 
-/// Takes down instances that nobody uses. The kernel refuses where somebody has a file of it open; that another process has just made it and
+/// Removes unused instances. The kernel refuses where a file of it is open; that another process has just made it and
 /// opened nothing yet shows in its name.
 fn remove_left(instances: &Path) {
     for entry in fs::read_dir(instances).into_iter().flatten().flatten() {

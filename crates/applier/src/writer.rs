@@ -26,7 +26,7 @@ pub struct Moment {
 pub struct Rules {
     /// Whether the machine's own attributes may be set.
     pub machine: bool,
-    /// So many switches of the scheduler in a minute at most, for each device. Going back is always allowed.
+    /// Maximum switches of the scheduler per minute and device. Going back is always allowed.
     pub switches_per_minute: u32,
     /// What becomes of settings when the agent ends, where a client does not say so.
     pub at_exit: AtExit,

@@ -236,7 +236,7 @@ impl Attribute {
     }
 }
 
-/// The kernel's own target in microseconds, as long as nobody set it by hand (`wbt_default_latency_nsec`).
+/// The kernel's own target in microseconds, as long as it was not set by hand (`wbt_default_latency_nsec`).
 pub fn default_write_back_target(scheduler: &str, turns: bool) -> i64 {
     match scheduler {
         "bfq" => 0,

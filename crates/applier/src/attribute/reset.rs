@@ -24,7 +24,7 @@ impl Upheaval {
         self.causes.push(cause);
     }
 
-    /// Whether the kernel may have set this attribute anew.
+    /// Whether the kernel may have reset this attribute.
     pub fn disturbs(&self, attribute: &Attribute) -> bool {
         self.causes.iter().any(|cause| disturbs(cause, attribute))
     }

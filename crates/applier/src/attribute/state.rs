@@ -9,7 +9,7 @@ use crate::sysfs::{Files, Sysfs, SysfsError};
 /// The attributes of one device, or of the machine, as they were read at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct State {
-    /// Values by the attribute's name. What this kernel does not have under the scheduler in force is not there.
+    /// Values by the attribute's name. Attributes that this kernel does not have under the active scheduler are missing.
     pub values: BTreeMap<&'static str, String>,
     /// The schedulers that the kernel offers for this device, those included that it would load; empty for the machine.
     pub offered: Vec<String>,

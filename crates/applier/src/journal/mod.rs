@@ -5,7 +5,7 @@
 //!     8 digits of CRC-32, a blank, a record as JSON
 //!                                  and behind them: end, and how many there are
 //! ```
-//! A file is replaced as a whole: written beside, on disk, renamed, and the rename on disk. So it is the old one or the new one, whenever
+//! A file is replaced as a whole: written under another name, synced, renamed, and the rename synced. So it is the old one or the new one, whenever
 //! the process is killed. Each line stands for itself, so that what a bad disk makes of one takes nothing else with it.
 
 mod record;
@@ -96,7 +96,7 @@ impl Journal {
         Ok(names.iter().filter_map(|name| name.strip_suffix(ENDING)).map(str::to_owned).collect())
     }
 
-    /// What there is of a device. What cannot be understood is told, and everything else is there.
+    /// The records of a device. Returns damaged lines apart from the records that can be read.
     ///
     /// # Errors
     /// There is a file and it cannot be read.
@@ -146,7 +146,7 @@ impl Journal {
         files.sync(&self.folder).map_err(JournalError::at(&self.folder, "wait for the disk"))
     }
 
-    /// Copies a damaged file to where an administrator finds it and nobody overwrites it. Says where.
+    /// Copies a damaged file to a place where it is not overwritten. Returns the place.
     ///
     /// # Errors
     /// It cannot be copied.

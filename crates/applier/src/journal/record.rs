@@ -54,7 +54,7 @@ pub enum AtExit {
     /// What was there before comes back, also after a crash.
     #[default]
     Restore,
-    /// They stay active until `restore` is asked for or the machine is started anew.
+    /// They stay until `restore` or a restart of the machine.
     Keep,
 }
 
@@ -70,7 +70,7 @@ pub struct Record {
     pub attribute: String,
     /// Whose tunable it is, if it is a scheduler's.
     pub scheduler: Option<String>,
-    /// The value before the agent's. `None` if it was not there: a tunable of a scheduler that the agent put in force.
+    /// The value before the agent's. `None` if it was not there: a tunable of a scheduler that the agent selected.
     pub original: Option<String>,
     /// What was read after the agent, or the kernel because of it, changed it last; `None` if it is not there now.
     pub ours: Option<String>,
@@ -79,13 +79,13 @@ pub struct Record {
     pub pending: Option<String>,
     /// It was not in the journal before what is pending.
     pub fresh: bool,
-    /// The agent has stood down: somebody else has written it. It is neither set nor put back.
+    /// The agent has stood down after an external change: it is neither set nor restored.
     pub released: bool,
     /// Why it was changed last.
     pub why: String,
     /// When, in seconds since 1970.
     pub unix_seconds: u64,
-    /// What becomes of it when the agent ends.
+    /// Whether it is restored when the agent ends.
     pub at_exit: AtExit,
 }
 
