@@ -47,7 +47,7 @@ fn recording(folder: &Path, seconds: u64) -> PathBuf {
 }
 
 #[test]
-fn a_load_with_a_known_answer_gets_it_and_is_promised_what_comes_of_it() {
+fn a_load_with_a_known_answer_gets_it_with_a_true_prediction() {
     let folder = tempfile::tempdir().unwrap();
     let jobs = scattered(folder.path());
     let advice = json(&[jobs.to_str().unwrap(), "--disk", "atlas10k", "--queue-depth", "1", "--scheduler", "noop"]);
@@ -86,7 +86,7 @@ fn a_recording_is_judged_by_its_own_times_and_cut_where_the_load_changes() {
 }
 
 #[test]
-fn the_same_input_gives_the_same_bytes_whatever_the_number_of_threads() {
+fn the_same_input_gives_the_same_bytes_for_any_number_of_threads() {
     let folder = tempfile::tempdir().unwrap();
     let trace = recording(folder.path(), 20);
     let once = |threads: &str| {

@@ -250,7 +250,7 @@ fn a_device_that_goes_ends_the_capture_and_is_said() {
 }
 
 #[test]
-fn advice_on_a_device_is_that_on_a_trace_of_it() {
+fn advice_on_a_device_equals_advice_on_its_trace() {
     if !can_run() {
         return;
     }

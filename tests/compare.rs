@@ -55,7 +55,7 @@ fn the_table_has_a_row_for_every_scheduler_and_a_verdict() {
 }
 
 #[test]
-fn the_same_input_gives_the_same_bytes_whatever_the_number_of_threads() {
+fn the_same_input_gives_the_same_bytes_for_any_number_of_threads() {
     let folder = tempfile::tempdir().unwrap();
     let trace = trace(folder.path(), 3000);
     let once = |threads: &str, name: &str| {
@@ -103,7 +103,7 @@ fn the_table_keeps_to_the_columns_that_are_asked_for_in_a_pipe_too() {
 }
 
 #[test]
-fn json_says_who_wins_and_carries_units_in_its_keys() {
+fn json_names_the_winner_and_carries_units_in_its_keys() {
     let folder = tempfile::tempdir().unwrap();
     let trace = trace(folder.path(), 600);
     let output =

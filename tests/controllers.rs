@@ -40,7 +40,7 @@ fn jobs(folder: &Path) -> PathBuf {
 }
 
 #[test]
-fn a_controllers_row_stands_beside_the_schedulers_with_every_figure_and_its_decisions() {
+fn a_controllers_row_is_next_to_the_schedulers_with_every_figure_and_its_decisions() {
     let folder = tempfile::tempdir().unwrap();
     let trace = trace(folder.path());
     let output = json(&["compare", trace.to_str().unwrap(), "--controller", "rotate:window_ms=2000", "--json", "--cpu-time"]);
@@ -66,7 +66,7 @@ fn a_controllers_row_stands_beside_the_schedulers_with_every_figure_and_its_deci
 }
 
 #[test]
-fn a_controller_that_only_looks_changes_nothing_whatever_is_in_force() {
+fn a_controller_that_only_watches_changes_nothing_under_any_setting() {
     let folder = tempfile::tempdir().unwrap();
     let (trace, jobs) = (trace(folder.path()), jobs(folder.path()));
     for load in [trace, jobs] {
@@ -101,7 +101,7 @@ fn changes_cost_the_time_that_the_host_says() {
 }
 
 #[test]
-fn the_same_load_gives_the_same_bytes_whatever_the_number_of_threads() {
+fn the_same_load_gives_the_same_bytes_for_any_number_of_threads() {
     let folder = tempfile::tempdir().unwrap();
     for (name, load) in [("trace", trace(folder.path())), ("jobs", jobs(folder.path()))] {
         let once = |threads: &str| {

@@ -200,7 +200,7 @@ fn merging_takes_everything_once() {
 }
 
 #[test]
-fn pruning_forgets_what_it_is_told_to() {
+fn pruning_removes_what_was_asked_for() {
     let folder = folder();
     let output = seekwise(folder.path(), &["prune", "a.kb", "--keep-windows", "2", "--keep-requests", "1"]);
     let (code, said) = complaint(&output);
@@ -212,7 +212,7 @@ fn pruning_forgets_what_it_is_told_to() {
 }
 
 #[test]
-fn what_is_not_there_is_told_and_not_created() {
+fn a_missing_file_is_reported_and_not_created() {
     let folder = folder();
     for args in [&["info", "none"][..], &["export", "none"], &["prune", "none"], &["merge", "new.kb", "a.kb", "none"]] {
         let output = seekwise(folder.path(), args);
@@ -224,7 +224,7 @@ fn what_is_not_there_is_told_and_not_created() {
 }
 
 #[test]
-fn what_is_no_knowledge_base_is_told_with_what_it_is() {
+fn a_file_that_is_no_knowledge_base_is_reported_as_what_it_is() {
     let folder = folder();
     let job = fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md")).unwrap();
     fs::write(folder.path().join("job.fio"), &job).unwrap();
@@ -243,7 +243,7 @@ fn what_is_no_knowledge_base_is_told_with_what_it_is() {
 }
 
 #[test]
-fn what_is_no_table_is_told_with_what_to_do_and_leaves_no_empty_file() {
+fn a_wrong_table_is_reported_with_a_remedy_and_leaves_no_empty_file() {
     let folder = folder();
     let at = |name: &str| folder.path().join(name);
     fs::write(at("job.fio"), "[global]\nrw=read\n").unwrap();
@@ -269,7 +269,7 @@ fn what_is_no_table_is_told_with_what_to_do_and_leaves_no_empty_file() {
 }
 
 #[test]
-fn an_ending_that_says_nothing_and_places_that_cannot_be_written_are_told_before_any_work() {
+fn unknown_endings_and_unwritable_places_are_reported_before_any_work() {
     let folder = folder();
     let output = seekwise(folder.path(), &["export", "a.kb", "-o", "out.txt"]);
     assert_eq!(
@@ -328,20 +328,20 @@ fn odd_names_are_only_names() {
 }
 
 /// Runs the program as somebody who may not read or write everything, where that can be had.
-fn as_nobody(folder: &Path, args: &[&str]) -> Option<Output> {
+fn as_unprivileged(folder: &Path, args: &[&str]) -> Option<Output> {
     let mut command = Command::new("setpriv");
     command.args(["--reuid=65534", "--regid=65534", "--clear-groups", env!("CARGO_BIN_EXE_seekwise"), "kb"]).args(args);
     command.current_dir(folder).output().ok().filter(|output| !String::from_utf8_lossy(&output.stderr).starts_with("setpriv"))
 }
 
 #[test]
-fn what_may_not_be_read_or_written_is_told_and_what_may_only_be_read_is_read() {
+fn missing_rights_are_reported_and_read_only_bases_are_read() {
     let folder = folder();
     let path = folder.path().join("a.kb");
     let allow = |mode| fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
     allow(0o644);
-    let Some(output) = as_nobody(folder.path(), &["info", "a.kb"]) else {
+    let Some(output) = as_unprivileged(folder.path(), &["info", "a.kb"]) else {
         eprintln!("skipped: nobody else can be become here");
         return;
     };
@@ -353,17 +353,17 @@ fn what_may_not_be_read_or_written_is_told_and_what_may_only_be_read_is_read() {
     batch.window(&run(1), &window(11)).unwrap();
     batch.commit().unwrap();
     fs::set_permissions(folder.path().join("a.kb-shm"), fs::Permissions::from_mode(0o600)).unwrap();
-    let output = as_nobody(folder.path(), &["info", "a.kb"]).unwrap();
+    let output = as_unprivileged(folder.path(), &["info", "a.kb"]).unwrap();
     assert_eq!(complaint(&output).0, 2, "never half of it: {}", out(&output));
     drop(writer);
-    let output = as_nobody(folder.path(), &["prune", "a.kb"]).unwrap();
+    let output = as_unprivileged(folder.path(), &["prune", "a.kb"]).unwrap();
     assert_eq!(complaint(&output), (2, "seekwise: a.kb: cannot be written: the file or its file system is read-only\n".into()));
     allow(0o600);
     for command in ["info", "export", "prune"] {
-        let output = as_nobody(folder.path(), &[command, "a.kb"]).unwrap();
+        let output = as_unprivileged(folder.path(), &[command, "a.kb"]).unwrap();
         assert_eq!(complaint(&output), (2, "seekwise: a.kb: Permission denied (os error 13)\n".into()));
     }
-    let output = as_nobody(folder.path(), &["merge", "new.kb", "a.kb"]).unwrap();
+    let output = as_unprivileged(folder.path(), &["merge", "new.kb", "a.kb"]).unwrap();
     assert_eq!(complaint(&output).0, 2);
     assert_eq!(listing(folder.path()), ["a.kb"]);
 }

@@ -11,7 +11,7 @@ use serde_json::Value;
 const SHORT: &[&str] = &["evaluate", "--quick", "--seeds", "1", "--controllers", "two-layer;seekwise;fixed"];
 
 #[test]
-fn an_exam_prints_every_controller_beside_every_constant_policy_for_any_number_of_threads() {
+fn an_evaluation_prints_every_controller_next_to_every_constant_for_any_number_of_threads() {
     let folder = tempfile::tempdir().unwrap();
     let page = folder.path().join("exam.html");
     let once = |threads: &str| {
@@ -97,7 +97,7 @@ fn what_a_knowledge_base_does_is_examined_the_same_for_any_number_of_threads() {
 }
 
 #[test]
-fn the_twins_promises_stand_beside_what_real_runs_gave_for_any_number_of_threads() {
+fn the_twins_predictions_are_next_to_real_runs_for_any_number_of_threads() {
     let asked = |more: &[&str]| {
         succeeds(&[&["twin", "--quick", "--seeds", "1", "--seed", "26", "--build-world", "--candidates", "classic"], more].concat())
     };

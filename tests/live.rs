@@ -82,7 +82,7 @@ fn quick(paper: &str) -> Value {
 }
 
 #[test]
-fn random_workloads_are_searched_on_a_real_device_beside_every_setting_of_a_grid() {
+fn random_workloads_are_searched_on_a_real_device_and_compared_with_a_grid() {
     if !can_run() {
         return;
     }

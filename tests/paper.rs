@@ -74,7 +74,7 @@ fn a_quick_run_draws_every_figure_and_says_of_every_bar_whether_it_is_met() {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_bytes_whatever_the_number_of_threads_and_another_seed_others() {
+fn the_same_seed_gives_the_same_bytes_for_any_number_of_threads_and_another_seed_others() {
     let folder = tempfile::tempdir().unwrap();
     let once = |threads: &str, seed: &str| {
         let (json, page) = (folder.path().join("paper.json"), folder.path().join("paper.html"));
@@ -126,7 +126,7 @@ fn cell<'a>(replication: &'a Value, table: &str, row: usize, column: usize) -> &
 }
 
 #[test]
-fn a_quick_run_of_fairio_has_the_reports_tables_beside_ours_and_judges_every_bar() {
+fn a_quick_run_of_fairio_has_the_reports_tables_next_to_ours_and_judges_every_bar() {
     let bars = ["share-error", "throughput", "adaptive-cycle"];
     let replication = quick("fairio", &["table-1", "table-2", "table-5", "peers", "windows"], &bars);
     assert_eq!(cell(&replication, "table-1", 0, 0)["paper"], 12.2);

@@ -118,7 +118,7 @@ fn a_host_that_is_too_small_cannot_guarantee_and_says_what_it_needs_and_has() {
 }
 
 #[test]
-fn a_host_with_more_than_enough_keeps_promises_beside_bad_neighbours() {
+fn a_host_with_more_than_enough_keeps_promises_among_bad_neighbours() {
     let folder = tempfile::tempdir().unwrap();
     let contract = file(folder.path(), "tenants.toml", TENANTS);
     let said = succeeds(&["guarantee", contract.to_str().unwrap(), "--disk", "nvme-tlc", "--seconds", "2"]);
@@ -127,7 +127,7 @@ fn a_host_with_more_than_enough_keeps_promises_beside_bad_neighbours() {
 }
 
 #[test]
-fn who_may_have_less_than_its_reference_disk_does_needs_less() {
+fn a_tenant_that_may_have_less_than_its_reference_disk_needs_less() {
     let folder = tempfile::tempdir().unwrap();
     let needs = |limit: &str| {
         let limited = TENANTS.replace("reference = \"barracuda\"", &format!("reference = \"barracuda\"\n{limit}"));

@@ -133,7 +133,7 @@ fn everything_that_controllers_live_through_is_kept_once() {
 }
 
 #[test]
-fn the_same_is_written_whatever_the_number_of_threads() {
+fn the_same_is_written_for_any_number_of_threads() {
     let folder = tempfile::tempdir().unwrap();
     let trace = trace(folder.path());
     let once = |threads: &str| {
@@ -151,7 +151,7 @@ fn the_same_is_written_whatever_the_number_of_threads() {
 }
 
 #[test]
-fn who_comes_later_learns_from_it() {
+fn later_runs_learn_from_it() {
     let folder = tempfile::tempdir().unwrap();
     let (trace, kb) = (trace(folder.path()), folder.path().join("a.kb"));
     let (trace, kb) = (trace.to_str().unwrap(), kb.to_str().unwrap());

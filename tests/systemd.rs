@@ -95,7 +95,7 @@ impl Booted {
     }
 
     /// Waits until the unit runs as another process than this one.
-    fn runs_anew(&self, unit: &str, process: &str) {
+    fn runs_again(&self, unit: &str, process: &str) {
         until("it runs again", || {
             let now = self.property(unit, "MainPID");
             self.is_active(unit) && now != "0" && now != process
@@ -129,7 +129,7 @@ fn package(folder: &Path) -> PathBuf {
 }
 
 #[test]
-fn under_systemd_it_starts_hardened_and_whatever_ends_it_the_disk_is_as_before() {
+fn under_systemd_it_starts_hardened_and_any_end_restores_the_disk() {
     let is_missing = |program: &str| Command::new(program).arg("--version").output().is_err();
     let needs = [
         (!Path::new("/lib/systemd/systemd").exists(), "systemd"),
@@ -173,17 +173,17 @@ fn under_systemd_it_starts_hardened_and_whatever_ends_it_the_disk_is_as_before()
     let process = booted.property(WATCHER, "MainPID");
     booted.succeeds(&["systemctl", "kill", "--signal=KILL", WATCHER]);
     until("the applier puts everything back after the watcher was killed", || is_as_before(&disk));
-    booted.runs_anew(WATCHER, &process);
+    booted.runs_again(WATCHER, &process);
     sets_something(&disk);
     let process = booted.property(APPLIER, "MainPID");
     booted.succeeds(&["systemctl", "kill", "--signal=KILL", APPLIER]);
-    booted.runs_anew(APPLIER, &process);
+    booted.runs_again(APPLIER, &process);
     until("the next applier puts everything back", || booted.log().contains("left from before: scheduler"));
     sets_something(&disk);
     let process = booted.property(WATCHER, "MainPID");
     booted.succeeds(&["systemctl", "kill", "--signal=STOP", WATCHER]);
     until("the watchdog ends it, and the applier puts everything back", || is_as_before(&disk));
-    booted.runs_anew(WATCHER, &process);
+    booted.runs_again(WATCHER, &process);
     assert!(booted.log().contains("Watchdog timeout"), "{}", booted.log());
     sets_something(&disk);
 

@@ -86,7 +86,7 @@ fn a_disk_is_exactly_as_good_as_itself() {
 }
 
 #[test]
-fn schedulers_are_compared_by_whom_they_keep_their_promises_to() {
+fn schedulers_are_compared_by_kept_promises() {
     let folder = tempfile::tempdir().unwrap();
     let (flood, promises) = (file(folder.path(), "flood.fio", FLOOD), file(folder.path(), "promises.toml", PROMISES));
     let page = folder.path().join("page.html");
@@ -130,7 +130,7 @@ fn a_host_that_cannot_do_it_is_said_not_to() {
 }
 
 #[test]
-fn what_the_kernel_writes_back_is_on_the_account_of_who_wrote_it_and_shares_are_of_that() {
+fn write_back_counts_for_the_writing_tenant_and_its_share() {
     let tenancy = tenancy(&["tenants/weighted-shares", "--scheduler", "fairio"]);
     for (name, weight, promised) in [("gold", 3, 50.0), ("silver", 2, 100.0 / 3.0), ("bronze", 1, 100.0 / 6.0)] {
         let tenant = tenant(&tenancy, name);

@@ -176,7 +176,7 @@ fn fio_replays_the_requests_that_the_program_prints() {
 }
 
 #[test]
-fn a_job_file_may_use_the_environment_and_files_beside_it() {
+fn a_job_file_may_use_the_environment_and_files_next_to_it() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
     std::fs::create_dir(path("parts")).unwrap();

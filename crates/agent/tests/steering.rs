@@ -104,7 +104,7 @@ fn settings_are_read_back_as_they_were_applied() {
 }
 
 #[test]
-fn what_a_setting_does_not_name_is_as_before_anybody_steered() {
+fn tunables_that_a_setting_does_not_name_have_their_original_values() {
     let machine = Machine::new();
     for (name, value) in
         [("nr_requests", "100"), ("iosched/fifo_batch", "7"), ("iosched/async_depth", "33"), ("read_ahead_kb", "512")]
@@ -130,7 +130,7 @@ fn what_a_setting_does_not_name_is_as_before_anybody_steered() {
 }
 
 #[test]
-fn what_was_in_force_when_it_was_resumed_is_what_comes_back() {
+fn the_values_at_resume_are_restored() {
     let machine = Machine::new();
     let applier = Applier::of(&machine);
     let mut plant = applier.plant(&machine, |_| true);
@@ -176,7 +176,7 @@ fn what_is_not_allowed_is_neither_offered_nor_set() {
 }
 
 #[test]
-fn a_machine_whose_device_cannot_be_set_keeps_its_own_settings() {
+fn if_a_device_cannot_be_set_the_machine_keeps_its_settings() {
     let machine = Machine::new();
     let applier = Applier::of(&machine);
     let mut plant = applier.plant(&machine, |_| true);
@@ -190,7 +190,7 @@ fn a_machine_whose_device_cannot_be_set_keeps_its_own_settings() {
 }
 
 #[test]
-fn when_the_client_that_acted_is_gone_everything_comes_back() {
+fn everything_is_restored_when_the_acting_client_disconnects() {
     let machine = Machine::new();
     let before = (machine.disk(), machine.vm());
     let applier = Applier::of(&machine);
@@ -214,7 +214,7 @@ fn when_the_client_that_acted_is_gone_everything_comes_back() {
 }
 
 #[test]
-fn nonsense_is_answered_and_harms_nobody() {
+fn nonsense_gets_an_answer_and_does_no_harm() {
     use std::io::{BufRead, BufReader, Write};
     let machine = Machine::new();
     let applier = Applier::of(&machine);

@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn systemd_is_told_over_its_socket() {
+    fn systemd_is_notified_over_its_socket() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("notify");
         let systemd = UnixDatagram::bind(&path).unwrap();

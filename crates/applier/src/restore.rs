@@ -7,7 +7,7 @@ use crate::error::{ApplierError, Kind};
 use crate::journal::{AtExit, Journal, Record};
 use crate::ownership::{Ownership, ownership_of};
 use crate::protocol::{Outcome, Restored};
-use crate::server::is_nobody_elses;
+use crate::server::check_owner;
 use crate::sysfs::{RealFiles, Sysfs};
 use crate::writer::{Known, Rules, Writer, checked};
 
@@ -26,7 +26,7 @@ struct Target {
 /// # Errors
 /// The journal is not the caller's alone, or cannot be read.
 pub fn restore_alone(journal: &Path, device: Option<&str>) -> Result<Vec<Restored>, ApplierError> {
-    is_nobody_elses(journal)?;
+    check_owner(journal)?;
     let mut files = RealFiles;
     let journal = Journal::open(&mut files, journal)?;
     Writer::new(Sysfs::real(), Box::new(files), journal, Rules::default()).restore(device)

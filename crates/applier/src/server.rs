@@ -97,7 +97,7 @@ struct Shared {
 /// The socket cannot be made, or the journal cannot be used.
 pub fn serve(options: Options) -> Result<(), ApplierError> {
     let Options { sysfs, mut files, journal, listen, users, rules, stop, log, details } = options;
-    is_nobody_elses(&journal)?;
+    check_owner(&journal)?;
     let journal = Journal::open(&mut *files, &journal)?;
     let mut writer = Writer::new(sysfs.clone(), files, journal, rules);
     // First the socket: while another applier has it, the journal is that one's.
@@ -121,7 +121,7 @@ pub fn serve(options: Options) -> Result<(), ApplierError> {
 }
 
 /// Whoever could write to the journal's folder could make root write elsewhere, and put back what never was there.
-pub(crate) fn is_nobody_elses(folder: &Path) -> Result<(), ApplierError> {
+pub(crate) fn check_owner(folder: &Path) -> Result<(), ApplierError> {
     let Ok(there) = fs::metadata(folder) else { return Ok(()) };
     if there.uid() == rustix::process::geteuid().as_raw() && there.mode() & 0o022 == 0 {
         return Ok(());

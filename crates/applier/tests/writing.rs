@@ -205,7 +205,7 @@ fn kept_settings_are_whole_after_a_kill_at_any_write() {
 }
 
 #[test]
-fn whatever_a_rival_writes_and_whenever_it_stays() {
+fn external_writes_at_any_moment_stay() {
     const RIVALS: &[(&str, &str)] = &[("read_ahead_kb", "64"), ("scheduler", "kyber"), ("nr_requests", "77"), ("nomerges", "1")];
     let settings =
         ["sda scheduler=bfq read_ahead_kb=1024 nomerges=2 nr_requests=200", "sda scheduler=mq-deadline read_ahead_kb=256"];
@@ -231,7 +231,7 @@ fn whatever_a_rival_writes_and_whenever_it_stays() {
 }
 
 #[test]
-fn somebody_elses_value_is_neither_overwritten_nor_put_back_until_told_otherwise() {
+fn an_external_value_is_neither_overwritten_nor_restored_until_resume() {
     let machine = tuned_by_hand();
     let mut first = writer(&machine);
     set(&mut first, "sda scheduler=bfq nomerges=2 read_ahead_kb=1024").unwrap();
@@ -347,7 +347,7 @@ fn the_proof_that_everything_can_be_set_changes_nothing_not_even_what_is_hidden(
 }
 
 #[test]
-fn what_else_changes_with_a_switch_is_told_with_its_stall() {
+fn side_effects_of_a_switch_are_reported_with_its_stall() {
     let machine = tuned_by_hand();
     let changed = set(&mut writer(&machine), "sda scheduler=bfq iosched/timeout_sync=10").unwrap();
     let of = |name: &str| changed.iter().find(|change| change.attribute == name).unwrap_or_else(|| panic!("{name}: {changed:#?}"));

@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn a_candidate_that_starves_somebody_is_marked() {
+    fn a_candidate_that_starves_a_stream_is_marked() {
         assert_eq!([bound(0.999), bound(1.0), bound(1.001), bound(f64::NAN)], ["1.00", "1.00", "1.01!", "never"]);
     }
 }

@@ -154,7 +154,7 @@ mod tests {
     const SAMPLED: usize = 61;
 
     #[test]
-    fn what_comes_with_the_program_is_what_is_gathered_today() {
+    fn the_shipped_experience_is_reproducible() {
         let shipped = experiment::experience::load(None).unwrap();
         assert_eq!(shipped.features, observe::description::names(), "gather it again with crates/research/experience.sh");
         let settings = settings();

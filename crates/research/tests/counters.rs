@@ -8,7 +8,7 @@ use research::evaluation::counting::Counting;
 use research::worlds::Which;
 
 #[test]
-fn gains_lie_within_two_errors_of_what_counters_promise_and_nobody_loses_by_their_advice() {
+fn gains_lie_within_two_errors_of_predictions_from_counters_and_none_is_a_loss() {
     let candidates = vec!["mq-deadline".to_owned(), "bfq".to_owned()];
     let counting = Counting { seed: 3, seeds: 1, world: Which::Build, is_quick: true, candidates };
     let report = counting.measure(Workers::new(&Quiet::default(), None)).unwrap();

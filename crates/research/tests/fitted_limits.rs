@@ -158,7 +158,7 @@ fn flash_of_few_operations_is_no_hard_disk_though_it_is_asked_one_at_a_time() {
 }
 
 #[test]
-fn a_limit_of_bytes_is_told_from_one_of_operations_by_the_sizes() {
+fn limits_of_bytes_and_of_operations_are_distinguished_by_sizes() {
     for seed in 1..3 {
         let large = Stretch { sizes: LARGE, ..RANDOM };
         is_recovered("mb_s = 125", &[large], seed, &[("limit of bytes", 125.0)]);

@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_that_nobody_listens_on_is_taken_over() {
+    fn a_socket_without_a_listener_is_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("agent.sock");
         drop(UnixListener::bind(&path).unwrap());

@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rules_and_the_profile_in_force_that_name_an_attribute_are_found() {
+    fn rules_and_the_active_profile_that_name_an_attribute_are_found() {
         let root = tempfile::tempdir().unwrap();
         let write = |path: &str, text: &str| {
             let path = root.path().join(path);

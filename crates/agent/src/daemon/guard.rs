@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn who_reads_in_order_and_gets_far_more_does_not_mind_that_its_waits_come_together() {
+    fn bunched_waits_of_a_sequential_reader_with_far_more_throughput_are_no_harm() {
         let objection = |fast_ms: u64, in_order: bool| {
             let mut guard = Guard::new(Nanos::ZERO);
             let now = in_turns(&mut guard, Nanos::ZERO, (200, 1), ms(25), ms(25), in_order);
@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_later_is_no_evidence_unless_nobody_from_before_is_left() {
+    fn later_streams_are_no_evidence_while_earlier_ones_remain() {
         let mut guard = Guard::new(Nanos::ZERO);
         let now = reads(&mut guard, Nanos::ZERO, std::iter::repeat_n(5, 300));
         let now = changed(&mut guard, now);

@@ -307,7 +307,7 @@ fn what_is_only_on_trial_is_not_kept_at_the_end() {
 }
 
 #[test]
-fn a_rival_makes_it_stand_down_until_it_is_told_otherwise() {
+fn an_external_change_makes_it_stand_down_until_resume() {
     let mut scene = Scene::new("mode = \"act\"");
     fs::create_dir_all(scene.root.path().join("etc/udev/rules.d")).unwrap();
     fs::write(scene.root.path().join("etc/udev/rules.d/60-io.rules"), "ATTR{queue/scheduler}=\"kyber\"\n").unwrap();
@@ -375,7 +375,7 @@ fn what_was_measured_of_a_change_is_noted_with_it() {
 }
 
 #[test]
-fn lost_events_begin_the_observation_anew() {
+fn lost_events_restart_the_observation() {
     let mut scene = Scene::new("");
     scene.pass(2, 5);
     scene.device.world().lost = 7;
@@ -483,7 +483,7 @@ impl Opens for Dimmed {
 }
 
 #[test]
-fn where_no_request_is_seen_it_goes_by_counters_and_says_what_it_cannot_know() {
+fn without_visible_requests_it_uses_counters_and_names_their_limits() {
     let mut scene = Scene::with("controller = \"seekwise\"", |device| Box::new(Dimmed(device)));
     scene.pass(27, 5);
     let began = scene.last(Kind::Began);

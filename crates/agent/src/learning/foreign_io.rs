@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_read_of_somebody_else_is_work_at_once() {
+    fn a_read_of_another_process_is_work_at_once() {
         let mut strangers = ForeignIo::default();
         let work = asks(&mut strangers, 0, Op::Read, 4, "postgres").unwrap();
         assert_eq!(work.text(Some("postgres")), "postgres (40) reads");
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_writes_for_somebody_is_work_when_it_is_much() {
+    fn write_back_is_work_when_there_is_much_of_it() {
         let mut strangers = ForeignIo::default();
         let first = (0..20).find(|number| asks(&mut strangers, 10 * number, Op::Write, 256, "kworker/u8:1").is_some());
         assert_eq!(first, Some(4));

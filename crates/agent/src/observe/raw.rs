@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn letters_say_what_it_is_and_who_waits() {
+    fn letters_give_the_operation_and_whether_it_is_synchronous() {
         let kind = |letters: &str| Kind::read(letters.as_bytes());
         let (read, write, discard) = (Some(Op::Read), Some(Op::Write), Some(Op::Discard));
         let plain = Kind { op: None, sync: false, flush_before: false, on_media: false, is_flush: false };

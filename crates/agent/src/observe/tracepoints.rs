@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_those_of_who_asked_and_not_of_who_sent_it() {
+    fn names_are_those_of_the_issuing_process_and_not_of_the_dispatching_one() {
         let pages = vec![Page::at(100).queued(100, "W", (8, 8), TAR).issued(300, "W", (8, 8))];
         let (_root, mut eyes) = eyes(&of_requests(), [pages, vec![]]);
         eyes.read(&mut Vec::new()).unwrap();
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flush_answers_all_who_asked_before_it_began() {
+    fn a_flush_completes_all_requests_from_before_it_began() {
         let page = Page::at(0)
             .queued(100, "FWS", (0, 0), TAR)
             .queued(110, "FWS", (0, 0), FIO)
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_was_replaced_is_gone() {
+    fn a_replaced_device_counts_as_removed() {
         let (root, mut eyes) = eyes(&of_requests(), [vec![], vec![]]);
         fs::write(root.path().join("sys/block/loop0/diskseq"), "6").unwrap();
         assert!(eyes.read(&mut Vec::new()).is_ok(), "it is not looked at every time");

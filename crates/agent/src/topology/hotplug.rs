@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_said_of_block_devices_is_told_from_the_rest() {
+    fn messages_of_block_devices_are_distinguished_from_others() {
         assert!(is_of_block(b"add@/devices/virtual/block/loop9\0ACTION=add\0SUBSYSTEM=block\0SEQNUM=1\0"));
         assert!(!is_of_block(b"add@/devices/block\0ACTION=add\0SUBSYSTEM=net\0") && !is_of_block(b""));
     }

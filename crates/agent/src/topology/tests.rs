@@ -250,7 +250,7 @@ fn a_device_is_found_by_name_path_link_and_partition() {
 }
 
 #[test]
-fn what_cannot_be_understood_names_the_file_and_what_it_says() {
+fn errors_name_the_file_and_its_content() {
     let machine = server().files("sda", &[("size", "big")]);
     let error = devices(&machine.sysfs()).unwrap_err().to_string();
     assert!(error.ends_with("sda/size: is big, not a number"), "{error}");

@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_kernel_sets_by_itself_is_told_from_what_others_set() {
+    fn the_kernels_own_resets_are_distinguished_from_external_changes() {
         let values = [("scheduler", "bfq"), ("max_sectors_kb", "512")].map(|(name, value)| (name, value.to_owned()));
         let now = State { values: values.into(), tags: Some(64), largest_request_kib: Some(1280), ..State::default() };
         let explains = |cause: &str, name: &str, value| {

@@ -11,7 +11,7 @@ fn steered() -> Vec<report::record::Record> {
 }
 
 #[test]
-fn changes_and_refusals_are_told_with_their_reasons_and_gains() {
+fn changes_and_refusals_are_shown_with_their_reasons_and_gains() {
     let text = text(&steered(), None, Shown::Changes);
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines[0], "sstf: 10 windows, preference 2,3,1; changed something 3 times, kept the setting 6 times");
@@ -23,7 +23,7 @@ fn changes_and_refusals_are_told_with_their_reasons_and_gains() {
 }
 
 #[test]
-fn all_decisions_are_told_when_all_are_wanted_and_missing_ones_are_counted() {
+fn all_decisions_are_shown_on_request_and_missing_ones_are_counted() {
     let mut records = steered();
     assert_eq!(text(&records, None, Shown::All).lines().count(), 1 + 11 * 2 + 1);
     records[1].steering.as_mut().unwrap().left_out = 1234;
@@ -31,7 +31,7 @@ fn all_decisions_are_told_when_all_are_wanted_and_missing_ones_are_counted() {
 }
 
 #[test]
-fn a_change_is_told_with_what_was_seen_what_was_promised_and_what_came_of_it() {
+fn a_change_is_shown_with_its_evidence_prediction_and_result() {
     let mut records = steered();
     fixture::rest_on_evidence(&mut records[1]);
     let text = text(&records, Some(80), Shown::Changes);

@@ -48,7 +48,7 @@ fn the_page_is_well_formed_small_and_needs_nothing_from_outside() {
 }
 
 #[test]
-fn what_changes_promised_is_drawn_with_its_error_against_what_came_of_them() {
+fn predictions_of_changes_are_drawn_with_their_errors_against_results() {
     let mut records = fixture::six(10);
     fixture::steer(&mut records[1], 10);
     assert!(!html(&records).contains("Promised and measured"), "nothing was promised");

@@ -5,7 +5,7 @@ use report::single::text;
 use crate::fixture;
 
 #[test]
-fn one_run_tells_what_was_run_and_what_came_of_it() {
+fn a_single_run_shows_its_input_and_result() {
     let mut record = fixture::six(0).remove(0);
     fixture::on_flash_through_memory(&mut record);
     let text = text(&record, None, None);
@@ -28,7 +28,7 @@ fn one_run_tells_what_was_run_and_what_came_of_it() {
 }
 
 #[test]
-fn what_was_not_measured_is_not_told() {
+fn unmeasured_figures_are_not_shown() {
     let mut record = fixture::six(0).remove(0);
     record.figures.scheduler_cpu_ns_per_request = None;
     record.streams.truncate(1);
@@ -63,7 +63,7 @@ fn a_stream_has_a_line_for_reads_and_writes_and_a_group_that_is_several_jobs_is_
 }
 
 #[test]
-fn a_controllers_summary_is_there_once_whether_its_decisions_are_told_or_not() {
+fn a_controllers_summary_is_shown_once_with_or_without_its_decisions() {
     let mut record = fixture::six(0).remove(0);
     fixture::steer(&mut record, 10);
     for explained in [None, Some(report::explain::Shown::Changes)] {

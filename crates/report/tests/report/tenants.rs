@@ -71,7 +71,7 @@ fn two() -> Vec<Record> {
 }
 
 #[test]
-fn a_comparison_says_of_each_scheduler_how_many_got_what_they_were_promised_and_who_fared_worst() {
+fn a_comparison_shows_kept_promises_and_the_worst_tenant_of_each_scheduler() {
     let records = two();
     let table = report::table::text(&Comparison::new(&records).unwrap(), None, false);
     let labels = records.iter().map(|record| record.scheduler.label.as_str()).collect::<Vec<_>>();
@@ -102,7 +102,7 @@ fn a_run_says_what_each_was_promised_and_got() {
 
 #[test]
 #[cfg(feature = "pages")]
-fn the_page_draws_each_tenant_beside_its_reference_disk_under_each_scheduler() {
+fn the_page_draws_each_tenant_next_to_its_reference_disk_under_each_scheduler() {
     let html = page::html(&two());
     let parsed = page::checked(&html);
     let drawn = parsed.descendants().filter(|node| {

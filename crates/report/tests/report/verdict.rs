@@ -117,7 +117,7 @@ fn records_that_differ_in_more_than_the_scheduler_are_refused() {
 }
 
 #[test]
-fn each_warning_comes_once_and_says_for_whom_it_holds() {
+fn each_warning_is_shown_once_with_its_rows() {
     let mut records = fixture::six(0);
     records[1].warnings.push("The disk could not keep up.".to_owned());
     records[4].warnings.push("The disk could not keep up.".to_owned());

@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn the_choice_regrets_what_it_is_below_the_best() {
+    fn regret_is_the_distance_of_the_choice_from_the_best() {
         let half = 0.5_f64.ln();
         assert_eq!(regret(&[(0.0, 1.0), (half, 2.0)]), 0.5);
         assert_eq!(regret(&[(0.0, 2.0), (half, 1.0)]), 0.0);

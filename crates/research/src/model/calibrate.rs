@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_is_right_seven_times_in_ten_is_seven_tenths_sure() {
+    fn seven_right_of_ten_is_a_confidence_of_seven_tenths() {
         let row = |is_right: bool| HeldOut { scores: vec![20.0, 0.0], class: usize::from(!is_right), weight: 1.0 };
         let held_out: Vec<HeldOut> = (0..10).map(|number| row(number < 7)).collect();
         let mut scores = [20.0, 0.0];

@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_another_quantity_is_not_put_beside_the_papers() {
+    fn another_quantity_is_not_compared_with_the_papers() {
         let stated = self_learning();
         let mut cost = Figure { id: "fig-7".to_owned(), ..figure() };
         stated.beside(&mut cost, 3, &Measures::from([("best-window", Measured::Number(1.0))]));
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn ours_stands_beside_the_papers_number_and_a_bound_holds_or_not() {
+    fn our_figure_is_next_to_the_papers_and_bounds_are_checked() {
         let (stated, mut figure) = (self_learning(), figure());
         stated.beside(&mut figure, 2, &Measures::new());
         let of = |about: &str| figure.statements.iter().find(|statement| statement.about.contains(about)).unwrap();

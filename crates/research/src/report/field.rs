@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn harm_is_counted_and_told_from_chance() {
+    fn harm_is_counted_and_distinguished_from_chance() {
         let steady: [&[f64]; 3] = [&[100.0, 100.0], &[100.0, 100.0], &[90.0, 90.1]];
         let noisy: [&[f64]; 3] = [&[100.0, 100.0], &[100.0, 100.0], &[70.0, 110.0]];
         let verdict = &field(&[steady, noisy, [&[1.0], &[1.0], &[1.0]]]).verdict()[0];

@@ -466,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_is_well_formed_and_has_every_figure_whatever_the_names() {
+    fn the_page_is_well_formed_and_has_every_figure_for_any_names() {
         let rows = vec![row("<a&b>", "none", 100.0, 110.0), row("<a&b>", "bfq", 0.0, 105.0)];
         let agreement = Agreement::all(&rows);
         let choice = Choice {

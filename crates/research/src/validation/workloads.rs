@@ -186,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_file_in_the_folder_is_listed_and_says_what_it_is() {
+    fn every_file_in_the_folder_is_listed_and_has_a_description() {
         let folder = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src/validation/workloads")).unwrap();
         let mut files: Vec<String> = folder.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
         let mut listed: Vec<String> = WORKLOADS.iter().map(|shipped| format!("{}.fio", shipped.name)).collect();
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn jobs_that_write_are_told_from_those_that_read() {
+    fn writing_jobs_are_distinguished_from_reading_ones() {
         let writes = |name: &str| find(name).unwrap().writes();
         assert!(!writes("random-reads") && !writes("sequential-readers") && !writes("buffered-readers"));
         assert!(writes("random-mix") && writes("reader-and-buffered-writer") && writes("ffsb-direct-io"));

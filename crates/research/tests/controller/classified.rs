@@ -31,7 +31,7 @@ fn experience() -> Experience {
 }
 
 #[test]
-fn it_recognises_each_workload_and_says_how_sure_it_is_and_what_it_saw() {
+fn it_recognises_each_workload_and_shows_confidence_and_evidence() {
     for learner in research::model::NAMES {
         let mut rig =
             Rig::new(&format!("feedback:training=offline,window_ms=2000,learner={learner}"), &experienced(ALL, experience()));
@@ -61,7 +61,7 @@ fn only_two_layers_choose_the_scheduler_that_learns_and_only_if_it_is_a_candidat
 }
 
 #[test]
-fn a_window_ends_after_so_many_requests_or_so_much_time_and_the_first_one_earlier() {
+fn a_window_ends_by_requests_or_time_and_the_first_one_earlier() {
     let ends = |text: &str| {
         let mut rig = Rig::new(text, &experienced(ALL, experience()));
         rig.run(SCATTERED, 60.0, &|_| (5000, 0));
@@ -153,7 +153,7 @@ fn an_error_is_remembered_when_the_workload_comes_back() {
 }
 
 #[test]
-fn after_enough_requests_it_learns_anew_from_what_was_measured() {
+fn after_enough_requests_it_trains_again_on_measurements() {
     let mut rig = Rig::new("feedback:retrain_requests=4000,window_ms=1000", &experienced(ALL, experience()));
     rig.run(SCATTERED, 15.0, CONTRARY);
     assert!(!rig.said("learned anew"));
@@ -198,7 +198,7 @@ fn without_candidates_what_is_set_stays() {
 }
 
 #[test]
-fn the_third_scheme_keeps_its_scheduler_in_force() {
+fn the_third_scheme_keeps_its_scheduler_active() {
     let mut rig = Rig::new("per-request", &candidates(ALL));
     rig.run(SCATTERED, 5.0, SCATTERED_SPEED);
     assert_eq!(rig.changes(), [(0.0, "per-request".to_owned())]);

@@ -185,7 +185,7 @@ fn what_serves_faster_but_lets_a_stream_wait_for_seconds_does_not_stay() {
 }
 
 #[test]
-fn what_comes_to_serve_worse_than_what_was_found_did_has_to_prove_itself_again() {
+fn a_setting_that_falls_below_the_original_is_verified_again() {
     let mut rig = believing("cfq");
     rig.run(SCATTERED, 40.0, &faster("cfq"));
     assert_eq!(rig.in_force(), "cfq");

@@ -127,7 +127,7 @@ fn hyper_parameters_that_a_learner_cannot_have_are_refused() {
 }
 
 #[test]
-fn training_stops_when_it_is_told_to() {
+fn training_stops_on_request() {
     with_each(|learner| {
         let stopped = research::model::train(&blobs(40, 2, 2, 1.0, 1), learner, &options(), &mut |done, _| done < 1);
         assert_eq!(stopped.unwrap_err(), ModelError::Interrupted);

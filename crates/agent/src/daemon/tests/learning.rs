@@ -164,7 +164,7 @@ fn real_work_ends_it_at_once_and_everything_is_as_it_was_found() {
 }
 
 #[test]
-fn what_somebody_else_sets_meanwhile_stays() {
+fn external_changes_meanwhile_stay() {
     let mut school = School::new(&format!("{AT_REST}{PLAN}"));
     school.pass(62);
     assert!(school.is_learning());

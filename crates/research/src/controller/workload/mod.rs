@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn too_few_requests_have_no_distribution_and_each_window_begins_anew() {
+    fn too_few_requests_have_no_distribution_and_each_window_starts_empty() {
         let mut mix = Mix::new();
         put(&mut mix, u64::from(FEWEST) - 1, 1, Op::Read, true);
         assert_eq!(mix.close(), None);

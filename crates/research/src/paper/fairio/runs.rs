@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn the_array_is_as_fast_as_the_reports_and_who_shares_nothing_is_far_from_the_weights() {
+    fn the_array_is_as_fast_as_the_reports_and_without_sharing_weights_are_missed() {
         let outcome = outcome("noop");
         // The report's 7.28 MB/s, and some 70 ms of disk time for a request.
         assert!((6.5..8.5).contains(&outcome.throughput_mb_s), "{outcome:?}");
