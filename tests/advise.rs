@@ -63,7 +63,7 @@ fn a_load_with_a_known_answer_gets_it_with_a_true_prediction() {
         ["simulate", jobs.to_str().unwrap(), "--disk", "atlas10k", "--queue-depth", "1", "--json", "--scheduler", setting];
     let record: Value = serde_json::from_str(&succeeds(&arguments)).unwrap();
     let (run, alone) = (measured["throughput_mb_s"][1].as_f64().unwrap(), record["figures"]["throughput_mb_s"].as_f64().unwrap());
-    assert!((run / alone - 1.0).abs() < 0.1, "{run} MB/s beside {alone}");
+    assert!((run / alone - 1.0).abs() < 0.1, "{run} MB/s next to {alone}");
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn a_recorded_trace_can_be_run_on_a_disk_instead() {
 fn what_gives_a_scheduler_no_choice_is_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("idle.csv");
-    // A century passes between two requests: nobody goes through its seconds.
+    // A century passes between two requests: its seconds are not looped over.
     let lines = "time_s,stream,op,lba,sectors,response_us\n0,1,R,0,8,5000\n3000000000,1,R,8,8,5000\n";
     std::fs::write(&path, lines).unwrap();
     let begun = Instant::now();

@@ -188,12 +188,12 @@ fn a_rival_wins(place: &Place, disk: &Disk) {
     assert!(text(&place.run(&["status"]).stdout).contains(&format!("`seekwise-agent resume {name}`")));
     assert!(place.metrics().contains(&format!("seekwise_conflicts_total{{device=\"{name}\"}} 1")));
     std::thread::sleep(Duration::from_millis(1500));
-    assert_eq!(disk.scheduler(), theirs, "what somebody else set stays");
+    assert_eq!(disk.scheduler(), theirs, "external changes stay");
     let resumed = place.run(&["resume", name]);
     assert!(resumed.status.success(), "{}", text(&resumed.stderr));
     until("it tunes again", || disk.scheduler() != theirs);
     daemon.end();
-    assert_eq!(disk.scheduler(), theirs, "what was in force when it was resumed is the original now");
+    assert_eq!(disk.scheduler(), theirs, "the values at resume are the originals now");
 }
 
 #[test]

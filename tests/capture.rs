@@ -164,7 +164,7 @@ fn every_request_of_fio_is_captured_with_its_sectors_its_process_and_its_times()
     let recorded = &info["recorded_device"];
     assert_eq!((&recorded["capacity_sectors"], &recorded["scheduler"]), (&Value::from((64 << 20) / 512), &Value::from("none")));
     let advice: Value = serde_json::from_str(&succeeds(&["advise", trace.to_str().unwrap(), "--json"])).unwrap();
-    assert_eq!(advice["in_force"], "none", "the trace says what was in force");
+    assert_eq!(advice["in_force"], "none", "the trace names the active scheduler");
     // fio sees more: its own way into the kernel and back.
     let mean = |direction: &str| report["jobs"][0][direction]["lat_ns"]["mean"].as_f64().unwrap() / 1e6;
     let (seen, slowest) = (info["recorded_response"]["mean_ms"].as_f64().unwrap(), mean("read").max(mean("write")));
@@ -292,7 +292,7 @@ fn without_root_it_says_that_root_is_needed() {
         return;
     }
     let device = Loop::new();
-    // Nobody may look into the folders of this user.
+    // The folders of this user are closed to others.
     let copy = Path::new("/tmp").join(format!("seekwise-capture-{}", std::process::id()));
     fs::copy(SEEKWISE, &copy).unwrap();
     let arguments =

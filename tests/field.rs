@@ -1,4 +1,4 @@
-//! `seekwise-lab field`: the agent in charge of an emulated disk with ext4 under the real kernel and the real fio, beside settings that stay; and
+//! `seekwise-lab field`: the agent in charge of an emulated disk with ext4 under the real kernel and the real fio, next to settings that stay; and
 //! what it makes of bfq under readers that run already.
 //!
 //! Needs root, /dev/fuse, loop devices, fio and ext4; says what is missing where it cannot run.
@@ -59,7 +59,7 @@ fn the_agent_tends_a_disk_through_loads_that_change_and_everything_is_put_back()
     let pair = &record["pairs"][0];
     let merit = |number: usize| pair["served"][number]["rounds"][0]["merit"].as_f64().unwrap();
     assert_eq!((&pair["served"][0]["setting"], &pair["served"][1]["setting"]), (&"mq-deadline".into(), &"agent".into()), "{pair}");
-    // Under `none` the log waits half as long; the rest of this disk does not care. Other tests run beside this one.
+    // Under `none` the log waits half as long; the rest of this disk does not care. Other tests run next to this one.
     assert!(merit(1) > merit(0) - 0.1, "the agent did harm: {pair:#}");
     let changes = pair["changes"][0].as_array().unwrap();
     assert!(!changes.is_empty(), "nothing that is worth a change was found: {pair:#}");
@@ -132,7 +132,7 @@ fn what_cannot_be_tried_is_refused() {
         text(&output.stderr)
     };
     if !seekwise().exists() {
-        eprintln!("skipped: needs the program seekwise beside seekwise-agent (cargo build -p seekwise)");
+        eprintln!("skipped: needs the program seekwise next to seekwise-agent (cargo build -p seekwise)");
         return;
     }
     assert!(refused(&["--workloads", "none"]).contains("--mix says what is run"));

@@ -327,7 +327,7 @@ fn odd_names_are_only_names() {
     }
 }
 
-/// Runs the program as somebody who may not read or write everything, where that can be had.
+/// Runs the program as an unprivileged user, where that is possible.
 fn as_unprivileged(folder: &Path, args: &[&str]) -> Option<Output> {
     let mut command = Command::new("setpriv");
     command.args(["--reuid=65534", "--regid=65534", "--clear-groups", env!("CARGO_BIN_EXE_seekwise"), "kb"]).args(args);
@@ -342,7 +342,7 @@ fn missing_rights_are_reported_and_read_only_bases_are_read() {
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
     allow(0o644);
     let Some(output) = as_unprivileged(folder.path(), &["info", "a.kb"]) else {
-        eprintln!("skipped: nobody else can be become here");
+        eprintln!("skipped: cannot become another user here");
         return;
     };
     assert_eq!(complaint(&output), (0, String::new()));

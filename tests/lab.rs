@@ -1,4 +1,4 @@
-//! Evaluation of controllers by `seekwise-lab`: it prints every controller beside every constant policy.
+//! Evaluation of controllers by `seekwise-lab`: it prints every controller next to every constant policy.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected should fail")]
 
@@ -56,7 +56,7 @@ fn among_other_candidates_only_those_are_chosen() {
     let json: Value = serde_json::from_str(&succeeds(&arguments)).unwrap();
     let constants = json["standings"].as_array().unwrap().iter().filter(|standing| standing["is_constant"] == true);
     let names: Vec<&str> = constants.map(|standing| standing["policy"].as_str().unwrap()).collect();
-    assert_eq!(names, ["noop", "clook", "mq-deadline"], "the default is shown beside");
+    assert_eq!(names, ["noop", "clook", "mq-deadline"], "the default is shown as well");
 }
 
 #[test]

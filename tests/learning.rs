@@ -19,7 +19,7 @@ use emulated::{Place, agent, seekwise, text, until};
 const STOPS_WITHIN: Duration = Duration::from_secs(1);
 /// What is chosen from.
 const KERNEL: &str = "candidates = [\"kernel\"]\n";
-/// Quick trials, so that something other than what was found is in force most of the time.
+/// Quick trials, so that another setting than the original is active most of the time.
 const SEARCH: &str = "random:trials=200,child_ms=1000";
 
 /// Whether this can run; says why if not.
@@ -33,7 +33,7 @@ fn run(program: &str, arguments: &[&str]) {
     assert!(output.status.success(), "{program} {arguments:?}: {}", text(&output.stderr));
 }
 
-/// An emulated disk with ext4 on it, a file to learn on, and one that somebody may read.
+/// An emulated disk with ext4 on it, a file to learn on, and one for another reader.
 struct Disk {
     emulator: Child,
     name: String,

@@ -34,10 +34,10 @@ fn can_run() -> bool {
         (!opens("/dev/loop-control"), "/dev/loop-control"),
         (!runs("losetup"), "losetup"),
         (!runs("fio"), "fio"),
-        (!lab().with_file_name("seekwise-agent").exists(), "seekwise-agent beside seekwise (cargo build -p seekwise-agent)"),
+        (!lab().with_file_name("seekwise-agent").exists(), "seekwise-agent next to seekwise (cargo build -p seekwise-agent)"),
         (
             !lab().with_file_name("seekwise-applier").exists(),
-            "seekwise-applier beside seekwise-lab (cargo build -p seekwise-applier)",
+            "seekwise-applier next to seekwise-lab (cargo build -p seekwise-applier)",
         ),
         (!Path::new("/sys/kernel/tracing").exists(), "tracefs"),
     ];
@@ -101,7 +101,7 @@ fn random_workloads_are_searched_on_a_real_device_and_compared_with_a_grid() {
 }
 
 #[test]
-#[ignore = "a minute and more of real time; its parts are tested beside random workloads"]
+#[ignore = "a minute and more of real time; its parts are tested next to random workloads"]
 fn a_pair_of_workloads_is_steered_on_a_real_device_and_its_throughput_drawn() {
     if !can_run() {
         return;
@@ -219,7 +219,7 @@ fn a_device_is_not_touched_unless_it_is_whole_and_free_and_its_owner_says_so() {
         if made.is_ok_and(|status| status.success()) && mount() {
             let used = refused(&["ioperf", "--overwrite", "--live", &disk.path(), "--journal", journal.path().to_str().unwrap()]);
             assert!(Command::new("umount").arg(mounted.path()).status().unwrap().success());
-            assert!(used.contains("is used by somebody"), "{used}");
+            assert!(used.contains("is in use"), "{used}");
             assert_eq!(disk.settings(), before);
         }
     }

@@ -36,7 +36,7 @@ fn the_package_installs_all_programs_and_enables_nothing() {
     }
     for program in ["seekwise", "seekwise-applier"] {
         if !programs.join(program).exists() {
-            eprintln!("skipped: needs the program {program} beside seekwise-agent (cargo build -p {program})");
+            eprintln!("skipped: needs the program {program} next to seekwise-agent (cargo build -p {program})");
             return;
         }
     }

@@ -63,7 +63,7 @@ fn a_quick_run_draws_every_figure_and_says_of_every_bar_whether_it_is_met() {
         assert!(is_complete || figure["id"] == "data", "{figure}");
         assert!(html.contains(&format!("id=\"{}\"", figure["id"].as_str().unwrap())), "{} is not in the page", figure["id"]);
     }
-    // A scheme's accuracy is worth something beside that of a scheduler which is never changed.
+    // A scheme's accuracy is worth something next to that of a scheduler which is never changed.
     for figure in figures.iter().filter(|figure| figure["unit"] == "accuracy_percent") {
         assert!(figure["series"].as_array().unwrap().contains(&"always per-request".into()), "{}", figure["id"]);
     }

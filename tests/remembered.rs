@@ -1,4 +1,4 @@
-//! `--kb`: what controllers live through is kept, serves those who come later, and never stops anybody.
+//! `--kb`: what controllers live through is kept, serves later runs, and never stops one.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected should fail")]
 

@@ -1,4 +1,4 @@
-//! The package under a real systemd: both units start with their hardening in force, and whatever systemd, dpkg or `kill` do to them, the
+//! The package under a real systemd: both units start hardened, and whatever systemd, dpkg or `kill` do to them, the
 //! disk ends as it should.
 //!
 //! systemd runs as the first process of namespaces of its own, over a throw-away copy of this machine's files (`systemd/boot`), and tunes
@@ -238,7 +238,7 @@ fn it_learns_in_its_sandbox(booted: &Booted, disk: &mut Disk, before: &BTreeMap<
     booted.succeeds(&["systemctl", "daemon-reload"]);
     booted.succeeds(&["systemctl", "restart", WATCHER]);
     let fio = || text(&booted.run(&["pgrep", "-u", "seekwise", "-x", "fio"]).stdout);
-    // The kernel names processes by other numbers than these namespaces do, so its own fio is somebody else's work here.
+    // The kernel names processes by other numbers than these namespaces do, so its own fio is foreign work here.
     until("fio works in the sandbox", || booted.log().contains("real work came: fio "));
     booted.succeeds(&["systemctl", "stop", WATCHER]);
     assert!(fio().is_empty() && disk.settings() == *before, "{}{}", disk.differences(before), booted.log());
@@ -246,7 +246,7 @@ fn it_learns_in_its_sandbox(booted: &Booted, disk: &mut Disk, before: &BTreeMap<
     booted.succeeds(&["umount", "/srv"]);
 }
 
-/// The watcher is nobody in particular, the applier is root, and neither may do more than its unit says.
+/// The watcher has no privileges, the applier is root, and neither may do more than its unit says.
 fn both_are_confined(booted: &Booted) {
     for (unit, is_root) in [(WATCHER, false), (APPLIER, true)] {
         let process = booted.property(unit, "MainPID");

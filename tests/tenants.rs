@@ -30,7 +30,7 @@ fn file(folder: &Path, name: &str, text: &str) -> PathBuf {
     path
 }
 
-/// A database that reads at random, and a neighbour with so many requests outstanding that nobody else gets far.
+/// A database that reads at random, and a neighbour with so many requests outstanding that others get little.
 const FLOOD: &str = "[global]\nruntime=10\ntime_based\ndirect=1\nioengine=libaio\nrw=randread\n[database]\nbs=8k\nsize=512m\niodepth=2\n\
                      [flood]\nbs=64k\nsize=4g\niodepth=128\n";
 
@@ -76,7 +76,7 @@ fn a_disk_is_exactly_as_good_as_itself() {
         "one.fio",
         "[global]\nruntime=6\ntime_based\ndirect=1\n[a]\n; seekwise: tenant=a reference=atlas10k\nrw=randread\nbs=8k\nsize=1g\nthinktime=3000\n",
     );
-    // Without comments nobody is a tenant.
+    // Without comments there are no tenants.
     let tenancy_here = tenancy(&[job.to_str().unwrap(), "--disk", "atlas10k", "--scheduler", "clook"]);
     let figures = &tenant(&tenancy_here, "a")["reference"];
     // The file lies elsewhere on a disk of its own: at its beginning.
@@ -140,7 +140,7 @@ fn write_back_counts_for_the_writing_tenant_and_its_share() {
         assert!((share("got_percent") - promised).abs() < 1.0 && broken(tenant).is_empty(), "{name}: {}", tenant["share"]);
     }
     assert_eq!(tenancy["others_requests"], 0);
-    // Nobody keeps them there.
+    // Nothing keeps them there.
     let shared = succeeds(&["compare", "tenants/weighted-shares", "--scheduler", "noop"]);
     assert!(shared.contains("tenants got what they were promised; worst "), "{shared}");
 }

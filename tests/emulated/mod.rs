@@ -16,12 +16,12 @@ pub fn agent() -> PathBuf {
     PathBuf::from(env!("CARGO_BIN_EXE_seekwise-agent"))
 }
 
-/// The program that emulates disks; beside this one if the workspace was built.
+/// The program that emulates disks; next to this one if the workspace was built.
 pub fn seekwise() -> PathBuf {
     agent().with_file_name("seekwise")
 }
 
-/// The program that writes settings; beside this one if the workspace was built.
+/// The program that writes settings; next to this one if the workspace was built.
 pub fn applier() -> PathBuf {
     agent().with_file_name("seekwise-applier")
 }
@@ -34,8 +34,8 @@ pub fn can_run(more: &[(bool, &str)]) -> bool {
         (!opens("/dev/fuse"), "/dev/fuse"),
         (!opens("/dev/loop-control"), "/dev/loop-control"),
         (Command::new("losetup").arg("--version").output().is_err(), "losetup"),
-        (!seekwise().exists(), "the program seekwise beside seekwise-agent (cargo build -p seekwise)"),
-        (!applier().exists(), "the program seekwise-applier beside seekwise-agent (cargo build -p seekwise-applier)"),
+        (!seekwise().exists(), "the program seekwise next to seekwise-agent (cargo build -p seekwise)"),
+        (!applier().exists(), "the program seekwise-applier next to seekwise-agent (cargo build -p seekwise-applier)"),
         (!Path::new("/sys/kernel/tracing").exists(), "tracefs"),
     ];
     match missing.iter().chain(more).find(|(is_missing, _)| *is_missing) {
@@ -80,7 +80,7 @@ pub fn emulate(options: &[&str], backing: &Path) -> (Child, String) {
     (emulator, place)
 }
 
-/// An emulated disk, and somebody who reads from it.
+/// An emulated disk, and a process that reads from it.
 pub struct Disk {
     emulator: Child,
     reader: Child,
@@ -107,7 +107,7 @@ impl Disk {
         all.split(['[', ']']).nth(1).unwrap_or_default().to_owned()
     }
 
-    /// Nobody reads from it any more.
+    /// Ends the reader.
     pub fn rest(&mut self) {
         let _ = self.reader.kill();
         let _ = self.reader.wait();

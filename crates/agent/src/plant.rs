@@ -114,7 +114,7 @@ impl Linux {
     }
 
     /// The active setting counts as the original one, but for what the agent itself has set in an earlier life. Also for
-    /// when the applier was told to [resume](Client::resume).
+    /// when the applier received [resume](Client::resume).
     ///
     /// # Errors
     /// The applier cannot say what it has set.
@@ -284,7 +284,7 @@ impl Linux {
 type Values = Vec<(String, String)>;
 
 /// What a device is set to as a setting: its scheduler and that one's tunables. A scheduler that is not known here is taken for `none`.
-pub fn in_force(sysfs: &Sysfs, device: &str) -> Setting {
+pub fn active_setting(sysfs: &Sysfs, device: &str) -> Setting {
     setting_of(&State::read(&RealFiles, sysfs, device).unwrap_or_default())
 }
 

@@ -358,7 +358,7 @@ fn other_users_are_not_served() {
     let _applier = device.applier(&[]);
     let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     fs::set_permissions(device.folder.path(), open).unwrap();
-    // Where nobody can run it from.
+    // A path that cannot be executed.
     let exe = device.folder.path().join("client");
     fs::copy(std::env::current_exe().unwrap(), &exe).unwrap();
     let mut client = Command::new(exe);

@@ -66,7 +66,7 @@ fn setting(text: &str) -> Setting {
     Setting::parse(text).unwrap()
 }
 
-/// Applies settings one after the other; what is in force after each, or why it was refused.
+/// Applies settings one after the other; the active setting after each, or why it was refused.
 fn apply(plant: &mut Linux, texts: &[&str]) -> Vec<String> {
     let mut one = |text: &&str| match plant.apply(Nanos::ZERO, &setting(text)) {
         Ok(()) => plant.setting().to_string(),
@@ -183,7 +183,7 @@ fn if_a_device_cannot_be_set_the_machine_keeps_its_settings() {
     apply(&mut plant, &["bfq"]);
     machine.echo("77", "iosched/timeout_sync");
     let refused = apply(&mut plant, &["bfq swappiness=10"]);
-    assert!(refused[0].contains("somebody else wrote it"), "{refused:?}");
+    assert!(refused[0].contains("changed externally"), "{refused:?}");
     assert_eq!(machine.vm()["swappiness"], 60);
     drop(plant);
     applier.end();
@@ -258,5 +258,5 @@ fn a_journal_that_others_may_write_to_is_not_trusted() {
     let listen = Listen::At(folder.path().join("socket"));
     let options = Options { journal: folder.path().to_owned(), listen, log: |_| {}, ..Options::new(OwnedFd::from(ends)) };
     let error = applier::serve(options).unwrap_err();
-    assert!(error.kind == Kind::Journal && error.message.contains("nobody else should be able to write there"), "{error}");
+    assert!(error.kind == Kind::Journal && error.message.contains("only the applier may write there"), "{error}");
 }

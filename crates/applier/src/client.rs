@@ -135,7 +135,7 @@ impl Client {
         }
     }
 
-    /// Says what becomes of a device's settings when the agent ends. Kept in the journal with the settings.
+    /// Sets whether a device's settings are restored when the agent ends. Kept in the journal with the settings.
     ///
     /// # Errors
     /// [`Kind::NoDevice`], [`Kind::Journal`].

@@ -60,7 +60,7 @@ impl Plan {
     }
 
     /// Whether nothing needs to be written.
-    pub fn is_in_force(&self, now: &State) -> bool {
+    pub fn is_active(&self, now: &State) -> bool {
         self.steps.iter().all(|step| now.get(&step.attribute.name) == Some(&step.value))
     }
 

@@ -42,7 +42,7 @@ pub enum Request {
         /// As in `sda`; `None` means all devices and the machine.
         device: Option<String>,
     },
-    /// Say what becomes of a device's settings when the agent ends.
+    /// Set whether a device's settings are restored when the agent ends.
     AtExit {
         /// As in `sda`.
         device: String,
@@ -116,7 +116,7 @@ pub struct Foreign {
     pub released: bool,
 }
 
-/// What became of an original value.
+/// The outcome for an original value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Restored {
     /// Its device, or [`MACHINE`](crate::attribute::MACHINE).
@@ -129,7 +129,7 @@ pub struct Restored {
     pub outcome: Outcome,
 }
 
-/// What became of an original value.
+/// The outcome for an original value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {

@@ -266,7 +266,7 @@ fn outcome(target: &Target, before: &State, after: &State, records: &[Record], e
 
 fn missing(target: &Target, after: &State) -> String {
     match &target.record.scheduler {
-        Some(owner) => format!("it is {owner}'s, and {} is in force", after.scheduler()),
+        Some(owner) => format!("it is {owner}'s, and {} is active", after.scheduler()),
         None => format!("this kernel no longer has it; {SCHEDULER} is {}", after.scheduler()),
     }
 }

@@ -127,7 +127,7 @@ pub(crate) fn check_owner(folder: &Path) -> Result<(), ApplierError> {
         return Ok(());
     }
     let message = format_args!(
-        "journal {}: belongs to user {} with mode {:o}; it should be the applier's own, and nobody else should be able to write there",
+        "journal {}: belongs to user {} with mode {:o}; it should be the applier's own, and only the applier may write there",
         folder.display(),
         there.uid(),
         there.mode() & 0o7777
@@ -334,9 +334,9 @@ impl<'a> Connection<'a> {
         for pipes in pipes.chunks(PIPES_PER_MESSAGE) {
             let pipes: Vec<BorrowedFd> = pipes.iter().map(AsFd::as_fd).collect();
             let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(PIPES_PER_MESSAGE))];
-            let mut beside = SendAncillaryBuffer::new(&mut space);
-            beside.push(SendAncillaryMessage::ScmRights(&pipes));
-            sendmsg(self.stream, &[IoSlice::new(&line[sent..sent + 1])], &mut beside, SendFlags::NOSIGNAL)?;
+            let mut ancillary = SendAncillaryBuffer::new(&mut space);
+            ancillary.push(SendAncillaryMessage::ScmRights(&pipes));
+            sendmsg(self.stream, &[IoSlice::new(&line[sent..sent + 1])], &mut ancillary, SendFlags::NOSIGNAL)?;
             sent += 1;
         }
         let mut stream = self.stream;
@@ -378,10 +378,7 @@ fn tell(log: fn(&str), when: &str, restored: &[Restored]) {
             Outcome::Back { instead_of } => format!("{attribute} {instead_of} -> {original}: put back"),
             Outcome::AlreadyThere => format!("{attribute} {original}: was there already"),
             Outcome::Foreign { now } => {
-                format!(
-                    "{attribute} {}: somebody else wrote it; it stays, {original} is not put back",
-                    now.as_deref().unwrap_or("-")
-                )
+                format!("{attribute} {}: changed externally; it stays, {original} is not put back", now.as_deref().unwrap_or("-"))
             }
             Outcome::EarlierBoot => format!("{attribute}: of an earlier boot, forgotten: the kernel remembers no settings"),
             Outcome::Gone => format!("{attribute}: its device is gone, forgotten: the kernel remembers no settings"),

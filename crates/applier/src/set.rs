@@ -38,7 +38,7 @@ impl Writer {
         let before = self.state(device)?;
         let plan = Plan::of(wanted, &before, self.rules.machine)?;
         refuse_foreign(device, &known.records, &before)?;
-        if plan.is_in_force(&before) {
+        if plan.is_active(&before) {
             return Ok(Vec::new());
         }
         if plan.switches {
@@ -195,7 +195,7 @@ fn refuse_foreign(device: &str, records: &[Record], now: &State) -> Result<(), A
     let is = now.get(&theirs.attribute).unwrap_or("not there");
     let was = theirs.ours.as_deref().unwrap_or("something else");
     let message = format_args!(
-        "{device}: {} is {is}, and the agent had left it at {was}: somebody else wrote it, and wins. Nothing is set on {device} until it is resumed",
+        "{device}: {} is {is}, and the agent had left it at {was}: changed externally, which wins. Nothing is set on {device} until it is resumed",
         theirs.attribute
     );
     Err(ApplierError::new(Kind::Foreign, message))
@@ -219,14 +219,14 @@ fn verify(device: &str, plan: &Plan, before: &State, after: &State, upheaval: &U
 
 fn meanwhile(device: &str, name: &str, then: Option<&str>, now: Option<&str>) -> ApplierError {
     let (then, now) = (then.unwrap_or("not there"), now.unwrap_or("not there"));
-    let message = format_args!("{device}: {name} was {then} and is {now}: somebody else wrote it meanwhile; nothing was set");
+    let message = format_args!("{device}: {name} was {then} and is {now}: changed externally meanwhile; nothing was set");
     ApplierError::new(Kind::Foreign, message)
 }
 
 fn mismatch(device: &str, attribute: &Attribute, value: &str, now: &str) -> ApplierError {
     let name = &attribute.name;
     let message = format_args!(
-        "{device}: {name} is {now} after {value} was written: the kernel makes that of it, or somebody else wrote it at once"
+        "{device}: {name} is {now} after {value} was written: the kernel makes that of it, or it was changed externally at once"
     );
     ApplierError::new(Kind::Kernel, message)
 }

@@ -102,7 +102,7 @@ impl Writer {
         self.keep(device, |_, ownership| ownership != Ownership::Foreign)
     }
 
-    /// Says what becomes of a device's settings at the end.
+    /// Sets whether a device's settings are restored at the end.
     ///
     /// # Errors
     /// As [`release`](Writer::release).

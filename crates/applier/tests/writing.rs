@@ -219,7 +219,7 @@ fn external_writes_at_any_moment_stay() {
             let _ = writer.end();
             let done: Vec<bool> = settings.iter().map(|text| set(&mut writer, text).is_ok()).collect();
             writer.end().unwrap();
-            // Between reading a value and writing it there is a moment in which nobody can be noticed.
+            // Between reading a value and writing it there is a moment in which no change can be noticed.
             let stays = machine.cat(name).contains(&if *name == "scheduler" { format!("[{value}]") } else { (*value).to_owned() });
             lost += usize::from(!stays);
             let journal = machine.journal();
@@ -289,7 +289,7 @@ fn everything_is_checked_before_anything_is_written() {
             Kind::NotAllowed,
             "scheduler=cfq should be one that this kernel offers here: none, mq-deadline, kyber, bfq",
         ),
-        ("sda iosched/slice_idle=0", Kind::NotAllowed, "iosched/slice_idle is bfq's, and mq-deadline is or would be in force"),
+        ("sda iosched/slice_idle=0", Kind::NotAllowed, "iosched/slice_idle is bfq's, and mq-deadline is or would be active"),
         ("sda scheduler=none nr_requests=4", Kind::NotAllowed, "nr_requests is not set under none"),
         ("sda nomerges=1 nomerges=2", Kind::NotAllowed, "nomerges is given twice"),
         ("sda vm/swappiness=1", Kind::NotAllowed, "'vm/swappiness' is not among"),
@@ -368,7 +368,7 @@ fn when_bfq_takes_over_it_is_shown_a_burst_of_readers() {
         set(writer, text).unwrap();
         machine.read().len()
     };
-    assert_eq!(read_after(&mut writer, "sda scheduler=kyber"), 0, "it judges nobody by how it begins");
+    assert_eq!(read_after(&mut writer, "sda scheduler=kyber"), 0, "it judges no stream by how it begins");
     assert_eq!(read_after(&mut writer, "sda scheduler=bfq iosched/timeout_sync=500"), 1);
     assert_eq!(read_after(&mut writer, "sda scheduler=bfq iosched/slice_idle=0"), 1, "it was in force");
     let machine = tuned_by_hand();
@@ -399,7 +399,7 @@ fn read_ahead_outlives_what_resets_it() {
 fn hidden_state_comes_back_as_far_as_the_kernel_lets_it() {
     let machine = Machine::new();
     machine.echo("none", "scheduler");
-    // Made a dumb disk by somebody: the driver's queue is 4, and stays so.
+    // Made a dumb disk by hand: the driver's queue is 4, and stays so.
     machine.echo("4", "nr_requests");
     let before = machine.disk();
     let mut writer = writer(&machine);

@@ -55,7 +55,7 @@ pub trait Load: Send + Sync {
         Vec::new()
     }
 
-    /// Whether a stream that was measured is among those that are told apart.
+    /// Whether a stream that was measured is reported by itself.
     fn follows(&self, _stream: StreamId) -> bool {
         true
     }

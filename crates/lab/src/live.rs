@@ -73,7 +73,7 @@ impl BlockDevice {
         let path = sysfs.dev().join(&device.name);
         let mut options = fs::OpenOptions::new();
         let exclusive = options.read(true).write(true).custom_flags(EXCLUSIVE).open(&path);
-        let file = exclusive.with_context(|| format!("--live {given}: is used by somebody, or cannot be written"))?;
+        let file = exclusive.with_context(|| format!("--live {given}: is in use, or cannot be written"))?;
         let eyes = Tracepoints::open(&sysfs, &device)?;
         let (applier, client) = applier(journal)?;
         let model = device.model.as_deref().unwrap_or(&device.name);

@@ -41,7 +41,7 @@ impl fmt::Display for Interrupted {
 
 impl std::error::Error for Interrupted {}
 
-/// Shows nothing, and stops only who is told to by [`stop`](Monitor::stop).
+/// Shows nothing, and stops only on [`stop`](Monitor::stop).
 #[derive(Debug, Default)]
 pub struct Quiet(AtomicBool);
 

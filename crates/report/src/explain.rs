@@ -138,9 +138,9 @@ fn explain_by(
         (_, Some(reason)) => format!("refused: {}", printable(reason)),
         (Some(measured), None) => {
             let promised = decision.promise().map(|promise| promises::with_error(promise.gain_percent, promise.error_percent));
-            format!("came of it: {}, where {} was promised", promises::signed(measured), promised.unwrap_or_default())
+            format!("result: {}, where {} was promised", promises::signed(measured), promised.unwrap_or_default())
         }
-        (None, None) => "came of it: nothing was measured".to_owned(),
+        (None, None) => "result: nothing was measured".to_owned(),
     };
     indented(text, &margin, &margin, &came, room);
 }

@@ -32,7 +32,7 @@ pub struct Guarantee {
     pub without_reference: u64,
     /// The promise that would break first; `None` if nothing was simulated or promised.
     pub slack: Option<SlackFigures>,
-    /// What came of the scenarios.
+    /// The results of the scenarios.
     pub scenarios: Vec<ScenarioFigures>,
 }
 

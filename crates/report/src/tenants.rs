@@ -64,9 +64,9 @@ fn in_a_line(tenancy: &Tenancy) -> String {
 
 /// How well promises to a tenant were kept: the less the worse. Below 1 something is missing.
 fn standing(tenant: &TenantFigures) -> f64 {
-    let beside = tenant.reference.iter().flat_map(|figures| [figures.throughput_ratio, 1.0 / figures.p99_ratio]);
+    let ratios = tenant.reference.iter().flat_map(|figures| [figures.throughput_ratio, 1.0 / figures.p99_ratio]);
     let share = tenant.share.iter().filter(|_| tenant.promised.is_weighted).map(|share| share.got_percent / share.promised_percent);
-    let worst = beside.chain(share).filter(|value| value.is_finite()).fold(f64::MAX, f64::min);
+    let worst = ratios.chain(share).filter(|value| value.is_finite()).fold(f64::MAX, f64::min);
     // Who had a promise broken comes before all others.
     if tenant.broken.is_empty() { worst.max(0.0) + 1e6 } else { worst.min(1e6) }
 }
@@ -165,7 +165,7 @@ fn of_tenant(tenant: &TenantFigures) -> String {
         (_, true) => "nothing to keep".to_owned(),
         (_, false) => format!("BROKEN: {}", tenant.broken.iter().map(|broken| printable(broken)).collect::<Vec<_>>().join("; ")),
     });
-    parts.extend(tenant.reference.as_ref().map(beside));
+    parts.extend(tenant.reference.as_ref().map(reference_text));
     if let Some(share) = &tenant.share {
         let (got, promised) = (three_digits(share.got_percent), three_digits(share.promised_percent));
         parts.push(format!("of the disk’s time {got}%, by weight {promised}%"));
@@ -189,7 +189,7 @@ pub(crate) fn promised(tenant: &TenantFigures) -> String {
 }
 
 /// Compared with the reference disk.
-fn beside(figures: &ReferenceFigures) -> String {
+fn reference_text(figures: &ReferenceFigures) -> String {
     let windows = figures.windows.iter().filter(|window| window.windows > 0).map(|window| {
         let (violated, windows) = (grouped(window.violated), grouped(window.windows));
         format!("{violated} of {windows} of {} s", three_digits(window.window_s))

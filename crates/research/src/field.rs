@@ -157,7 +157,7 @@ impl Trials {
         Ok(pairs)
     }
 
-    /// A load under every setting and under the agent. Each round begins with another one: what drifts is nobody's.
+    /// A load under every setting and under the agent. Each round begins with another one: drift favours none.
     fn task(&self, task: Task, device: &mut dyn Tended, monitor: &dyn Monitor, ran: &dyn Fn()) -> anyhow::Result<Done> {
         let load = &self.loads[task.load];
         let count = self.settings.len() + 1;

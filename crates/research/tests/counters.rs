@@ -1,4 +1,4 @@
-//! Whether promises that rest on counters alone are honest: beside what real runs gain, in the world for choices.
+//! Whether promises that rest on counters alone are honest, compared with real runs, in the world for choices.
 
 #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
 

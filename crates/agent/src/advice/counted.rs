@@ -34,7 +34,7 @@ pub fn of_counters(
     monitor: &dyn Monitor,
 ) -> anyhow::Result<Advice> {
     expect_queue(device, given)?;
-    let in_force = plant::in_force(sysfs, &device.name);
+    let in_force = plant::active_setting(sysfs, &device.name);
     if let Some(setting) = candidates.iter().find(|setting| !setting.host.is_empty()) {
         bail!("--candidates {setting}: tunables of the host are not judged here; name a scheduler with its own tunables");
     }

@@ -77,7 +77,7 @@ pub fn tuned(piece: &Piece) -> String {
     let mut text = head(piece, "/etc/tuned/profiles/seekwise/tuned.conf", "tuned-adm profile seekwise");
     text += "[main]\nsummary=What seekwise-agent advises for this machine's disk\n";
     // A profile that includes nothing would undo everything else of the active one.
-    text += "# include=the profile that is in force now, as `tuned-adm active` names it\n";
+    text += "# include=the active profile, as `tuned-adm active` names it\n";
     text += &format!("\n[seekwise_{}]\ntype=disk\ndevices={}\n", plain(&piece.device), piece.device);
     let (elevator, others) = attributes.queue.split_at(1);
     elevator.iter().for_each(|(_, value)| text += &format!("elevator={value}\n"));

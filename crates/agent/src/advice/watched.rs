@@ -121,7 +121,7 @@ fn about(sysfs: &Sysfs, device: &Device, program: &str) -> About {
     let name = &device.name;
     let recorded = RecordedDevice {
         capacity_sectors: Some(device.size_sectors),
-        scheduler: Some(plant::in_force(sysfs, name).scheduler()),
+        scheduler: Some(plant::active_setting(sysfs, name).scheduler()),
         read_ahead_kib: plant::read_ahead_kib(sysfs, name),
     };
     About { program: program.to_owned(), source: format!("/dev/{name}"), device: Some(recorded) }

@@ -110,7 +110,7 @@ const OF_DEVICES: &[Key<Said>] = &[
     Key {
         name: "exit",
         default: "\"restore\"",
-        doc: "When the agent ends: \"restore\" puts back what was there before, \"keep\" leaves its settings in force.",
+        doc: "When the agent ends: \"restore\" puts back what was there before, \"keep\" leaves its settings active.",
         read: |value| one_of(value, &[("restore", Exit::Restore), ("keep", Exit::Keep)]).map(Said::Exit),
     },
 ];
@@ -359,7 +359,7 @@ pub fn vendor_file() -> String {
     for key in OF_RULES {
         text += &format!("#{} = {:<17} # {}\n", key.name, key.default, key.doc);
     }
-    text += "#mode = \"act\"\n\n# Learning mode: on a device that acts, workloads run on a scratch file while nobody needs it, and settings are tried.\n#[learning]\n";
+    text += "#mode = \"act\"\n\n# Learning mode: on a device that acts, workloads run on a scratch file while it is idle, and settings are tried.\n#[learning]\n";
     for key in learning::KEYS {
         text += &format!("# {}\n#{} = {}\n", key.doc, key.name, key.default);
     }

@@ -59,7 +59,7 @@ impl Mode {
     }
 }
 
-/// What becomes of the agent's settings when it ends.
+/// Whether the agent's settings are restored when it ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
     /// What was there before the agent comes back.

@@ -21,7 +21,7 @@ const LEAST_READS: u64 = merit::LEAST_REQUESTS;
 /// Seconds after a change for which the change is blamed; later the load may be another one.
 const ANSWERABLE_S: f64 = 60.0;
 /// The first of it is not judged: the queue stood still for the change, and a scheduler that gives processes turns makes short ones of them as
-/// long as it knows nobody (bfq's budgets begin small).
+/// long as it knows no stream (bfq's budgets begin small).
 const SETTLES: Nanos = Nanos(1_000_000_000);
 /// A device with requests in flight that completes none for this long is stalled: three times the longest acceptable wait.
 const STANDS_STILL_S: f64 = 3.0 * LEAST_BOUND_S;

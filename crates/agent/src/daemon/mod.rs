@@ -480,7 +480,7 @@ fn log(entry: &Entry) {
     }
 }
 
-/// What became of an original value, in words.
+/// The outcome for an original value, in words.
 pub fn restored(one: &Restored) -> String {
     let Restored { attribute, original, outcome, .. } = one;
     let original = original.as_deref().unwrap_or("what it was");
@@ -488,9 +488,9 @@ pub fn restored(one: &Restored) -> String {
     match outcome {
         Outcome::Back { instead_of } => format!("{attribute} is {original} again, not {instead_of}"),
         Outcome::AlreadyThere => format!("{attribute} was {original} already"),
-        Outcome::Foreign { now: Some(now) } => format!("{attribute} stays {now}: somebody else wrote that"),
+        Outcome::Foreign { now: Some(now) } => format!("{attribute} stays {now}: changed externally"),
         Outcome::Foreign { now: None } => format!("{attribute} is not there any more"),
-        Outcome::EarlierBoot => format!("{attribute}: the machine was started anew, which put it back"),
+        Outcome::EarlierBoot => format!("{attribute}: the machine was restarted, which put it back"),
         Outcome::Gone => format!("{attribute}: the device is gone"),
         Outcome::Failed { reason } => format!("{attribute} could not be put back: {reason}"),
     }

@@ -5,7 +5,7 @@ use control::target::{Bounds, Identity};
 use control::{Setting, Target, TargetError};
 
 use super::device_control::DeviceControl;
-use crate::plant::in_force;
+use crate::plant::active_setting;
 use crate::topology::Device;
 use applier::attribute::{NR_REQUESTS, READ_AHEAD, State};
 use applier::sysfs::{RealFiles, Sysfs};
@@ -64,7 +64,7 @@ impl Target for ReadOnlyDevice {
     }
 
     fn setting(&self) -> Setting {
-        in_force(&self.sysfs, &self.name)
+        active_setting(&self.sysfs, &self.name)
     }
 
     fn switching_time(&self, from: &Setting, to: &Setting) -> Nanos {

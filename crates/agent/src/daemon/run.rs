@@ -21,7 +21,7 @@ const LONGEST: Duration = Duration::from_millis(500);
 const LEAST: Duration = Duration::from_millis(20);
 
 /// What the loop serves besides the devices.
-pub struct Beside<'a> {
+pub struct LoopContext<'a> {
     /// The control socket; `None` if the daemon has none.
     pub control: Option<Server>,
     /// What says that devices come and go; without it that is noticed some seconds later.
@@ -40,48 +40,48 @@ pub struct Beside<'a> {
 ///
 /// # Errors
 /// What `told` returns; everything is put back all the same.
-pub fn run(daemon: &mut Daemon, beside: &Beside, mut told: impl FnMut(&Entry) -> std::io::Result<()>) -> std::io::Result<()> {
+pub fn run(daemon: &mut Daemon, context: &LoopContext, mut told: impl FnMut(&Entry) -> std::io::Result<()>) -> std::io::Result<()> {
     let began = now().at;
-    let ends = beside.lasts.map(|lasts| now().at + Nanos(lasts.as_nanos() as u64));
+    let ends = context.lasts.map(|lasts| now().at + Nanos(lasts.as_nanos() as u64));
     let mut last = daemon.history().entries().next_back().map_or(0, |entry| entry.number);
     let mut lives = now().at;
     let outcome = loop {
         let moment = now();
-        if beside.hot_plug.as_ref().is_some_and(HotPlug::is_told) {
+        if context.hot_plug.as_ref().is_some_and(HotPlug::is_told) {
             daemon.devices_changed(moment);
         }
         daemon.step(moment);
-        while let Some(asked) = beside.control.as_ref().and_then(Server::asked) {
+        while let Some(asked) = context.control.as_ref().and_then(Server::asked) {
             let answer = daemon.answer(now(), &asked.ask, asked.is_privileged);
             asked.answer(answer);
         }
         let tells = daemon.history().entries().filter(|entry| entry.number > last).try_for_each(&mut told);
         last = daemon.history().entries().next_back().map_or(last, |entry| entry.number);
-        if tells.is_err() || beside.stop.load(Ordering::Relaxed) || ends.is_some_and(|ends| moment.at >= ends) {
+        if tells.is_err() || context.stop.load(Ordering::Relaxed) || ends.is_some_and(|ends| moment.at >= ends) {
             break tells;
         }
-        if let Some(interval) = beside.notify.interval().filter(|_| moment.at >= lives) {
-            beside.notify.lives();
+        if let Some(interval) = context.notify.interval().filter(|_| moment.at >= lives) {
+            context.notify.lives();
             lives = moment.at + Nanos(interval.as_nanos() as u64 / 2);
         }
-        if let Some(monitor) = beside.monitor {
+        if let Some(monitor) = context.monitor {
             monitor.progress((moment.at - began).0 / 1_000_000_000);
         }
-        wait(daemon, beside, ends);
+        wait(daemon, context, ends);
     };
-    beside.notify.stopping();
+    context.notify.stopping();
     daemon.end(now());
     outcome
 }
 
 /// Sleeps until there are events, a client sends a request, or a window ends.
-fn wait(daemon: &Daemon, beside: &Beside, ends: Option<Nanos>) {
+fn wait(daemon: &Daemon, context: &LoopContext, ends: Option<Nanos>) {
     let next = ends.map_or(daemon.next(), |ends| daemon.next().min(ends));
     let until = Duration::from_nanos((next - now().at).0).clamp(LEAST, LONGEST);
     let Ok(timeout) = Timespec::try_from(until) else { return };
     let of_devices = daemon.watched().flat_map(|watched| watched.eyes().fds());
     let fds: Vec<_> =
-        of_devices.chain(beside.control.as_ref().map(Server::fd)).chain(beside.hot_plug.as_ref().map(HotPlug::fd)).collect();
+        of_devices.chain(context.control.as_ref().map(Server::fd)).chain(context.hot_plug.as_ref().map(HotPlug::fd)).collect();
     let mut polled: Vec<PollFd> = fds.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
     match poll(&mut polled, Some(&timeout)) {
         Ok(_) | Err(Errno::INTR) => {}

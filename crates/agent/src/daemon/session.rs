@@ -306,7 +306,7 @@ impl DeviceSession {
         self.count(news);
         let lost = self.eyes.lost();
         if lost > self.lost {
-            let why = format!("the kernel lost {} events; what is under way is not known, so it begins anew", lost - self.lost);
+            let why = format!("the kernel lost {} events; requests in flight are unknown, so it starts again", lost - self.lost);
             self.lost = lost;
             self.work.0 = now;
             news.push(self.entry(Kind::Trouble, why));
@@ -410,7 +410,7 @@ impl DeviceSession {
         self.hands.resume().map_err(|error| error.to_string())?;
         (self.acts, self.original) = (Acts::Yes, self.hands.setting());
         self.start_anew(now);
-        Ok(vec![self.entry(Kind::Resumed, "the administrator says so; what is in force counts as the original".to_owned())])
+        Ok(vec![self.entry(Kind::Resumed, "the administrator says so; the current values count as the original".to_owned())])
     }
 
     /// Puts back what was there before the agent, and only watches from then on.

@@ -314,7 +314,7 @@ fn an_external_change_makes_it_stand_down_until_resume() {
     scene.pass(3, 5);
     scene.device.rival("kyber");
     scene.pass(10, 5);
-    assert_eq!(scene.device.scheduler(), "kyber", "what somebody else set stays");
+    assert_eq!(scene.device.scheduler(), "kyber", "external changes stay");
     let conflict = scene.last(Kind::Conflict);
     for word in ["scheduler is kyber and not", "seekwise-agent resume sda", "/etc/udev/rules.d/60-io.rules"] {
         assert!(conflict.why.contains(word), "{word}: {}", conflict.why);

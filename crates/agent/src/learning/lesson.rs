@@ -52,7 +52,7 @@ impl Course {
     }
 }
 
-/// What came of a load.
+/// The result of a load.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Learned {
     /// The load.

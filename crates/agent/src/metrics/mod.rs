@@ -115,9 +115,9 @@ impl Metrics {
         registry.register("build", "The program", Info::new([("version", env!("CARGO_PKG_VERSION"))]));
         registry.register("requests", "Requests seen to be done", metrics.requests.clone());
         registry.register("lost_events", "Events that the kernel lost before they were read", metrics.lost.clone());
-        registry.register("changes", "Settings put in force, by reason", metrics.changes.clone());
+        registry.register("changes", "Changes of settings, by reason", metrics.changes.clone());
         registry.register("refusals", "Settings that were decided on and refused", metrics.refusals.clone());
-        registry.register("conflicts", "Times that somebody else changed a setting", metrics.conflicts.clone());
+        registry.register("conflicts", "External changes of settings", metrics.conflicts.clone());
         let ratio = |of: &str| format!("{of}: 0.1 is ten percent better");
         let promised = ratio("Gain promised of the latest change");
         registry.register_with_unit("promised_gain", promised, Unit::Ratios, metrics.promised.clone());

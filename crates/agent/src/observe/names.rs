@@ -73,7 +73,7 @@ mod tests {
         names.learn(other, b"kworker/u8:1-fl");
         assert_eq!((names.get(7), names.get(other)), (Some("tar"), Some("kworker/u8:1-fl")));
         names.learn(7, b"");
-        assert_eq!(names.get(7), Some("tar"), "an event that names nobody");
+        assert_eq!(names.get(7), Some("tar"), "an event without a name");
         names.learn(other, b"caf\xe9");
         assert_eq!(names.get(other), Some("caf\u{fffd}"));
         assert_eq!((names.get(0), Names::default().get(7)), (None, None));

@@ -8,7 +8,7 @@ use agent::clock::now;
 use agent::configuration::{Configuration, Mode};
 use agent::control_socket::Server;
 use agent::daemon::open::Machine;
-use agent::daemon::run::{Beside, run as run_daemon};
+use agent::daemon::run::{LoopContext, run as run_daemon};
 use agent::daemon::{Daemon, Learner, Scope};
 use agent::history::History;
 use agent::learning::{self, Memory};
@@ -85,9 +85,15 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         info!("nothing is tuned: the configuration says mode = \"act\" of no device, and none is named");
     }
     notify.ready(&status);
-    let beside =
-        Beside { control: Some(control), hot_plug: hot_plug(), notify, stop: terminal::interrupted(), lasts: None, monitor: None };
-    run_daemon(&mut daemon, &beside, |_| Ok(()))?;
+    let context = LoopContext {
+        control: Some(control),
+        hot_plug: hot_plug(),
+        notify,
+        stop: terminal::interrupted(),
+        lasts: None,
+        monitor: None,
+    };
+    run_daemon(&mut daemon, &context, |_| Ok(()))?;
     Ok(())
 }
 

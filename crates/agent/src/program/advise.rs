@@ -65,7 +65,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         of_recording(&path, in_force, &asks, crew)?
     } else {
         if args.scheduler.is_some() {
-            bail!("--scheduler: is for a recording; of a device it is read what is in force");
+            bail!("--scheduler: is for a recording; of a device its active scheduler is read");
         }
         let sysfs = Sysfs::real();
         let (device, _) = topology::find(&sysfs, &args.what)?;

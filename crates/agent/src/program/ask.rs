@@ -46,7 +46,7 @@ pub fn daemon(configured: &Configured, ask: &Ask) -> anyhow::Result<Answer> {
         Some(Answer::Refused(reason)) => Err(Failed(reason).into()),
         Some(answer) => Ok(answer),
         None => Err(Failed(format!(
-            "no daemon is running (nobody listens at {}); `systemctl start seekwise-agent` starts it as a service, `seekwise-agent act` by hand",
+            "no daemon is running (no process listens at {}); `systemctl start seekwise-agent` starts it as a service, `seekwise-agent act` by hand",
             socket.display()
         ))
         .into()),
@@ -87,7 +87,7 @@ fn text(status: &Status, width: Option<usize>) -> String {
 fn device_text(device: &DeviceStatus) -> Vec<String> {
     let DeviceStatus { device: name, state, in_force, found, latest, .. } = device;
     let was = if in_force == found { String::new() } else { format!(" (before the agent: {found})") };
-    let mut sentences = vec![format!("{name} is {state}. {in_force} is in force{was}.")];
+    let mut sentences = vec![format!("{name} is {state}. {in_force} is active{was}.")];
     sentences
         .extend(device.why.as_ref().map(|why| format!("It stood down: {why}. `seekwise-agent resume {name}` has it tuned again.")));
     sentences.push(format!(
@@ -123,7 +123,7 @@ pub fn verify(args: &VerifyArgs) -> anyhow::Result<()> {
     let text = if args.json {
         serde_json::to_string_pretty(&differs)? + "\n"
     } else if differs.is_empty() {
-        "All that the agent has set is in force.\n".to_owned()
+        "All that the agent has set is active.\n".to_owned()
     } else {
         say::lines(differs.iter().map(difference), terminal::style().0)
     };

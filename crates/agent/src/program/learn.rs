@@ -9,7 +9,7 @@ use agent::clock::now;
 use agent::configuration::{Configuration, Learning, Mode, searching};
 use agent::control_socket::{self, Answer, Ask};
 use agent::daemon::open::Machine;
-use agent::daemon::run::{Beside, run as run_daemon};
+use agent::daemon::run::{LoopContext, run as run_daemon};
 use agent::daemon::{Daemon, Learner, Scope};
 use agent::history::{Entry, History, Kind};
 use agent::learning::{self, Equipment as _, Memory};
@@ -100,11 +100,11 @@ fn learn(daemon: &mut Daemon, device: &str, seconds: Option<u32>) -> anyhow::Res
     let begin = || monitor.begin(seconds.unwrap_or(0).into(), &format!("learning on {device}"));
     let lasts = seconds.map(|seconds| Duration::from_secs(seconds.into()));
     let (notify, stop) = (Notify::default(), terminal::interrupted());
-    let beside = Beside { control: None, hot_plug: hot_plug(), notify, stop, lasts, monitor: Some(&monitor) };
+    let context = LoopContext { control: None, hot_plug: hot_plug(), notify, stop, lasts, monitor: Some(&monitor) };
     let mut last = daemon.history().entries().next_back().map_or(0, |entry| entry.number);
     let (mut trouble, mut has_begun) = (None, false);
     begin();
-    let outcome = run_daemon(daemon, &beside, |entry| {
+    let outcome = run_daemon(daemon, &context, |entry| {
         last = entry.number;
         if entry.kind == Kind::Trouble {
             trouble = Some(entry.why.clone());

@@ -15,12 +15,12 @@ pub fn entry(entry: &Entry) -> String {
     };
     let measured = entry.measured_percent.map(|gain| format!("; measured {}", signed(gain))).unwrap_or_default();
     let what = match entry.kind {
-        Kind::Began => format!("{device} {why}; {to} is in force"),
+        Kind::Began => format!("{device} {why}; {to} is active"),
         Kind::WouldSet => format!("{device}: would set {to} instead of {from}: {why}"),
         Kind::Set => format!("{device}: set {to} instead of {from}: {why}{promised}{measured}"),
         Kind::Guarded => format!("{device}: {why}{measured}"),
         Kind::Refused => format!("{device}: did not set {to}: {why}"),
-        Kind::Conflict => format!("{device}: {to} is in force instead of {from}: {why}"),
+        Kind::Conflict => format!("{device}: {to} is active instead of {from}: {why}"),
         Kind::Resumed => format!("{device}: is tuned again: {why}"),
         Kind::Restored => format!("{device}: put back: {why}"),
         Kind::Gone => format!("{device}: is not watched any more: {why}"),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use agent::clock::now;
 use agent::configuration::Mode;
 use agent::daemon::open::Machine;
-use agent::daemon::run::{Beside, run as run_daemon};
+use agent::daemon::run::{LoopContext, run as run_daemon};
 use agent::daemon::{Daemon, Scope};
 use agent::history::{Entry, History};
 use agent::metrics::Metrics;
@@ -47,7 +47,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let mut daemon = Daemon::new(began, (sysfs, "/".into()), wants, opens, kept);
     let lasts = args.seconds.map(|seconds| Duration::from_secs(seconds.into()));
     let hot_plug = HotPlug::listen().ok();
-    let beside = Beside { control: None, hot_plug, notify: Notify::default(), stop: terminal::interrupted(), lasts, monitor: None };
+    let context =
+        LoopContext { control: None, hot_plug, notify: Notify::default(), stop: terminal::interrupted(), lasts, monitor: None };
     let width = terminal::style().0;
     daemon.step(began);
     if daemon.watched().count() == 0 {
@@ -60,7 +61,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         terminal::print(&line)
     };
     daemon.history().entries().try_for_each(tell)?;
-    run_daemon(&mut daemon, &beside, tell)?;
+    run_daemon(&mut daemon, &context, tell)?;
     if args.json {
         return Ok(());
     }

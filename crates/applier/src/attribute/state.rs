@@ -44,7 +44,7 @@ impl State {
                 state.loadable = loadable(files, sysfs, &state.offered);
                 state.offered.extend_from_slice(&state.loadable);
             }
-            state.values.insert(&attribute.name, in_force(&text).to_owned());
+            state.values.insert(&attribute.name, active_word(&text).to_owned());
         }
         if device != MACHINE {
             let number = |path: &str| files.read(&sysfs.block(device).join(path)).ok()?.parse().ok();
@@ -95,7 +95,7 @@ impl State {
         if let Owner::Scheduler(owner) = attribute.owner
             && owner != scheduler
         {
-            return Err(format!("{name} is {owner}'s, and {scheduler} is or would be in force; set scheduler to {owner} with it"));
+            return Err(format!("{name} is {owner}'s, and {scheduler} is or would be active; set scheduler to {owner} with it"));
         }
         if name == NR_REQUESTS && scheduler == NONE {
             return Err(format!(
@@ -119,7 +119,7 @@ impl State {
 impl Attribute {
     /// The active value; `None` if the kernel does not have it here.
     pub(crate) fn value(&self, files: &dyn Files, sysfs: &Sysfs, device: &str) -> Result<Option<String>, SysfsError> {
-        Ok(self.text(files, sysfs, device)?.map(|text| in_force(&text).to_owned()))
+        Ok(self.text(files, sysfs, device)?.map(|text| active_word(&text).to_owned()))
     }
 
     /// What the file says; `None` if the kernel does not have it here.
@@ -158,7 +158,7 @@ fn loadable(files: &dyn Files, sysfs: &Sysfs, offered: &[String]) -> Vec<String>
 }
 
 /// What stands in brackets among others, or all of the text.
-fn in_force(text: &str) -> &str {
+fn active_word(text: &str) -> &str {
     text.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map_or(text, |(active, _)| active)
 }
 

@@ -47,7 +47,7 @@ impl Identity {
     }
 }
 
-/// What becomes of the settings when the agent ends, or is ended.
+/// Whether settings are restored when the agent ends or is killed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AtExit {

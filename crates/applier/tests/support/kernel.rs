@@ -249,7 +249,7 @@ pub enum Fault {
     Unreadable(i32),
     /// The disk is pulled out before this operation.
     Unplugged(usize),
-    /// Before this operation, reading included, somebody else writes this value to this file of the disk `sda`.
+    /// Before this operation, reading included, an external program writes this value to this file of the disk `sda`.
     Rival(usize, &'static str, &'static str),
 }
 

@@ -34,7 +34,7 @@ const STUDENT: f64 = 2.262;
 /// Values of all parameters.
 type Point = Vec<f64>;
 
-/// What became of a parameter.
+/// The outcome for a parameter.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fitted {
     /// Its key.

@@ -12,7 +12,7 @@ const JUDGED_WINDOWS: usize = 4;
 /// Decisions kept in a record. Of more, those that changed nothing are left out first.
 const DECISIONS: usize = 10_000;
 
-/// The minutes of a run; `brief` is what its controller was told.
+/// The minutes of a run; `brief` is its controller's input.
 pub fn minutes(steering: &ControlLoop, brief: &ControllerInput) -> record::ControlRecord {
     let (decided, windows) = (steering.decisions(), steering.windows());
     let kept = decided.iter().filter(|one| one.window.is_some() && !one.is_change() && one.refused.is_none()).count();

@@ -78,7 +78,7 @@ impl Moving<'_> {
     }
 }
 
-/// What came of a run.
+/// The result of a run.
 pub struct Lived {
     /// What each volume got.
     pub volumes: Vec<TenantMeasure>,

@@ -113,7 +113,7 @@ impl Reference {
         }
     }
 
-    /// How long requests take on it, as schedulers are told.
+    /// The model of its service times for schedulers.
     ///
     /// # Errors
     /// There is no model of such a disk.

@@ -45,8 +45,8 @@ fn a_change_is_shown_with_its_evidence_prediction_and_result() {
     assert!(table[3].contains("noop (in force)") && table[4].ends_with("1.21!   -10.0% ± 3.0%"), "{text}");
     assert_eq!(table[8].trim(), "and 4 that promise less");
     assert!(table[9].trim().starts_with("chosen: window 3 reads"), "{text}");
-    assert_eq!(table[10].trim(), "came of it: -3.2%, where +12.5% ± 3.0% was promised");
-    assert_eq!(text.matches("stream 7").count(), 1, "what did not change is told once:\n{text}");
+    assert_eq!(table[10].trim(), "result: -3.2%, where +12.5% ± 3.0% was promised");
+    assert_eq!(text.matches("stream 7").count(), 1, "unchanged parts are shown once:\n{text}");
     assert!(text.contains("seen since: seek over the whole stroke: 16 ms"), "{text}");
     assert_eq!(text.matches("it is good as it is").count(), 8, "what changes nothing has one line:\n{text}");
     assert!(lines.iter().all(|line| line.chars().count() <= 80), "{text}");

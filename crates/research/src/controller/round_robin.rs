@@ -201,7 +201,7 @@ impl RoundRobin {
 
     /// Phase 2: checks whether to repeat phase 1.
     fn check(&mut self, window: &Window, distribution: Option<Distribution>, now: Option<Achieved>) -> Decision {
-        let Phase::Executing { reference, measured } = &mut self.phase else { return Decision::keep("nothing is in force") };
+        let Phase::Executing { reference, measured } = &mut self.phase else { return Decision::keep("no setting is active") };
         if is_idle(&window.outcome) {
             return Decision::keep("nothing was asked for");
         }
@@ -316,7 +316,7 @@ mod tests {
         assert!(is_bad(measured(6.3e6, 0.01), measured(6.2e6, 0.02)));
         assert!(!is_bad(measured(6.3e6, 0.01), measured(6.26e6, 0.02)), "still above 50 Mbit/s");
         assert!(!is_bad(measured(2e6, 0.01), measured(1e6, 0.02)), "it never had 50 Mbit/s");
-        assert!(!is_bad(measured(7e6, 0.01), measured(1e6, 0.01)), "nobody waits longer");
+        assert!(!is_bad(measured(7e6, 0.01), measured(1e6, 0.01)), "no stream waits longer");
         assert!(is_bad(measured(2e6, 0.7), measured(2e6, 0.81)));
         assert!(!is_bad(measured(2e6, 0.7), measured(2e6, 0.79)));
         assert!(!is_bad(measured(2e6, 0.9), measured(2e6, 1.7)), "it was above 800 ms before");

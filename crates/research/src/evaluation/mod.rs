@@ -266,7 +266,7 @@ impl ControllerEvaluation {
                     names(|case| &case.device)
                 ),
             ),
-            ("Candidates", format!("{}; controllers find {} in force", labels(true), regime::FOUND)),
+            ("Candidates", format!("{}; controllers start from {}", labels(true), regime::FOUND)),
             ("Controllers", labels(false)),
             (
                 "Merit",
@@ -282,7 +282,7 @@ impl ControllerEvaluation {
             (
                 "Correct",
                 format!(
-                    "The share of time in which the setting in force, run by itself, is within {}% of the best candidate in that phase of \
+                    "The share of time in which the active setting, run by itself, is within {}% of the best candidate in that phase of \
                      the load. Where it matters: the same over phases in which candidates differ by more than {}%.",
                     100.0 * TOLERANCE,
                     100.0 * WORTH_DECIDING

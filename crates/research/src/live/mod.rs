@@ -241,7 +241,7 @@ fn once(live: &mut dyn Live, setting: &Setting, jobs: &Jobs, monitor: &dyn Monit
     live.plant().apply(now, setting)?;
     let report = fio::run(&jobs.text(&live.path()), jobs.lasts_s(), monitor)?;
     live.settle()?;
-    // What it saw of that run is nobody's.
+    // Its observations of that run are discarded.
     live.watch(Nanos::ZERO, &mut Vec::new())?;
     Ok(fio::parse(&report)?.overall)
 }

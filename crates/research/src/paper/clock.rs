@@ -4,7 +4,7 @@ use block::Nanos;
 
 use progress::monitor::Monitor;
 
-/// Measures pieces of work by the device's clock, from which the times are that it is told.
+/// Measures pieces of work by the device's clock, from which its times come.
 pub struct Clock<'a> {
     began: Nanos,
     ends: Nanos,

@@ -105,19 +105,19 @@ impl Stated {
     /// What is stated about a table, or a figure that is no bars.
     pub fn about(&self, id: &str, measures: &Measures) -> Vec<Statement> {
         let mut figure = Figure::new(id);
-        self.beside(&mut figure, 0, measures);
+        self.compare(&mut figure, 0, measures);
         figure.statements
     }
 
     /// Puts next to a figure what is stated about it. A best bar is looked for among the first `among`: the paper's own.
-    pub fn beside(&self, figure: &mut Figure, among: usize, measures: &Measures) {
+    pub fn compare(&self, figure: &mut Figure, among: usize, measures: &Measures) {
         let statements = self.statements.iter().filter(|said| said.figure == figure.id);
-        figure.statements = statements.map(|said| said.beside(figure, among, measures)).collect();
+        figure.statements = statements.map(|said| said.compare(figure, among, measures)).collect();
     }
 }
 
 impl Said {
-    fn beside(&self, figure: &Figure, among: usize, measures: &Measures) -> Statement {
+    fn compare(&self, figure: &Figure, among: usize, measures: &Measures) -> Statement {
         let place = |names: &[String], name: &Option<String>| names.iter().position(|other| Some(other) == name.as_ref());
         let (group, series) = (place(&figure.groups, &self.group), place(&figure.series, &self.series));
         let bar = group.zip(series);
@@ -128,7 +128,7 @@ impl Said {
         // What is not the same quantity is not put next to it.
         .filter(|_| self.comparable);
         let (ours, agrees) = match (self.is, number) {
-            (Is::Best, _) => group.map_or((None, None), |group| self.best_beside(figure, &figure.best(group, among))),
+            (Is::Best, _) => group.map_or((None, None), |group| self.best_compared(figure, &figure.best(group, among))),
             (is, Some(Measured::Number(number))) => (Some(self.with_unit(number)), self.holds(is, number)),
             (_, Some(Measured::Tie(tie))) => (Some(tie), None),
             (_, None) => (None, None),
@@ -146,7 +146,7 @@ impl Said {
     }
 
     /// Ours where the paper names the best. A tie neither agrees nor contradicts, unless the paper's is not in it.
-    fn best_beside(&self, figure: &Figure, best: &Best) -> (Option<String>, Option<bool>) {
+    fn best_compared(&self, figure: &Figure, best: &Best) -> (Option<String>, Option<bool>) {
         let name = |index: usize| figure.series[index].clone();
         match best {
             Best::None => (None, None),
@@ -244,35 +244,35 @@ mod tests {
     fn another_quantity_is_not_compared_with_the_papers() {
         let stated = self_learning();
         let mut cost = Figure { id: "fig-7".to_owned(), ..figure() };
-        stated.beside(&mut cost, 3, &Measures::from([("best-window", Measured::Number(1.0))]));
+        stated.compare(&mut cost, 3, &Measures::from([("best-window", Measured::Number(1.0))]));
         assert!(cost.statements.len() == 3 && cost.statements.iter().all(|it| it.ours.is_none() && it.mark.is_none()), "{cost:?}");
         let mut said = stated.statements.into_iter().find(|said| said.about.contains("SVM on Table 4")).unwrap();
         said.comparable = false;
-        assert_eq!((said.beside(&figure(), 2, &Measures::new()).ours, said.paper()), (None, "89%".to_owned()));
+        assert_eq!((said.compare(&figure(), 2, &Measures::new()).ours, said.paper()), (None, "89%".to_owned()));
     }
 
     #[test]
     fn a_tie_is_said_as_a_tie_and_neither_agrees_nor_contradicts() {
         let (stated, mut figure) = (self_learning(), figure());
         let about = "SVM is the most accurate on the training workloads";
-        let mut beside = |values: [f64; 2]| {
+        let mut compared = |values: [f64; 2]| {
             figure.panels[0].values[0] = values.map(Some).to_vec();
-            stated.beside(&mut figure, 2, &Measures::new());
+            stated.compare(&mut figure, 2, &Measures::new());
             let statement = figure.statements.iter().find(|statement| statement.about.contains(about)).unwrap();
             (statement.ours.clone().unwrap(), statement.agrees)
         };
-        assert_eq!(beside([100.0, 100.0]), ("a tie: all 2 within 1%".to_owned(), None));
-        assert_eq!(beside([90.0, 100.0]), ("SVM".to_owned(), Some(true)));
-        assert_eq!(beside([100.0, 90.0]), ("C4.5".to_owned(), Some(false)));
+        assert_eq!(compared([100.0, 100.0]), ("a tie: all 2 within 1%".to_owned(), None));
+        assert_eq!(compared([90.0, 100.0]), ("SVM".to_owned(), Some(true)));
+        assert_eq!(compared([100.0, 90.0]), ("C4.5".to_owned(), Some(false)));
         let mut windows = Figure { id: "fig-8".to_owned(), ..figure };
-        stated.beside(&mut windows, 5, &Measures::from([("best-window", Measured::Tie("a tie".to_owned()))]));
+        stated.compare(&mut windows, 5, &Measures::from([("best-window", Measured::Tie("a tie".to_owned()))]));
         assert_eq!((windows.statements[0].ours.as_deref(), windows.statements[0].agrees), (Some("a tie"), None));
     }
 
     #[test]
     fn our_figure_is_next_to_the_papers_and_bounds_are_checked() {
         let (stated, mut figure) = (self_learning(), figure());
-        stated.beside(&mut figure, 2, &Measures::new());
+        stated.compare(&mut figure, 2, &Measures::new());
         let of = |about: &str| figure.statements.iter().find(|statement| statement.about.contains(about)).unwrap();
         let svm = of("SVM on Table 4");
         assert_eq!((svm.paper.as_str(), svm.ours.as_deref(), svm.agrees, svm.mark), ("89%", Some("89%"), None, Some((1, 1, 89.0))));

@@ -84,7 +84,7 @@ impl Gain {
     }
 }
 
-/// A figure of which gains are told.
+/// A figure whose gains are reported.
 #[derive(Clone, Copy)]
 enum Figure {
     Merit,
@@ -292,7 +292,7 @@ impl Pair {
         let text = |figure: Figure| self.gain(agent, figure).map_or_else(|| MISSING.to_owned(), |gain| gain.text());
         let (best, gain) = self.best()?;
         Some(format!(
-            "On the mix on {} the agent is {} in merit, {} in throughput and {} in p99 response time of reads beside the default; the best \
+            "On the mix on {} the agent is {} in merit, {} in throughput and {} in p99 response time of reads next to the default; the best \
              single setting, {}, is {} in merit.",
             printable(&self.disk),
             text(Figure::Merit),

@@ -248,7 +248,7 @@ impl Validation {
 
     fn head(&self) -> String {
         format!(
-            "{} on Linux {} beside the simulator; {} s of each, medians of {}, ± their 95% confidence interval. Response times under \
+            "{} on Linux {} and the simulator; {} s of each, medians of {}, ± their 95% confidence interval. Response times under \
              {LEAST_MS} ms are the processor's, which is not simulated: they are not judged.",
             self.fio,
             self.kernel,

@@ -39,9 +39,9 @@ fn it_recognises_each_workload_and_shows_confidence_and_evidence() {
         assert_eq!(rig.changes(), [(1.0, "sstf".to_owned())], "learner {learner}");
         assert!(rig.why().contains("% sure (100% reads, 0% sequential, 4 KiB, 8 streams)"), "{}", rig.why());
         rig.run(SCAN, 6.0, SCAN_SPEED);
-        assert_eq!(rig.in_force(), "anticipatory", "learner {learner}");
+        assert_eq!(rig.active_setting(), "anticipatory", "learner {learner}");
         rig.run(WRITING, 6.0, WRITING_SPEED);
-        assert_eq!(rig.in_force(), "cfq", "learner {learner}");
+        assert_eq!(rig.active_setting(), "cfq", "learner {learner}");
     }
 }
 
@@ -56,7 +56,7 @@ fn only_two_layers_choose_the_scheduler_that_learns_and_only_if_it_is_a_candidat
     ] {
         let mut rig = Rig::new(name, &experienced(settings, experience()));
         rig.run(SCATTERED, 20.0, SCATTERED_SPEED);
-        assert_eq!(rig.in_force(), best, "{name} among {settings:?}");
+        assert_eq!(rig.active_setting(), best, "{name} among {settings:?}");
     }
 }
 
@@ -94,10 +94,10 @@ fn online_without_experience_it_begins_with_a_round_and_learns_from_it() {
         assert_eq!(set, ["anticipatory", "cfq", "deadline", "noop", "sstf"]);
         assert!(rig.why().starts_with("svm: sstf, "), "{}", rig.why());
         rig.run(SCAN, 30.0, SCAN_SPEED);
-        assert_eq!(rig.in_force(), "anticipatory", "of another workload nothing was known");
+        assert_eq!(rig.active_setting(), "anticipatory", "of another workload nothing was known");
         let changes = rig.changes().len();
         rig.run(SCATTERED, 10.0, SCATTERED_SPEED);
-        assert_eq!((rig.in_force().as_str(), rig.changes().len()), ("sstf", changes + 1), "both are known now");
+        assert_eq!((rig.active_setting().as_str(), rig.changes().len()), ("sstf", changes + 1), "both are known now");
     }
 }
 
@@ -105,7 +105,7 @@ fn online_without_experience_it_begins_with_a_round_and_learns_from_it() {
 fn learning_only_online_the_experience_of_others_does_not_count() {
     let mut rig = Rig::new("feedback:training=online", &experienced(ALL, experience()));
     rig.run(SCATTERED, 30.0, CONTRARY);
-    assert_ne!(rig.in_force(), "sstf");
+    assert_ne!(rig.active_setting(), "sstf");
     assert!(rig.said("each candidate has its turn"));
 }
 
@@ -126,7 +126,7 @@ fn more_windows_must_lose_if_more_are_asked_for_and_none_are_judged_offline() {
     for text in ["feedback:training=offline", "feedback:losses=0", "feedback:loss_percent=60"] {
         let mut rig = Rig::new(text, &experienced(ALL, experience()));
         rig.run(SCATTERED, 12.0, CONTRARY);
-        assert_eq!(rig.in_force(), "sstf", "{text}");
+        assert_eq!(rig.active_setting(), "sstf", "{text}");
     }
 }
 
@@ -136,7 +136,7 @@ fn a_change_that_stops_everything_is_undone() {
     let mut rig = Rig::new("feedback", &experienced(ALL, experience()));
     rig.run(SCATTERED, 20.0, stops);
     assert!(rig.said("sstf was an error: 99% worse"), "{}", rig.minutes());
-    assert_eq!(rig.in_force(), "deadline");
+    assert_eq!(rig.active_setting(), "deadline");
 }
 
 #[test]
@@ -144,9 +144,9 @@ fn an_error_is_remembered_when_the_workload_comes_back() {
     let mut rig = Rig::new("feedback:window_ms=2000", &experienced(ALL, experience()));
     rig.run(SCATTERED, 20.0, CONTRARY);
     rig.run(SCAN, 20.0, SCAN_SPEED);
-    assert_eq!(rig.in_force(), "anticipatory");
+    assert_eq!(rig.active_setting(), "anticipatory");
     rig.run(SCATTERED, 20.0, CONTRARY);
-    assert_eq!(rig.in_force(), "deadline");
+    assert_eq!(rig.active_setting(), "deadline");
     let tried = rig.changes().iter().filter(|(_, to)| to == "sstf").count();
     assert_eq!(tried, 1, "{:?}", rig.changes());
     assert!(rig.said("which corrected an error in a workload like this one"), "{}", rig.minutes());
@@ -156,12 +156,12 @@ fn an_error_is_remembered_when_the_workload_comes_back() {
 fn after_enough_requests_it_trains_again_on_measurements() {
     let mut rig = Rig::new("feedback:retrain_requests=4000,window_ms=1000", &experienced(ALL, experience()));
     rig.run(SCATTERED, 15.0, CONTRARY);
-    assert!(!rig.said("learned anew"));
+    assert!(!rig.said("trained again"));
     rig.run(SCATTERED, 10.0, CONTRARY);
-    assert!(rig.said("learned anew from"), "{}", rig.minutes());
+    assert!(rig.said("trained again from"), "{}", rig.minutes());
     let mut offline = Rig::new("feedback:training=offline,retrain_requests=4000,window_ms=1000", &experienced(ALL, experience()));
     offline.run(SCATTERED, 25.0, CONTRARY);
-    assert!(!offline.said("learned anew"));
+    assert!(!offline.said("trained again"));
 }
 
 #[test]
@@ -170,7 +170,7 @@ fn windows_spent_on_others_find_what_the_model_does_not_know() {
     let speed: Speed = &|setting| if setting.spec.name == "noop" { (1000, 0) } else { (3000, 0) };
     let mut plain = Rig::new("feedback:window_ms=1000", &experienced(ALL, experience()));
     plain.run(SCATTERED, 60.0, speed);
-    assert_ne!(plain.in_force(), "noop");
+    assert_ne!(plain.active_setting(), "noop");
     let mut curious = Rig::new("feedback:window_ms=1000,explore_windows=5", &experienced(ALL, experience()));
     curious.run(SCATTERED, 60.0, speed);
     let before = curious.changes().len();
@@ -185,7 +185,7 @@ fn what_is_refused_is_not_asked_for_again_and_the_next_likely_is_set() {
     assert_eq!(rig.plant.asked.iter().filter(|asked| *asked == "sstf").count(), 1);
     let mut round = Rig::refusing("feedback:training=online", &candidates(ALL), &["anticipatory", "noop", "sstf"]);
     round.run(SCATTERED, 20.0, WRITING_SPEED);
-    assert_eq!(round.in_force(), "cfq");
+    assert_eq!(round.active_setting(), "cfq");
 }
 
 #[test]
@@ -193,7 +193,7 @@ fn without_candidates_what_is_set_stays() {
     for name in ["feedback", "two-layer"] {
         let mut rig = Rig::new(name, &candidates(&[]));
         rig.run(SCAN, 20.0, SCAN_SPEED);
-        assert_eq!((rig.in_force().as_str(), rig.why()), ("deadline", "there are no candidates"));
+        assert_eq!((rig.active_setting().as_str(), rig.why()), ("deadline", "there are no candidates"));
     }
 }
 
@@ -204,7 +204,7 @@ fn the_third_scheme_keeps_its_scheduler_active() {
     assert_eq!(rig.changes(), [(0.0, "per-request".to_owned())]);
     let mut refused = Rig::refusing("per-request", &candidates(ALL), &["per-request"]);
     refused.run(SCATTERED, 5.0, SCATTERED_SPEED);
-    assert_eq!(refused.in_force(), "deadline");
+    assert_eq!(refused.active_setting(), "deadline");
     assert!(refused.why().contains("was not to be had"), "{}", refused.why());
 }
 
@@ -226,5 +226,5 @@ fn experience_of_other_settings_and_features_is_left_out() {
     other.settings[2] = "sstf:unknown=1".to_owned();
     let mut rig = Rig::new("feedback:training=offline,window_ms=1000", &experienced(ALL, other));
     rig.run(SCATTERED, 5.0, SCATTERED_SPEED);
-    assert_ne!(rig.in_force(), "sstf", "it is no class that is known");
+    assert_ne!(rig.active_setting(), "sstf", "it is no class that is known");
 }

@@ -31,7 +31,7 @@ pub const WRITING: Load = Load { op: Op::Write, is_sequential: false, streams: 2
 /// How long a request takes under a setting, and how long the disk then stands idle, in microseconds.
 pub type Speed<'a> = &'a dyn Fn(&Setting) -> (u64, u64);
 
-/// What the plant can do and was told.
+/// Abilities and calls of the target.
 pub struct Scripted {
     pub setting: Setting,
     pub refuses: Vec<&'static str>,
@@ -82,7 +82,7 @@ pub struct Rig {
 }
 
 impl Rig {
-    /// The controller that `text` names, on a plant with deadline in force.
+    /// The controller that `text` names, on a target with deadline active.
     pub fn new(text: &str, brief: &ControllerInput) -> Rig {
         Rig::refusing(text, brief, &[])
     }
@@ -145,8 +145,8 @@ impl Rig {
         Request { id: 0, stream, op, sync: true, priority: Priority::DEFAULT, sectors, lba, arrival: self.now }
     }
 
-    /// What is in force.
-    pub fn in_force(&self) -> String {
+    /// The active setting.
+    pub fn active_setting(&self) -> String {
         self.plant.setting.to_string()
     }
 

@@ -25,7 +25,7 @@ fn the_preference_says_what_is_best() {
         brief.preference = preference.unwrap();
         let mut rig = Rig::new("round-robin", &brief);
         rig.run(SCAN, 5.0, speed);
-        assert_eq!(rig.in_force(), best);
+        assert_eq!(rig.active_setting(), best);
     }
 }
 
@@ -34,9 +34,9 @@ fn another_workload_is_noticed_at_the_next_look_and_the_best_looked_for_again() 
     let mut rig = Rig::new("round-robin", &candidates(ALL));
     rig.run(SCATTERED, 12.0, &by_load(false));
     rig.run(SCAN, 55.0, &by_load(true));
-    assert_eq!(rig.in_force(), "sstf", "the first look is 60 s after the selection, at 68 s");
+    assert_eq!(rig.active_setting(), "sstf", "the first look is 60 s after the selection, at 68 s");
     rig.run(SCAN, 15.0, &by_load(true));
-    assert_eq!(rig.in_force(), "anticipatory");
+    assert_eq!(rig.active_setting(), "anticipatory");
     assert!(rig.said("another workload, correlation"), "{}", rig.minutes());
 }
 
@@ -59,11 +59,11 @@ fn a_performance_that_becomes_bad_is_a_reason_to_look_again() {
     rig.run(SCATTERED, 20.0, &by_load(false));
     rig.run(SCATTERED, 30.0, slower);
     assert!(rig.said("much less than"), "{}", rig.minutes());
-    assert_ne!(rig.in_force(), "sstf");
+    assert_ne!(rig.active_setting(), "sstf");
     let mut patient = Rig::new("round-robin:check_ms=5000,worse_percent=90", &candidates(ALL));
     patient.run(SCATTERED, 20.0, &by_load(false));
     patient.run(SCATTERED, 30.0, slower);
-    assert_eq!(patient.in_force(), "sstf");
+    assert_eq!(patient.active_setting(), "sstf");
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn what_the_plant_refuses_has_no_turn_and_costs_no_time() {
     let mut rig = Rig::refusing("round-robin:check_ms=3000,worse_percent=1", &candidates(ALL), &["cfq", "sstf"]);
     let speed: Speed = &|setting| if setting.spec.name == "noop" { (4000, 0) } else { (5000, 0) };
     rig.run(SCATTERED, 6.0, speed);
-    assert_eq!(rig.in_force(), "noop", "the better one of the two that can be had");
+    assert_eq!(rig.active_setting(), "noop", "the better one of the two that can be had");
     let turns: Vec<f64> = rig.changes().iter().map(|(at, _)| (at * 10.0).round() / 10.0).collect();
     assert_eq!(turns, [0.0, 2.0], "{}", rig.minutes());
     assert!(rig.decided().iter().any(|decided| decided.why.starts_with("the best of 2") && decided.at.as_secs_f64() < 4.1));
@@ -85,10 +85,10 @@ fn what_the_plant_refuses_has_no_turn_and_costs_no_time() {
 fn where_all_is_refused_or_there_are_no_candidates_what_is_set_stays() {
     let mut rig = Rig::refusing("round-robin", &candidates(&["noop", "cfq"]), &["noop", "cfq"]);
     rig.run(SCAN, 70.0, &|_| (5000, 0));
-    assert_eq!(rig.in_force(), "deadline");
+    assert_eq!(rig.active_setting(), "deadline");
     let mut none = Rig::new("round-robin", &candidates(&[]));
     none.run(SCAN, 70.0, &|_| (5000, 0));
-    assert_eq!(none.in_force(), "deadline");
+    assert_eq!(none.active_setting(), "deadline");
     assert!(none.said("there are no candidates"));
 }
 
@@ -113,8 +113,8 @@ fn the_best_is_tuned_if_that_is_asked_for() {
     };
     let mut rig = Rig::new("round-robin:tune=1,quantum_ms=500", &candidates(&["deadline", "noop"]));
     rig.run(SCATTERED, 20.0, speed);
-    assert_eq!(rig.in_force(), "deadline:fifo_batch=1");
+    assert_eq!(rig.active_setting(), "deadline:fifo_batch=1");
     let mut plain = Rig::new("round-robin:quantum_ms=500", &candidates(&["deadline", "noop"]));
     plain.run(SCATTERED, 20.0, speed);
-    assert_eq!(plain.in_force(), "deadline");
+    assert_eq!(plain.active_setting(), "deadline");
 }

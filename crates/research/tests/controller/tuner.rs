@@ -56,7 +56,7 @@ fn faster(name: &'static str) -> impl Fn(&Setting) -> (u64, u64) {
 fn the_best_of_the_trials_stays_after_it_was_better_in_turns() {
     let mut rig = rig(12);
     rig.run(SCATTERED, 110.0, &faster("cfq"));
-    assert_eq!(rig.in_force(), "cfq", "{}", rig.minutes());
+    assert_eq!(rig.active_setting(), "cfq", "{}", rig.minutes());
     assert!(rig.said("cfq and deadline serve in turns") && rig.said("pairs of turns: it stays"), "{}", rig.minutes());
     // Nothing is changed any more.
     assert!(rig.changes().last().unwrap().0 < 90.0, "{}", rig.minutes());
@@ -67,7 +67,7 @@ fn where_nothing_is_better_what_was_found_stays() {
     for speed in [&faster("deadline") as &dyn Fn(&Setting) -> (u64, u64), &|_| (3_000, 0)] {
         let mut rig = rig(12);
         rig.run(SCATTERED, 180.0, &speed);
-        assert_eq!(rig.in_force(), "deadline", "{}", rig.minutes());
+        assert_eq!(rig.active_setting(), "deadline", "{}", rig.minutes());
         assert!(rig.said("deadline stays: no significant improvement"), "{}", rig.minutes());
     }
 }
@@ -81,7 +81,7 @@ fn what_looked_better_by_luck_does_not_pass_the_turns() {
     assert!(rig.said("cfq and deadline serve in turns"), "{}", rig.minutes());
     speed.set(4_400);
     rig.run(SCATTERED, 160.0, &|setting: &Setting| (if setting.spec.name == "cfq" { speed.get() } else { 4_000 }, 0));
-    assert_eq!(rig.in_force(), "deadline", "{}", rig.minutes());
+    assert_eq!(rig.active_setting(), "deadline", "{}", rig.minutes());
 }
 
 #[test]
@@ -89,16 +89,16 @@ fn what_was_kept_for_a_workload_comes_back_with_it() {
     let mut rig = rig(12);
     let run = |rig: &mut Rig, load: Load, best: &'static str| rig.run(load, 110.0, &faster(best));
     run(&mut rig, SCATTERED, "cfq");
-    assert_eq!(rig.in_force(), "cfq", "{}", rig.minutes());
+    assert_eq!(rig.active_setting(), "cfq", "{}", rig.minutes());
     run(&mut rig, WRITING, "sstf");
-    assert_eq!(rig.in_force(), "sstf", "{}", rig.minutes());
+    assert_eq!(rig.active_setting(), "sstf", "{}", rig.minutes());
     assert!(!rig.said("re-introduced"), "{}", rig.minutes());
     rig.run(SCATTERED, 15.0, &faster("cfq"));
-    assert_eq!(rig.in_force(), "cfq", "{}", rig.minutes());
+    assert_eq!(rig.active_setting(), "cfq", "{}", rig.minutes());
     assert!(rig.said("a known load, which cfq served better"), "{}", rig.minutes());
     // Where it no longer serves it better, that shows.
     rig.run(SCATTERED, 200.0, &|setting: &Setting| (if setting.spec.name == "cfq" { 5_000 } else { 4_000 }, 0));
-    assert_eq!(rig.in_force(), "deadline", "{}", rig.minutes());
+    assert_eq!(rig.active_setting(), "deadline", "{}", rig.minutes());
     let controller = rig.steering.controller();
     let pools = controller.gene_pools("none");
     assert_eq!(pools.len(), 3);
@@ -152,11 +152,11 @@ fn what_the_twin_chose_stays_within_half_a_minute_if_it_is_better_and_goes_back_
     let mut right = believing("cfq");
     right.run(SCATTERED, 40.0, &faster("cfq"));
     let changes = right.changes();
-    assert!(changes.len() == 1 && changes[0].0 < 10.0 && right.in_force() == "cfq", "{}", right.minutes());
+    assert!(changes.len() == 1 && changes[0].0 < 10.0 && right.active_setting() == "cfq", "{}", right.minutes());
     assert!(right.said("cfq is 50.0% better than deadline was") || right.said("it stays"), "{}", right.minutes());
     let mut wrong = believing("cfq");
     wrong.run(SCATTERED, 40.0, &faster("deadline"));
-    assert_eq!(wrong.in_force(), "deadline", "{}", wrong.minutes());
+    assert_eq!(wrong.active_setting(), "deadline", "{}", wrong.minutes());
     assert!(wrong.changes().last().unwrap().0 < 30.0 && wrong.said("worse than deadline was"), "{}", wrong.minutes());
 }
 
@@ -180,7 +180,7 @@ fn what_serves_faster_but_lets_a_stream_wait_for_seconds_does_not_stay() {
         )
     };
     rig.run(SCATTERED, 40.0, &speed);
-    assert_eq!(rig.in_force(), "deadline", "{}", rig.minutes());
+    assert_eq!(rig.active_setting(), "deadline", "{}", rig.minutes());
     assert!(rig.said("a stream starves under cfq"), "{}", rig.minutes());
 }
 
@@ -188,9 +188,9 @@ fn what_serves_faster_but_lets_a_stream_wait_for_seconds_does_not_stay() {
 fn a_setting_that_falls_below_the_original_is_verified_again() {
     let mut rig = believing("cfq");
     rig.run(SCATTERED, 40.0, &faster("cfq"));
-    assert_eq!(rig.in_force(), "cfq");
+    assert_eq!(rig.active_setting(), "cfq");
     rig.run(SCATTERED, 200.0, &|setting: &Setting| (if setting.spec.name == "cfq" { 5_000 } else { 4_000 }, 0));
-    assert_eq!(rig.in_force(), "deadline", "{}", rig.minutes());
+    assert_eq!(rig.active_setting(), "deadline", "{}", rig.minutes());
     // What was known of it is what the turns have to refute.
     assert!(rig.said("17.0% worse than the original setting; cfq, predicted 78.1% better"), "{}", rig.minutes());
     assert!(rig.said("cfq was 17.0% worse than deadline"), "{}", rig.minutes());
@@ -216,7 +216,7 @@ fn a_gene_pool_of_an_earlier_run_comes_back_from_a_row_of_the_knowledge_base() {
     }
 }
 
-/// Loads unlike any other, on this device, which cfq served half as fast again as what was in force, clook less so.
+/// Loads unlike any other, on this device, which cfq served half as fast again as the original, clook less so.
 fn lived(device: &str) -> Experience {
     let served = |throughput| Some(Performance { throughput, response_s: 1e4 / throughput, fairness: 1.0, starves: false });
     let mut experience = Experience::new(names(), ["deadline", "cfq", "clook"].map(str::to_owned).to_vec());
@@ -237,14 +237,18 @@ fn lived(device: &str) -> Experience {
 fn what_served_other_loads_of_the_device_is_verified_before_anything_is_tried() {
     let mut rig = experienced(12, lived("none"));
     rig.run(SCATTERED, 60.0, &faster("cfq"));
-    assert!(rig.said("the best for other loads of this device; cfq, predicted") && rig.in_force() == "cfq", "{}", rig.minutes());
+    assert!(
+        rig.said("the best for other loads of this device; cfq, predicted") && rig.active_setting() == "cfq",
+        "{}",
+        rig.minutes()
+    );
     assert!(!rig.said("trial 1"), "{}", rig.minutes());
     // Where it does harm, the next that is known has its turns, then whatever the search finds.
     let mut rig = experienced(12, lived("none"));
     let speed = |setting: &Setting| (if ["cfq", "clook"].contains(&setting.spec.name) { 5_000 } else { 4_000 }, 0);
     rig.run(SCATTERED, 200.0, &speed);
     assert!(rig.said("clook, predicted") && rig.said("trial 12"), "{}", rig.minutes());
-    assert_eq!(rig.in_force(), "deadline", "{}", rig.minutes());
+    assert_eq!(rig.active_setting(), "deadline", "{}", rig.minutes());
     let mut elsewhere = experienced(12, lived("another"));
     elsewhere.run(SCATTERED, 10.0, &faster("cfq"));
     assert!(elsewhere.said("trial 1") && !elsewhere.said("other loads"), "{}", elsewhere.minutes());
@@ -264,13 +268,13 @@ fn with_two_trials_on_the_plant_what_the_twin_ranks_best_is_tried_and_only_the_p
     let first = || asking("clook", SearchOptions { rehearsal_use: RehearsalUse::Ranking, ..rules(2) });
     let mut right = first();
     right.run(SCATTERED, 110.0, &faster("clook"));
-    assert_eq!(right.in_force(), "clook", "{}", right.minutes());
+    assert_eq!(right.active_setting(), "clook", "{}", right.minutes());
     assert!(right.said("trials in the twin rank what is tried first") && right.said("trial 2"), "{}", right.minutes());
     let mut wrong = first();
     wrong.run(SCATTERED, 110.0, &faster("deadline"));
-    assert!(wrong.in_force() == "deadline" && !wrong.said("trial 3"), "{}", wrong.minutes());
+    assert!(wrong.active_setting() == "deadline" && !wrong.said("trial 3"), "{}", wrong.minutes());
     // Without the ranking the last of the candidates is not among the first two.
     let mut unranked = rig(2);
     unranked.run(SCATTERED, 110.0, &faster("clook"));
-    assert_eq!(unranked.in_force(), "deadline", "{}", unranked.minutes());
+    assert_eq!(unranked.active_setting(), "deadline", "{}", unranked.minutes());
 }

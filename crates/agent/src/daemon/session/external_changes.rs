@@ -30,7 +30,7 @@ impl DeviceSession {
                 let setting = self.hands.setting();
                 if setting != self.active {
                     let (from, to) = (self.active.to_string(), setting.to_string());
-                    let why = "somebody else has changed it; what is advised begins anew";
+                    let why = "changed externally; advice starts again";
                     news.push(News::Entry(Box::new(Entry::new(&self.name, Kind::Conflict, &from, &to, why))));
                     self.original = setting;
                     self.start_anew(now);
@@ -44,7 +44,7 @@ impl DeviceSession {
     fn expect_active(&mut self, now: Nanos, news: &mut Vec<News>) {
         let setting = self.hands.setting();
         if setting != self.active {
-            let why = format!("{} was put back by an applier that was started anew; it begins anew as well", self.active);
+            let why = format!("{} was put back by an applier that was restarted; it starts again as well", self.active);
             let (from, to) = (self.active.to_string(), setting.to_string());
             news.push(News::Entry(Box::new(Entry::new(&self.name, Kind::Trouble, &from, &to, why))));
             self.guard.settled();
@@ -60,7 +60,7 @@ impl DeviceSession {
                 format!("{} is {now} and not {}, as the agent had set it", one.attribute, one.ours)
             })
             .collect();
-        let why = format!("somebody else has written: {}", changes.join(", "));
+        let why = format!("changed externally: {}", changes.join(", "));
         if let Err(error) = self.hands.release() {
             news.push(self.entry(Kind::Trouble, format!("cannot stand down: {error}")));
         }

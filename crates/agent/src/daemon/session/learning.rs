@@ -133,7 +133,7 @@ impl DeviceSession {
                 news.extend(self.end_lesson(now, "it cannot go on"));
             }
             Err(Ends::Foreign(foreign)) => {
-                news.extend(self.end_lesson(now, "somebody else has changed a setting"));
+                news.extend(self.end_lesson(now, "a setting was changed externally"));
                 self.stand_down(now, &foreign, &mut news);
             }
         }
@@ -176,7 +176,7 @@ impl DeviceSession {
         // Before anything was tried, nothing is known to be foreign.
         let setting = self.hands.setting();
         if setting != self.active {
-            return Err(Ends::Work(format!("{setting} is in force, and not {} as it was left", self.active)));
+            return Err(Ends::Work(format!("{setting} is active, and not {} as it was left", self.active)));
         }
         self.steer_lesson(session, now, errors);
         let original = self.original.clone();
@@ -250,7 +250,7 @@ impl DeviceSession {
         self.guard = Guard::new(now);
         self.start_anew(now);
         let loads = if count == 1 { "load" } else { "loads" };
-        news.push(self.entry(Kind::Learning, format!("learning ends, after {count} {loads}: {why}; {} is in force", self.active)));
+        news.push(self.entry(Kind::Learning, format!("learning ends, after {count} {loads}: {why}; {} is active", self.active)));
         news
     }
 }

@@ -1,4 +1,4 @@
-//! What is measured of a device: how it goes, and what came of the latest change.
+//! Measurements of a device: its rates, and the result of the latest change.
 
 use control::Window;
 use control::experience::MIN_REQUESTS;

@@ -177,7 +177,7 @@ fn external_changes_meanwhile_stay() {
     school.pass(1);
     assert!(!school.is_learning() && school.scene.device.scheduler() == "bfq");
     let last = school.scene.last(Kind::Learning);
-    assert!(last.why.contains("bfq is in force, and not mq-deadline as it was left"), "{last:?}");
+    assert!(last.why.contains("bfq is active, and not mq-deadline as it was left"), "{last:?}");
 
     let mut school = School::new(&format!("{AT_REST}{PLAN}"));
     school.pass(62);
@@ -239,7 +239,7 @@ fn the_end_of_the_daemon_ends_the_lesson() {
     school.scene.daemon.end(school.scene.moment());
     assert!(!school.is_learning() && school.scene.device.scheduler() == "mq-deadline");
     let last = school.scene.last(Kind::Learning);
-    assert!(last.why.contains("the agent ends; mq-deadline is in force"), "{last:?}");
+    assert!(last.why.contains("the agent ends; mq-deadline is active"), "{last:?}");
 }
 
 #[test]

@@ -29,7 +29,7 @@ const REGION_SHIFT: u32 = 21;
 const ENDS: usize = 512;
 const REGIONS: usize = 256;
 const LANDMARKS: usize = 16_384;
-/// Distances are told apart in steps of half an octave.
+/// Bins of distance, each half an octave wide.
 const STEPS: usize = 2 * u64::BITS as usize;
 /// Initial assumption for the time of a revolution: the geometric middle of the slowest and the fastest, 120 turns a second.
 const ASSUMED_TURN_NS: f64 = 1e9 / 120.0;

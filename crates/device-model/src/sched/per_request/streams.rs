@@ -80,7 +80,7 @@ impl Default for Streams {
 }
 
 impl Streams {
-    /// Learns from a request that is done. Requests are told in the order in which they were done.
+    /// Learns from a request that is done. Called in order of completion.
     pub fn done(&mut self, request: &Request, dispatched: Nanos, at: Nanos) {
         let last = self.last.replace((request.stream, at));
         if !request.is_sync() {

@@ -307,7 +307,7 @@ impl Classified {
             0 => String::new(),
             logged => {
                 let rows = self.taught.as_ref().map_or(0, Taught::rows);
-                format!("learned anew from {rows} windows, {logged} of them seen here; ")
+                format!("trained again from {rows} windows, {logged} of them seen here; ")
             }
         }
     }

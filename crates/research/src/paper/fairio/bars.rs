@@ -9,7 +9,7 @@ use crate::paper::aims::at_most;
 /// The classes of a workload can use their shares if each wants something in this part of the time.
 pub const ABLE_PERCENT: f64 = 99.0;
 
-/// What a class leaves of its share while it is silent costs nobody anything, and how long it is silent is chance where it asks for tens of
+/// What a class leaves of its share while it is silent costs the others nothing, and how long it is silent is chance where it asks for tens of
 /// megabytes at once: cycles of nearly the same length differ in that by two points.
 const ADAPTIVE_CYCLE: &str = "error above that of the best fixed cycle while all classes want something, worst workload";
 

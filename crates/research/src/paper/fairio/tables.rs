@@ -157,7 +157,7 @@ fn illustration(results: &Results, trial: Trial, id: &str) -> Option<Table> {
     let others = others.map(|name| (if name == ADAPTIVE { "adaptive" } else { name }.to_owned(), name.to_owned()));
     let row = |(name, under): (String, String)| {
         let outcome = results.get(trial, &under);
-        let cell = |column: &str, ours: Option<f64>| Cell::ours(ours).beside(results.stated.number(id, &name, column));
+        let cell = |column: &str, ours: Option<f64>| Cell::ours(ours).with_paper(results.stated.number(id, &name, column));
         let error = |class: usize| outcome.map(|outcome| outcome.errors[class]);
         let cells = vec![
             cell("error-1", error(0)),
@@ -207,9 +207,9 @@ fn benchmarks(results: &Results) -> Option<Table> {
         let best = results.best_fixed(trial);
         let adaptive = results.adaptive(trial);
         let cells = vec![
-            Cell::ours(results.get(trial, UNSHARED).map(|outcome| outcome.service_ms)).beside(paper("service")),
-            Cell::ours(heuristic.map(f64::from)).beside(paper("cycle")),
-            Cell::ours(by_heuristic.map(Outcome::error)).beside(paper("error")),
+            Cell::ours(results.get(trial, UNSHARED).map(|outcome| outcome.service_ms)).with_paper(paper("service")),
+            Cell::ours(heuristic.map(f64::from)).with_paper(paper("cycle")),
+            Cell::ours(by_heuristic.map(Outcome::error)).with_paper(paper("error")),
             Cell::ours(best.map(|best| best.1)),
             Cell::ours(best.map(|best| f64::from(best.0))),
             Cell::ours(adaptive.map(Outcome::error)),

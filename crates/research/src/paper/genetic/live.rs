@@ -66,7 +66,7 @@ pub fn repeat(
     Ok(Replication {
         setup: setup(length_s, &found, on, live, clock.done(), wanted.seed),
         notes: std::iter::once(
-            "What runs is real, and other work of the machine shows in it. What the default shows by itself stands beside the searches: no search can \
+            "What runs is real, and other work of the machine shows in it. What the default shows by itself is shown next to the searches: no search can \
              converge sooner than the workload does."
                 .to_owned(),
         )
@@ -144,10 +144,10 @@ fn setup(length_s: f64, found: &Setting, on: &OnDevice, live: &dyn Live, pairs: 
         ),
         ("Pairs", format!("{pairs} of 20, as many as {} minutes allow; those that the paper draws first.", on.minutes)),
         ("Length", format!("{length_s} s for each of the two workloads of a pair; 1,000 s in the paper.")),
-        ("Default", format!("{found}, which was in force.")),
+        ("Default", format!("{found}, which was active.")),
         (
             "As the paper’s",
-            "The genetic library on the tunables of the scheduler that was in force, for ever, children of 2 s; with read-ahead and the length of \
+            "The genetic library on the tunables of the active scheduler, for ever, children of 2 s; with read-ahead and the length of \
              the queue among the genes."
                 .to_owned(),
         ),

@@ -98,7 +98,7 @@ fn setup(plan: Plan) -> Vec<(String, String)> {
         ),
         (
             "The others",
-            "Find anticipatory in force and choose among noop, anticipatory, deadline and CFQ and their tunables; 64 trials for a load, then \
+            "Start from anticipatory and choose among noop, anticipatory, deadline and CFQ and their tunables; 64 trials for a load, then \
              the best is verified and kept or given up."
                 .to_owned(),
         ),
@@ -118,7 +118,7 @@ fn setup(plan: Plan) -> Vec<(String, String)> {
 fn notes(plan: Plan) -> Vec<String> {
     let mut notes = vec![
         "A workload is not constant by itself: buffered writes come in bursts, random reads become faster as more of the files is in memory. \
-         What the default’s constant setting shows by itself stands beside the searches; no search can converge sooner than the \
+         What the default’s constant setting shows by itself is shown next to the searches; no search can converge sooner than the \
          workload does."
             .to_owned(),
         "The paper calls hypothesis I, that convergence times are not consistent, verified, and says of the same results that all workloads have \

@@ -84,7 +84,7 @@ const QUICK: Plan = Plan {
     rounds: 2,
 };
 
-/// What came of a workload.
+/// The result of a workload.
 struct Ran {
     pattern: Pattern,
     /// The best of the grid, and what each search ended with.
@@ -192,11 +192,11 @@ fn with_the_papers(mut table: Table, stated: &Stated) -> Table {
     let columns = ["improved", "improvement", "faster", "reduction"];
     if let Some(row) = table.rows.first_mut() {
         for (cell, column) in row.cells.iter_mut().zip(columns) {
-            *cell = cell.beside(stated.number("section-6", "all", column));
+            *cell = cell.with_paper(stated.number("section-6", "all", column));
         }
     }
     table.method = "What each ended with after it steered the device itself, in turns with the default: the real fio’s figures. The last row is \
-                    the best of the exhaustive search, measured anew. The paper’s numbers stand beside the search that bars are judged by."
+                    the best of the exhaustive search, measured again. The paper’s numbers are next to the search that bars are judged by."
         .to_owned();
     table
 }
@@ -243,7 +243,7 @@ fn setup(plan: &Plan, found: &Setting, on: &OnDevice, live: &dyn Live, workloads
                 on.minutes
             ),
         ),
-        ("Default", format!("{found}, which was in force.")),
+        ("Default", format!("{found}, which was active.")),
         (
             "Exhaustive search",
             format!("{} settings, {} s each, there and back: {}.", plan.grid.len(), plan.seconds, plan.grid.join("; ")),

@@ -52,7 +52,7 @@ impl Kernel {
         Ok(Setting::parse(self.found)?)
     }
 
-    /// What controllers are told.
+    /// The input of controllers.
     ///
     /// # Errors
     /// As [`default`](Kernel::default).

@@ -38,13 +38,13 @@ const PARTS: [(&str, &str); 7] = [
     ("searches", "Other searches, constant settings and ours, on the kernel of the paper"),
     ("today", "The same on today’s kernel"),
 ];
-/// What comes of the populations, without the searches.
+/// Results of the populations, without the searches.
 const EVOLVED: [&str; 5] = ["fig-1", "fig-2", "fig-3", "fig-4", "section-6"];
 
 /// What is shown of a device of the real kernel.
 const LIVE: [(&str, &str); 2] = [
     ("live", "Section 6 on the real kernel: what searches end with on a block device"),
-    ("five-trials", "Five live trials beside an exhaustive search"),
+    ("five-trials", "Five live trials and an exhaustive search"),
 ];
 
 fn title(id: &str) -> &'static str {
@@ -133,11 +133,11 @@ fn setup(plan: Plan) -> Vec<(String, String)> {
         ),
         (
             "Kernel of the paper",
-            "Linux 2.6.29 with anticipatory in force, which the paper calls the default, among noop, anticipatory, deadline and CFQ; \
+            "Linux 2.6.29 with anticipatory, which the paper calls the default, among noop, anticipatory, deadline and CFQ; \
              read_ahead_kb 128, swappiness 60."
                 .to_owned(),
         ),
-        ("Kernel of today", "mq-deadline in force, among none, mq-deadline, kyber and bfq.".to_owned()),
+        ("Kernel of today", "mq-deadline, among none, mq-deadline, kyber and bfq.".to_owned()),
         (
             "Generations",
             format!(
@@ -150,7 +150,7 @@ fn setup(plan: Plan) -> Vec<(String, String)> {
         (
             "Searches",
             format!(
-                "{} workloads, other ones again. A controller finds the default in force and has 64 trials of 2 s, or 64 trials in the twin; then \
+                "{} workloads, other ones again. A controller starts from the default and has 64 trials of 2 s, or 64 trials in the twin; then \
                  it verifies its best and keeps it or goes back. What is in force after {} s is run by itself for {} s, as is the default \
                  on the same workload.",
                 plan.workloads,

@@ -67,9 +67,9 @@ impl Results<'_> {
             plots: vec![Plot { name: "tests, in their order".to_owned(), lines }],
             statements: self.stated.about(id, &self.measures()),
         };
-        let beside = "Each test is a random workload under what the population of its generation has for the most similar pattern (IOPerf), and \
+        let explanation = "Each test is a random workload under what the population of its generation has for the most similar pattern (IOPerf), and \
                       under the kernel’s default (IOBad).";
-        let evolving = "Each test beside the default, and the mean of each generation’s tests.";
+        let evolving = "Each test next to the default, and the mean of each generation’s tests.";
         let gain = |test: &Test| test.ours.gain_percent(&test.default);
         let slower = |test: &Test| test.ours.slower_percent(&test.default);
         vec![
@@ -80,13 +80,13 @@ impl Results<'_> {
                     line("IOPerf", &|test| test.productivity(&test.ours)),
                     line("IOBad", &|test| test.productivity(&test.default)),
                 ],
-                beside,
+                explanation,
             ),
             figure(
                 "fig-2",
                 Quantity::Milliseconds,
                 vec![line("IOPerf", &|test| 1e3 * test.ours.latency_s), line("IOBad", &|test| 1e3 * test.default.latency_s)],
-                beside,
+                explanation,
             ),
             figure("fig-3", Quantity::ChangePercent, vec![line("a test", &gain), self.by_generation(&gain)], evolving),
             figure("fig-4", Quantity::ChangePercent, vec![line("a test", &slower), self.by_generation(&slower)], evolving),
@@ -142,10 +142,10 @@ impl Results<'_> {
             let paper = |column: &str| self.stated.number("section-6", "all", column).filter(|_| paper);
             let (thr, lat) = (Better::of(&gains), Better::of(&negated(&slower)));
             let cells = vec![
-                Cell::ours(thr.share).beside(paper("improved")),
-                Cell::ours(thr.mean).beside(paper("improvement")),
-                Cell::ours(lat.share).beside(paper("faster")),
-                Cell::ours(lat.mean).beside(paper("reduction")),
+                Cell::ours(thr.share).with_paper(paper("improved")),
+                Cell::ours(thr.mean).with_paper(paper("improvement")),
+                Cell::ours(lat.share).with_paper(paper("faster")),
+                Cell::ours(lat.mean).with_paper(paper("reduction")),
                 Cell::ours(mean(&gains)),
                 Cell::ours(worst(&gains)),
             ];
@@ -245,7 +245,7 @@ pub fn compared(id: &str, searched: &Searched) -> Table {
         id: id.to_owned(),
         title: title(id).to_owned(),
         method: format!(
-            "What each ends with after its search, run by itself beside the default of {}, workload by workload. All searches have 64 trials. \
+            "What each ends with after its search, run by itself next to the default of {}, workload by workload. All searches have 64 trials. \
              Constant settings are the kernel’s other schedulers with their defaults.",
             searched.kernel
         ),

@@ -75,7 +75,7 @@ impl Drawing {
     pub fn draw(&self, world: &World, stated: &Stated) -> Figure {
         let mut figure = (self.draw)(self, world);
         let measures = world.measures(&figure);
-        stated.beside(&mut figure, self.among, &measures);
+        stated.compare(&mut figure, self.among, &measures);
         figure
     }
 
@@ -258,11 +258,11 @@ fn constants() -> impl Iterator<Item = (String, Under)> {
     SETTINGS.iter().map(|name| (format!("always {name}"), Under::Fixed(name)))
 }
 
-const CONSTANTS: &str = " Beside them stand the schedulers by themselves, from beginning to end: a scheme is worth something where it is \
+const CONSTANTS: &str = " Next to them are the schedulers by themselves, from beginning to end: a scheme is worth something where it is \
                          more accurate than the best of these.";
 
 /// A figure of accuracies, with the fixed schedulers next to the schemes.
-fn beside_constants(figure: Figure) -> Figure {
+fn with_constants(figure: Figure) -> Figure {
     let mut figure = figure;
     figure.series.extend(constants().map(|(name, _)| name));
     figure.method.push_str(CONSTANTS);
@@ -279,7 +279,7 @@ fn training(drawing: &Drawing, world: &World) -> Figure {
     let method = "Share of all windows’ decisions that were correct. CRRN learns nothing beforehand, TCLO from Table 3, TCLOO also from \
                   what stands for the paper’s day of online training, and on while it runs; under cross-validation both learn from the \
                   other batches. SVM, windows of 100 s, scaled. seekwise is no scheme of the paper’s.";
-    let figure = beside_constants(drawing.figure(Unit::AccuracyPercent, &names, &SETS, method));
+    let figure = with_constants(drawing.figure(Unit::AccuracyPercent, &names, &SETS, method));
     Figure { panels: world.accuracy_panels(&unders), ..figure }
 }
 
@@ -330,7 +330,7 @@ fn learner(drawing: &Drawing, world: &World) -> Figure {
     unders.extend(constants().map(|(_, under)| under));
     let method = "Share of all windows’ decisions that were correct, of two-layer learning with each learner (TCLOO, windows of 100 s, \
                   scaled). seekwise is no scheme of the paper’s.";
-    let figure = beside_constants(drawing.figure(Unit::AccuracyPercent, &names, &SETS, method));
+    let figure = with_constants(drawing.figure(Unit::AccuracyPercent, &names, &SETS, method));
     Figure { panels: world.accuracy_panels(&unders), ..figure }
 }
 
@@ -457,6 +457,6 @@ fn by_workload(drawing: &Drawing, world: &World) -> Figure {
     let kinds = [("by the jobs’ calls", JUDGED_BY), ("by the block layer", Data::BlockLayer)];
     let panels: Vec<Panel> = kinds.into_iter().map(panel).collect();
     let method = "The share of correct decisions of figure 2 on each workload of Table 4 by itself.";
-    let figure = beside_constants(drawing.figure(Unit::AccuracyPercent, &names, TABLE_4, method));
+    let figure = with_constants(drawing.figure(Unit::AccuracyPercent, &names, TABLE_4, method));
     Figure { panels, ..figure }
 }

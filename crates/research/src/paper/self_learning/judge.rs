@@ -12,7 +12,7 @@ use super::plan::Load;
 use super::runs::{Key, Phase, Store, Summary, Under};
 use super::schemes::{FIVE, FOUND, SETTINGS};
 
-/// What the bars count by: the paper's figures tell what applications got, and the schemes are told that too.
+/// What the bars count by: the paper's figures tell what applications got, and the schemes receive that too.
 pub const JUDGED_BY: Data = Data::Calls;
 
 /// A workload on a disk, once.

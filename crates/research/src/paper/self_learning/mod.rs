@@ -102,7 +102,7 @@ fn setup(plan: &Plan) -> Vec<(String, String)> {
             "Schemes",
             format!(
                 "The paper’s choose among its five schedulers, the hybrid also the one that learns request by request; seekwise among \
-                 {}. All find {} in force.",
+                 {}. All start from {}.",
                 SETTINGS.join(", "),
                 FOUND
             ),
@@ -118,7 +118,7 @@ fn notes(plan: &Plan) -> Vec<String> {
          `seekwise-lab evaluate` trains on some devices and families of loads and examines on others."
             .to_owned(),
         "The paper ran Linux 2.6.13 on one real disk of 2004; this is a simulation. Its figures are printed without numbers: only what its \
-         text states is put beside ours, and other bars are not given."
+         text states is compared with ours, and other bars are not given."
             .to_owned(),
     ];
     if plan.repeats == 1 {

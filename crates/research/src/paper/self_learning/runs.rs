@@ -75,7 +75,7 @@ pub struct Served {
     pub seconds: f64,
     /// Bytes that went to and from the device.
     pub bytes: f64,
-    /// Requests that somebody waited for, or all where nobody did, and the time they waited in seconds.
+    /// Synchronous requests, or all where there are none, and the time they waited in seconds.
     pub requests: f64,
     /// See `requests`.
     pub waited_s: f64,

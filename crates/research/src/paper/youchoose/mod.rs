@@ -86,7 +86,7 @@ fn repeat(wanted: &PaperRequest, stated: Stated, crew: Workers) -> anyhow::Resul
     Ok(Replication { setup, notes, bars, figures, tables, curves, ..wanted.replication(stated) })
 }
 
-/// What schedulers are told of the reference disk: a trained regression tree, and a shadow of the disk itself.
+/// Models of the reference disk for schedulers: a trained regression tree, and a shadow of the disk itself.
 fn models(seed: u64, crew: Workers) -> anyhow::Result<Models> {
     let (profile, scheduler) = (Scene::reference()?, Setting::parse(SCHEDULER)?);
     let settings = QueueSettings { merges: Merges::Never, ..QueueSettings::default() };
@@ -139,7 +139,7 @@ fn notes(wanted: &PaperRequest) -> Vec<String> {
         "The traces OpenMail, WebSearch, Financial and VideoStreaming cannot be had. What stands for them is drawn, with the figures that \
          are published about them."
             .to_owned(),
-        "The paper prints figures without numbers: only what its text states is put beside ours.".to_owned(),
+        "The paper prints figures without numbers: only what its text states is compared with ours.".to_owned(),
     ];
     if wanted.is_quick {
         notes.push("A quick run: a fifth of the time.".to_owned());

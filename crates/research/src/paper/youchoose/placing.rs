@@ -71,7 +71,7 @@ fn matrix(placed: &Placed, all: &[Placed], stated: &Stated) -> Table {
     let row = |(array, shares): (usize, &Vec<f64>)| {
         let cell = |(volume, &share): (usize, &f64)| {
             let paper = stated.number("table-2", arrays[array], &format!("VSD{}", volume + 1));
-            Cell::ours(Some(share)).beside(paper)
+            Cell::ours(Some(share)).with_paper(paper)
         };
         Row { name: arrays[array].to_owned(), cells: shares.iter().enumerate().map(cell).collect() }
     };
@@ -98,7 +98,8 @@ fn matrix(placed: &Placed, all: &[Placed], stated: &Stated) -> Table {
 fn holding(placed: &Placed, all: &[Placed], stated: &Stated) -> Table {
     let row = |(row, most): &(Holding, f64)| {
         let percent = format!("{:.0}", 100.0 * row.factor);
-        let count = |held: usize, column: &str| Cell::ours(Some(held as f64)).beside(stated.number("table-3", &percent, column));
+        let count =
+            |held: usize, column: &str| Cell::ours(Some(held as f64)).with_paper(stated.number("table-3", &percent, column));
         let cells = vec![
             count(row.fixed.volumes, "disabled"),
             count(row.migrating.volumes, "enabled"),

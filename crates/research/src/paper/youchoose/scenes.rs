@@ -59,7 +59,7 @@ pub enum Promised {
     Disk,
     /// The disk, as its own shadow: no model is better.
     Shadow,
-    /// As many requests a second as the volume has on that disk, which somebody must know before.
+    /// As many requests a second as the volume has on that disk, which has to be known before.
     Rate,
     /// That all are alike.
     Nothing,

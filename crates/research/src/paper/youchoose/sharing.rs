@@ -39,15 +39,15 @@ pub struct Kept {
 
 impl Kept {
     fn new(here: &TenantMeasure, there: &TenantMeasure) -> Kept {
-        let beside = ServiceComparison::new(here, there);
-        let windows = WINDOWS.map(|length| beside.windows(length));
+        let comparison = ServiceComparison::new(here, there);
+        let windows = WINDOWS.map(|length| comparison.windows(length));
         let p99 = |volume: &TenantMeasure| volume.responses.quantile(0.99).as_secs_f64();
         Kept {
-            throughput_percent: 100.0 * beside.throughput_ratio(),
+            throughput_percent: 100.0 * comparison.throughput_ratio(),
             p99_percent: 100.0 * p99(here) / p99(there).max(1e-9),
             violated_percent: windows.map(|it| 100.0 * it.violated as f64 / it.windows.max(1) as f64),
             worst_percent: windows.map(|it| it.worst.map(|worst| 100.0 * worst)),
-            recovery_ms: beside.recovery().longest.map(Nanos::as_millis_f64),
+            recovery_ms: comparison.recovery().longest.map(Nanos::as_millis_f64),
         }
     }
 }
@@ -94,7 +94,7 @@ pub fn figure_6(results: &Results) -> Option<Figure> {
         title: title("fig-6").to_owned(),
         method: "Five volumes of 3.5 GiB, each promised two slow disks, ask for 4 KiB with 32 outstanding; the reference disks serve each \
                  alone, in C-LOOK order. (a) of the paper is the first bar, (b) the second, (c) the third. virtual-clock is promised 100 \
-                 requests a second for each, as there; mclock the rate of each volume on its reference disk, which somebody has to know \
+                 requests a second for each, as there; mclock the rate of each volume on its reference disk, which has to be known \
                  before; the others are promised nothing."
             .to_owned(),
         unit: Unit::RequestsPerSecond,
@@ -113,7 +113,7 @@ pub fn figure_6(results: &Results) -> Option<Figure> {
         let ratio = rates().fold(0.0, f64::max) / rates().fold(f64::INFINITY, f64::min);
         measures.insert("virtual-clock-ratio", Measured::Number(ratio));
     }
-    results.stated.beside(&mut figure, 0, &measures);
+    results.stated.compare(&mut figure, 0, &measures);
     (!figure.panels.is_empty()).then_some(figure)
 }
 

@@ -61,7 +61,7 @@ impl Cell {
     }
 
     /// Compared with the paper's.
-    pub fn beside(self, paper: Option<f64>) -> Cell {
+    pub fn with_paper(self, paper: Option<f64>) -> Cell {
         Cell { paper, ..self }
     }
 
