@@ -21,7 +21,7 @@ use applier::sysfs::{Files, RealFiles, Sysfs};
 use applier::{ApplierError, Can, Changed, Client, SetRequest};
 
 /// What a switch of the scheduler keeps a device idle for until one was measured: 31 to 40 ms on Linux 6.18.
-const SWITCH: Nanos = Nanos::from_millis(35);
+pub(crate) const SWITCH: Nanos = Nanos::from_millis(35);
 /// `async_depth` by default is all of `nr_requests`, or three quarters of it in older kernels.
 const ASYNC_DEPTH: &str = "iosched/async_depth";
 

@@ -5,14 +5,11 @@ use control::target::{Bounds, Identity};
 use control::{Setting, Target, TargetError};
 
 use super::device_control::DeviceControl;
-use crate::plant::active_setting;
+use crate::plant::{SWITCH, active_setting};
 use crate::topology::Device;
 use applier::attribute::{NR_REQUESTS, READ_AHEAD, State};
 use applier::sysfs::{RealFiles, Sysfs};
 use applier::{ApplierError, AtExit, Foreign, Restored};
-
-/// What a switch of the scheduler keeps a device idle for: 31 to 40 ms on Linux 6.18, for an idle loop device.
-const SWITCH: Nanos = Nanos::from_millis(35);
 
 /// A device that is looked at.
 pub struct ReadOnlyDevice {

@@ -45,7 +45,7 @@ impl Scratch {
         }
         let is_device = path.metadata().is_ok_and(|behind| behind.file_type().is_block_device());
         if !known.is_file() && !is_device {
-            return Err(wrong("should be a file, or an unused partition".to_owned()));
+            return Err(wrong("should be a file, or a partition that is not in use".to_owned()));
         }
         let file = opened(path, is_device).map_err(|error| wrong(not_opened(&error, is_device)))?;
         let metadata = file.metadata().map_err(|error| wrong(error.to_string()))?;
