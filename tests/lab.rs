@@ -148,3 +148,9 @@ fn the_page_of_controllers_for_research_is_current() {
     let page = "docs/reference/research-controllers.md";
     assert!(kept == succeeds(&["controller", "manual"]), "{page} is out of date: run `seekwise-lab controller manual >{page}`");
 }
+
+#[test]
+fn the_product_refers_to_this_program_for_every_controller_of_research() {
+    let names: Vec<&str> = research::controller::ALL.iter().map(|spec| spec.name).collect();
+    assert_eq!(seekwise::moved::CONTROLLERS.as_slice(), names);
+}

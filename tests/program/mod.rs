@@ -23,9 +23,8 @@ pub fn sibling(name: &str) -> PathBuf {
 
 /// The program that knows the controllers that are named: `seekwise-lab` those for research.
 pub fn for_controllers(arguments: &[&str]) -> PathBuf {
-    let research = ["round-robin", "feedback", "two-layer", "per-request"];
     let controllers = arguments.windows(2).filter(|pair| pair[0] == "--controller").map(|pair| pair[1]);
-    let is_research = |controller: &str| research.contains(&controller.split(':').next().unwrap_or_default());
+    let is_research = |controller: &str| seekwise::moved::CONTROLLERS.contains(&controller.split(':').next().unwrap_or_default());
     if controllers.clone().any(is_research) { sibling("seekwise-lab") } else { PathBuf::from(PROGRAM) }
 }
 

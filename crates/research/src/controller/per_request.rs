@@ -12,7 +12,7 @@ use device_model::sched::per_request;
 /// The scheduler, and nothing else.
 pub static SPEC: ControllerSpec = ControllerSpec {
     name: "per-request",
-    summary: "keeps the scheduler per-request in force: what is learned is learned request by request",
+    summary: "selects the scheduler per-request, which learns request by request",
     source: "Zhang and Bhargava, Self-Learning Disk Scheduling, algorithm 3",
     tunables: Tunables::TUNABLES,
     build: |brief, values| Box::new(PerRequest::new(brief, Tunables::of(values).window_ms)),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::model;
-use crate::model::Labelled;
+use crate::model::dataset_among;
 use crate::model::{Learner, Options, train};
 use crate::report::evaluation::CrossValidation;
 use anyhow::Context;
@@ -109,7 +109,7 @@ fn learned(
     let mut outside = Experience::new(experience.features.clone(), experience.settings.clone());
     let step = fold.outside.len().div_ceil(ROWS).max(1);
     outside.cases = fold.outside.iter().step_by(step).map(|case| (*case).clone()).collect();
-    let rows = outside.dataset_among(preference, among.to_vec());
+    let rows = dataset_among(&outside, preference, among);
     if rows.rows.is_empty() {
         return Ok(Sum::default());
     }

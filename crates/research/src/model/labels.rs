@@ -11,42 +11,28 @@ const EQUAL: f64 = 1e-3;
 /// Weight of a case in which all settings are equally good: close to zero.
 const LEAST_STAKE: f64 = 0.05;
 
-/// Makes rows for the learners of measured cases.
-pub trait Labelled {
-    /// The cases as rows for the learners of [`model`](crate::model), each with its best setting as the class. Ties go to the
-    /// setting that is best most often, so that equal settings do not split a class. The cases of a workload form a group.
-    fn dataset(&self, preference: &Preference) -> Dataset;
-
-    /// The same with only these settings (as indices) available: the class is the best of them. Cases in which only one of them
-    /// was measured are skipped.
-    fn dataset_among(&self, preference: &Preference, all: Vec<usize>) -> Dataset;
-}
-
-impl Labelled for Experience {
-    fn dataset(&self, preference: &Preference) -> Dataset {
-        self.dataset_among(preference, (0..self.settings.len()).collect())
-    }
-
-    fn dataset_among(&self, preference: &Preference, all: Vec<usize>) -> Dataset {
-        let scored = self.cases.iter().map(|case| (case, Scores::of(case, preference, &all)));
-        let compared: Vec<(&Case, Scores)> = scored.filter(|(_, scores)| scores.0.len() > 1).collect();
-        let mut wins = vec![0_usize; self.settings.len()];
-        compared.iter().flat_map(|(_, scores)| scores.best()).for_each(|setting| wins[setting] += 1);
-        let mut dataset = Dataset { features: self.features.clone(), classes: self.settings.clone(), ..Dataset::default() };
-        let mut workloads: Vec<&str> = self.cases.iter().map(|case| case.workload.as_str()).collect();
-        workloads.sort_unstable();
-        workloads.dedup();
-        for (case, mut scores) in compared {
-            scores.0.sort_by_key(|&(setting, _)| (std::cmp::Reverse(wins[setting]), setting));
-            if let Some(best) = scores.best().next() {
-                dataset.groups.push(workloads.partition_point(|workload| *workload < case.workload.as_str()) as u64);
-                dataset.rows.push(case.features.iter().map(|value| value.map_or(f64::NAN, f64::from)).collect());
-                dataset.labels.push(best);
-                dataset.weights.push(scores.stake());
-            }
+/// The cases as rows for the learners of [`model`](crate::model), each with the best of the settings `among` (as indices) as its class.
+/// Cases in which only one of them was measured are skipped. Ties go to the setting that is best most often, so that equal settings do
+/// not split a class. The cases of a workload form a group.
+pub fn dataset_among(experience: &Experience, preference: &Preference, among: &[usize]) -> Dataset {
+    let scored = experience.cases.iter().map(|case| (case, Scores::of(case, preference, among)));
+    let compared: Vec<(&Case, Scores)> = scored.filter(|(_, scores)| scores.0.len() > 1).collect();
+    let mut wins = vec![0_usize; experience.settings.len()];
+    compared.iter().flat_map(|(_, scores)| scores.best()).for_each(|setting| wins[setting] += 1);
+    let mut dataset = Dataset { features: experience.features.clone(), classes: experience.settings.clone(), ..Dataset::default() };
+    let mut workloads: Vec<&str> = experience.cases.iter().map(|case| case.workload.as_str()).collect();
+    workloads.sort_unstable();
+    workloads.dedup();
+    for (case, mut scores) in compared {
+        scores.0.sort_by_key(|&(setting, _)| (std::cmp::Reverse(wins[setting]), setting));
+        if let Some(best) = scores.best().next() {
+            dataset.groups.push(workloads.partition_point(|workload| *workload < case.workload.as_str()) as u64);
+            dataset.rows.push(case.features.iter().map(|value| value.map_or(f64::NAN, f64::from)).collect());
+            dataset.labels.push(best);
+            dataset.weights.push(scores.stake());
         }
-        dataset
     }
+    dataset
 }
 
 /// Measured scores of settings (as indices) in a case.
@@ -97,9 +83,15 @@ mod tests {
         experience
     }
 
+    /// With all settings available.
+    fn dataset(experience: &Experience) -> Dataset {
+        let all: Vec<usize> = (0..experience.settings.len()).collect();
+        dataset_among(experience, &Preference::default(), &all)
+    }
+
     #[test]
     fn of_equals_the_setting_that_wins_more_often_is_the_class() {
-        let dataset = experience().dataset(&Preference::default());
+        let dataset = dataset(&experience());
         // cfq is among the best three times, noop twice.
         assert_eq!(dataset.labels, [1, 1, 2, 1]);
         assert!(dataset.rows[0][1].is_nan());
@@ -111,12 +103,12 @@ mod tests {
         for served in experience.cases[0].results.iter_mut().skip(1).flatten() {
             served.starves = true;
         }
-        assert_eq!(experience.dataset(&Preference::default()).labels[0], 0);
+        assert_eq!(dataset(&experience).labels[0], 0);
     }
 
     #[test]
     fn of_some_settings_the_best_of_these_is_the_class() {
-        let dataset = experience().dataset_among(&Preference::default(), vec![0, 2]);
+        let dataset = dataset_among(&experience(), &Preference::default(), &[0, 2]);
         assert_eq!(dataset.labels, [0, 0, 2, 0]);
     }
 
@@ -124,7 +116,7 @@ mod tests {
     fn a_case_in_which_only_one_was_measured_has_no_class() {
         let mut experience = experience();
         experience.cases[0].results = vec![experience.cases[0].results[0], None, None];
-        assert_eq!(experience.dataset(&Preference::default()).labels, [0, 2, 0], "nor does it count as a win");
-        assert!(experience.dataset_among(&Preference::default(), vec![0]).labels.is_empty(), "there is nothing to compare with");
+        assert_eq!(dataset(&experience).labels, [0, 2, 0], "nor does it count as a win");
+        assert!(dataset_among(&experience, &Preference::default(), &[0]).labels.is_empty(), "there is nothing to compare with");
     }
 }

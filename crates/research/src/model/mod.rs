@@ -34,7 +34,7 @@ use block::{TunableValue, Unit};
 pub use csv::{Columns, CsvError, read_csv};
 pub use dataset::{Dataset, Examples};
 pub use evaluate::{ClassReport, Evaluation};
-pub use labels::Labelled;
+pub use labels::dataset_among;
 pub use parameter::Parameter;
 pub use scale::{Scale, Scaler};
 pub use stored::{Model, Prediction, Scratch, Training};

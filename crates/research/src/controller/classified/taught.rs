@@ -1,6 +1,6 @@
 //! The training rows of a classifier, and the trained classifier.
 
-use crate::model::Labelled;
+use crate::model::dataset_among;
 use crate::model::{Dataset, Learner, Model, ModelError, Options, Scratch, train};
 use control::experience::Experience;
 use control::setting::Setting;
@@ -20,8 +20,8 @@ pub fn lessons(experience: &Experience, preference: &Preference, arms: &[Setting
     let mut lessons = Dataset { features: names(), classes, ..Dataset::default() };
     let arm_of = |setting: &String| lessons.classes.iter().zip(eligible).position(|(text, eligible)| text == setting && *eligible);
     let arms_of: Vec<Option<usize>> = experience.settings.iter().map(arm_of).collect();
-    let among = (0..arms_of.len()).filter(|&setting| arms_of[setting].is_some()).collect();
-    let theirs = experience.dataset_among(preference, among);
+    let among: Vec<usize> = (0..arms_of.len()).filter(|&setting| arms_of[setting].is_some()).collect();
+    let theirs = dataset_among(experience, preference, &among);
     let columns: Vec<Option<usize>> =
         lessons.features.iter().map(|name| experience.features.iter().position(|theirs| theirs == name)).collect();
     let step = theirs.rows.len().div_ceil(MOST_ROWS).max(1);
