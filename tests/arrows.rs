@@ -23,9 +23,23 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("twin", &["block", "sim", "observe", "control", "device-model"]),
     ("experiment", &["progress", "report", "knowledge", "twin", "block", "sim", "observe", "control", "device-model"]),
     ("research", &["experiment", "progress", "report", "knowledge", "twin", "block", "sim", "observe", "control", "device-model"]),
+    ("linux", &["applier", "experiment", "terminal", "progress", "report", "twin", "block", "sim", "observe", "control"]),
     (
         "agent",
-        &["applier", "experiment", "terminal", "progress", "report", "knowledge", "twin", "block", "sim", "observe", "control"],
+        &[
+            "linux",
+            "applier",
+            "experiment",
+            "terminal",
+            "progress",
+            "report",
+            "knowledge",
+            "twin",
+            "block",
+            "sim",
+            "observe",
+            "control",
+        ],
     ),
     ("seekwise", PROGRAM),
     ("lab", RESEARCH_PROGRAM),
@@ -33,7 +47,7 @@ const ARROWS: &[(&str, &[&str])] = &[
 
 /// The program `seekwise` may use everything but research; of the applier it uses the client.
 const PROGRAM: &[&str] = &[
-    "agent",
+    "linux",
     "applier",
     "serve",
     "experiment",
@@ -54,6 +68,7 @@ const RESEARCH_PROGRAM: &[&str] = &[
     "seekwise",
     "research",
     "agent",
+    "linux",
     "applier",
     "serve",
     "experiment",

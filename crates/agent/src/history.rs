@@ -5,6 +5,8 @@ use std::fs::OpenOptions;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
+use control::ab_test::Comparison;
+use report::promises::{signed, with_error};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
@@ -96,8 +98,10 @@ pub struct Entry {
     pub promised_percent: Option<f64>,
     /// See `promised_percent`.
     pub error_percent: Option<f64>,
-    /// What was measured of it, in percent; a later entry of the same number has it.
+    /// Its measured gain, in percent; a later entry of the same number has it.
     pub measured_percent: Option<f64>,
+    /// The standard error of the measured gain; `None` if one window on a side does not show it.
+    pub measured_error_percent: Option<f64>,
     /// What the decision rests on: facts with their names.
     pub seen: Vec<(String, String)>,
     /// What every candidate promised, the best first.
@@ -105,6 +109,11 @@ pub struct Entry {
 }
 
 impl Entry {
+    /// The measured gain of a change; `None` if it has not been measured.
+    pub fn measured(&self) -> Option<Measured> {
+        self.measured_percent.map(|gain_percent| Measured { gain_percent, error_percent: self.measured_error_percent })
+    }
+
     /// An entry of which nothing is known but this.
     pub fn new(device: &str, kind: Kind, from: &str, to: &str, why: impl Into<String>) -> Entry {
         Entry {
@@ -119,9 +128,33 @@ impl Entry {
             promised_percent: None,
             error_percent: None,
             measured_percent: None,
+            measured_error_percent: None,
             seen: Vec::new(),
             candidates: Vec::new(),
         }
+    }
+}
+
+/// The measured gain of a change.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Measured {
+    /// In percent.
+    pub gain_percent: f64,
+    /// Its standard error in percent; `None` if unknown.
+    pub error_percent: Option<f64>,
+}
+
+impl Measured {
+    /// From the comparison of the windows around the change.
+    pub fn of(comparison: &Comparison) -> Measured {
+        let error_percent = Some(100.0 * comparison.gain.error).filter(|error| error.is_finite());
+        Measured { gain_percent: 100.0 * comparison.gain.mean.exp_m1(), error_percent }
+    }
+
+    /// As in `+12.3% ± 3.0%`.
+    pub fn text(&self) -> String {
+        let Measured { gain_percent, error_percent } = *self;
+        error_percent.map_or_else(|| signed(gain_percent), |error| with_error(gain_percent, error))
     }
 }
 
@@ -178,13 +211,13 @@ impl History {
         Ok(number)
     }
 
-    /// What was measured of a change.
+    /// Adds the measured gain of a change to its entry.
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn measured(&mut self, number: u64, percent: f64) -> io::Result<()> {
+    pub fn measured(&mut self, number: u64, measured: Measured) -> io::Result<()> {
         let Some(entry) = self.entries.iter_mut().find(|entry| entry.number == number) else { return Ok(()) };
-        entry.measured_percent = Some(percent);
+        (entry.measured_percent, entry.measured_error_percent) = (Some(measured.gain_percent), measured.error_percent);
         let entry = entry.clone();
         self.write(&entry)
     }
@@ -272,7 +305,7 @@ mod tests {
         for number in 1..=10 {
             assert_eq!(history.add(number, entry(&format!("bfq:slice_idle={number}"))).unwrap(), number);
         }
-        history.measured(9, 12.5).unwrap();
+        history.measured(9, Measured { gain_percent: 12.5, error_percent: Some(0.5) }).unwrap();
         let lines = std::fs::read_to_string(folder.path().join(FILE)).unwrap().lines().count();
         assert!(lines <= 7, "{lines} lines for a history of 3");
         let again = History::open(folder.path(), 3).unwrap();

@@ -14,14 +14,10 @@
 //! disk before the new one is written. What others change stays as they want it.
 
 pub mod advice;
-pub mod clock;
 pub mod configuration;
 pub mod control_socket;
 pub mod daemon;
 pub mod history;
 pub mod learning;
 pub mod metrics;
-pub mod observe;
 pub mod own_applier;
-pub mod plant;
-pub mod topology;

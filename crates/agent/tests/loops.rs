@@ -13,11 +13,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use agent::observe::{EventSource, Tracepoints};
-use agent::topology::HotPlug;
 use applier::attribute::{self, State};
 use applier::sysfs::{RealFiles, Sysfs};
 use applier::{self, Client, Kind, Listen, Options};
+use linux::events::{EventSource, Tracepoints};
+use linux::topology::HotPlug;
 use observe::Event;
 
 /// A loop device over a sparse file, detached in the end.
@@ -401,9 +401,9 @@ fn a_trace_comes_through_the_socket_and_ends_with_the_connection() {
         names.filter(|name| name.as_ref().unwrap().file_name().to_string_lossy().starts_with(&own)).count()
     };
     assert_eq!(instances(), 1);
-    let devices = agent::topology::devices(&Sysfs::real()).unwrap();
+    let devices = linux::topology::devices(&Sysfs::real()).unwrap();
     let found = devices.iter().find(|found| found.name == device.name).unwrap();
-    let mut eyes = Tracepoints::of_pipes(&Sysfs::real(), found, lent.pipes, &lent.formats).unwrap();
+    let mut source = Tracepoints::of_pipes(&Sysfs::real(), found, lent.pipes, &lent.formats).unwrap();
     let read = ["bs=4k", "count=50", "iflag=direct", "of=/dev/null", "status=none"];
     assert!(Command::new("dd").arg(format!("if=/dev/{}", device.name)).args(read).status().unwrap().success());
     let mut events = Vec::new();
@@ -411,10 +411,10 @@ fn a_trace_comes_through_the_socket_and_ends_with_the_connection() {
     let completed = |events: &[Event]| events.iter().filter(|event| matches!(event, Event::Completed { .. })).count();
     while completed(&events) < 50 {
         assert!(began.elapsed() < Duration::from_secs(20), "{} of 50 requests were seen", completed(&events));
-        eyes.read(&mut events).unwrap();
+        source.read(&mut events).unwrap();
         std::thread::sleep(Duration::from_millis(5));
     }
-    drop(eyes);
+    drop(source);
     drop(client);
     let began = Instant::now();
     while instances() > 0 {

@@ -9,11 +9,11 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 
-use agent::plant::Linux;
 use applier::sysfs::Sysfs;
 use applier::{self, ApplierError, Client, Kind, Listen, Options, Rules};
 use block::Nanos;
 use control::{Setting, Target};
+use linux::target::LinuxTarget;
 use support::kernel::{Fault, Machine};
 
 /// An applier that runs in this process, on a machine in memory.
@@ -50,9 +50,9 @@ impl Applier {
         Client::connect(&self.socket()).unwrap()
     }
 
-    fn plant(&self, machine: &Machine, allowed: impl Fn(&str) -> bool) -> Linux {
+    fn plant(&self, machine: &Machine, allowed: impl Fn(&str) -> bool) -> LinuxTarget {
         let files = Box::new(machine.process(Fault::Nothing).0);
-        Linux::with_files(&Sysfs::real(), files, "sda", "Barracuda", self.client(), allowed).unwrap()
+        LinuxTarget::with_files(&Sysfs::real(), files, "sda", "Barracuda", self.client(), allowed).unwrap()
     }
 
     fn end(mut self) {
@@ -67,7 +67,7 @@ fn setting(text: &str) -> Setting {
 }
 
 /// Applies settings one after the other; the active setting after each, or why it was refused.
-fn apply(plant: &mut Linux, texts: &[&str]) -> Vec<String> {
+fn apply(plant: &mut LinuxTarget, texts: &[&str]) -> Vec<String> {
     let mut one = |text: &&str| match plant.apply(Nanos::ZERO, &setting(text)) {
         Ok(()) => plant.setting().to_string(),
         Err(error) => error.to_string(),

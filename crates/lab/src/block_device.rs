@@ -4,12 +4,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use agent::observe::{Background, Tracepoints};
-use agent::topology::{self, Device};
 use anyhow::{Context as _, ensure};
 use applier::sysfs::Sysfs;
 use block::{Tunable, Unit};
 use control::Setting;
+use linux::events::{Background, Tracepoints};
+use linux::topology::{self, Device};
 use research::validation::Real;
 use serve::attach::queue::Queue;
 
@@ -194,7 +194,7 @@ impl Real for BlockDevice {
     fn record(&mut self, file: &Path) -> anyhow::Result<bool> {
         let Some(device) = &self.observed else { return Ok(false) };
         let out = fs::File::create(file).with_context(|| file.display().to_string())?;
-        let capture = agent::advice::to_store(out, (&Sysfs::real(), device), &capture::program())?;
+        let capture = linux::advice::to_store(out, (&Sysfs::real(), device), &capture::program())?;
         self.recording = Some(Background::begin(Tracepoints::open(&Sysfs::real(), device)?, capture));
         Ok(true)
     }

@@ -5,16 +5,16 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use agent::clock::now;
-use agent::observe::{EventSource as _, Tracepoints, wait};
 use agent::own_applier::OwnApplier;
-use agent::plant::Linux;
-use agent::topology::{self, Device};
 use anyhow::{Context as _, bail, ensure};
 use applier::Client;
 use applier::sysfs::Sysfs;
 use block::Nanos;
 use control::Target;
+use linux::clock::now;
+use linux::events::{EventSource as _, Tracepoints, wait};
+use linux::target::LinuxTarget;
+use linux::topology::{self, Device};
 use observe::Event;
 use research::live::Live;
 use research::paper::EMULATED;
@@ -38,7 +38,7 @@ const EXCLUSIVE: i32 = 0o200;
 /// A whole device of this machine, not used otherwise meanwhile.
 pub struct BlockDevice {
     // In the order in which they end: what was set is put back by the applier while the device is still there.
-    linux: Linux,
+    linux: LinuxTarget,
     _applier: Option<OwnApplier>,
     eyes: Tracepoints,
     device: Device,
@@ -78,7 +78,7 @@ impl BlockDevice {
         let (applier, client) = applier(journal)?;
         let model = device.model.as_deref().unwrap_or(&device.name);
         let allowed = |name: &str| name == "scheduler" || name.starts_with("iosched/") || host.contains(&name);
-        let mut linux = Linux::new(&sysfs, &device.name, model, client, allowed)?;
+        let mut linux = LinuxTarget::new(&sysfs, &device.name, model, client, allowed)?;
         linux.because("seekwise-lab paper run --live");
         Ok(BlockDevice { linux, _applier: applier, eyes, device, path, file, fio: version()?, emulator })
     }

@@ -2,13 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use agent::advice::{ASKED_FOR, LoadTracker, of_counters, unseen};
-use agent::topology::Device;
 use anyhow::{Context, bail, ensure};
 use applier::sysfs::Sysfs;
 use experiment::advice::{AdviceRequest, advise};
 use experiment::comparison::{Experiment, regime};
 use experiment::pool::Workers;
+use linux::advice::{ASKED_FOR, LoadTracker, of_counters, unseen};
+use linux::topology::Device;
 use progress::Monitor;
 use report::advice::Advice;
 

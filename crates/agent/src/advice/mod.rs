@@ -1,8 +1,6 @@
 //! Advice for people who want no daemon: what to set on a device, what it would bring, and files that set it.
 
-mod counted;
 mod files;
-mod watched;
 
 use std::path::Path;
 
@@ -16,15 +14,12 @@ use observe::Preference;
 use report::advice::Advice;
 use serde::Serialize;
 
-pub use crate::observe::blind::ASKED_FOR;
-pub use counted::of_counters;
 pub use files::{sysctl, tuned, udev};
-pub use watched::{LoadTracker, begin, captured, to_store, unseen};
 
-use crate::configuration::wwid;
 use crate::history::id;
-use crate::topology::Device;
 use applier::sysfs::Sysfs;
+use linux::advice::{ASKED_FOR, LoadTracker, of_counters, unseen};
+use linux::topology::{Device, wwid};
 
 /// A piece of advice.
 #[derive(Clone, Debug, Serialize)]

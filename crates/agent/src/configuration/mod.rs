@@ -23,7 +23,6 @@ use std::sync::Arc;
 
 use applier::attribute::{MACHINE_PREFIX, READ_AHEAD};
 use applier::policy::Unreadable;
-use applier::sysfs::Sysfs;
 use control::Setting;
 use control::controller::ControllerChoice;
 use control::experience::Experience;
@@ -35,7 +34,7 @@ pub use keys::{listen, vendor_file};
 pub use learning::{Learning, searching};
 pub use pattern::Pattern;
 
-use crate::topology::Device;
+use linux::topology::Device;
 
 /// What to do about a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,13 +122,6 @@ impl Rule {
             && matches(&self.model, device.model.as_deref().unwrap_or_default())
             && matches(&self.wwid, wwid.unwrap_or_default())
     }
-}
-
-/// The world-wide name of a device, which it keeps when the kernel renames it; of a virtual disk its serial number.
-pub fn wwid(sysfs: &Sysfs, device: &str) -> Option<String> {
-    let texts = ["wwid", "device/wwid", "serial"].into_iter();
-    let texts = texts.filter_map(|file| std::fs::read_to_string(sysfs.block(device).join(file)).ok());
-    texts.map(|text| text.trim().to_owned()).find(|text| !text.is_empty())
 }
 
 /// Where metrics are asked for.

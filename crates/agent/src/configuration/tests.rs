@@ -6,7 +6,7 @@ use std::path::Path;
 use applier::policy::Policy;
 
 use super::*;
-use crate::topology::Kind;
+use linux::topology::Kind;
 
 fn device(name: &str, model: &str) -> Device {
     Device {

@@ -49,11 +49,11 @@ const MINUTE: Nanos = Nanos(60_000_000_000);
 
 /// When settings were changed within the last minute.
 #[derive(Debug, Default)]
-pub struct Rate {
+pub struct ChangeRate {
     changes: VecDeque<Nanos>,
 }
 
-impl Rate {
+impl ChangeRate {
     /// Whether another change is too many; if so, when there is room for one.
     fn full_until(&mut self, now: Nanos, most: u32) -> Option<Nanos> {
         while self.changes.front().is_some_and(|&at| at + MINUTE <= now) {
@@ -63,29 +63,29 @@ impl Rate {
     }
 }
 
-/// Whether what a controller decides is done.
+/// Whether the agent may set the device.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Acts {
-    /// It is.
-    Yes,
-    /// It is not: it is only watched what would be done.
-    Watches,
-    /// It is not, because of this.
+pub enum Ownership {
+    /// It may.
+    Agent,
+    /// The device is only observed; decisions become advice.
+    ReadOnly,
+    /// It stands down until it is resumed, for this reason.
     StoodDown(String),
 }
 
 /// A device within the configuration's limits. What is refused by them is remembered, to say what would have been done.
 pub struct PolicyGate<'a> {
     /// The device.
-    pub hands: &'a mut dyn DeviceControl,
+    pub device_control: &'a mut dyn DeviceControl,
     /// What may be done.
     pub settings: &'a Settings,
     /// The original setting: going back to it is always allowed.
     pub original: &'a Setting,
     /// Whether anything is done.
-    pub acts: &'a Acts,
+    pub ownership: &'a Ownership,
     /// How much was done lately.
-    pub rate: &'a mut Rate,
+    pub rate: &'a mut ChangeRate,
     /// What was refused last.
     pub refused: &'a mut Option<Setting>,
     /// Tunables of the host that are not tried.
@@ -95,11 +95,11 @@ pub struct PolicyGate<'a> {
 impl PolicyGate<'_> {
     /// Why this must not be set, if so.
     fn objection(&mut self, now: Nanos, setting: &Setting) -> Option<String> {
-        match self.acts {
-            Acts::Watches => return Some("it is only watched".to_owned()),
-            Acts::StoodDown(why) => return Some(format!("the agent stands down: {why}")),
-            Acts::Yes if setting == self.original => return None,
-            Acts::Yes => {}
+        match self.ownership {
+            Ownership::ReadOnly => return Some("it is only watched".to_owned()),
+            Ownership::StoodDown(why) => return Some(format!("the agent stands down: {why}")),
+            Ownership::Agent if setting == self.original => return None,
+            Ownership::Agent => {}
         }
         if !self.settings.allows(setting, self.original) {
             return Some("the configuration's attributes do not allow to touch all of it".to_owned());
@@ -113,29 +113,29 @@ impl PolicyGate<'_> {
 
 impl Target for PolicyGate<'_> {
     fn identity(&self) -> Identity {
-        self.hands.identity()
+        self.device_control.identity()
     }
 
     fn schedulers(&self) -> Vec<&'static SchedulerSpec> {
-        self.hands.schedulers()
+        self.device_control.schedulers()
     }
 
     fn tunables(&self) -> Vec<&'static Tunable> {
-        let mut tunables = self.hands.tunables();
+        let mut tunables = self.device_control.tunables();
         tunables.retain(|tunable| !self.not_tried.contains(&tunable.name));
         tunables
     }
 
     fn bounds(&self) -> Bounds {
-        self.hands.bounds()
+        self.device_control.bounds()
     }
 
     fn setting(&self) -> Setting {
-        self.hands.setting()
+        self.device_control.setting()
     }
 
     fn switching_time(&self, from: &Setting, to: &Setting) -> Nanos {
-        self.hands.switching_time(from, to)
+        self.device_control.switching_time(from, to)
     }
 
     fn apply(&mut self, now: Nanos, setting: &Setting) -> Result<(), TargetError> {
@@ -143,7 +143,7 @@ impl Target for PolicyGate<'_> {
             *self.refused = Some(setting.clone());
             return Err(TargetError { setting: setting.to_string(), reason });
         }
-        self.hands.apply(now, setting)?;
+        self.device_control.apply(now, setting)?;
         self.rate.changes.push_back(now);
         Ok(())
     }

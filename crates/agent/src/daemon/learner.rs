@@ -5,10 +5,10 @@ use std::sync::Arc;
 use block::Nanos;
 use control::experience::Experience;
 
-use super::{Acts, DeviceSession, News};
-use crate::clock::Moment;
+use super::{DeviceSession, Notice, Ownership};
 use crate::configuration::{Learning, WallTime};
 use crate::learning::{Course, Equipment, Lesson, Memory};
+use linux::clock::Moment;
 
 /// How often it is looked whether it may begin.
 const LOOKS: Nanos = Nanos(1_000_000_000);
@@ -40,7 +40,7 @@ impl Learner {
         Learner { plan, by_hand, equipment, memory, device: None, looks: Nanos::ZERO, waits, again: Nanos::ZERO }
     }
 
-    /// Begins a lesson where it is time for one, and ends the one that goes on where its time is over. Returns devices' names and their news;
+    /// Begins a lesson where it is time for one, and ends the one that goes on where its time is over. Returns devices' names and their notices;
     /// `errors` are those that a device's driver has counted.
     pub fn step(
         &mut self,
@@ -48,11 +48,11 @@ impl Learner {
         devices: &mut [&mut DeviceSession],
         experience: &Arc<Experience>,
         errors: impl Fn(&str) -> Option<u64>,
-    ) -> Vec<(String, News)> {
+    ) -> Vec<(String, Notice)> {
         if let Some(watched) = devices.iter_mut().find(|watched| watched.lesson().is_some()) {
             let Err(why) = self.is_time(now) else { return Vec::new() };
             let name = watched.name().to_owned();
-            return watched.end_lesson(now.at, &why).into_iter().map(|news| (name.clone(), news)).collect();
+            return watched.end_lesson(now.at, &why).into_iter().map(|notices| (name.clone(), notices)).collect();
         }
         if devices.iter_mut().any(|watched| watched.lesson_failed()) {
             self.fail(now, "it failed lately, as the history says".to_owned());
@@ -62,9 +62,9 @@ impl Learner {
         }
         self.looks = now.at + LOOKS;
         match self.begin(now, devices, experience, errors) {
-            Ok((name, news)) => {
+            Ok((name, notices)) => {
                 self.waits = None;
-                vec![(name, news)]
+                vec![(name, notices)]
             }
             Err(why) => {
                 self.waits = Some(why);
@@ -96,7 +96,7 @@ impl Learner {
         devices: &mut [&mut DeviceSession],
         experience: &Arc<Experience>,
         errors: impl Fn(&str) -> Option<u64>,
-    ) -> Result<(String, News), String> {
+    ) -> Result<(String, Notice), String> {
         self.is_time(now)?;
         if now.at < self.again {
             return Err(self.waits.clone().unwrap_or_default());
@@ -109,12 +109,12 @@ impl Learner {
         let Some(watched) = devices.iter_mut().find(|watched| watched.name() == name) else {
             return Err(self.fail(now, format!("the scratch file is on {name}, which is not watched")));
         };
-        match watched.acts() {
-            Acts::Yes => {}
-            Acts::Watches => {
+        match watched.ownership() {
+            Ownership::Agent => {}
+            Ownership::ReadOnly => {
                 return Err(format!("{name} is only watched; to try settings on it, the configuration says mode = \"act\""));
             }
-            Acts::StoodDown(_) => return Err(format!("the agent has stood down on {name}")),
+            Ownership::StoodDown(_) => return Err(format!("the agent has stood down on {name}")),
         }
         self.is_idle(now, watched)?;
         let course = Course {

@@ -1,16 +1,15 @@
 //! The daemon without a clock: devices that come and go, what is asked of it, and what it tells.
 //!
 //! ```text
-//! run (clock, poll, signals) ──now──▶ Daemon ─▶ DeviceSession: eyes ─▶ steering, guard ─▶ hands
+//! run (clock, poll, signals) ──now──▶ Daemon ─▶ DeviceSession: source ─▶ steering, guard ─▶ device_control
 //!    ▲                                  │  ▲          one for each queue
 //!    │ readable                 history │  │ ask
-//!    └── eyes                   metrics ◀─ control
+//!    └── source                   metrics ◀─ control
 //!                                   log
 //! ```
 //! Everything here receives the time, so tests do not wait.
 
 mod conflicting_tools;
-mod counted;
 mod device_control;
 mod guard;
 mod learner;
@@ -29,20 +28,20 @@ use block::Nanos;
 use control::experience::Experience;
 use tracing::{info, warn};
 
-use crate::history::{Entry, History, Kind};
-pub use device_control::{Acts, DeviceControl};
+use crate::history::{Entry, History, Kind, Measured};
+pub use device_control::{DeviceControl, Ownership};
 pub use learner::Learner;
-pub use session::{DeviceSession, Means, News};
+pub use session::{Budget, DeviceSession, Notice};
 
-use crate::clock::Moment;
-use crate::configuration::{Configuration, Exit, Mode, Settings, wwid};
+use crate::configuration::{Configuration, Exit, Mode, Settings};
 use crate::control_socket::{Answer, Ask, DeviceStatus, Differs, Status};
 use crate::learning::Memory;
 use crate::metrics::{DeviceSample, DeviceState, Metrics};
-use crate::observe::EventSource;
-use crate::topology::{self, Device};
 use applier::sysfs::Sysfs;
 use applier::{Outcome, Restored};
+use linux::clock::Moment;
+use linux::events::EventSource;
+use linux::topology::{self, Device, wwid};
 
 /// How often it is looked for devices that came or went, whether or not the kernel said so.
 const LOOKS_FOR_DEVICES: Nanos = Nanos(5_000_000_000);
@@ -56,19 +55,19 @@ const MEMORY_MIB: i64 = 8;
 /// Memory for what was seen of one device at least.
 const LEAST_MIB: i64 = 2;
 
-/// A device's hands and eyes.
+/// How a device is set, and how its requests are observed.
 pub type Opened = (Box<dyn DeviceControl>, Box<dyn EventSource>);
 
 /// How a device is reached.
 pub trait Opens {
-    /// Its hands and eyes.
+    /// Opens it.
     ///
     /// # Errors
-    /// Why it cannot be watched, or not be tuned, as a sentence for the log.
+    /// Why it cannot be observed, or not be tuned, as a sentence for the log.
     fn open(&mut self, device: &Device, settings: &Settings, at: Nanos) -> Result<Opened, String>;
 }
 
-/// What is watched, and what is to be done about it.
+/// The devices to observe, and what to do with them.
 pub struct Scope {
     /// What the administrator wrote down.
     pub configuration: Configuration,
@@ -109,7 +108,7 @@ pub struct Daemon {
     shipped: Arc<Experience>,
     experience: Arc<Experience>,
     devices: BTreeMap<Identity, DeviceSession>,
-    /// Devices that are not watched, and why.
+    /// Devices that are not observed, and why.
     left_alone: BTreeMap<Identity, String>,
     history: History,
     /// The number of each device's latest change.
@@ -174,12 +173,12 @@ impl Daemon {
         }
     }
 
-    /// The devices that are watched.
-    pub fn watched(&self) -> impl Iterator<Item = &DeviceSession> {
+    /// The sessions of the observed devices.
+    pub fn sessions(&self) -> impl Iterator<Item = &DeviceSession> {
         self.devices.values()
     }
 
-    /// Why devices are not watched, as sentences.
+    /// Why devices are not observed, as sentences.
     pub fn reasons(&self) -> Vec<String> {
         self.left_alone.iter().map(|(identity, why)| format!("{}: {why}", identity.name)).collect()
     }
@@ -207,14 +206,14 @@ impl Daemon {
         }
         let mut gone = Vec::new();
         let mut all = Vec::new();
-        for (identity, watched) in &mut self.devices {
-            match watched.step(now.at, guard::errors(&self.sysfs, &identity.name)) {
-                Ok(news) => all.extend(news.into_iter().map(|one| (identity.name.clone(), one))),
+        for (identity, session) in &mut self.devices {
+            match session.step(now.at, guard::errors(&self.sysfs, &identity.name)) {
+                Ok(notices) => all.extend(notices.into_iter().map(|one| (identity.name.clone(), one))),
                 Err(error) => gone.push((identity.clone(), error.to_string())),
             }
-            self.metrics.seen(&sample(watched));
+            self.metrics.seen(&sample(session));
         }
-        all.into_iter().for_each(|(name, news)| self.tell(now, &name, news));
+        all.into_iter().for_each(|(name, notices)| self.tell(now, &name, notices));
         gone.into_iter().for_each(|(identity, why)| self.drop_device(now, &identity, &why));
         if now.at >= self.keeps {
             self.keeps = now.at + KEEPS_POOLS;
@@ -227,7 +226,7 @@ impl Daemon {
     fn keep_pools(&self) {
         let Some(memory) = &self.memory else { return };
         let pools: Vec<_> =
-            self.devices.values().filter(|watched| watched.lesson().is_none()).flat_map(DeviceSession::gene_pools).collect();
+            self.devices.values().filter(|session| session.lesson().is_none()).flat_map(DeviceSession::gene_pools).collect();
         if let Err(error) = memory.keep_pools(&pools) {
             warn!("what was found under real work is not kept: {error}");
         }
@@ -238,12 +237,12 @@ impl Daemon {
         let Some(learner) = &mut self.learner else { return };
         let mut devices: Vec<&mut DeviceSession> = self.devices.values_mut().collect();
         let errors = |name: &str| guard::errors(&self.sysfs, name);
-        let news = learner.step(now, &mut devices, &self.experience, errors);
-        let has_ended = devices.iter_mut().any(|watched| watched.lesson_ended());
-        news.into_iter().for_each(|(name, news)| self.tell(now, &name, news));
+        let notices = learner.step(now, &mut devices, &self.experience, errors);
+        let has_ended = devices.iter_mut().any(|session| session.lesson_ended());
+        notices.into_iter().for_each(|(name, notices)| self.tell(now, &name, notices));
         if has_ended {
             self.recall();
-            self.devices.values_mut().for_each(|watched| watched.know(now.at, self.experience.clone()));
+            self.devices.values_mut().for_each(|session| session.set_experience(now.at, self.experience.clone()));
         }
     }
 
@@ -289,42 +288,44 @@ impl Daemon {
 
     fn add_device(&mut self, now: Moment, identity: Identity, device: &Device, settings: Settings, memory_mib: i64) {
         match self.opens.open(device, &settings, now.at) {
-            Ok((hands, eyes)) => {
-                let means = Means { budget_permille: self.wants.configuration.budget_permille, memory_mib };
+            Ok((device_control, source)) => {
+                let budget = Budget { cpu_permille: self.wants.configuration.budget_permille, memory_mib };
                 let experience = self.experience.clone();
-                let (watched, news) = DeviceSession::begin(now.at, &device.name, (settings, means), experience, hands, eyes);
+                let (session, notices) =
+                    DeviceSession::begin(now.at, &device.name, (settings, budget), experience, device_control, source);
                 self.metrics.begins(&device.name);
                 self.left_alone.remove(&identity);
-                self.devices.insert(identity, watched);
-                news.into_iter().for_each(|one| self.tell(now, &device.name, one));
+                self.devices.insert(identity, session);
+                notices.into_iter().for_each(|one| self.tell(now, &device.name, one));
             }
             Err(reason) => {
                 // Every few seconds again; said once.
                 if self.left_alone.insert(identity, reason.clone()).is_none_or(|known| known != reason) {
-                    self.tell(now, &device.name, News::Entry(Box::new(Entry::new(&device.name, Kind::Trouble, "", "", reason))));
+                    self.tell(now, &device.name, Notice::Entry(Box::new(Entry::new(&device.name, Kind::Trouble, "", "", reason))));
                 }
             }
         }
     }
 
     fn drop_device(&mut self, now: Moment, identity: &Identity, why: &str) {
-        let Some(watched) = self.devices.remove(identity) else { return };
-        let in_force = watched.active().to_string();
+        let Some(session) = self.devices.remove(identity) else { return };
+        let in_force = session.active().to_string();
         let entry = Entry::new(&identity.name, Kind::Gone, &in_force, &in_force, why);
-        self.tell(now, &identity.name, News::Entry(Box::new(entry)));
+        self.tell(now, &identity.name, Notice::Entry(Box::new(entry)));
         self.metrics.gone(&identity.name);
     }
 
-    /// Puts news where they belong: the history, the metrics, the log.
-    fn tell(&mut self, now: Moment, device: &str, news: News) {
-        let written = match news {
-            News::Measured(percent) => {
-                info!(device, "measured {} of the latest change", report::promises::signed(percent));
-                self.metrics.measured(device, percent);
+    /// Puts notices where they belong: the history, the metrics, the log.
+    fn tell(&mut self, now: Moment, device: &str, notices: Notice) {
+        let written = match notices {
+            Notice::Measured(comparison) => {
+                let measured = Measured::of(&comparison);
+                info!(device, "measured {} of the latest change", measured.text());
+                self.metrics.measured(device, measured.gain_percent);
                 let number = self.changes.get(device).copied().unwrap_or_default();
-                self.history.measured(number, percent)
+                self.history.measured(number, measured)
             }
-            News::Entry(mut entry) => {
+            Notice::Entry(mut entry) => {
                 if entry.kind == Kind::Conflict {
                     let rivals = conflicting_tools::conflicting_tools(&self.root, "scheduler");
                     entry.why = if rivals.is_empty() { entry.why } else { format!("{} ({})", entry.why, rivals.join("; ")) };
@@ -361,24 +362,24 @@ impl Daemon {
         &mut self,
         now: Moment,
         device: Option<&str>,
-        act: impl Fn(&mut DeviceSession, Nanos) -> Result<Vec<News>, String>,
+        act: impl Fn(&mut DeviceSession, Nanos) -> Result<Vec<Notice>, String>,
     ) -> Answer {
         let meant: Vec<&mut DeviceSession> =
-            self.devices.values_mut().filter(|watched| device.is_none_or(|name| name == watched.name())).collect();
+            self.devices.values_mut().filter(|session| device.is_none_or(|name| name == session.name())).collect();
         if let Some(name) = device.filter(|_| meant.is_empty()) {
             let known: Vec<&str> = self.devices.keys().map(|identity| identity.name.as_str()).collect();
             return Answer::Refused(format!("{name}: is not watched; watched are {}", known.join(", ")));
         }
         let mut came = Vec::new();
         let mut refused = Vec::new();
-        for watched in meant {
-            match act(watched, now.at) {
-                Ok(news) => came.extend(news.into_iter().map(|one| (watched.name().to_owned(), one))),
+        for session in meant {
+            match act(session, now.at) {
+                Ok(notices) => came.extend(notices.into_iter().map(|one| (session.name().to_owned(), one))),
                 Err(reason) => refused.push(reason),
             }
         }
-        let said: Vec<String> = came.iter().filter_map(|(_, news)| news.text()).collect();
-        came.into_iter().for_each(|(name, news)| self.tell(now, &name, news));
+        let said: Vec<String> = came.iter().filter_map(|(_, notices)| notices.text()).collect();
+        came.into_iter().for_each(|(name, notices)| self.tell(now, &name, notices));
         if refused.is_empty() { Answer::Done(said) } else { Answer::Refused(refused.join("; ")) }
     }
 
@@ -400,8 +401,8 @@ impl Daemon {
     /// Attributes whose value differs from the agent's.
     fn differs(&mut self) -> Vec<Differs> {
         let mut found = Vec::new();
-        for (identity, watched) in &mut self.devices {
-            found.extend(watched.differs().into_iter().map(|(attribute, wanted, now)| Differs {
+        for (identity, session) in &mut self.devices {
+            found.extend(session.differs().into_iter().map(|(attribute, wanted, now)| Differs {
                 device: identity.name.clone(),
                 rivals: conflicting_tools::conflicting_tools(&self.root, &attribute),
                 attribute,
@@ -416,58 +417,58 @@ impl Daemon {
     pub fn end(&mut self, now: Moment) {
         self.keep_pools();
         let mut came = Vec::new();
-        for (identity, watched) in &mut self.devices {
-            came.extend(watched.end_lesson(now.at, "the agent ends").into_iter().map(|one| (identity.name.clone(), one)));
-            if *watched.acts() != Acts::Yes {
+        for (identity, session) in &mut self.devices {
+            came.extend(session.end_lesson(now.at, "the agent ends").into_iter().map(|one| (identity.name.clone(), one)));
+            if *session.ownership() != Ownership::Agent {
                 continue;
             }
-            let news = match watched.settings().exit {
-                Exit::Keep => Ok(watched.leave(now.at)),
-                Exit::Restore => watched.restore(now.at),
+            let notices = match session.settings().exit {
+                Exit::Keep => Ok(session.leave(now.at)),
+                Exit::Restore => session.restore(now.at),
             };
-            match news {
-                Ok(news) => came.extend(news.into_iter().map(|one| (identity.name.clone(), one))),
+            match notices {
+                Ok(notices) => came.extend(notices.into_iter().map(|one| (identity.name.clone(), one))),
                 Err(reason) => warn!(device = identity.name, "cannot put back what was there before: {reason}"),
             }
         }
-        came.into_iter().for_each(|(name, news)| self.tell(now, &name, news));
+        came.into_iter().for_each(|(name, notices)| self.tell(now, &name, notices));
     }
 }
 
 /// What metrics show of a device.
-fn sample(watched: &DeviceSession) -> DeviceSample<'_> {
+fn sample(session: &DeviceSession) -> DeviceSample<'_> {
     DeviceSample {
-        device: watched.name(),
-        requests: watched.requests(),
-        lost: watched.lost(),
-        advised_percent: watched.pending_advice().and_then(|advice| advice.gain_percent).unwrap_or_default(),
-        state: match watched.acts() {
-            Acts::Watches => DeviceState::Watched,
-            Acts::Yes => DeviceState::Tuned,
-            Acts::StoodDown(_) => DeviceState::StoodDown,
+        device: session.name(),
+        requests: session.requests(),
+        lost: session.lost(),
+        advised_percent: session.pending_advice().and_then(|advice| advice.gain_percent).unwrap_or_default(),
+        state: match session.ownership() {
+            Ownership::ReadOnly => DeviceState::Watched,
+            Ownership::Agent => DeviceState::Tuned,
+            Ownership::StoodDown(_) => DeviceState::StoodDown,
         },
     }
 }
 
-fn device_status(watched: &DeviceSession) -> DeviceStatus {
-    let (state, why) = match watched.acts() {
-        _ if watched.lesson().is_some() => ("learned on", None),
-        Acts::Yes => ("tuned", None),
-        Acts::Watches => ("watched", None),
-        Acts::StoodDown(why) => ("stood down", Some(why.clone())),
+fn device_status(session: &DeviceSession) -> DeviceStatus {
+    let (state, why) = match session.ownership() {
+        _ if session.lesson().is_some() => ("learned on", None),
+        Ownership::Agent => ("tuned", None),
+        Ownership::ReadOnly => ("watched", None),
+        Ownership::StoodDown(why) => ("stood down", Some(why.clone())),
     };
     DeviceStatus {
-        device: watched.name().to_owned(),
+        device: session.name().to_owned(),
         state: state.to_owned(),
         why,
-        found: watched.original().to_string(),
-        in_force: watched.active().to_string(),
-        advice: watched.pending_advice().cloned(),
-        thoughts: watched.thoughts().map(str::to_owned).collect(),
-        requests: watched.requests(),
-        lost: watched.lost(),
-        blind: watched.eyes().blind().map(|blind| blind.why.clone()),
-        latest: watched.latest().finite(),
+        found: session.original().to_string(),
+        in_force: session.active().to_string(),
+        advice: session.pending_advice().cloned(),
+        thoughts: session.thoughts().map(str::to_owned).collect(),
+        requests: session.requests(),
+        lost: session.lost(),
+        blind: session.source().counters_only().map(|counters| counters.why.clone()),
+        latest: session.latest().finite(),
     }
 }
 

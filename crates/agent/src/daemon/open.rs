@@ -9,12 +9,12 @@ use super::device_control::DeviceControl;
 use super::read_only::ReadOnlyDevice;
 use super::{Opened, Opens};
 use crate::configuration::{Exit, Mode, Settings};
-use crate::observe::blind::ASKED_FOR;
-use crate::observe::{CounterSource, EventSource, ObserveError, Tracepoints};
-use crate::plant::Linux;
-use crate::topology::Device;
 use applier::sysfs::Sysfs;
 use applier::{ApplierError, AtExit, Client, Foreign, Kind, Restored};
+use linux::events::counter_source::ASKED_FOR;
+use linux::events::{CounterSource, EventSource, ObserveError, Tracepoints};
+use linux::target::LinuxTarget;
+use linux::topology::Device;
 
 /// The machine's devices.
 pub struct Machine {
@@ -39,7 +39,7 @@ impl Machine {
     ///
     /// # Errors
     /// Neither the applier nor the kernel gives any, and there are no counters either.
-    pub fn eyes(&self, device: &Device) -> Result<Box<dyn EventSource>, String> {
+    pub fn source(&self, device: &Device) -> Result<Box<dyn EventSource>, String> {
         // A loop device that was detached is still there, and its counters with it.
         if device.size_sectors == 0 {
             return Err("it is empty".to_owned());
@@ -47,7 +47,7 @@ impl Machine {
         let refused = match self.by_counters {
             true => ASKED_FOR.to_owned(),
             false => match self.seeing(device) {
-                Ok(eyes) => return Ok(eyes),
+                Ok(source) => return Ok(source),
                 Err(reason) => reason,
             },
         };
@@ -75,13 +75,13 @@ impl Machine {
 
 impl Opens for Machine {
     fn open(&mut self, device: &Device, settings: &Settings, _at: Nanos) -> Result<Opened, String> {
-        let eyes = self.eyes(device)?;
+        let source = self.source(device)?;
         if settings.mode != Mode::Act {
-            return Ok((Box::new(ReadOnlyDevice::new(&self.sysfs, device)), eyes));
+            return Ok((Box::new(ReadOnlyDevice::new(&self.sysfs, device)), source));
         }
         let linux = applied(&self.sysfs, &self.applier, device, settings);
         let linux = linux.map_err(|error| format!("it cannot be tuned: {error}"))?;
-        Ok((Box::new(linux), eyes))
+        Ok((Box::new(linux), source))
     }
 }
 
@@ -89,7 +89,7 @@ fn applied(sysfs: &Sysfs, applier: &Path, device: &Device, settings: &Settings) 
     let policy = if settings.exit == Exit::Keep { AtExit::Keep } else { AtExit::Restore };
     let client = connected(applier, &device.name, policy)?;
     let model = device.model.as_deref().unwrap_or(&device.name);
-    let mut linux = Linux::new(sysfs, &device.name, model, client, |attribute| settings.may_touch(attribute))?;
+    let mut linux = LinuxTarget::new(sysfs, &device.name, model, client, |attribute| settings.may_touch(attribute))?;
     linux.because(&decided_by(settings));
     Ok(Applied { linux, socket: applier.to_owned(), device: device.name.clone(), policy })
 }
@@ -108,7 +108,7 @@ fn connected(applier: &Path, device: &str, policy: AtExit) -> Result<Client, App
 
 /// A device that the applier sets.
 struct Applied {
-    linux: Linux,
+    linux: LinuxTarget,
     socket: PathBuf,
     device: String,
     policy: AtExit,

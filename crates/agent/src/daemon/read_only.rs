@@ -5,11 +5,11 @@ use control::target::{Bounds, Identity};
 use control::{Setting, Target, TargetError};
 
 use super::device_control::DeviceControl;
-use crate::plant::{SWITCH, active_setting};
-use crate::topology::Device;
 use applier::attribute::{NR_REQUESTS, READ_AHEAD, State};
 use applier::sysfs::{RealFiles, Sysfs};
 use applier::{ApplierError, AtExit, Foreign, Restored};
+use linux::target::{SWITCH, active_setting};
+use linux::topology::Device;
 
 /// A device that is looked at.
 pub struct ReadOnlyDevice {

@@ -9,11 +9,11 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
 use super::Daemon;
-use crate::clock::now;
 use crate::control_socket::Server;
 use crate::history::Entry;
-use crate::topology::HotPlug;
 use applier::notify::Notify;
+use linux::clock::now;
+use linux::topology::HotPlug;
 
 /// How long it sleeps at most: signals are only looked at in between.
 const LONGEST: Duration = Duration::from_millis(500);
@@ -79,7 +79,7 @@ fn wait(daemon: &Daemon, context: &LoopContext, ends: Option<Nanos>) {
     let next = ends.map_or(daemon.next(), |ends| daemon.next().min(ends));
     let until = Duration::from_nanos((next - now().at).0).clamp(LEAST, LONGEST);
     let Ok(timeout) = Timespec::try_from(until) else { return };
-    let of_devices = daemon.watched().flat_map(|watched| watched.eyes().fds());
+    let of_devices = daemon.sessions().flat_map(|watched| watched.source().fds());
     let fds: Vec<_> =
         of_devices.chain(context.control.as_ref().map(Server::fd)).chain(context.hot_plug.as_ref().map(HotPlug::fd)).collect();
     let mut polled: Vec<PollFd> = fds.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();

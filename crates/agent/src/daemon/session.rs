@@ -1,164 +1,147 @@
-//! One device: what is seen of it goes to its controller, what that decides is done, or said, and the guard looks after both.
+//! One device: its requests go to its controller, whose decisions are applied or become advice, and the guard watches both.
+//!
+//! ```text
+//! EventSource ─▶ Traffic, Guard, ControlLoop ─▶ PolicyGate ─▶ DeviceControl
+//!                     │              │
+//!                     └▶ Verification, AdviceLog ─▶ Notice: history, metrics, log
+//! ```
 
+mod advice_log;
+mod controller;
 mod external_changes;
 mod learning;
-mod measured;
+mod traffic;
+mod verification;
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use block::Nanos;
-use control::controller::{ControllerChoice, ControllerInput, Evidence, Prediction};
 use control::experience::Experience;
 use control::experience::GenePool;
 use control::{ControlLoop, DecisionRecord, Setting};
 use observe::Event;
-use observe::merit::Scored;
-use twin::counters::ByCounters;
+use observe::window::depth;
 
-use self::learning::LessonSession;
-use self::measured::Trial;
-use super::counted::Tally;
-use super::device_control::{Acts, DeviceControl, PolicyGate, Rate};
+use self::advice_log::{AdviceLog, entry_of, percent};
+use self::controller::build_controller;
+use self::learning::LearningState;
+use self::traffic::Traffic;
+use self::verification::Verification;
+use super::device_control::{ChangeRate, DeviceControl, Ownership, PolicyGate};
 use super::guard::Guard;
 use crate::configuration::{Mode, Settings};
 use crate::control_socket::{PendingAdvice, Rates};
-use crate::history::{Entry, Kind, Promised};
-use crate::learning::{ForeignIo, Work};
-use crate::observe::blind::CANNOT_KNOW;
-use crate::observe::{CountersOnly, EventSource, ObserveError};
+use crate::history::{Entry, Kind};
+use control::Window;
+use control::ab_test::Comparison;
+use control::experience::MIN_REQUESTS;
+use linux::events::counter_source::CANNOT_KNOW;
+use linux::events::{EventSource, ObserveError};
+use observe::merit::Scored;
 
 /// How often to check for external changes.
 const EXTERNAL_CHECK_INTERVAL: Nanos = Nanos(1_000_000_000);
-/// What a controller thought lately: that there is nothing new comes after each thought.
-const MOST_THOUGHTS: usize = 4;
-/// Processor time for the first decisions about a device, in milliseconds: with a small budget it is all there only after a while again.
-const SAVED_MS: i64 = 1_000;
-/// Settings that are chosen among because they served a load of the device that was learned under.
-const MOST_KNOWN: usize = 16;
-/// Candidates of an entry.
-const MOST_CANDIDATES: usize = 16;
 
 /// What a device's controller may use.
 #[derive(Clone, Copy, Debug)]
-pub struct Means {
+pub struct Budget {
     /// Thousandths of a core.
-    pub budget_permille: i64,
-    /// Memory for what was seen.
+    pub cpu_permille: i64,
+    /// Memory for observations.
     pub memory_mib: i64,
 }
 
-/// Something to be told.
+/// What a session reports to the daemon.
 #[derive(Debug)]
-pub enum News {
-    /// Something happened.
+pub enum Notice {
+    /// Something happened: for the history and the log.
     Entry(Box<Entry>),
-    /// What was measured of the latest change, in percent.
-    Measured(f64),
+    /// The measured gain of the latest change.
+    Measured(Comparison),
 }
 
-impl News {
-    /// What happened, as a sentence.
+impl Notice {
+    fn entry(entry: Entry) -> Notice {
+        Notice::Entry(Box::new(entry))
+    }
+
+    /// As a sentence; `None` of a measurement.
     pub fn text(&self) -> Option<String> {
         match self {
-            News::Entry(entry) => Some(format!("{}: {}", entry.device, entry.why)),
-            News::Measured(_) => None,
+            Notice::Entry(entry) => Some(format!("{}: {}", entry.device, entry.why)),
+            Notice::Measured(_) => None,
         }
     }
 }
 
-/// A device that is watched.
+/// A device that is observed and, where that is allowed, tuned.
 pub struct DeviceSession {
     name: String,
     settings: Settings,
-    means: Means,
+    budget: Budget,
     experience: Arc<Experience>,
-    hands: Box<dyn DeviceControl>,
-    eyes: Box<dyn EventSource>,
-    steering: ControlLoop,
+    device_control: Box<dyn DeviceControl>,
+    source: Box<dyn EventSource>,
+    control_loop: ControlLoop,
     guard: Guard,
-    acts: Acts,
-    rate: Rate,
+    ownership: Ownership,
+    rate: ChangeRate,
     /// The original setting.
     original: Setting,
     /// The active setting as the controller knows it.
     active: Setting,
-    pending_advice: Option<PendingAdvice>,
-    scores: VecDeque<Scored>,
-    /// The queue's tags under the setting that it was last asked for them.
-    tags: Option<(Setting, u32)>,
-    trial: Option<Trial>,
-    lost: u64,
-    /// What is wrong with the applier, if something is.
-    trouble: Option<String>,
-    requests: u64,
-    looks: Nanos,
-    latest: Rates,
-    tally: Tally,
-    thoughts: VecDeque<String>,
+    advice: AdviceLog,
+    verification: Verification,
+    traffic: Traffic,
+    learning: LearningState,
+    /// Why the applier cannot be asked; said once.
+    applier_trouble: Option<String>,
+    next_external_check: Nanos,
+    /// Kept for its memory.
     events: Vec<Event>,
-    /// Requests of other processes than the agent's load, and when the last came.
-    strangers: ForeignIo,
-    work: (Nanos, Option<Work>),
-    /// Learning goes on, and the device's own controller rests.
-    session: Option<Box<LessonSession>>,
-    lesson_failed: bool,
-    lesson_ended: bool,
 }
 
 impl DeviceSession {
-    /// Begins to watch. The experience is for controllers that learn from one.
+    /// Begins to observe a device. The experience is for controllers that learn from one.
     pub fn begin(
         now: Nanos,
         name: &str,
-        (settings, means): (Settings, Means),
+        (settings, budget): (Settings, Budget),
         experience: Arc<Experience>,
-        hands: Box<dyn DeviceControl>,
-        eyes: Box<dyn EventSource>,
-    ) -> (DeviceSession, Vec<News>) {
-        let original = hands.setting();
-        let acts = if settings.mode == Mode::Act { Acts::Yes } else { Acts::Watches };
-        let mut watched = DeviceSession {
+        device_control: Box<dyn DeviceControl>,
+        source: Box<dyn EventSource>,
+    ) -> (DeviceSession, Vec<Notice>) {
+        let original = device_control.setting();
+        let controller = build_controller(&settings, budget, &experience, &*device_control, source.counters_only());
+        let mut session = DeviceSession {
             name: name.to_owned(),
-            steering: ControlLoop::new(controller(&settings, means, &experience, &*hands, eyes.blind())),
-            lost: eyes.lost(),
+            ownership: if settings.mode == Mode::Act { Ownership::Agent } else { Ownership::ReadOnly },
+            control_loop: ControlLoop::new(controller),
+            traffic: Traffic::new(source.lost()),
             settings,
-            means,
+            budget,
             experience,
-            hands,
-            eyes,
+            device_control,
+            source,
             guard: Guard::new(now),
-            acts,
-            rate: Rate::default(),
+            rate: ChangeRate::default(),
             active: original.clone(),
             original,
-            pending_advice: None,
-            scores: VecDeque::new(),
-            tags: None,
-            trial: None,
-            trouble: None,
-            requests: 0,
-            looks: now + EXTERNAL_CHECK_INTERVAL,
-            latest: Rates::default(),
-            tally: Tally::default(),
-            thoughts: VecDeque::new(),
+            advice: AdviceLog::default(),
+            verification: Verification::default(),
+            learning: LearningState::new(now),
+            applier_trouble: None,
+            next_external_check: now + EXTERNAL_CHECK_INTERVAL,
             events: Vec::new(),
-            strangers: ForeignIo::default(),
-            work: (now, None),
-            session: None,
-            lesson_failed: false,
-            lesson_ended: false,
         };
-        let what = if watched.acts == Acts::Yes { "is tuned" } else { "is watched" };
-        let (label, original) = (watched.settings.controller.label(), watched.original.to_string());
-        let by = match watched.eyes.blind() {
-            None => label,
-            Some(blind) => format!("counters alone ({}; {CANNOT_KNOW})", blind.why),
+        let what = if session.ownership == Ownership::Agent { "is tuned" } else { "is watched" };
+        let by = match session.source.counters_only() {
+            None => session.settings.controller.label(),
+            Some(counters) => format!("counters alone ({}; {CANNOT_KNOW})", counters.why),
         };
-        let began = Entry::new(name, Kind::Began, &original, &original, format!("{what} by {by}"));
-        let news = vec![News::Entry(Box::new(began))];
-        watched.start(now);
-        (watched, news)
+        let began = session.notice(Kind::Began, format!("{what} by {by}"));
+        session.start(now);
+        (session, vec![began])
     }
 
     /// Its name.
@@ -166,12 +149,12 @@ impl DeviceSession {
         &self.name
     }
 
-    /// Whether what is decided is done.
-    pub fn acts(&self) -> &Acts {
-        &self.acts
+    /// Whether decisions are applied.
+    pub fn ownership(&self) -> &Ownership {
+        &self.ownership
     }
 
-    /// What the configuration says of it.
+    /// The device's part of the configuration.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
@@ -186,343 +169,255 @@ impl DeviceSession {
         &self.active
     }
 
-    /// What is advised, if it is only watched.
+    /// The current advice where nothing may be set; `None` if the active setting is best or nothing is known yet.
     pub fn pending_advice(&self) -> Option<&PendingAdvice> {
-        self.pending_advice.as_ref()
+        self.advice.pending()
     }
 
-    /// Requests that were seen to be done.
+    /// Completed requests.
     pub fn requests(&self) -> u64 {
-        self.requests
+        self.traffic.requests
     }
 
-    /// Events that the kernel lost.
+    /// Events lost by the kernel.
     pub fn lost(&self) -> u64 {
-        self.lost
+        self.traffic.lost
     }
 
-    /// The latest window.
+    /// The rates of the latest window.
     pub fn latest(&self) -> Rates {
-        self.latest
+        self.traffic.latest
     }
 
-    /// What the controller thought lately, the latest last and each once.
+    /// The controller's latest reasons, each once, the latest last.
     pub fn thoughts(&self) -> impl Iterator<Item = &str> {
-        self.thoughts.iter().map(String::as_str)
+        self.advice.thoughts()
     }
 
     /// Attributes whose value differs from the agent's: name, the agent's value, the actual value.
     pub fn differs(&mut self) -> Vec<(String, String, String)> {
-        let foreign = self.hands.foreign().unwrap_or_default();
+        let foreign = self.device_control.foreign().unwrap_or_default();
         let shown = |now: Option<String>| now.unwrap_or_else(|| "not there".to_owned());
         foreign.into_iter().map(|one| (one.attribute, one.ours, shown(one.now))).collect()
     }
 
-    /// The eyes, for whoever waits until there is something to see.
-    pub fn eyes(&self) -> &dyn EventSource {
-        &*self.eyes
+    /// Its event source, for a caller that waits for events.
+    pub fn source(&self) -> &dyn EventSource {
+        &*self.source
     }
 
-    /// What its controller's search found under real work, to be kept; nothing of a device on which nothing may be tried.
+    /// The gene pools of the controller's search, to be kept; none of a device that is only observed.
     pub fn gene_pools(&self) -> Vec<GenePool> {
-        let pools = || self.steering.controller().gene_pools(&self.hands.identity().device);
-        if self.acts == Acts::Yes { pools() } else { Vec::new() }
+        let pools = || self.control_loop.controller().gene_pools(&self.device_control.identity().device);
+        if self.ownership == Ownership::Agent { pools() } else { Vec::new() }
     }
 
     /// When the next window ends.
     pub fn next(&self) -> Option<Nanos> {
-        self.session.as_ref().map_or_else(|| self.steering.next_deadline(), |session| session.next())
+        self.learning.lesson.as_ref().map_or_else(|| self.control_loop.next_deadline(), |lesson| lesson.next())
     }
 
-    /// A controller without observations starts from the active setting.
+    /// Starts the controller, without observations, from the active setting.
     fn start(&mut self, now: Nanos) {
-        self.with_care(|steering, plant| steering.begin(now, plant));
-        self.active = self.hands.setting();
-        (self.trial, self.pending_advice) = (None, None);
-        self.scores.clear();
+        self.within_policy(|control_loop, target| control_loop.begin(now, target));
+        self.active = self.device_control.setting();
+        self.verification.reset();
+        self.advice.withdraw();
     }
 
-    /// Lets the controller do something within what is allowed. Returns what was refused.
-    fn with_care(&mut self, act: impl FnOnce(&mut ControlLoop, &mut PolicyGate)) -> Option<Setting> {
+    /// Starts a new controller.
+    fn restart(&mut self, now: Nanos) {
+        let counters_only = self.source.counters_only();
+        let controller = build_controller(&self.settings, self.budget, &self.experience, &*self.device_control, counters_only);
+        self.control_loop = ControlLoop::new(controller);
+        self.start(now);
+    }
+
+    /// Lets the control loop act within the configuration's limits. Returns the setting that they refused, if any.
+    fn within_policy(&mut self, act: impl FnOnce(&mut ControlLoop, &mut PolicyGate)) -> Option<Setting> {
         let mut refused = None;
-        let mut careful = PolicyGate {
-            hands: &mut *self.hands,
+        let mut gate = PolicyGate {
+            device_control: &mut *self.device_control,
             settings: &self.settings,
             original: &self.original,
-            acts: &self.acts,
+            ownership: &self.ownership,
             rate: &mut self.rate,
             refused: &mut refused,
             not_tried: &[],
         };
-        act(&mut self.steering, &mut careful);
+        act(&mut self.control_loop, &mut gate);
         refused
     }
 
-    fn start_anew(&mut self, now: Nanos) {
-        let controller = controller(&self.settings, self.means, &self.experience, &*self.hands, self.eyes.blind());
-        self.steering = ControlLoop::new(controller);
-        self.start(now);
-    }
-
-    /// Looks at what happened, and decides where something is due.
+    /// Reads the events since the last step, and decides where a decision is due. `errors` is the driver's count so far.
     ///
     /// # Errors
     /// The device is gone, or cannot be observed any more.
-    pub fn step(&mut self, now: Nanos, errors: Option<u64>) -> Result<Vec<News>, ObserveError> {
+    pub fn step(&mut self, now: Nanos, errors: Option<u64>) -> Result<Vec<Notice>, ObserveError> {
         let mut events = std::mem::take(&mut self.events);
         events.clear();
-        let read = self.eyes.read(&mut events);
-        let mut news = Vec::new();
-        if self.session.is_some() {
-            news = self.step_session(now, &events, errors);
+        let read = self.source.read(&mut events);
+        let mut notices = Vec::new();
+        if self.learning.lesson.is_some() {
+            notices = self.step_lesson(now, &events, errors);
             self.events = events;
-            return read.map(|()| news);
+            return read.map(|()| notices);
         }
-        self.see(now, &events, &mut news);
+        self.observe(now, &events, &mut notices);
         self.events = events;
         read?;
-        if now >= self.looks {
-            self.looks = now + EXTERNAL_CHECK_INTERVAL;
-            self.check_external_changes(now, &mut news);
+        if now >= self.next_external_check {
+            self.next_external_check = now + EXTERNAL_CHECK_INTERVAL;
+            self.check_external_changes(now, &mut notices);
         }
         if let Some(objection) = self.guard.objection(now, errors).filter(|_| self.active != self.original) {
             self.guard.settled();
             let back = self.original.clone();
             let why = format!("{objection} under {}: back to {back}", self.active);
-            self.steer(now, errors, Kind::Guarded, &mut news, |steering, plant| steering.overrule(now, &back, &why, plant));
+            self.steer(now, errors, Kind::Guarded, &mut notices, |control_loop, target| {
+                control_loop.overrule(now, &back, &why, target);
+            });
         }
-        self.steer(now, errors, Kind::Set, &mut news, |steering, plant| steering.advance(now, plant));
-        Ok(news)
+        self.steer(now, errors, Kind::Set, &mut notices, |control_loop, target| control_loop.advance(now, target));
+        Ok(notices)
     }
 
-    fn see(&mut self, now: Nanos, events: &[Event], news: &mut Vec<News>) {
+    fn observe(&mut self, now: Nanos, events: &[Event], notices: &mut Vec<Notice>) {
         for event in events {
-            let work = self.strangers.look(event, |stream| self.eyes.name(stream), |_| false);
-            self.work = work.map_or(self.work, |work| (now, Some(work)));
+            self.learning.observe(now, event, |stream| self.source.name(stream));
             self.guard.event(event);
-            self.steering.event(event);
-            self.requests += u64::from(matches!(event, Event::Completed { .. }));
+            self.control_loop.event(event);
+            self.traffic.event(event);
         }
-        self.count(news);
-        let lost = self.eyes.lost();
-        if lost > self.lost {
-            let why = format!("the kernel lost {} events; requests in flight are unknown, so it starts again", lost - self.lost);
-            self.lost = lost;
-            self.work.0 = now;
-            news.push(self.entry(Kind::Trouble, why));
+        self.observe_counters(notices);
+        if let Some(lost) = self.traffic.newly_lost(self.source.lost()) {
+            let why = format!("the kernel lost {lost} events; requests in flight are unknown, so it starts again");
+            self.learning.restart_idle_time(now);
+            notices.push(self.notice(Kind::Trouble, why));
             self.guard.lost(now);
-            self.start_anew(now);
+            self.restart(now);
         }
     }
 
-    fn entry(&self, kind: Kind, why: String) -> News {
-        let active = self.active.to_string();
-        News::Entry(Box::new(Entry::new(&self.name, kind, &active, &active, why)))
+    /// Takes in the counters' samples, where single requests are not observed.
+    fn observe_counters(&mut self, notices: &mut Vec<Notice>) {
+        let mut samples = Vec::new();
+        self.source.samples(&mut samples);
+        for sample in &samples {
+            self.control_loop.record_counters(sample);
+            if let Some(score) = self.traffic.sample(sample, &self.settings.preference) {
+                notices.extend(self.verification.add(Scored::plain(score), &self.settings.preference).map(Notice::Measured));
+            }
+        }
     }
 
-    /// Runs a step of the controller and returns the resulting news.
+    fn observe_window(&mut self, window: &Window, notices: &mut Vec<Notice>) {
+        if self.source.counters_only().is_some() {
+            return;
+        }
+        let outcome = &window.outcome;
+        self.traffic.window(outcome);
+        let score = outcome.score(&self.settings.preference);
+        if outcome.requests < MIN_REQUESTS || !score.is_finite() || *window.setting != self.active {
+            return;
+        }
+        let tags = self.verification.tags(&self.active, || self.device_control.bounds().nr_requests);
+        let score = Scored::of(score, depth([outcome]), tags);
+        notices.extend(self.verification.add(score, &self.settings.preference).map(Notice::Measured));
+    }
+
+    /// A notice about the active setting.
+    fn notice(&self, kind: Kind, why: String) -> Notice {
+        let active = self.active.to_string();
+        Notice::entry(Entry::new(&self.name, kind, &active, &active, why))
+    }
+
+    /// Runs a step of the control loop, and adds what came of it to the notices.
     fn steer(
         &mut self,
         now: Nanos,
         errors: Option<u64>,
         kind: Kind,
-        news: &mut Vec<News>,
+        notices: &mut Vec<Notice>,
         act: impl FnOnce(&mut ControlLoop, &mut PolicyGate),
     ) {
-        let refused = self.with_care(act);
-        let (decided, windows) = self.steering.take();
-        windows.iter().for_each(|window| self.measure(window, news));
-        for decided in decided {
-            if !self.thoughts.contains(&decided.why) {
-                if self.thoughts.len() >= MOST_THOUGHTS {
-                    self.thoughts.pop_front();
-                }
-                self.thoughts.push_back(decided.why.clone());
-            }
-            if decided.is_change() {
-                self.guard.changed(now, errors);
-                self.active = (*decided.to).clone();
-                if self.active == self.original {
-                    self.guard.settled();
-                }
-                self.finish_trial(news);
-                // Another read-ahead has no effect before files are opened again.
-                let is_at_once = decided.from.host == decided.to.host;
-                let before = Scored::mean(self.scores.iter().copied()).filter(|_| is_at_once);
-                self.trial = before.map(|before| Trial { before, after: Vec::new() });
-                self.scores.clear();
-                news.push(News::Entry(Box::new(told(&self.name, kind, &decided, &decided.to.to_string()))));
-            } else if self.acts == Acts::Yes {
-                if let Some(reason) = &decided.refused {
-                    news.push(News::Entry(Box::new(Entry {
-                        why: format!("{}; but {reason}", decided.why),
-                        ..told(&self.name, Kind::Refused, &decided, &refused.as_ref().unwrap_or(&decided.to).to_string())
-                    })));
-                }
-            } else {
-                self.advise(&decided, refused.as_ref(), news);
+        let refused = self.within_policy(act);
+        let (decisions, windows) = self.control_loop.take();
+        windows.iter().for_each(|window| self.observe_window(window, notices));
+        for decision in decisions {
+            self.advice.add_thought(&decision.why);
+            if decision.is_change() {
+                self.changed(now, errors, kind, &decision, notices);
+            } else if self.ownership != Ownership::Agent {
+                let advised = self.advice.advise(&self.name, &self.active, &decision, refused.as_ref());
+                notices.extend(advised.map(Notice::entry));
+            } else if let Some(reason) = &decision.refused {
+                let to = refused.as_ref().unwrap_or(&decision.to).to_string();
+                let why = format!("{}; but {reason}", decision.why);
+                notices.push(Notice::entry(Entry { why, ..entry_of(&self.name, Kind::Refused, &decision, &to) }));
             }
         }
     }
 
-    /// What is to be said of a decision that is not done.
-    fn advise(&mut self, decided: &DecisionRecord, wanted: Option<&Setting>, news: &mut Vec<News>) {
-        let best = decided.evidence.as_deref().and_then(|evidence| sure(evidence, &self.active));
-        let (setting, gain_percent, error_percent) = match (best, wanted) {
-            (Some(promise), _) => (promise.setting.to_string(), Some(percent(promise.gain)), Some(100.0 * promise.error)),
-            // A controller that promises nothing.
-            (None, Some(wanted)) => (wanted.to_string(), decided.expected_gain.map(percent), None),
-            (None, None) => {
-                if decided.evidence.is_some() {
-                    self.pending_advice = None;
-                }
-                return;
-            }
-        };
-        let active = self.active.to_string();
-        let mut entry = told(&self.name, Kind::WouldSet, decided, &setting);
-        if let Some(promise) = best {
-            let (gain, error) = (percent(promise.gain), 100.0 * promise.error);
-            entry.why = format!("{setting} promises {}", report::promises::with_error(gain, error));
-            (entry.promised_percent, entry.error_percent) = (gain_percent, error_percent);
+    /// The control loop has changed the setting.
+    fn changed(&mut self, now: Nanos, errors: Option<u64>, kind: Kind, decision: &DecisionRecord, notices: &mut Vec<Notice>) {
+        self.guard.changed(now, errors);
+        self.active = (*decision.to).clone();
+        if self.active == self.original {
+            self.guard.settled();
         }
-        entry.from = active;
-        let pending_advice = PendingAdvice { id: entry.id.clone(), setting, why: entry.why.clone(), gain_percent, error_percent };
-        let is_news = self.pending_advice.as_ref().is_none_or(|known| known.id != pending_advice.id);
-        self.pending_advice = Some(pending_advice);
-        if is_news {
-            news.push(News::Entry(Box::new(entry)));
-        }
+        notices.extend(self.verification.finish(&self.settings.preference).map(Notice::Measured));
+        // Another read-ahead has no effect before files are opened again.
+        self.verification.begin(decision.from.host == decision.to.host);
+        notices.push(Notice::entry(entry_of(&self.name, kind, decision, &decision.to.to_string())));
     }
 
     /// Tunes it again after it had stood down.
     ///
     /// # Errors
     /// It is not a device that stood down, or the applier refuses.
-    pub fn resume(&mut self, now: Nanos) -> Result<Vec<News>, String> {
-        match self.acts {
-            Acts::StoodDown(_) => {}
-            Acts::Yes => return Err(format!("{} is tuned already", self.name)),
-            Acts::Watches => {
+    pub fn resume(&mut self, now: Nanos) -> Result<Vec<Notice>, String> {
+        match self.ownership {
+            Ownership::StoodDown(_) => {}
+            Ownership::Agent => return Err(format!("{} is tuned already", self.name)),
+            Ownership::ReadOnly => {
                 return Err(format!("{} is only watched; to have it tuned, the configuration says mode = \"act\"", self.name));
             }
         }
-        self.hands.resume().map_err(|error| error.to_string())?;
-        (self.acts, self.original) = (Acts::Yes, self.hands.setting());
-        self.start_anew(now);
-        Ok(vec![self.entry(Kind::Resumed, "the administrator says so; the current values count as the original".to_owned())])
+        self.device_control.resume().map_err(|error| error.to_string())?;
+        (self.ownership, self.original) = (Ownership::Agent, self.device_control.setting());
+        self.restart(now);
+        Ok(vec![self.notice(Kind::Resumed, "the administrator says so; the current values count as the original".to_owned())])
     }
 
-    /// Puts back what was there before the agent, and only watches from then on.
+    /// Restores the original setting, and only observes from then on.
     ///
     /// # Errors
     /// The applier cannot.
-    pub fn restore(&mut self, now: Nanos) -> Result<Vec<News>, String> {
-        let mut news = self.end_lesson(now, "the administrator has everything put back");
+    pub fn restore(&mut self, now: Nanos) -> Result<Vec<Notice>, String> {
+        let mut notices = self.end_lesson(now, "the administrator has everything put back");
         let from = self.active.to_string();
-        let restored = self.hands.restore().map_err(|error| error.to_string())?;
-        self.finish_trial(&mut news);
+        let restored = self.device_control.restore().map_err(|error| error.to_string())?;
+        notices.extend(self.verification.finish(&self.settings.preference).map(Notice::Measured));
         let back = restored.iter().map(super::restored).collect::<Vec<_>>().join(", ");
         let why = if restored.is_empty() { "nothing had been changed".to_owned() } else { back };
-        self.original = self.hands.setting();
-        let to = self.original.to_string();
-        news.push(News::Entry(Box::new(Entry::new(&self.name, Kind::Restored, &from, &to, why))));
-        if self.acts == Acts::Yes {
-            self.acts = Acts::StoodDown("the administrator had everything put back".to_owned());
+        self.original = self.device_control.setting();
+        notices.push(Notice::entry(Entry::new(&self.name, Kind::Restored, &from, &self.original.to_string(), why)));
+        if self.ownership == Ownership::Agent {
+            self.ownership = Ownership::StoodDown("the administrator had everything put back".to_owned());
         }
         self.guard.settled();
-        self.start_anew(now);
-        Ok(news)
+        self.restart(now);
+        Ok(notices)
     }
 
     /// The agent ends and settings stay: replaces a setting on trial by the controller's final one.
-    pub fn leave(&mut self, now: Nanos) -> Vec<News> {
-        let mut news = Vec::new();
-        if let Some(left) = self.steering.final_setting().filter(|left| *left != self.active) {
+    pub fn leave(&mut self, now: Nanos) -> Vec<Notice> {
+        let mut notices = Vec::new();
+        if let Some(left) = self.control_loop.final_setting().filter(|left| *left != self.active) {
             let why = "the agent ends, and what is only on trial does not stay";
-            self.steer(now, None, Kind::Set, &mut news, |steering, plant| steering.overrule(now, &left, why, plant));
+            self.steer(now, None, Kind::Set, &mut notices, |control_loop, target| control_loop.overrule(now, &left, why, target));
         }
-        news
+        notices
     }
-}
-
-/// The device's controller, with what may be set on it to choose among. Where no request is seen it is the one that goes by counters.
-fn controller(
-    settings: &Settings,
-    means: Means,
-    experience: &Arc<Experience>,
-    hands: &dyn DeviceControl,
-    blind: Option<&CountersOnly>,
-) -> Box<dyn control::Controller> {
-    let brief = ControllerInput {
-        preference: settings.preference,
-        candidates: candidates(settings, experience, hands),
-        experience: experience.clone(),
-        ..ControllerInput::default()
-    };
-    if let Some(CountersOnly { known, .. }) = blind {
-        return Box::new(ByCounters::new(&brief, known, means.budget_permille));
-    }
-    let ControllerChoice { spec, values } = &settings.controller;
-    let mut values = values.clone();
-    for (value, tunable) in values.iter_mut().zip(spec.tunables) {
-        // What the file says of the controller itself has the last word.
-        match tunable.name {
-            "budget_permille" if *value == tunable.default => *value = means.budget_permille,
-            "saved_s" if *value == tunable.default => *value = SAVED_MS / means.budget_permille.max(1),
-            "memory_mib" if *value == tunable.default => *value = means.memory_mib,
-            _ => {}
-        }
-    }
-    (spec.build)(&brief, &values)
-}
-
-/// What may be set of the configuration's candidates, and of what is known to have served loads of this device best.
-fn candidates(settings: &Settings, experience: &Experience, hands: &dyn DeviceControl) -> Vec<Setting> {
-    let (active, device) = (hands.setting(), hands.identity().device);
-    let pools = experience.pools.iter().rev().filter(|pool| pool.device == device);
-    let known = pools.filter_map(|pool| pool.settings().next());
-    let mut candidates: Vec<Setting> = settings.candidates.clone();
-    for setting in known {
-        let is_room = candidates.len() < settings.candidates.len() + MOST_KNOWN;
-        if is_room && setting != active && !candidates.contains(&setting) {
-            candidates.push(setting);
-        }
-    }
-    candidates.retain(|candidate| settings.allows(candidate, &active));
-    candidates
-}
-
-/// The best candidate that is significantly better than the active setting.
-fn sure<'a>(evidence: &'a Evidence, active: &Setting) -> Option<&'a Prediction> {
-    let others = evidence.candidates.iter().filter(|promise| promise.setting != *active && promise.is_sure());
-    others.min_by(|a, b| a.surest_first(b))
-}
-
-/// A decision as an entry.
-fn told(device: &str, kind: Kind, decided: &DecisionRecord, to: &str) -> Entry {
-    let evidence = decided.evidence.as_deref();
-    let promise = evidence.and_then(|evidence| evidence.candidates.iter().find(|promise| promise.setting.to_string() == to));
-    let candidates = evidence.map_or(&[][..], |evidence| &evidence.candidates);
-    Entry {
-        promised_percent: promise.map(|promise| percent(promise.gain)).or(decided.expected_gain.map(percent)),
-        error_percent: promise.map(|promise| 100.0 * promise.error),
-        seen: evidence.map(|evidence| evidence.seen.clone()).unwrap_or_default(),
-        candidates: candidates.iter().take(MOST_CANDIDATES).map(promised).collect(),
-        ..Entry::new(device, kind, &decided.from.to_string(), to, decided.why.clone())
-    }
-}
-
-fn promised(promise: &Prediction) -> Promised {
-    Promised {
-        setting: promise.setting.to_string(),
-        gain_percent: percent(promise.gain),
-        error_percent: 100.0 * promise.error,
-        starves: promise.starves(),
-    }
-}
-
-/// A difference of scores in percent.
-fn percent(gain: f64) -> f64 {
-    100.0 * gain.exp_m1()
 }

@@ -13,8 +13,8 @@ use observe::Event;
 
 use super::*;
 use crate::configuration::Sources;
-use crate::observe::ObserveError;
 use applier::{ApplierError, AtExit, Foreign, Kind as Trouble};
+use linux::events::ObserveError;
 
 /// What a device and its applier are, as far as the daemon sees them.
 struct World {
@@ -391,17 +391,17 @@ fn devices_come_and_go() {
     scene.device.world().is_gone = true;
     fs::remove_dir_all(scene.root.path().join("sys/block/sda")).unwrap();
     scene.pass(1, 5);
-    assert_eq!(scene.daemon.watched().count(), 0);
+    assert_eq!(scene.daemon.sessions().count(), 0);
     assert!(scene.last(Kind::Gone).why.contains("sda is gone"));
     scene.device.world().is_gone = false;
     plug(scene.root.path(), "sda", &[("diskseq", "2")]);
     scene.pass(6, 5);
-    assert_eq!(scene.daemon.watched().count(), 1);
+    assert_eq!(scene.daemon.sessions().count(), 1);
     // Another medium under the same name is another device.
     plug(scene.root.path(), "sda", &[("diskseq", "3")]);
     scene.pass(6, 5);
     let began = scene.kinds().iter().filter(|kind| **kind == Kind::Began).count();
-    assert_eq!((scene.daemon.watched().count(), began), (1, 3));
+    assert_eq!((scene.daemon.sessions().count(), began), (1, 3));
 }
 
 #[test]
@@ -410,10 +410,10 @@ fn a_device_that_the_kernel_announces_is_found_at_once() {
     scene.pass(6, 5);
     plug(scene.root.path(), "sdb", &[]);
     scene.pass(1, 5);
-    assert_eq!(scene.daemon.watched().count(), 1, "the next look is some seconds away");
+    assert_eq!(scene.daemon.sessions().count(), 1, "the next look is some seconds away");
     scene.daemon.devices_changed(scene.moment());
     scene.pass(1, 5);
-    assert_eq!(scene.daemon.watched().count(), 2);
+    assert_eq!(scene.daemon.sessions().count(), 2);
 }
 
 #[test]
@@ -430,7 +430,7 @@ fn what_is_left_alone_is_listed_with_the_reason() {
 /// EventSource that see counters and no request.
 struct Dim {
     device: Device,
-    blind: crate::observe::CountersOnly,
+    blind: linux::events::CountersOnly,
     sample: observe::counters::Sample,
 }
 
@@ -451,7 +451,7 @@ impl EventSource for Dim {
         Vec::new()
     }
 
-    fn blind(&self) -> Option<&crate::observe::CountersOnly> {
+    fn counters_only(&self) -> Option<&linux::events::CountersOnly> {
         Some(&self.blind)
     }
 
@@ -474,7 +474,7 @@ impl Opens for Dimmed {
     fn open(&mut self, _: &topology::Device, _: &Settings, _: Nanos) -> Result<Opened, String> {
         let known =
             twin::counters::Known { bounds: self.0.bounds(), rotational: Some(true), depth: Some(32), write_cache: Some(true) };
-        let blind = crate::observe::CountersOnly { why: "the kernel is locked down".to_owned(), known };
+        let blind = linux::events::CountersOnly { why: "the kernel is locked down".to_owned(), known };
         Ok((
             Box::new(self.0.clone()),
             Box::new(Dim { device: self.0.clone(), blind, sample: observe::counters::Sample::default() }),

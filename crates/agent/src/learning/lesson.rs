@@ -18,7 +18,7 @@ use observe::{Event, Preference};
 use super::foreign_io::{ForeignIo, Work};
 use super::load::{Generator, Load, loads};
 use super::memory::{Lived, Memory};
-use crate::clock::Moment;
+use linux::clock::Moment;
 
 /// A search that verifies takes up to ten pairs of turns more than its trials (`control::search::Tuner`), in milliseconds.
 const VERIFIES_MS: i64 = 200_000;

@@ -4,7 +4,7 @@
 //! hours, idleness, scratch ─▶ Learner ─▶ Lesson ─▶ load: fio on the scratch file, and nowhere else
 //!                                          │ ▲        │
 //!                                          ▼ │        ▼
-//!                         Memory ◀── a search steers: control::search::Tuner ─▶ the daemon's hands ─▶ applier
+//!                         Memory ◀── a search steers: control::search::Tuner ─▶ the daemon's device_control ─▶ applier
 //! ```
 //! Santos, Romero, Taibo and Rodriguez, "Self-Tuning of Disk Input-Output in Operating Systems", section 7, plan two modes: a learning mode
 //! "in which all workload is eliminated from the system and it is used just for the tuning process", and a normal mode, in which "the most

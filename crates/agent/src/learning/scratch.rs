@@ -12,8 +12,8 @@ use rustix::fs::{OFlags, SeekFrom, major, minor, seek};
 use rustix::io::Errno;
 
 use super::load::Place;
-use crate::topology::{self, Device, stacks};
 use applier::sysfs::Sysfs;
+use linux::topology::{self, Device, stacks};
 
 /// With less, heads would hardly move, and eight processes would have no room for large requests.
 const LEAST: u64 = 64 << 20;

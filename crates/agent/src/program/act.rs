@@ -4,7 +4,6 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 use std::process::Command;
 
-use agent::clock::now;
 use agent::configuration::{Configuration, Mode};
 use agent::control_socket::Server;
 use agent::daemon::open::Machine;
@@ -14,11 +13,12 @@ use agent::history::History;
 use agent::learning::{self, Memory};
 use agent::metrics::{self, Metrics};
 use agent::own_applier::{self, OwnApplier};
-use agent::topology::HotPlug;
 use anyhow::{Context as _, bail};
 use applier::Client;
 use applier::notify::Notify;
 use applier::sysfs::Sysfs;
+use linux::clock::now;
+use linux::topology::HotPlug;
 use nix::unistd::{Gid, User, setgid, setgroups, setuid};
 use terminal::Failed;
 use tracing::{info, warn};
@@ -77,8 +77,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     };
     daemon.step(began);
     expect_something(&daemon)?;
-    let tuned = daemon.watched().filter(|watched| watched.settings().mode == Mode::Act).count();
-    let all = daemon.watched().count();
+    let tuned = daemon.sessions().filter(|watched| watched.settings().mode == Mode::Act).count();
+    let all = daemon.sessions().count();
     let status = format!("tunes {tuned} and watches {} devices", all - tuned);
     info!("{status}");
     if tuned == 0 {
@@ -117,7 +117,7 @@ fn learner(sysfs: &Sysfs, configuration: &Configuration, memory: &Memory) -> Opt
 pub fn expect_something(daemon: &Daemon) -> anyhow::Result<()> {
     let troubles = daemon.history().entries().filter(|entry| entry.kind == agent::history::Kind::Trouble);
     let troubles: Vec<String> = troubles.map(|entry| format!("{}: {}", entry.device, entry.why)).collect();
-    if daemon.watched().count() == 0 && !troubles.is_empty() {
+    if daemon.sessions().count() == 0 && !troubles.is_empty() {
         return Err(Failed(format!("no device can be worked on: {}", troubles.join("; "))).into());
     }
     Ok(())

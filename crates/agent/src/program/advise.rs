@@ -3,13 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use agent::advice::{Asks, Piece, of_device, of_recording, sysctl, tuned, udev};
-use agent::configuration::wwid;
-use agent::topology;
 use anyhow::bail;
 use applier::sysfs::Sysfs;
 use block::Nanos;
 use experiment::comparison::regime;
 use experiment::pool::Workers;
+use linux::topology::{self, wwid};
 use terminal::Terminal;
 
 use super::{Configured, say};

@@ -1,8 +1,8 @@
 //! `status`, `verify` and `resume`: what the daemon is asked.
 
 use agent::control_socket::{self, Answer, Ask, DeviceStatus, Differs, Status};
-use agent::observe::blind::CANNOT_KNOW;
 use anyhow::{Context as _, bail};
+use linux::events::counter_source::CANNOT_KNOW;
 use report::number::{grouped, three_digits};
 use report::promises::with_error;
 use terminal::Failed;

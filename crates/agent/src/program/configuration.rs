@@ -1,9 +1,9 @@
 //! `seekwise-agent configuration`: what holds, and from where.
 
-use agent::configuration::{Configuration, Learning, vendor_file, wwid};
+use agent::configuration::{Configuration, Learning, vendor_file};
 use agent::learning::Machine;
-use agent::topology;
 use applier::sysfs::Sysfs;
+use linux::topology::{self, wwid};
 
 use super::{Configured, say};
 

@@ -3,7 +3,7 @@
 use agent::control_socket::{self, Answer, Ask};
 use agent::history::{Entry, latest};
 use anyhow::{Context as _, bail};
-use report::promises::{signed, with_error};
+use report::promises::with_error;
 use terminal::Failed;
 
 use super::{Configured, say};
@@ -96,8 +96,8 @@ fn text(entry: &Entry, width: Option<usize>) -> String {
             format!("{}: {}{starves}", one.setting, with_error(one.gain_percent, one.error_percent))
         }));
     }
-    if let Some(measured) = entry.measured_percent {
-        sentences.extend([String::new(), format!("Measured since: {}.", signed(measured))]);
+    if let Some(measured) = entry.measured() {
+        sentences.extend([String::new(), format!("Measured since: {}.", measured.text())]);
     }
     if entry.seen.is_empty() && entry.candidates.is_empty() {
         sentences.extend([String::new(), "It rests on nothing that could be shown.".to_owned()]);

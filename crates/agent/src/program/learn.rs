@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent::clock::now;
 use agent::configuration::{Configuration, Learning, Mode, searching};
 use agent::control_socket::{self, Answer, Ask};
 use agent::daemon::open::Machine;
@@ -18,6 +17,7 @@ use anyhow::{Context as _, anyhow, bail};
 use applier::notify::Notify;
 use applier::sysfs::Sysfs;
 use control::controller::ControllerChoice;
+use linux::clock::now;
 use progress::monitor::Monitor as _;
 use terminal::{Failed, Terminal};
 

@@ -15,9 +15,9 @@ pub mod watch;
 use std::path::PathBuf;
 
 use agent::configuration::{Configuration, Sources};
-use agent::topology;
 use anyhow::Context as _;
 use applier::sysfs::Sysfs;
+use linux::topology;
 use tracing_subscriber::filter::LevelFilter;
 
 /// Where the configuration is.

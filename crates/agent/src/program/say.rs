@@ -13,7 +13,7 @@ pub fn entry(entry: &Entry) -> String {
         (Some(gain), None) => format!(" ({} promised)", signed(gain)),
         _ => String::new(),
     };
-    let measured = entry.measured_percent.map(|gain| format!("; measured {}", signed(gain))).unwrap_or_default();
+    let measured = entry.measured().map(|measured| format!("; measured {}", measured.text())).unwrap_or_default();
     let what = match entry.kind {
         Kind::Began => format!("{device} {why}; {to} is active"),
         Kind::WouldSet => format!("{device}: would set {to} instead of {from}: {why}"),

@@ -3,16 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent::clock::now;
 use agent::configuration::Mode;
 use agent::daemon::open::Machine;
 use agent::daemon::run::{LoopContext, run as run_daemon};
 use agent::daemon::{Daemon, Scope};
 use agent::history::{Entry, History};
 use agent::metrics::Metrics;
-use agent::topology::HotPlug;
 use applier::notify::Notify;
 use applier::sysfs::Sysfs;
+use linux::clock::now;
+use linux::topology::HotPlug;
 use terminal::Failed;
 
 use super::{Configured, names, say};
@@ -51,7 +51,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         LoopContext { control: None, hot_plug, notify: Notify::default(), stop: terminal::interrupted(), lasts, monitor: None };
     let width = terminal::style().0;
     daemon.step(began);
-    if daemon.watched().count() == 0 {
+    if daemon.sessions().count() == 0 {
         let why = daemon.reasons().join("; ");
         let none = if why.is_empty() { "there is no device to watch".to_owned() } else { why };
         return Err(Failed(format!("nothing can be watched: {none}")).into());
@@ -65,14 +65,14 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     if args.json {
         return Ok(());
     }
-    let sentences = daemon.watched().map(|watched| {
+    let sentences = daemon.sessions().map(|watched| {
         let advice = match watched.pending_advice() {
             Some(standing) => format!("would set {}: {} ({})", standing.setting, standing.why, standing.id),
             None => format!("leaves {} alone", watched.active()),
         };
         let seen = report::number::grouped(watched.requests());
         let thoughts: Vec<&str> = watched.thoughts().collect();
-        let how = if watched.eyes().blind().is_some() { "counted" } else { "seen" };
+        let how = if watched.source().counters_only().is_some() { "counted" } else { "seen" };
         format!("{}: {seen} requests {how}; {advice}; it thought lately: {}", watched.name(), thoughts.join("; then: "))
     });
     Ok(terminal::print(&say::lines(sentences, width))?)

@@ -25,6 +25,9 @@
 mod alternating;
 mod estimate;
 
+use observe::Preference;
+use observe::merit::Scored;
+
 pub use alternating::{AbTest, Challenger, Verdict};
 pub use estimate::{Estimate, error_of_difference, weighted_by_precision};
 
@@ -76,6 +79,18 @@ impl Comparison {
     /// Compares the windows before a change with those after it; `None` if either has fewer than two. The error includes [`DRIFT`].
     pub fn of_series(before: &[f64], after: &[f64]) -> Option<Comparison> {
         Some(Comparison::of_gain(Estimate::of_values(after)?.over(&Estimate::of_values(before)?)))
+    }
+
+    /// Compares scores before a change with those after it, corrected for requests that a queue without free tags hides ([`Scored::over`]).
+    /// `None` if either side is empty; of a single score the scatter is unknown, so the error is infinite.
+    pub fn of_scores(before: &[Scored], after: &[Scored], preference: &Preference) -> Option<Comparison> {
+        let mean = |side: &[Scored]| Scored::mean(side.iter().copied());
+        let variance = |side: &[Scored]| {
+            let scores: Vec<f64> = side.iter().map(|scored| scored.score).collect();
+            Estimate::of_values(&scores).map_or(f64::INFINITY, |estimate| estimate.error.powi(2))
+        };
+        let gain = mean(after)?.over(&mean(before)?, preference);
+        Some(Comparison::of_gain(Estimate { mean: gain, error: error_of_difference(variance(before), variance(after)) }))
     }
 
     /// A gain that was estimated otherwise, from many values.
@@ -141,6 +156,20 @@ mod tests {
         assert_eq!([3, 4, 5, 6, 100].map(critical), [2.92, 2.35, 2.13, 2.0, 2.0]);
         assert_eq!(Comparison::of_pairs(&[1.0, 2.0], &[0.0, 1.0, 2.0]), None, "two pairs");
         assert_eq!(Comparison::of_series(&[1.0], &[1.0, 2.0]), None, "one window before");
+    }
+
+    #[test]
+    fn scores_of_one_window_have_a_gain_but_no_significance() {
+        let preference = Preference::default();
+        let compared = |before: &[f64], after: &[f64]| {
+            let scored = |scores: &[f64]| scores.iter().map(|&score| Scored::plain(score)).collect::<Vec<_>>();
+            Comparison::of_scores(&scored(before), &scored(after), &preference)
+        };
+        assert_eq!(compared(&[], &[1.0]), None);
+        let single = compared(&[1.0], &[2.0, 2.1]).unwrap();
+        assert!((single.gain.mean - 1.05).abs() < 1e-9 && single.outcome(0.0) == Outcome::Unclear, "{single:?}");
+        let several = compared(&[1.0, 1.1], &[2.0, 2.1]).unwrap();
+        assert_eq!(Some(several), Comparison::of_series(&[1.0, 1.1], &[2.0, 2.1]));
     }
 
     #[test]

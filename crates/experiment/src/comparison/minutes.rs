@@ -1,8 +1,10 @@
 //! The decisions of a controller and their results, for the record.
 
+use control::ab_test::Comparison;
 use control::controller::{ControllerInput, Evidence, Prediction};
 use control::{ControlLoop, DecisionRecord, Setting, Window};
 use observe::Preference;
+use observe::merit::Scored;
 use report::record;
 
 /// Windows before and after a change by which its gain is measured: enough to even out chance, few enough that the workload is
@@ -76,15 +78,10 @@ pub fn measured_gain(decided: &[DecisionRecord], i: usize, windows: &[Window], p
     let here = behind(&decided[i]);
     let from = decided[..i].iter().rev().find(is_change).map_or(0, behind);
     let to = decided[i + 1..].iter().find(is_change).map_or(windows.len(), behind);
-    let score = |window: &Window| Some(window.outcome.score(preference)).filter(|score| score.is_finite());
-    let before = mean(windows[from..here].iter().rev().filter_map(score).take(JUDGED_WINDOWS))?;
-    let after = mean(windows[here..to].iter().filter_map(score).take(JUDGED_WINDOWS))?;
-    Some(after - before)
-}
-
-fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
-    let (sum, count) = values.fold((0.0, 0.0), |(sum, count), value| (sum + value, count + 1.0));
-    (count > 0.0).then(|| sum / count)
+    let score = |window: &Window| Some(window.outcome.score(preference)).filter(|score| score.is_finite()).map(Scored::plain);
+    let before: Vec<Scored> = windows[from..here].iter().rev().filter_map(score).take(JUDGED_WINDOWS).collect();
+    let after: Vec<Scored> = windows[here..to].iter().filter_map(score).take(JUDGED_WINDOWS).collect();
+    Comparison::of_scores(&before, &after, preference).map(|comparison| comparison.gain.mean)
 }
 
 /// A difference of scores, which are logarithms.

@@ -4,13 +4,13 @@ use std::io::{self, BufWriter};
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
-use agent::observe::{Recorded, Until};
-use agent::topology::{self, Device};
 use anyhow::ensure;
 use applier::sysfs::Sysfs;
 use block::Nanos;
 use experiment::capture::Capture;
 use experiment::shipped;
+use linux::events::{Recorded, Until};
+use linux::topology::{self, Device};
 use progress::Monitor;
 use sim::trace::write::{Field, Out, OutputFormat};
 
@@ -92,11 +92,11 @@ pub fn program() -> String {
 }
 
 fn begin(format: &'static OutputFormat, out: Out, device: &Device) -> anyhow::Result<Capture> {
-    agent::advice::begin(format, out, (&Sysfs::real(), device), &program())
+    linux::advice::begin(format, out, (&Sysfs::real(), device), &program())
 }
 
 fn captured(device: &Device, capture: Capture, until: Until, monitor: &dyn Monitor) -> anyhow::Result<Recorded> {
-    let recorded = agent::advice::captured(&Sysfs::real(), device, capture, until, monitor)?;
+    let recorded = linux::advice::captured(&Sysfs::real(), device, capture, until, monitor)?;
     warn(&recorded, device);
     Ok(recorded)
 }

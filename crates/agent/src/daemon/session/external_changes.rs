@@ -1,39 +1,39 @@
-//! Others than the agent who write to a device.
+//! Changes of a device's settings by programs or people other than the agent.
 
 use block::Nanos;
 
-use super::super::device_control::Acts;
-use super::{DeviceSession, News};
+use super::{DeviceSession, Notice};
+use crate::daemon::device_control::Ownership;
 use crate::history::{Entry, Kind};
 use applier::Foreign;
 
 impl DeviceSession {
-    /// Whether another program or an administrator has written.
-    pub(super) fn check_external_changes(&mut self, now: Nanos, news: &mut Vec<News>) {
-        match self.acts {
-            Acts::Yes => match self.hands.foreign().map(unreleased) {
+    /// Stands down if a setting was changed externally; where the agent owns nothing, starts again from the new setting.
+    pub(super) fn check_external_changes(&mut self, now: Nanos, notices: &mut Vec<Notice>) {
+        match self.ownership {
+            Ownership::Agent => match self.device_control.foreign().map(unreleased) {
                 Ok(foreign) if foreign.is_empty() => {
-                    self.trouble = None;
-                    self.expect_active(now, news);
+                    self.applier_trouble = None;
+                    self.expect_active(now, notices);
                 }
-                Ok(foreign) => self.stand_down(now, &foreign, news),
+                Ok(foreign) => self.stand_down(now, &foreign, notices),
                 Err(error) => {
-                    // Said once, and not every second.
-                    let trouble = format!("who else wrote is not known: {error}");
-                    if self.trouble.as_ref() != Some(&trouble) {
-                        news.push(self.entry(Kind::Trouble, trouble.clone()));
+                    // Once, and not every second.
+                    let trouble = format!("external changes are not known: {error}");
+                    if self.applier_trouble.as_ref() != Some(&trouble) {
+                        notices.push(self.notice(Kind::Trouble, trouble.clone()));
                     }
-                    self.trouble = Some(trouble);
+                    self.applier_trouble = Some(trouble);
                 }
             },
-            Acts::Watches | Acts::StoodDown(_) => {
-                let setting = self.hands.setting();
+            Ownership::ReadOnly | Ownership::StoodDown(_) => {
+                let setting = self.device_control.setting();
                 if setting != self.active {
                     let (from, to) = (self.active.to_string(), setting.to_string());
                     let why = "changed externally; advice starts again";
-                    news.push(News::Entry(Box::new(Entry::new(&self.name, Kind::Conflict, &from, &to, why))));
+                    notices.push(Notice::entry(Entry::new(&self.name, Kind::Conflict, &from, &to, why)));
                     self.original = setting;
-                    self.start_anew(now);
+                    self.restart(now);
                 }
             }
         }
@@ -41,18 +41,18 @@ impl DeviceSession {
 
     /// No external change; if another setting is active all the same, an applier that was killed has been started again, and has put back
     /// what was there before.
-    fn expect_active(&mut self, now: Nanos, news: &mut Vec<News>) {
-        let setting = self.hands.setting();
+    fn expect_active(&mut self, now: Nanos, notices: &mut Vec<Notice>) {
+        let setting = self.device_control.setting();
         if setting != self.active {
             let why = format!("{} was put back by an applier that was restarted; it starts again as well", self.active);
             let (from, to) = (self.active.to_string(), setting.to_string());
-            news.push(News::Entry(Box::new(Entry::new(&self.name, Kind::Trouble, &from, &to, why))));
+            notices.push(Notice::entry(Entry::new(&self.name, Kind::Trouble, &from, &to, why)));
             self.guard.settled();
-            self.start_anew(now);
+            self.restart(now);
         }
     }
 
-    pub(super) fn stand_down(&mut self, now: Nanos, foreign: &[Foreign], news: &mut Vec<News>) {
+    pub(super) fn stand_down(&mut self, now: Nanos, foreign: &[Foreign], notices: &mut Vec<Notice>) {
         let changes: Vec<String> = foreign
             .iter()
             .map(|one| {
@@ -61,22 +61,22 @@ impl DeviceSession {
             })
             .collect();
         let why = format!("changed externally: {}", changes.join(", "));
-        if let Err(error) = self.hands.release() {
-            news.push(self.entry(Kind::Trouble, format!("cannot stand down: {error}")));
+        if let Err(error) = self.device_control.release() {
+            notices.push(self.notice(Kind::Trouble, format!("cannot stand down: {error}")));
         }
         let from = self.active.to_string();
-        self.finish_trial(news);
-        self.acts = Acts::StoodDown(changes.join(", "));
-        self.original = self.hands.setting();
+        notices.extend(self.verification.finish(&self.settings.preference).map(Notice::Measured));
+        self.ownership = Ownership::StoodDown(changes.join(", "));
+        self.original = self.device_control.setting();
         let to = self.original.to_string();
         let advice = format!("{why}; the agent stands down until `seekwise-agent resume {}`", self.name);
-        news.push(News::Entry(Box::new(Entry::new(&self.name, Kind::Conflict, &from, &to, advice))));
+        notices.push(Notice::entry(Entry::new(&self.name, Kind::Conflict, &from, &to, advice)));
         self.guard.settled();
-        self.start_anew(now);
+        self.restart(now);
     }
 }
 
-/// What the agent has not stood down for yet.
+/// The external changes for which the agent has not stood down yet.
 pub(super) fn unreleased(foreign: Vec<Foreign>) -> Vec<Foreign> {
     foreign.into_iter().filter(|one| !one.released).collect()
 }

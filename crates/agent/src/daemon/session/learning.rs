@@ -1,143 +1,188 @@
-//! Learning on a device that is otherwise tuned: the same eyes, hands and guard, and a load and a search of the lesson's own.
+//! A lesson on a device that is otherwise tuned: the device, its event source and a guard as before; a load and a search of the lesson's own.
 //!
-//! The bound on changes in a minute does not hold, for they disturb no one; that of the applier does.
+//! The limit of changes per minute does not apply, because a lesson disturbs no process; the applier's limit does.
 
 use std::sync::Arc;
 
-use block::Nanos;
+use block::{Nanos, StreamId};
+use control::Setting;
 use control::experience::Experience;
 use observe::Event;
 
 use super::external_changes::unreleased;
-use super::{DeviceSession, EXTERNAL_CHECK_INTERVAL, News, percent};
+use super::{DeviceSession, EXTERNAL_CHECK_INTERVAL, Notice, percent};
 use crate::configuration::{Exit, Settings};
-use crate::daemon::device_control::{Acts, DeviceControl, PolicyGate, Rate};
+use crate::daemon::device_control::{ChangeRate, DeviceControl, Ownership, PolicyGate};
 use crate::daemon::guard::Guard;
 use crate::daemon::open::decided_by;
 use crate::history::{Entry, Kind};
-use crate::learning::{Learned, Lesson};
+use crate::learning::{ForeignIo, Learned, Lesson, Work};
 use applier::attribute::READ_AHEAD;
 use applier::{AtExit, Foreign};
 
-/// How often it is looked whether real work came, at least: it has to stop within a second.
-const LOOKS_FOR_WORK: Nanos = Nanos(100_000_000);
+/// How often a lesson looks for real work, at least: it has to stop within a second.
+const WORK_CHECK_INTERVAL: Nanos = Nanos(100_000_000);
 
-/// How far a file is read ahead is decided when it is opened, and a lesson's load has its file open.
+/// Read-ahead takes effect when a file is opened, and a lesson's load keeps its file open.
 const NOT_TRIED: &[&str] = &[READ_AHEAD];
 
-/// Why a lesson ends.
-enum Ends {
-    /// The device is needed for real work.
-    Work(String),
-    /// Something went wrong, and it is not to begin again soon.
-    Trouble(String),
-    /// A setting was changed externally.
-    Foreign(Vec<Foreign>),
+/// How long a device has been idle, and the lesson that is under way on it.
+pub(super) struct LearningState {
+    foreign_io: ForeignIo,
+    /// When real work was seen last, and what it was.
+    last_work: (Nanos, Option<Work>),
+    /// While there is a lesson, the device's own controller rests.
+    pub lesson: Option<Box<LessonSession>>,
+    has_failed: bool,
+    has_ended: bool,
 }
 
-/// A lesson that goes on.
+impl LearningState {
+    /// Of a device that counts as idle from now on.
+    pub fn new(now: Nanos) -> LearningState {
+        LearningState {
+            foreign_io: ForeignIo::default(),
+            last_work: (now, None),
+            lesson: None,
+            has_failed: false,
+            has_ended: false,
+        }
+    }
+
+    /// Notes an event if it is real work. `name` gives the name of a stream's program.
+    pub fn observe<'a>(&mut self, now: Nanos, event: &Event, name: impl Fn(StreamId) -> Option<&'a str>) {
+        if let Some(work) = self.foreign_io.look(event, name, |_| false) {
+            self.last_work = (now, Some(work));
+        }
+    }
+
+    /// The device counts as idle from now on only.
+    pub fn restart_idle_time(&mut self, now: Nanos) {
+        self.last_work.0 = now;
+    }
+}
+
+/// Why a lesson ends.
+enum End {
+    /// Real work came for the device.
+    Work(String),
+    /// Something went wrong; the next lesson has to wait.
+    Failure(String),
+    /// A setting was changed externally.
+    ExternalChange(Vec<Foreign>),
+}
+
+/// A lesson that is under way.
 pub struct LessonSession {
     lesson: Lesson,
-    /// The device's, without the bound on changes.
+    /// The device's, without the limit of changes.
     settings: Settings,
-    rate: Rate,
+    rate: ChangeRate,
     guard: Guard,
-    /// Errors that the driver had counted at the beginning.
+    /// The driver's count of errors at the beginning.
     errors: Option<u64>,
-    polls: Nanos,
-    looks: Nanos,
+    next_work_check: Nanos,
+    next_external_check: Nanos,
 }
 
 impl LessonSession {
     /// When it wants to be called next.
     pub fn next(&self) -> Option<Nanos> {
-        self.lesson.next().map_or(Some(self.polls), |next| Some(next.min(self.polls)))
+        self.lesson.next().map_or(Some(self.next_work_check), |next| Some(next.min(self.next_work_check)))
     }
 
-    /// The plant, as what steers it in a lesson may set it.
-    fn with_care<T>(
+    /// Lets the lesson act within the configuration's limits.
+    fn within_policy<T>(
         &mut self,
-        hands: &mut dyn DeviceControl,
-        original: &control::Setting,
+        device_control: &mut dyn DeviceControl,
+        original: &Setting,
         act: impl FnOnce(&mut Lesson, &mut PolicyGate) -> T,
     ) -> T {
-        let mut refused = None;
-        let (settings, rate) = (&self.settings, &mut self.rate);
-        let mut careful =
-            PolicyGate { hands, settings, original, acts: &Acts::Yes, rate, refused: &mut refused, not_tried: NOT_TRIED };
-        act(&mut self.lesson, &mut careful)
+        let mut gate = PolicyGate {
+            device_control,
+            settings: &self.settings,
+            original,
+            ownership: &Ownership::Agent,
+            rate: &mut self.rate,
+            refused: &mut None,
+            not_tried: NOT_TRIED,
+        };
+        act(&mut self.lesson, &mut gate)
     }
 }
 
 impl DeviceSession {
     /// How long the device has been idle, and the last request's origin.
     pub fn idle(&self, now: Nanos) -> (Nanos, Option<String>) {
-        let (last, work) = &self.work;
-        (now - *last, work.map(|work| work.text(self.eyes.name(work.stream))))
+        let (last, work) = &self.learning.last_work;
+        (now - *last, work.map(|work| work.text(self.source.name(work.stream))))
     }
 
-    /// The lesson that goes on.
+    /// The lesson that is under way.
     pub fn lesson(&self) -> Option<&Lesson> {
-        self.session.as_ref().map(|session| &session.lesson)
+        self.learning.lesson.as_ref().map(|session| &session.lesson)
     }
 
-    /// Begins to learn, from the original setting.
+    /// Begins a lesson, from the original setting.
     ///
     /// # Errors
     /// The applier cannot put it back.
-    pub fn begin_lesson(&mut self, now: Nanos, lesson: Lesson, errors: Option<u64>) -> Result<News, String> {
-        self.hands.at_exit(AtExit::Restore).and_then(|()| self.hands.restore()).map_err(|error| error.to_string())?;
-        self.hands.because("tried while learning, under a load of the agent's own");
-        self.active = self.hands.setting();
+    pub fn begin_lesson(&mut self, now: Nanos, lesson: Lesson, errors: Option<u64>) -> Result<Notice, String> {
+        self.device_control
+            .at_exit(AtExit::Restore)
+            .and_then(|()| self.device_control.restore())
+            .map_err(|error| error.to_string())?;
+        self.device_control.because("tried while learning, under a load of the agent's own");
+        self.active = self.device_control.setting();
         self.original = self.active.clone();
-        self.session = Some(Box::new(LessonSession {
+        self.learning.lesson = Some(Box::new(LessonSession {
             lesson,
             settings: Settings { changes_per_minute: u32::MAX, ..self.settings.clone() },
-            rate: Rate::default(),
+            rate: ChangeRate::default(),
             guard: Guard::new(now),
             errors,
-            polls: now,
-            looks: now + EXTERNAL_CHECK_INTERVAL,
+            next_work_check: now,
+            next_external_check: now + EXTERNAL_CHECK_INTERVAL,
         }));
-        Ok(self.entry(Kind::Learning, "it is idle: learning begins".to_owned()))
+        Ok(self.notice(Kind::Learning, "it is idle: learning begins".to_owned()))
     }
 
-    /// Whether the last lesson ended because something went wrong; said once.
+    /// Whether the last lesson ended because something went wrong; true once.
     pub fn lesson_failed(&mut self) -> bool {
-        std::mem::take(&mut self.lesson_failed)
+        std::mem::take(&mut self.learning.has_failed)
     }
 
-    /// Whether a lesson has ended; said once.
+    /// Whether a lesson has ended; true once.
     pub fn lesson_ended(&mut self) -> bool {
-        std::mem::take(&mut self.lesson_ended)
+        std::mem::take(&mut self.learning.has_ended)
     }
 
-    /// From now on this is what is known.
-    pub fn know(&mut self, now: Nanos, experience: Arc<Experience>) {
+    /// Replaces the experience, and starts a controller with it.
+    pub fn set_experience(&mut self, now: Nanos, experience: Arc<Experience>) {
         self.experience = experience;
-        self.start_anew(now);
+        self.restart(now);
     }
 
-    /// A step of the lesson that goes on.
-    pub(super) fn step_session(&mut self, now: Nanos, events: &[Event], errors: Option<u64>) -> Vec<News> {
-        let Some(mut session) = self.session.take() else { return Vec::new() };
-        let mut news = Vec::new();
-        let goes_on = self.learn(&mut session, now, events, errors, &mut news);
-        self.session = Some(session);
-        match goes_on {
+    /// A step of the lesson that is under way.
+    pub(super) fn step_lesson(&mut self, now: Nanos, events: &[Event], errors: Option<u64>) -> Vec<Notice> {
+        let Some(mut session) = self.learning.lesson.take() else { return Vec::new() };
+        let mut notices = Vec::new();
+        let result = self.learn(&mut session, now, events, errors, &mut notices);
+        self.learning.lesson = Some(session);
+        match result {
             Ok(()) => {}
-            Err(Ends::Work(why)) => news.extend(self.end_lesson(now, &why)),
-            Err(Ends::Trouble(why)) => {
-                self.lesson_failed = true;
-                news.push(self.entry(Kind::Trouble, format!("learning: {why}")));
-                news.extend(self.end_lesson(now, "it cannot go on"));
+            Err(End::Work(why)) => notices.extend(self.end_lesson(now, &why)),
+            Err(End::Failure(why)) => {
+                self.learning.has_failed = true;
+                notices.push(self.notice(Kind::Trouble, format!("learning: {why}")));
+                notices.extend(self.end_lesson(now, "it cannot go on"));
             }
-            Err(Ends::Foreign(foreign)) => {
-                news.extend(self.end_lesson(now, "a setting was changed externally"));
-                self.stand_down(now, &foreign, &mut news);
+            Err(End::ExternalChange(foreign)) => {
+                notices.extend(self.end_lesson(now, "a setting was changed externally"));
+                self.stand_down(now, &foreign, &mut notices);
             }
         }
-        news
+        notices
     }
 
     fn learn(
@@ -146,43 +191,42 @@ impl DeviceSession {
         now: Nanos,
         events: &[Event],
         errors: Option<u64>,
-        news: &mut Vec<News>,
-    ) -> Result<(), Ends> {
-        session.polls = now + LOOKS_FOR_WORK;
+        notices: &mut Vec<Notice>,
+    ) -> Result<(), End> {
+        session.next_work_check = now + WORK_CHECK_INTERVAL;
         for event in events {
             session.guard.event(event);
-            self.requests += u64::from(matches!(event, Event::Completed { .. }));
-            if let Some(work) = session.lesson.event(event, |stream| self.eyes.name(stream)) {
-                self.work = (now, Some(work));
-                return Err(Ends::Work(format!("real work came: {}", work.text(self.eyes.name(work.stream)))));
+            self.traffic.event(event);
+            if let Some(work) = session.lesson.event(event, |stream| self.source.name(stream)) {
+                self.learning.last_work = (now, Some(work));
+                return Err(End::Work(format!("real work came: {}", work.text(self.source.name(work.stream)))));
             }
         }
         if errors > session.errors {
-            return Err(Ends::Trouble("the driver counted errors of the device".to_owned()));
+            return Err(End::Failure("the driver counted errors of the device".to_owned()));
         }
-        let lost = self.eyes.lost();
-        if lost > self.lost {
-            self.lost = lost;
+        if self.traffic.newly_lost(self.source.lost()).is_some() {
             session.guard.lost(now);
             session.lesson.give_up_load();
         }
-        if now >= session.looks {
-            session.looks = now + EXTERNAL_CHECK_INTERVAL;
-            let foreign = self.hands.foreign().map(unreleased).map_err(|error| Ends::Trouble(error.to_string()))?;
+        if now >= session.next_external_check {
+            session.next_external_check = now + EXTERNAL_CHECK_INTERVAL;
+            let foreign = self.device_control.foreign().map(unreleased).map_err(|error| End::Failure(error.to_string()))?;
             if !foreign.is_empty() {
-                return Err(Ends::Foreign(foreign));
+                return Err(End::ExternalChange(foreign));
             }
         }
-        // Before anything was tried, nothing is known to be foreign.
-        let setting = self.hands.setting();
+        // Until the applier has set an attribute it cannot tell that it was changed externally.
+        let setting = self.device_control.setting();
         if setting != self.active {
-            return Err(Ends::Work(format!("{setting} is active, and not {} as it was left", self.active)));
+            return Err(End::Work(format!("{setting} is active, and not {} as it was left", self.active)));
         }
         self.steer_lesson(session, now, errors);
         let original = self.original.clone();
-        let learned = session.with_care(&mut *self.hands, &original, |lesson, plant| lesson.step(now, plant, &original));
+        let learned =
+            session.within_policy(&mut *self.device_control, &original, |lesson, target| lesson.step(now, target, &original));
         self.update_active(session, now, errors);
-        news.extend(learned.map_err(Ends::Trouble)?.map(|learned| self.learned(&learned)));
+        notices.extend(learned.map_err(End::Failure)?.map(|learned| self.learned(&learned)));
         Ok(())
     }
 
@@ -190,18 +234,18 @@ impl DeviceSession {
     fn steer_lesson(&mut self, session: &mut LessonSession, now: Nanos, errors: Option<u64>) {
         let original = self.original.clone();
         let objection = session.guard.objection(now, errors).filter(|_| self.active != original);
-        session.with_care(&mut *self.hands, &original, |lesson, plant| {
-            let Some(steering) = lesson.steering() else { return };
+        session.within_policy(&mut *self.device_control, &original, |lesson, target| {
+            let Some(control_loop) = lesson.steering() else { return };
             if let Some(objection) = objection {
-                steering.overrule(now, &original, &objection, plant);
+                control_loop.overrule(now, &original, &objection, target);
             }
-            steering.advance(now, plant);
+            control_loop.advance(now, target);
         });
         self.update_active(session, now, errors);
     }
 
     fn update_active(&mut self, session: &mut LessonSession, now: Nanos, errors: Option<u64>) {
-        let active = self.hands.setting();
+        let active = self.device_control.setting();
         if active == self.active {
             return;
         }
@@ -212,45 +256,46 @@ impl DeviceSession {
         }
     }
 
-    fn learned(&self, learned: &Learned) -> News {
+    fn learned(&self, learned: &Learned) -> Notice {
         let Learned { load, setting, gain, why } = learned;
         let entry = Entry {
             promised_percent: gain.map(percent),
             ..Entry::new(&self.name, Kind::Learning, &self.original.to_string(), setting, format!("under {load}: {why}"))
         };
-        News::Entry(Box::new(entry))
+        Notice::entry(entry)
     }
 
     /// Ends the current lesson, if there is one: stops its load, restores the original setting, and the device's own
     /// controller starts again.
-    pub fn end_lesson(&mut self, now: Nanos, why: &str) -> Vec<News> {
-        let Some(mut session) = self.session.take() else { return Vec::new() };
-        let mut news = Vec::new();
-        let finished = session.lesson.finish(&*self.hands);
+    pub fn end_lesson(&mut self, now: Nanos, why: &str) -> Vec<Notice> {
+        let Some(mut session) = self.learning.lesson.take() else { return Vec::new() };
+        let mut notices = Vec::new();
+        let finished = session.lesson.finish(&*self.device_control);
         let policy = if self.settings.exit == Exit::Keep { AtExit::Keep } else { AtExit::Restore };
-        if let Err(error) = self.hands.restore().and_then(|_| self.hands.at_exit(policy)) {
-            news.push(self.entry(Kind::Trouble, format!("cannot put back what was there before learning: {error}")));
+        if let Err(error) = self.device_control.restore().and_then(|_| self.device_control.at_exit(policy)) {
+            notices.push(self.notice(Kind::Trouble, format!("cannot put back what was there before learning: {error}")));
         }
-        self.hands.because(&decided_by(&self.settings));
-        self.active = self.hands.setting();
+        self.device_control.because(&decided_by(&self.settings));
+        self.active = self.device_control.setting();
         self.original = self.active.clone();
         match finished {
-            Ok(learned) => news.extend(learned.map(|learned| self.learned(&learned))),
-            Err(error) => news.push(self.entry(Kind::Trouble, format!("what was learned is not kept: {error}"))),
+            Ok(learned) => notices.extend(learned.map(|learned| self.learned(&learned))),
+            Err(error) => notices.push(self.notice(Kind::Trouble, format!("what was learned is not kept: {error}"))),
         }
-        self.lesson_ended = true;
+        self.learning.has_ended = true;
         let count = session.lesson.learned();
-        // Here the load is waited for: what it asked last is not to be taken for work.
+        // This waits for the load to end, so that its last requests are not taken for work.
         drop(session);
         self.events.clear();
         let mut rest = Vec::new();
-        // A device that is gone is noticed by the next look.
-        let _ = self.eyes.read(&mut rest);
-        self.work.0 = now;
+        // A device that is gone is noticed by the next step.
+        let _ = self.source.read(&mut rest);
+        self.learning.restart_idle_time(now);
         self.guard = Guard::new(now);
-        self.start_anew(now);
+        self.restart(now);
         let loads = if count == 1 { "load" } else { "loads" };
-        news.push(self.entry(Kind::Learning, format!("learning ends, after {count} {loads}: {why}; {} is active", self.active)));
-        news
+        notices
+            .push(self.notice(Kind::Learning, format!("learning ends, after {count} {loads}: {why}; {} is active", self.active)));
+        notices
     }
 }

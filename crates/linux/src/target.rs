@@ -21,7 +21,7 @@ use applier::sysfs::{Files, RealFiles, Sysfs};
 use applier::{ApplierError, Can, Changed, Client, SetRequest};
 
 /// What a switch of the scheduler keeps a device idle for until one was measured: 31 to 40 ms on Linux 6.18.
-pub(crate) const SWITCH: Nanos = Nanos::from_millis(35);
+pub const SWITCH: Nanos = Nanos::from_millis(35);
 /// `async_depth` by default is all of `nr_requests`, or three quarters of it in older kernels.
 const ASYNC_DEPTH: &str = "iosched/async_depth";
 
@@ -34,7 +34,7 @@ struct Host {
 }
 
 /// A device whose scheduler and settings the applier sets.
-pub struct Linux {
+pub struct LinuxTarget {
     sysfs: Sysfs,
     files: Box<dyn Files>,
     device: String,
@@ -54,7 +54,7 @@ pub struct Linux {
     why: String,
 }
 
-impl Linux {
+impl LinuxTarget {
     /// The device of this name, as in `sda`; knowledge of it is kept under its model's name. `allowed` says which attributes may be touched.
     ///
     /// # Errors
@@ -65,14 +65,14 @@ impl Linux {
         model: &str,
         applier: Client,
         allowed: impl Fn(&str) -> bool,
-    ) -> Result<Linux, ApplierError> {
-        Linux::with_files(sysfs, Box::new(RealFiles), device, model, applier, allowed)
+    ) -> Result<LinuxTarget, ApplierError> {
+        LinuxTarget::with_files(sysfs, Box::new(RealFiles), device, model, applier, allowed)
     }
 
-    /// As [`new`](Linux::new), with the kernel's files read in another way.
+    /// As [`new`](LinuxTarget::new), with the kernel's files read in another way.
     ///
     /// # Errors
-    /// As [`new`](Linux::new).
+    /// As [`new`](LinuxTarget::new).
     pub fn with_files(
         sysfs: &Sysfs,
         files: Box<dyn Files>,
@@ -80,7 +80,7 @@ impl Linux {
         model: &str,
         mut applier: Client,
         allowed: impl Fn(&str) -> bool,
-    ) -> Result<Linux, ApplierError> {
+    ) -> Result<LinuxTarget, ApplierError> {
         let mut can = applier.can(device)?;
         let of_machine = all().iter().any(|attribute| attribute.owner == Owner::Machine && allowed(&attribute.name));
         if of_machine {
@@ -94,7 +94,7 @@ impl Linux {
         });
         let forbidden =
             all().iter().filter(|attribute| matches!(attribute.owner, Owner::Scheduler(_)) && !allowed(&attribute.name));
-        let mut linux = Linux {
+        let mut linux = LinuxTarget {
             host: host.collect(),
             may_switch: allowed(SCHEDULER) && possible(SCHEDULER).is_some(),
             forbidden: forbidden.map(|attribute| attribute.name.as_str()).collect(),
@@ -336,7 +336,7 @@ fn within(tunable: &'static Tunable, can: &Can) -> &'static Tunable {
     })
 }
 
-impl Target for Linux {
+impl Target for LinuxTarget {
     fn identity(&self) -> Identity {
         Identity { plant: "linux".to_owned(), device: self.model.clone() }
     }

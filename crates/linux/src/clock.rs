@@ -1,4 +1,4 @@
-//! The time, by the two clocks that the daemon needs.
+//! The time: by the monotonic clock, which the kernel's events have, and by the calendar.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -14,10 +14,14 @@ pub struct Moment {
     pub unix_seconds: u64,
 }
 
-/// Now.
+/// Now, by both clocks.
 pub fn now() -> Moment {
-    let at = clock_gettime(ClockId::Monotonic);
-    let nanos = u64::try_from(at.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(at.tv_nsec).unwrap_or(0);
     let unix_seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    Moment { at: Nanos(nanos), unix_seconds }
+    Moment { at: monotonic(), unix_seconds }
+}
+
+/// Now, by the monotonic clock.
+pub fn monotonic() -> Nanos {
+    let at = clock_gettime(ClockId::Monotonic);
+    Nanos(u64::try_from(at.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(at.tv_nsec).unwrap_or(0))
 }

@@ -23,6 +23,7 @@ use applier::sysfs::Sysfs;
 
 pub use find::find;
 pub use hotplug::HotPlug;
+pub use read::wwid;
 pub use stack::{Stack, stacks};
 
 /// A whole block device.

@@ -12,8 +12,8 @@ use sim::trace::RecordedDevice;
 use sim::trace::write::{About, Out, OutputFormat, named};
 use terminal::Failed;
 
-use crate::observe::{Recorded, Tracepoints, Until, record};
-use crate::plant;
+use crate::events::{Recorded, Tracepoints, Until, record};
+use crate::target;
 use crate::topology::Device;
 use applier::sysfs::Sysfs;
 
@@ -121,8 +121,8 @@ fn about(sysfs: &Sysfs, device: &Device, program: &str) -> About {
     let name = &device.name;
     let recorded = RecordedDevice {
         capacity_sectors: Some(device.size_sectors),
-        scheduler: Some(plant::active_setting(sysfs, name).scheduler()),
-        read_ahead_kib: plant::read_ahead_kib(sysfs, name),
+        scheduler: Some(target::active_setting(sysfs, name).scheduler()),
+        read_ahead_kib: target::read_ahead_kib(sysfs, name),
     };
     About { program: program.to_owned(), source: format!("/dev/{name}"), device: Some(recorded) }
 }
@@ -135,6 +135,6 @@ pub fn captured(sysfs: &Sysfs, device: &Device, capture: Capture, until: Until, 
     if !rustix::process::geteuid().is_root() {
         bail!("the kernel tells only root what {} is asked: run this as root", device.name);
     }
-    let eyes = Tracepoints::open(sysfs, device).with_context(|| format!("{} cannot be observed", device.name))?;
-    Ok(record(eyes, capture, until, monitor)?)
+    let source = Tracepoints::open(sysfs, device).with_context(|| format!("{} cannot be observed", device.name))?;
+    Ok(record(source, capture, until, monitor)?)
 }

@@ -9,7 +9,8 @@ use observe::Event;
 use observe::counters::Sample;
 use twin::counters::Known;
 
-use super::{Counters, EventSource, ObserveError, now};
+use super::{Counters, EventSource, ObserveError};
+use crate::clock::monotonic;
 use crate::topology::{Device, Kind};
 use applier::attribute::{MAX_SECTORS, NR_REQUESTS, State};
 use applier::sysfs::{RealFiles, Sysfs};
@@ -46,7 +47,7 @@ impl CounterSource {
     /// # Errors
     /// Its counters cannot be read either.
     pub fn open(sysfs: &Sysfs, device: &Device, why: String) -> Result<CounterSource, ObserveError> {
-        let at = now();
+        let at = monotonic();
         let counters = Counters::open(sysfs, &device.name, at)?;
         let fresh = vec![*counters.last()];
         Ok(CounterSource { blind: CountersOnly { why, known: known(sysfs, device) }, counters, fresh, next: at + SAMPLED })
@@ -55,7 +56,7 @@ impl CounterSource {
 
 impl EventSource for CounterSource {
     fn read(&mut self, _out: &mut Vec<Event>) -> Result<(), ObserveError> {
-        let at = now();
+        let at = monotonic();
         if at >= self.next {
             self.next = at + SAMPLED;
             self.counters.read(at)?;
@@ -76,7 +77,7 @@ impl EventSource for CounterSource {
         Vec::new()
     }
 
-    fn blind(&self) -> Option<&CountersOnly> {
+    fn counters_only(&self) -> Option<&CountersOnly> {
         Some(&self.blind)
     }
 
@@ -152,10 +153,10 @@ mod tests {
         let front = Device { kind: Kind::Virtual, ..device.clone() };
         let found = known(&sysfs, &front);
         assert_eq!((found.rotational, found.depth, found.write_cache), (None, None, None));
-        let mut eyes = CounterSource::open(&sysfs, &device, "it is tested".to_owned()).unwrap();
+        let mut source = CounterSource::open(&sysfs, &device, "it is tested".to_owned()).unwrap();
         let (mut events, mut samples) = (Vec::new(), Vec::new());
-        eyes.read(&mut events).unwrap();
-        eyes.samples(&mut samples);
+        source.read(&mut events).unwrap();
+        source.samples(&mut samples);
         assert!(events.is_empty() && samples.len() == 1 && samples[0].read.requests == 1, "{samples:?}");
     }
 }

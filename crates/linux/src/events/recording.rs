@@ -14,8 +14,8 @@ use progress::monitor::Quiet;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
-use super::tracepoints::now;
 use super::{EventSource as _, ObserveError, Tracepoints};
+use crate::clock::monotonic;
 
 /// How often is read, unless there is much.
 const READS_EVERY: Nanos = Nanos::from_millis(100);
@@ -59,8 +59,8 @@ pub enum RecordError {
 ///
 /// # Errors
 /// What happens cannot be understood, or the trace cannot be written.
-pub fn record(mut eyes: Tracepoints, mut capture: Capture, until: Until, monitor: &dyn Monitor) -> Result<Recorded, RecordError> {
-    let began = now();
+pub fn record(mut source: Tracepoints, mut capture: Capture, until: Until, monitor: &dyn Monitor) -> Result<Recorded, RecordError> {
+    let began = monotonic();
     let steps = |time: Nanos| (time.as_secs_f64() * STEPS_A_SECOND) as u64;
     let is_timed = until.requests.is_none() && until.time.is_some();
     let what = if is_timed { "recording" } else { "recording, requests:" };
@@ -68,17 +68,17 @@ pub fn record(mut eyes: Tracepoints, mut capture: Capture, until: Until, monitor
     let (mut events, mut lost, mut is_gone) = (Vec::new(), 0, false);
     let mut closed: Option<Nanos> = None;
     loop {
-        wait(&eyes.fds(), READS_EVERY)?;
-        match eyes.read(&mut events) {
+        wait(&source.fds(), READS_EVERY)?;
+        match source.read(&mut events) {
             Err(ObserveError::Gone { .. }) => is_gone = true,
             other => other?,
         }
-        take(&mut events, &mut capture, &eyes, &until, closed.is_some())?;
-        if eyes.lost() > lost {
-            lost = eyes.lost();
+        take(&mut events, &mut capture, &source, &until, closed.is_some())?;
+        if source.lost() > lost {
+            lost = source.lost();
             capture.gap()?;
         }
-        let time = now() - began;
+        let time = monotonic() - began;
         let is_full = until.requests.is_some_and(|most| capture.requests() >= most);
         if is_full || until.time.is_some_and(|until| time >= until) || monitor.stop().load(Ordering::Relaxed) {
             closed = closed.or(Some(time));
@@ -88,24 +88,24 @@ pub fn record(mut eyes: Tracepoints, mut capture: Capture, until: Until, monitor
         }
         monitor.progress(if is_timed { steps(time) } else { capture.requests() });
     }
-    eyes.finish(&mut events)?;
-    take(&mut events, &mut capture, &eyes, &until, closed.is_some())?;
+    source.finish(&mut events)?;
+    take(&mut events, &mut capture, &source, &until, closed.is_some())?;
     monitor.end();
-    Ok(Recorded { lost: eyes.lost(), is_gone, trace: capture.finish()? })
+    Ok(Recorded { lost: source.lost(), is_gone, trace: capture.finish()? })
 }
 
 /// DeviceControl events on, without requests that come too late.
 fn take(
     events: &mut Vec<Event>,
     capture: &mut Capture,
-    eyes: &Tracepoints,
+    source: &Tracepoints,
     until: &Until,
     is_closed: bool,
 ) -> Result<(), RecordError> {
     for event in events.drain(..) {
         let is_full = is_closed || until.requests.is_some_and(|most| capture.requests() >= most);
         if !(is_full && matches!(event, Event::Queued(_))) {
-            capture.event(&event, |stream| eyes.name(stream))?;
+            capture.event(&event, |stream| source.name(stream))?;
         }
     }
     Ok(())
@@ -134,10 +134,10 @@ pub struct Background {
 
 impl Background {
     /// Begins.
-    pub fn begin(eyes: Tracepoints, capture: Capture) -> Background {
+    pub fn begin(source: Tracepoints, capture: Capture) -> Background {
         let monitor = Arc::new(Quiet::default());
         let of_thread = Arc::clone(&monitor);
-        let thread = std::thread::spawn(move || record(eyes, capture, Until::default(), &*of_thread));
+        let thread = std::thread::spawn(move || record(source, capture, Until::default(), &*of_thread));
         Background { monitor, thread }
     }
 

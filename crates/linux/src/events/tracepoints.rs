@@ -16,7 +16,6 @@ use applier::trace::{Formats, Instance, Tracefs};
 use block::{Nanos, StreamId};
 use observe::Event;
 use rustix::io::Errno;
-use rustix::time::{ClockId, clock_gettime};
 
 use super::format::Layouts;
 use super::joining::Joining;
@@ -24,6 +23,7 @@ use super::names::Names;
 use super::page;
 use super::raw::Raw;
 use super::{EventSource, ObserveError};
+use crate::clock::monotonic;
 use crate::topology::Device;
 
 /// What happened so lately may not be in every processor's buffer yet: an event takes its time before it is written.
@@ -199,7 +199,7 @@ const PIPE: &str = "trace_pipe_raw";
 
 impl EventSource for Tracepoints {
     fn read(&mut self, out: &mut Vec<Event>) -> Result<(), ObserveError> {
-        let now = now();
+        let now = monotonic();
         let known = self.fill(now - UNSETTLED)?;
         self.join(known, out);
         self.watched.look(now)
@@ -218,11 +218,6 @@ impl EventSource for Tracepoints {
     }
 }
 
-pub(crate) fn now() -> Nanos {
-    let time = clock_gettime(ClockId::Monotonic);
-    Nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
-}
-
 /// Whether the device is still the one it was.
 struct SameDevice {
     device: String,
@@ -234,7 +229,7 @@ struct SameDevice {
 impl SameDevice {
     fn of(sysfs: &Sysfs, device: &Device) -> SameDevice {
         let (name, sequence) = (device.name.clone(), device.sequence);
-        SameDevice { folder: sysfs.block(&name), device: name, sequence, looked: now() }
+        SameDevice { folder: sysfs.block(&name), device: name, sequence, looked: monotonic() }
     }
 
     fn look(&mut self, now: Nanos) -> Result<(), ObserveError> {
@@ -262,8 +257,8 @@ mod tests {
     const TAR: (u32, &str) = (40, "tar");
     const FIO: (u32, &str) = (41, "fio");
 
-    /// A machine with one device, and eyes that read these pages of two processors.
-    fn eyes(formats: &Formats, pages: [Vec<Page>; 2]) -> (tempfile::TempDir, Tracepoints) {
+    /// A machine with one device, and source that read these pages of two processors.
+    fn source(formats: &Formats, pages: [Vec<Page>; 2]) -> (tempfile::TempDir, Tracepoints) {
         let root = tempfile::tempdir().unwrap();
         let folder = root.path().join("sys/block/loop0");
         fs::create_dir_all(folder.join("queue")).unwrap();
@@ -280,15 +275,15 @@ mod tests {
             }
             OwnedFd::from(reader)
         };
-        let eyes = Tracepoints::of_pipes(&sysfs, &device, pages.map(pipe).into(), formats).unwrap();
-        (root, eyes)
+        let source = Tracepoints::of_pipes(&sysfs, &device, pages.map(pipe).into(), formats).unwrap();
+        (root, source)
     }
 
     /// All that is seen of these pages. A machine that has just begun would take what they say of later for the future.
     fn seen(formats: &Formats, pages: [Vec<Page>; 2]) -> Vec<Event> {
-        let (_root, mut eyes) = eyes(formats, pages);
+        let (_root, mut source) = source(formats, pages);
         let mut events = Vec::new();
-        eyes.finish(&mut events).unwrap();
+        source.finish(&mut events).unwrap();
         events
     }
 
@@ -313,9 +308,9 @@ mod tests {
     #[test]
     fn names_are_those_of_the_issuing_process_and_not_of_the_dispatching_one() {
         let pages = vec![Page::at(100).queued(100, "W", (8, 8), TAR).issued(300, "W", (8, 8))];
-        let (_root, mut eyes) = eyes(&of_requests(), [pages, vec![]]);
-        eyes.read(&mut Vec::new()).unwrap();
-        assert_eq!((eyes.name(40), eyes.name(9)), (Some("tar"), None));
+        let (_root, mut source) = source(&of_requests(), [pages, vec![]]);
+        source.read(&mut Vec::new()).unwrap();
+        assert_eq!((source.name(40), source.name(9)), (Some("tar"), None));
     }
 
     #[test]
@@ -375,12 +370,12 @@ mod tests {
     fn lost_events_are_counted_and_what_was_under_way_then_is_given_up() {
         let before = Page::at(100).queued(100, "R", (0, 8), FIO).issued(110, "R", (0, 8));
         let after = Page::at(500).missed(Some(3)).queued(500, "R", (0, 8), TAR).completed(600, "R", (0, 8));
-        let (_root, mut eyes) = eyes(&of_requests(), [vec![before, after], vec![]]);
+        let (_root, mut source) = source(&of_requests(), [vec![before, after], vec![]]);
         let mut events = Vec::new();
-        eyes.read(&mut events).unwrap();
+        source.read(&mut events).unwrap();
         let (first, second) = (request(Op::Read, true, 0, 8, 41, 100), request(Op::Read, true, 0, 8, 40, 500));
         assert_eq!(events, [Event::Queued(first), Event::Queued(second), completed(second, 500, 600)]);
-        assert_eq!(eyes.lost(), 3);
+        assert_eq!(source.lost(), 3);
     }
 
     #[test]
@@ -398,11 +393,11 @@ mod tests {
 
     #[test]
     fn a_replaced_device_counts_as_removed() {
-        let (root, mut eyes) = eyes(&of_requests(), [vec![], vec![]]);
+        let (root, mut source) = source(&of_requests(), [vec![], vec![]]);
         fs::write(root.path().join("sys/block/loop0/diskseq"), "6").unwrap();
-        assert!(eyes.read(&mut Vec::new()).is_ok(), "it is not looked at every time");
-        eyes.watched.looked = Nanos::ZERO;
-        assert_eq!(eyes.read(&mut Vec::new()).unwrap_err().to_string(), "loop0 is gone");
+        assert!(source.read(&mut Vec::new()).is_ok(), "it is not looked at every time");
+        source.watched.looked = Nanos::ZERO;
+        assert_eq!(source.read(&mut Vec::new()).unwrap_err().to_string(), "loop0 is gone");
     }
 
     #[test]

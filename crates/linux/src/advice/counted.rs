@@ -12,9 +12,10 @@ use progress::Monitor;
 use report::advice::Advice;
 
 use super::watched::expect_queue;
-use crate::observe::blind::{CANNOT_KNOW, CounterSource};
-use crate::observe::{EventSource as _, now};
-use crate::plant;
+use crate::clock::monotonic;
+use crate::events::EventSource as _;
+use crate::events::counter_source::{CANNOT_KNOW, CounterSource};
+use crate::target;
 use crate::topology::Device;
 use applier::sysfs::Sysfs;
 
@@ -34,13 +35,13 @@ pub fn of_counters(
     monitor: &dyn Monitor,
 ) -> anyhow::Result<Advice> {
     expect_queue(device, given)?;
-    let in_force = plant::active_setting(sysfs, &device.name);
+    let in_force = target::active_setting(sysfs, &device.name);
     if let Some(setting) = candidates.iter().find(|setting| !setting.host.is_empty()) {
         bail!("--candidates {setting}: tunables of the host are not judged here; name a scheduler with its own tunables");
     }
-    let mut eyes = CounterSource::open(sysfs, device, why.clone())?;
-    let samples = looked_at(&mut eyes, lasts, monitor)?;
-    let Some(blind) = eyes.blind() else { bail!("{given}: its counters are not there any more") };
+    let mut source = CounterSource::open(sysfs, device, why.clone())?;
+    let samples = looked_at(&mut source, lasts, monitor)?;
+    let Some(blind) = source.counters_only() else { bail!("{given}: its counters are not there any more") };
     let name = device.name.clone();
     let known = &blind.known;
     let mut advice =
@@ -50,14 +51,14 @@ pub fn of_counters(
     Ok(advice)
 }
 
-fn looked_at(eyes: &mut CounterSource, lasts: Nanos, monitor: &dyn Monitor) -> anyhow::Result<Vec<Sample>> {
-    let (began, mut samples, mut none) = (now(), Vec::new(), Vec::new());
+fn looked_at(source: &mut CounterSource, lasts: Nanos, monitor: &dyn Monitor) -> anyhow::Result<Vec<Sample>> {
+    let (began, mut samples, mut none) = (monotonic(), Vec::new(), Vec::new());
     monitor.begin(lasts.as_secs_f64() as u64, "looking at its counters, seconds:");
     loop {
         monitor.check()?;
-        eyes.read(&mut none)?;
-        eyes.samples(&mut samples);
-        let passed = now() - began;
+        source.read(&mut none)?;
+        source.samples(&mut samples);
+        let passed = monotonic() - began;
         monitor.progress(passed.as_secs_f64() as u64);
         if passed >= lasts {
             break;

@@ -194,3 +194,10 @@ fn dev(folder: &Path) -> Result<(u32, u32), TopologyError> {
     let parts = text.split_once(':').and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
     parts.ok_or_else(|| unknown(&path, text, "major:minor"))
 }
+
+/// The world-wide name of a device, which it keeps when the kernel renames it; of a virtual disk its serial number.
+pub fn wwid(sysfs: &Sysfs, device: &str) -> Option<String> {
+    let texts = ["wwid", "device/wwid", "serial"].into_iter();
+    let texts = texts.filter_map(|file| std::fs::read_to_string(sysfs.block(device).join(file)).ok());
+    texts.map(|text| text.trim().to_owned()).find(|text| !text.is_empty())
+}

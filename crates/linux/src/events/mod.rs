@@ -7,7 +7,7 @@
 //! ```
 //! Times are `CLOCK_MONOTONIC`. Sectors are the whole disk's: the kernel maps those of partitions before it tells of a request.
 
-pub mod blind;
+pub mod counter_source;
 mod counters;
 #[cfg(test)]
 mod fixtures;
@@ -28,11 +28,10 @@ use block::StreamId;
 use observe::Event;
 use observe::counters::Sample;
 
-pub use blind::{CounterSource, CountersOnly};
+pub use counter_source::{CounterSource, CountersOnly};
 pub use counters::Counters;
 pub use recording::{Background, RecordError, Recorded, Until, record, wait};
 pub use tracepoints::Tracepoints;
-pub(crate) use tracepoints::now;
 
 /// Something that sees each request of a device, or where that is not allowed its counters.
 pub trait EventSource: Send {
@@ -54,7 +53,7 @@ pub trait EventSource: Send {
 
     /// Why it sees no requests but [samples](EventSource::samples) of counters, and what is known of the device all the same; `None` if it sees
     /// requests.
-    fn blind(&self) -> Option<&CountersOnly> {
+    fn counters_only(&self) -> Option<&CountersOnly> {
         None
     }
 

@@ -1,0 +1,116 @@
+//! The controller's reasons, and its decisions as advice where nothing may be set.
+
+use std::collections::VecDeque;
+
+use control::controller::{Evidence, Prediction};
+use control::{DecisionRecord, Setting};
+
+use crate::control_socket::PendingAdvice;
+use crate::history::{Entry, Kind, Promised};
+
+/// Reasons that are kept. Controllers alternate between a reason and "nothing new", so one would not do.
+const MAX_THOUGHTS: usize = 4;
+/// Candidates of an entry.
+const MAX_CANDIDATES: usize = 16;
+
+/// The latest reasons, and the current advice.
+#[derive(Default)]
+pub(super) struct AdviceLog {
+    pending: Option<PendingAdvice>,
+    thoughts: VecDeque<String>,
+}
+
+impl AdviceLog {
+    /// The current advice; `None` if the active setting is best or nothing is known yet.
+    pub fn pending(&self) -> Option<&PendingAdvice> {
+        self.pending.as_ref()
+    }
+
+    /// The latest reasons, each once, the latest last.
+    pub fn thoughts(&self) -> impl Iterator<Item = &str> {
+        self.thoughts.iter().map(String::as_str)
+    }
+
+    /// Adds a reason unless it is known.
+    pub fn add_thought(&mut self, why: &str) {
+        if self.thoughts.iter().any(|known| known == why) {
+            return;
+        }
+        if self.thoughts.len() >= MAX_THOUGHTS {
+            self.thoughts.pop_front();
+        }
+        self.thoughts.push_back(why.to_owned());
+    }
+
+    /// There is no advice any more.
+    pub fn withdraw(&mut self) {
+        self.pending = None;
+    }
+
+    /// Takes in a decision that was not applied; `refused` is the setting that it would have applied. Returns an entry for the history if
+    /// the advice is new.
+    pub fn advise(
+        &mut self,
+        device: &str,
+        active: &Setting,
+        decision: &DecisionRecord,
+        refused: Option<&Setting>,
+    ) -> Option<Entry> {
+        let best = decision.evidence.as_deref().and_then(|evidence| best_significant(evidence, active));
+        let (setting, gain_percent, error_percent) = match (best, refused) {
+            (Some(best), _) => (best.setting.to_string(), Some(percent(best.gain)), Some(100.0 * best.error)),
+            // A controller that predicts nothing.
+            (None, Some(refused)) => (refused.to_string(), decision.expected_gain.map(percent), None),
+            (None, None) => {
+                if decision.evidence.is_some() {
+                    self.withdraw();
+                }
+                return None;
+            }
+        };
+        let mut entry = entry_of(device, Kind::WouldSet, decision, &setting);
+        if let Some(best) = best {
+            let (gain, error) = (percent(best.gain), 100.0 * best.error);
+            entry.why = format!("{setting} promises {}", report::promises::with_error(gain, error));
+            (entry.promised_percent, entry.error_percent) = (gain_percent, error_percent);
+        }
+        entry.from = active.to_string();
+        let is_new = self.pending.as_ref().is_none_or(|known| known.id != entry.id);
+        self.pending = Some(PendingAdvice { id: entry.id.clone(), setting, why: entry.why.clone(), gain_percent, error_percent });
+        is_new.then_some(entry)
+    }
+}
+
+/// The best candidate that is significantly better than the active setting.
+fn best_significant<'a>(evidence: &'a Evidence, active: &Setting) -> Option<&'a Prediction> {
+    let others = evidence.candidates.iter().filter(|promise| promise.setting != *active && promise.is_sure());
+    others.min_by(|a, b| a.surest_first(b))
+}
+
+/// A decision as an entry of the history; `to` is the setting that it is about.
+pub(super) fn entry_of(device: &str, kind: Kind, decision: &DecisionRecord, to: &str) -> Entry {
+    let evidence = decision.evidence.as_deref();
+    let predicted = evidence.and_then(|evidence| evidence.candidates.iter().find(|one| one.setting.to_string() == to));
+    let candidates = evidence.map_or(&[][..], |evidence| &evidence.candidates);
+    Entry {
+        promised_percent: predicted.map(|one| percent(one.gain)).or(decision.expected_gain.map(percent)),
+        error_percent: predicted.map(|one| 100.0 * one.error),
+        seen: evidence.map(|evidence| evidence.seen.clone()).unwrap_or_default(),
+        candidates: candidates.iter().take(MAX_CANDIDATES).map(promised).collect(),
+        ..Entry::new(device, kind, &decision.from.to_string(), to, decision.why.clone())
+    }
+}
+
+fn promised(prediction: &Prediction) -> Promised {
+    Promised {
+        setting: prediction.setting.to_string(),
+        gain_percent: percent(prediction.gain),
+        error_percent: 100.0 * prediction.error,
+        starves: prediction.starves(),
+    }
+}
+
+/// A difference of scores, which are logarithms, in percent.
+pub(super) fn percent(gain: f64) -> f64 {
+    100.0 * gain.exp_m1()
+}

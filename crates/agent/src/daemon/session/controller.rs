@@ -1,0 +1,66 @@
+//! Builds a device's controller from the configuration, the experience and the device.
+
+use std::sync::Arc;
+
+use control::Setting;
+use control::controller::{ControllerChoice, ControllerInput};
+use control::experience::Experience;
+use linux::events::CountersOnly;
+use twin::counters::ByCounters;
+
+use super::Budget;
+use crate::configuration::Settings;
+use crate::daemon::device_control::DeviceControl;
+
+/// Processor time for the first decisions about a device, in milliseconds. A small budget needs a long time to bank it again.
+const BANKED_CPU_MS: i64 = 1_000;
+/// The largest number of candidates taken from what was learned on this device.
+const MAX_LEARNED_CANDIDATES: usize = 16;
+
+/// The configured controller with the candidates that may be set on the device. Where requests are not observed it is the controller that
+/// works from counters.
+pub(super) fn build_controller(
+    settings: &Settings,
+    budget: Budget,
+    experience: &Arc<Experience>,
+    device_control: &dyn DeviceControl,
+    counters_only: Option<&CountersOnly>,
+) -> Box<dyn control::Controller> {
+    let brief = ControllerInput {
+        preference: settings.preference,
+        candidates: candidates(settings, experience, device_control),
+        experience: experience.clone(),
+        ..ControllerInput::default()
+    };
+    if let Some(CountersOnly { known, .. }) = counters_only {
+        return Box::new(ByCounters::new(&brief, known, budget.cpu_permille));
+    }
+    let ControllerChoice { spec, values } = &settings.controller;
+    let mut values = values.clone();
+    for (value, tunable) in values.iter_mut().zip(spec.tunables) {
+        // A value that the file gives for the controller takes precedence.
+        match tunable.name {
+            "budget_permille" if *value == tunable.default => *value = budget.cpu_permille,
+            "saved_s" if *value == tunable.default => *value = BANKED_CPU_MS / budget.cpu_permille.max(1),
+            "memory_mib" if *value == tunable.default => *value = budget.memory_mib,
+            _ => {}
+        }
+    }
+    (spec.build)(&brief, &values)
+}
+
+/// The configuration's candidates, and the best settings that were learned on this device, as far as they may be set.
+fn candidates(settings: &Settings, experience: &Experience, device_control: &dyn DeviceControl) -> Vec<Setting> {
+    let (active, device) = (device_control.setting(), device_control.identity().device);
+    let pools = experience.pools.iter().rev().filter(|pool| pool.device == device);
+    let learned = pools.filter_map(|pool| pool.settings().next());
+    let mut candidates: Vec<Setting> = settings.candidates.clone();
+    for setting in learned {
+        let is_room = candidates.len() < settings.candidates.len() + MAX_LEARNED_CANDIDATES;
+        if is_room && setting != active && !candidates.contains(&setting) {
+            candidates.push(setting);
+        }
+    }
+    candidates.retain(|candidate| settings.allows(candidate, &active));
+    candidates
+}

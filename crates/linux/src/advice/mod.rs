@@ -1,0 +1,8 @@
+//! Advice about a device that is watched for a while: by its requests as root, by its counters as any user.
+
+mod counted;
+mod watched;
+
+pub use crate::events::counter_source::ASKED_FOR;
+pub use counted::of_counters;
+pub use watched::{LoadTracker, begin, captured, to_store, unseen};

@@ -1,0 +1,15 @@
+//! A real block device under Linux, for every program that watches or sets one.
+//!
+//! ```text
+//! topology: /sys/block ─▶ Device          which there are, what stands on what, what comes and goes
+//! events:   tracefs, /sys/block/*/stat ─▶ observe::Event, samples of counters, recordings
+//! target:   control::Target ─▶ the applier, which writes to /sys and puts everything back
+//! advice:   a device watched for a while ─▶ experiment::advice
+//! ```
+//! This crate writes nothing to a device: it asks the applier.
+
+pub mod advice;
+pub mod clock;
+pub mod events;
+pub mod target;
+pub mod topology;
