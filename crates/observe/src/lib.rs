@@ -37,6 +37,7 @@ pub mod merit;
 pub mod performance;
 pub mod preference;
 pub mod similarity;
+pub mod stream_table;
 pub mod window;
 
 pub use event::Event;

@@ -11,36 +11,46 @@ pub mod manual;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use progress::Monitor;
+use signal_hook::SigId;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::{flag, low_level};
 
 /// What the program calls itself in messages.
 static PROGRAM: OnceLock<&'static str> = OnceLock::new();
 
-static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+/// Set by the first signal; the second one ends the program.
+static INTERRUPTED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 
-static OUTLIVES: AtomicBool = AtomicBool::new(false);
+/// What ends the program on the second signal.
+static SHUTDOWNS: Mutex<Vec<SigId>> = Mutex::new(Vec::new());
+
+const INTERRUPTED_EXIT_CODE: i32 = 130;
 
 pub use progress::Interrupted;
 
-/// Begins a program of this name: it stands before its messages. Ctrl-C and SIGTERM ask the work to stop; the second one ends the
-/// program at once.
+/// Begins a program of this name: it stands before its messages. Ctrl-C, SIGTERM and SIGHUP ask the work to stop; the second one ends
+/// the program at once.
 pub fn begin(program: &'static str) {
     PROGRAM.get_or_init(|| program);
-    // Without a handler Ctrl-C still ends the program, only less tidily: not worth failing for.
-    let _ = ctrlc::set_handler(|| {
-        if INTERRUPTED.swap(true, Ordering::Relaxed) && !OUTLIVES.load(Ordering::Relaxed) {
-            std::process::exit(130);
-        }
-    });
+    let mut shutdowns = SHUTDOWNS.lock().unwrap_or_else(PoisonError::into_inner);
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        // In this order: the signal that sets the flag must not find it set. Without handlers Ctrl-C still ends the program, only less
+        // tidily: not worth failing for.
+        shutdowns.extend(flag::register_conditional_shutdown(signal, INTERRUPTED_EXIT_CODE, INTERRUPTED.clone()));
+        let _ = flag::register(signal, INTERRUPTED.clone());
+    }
 }
 
 /// Makes no number of Ctrl-C and SIGTERM end the program: it ends when its work is done.
 pub fn outlive_interrupts() {
-    OUTLIVES.store(true, Ordering::Relaxed);
+    SHUTDOWNS.lock().unwrap_or_else(PoisonError::into_inner).drain(..).for_each(|shutdown| {
+        low_level::unregister(shutdown);
+    });
 }
 
 /// The flag that long-running work polls.

@@ -3,13 +3,13 @@
 //! It compares with what was before the change. The controller's own verification is about the mean of what was wanted; this is about the
 //! few that pay for it, and holds whatever controller decides.
 
-use std::collections::BTreeMap;
 use std::fs;
 
 use block::{Nanos, Op, Request, StreamId};
 use observe::Event;
 use observe::merit;
 use observe::merit::{BOUND_FACTOR, LEAST_BOUND_S};
+use observe::stream_table::StreamTable;
 
 use applier::sysfs::Sysfs;
 
@@ -78,12 +78,6 @@ fn upper(bucket: usize) -> Nanos {
     Nanos(u64::try_from(next - 1).unwrap_or(u64::MAX))
 }
 
-/// Readers of which is known how they were served.
-const MOST_READERS: usize = 1 << 12;
-
-/// Readers that are looked at before the set of all: the same few ask most of the time.
-const LATELY: usize = 64;
-
 /// Who reads mostly in order and now waits for a read at most this share of what it waited before, in the mean, is better off. It needs all
 /// of what it reads, so it sees what the waits add up to, not that they come together, as they do where readers take turns.
 const BETTER_OFF: f64 = 0.5;
@@ -120,19 +114,16 @@ impl Reader {
     }
 }
 
-/// Readers, each in one place: in the table, or among the others.
-struct Readers {
-    lately: Box<[Reader; LATELY]>,
-    others: BTreeMap<StreamId, Reader>,
-}
+/// The readers of a device.
+struct Readers(StreamTable<Reader>);
 
 impl Readers {
     fn new() -> Readers {
-        Readers { lately: Box::new([Reader::default(); LATELY]), others: BTreeMap::new() }
+        Readers(StreamTable::new())
     }
 
     fn add(&mut self, request: &Request, time: Nanos, late: bool) {
-        let reader = self.of(request.stream);
+        let reader = self.reader(request.stream);
         reader.reads += 1;
         reader.in_order += u64::from(reader.end == request.lba);
         reader.time += time;
@@ -140,29 +131,22 @@ impl Readers {
         reader.end = request.end();
     }
 
-    fn of(&mut self, stream: StreamId) -> &mut Reader {
-        let place = &mut self.lately[stream as usize % LATELY];
-        if place.stream != stream || place.reads == 0 {
-            let known = self.others.remove(&stream).unwrap_or(Reader { stream, ..Reader::default() });
-            let before = std::mem::replace(place, known);
-            if before.reads > 0 && self.others.len() < MOST_READERS {
-                self.others.insert(before.stream, before);
-            }
-        }
-        place
+    fn reader(&mut self, stream: StreamId) -> &mut Reader {
+        let reader = self.0.follow(stream).0;
+        reader.stream = stream;
+        reader
     }
 
     fn get(&self, stream: StreamId) -> Option<&Reader> {
-        let place = &self.lately[stream as usize % LATELY];
-        if place.stream == stream && place.reads > 0 { Some(place) } else { self.others.get(&stream) }
+        self.0.get(stream)
     }
 
     fn all(&self) -> impl Iterator<Item = &Reader> {
-        self.lately.iter().filter(|reader| reader.reads > 0).chain(self.others.values())
+        self.0.values()
     }
 
     fn merge(&mut self, other: &Readers) {
-        other.all().for_each(|reader| self.of(reader.stream).merge(reader));
+        other.all().for_each(|reader| self.reader(reader.stream).merge(reader));
     }
 }
 

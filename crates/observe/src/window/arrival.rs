@@ -2,8 +2,8 @@
 
 use block::{Nanos, Op, Request, SEQUENTIAL_GAP, StreamId};
 
-use super::streams::Streams;
 use super::table::{Feature, LOAD, SERVICE, described, feature};
+use crate::stream_table::StreamTable;
 
 /// Number of previous requests in the features: the paper's x, for single requests.
 pub const PREVIOUS: usize = 3;
@@ -144,7 +144,7 @@ struct Stream {
 /// nothing after construction.
 #[derive(Clone, Debug)]
 pub struct History {
-    streams: Streams<Stream>,
+    streams: StreamTable<Stream>,
     /// The requests before, the last of them at `last`: moving them along would cost a tenth of the whole.
     ring: [Option<Previous>; RING],
     last: usize,
@@ -163,7 +163,7 @@ pub(super) struct Arrival {
 impl History {
     /// Without requests.
     pub fn new() -> History {
-        History { streams: Streams::new(), ring: [None; RING], last: 0, depth: 0, busy: 0, period: 0 }
+        History { streams: StreamTable::new(), ring: [None; RING], last: 0, depth: 0, busy: 0, period: 0 }
     }
 
     /// Adds an arriving request and returns its features.
@@ -210,7 +210,7 @@ impl History {
     #[inline]
     pub fn completed(&mut self, request: &Request, at: Nanos) {
         self.depth = self.depth.saturating_sub(1);
-        let Some(stream) = self.streams.get(request.stream) else { return };
+        let Some(stream) = self.streams.get_mut(request.stream) else { return };
         self.busy -= u64::from(stream.open == 1);
         stream.open = stream.open.saturating_sub(1);
         if request.is_sync() {

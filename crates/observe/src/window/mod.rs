@@ -12,7 +12,6 @@ mod outcome;
 mod page;
 mod places;
 mod quantiles;
-mod streams;
 mod table;
 
 pub use arrival::{History, PREVIOUS, Previous, REQUEST_FEATURES, RequestFeatures};

@@ -4,10 +4,10 @@ use block::{Nanos, Request};
 
 use super::ahead::Ahead;
 use super::quantiles::Quantiles;
-use super::streams::Streams;
 use crate::event::Event;
 use crate::merit;
 use crate::preference::Preference;
+use crate::stream_table::StreamTable;
 
 /// The longest response time that a quantile tells from longer ones: an hour.
 const LONGEST: Nanos = Nanos::from_millis(3_600_000);
@@ -175,7 +175,7 @@ pub struct Tally {
     bytes: u64,
     ahead: Ahead,
     service_s: f64,
-    streams: Streams<Progress>,
+    streams: StreamTable<Progress>,
     calls: Responses,
     call_bytes: u64,
     sees_calls: bool,
@@ -191,7 +191,7 @@ impl Tally {
             bytes: 0,
             ahead: Ahead::new(),
             service_s: 0.0,
-            streams: Streams::new(),
+            streams: StreamTable::new(),
             calls: Responses::new(),
             call_bytes: 0,
             sees_calls: false,

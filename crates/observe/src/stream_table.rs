@@ -9,11 +9,21 @@ const PLACES: usize = 8;
 
 /// Number of streams that can be followed at once. Each stream has one of 64 groups of eight places; a ninth of a group takes the place of
 /// the one that was silent longest. Consecutive numbers go to the groups evenly, so that 512 of them all find a place.
-pub(super) const STREAMS: usize = GROUPS * PLACES;
+pub const MAX_STREAMS: usize = GROUPS * PLACES;
 
-/// A table from streams to values, in an order that depends on nothing but what was asked of it.
+/// A table from streams to values, whose order depends on nothing but the calls.
+///
+/// ```
+/// use observe::stream_table::StreamTable;
+///
+/// let mut requests: StreamTable<u64> = StreamTable::new();
+/// for stream in [7, 9, 7] {
+///     *requests.follow(stream).0 += 1;
+/// }
+/// assert_eq!((requests.get(7), requests.get(8)), (Some(&2), None));
+/// ```
 #[derive(Clone, Debug)]
-pub(super) struct Streams<T> {
+pub struct StreamTable<T> {
     names: Box<[[StreamId; PLACES]]>,
     /// Number of places taken in each group, from the first on; they are only ever reassigned.
     taken: Box<[u8]>,
@@ -23,13 +33,14 @@ pub(super) struct Streams<T> {
     uses: u64,
 }
 
-impl<T: Copy + Default> Streams<T> {
-    pub fn new() -> Streams<T> {
-        Streams {
+impl<T: Copy + Default> StreamTable<T> {
+    /// Empty.
+    pub fn new() -> StreamTable<T> {
+        StreamTable {
             names: Box::new([[0; PLACES]; GROUPS]),
             taken: Box::new([0; GROUPS]),
-            values: vec![T::default(); STREAMS].into_boxed_slice(),
-            used: Box::new([0; STREAMS]),
+            values: vec![T::default(); MAX_STREAMS].into_boxed_slice(),
+            used: Box::new([0; MAX_STREAMS]),
             uses: 0,
         }
     }
@@ -47,7 +58,13 @@ impl<T: Copy + Default> Streams<T> {
     }
 
     /// The stream's value, if it is followed.
-    pub fn get(&mut self, stream: StreamId) -> Option<&mut T> {
+    pub fn get(&self, stream: StreamId) -> Option<&T> {
+        let place = self.place(group(stream), stream)?;
+        Some(&self.values[place])
+    }
+
+    /// The same, to be changed.
+    pub fn get_mut(&mut self, stream: StreamId) -> Option<&mut T> {
         let place = self.place(group(stream), stream)?;
         Some(&mut self.values[place])
     }
@@ -86,6 +103,12 @@ impl<T: Copy + Default> Streams<T> {
     }
 }
 
+impl<T: Copy + Default> Default for StreamTable<T> {
+    fn default() -> StreamTable<T> {
+        StreamTable::new()
+    }
+}
+
 /// Fibonacci hashing: the high bits of a product with 2^32 divided by the golden ratio.
 fn group(stream: StreamId) -> usize {
     (stream.wrapping_mul(0x9e37_79b9) >> (32 - GROUP_BITS)) as usize
@@ -97,34 +120,34 @@ mod tests {
 
     #[test]
     fn as_many_consecutive_streams_as_there_are_places_keep_their_values() {
-        for first in [0, 1_000_000, u32::MAX - STREAMS as u32] {
-            let mut streams = Streams::new();
-            for stream in first..first + STREAMS as u32 * 9 / 10 {
+        for first in [0, 1_000_000, u32::MAX - MAX_STREAMS as u32] {
+            let mut streams = StreamTable::new();
+            for stream in first..first + MAX_STREAMS as u32 * 9 / 10 {
                 *streams.follow(stream).0 = stream;
             }
-            let kept = (first..).take(STREAMS * 9 / 10).filter(|&stream| streams.get(stream) == Some(&mut stream.clone()));
-            assert_eq!(kept.count(), STREAMS * 9 / 10);
-            assert_eq!(streams.values().count(), STREAMS * 9 / 10);
+            let kept = (first..).take(MAX_STREAMS * 9 / 10).filter(|stream| streams.get(*stream) == Some(stream));
+            assert_eq!(kept.count(), MAX_STREAMS * 9 / 10);
+            assert_eq!(streams.values().count(), MAX_STREAMS * 9 / 10);
         }
     }
 
     #[test]
     fn an_extra_stream_replaces_the_one_that_was_silent_longest() {
         let crowd: Vec<StreamId> = (0..).filter(|stream| group(*stream) == 5).take(PLACES + 1).collect();
-        let mut streams = Streams::new();
+        let mut streams = StreamTable::new();
         for stream in &crowd[..PLACES] {
             assert_eq!(streams.follow(*stream).1, None);
-            *streams.get(*stream).unwrap() = *stream;
+            *streams.get_mut(*stream).unwrap() = *stream;
         }
         streams.follow(crowd[0]);
         assert_eq!(streams.follow(crowd[PLACES]), (&mut 0, Some(crowd[1])));
         assert_eq!(streams.get(crowd[1]), None);
-        assert_eq!(streams.get(crowd[0]), Some(&mut crowd[0].clone()));
+        assert_eq!(streams.get(crowd[0]), Some(&crowd[0]));
     }
 
     #[test]
     fn a_cleared_table_is_empty_and_streams_start_with_the_default() {
-        let mut streams = Streams::new();
+        let mut streams = StreamTable::new();
         for stream in 0..300 {
             *streams.follow(stream).0 = 7;
         }
@@ -135,7 +158,7 @@ mod tests {
             assert_eq!(streams.follow(stream), (&mut 0, None));
             *streams.follow(stream).0 = stream;
         }
-        assert!((0..300).all(|stream| streams.get(stream) == Some(&mut stream.clone())));
+        assert!((0..300).all(|stream| streams.get(stream) == Some(&stream)));
         assert_eq!(streams.values().count(), 300);
     }
 }
