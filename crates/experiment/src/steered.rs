@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use block::{KnowledgeStore, Nanos, Scheduler, SchedulerSpec, Tunable, did_you_mean};
+use block::{KnowledgeStore, Nanos, Scheduler, SchedulerSpec, Tunable};
 use control::target::{Bounds, Identity};
 use control::{ControlLoop, Controller, Setting, Target, TargetError};
 use observe::Event;
@@ -141,13 +141,11 @@ impl Simulated<'_> {
             tunable.check(spec.name, value).map_err(|error| error.to_string())?;
         }
         let tunables = self.plant.tunables();
+        setting.check_host(tunables).map_err(|error| error.to_string())?;
         let mut wanted: Vec<Option<i64>> = vec![None; tunables.len()];
         for (name, value) in &setting.host {
-            let index = tunables.iter().position(|tunable| tunable.name == name).ok_or_else(|| unknown(name, tunables))?;
-            tunables[index].check("host", *value).map_err(|error| error.to_string())?;
-            if wanted[index].replace(*value).is_some() {
-                return Err(format!("host: {name} is given twice; once is right"));
-            }
+            let index = tunables.iter().position(|tunable| tunable.name == name);
+            index.into_iter().for_each(|index| wanted[index] = Some(*value));
         }
         Ok(wanted.iter().zip(&self.active.before).map(|(wanted, before)| wanted.unwrap_or(*before)).collect())
     }
@@ -176,15 +174,6 @@ pub fn timed(scheduler: Box<dyn Scheduler>, stopwatch: &Option<Arc<Stopwatch>>) 
         Some(stopwatch) => Box::new(Timed::new(scheduler, stopwatch.clone())),
         None => scheduler,
     }
-}
-
-fn unknown(name: &str, tunables: &[Tunable]) -> String {
-    let known: Vec<&str> = tunables.iter().map(|tunable| tunable.name).collect();
-    format!(
-        "host has no tunable '{name}' that can be set here; known are {}{}",
-        known.join(", "),
-        did_you_mean(name, known.iter().copied())
-    )
 }
 
 impl Target for Simulated<'_> {
@@ -303,9 +292,8 @@ mod tests {
             "noop nr_requests=64 read_ahead_kb=-1",
             "noop nr_requests=4 nr_requests=5",
         ]);
-        assert!(
-            refused[1].starts_with("cannot set noop swapiness=7: host has no tunable 'swapiness' that can be set here; known are")
-        );
+        let unknown = "cannot set noop swapiness=7: host has no tunable 'swapiness'; ";
+        assert!(refused[1].starts_with(unknown) && refused[1].ends_with("did you mean swappiness?; active: cfq read_ahead_kb=1024"), "{}", refused[1]);
         assert!(refused[2].contains("read_ahead_kb=-1 should be a whole number from 0 to 65536 KiB"), "{}", refused[2]);
         assert!(refused[3].contains("nr_requests is given twice"), "{}", refused[3]);
         assert!(refused[1..].iter().all(|text| text.ends_with("; active: cfq read_ahead_kb=1024")), "{refused:?}");

@@ -175,16 +175,7 @@ impl LinuxTarget {
         if setting.values.len() != spec.tunables.len() {
             return Err(format!("{} has {} tunables, not {}", spec.name, spec.tunables.len(), setting.values.len()));
         }
-        for (name, value) in &setting.host {
-            let Some(tunable) = self.tunables().into_iter().find(|tunable| tunable.name == name) else {
-                let known: Vec<&str> = self.tunables().iter().map(|tunable| tunable.name).collect();
-                return Err(format!("'{name}' may not be set here; known are {}", known.join(", ")));
-            };
-            tunable.check("host", *value).map_err(|error| error.to_string())?;
-            if setting.host.iter().filter(|(other, _)| other == name).count() > 1 {
-                return Err(format!("{name} is given twice; once is right"));
-            }
-        }
+        setting.check_host(self.tunables()).map_err(|error| error.to_string())?;
         for (tunable, &value) in spec.tunables.iter().zip(&setting.values) {
             tunable.check(spec.name, value).map_err(|error| error.to_string())?;
             let name = format!("iosched/{}", tunable.name);
