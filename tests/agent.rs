@@ -165,7 +165,8 @@ fn watching_changes_nothing(place: &Place, disk: &Disk) {
     let output = place.run(&["watch", &disk.name, "--for", "4"]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let said = text(&output.stdout);
-    for words in [format!("{} is watched by rotate", disk.name), format!("{}: would set ", disk.name), "requests seen".to_owned()] {
+    for words in [format!("{} is watched by rotate", disk.name), format!("{}: would set ", disk.name), "requests traced".to_owned()]
+    {
         assert!(said.contains(&words), "{words} is missing in\n{said}{}", text(&output.stderr));
     }
 }
@@ -216,9 +217,9 @@ fn what_is_wrong_on_the_command_line_or_in_the_configuration_is_refused() {
         assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", text(&output.stderr));
     }
     assert!(text(&place.run(&["status"]).stderr).contains("no daemon is running"));
-    assert!(text(&place.run(&["history"]).stdout).contains("Nothing happened yet."));
+    assert!(text(&place.run(&["history"]).stdout).contains("The history is empty."));
     let unknown = place.run(&["explain", "sda-00000000"]);
-    assert!(text(&unknown.stderr).contains("sda-00000000: is no advice and no entry of the history"));
+    assert!(text(&unknown.stderr).contains("sda-00000000: no such recommendation or history entry"));
 }
 
 #[test]

@@ -154,7 +154,7 @@ fn under_systemd_it_starts_hardened_and_any_end_restores_the_disk() {
     assert!(!booted.is_active(APPLIER) && !booted.is_active(WATCHER) && is_as_before(&disk));
     booted.succeeds(&["systemctl", "enable", "--now", WATCHER]);
     // `start` returned because the service said that it is ready.
-    assert_eq!(booted.property(WATCHER, "StatusText"), "tunes 1 and watches 0 devices", "{}", booted.log());
+    assert_eq!(booted.property(WATCHER, "StatusText"), "tuning 1 and monitoring 0 devices", "{}", booted.log());
     assert!(booted.is_active(APPLIER), "it is started when it is asked");
     sets_something(&disk);
     both_are_confined(&booted);

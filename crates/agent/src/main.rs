@@ -7,11 +7,11 @@ use std::process::ExitCode;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use terminal::manual;
 
-/// Watches block devices, says which I/O scheduler and settings would serve them better, and, if it is allowed to, sets them and puts
-/// everything back.
+/// Monitors block devices, recommends an I/O scheduler and its settings and, where allowed, applies them and restores the original
+/// settings at exit
 ///
-/// Nothing is changed unless the configuration or `seekwise-agent act` says so. What an administrator or another program changes stays as
-/// they want it.
+/// Changes nothing unless the configuration or `seekwise-agent act` asks for it. Never overwrites settings that an administrator or another
+/// program has changed.
 #[derive(Parser)]
 #[command(name = "seekwise-agent", version, max_term_width = 100, arg_required_else_help = true)]
 struct Cli {
@@ -21,43 +21,44 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Tune devices: the daemon. Those that are named, or those for which the configuration says mode = "act"; the others are watched
+    /// Run the daemon: tune the named devices, or those with mode = "act" in the configuration; monitor the others
     ///
-    /// Needs the applier, the small process that alone may write settings: as a service it is seekwise-applier.socket. Started by root
-    /// without one, it starts its own. Ends on Ctrl-C or SIGTERM, and puts everything back unless the configuration says otherwise.
+    /// Requires the applier, the small privileged process that writes settings: as a service, seekwise-applier.socket. If none is running and
+    /// the daemon is started by root, it starts its own. Stops on Ctrl-C or SIGTERM and restores all settings unless the configuration has
+    /// exit = "keep".
     Act(program::act::Args),
-    /// Watch a device for a while, or read a recording, and say what to set, why, what it would bring and how sure that is
+    /// Monitor a device for some time, or read a trace, and recommend a setting with the reason, the predicted gain and its error
     Advise(program::advise::Args),
-    /// Now the program seekwise-applier
+    /// Moved to the program seekwise-applier
     #[command(hide = true, disable_help_flag = true)]
     Applier(program::moved::Args),
-    /// Print what a shell reads to complete commands and options
+    /// Print a shell completion script
     Completions(manual::Completions),
-    /// Check the configuration, and say what holds for each device and from which files
+    /// Check the configuration and print the effective settings of each device
     Configuration(program::configuration::Args),
-    /// Explain a piece of advice or a change: what it rests on, and what every candidate promised
+    /// Explain a recommendation or a change: the observations and the prediction for each candidate
     Explain(program::history::ExplainArgs),
-    /// Become the program that gives a device work on its scratch file
+    /// Run fio on the scratch file, for learning mode
     #[command(hide = true, name = agent::learning::COMMAND)]
     Generate(program::generate::Args),
-    /// List what was advised, changed and put back
+    /// List recommendations, changes and restored settings
     History(program::history::Args),
-    /// Learn now what serves a device: give it work on a scratch file, try settings, and keep what served in the knowledge base
+    /// Run learning mode now: run workloads on a scratch file, try settings, and keep the best in the knowledge base
     ///
-    /// As root. Stops within a second when anybody else uses the device, and goes on when nobody does. Ends on Ctrl-C, and puts everything
-    /// back. The daemon learns by itself where the configuration has a [learning] with a scratch file.
+    /// Requires root. Pauses within a second of any other I/O on the device and resumes when the device is idle. Stops on Ctrl-C and restores
+    /// all settings. The daemon runs learning mode automatically if [learning] in the configuration names a scratch file.
     Learn(program::learn::Args),
     /// Print a command's manual page, or write the pages of all commands
     Man(manual::Arguments),
-    /// Tune a device again on which the agent has stood down because somebody else had changed a setting
+    /// Resume tuning of a device that the agent stopped tuning after an external change
     Resume(program::ask::ResumeArgs),
-    /// Put back what was there before the agent, also after a crash or a reboot
+    /// Restore the settings from before the agent, also after a crash or a reboot
     Restore(program::restore::Args),
-    /// Say what the daemon watches and does
+    /// Print the state of the daemon and of its devices
     Status(program::ask::StatusArgs),
-    /// Check that what is in force is what the agent has set, and say who else sets it; exit code 1 if it is not
+    /// Compare the active settings with those that the agent set, and name conflicting tools; exit code 1 if they differ
     Verify(program::ask::VerifyArgs),
-    /// Watch devices and say what would be set, and change nothing
+    /// Monitor devices and report what would be set, without changing anything
     Watch(program::watch::Args),
 }
 

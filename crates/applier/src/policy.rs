@@ -127,7 +127,7 @@ impl Policy {
             let keys: Keys = basic_toml::from_str(&text).map_err(|error| wrong(&error))?;
             if let Some(given) = keys.applier_socket {
                 if !given.is_absolute() {
-                    let reason = "should be a path from the root, as in \"/run/seekwise/applier.sock\"";
+                    let reason = "should be an absolute path, as in \"/run/seekwise/applier.sock\"";
                     return Err(wrong(&format_args!("applier_socket = {given:?}: {reason}")));
                 }
                 socket = given;
@@ -186,10 +186,7 @@ mod tests {
     #[test]
     fn errors_name_file_and_reason() {
         let error = load(&[("etc/seekwise/agent.toml", "applier_socket = \"here\"")]).unwrap_err();
-        assert!(
-            error.starts_with("/etc/seekwise/agent.toml: applier_socket = \"here\": should be a path from the root"),
-            "{error}"
-        );
+        assert!(error.starts_with("/etc/seekwise/agent.toml: applier_socket = \"here\": should be an absolute path"), "{error}");
         let error = load(&[("etc/seekwise/agent.toml", "mode = \"act\"\nattributes =")]).unwrap_err();
         assert!(error.starts_with("/etc/seekwise/agent.toml: ") && error.contains("line 2"), "{error}");
     }

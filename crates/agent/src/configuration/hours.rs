@@ -1,4 +1,4 @@
-//! When it may be learned, by the clock on the wall: `02:00-05:00`, `Sat,Sun 08:00-20:00`.
+//! Hours for learning mode in local time: `02:00-05:00`, `Sat,Sun 08:00-20:00`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,9 +11,9 @@ const DAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 /// A time of the week, in the machine's time zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WallTime {
-    /// From Monday, which is 0.
+    /// Day of the week, from Monday = 0 to 6.
     pub day: u32,
-    /// Since midnight.
+    /// Minutes since midnight.
     pub minute: u32,
 }
 
@@ -37,7 +37,7 @@ impl fmt::Display for WallTime {
     }
 }
 
-/// Hours of a day, or of some days of the week. Those that end before they begin go on after midnight.
+/// Hours of a day, or of some days of the week. If the end is before the beginning, they extend over midnight.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hours {
     /// The days on which they begin, from Monday.
@@ -47,7 +47,7 @@ pub struct Hours {
 }
 
 impl Hours {
-    /// Whether this time is among them.
+    /// Whether this time is within these hours; the end is exclusive.
     pub fn contain(&self, time: WallTime) -> bool {
         let begins_today = self.days[time.day as usize % 7];
         if self.from < self.to {
@@ -100,7 +100,7 @@ fn days_of(text: &str) -> Result<[bool; 7], String> {
             Some((first, last)) => (number(first)?, number(last)?),
             None => (number(part)?, number(part)?),
         };
-        // Fri-Mon goes over the end of the week.
+        // Fri-Mon wraps around the end of the week.
         (0..=(last + 7 - first) % 7).for_each(|more| days[(first + more) % 7] = true);
     }
     Ok(days)

@@ -1,5 +1,4 @@
-//! The keys: meaning, default and range of each. Parser, messages and the vendor's file come from
-//! here.
+//! The keys: meaning, default and range of each. The parser, the messages and the vendor's file use this table.
 
 use std::path::PathBuf;
 
@@ -14,21 +13,21 @@ use super::{Configuration, Exit, Listen, Mode, Pattern, Rule, Settings, learning
 
 /// The default candidates.
 pub const CANDIDATES: &str = "linux";
-/// No history is longer: an entry takes about half a KiB of memory.
-const MOST_ENTRIES: i64 = 100_000;
-/// No rate is higher: a change keeps a device idle for about 35 ms, so these would take a third of its time.
-const MOST_CHANGES: i64 = 600;
+/// Maximum length of the history: an entry takes about half a KiB of memory.
+const MAX_ENTRIES: i64 = 100_000;
+/// Maximum changes per minute: a change keeps a device idle for about 35 ms, so these take a third of its time.
+const MAX_CHANGES: i64 = 600;
 
 /// A key of the file.
 pub(super) struct Key<T> {
     pub(super) name: &'static str,
-    /// As it would be written; empty if it has none.
+    /// The default as TOML; empty if there is none.
     pub(super) default: &'static str,
     pub(super) doc: &'static str,
     pub(super) read: fn(&DeValue) -> Result<T, String>,
 }
 
-/// Something that is said of a device.
+/// The value of a key that applies to a device.
 #[derive(Clone, Debug)]
 pub enum Said {
     Mode(Mode),
@@ -41,7 +40,7 @@ pub enum Said {
 }
 
 impl Said {
-    /// Makes it hold.
+    /// Overwrites this value in the settings of a device.
     pub fn put(&self, settings: &mut Settings) {
         match self.clone() {
             Said::Mode(mode) => settings.mode = mode,
@@ -55,12 +54,12 @@ impl Said {
     }
 }
 
-/// Said of devices: of all of them at the head of the file, of some in a `[[device]]`.
+/// Keys of devices: at the top of the file for all devices, in a `[[device]]` for some.
 const OF_DEVICES: &[Key<Said>] = &[
     Key {
         name: "mode",
         default: "\"watch\"",
-        doc: "What to do: \"watch\" says what would be done, \"act\" does it, \"leave-alone\" does not even look.",
+        doc: "\"watch\" monitors and recommends, \"act\" also applies settings, \"leave-alone\" ignores the device.",
         read: |value| {
             let modes = [Mode::Watch, Mode::Act, Mode::LeaveAlone];
             one_of(value, &modes.map(|mode| (mode.name(), mode))).map(Said::Mode)
@@ -69,13 +68,13 @@ const OF_DEVICES: &[Key<Said>] = &[
     Key {
         name: "controller",
         default: "\"seekwise\"",
-        doc: "Which controller decides, with its tunables behind a colon; `seekwise controller list` shows them.",
+        doc: "The controller, with its tunables after a colon; `seekwise controller list` lists controllers.",
         read: |value| twin::controller::parse(text(value)?).map(Said::Controller).map_err(|error| error.to_string()),
     },
     Key {
         name: "candidates",
         default: "[\"linux\"]",
-        doc: "What it chooses among: sets such as \"kernel\", \"kernel-tuned\" and \"linux\", or settings such as \"mq-deadline:fifo_batch=4\".",
+        doc: "Candidate settings: sets such as \"kernel\", \"kernel-tuned\" and \"linux\", or single settings such as \"mq-deadline:fifo_batch=4\".",
         read: |value| {
             let texts = texts(value)?;
             let found = candidates::parse(texts.iter().copied()).map_err(|error| error.to_string())?;
@@ -88,13 +87,13 @@ const OF_DEVICES: &[Key<Said>] = &[
     Key {
         name: "preference",
         default: "\"2,3,1\"",
-        doc: "How much throughput, response time and fairness matter: each 1 to 3, in all 6 or 7.",
+        doc: "Weights of throughput, response time and fairness: each 1 to 3, total 6 or 7.",
         read: |value| text(value)?.parse().map(Said::Preference).map_err(|error: observe::PreferenceError| error.to_string()),
     },
     Key {
         name: "attributes",
         default: "[\"scheduler\", \"iosched/*\", \"read_ahead_kb\"]",
-        doc: "What may be touched. \"*\" is everything of a device; settings of the machine, such as \"vm/swappiness\", only by name.",
+        doc: "Attributes that may be set. \"*\" means all attributes of a device; machine-wide ones, such as \"vm/swappiness\", must be named.",
         read: |value| {
             let patterns: Vec<Pattern> = texts(value)?.into_iter().map(Pattern::new).collect();
             patterns.iter().try_for_each(is_known)?;
@@ -104,38 +103,43 @@ const OF_DEVICES: &[Key<Said>] = &[
     Key {
         name: "changes_per_minute",
         default: "10",
-        doc: "So many changes at most. Going back to what was there before the agent is always allowed.",
-        read: |value| number(value, 1..=MOST_CHANGES).map(|changes| Said::ChangesPerMinute(changes as u32)),
+        doc: "Maximum changes per minute. Restoring the original setting is always allowed.",
+        read: |value| number(value, 1..=MAX_CHANGES).map(|changes| Said::ChangesPerMinute(changes as u32)),
     },
     Key {
         name: "exit",
         default: "\"restore\"",
-        doc: "When the agent ends: \"restore\" puts back what was there before, \"keep\" leaves its settings active.",
+        doc: "When the agent exits: \"restore\" restores the original settings, \"keep\" leaves its settings active.",
         read: |value| one_of(value, &[("restore", Exit::Restore), ("keep", Exit::Keep)]).map(Said::Exit),
     },
 ];
 
-/// Which devices a `[[device]]` is about.
+/// Keys that select the devices of a `[[device]]`.
 const OF_RULES: &[Key<Pattern>] = &[
     Key { name: "name", default: "\"sd*\"", doc: "The kernel's name.", read: |value| text(value).map(Pattern::new) },
-    Key { name: "model", default: "\"*\"", doc: "What the drive calls itself.", read: |value| text(value).map(Pattern::new) },
+    Key {
+        name: "model",
+        default: "\"*\"",
+        doc: "The model name that the drive reports.",
+        read: |value| text(value).map(Pattern::new),
+    },
     Key {
         name: "wwid",
         default: "\"*\"",
-        doc: "Its world-wide name, which stays when the kernel's name changes.",
+        doc: "The world-wide name, which does not depend on the kernel's name.",
         read: |value| text(value).map(Pattern::new),
     },
 ];
 
-/// Puts a value in its place.
+/// Stores a parsed value in the configuration.
 type Put = Box<dyn FnOnce(&mut Configuration)>;
 
-/// Said of the program.
+/// Keys of the program.
 const OF_PROGRAM: &[Key<Put>] = &[
     Key {
         name: "budget_permille",
         default: "4",
-        doc: "Processor time for watching each device and for trials, in thousandths of a core, beside 1 s for the first decisions.",
+        doc: "CPU budget of each device, for monitoring and simulation, in thousandths of a core, plus 1 s for the first decisions.",
         read: |value| {
             let permille = number(value, 1..=1000)?;
             Ok(Box::new(move |configuration| configuration.budget_permille = permille))
@@ -144,16 +148,16 @@ const OF_PROGRAM: &[Key<Put>] = &[
     Key {
         name: "history",
         default: "1000",
-        doc: "How many entries of the history are kept.",
+        doc: "Number of history entries to keep.",
         read: |value| {
-            let entries = number(value, 1..=MOST_ENTRIES)? as usize;
+            let entries = number(value, 1..=MAX_ENTRIES)? as usize;
             Ok(Box::new(move |configuration| configuration.history = entries))
         },
     },
     Key {
         name: "user",
         default: "",
-        doc: "Who the half that thinks runs as if it is started as root, without systemd; as in user = \"nobody\".",
+        doc: "User that the daemon switches to if it is started as root without systemd, for example user = \"nobody\".",
         read: |value| {
             let user = text(value)?.to_owned();
             Ok(Box::new(move |configuration| configuration.user = Some(user)))
@@ -162,7 +166,7 @@ const OF_PROGRAM: &[Key<Put>] = &[
     Key {
         name: "state_directory",
         default: "\"/var/lib/seekwise-agent\"",
-        doc: "Where the history and the knowledge base are kept.",
+        doc: "Directory of the history and the knowledge base.",
         read: |value| {
             let path = path(value)?;
             Ok(Box::new(move |configuration| configuration.state_directory = path))
@@ -171,7 +175,7 @@ const OF_PROGRAM: &[Key<Put>] = &[
     Key {
         name: "socket",
         default: "\"/run/seekwise-agent/agent.sock\"",
-        doc: "Where `seekwise-agent status` and its like ask the daemon.",
+        doc: "Control socket of the daemon, used by `seekwise-agent status` and similar commands.",
         read: |value| {
             let path = path(value)?;
             Ok(Box::new(move |configuration| configuration.socket = path))
@@ -180,7 +184,7 @@ const OF_PROGRAM: &[Key<Put>] = &[
     Key {
         name: "applier_socket",
         default: "\"/run/seekwise/applier.sock\"",
-        doc: "Where the daemon asks the applier, which alone may write settings.",
+        doc: "Socket of the applier, the privileged process that writes settings.",
         read: |value| {
             let path = path(value)?;
             Ok(Box::new(move |configuration| configuration.applier_socket = path))
@@ -189,7 +193,7 @@ const OF_PROGRAM: &[Key<Put>] = &[
     Key {
         name: "metrics",
         default: "",
-        doc: "Where Prometheus may ask: metrics = \"127.0.0.1:9750\" or \"unix:/run/seekwise-agent/metrics.sock\". Nowhere if it is not given.",
+        doc: "Address of the metrics for Prometheus: \"127.0.0.1:9750\" or \"unix:/run/seekwise-agent/metrics.sock\". Default: no metrics.",
         read: |value| {
             let listen = listen(text(value)?)?;
             Ok(Box::new(move |configuration| configuration.metrics = Some(listen)))
@@ -202,11 +206,11 @@ fn kernel_names() -> String {
 }
 
 pub(super) fn text<'a>(value: &'a DeValue) -> Result<&'a str, String> {
-    value.as_str().ok_or_else(|| "should be a text in quotes".to_owned())
+    value.as_str().ok_or_else(|| "should be a string in quotes".to_owned())
 }
 
 pub(super) fn texts<'a>(value: &'a DeValue) -> Result<Vec<&'a str>, String> {
-    let wrong = || "should be a list of texts, as in [\"scheduler\"]".to_owned();
+    let wrong = || "should be a list of strings, as in [\"scheduler\"]".to_owned();
     let texts: Option<Vec<&str>> = value.as_array().ok_or_else(wrong)?.iter().map(|one| one.get_ref().as_str()).collect();
     texts.filter(|texts| !texts.is_empty()).ok_or_else(wrong)
 }
@@ -225,10 +229,13 @@ fn one_of<T: Copy>(value: &DeValue, known: &[(&str, T)]) -> Result<T, String> {
 
 pub(super) fn path(value: &DeValue) -> Result<PathBuf, String> {
     let path = PathBuf::from(text(value)?);
-    if path.is_absolute() { Ok(path) } else { Err("should be a path from the root, as in \"/run/seekwise-agent\"".to_owned()) }
+    if path.is_absolute() { Ok(path) } else { Err("should be an absolute path, as in \"/run/seekwise-agent\"".to_owned()) }
 }
 
-/// Reads an address at which metrics are asked for.
+/// Parses the address of the metrics server.
+///
+/// # Errors
+/// It is neither `unix:` and a path nor an IP address with a port.
 pub fn listen(text: &str) -> Result<Listen, String> {
     if let Some(path) = text.strip_prefix("unix:") {
         return Ok(Listen::Unix(PathBuf::from(path)));
@@ -237,29 +244,29 @@ pub fn listen(text: &str) -> Result<Listen, String> {
     text.parse().map(Listen::Tcp).map_err(|_| wrong.to_owned())
 }
 
-/// Refuses what no attribute is called.
+/// Refuses a pattern that matches no attribute.
 fn is_known(pattern: &Pattern) -> Result<(), String> {
     let known = || applier::attribute::all().iter().map(|attribute| attribute.name.as_str());
     if known().any(|name| pattern.matches(name)) {
         return Ok(());
     }
     let (text, near) = (pattern.text(), did_you_mean(pattern.text(), known()));
-    Err(format!("there is no attribute '{text}'{near}; known are {}", known().collect::<Vec<_>>().join(", ")))
+    Err(format!("unknown attribute '{text}'{near}; known: {}", known().collect::<Vec<_>>().join(", ")))
 }
 
-/// Something wrong: its line, and a sentence.
+/// An error: line number and message.
 pub(super) type Wrong = (usize, String);
 
-/// A file's text, to find lines in.
+/// The text of a file, for line numbers.
 pub(super) struct Source<'a>(&'a str);
 
 impl Source<'_> {
-    /// The line of a byte, from 1.
+    /// The line number of a byte offset, from 1.
     pub(super) fn line(&self, byte: usize) -> usize {
         self.0.as_bytes()[..byte.min(self.0.len())].iter().filter(|&&byte| byte == b'\n').count() + 1
     }
 
-    /// Reads one key.
+    /// Parses the value of one key.
     pub(super) fn read<T>(&self, key: &Key<T>, name: &Spanned<impl AsRef<str>>, value: &Spanned<DeValue>) -> Result<T, Wrong> {
         let written = self.0.get(value.span()).unwrap_or_default().trim();
         (key.read)(value.get_ref()).map_err(|reason| (self.line(name.span().start), format!("{} = {written}: {reason}", key.name)))
@@ -271,14 +278,14 @@ pub(super) fn find<'a, T>(keys: &'a [Key<T>], name: &str) -> Option<&'a Key<T>> 
 }
 
 impl Configuration {
-    /// Takes in a file.
+    /// Merges a file into this configuration. On an error, nothing is changed.
     pub(super) fn add(&mut self, text: &str) -> Result<(), Wrong> {
         let source = Source(text);
         let table = DeTable::parse(text).map_err(|error| {
             let at = error.span().map_or(0, |span| span.start);
             (source.line(at), error.message().trim().replace('\n', " "))
         })?;
-        // A daemon that has read half of a file must not act on it.
+        // No partial configuration on errors.
         let mut changed = self.clone();
         for (name, value) in table.get_ref() {
             let key: &str = name.get_ref();
@@ -333,7 +340,7 @@ fn rule(source: &Source, table: &DeTable, begins: usize) -> Result<Rule, Wrong> 
         }
     }
     if rule.name.is_none() && rule.model.is_none() && rule.wwid.is_none() {
-        let reason = "device: says not which devices it is about; give a name, a model or a wwid, as in name = \"sd*\"";
+        let reason = "device: selects no devices; set name, model or wwid, as in name = \"sd*\"";
         return Err((source.line(begins), reason.to_owned()));
     }
     Ok(rule)
@@ -342,9 +349,9 @@ fn rule(source: &Source, table: &DeTable, begins: usize) -> Result<Rule, Wrong> 
 /// The vendor's file: every key with its meaning and its default, in comments.
 pub fn vendor_file() -> String {
     let mut text = String::from(
-        "# Configuration of seekwise-agent. Every line here is a comment that shows a default: the program needs no file.\n\
-         # Do not edit this one, it is replaced by updates: write /etc/seekwise/agent.toml, or drop-ins\n\
-         # /etc/seekwise/agent.toml.d/*.conf. `seekwise-agent configuration` says what holds, and refuses what is wrong.\n",
+        "# Configuration of seekwise-agent. All lines are comments that show defaults; no configuration file is required.\n\
+         # Do not edit this file, updates overwrite it. Write /etc/seekwise/agent.toml, or drop-ins\n\
+         # /etc/seekwise/agent.toml.d/*.conf. Check them with `seekwise-agent configuration`, which prints the effective settings.\n",
     );
     let mut add = |name: &str, default: &str, doc: &str, margin: &str| {
         text += &format!("\n# {doc}\n");
@@ -354,12 +361,12 @@ pub fn vendor_file() -> String {
     };
     OF_DEVICES.iter().for_each(|key| add(key.name, key.default, key.doc, ""));
     OF_PROGRAM.iter().for_each(|key| add(key.name, key.default, key.doc, ""));
-    text += "\n# Any of the first seven can be said of some devices, which are known by all of name, model and wwid that are given (* and ?\n\
-             # as in a shell). The later has the last word.\n#[[device]]\n";
+    text += "\n# A [[device]] overrides any of the first seven keys for the devices that match its name, model and wwid (* and ? as in a\n\
+             # shell). If several match, the last one applies.\n#[[device]]\n";
     for key in OF_RULES {
         text += &format!("#{} = {:<17} # {}\n", key.name, key.default, key.doc);
     }
-    text += "#mode = \"act\"\n\n# Learning mode: on a device that acts, workloads run on a scratch file while it is idle, and settings are tried.\n#[learning]\n";
+    text += "#mode = \"act\"\n\n# Learning mode: while a device with mode = \"act\" is idle, workloads run on a scratch file and settings are tried.\n#[learning]\n";
     for key in learning::KEYS {
         text += &format!("# {}\n#{} = {}\n", key.doc, key.name, key.default);
     }

@@ -1,4 +1,4 @@
-//! `[learning]`: where and when it is learned.
+//! `[learning]`: where and when learning mode runs.
 
 use std::path::PathBuf;
 
@@ -8,21 +8,21 @@ use toml::de::DeTable;
 use super::hours::Hours;
 use super::keys::{Key, Source, Wrong, find, number, path, text, texts, unknown};
 
-/// The controllers that search.
+/// The search controllers.
 const SEARCHES: [&str; 4] = ["genetic", "ioperf", "random", "bayes"];
 /// A week.
 const MOST_MINUTES: i64 = 7 * 24 * 60;
 
-/// Where and when it is learned.
+/// Where and when learning mode runs.
 #[derive(Clone, Debug)]
 pub struct Learning {
-    /// The only file or partition to which is written; nothing is learned if none is named.
+    /// The scratch file or partition, the only one that is written to; `None`: learning mode is off.
     pub scratch: Option<PathBuf>,
-    /// In these hours; whenever the device is idle if there are none.
+    /// Hours in which learning mode may run; empty: any time.
     pub hours: Vec<Hours>,
-    /// Idle time of the device before learning begins.
+    /// Minutes that the device must have been idle before learning mode starts.
     pub idle_minutes: u32,
-    /// The controller that searches.
+    /// The search controller.
     pub controller: ControllerChoice,
 }
 
@@ -34,15 +34,15 @@ impl Default for Learning {
     }
 }
 
-/// Puts a value in its place.
+/// Stores a parsed value in the configuration.
 type Put = Box<dyn FnOnce(&mut Learning)>;
 
-/// What is said below `[learning]`.
+/// Keys of `[learning]`.
 pub(super) const KEYS: &[Key<Put>] = &[
     Key {
         name: "scratch",
         default: "\"/srv/seekwise.scratch\"",
-        doc: "The file, or unused partition, that workloads may overwrite. Nothing is learned unless it is named, and the device acts.",
+        doc: "File or unused partition that workloads may overwrite. Learning mode requires it, and mode = \"act\" of its device.",
         read: |value| {
             let path = path(value)?;
             Ok(Box::new(move |learning| learning.scratch = Some(path)))
@@ -51,7 +51,7 @@ pub(super) const KEYS: &[Key<Put>] = &[
     Key {
         name: "hours",
         default: "[\"02:00-05:00\"]",
-        doc: "When, in the machine's time: \"02:00-05:00\", \"Sat,Sun 08:00-20:00\". At any time if it is not given.",
+        doc: "Hours in local time: \"02:00-05:00\", \"Sat,Sun 08:00-20:00\". Default: any time.",
         read: |value| {
             let hours = texts(value)?.into_iter().map(str::parse).collect::<Result<Vec<Hours>, String>>()?;
             Ok(Box::new(move |learning| learning.hours = hours))
@@ -60,7 +60,7 @@ pub(super) const KEYS: &[Key<Put>] = &[
     Key {
         name: "idle_minutes",
         default: "15",
-        doc: "After the device was idle for so long. With 0 the hours alone decide, and it waits for some seconds without work only.",
+        doc: "Minutes that the device must be idle before learning mode starts. 0: only the hours and a few idle seconds are required.",
         read: |value| {
             let minutes = number(value, 0..=MOST_MINUTES)? as u32;
             Ok(Box::new(move |learning| learning.idle_minutes = minutes))
@@ -69,7 +69,7 @@ pub(super) const KEYS: &[Key<Put>] = &[
     Key {
         name: "controller",
         default: "\"genetic\"",
-        doc: "Which controller searches: genetic, ioperf, random or bayes, with its tunables behind a colon.",
+        doc: "The search controller: genetic, ioperf, random or bayes, with its tunables after a colon.",
         read: |value| {
             let controller = searching(text(value)?)?;
             Ok(Box::new(move |learning| learning.controller = controller))
@@ -77,21 +77,21 @@ pub(super) const KEYS: &[Key<Put>] = &[
     },
 ];
 
-/// Reads a controller that searches.
+/// Parses a search controller with its tunables, as in `random:trials=4`.
 ///
 /// # Errors
-/// There is none of this name, or it does not search.
+/// There is no such controller, or it is not a search controller.
 pub fn searching(text: &str) -> Result<ControllerChoice, String> {
     let chosen = twin::controller::parse(text).map_err(|error| error.to_string())?;
     if SEARCHES.contains(&chosen.spec.name) {
         Ok(chosen)
     } else {
-        Err(format!("{} does not search; {} do", chosen.spec.name, SEARCHES.join(", ")))
+        Err(format!("{} is not a search controller; known: {}", chosen.spec.name, SEARCHES.join(", ")))
     }
 }
 
 impl Learning {
-    /// Takes in a table of this name.
+    /// Merges the table `[learning]` of a file.
     pub(super) fn add(&mut self, source: &Source, table: &DeTable) -> Result<(), Wrong> {
         for (name, value) in table {
             let key: &str = name.get_ref();

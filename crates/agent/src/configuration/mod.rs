@@ -1,15 +1,15 @@
-//! What an administrator writes down: a TOML file, all of it optional.
+//! The configuration: TOML files with optional keys.
 //!
 //! ```toml
-//! mode = "watch"                    # for devices that no [[device]] is about
+//! mode = "watch"                    # for devices that match no [[device]]
 //!
 //! [[device]]
 //! name = "sd*"                      # and model, and wwid: all that are given must match
 //! mode = "act"
 //! ```
-//! Files are found as the UAPI group's configuration files specification says ([`applier::policy`]): the program works without any, a vendor's
-//! file gives way to one in `/etc`, and drop-ins add to either. A key that is unknown or a value that cannot be is an error that names
-//! file, line, key, value and what would be right; nothing begins with half a configuration.
+//! Files are found as specified by the UAPI group's configuration files specification ([`applier::policy`]): none is required, a file in
+//! `/etc` replaces the vendor's, and drop-ins are merged into either. An unknown key or an invalid value is an error that names file, line,
+//! key, value and what would be right; a partial configuration is never used.
 
 mod hours;
 mod keys;
@@ -36,19 +36,19 @@ pub use pattern::Pattern;
 
 use linux::topology::Device;
 
-/// What to do about a device.
+/// What the agent does with a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Watch it, and say what would be done.
+    /// Monitor it and recommend settings.
     Watch,
-    /// Tune it.
+    /// Monitor it and apply settings.
     Act,
-    /// Do not even watch it.
+    /// Ignore it.
     LeaveAlone,
 }
 
 impl Mode {
-    /// As it is written.
+    /// The name in the configuration.
     pub fn name(self) -> &'static str {
         match self {
             Mode::Watch => "watch",
@@ -58,43 +58,43 @@ impl Mode {
     }
 }
 
-/// Whether the agent's settings are restored when it ends.
+/// What the agent does with its settings when it exits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// What was there before the agent comes back.
+    /// Restores the original settings.
     Restore,
-    /// They stay until `seekwise-agent restore`, or the next boot.
+    /// Leaves its settings active until `seekwise-agent restore` or the next boot.
     Keep,
 }
 
-/// What holds for one device.
+/// The effective settings of one device.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// What to do about it.
+    /// What the agent does with it.
     pub mode: Mode,
-    /// Which controller decides.
+    /// The controller.
     pub controller: ControllerChoice,
-    /// What it chooses among.
+    /// The candidate settings.
     pub candidates: Vec<Setting>,
-    /// What is wanted more: throughput, response time or fairness.
+    /// Weights of throughput, response time and fairness.
     pub preference: Preference,
-    /// What may be touched, by name: `scheduler`, `iosched/*`.
+    /// Attributes that may be set, such as `scheduler`, `iosched/*`.
     pub attributes: Vec<Pattern>,
-    /// Maximum changes per minute; going back to the original setting is always allowed.
+    /// Maximum changes per minute, 1 to 600; restoring the original setting is always allowed.
     pub changes_per_minute: u32,
-    /// Whether settings are restored at the end.
+    /// Whether settings are restored at exit.
     pub exit: Exit,
 }
 
 impl Settings {
-    /// Whether this attribute may be touched. One of the machine only if it is named as such: `*` is everything of a device.
+    /// Whether this attribute may be set. `*` includes all attributes of a device, but no machine-wide ones.
     pub fn may_touch(&self, attribute: &str) -> bool {
         let is_of_machine = attribute.starts_with(MACHINE_PREFIX);
         let counts = |pattern: &&Pattern| !is_of_machine || pattern.text().starts_with(MACHINE_PREFIX);
         self.attributes.iter().filter(counts).any(|pattern| pattern.matches(attribute))
     }
 
-    /// Whether everything in which a setting differs from what was found may be touched.
+    /// Whether all attributes in which `setting` differs from `found` may be set.
     pub fn allows(&self, setting: &Setting, found: &Setting) -> bool {
         let is_same = setting.spec.name == found.spec.name;
         let found_value = |index: usize, default: i64| if is_same { found.values[index] } else { default };
@@ -106,7 +106,7 @@ impl Settings {
     }
 }
 
-/// The devices that a `[[device]]` is about, and what it says of them.
+/// A `[[device]]`: patterns that select devices, and the values for them.
 #[derive(Clone, Debug)]
 struct Rule {
     name: Option<Pattern>,
@@ -124,7 +124,7 @@ impl Rule {
     }
 }
 
-/// Where metrics are asked for.
+/// Address of the metrics server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Listen {
     /// A TCP address of this machine.
@@ -133,28 +133,28 @@ pub enum Listen {
     Unix(PathBuf),
 }
 
-/// All of it.
+/// The configuration of the agent.
 #[derive(Clone, Debug)]
 pub struct Configuration {
     settings: Settings,
     rules: Vec<Rule>,
-    /// Processor time that trials of one device may take, in thousandths of a core.
+    /// CPU budget of each device, for monitoring and simulation, in thousandths of a core: 1 to 1000.
     pub budget_permille: i64,
-    /// How many entries of its history the agent keeps.
+    /// Number of history entries to keep.
     pub history: usize,
-    /// Who the half that thinks runs as, if it was started as root without systemd.
+    /// User to switch to if started as root without systemd; `None`: stays root.
     pub user: Option<String>,
-    /// Where it keeps its history and its knowledge base.
+    /// Directory of the history and the knowledge base.
     pub state_directory: PathBuf,
-    /// Where it is asked.
+    /// Control socket of the daemon.
     pub socket: PathBuf,
-    /// Where the applier is asked.
+    /// Socket of the applier.
     pub applier_socket: PathBuf,
-    /// Where metrics are asked for; nowhere if there is nothing.
+    /// Address of the metrics server; `None`: no metrics.
     pub metrics: Option<Listen>,
-    /// Where and when it is learned.
+    /// Where and when learning mode runs.
     pub learning: Learning,
-    /// The files that were read, the first read first.
+    /// The files that were read, in that order.
     pub read: Vec<PathBuf>,
 }
 
@@ -185,7 +185,7 @@ impl Default for Configuration {
     }
 }
 
-/// Why there is no configuration.
+/// Why a configuration could not be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigurationError {
     /// A file cannot be read.
@@ -230,8 +230,7 @@ impl Configuration {
         Ok(configuration)
     }
 
-    /// What holds for this device, which has this [world-wide name](wwid). Of several `[[device]]` that are about it, the later one has the
-    /// last word.
+    /// The effective settings of this device with this [world-wide name](wwid). If several `[[device]]` match, the last one applies.
     pub fn settings(&self, device: &Device, wwid: Option<&str>) -> Settings {
         let about = self.rules.iter().filter(|rule| rule.is_about(device, wwid));
         let mut settings = self.settings.clone();
@@ -239,14 +238,14 @@ impl Configuration {
         settings
     }
 
-    /// The same, where this controller decides for every device, whatever the files say.
+    /// The same with this controller for every device, overriding the files.
     pub fn controlled_by(mut self, controller: ControllerChoice) -> Configuration {
         let all = Some(Pattern::new("*"));
         self.rules.push(Rule { name: all, model: None, wwid: None, says: vec![keys::Said::Controller(controller)] });
         self
     }
 
-    /// What holds for what no `[[device]]` is about.
+    /// The settings of devices that match no `[[device]]`.
     pub fn for_all(&self) -> &Settings {
         &self.settings
     }
@@ -257,7 +256,7 @@ impl Configuration {
         self.settings.mode == Mode::Act || self.rules.iter().any(|rule| rule.says.iter().any(acts))
     }
 
-    /// What the controllers that are asked for learn from: what comes with the program if one of them does.
+    /// The shipped experience if any configured controller learns from it, else an empty one.
     ///
     /// # Errors
     /// It cannot be read.
@@ -266,13 +265,13 @@ impl Configuration {
             keys::Said::Controller(chosen) => Some(chosen),
             _ => None,
         });
-        // The twin's knows no device of this machine, and takes memory.
+        // The twin does not use it, and it takes memory.
         let learns = |chosen: &ControllerChoice| chosen.spec.name != twin::controller::SPEC.name;
         let any = std::iter::once(&self.settings.controller).chain(in_rules).any(learns);
         if any { experiment::experience::load(None) } else { Ok(Arc::default()) }
     }
 
-    /// The default candidates: today's schedulers, and variants of them.
+    /// With the default candidates: the current Linux schedulers and variants of them.
     fn with_candidates(mut self) -> Configuration {
         let set = control::candidates::SETS.iter().find(|set| set.name == keys::CANDIDATES);
         self.settings.candidates = set.map(|set| (set.settings)()).unwrap_or_default();

@@ -1,24 +1,24 @@
-//! Names with `*` and `?`, as shells have them.
+//! Patterns with `*` and `?`, as in shells.
 
 /// A pattern for names: `*` stands for any characters, `?` for one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pattern(String);
 
 impl Pattern {
-    /// Every text is a pattern.
+    /// Any text is a valid pattern.
     pub fn new(text: &str) -> Pattern {
         Pattern(text.to_owned())
     }
 
-    /// As it was written.
+    /// The pattern as given.
     pub fn text(&self) -> &str {
         &self.0
     }
 
-    /// Whether the whole name is as it says.
+    /// Whether the whole name matches. White space at the ends of the name is ignored.
     pub fn matches(&self, name: &str) -> bool {
         let (pattern, name): (Vec<char>, Vec<char>) = (self.0.chars().collect(), name.trim().chars().collect());
-        // Where the last `*` stands, and how much of the name it stands for so far: only that one ever has to stand for more.
+        // Backtracking to the last `*` is enough: its position, and the end of the part of the name that it matches so far.
         let (mut at, mut of_name, mut star) = (0, 0, None);
         while of_name < name.len() {
             match pattern.get(at) {
@@ -28,9 +28,9 @@ impl Pattern {
                 }
                 Some(&one) if one == '?' || one == name[of_name] => (at, of_name) = (at + 1, of_name + 1),
                 _ => match star {
-                    Some((stands_at, taken)) => {
-                        star = Some((stands_at, taken + 1));
-                        (at, of_name) = (stands_at + 1, taken + 1);
+                    Some((position, end)) => {
+                        star = Some((position, end + 1));
+                        (at, of_name) = (position + 1, end + 1);
                     }
                     None => return false,
                 },

@@ -40,7 +40,7 @@ fn load(root: &Path) -> Configuration {
     Configuration::load(&Sources::Below(root.to_owned())).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// What is said of a file with this text.
+/// The error message for a file with this text.
 fn message(text: &str) -> String {
     let folder = folder(&[("a.toml", text)]);
     let error = Configuration::load(&Sources::Only(folder.path().join("a.toml"))).unwrap_err().to_string();
@@ -59,7 +59,7 @@ fn without_a_file_it_watches_and_restores() {
 }
 
 #[test]
-fn etc_takes_the_vendors_place_and_drop_ins_add_to_it() {
+fn etc_replaces_the_vendors_file_and_drop_ins_are_merged() {
     let folder = folder(&[
         ("usr/lib/seekwise/agent.toml", "mode = \"act\"\nhistory = 7\n"),
         ("etc/seekwise/agent.toml", "exit = \"keep\"\n"),
@@ -82,11 +82,11 @@ fn etc_takes_the_vendors_place_and_drop_ins_add_to_it() {
     ];
     assert_eq!(names, expected.map(PathBuf::from));
     std::os::unix::fs::symlink("/dev/null", folder.path().join("etc/seekwise/agent.toml.d/20-a.conf")).unwrap();
-    assert_eq!(load(folder.path()).history, 10, "a link to /dev/null switches its namesake off");
+    assert_eq!(load(folder.path()).history, 10, "a link to /dev/null disables the file of the same name");
 }
 
 #[test]
-fn a_device_is_known_by_all_that_is_given_and_the_later_rule_has_the_last_word() {
+fn a_rule_must_match_in_all_given_keys_and_the_last_match_applies() {
     let rules = "\
         [[device]]\nname = \"sd*\"\nmode = \"act\"\npreference = \"3,2,1\"\n\
         [[device]]\nname = \"sd*\"\nmodel = \"ST*\"\nmode = \"leave-alone\"\n";
@@ -99,25 +99,25 @@ fn a_device_is_known_by_all_that_is_given_and_the_later_rule_has_the_last_word()
 }
 
 #[test]
-fn what_is_wrong_is_said_with_file_line_key_value_and_what_would_be_right() {
+fn errors_name_file_line_key_value_and_what_would_be_right() {
     let wrong = [
         ("\nmode = \"on\"\n", "a.toml:2: mode = \"on\": should be \"watch\" or \"act\" or \"leave-alone\""),
         ("history = 0x0\n", "a.toml:1: history = 0x0: should be a whole number from 1 to 100000"),
         ("budget_permille = 2.5", "a.toml:1: budget_permille = 2.5: should be a whole number from 1 to 1000"),
         ("exit = 1", "a.toml:1: exit = 1: should be \"restore\" or \"keep\""),
-        ("socket = \"here\"", "a.toml:1: socket = \"here\": should be a path from the root"),
+        ("socket = \"here\"", "a.toml:1: socket = \"here\": should be an absolute path"),
         ("metrics = \"9750\"", "a.toml:1: metrics = \"9750\": should be an address and a port, as in \"127.0.0.1:9750\""),
         (
             "attributes = [\"schedular\"]",
-            "a.toml:1: attributes = [\"schedular\"]: there is no attribute 'schedular'; did you mean scheduler?",
+            "a.toml:1: attributes = [\"schedular\"]: unknown attribute 'schedular'; did you mean scheduler?",
         ),
-        ("attributes = []", "a.toml:1: attributes = []: should be a list of texts"),
+        ("attributes = []", "a.toml:1: attributes = []: should be a list of strings"),
         ("candidates = [\"cfq\"]", "a.toml:1: candidates = [\"cfq\"]: Linux has no cfq; it has none, mq-deadline, kyber, bfq"),
         ("candidates = [\"bfq:slice=1\"]", "a.toml:1: candidates = [\"bfq:slice=1\"]: bfq has no tunable 'slice'"),
         ("controller = \"magic\"", "a.toml:1: controller = \"magic\": there is no controller 'magic'; known are fixed"),
         ("preference = \"3,3,3\"", "a.toml:1: preference = \"3,3,3\": preference '3,3,3': the three add up to 9"),
         ("mod = \"act\"", "a.toml:1: mod: there is no such key; did you mean mode?; known are mode, controller"),
-        ("[[device]]\nmode = \"act\"\n", "a.toml:1: device: says not which devices it is about"),
+        ("[[device]]\nmode = \"act\"\n", "a.toml:1: device: selects no devices"),
         ("[[device]]\nname = \"sda\"\nhistory = 3\n", "a.toml:3: device: history: there is no such key"),
         ("[device]\nname = \"sda\"\n", "a.toml:1: device: should be tables, each below a line [[device]]"),
         ("mode = \"act\"\nmode = \"act\"", "a.toml:2: duplicate key"),
@@ -136,7 +136,7 @@ fn the_vendors_file_names_every_key_with_its_default() {
     let text = vendor_file();
     let kept = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/agent.toml")).unwrap();
     assert!(kept == text, "packaging/agent.toml is out of date: run `seekwise-agent configuration --vendor >packaging/agent.toml`");
-    // Without the comment signs it says what holds anyway.
+    // Without the comment signs, the result is the default configuration.
     let keys: Vec<&str> = text
         .lines()
         .filter_map(|line| line.strip_prefix('#').filter(|rest| rest.contains(" = ") && !rest.starts_with(' ')))
@@ -151,7 +151,7 @@ fn the_vendors_file_names_every_key_with_its_default() {
 }
 
 #[test]
-fn a_candidate_counts_only_if_all_it_differs_in_may_be_touched() {
+fn a_candidate_is_allowed_only_if_all_attributes_that_it_changes_are() {
     let settings = |attributes: &str| {
         let folder = folder(&[("etc/seekwise/agent.toml", &format!("attributes = {attributes}"))]);
         load(folder.path()).settings(&device("sda", ""), None)
@@ -178,16 +178,17 @@ fn learning_is_off_until_a_scratch_file_is_named() {
 }
 
 #[test]
-fn what_cannot_be_a_plan_to_learn_is_refused_with_its_line() {
+fn errors_of_learning_name_the_line() {
     let refused = |text: &str| {
         let folder = folder(&[("agent.toml", text)]);
         Configuration::load(&Sources::Only(folder.path().join("agent.toml"))).unwrap_err().to_string()
     };
-    assert!(refused("[learning]\nscratch = \"here\"\n").contains(":2: scratch = \"here\": should be a path from the root"));
+    assert!(refused("[learning]\nscratch = \"here\"\n").contains(":2: scratch = \"here\": should be an absolute path"));
     let hours = refused("[learning]\n\nhours = [\"nights\"]\n");
     assert!(hours.contains(":3: hours = [\"nights\"]: 'nights' should be hours of the day, as in \"02:00-05:00\""), "{hours}");
     assert!(
-        refused("[learning]\ncontroller = \"seekwise\"\n").contains("seekwise does not search; genetic, ioperf, random, bayes do")
+        refused("[learning]\ncontroller = \"seekwise\"\n")
+            .contains("seekwise is not a search controller; known: genetic, ioperf, random, bayes")
     );
     assert!(refused("[learning]\nscrach = \"/a\"\n").contains("learning: scrach: there is no such key; did you mean scratch?"));
     assert!(refused("learning = 5\n").contains("learning: should be a table below a line [learning]"));

@@ -1,4 +1,4 @@
-//! The side that asks.
+//! The client side of the control socket.
 
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -7,15 +7,15 @@ use std::time::Duration;
 
 use super::{Answer, Ask};
 
-/// The daemon answers between two looks at its devices, of which one may switch a scheduler.
+/// Timeout for a reply: the daemon replies between two steps of its loop, and a step may switch a scheduler.
 const DEADLINE: Duration = Duration::from_secs(40);
-/// No answer is longer: a history of the greatest length.
+/// Maximum bytes of a reply: a history of maximum length.
 const LONGEST: u64 = 256 << 20;
 
-/// Asks the daemon; `None` if none is running.
+/// Sends a request to the daemon that listens on this socket, and returns its reply; `None` if none is running.
 ///
 /// # Errors
-/// It does not answer in time, or not what is understood.
+/// It does not reply within 40 s, or the reply is not valid JSON of this version.
 pub fn ask(socket: &Path, ask: &Ask) -> io::Result<Option<Answer>> {
     let mut stream = match UnixStream::connect(socket) {
         Ok(stream) => stream,

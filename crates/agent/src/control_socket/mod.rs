@@ -1,5 +1,5 @@
-//! How `seekwise-agent status` and its like ask the daemon: a line of JSON each way over a unix socket. Everybody may look; only root, and
-//! whom the daemon runs as, may touch.
+//! The control socket of the daemon, used by `seekwise-agent status` and similar commands: one line of JSON as request and one as reply over
+//! a unix socket. Every user may read the state; only root and the daemon's own user may change it.
 
 mod client;
 mod server;
@@ -11,109 +11,109 @@ use crate::history::Entry;
 pub use client::ask;
 pub use server::{Asked, Server};
 
-/// What is asked.
+/// A request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Ask {
-    /// What is watched, and how it goes.
+    /// The state of the daemon and of its devices.
     Status,
     /// Attributes whose value differs from the agent's.
     Verify,
-    /// What happened.
+    /// The history.
     History,
-    /// Tune a device again on which the agent had stood down.
+    /// Resume tuning of a device on which the agent has stood down.
     Resume {
-        /// As in `sda`.
+        /// Kernel name, such as `sda`.
         device: String,
     },
-    /// Put everything back, and stand down.
+    /// Restore the original settings and stop tuning.
     Restore {
-        /// As in `sda`; `None` means all.
+        /// Kernel name, such as `sda`; `None`: all devices.
         device: Option<String>,
     },
 }
 
-/// What comes back.
+/// A reply.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
-    /// To [`Ask::Status`].
+    /// Reply to [`Ask::Status`].
     Status(Status),
-    /// To [`Ask::Verify`].
+    /// Reply to [`Ask::Verify`].
     Differs(Vec<Differs>),
-    /// To [`Ask::History`].
+    /// Reply to [`Ask::History`], oldest entry first.
     History(Vec<Entry>),
-    /// It was done; the result, in sentences.
+    /// Success: the results as sentences.
     Done(Vec<String>),
-    /// It was not done, and why.
+    /// Failure: the reason.
     Refused(String),
 }
 
-/// The daemon.
+/// State of the daemon.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Status {
-    /// Its version.
+    /// Version of the program.
     pub version: String,
-    /// How long it runs.
+    /// Uptime in seconds.
     pub runs_for_s: f64,
-    /// What it watches.
+    /// The monitored devices.
     pub devices: Vec<DeviceStatus>,
-    /// What it does not, and why.
+    /// Ignored devices, each with the reason.
     pub left_alone: Vec<(String, String)>,
-    /// What it learns, or why it learns nothing; `None` if no scratch file is named.
+    /// State of learning mode as a sentence; `None` if no scratch file is configured.
     #[serde(default)]
     pub learning: Option<String>,
 }
 
-/// A device that is watched.
+/// State of a monitored device.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DeviceStatus {
-    /// Its name.
+    /// Kernel name, such as `sda`.
     pub device: String,
     /// `watched`, `tuned`, `learned on` or `stood down`.
     pub state: String,
-    /// Why, if it stood down.
+    /// Why tuning was stopped; `None` if it was not.
     pub why: Option<String>,
     /// The setting before the agent's first change.
     pub found: String,
     /// The active setting.
     pub in_force: String,
-    /// What would be set if it were tuned.
+    /// The pending recommendation of a device that is only monitored; `None` if the active setting is best.
     pub advice: Option<PendingAdvice>,
-    /// What the controller thought lately, the latest last.
+    /// Recent decisions of the controller as sentences, the latest last.
     pub thoughts: Vec<String>,
-    /// Requests that were seen.
+    /// Requests observed so far.
     pub requests: u64,
-    /// Events that the kernel lost.
+    /// Trace events lost so far.
     pub lost: u64,
-    /// Why only counters are to be had; nothing where each request is seen.
+    /// Why only counters are available; `None` if requests are traced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blind: Option<String>,
-    /// How it went in the latest window.
+    /// Rates in the latest window.
     pub latest: Rates,
 }
 
-/// Advice that waits for the administrator: the device is only watched.
+/// A recommendation that is not applied because the device is only monitored.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PendingAdvice {
-    /// For `seekwise-agent explain`.
+    /// Id for `seekwise-agent explain`.
     pub id: String,
     /// The recommended setting.
     pub setting: String,
-    /// Why.
+    /// The reason.
     pub why: String,
     /// The predicted gain in percent; `None` if the controller predicts nothing.
     pub gain_percent: Option<f64>,
-    /// The standard error of `gain_percent`.
+    /// The standard error of `gain_percent`; `None` where that is.
     pub error_percent: Option<f64>,
 }
 
-/// How a device performed in a window.
+/// Performance of a device in a window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Rates {
     /// Requests per second.
     pub requests_per_s: f64,
-    /// 10^6 bytes per second.
+    /// Throughput in 10^6 bytes per second.
     pub mb_per_s: f64,
     /// Mean response time in milliseconds; 0 in an idle window.
     pub response_ms: f64,
@@ -122,7 +122,7 @@ pub struct Rates {
 }
 
 impl Rates {
-    /// The same with 0 for what is not a number, which JSON does not have: the mean response time of an idle window.
+    /// The same with 0 instead of values that are not finite, which JSON cannot represent: the mean response time of an idle window.
     pub fn finite(self) -> Rates {
         let finite = |value: f64| if value.is_finite() { value } else { 0.0 };
         Rates {
@@ -141,11 +141,11 @@ pub struct Differs {
     pub device: String,
     /// The attribute.
     pub attribute: String,
-    /// What the agent had set.
+    /// The value that the agent set.
     pub wanted: String,
-    /// What is there.
+    /// The actual value.
     pub now: String,
-    /// Who on this machine sets it as well, in sentences.
+    /// Other tools on this machine that set it, as sentences.
     pub rivals: Vec<String>,
 }
 
@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_window_in_which_nothing_was_done_is_understood() {
+    fn an_idle_window_is_valid_json() {
         let rates = Rates { response_ms: f64::NAN, p99_ms: Some(f64::NAN), ..Rates::default() }.finite();
         let read: Rates = serde_json::from_str(&serde_json::to_string(&rates).unwrap()).unwrap();
         assert_eq!((read.requests_per_s, read.response_ms), (0.0, 0.0));

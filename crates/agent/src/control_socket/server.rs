@@ -1,4 +1,4 @@
-//! The side that answers: a thread takes questions in, the daemon's loop answers them.
+//! The server side of the control socket: threads read requests, the daemon's loop replies.
 
 use std::fs;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
@@ -13,33 +13,33 @@ use std::time::Duration;
 
 use super::{Answer, Ask};
 
-/// Who connects says something within this time.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// How long an answer may take.
-const ANSWERED: Duration = Duration::from_secs(30);
-/// No question is longer.
-const LONGEST: u64 = 4096;
-/// Connections at once.
-const MOST: usize = 16;
+/// Timeout for reading a request from a client.
+const CLIENT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Timeout for a reply of the daemon's loop.
+const REPLY_TIMEOUT: Duration = Duration::from_secs(30);
+/// Maximum bytes of a request.
+const MAX_REQUEST_BYTES: u64 = 4096;
+/// Maximum concurrent connections.
+const MAX_CONNECTIONS: usize = 16;
 
-/// A question that waits for its answer.
+/// A request that waits for its reply.
 #[derive(Debug)]
 pub struct Asked {
-    /// What.
+    /// The request.
     pub ask: Ask,
-    /// Whether who asks is root, or whom the daemon runs as.
+    /// Whether the client is root or the daemon's own user.
     pub is_privileged: bool,
     answer: Sender<Answer>,
 }
 
 impl Asked {
-    /// Answers it. Who has gone away gets none.
+    /// Sends the reply. Ignored if the client has disconnected.
     pub fn answer(self, answer: Answer) {
         let _ = self.answer.send(answer);
     }
 }
 
-/// A socket that is listened on. Its file goes with it.
+/// A listening socket. Dropping it removes its file.
 #[derive(Debug)]
 pub struct Server {
     path: PathBuf,
@@ -49,10 +49,10 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens on a socket of this path.
+    /// Listens on a new socket at this path.
     ///
     /// # Errors
-    /// Another daemon does, or its folder is not there or may not be written to.
+    /// Another daemon listens there, or its folder does not exist or is not writable.
     pub fn listen(path: &Path) -> io::Result<Server> {
         let listener = bind(path)?;
         fs::set_permissions(path, fs::Permissions::from_mode(0o666))?;
@@ -64,14 +64,14 @@ impl Server {
         Ok(Server { path: path.to_owned(), asked, wakes })
     }
 
-    /// The next question, if there is one.
+    /// The next request; `None` if none is pending. Does not block.
     pub fn asked(&self) -> Option<Asked> {
         let mut away = [0; 64];
         let _ = (&self.wakes).read(&mut away);
         self.asked.try_recv().ok()
     }
 
-    /// The descriptor that becomes readable when a client connects.
+    /// The descriptor that becomes readable when a client has sent a request.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.wakes.as_fd()
     }
@@ -100,13 +100,13 @@ fn bind(path: &Path) -> io::Result<UnixListener> {
 fn accept(listener: &UnixListener, sender: &Sender<Asked>, wake: &Arc<UnixStream>) {
     let open = Arc::new(AtomicUsize::new(0));
     for stream in listener.incoming().filter_map(Result::ok) {
-        if open.fetch_add(1, Ordering::Relaxed) >= MOST {
+        if open.fetch_add(1, Ordering::Relaxed) >= MAX_CONNECTIONS {
             open.fetch_sub(1, Ordering::Relaxed);
             continue;
         }
         let (sender, wake, open_here) = (sender.clone(), wake.clone(), open.clone());
         let serving = std::thread::Builder::new().name("control".to_owned()).spawn(move || {
-            // Who goes away in the middle is not answered.
+            // A client that disconnects gets no reply.
             let _ = serve(stream, &sender, &wake);
             open_here.fetch_sub(1, Ordering::Relaxed);
         });
@@ -117,19 +117,19 @@ fn accept(listener: &UnixListener, sender: &Sender<Asked>, wake: &Arc<UnixStream
 }
 
 fn serve(mut stream: UnixStream, sender: &Sender<Asked>, wake: &UnixStream) -> io::Result<()> {
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(CLIENT_TIMEOUT))?;
+    stream.set_write_timeout(Some(CLIENT_TIMEOUT))?;
     let peer = rustix::net::sockopt::socket_peercred(&stream)?;
     let is_privileged = peer.uid.is_root() || peer.uid == rustix::process::geteuid();
     let mut line = String::new();
-    BufReader::new(stream.try_clone()?.take(LONGEST)).read_line(&mut line)?;
+    BufReader::new(stream.try_clone()?.take(MAX_REQUEST_BYTES)).read_line(&mut line)?;
     let answer = match serde_json::from_str(&line) {
-        Err(error) => Answer::Refused(format!("the question is not understood: {error}; are both of one version?")),
+        Err(error) => Answer::Refused(format!("invalid request: {error}; are both programs of the same version?")),
         Ok(ask) => {
             let (reply, answer) = channel();
             sender.send(Asked { ask, is_privileged, answer: reply }).map_err(io::Error::other)?;
             let _ = (&*wake).write(&[1]);
-            answer.recv_timeout(ANSWERED).map_err(io::Error::other)?
+            answer.recv_timeout(REPLY_TIMEOUT).map_err(io::Error::other)?
         }
     };
     let mut text = serde_json::to_vec(&answer)?;
@@ -144,20 +144,20 @@ mod tests {
     use super::*;
     use crate::control_socket::ask;
 
-    /// Waits for the next question, which a thread sends.
+    /// Waits for the next request, which a thread sends.
     fn next(server: &Server) -> Asked {
         let begin = std::time::Instant::now();
         loop {
             if let Some(asked) = server.asked() {
                 return asked;
             }
-            assert!(begin.elapsed() < PATIENCE);
+            assert!(begin.elapsed() < CLIENT_TIMEOUT);
             std::thread::yield_now();
         }
     }
 
     #[test]
-    fn what_is_asked_is_answered_and_what_is_not_understood_is_refused() {
+    fn requests_are_answered_and_invalid_ones_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("agent.sock");
         assert!(ask(&path, &Ask::Status).unwrap().is_none(), "no daemon is running");
@@ -174,7 +174,7 @@ mod tests {
         stream.write_all(b"{\"reboot\":{}}\n").unwrap();
         let mut line = String::new();
         BufReader::new(stream).read_line(&mut line).unwrap();
-        assert!(line.starts_with("{\"refused\":\"the question is not understood"), "{line}");
+        assert!(line.starts_with("{\"refused\":\"invalid request"), "{line}");
         drop(server);
         assert!(!path.exists());
     }

@@ -1,11 +1,10 @@
-//! The real fio: one process, which dies with this one.
+//! Runs fio as one child process, which is killed when this process dies.
 //!
 //! ```text
 //! agent ─▶ /proc/self/exe generate ─▶ prctl(PR_SET_PDEATHSIG, SIGKILL) ─▶ exec fio, whose standard input is the scratch file
 //! ```
-//! Between fork and exec nothing may be done in safe Rust, so this program is started once more to ask for the signal; it stays asked for
-//! across exec, unless the program that is executed has other privileges, which fio has not. Nothing is written but the scratch file: the
-//! jobs are arguments, and there is no report.
+//! Safe Rust cannot run code between fork and exec, so this program is started again to request the signal, which stays in effect across
+//! exec because fio has no set-user-id bit or file capabilities. Only the scratch file is written: jobs are passed as arguments.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -19,36 +18,36 @@ use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 
 use super::load::{Generator, Load, Place};
 
-/// The command of this program that becomes fio.
+/// The hidden command of this program that executes fio.
 pub const COMMAND: &str = "generate";
-/// How long it is waited for at the end: what it asked of a disk has to be answered first.
-const PATIENCE: Duration = Duration::from_secs(2);
-/// Maximum characters of fio's error output that are reported.
-const MOST_SAID: u64 = 2_000;
+/// Timeout for fio's exit after SIGKILL: outstanding requests must complete first.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
+/// Maximum bytes of fio's output that are read.
+const MAX_OUTPUT_BYTES: u64 = 2_000;
 
-/// Runs fio.
+/// Runs one fio process at a time.
 pub struct Fio {
     scratch: File,
     place: Place,
-    /// Seconds after which a load ends by itself.
+    /// `--runtime` of a load, in seconds.
     seconds: u64,
     child: Option<Child>,
     is_stopped: bool,
-    /// Processes and threads that are, or were, fio's.
+    /// Process and thread ids of the current load.
     known: BTreeSet<StreamId>,
 }
 
 impl Fio {
-    /// Loads for this file, within this place, that last so long at most.
+    /// Loads for this file, within this place, that run for at most this many seconds.
     ///
     /// # Errors
-    /// There is no fio.
+    /// fio is not installed, or its version cannot be read.
     pub fn new(scratch: File, place: Place, seconds: u64) -> Result<Fio, String> {
         experiment::fio::version().map_err(|error| format!("{error:#}"))?;
         Ok(Fio { scratch, place, seconds, child: None, is_stopped: false, known: BTreeSet::new() })
     }
 
-    /// Whom fio has now: threads come one after the other, and are gone when it is.
+    /// Adds fio's current threads: they start one after the other, and are no longer listed after its exit.
     fn look_for_threads(&mut self) {
         let Some(child) = &self.child else { return };
         let threads = fs::read_dir(format!("/proc/{}/task", child.id())).into_iter().flatten().flatten();
@@ -82,51 +81,51 @@ impl Generator for Fio {
             Ok(Some(status)) => status,
             Err(error) => return Err(format!("fio: {error}")),
         };
-        // What a job has failed of is in the report, which is a page or two and fits into the pipe.
-        let (stderr, report) = (said(child.stderr.take()), said(child.stdout.take()));
+        // Errors of jobs are in the report, which fits into the pipe.
+        let (stderr, report) = (output(child.stderr.take()), output(child.stdout.take()));
         let failed = report.lines().find(|line| line.contains("error=")).unwrap_or_default();
         self.child = None;
-        if self.is_stopped { Ok(false) } else { Err(format!("fio ended by itself ({status}): {}{failed}", stderr.trim())) }
+        if self.is_stopped { Ok(false) } else { Err(format!("fio exited unexpectedly ({status}): {}{failed}", stderr.trim())) }
     }
 
     fn stop(&mut self) {
         self.look_for_threads();
         self.is_stopped = true;
         if let Some(child) = &mut self.child {
-            // One that has ended by itself is as good.
+            // Fails if it has exited already.
             let _ = child.kill();
         }
     }
 }
 
-/// What cannot be read is not needed: the status tells that it failed.
-fn said(stream: Option<impl Read>) -> String {
-    let mut said = String::new();
-    let _ = stream.map(|stream| stream.take(MOST_SAID).read_to_string(&mut said));
-    said
+/// The output, up to 2000 bytes. Read errors are ignored: the exit status reports the failure.
+fn output(stream: Option<impl Read>) -> String {
+    let mut text = String::new();
+    let _ = stream.map(|stream| stream.take(MAX_OUTPUT_BYTES).read_to_string(&mut text));
+    text
 }
 
 impl Drop for Fio {
     fn drop(&mut self) {
         self.stop();
         let began = Instant::now();
-        while self.is_there() == Ok(true) && began.elapsed() < PATIENCE {
+        while self.is_there() == Ok(true) && began.elapsed() < EXIT_TIMEOUT {
             std::thread::sleep(Duration::from_millis(5));
         }
     }
 }
 
-/// Becomes fio with these arguments, to be killed with the parent. Returns only if that fails.
+/// Executes fio with these arguments in this process, to be killed when the parent dies. Returns only on failure.
 ///
 /// # Errors
-/// There is no fio, or the parent is gone already.
+/// fio is not installed, or the parent has exited already.
 pub fn become_fio(parent: u32, arguments: &[String]) -> anyhow::Error {
     if let Err(error) = set_parent_process_death_signal(Some(Signal::KILL)) {
-        return anyhow::Error::new(error).context("cannot ask to be killed with the parent");
+        return anyhow::Error::new(error).context("cannot set the parent death signal");
     }
-    // It may have died before it could be asked for.
+    // The parent may have died before the signal was requested.
     if getppid().is_none_or(|now| now.as_raw_nonzero().get().cast_unsigned() != parent) {
-        return anyhow::anyhow!("the process that wanted it is gone");
+        return anyhow::anyhow!("the parent process has exited");
     }
     anyhow::Error::new(Command::new("fio").args(arguments).exec()).context("cannot run fio")
 }

@@ -1,42 +1,42 @@
-//! Real work: what the device is asked that is not of a load of ours.
+//! Detects foreign I/O: requests to the device that do not come from the agent's own load.
 //!
-//! * A read is synchronous work: it counts at once.
-//! * Writes count where they are more than what a system that does nothing writes by the way: its logs, and times in its filesystems.
-//! * The kernel's threads write on behalf of others, who are not known then. Loads of ours never write through the page cache, but the times
-//!   of the scratch file change, and a journal is written for that.
+//! * A single read is foreign I/O.
+//! * Writes are, if they exceed the background writes of an idle system: its logs, and timestamps in its filesystems.
+//! * Kernel threads write on behalf of unknown processes. The agent's loads never write through the page cache, but the timestamps of the
+//!   scratch file change, and the journal is written for that.
 
 use block::{Nanos, Op, StreamId};
 use observe::Event;
 
-/// So long a time is looked at.
+/// Period over which writes are counted.
 const SPAN: Nanos = Nanos(1_000_000_000);
-/// Writes of programs in that time that are no work yet: a log that is flushed.
+/// Writes of programs in a period that are background I/O: a log that is flushed.
 const WRITES: u32 = 8;
 const WRITTEN_BYTES: u64 = 256 << 10;
-/// What the kernel's threads may write in that time: the journal and the inodes of a filesystem that is hardly used.
+/// Bytes that kernel threads may write in a period: journal and inodes of a nearly idle filesystem.
 const KERNEL_BYTES: u64 = 1 << 20;
-/// What the names of the kernel's threads that reach disks begin with.
+/// Name prefixes of kernel threads that issue disk I/O.
 const KERNEL: [&str; 8] = ["kworker/", "jbd2/", "xfsaild/", "xfs-", "btrfs-", "ext4lazyinit", "kswapd", "f2fs_"];
-/// The agent and its applier, whose name the kernel cuts at 15 characters: the journal and the history may be on the same disk.
+/// The agent and its applier, whose journal and history may be on the same disk. The kernel truncates names to 15 characters.
 const OURS: [&str; 2] = ["seekwise-agent", "seekwise-applie"];
 
-/// A process that issued requests.
+/// A process with foreign I/O.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Work {
-    /// Who.
+    /// Its id.
     pub stream: StreamId,
-    /// Whether it reads.
+    /// Whether it reads; else it writes.
     pub is_read: bool,
 }
 
 impl Work {
-    /// In words, as in `postgres (40) reads`.
+    /// Text such as `postgres (40) reads`; `name` is the name of the program if it is known.
     pub fn text(&self, name: Option<&str>) -> String {
         format!("{} ({}) {}", name.unwrap_or("a process"), self.stream, if self.is_read { "reads" } else { "writes" })
     }
 }
 
-/// Looks for real work.
+/// Detects foreign I/O in a stream of events.
 #[derive(Clone, Debug, Default)]
 pub struct ForeignIo {
     began: Nanos,
@@ -46,8 +46,8 @@ pub struct ForeignIo {
 }
 
 impl ForeignIo {
-    /// What real work this event shows, if it does. `name` is that of the program, and `is_ours` says whether a load of ours asks as this
-    /// process.
+    /// The foreign I/O that this event reveals; `None` if it does not. `name` returns the name of a process, `is_ours` whether it belongs to
+    /// the agent's load.
     pub fn look<'a>(
         &mut self,
         event: &Event,
@@ -88,54 +88,54 @@ mod tests {
 
     use super::*;
 
-    fn asks(strangers: &mut ForeignIo, at_ms: u64, op: Op, kib: u32, name: &'static str) -> Option<Work> {
+    fn asks(foreign: &mut ForeignIo, at_ms: u64, op: Op, kib: u32, name: &'static str) -> Option<Work> {
         let (sync, priority) = (true, Priority::DEFAULT);
         let arrival = Nanos::from_millis(at_ms);
         let request = Request { id: 0, stream: 40, op, sync, priority, sectors: 2 * kib, lba: 0, arrival };
-        strangers.look(&Event::Queued(request), |_| Some(name), |stream| stream == 7)
+        foreign.look(&Event::Queued(request), |_| Some(name), |stream| stream == 7)
     }
 
     #[test]
-    fn a_read_of_another_process_is_work_at_once() {
-        let mut strangers = ForeignIo::default();
-        let work = asks(&mut strangers, 0, Op::Read, 4, "postgres").unwrap();
+    fn a_single_read_of_another_process_is_foreign_io() {
+        let mut foreign = ForeignIo::default();
+        let work = asks(&mut foreign, 0, Op::Read, 4, "postgres").unwrap();
         assert_eq!(work.text(Some("postgres")), "postgres (40) reads");
-        assert!(asks(&mut strangers, 0, Op::Read, 4, "kworker/u8:1").is_some(), "a thread reads for somebody as well");
+        assert!(asks(&mut foreign, 0, Op::Read, 4, "kworker/u8:1").is_some(), "kernel threads read for other processes too");
     }
 
     #[test]
-    fn a_log_that_is_written_by_the_way_is_no_work_and_a_file_that_is_copied_is() {
-        let mut strangers = ForeignIo::default();
+    fn writing_a_log_is_background_io_and_copying_a_file_is_not() {
+        let mut foreign = ForeignIo::default();
         for second in 0..60 {
-            assert_eq!(asks(&mut strangers, 1_000 * second, Op::Write, 64, "systemd-journal"), None);
-            assert_eq!(asks(&mut strangers, 1_000 * second + 500, Op::Write, 16, "systemd-journal"), None);
-            assert_eq!(asks(&mut strangers, 1_000 * second + 900, Op::Write, 512, "jbd2/sda1-8"), None);
+            assert_eq!(asks(&mut foreign, 1_000 * second, Op::Write, 64, "systemd-journal"), None);
+            assert_eq!(asks(&mut foreign, 1_000 * second + 500, Op::Write, 16, "systemd-journal"), None);
+            assert_eq!(asks(&mut foreign, 1_000 * second + 900, Op::Write, 512, "jbd2/sda1-8"), None);
         }
         let mut copy = ForeignIo::default();
         assert!(asks(&mut copy, 0, Op::Write, 512, "cp").is_some());
         let mut small = ForeignIo::default();
         let first = (0..20).find(|number| asks(&mut small, 20 * number, Op::Write, 4, "mariadbd").is_some());
-        assert_eq!(first, Some(8), "small ones are work when there are many");
+        assert_eq!(first, Some(8), "many small writes are foreign I/O");
     }
 
     #[test]
-    fn write_back_is_work_when_there_is_much_of_it() {
-        let mut strangers = ForeignIo::default();
-        let first = (0..20).find(|number| asks(&mut strangers, 10 * number, Op::Write, 256, "kworker/u8:1").is_some());
+    fn much_write_back_is_foreign_io() {
+        let mut foreign = ForeignIo::default();
+        let first = (0..20).find(|number| asks(&mut foreign, 10 * number, Op::Write, 256, "kworker/u8:1").is_some());
         assert_eq!(first, Some(4));
     }
 
     #[test]
-    fn the_load_and_the_agent_are_no_strangers() {
-        let mut strangers = ForeignIo::default();
-        assert_eq!(asks(&mut strangers, 0, Op::Read, 4, "seekwise-agent"), None);
-        assert_eq!(asks(&mut strangers, 0, Op::Read, 4, "seekwise-applie"), None);
-        let look = |strangers: &mut ForeignIo, stream| {
+    fn the_load_and_the_agent_are_not_foreign() {
+        let mut foreign = ForeignIo::default();
+        assert_eq!(asks(&mut foreign, 0, Op::Read, 4, "seekwise-agent"), None);
+        assert_eq!(asks(&mut foreign, 0, Op::Read, 4, "seekwise-applie"), None);
+        let look = |foreign: &mut ForeignIo, stream| {
             let priority = Priority::DEFAULT;
             let request = Request { id: 0, stream, op: Op::Read, sync: true, priority, sectors: 8, lba: 0, arrival: Nanos::ZERO };
-            strangers.look(&Event::Queued(request), |_| Some("fio"), |stream| stream == 7)
+            foreign.look(&Event::Queued(request), |_| Some("fio"), |stream| stream == 7)
         };
-        assert_eq!(look(&mut strangers, 7), None);
-        assert!(look(&mut strangers, 8).is_some(), "another fio is");
+        assert_eq!(look(&mut foreign, 7), None);
+        assert!(look(&mut foreign, 8).is_some(), "another fio is");
     }
 }

@@ -1,11 +1,11 @@
-//! A time of learning on one device: load after load, under each of which a search tries settings.
+//! A learning session on one device: runs one load after the other and searches for the best setting under each.
 //!
 //! ```text
-//! draw a load ─▶ fio ─▶ a controller of its own steers: watches, tries, verifies ─▶ done, or too long ─▶ knowledge base
-//!     ▲                                                                                                      │
-//!     └────────────────── as it was found, fio gone ◀────────────────────────────────────────────────────────┘
+//! draw a load ─▶ fio ─▶ search controller: observes, tries, verifies ─▶ finished or timed out ─▶ knowledge base
+//!     ▲                                                                                                │
+//!     └──────────────── original setting restored, fio stopped ◀───────────────────────────────────────┘
 //! ```
-//! It knows no clock and no device: whoever has both tells it.
+//! Clock and device are passed in by the caller.
 
 use std::sync::Arc;
 
@@ -17,24 +17,24 @@ use observe::{Event, Preference};
 
 use super::foreign_io::{ForeignIo, Work};
 use super::load::{Generator, Load, loads};
-use super::memory::{Lived, Memory};
+use super::memory::{LoadRecord, Memory};
 use linux::clock::Moment;
 
-/// A search that verifies takes up to ten pairs of turns more than its trials (`control::search::Tuner`), in milliseconds.
+/// Time that verification adds to the trials of a search, in milliseconds: up to ten pairs of turns (`control::search::Tuner`).
 const VERIFIES_MS: i64 = 200_000;
-/// Seconds after which a search without an end of its own is ended.
+/// Time limit of a search that has no end of its own, in seconds.
 const ENDLESS_S: u64 = 900;
 
-/// How it is learned.
+/// Parameters of a lesson.
 #[derive(Clone, Debug)]
 pub struct Course {
-    /// The controller that searches.
+    /// The search controller.
     pub controller: ControllerChoice,
-    /// What is wanted more.
+    /// Weights of throughput, response time and fairness.
     pub preference: Preference,
-    /// Whose schedulers are chosen among.
+    /// The candidate settings, whose schedulers are tried.
     pub candidates: Vec<Setting>,
-    /// What the loads and the searches are drawn from.
+    /// Seed of the loads and of the searches.
     pub seed: u64,
 }
 
@@ -57,29 +57,29 @@ impl Course {
 pub struct Learned {
     /// The load.
     pub load: String,
-    /// What serves it best.
+    /// The best setting.
     pub setting: String,
-    /// By how much it is better than what was found, as a difference of scores; `None` if what was found stays, or nothing was verified.
+    /// Difference of its score to that of the original setting; `None` if the original setting is best, or nothing was verified.
     pub gain: Option<f64>,
-    /// In words.
+    /// The reason as a sentence.
     pub why: String,
 }
 
-/// A load, and the search under it.
+/// A running load and its search.
 struct Exercise {
     load: Load,
-    steering: ControlLoop,
+    control_loop: ControlLoop,
     began: Nanos,
 }
 
-/// See the head of the file.
+/// A learning session; see the module documentation.
 pub struct Lesson {
     course: Course,
     loads: Box<dyn Iterator<Item = Load> + Send>,
     generator: Box<dyn Generator>,
     memory: Memory,
     experience: Arc<Experience>,
-    strangers: ForeignIo,
+    foreign_io: ForeignIo,
     exercise: Option<Exercise>,
     began: Moment,
     count: u64,
@@ -87,7 +87,7 @@ pub struct Lesson {
 }
 
 impl Lesson {
-    /// With nothing started yet. The experience is what searches begin with.
+    /// A session that has not started a load yet. Searches start from the gene pools in `experience`.
     pub fn new(now: Moment, course: Course, generator: Box<dyn Generator>, memory: Memory, experience: Arc<Experience>) -> Lesson {
         Lesson {
             loads: Box::new(loads(course.seed)),
@@ -95,7 +95,7 @@ impl Lesson {
             generator,
             memory,
             experience,
-            strangers: ForeignIo::default(),
+            foreign_io: ForeignIo::default(),
             exercise: None,
             began: now,
             count: 0,
@@ -103,45 +103,46 @@ impl Lesson {
         }
     }
 
-    /// When it began.
+    /// When the session began.
     pub fn began(&self) -> Nanos {
         self.began.at
     }
 
-    /// How many loads something was learned of.
+    /// Number of loads with a result.
     pub fn learned(&self) -> u64 {
         self.learned
     }
 
-    /// The load that runs.
+    /// The running load as text; `None` between loads.
     pub fn load(&self) -> Option<String> {
         self.exercise.as_ref().map(|exercise| exercise.load.to_string())
     }
 
-    /// What steers under the load that runs.
+    /// The control loop of the running load; `None` between loads.
     pub fn steering(&mut self) -> Option<&mut ControlLoop> {
-        self.exercise.as_mut().map(|exercise| &mut exercise.steering)
+        self.exercise.as_mut().map(|exercise| &mut exercise.control_loop)
     }
 
-    /// When the window ends that runs.
+    /// End of the current window; `None` between loads.
     pub fn next(&self) -> Option<Nanos> {
-        self.exercise.as_ref().and_then(|exercise| exercise.steering.next_deadline())
+        self.exercise.as_ref().and_then(|exercise| exercise.control_loop.next_deadline())
     }
 
-    /// Takes in what happened. Returns what real work came, if it did.
+    /// Processes an event. Returns the foreign I/O that it reveals; `None` if it does not.
     pub fn event<'a>(&mut self, event: &Event, name: impl Fn(StreamId) -> Option<&'a str>) -> Option<Work> {
         let generator = &mut self.generator;
-        let work = self.strangers.look(event, name, |stream| generator.asks_as(stream));
+        let work = self.foreign_io.look(event, name, |stream| generator.asks_as(stream));
         if let Some(exercise) = &mut self.exercise {
-            exercise.steering.event(event);
+            exercise.control_loop.event(event);
         }
         work
     }
 
-    /// Ends what is over, and begins what comes next. Returns what was learned, if something was.
+    /// Ends a load whose search has finished or timed out, and starts the next one. Returns the result of an ended load; `None` if there is
+    /// none.
     ///
     /// # Errors
-    /// fio fails, or what was learned cannot be kept.
+    /// fio fails, or the result cannot be stored.
     pub fn step(&mut self, now: Nanos, plant: &mut dyn Target, found: &Setting) -> Result<Option<Learned>, String> {
         let is_there = self.generator.is_there()?;
         let Some(exercise) = &self.exercise else {
@@ -151,7 +152,7 @@ impl Lesson {
             return Ok(None);
         };
         let is_over = (now - exercise.began).as_secs_f64() > self.course.longest_s() as f64;
-        if exercise.steering.controller().is_searching() && !is_over {
+        if exercise.control_loop.controller().is_searching() && !is_over {
             return Ok(None);
         }
         let learned = self.finish(plant)?;
@@ -163,52 +164,52 @@ impl Lesson {
         let Some(load) = self.loads.next() else { return Ok(()) };
         self.count += 1;
         self.generator.start(&load)?;
-        let brief = ControllerInput {
+        let input = ControllerInput {
             preference: self.course.preference,
             candidates: self.course.candidates.clone(),
             seed: self.course.seed.wrapping_add(self.count),
             experience: self.experience.clone(),
         };
-        let mut steering = ControlLoop::new(self.course.controller.build(&brief));
-        steering.begin(now, plant);
-        self.exercise = Some(Exercise { load, steering, began: now });
+        let mut control_loop = ControlLoop::new(self.course.controller.build(&input));
+        control_loop.begin(now, plant);
+        self.exercise = Some(Exercise { load, control_loop, began: now });
         Ok(())
     }
 
-    /// Stops the load, and keeps what was learned so far: of one that was not searched for long, there may be nothing.
+    /// Stops the load and stores the result so far; `None` if there is no load, or its search has no result yet.
     ///
     /// # Errors
-    /// It cannot be kept.
+    /// The result cannot be stored.
     pub fn finish(&mut self, plant: &dyn Target) -> Result<Option<Learned>, String> {
         self.generator.stop();
-        let Some(Exercise { load, steering, began }) = self.exercise.take() else { return Ok(None) };
+        let Some(Exercise { load, control_loop, began }) = self.exercise.take() else { return Ok(None) };
         let identity = plant.identity();
-        let pools = steering.controller().gene_pools(&identity.device);
+        let pools = control_loop.controller().gene_pools(&identity.device);
         if pools.is_empty() {
             return Ok(None);
         }
-        self.memory.keep(&Lived {
+        self.memory.keep(&LoadRecord {
             identity,
             source: load.to_string(),
             controller: self.course.controller.label(),
             began_s: self.began.unix_seconds + (began - self.began.at).0 / 1_000_000_000,
-            windows: steering.windows(),
-            decided: steering.decisions(),
+            windows: control_loop.windows(),
+            decided: control_loop.decisions(),
             pools: &pools,
         })?;
         self.learned += 1;
-        let is_verified = !steering.controller().is_searching();
-        let last = steering.decisions().last().filter(|_| is_verified);
+        let is_verified = !control_loop.controller().is_searching();
+        let last = control_loop.decisions().last().filter(|_| is_verified);
         let best = pools.last().and_then(|pool| pool.members.first()).map(|member| member.setting.clone()).unwrap_or_default();
         Ok(Some(Learned {
             load: load.to_string(),
             setting: last.map_or(best, |last| last.to.to_string()),
             gain: last.and_then(|last| last.expected_gain),
-            why: last.map_or_else(|| "what was tried is kept, and none of it verified".to_owned(), |last| last.why.clone()),
+            why: last.map_or_else(|| "the trials are stored; none was verified".to_owned(), |last| last.why.clone()),
         }))
     }
 
-    /// The load that runs tells nothing more, because events were lost: another one comes.
+    /// Abandons the running load because events were lost; the next `step` starts another one.
     pub fn give_up_load(&mut self) {
         self.generator.stop();
         self.exercise = None;

@@ -1,9 +1,9 @@
 //! Random workloads, and their fio arguments.
 //!
 //! They are the mixes of Table 1 of Santos, Romero, Taibo and Rodriguez, "Self-Tuning of Disk Input-Output in Operating Systems"
-//! ([`mixes`]): processes, share of reads, share at random, size. The paper's wait for every request; here half of those that go past the
-//! page cache have several under way, as databases do, and a quarter only reads and goes through the page cache, so that reading ahead
-//! matters. Nothing is written through the page cache: the kernel's threads would write it, indistinguishable from real work.
+//! ([`mixes`]): processes, share of reads, share at random, size. The paper's processes wait for each request; here half of the direct
+//! loads have several requests outstanding, as databases do, and a quarter of all loads only reads and uses the page cache, so that read-ahead
+//! has an effect. No load writes through the page cache: kernel threads would write it, indistinguishable from foreign I/O.
 
 use std::fmt;
 
@@ -12,35 +12,35 @@ use rand::{Rng as _, SeedableRng as _};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use sim::workload::random::{Mix, mixes};
 
-/// Requests that each process may have under way.
+/// Queue depths of a process to draw from.
 const DEPTHS: [u32; 6] = [1, 1, 1, 4, 16, 32];
 const KIB: u64 = 1024;
-/// Sizes are whole pages, which every device can move past the page cache.
+/// Request sizes are whole pages, which every device supports for direct I/O.
 const PAGE: u64 = 4 * KIB;
 /// Minimum requests that fit in a process's own part of the scratch file.
-const LEAST_REQUESTS: u64 = 4;
-/// What all processes together have under way at most. Whoever comes with real work waits for it, and so does the switch back to the
-/// scheduler that was found: less than half a second on a hard disk.
-const MOST_UNDER_WAY: u64 = 32;
-const MOST_BYTES_UNDER_WAY: u64 = 16 << 20;
+const MIN_REQUESTS: u64 = 4;
+/// Maximum requests outstanding in total. Foreign I/O waits for them, and so does the switch back to the original scheduler: less than half
+/// a second on a hard disk.
+const MAX_OUTSTANDING: u64 = 32;
+const MAX_OUTSTANDING_BYTES: u64 = 16 << 20;
 
 /// A workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Load {
     mix: Mix,
-    /// Requests of each process that are under way at once.
+    /// Queue depth of each process.
     depth: u32,
-    /// Whether it goes through the page cache. It only reads then.
+    /// Whether it uses the page cache. If so, it only reads.
     is_buffered: bool,
-    /// For fio's own draws.
+    /// fio's `--randseed`.
     seed: u64,
 }
 
-/// All workloads of a seed, one after the other.
+/// The endless sequence of workloads for this seed.
 pub fn loads(seed: u64) -> impl Iterator<Item = Load> + Send {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     std::iter::repeat_with(move || {
-        // Never without one: there is no end of them.
+        // Never empty: the sequence is endless.
         let drawn = mixes(random.random()).next();
         let mut mix = drawn.unwrap_or(Mix { processes: 1, read_percent: 100, random_percent: 100, request_kib: 4 });
         let is_buffered = random.random_range(0..4) == 0;
@@ -56,7 +56,7 @@ impl fmt::Display for Load {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         self.mix.fmt(f)?;
         if self.depth > 1 {
-            write!(f, ", up to {} under way for each", self.depth)?;
+            write!(f, ", queue depth {}", self.depth)?;
         }
         f.write_str(if self.is_buffered { ", through the page cache" } else { "" })
     }
@@ -67,19 +67,19 @@ impl fmt::Display for Load {
 pub struct Place {
     /// The first byte.
     pub begins: u64,
-    /// How many bytes from there.
+    /// Size in bytes.
     pub bytes: u64,
 }
 
 impl Load {
-    /// fio's arguments. The file is fio's standard input, so that there is no other that it could open; each process has its own part.
-    /// Ends by itself after this many seconds.
+    /// fio's arguments for a run of this many seconds. The file is fio's standard input, so that it opens no other; each process has its own
+    /// part.
     pub fn arguments(&self, place: Place, seconds: u64) -> Vec<String> {
         let Mix { processes, read_percent, random_percent, request_kib } = self.mix;
         let part = place.bytes / u64::from(processes.max(1)) / PAGE * PAGE;
-        let request = (u64::from(request_kib) * KIB).next_multiple_of(PAGE).min(part / LEAST_REQUESTS / PAGE * PAGE).max(PAGE);
+        let request = (u64::from(request_kib) * KIB).next_multiple_of(PAGE).min(part / MIN_REQUESTS / PAGE * PAGE).max(PAGE);
         let all = u64::from(processes.max(1));
-        let depth = u64::from(self.depth).min(MOST_UNDER_WAY / all).min(MOST_BYTES_UNDER_WAY / all / request).max(1);
+        let depth = u64::from(self.depth).min(MAX_OUTSTANDING / all).min(MAX_OUTSTANDING_BYTES / all / request).max(1);
         let kind = match read_percent {
             100 => "randread",
             0 => "randwrite",
@@ -91,13 +91,13 @@ impl Load {
             "--filename=/proc/self/fd/0",
             "--allow_file_create=0",
             "--fallocate=none",
-            // Its jobs are threads of one process, which a single signal ends.
+            // Jobs as threads of one process, which one signal stops.
             "--thread",
             "--time_based",
             "--randrepeat=0",
             "--norandommap",
             "--eta=never",
-            // Else it binds itself to one processor after the other to try their clocks, which its sandbox forbids.
+            // By default fio pins itself to each processor to calibrate clocks, which the sandbox forbids.
             "--clocksource=clock_gettime",
         ]
         .map(str::to_owned)
@@ -132,19 +132,19 @@ pub trait Generator: Send {
     /// Starts a load.
     ///
     /// # Errors
-    /// It cannot be started, as a sentence.
+    /// It cannot be started: the message.
     fn start(&mut self, load: &Load) -> Result<(), String>;
 
-    /// Whether what this process asks is of the load.
+    /// Whether this process or thread belongs to the load.
     fn asks_as(&mut self, stream: StreamId) -> bool;
 
-    /// Whether the load, or one that was stopped, is still there.
+    /// Whether the load is running, or is stopping.
     ///
     /// # Errors
-    /// It ended by itself, and why.
+    /// It exited unexpectedly: the message.
     fn is_there(&mut self) -> Result<bool, String>;
 
-    /// Stops the load at once. What it asked may be under way for some time yet.
+    /// Stops the load without waiting: its outstanding requests may still complete later.
     fn stop(&mut self);
 }
 
@@ -167,14 +167,14 @@ mod tests {
             let (offset, processes) = (number(&arguments, "offset"), number(&arguments, "numjobs"));
             assert_eq!((offset, number(&arguments, "offset_increment")), (PLACE.begins, part), "{load}");
             assert!(offset + processes * part <= PLACE.begins + PLACE.bytes, "{load}: {arguments:?}");
-            let under_way = processes * number(&arguments, "iodepth");
-            assert!(under_way <= MOST_UNDER_WAY && under_way * request <= MOST_BYTES_UNDER_WAY, "{load}: {arguments:?}");
-            assert!(request.is_multiple_of(PAGE) && part.is_multiple_of(PAGE) && request * LEAST_REQUESTS <= part, "{load}");
+            let outstanding = processes * number(&arguments, "iodepth");
+            assert!(outstanding <= MAX_OUTSTANDING && outstanding * request <= MAX_OUTSTANDING_BYTES, "{load}: {arguments:?}");
+            assert!(request.is_multiple_of(PAGE) && part.is_multiple_of(PAGE) && request * MIN_REQUESTS <= part, "{load}");
         }
     }
 
     #[test]
-    fn what_goes_through_the_page_cache_never_writes() {
+    fn loads_through_the_page_cache_never_write() {
         let drawn: Vec<Load> = loads(3).take(500).collect();
         let is_read = |load: &&Load| load.arguments(PLACE, 60).contains(&"--rw=randread".to_owned());
         let buffered = drawn.iter().filter(|load| load.arguments(PLACE, 60).contains(&"--direct=0".to_owned()));

@@ -1,4 +1,4 @@
-//! What was learned, in the agent's knowledge base.
+//! Results of learning mode in the agent's knowledge base.
 
 use std::path::{Path, PathBuf};
 
@@ -11,9 +11,9 @@ use knowledge::ModelRow;
 use knowledge::{DecisionRow, Knowledge, KnowledgeError, Pace, Retention, Row, Run, RunId, WindowRow, Writer};
 use sha2::Digest as _;
 
-/// The file in the agent's folder.
+/// File name in the state directory.
 pub const FILE: &str = "knowledge.sqlite";
-/// A load is written as a whole.
+/// All rows of a load are written in one batch.
 const WHOLE: Pace = Pace { rows: usize::MAX, time: Nanos(u64::MAX) };
 
 /// The knowledge base of this machine.
@@ -22,11 +22,11 @@ pub struct Memory {
     path: PathBuf,
 }
 
-/// What a load was like, and what was tried under it.
-pub struct Lived<'a> {
+/// Record of a load: its windows and the decisions of the search.
+pub struct LoadRecord<'a> {
     /// The plant and its device.
     pub identity: Identity,
-    /// The load in words.
+    /// The load as text.
     pub source: String,
     /// The controller with its tunables.
     pub controller: String,
@@ -36,17 +36,17 @@ pub struct Lived<'a> {
     pub windows: &'a [Window],
     /// Every decision.
     pub decided: &'a [DecisionRecord],
-    /// What the search keeps.
+    /// Gene pools of the search.
     pub pools: &'a [GenePool],
 }
 
 impl Memory {
-    /// In this folder.
+    /// The knowledge base in this folder, which need not exist yet.
     pub fn below(folder: &Path) -> Memory {
         Memory { path: folder.join(FILE) }
     }
 
-    /// What is known: cases and gene pools. Nothing if there is no knowledge base yet.
+    /// The stored cases and gene pools; empty if there is no knowledge base yet.
     ///
     /// # Errors
     /// It cannot be read.
@@ -54,25 +54,25 @@ impl Memory {
         Knowledge::open_if_there(&self.path)?.map_or_else(|| Ok(Experience::default()), |knowledge| knowledge.experience())
     }
 
-    /// Keeps what was lived through. The same is not kept twice.
+    /// Stores a load. Storing the same one again changes nothing.
     ///
     /// # Errors
     /// It cannot be written.
-    pub fn keep(&self, lived: &Lived) -> Result<(), String> {
-        let decisions = lived.decided.iter().enumerate().map(|(number, one)| DecisionRow::new(number as u64, one));
-        let windows = lived.windows.iter().map(WindowRow::from);
+    pub fn keep(&self, load: &LoadRecord) -> Result<(), String> {
+        let decisions = load.decided.iter().enumerate().map(|(number, one)| DecisionRow::new(number as u64, one));
+        let windows = load.windows.iter().map(WindowRow::from);
         let mut rows: Vec<Row> = windows.map(Row::from).chain(decisions.map(Row::from)).collect();
-        for pool in lived.pools {
+        for pool in load.pools {
             rows.push(ModelRow::try_from(pool).map_err(|error| error.to_string())?.into());
         }
-        let mut writer = Writer::open(&self.path, lived.run(), WHOLE, Retention::default());
+        let mut writer = Writer::open(&self.path, load.run(), WHOLE, Retention::default());
         rows.into_iter().for_each(|row| writer.write(Nanos::ZERO, row));
         writer.finish()
     }
 }
 
 impl Memory {
-    /// Keeps what a search found under real work.
+    /// Stores gene pools of a search that ran under the normal workload.
     ///
     /// # Errors
     /// It cannot be written.
@@ -93,8 +93,8 @@ impl Memory {
     }
 }
 
-impl Lived<'_> {
-    /// The run, named by when it was and by its load. It has no seed: a real disk never does the same twice.
+impl LoadRecord<'_> {
+    /// The run; its id is a hash of start time and load. It has no seed: a real disk is not deterministic.
     fn run(&self) -> Run {
         let mut run = Run {
             id: RunId([0; 16]),

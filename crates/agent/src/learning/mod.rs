@@ -1,15 +1,15 @@
-//! Learning mode: while a device is idle, fio runs loads on a scratch file, settings are tried under them, and the results are kept.
+//! Learning mode: while a device is idle, fio runs loads on a scratch file, settings are tried under them, and the results are stored.
 //!
 //! ```text
-//! hours, idleness, scratch ─▶ Learner ─▶ Lesson ─▶ load: fio on the scratch file, and nowhere else
+//! hours, idleness, scratch ─▶ Learner ─▶ Lesson ─▶ load: fio on the scratch file only
 //!                                          │ ▲        │
 //!                                          ▼ │        ▼
-//!                         Memory ◀── a search steers: control::search::Tuner ─▶ the daemon's device_control ─▶ applier
+//!                         Memory ◀── search: control::search::Tuner ─▶ DeviceControl ─▶ applier
 //! ```
 //! Santos, Romero, Taibo and Rodriguez, "Self-Tuning of Disk Input-Output in Operating Systems", section 7, plan two modes: a learning mode
 //! "in which all workload is eliminated from the system and it is used just for the tuning process", and a normal mode, in which "the most
-//! similar chromosome in the optimal solution population is located". Here no workload is eliminated: idle time is waited for, and any real work
-//! comes ends the lesson.
+//! similar chromosome in the optimal solution population is located". Here no workload is eliminated: learning waits for idle time, and foreign I/O
+//! ends the lesson.
 
 mod fio;
 mod foreign_io;
@@ -24,29 +24,29 @@ pub use fio::{COMMAND, Fio, become_fio};
 pub use foreign_io::{ForeignIo, Work};
 pub use lesson::{Course, Learned, Lesson};
 pub use load::{Generator, Load, Place, loads};
-pub use memory::{FILE, Lived, Memory};
+pub use memory::{FILE, LoadRecord, Memory};
 pub use scratch::Scratch;
 
 use applier::sysfs::Sysfs;
 
-/// What runs loads on the scratch file.
+/// Access to the scratch file and to a load generator.
 pub trait Equipment {
-    /// The device that the scratch file is on, without opening it.
+    /// Kernel name of the device that the scratch file is on, such as `sda`. Does not open the file.
     ///
     /// # Errors
-    /// It is not there, or on no device that can be tuned.
+    /// The file does not exist, or is on no device that can be tuned.
     fn device(&self) -> Result<String, String>;
 
-    /// Opens the scratch file, for loads on this device that end by themselves after this many seconds.
+    /// Opens the scratch file for loads on this device that run for at most this many seconds.
     ///
     /// # Errors
-    /// The scratch file must not be used, or is on another device; or there is no fio.
+    /// The scratch file cannot be used safely or is on another device, or fio is not installed.
     fn generator(&self, device: &str, seconds: u64) -> Result<Box<dyn Generator>, String>;
 }
 
-/// fio, on a file of this machine.
+/// fio on a file of this machine.
 pub struct Machine {
-    /// Where the kernel says what is on what.
+    /// Maps files to devices.
     pub sysfs: Sysfs,
     /// The scratch file.
     pub scratch: PathBuf,
@@ -67,10 +67,10 @@ impl Equipment for Machine {
 }
 
 impl Machine {
-    /// The device that could be learned on.
+    /// Checks the scratch file and fio, and returns the device.
     ///
     /// # Errors
-    /// None could, as things are, and why.
+    /// Learning mode cannot run: the reason.
     pub fn check(&self) -> Result<String, String> {
         let device = self.device()?;
         self.generator(&device, 1).map(|_| device)

@@ -1,4 +1,4 @@
-//! What Prometheus may ask: base units, names that begin with `seekwise_`.
+//! Metrics for Prometheus, in base units, with names that begin with `seekwise_`.
 
 mod server;
 
@@ -35,43 +35,43 @@ struct OfState {
     state: &'static str,
 }
 
-/// A number that can be a fraction.
+/// A gauge with a floating-point value.
 type Fraction = Gauge<f64, AtomicU64>;
 
 /// Reasons for changes of settings.
 const REASONS: [&str; 3] = ["controller", "guard", "restore"];
 
-/// States of a device, each a series of its own.
+/// States of a device, one series each.
 const STATES: [(DeviceState, &str); 3] =
     [(DeviceState::Watched, "watched"), (DeviceState::Tuned, "tuned"), (DeviceState::StoodDown, "stood_down")];
 
 /// Whether a device is tuned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeviceState {
-    /// It is only watched.
+    /// It is only monitored.
     Watched,
-    /// It is.
+    /// It is tuned.
     Tuned,
-    /// It was, until an external change.
+    /// Tuning was stopped after an external change.
     StoodDown,
 }
 
-/// A device at one moment.
+/// State of a device.
 #[derive(Clone, Debug)]
 pub struct DeviceSample<'a> {
-    /// Its name.
+    /// Kernel name, such as `sda`.
     pub device: &'a str,
     /// Requests completed so far.
     pub requests: u64,
     /// Events lost so far.
     pub lost: u64,
-    /// Predicted gain of the pending advice, in percent; 0 if there is none.
+    /// Predicted gain of the pending recommendation, in percent; 0 if there is none.
     pub advised_percent: f64,
     /// Whether it is tuned.
     pub state: DeviceState,
 }
 
-/// The agent's metrics. Clones are the same metrics.
+/// The agent's metrics. Clones share the same values.
 #[derive(Clone)]
 pub struct Metrics {
     registry: Arc<Registry>,
@@ -95,7 +95,7 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// With nothing counted yet.
+    /// All counters at 0.
     pub fn new() -> Metrics {
         let mut registry = Registry::with_prefix("seekwise");
         let mut metrics = Metrics {
@@ -113,28 +113,29 @@ impl Metrics {
             memory: Gauge::default(),
         };
         registry.register("build", "The program", Info::new([("version", env!("CARGO_PKG_VERSION"))]));
-        registry.register("requests", "Requests seen to be done", metrics.requests.clone());
-        registry.register("lost_events", "Events that the kernel lost before they were read", metrics.lost.clone());
+        registry.register("requests", "Completed requests", metrics.requests.clone());
+        registry.register("lost_events", "Trace events lost because the buffer was full", metrics.lost.clone());
         registry.register("changes", "Changes of settings, by reason", metrics.changes.clone());
-        registry.register("refusals", "Settings that were decided on and refused", metrics.refusals.clone());
+        registry.register("refusals", "Settings that the applier refused", metrics.refusals.clone());
         registry.register("conflicts", "External changes of settings", metrics.conflicts.clone());
-        let ratio = |of: &str| format!("{of}: 0.1 is ten percent better");
-        let promised = ratio("Gain promised of the latest change");
+        let ratio = |of: &str| format!("{of}, as a ratio: 0.1 means 10% better");
+        let promised = ratio("Predicted gain of the latest change");
         registry.register_with_unit("promised_gain", promised, Unit::Ratios, metrics.promised.clone());
-        let measured = ratio("Gain measured of the latest change");
+        let measured = ratio("Measured gain of the latest change");
         registry.register_with_unit("measured_gain", measured, Unit::Ratios, metrics.measured.clone());
-        let advised = ratio("Gain promised of what would be set");
+        let advised = ratio("Predicted gain of the pending recommendation");
         registry.register_with_unit("advised_gain", advised, Unit::Ratios, metrics.advised.clone());
-        registry.register("device_state", "1 for the state that a device is in", metrics.state.clone());
-        let processor = "Processor time of the half that thinks";
+        registry.register("device_state", "1 for the current state of the device, else 0", metrics.state.clone());
+        let processor = "CPU time of the daemon";
         registry.register_with_unit("cpu", processor, Unit::Seconds, metrics.processor.clone());
-        let memory = "Memory of the half that thinks, at most so far";
+        let memory = "Maximum resident memory of the daemon so far";
         registry.register_with_unit("resident_memory", memory, Unit::Bytes, metrics.memory.clone());
         metrics.registry = Arc::new(registry);
         metrics
     }
 
-    /// A device is watched from now on: what is counted of it begins at 0, for a counter that appears with its first event shows none.
+    /// Creates the series of a device that is monitored from now on, with counters at 0: the rate of a counter that appears only with its
+    /// first event would miss that event.
     pub fn begins(&self, device: &str) {
         let of = OfDevice { device: device.to_owned() };
         [&self.requests, &self.lost, &self.refusals, &self.conflicts].iter().for_each(|family| drop(family.get_or_create(&of)));
@@ -161,7 +162,7 @@ impl Metrics {
         self.is_in(sample.device, sample.state);
     }
 
-    /// Takes in something that happened.
+    /// Counts a history entry.
     pub fn happened(&self, entry: &Entry) {
         let of = OfDevice { device: entry.device.clone() };
         let changed = |reason| {
@@ -179,12 +180,12 @@ impl Metrics {
         }
     }
 
-    /// Takes in what was measured of a device's latest change.
+    /// Sets the measured gain of a device's latest change, in percent.
     pub fn measured(&self, device: &str, percent: f64) {
         self.measured.get_or_create(&OfDevice { device: device.to_owned() }).set(percent / 100.0);
     }
 
-    /// A device is gone: only its counters stay.
+    /// Removes the gauges of a device that is gone; its counters stay.
     pub fn gone(&self, device: &str) {
         let of = OfDevice { device: device.to_owned() };
         self.promised.remove(&of);
@@ -195,7 +196,7 @@ impl Metrics {
         }
     }
 
-    /// As Prometheus reads it (OpenMetrics text).
+    /// All metrics as OpenMetrics text.
     pub fn text(&self) -> String {
         let used = clock_gettime(ClockId::ProcessCPUTime);
         let spent = used.tv_sec as f64 + used.tv_nsec as f64 / 1e9 - self.processor.get();
@@ -210,14 +211,14 @@ impl Metrics {
     }
 }
 
-/// The most memory that the process ever had, as the kernel tells; 0 if it does not.
+/// Peak resident memory of the process in bytes (VmHWM); 0 if unknown.
 fn resident_bytes() -> i64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let kib = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.split_whitespace().next()?.parse::<i64>().ok());
     1024 * kib.unwrap_or_default()
 }
 
-/// Brings a counter to a total. It never falls: a count that restarts, as when a device comes again, is added.
+/// Raises a counter to a total. A smaller total, as of a device that was removed and added again, does not change it.
 fn raise(counter: &Counter, total: u64) {
     let known = counter.get();
     if total > known {

@@ -1,4 +1,4 @@
-//! Answers `GET /metrics` and nothing else: a thread, one connection at a time.
+//! A server for `GET /metrics`: one thread, one connection at a time.
 
 use std::io::{self, BufRead as _, BufReader, Read, Write};
 use std::net::TcpListener;
@@ -8,15 +8,15 @@ use std::time::Duration;
 use super::Metrics;
 use crate::configuration::Listen;
 
-/// Who connects has asked, and has read the answer, within this time.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// No request is longer.
-const LONGEST: u64 = 16 << 10;
+/// Timeout for reading a request and for writing a response.
+const CLIENT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Maximum bytes of a request.
+const MAX_REQUEST_BYTES: u64 = 16 << 10;
 
-/// Begins to answer at this address.
+/// Starts the server at this address in a thread.
 ///
 /// # Errors
-/// The address is in use, or is none of this machine.
+/// The address is in use, or does not belong to this machine.
 pub fn serve(listen: &Listen, metrics: Metrics) -> io::Result<()> {
     let serving = std::thread::Builder::new().name("metrics".to_owned());
     match listen {
@@ -24,19 +24,19 @@ pub fn serve(listen: &Listen, metrics: Metrics) -> io::Result<()> {
             let listener = TcpListener::bind(address)?;
             serving.spawn(move || {
                 for stream in listener.incoming().filter_map(Result::ok) {
-                    let is_set = stream.set_read_timeout(Some(PATIENCE)).and(stream.set_write_timeout(Some(PATIENCE)));
-                    // Who goes away in the middle is not answered.
+                    let is_set = stream.set_read_timeout(Some(CLIENT_TIMEOUT)).and(stream.set_write_timeout(Some(CLIENT_TIMEOUT)));
+                    // Errors of a client's connection are ignored.
                     let _ = is_set.and_then(|()| answer(&stream, &stream, &metrics));
                 }
             })?;
         }
         Listen::Unix(path) => {
-            // One that a killed daemon left behind; a running one has the control socket, which is bound first.
+            // Left by a killed daemon: a running one would hold the control socket, which is bound first.
             let _ = std::fs::remove_file(path);
             let listener = UnixListener::bind(path)?;
             serving.spawn(move || {
                 for stream in listener.incoming().filter_map(Result::ok) {
-                    let is_set = stream.set_read_timeout(Some(PATIENCE)).and(stream.set_write_timeout(Some(PATIENCE)));
+                    let is_set = stream.set_read_timeout(Some(CLIENT_TIMEOUT)).and(stream.set_write_timeout(Some(CLIENT_TIMEOUT)));
                     let _ = is_set.and_then(|()| answer(&stream, &stream, &metrics));
                 }
             })?;
@@ -46,9 +46,9 @@ pub fn serve(listen: &Listen, metrics: Metrics) -> io::Result<()> {
 }
 
 fn answer(from: impl Read, mut to: impl Write, metrics: &Metrics) -> io::Result<()> {
-    let mut lines = BufReader::new(from.take(LONGEST)).lines();
+    let mut lines = BufReader::new(from.take(MAX_REQUEST_BYTES)).lines();
     let first = lines.next().transpose()?.unwrap_or_default();
-    // Before all of it was read, an answer would break the connection.
+    // Closing before the whole request is read would reset the connection.
     for line in lines {
         if line?.is_empty() {
             break;
@@ -58,8 +58,8 @@ fn answer(from: impl Read, mut to: impl Write, metrics: &Metrics) -> io::Result<
     let (status, kind, body) = match (words.next(), words.next().map(|path| path.split('?').next().unwrap_or_default())) {
         (Some("GET"), Some("/metrics")) => ("200 OK", "application/openmetrics-text; version=1.0.0; charset=utf-8", metrics.text()),
         (Some("GET"), Some("/")) => ("200 OK", "text/plain; charset=utf-8", "seekwise-agent: see /metrics\n".to_owned()),
-        (Some("GET"), Some(_)) => ("404 Not Found", "text/plain; charset=utf-8", "there is only /metrics\n".to_owned()),
-        _ => ("405 Method Not Allowed", "text/plain; charset=utf-8", "only GET is understood\n".to_owned()),
+        (Some("GET"), Some(_)) => ("404 Not Found", "text/plain; charset=utf-8", "not found; see /metrics\n".to_owned()),
+        _ => ("405 Method Not Allowed", "text/plain; charset=utf-8", "only GET is supported\n".to_owned()),
     };
     let length = body.len();
     let head = format!("HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n");

@@ -28,13 +28,13 @@ use super::{Configured, is_root, log_to_stderr, names};
 /// Arguments of `seekwise-agent act`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Devices to tune, as in `sda` or /dev/disk/by-id/… [default: what the configuration says of each]
+    /// Devices to tune, such as `sda` or /dev/disk/by-id/… [default: those with mode = "act" in the configuration]
     #[arg(value_name = "DEVICE")]
     devices: Vec<String>,
-    /// The journal of the applier that is started where none runs
+    /// Journal directory of the applier that is started if none is running
     #[arg(long, value_name = "DIR", default_value = "/var/lib/seekwise")]
     journal: std::path::PathBuf,
-    /// Go by the counters alone, as where single requests may not be seen
+    /// Use the kernel's counters only, as if requests could not be traced
     #[arg(long)]
     counters: bool,
     #[command(flatten)]
@@ -47,7 +47,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let configuration = args.configured.load()?;
     let named = names(&args.devices)?;
     let user = configuration.user.as_deref().map(user).transpose()?;
-    // Started before privileges are given up, and ended by the end of its standard input, whatever becomes of this process.
+    // Started before privileges are dropped. It exits at the end of its standard input, even if this process is killed.
     let _applier = own_applier((&args.journal, false), &args.configured, &configuration, user.as_ref())?;
     for folder in [configuration.socket.parent(), Some(configuration.state_directory.as_path())].into_iter().flatten() {
         make(folder, user.as_ref())?;
@@ -79,10 +79,10 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     expect_something(&daemon)?;
     let tuned = daemon.sessions().filter(|watched| watched.settings().mode == Mode::Act).count();
     let all = daemon.sessions().count();
-    let status = format!("tunes {tuned} and watches {} devices", all - tuned);
+    let status = format!("tuning {tuned} and monitoring {} devices", all - tuned);
     info!("{status}");
     if tuned == 0 {
-        info!("nothing is tuned: the configuration says mode = \"act\" of no device, and none is named");
+        info!("no device is tuned: the configuration sets mode = \"act\" for none, and none is named on the command line");
     }
     notify.ready(&status);
     let context = LoopContext {
@@ -97,38 +97,45 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Listens to the kernel's messages, where that is not forbidden.
+/// A listener for the kernel's hot-plug events; `None` if it cannot be opened, which is logged: devices are then polled.
 pub fn hot_plug() -> Option<HotPlug> {
-    HotPlug::listen().inspect_err(|error| info!("devices that come and go are noticed some seconds later: {error}")).ok()
+    HotPlug::listen().inspect_err(|error| info!("no hot-plug events, devices are polled every few seconds: {error}")).ok()
 }
 
-/// What learns by the configuration's plan, if that names a scratch file.
+/// The learner for `[learning]` of the configuration; `None` if that names no scratch file.
 fn learner(sysfs: &Sysfs, configuration: &Configuration, memory: &Memory) -> Option<Learner> {
     let scratch = configuration.learning.scratch.clone()?;
     let equipment = learning::Machine { sysfs: sysfs.clone(), scratch };
-    // Its filesystem may be mounted later: the daemon tunes meanwhile, and `status` says what is in the way.
+    // Its filesystem may be mounted later: the daemon tunes meanwhile, and `status` prints the error.
     if let Err(why) = equipment.check() {
         warn!("learning: {why}");
     }
     Some(Learner::new(configuration.learning.clone(), false, Box::new(equipment), memory.clone()))
 }
 
-/// Fails loudly where a sandbox, or a missing applier, forbids all of the work.
+/// Checks that at least one device could be opened, or that no device failed to open.
+///
+/// # Errors
+/// Every device failed to open, for example because of a sandbox or a missing applier: the errors of all of them.
 pub fn expect_something(daemon: &Daemon) -> anyhow::Result<()> {
     let troubles = daemon.history().entries().filter(|entry| entry.kind == agent::history::Kind::Trouble);
     let troubles: Vec<String> = troubles.map(|entry| format!("{}: {}", entry.device, entry.why)).collect();
     if daemon.sessions().count() == 0 && !troubles.is_empty() {
-        return Err(Failed(format!("no device can be worked on: {}", troubles.join("; "))).into());
+        return Err(Failed(format!("cannot open any device: {}", troubles.join("; "))).into());
     }
     Ok(())
 }
 
 fn user(name: &str) -> anyhow::Result<User> {
     let found = User::from_name(name).with_context(|| format!("user = \"{name}\""))?;
-    found.with_context(|| format!("user = \"{name}\": there is no such user; name one, as in user = \"nobody\""))
+    found.with_context(|| format!("user = \"{name}\": no such user; name an existing one, such as user = \"nobody\""))
 }
 
-/// A folder that is there only while the daemon runs as a service, or is made by its package.
+/// Creates a folder (mode 755) and its parents if it does not exist, owned by `user` if this is root. As a service, systemd or the package
+/// has created it.
+///
+/// # Errors
+/// It cannot be created, or its owner cannot be changed.
 pub fn make(folder: &Path, user: Option<&User>) -> anyhow::Result<()> {
     if folder.is_dir() {
         return Ok(());
@@ -141,12 +148,12 @@ pub fn make(folder: &Path, user: Option<&User>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Gives up root for good.
+/// Drops root privileges permanently.
 fn become_user(user: &User) -> anyhow::Result<()> {
     if !is_root() {
         return Ok(());
     }
-    let cannot = || format!("user = \"{}\": cannot become that user", user.name);
+    let cannot = || format!("user = \"{}\": cannot switch to that user", user.name);
     setgroups(&[] as &[Gid]).with_context(cannot)?;
     setgid(user.gid).with_context(cannot)?;
     setuid(user.uid).with_context(cannot)?;
@@ -156,10 +163,11 @@ fn become_user(user: &User) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// An applier where none is there, and this process may start one; with its journal there, and quiet where only its warnings are wanted.
+/// Starts an applier with its journal in this folder; `is_quiet`: it logs only warnings. `None` if one is running already, or this is not
+/// root.
 ///
 /// # Errors
-/// It cannot be started, or ends at once.
+/// It cannot be started, or exits at once.
 pub fn own_applier(
     (journal, is_quiet): (&Path, bool),
     configured: &Configured,
@@ -173,7 +181,7 @@ pub fn own_applier(
     if let Some(folder) = socket.parent() {
         make(folder, None)?;
     }
-    // What is not installed, or the system does not allow, is no fault of the command line.
+    // A missing program or permission is not a usage error.
     let failed = |error: applier::ApplierError| Failed(error.to_string());
     let mut command = Command::new(own_applier::program().map_err(failed)?);
     command.arg("--ends-with-stdin").arg("--socket").arg(socket).arg("--journal").arg(journal);

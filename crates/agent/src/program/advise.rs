@@ -1,4 +1,4 @@
-//! `seekwise-agent advise`: what to set, why, what it would bring, and how sure that is.
+//! `seekwise-agent advise`: recommends a setting, with the reason, the predicted gain and its error.
 
 use std::path::{Path, PathBuf};
 
@@ -16,22 +16,22 @@ use super::{Configured, say};
 /// Arguments of `seekwise-agent advise`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// A device to watch, as in `sda`, or a recording of one (`seekwise trace formats`)
+    /// A device to monitor, such as `sda`, or a trace (`seekwise trace formats`)
     #[arg(value_name = "DEVICE|TRACE")]
     what: String,
-    /// Watch the device for so many seconds
+    /// Time to monitor the device, in seconds
     #[arg(long = "for", value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=86_400))]
     seconds: u32,
-    /// The scheduler that was in force when the recording was made [default: what it says itself, else mq-deadline]
+    /// The active scheduler while the trace was recorded [default: the one named in the trace, else mq-deadline]
     #[arg(long, value_name = "NAME[:KEY=VALUE,...]")]
     scheduler: Option<String>,
-    /// Look at the device's counters alone, as where its requests may not be seen
+    /// Use the kernel's counters only, as if requests could not be traced
     #[arg(long)]
     counters: bool,
     /// Print JSON
     #[arg(long, conflicts_with = "to")]
     json: bool,
-    /// Print a file that sets it without a daemon
+    /// Print a configuration file that applies the setting without the daemon
     #[arg(long = "as", value_enum, value_name = "KIND")]
     to: Option<Kind>,
     #[command(flatten)]
@@ -40,11 +40,11 @@ pub struct Args {
 
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum Kind {
-    /// A rule for udev
+    /// udev rule
     Udev,
-    /// A profile for tuned
+    /// tuned profile
     Tuned,
-    /// A file for sysctl.d: only what is of the machine and not of a device
+    /// sysctl.d file: only the machine-wide settings
     Sysctl,
 }
 
@@ -52,31 +52,31 @@ enum Kind {
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let configuration = args.configured.load()?;
     let monitor = Terminal::default();
-    let crew = Workers::new(&monitor, None);
+    let workers = Workers::new(&monitor, None);
     let path = PathBuf::from(&args.what);
     let piece = if is_recording(&path) {
         if args.counters {
-            bail!("--counters: is for a device; a recording has requests");
+            bail!("--counters: applies to devices only; a trace contains requests");
         }
         let in_force = args.scheduler.as_deref().map(regime::scheduler).transpose()?;
         let settings = configuration.for_all();
         let asks = Asks { candidates: settings.candidates.clone(), preference: settings.preference };
-        of_recording(&path, in_force, &asks, crew)?
+        of_recording(&path, in_force, &asks, workers)?
     } else {
         if args.scheduler.is_some() {
-            bail!("--scheduler: is for a recording; of a device its active scheduler is read");
+            bail!("--scheduler: applies to traces only; for a device, its active scheduler is used");
         }
         let sysfs = Sysfs::real();
         let (device, _) = topology::find(&sysfs, &args.what)?;
         let settings = configuration.settings(&device, wwid(&sysfs, &device.name).as_deref());
         let asks = Asks { candidates: settings.candidates, preference: settings.preference };
         let lasts = Nanos::from_secs_f64(args.seconds.into());
-        of_device(&sysfs, &device, (lasts, args.counters), &asks, crew)?
+        of_device(&sysfs, &device, (lasts, args.counters), &asks, workers)?
     };
     Ok(terminal::print(&text(&piece, args)?)?)
 }
 
-/// Whether it is a file, and not one that stands for a device.
+/// Whether it is a regular file or a folder, not a device node.
 fn is_recording(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|about| about.is_file() || about.is_dir())
 }

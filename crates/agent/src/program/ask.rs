@@ -1,4 +1,4 @@
-//! `status`, `verify` and `resume`: what the daemon is asked.
+//! `status`, `verify` and `resume`: requests to the daemon.
 
 use agent::control_socket::{self, Answer, Ask, DeviceStatus, Differs, Status};
 use anyhow::{Context as _, bail};
@@ -32,13 +32,16 @@ pub struct VerifyArgs {
 /// Arguments of `seekwise-agent resume`.
 #[derive(clap::Args)]
 pub struct ResumeArgs {
-    /// The device, as in `sda` or /dev/disk/by-id/…
+    /// The device, such as `sda` or /dev/disk/by-id/…
     device: String,
     #[command(flatten)]
     configured: Configured,
 }
 
-/// Asks the daemon; fails where none is running.
+/// Sends a request to the daemon.
+///
+/// # Errors
+/// None is running, it does not reply, or it refuses.
 pub fn daemon(configured: &Configured, ask: &Ask) -> anyhow::Result<Answer> {
     let socket = configured.load()?.socket;
     let answer = control_socket::ask(&socket, ask).with_context(|| socket.display().to_string())?;
@@ -46,16 +49,18 @@ pub fn daemon(configured: &Configured, ask: &Ask) -> anyhow::Result<Answer> {
         Some(Answer::Refused(reason)) => Err(Failed(reason).into()),
         Some(answer) => Ok(answer),
         None => Err(Failed(format!(
-            "no daemon is running (no process listens at {}); `systemctl start seekwise-agent` starts it as a service, `seekwise-agent act` by hand",
+            "no daemon is running (no process listens at {}); start it with `systemctl start seekwise-agent`, or by hand with `seekwise-agent act`",
             socket.display()
         ))
         .into()),
     }
 }
 
-/// Prints what the daemon watches and does.
+/// Prints the state of the daemon and of its devices.
 pub fn status(args: &StatusArgs) -> anyhow::Result<()> {
-    let Answer::Status(status) = daemon(&args.configured, &Ask::Status)? else { bail!("the daemon answers something else") };
+    let Answer::Status(status) = daemon(&args.configured, &Ask::Status)? else {
+        bail!("unexpected reply from the daemon; are both programs of the same version?")
+    };
     if args.json {
         return Ok(terminal::print(&(serde_json::to_string_pretty(&status)? + "\n"))?);
     }
@@ -64,7 +69,7 @@ pub fn status(args: &StatusArgs) -> anyhow::Result<()> {
 
 fn text(status: &Status, width: Option<usize>) -> String {
     let mut sentences = vec![format!(
-        "seekwise-agent {} runs for {} s and looks at {} {}.",
+        "seekwise-agent {}, running for {} s, {} {}.",
         status.version,
         three_digits(status.runs_for_s),
         status.devices.len(),
@@ -88,42 +93,42 @@ fn device_text(device: &DeviceStatus) -> Vec<String> {
     let DeviceStatus { device: name, state, in_force, found, latest, .. } = device;
     let was = if in_force == found { String::new() } else { format!(" (before the agent: {found})") };
     let mut sentences = vec![format!("{name} is {state}. {in_force} is active{was}.")];
-    sentences
-        .extend(device.why.as_ref().map(|why| format!("It stood down: {why}. `seekwise-agent resume {name}` has it tuned again.")));
+    sentences.extend(device.why.as_ref().map(|why| format!("Tuning stopped: {why}. `seekwise-agent resume {name}` resumes it.")));
     sentences.push(format!(
-        "Latest window: {} requests/s, {} MB/s, mean response {} ms, p99 {}. Seen so far: {} requests, {}.",
+        "Latest window: {} requests/s, {} MB/s, mean response {} ms, p99 {}. Total: {} requests, {}.",
         three_digits(latest.requests_per_s),
         three_digits(latest.mb_per_s),
         three_digits(latest.response_ms),
-        latest.p99_ms.map_or_else(|| "not known".to_owned(), |ms| format!("{} ms", three_digits(ms))),
+        latest.p99_ms.map_or_else(|| "unknown".to_owned(), |ms| format!("{} ms", three_digits(ms))),
         grouped(device.requests),
-        if device.blind.is_some() {
-            "each of them only as a number".to_owned()
-        } else {
-            format!("{} events lost", grouped(device.lost))
-        }
+        if device.blind.is_some() { "from counters".to_owned() } else { format!("{} events lost", grouped(device.lost)) }
     ));
-    sentences.extend(device.blind.as_ref().map(|why| format!("It goes by counters alone: {why}; {CANNOT_KNOW}.")));
+    sentences.extend(device.blind.as_ref().map(|why| format!("Counters only: {why}; {CANNOT_KNOW}.")));
     sentences.extend(device.advice.as_ref().map(|advice| {
         let gain = match (advice.gain_percent, advice.error_percent) {
-            (Some(gain), Some(error)) => format!(", which promises {}", with_error(gain, error)),
+            (Some(gain), Some(error)) => format!(", predicted {}", with_error(gain, error)),
             _ => String::new(),
         };
-        format!("It would set {}{gain}: `seekwise-agent explain {}`.", advice.setting, advice.id)
+        format!("Recommended: {}{gain}; details: `seekwise-agent explain {}`.", advice.setting, advice.id)
     }));
     if !device.thoughts.is_empty() {
-        sentences.push(format!("It thought lately: {}.", device.thoughts.join("; then: ")));
+        sentences.push(format!("Recent decisions: {}.", device.thoughts.join("; then: ")));
     }
     sentences
 }
 
-/// Reports whether the actual values are those that the agent set.
+/// Prints the attributes that differ from what the agent set.
+///
+/// # Errors
+/// There are any.
 pub fn verify(args: &VerifyArgs) -> anyhow::Result<()> {
-    let Answer::Differs(differs) = daemon(&args.configured, &Ask::Verify)? else { bail!("the daemon answers something else") };
+    let Answer::Differs(differs) = daemon(&args.configured, &Ask::Verify)? else {
+        bail!("unexpected reply from the daemon; are both programs of the same version?")
+    };
     let text = if args.json {
         serde_json::to_string_pretty(&differs)? + "\n"
     } else if differs.is_empty() {
-        "All that the agent has set is active.\n".to_owned()
+        "All settings of the agent are active.\n".to_owned()
     } else {
         say::lines(differs.iter().map(difference), terminal::style().0)
     };
@@ -131,25 +136,26 @@ pub fn verify(args: &VerifyArgs) -> anyhow::Result<()> {
     if differs.is_empty() {
         return Ok(());
     }
-    let (count, are) = (differs.len(), if differs.len() == 1 { "attribute is" } else { "attributes are" });
-    Err(Failed(format!("{count} {are} not as the agent has set it")).into())
+    let (count, differ) = (differs.len(), if differs.len() == 1 { "attribute differs" } else { "attributes differ" });
+    Err(Failed(format!("{count} {differ} from what the agent set")).into())
 }
 
 fn difference(one: &Differs) -> String {
     let Differs { device, attribute, wanted, now, rivals } = one;
-    // Linux does not tell who wrote a file of sysfs.
+    // Linux does not record which process wrote a sysfs file.
     let who = if rivals.is_empty() {
-        "who wrote it is not known: no udev rule and no tuned profile on this machine names it, so a person or a script did"
-            .to_owned()
+        "the writer is unknown: no udev rule or tuned profile on this machine sets it, so probably a person or a script".to_owned()
     } else {
-        format!("who wrote it is not known for sure, but {}", rivals.join(", and "))
+        format!("the writer is unknown, but {}", rivals.join(", and "))
     };
     format!("{device}: {attribute} is {now}, and the agent had set {wanted}; {who}.")
 }
 
-/// Has a device tuned again.
+/// Resumes tuning of a device.
 pub fn resume(args: &ResumeArgs) -> anyhow::Result<()> {
     let device = names(std::slice::from_ref(&args.device))?.remove(0);
-    let Answer::Done(said) = daemon(&args.configured, &Ask::Resume { device })? else { bail!("the daemon answers something else") };
+    let Answer::Done(said) = daemon(&args.configured, &Ask::Resume { device })? else {
+        bail!("unexpected reply from the daemon; are both programs of the same version?")
+    };
     Ok(terminal::print(&say::lines(said, terminal::style().0))?)
 }

@@ -1,4 +1,4 @@
-//! `seekwise-agent configuration`: what holds, and from where.
+//! `seekwise-agent configuration`: the effective settings, and the files that they were read from.
 
 use agent::configuration::{Configuration, Learning, vendor_file};
 use agent::learning::Machine;
@@ -12,7 +12,7 @@ use super::{Configured, say};
 pub struct Args {
     #[command(flatten)]
     configured: Configured,
-    /// Print the vendor's file instead: every key with its meaning and its default
+    /// Print the vendor's file instead: every key with its meaning and default
     #[arg(long)]
     vendor: bool,
 }
@@ -28,15 +28,15 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 
 fn text(configuration: &Configuration) -> anyhow::Result<String> {
     let read = configuration.read.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ");
-    let from = if read.is_empty() { "no file: all of it is as the program has it".to_owned() } else { read };
+    let from = if read.is_empty() { "no file: all defaults".to_owned() } else { read };
     let mut sentences = vec![format!("Read from {from}.")];
     let sysfs = Sysfs::real();
     for device in topology::devices(&sysfs)?.iter().filter(|device| device.has_queue && device.size_sectors > 0) {
         let settings = configuration.settings(device, wwid(&sysfs, &device.name).as_deref());
         let attributes = settings.attributes.iter().map(|pattern| pattern.text()).collect::<Vec<_>>().join(", ");
-        let unless = device.left_alone.as_ref().map(|why| format!(", but it is left alone unless it is named: it {why}"));
+        let unless = device.left_alone.as_ref().map(|why| format!(", but ignored unless named on the command line: it {why}"));
         sentences.push(format!(
-            "{}: {}{}; controller {}, preference {}, may touch {attributes}.",
+            "{}: {}{}; controller {}, preference {}, may set {attributes}.",
             device.name,
             settings.mode.name(),
             unless.unwrap_or_default(),
@@ -48,19 +48,19 @@ fn text(configuration: &Configuration) -> anyhow::Result<String> {
     Ok(say::lines(sentences, terminal::style().0))
 }
 
-/// When and where it is learned; or why it would not be, as things are.
+/// When and where learning mode runs, or why it currently cannot; `None` if no scratch file is configured.
 fn learning(plan: &Learning, sysfs: Sysfs) -> Option<String> {
     let machine = Machine { sysfs, scratch: plan.scratch.clone()? };
     let scratch = machine.scratch.display();
     let device = match machine.check() {
         Ok(device) => device,
-        Err(why) => return Some(format!("Nothing can be learned: {why}.")),
+        Err(why) => return Some(format!("Learning mode cannot run: {why}.")),
     };
     let hours = plan.hours.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-    let hours = if hours.is_empty() { "at any time".to_owned() } else { format!("in the hours {hours}") };
+    let hours = if hours.is_empty() { "any time".to_owned() } else { hours };
     let Learning { idle_minutes, controller, .. } = plan;
     Some(format!(
-        "Learned is on {device}, if it acts, on {scratch}, {hours}, after {idle_minutes} idle minutes; controller {}.",
+        "Learning mode: device {device} (if mode = \"act\"), scratch file {scratch}, hours: {hours}, after {idle_minutes} idle minutes; controller {}.",
         controller.label()
     ))
 }

@@ -1,9 +1,9 @@
-//! `seekwise-agent generate`: becomes fio, which dies with whoever started this.
+//! `seekwise-agent generate`: executes fio, to be killed when the parent process dies.
 
 /// Arguments of `seekwise-agent generate`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Whose death ends it
+    /// Process id of the parent; fio is killed when it dies
     #[arg(long, value_name = "PROCESS")]
     parent: u32,
     /// fio's arguments

@@ -1,4 +1,4 @@
-//! `history` and `explain`: what happened, and what it rests on.
+//! `history` and `explain`: the recorded events, and the evidence for each decision.
 
 use agent::control_socket::{self, Answer, Ask};
 use agent::history::{Entry, latest};
@@ -11,13 +11,13 @@ use super::{Configured, say};
 /// Arguments of `seekwise-agent history`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Only what happened to this device
+    /// Only entries of this device
     #[arg(long, value_name = "DEVICE")]
     device: Option<String>,
-    /// Only the latest so many entries
+    /// Number of latest entries to print
     #[arg(long, value_name = "ENTRIES", default_value_t = 50)]
     last: usize,
-    /// Print JSON, a line for each entry
+    /// Print JSON, one line for each entry
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -27,7 +27,7 @@ pub struct Args {
 /// Arguments of `seekwise-agent explain`.
 #[derive(clap::Args)]
 pub struct ExplainArgs {
-    /// The id of a piece of advice, as `status` and `advise` print it, or the number of an entry of the history
+    /// The id of a recommendation, as printed by `status` and `advise`, or the number of a history entry
     id: String,
     /// Print JSON
     #[arg(long)]
@@ -36,12 +36,12 @@ pub struct ExplainArgs {
     configured: Configured,
 }
 
-/// What happened: of a running daemon, else what the last one wrote down.
+/// The history of the running daemon, or the one that the last daemon has stored, oldest entry first.
 fn entries(configured: &Configured) -> anyhow::Result<Vec<Entry>> {
     let configuration = configured.load()?;
     match control_socket::ask(&configuration.socket, &Ask::History).with_context(|| configuration.socket.display().to_string())? {
         Some(Answer::History(entries)) => Ok(entries),
-        Some(_) => bail!("the daemon answers something else"),
+        Some(_) => bail!("unexpected reply from the daemon; are both programs of the same version?"),
         None => {
             let folder = &configuration.state_directory;
             latest(folder, configuration.history).with_context(|| folder.display().to_string())
@@ -49,7 +49,7 @@ fn entries(configured: &Configured) -> anyhow::Result<Vec<Entry>> {
     }
 }
 
-/// Lists it.
+/// Prints the history.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let entries = entries(&args.configured)?;
     let about = |entry: &&Entry| args.device.as_ref().is_none_or(|device| *device == entry.device);
@@ -58,7 +58,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let text = if args.json {
         entries.iter().map(|entry| Ok(serde_json::to_string(entry)? + "\n")).collect::<anyhow::Result<String>>()?
     } else if entries.is_empty() {
-        "Nothing happened yet.\n".to_owned()
+        "The history is empty.\n".to_owned()
     } else {
         let line = |entry: &&Entry| format!("{} {} {}", entry.number, say::time(entry.unix_seconds), say::entry(entry));
         say::lines(entries.iter().map(line), terminal::style().0)
@@ -66,14 +66,14 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     Ok(terminal::print(&text)?)
 }
 
-/// Explains one of them.
+/// Prints one entry with its evidence.
 pub fn explain(args: &ExplainArgs) -> anyhow::Result<()> {
     let entries = entries(&args.configured)?;
-    // The same advice may have come up before: the latest counts.
+    // The same id may occur several times: the latest is meant.
     let found = entries.iter().rfind(|entry| entry.id == args.id || entry.number.to_string() == args.id);
     let Some(entry) = found else {
         return Err(
-            Failed(format!("{}: is no advice and no entry of the history; `seekwise-agent history` lists them", args.id)).into()
+            Failed(format!("{}: no such recommendation or history entry; `seekwise-agent history` lists them", args.id)).into()
         );
     };
     if args.json {
@@ -85,22 +85,21 @@ pub fn explain(args: &ExplainArgs) -> anyhow::Result<()> {
 fn text(entry: &Entry, width: Option<usize>) -> String {
     let mut sentences = vec![format!("{} ({}, {}): {}", entry.id, entry.number, say::time(entry.unix_seconds), say::entry(entry))];
     if !entry.seen.is_empty() {
-        sentences.extend([String::new(), "What was seen:".to_owned()]);
+        sentences.extend([String::new(), "Observed:".to_owned()]);
         sentences.extend(entry.seen.iter().map(|(name, fact)| format!("{name}: {fact}")));
     }
     if !entry.candidates.is_empty() {
-        sentences
-            .extend([String::new(), format!("What each candidate promised over {}, give or take a standard error:", entry.from)]);
+        sentences.extend([String::new(), format!("Predicted gain of each candidate over {}, ± one standard error:", entry.from)]);
         sentences.extend(entry.candidates.iter().map(|one| {
-            let starves = if one.starves { "; it would let a stream starve" } else { "" };
+            let starves = if one.starves { "; starves a stream" } else { "" };
             format!("{}: {}{starves}", one.setting, with_error(one.gain_percent, one.error_percent))
         }));
     }
     if let Some(measured) = entry.measured() {
-        sentences.extend([String::new(), format!("Measured since: {}.", measured.text())]);
+        sentences.extend([String::new(), format!("Measured: {}.", measured.text())]);
     }
     if entry.seen.is_empty() && entry.candidates.is_empty() {
-        sentences.extend([String::new(), "It rests on nothing that could be shown.".to_owned()]);
+        sentences.extend([String::new(), "No observations or predictions were recorded.".to_owned()]);
     }
     say::lines(sentences, width)
 }

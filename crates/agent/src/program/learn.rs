@@ -1,4 +1,4 @@
-//! `seekwise-agent learn`: learning mode by hand.
+//! `seekwise-agent learn`: learning mode, started by hand.
 
 use std::io;
 use std::path::PathBuf;
@@ -27,18 +27,18 @@ use super::{Configured, is_root, names, say};
 /// Arguments of `seekwise-agent learn`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The device, as in `sda` or /dev/disk/by-id/…
+    /// The device, such as `sda` or /dev/disk/by-id/…
     device: String,
-    /// The file on it, or unused partition of it, that workloads may overwrite [default: the configuration's]
+    /// A file or unused partition on the device that workloads may overwrite [default: from the configuration]
     #[arg(long, value_name = "FILE")]
     scratch: Option<PathBuf>,
-    /// End after so many seconds [default: on Ctrl-C]
+    /// Stop after this many seconds [default: on Ctrl-C]
     #[arg(long = "for", value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=31_536_000))]
     seconds: Option<u32>,
-    /// Which controller searches: genetic, ioperf, random or bayes, with its tunables behind a colon [default: the configuration's]
+    /// Search controller: genetic, ioperf, random or bayes, with its tunables after a colon [default: from the configuration]
     #[arg(long, value_name = "CONTROLLER", value_parser = searching)]
     controller: Option<ControllerChoice>,
-    /// The journal of the applier that is started where none runs
+    /// Journal directory of the applier that is started if none is running
     #[arg(long, value_name = "DIR", default_value = "/var/lib/seekwise")]
     journal: PathBuf,
     #[command(flatten)]
@@ -51,13 +51,13 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let device = names(std::slice::from_ref(&args.device))?.remove(0);
     let plan = plan(args, &configuration);
     let scratch = plan.scratch.clone();
-    let scratch = scratch.context("--scratch: name the file on the device, or its partition, that may be overwritten")?;
+    let scratch = scratch.context("--scratch: missing; name a file or partition on the device that may be overwritten")?;
     let sysfs = Sysfs::real();
     let equipment = Box::new(learning::Machine { sysfs: sysfs.clone(), scratch });
-    // What is wrong with the scratch file, or missing, is said before anything begins.
+    // Check the scratch file and fio before anything is changed.
     equipment.generator(&device, 1).map_err(|why| anyhow!("--scratch: {why}"))?;
     if !is_root() {
-        bail!("learning by hand tries settings, and needs root for that");
+        bail!("learning mode changes settings and requires root");
     }
     expect_no_daemon(&configuration, &device)?;
     let _applier = own_applier((&args.journal, true), &args.configured, &configuration, None)?;
@@ -66,7 +66,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let history = History::open(&state, configuration.history).with_context(|| state.display().to_string())?;
     let (memory, opens) = (Memory::below(&state), Box::new(Machine::new(sysfs.clone(), &configuration.applier_socket)));
     let learner = Learner::new(plan, true, equipment, memory.clone());
-    // Nothing is decided but by what learns.
+    // Only the learner changes settings.
     let configuration = configuration.controlled_by(twin::controller::parse("fixed")?);
     let wants = Scope { configuration, named: vec![device.clone()], mode: Some(Mode::Act) };
     let kept = (Arc::default(), history, Metrics::new());
@@ -76,7 +76,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     learn(&mut daemon, &device, args.seconds)
 }
 
-/// The configuration's plan, as far as nothing else is asked for.
+/// `[learning]` of the configuration, overridden by options of the command line.
 fn plan(args: &Args, configuration: &Configuration) -> Learning {
     let mut plan = configuration.learning.clone();
     plan.scratch = args.scratch.clone().or(plan.scratch);
@@ -84,13 +84,13 @@ fn plan(args: &Args, configuration: &Configuration) -> Learning {
     plan
 }
 
-/// Two that set the same device would each take the other for a rival.
+/// Fails if a running daemon tunes this device: each would treat the other's changes as external.
 fn expect_no_daemon(configuration: &Configuration, device: &str) -> anyhow::Result<()> {
     let Ok(Some(Answer::Status(status))) = control_socket::ask(&configuration.socket, &Ask::Status) else { return Ok(()) };
     let is_tuned = status.devices.iter().any(|known| known.device == device && known.state != "watched");
     if is_tuned {
-        let remedy = "stop it meanwhile, or give its configuration a [learning] with scratch";
-        return Err(Failed(format!("{device} is tuned by the daemon that runs; {remedy}")).into());
+        let remedy = "stop the daemon first, or configure [learning] with scratch";
+        return Err(Failed(format!("{device} is tuned by the running daemon; {remedy}")).into());
     }
     Ok(())
 }
@@ -119,7 +119,7 @@ fn learn(daemon: &mut Daemon, device: &str, seconds: Option<u32>) -> anyhow::Res
         Ok(())
     });
     monitor.end();
-    // What came while everything was put back.
+    // Entries that were added while settings were restored.
     daemon.history().entries().filter(|entry| entry.number > last && entry.kind == Kind::Learning).try_for_each(print)?;
     if let Some(why) = trouble {
         return Err(Failed(why).into());

@@ -1,4 +1,4 @@
-//! The commands, one file each, and what they have in common.
+//! The commands, one file each, and common options.
 
 pub mod act;
 pub mod advise;
@@ -20,41 +20,47 @@ use applier::sysfs::Sysfs;
 use linux::topology;
 use tracing_subscriber::filter::LevelFilter;
 
-/// Where the configuration is.
+/// The option `--config`.
 #[derive(clap::Args)]
 pub struct Configured {
-    /// Read this file and no other [default: /etc/seekwise/agent.toml and its drop-ins, else the vendor's]
+    /// Configuration file to read, without drop-ins [default: /etc/seekwise/agent.toml and its drop-ins, else the vendor's file]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 }
 
 impl Configured {
-    /// Reads it.
+    /// Reads the configuration.
+    ///
+    /// # Errors
+    /// A file cannot be read, or has an error.
     pub fn load(&self) -> anyhow::Result<Configuration> {
         let sources = self.config.clone().map_or_else(|| Sources::Below(PathBuf::from("/")), Sources::Only);
         Ok(Configuration::load(&sources)?)
     }
 
-    /// The file that was named, to name it to another process.
+    /// The file given by `--config`; `None`: the default files.
     pub fn file(&self) -> Option<&PathBuf> {
         self.config.as_ref()
     }
 }
 
-/// The kernel's names of the devices that are meant by what a person typed, as in `/dev/disk/by-id/…`.
+/// Kernel names, such as `sda`, of devices given by name or path, such as `/dev/disk/by-id/…`, in the same order.
+///
+/// # Errors
+/// There is no such device.
 pub fn names(given: &[String]) -> anyhow::Result<Vec<String>> {
     let sysfs = Sysfs::real();
     given.iter().map(|one| Ok(topology::find(&sysfs, one)?.0.name)).collect()
 }
 
-/// How much is logged, as in `debug`.
+/// Environment variable with the log level, such as `debug`.
 const LOG: &str = "SEEKWISE_LOG";
 
-/// Sends the log to standard error: with times on a terminal or in a file, without them to the journal, which has its own. How much of it
-/// is what the environment variable `SEEKWISE_LOG` says.
+/// Logs to standard error: without times if that is the systemd journal, which adds its own. The level is that of the environment variable
+/// `SEEKWISE_LOG`, default `info`.
 ///
 /// # Errors
-/// It says something else than a level.
+/// The variable is not a level.
 pub fn log_to_stderr() -> anyhow::Result<()> {
     let is_journal = std::env::var_os("JOURNAL_STREAM").is_some();
     let level = match std::env::var(LOG) {
@@ -62,12 +68,12 @@ pub fn log_to_stderr() -> anyhow::Result<()> {
         Err(_) => LevelFilter::INFO,
     };
     let format = tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr).with_target(false);
-    // There is one already only in a test.
+    // Fails only in a test that has a logger already.
     let _ = if is_journal { format.without_time().with_ansi(false).try_init() } else { format.with_ansi(false).try_init() };
     Ok(())
 }
 
-/// Whether this is root.
+/// Whether the effective user is root.
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }

@@ -1,4 +1,4 @@
-//! `seekwise-agent applier`: where `seekwise-applier` was before it became a program of its own. Goes with the next release.
+//! `seekwise-agent applier`: the former name of the program `seekwise-applier`. To be removed in the next release.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
@@ -14,9 +14,9 @@ pub struct Args {
     arguments: Vec<OsString>,
 }
 
-/// Becomes `seekwise-applier`, with the same process id, arguments and open files.
+/// Executes `seekwise-applier` in this process, with the same arguments and open files. Returns only on failure.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    let program = own_applier::program().context("the command `applier` is now the program seekwise-applier")?;
+    let program = own_applier::program().context("the command `applier` has moved to the program seekwise-applier")?;
     let error = Command::new(&program).args(&args.arguments).exec();
     Err(error).with_context(|| program.display().to_string())
 }

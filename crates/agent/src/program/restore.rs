@@ -1,4 +1,4 @@
-//! `seekwise-agent restore`: everything back.
+//! `seekwise-agent restore`: restores the original settings.
 
 use std::path::PathBuf;
 
@@ -13,9 +13,9 @@ use super::{Configured, is_root, say};
 /// Arguments of `seekwise-agent restore`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Only this device, as in `sda` [default: all of them, and the machine's own settings]
+    /// The device, such as `sda` [default: all devices and the machine-wide settings]
     device: Option<String>,
-    /// Where the journal is, for when no applier runs
+    /// Journal directory, used if no applier is running
     #[arg(long, value_name = "DIR", default_value = "/var/lib/seekwise")]
     journal: PathBuf,
     #[command(flatten)]
@@ -27,16 +27,16 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let configuration = args.configured.load()?;
     let ask = Ask::Restore { device: args.device.clone() };
     let socket = &configuration.socket;
-    // A daemon that does not know would take it for an external change.
+    // A running daemon must do it itself: else it would report an external change.
     let said = match control_socket::ask(socket, &ask).with_context(|| socket.display().to_string())? {
         Some(Answer::Done(said)) => said,
         Some(Answer::Refused(reason)) => return Err(Failed(reason).into()),
-        Some(_) => anyhow::bail!("the daemon answers something else"),
+        Some(_) => anyhow::bail!("unexpected reply from the daemon; are both programs of the same version?"),
         None => {
             let applier = Client::connect(&configuration.applier_socket);
             let restored = match applier.and_then(|mut client| client.restore(args.device.as_deref())) {
                 Ok(restored) => restored,
-                // None is there, or it was ended at this moment.
+                // None is running, or it is just exiting.
                 Err(error) if error.kind == Kind::Unreachable && is_root() => {
                     restore_alone(&args.journal, args.device.as_deref()).map_err(|error| Failed(error.to_string()))?
                 }
@@ -45,12 +45,14 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             outcome(&restored)?
         }
     };
-    let said =
-        if said.is_empty() { vec!["Nothing was changed by the agent, so there is nothing to put back.".to_owned()] } else { said };
+    let said = if said.is_empty() { vec!["Nothing to restore: the agent has changed no settings.".to_owned()] } else { said };
     Ok(terminal::print(&say::lines(said, terminal::style().0))?)
 }
 
-/// The sentences, or an error if something could not be put back.
+/// One sentence for each device.
+///
+/// # Errors
+/// A device could not be restored.
 fn outcome(restored: &[Restored]) -> anyhow::Result<Vec<String>> {
     let sentence = |one: &Restored| format!("{}: {}", one.device, self::restored(one));
     let failed: Vec<String> = restored.iter().filter(|one| matches!(one.outcome, Outcome::Failed { .. })).map(sentence).collect();

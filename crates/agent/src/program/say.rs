@@ -1,16 +1,16 @@
-//! Entries and states in words.
+//! History entries as text.
 
 use agent::history::{Entry, Kind};
 use applier::log::date_and_time;
 use report::promises::{signed, with_error};
 use report::{paragraph, printable};
 
-/// An entry in a sentence or two.
+/// An entry as one or two sentences.
 pub fn entry(entry: &Entry) -> String {
     let Entry { device, from, to, why, .. } = entry;
     let promised = match (entry.promised_percent, entry.error_percent) {
-        (Some(gain), Some(error)) => format!(" ({} promised)", with_error(gain, error)),
-        (Some(gain), None) => format!(" ({} promised)", signed(gain)),
+        (Some(gain), Some(error)) => format!(" (predicted {})", with_error(gain, error)),
+        (Some(gain), None) => format!(" (predicted {})", signed(gain)),
         _ => String::new(),
     };
     let measured = entry.measured().map(|measured| format!("; measured {}", measured.text())).unwrap_or_default();
@@ -21,21 +21,21 @@ pub fn entry(entry: &Entry) -> String {
         Kind::Guarded => format!("{device}: {why}{measured}"),
         Kind::Refused => format!("{device}: did not set {to}: {why}"),
         Kind::Conflict => format!("{device}: {to} is active instead of {from}: {why}"),
-        Kind::Resumed => format!("{device}: is tuned again: {why}"),
-        Kind::Restored => format!("{device}: put back: {why}"),
-        Kind::Gone => format!("{device}: is not watched any more: {why}"),
+        Kind::Resumed => format!("{device}: tuning resumed: {why}"),
+        Kind::Restored => format!("{device}: restored: {why}"),
+        Kind::Gone => format!("{device}: no longer monitored: {why}"),
         Kind::Trouble | Kind::Learning => format!("{device}: {why}"),
     };
     printable(&what)
 }
 
-/// A time for people, in UTC.
+/// Date and time in UTC.
 pub fn time(unix_seconds: u64) -> String {
     let (date, time) = date_and_time(unix_seconds);
     format!("{date} {time} UTC")
 }
 
-/// Sentences, each a paragraph of this width.
+/// Each sentence as a paragraph, wrapped at `width` characters; `None`: not wrapped.
 pub fn lines(sentences: impl IntoIterator<Item = String>, width: Option<usize>) -> String {
     let mut text = String::new();
     sentences.into_iter().for_each(|sentence| paragraph(&mut text, &printable(&sentence), width));

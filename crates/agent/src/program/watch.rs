@@ -1,4 +1,4 @@
-//! `seekwise-agent watch`: what is seen, and what would be done.
+//! `seekwise-agent watch`: monitors devices and reports what would be set.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,16 +20,16 @@ use super::{Configured, names, say};
 /// Arguments of `seekwise-agent watch`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Devices, as in `sda` or /dev/disk/by-id/… [default: all that the configuration does not leave alone]
+    /// Devices, such as `sda` or /dev/disk/by-id/… [default: all except those with mode = "leave-alone" in the configuration]
     #[arg(value_name = "DEVICE")]
     devices: Vec<String>,
-    /// End after so many seconds [default: on Ctrl-C]
+    /// Stop after this many seconds [default: on Ctrl-C]
     #[arg(long = "for", value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=31_536_000))]
     seconds: Option<u32>,
-    /// Look at the counters alone, as where single requests may not be seen
+    /// Use the kernel's counters only, as if requests could not be traced
     #[arg(long)]
     counters: bool,
-    /// Print JSON, a line for each thing that happens
+    /// Print JSON, one line for each event
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -53,8 +53,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     daemon.step(began);
     if daemon.sessions().count() == 0 {
         let why = daemon.reasons().join("; ");
-        let none = if why.is_empty() { "there is no device to watch".to_owned() } else { why };
-        return Err(Failed(format!("nothing can be watched: {none}")).into());
+        let none = if why.is_empty() { "no device found".to_owned() } else { why };
+        return Err(Failed(format!("cannot monitor any device: {none}")).into());
     }
     let tell = |entry: &Entry| {
         let line = if args.json { serde_json::to_string(entry)? + "\n" } else { say::lines([say::entry(entry)], width) };
@@ -67,13 +67,13 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }
     let sentences = daemon.sessions().map(|watched| {
         let advice = match watched.pending_advice() {
-            Some(standing) => format!("would set {}: {} ({})", standing.setting, standing.why, standing.id),
-            None => format!("leaves {} alone", watched.active()),
+            Some(standing) => format!("recommended: {}: {} ({})", standing.setting, standing.why, standing.id),
+            None => format!("keep {}", watched.active()),
         };
         let seen = report::number::grouped(watched.requests());
         let thoughts: Vec<&str> = watched.thoughts().collect();
-        let how = if watched.source().counters_only().is_some() { "counted" } else { "seen" };
-        format!("{}: {seen} requests {how}; {advice}; it thought lately: {}", watched.name(), thoughts.join("; then: "))
+        let how = if watched.source().counters_only().is_some() { "counted" } else { "traced" };
+        format!("{}: {seen} requests {how}; {advice}; recent decisions: {}", watched.name(), thoughts.join("; then: "))
     });
     Ok(terminal::print(&say::lines(sentences, width))?)
 }
