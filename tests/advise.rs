@@ -112,7 +112,7 @@ fn the_text_begins_with_the_verdict_and_keeps_to_the_terminals_width() {
     for line in printed.lines().filter(|line| !line.starts_with("ACTION") && !line.starts_with('#')) {
         assert!(line.chars().count() <= 80, "{line}");
     }
-    assert!(printed.contains("± ") && printed.contains("(in force)") && printed.contains("phase"), "{printed}");
+    assert!(printed.contains("± ") && printed.contains("(active)") && printed.contains("phase"), "{printed}");
     assert!(printed.contains("ACTION==\"add|change\"") || printed.contains("# Linux has no equivalent"), "{printed}");
 }
 

@@ -158,7 +158,7 @@ fn whoever_is_killed_or_interferes_the_disk_ends_as_it_should() {
     until("it notices that the disk is gone", || place.status()["devices"].as_array().unwrap().is_empty());
     daemon.end();
     let history = place.run(&["history", "--device", &name]);
-    assert!(text(&history.stdout).contains("is not watched any more"), "{}", text(&history.stdout));
+    assert!(text(&history.stdout).contains("no longer monitored"), "{}", text(&history.stdout));
 }
 
 fn watching_changes_nothing(place: &Place, disk: &Disk) {

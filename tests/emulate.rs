@@ -437,14 +437,14 @@ fn a_drive_is_fitted_and_compared_by_reads_alone_and_left_as_it_was() {
 fn what_cannot_be_compared_with_the_kernel_is_said_before_anything_is_run() {
     assert!(lab(&["validate", "--list"]).contains("random-reads "));
     for (arguments, message) in [
-        (&["--workloads", "nothing"][..], "--workloads nothing: is not known; known are random-reads, "),
+        (&["--workloads", "nothing"][..], "--workloads nothing: unknown workload; known: random-reads, "),
         (&["--workloads", "database", "--read-only"], "--workloads database: writes to the device"),
         (&["--scheduler", "cfq"], "--scheduler cfq: Linux has no such scheduler; it has none, mq-deadline, kyber, bfq"),
-        (&["--device", "/dev/null", "--read-only"], "--device /dev/null: is no whole disk"),
+        (&["--device", "/dev/null", "--read-only"], "--device /dev/null: is not a whole disk"),
         (&["--device", "/dev/sda"], "--read-only"),
         (&["--queue-depth", "3", "--disk", "sata7200"], "4"),
-        (&["--scale", "10", "--scheduler", "bfq"], "--scheduler bfq: the times in bfq's code cannot be scaled"),
-        (&["--scale", "10", "--workloads", "buffered-readers"], "--workloads buffered-readers: goes through the page cache"),
+        (&["--scale", "10", "--scheduler", "bfq"], "--scheduler bfq: the time constants of bfq cannot be scaled"),
+        (&["--scale", "10", "--workloads", "buffered-readers"], "--workloads buffered-readers: uses the page cache"),
         (&["--scheduler", "mq-deadline swappiness=10"], "swappiness"),
         (&["--html", "/nowhere/at/all.html"], "there is no folder /nowhere/at"),
     ] {

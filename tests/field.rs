@@ -135,8 +135,8 @@ fn what_cannot_be_tried_is_refused() {
         eprintln!("skipped: needs the program seekwise next to seekwise-agent (cargo build -p seekwise)");
         return;
     }
-    assert!(refused(&["--workloads", "none"]).contains("--mix says what is run"));
-    assert!(refused(&["--mix", "database"]).contains("--mix database: a mix has two workloads at least"));
+    assert!(refused(&["--workloads", "none"]).contains("--workloads none: requires --mix"));
+    assert!(refused(&["--mix", "database"]).contains("--mix database: should be at least two workloads"));
     assert!(refused(&["--workloads", "no-such"]).contains("--workloads no-such: is not known"));
     assert!(refused(&["--scheduler", "cfq"]).contains("--scheduler cfq"));
     assert!(refused(&["--scheduler", "bfq dirty_ratio=5"]).contains("dirty_ratio"), "devices share the page cache");

@@ -114,7 +114,7 @@ fn the_twins_predictions_are_next_to_real_runs_for_any_number_of_threads() {
     }
     let table = asked(&[]);
     assert!(
-        table.contains("Ranked alike: by requests ")
+        table.contains("Pairs in the same order: by requests ")
             && table.contains("seekwise-lab twin --seed 26 --seeds 1 --build-world --quick"),
         "{table}"
     );
@@ -133,7 +133,7 @@ fn what_is_wrong_is_said_and_nothing_is_written() {
     let folder = tempfile::tempdir().unwrap();
     let gone = folder.path().join("gone").join("page.html");
     assert!(refused(&["exam", "--controllers", "nonsense"]).contains("there is no controller 'nonsense'; known are"));
-    assert!(refused(&["exam", "--memory", "--controllers", "fixed"]).contains("which --controllers leaves out"));
+    assert!(refused(&["exam", "--memory", "--controllers", "fixed"]).contains("add it to --controllers"));
     assert!(refused(&["exam", "--candidates", "nope"]).contains("nope"));
     assert!(refused(&["exam", "--html", gone.to_str().unwrap()]).contains("there is no folder"));
     assert!(refused(&["evaluate", "--quick", "--trace", "/no/such/trace"]).contains("/no/such/trace"));

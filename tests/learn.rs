@@ -62,13 +62,13 @@ fn what_is_wrong_is_said_with_file_line_and_column_and_nothing_is_written() {
         complaint(&seekwise(&all))
     };
     assert!(says("a,class\n1,x\nmany,y\n", &[]).contains("rows.csv:3: column a: 'many' should be a finite number"));
-    assert!(says("a,class\n", &[]).contains("rows.csv: the data: there are no rows"));
-    assert!(says("a,class\n1,x\n", &["--label", "kind"]).contains("rows.csv:1: there is no column 'kind'; there are a, class"));
-    assert!(says("a,class\n1,x\n", &["--learner", "oracle"]).contains("there is no learner 'oracle'; there are c4.5"));
+    assert!(says("a,class\n", &[]).contains("rows.csv: the data: no rows"));
+    assert!(says("a,class\n1,x\n", &["--label", "kind"]).contains("rows.csv:1: unknown column 'kind'; known: a, class"));
+    assert!(says("a,class\n1,x\n", &["--learner", "oracle"]).contains("unknown learner 'oracle'; known: c4.5"));
     assert!(says("a,class\n1,x\n", &["--learner", "svm", "--set", "c=-1"]).contains("svm: c -1 should be a number from"));
     assert!(says("a,class\n1,x\n", &["--set", "c=1"]).contains("--set needs --learner NAME"));
     assert!(!model.exists());
-    assert!(complaint(&seekwise(&[&"show", &data])).contains("rows.csv: this is no model"));
+    assert!(complaint(&seekwise(&[&"show", &data])).contains("rows.csv: not a model"));
 }
 
 #[test]

@@ -187,8 +187,8 @@ fn what_cannot_be_a_scratch_file_is_refused(place: &Place, disk: &Disk) {
         assert_eq!(output.status.code(), Some(2), "{scratch}: {said}");
         assert!(said.contains(words), "{scratch}: {words} is missing in {said}");
     };
-    refused(&disk.mounted("missing").display().to_string(), "make it with `dd");
-    refused(&disk.mounted("work").display().to_string(), "has room for 8 MiB");
+    refused(&disk.mounted("missing").display().to_string(), "create it with `dd");
+    refused(&disk.mounted("work").display().to_string(), "has 8 MiB");
     refused(&format!("/dev/{}", disk.name), "is in use: it is mounted");
     let elsewhere = PathBuf::from(place.path("scratch"));
     fs::write(&elsewhere, vec![1; 64 << 20]).unwrap();
@@ -196,7 +196,11 @@ fn what_cannot_be_a_scratch_file_is_refused(place: &Place, disk: &Disk) {
     refused(&elsewhere.display().to_string(), "is on ");
     fs::remove_file(&elsewhere).unwrap();
     let output = place.run(&["learn", &disk.name, "--scratch", &disk.scratch(), "--controller", "seekwise"]);
-    assert!(output.status.code() == Some(2) && text(&output.stderr).contains("does not search"), "{}", text(&output.stderr));
+    assert!(
+        output.status.code() == Some(2) && text(&output.stderr).contains("is not a search controller"),
+        "{}",
+        text(&output.stderr)
+    );
     let without = Command::new(agent())
         .args(["learn", &disk.name, "--scratch", &disk.scratch(), "--config", &place.path("agent.toml")])
         .env("PATH", "/nowhere")

@@ -201,12 +201,9 @@ fn is_used(path: &str) -> bool {
 fn a_device_is_not_touched_unless_it_is_whole_and_free_and_its_owner_says_so() {
     let refused = |arguments: &[&str]| program::refused(&[&["paper", "run"], arguments].concat());
     let unsaid = refused(&["ioperf", "--live", "/dev/nothing"]);
-    assert!(
-        unsaid.contains("--live /dev/nothing: what is on it would be overwritten; if that is wanted, say --overwrite"),
-        "{unsaid}"
-    );
+    assert!(unsaid.contains("--live /dev/nothing: would be overwritten; add --overwrite to allow that"), "{unsaid}");
     let other = refused(&["fairio", "--live", "emulated"]);
-    assert!(other.contains("fairio is repeated in the simulator alone; live are ioperf, genetic"), "{other}");
+    assert!(other.contains("fairio runs in the simulator only; available with --live: ioperf, genetic"), "{other}");
     assert!(refused(&["ioperf", "--live", "emulated", "--only", "fig-1"]).contains("--only"));
     assert!(refused(&["ioperf", "--minutes", "5"]).contains("--live"));
     if can_run() {

@@ -196,7 +196,7 @@ fn a_trace_takes_the_place_of_one_that_cannot_be_had() {
     let trace = trace.to_str().unwrap();
     let text = succeeds(&["run", "youchoose", "--quick", "--only", "fig-7", "--trace", trace]);
     assert!(text.contains("windows of 0.08 s within 30%, without a sample: paper 80%, ours "), "{text}");
-    assert!(refused(&["run", "fairio", "--trace", trace]).contains("fairio is repeated without traces"));
+    assert!(refused(&["run", "fairio", "--trace", trace]).contains("fairio uses no traces"));
 }
 
 #[test]
@@ -228,14 +228,8 @@ fn what_is_wrong_is_said_before_anything_is_run_and_nothing_is_written() {
     let folder = tempfile::tempdir().unwrap();
     let gone = folder.path().join("gone").join("page.html");
     let unknown = refused(&["run", "genetics"]);
-    assert!(
-        unknown.contains("genetics: there is no such paper; known are self-learning, fairio, youchoose, ioperf, genetic"),
-        "{unknown}"
-    );
-    assert!(
-        refused(&["run", "self-learning", "--only", "fig-1"])
-            .contains("--only fig-1: there is no such figure; known are bars, fig-2")
-    );
+    assert!(unknown.contains("genetics: unknown paper; known: self-learning, fairio, youchoose, ioperf, genetic"), "{unknown}");
+    assert!(refused(&["run", "self-learning", "--only", "fig-1"]).contains("--only fig-1: unknown figure; known: bars, fig-2"));
     assert!(refused(&["run", "self-learning", "-o", gone.to_str().unwrap()]).contains("there is no folder"));
     assert!(refused(&["run", "self-learning", "--json", folder.path().to_str().unwrap()]).contains("is a folder"));
     assert!(refused(&["run", "self-learning", "--only", "fig-3"]).contains("needs --cpu-time"));

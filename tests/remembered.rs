@@ -111,7 +111,7 @@ fn everything_that_controllers_live_through_is_kept_once() {
     assert!((3999..=3 * 4000).contains(&requests), "{requests}");
     let decisions = export(kb, "decisions");
     let decided = rows[0]["decisions"].as_array().unwrap();
-    assert!(decisions.contains("its turn: 2 of 4") && decisions.contains("it learns by itself, request by request"));
+    assert!(decisions.contains("its turn: 2 of 4") && decisions.contains("it learns with every request"));
     let gain = decided[1]["measured_gain_percent"].as_f64().unwrap();
     let kept = Knowledge::open_to_read(Path::new(kb)).unwrap();
     let kept = kept.decisions(&Filter::default()).map(Result::unwrap);
@@ -167,9 +167,9 @@ fn later_runs_learn_from_it() {
     };
     succeeds(&compare(trace, kb, &["rotate:window_ms=1000"], &[]));
     let why = begin(kb);
-    assert!(why.starts_with("svm has learned from "), "{why}");
+    assert!(why.starts_with("svm trained with "), "{why}");
     let other = folder.path().join("other.kb");
-    assert!(begin(other.to_str().unwrap()).starts_with("there is no experience"));
+    assert!(begin(other.to_str().unwrap()).starts_with("no training data"));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! A block device of the real kernel on which fio runs under one setting after the other.
+//! A block device of the real kernel on which fio runs under several settings in turn.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use serve::attach::queue::Queue;
 use crate::emulator::Emulator;
 use seekwise::trace::capture;
 
-/// What it takes to run fio on a device, or an emulated one, and is not here, all of it.
+/// The missing prerequisites for running fio on a device, or on an emulated one; empty if there are none.
 pub(crate) fn missing(emulates: bool) -> Vec<&'static str> {
     let opens = |path: &str| fs::OpenOptions::new().read(true).write(true).open(path).is_ok();
     let runs = |program: &str| {
@@ -24,19 +24,19 @@ pub(crate) fn missing(emulates: bool) -> Vec<&'static str> {
         command.arg("--version").stdin(Stdio::null()).output().is_ok_and(|output| output.status.success())
     };
     let needs = [
-        (!nix::unistd::geteuid().is_root(), "root, for the scheduler of a disk is changed"),
+        (!nix::unistd::geteuid().is_root(), "root, to change the scheduler"),
         (!runs("fio"), "fio (apt-get install fio)"),
-        (emulates && !opens("/dev/fuse"), "/dev/fuse, which this user must be able to open"),
+        (emulates && !opens("/dev/fuse"), "/dev/fuse, readable and writable by this user"),
         (
             emulates && !opens("/dev/loop-control"),
-            "/dev/loop-control (the kernel's module loop), which this user must be able to open",
+            "/dev/loop-control (the kernel's module loop), readable and writable by this user",
         ),
         (emulates && !runs("losetup"), "losetup (apt-get install mount)"),
     ];
     needs.into_iter().filter(|(is_missing, _)| *is_missing).map(|(_, what)| what).collect()
 }
 
-/// Tunables of the host that a setting may change here: of the device's queue, and of the page cache of the whole machine.
+/// Host tunables that a setting may change: of the device's queue, and of the page cache of the machine.
 pub const LIVE: [&str; 6] = [
     "nr_requests",
     "read_ahead_kb",
@@ -46,10 +46,10 @@ pub const LIVE: [&str; 6] = [
     "dirty_writeback_centisecs",
 ];
 
-/// What the queue has of these; the others are in `/proc/sys/vm`.
+/// Those of the queue; the others are in `/proc/sys/vm`.
 pub const OF_THE_QUEUE: usize = 2;
 
-/// A block device whose scheduler, and the machine's page cache, are put back when this is dropped.
+/// A block device. Its settings, and those of the page cache, are restored on drop.
 pub struct BlockDevice {
     path: PathBuf,
     queue: Queue,
@@ -59,10 +59,10 @@ pub struct BlockDevice {
     memory_mib: u64,
     /// 512-byte sectors of the device.
     pub capacity_sectors: u64,
-    /// `None` where the kernel does not tell what it is asked.
+    /// `None` if its requests cannot be traced.
     observed: Option<Device>,
     recording: Option<Background>,
-    /// The disk, if it is emulated. Ends after everything was put back.
+    /// The process that emulates the disk, if any. Ends after settings were restored.
     pub emulator: Option<Emulator>,
 }
 
@@ -70,13 +70,13 @@ impl BlockDevice {
     /// Opens a whole disk.
     ///
     /// # Errors
-    /// It is none, or its settings cannot be read.
+    /// It is not a whole disk, or its settings cannot be read.
     pub fn open(path: &Path) -> anyhow::Result<BlockDevice> {
         let target = path.canonicalize().with_context(|| format!("--device {}", path.display()))?;
         let name = target.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         ensure!(
             target.starts_with("/dev") && Path::new("/sys/block").join(name).is_dir(),
-            "--device {}: is no whole disk; name one such as /dev/sda",
+            "--device {}: is not a whole disk; name one such as /dev/sda",
             path.display()
         );
         let queue = Queue::of(name);
@@ -86,8 +86,7 @@ impl BlockDevice {
         }
         let before = (queue.get("scheduler")?, values);
         let throttled_at = queue.get("wbt_lat_usec").ok();
-        let observed =
-            observable(name).map_err(|error| eprintln!("The twin is not asked, for nothing can be recorded: {error}")).ok();
+        let observed = observable(name).map_err(|error| eprintln!("No forecasts: requests cannot be traced: {error}")).ok();
         let size = Path::new("/sys/block").join(name).join("size");
         let text = fs::read_to_string(&size).with_context(|| size.display().to_string())?;
         let capacity_sectors = text.trim().parse().with_context(|| format!("{}: is {}", size.display(), text.trim()))?;
@@ -104,7 +103,7 @@ impl BlockDevice {
         })
     }
 
-    /// Applies a scheduler, and everything else as it was but for what is named.
+    /// Applies a scheduler and the named host tunables; all others get their original values.
     fn use_setting(&self, setting: &Setting, host: &[(String, i64)]) -> anyhow::Result<()> {
         let changed = setting.spec.tunables.iter().zip(&setting.values).filter(|(tunable, value)| tunable.default != **value);
         let rounding = |tunable: &Tunable| if tunable.unit == Unit::Milliseconds { 10 } else { 0 };
@@ -124,7 +123,7 @@ impl BlockDevice {
             if live(&self.queue, number)? != *wanted {
                 set_live(&self.queue, number, wanted)?;
                 let read = live(&self.queue, number)?;
-                ensure!(read == *wanted, "{name}: is {read} after {wanted} was written");
+                ensure!(read == *wanted, "{name}: is {read} after writing {wanted}");
             }
         }
         Ok(())
@@ -153,7 +152,10 @@ fn set_live(queue: &Queue, number: usize, value: &str) -> anyhow::Result<()> {
     fs::write(&path, value).with_context(|| format!("{}: writing {value}", path.display()))
 }
 
-/// The device, if what it is asked can be observed here.
+/// The device for tracing.
+///
+/// # Errors
+/// Its requests cannot be traced.
 fn observable(name: &str) -> anyhow::Result<Device> {
     let sysfs = Sysfs::real();
     let (device, _) = topology::find(&sysfs, name)?;
@@ -161,7 +163,7 @@ fn observable(name: &str) -> anyhow::Result<Device> {
     Ok(device)
 }
 
-/// Memory that could hold file pages.
+/// Available memory in MiB (MemAvailable).
 fn available_mib() -> anyhow::Result<u64> {
     let text = fs::read_to_string("/proc/meminfo").context("/proc/meminfo")?;
     let kib =
@@ -202,7 +204,7 @@ impl Real for BlockDevice {
     fn recorded(&mut self) -> anyhow::Result<()> {
         let Some(recording) = self.recording.take() else { return Ok(()) };
         let recorded = recording.end()?;
-        ensure!(recorded.lost == 0, "the kernel lost {} events: too much happened at once", recorded.lost);
+        ensure!(recorded.lost == 0, "the kernel lost {} trace events: the request rate is too high", recorded.lost);
         Ok(())
     }
 

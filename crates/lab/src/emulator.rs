@@ -1,4 +1,4 @@
-//! An emulated disk that a command starts for itself.
+//! Starts an emulated disk for a command.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::PathBuf;
@@ -13,15 +13,15 @@ use seekwise::number;
 
 use crate::programs;
 
-/// Which disks are emulated.
+/// Options for emulated disks.
 #[derive(clap::Args)]
 pub struct Emulated {
-    /// The disk that is emulated: a profile's name (`seekwise disk list`) or file, or an array of disks such as
-    /// `raid5:disk=atlas10k,disks=5,stripe_unit_kib=64` [default: sata7200 with a queue of 4 in order, sata7200 with a queue of 32 that it
-    /// sorts, and sd-card]
+    /// Disk to emulate: name (`seekwise disk list`) or file of a profile, or an array such as
+    /// `raid5:disk=atlas10k,disks=5,stripe_unit_kib=64` [default: sata7200 with queue depth 4 in FIFO order, sata7200 with queue depth 32 and
+    /// its own order, and sd-card]
     #[arg(long, value_name = "NAME|FILE|ARRAY")]
     pub disk: Option<String>,
-    /// Number of requests the disk accepts at once; 4 at least, for Linux takes no fewer [default: the profile's]
+    /// Queue depth of the disk; at least 4, the minimum of Linux [default: the profile's]
     #[arg(long, value_name = "REQUESTS", requires = "disk", value_parser = number::within::<u32>(4..=1024, "requests"))]
     queue_depth: Option<u32>,
     /// The order in which the disk serves queued requests [default: the profile's]
@@ -30,7 +30,7 @@ pub struct Emulated {
 }
 
 impl Emulated {
-    /// The one that is named, or those that stand for what people have.
+    /// The named disk, or the default selection.
     pub fn models(&self) -> Vec<Model> {
         let Some(disk) = &self.disk else { return Model::usual() };
         let (queue_depth, queue_policy) = (self.queue_depth, self.queue_policy.map(Into::into));
@@ -38,7 +38,7 @@ impl Emulated {
     }
 }
 
-/// `seekwise emulate --attach`, which takes everything down when it ends.
+/// `seekwise emulate --attach`, which detaches its device when it ends.
 pub struct Emulator {
     child: Child,
     says: BufReader<ChildStdout>,
@@ -47,12 +47,12 @@ pub struct Emulator {
 }
 
 impl Emulator {
-    /// Starts one of this size and speed; also returns its block device.
+    /// Starts one of this size and speed, and returns it with its block device.
     ///
     /// # Errors
     /// It cannot be emulated, or attached.
     pub fn start(model: &Model, size_bytes: u64, scale: f64) -> anyhow::Result<(Emulator, PathBuf)> {
-        let folder = tempfile::tempdir().context("cannot make a folder to mount on")?;
+        let folder = tempfile::tempdir().context("cannot create a mount point")?;
         let mut command = Command::new(programs::find("seekwise", "emulates the disk")?);
         command.args(["emulate", "--attach", "--disk", &model.disk, "--size", &size_bytes.to_string()]).arg(folder.path());
         command.args(["--scale", &scale.to_string()]);
@@ -70,7 +70,7 @@ impl Emulator {
         Ok((emulator, path))
     }
 
-    /// Waits until it says where its block device is.
+    /// Waits until it prints its block device.
     fn path_said(&mut self) -> anyhow::Result<PathBuf> {
         let mut line = String::new();
         self.says.read_line(&mut line).context("the emulated disk")?;
@@ -79,15 +79,15 @@ impl Emulator {
             if let Some(mut stderr) = self.child.stderr.take() {
                 stderr.read_to_string(&mut said).context("the emulated disk")?;
             }
-            anyhow::bail!("the emulated disk ended: {}", said.trim().trim_start_matches("seekwise: "));
+            anyhow::bail!("the emulated disk exited: {}", said.trim().trim_start_matches("seekwise: "));
         }
         Ok(PathBuf::from(line.trim()))
     }
 
-    /// Makes it a new disk: what was done to a flash device shows for long, and in the simulator each run has a new one.
+    /// Resets it to a new disk: writes change the state of a flash device, and each simulated run starts with a new one.
     ///
     /// # Errors
-    /// It has ended.
+    /// It has exited.
     pub fn renew(&mut self) -> anyhow::Result<()> {
         self.signal(Signal::SIGUSR2).context("the emulated disk")?;
         self.path_said().map(|_| ())

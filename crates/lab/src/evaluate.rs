@@ -1,4 +1,4 @@
-//! `seekwise-lab evaluate`, `twin`, `counters`, `worlds`: evaluates controllers on loads and devices that nothing was trained or tuned on.
+//! `seekwise-lab evaluate`, `twin`, `counters`, `worlds`: evaluates controllers on loads and devices that were not used for training or tuning.
 
 use std::path::PathBuf;
 
@@ -28,7 +28,7 @@ pub struct Args {
     /// feedback, two-layer with each learner, seekwise]
     #[arg(long, value_name = "NAME[:KEY=VALUE,...][;...]", value_delimiter = ';')]
     controllers: Vec<String>,
-    /// What controllers choose among: `kernel`, `kernel-tuned`, `linux`, `classic`, `paper`, `all`, or settings separated by semicolons; may be given several
+    /// Candidate settings: `kernel`, `kernel-tuned`, `linux`, `classic`, `paper`, `all`, or settings separated by semicolons; may be given several
     /// times [default: kernel]
     #[arg(long, value_name = "SET|SETTING[;...]")]
     candidates: Vec<String>,
@@ -43,34 +43,34 @@ pub struct Args {
     experience: Option<PathBuf>,
     #[command(flatten)]
     world: WorldArgs,
-    /// Run fewer and shorter loads and no cross-validation: takes a minute or two
+    /// Run fewer and shorter loads and no cross-validation; takes 1 to 2 minutes
     #[arg(long)]
     quick: bool,
-    /// Run each load again with a knowledge base, filled by its first run, by every scheduler's runs, or by other loads, and judge
-    /// what `seekwise` gains or loses by it
+    /// Also evaluate the effect of a knowledge base on `seekwise`: run each load again with one that was filled by its first run, by runs
+    /// under every scheduler, or by other loads
     #[arg(long)]
     memory: bool,
-    /// Measure processor time, too: the only figure that differs from run to run
+    /// Also measure CPU time, the only figure that is not reproducible
     #[arg(long)]
     cpu_time: bool,
     /// Number of runs at once [default: one per core]
     #[arg(long, value_name = "N", value_parser = number::within::<u16>(1..=1024, "threads"))]
     threads: Option<u16>,
-    /// Print JSON instead of the tables, with every question
+    /// Print JSON instead of tables, with all cases
     #[arg(long)]
     json: bool,
-    /// Write a self-contained page
+    /// Write a self-contained HTML page
     #[arg(long, value_name = "PAGE.html")]
     html: Option<PathBuf>,
 }
 
-/// Which of the three worlds.
+/// Selection of one of the three worlds.
 #[derive(clap::Args)]
 struct WorldArgs {
-    /// Use the validation world, on which design choices are made, instead of the test world, which is only reported
+    /// Use the validation world (design choices) instead of the test world (reported results)
     #[arg(long)]
     build_world: bool,
-    /// Use the training world
+    /// Use the training world instead of the test world
     #[arg(long, conflicts_with = "build_world")]
     learn_world: bool,
 }
@@ -123,7 +123,7 @@ pub fn controllers(args: &Args) -> anyhow::Result<()> {
     Ok(terminal::print(&text)?)
 }
 
-/// What promises are asked of, and how they are shown.
+/// Options for evaluating predictions.
 #[derive(clap::Args)]
 pub struct Questions {
     /// First seed for drawing loads and devices
@@ -137,14 +137,14 @@ pub struct Questions {
     /// Run fewer and shorter loads
     #[arg(long)]
     quick: bool,
-    /// What there is to choose from: `kernel`, `kernel-tuned`, `linux`, `classic`, `paper`, `all`, or settings separated by semicolons; may be given
+    /// Candidate settings: `kernel`, `kernel-tuned`, `linux`, `classic`, `paper`, `all`, or settings separated by semicolons; may be given
     /// several times [default: kernel]
     #[arg(long, value_name = "SET|SETTING[;...]")]
     candidates: Vec<String>,
     /// Number of runs at once [default: one per core]
     #[arg(long, value_name = "N", value_parser = number::within::<u16>(1..=1024, "threads"))]
     threads: Option<u16>,
-    /// Print JSON instead of the table, with every setting's promise and the result
+    /// Print JSON instead of the table, with prediction and result for every setting
     #[arg(long)]
     json: bool,
 }
@@ -154,7 +154,7 @@ pub struct Questions {
 pub struct TwinArgs {
     #[command(flatten)]
     questions: Questions,
-    /// Replay on a device that is fitted to the times of the recorded requests, not on its true model
+    /// Simulate on a device fitted to the observed requests instead of the true model
     #[arg(long)]
     fit_device: bool,
 }

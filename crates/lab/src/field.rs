@@ -1,4 +1,4 @@
-//! `seekwise-lab field`: the agent in charge of emulated disks under the real kernel, compared with settings that stay.
+//! `seekwise-lab field`: the agent on emulated disks under the real kernel, compared with fixed settings.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ use crate::programs;
 use seekwise::number;
 use terminal::{self, Terminal};
 
-/// How long the agent may take to answer after its start.
+/// Timeout for the agent's first reply after its start.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Arguments of `seekwise-lab field`.
@@ -32,33 +32,33 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub struct Args {
     #[command(flatten)]
     emulated: Emulated,
-    /// Disks of each kind that run at once. Each takes processor time; flash more than hard disks
+    /// Number of disks of each kind to run in parallel. Each takes CPU time, flash more than hard disks
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = number::within::<u16>(1..=64, "disks"))]
     at_once: u16,
-    /// The workloads that are run, each by itself, with commas between: names (`seekwise-lab validate --list`) or job files; `none` runs none
-    /// [default: all that have names]
+    /// Workloads to run separately, comma-separated: names (`seekwise-lab validate --list`) or job files; `none` for none [default: all
+    /// names]
     #[arg(long, value_name = "NAME|FILE,...", value_delimiter = ',')]
     workloads: Vec<String>,
-    /// Workloads that follow each other while the agent goes on, with commas between
+    /// Workloads to run in sequence under one instance of the agent, comma-separated
     #[arg(long, value_name = "NAME|FILE,...", value_delimiter = ',')]
     mix: Vec<String>,
-    /// A setting that stays, which the agent is compared with, or the set `kernel`; may be given several times. The first is what the agent
-    /// finds [default: mq-deadline, none, kyber, bfq]
+    /// Fixed setting to compare with, or the set `kernel`; may be given several times. The first is the original setting for the agent
+    /// [default: mq-deadline, none, kyber, bfq]
     #[arg(long = "scheduler", value_name = "NAME[:KEY=VALUE,...]")]
     schedulers: Vec<String>,
-    /// Seconds that are measured of each workload, one more than that is run
+    /// Measured seconds of each workload, after one second of warm-up
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = number::within::<u32>(1..=3600, "seconds"))]
     seconds: u32,
-    /// How often all of it is run; of one round it is not known what is chance
+    /// Number of repetitions; confidence intervals need more than one
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = number::within::<u32>(1..=100, "rounds"))]
     rounds: u32,
     /// Weights of merit: throughput, response time, fairness; each 1 to 3, summing to 6 or 7 [default: 2,3,1]
     #[arg(long, value_name = "T,R,F")]
     preference: Option<Preference>,
-    /// Run fio on a file of an ext4 file system on the disk, not on the disk itself
+    /// Run fio on a file of an ext4 file system on the disk instead of on the disk
     #[arg(long, value_name = "SIZE", num_args = 0..=1, require_equals = true, default_missing_value = "8G", value_parser = number::size)]
     ext4: Option<u64>,
-    /// Lines of the agent's configuration in addition to those that this command needs, such as `controller = "genetic"`
+    /// Additional lines for the agent's configuration, such as `controller = "genetic"`
     #[arg(long, value_name = "LINE")]
     configure: Vec<String>,
     /// Print JSON
@@ -69,9 +69,9 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let trials = trials(args)?;
-    ensure!(!trials.loads.is_empty(), "--workloads none: then --mix says what is run");
+    ensure!(!trials.loads.is_empty(), "--workloads none: requires --mix");
     let missing = missing(true);
-    ensure!(missing.is_empty(), "here is missing: {}", missing.join("; "));
+    ensure!(missing.is_empty(), "missing prerequisites: {}", missing.join("; "));
     programs::agent()?;
     let fio = version()?;
     let models = args.emulated.models();
@@ -101,7 +101,7 @@ fn trials(args: &Args) -> anyhow::Result<Trials> {
     };
     let mut loads: Vec<Load> = named(&single)?.iter().map(Load::single).collect();
     if !args.mix.is_empty() {
-        ensure!(args.mix.len() > 1, "--mix {}: a mix has two workloads at least", args.mix[0]);
+        ensure!(args.mix.len() > 1, "--mix {}: should be at least two workloads", args.mix[0]);
         loads.push(Load::mix(&named(&args.mix)?));
     }
     let usual = ["mq-deadline", "none", "kyber", "bfq"].map(str::to_owned);
@@ -133,7 +133,7 @@ fn devices(model: &Model, args: &Args, trials: &Trials) -> anyhow::Result<Device
         let mut device = BlockDevice::open(&path)?;
         device.emulator = Some(emulator);
         let mounted = args.ext4.map(|bytes| Mounted::ext4(&path, bytes)).transpose()?;
-        let place = tempfile::tempdir().context("cannot make a folder for the agent")?;
+        let place = tempfile::tempdir().context("cannot create a folder for the agent")?;
         let configuration = configuration(place.path(), &trials.preference, &args.configure);
         let file = place.path().join("agent.toml");
         fs::write(&file, configuration).with_context(|| file.display().to_string())?;
@@ -142,7 +142,7 @@ fn devices(model: &Model, args: &Args, trials: &Trials) -> anyhow::Result<Device
     Ok(Devices { name, devices: (0..args.at_once).map(device).collect::<anyhow::Result<_>>()? })
 }
 
-/// What the agent needs to be told here, where nothing of the machine's own must be touched.
+/// Configuration of the agent, with paths outside of the machine's own.
 fn configuration(place: &Path, preference: &Preference, lines: &[String]) -> String {
     let place = place.display();
     let own = format!(
@@ -158,7 +158,7 @@ struct Mounted {
 }
 
 impl Mounted {
-    /// An ext4 file system, on which the file's bytes are really written: what was never written is read from nowhere.
+    /// Creates an ext4 file system with a fully written file: holes would be read without I/O.
     fn ext4(device: &Path, bytes: u64) -> anyhow::Result<Mounted> {
         let run = |program: &str, arguments: &[&str], last: &Path| -> anyhow::Result<()> {
             let output =
@@ -167,7 +167,7 @@ impl Mounted {
             Ok(())
         };
         run("mkfs.ext4", &["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0"], device)?;
-        let folder = tempfile::tempdir().context("cannot make a folder to mount on")?;
+        let folder = tempfile::tempdir().context("cannot create a mount point")?;
         run("mount", &["-t", "ext4", &device.display().to_string()], folder.path())?;
         let mounted = Mounted { folder };
         let path = mounted.file();
@@ -193,7 +193,7 @@ impl Drop for Mounted {
     }
 }
 
-/// A disk, and the agent that may be in charge of it.
+/// A disk and its agent.
 struct Plot {
     // Both end before the disk.
     agent: Option<Child>,
@@ -209,7 +209,7 @@ impl Plot {
         Ok(command)
     }
 
-    /// What the agent said, most of it on its standard error.
+    /// The agent's log.
     fn said(&self) -> String {
         fs::read_to_string(self.place.path().join("log")).unwrap_or_default()
     }
@@ -251,7 +251,7 @@ impl Real for Plot {
     }
 }
 
-/// Of an entry of the history.
+/// Fields of a history entry.
 #[derive(Deserialize)]
 struct Entry {
     kind: String,
@@ -268,7 +268,7 @@ impl Tended for Plot {
         if state.exists() {
             fs::remove_dir_all(&state).with_context(|| state.display().to_string())?;
         }
-        let log = fs::File::create(self.place.path().join("log")).context("cannot keep what the agent says")?;
+        let log = fs::File::create(self.place.path().join("log")).context("cannot create the agent's log")?;
         let device = self.device.path();
         let mut command = self.command(&["act", &device])?;
         command.arg("--journal").arg(self.place.path().join("journal")).stdout(Stdio::null()).stderr(log);
@@ -276,9 +276,9 @@ impl Tended for Plot {
         let began = Instant::now();
         while !self.answers()? {
             if let Some(status) = agent.try_wait().context("the agent")? {
-                bail!("the agent ended ({status}): {}", self.said().trim());
+                bail!("the agent exited ({status}): {}", self.said().trim());
             }
-            ensure!(began.elapsed() < PATIENCE, "the agent does not answer: {}", self.said().trim());
+            ensure!(began.elapsed() < PATIENCE, "the agent does not reply: {}", self.said().trim());
             std::thread::sleep(Duration::from_millis(50));
         }
         self.agent = Some(agent);

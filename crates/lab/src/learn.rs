@@ -24,12 +24,12 @@ pub enum Command {
     Gather(gather::Args),
     /// Print a randomly generated job file, as `gather --random` runs them
     Draw {
-        /// Which one: 0 is the first that `gather` runs
+        /// Number of the job file, from 0, in the order of `gather`
         number: u32,
-        /// Random seed, as in `gather --seed`
+        /// Random seed, see `gather --seed`
         #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = number::seed)]
         seed: u64,
-        /// Runtime of its jobs
+        /// Runtime of its jobs in seconds
         #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = number::within::<u32>(1..=86_400, "seconds"))]
         seconds: u32,
     },
@@ -59,14 +59,14 @@ pub enum Command {
 /// Arguments of `seekwise-lab learn train`.
 #[derive(clap::Args)]
 pub struct TrainArgs {
-    /// CSV with a header line, numeric features and the class in the last column; an empty value or ? is a missing one
+    /// CSV with a header line, numeric features and the class in the last column; empty or ? for missing values
     data: PathBuf,
     /// Name of a learner; `all` tries every learner and keeps the best in cross-validation
     #[arg(long, value_name = "NAME|all", default_value = "all")]
     learner: String,
     #[command(flatten)]
     columns: ColumnArgs,
-    /// Give every class the same total weight, however few its rows
+    /// Give every class the same total weight
     #[arg(long)]
     balanced: bool,
     /// Random seed
@@ -75,7 +75,7 @@ pub struct TrainArgs {
     /// Set a hyper-parameter instead of searching for it; may be given several times
     #[arg(long, value_name = "NAME=VALUE", value_parser = setting)]
     set: Vec<(String, f64)>,
-    /// Where to write the model
+    /// File for the model
     #[arg(short, long, value_name = "MODEL.json")]
     output: PathBuf,
 }
@@ -113,7 +113,7 @@ pub fn run(command: Command) -> anyhow::Result<()> {
     }
 }
 
-/// Names in a model's file are untrusted text.
+/// Escapes names from a model's file, which are untrusted.
 fn printable_lines(text: &str) -> String {
     text.lines().map(|line| report::printable(line) + "\n").collect()
 }
@@ -133,7 +133,7 @@ fn list() -> Result<String, std::fmt::Error> {
 
 fn read(path: &Path, columns: &ColumnArgs) -> anyhow::Result<Dataset> {
     let file = File::open(path).with_context(|| path.display().to_string())?;
-    ensure!(!file.metadata()?.is_dir(), "{}: is a folder; name a CSV file", path.display());
+    ensure!(!file.metadata()?.is_dir(), "{}: is a folder; should be a CSV file", path.display());
     let ColumnArgs { label, group, weight } = columns;
     let columns = Columns { label: label.as_deref(), group: group.as_deref(), weight: weight.as_deref() };
     let data = model::read_csv(BufReader::new(file), &columns).map_err(|error| anyhow::anyhow!("{}:{error}", path.display()))?;
@@ -185,7 +185,7 @@ fn outcome(models: &[Model], best: usize, output: &Path) -> Result<String, std::
         let parameters: Vec<String> = model.parameters().iter().map(|(name, value)| format!("{name}={value}")).collect();
         let name = model.learner().name();
         write!(text, "{name:12} {validated:>16} {:>11.1}%  {}", training.training_accuracy * 100.0, parameters.join(" "))?;
-        writeln!(text, "{}", if number == best && models.len() > 1 { "  <- kept" } else { "" })?;
+        writeln!(text, "{}", if number == best && models.len() > 1 { "  <- best" } else { "" })?;
     }
     writeln!(text, "wrote {}", output.display())?;
     Ok(text)
@@ -211,7 +211,7 @@ fn table(model: &Model, evaluation: &Evaluation) -> Result<String, std::fmt::Err
         mean_confidence * 100.0
     )?;
     let width = classes.iter().map(|class| class.name.chars().count()).max().unwrap_or(0).clamp(5, 40);
-    write!(text, "{:width$} {:>8} {:>8} {:>10}   taken for", "class", "rows", "recall", "precision")?;
+    write!(text, "{:width$} {:>8} {:>8} {:>10}   confused with", "class", "rows", "recall", "precision")?;
     for number in 1..=classes.len() {
         write!(text, " {number:>6}")?;
     }

@@ -1,4 +1,4 @@
-//! A block device that controllers steer: the agent's eyes, and its applier for all that is set.
+//! A block device for controllers: the agent's tracing, and its applier for settings.
 
 use std::fs;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -26,16 +26,16 @@ use crate::emulator::Emulator;
 use crate::programs;
 use terminal::eprint_line;
 
-/// Where the agent's applier listens and keeps its journal, by default.
+/// Default socket of the agent's applier.
 const SOCKET: &str = "/run/seekwise/applier.sock";
-/// See [`SOCKET`].
+/// Default journal directory of the agent's applier.
 pub const JOURNAL: &str = "/var/lib/seekwise";
-/// Size of the disk that is emulated for an experiment. What is written to it is kept in memory.
+/// Size of the emulated disk for an experiment, whose data is in memory.
 const EMULATED_BYTES: u64 = 4 << 30;
-/// `O_EXCL` of Linux: of a block device it is refused while another process uses it, as by a mount.
+/// `O_EXCL` of Linux: fails for a block device that is in use, for example mounted.
 const EXCLUSIVE: i32 = 0o200;
 
-/// A whole device of this machine, not used otherwise meanwhile.
+/// A whole device of this machine, opened exclusively.
 pub struct BlockDevice {
     // In the order in which they end: what was set is put back by the applier while the device is still there.
     linux: LinuxTarget,
@@ -49,14 +49,14 @@ pub struct BlockDevice {
 }
 
 impl BlockDevice {
-    /// The device that a person names, or one that is emulated for this alone. Everything on it may be overwritten. `host` names what may be
-    /// set in addition to the scheduler and its tunables.
+    /// Opens the named device, or a newly emulated one. Its contents may be overwritten. `host` names host tunables that may be set in addition
+    /// to the scheduler and its tunables.
     ///
     /// # Errors
-    /// Something is missing here, or the device is used, or is none that can be steered.
+    /// A prerequisite is missing, or the device is in use or has no queue.
     pub fn open(given: &str, journal: &Path, host: &[&str]) -> anyhow::Result<BlockDevice> {
         let missing = missing(given == EMULATED);
-        ensure!(missing.is_empty(), "here is missing: {}", missing.join("; "));
+        ensure!(missing.is_empty(), "missing prerequisites: {}", missing.join("; "));
         let (emulator, path) = if given == EMULATED {
             let (emulator, path) = Emulator::start(&in_order(), EMULATED_BYTES, 1.0)?;
             (Some(emulator), path)
@@ -65,15 +65,15 @@ impl BlockDevice {
         };
         let sysfs = Sysfs::real();
         let (device, part) = topology::find(&sysfs, &path.display().to_string())?;
-        ensure!(part.is_none(), "--live {given}: is a partition; schedulers are whole devices’: name one");
-        ensure!(device.has_queue, "--live {given}: has no queue of its own, and so no scheduler; name a device below it");
+        ensure!(part.is_none(), "--live {given}: is a partition; name a whole device");
+        ensure!(device.has_queue, "--live {given}: has no queue and no scheduler; name a device below it");
         if let Some(why) = &device.left_alone {
             bail!("--live {given}: {why}");
         }
         let path = sysfs.dev().join(&device.name);
         let mut options = fs::OpenOptions::new();
         let exclusive = options.read(true).write(true).custom_flags(EXCLUSIVE).open(&path);
-        let file = exclusive.with_context(|| format!("--live {given}: is in use, or cannot be written"))?;
+        let file = exclusive.with_context(|| format!("--live {given}: is in use or not writable"))?;
         let eyes = Tracepoints::open(&sysfs, &device)?;
         let (applier, client) = applier(journal)?;
         let model = device.model.as_deref().unwrap_or(&device.name);
@@ -84,12 +84,12 @@ impl BlockDevice {
     }
 }
 
-/// A disk of 7,200 rpm that serves in order, as those of the papers did; of the requests that it may hold Linux takes no fewer.
+/// A disk with 7,200 rpm and FIFO order, as in the papers; its queue depth is the minimum of Linux.
 fn in_order() -> Model {
     Model { name: "sata7200".to_owned(), disk: "sata7200".to_owned(), queue_depth: Some(4), queue_policy: Some(QueuePolicy::Fifo) }
 }
 
-/// The applier that has this journal, or one of our own.
+/// The applier with this journal: the running one, or a new one.
 fn applier(journal: &Path) -> anyhow::Result<(Option<OwnApplier>, Client)> {
     let socket = if journal == Path::new(JOURNAL) { PathBuf::from(SOCKET) } else { journal.join("applier.sock") };
     if let Ok(client) = Client::connect(&socket) {
@@ -98,8 +98,8 @@ fn applier(journal: &Path) -> anyhow::Result<(Option<OwnApplier>, Client)> {
     if let Some(folder) = socket.parent() {
         fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
     }
-    let said = tempfile::NamedTempFile::new().context("cannot keep what the applier says")?;
-    let mut command = Command::new(programs::find(applier::PROGRAM, "sets the device and puts everything back")?);
+    let said = tempfile::NamedTempFile::new().context("cannot create the applier's log")?;
+    let mut command = Command::new(programs::find(applier::PROGRAM, "is required to change settings")?);
     command.args(["--ends-with-stdin", "--socket"]).arg(&socket).arg("--journal").arg(journal);
     command.stdout(std::process::Stdio::null()).stderr(said.reopen()?);
     let own = OwnApplier::start(command, &socket).map_err(|error| {
@@ -126,7 +126,7 @@ impl Live for BlockDevice {
              no queue; of the requests that a drive may hold Linux takes no fewer than four"
                 .to_owned()
         } else {
-            self.device.model.clone().unwrap_or_else(|| "of no name".to_owned())
+            self.device.model.clone().unwrap_or_else(|| "unknown model".to_owned())
         };
         let gib = self.size_bytes() as f64 / f64::from(1_u32 << 30);
         [
@@ -170,7 +170,7 @@ impl Drop for BlockDevice {
             }
             // The applier itself puts everything back when it is started again, or `seekwise-agent restore`.
             Err(error) => {
-                eprint_line(&format!("{}: was not put back: {error}; `seekwise-agent restore` does that", self.device.name))
+                eprint_line(&format!("{}: could not be restored: {error}; run `seekwise-agent restore`", self.device.name))
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The program for those who study controllers and papers: parses the command line, calls `research` and prints.
+//! The program for research on controllers and papers: parses the command line, calls `research` and prints.
 
 mod block_device;
 mod emulator;
@@ -17,8 +17,8 @@ use control::controller::ControllerSpec;
 use seekwise::{compare, controller, simulate};
 use terminal::manual;
 
-/// Studies controllers of disk I/O: evaluates them on unseen workloads and devices, trains models, repeats papers, and compares the
-/// simulator with the real kernel. `seekwise` is the program for everything else.
+/// Research on controllers of disk I/O: evaluates them on unseen workloads and devices, trains models, replicates papers, and compares the
+/// simulator with the real kernel. For everything else use `seekwise`
 #[derive(Parser)]
 #[command(name = "seekwise-lab", version, max_term_width = 100, arg_required_else_help = true)]
 struct Cli {
@@ -28,35 +28,35 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// As `seekwise compare`, with the controllers for research as well
+    /// Like `seekwise compare`, with the research controllers too
     Compare(compare::Args),
-    /// Print what a shell reads to complete commands and options
+    /// Print a shell completion script
     Completions(manual::Completions),
-    /// List all controllers, those for research included, and their tunables
+    /// List all controllers, including research controllers, and their tunables
     #[command(subcommand)]
     Controller(controller::Command),
-    /// Compare what counters alone predict of settings with real runs
+    /// Compare predictions from counters only with real runs
     Counters(evaluate::Questions),
-    /// Evaluate controllers on workloads and devices they have never seen, against every constant setting
+    /// Evaluate controllers on unseen workloads and devices, compared with every constant setting
     #[command(alias = "exam")]
     Evaluate(evaluate::Args),
-    /// Run the agent on emulated disks under the real kernel and the real fio, compared with fixed settings
+    /// Run the agent on emulated disks under the real kernel and compare it with fixed settings
     Field(field::Args),
-    /// Train, evaluate and show models, and gather experience to train on
+    /// Train, test and print models, and gather training data
     #[command(subcommand)]
     Learn(learn::Command),
     /// Print a command's manual page, or write the pages of all commands
     Man(manual::Arguments),
-    /// Repeat a paper's experiments and show the results next to the paper's
+    /// Replicate a paper's experiments and compare the results with the paper's
     #[command(subcommand)]
     Paper(paper::Command),
-    /// As `seekwise simulate`, with the controllers for research as well
+    /// Like `seekwise simulate`, with the research controllers too
     Simulate(simulate::Args),
-    /// Replay recordings of workloads under every scheduler, and compare the predictions with real runs
+    /// Compare the twin's predictions for every scheduler with real runs
     Twin(evaluate::TwinArgs),
-    /// Compare the simulator with the real kernel: the same fio jobs on an emulated disk, or on a real one, and simulated
+    /// Compare the simulator with the real kernel: run the same fio jobs on an emulated or real disk and in the simulator
     ///
-    /// Without --device the disk is emulated: that needs root, losetup and FUSE.
+    /// Without --device the disk is emulated, which requires root, losetup and FUSE.
     #[command(alias = "truth")]
     Validate(validate::Args),
     /// List the three worlds: training (learning), validation (design choices) and test (reported results)

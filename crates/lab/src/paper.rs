@@ -1,4 +1,4 @@
-//! `seekwise-lab paper`: repeats a paper's experiments and shows the results next to the paper's.
+//! `seekwise-lab paper`: replicates a paper's experiments and compares the results with the paper's.
 
 use std::path::{Path, PathBuf};
 
@@ -16,9 +16,9 @@ use terminal::{self, Terminal};
 /// The subcommands.
 #[derive(clap::Subcommand)]
 pub enum Command {
-    /// List the papers that can be repeated, with their figures
+    /// List papers and their figures
     List,
-    /// Repeat a paper's experiments; targets that are missed are reported as missed
+    /// Replicate a paper's experiments
     Run(Arguments),
 }
 
@@ -28,7 +28,7 @@ pub struct Arguments {
     /// The paper (`seekwise-lab paper list`)
     #[arg(value_name = "PAPER")]
     name: String,
-    /// Run less of everything: about a minute instead of several
+    /// Run fewer and shorter experiments; takes about a minute
     #[arg(long)]
     quick: bool,
     /// Random seed
@@ -37,32 +37,32 @@ pub struct Arguments {
     /// Number of runs at once [default: one per core]
     #[arg(long, value_name = "N", value_parser = number::within::<u16>(1..=1024, "threads"))]
     threads: Option<u16>,
-    /// Write a self-contained page
+    /// Write a self-contained HTML page
     #[arg(short, long, value_name = "PAGE.html")]
     output: Option<PathBuf>,
-    /// Write everything as JSON
+    /// Write the results as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Repeat only this figure (`fig-6`), or `bars`; may be given several times
+    /// Replicate only this figure (`fig-6`), or the targets (`bars`); may be given several times
     #[arg(long, value_name = "FIGURE")]
     only: Vec<String>,
-    /// Draw the figures of processor time, too: the only ones that differ from run to run
+    /// Include the figures of CPU time, the only ones that are not reproducible
     #[arg(long)]
     cpu_time: bool,
-    /// A trace in place of one that the paper has and that cannot be had: youchoose's WebSearch
+    /// A trace for the paper's one that is not available: youchoose's WebSearch
     #[arg(long, value_name = "TRACE")]
     trace: Option<PathBuf>,
-    /// On the real kernel: on this whole block device, such as /dev/sdb, or on one that is `emulated` for this. The real fio runs on it, the
-    /// searches steer it, and at the end everything that was set is put back. Needs root, fio and seekwise-agent
+    /// Run fio on the real kernel, on this whole block device, such as /dev/sdb, or on an `emulated` one. Settings are restored at the end.
+    /// Requires root, fio and seekwise-agent
     #[arg(long, value_name = "DEVICE|emulated", conflicts_with_all = ["only", "cpu_time", "trace", "threads"])]
     live: Option<String>,
-    /// What is on DEVICE may be overwritten; without this nothing is done to a device that was there before
+    /// Allow overwriting DEVICE; required unless it is emulated
     #[arg(long, requires = "live")]
     overwrite: bool,
-    /// How long it may take on a device: as much is run as that allows, and one workload or pair at least
+    /// Time limit on a device; at least one workload or pair is run
     #[arg(long, value_name = "MINUTES", default_value_t = 60, requires = "live", value_parser = number::within::<u32>(1..=10_000, "minutes"))]
     minutes: u32,
-    /// Where the values before are kept until they are put back
+    /// Journal directory for the original settings
     #[arg(long, value_name = "DIR", default_value = live::JOURNAL, requires = "live")]
     journal: PathBuf,
 }
@@ -87,7 +87,7 @@ fn repeat(arguments: &Arguments) -> anyhow::Result<()> {
     };
     wanted.check()?;
     if let Some(device) = arguments.live.as_ref().filter(|device| *device != EMULATED && !arguments.overwrite) {
-        bail!("--live {device}: what is on it would be overwritten; if that is wanted, say --overwrite");
+        bail!("--live {device}: would be overwritten; add --overwrite to allow that");
     }
     for (argument, path) in [("--output", &arguments.output), ("--json", &arguments.json)] {
         path.as_deref().map_or(Ok(()), |path| output::check_page(argument, path))?;

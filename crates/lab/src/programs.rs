@@ -1,28 +1,28 @@
-//! The other programs of Seekwise, which this one starts.
+//! Finds the other programs of Seekwise.
 
 use std::path::PathBuf;
 
 use anyhow::Context as _;
 
-/// The file of a program: next to this program's own, or in `PATH`. `purpose` says in an error what it is needed for.
+/// Path of a program: next to this program, else in `PATH`. `purpose` completes the error "NAME is missing, which …".
 ///
 /// # Errors
-/// It is in neither.
+/// It is in neither place.
 pub fn find(name: &str, purpose: &str) -> anyhow::Result<PathBuf> {
-    let own = std::env::current_exe().context("cannot find this program's own file")?;
+    let own = std::env::current_exe().context("cannot find the path of this program")?;
     let sibling = own.with_file_name(name);
     let paths = std::env::var_os("PATH").unwrap_or_default();
     let found = std::iter::once(sibling).chain(std::env::split_paths(&paths).map(|folder| folder.join(name)));
     found.into_iter().find(|path| path.is_file()).with_context(|| {
         let folder = own.parent().map_or_else(String::new, |folder| folder.display().to_string());
-        format!("{name} is missing, which {purpose}; it was looked for in {folder} and in PATH")
+        format!("{name} is missing, which {purpose}; searched in {folder} and in PATH")
     })
 }
 
-/// The agent.
+/// Path of the agent.
 ///
 /// # Errors
 /// It is not installed.
 pub fn agent() -> anyhow::Result<PathBuf> {
-    find("seekwise-agent", "sets the device and puts everything back")
+    find("seekwise-agent", "is required to change settings")
 }

@@ -1,4 +1,4 @@
-//! `seekwise-lab validate`: the same jobs by the real fio on the real kernel, and in the simulator.
+//! `seekwise-lab validate`: the same jobs by fio on the real kernel and in the simulator.
 
 use std::fs;
 use std::io::Write as _;
@@ -25,38 +25,37 @@ use terminal::{self, Terminal};
 pub struct Args {
     #[command(flatten)]
     emulated: Emulated,
-    /// A scheduler, optionally with tunables of its own and the host's (`mq-deadline:fifo_batch=1 read_ahead_kb=512`), or the set `kernel`;
-    /// may be given several times [default: kernel, and settings of single tunables with the workloads that show what they do]
+    /// A scheduler, optionally with its tunables and those of the host (`mq-deadline:fifo_batch=1 read_ahead_kb=512`), or the set `kernel`;
+    /// may be given several times [default: kernel, and single tunables with workloads that show their effect]
     #[arg(long = "scheduler", value_name = "NAME[:KEY=VALUE,...]")]
     schedulers: Vec<String>,
-    /// The workloads that are run, with commas between: names (--list), or job files of your own, which leave out where and how long they
-    /// run [default: all that have names]
+    /// Workloads, comma-separated: names (--list) or job files without filename and runtime [default: all names]
     #[arg(long, value_name = "NAME|FILE,...", value_delimiter = ',')]
     workloads: Vec<String>,
-    /// Seconds that are measured of each run, one more than that is run
+    /// Measured seconds of each run, after one second of warm-up
     #[arg(long, value_name = "SECONDS", default_value_t = 3, value_parser = number::within::<u32>(1..=600, "seconds"))]
     seconds: u32,
-    /// Real runs of each workload under each scheduler
+    /// Number of real runs of each workload under each scheduler
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = number::within::<u32>(1..=100, "runs"))]
     runs: u32,
-    /// How many times as fast as its model the emulated disk is. Pauses of the jobs and times of the schedulers are this many times shorter,
-    /// seconds too; bfq, whose times cannot all be set, and what goes through the page cache are left out
+    /// Speed factor of the emulated disk. Pauses of the jobs, times of the schedulers and measured seconds are divided by it; bfq and buffered
+    /// workloads, which cannot be scaled, are skipped
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = seekwise::emulate::scale, conflicts_with = "device")]
     scale: f64,
-    /// A block device of this machine instead of an emulated disk. Nothing is written to it; its scheduler is changed, and put back at the
-    /// end. --disk is its profile [default: one that is fitted to half a minute of reads]
+    /// Use this block device instead of an emulated disk. It is only read; its scheduler is changed, and restored at the end. --disk is its
+    /// profile [default: fitted to 30 s of reads]
     #[arg(long, value_name = "DEVICE", requires = "read_only")]
     device: Option<PathBuf>,
     /// Run only workloads that do not write
     #[arg(long)]
     read_only: bool,
-    /// Name the workloads, and do nothing else
+    /// List the workloads and exit
     #[arg(long, exclusive = true)]
     list: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Write a self-contained page with tables and plots
+    /// Write a self-contained HTML page with tables and plots
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 }
@@ -72,7 +71,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     question.check()?;
     let models = args.emulated.models();
     let missing = missing(args.device.is_none());
-    ensure!(missing.is_empty(), "here is missing: {}", missing.join("; "));
+    ensure!(missing.is_empty(), "missing prerequisites: {}", missing.join("; "));
     let fio = version()?;
     let terminal = Terminal::default();
     let crew = Workers::new(&terminal, None);
@@ -134,7 +133,7 @@ fn question(args: &Args) -> anyhow::Result<ValidationRequest> {
         let writer = chosen.iter().find(|workload| workload.writes()).filter(|_| !args.workloads.is_empty());
         ensure!(
             writer.is_none(),
-            "--workloads {}: writes to the device, and --read-only says not to",
+            "--workloads {}: writes to the device, which --read-only forbids",
             writer.map_or("", |workload| &workload.name)
         );
         chosen.retain(|workload| !workload.writes());
@@ -146,16 +145,16 @@ fn question(args: &Args) -> anyhow::Result<ValidationRequest> {
     Ok(ValidationRequest { workloads: chosen, settings, seconds, runs, scale: args.scale })
 }
 
-/// A model of this device, by the times of reads, and the file in which its profile is.
+/// A model of this device, fitted to the times of reads, and the file of its profile.
 fn fitted(device: &mut BlockDevice, crew: Workers) -> anyhow::Result<(Model, Option<tempfile::NamedTempFile>)> {
     let capacity_sectors = device.capacity_sectors;
     let fitted = fit::fit(device, capacity_sectors, crew)?;
     for finding in &fitted.findings {
         eprintln!("{}: {}", finding.name, finding.text());
     }
-    let mut file = tempfile::Builder::new().suffix(".toml").tempfile().context("cannot keep the fitted profile")?;
-    file.write_all(fitted.profile_toml.as_bytes()).context("cannot keep the fitted profile")?;
-    let name = format!("a fitted {}", fitted.profile().name());
+    let mut file = tempfile::Builder::new().suffix(".toml").tempfile().context("cannot store the fitted profile")?;
+    file.write_all(fitted.profile_toml.as_bytes()).context("cannot store the fitted profile")?;
+    let name = format!("fitted {}", fitted.profile().name());
     let model = Model { name, disk: file.path().display().to_string(), queue_depth: None, queue_policy: None };
     Ok((model, Some(file)))
 }

@@ -137,7 +137,7 @@ impl Advice {
                 text.push('\n');
             }
             if self.candidates.len() > self.shown().len() {
-                text += &format!("and {} that promise less\n", self.candidates.len() - self.shown().len());
+                text += &format!("and {} with lower predicted gain\n", self.candidates.len() - self.shown().len());
             }
         }
         if !self.measured.is_empty() {
@@ -149,7 +149,7 @@ impl Advice {
             text += &self.phase_table(width);
         }
         if !self.device.is_empty() {
-            text += "\nThe device, by the times of its requests:\n";
+            text += "\nThe device, inferred from the times of its requests:\n";
             for (name, value, _) in &self.device {
                 say(&mut text, &format!("{name}: {value}"));
             }
@@ -170,7 +170,7 @@ impl Advice {
     pub(crate) fn summary(&self) -> String {
         let Advice { requests, lasts_s, busy_s, in_force, .. } = self;
         format!(
-            "{}: {} requests in {} s, {} s of them busy; {}; {in_force} was in force. A gain is of merit, which weighs throughput, response time and fairness {}; p99 by bound is the longest p99 response time of a stream, and above 1 (!) the stream starves.",
+            "{}: {} requests in {} s, {} s of them busy; {}; active setting: {in_force}. Gains are in merit, which weights throughput, response time and fairness {}; p99 by bound is the longest p99 response time of a stream relative to its bound: above 1 (!) the stream starves.",
             self.load,
             grouped(*requests),
             three_digits(*lasts_s),
@@ -188,14 +188,16 @@ impl Advice {
     pub(crate) fn note(&self, promise: &Promise) -> &'static str {
         match &promise.setting {
             setting if *setting == self.verdict.setting && self.verdict.is_change => "use",
-            setting if *setting == self.in_force => "in force",
+            setting if *setting == self.in_force => "active",
             _ => "",
         }
     }
 
     fn phase_table(&self, width: Option<usize>) -> String {
-        let mut text =
-            format!("{:>5}{:>9}{:>12}{:>17}{:>10}  {}\n", "phase", "lasts s", "requests", "promise", "measured", "wants instead");
+        let mut text = format!(
+            "{:>5}{:>9}{:>12}{:>17}{:>10}  {}\n",
+            "phase", "lasts s", "requests", "predicted", "measured", "better setting"
+        );
         for phase in self.phases.iter().take(PHASES) {
             let [number, lasts, requests, promise, measured, wants] = phase.cells();
             paragraph_row(&mut text, &format!("{number:>5}{lasts:>9}{requests:>12}{promise:>17}{measured:>10}  "), &wants, width);
@@ -204,7 +206,7 @@ impl Advice {
             }
         }
         if self.phases.len() > PHASES {
-            text += &format!("and {} shorter ones\n", self.phases.len() - PHASES);
+            text += &format!("and {} shorter phases\n", self.phases.len() - PHASES);
         }
         text
     }
@@ -225,12 +227,12 @@ impl Measured {
     pub(crate) fn text(&self) -> String {
         let Measured { setting, throughput_mb_s, response_ms, p99_by_bound, .. } = self;
         let starves = if *p99_by_bound > 1.0 {
-            format!("; it lets a stream starve (p99 {} of its bound)", three_digits(*p99_by_bound))
+            format!("; starves a stream (p99 {} of its bound)", three_digits(*p99_by_bound))
         } else {
             String::new()
         };
         format!(
-            "Run under {setting} in the simulator: {} ({} was promised), {} MB/s instead of {}, mean response {} ms instead of {}{starves}.",
+            "Simulated in full, {setting}: {} (predicted {}), {} MB/s instead of {}, mean response {} ms instead of {}{starves}.",
             signed(self.gain_percent),
             with_error(self.promised_percent, self.error_percent),
             three_digits(throughput_mb_s.1),
@@ -247,7 +249,7 @@ impl Phase {
         let promise = self.promise.as_ref().map_or_else(|| "–".to_owned(), |one| with_error(one.gain_percent, one.error_percent));
         let wants = match (&self.wants, &self.unanswered) {
             (Some(wants), _) => format!("{}: {}", wants.setting, with_error(wants.gain_percent, wants.error_percent)),
-            (None, Some(reason)) => format!("no advice: {reason}"),
+            (None, Some(reason)) => format!("no recommendation: {reason}"),
             (None, None) => "–".to_owned(),
         };
         [

@@ -37,12 +37,12 @@ pub fn text(records: &[Record], width: Option<usize>, shown: Shown) -> String {
             }
         }
         if steering.left_out > 0 {
-            let sentence = format!("and {} more decisions that the record omits", grouped(steering.left_out));
+            let sentence = format!("and {} more decisions, which the record omits", grouped(steering.left_out));
             indented(&mut text, "", "", &sentence, width);
         }
     }
     if text.is_empty() {
-        text.push_str("No controller was run, so there is nothing to explain.\n");
+        text.push_str("No controller was run: no decisions to explain.\n");
     }
     text
 }
@@ -62,7 +62,7 @@ pub(crate) fn summary(steering: &ControlRecord) -> String {
     };
     let windows = if steering.windows == 1 { "window" } else { "windows" };
     format!(
-        "{} {windows}, preference {}; changed something {}, kept the setting {}",
+        "{} {windows}, preference {}; changed the setting {}, kept it {}",
         grouped(steering.windows),
         printable(&steering.preference),
         times(steering.changes),
@@ -120,7 +120,7 @@ fn explain_by(
         .map(|(name, value)| format!("{}: {}", printable(name), printable(value)))
         .collect();
     if !news.is_empty() {
-        let begins = if known.is_empty() { "seen" } else { "seen since" };
+        let begins = if known.is_empty() { "observed" } else { "observed since" };
         indented(text, &margin, &margin, &format!("{begins}: {}", news.join("; ")), room);
     }
     known.clone_from(&evidence.seen);
@@ -131,16 +131,16 @@ fn explain_by(
     }
     let left_out = evidence.candidates.len().saturating_sub(shown(decision, evidence).len());
     if left_out > 0 {
-        text.push_str(&format!("{:TABLE_MARGIN$}and {left_out} that promise less\n", ""));
+        text.push_str(&format!("{:TABLE_MARGIN$}and {left_out} with lower predicted gain\n", ""));
     }
     indented(text, &margin, &margin, &format!("chosen: {}", printable(&decision.why)), room);
     let came = match (decision.measured_gain_percent, &decision.refused) {
         (_, Some(reason)) => format!("refused: {}", printable(reason)),
         (Some(measured), None) => {
             let promised = decision.promise().map(|promise| promises::with_error(promise.gain_percent, promise.error_percent));
-            format!("result: {}, where {} was promised", promises::signed(measured), promised.unwrap_or_default())
+            format!("result: {}, predicted {}", promises::signed(measured), promised.unwrap_or_default())
         }
-        (None, None) => "result: nothing was measured".to_owned(),
+        (None, None) => "result: not measured".to_owned(),
     };
     indented(text, &margin, &margin, &came, room);
 }
@@ -160,7 +160,7 @@ fn shown<'a>(decision: &Decision, evidence: &'a Evidence) -> Vec<&'a Promise> {
 fn note(decision: &Decision, promise: &Promise) -> &'static str {
     match &promise.setting {
         setting if *setting == decision.to => "chosen",
-        setting if *setting == decision.from => "in force",
+        setting if *setting == decision.from => "active",
         _ => "",
     }
 }

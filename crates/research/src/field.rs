@@ -53,7 +53,7 @@ impl Load {
     /// That changes from each to the next.
     pub fn mix(workloads: &[Workload]) -> Load {
         let names: Vec<&str> = workloads.iter().map(|workload| workload.name.as_str()).collect();
-        Load { name: format!("a mix of {}", names.join(", ")), parts: workloads.to_vec() }
+        Load { name: format!("mix of {}", names.join(", ")), parts: workloads.to_vec() }
     }
 }
 
@@ -130,7 +130,7 @@ impl Trials {
         });
         monitor.end();
         monitor.check()?;
-        let done = done.into_inner().map_err(|_| anyhow!("a run was not finished"))?;
+        let done = done.into_inner().map_err(|_| anyhow!("a run did not finish"))?;
         self.pairs(&names, done)
     }
 
@@ -150,7 +150,7 @@ impl Trials {
                     changes: Vec::new(),
                 });
             }
-            let pair = pairs.last_mut().context("the first round is missing")?;
+            let pair = pairs.last_mut().context("no first round")?;
             pair.served.iter_mut().zip(came.got).for_each(|(served, got)| served.rounds.push(got));
             pair.changes.push(came.changes);
         }

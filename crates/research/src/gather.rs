@@ -65,7 +65,7 @@ pub fn lessons_of_world(count: u32, seconds: u32, seed: u64) -> anyhow::Result<V
         for name in &purpose.loads {
             let family = loads::find(name).with_context(|| {
                 let meant = did_you_mean(name, loads::all().map(|family| family.name));
-                format!("{name}: there is no such family of loads{meant}")
+                format!("{name}: unknown family of loads{meant}")
             })?;
             for number in 0..count {
                 let number = place as u32 * count + number;

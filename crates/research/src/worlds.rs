@@ -83,9 +83,9 @@ impl Which {
     /// As it goes on behind "the world".
     pub fn about(self) -> &'static str {
         match self {
-            Which::Learn => "that controllers learn from",
-            Which::Build => "used for choices during development",
-            Which::Report => "that is only reported",
+            Which::Learn => "for training",
+            Which::Build => "for design choices",
+            Which::Report => "for reported results",
         }
     }
 
@@ -110,7 +110,7 @@ impl Which {
 pub fn drawn(device: &str, seed: u64, number: u32) -> anyhow::Result<World> {
     let mut world = match device.strip_prefix(DRAWN) {
         Some(name) => {
-            let family = devices::find(name).with_context(|| format!("{device}: there is no such family of devices"))?;
+            let family = devices::find(name).with_context(|| format!("{device}: unknown family of devices"))?;
             let profile = devices::draw(family, seed, number)?;
             World { profile, device: DeviceOptions::default(), host: HostSettings::default(), roster: None }
         }

@@ -22,17 +22,17 @@ pub struct Args {
     /// Job files, or names of built-in workloads
     #[arg(value_name = "JOB.fio|WORKLOAD")]
     workloads: Vec<PathBuf>,
-    /// Number of additional random workloads, each with one to three kinds of programs at once
+    /// Number of additional random workloads, each with one to three kinds of programs in parallel
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = number::within::<u32>(0..=10_000, "workloads"))]
     random: u32,
-    /// Run only this many loads of each family on each device of the training world (`seekwise-lab worlds`); the built-in
-    /// experience was gathered this way
+    /// Number of loads of each family on each device of the training world (`seekwise-lab worlds`) to run instead; used for the
+    /// built-in experience
     #[arg(long, value_name = "N", value_parser = number::within::<u32>(1..=1000, "loads"), conflicts_with_all = ["workloads", "random", "disks"])]
     world: Option<u32>,
-    /// A disk, with its queue depth if not the profile's; may be given several times
+    /// A disk, optionally with its queue depth; may be given several times
     #[arg(long = "disk", value_name = "NAME[@DEPTH]", default_value = "sata7200")]
     disks: Vec<String>,
-    /// A scheduler with its tunables and the host's; may be given several times [default: every scheduler]
+    /// A scheduler with tunables and host tunables; may be given several times [default: every scheduler]
     #[arg(long = "candidate", value_name = "SETTING")]
     candidates: Vec<String>,
     /// Runtime of each workload's jobs
@@ -41,10 +41,10 @@ pub struct Args {
     /// Seed for random workloads and the placement of files
     #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = number::seed)]
     seed: u64,
-    /// Number of workloads to run at once [default: one per core]
+    /// Number of workloads to run in parallel [default: one per core]
     #[arg(long, value_name = "N", value_parser = number::within::<u16>(1..=1024, "threads"))]
     threads: Option<u16>,
-    /// Where to write the experience; compressed if the name ends in .zst
+    /// File for the experience; compressed if the name ends in .zst
     #[arg(short, long, value_name = "FILE.json[.zst]")]
     output: PathBuf,
 }
@@ -72,10 +72,11 @@ fn named(args: &Args) -> anyhow::Result<Vec<Lesson>> {
     let disks = args.disks.iter().map(|text| Device::parse(text)).collect::<anyhow::Result<Vec<_>>>()?;
     let mut sources = Vec::new();
     for path in &args.workloads {
-        let (text, name) = shipped::job_text(path)?.with_context(|| format!("{}: is not a job file", path.display()))?;
+        let (text, name) =
+            shipped::job_text(path)?.with_context(|| format!("{}: is not a job file or a built-in workload", path.display()))?;
         sources.push((name, with_runtime(&text, args.seconds)));
     }
     sources.extend((0..args.random).map(|number| (format!("random-{number}"), mix::text(args.seed, number, args.seconds))));
-    ensure!(!sources.is_empty(), "nothing to run: name workloads, or give --random N or --world N");
+    ensure!(!sources.is_empty(), "nothing to run: name workloads, or use --random N or --world N");
     lessons(&sources, &disks, args.seed)
 }

@@ -46,18 +46,18 @@ pub(super) fn advised(advice: &Advice) -> Option<String> {
             class: "promised".to_owned(),
             outline: OUTLINES[2],
             value: cut(promise.gain_percent),
-            tip: format!("{name}: {promised} is promised"),
+            tip: format!("{name}: predicted {promised}"),
         }];
         marks.extend(measured(promise).map(|gain| Mark {
             class: "measured".to_owned(),
             outline: OUTLINES[0],
             value: cut(gain),
-            tip: format!("{name}: {} was measured", signed(gain)),
+            tip: format!("{name}: measured {}", signed(gain)),
         }));
         panel.row((number, rows.len()), "", &marks);
     }
     let note = format!("over {}", printable(&advice.in_force));
-    Some(panel.finish("", "gain", &note, "What each candidate promises, with its error."))
+    Some(panel.finish("", "gain", &note, "Predicted gain of each candidate, with its error."))
 }
 
 /// A row per phase, with bars where it is found.
@@ -73,5 +73,5 @@ pub(super) fn phases(advice: &Advice) -> Option<String> {
         panel.bars((number, rows.len()), &phase.number.to_string(), &format!("c{}", number % COLOURS), &phase.spans_s);
     }
     let note = format!("{} phases", grouped(advice.phases.len() as u64));
-    Some(panel.finish("", "phases", &note, "When each phase of the load is found."))
+    Some(panel.finish("", "phases", &note, "Phases of the load over time."))
 }

@@ -168,12 +168,12 @@ fn facts(record: &Record) -> Vec<Fact> {
     let mode = match replay.mode.as_str() {
         "open" => "open: requests arrive at their recorded times".to_owned(),
         "closed" => "closed: each request arrives its recorded think time after the completion its stream waited for".to_owned(),
-        "jobs" => "processes that issue requests, wait and think as the job file says".to_owned(),
+        "jobs" => "jobs: processes issue requests, wait and think as in the job file".to_owned(),
         other => printable(other),
     };
     let fit = match replay.fit.as_str() {
         "exact" => String::new(),
-        "compact" => "; areas that the trace never touches were left out (--fit compact)".to_owned(),
+        "compact" => "; unused areas of the address space were removed (--fit compact)".to_owned(),
         other => format!("; fit {}", printable(other)),
     };
     let speed = speed(replay);

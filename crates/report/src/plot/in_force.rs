@@ -42,7 +42,7 @@ fn strip(records: &[Record], record: &Record, steering: &ControlRecord, x: &Axis
         panel.bars((number, rows.len()), &printable(name), &classes(colour), &bars);
     }
     let note = format!("{} changes", grouped(steering.changes));
-    let description = format!("Settings that {} had in force over time: {note}.", label(record));
+    let description = format!("Active settings of {} over time: {note}.", label(record));
     let index = records.iter().position(|other| std::ptr::eq(other, record))?;
     Some(panel.finish(&classes(index), &label(record), &note, &description))
 }

@@ -57,15 +57,15 @@ fn panel(record: &Record, steering: &ControlRecord) -> Option<String> {
         };
         let promised = with_error(row.promise.gain_percent, row.promise.error_percent);
         let marks = [
-            mark("promised", OUTLINES[2], row.promise.gain_percent, format!("{name}: {promised} was promised")),
-            mark("measured", OUTLINES[0], row.measured, format!("{name}: {} was measured", signed(row.measured))),
+            mark("promised", OUTLINES[2], row.promise.gain_percent, format!("{name}: predicted {promised}")),
+            mark("measured", OUTLINES[0], row.measured, format!("{name}: measured {}", signed(row.measured))),
         ];
         panel.row((number, rows.len()), "", &marks);
     }
     let within =
         all.iter().filter(|row| (row.measured - row.promise.gain_percent).abs() <= 2.0 * row.promise.error_percent).count();
     let note = format!("{} of {} within two errors", grouped(within as u64), grouped(all.len() as u64));
-    let description = format!("Gains that changes of {} promised, and what was measured: {note}.", label(record));
+    let description = format!("Predicted and measured gains of the changes by {}: {note}.", label(record));
     Some(panel.finish("", &label(record), &note, &description))
 }
 

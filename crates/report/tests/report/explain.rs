@@ -14,7 +14,7 @@ fn steered() -> Vec<report::record::Record> {
 fn changes_and_refusals_are_shown_with_their_reasons_and_gains() {
     let text = text(&steered(), None, Shown::Changes);
     let lines: Vec<&str> = text.lines().collect();
-    assert_eq!(lines[0], "sstf: 10 windows, preference 2,3,1; changed something 3 times, kept the setting 6 times");
+    assert_eq!(lines[0], "sstf: 10 windows, preference 2,3,1; changed the setting 3 times, kept it 6 times");
     assert_eq!(lines[1], " 1225.800 s  noop → mq-deadline:read_expire=200 read_ahead_kb=1024");
     assert_eq!(lines[2], "             window 3 reads <in order> & much (expected +12.5%, measured -3.25%)");
     assert_eq!(lines[3], " 1634.400 s  keeps mq-deadline:read_expire=200 read_ahead_kb=1024");
@@ -27,7 +27,7 @@ fn all_decisions_are_shown_on_request_and_missing_ones_are_counted() {
     let mut records = steered();
     assert_eq!(text(&records, None, Shown::All).lines().count(), 1 + 11 * 2 + 1);
     records[1].steering.as_mut().unwrap().left_out = 1234;
-    assert!(text(&records, None, Shown::All).ends_with("and 1,234 more decisions that the record omits\n"));
+    assert!(text(&records, None, Shown::All).ends_with("and 1,234 more decisions, which the record omits\n"));
 }
 
 #[test]
@@ -42,10 +42,10 @@ fn a_change_is_shown_with_its_evidence_prediction_and_result() {
     assert!(table[0].trim_start().starts_with("MB/s") && table[1].trim_start().starts_with("candidate"), "{text}");
     assert!(table[2].contains("(chosen)") || table[2].contains('…'), "{text}");
     assert!(table[2].ends_with("0.25   +12.5% ± 3.0%"), "{text}");
-    assert!(table[3].contains("noop (in force)") && table[4].ends_with("1.21!   -10.0% ± 3.0%"), "{text}");
-    assert_eq!(table[8].trim(), "and 4 that promise less");
+    assert!(table[3].contains("noop (active)") && table[4].ends_with("1.21!   -10.0% ± 3.0%"), "{text}");
+    assert_eq!(table[8].trim(), "and 4 with lower predicted gain");
     assert!(table[9].trim().starts_with("chosen: window 3 reads"), "{text}");
-    assert_eq!(table[10].trim(), "result: -3.2%, where +12.5% ± 3.0% was promised");
+    assert_eq!(table[10].trim(), "result: -3.2%, predicted +12.5% ± 3.0%");
     assert_eq!(text.matches("stream 7").count(), 1, "unchanged parts are shown once:\n{text}");
     assert!(text.contains("seen since: seek over the whole stroke: 16 ms"), "{text}");
     assert_eq!(text.matches("it is good as it is").count(), 8, "what changes nothing has one line:\n{text}");
@@ -72,5 +72,5 @@ fn names_and_reasons_cannot_move_the_cursor() {
 
 #[test]
 fn without_a_controller_there_is_nothing_to_explain() {
-    assert_eq!(text(&fixture::six(0), None, Shown::All), "No controller was run, so there is nothing to explain.\n");
+    assert_eq!(text(&fixture::six(0), None, Shown::All), "No controller was run: no decisions to explain.\n");
 }

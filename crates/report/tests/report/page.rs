@@ -51,7 +51,7 @@ fn the_page_is_well_formed_small_and_needs_nothing_from_outside() {
 fn predictions_of_changes_are_drawn_with_their_errors_against_results() {
     let mut records = fixture::six(10);
     fixture::steer(&mut records[1], 10);
-    assert!(!html(&records).contains("Promised and measured"), "nothing was promised");
+    assert!(!html(&records).contains("Predicted and measured gains"), "no predictions");
     fixture::rest_on_evidence(&mut records[1]);
     let html = html(&records);
     let page = checked(&html);
@@ -72,7 +72,7 @@ fn predictions_of_changes_are_drawn_with_their_errors_against_results() {
             .next()
             .unwrap_or_default()
     };
-    assert!(tip("mark promised").ends_with("+12.5% ± 3.0% was promised"), "{}", tip("mark promised"));
+    assert!(tip("mark promised").ends_with("predicted +12.5% ± 3.0%"), "{}", tip("mark promised"));
     assert!(tip("mark measured").ends_with("-3.2% was measured"), "{}", tip("mark measured"));
     assert!(html.contains("<td>+12.5% ± 3.0%</td>"));
 }
@@ -83,22 +83,22 @@ fn a_controllers_decisions_have_a_strip_and_a_table() {
     fixture::steer(&mut records[1], 10);
     let html = html(&records);
     let page = checked(&html);
-    let strips: Vec<_> =
-        page.descendants().filter(|node| node.attribute("aria-label").is_some_and(|label| label.contains("in force"))).collect();
+    let strips: Vec<_> = page
+        .descendants()
+        .filter(|node| node.attribute("aria-label").is_some_and(|label| label.contains("Active settings")))
+        .collect();
     assert_eq!(strips.len(), 1);
     let bars: Vec<_> =
         strips[0].descendants().filter(|node| node.attribute("class").is_some_and(|class| class.starts_with("bar "))).collect();
-    assert_eq!(bars.len(), 3, "a row for each setting that was in force");
-    // noop has the colour of its own row; it was in force from the beginning, and from the ninth window to the end.
+    assert_eq!(bars.len(), 3, "a row for each setting that was active");
+    // noop has the colour of its own row; it was active from the beginning, and from the ninth window to the end.
     let noop = bars.iter().find(|bar| bar.descendants().any(|node| node.text() == Some("noop"))).unwrap();
     assert_eq!(noop.attribute("class"), Some("bar c0 d0"));
     assert_eq!(noop.attribute("d").unwrap().matches('M').count(), 2);
-    for expected in
-        ["What the controllers did", "1225.800", "+12.5%", "-3.25%", "changed something 3 times", "refused: host has no tunable"]
-    {
+    for expected in ["Decisions of the controllers", "1225.800", "+12.5%", "-3.25%", "changed the setting 3 times", "refused: host has no tunable"] {
         assert!(html.contains(expected), "{expected}");
     }
-    assert!(!self::html(&fixture::six(10)).contains("What the controllers did"));
+    assert!(!self::html(&fixture::six(10)).contains("Decisions of the controllers"));
 }
 
 #[test]
@@ -276,5 +276,5 @@ fn the_way_over_the_disk_is_shown_where_schedulers_take_different_ways_and_nowhe
     let mut same = fixture::six(1000);
     let sample = same[0].curves.sample.clone();
     same.iter_mut().for_each(|record| record.curves.sample = sample.clone());
-    assert!(!self::html(&same).contains("The way over the disk"));
+    assert!(!self::html(&same).contains("<h2>Seeks</h2>"));
 }

@@ -7,7 +7,7 @@ use super::classified::{Classified, Tunables};
 /// A classifier over the schedulers that do not learn themselves.
 pub static SPEC: ControllerSpec = ControllerSpec {
     name: "feedback",
-    summary: "recognises the workload of each window and sets the scheduler learned for it; the result is fed back",
+    summary: "classifies the workload of each window and sets the scheduler learned for it, with feedback from the result",
     source: "Zhang and Bhargava, Self-Learning Disk Scheduling, algorithm 2",
     tunables: Tunables::TUNABLES,
     build: |brief, values| {

@@ -21,7 +21,7 @@ pub static ALL: &[&ControllerSpec] = &[&round_robin::SPEC, &feedback::SPEC, &per
 /// Shared by the schemes that detect changes.
 const LEAST_CORRELATION: Tunable = Tunable::new(Unit::Percent, 0..=100, 70).named(
     "least_correlation_percent",
-    "The workload is another one if its distribution of requests correlates less than this with what it was; 0 is off.",
+    "Minimum correlation of the distribution of requests with the previous one; below it, the workload is considered different. 0: off.",
 );
 
 /// Every controller: the product's, and those of this crate.

@@ -12,7 +12,7 @@ use device_model::sched::per_request;
 /// The scheduler, and nothing else.
 pub static SPEC: ControllerSpec = ControllerSpec {
     name: "per-request",
-    summary: "selects the scheduler per-request, which learns request by request",
+    summary: "selects the scheduler per-request, which learns with every request",
     source: "Zhang and Bhargava, Self-Learning Disk Scheduling, algorithm 3",
     tunables: Tunables::TUNABLES,
     build: |brief, values| Box::new(PerRequest::new(brief, Tunables::of(values).window_ms)),
@@ -48,9 +48,9 @@ impl Controller for PerRequest {
 
     fn begin(&mut self, _now: Nanos, plant: &dyn Target) -> Decision {
         if plant.schedulers().iter().any(|spec| spec.name == self.setting.spec.name) {
-            return Decision::set(self.setting.clone(), "it learns by itself, request by request");
+            return Decision::set(self.setting.clone(), "it learns with every request");
         }
-        Decision::keep(format!("{} cannot run here: what is set is kept", self.setting.spec.name))
+        Decision::keep(format!("{} is not available here: keeping the active setting", self.setting.spec.name))
     }
 
     fn window_length(&self) -> WindowLength {
@@ -61,6 +61,6 @@ impl Controller for PerRequest {
         if window.setting.spec.name == self.setting.spec.name {
             return Decision::keep("the scheduler learns");
         }
-        Decision::keep(format!("{} is in force, for {} was not to be had", plant.setting(), self.setting))
+        Decision::keep(format!("{} is active because {} is not available", plant.setting(), self.setting))
     }
 }

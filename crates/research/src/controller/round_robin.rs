@@ -97,7 +97,7 @@ impl Thresholds {
                 return Some(format!("{after}: below {:.0} Mbit/s, was {before}", self.least_throughput * 8.0 / 1e6));
             }
             if now.throughput < self.left * then.throughput {
-                return Some(format!("{after}: much less than {before}"));
+                return Some(format!("{after}: much lower than {before}"));
             }
         }
         if then.waited_s <= self.longest_response_s && now.waited_s > self.longest_response_s {
@@ -147,17 +147,18 @@ impl RoundRobin {
     fn select(&mut self, before: Setting, why: &str) -> Decision {
         let round = Round::new(&self.candidates, |candidate| !self.refused[candidate]);
         let Some(turn) = round.turn() else {
-            return Decision::keep(format!("{why}; there are no candidates that can be set: {before} is kept"));
+            return Decision::keep(format!("{why}; no candidate can be set: keeping {before}"));
         };
-        let decision = Decision::set(self.candidates[turn].clone(), format!("{why}: each has its turn, 1 of {}", round.place().1));
+        let decision =
+            Decision::set(self.candidates[turn].clone(), format!("{why}: trying each candidate, 1 of {}", round.place().1));
         self.phase = Phase::Selecting { round, seen: Vec::new(), before };
         decision
     }
 
     /// The next turn, or the end of phase 1.
     fn next_turn(&mut self, distribution: Option<Distribution>, measured: Option<Achieved>) -> Decision {
-        let Phase::Selecting { round, seen, before } = &mut self.phase else { return Decision::keep("nothing is selected") };
-        let (had, text) = (round.turn(), measured.map_or("nothing was done".to_owned(), |measured| measured.text()));
+        let Phase::Selecting { round, seen, before } = &mut self.phase else { return Decision::keep("no selection") };
+        let (had, text) = (round.turn(), measured.map_or("no requests".to_owned(), |measured| measured.text()));
         seen.extend(had.zip(distribution));
         round.end_turn(measured);
         if let Some(turn) = round.turn() {
@@ -166,7 +167,7 @@ impl RoundRobin {
             return Decision::set(self.candidates[turn].clone(), format!("{name}: {text}; turn {place} of {count}"));
         }
         let Some((best, achieved)) = round.best() else {
-            let why = "nothing could be measured of any candidate: back to what was before";
+            let why = "no candidate could be measured: restoring the previous setting";
             let decision = Decision::set(before.clone(), why);
             self.phase = Phase::Executing { reference: None, measured: None };
             return decision;
@@ -186,7 +187,7 @@ impl RoundRobin {
     }
 
     fn tune(&mut self, distribution: Option<Distribution>, measured: Option<Achieved>, before: &Setting) -> Decision {
-        let Phase::Tuning { tuner, reference } = &mut self.phase else { return Decision::keep("nothing is tuned") };
+        let Phase::Tuning { tuner, reference } = &mut self.phase else { return Decision::keep("no tuning") };
         if let Some(why) = changed(&self.thresholds, reference.as_ref(), distribution.as_ref()) {
             let before = before.clone();
             return self.select(before, &why);
@@ -203,19 +204,19 @@ impl RoundRobin {
     fn check(&mut self, window: &Window, distribution: Option<Distribution>, now: Option<Achieved>) -> Decision {
         let Phase::Executing { reference, measured } = &mut self.phase else { return Decision::keep("no setting is active") };
         if is_idle(&window.outcome) {
-            return Decision::keep("nothing was asked for");
+            return Decision::keep("no requests");
         }
         let looks = looks(&window.features);
         let why = match (changed(&self.thresholds, reference.as_ref(), distribution.as_ref()), *measured) {
             (Some(why), _) => Some(why),
-            (None, None) => Some("nothing could be measured before".to_owned()),
+            (None, None) => Some("no reference measurement".to_owned()),
             (None, Some(then)) => match now {
                 Some(now) => self.thresholds.deteriorated(&then, &now),
-                None => Some("nothing was done".to_owned()),
+                None => Some("no requests".to_owned()),
             },
         };
         *reference = reference.or(distribution);
-        let Some(why) = why else { return Decision::keep(format!("the same workload ({looks}), served as well as before")) };
+        let Some(why) = why else { return Decision::keep(format!("same workload ({looks}), same performance")) };
         let before = Setting::clone(&window.setting);
         self.select(before, &format!("{why} ({looks})"))
     }
@@ -251,7 +252,7 @@ impl Controller for RoundRobin {
         let known = plant.schedulers();
         self.candidates.retain(|candidate| known.iter().any(|spec| spec.name == candidate.spec.name));
         self.refused = vec![false; self.candidates.len()];
-        self.select(plant.setting(), "nothing is known yet")
+        self.select(plant.setting(), "no measurements yet")
     }
 
     fn window_length(&self) -> WindowLength {

@@ -7,7 +7,7 @@ use super::classified::{Classified, Tunables};
 /// A classifier over all schedulers.
 pub static SPEC: ControllerSpec = ControllerSpec {
     name: "two-layer",
-    summary: "feedback learning that may also choose the scheduler that learns request by request",
+    summary: "feedback learning that may also choose the scheduler that learns with every request",
     source: "Zhang and Bhargava, Self-Learning Disk Scheduling, algorithm 4 (TCLO, TCLOO)",
     tunables: Tunables::TUNABLES,
     build: |brief, values| Box::new(Classified::new("two-layer", brief.candidates.clone(), brief, values)),

@@ -69,11 +69,11 @@ pub fn draw(family: &Family, seed: u64, number: u32) -> anyhow::Result<Profile> 
         return Ok(Profile::parse(&drawn.text, &drawn.name)?);
     }
     // A profile names its members by their files.
-    let folder = Folder::new().context("the members of a drawn array could not be written")?;
+    let folder = Folder::new().context("cannot create a folder for the members of a drawn array")?;
     let file = format!("{}.toml", drawn.name);
     for (name, text) in drawn.members.iter().chain([&(file.clone(), drawn.text)]) {
         let path = folder.0.join(name);
-        std::fs::write(&path, text).with_context(|| format!("{} could not be written", path.display()))?;
+        std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
     }
     Ok(sim::profile::load(&folder.0.join(file).to_string_lossy())?)
 }

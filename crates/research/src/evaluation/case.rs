@@ -112,7 +112,7 @@ pub fn draw_all(
     crew: Workers,
 ) -> anyhow::Result<Vec<(u64, EvaluationCase)>> {
     let seeds: Vec<u64> = (0..u64::from(seeds)).map(|number| first.wrapping_add(number)).collect();
-    let drawn = crew.map("drawing questions, seeds:", &seeds, |seed| draw(purpose, extent, *seed, crew.monitor))?;
+    let drawn = crew.map("drawing cases, seeds:", &seeds, |seed| draw(purpose, extent, *seed, crew.monitor))?;
     Ok(seeds.iter().zip(drawn).flat_map(|(seed, drawn)| drawn.into_iter().map(|question| (*seed, question))).collect())
 }
 
@@ -156,7 +156,7 @@ fn fitting(
     purpose: &Purpose,
     mut ask: impl FnMut(&str) -> anyhow::Result<EvaluationCase>,
 ) -> anyhow::Result<EvaluationCase> {
-    let mut last = anyhow::anyhow!("there is no device in this world");
+    let mut last = anyhow::anyhow!("this world has no devices");
     for device in turns.take(purpose.devices.len()) {
         match ask(&device) {
             Ok(question) => return Ok(question),

@@ -61,7 +61,7 @@ impl Ceiling {
         let extent = Extent::new(self.is_quick, Vec::new());
         let questions = case::draw_all(self.world.purpose()?, &extent, self.seed, self.seeds, crew)?;
         let candidates = regime::with_found(regime::candidates(&self.candidates)?)?;
-        let loads = crew.map("asking the twin, loads:", &questions, |(_, question)| {
+        let loads = crew.map("forecasts, loads:", &questions, |(_, question)| {
             Asked::new(question, &candidates, crew)?.rankings(self.fits_device, crew)
         })?;
         Ok(Report {
@@ -102,18 +102,18 @@ impl Ceiling {
             (
                 "Twin",
                 format!(
-                    "It sees each load under {} and replays it under every candidate on {}. Real runs and trials are judged after \
+                    "It observes each load under {} and simulates it under every candidate on {}. Real runs and trials are judged without \
                      their first {} s.",
                     regime::FOUND,
-                    if self.fits_device { "a device fitted to what was seen" } else { "the true model of the device" },
+                    if self.fits_device { "a device fitted to the observed requests" } else { "the true model of the device" },
                     SETTLES.as_secs_f64()
                 ),
             ),
             (
                 "Pairs",
                 format!(
-                    "Of candidates that really differ by more than {}%: by what requests got, and by merit, which goes by what processes \
-                     got and ranks settings that starve a stream behind all others.",
+                    "Pairs of candidates that differ by more than {}% in real runs: by requests, and by merit, which is measured by processes \
+                     and ranks settings that starve a stream last.",
                     100.0 * WORTH_DECIDING
                 ),
             ),

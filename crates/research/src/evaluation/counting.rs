@@ -65,7 +65,7 @@ impl Counting {
         let extent = Extent::new(self.is_quick, Vec::new());
         let questions = case::draw_all(self.world.purpose()?, &extent, self.seed, self.seeds, crew)?;
         let candidates = regime::candidates(&self.candidates)?;
-        let asked = crew.map("asking what counters tell, loads:", &questions, |(_, question)| {
+        let asked = crew.map("forecasts from counters, loads:", &questions, |(_, question)| {
             let runs =
                 candidates.iter().map(|setting| Ran::of(question, setting, crew.monitor)).collect::<anyhow::Result<Vec<Ran>>>()?;
             let found = runs.iter().filter(|ran| ran.setting == Setting::of(ran.setting.spec));

@@ -1,4 +1,4 @@
-//! The exam of memory: what a knowledge base (`--kb`) does to a controller.
+//! Evaluates the effect of a knowledge base (`--kb`) on a controller.
 //!
 //! ```text
 //! first draw ──▶ controller ──────────▶ base of its first run ───┐
@@ -39,17 +39,17 @@ const SEEN_S: f64 = 2.0;
 /// The seed of the second draw is another one than any that questions are drawn from.
 const AGAIN: u64 = 1 << 62;
 
-/// A base, by what filled it.
+/// Knowledge bases, named by the runs that filled them.
 const BASES: [&str; 3] = ["its first run", "every scheduler", "other loads"];
 
-/// For the setup.
-pub const ABOUT: &str = "Each load is run a second time with other draws (a trace: the same again), without a knowledge base and with one: of \
-    its first run, of a run under every scheduler, of 3 other families' loads on the device under the controller and every scheduler. \
-    As good: at most 2% worse by merit, without the base by the same draw, as the first by what each is above the default on its own draw. \
-    Begins with the best: 2 s after the beginning, what served the load best in the runs that filled the base is in force, or what \
-    served it within 2% of that; a setting that starves by itself does not count.";
+/// Description in the setup of the report.
+pub const ABOUT: &str = "Each load is run a second time with other draws (a trace: the same again), without a knowledge base and with one filled by \
+    its first run, by a run under every scheduler, or by loads of 3 other families on the device under the controller and every scheduler. \
+    As good: at most 2% worse in merit, compared with the same draw without the base, or with the first run by the gain over the default. \
+    Starts with the best: 2 s after the start, the active setting is the best one in the runs that filled the base, or within 2% of it; \
+    settings that starve a stream are excluded.";
 
-/// Examines the memory of this controller on every question.
+/// Runs every case with and without knowledge bases under this controller, and compares.
 ///
 /// # Errors
 /// A run fails, a base cannot be written or read, or the work was interrupted.
@@ -62,7 +62,7 @@ pub fn examine(
     seed: u64,
     crew: Workers,
 ) -> anyhow::Result<Memory> {
-    let marks = crew.map("examining memory, questions:", questions, |(seed, question)| {
+    let marks = crew.map("knowledge bases, cases:", questions, |(seed, question)| {
         let subject = Subject { chosen, brief: ControllerInput { seed: *seed, ..brief.clone() }, crew };
         let others = question.others(purpose, extent, *seed, OTHERS)?;
         subject.examine(*seed, question, &others).with_context(|| format!("{}, memory", question.name))
@@ -97,7 +97,7 @@ fn standing(base: &str, marks: Vec<&BaseScores>, seed: u64) -> BaseStanding {
     }
 }
 
-/// Whose memory is examined.
+/// The evaluated controller.
 struct Subject<'a> {
     chosen: &'a ControllerChoice,
     /// Its input when it has no base.
@@ -110,7 +110,7 @@ type Scores = BTreeMap<String, f64>;
 
 impl Subject<'_> {
     fn examine(&self, seed: u64, question: &EvaluationCase, others: &[EvaluationCase]) -> anyhow::Result<Vec<BaseScores>> {
-        let folder = tempfile::tempdir().context("there is no place for a knowledge base")?;
+        let folder = tempfile::tempdir().context("cannot create a folder for knowledge bases")?;
         let bases = BASES.map(|base| folder.path().join(base));
         let first = self.run(question, &self.brief, Some(&bases[0]))?;
         let alone = self.every_candidate(question, &bases[1])?;
@@ -180,7 +180,7 @@ impl Subject<'_> {
             let source = &source(&*question.load, &question.world);
             let (seed, preference) = (self.brief.seed, &self.brief.preference);
             let lived = Lived { source, seed, under, preference, steered: &steered };
-            lived.write(base).map_err(|reason| anyhow::anyhow!("the knowledge base cannot be written: {reason}"))?;
+            lived.write(base).map_err(|reason| anyhow::anyhow!("cannot write the knowledge base: {reason}"))?;
         }
         Ok(sitting)
     }
@@ -188,7 +188,7 @@ impl Subject<'_> {
     /// Its input with this base, and how many cases of the device are in it.
     fn with_base(&self, base: &Path, question: &EvaluationCase) -> anyhow::Result<(ControllerInput, u64)> {
         let remembered = Remembered::open(base, self.crew.monitor)?;
-        let lived = remembered.experience().context("the knowledge base cannot be read")?;
+        let lived = remembered.experience().context("cannot read the knowledge base")?;
         let device = question.world.device();
         let cases = lived.cases.iter().filter(|case| case.device == device).count() as u64;
         Ok((ControllerInput { experience: Arc::new(self.brief.experience.and(lived)), ..self.brief.clone() }, cases))

@@ -65,7 +65,7 @@ pub struct ControllerEvaluation {
     pub is_quick: bool,
     /// Whether processor time is measured, the one figure that differs from run to run.
     pub measures_cpu: bool,
-    /// Whether it is examined, too, what a knowledge base does to the controller `seekwise`.
+    /// Whether the effect of a knowledge base on the controller `seekwise` is evaluated, too.
     pub examines_memory: bool,
 }
 
@@ -110,7 +110,7 @@ impl ControllerEvaluation {
     /// # Errors
     /// Something of the input is wrong, a run fails, or the work was interrupted.
     pub fn run(&self, crew: Workers) -> anyhow::Result<Report> {
-        ensure!(self.seeds > 0, "--seeds 0: at least one seed should be drawn");
+        ensure!(self.seeds > 0, "--seeds 0: should be at least 1");
         let candidates = regime::candidates(&self.candidates)?;
         let policies = self.policies(&candidates)?;
         let remembers = self.examines_memory.then(|| who_remembers(&policies)).transpose()?;
@@ -130,7 +130,7 @@ impl ControllerEvaluation {
             .zip(sittings.chunks(policies.len()))
             .filter_map(|((_, question), sittings)| self.marks(question, &policies, &brief.candidates, sittings))
             .collect();
-        ensure!(marked.len() == questions.len(), "a load sent no request to its device, so it cannot be marked");
+        ensure!(marked.len() == questions.len(), "a load sent no requests to its device, so it cannot be scored");
         let standings = self.standings(&policies, &questions, &marked);
         let memory = remembers.map(|chosen| memory::examine(chosen, &questions, purpose, &extent, &brief, self.seed, crew));
         Ok(Report {
@@ -260,7 +260,7 @@ impl ControllerEvaluation {
             (
                 "Training data",
                 format!(
-                    "{} cases of {} loads on {} devices of the training world, which shares no device and no family of loads with this one.",
+                    "{} cases of {} loads on {} devices of the training world, which shares no devices or families of loads with this one.",
                     experience.cases.len(),
                     names(|case| &case.workload),
                     names(|case| &case.device)
@@ -271,7 +271,7 @@ impl ControllerEvaluation {
             (
                 "Merit",
                 format!(
-                    "Throughput, response time and fairness, weighted {}. A setting that starves a stream ranks behind all others: the \
+                    "Throughput, response time and fairness, weighted {}. A setting that starves a stream ranks last: the \
                      stream's p99 response time is above {} times that under {}, and above {} s.",
                     self.preference,
                     observe::merit::BOUND_FACTOR,
@@ -282,28 +282,31 @@ impl ControllerEvaluation {
             (
                 "Correct",
                 format!(
-                    "The share of time in which the active setting, run by itself, is within {}% of the best candidate in that phase of \
-                     the load. Where it matters: the same over phases in which candidates differ by more than {}%.",
+                    "The share of time in which the active setting, run as a constant, is within {}% of the best candidate in that phase of \
+                     the load. Decisive phases: the same over phases in which candidates differ by more than {}%.",
                     100.0 * TOLERANCE,
                     100.0 * WORTH_DECIDING
                 ),
             ),
-            ("Regret", "How far the whole run is below the best candidate run by itself; negative if it is better.".to_owned()),
-            ("Intervals", "95%, by bootstrap over the questions.".to_owned()),
+            (
+                "Regret",
+                "Loss in merit of the whole run relative to the best constant candidate; negative if it is better.".to_owned(),
+            ),
+            ("Intervals", "95%, by bootstrap over the cases.".to_owned()),
         ];
         let memory = self.examines_memory.then_some(memory::ABOUT).map(|text| ("Memory", text.to_owned()));
         facts.into_iter().chain(memory).map(|(name, text)| (name.to_owned(), text)).collect()
     }
 }
 
-/// The controller whose memory is examined.
+/// The controller that `--memory` evaluates.
 fn who_remembers(policies: &[Policy]) -> anyhow::Result<&ControllerChoice> {
     let chosen = policies.iter().find_map(|policy| match policy {
         Policy::Chooses(chosen) if chosen.spec.name == twin::controller::SPEC.name => Some(chosen),
         _ => None,
     });
     let name = twin::controller::SPEC.name;
-    chosen.with_context(|| format!("--memory: is about the controller {name}, which --controllers leaves out"))
+    chosen.with_context(|| format!("--memory: evaluates the controller {name}; add it to --controllers"))
 }
 
 fn run(
@@ -355,11 +358,11 @@ fn verdicts(standings: &[Standing]) -> Vec<Verdict> {
     let (Some(most_correct), Some(least_regret)) = (most_correct, least_regret) else { return Vec::new() };
     let judge = |standing: &Standing| {
         let compare = |ours: Option<Interval>, theirs: Option<Interval>, more_is_better: bool, policy: &str| {
-            let (Some(ours), Some(theirs)) = (ours, theirs) else { return format!("not comparable with always {policy}") };
+            let (Some(ours), Some(theirs)) = (ours, theirs) else { return format!("not comparable with a constant {policy}") };
             match ours.overlaps(&theirs) {
-                true => format!("no better than always {policy}"),
-                false if (ours.value > theirs.value) == more_is_better => format!("better than always {policy}"),
-                false => format!("worse than always {policy}"),
+                true => format!("no better than a constant {policy}"),
+                false if (ours.value > theirs.value) == more_is_better => format!("better than a constant {policy}"),
+                false => format!("worse than a constant {policy}"),
             }
         };
         Verdict {
@@ -379,9 +382,9 @@ pub fn worlds_text() -> anyhow::Result<String> {
     let worlds = worlds()?;
     let mut text = String::new();
     let purposes = [
-        ("learn: what controllers learn from", &worlds.learn),
-        ("build: what choices are made on while the program is built", &worlds.build),
-        ("report: what is only ever reported", &worlds.report),
+        ("learn: training data of controllers", &worlds.learn),
+        ("build: for design choices during development", &worlds.build),
+        ("report: only for reported results", &worlds.report),
     ];
     for (title, purpose) in purposes {
         text += &format!("{title}\n  devices  {}\n  loads    {}\n", purpose.devices.join(", "), purpose.loads.join(", "));

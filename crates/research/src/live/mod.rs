@@ -158,7 +158,7 @@ fn watch(
         let until_next = steering.next_deadline().map_or(LOOK, |next| if next > now { next - now } else { Nanos::ZERO });
         live.watch(until_next.min(LOOK), &mut events)?;
         if live.lost() > lost {
-            monitor.warn(&format!("the kernel lost {} events: too much happened at once", live.lost() - lost));
+            monitor.warn(&format!("the kernel lost {} trace events: the request rate is too high", live.lost() - lost));
             lost = live.lost();
             calls.iter_mut().for_each(Calls::lost);
         }

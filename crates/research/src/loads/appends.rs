@@ -7,7 +7,7 @@ use super::composer::{Composer, Files, Job, KIB, Pace, compose};
 /// See the file's head.
 pub static FAMILY: Family = Family {
     name: "appends",
-    about: "many small appends, each synced, beside a few readers",
+    about: "many small synced appends and a few readers",
     draw: |random, scope| compose(random, scope, add),
 };
 

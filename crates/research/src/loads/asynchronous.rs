@@ -6,7 +6,7 @@ use super::composer::{Composer, Files, GIB, Job, KIB, MIB, compose};
 /// See the file's head.
 pub static FAMILY: Family = Family {
     name: "asynchronous",
-    about: "several reads and writes at random in flight at once",
+    about: "several outstanding random reads and writes",
     draw: |random, scope| compose(random, scope, add),
 };
 

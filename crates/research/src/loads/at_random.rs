@@ -4,11 +4,8 @@ use super::Family;
 use super::composer::{Composer, Files, GIB, Job, KIB, MIB, compose};
 
 /// See the file's head.
-pub static FAMILY: Family = Family {
-    name: "at-random",
-    about: "readers at random places of large files",
-    draw: |random, scope| compose(random, scope, add),
-};
+pub static FAMILY: Family =
+    Family { name: "at-random", about: "random readers of large files", draw: |random, scope| compose(random, scope, add) };
 
 pub(super) fn add(load: &mut Composer) {
     let processes = load.one_of(&[1, 2, 4, 8, 16]);

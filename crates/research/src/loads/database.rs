@@ -6,7 +6,7 @@ use super::composer::{Composer, Files, Job, KIB, Pace, compose};
 /// See the file's head.
 pub static FAMILY: Family = Family {
     name: "database",
-    about: "a database: tables, a synced log, checkpoints",
+    about: "database: tables, a synced log, checkpoints",
     draw: |random, scope| compose(random, scope, add),
 };
 

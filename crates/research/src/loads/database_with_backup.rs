@@ -6,7 +6,7 @@ use super::composer::{Composer, Files, Job, KIB, MIB, Pace, compose};
 /// See the file's head.
 pub static FAMILY: Family = Family {
     name: "database-with-backup",
-    about: "a database beside a backup that reads all of it in order",
+    about: "database with a concurrent sequential backup",
     draw: |random, scope| compose(random, scope, add),
 };
 

@@ -6,7 +6,7 @@ use super::composer::{Composer, Files, GIB, Job, KIB, compose};
 /// See the file's head.
 pub static FAMILY: Family = Family {
     name: "in-order",
-    about: "readers that each read a large file from its beginning on",
+    about: "sequential readers, each of a large file",
     draw: |random, scope| compose(random, scope, add),
 };
 

@@ -4,11 +4,8 @@ use super::composer::{Add, Composer, compose};
 use super::{Family, asynchronous, at_random, in_order, small_files, writing};
 
 /// See the file's head.
-pub static FAMILY: Family = Family {
-    name: "pairs",
-    about: "two of the simple loads at once, sometimes three",
-    draw: |random, scope| compose(random, scope, add),
-};
+pub static FAMILY: Family =
+    Family { name: "pairs", about: "two or three simple loads in parallel", draw: |random, scope| compose(random, scope, add) };
 
 /// What is put together.
 const SINGLE: &[Add] = &[in_order::add, at_random::add, asynchronous::add, writing::add, small_files::add];

@@ -11,8 +11,7 @@ use super::{video_recorder, virtual_machines, web_cache, writing};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 /// See the file's head.
-pub static FAMILY: Family =
-    Family { name: "phases", about: "four to six loads one after the other, each for 30 to 60 seconds", draw };
+pub static FAMILY: Family = Family { name: "phases", about: "four to six loads in sequence, each for 30 to 60 seconds", draw };
 
 /// What a phase may be, the compositions twice.
 const PHASES: &[Add] = &[

@@ -6,7 +6,7 @@ use super::composer::{Composer, Files, Job, KIB, MIB, Pace, compose};
 /// See the file's head.
 pub static FAMILY: Family = Family {
     name: "scan",
-    about: "one long scan against a few random readers that think",
+    about: "one long scan and a few random readers with think time",
     draw: |random, scope| compose(random, scope, add),
 };
 

@@ -4,11 +4,8 @@ use super::Family;
 use super::composer::{Composer, Files, Job, KIB, compose};
 
 /// See the file's head.
-pub static FAMILY: Family = Family {
-    name: "small-files",
-    about: "readers of many small files, each read whole",
-    draw: |random, scope| compose(random, scope, add),
-};
+pub static FAMILY: Family =
+    Family { name: "small-files", about: "readers of many small whole files", draw: |random, scope| compose(random, scope, add) };
 
 pub(super) fn add(load: &mut Composer) {
     let (processes, bytes) = (load.one_of(&[1, 3, 8]), load.one_of(&[4 * KIB, 16 * KIB, 64 * KIB]));

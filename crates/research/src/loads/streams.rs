@@ -6,7 +6,7 @@ use super::composer::{Composer, Files, Job, KIB, Pace, compose};
 /// See the file's head.
 pub static FAMILY: Family = Family {
     name: "streams",
-    about: "streams at rates of their own, mostly readers",
+    about: "streams with different fixed rates, mostly readers",
     draw: |random, scope| compose(random, scope, add),
 };
 

@@ -6,7 +6,7 @@ use super::composer::{Composer, Files, Job, KIB, Pace, compose};
 /// See the file's head.
 pub static FAMILY: Family = Family {
     name: "video-recorder",
-    about: "recordings at constant rates, and players that sometimes skip",
+    about: "recordings at constant rates, players that sometimes skip",
     draw: |random, scope| compose(random, scope, add),
 };
 

@@ -6,7 +6,7 @@ use super::composer::{Composer, Files, Job, KIB, MIB, Pace, compose};
 /// See the file's head.
 pub static FAMILY: Family = Family {
     name: "virtual-machines",
-    about: "several guests with different work, each on an image of its own",
+    about: "several guests with different workloads, each on its own image",
     draw: |random, scope| compose(random, scope, add),
 };
 

@@ -6,7 +6,7 @@ use super::composer::{Composer, Files, Job, KIB, Pace, compose};
 /// See the file's head.
 pub static FAMILY: Family = Family {
     name: "web-cache",
-    about: "popular objects read, missing ones written, accesses logged",
+    about: "web cache: reads of popular objects, writes of missing ones, access log",
     draw: |random, scope| compose(random, scope, add),
 };
 

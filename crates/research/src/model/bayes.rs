@@ -21,7 +21,7 @@ impl Learner for NaiveBayes {
     }
 
     fn summary(&self) -> &'static str {
-        "Gaussian naive Bayes with smoothed variances; missing values are left out"
+        "Gaussian naive Bayes with smoothed variances; missing values are ignored"
     }
 
     fn source(&self) -> &'static str {
@@ -31,7 +31,7 @@ impl Learner for NaiveBayes {
     fn parameters(&self) -> &'static [Parameter] {
         &[Parameter {
             name: "smoothing",
-            doc: "Added to every variance, as a part of the largest variance of a feature.",
+            doc: "Added to every variance, as a fraction of the largest variance of a feature.",
             candidates: &[1e-9, 1e-4, 1e-3, 1e-2, 1e-1],
             min: 1e-12,
             max: 100.0,
@@ -45,7 +45,7 @@ impl Learner for NaiveBayes {
 
     fn fit(&self, examples: &Examples, parameters: &[f64], _seed: u64) -> Result<Box<dyn Classifier>, ModelError> {
         let &[smoothing] = parameters else {
-            return Err(ModelError::Fit { learner: self.name(), message: "one hyper-parameter is wanted".to_owned() });
+            return Err(ModelError::Fit { learner: self.name(), message: "expected one hyper-parameter".to_owned() });
         };
         let totals = examples.class_weights();
         let sum: f64 = totals.iter().sum();
@@ -116,7 +116,7 @@ impl Classifier for Normals {
     }
 
     fn describe(&self, names: &Names, text: &mut String) {
-        let _ = writeln!(text, "Mean of each feature by class, and in brackets one standard deviation to either side:");
+        let _ = writeln!(text, "Mean of each feature by class, with the standard deviation in brackets:");
         for (class, normals) in self.normals.iter().enumerate() {
             let _ = writeln!(text, "\n{} (share of the training set {:.3})", names.class(class), self.priors[class]);
             for (feature, normal) in normals.iter().enumerate() {

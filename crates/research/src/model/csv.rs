@@ -53,7 +53,7 @@ pub fn read_csv(input: impl Read, columns: &Columns) -> Result<Dataset, CsvError
         let number =
             |column: usize| number(&record[column]).map_err(|reason| wrong(format!("column {}: {reason}", &header[column])));
         let name = |column: usize| match &record[column] {
-            "" | "?" => Err(wrong(format!("column {}: is missing; every row should have one", &header[column]))),
+            "" | "?" => Err(wrong(format!("column {}: is missing; required in every row", &header[column]))),
             name => Ok(name.to_owned()),
         };
         data.rows.push(layout.features.iter().map(|&column| number(column)).collect::<Result<_, _>>()?);
@@ -109,21 +109,18 @@ impl Layout {
         let mut names: Vec<&str> = header.iter().collect();
         names.sort_unstable();
         if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
-            return Err(format!("column '{}' is there twice", pair[0]));
+            return Err(format!("duplicate column '{}'", pair[0]));
         }
         let find = |name: &str| {
             let known = || header.iter().take(20).collect::<Vec<_>>().join(", ");
-            header
-                .iter()
-                .position(|column| column == name)
-                .ok_or_else(|| format!("there is no column '{name}'; there are {}", known()))
+            header.iter().position(|column| column == name).ok_or_else(|| format!("unknown column '{name}'; known: {}", known()))
         };
         let group = columns.group.map(find).transpose()?;
         let weight = columns.weight.map(find).transpose()?;
         let last = || (0..header.len()).rev().find(|column| Some(*column) != group && Some(*column) != weight);
         let label = match columns.label {
             Some(name) => find(name)?,
-            None => last().ok_or("there is no column with the class")?,
+            None => last().ok_or("no column with the class")?,
         };
         let mut special: Vec<usize> = [Some(label), group, weight].into_iter().flatten().collect();
         special.sort_unstable();
@@ -132,7 +129,7 @@ impl Layout {
         }
         let features: Vec<usize> = (0..header.len()).filter(|column| !special.contains(column)).collect();
         if features.is_empty() {
-            return Err("there is no column but the class; at least one feature is wanted".to_owned());
+            return Err("no column but the class; should have at least one feature".to_owned());
         }
         Ok(Layout { features, label, group, weight })
     }
@@ -168,11 +165,11 @@ mod tests {
         );
         assert_eq!(complaint("a,c\ninf,x\n", &plain), "2: column a: 'inf' should be a finite number, or empty or ? if missing");
         assert_eq!(complaint("a,c\n1\n", &plain), "2: 1 fields; the header has 2");
-        assert_eq!(complaint("a,c\n1,\n", &plain), "2: column c: is missing; every row should have one");
-        assert_eq!(complaint("a,a,c\n", &plain), "1: column 'a' is there twice");
-        assert_eq!(complaint("c\nx\n", &plain), "1: there is no column but the class; at least one feature is wanted");
-        assert_eq!(complaint("", &plain), "1: there is no column with the class");
-        assert_eq!(complaint("a,c\n", &Columns { label: Some("d"), ..plain.clone() }), "1: there is no column 'd'; there are a, c");
+        assert_eq!(complaint("a,c\n1,\n", &plain), "2: column c: is missing; required in every row");
+        assert_eq!(complaint("a,a,c\n", &plain), "1: duplicate column 'a'");
+        assert_eq!(complaint("c\nx\n", &plain), "1: no column but the class; should have at least one feature");
+        assert_eq!(complaint("", &plain), "1: no column with the class");
+        assert_eq!(complaint("a,c\n", &Columns { label: Some("d"), ..plain.clone() }), "1: unknown column 'd'; known: a, c");
         let twice = Columns { label: Some("a"), group: Some("a"), weight: None };
         assert_eq!(complaint("a,c\n", &twice), "1: column 'a' cannot be two of class, group and weight");
     }

@@ -35,16 +35,16 @@ impl Dataset {
     pub fn check(&self) -> Result<(), ModelError> {
         let wrong = |message: String| Err(ModelError::Dataset(message));
         if self.rows.is_empty() {
-            return wrong("there are no rows; at least one is wanted".to_owned());
+            return wrong("no rows; should have at least one".to_owned());
         }
         if self.features.is_empty() {
-            return wrong("there are no features; at least one is wanted".to_owned());
+            return wrong("no features; should have at least one".to_owned());
         }
         for (what, names) in [("feature", &self.features), ("class", &self.classes)] {
             let mut sorted: Vec<&String> = names.iter().collect();
             sorted.sort();
             if let Some(pair) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
-                return wrong(format!("{what} '{}' is there twice", pair[0]));
+                return wrong(format!("duplicate {what} '{}'", pair[0]));
             }
         }
         let optional = [("weights", self.weights.len()), ("groups", self.groups.len())];

@@ -25,7 +25,7 @@ impl Learner for Logistic {
     }
 
     fn summary(&self) -> &'static str {
-        "multinomial logistic regression, its coefficients kept small by an L2 penalty"
+        "multinomial logistic regression with an L2 penalty"
     }
 
     fn source(&self) -> &'static str {
@@ -35,7 +35,7 @@ impl Learner for Logistic {
     fn parameters(&self) -> &'static [Parameter] {
         &[Parameter {
             name: "c",
-            doc: "How much the rows count against the penalty: less keeps the coefficients smaller.",
+            doc: "Inverse strength of the penalty: smaller values shrink the coefficients more.",
             candidates: &[1.0, 0.1, 0.01, 10.0, 100.0],
             min: 1e-6,
             max: 1e6,
@@ -49,7 +49,7 @@ impl Learner for Logistic {
 
     fn fit(&self, examples: &Examples, parameters: &[f64], _seed: u64) -> Result<Box<dyn Classifier>, ModelError> {
         let &[c] = parameters else {
-            return Err(ModelError::Fit { learner: self.name(), message: "one hyper-parameter is wanted".to_owned() });
+            return Err(ModelError::Fit { learner: self.name(), message: "expected one hyper-parameter".to_owned() });
         };
         let width = examples.features() + 1;
         let flat = minimise(vec![0.0; width * examples.classes], 1e-4, 500, |point, gradient| loss(examples, c, point, gradient));
@@ -116,7 +116,7 @@ impl Classifier for Coefficients {
     }
 
     fn describe(&self, names: &Names, text: &mut String) {
-        let _ = writeln!(text, "What one standard deviation more of a feature adds to the logarithm of a class's odds:");
+        let _ = writeln!(text, "Change of a class's log-odds for one standard deviation of a feature:");
         for (class, coefficients) in self.coefficients.iter().enumerate() {
             let Some((intercept, coefficients)) = coefficients.split_last() else { continue };
             let _ = writeln!(text, "\n{} (at the mean of every feature: {intercept:.3})", names.class(class));

@@ -153,7 +153,7 @@ pub enum ModelError {
     #[error("the data: {0}")]
     Dataset(String),
     /// Unknown learner.
-    #[error("there is no learner '{name}'; there are {known}")]
+    #[error("unknown learner '{name}'; known: {known}")]
     Learner {
         /// The name given.
         name: String,

@@ -38,7 +38,7 @@ pub fn combinations(learner: &dyn Learner, fixed: &BTreeMap<String, f64>) -> Res
     if let Some(name) = fixed.keys().find(|name| parameters.iter().all(|parameter| parameter.name != name.as_str())) {
         let known: Vec<&str> = parameters.iter().map(|parameter| parameter.name).collect();
         let meant = block::did_you_mean(name, known.iter().copied());
-        return Err(wrong(format!("there is no hyper-parameter '{name}'; there are {}{meant}", known.join(", "))));
+        return Err(wrong(format!("unknown hyper-parameter '{name}'; known: {}{meant}", known.join(", "))));
     }
     let mut combinations = vec![Vec::new()];
     for parameter in parameters {

@@ -47,7 +47,7 @@ impl Learner for Perceptron {
     }
 
     fn summary(&self) -> &'static str {
-        "neural network with one hidden layer, trained by Adam until rows held back stop getting better"
+        "neural network with one hidden layer, trained by Adam with early stopping on held-out rows"
     }
 
     fn source(&self) -> &'static str {
@@ -81,7 +81,7 @@ impl Learner for Perceptron {
 
     fn fit(&self, examples: &Examples, parameters: &[f64], seed: u64) -> Result<Box<dyn Classifier>, ModelError> {
         let &[hidden, decay] = parameters else {
-            return Err(ModelError::Fit { learner: self.name(), message: "two hyper-parameters are wanted".to_owned() });
+            return Err(ModelError::Fit { learner: self.name(), message: "expected two hyper-parameters".to_owned() });
         };
         let begin = || Run::new(examples, hidden as usize, decay, seed);
         let (fold_of, parts) = folds(examples, 7, seed);
@@ -208,7 +208,7 @@ impl Classifier for Network {
         let inputs = first.weights.len() / hidden;
         let weights = first.weights.len() + second.weights.len() + hidden + classes;
         let _ = writeln!(text, "{inputs} inputs, {hidden} rectified linear units, {classes} outputs: {weights} weights.");
-        let _ = writeln!(text, "\nPull of each input: the mean size of its weights");
+        let _ = writeln!(text, "\nInfluence of each input: mean absolute weight");
         let pull =
             |input: usize| first.weights.chunks_exact(inputs.max(1)).map(|unit| unit[input].abs()).sum::<f64>() / hidden as f64;
         let mut pulls: Vec<(usize, f64)> = (0..inputs).map(|input| (input, pull(input))).collect();

@@ -206,7 +206,7 @@ impl Model {
     /// # Errors
     /// It is no model, of another version, or damaged.
     pub fn from_json(text: &str) -> Result<Model, ModelError> {
-        let wrong = |message: String| ModelError::File(format!("this is no model: {message}"));
+        let wrong = |message: String| ModelError::File(format!("not a model: {message}"));
         check_schema(text)?;
         let stored: Stored = serde_json::from_str(text).map_err(|error| wrong(error.to_string()))?;
         let learner = learner(&stored.learner)?;
@@ -234,7 +234,7 @@ fn check_schema(text: &str) -> Result<(), ModelError> {
     match serde_json::from_str::<Head>(text) {
         Ok(head) if head.schema == SCHEMA => Ok(()),
         Ok(head) => Err(ModelError::File(format!("its schema is {:?}; this program reads {SCHEMA:?}", head.schema))),
-        Err(error) => Err(ModelError::File(format!("this is no model: {error}"))),
+        Err(error) => Err(ModelError::File(format!("not a model: {error}"))),
     }
 }
 

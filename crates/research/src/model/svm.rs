@@ -43,7 +43,7 @@ impl Learner for Svm {
         &[
             Parameter {
                 name: "c",
-                doc: "Price of a training row on the wrong side.",
+                doc: "Cost of a misclassified training row.",
                 candidates: &[10.0, 1.0, 100.0],
                 min: 1e-4,
                 max: 1e6,
@@ -51,7 +51,7 @@ impl Learner for Svm {
             },
             Parameter {
                 name: "gamma",
-                doc: "How fast a support vector's influence falls with distance, times the number of features that are not constant.",
+                doc: "Decay of a support vector's influence with distance, times the number of features that are not constant.",
                 candidates: &[1.0, 0.3, 0.1, 0.03, 3.0],
                 min: 1e-6,
                 max: 1e6,
@@ -66,7 +66,7 @@ impl Learner for Svm {
 
     fn fit(&self, examples: &Examples, parameters: &[f64], seed: u64) -> Result<Box<dyn Classifier>, ModelError> {
         let wrong = |message: String| ModelError::Fit { learner: self.name(), message };
-        let &[c, gamma] = parameters else { return Err(wrong("two hyper-parameters are wanted".to_owned())) };
+        let &[c, gamma] = parameters else { return Err(wrong("expected two hyper-parameters".to_owned())) };
         let varying = (0..examples.features()).filter(|&feature| examples.rows.iter().any(|row| row[feature] != 0.0)).count();
         let gamma = gamma / varying.max(1) as f64;
         if examples.classes < 2 {

@@ -70,7 +70,7 @@ fn training(model: &Model, text: &mut String) {
     let training = model.training();
     let counts: Vec<String> =
         model.classes().iter().zip(&training.class_rows).map(|(class, rows)| format!("{class} {rows}")).collect();
-    let balance = if training.balanced { ", every class counted the same" } else { "" };
+    let balance = if training.balanced { ", balanced classes" } else { "" };
     let _ = writeln!(
         text,
         "trained on: {} rows of {} features ({}){balance}",
@@ -81,7 +81,7 @@ fn training(model: &Model, text: &mut String) {
     let _ = match training.cross_validated_accuracy {
         Some(accuracy) => writeln!(
             text,
-            "accuracy: {:.1}% in {}-fold cross-validation of {} combination{} of hyper-parameters, {:.1}% on rows learned from",
+            "accuracy: {:.1}% in {}-fold cross-validation of {} combination{} of hyper-parameters, {:.1}% on the training rows",
             accuracy * 100.0,
             training.folds,
             training.combinations,
@@ -89,7 +89,11 @@ fn training(model: &Model, text: &mut String) {
             training.training_accuracy * 100.0
         ),
         None => {
-            writeln!(text, "accuracy: {:.1}% on the rows learned from, too few to hold any out", training.training_accuracy * 100.0)
+            writeln!(
+                text,
+                "accuracy: {:.1}% on the training rows, too few for cross-validation",
+                training.training_accuracy * 100.0
+            )
         }
     };
     let _ = writeln!(text, "temperature of the confidences: {:.3}", model.temperature());
@@ -97,7 +101,7 @@ fn training(model: &Model, text: &mut String) {
         scaler.0.iter().zip(model.features()).filter(|(scale, _)| scale.log.is_some()).map(|(_, name)| name.as_str()).collect()
     });
     if !logarithms.is_empty() {
-        let _ = writeln!(text, "through a logarithm: {}", logarithms.join(", "));
+        let _ = writeln!(text, "log-transformed: {}", logarithms.join(", "));
     }
 }
 
@@ -108,7 +112,7 @@ fn influence(model: &Model, text: &mut String) {
     if order.is_empty() {
         return;
     }
-    let _ = writeln!(text, "\nWhat matters most: points of accuracy lost on rows learned from if a feature is shuffled among them");
+    let _ = writeln!(text, "\nFeature importance: points of accuracy lost on the training rows if a feature is permuted");
     for &feature in order.iter().take(SHOWN) {
         let _ = writeln!(text, "  {:6.1}  {}", influence[feature] * 100.0, model.names().feature(feature));
     }

@@ -39,7 +39,7 @@ impl<'a> Clock<'a> {
         let piece = match came {
             Err(error) if self.done == 0 || self.monitor.check().is_err() => return Err(error),
             Err(error) => {
-                let failed = format!("What came after {} failed, and is left out: {error:#}.", self.done);
+                let failed = format!("Runs after number {} failed and are omitted: {error:#}.", self.done);
                 self.monitor.warn(&failed);
                 self.failed = Some(failed);
                 None
@@ -86,6 +86,6 @@ mod tests {
         assert!(clock.has_time_for_another(at(10)) && !clock.has_time_for_another(at(56)));
         assert_eq!(clock.one_more::<()>(at(20), Err(anyhow!("no disk"))).unwrap(), None);
         assert!(!clock.has_time_for_another(at(20)));
-        assert_eq!(clock.failed().unwrap(), "What came after 1 failed, and is left out: no disk.");
+        assert_eq!(clock.failed().unwrap(), "Runs after number 1 failed and are omitted: no disk.");
     }
 }

@@ -101,7 +101,7 @@ pub fn list() -> anyhow::Result<String> {
     for paper in ALL {
         let stated = Stated::read(paper)?;
         text.push_str(&format!("{}  {}, {}; {}\n", paper.name, stated.authors, stated.title, stated.published));
-        text.push_str(&format!("  {BARS:9} what is aimed at: met or missed\n"));
+        text.push_str(&format!("  {BARS:9} targets: met or missed\n"));
         (paper.parts)().iter().for_each(|part| text.push_str(&format!("  {:9} {}\n", part.id, part.title)));
     }
     Ok(text)
@@ -116,20 +116,25 @@ impl PaperRequest {
         let paper = self.paper()?;
         let parts = (paper.parts)();
         if let Some(trace) = self.trace.as_ref().filter(|_| !paper.takes_trace) {
-            anyhow::bail!("--trace {}: {} is repeated without traces", trace.display(), paper.name);
+            anyhow::bail!("--trace {}: {} uses no traces", trace.display(), paper.name);
         }
         if let Some(on) = self.live.as_ref().filter(|_| paper.live.is_none()) {
             let known: Vec<&str> = ALL.iter().filter(|paper| paper.live.is_some()).map(|paper| paper.name).collect();
-            anyhow::bail!("--live {}: {} is repeated in the simulator alone; live are {}", on.device, paper.name, known.join(", "));
+            anyhow::bail!(
+                "--live {}: {} runs in the simulator only; available with --live: {}",
+                on.device,
+                paper.name,
+                known.join(", ")
+            );
         }
         for only in &self.only {
             let known = parts.iter().any(|part| part.id == only) || only == BARS;
             let ids: Vec<&str> = parts.iter().map(|part| part.id).collect();
             let meant = did_you_mean(only, ids.iter().copied().chain([BARS]));
-            ensure!(known, "--only {only}: there is no such figure; known are {BARS}, {}{meant}", ids.join(", "));
+            ensure!(known, "--only {only}: unknown figure; known: {BARS}, {}{meant}", ids.join(", "));
         }
         let is_something = parts.iter().any(|part| self.wants(part)) || self.wants_bars();
-        ensure!(is_something, "--only {}: shows processor time, which needs --cpu-time", self.only.join(" --only "));
+        ensure!(is_something, "--only {}: shows CPU time, which requires --cpu-time", self.only.join(" --only "));
         Ok(())
     }
 
@@ -150,7 +155,7 @@ impl PaperRequest {
     pub fn repeat_live(&self, live: &mut dyn Live, crew: Workers) -> anyhow::Result<Replication> {
         self.check()?;
         let paper = self.paper()?;
-        let (on, kernel) = self.live.as_ref().zip(paper.live.as_ref()).context("no device is named")?;
+        let (on, kernel) = self.live.as_ref().zip(paper.live.as_ref()).context("no device")?;
         (kernel.repeat)(self, on, Stated::read(paper)?, live, crew)
     }
 
@@ -167,7 +172,7 @@ impl PaperRequest {
         let names = || ALL.iter().map(|paper| paper.name);
         found.copied().ok_or_else(|| {
             let (name, known, meant) = (&self.name, names().collect::<Vec<_>>().join(", "), did_you_mean(&self.name, names()));
-            anyhow::anyhow!("{name}: there is no such paper; known are {known}{meant} (see `seekwise-lab paper list`)")
+            anyhow::anyhow!("{name}: unknown paper; known: {known}{meant} (see `seekwise-lab paper list`)")
         })
     }
 

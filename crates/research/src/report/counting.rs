@@ -119,18 +119,18 @@ impl Report {
         for asked in &self.asked {
             let what = format!("{} under {}", asked.load, asked.in_force);
             let said = match (asked.advice(), &asked.unanswered) {
-                (_, Some(reason)) => format!("no advice: {reason}"),
+                (_, Some(reason)) => format!("no recommendation: {reason}"),
                 (None, None) => {
                     let best = asked.promised.iter().map(|one| one.of_requests).fold(0.0, f64::max);
-                    format!("leave it alone; the best gains {}", signed(percent(best)))
+                    format!("keep it; gain of the best {}", signed(percent(best)))
                 }
                 (Some(one), None) => format!(
-                    "use {}: promised {}, requests gained {}, processes {}{}",
+                    "use {}: predicted {}, measured by requests {}, by processes {}{}",
                     one.setting,
                     with_error(percent(one.gain), 100.0 * one.error),
                     signed(percent(one.of_requests)),
                     signed(percent(one.of_processes)),
-                    if one.starved { "; a stream starved" } else { "" }
+                    if one.starved { "; a stream starves" } else { "" }
                 ),
             };
             paragraph(&mut text, &printable(&format!("{what}: {said}.")), width);
@@ -156,6 +156,6 @@ impl Report {
             signed(percent(mean)),
         );
         paragraph(&mut text, &printable(&summary), width);
-        text + &format!("\nTo repeat: {}\n", printable(&self.command))
+        text + &format!("\nCommand: {}\n", printable(&self.command))
     }
 }

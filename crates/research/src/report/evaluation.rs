@@ -28,7 +28,7 @@ pub struct Report {
     pub verdicts: Vec<Verdict>,
     /// Every question under every policy.
     pub questions: Vec<CaseScores>,
-    /// What a knowledge base does to a controller, if that was examined.
+    /// Effect of a knowledge base on a controller; `None` unless it was evaluated.
     pub memory: Option<Memory>,
     /// How well learners do on devices and families of loads held out of their training data.
     pub cross_validation: Vec<CrossValidation>,
@@ -218,16 +218,16 @@ impl Memory {
             let shares = [base.begins_with_best_percent, base.as_good_percent];
             Bar {
                 wanted: format!(
-                    "A second run of the same load begins with what served it best before, and is at least as good as without the base, in \
+                    "A second run of the same load starts with the setting that was best before, and is at least as good as without the base, in \
                      {AS_GOOD:.0}% of the cases"
                 ),
-                found: format!("{}% begin with it, {}% are as good", shown(shares[0]), shown(shares[1])),
+                found: format!("{}% start with it, {}% are as good", shown(shares[0]), shown(shares[1])),
                 is_met: shares.iter().all(|share| share.is_some_and(|share| share >= AS_GOOD)),
             }
         });
         let foreign = bases.last().map(|base| Bar {
-            wanted: "A base filled with other loads makes none worse by more than 2%".to_owned(),
-            found: format!("{} of {} are, the worst by {}%", base.worse, base.questions, shown(base.worst_percent.map(|it| -it))),
+            wanted: "No load is worse by more than 2% with a base filled from other loads".to_owned(),
+            found: format!("{} of {} are, at worst by {}%", base.worse, base.questions, shown(base.worst_percent.map(|it| -it))),
             is_met: base.worse == 0,
         });
         Memory { controller, bars: own.into_iter().chain(foreign).collect(), bases, questions }
@@ -273,7 +273,7 @@ fn with_interval(interval: Option<Interval>) -> String {
 
 const COLUMNS: &[Column<Standing>] = &[
     Column { heading: ["correct", "%"], cell: |it| with_interval(it.correct_percent) },
-    Column { heading: ["where it matters", "%"], cell: |it| with_interval(it.deciding_percent) },
+    Column { heading: ["decisive", "phases %"], cell: |it| with_interval(it.deciding_percent) },
     Column { heading: ["regret mean", "%"], cell: |it| with_interval(it.regret_mean_percent) },
     Column { heading: ["median", "%"], cell: |it| optional(it.regret_median_percent, percent) },
     Column { heading: ["worst", "%"], cell: |it| optional(it.regret_worst_percent, percent) },
@@ -283,14 +283,14 @@ const COLUMNS: &[Column<Standing>] = &[
     Column { heading: ["starves", ""], cell: |it| it.starves.to_string() },
     Column { heading: ["changes", "mean"], cell: |it| percent(it.changes_mean) },
     Column { heading: ["decides", "s"], cell: |it| optional(it.decided_median_s, three_digits) },
-    Column { heading: ["never", "phases"], cell: |it| format!("{} of {}", it.never_decided, it.phases_worth_deciding) },
+    Column { heading: ["undecided", "phases"], cell: |it| format!("{} of {}", it.never_decided, it.phases_worth_deciding) },
     Column { heading: ["p99 ratio", "median"], cell: |it| optional(it.worst_p99_ratio_median, three_digits) },
     Column { heading: ["", "worst"], cell: |it| optional(it.worst_p99_ratio, three_digits) },
     Column { heading: ["CPU", "ns/req"], cell: |it| optional(it.cpu_ns_per_request, three_digits) },
 ];
 
 const BASE_COLUMNS: &[Column<BaseStanding>] = &[
-    Column { heading: ["begins with", "the best %"], cell: |it| optional(it.begins_with_best_percent, percent) },
+    Column { heading: ["starts with", "the best %"], cell: |it| optional(it.begins_with_best_percent, percent) },
     Column { heading: ["as good as", "without %"], cell: |it| optional(it.as_good_percent, percent) },
     Column { heading: ["as good as", "the first %"], cell: |it| optional(it.as_good_as_first_percent, percent) },
     Column { heading: ["gain mean", "%"], cell: |it| with_interval(it.gain_mean_percent) },
@@ -367,7 +367,7 @@ impl Report {
         }
         self.memory_table(&mut text, width);
         self.cross_validation_table(&mut text);
-        text.push_str(&format!("\nTo repeat: {}\n", printable(&self.command)));
+        text.push_str(&format!("\nCommand: {}\n", printable(&self.command)));
         text
     }
 
@@ -386,7 +386,7 @@ impl Report {
             let worst = optional(base.worst_percent, percent);
             paragraph(
                 text,
-                &printable(&format!("The worst with a base of {}: {worst}%, {}.", base.base, base.worst_question)),
+                &printable(&format!("Worst case with a base of {}: {worst}%, {}.", base.base, base.worst_question)),
                 width,
             );
         }
@@ -553,8 +553,8 @@ mod tests {
             standings: vec![standing("sstf", true), standing("two-layer", false)],
             verdicts: vec![Verdict {
                 policy: "two-layer".to_owned(),
-                correct: "no better than always sstf".to_owned(),
-                regret: "worse than always sstf".to_owned(),
+                correct: "no better than a constant sstf".to_owned(),
+                regret: "worse than a constant sstf".to_owned(),
             }],
             questions: vec![question("sstf"), question("two-layer")],
             memory: None,
@@ -576,10 +576,10 @@ mod tests {
             "always sstf",
             "51.5 (40.0–63.2)",
             "3 of 12",
-            "two-layer: by correct decisions no better than always sstf, by regret worse than always sstf.",
+            "two-layer: by correct decisions no better than a constant sstf, by regret worse than a constant sstf.",
             "all other devices, 4 held out",
             "61.2",
-            "To repeat: seekwise-lab evaluate --seed 1",
+            "Command: seekwise-lab evaluate --seed 1",
         ] {
             assert!(text.contains(shown), "{shown} is not in\n{text}");
         }
@@ -634,16 +634,16 @@ mod tests {
             "Memory: seekwise with a knowledge base",
             "of its first run",
             "1.2 (-0.5 to 3.0)",
-            "in 95% of the cases: missed (90.0% begin with it, 95.0% are as good).",
-            "by more than 2%: missed (1 of 20 are, the worst by 7.5%).",
-            "The worst with a base of other loads: -7.5%, mail <1> on drawn.",
+            "in 95% of the cases: missed (90.0% start with it, 95.0% are as good).",
+            "by more than 2%: missed (1 of 20 are, at worst by 7.5%).",
+            "Worst case with a base of other loads: -7.5%, mail <1> on drawn.",
         ] {
             assert!(text.contains(shown), "{shown} is not in\n{text}");
         }
         let html = with.html();
         let page = roxmltree::Document::parse(html.strip_prefix("<!doctype html>\n").unwrap()).unwrap();
         let text: String = page.descendants().filter_map(|node| node.text()).collect();
-        for shown in ["missed (90.0% begin with it, 95.0% are as good)", "-7.5 cfq", "other loads"] {
+        for shown in ["missed (90.0% start with it, 95.0% are as good)", "-7.5 cfq", "other loads"] {
             assert!(text.contains(shown), "{shown} is not in {text}");
         }
     }
@@ -658,7 +658,7 @@ mod tests {
             "two-layer",
             "mail <1> on drawn",
             "12.2 starves",
-            "no better than always sstf",
+            "no better than a constant sstf",
             "seekwise-lab evaluate --seed 1",
         ] {
             assert!(text.contains(shown), "{shown} is not in {text}");

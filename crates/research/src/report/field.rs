@@ -179,7 +179,7 @@ impl Field {
     pub fn text(&self, width: Option<usize>) -> String {
         let mut out = String::new();
         let head = format!(
-            "{} on Linux {}: {} s of each load under every setting, {} round{}; what the agent loses while it learns counts. Gains are over \
+            "{} on Linux {}: {} s of each load under every setting, {} round{}; losses while the agent learns are included. Gains are relative to \
              {}, ± their 95% confidence interval.",
             self.fio,
             self.kernel,
@@ -225,8 +225,8 @@ fn harm(pairs: &[&Pair]) -> String {
         )
     };
     format!(
-        "Of {} pairs of load and device the agent is more than 2% below the default in the mean of {} in merit and of {} in throughput, \
-         by more than chance (95%) of {} and {}; at worst {} in merit, {} in throughput.",
+        "Of {} pairs of load and device the agent is on average more than 2% below the default for {} in merit and for {} in throughput, \
+         significantly (95%) for {} and {}; at worst {} in merit, {} in throughput.",
         pairs.len(),
         count(Figure::Merit, Gain::is_harm),
         count(Figure::Throughput, Gain::is_harm),
@@ -243,12 +243,13 @@ fn share_of_best(pairs: &[&Pair]) -> Option<String> {
     let agent = mean(&|pair| Some((pair.gain(pair.agent()?, Figure::Merit)?.percent / 100.0).ln_1p()));
     let best = mean(&|pair| Some((pair.best()?.1.percent / 100.0).ln_1p()));
     let gain = |mean: f64| signed(100.0 * mean.exp_m1());
-    let share = |of: f64| format!("{}: {:.0}% of that", gain(of), 100.0 * agent / of);
+    let share = |of: f64| format!("{} (agent: {:.0}% of it)", gain(of), 100.0 * agent / of);
     (best > 0.0).then(|| {
         let foreseen = mean(&Pair::best_of_other_rounds);
-        let by_others = if foreseen > 0.0 { format!(", or chosen by the other rounds {}", share(foreseen)) } else { String::new() };
+        let by_others =
+            if foreseen > 0.0 { format!(", best setting of the other rounds {}", share(foreseen)) } else { String::new() };
         format!(
-            "In merit the agent gains {} in the mean over pairs, and the best setting for each, known afterwards, {}{by_others}.",
+            "Mean gain in merit over pairs: agent {}, best setting of each pair in hindsight {}{by_others}.",
             gain(agent),
             share(best)
         )
@@ -292,8 +293,8 @@ impl Pair {
         let text = |figure: Figure| self.gain(agent, figure).map_or_else(|| MISSING.to_owned(), |gain| gain.text());
         let (best, gain) = self.best()?;
         Some(format!(
-            "On the mix on {} the agent is {} in merit, {} in throughput and {} in p99 response time of reads next to the default; the best \
-             single setting, {}, is {} in merit.",
+            "For the mix on {}, the agent gains {} in merit, {} in throughput and {} in p99 response time of reads over the default; the best \
+             fixed setting, {}, gains {} in merit.",
             printable(&self.disk),
             text(Figure::Merit),
             text(Figure::Throughput),
@@ -344,19 +345,19 @@ mod tests {
         let steady: [&[f64]; 3] = [&[100.0, 100.0], &[100.0, 100.0], &[90.0, 90.1]];
         let noisy: [&[f64]; 3] = [&[100.0, 100.0], &[100.0, 100.0], &[70.0, 110.0]];
         let verdict = &field(&[steady, noisy, [&[1.0], &[1.0], &[1.0]]]).verdict()[0];
-        assert!(verdict.contains("Of 3 pairs") && verdict.contains("of 2 in merit"), "{verdict}");
-        assert!(verdict.contains("by more than chance (95%) of 1 and 1"), "{verdict}");
+        assert!(verdict.contains("Of 3 pairs") && verdict.contains("for 2 in merit"), "{verdict}");
+        assert!(verdict.contains("significantly (95%) for 1 and 1"), "{verdict}");
     }
 
     #[test]
-    fn the_share_of_what_could_be_gained_is_of_logarithms() {
+    fn the_share_of_the_possible_gain_is_of_logarithms() {
         let half: [&[f64]; 3] = [&[100.0], &[400.0], &[200.0]];
         let verdict = field(&[half]).verdict();
-        assert!(verdict[1].contains("gains +100%") && verdict[1].ends_with("+300%: 50% of that."), "{verdict:?}");
+        assert!(verdict[1].contains("agent +100%") && verdict[1].ends_with("+300% (agent: 50% of it)."), "{verdict:?}");
     }
 
     #[test]
-    fn what_is_the_best_by_luck_in_one_round_gains_nothing_in_the_next() {
+    fn the_best_setting_of_a_round_is_judged_by_the_other_rounds() {
         let lucky: [&[f64]; 3] = [&[100.0, 100.0, 100.0], &[130.0, 80.0, 95.0], &[100.0, 100.0, 100.0]];
         let good: [&[f64]; 3] = [&[100.0, 100.0, 100.0], &[200.0, 200.0, 200.0], &[200.0, 200.0, 200.0]];
         let by_others = |pair: [&[f64]; 3]| field(&[pair]).pairs[0].best_of_other_rounds().unwrap();
@@ -364,7 +365,10 @@ mod tests {
         assert!(by_others(lucky) < -0.05, "{}", by_others(lucky));
         assert!((by_others(good) - 2f64.ln()).abs() < 1e-9);
         let verdict = field(&[good]).verdict();
-        assert!(verdict[1].ends_with("+100%: 100% of that, or chosen by the other rounds +100%: 100% of that."), "{verdict:?}");
+        assert!(
+            verdict[1].ends_with("+100% (agent: 100% of it), best setting of the other rounds +100% (agent: 100% of it)."),
+            "{verdict:?}"
+        );
     }
 
     #[test]

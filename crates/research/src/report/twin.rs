@@ -126,7 +126,7 @@ impl Report {
         for (name, value) in &self.setup {
             paragraph(&mut text, &printable(&format!("{name}: {value}")), width);
         }
-        text += "\n  pairs ranked alike   regret\nby requests  by merit       %  load\n";
+        text += "\nsame order of pairs   regret\nby requests  by merit       %  load\n";
         text += &"─".repeat(width.unwrap_or(80).min(80));
         text.push('\n');
         let cell = |pairs: Pairs| if pairs.differ == 0 { "–".to_owned() } else { format!("{} of {}", pairs.alike, pairs.differ) };
@@ -135,19 +135,22 @@ impl Report {
             text += &format!("{requests:>11}{merit:>10}{:>8.1}  {}\n", one.regret_percent, printable(&one.load));
         }
         for (load, reason) in &self.without_twin {
-            paragraph(&mut text, &printable(&format!("No twin of {load}: {reason}")), width);
+            paragraph(&mut text, &printable(&format!("No forecast for {load}: {reason}")), width);
         }
         text.push('\n');
         let (requests, merit) = (self.pairs(|one| one.by_requests), self.pairs(|one| one.by_merit));
         let regret = self.loads.iter().map(|one| one.regret_percent).sum::<f64>() / self.loads.len().max(1) as f64;
         let share = |pairs: Pairs| match pairs.differ {
-            0 => "no pair differs".to_owned(),
+            0 => "no pairs differ".to_owned(),
             _ => format!("{} of {} pairs ({:.1}%)", pairs.alike, pairs.differ, pairs.percent()),
         };
-        let summary =
-            format!("Ranked alike: by requests {}, by merit {}. Mean regret: {regret:.2}%.", share(requests), share(merit));
+        let summary = format!(
+            "Pairs in the same order: by requests {}, by merit {}. Mean regret: {regret:.2}%.",
+            share(requests),
+            share(merit)
+        );
         paragraph(&mut text, &summary, width);
-        text + &format!("\nTo repeat: {}\n", printable(&self.command))
+        text + &format!("\nCommand: {}\n", printable(&self.command))
     }
 }
 
@@ -183,6 +186,6 @@ mod tests {
     #[test]
     fn nothing_that_differs_is_said_to_be_so() {
         let text = report(vec![ranking(0, 0, 0.0)]).text(None);
-        assert!(text.contains("no pair differs") && !text.contains("NaN"), "{text}");
+        assert!(text.contains("no pairs differ") && !text.contains("NaN"), "{text}");
     }
 }

@@ -1,4 +1,4 @@
-//! How true the simulator is: the same jobs by the real fio on the real kernel, and in the simulator.
+//! Accuracy of the simulator: the same jobs by fio on the real kernel and in the simulator.
 
 use askama::Template;
 use serde::Serialize;
@@ -89,7 +89,7 @@ impl Choice {
         let (all, right) = (choices.clone().count(), choices.filter(|choice| choice.is_right()).count());
         (all > 0).then(|| {
             format!(
-                "The twin, which saw the kernel's block events under the scheduler that Linux gives a disk, chose the best scheduler or one \
+                "From the kernel's block events under the default scheduler, the twin chose the best scheduler or one \
                  within {:.0}% of it for {right} of {all} workloads.",
                 Choice::NEAR_PERCENT
             )
@@ -209,7 +209,7 @@ impl Validation {
             Choice::sentence(disk.choices.iter()).iter().for_each(|sentence| paragraph(&mut out, sentence, width));
         }
         if self.disks.len() > 1 {
-            out.push_str("\nAll disks together:\n");
+            out.push_str("\nAll disks:\n");
             self.agreement.iter().for_each(|agreement| paragraph(&mut out, &agreement.sentence(), width));
             let choices = self.disks.iter().flat_map(|disk| &disk.choices);
             Choice::sentence(choices).iter().for_each(|sentence| paragraph(&mut out, sentence, width));
@@ -248,8 +248,8 @@ impl Validation {
 
     fn head(&self) -> String {
         format!(
-            "{} on Linux {} and the simulator; {} s of each, medians of {}, ± their 95% confidence interval. Response times under \
-             {LEAST_MS} ms are the processor's, which is not simulated: they are not judged.",
+            "{} on Linux {} and the simulator; {} s of each, medians of {}, ± their 95% confidence interval. Response times below \
+             {LEAST_MS} ms are dominated by CPU time, which is not simulated, and are not compared.",
             self.fio,
             self.kernel,
             three_digits(self.seconds),
@@ -291,11 +291,11 @@ impl Disk {
             self.choices.iter().map(|choice| of(choice).chars().count()).max().unwrap_or(0).max(head.len())
         };
         let names = width(|choice| &choice.workload, "workload");
-        let chosen = width(|choice| &choice.chosen, "the twin's");
+        let chosen = width(|choice| &choice.chosen, "chosen by the twin");
         if self.choices.is_empty() {
             return;
         }
-        out.push_str(&format!("\n{:names$}  {:chosen$}  {:12}{:>7}\n", "workload", "the twin's", "the best", "behind"));
+        out.push_str(&format!("\n{:names$}  {:chosen$}  {:12}{:>7}\n", "workload", "chosen by the twin", "best", "loss"));
         for choice in &self.choices {
             let (workload, twin) = (printable(&choice.workload), printable(&choice.chosen));
             out.push_str(&format!("{workload:names$}  {twin:chosen$}  {:12}{:>7}\n", choice.best, choice.behind()));
@@ -376,8 +376,8 @@ impl Agreement {
     fn sentence(&self) -> String {
         let tau = self.tau.map_or_else(|| MISSING.to_owned(), |tau| format!("{tau:.2}"));
         format!(
-            "{}: off by {:.1}% in the median, {:.1}% at worst; of {} pairs of settings that differ by more than 20%, {} are ranked alike; \
-             Kendall's tau over the {} pairs that the real runs tell apart: {tau}.",
+            "{}: median error {:.1}%, maximum {:.1}%; of {} pairs of settings that differ by more than 20%, {} are in the same order; \
+             Kendall's tau over the {} pairs that differ significantly in the real runs: {tau}.",
             self.name(),
             self.off_median_percent,
             self.off_worst_percent,
@@ -481,7 +481,7 @@ mod tests {
         let disk = Disk {
             device: "/dev/loop0".to_owned(),
             disk: "sata7200".to_owned(),
-            queue: "its own queue".to_owned(),
+            queue: "default queue".to_owned(),
             scale: 10.0,
             rows,
             agreement: agreement.clone(),

@@ -25,16 +25,16 @@ const PROBES: [(&str, f64); 4] = [
 pub fn fit(real: &mut dyn Real, capacity_sectors: u64, crew: Workers) -> anyhow::Result<Fitted> {
     let device = real.path();
     if capacity_sectors < BYTES / 512 {
-        bail!("{device}: holds {} bytes, and the workloads need {BYTES}", capacity_sectors * 512);
+        bail!("{device}: has {} bytes; the workloads need {BYTES}", capacity_sectors * 512);
     }
     // Past every scheduler.
     let none = Setting::parse("none")?;
     real.set(&none, &[])?;
-    let file = tempfile::NamedTempFile::new().context("cannot keep what is recorded")?;
+    let file = tempfile::NamedTempFile::new().context("cannot store the trace")?;
     if !real.record(file.path())? {
-        bail!("{device}: its requests cannot be recorded, and without their times no profile can be fitted; name one with --disk");
+        bail!("{device}: its requests cannot be traced, so no profile can be fitted; name one with --disk");
     }
-    crew.monitor.begin(PROBES.len() as u64, "reading it, probes:");
+    crew.monitor.begin(PROBES.len() as u64, "probing the device, probes:");
     for (number, (probe, seconds)) in PROBES.iter().enumerate() {
         let jobs = format!(
             "[global]\nfilename={device}\ndirect=1\nioengine=libaio\ntime_based\nruntime={seconds}\nnorandommap\nrandseed=1\n{probe}"

@@ -1,4 +1,4 @@
-//! The same jobs by the real fio on the real kernel, and in the simulator: how true the simulator is.
+//! Accuracy of the simulator: the same jobs by fio on the real kernel and in the simulator.
 //!
 //! ```text
 //! workloads x settings ──▶ Real: applies the setting, runs fio ──▶ JSON ──┐
@@ -101,10 +101,10 @@ impl Model {
 
     fn queue(&self) -> String {
         match (self.queue_depth, self.queue_policy) {
-            (None, None) => "its own queue".to_owned(),
+            (None, None) => "default queue".to_owned(),
             (depth, policy) => {
-                let depth = depth.map_or_else(|| "its own".to_owned(), |depth| depth.to_string());
-                let policy = policy.map_or_else(|| "its own".to_owned(), |policy| format!("{policy:?}").to_lowercase());
+                let depth = depth.map_or_else(|| "default".to_owned(), |depth| depth.to_string());
+                let policy = policy.map_or_else(|| "default".to_owned(), |policy| format!("{policy:?}").to_lowercase());
                 format!("queue depth {depth}, policy {policy}")
             }
         }
@@ -148,13 +148,13 @@ impl ValidationRequest {
             expect_of_linux(setting)?;
             ensure!(
                 self.is_unscaled() || can_be_scaled(setting),
-                "--scheduler {setting}: the times in bfq's code cannot be scaled; leave it or --scale out"
+                "--scheduler {setting}: the time constants of bfq cannot be scaled; omit it or --scale"
             );
         }
         for workload in &self.workloads {
             ensure!(
                 self.is_unscaled() || !workload.is_buffered(),
-                "--workloads {}: goes through the page cache, which no --scale makes faster",
+                "--workloads {}: uses the page cache, which --scale cannot speed up",
                 workload.name
             );
             workload.scaled(self.scale)?;
@@ -185,7 +185,7 @@ impl ValidationRequest {
             let cell = |setting| Cell { workload, setting, real: Default::default(), host: Vec::new(), recorded: Vec::new() };
             cells.push(self.settings(workload).into_iter().map(cell).collect());
         }
-        let folder = tempfile::tempdir().context("cannot make a folder for what is recorded")?;
+        let folder = tempfile::tempdir().context("cannot create a folder for the trace")?;
         let total = cells.iter().map(Vec::len).sum::<usize>() as u64 * u64::from(self.runs);
         crew.monitor.begin(total, "real runs");
         let mut done = 0;
@@ -209,7 +209,7 @@ impl ValidationRequest {
         let cells: Vec<Cell> = cells.into_iter().flatten().collect();
         let rows = crew.map("simulated runs", &cells, |cell| self.compare(cell, model, &device))?.concat();
         let agreement = Agreement::all(&rows);
-        let choices = crew.map("asking the twin", &self.workloads, |workload| {
+        let choices = crew.map("forecasts", &self.workloads, |workload| {
             let of_it = cells.iter().filter(|cell| cell.workload == workload && !cell.recorded.is_empty());
             let recorded = of_it.map(|cell| Recorded { setting: cell.setting.clone(), runs: cell.recorded.clone() });
             choice::choice(&workload.name, &recorded.collect::<Vec<_>>()).with_context(|| workload.name.clone())
@@ -229,14 +229,14 @@ impl ValidationRequest {
         cell.host = real.set(&faster(&cell.setting, self.scale), &host_under(&cell.setting, &cell.workload.host))?;
         let jobs = jobs(&real.path(), cell.workload, self.seconds, round, self.scale)?;
         // The twin chooses among schedulers with their defaults, on the disk as it is.
-        let file = tempfile::Builder::new().tempfile_in(folder).context("cannot keep what is recorded")?;
+        let file = tempfile::Builder::new().tempfile_in(folder).context("cannot store the trace")?;
         let is_asked = self.is_unscaled() && cell.setting == Setting::of(cell.setting.spec);
         let recording = (is_asked && real.record(file.path())?).then_some(file);
         let output = run(&jobs, (self.seconds + RAMP_S) / self.scale, crew.monitor)?;
         let output = fio::parse(&output)?;
         if let Some(file) = recording {
             real.recorded()?;
-            let (_, path) = file.keep().context("cannot keep what was recorded")?;
+            let (_, path) = file.keep().context("cannot store the trace")?;
             cell.recorded.push((path, output.overall));
         }
         real.settle()?;
@@ -282,7 +282,7 @@ impl ValidationRequest {
         let run = |experiment: &Experiment| {
             let regime = Regime::Scheduler(Setting { host: Vec::new(), ..cell.setting.clone() });
             let records = experiment.records(vec![regime], false, Workers::new(&quiet, Some(1)))?;
-            records.into_iter().next().context("nothing was simulated")
+            records.into_iter().next().context("no simulation result")
         };
         let mut record = run(&experiment)?;
         // The kernel knows the device from earlier runs.
@@ -291,7 +291,7 @@ impl ValidationRequest {
             experiment.host.push(format!("write_bandwidth_kib={}", (written_kib as i64).max(4)));
             record = run(&experiment)?;
         }
-        ensure!(record.jobs.len() == 1, "the jobs are of {} groups; one is right", record.jobs.len());
+        ensure!(record.jobs.len() == 1, "the jobs form {} groups; should be one", record.jobs.len());
         let service = &record.jobs[0].service;
         // fio divides by the time of the job that ran longest, whenever each began.
         let lasted_s = record.streams.iter().map(|stream| stream.service.duration_s).fold(f64::MIN_POSITIVE, f64::max);
@@ -387,7 +387,7 @@ mod tests {
     fn what_linux_has_not_or_cannot_be_scaled_is_refused() {
         let refused = |scale, setting| question(scale, &[setting]).check().unwrap_err().to_string();
         assert_eq!(refused(1.0, "cfq"), "--scheduler cfq: Linux has no such scheduler; it has none, mq-deadline, kyber, bfq");
-        assert!(refused(10.0, "bfq").starts_with("--scheduler bfq: the times in bfq's code cannot be scaled"));
+        assert!(refused(10.0, "bfq").starts_with("--scheduler bfq: the time constants of bfq cannot be scaled"));
         question(10.0, &["kyber"]).check().unwrap();
     }
 

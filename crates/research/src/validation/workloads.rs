@@ -86,14 +86,14 @@ pub fn find(name: &str) -> anyhow::Result<Workload> {
     }
     if !name.contains(['.', '/']) {
         let known = WORKLOADS.iter().map(|shipped| shipped.name).collect::<Vec<_>>().join(", ");
-        bail!("--workloads {name}: is not known; known are {known}, and job files");
+        bail!("--workloads {name}: unknown workload; known: {known}, and job files");
     }
     let jobs = std::fs::read_to_string(name).with_context(|| format!("--workloads {name}"))?;
     for (number, line) in jobs.lines().enumerate() {
         let key = line.split('=').next().unwrap_or_default().trim();
         ensure!(
             !OURS.contains(&key),
-            "{name}:{}: {key} is set by the comparison, which runs all jobs on one device and for the same time; leave it out",
+            "{name}:{}: {key} is set by this command, which runs all jobs on one device and for the same time; omit it",
             number + 1
         );
     }
@@ -156,11 +156,11 @@ fn scaled_option(key: &str, value: &str, factor: f64) -> anyhow::Result<Option<S
         "thinktime" | "thinktime_spin" => Ok(Some(format!("{key}={}us", (time_us(value, 1.0)? / factor).round()))),
         "startdelay" => Ok(Some(format!("{key}={}us", (time_us(value, 1e6)? / factor).round()))),
         "rate_iops" => {
-            let rate: f64 = value.parse().context("is no number")?;
+            let rate: f64 = value.parse().context("is not a number")?;
             Ok(Some(format!("{key}={}", (rate * factor).round())))
         }
         "rate" | "rate_min" | "thinktime_iotime" | "rate_cycle" if (factor - 1.0).abs() > f64::EPSILON => {
-            bail!("cannot be scaled; leave it out, or --scale")
+            bail!("cannot be scaled; omit it or --scale")
         }
         _ => Ok(None),
     }
@@ -174,9 +174,9 @@ fn time_us(text: &str, plain_us: f64) -> anyhow::Result<f64> {
         "us" | "usec" => 1.0,
         "ms" | "msec" => 1e3,
         "s" => 1e6,
-        _ => bail!("is no time in us, ms or s"),
+        _ => bail!("is not a time in us, ms or s"),
     };
-    Ok(number.trim().parse::<f64>().context("is no time")? * factor)
+    Ok(number.trim().parse::<f64>().context("is not a time")? * factor)
 }
 
 #[cfg(test)]
@@ -214,8 +214,8 @@ mod tests {
         let scaled = workload("[a]\nthinktime=10ms\nstartdelay = 2\nrate_iops=15\nbs=4k\nthinktime_spin=30").scaled(10.0).unwrap();
         assert_eq!(scaled, "[a]\nthinktime=1000us\nstartdelay=200000us\nrate_iops=150\nbs=4k\nthinktime_spin=3us\n");
         let error = format!("{:#}", workload("[a]\nrate=1m").scaled(10.0).unwrap_err());
-        assert_eq!(error, "w:2: rate=1m: cannot be scaled; leave it out, or --scale");
-        assert!(format!("{:#}", workload("thinktime=2h").scaled(1.0).unwrap_err()).ends_with("is no time in us, ms or s"));
+        assert_eq!(error, "w:2: rate=1m: cannot be scaled; omit it or --scale");
+        assert!(format!("{:#}", workload("thinktime=2h").scaled(1.0).unwrap_err()).ends_with("is not a time in us, ms or s"));
     }
 
     #[test]
@@ -227,7 +227,12 @@ mod tests {
         assert_eq!(find(named).unwrap().jobs, "[a]\nrw=read\n");
         std::fs::write(&path, "[a]\nrw=read\nfilename=/dev/sda\n").unwrap();
         let error = find(named).unwrap_err().to_string();
-        assert!(error.ends_with("own.fio:3: filename is set by the comparison, which runs all jobs on one device and for the same time; leave it out"), "{error}");
-        assert!(find("own").unwrap_err().to_string().starts_with("--workloads own: is not known; known are random-reads, "));
+        assert!(
+            error.ends_with(
+                "own.fio:3: filename is set by this command, which runs all jobs on one device and for the same time; omit it"
+            ),
+            "{error}"
+        );
+        assert!(find("own").unwrap_err().to_string().starts_with("--workloads own: unknown workload; known: random-reads, "));
     }
 }

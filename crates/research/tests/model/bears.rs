@@ -91,10 +91,10 @@ fn what_is_no_data_set_is_refused_with_the_reason() {
         try_to_train(&data, learner("c4.5").unwrap(), &options()).unwrap_err().to_string()
     };
     for (break_it, words) in [
-        (&(|data: &mut Dataset| data.rows.clear()) as &dyn Fn(&mut Dataset), "there are no rows"),
-        (&|data| *data = Dataset { rows: vec![Vec::new()], ..Dataset::default() }, "there are no features"),
-        (&|data| data.features[1] = "f0".to_owned(), "feature 'f0' is there twice"),
-        (&|data| data.classes[1] = "c0".to_owned(), "class 'c0' is there twice"),
+        (&(|data: &mut Dataset| data.rows.clear()) as &dyn Fn(&mut Dataset), "no rows"),
+        (&|data| *data = Dataset { rows: vec![Vec::new()], ..Dataset::default() }, "no features"),
+        (&|data| data.features[1] = "f0".to_owned(), "duplicate feature 'f0'"),
+        (&|data| data.classes[1] = "c0".to_owned(), "duplicate class 'c0'"),
         (&|data| data.labels.truncate(3), "3 labels for 10 rows"),
         (&|data| data.weights = vec![1.0], "1 weights for 10 rows"),
         (&|data| data.groups = vec![1; 11], "11 groups for 10 rows"),
@@ -116,13 +116,13 @@ fn hyper_parameters_that_a_learner_cannot_have_are_refused() {
         let options = research::model::Options { fixed: [(name.to_owned(), value)].into(), ..options() };
         try_to_train(&blobs(10, 2, 2, 1.0, 1), learner("c4.5").unwrap(), &options).unwrap_err().to_string()
     };
-    assert_eq!(complaint("depth", 3.0), "c4.5: there is no hyper-parameter 'depth'; there are confidence, min_rows");
+    assert_eq!(complaint("depth", 3.0), "c4.5: unknown hyper-parameter 'depth'; known: confidence, min_rows");
     assert_eq!(complaint("confidence", 0.7), "c4.5: confidence 0.7 should be a number from 0.001 to 0.5");
     assert_eq!(complaint("min_rows", 2.5), "c4.5: min_rows 2.5 should be a whole number from 1 to 1000000");
     assert!(complaint("confidence", f64::NAN).contains("should be a number"));
     assert_eq!(
         learner("oracle").unwrap_err().to_string(),
-        "there is no learner 'oracle'; there are c4.5, logistic, naive-bayes, perceptron, svm"
+        "unknown learner 'oracle'; known: c4.5, logistic, naive-bayes, perceptron, svm"
     );
 }
 

@@ -98,9 +98,9 @@ fn a_file_of_another_version_or_none_at_all_is_named_as_such() {
         "its schema is \"seekwise-model 9\"; this program reads \"seekwise-model 1\""
     );
     for text in ["", "[]", "{}", "seekwise", "{\"schema\": 1}"] {
-        assert!(complaint(text).starts_with("this is no model: "), "{text}");
+        assert!(complaint(text).starts_with("not a model: "), "{text}");
     }
-    assert!(complaint(&"[".repeat(100_000)).starts_with("this is no model: "));
+    assert!(complaint(&"[".repeat(100_000)).starts_with("not a model: "));
 }
 
 #[test]

@@ -108,7 +108,7 @@ impl Classified {
             eligible: vec![true; candidates.len()],
             log: Log::new(candidates.len()),
             arms: candidates,
-            taught: Err("it has not begun".to_owned()),
+            taught: Err("not started".to_owned()),
             lessons: Dataset::default(),
             state: State::First,
             mix: Mix::new(),
@@ -133,7 +133,7 @@ impl Classified {
         let mut all = self.lessons.clone();
         let logged = if self.learns_online() { self.log.teach(&mut all) } else { 0 };
         if all.rows.is_empty() {
-            self.taught = Err("there is no experience to learn from".to_owned());
+            self.taught = Err("no training data".to_owned());
             return 0;
         }
         match Taught::new(&all, self.set.learner, self.seed) {
@@ -153,16 +153,16 @@ impl Classified {
     /// Begins a round, if there are candidates.
     fn begin_round(&mut self, why: &str) -> Decision {
         let round = Round::new(&self.arms, |arm| self.eligible[arm]);
-        let Some(turn) = round.turn() else { return Decision::keep(format!("{why}; there are no candidates that can be set")) };
-        let why = format!("{why}: each candidate has its turn, 1 of {}", round.place().1);
+        let Some(turn) = round.turn() else { return Decision::keep(format!("{why}; no candidate can be set")) };
+        let why = format!("{why}: trying each candidate, 1 of {}", round.place().1);
         self.state = State::Round(round);
         self.put(turn, why, None)
     }
 
     fn next_turn(&mut self, measured: Option<Achieved>) -> Decision {
-        let State::Round(round) = &mut self.state else { return Decision::keep("there is no round") };
+        let State::Round(round) = &mut self.state else { return Decision::keep("no round") };
         let had = round.turn().map_or(String::new(), |had| self.arms[had].to_string());
-        let text = measured.map_or("nothing was done".to_owned(), |measured| measured.text());
+        let text = measured.map_or("no requests".to_owned(), |measured| measured.text());
         round.end_turn(measured);
         if let Some(turn) = round.turn() {
             let (place, count) = round.place();
@@ -170,7 +170,7 @@ impl Classified {
         }
         let (best, count) = (round.best(), round.results().len());
         self.state = State::Serving;
-        let Some((best, achieved)) = best else { return Decision::keep("nothing could be measured of any candidate") };
+        let Some((best, achieved)) = best else { return Decision::keep("no candidate could be measured") };
         self.train();
         let gain = measured.map(|last| achieved.score - last.score);
         self.put(best, format!("the best of {count}: {}", achieved.text()), gain)
@@ -207,14 +207,14 @@ impl Classified {
         }
         if losses < self.set.losses {
             let what = if losses > 0 { "worse" } else { "not worse" };
-            let so_far = format!("{} is judged: {what} than {} so far", self.arms[arm], self.arms[from]);
+            let so_far = format!("judging {}: {what} than {} so far", self.arms[arm], self.arms[from]);
             return (losses > 0).then(|| Decision::keep(so_far));
         }
         self.log.segment.is_corrected = true;
         self.state = State::Serving;
         let loss = self.loss(from, self.log.segment.mean(arm).unwrap_or(score));
-        let text = loss.filter(|loss| loss.is_finite()).map_or("nothing is done".to_owned(), worse);
-        let why = format!("{} was an error: {text} than {} in {losses} windows; back", self.arms[arm], self.arms[from]);
+        let text = loss.filter(|loss| loss.is_finite()).map_or("no requests".to_owned(), worse);
+        let why = format!("{} was wrong: {text} than {} in {losses} windows; reverting", self.arms[arm], self.arms[from]);
         Some(self.put(from, why, loss.filter(|loss| loss.is_finite())))
     }
 
@@ -226,9 +226,9 @@ impl Classified {
         match self.loss(home, score) {
             Some(loss) if loss < -self.set.loss() => {
                 self.log.segment.is_corrected = true;
-                Some(Decision::keep(format!("{tried} stays: better than {before}")))
+                Some(Decision::keep(format!("keeping {tried}: better than {before}")))
             }
-            _ => Some(self.put(home, format!("{tried} is no better than {before}: back"), None)),
+            _ => Some(self.put(home, format!("{tried} is not better than {before}: reverting"), None)),
         }
     }
 
@@ -244,11 +244,11 @@ impl Classified {
         }
         let is_new = self.is_alone() && alike.is_none() && self.log.segment.label().is_none();
         if self.learns_online() && is_new {
-            return Err("nothing is known of this workload".to_owned());
+            return Err("unknown workload".to_owned());
         }
         let taught = self.taught.as_mut().map_err(|why| why.clone())?;
         let learner = taught.learner();
-        let (arm, confidence) = taught.classify(row, &self.eligible).ok_or("the model knows no candidate that can be set")?;
+        let (arm, confidence) = taught.classify(row, &self.eligible).ok_or("the model predicts no candidate that can be set")?;
         let confidence = 100.0 * confidence;
         Ok(Proposal { arm, confidence, why: format!("{learner}: {}, {confidence:.0}% sure", self.arms[arm]) })
     }
@@ -258,20 +258,20 @@ impl Classified {
         let Proposal { arm: wanted, confidence, why } = match self.wanted(row, distribution) {
             Ok(wanted) => wanted,
             Err(why) if self.learns_online() && self.is_alone() => return self.begin_round(&format!("{before}{why} ({looks})")),
-            Err(why) => return Decision::keep(format!("{before}{why} ({looks}): {} is kept", self.arms[arm])),
+            Err(why) => return Decision::keep(format!("{before}{why} ({looks}): keeping {}", self.arms[arm])),
         };
         let why = format!("{before}{why} ({looks})");
         if wanted == arm {
             return self.explore(arm).unwrap_or_else(|| Decision::keep(why));
         }
         if confidence < 100.0 * self.set.least_confidence {
-            return Decision::keep(format!("{why}, which is too little: {} is kept", self.arms[arm]));
+            return Decision::keep(format!("{why}, too low: keeping {}", self.arms[arm]));
         }
         if self.learns_online()
             && let Some((measured, now)) = self.log.segment.mean(wanted).zip(self.log.segment.mean(arm))
             && measured < now + self.set.loss()
         {
-            return Decision::keep(format!("{why}, but it was measured: no better than {}", self.arms[arm]));
+            return Decision::keep(format!("{why}, but measured not better than {}", self.arms[arm]));
         }
         let is_judged = self.learns_online() && self.set.losses > 0;
         self.state = if is_judged { State::Judging { from: arm, losses: 0, others: 0 } } else { State::Serving };
@@ -293,7 +293,7 @@ impl Classified {
         }
         let arm = among[self.random.random_range(0..among.len())];
         self.state = State::Exploring { home };
-        Some(self.put(arm, format!("a window for {}, to learn how it serves", self.arms[arm]), None))
+        Some(self.put(arm, format!("trying {} for one window", self.arms[arm]), None))
     }
 
     /// Learns again if enough requests have come; what is said of it then.
@@ -307,7 +307,7 @@ impl Classified {
             0 => String::new(),
             logged => {
                 let rows = self.taught.as_ref().map_or(0, Taught::rows);
-                format!("trained again from {rows} windows, {logged} of them seen here; ")
+                format!("retrained with {rows} windows, {logged} of them from this device; ")
             }
         }
     }
@@ -327,14 +327,14 @@ impl Classified {
             return decision;
         }
         if !score.is_finite() || outcome.requests < FEWEST && matches!(self.state, State::First | State::Serving) {
-            return Decision::keep(format!("{} requests are too few to judge by", outcome.requests));
+            return Decision::keep(format!("only {} requests, too few to judge", outcome.requests));
         }
         let row = describe(&window.features, &window.outcome);
         let mut before = self.sense_change(distribution).unwrap_or_default();
         if !before.is_empty() && self.set.first_window_ms.is_some() {
             // This window may hold both: a short one that holds only what comes now tells more.
             self.state = State::First;
-            return Decision::keep(format!("{before}looking at it"));
+            return Decision::keep(format!("{before}observing"));
         }
         self.log.segment.look(distribution);
         self.log.segment.add(arm, row.clone(), score);
@@ -346,7 +346,7 @@ impl Classified {
             return decision;
         }
         if let State::Judging { from, .. } = self.state {
-            return Decision::keep(format!("{} is judged: not worse than {} so far", self.arms[arm], self.arms[from]));
+            return Decision::keep(format!("judging {}: not worse than {} so far", self.arms[arm], self.arms[from]));
         }
         self.state = State::Serving;
         self.choose(arm, &row, distribution, &before, &looks)
@@ -380,7 +380,7 @@ impl Controller for Classified {
         self.arms.retain(|arm| known.iter().any(|spec| spec.name == arm.spec.name));
         self.eligible = vec![true; self.arms.len()];
         if self.arms.is_empty() {
-            return Decision::keep("there are no candidates");
+            return Decision::keep("no candidates");
         }
         let found = plant.setting();
         if self.arm_of(&found).is_none() {
@@ -394,17 +394,17 @@ impl Controller for Classified {
         self.train();
         match &self.taught {
             Ok(taught) => {
-                let learned = format!("{} has learned from {} windows", taught.learner(), taught.rows());
+                let learned = format!("{} trained with {} windows", taught.learner(), taught.rows());
                 match self.mostly_best().filter(|&arm| self.arms[arm] != found) {
                     Some(arm) => {
-                        let why = format!("{learned}; {} was the best where it mattered most", self.arms[arm]);
+                        let why = format!("{learned}; {} was best in the decisive windows", self.arms[arm]);
                         Decision::set(self.arms[arm].clone(), why)
                     }
                     None => Decision::keep(learned),
                 }
             }
-            Err(_) if self.learns_online() && self.is_alone() => self.begin_round("nothing is known yet"),
-            Err(why) => Decision::keep(format!("{why}: {found} is kept")),
+            Err(_) if self.learns_online() && self.is_alone() => self.begin_round("no measurements yet"),
+            Err(why) => Decision::keep(format!("{why}: keeping {found}")),
         }
     }
 
@@ -431,13 +431,13 @@ impl Controller for Classified {
     fn decide(&mut self, window: &Window, _plant: &dyn Target) -> Decision {
         let distribution = self.mix.close();
         if self.arms.is_empty() {
-            return Decision::keep("there are no candidates");
+            return Decision::keep("no candidates");
         }
         if std::mem::take(&mut self.is_refused) {
             return self.next_turn(None);
         }
         let Some(arm) = self.arm_of(&window.setting) else {
-            return Decision::keep(format!("{} is in force, which somebody else has set", window.setting));
+            return Decision::keep(format!("{} is active after an external change", window.setting));
         };
         if matches!(self.state, State::Round(_)) && !window.outcome.score(&self.preference).is_finite() {
             return self.next_turn(None);

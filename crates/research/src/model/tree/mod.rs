@@ -43,7 +43,7 @@ impl Learner for C45 {
         &[
             Parameter {
                 name: "confidence",
-                doc: "Of the upper limit of a leaf's errors that pruning goes by: less prunes more.",
+                doc: "Confidence level of the error bound for pruning: smaller values prune more.",
                 candidates: &[0.25, 0.1, 0.02],
                 min: 0.001,
                 max: 0.5,
@@ -51,7 +51,7 @@ impl Learner for C45 {
             },
             Parameter {
                 name: "min_rows",
-                doc: "At least two branches of a question have this many rows.",
+                doc: "Minimum rows in at least two branches of a split.",
                 candidates: &[2.0, 5.0],
                 min: 1.0,
                 max: 1e6,
@@ -66,7 +66,7 @@ impl Learner for C45 {
 
     fn fit(&self, examples: &Examples, parameters: &[f64], _seed: u64) -> Result<Box<dyn Classifier>, ModelError> {
         let &[confidence, min_rows] = parameters else {
-            return Err(ModelError::Fit { learner: self.name(), message: "two hyper-parameters are wanted".to_owned() });
+            return Err(ModelError::Fit { learner: self.name(), message: "expected two hyper-parameters".to_owned() });
         };
         let rows: grow::Weighted = examples.weights.iter().enumerate().map(|(row, &weight)| (row, weight)).collect();
         let mut root = grow::Grower::new(examples, min_rows).grow(&rows, 0);
@@ -79,7 +79,7 @@ impl Learner for C45 {
         let mut nodes = stored.nodes.into_iter();
         let root = Node::load(&mut nodes, 0)?;
         if nodes.next().is_some() {
-            return Err("there are more nodes than the tree has".to_owned());
+            return Err("more nodes than the tree has".to_owned());
         }
         root.check(features, classes)?;
         Ok(Box::new(Tree { root }))
@@ -250,10 +250,7 @@ impl Classifier for Tree {
 
     fn describe(&self, names: &Names, text: &mut String) {
         let (size, leaves) = self.root.size();
-        let _ = writeln!(
-            text,
-            "A tree of {size} nodes, {leaves} of them leaves. A leaf: class (training rows/of these of other classes)."
-        );
+        let _ = writeln!(text, "A tree of {size} nodes, {leaves} of them leaves. A leaf: class (training rows/misclassified).");
         let _ = writeln!(text);
         if self.root.question.is_none() {
             let _ = writeln!(text, "{}", self.root.verdict(names));

@@ -11,7 +11,7 @@ pub const ABLE_PERCENT: f64 = 99.0;
 
 /// What a class leaves of its share while it is silent costs the others nothing, and how long it is silent is chance where it asks for tens of
 /// megabytes at once: cycles of nearly the same length differ in that by two points.
-const ADAPTIVE_CYCLE: &str = "error above that of the best fixed cycle while all classes want something, worst workload";
+const ADAPTIVE_CYCLE: &str = "error above that of the best fixed cycle while all classes are busy, worst workload";
 
 /// All bars.
 pub fn all(results: &Results) -> Vec<Bar> {
@@ -42,8 +42,15 @@ fn share_error(outcomes: &[(&str, Option<&Outcome>)]) -> Bar {
         .iter()
         .filter_map(|(name, outcome)| outcome.filter(|outcome| !is_able(outcome)).map(|it| format!("{name} {:.1}%", it.error())))
         .collect();
-    let detail = if unable.is_empty() { String::new() } else { format!("; could not use their shares: {}", unable.join(", ")) };
-    at_most("share-error", "error of shares, worst workload whose classes can use theirs (the report: 3.9%)", 1.0, errors, &detail)
+    let detail =
+        if unable.is_empty() { String::new() } else { format!("; not enough load for their shares: {}", unable.join(", ")) };
+    at_most(
+        "share-error",
+        "error of shares, worst workload with enough load for its shares (the report: 3.9%)",
+        1.0,
+        errors,
+        &detail,
+    )
 }
 
 #[cfg(test)]
@@ -67,7 +74,7 @@ mod tests {
     fn the_worst_workload_that_can_use_its_shares_decides() {
         let (good, bad, silent) = (outcome(0.9, 99.5), outcome(1.2, 99.0), outcome(9.0, 80.0));
         let met = share_error(&[("a", Some(&good)), ("b", Some(&silent))]);
-        assert_eq!((met.met, met.detail.as_str()), (Some(true), "a; could not use their shares: b 9.0%"));
+        assert_eq!((met.met, met.detail.as_str()), (Some(true), "a; not enough load for their shares: b 9.0%"));
         assert_eq!(share_error(&[("a", Some(&good)), ("b", Some(&bad))]).met, Some(false));
         assert_eq!(share_error(&[("a", Some(&good)), ("b", None)]).met, None, "what was not run is not met");
     }

@@ -111,7 +111,7 @@ impl Plan {
 
     /// Table IV: four classes of the same benchmark.
     fn benchmark(&self, name: &str, scheduler: &Setting, monitor: &dyn Monitor) -> anyhow::Result<RunSummary> {
-        let (text, source) = shipped::find(name).with_context(|| format!("{name}: does not come with the program"))?;
+        let (text, source) = shipped::find(name).with_context(|| format!("{name}: not a built-in workload"))?;
         let mut world = World { profile: array::array()?, device: DeviceOptions::default(), host: array::host(), roster: None };
         let load = JobsLoad::new(&self.shortened(&text), &source, self.seed, &world)?;
         let promise = |(number, weight): (usize, &u32)| {

@@ -49,12 +49,12 @@ impl Outcome {
     /// # Errors
     /// The device does not tell for whom it works.
     pub fn of(run: &RunSummary, weights: &[u32]) -> anyhow::Result<Outcome> {
-        let measured = run.measure.tenants.as_deref().context("the run did not measure its tenants")?;
-        let ledger = run.ledger.as_ref().context("the run kept no account of its tenants")?;
+        let measured = run.measure.tenants.as_deref().context("no measurement of tenants")?;
+        let ledger = run.ledger.as_ref().context("no ledger of tenants")?;
         let work: Vec<Timeline<u64>> = ledger.disk_time()[..weights.len()].to_vec();
         let end = contested(measured);
         let times: Vec<f64> = work.iter().map(|work| until(work, end)).collect();
-        ensure!(times.iter().sum::<f64>() > 0.0, "the device does not tell for how long it works for whom");
+        ensure!(times.iter().sum::<f64>() > 0.0, "the device does not account its time by tenant");
         let longest = |of: &dyn Fn(&sim::run::Responses) -> Nanos| {
             measured.on_roster().iter().map(|tenant| of(&tenant.responses).as_millis_f64()).fold(0.0, f64::max)
         };

@@ -232,7 +232,7 @@ fn benchmarks(results: &Results) -> Option<Table> {
             Table::column("of the best fixed cycle", false),
             Table::column("which is, ms", false),
             Table::column("of the adaptive cycle", false),
-            Table::column("while all want: best fixed cycle", false),
+            Table::column("while all are busy: best fixed cycle", false),
             Table::column("adaptive cycle", false),
             Table::column("its throughput, % of unshared", false),
             Table::column("wanting, %", false),
@@ -260,7 +260,7 @@ fn windows(results: &Results) -> Option<Table> {
         "p99",
         "p99.9",
         "max",
-        "idle while something waits, %",
+        "idle while requests wait, %",
     ];
     let method = "Of windows one after the other, the largest error of a class that 99% of them do not exceed. Response times are those of the \
                   class with the longest; the illustrations ask for more than the disks can do, so that theirs grow with the run.";

@@ -160,7 +160,7 @@ fn setup(length_s: f64, found: &Setting, on: &OnDevice, live: &dyn Live, pairs: 
                 length_s / BINS
             ),
         ),
-        ("Seed", format!("{seed}; what runs is real, and is not the same twice.")),
+        ("Seed", format!("{seed}; runs are real and not reproducible.")),
     ];
     let facts = facts.into_iter().map(|(name, value)| (name.to_owned(), value));
     live.facts().into_iter().chain(facts).collect()

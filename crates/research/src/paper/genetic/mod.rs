@@ -126,7 +126,7 @@ fn notes(plan: Plan) -> Vec<String> {
             .to_owned(),
     ];
     if plan.is_quick {
-        notes.push("A quick run: 120 s a workload in place of 400, and the other searches only where they are drawn.".to_owned());
+        notes.push("A quick run: 120 s a workload in place of 400, and the other searches only for the drawn figures.".to_owned());
     }
     notes
 }

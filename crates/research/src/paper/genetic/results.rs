@@ -151,8 +151,7 @@ impl Results<'_> {
         Table {
             id: "convergence".to_owned(),
             title: title("convergence").to_owned(),
-            method: "Every time that a workload was run, first or second of a pair. Times are of the runs that converged."
-                .to_owned(),
+            method: "All runs of a workload, first or second of a pair. Times are of the runs that converged.".to_owned(),
             corner: "workload".to_owned(),
             columns: names.map(|name| Table::column(name, false)).to_vec(),
             rows,
@@ -212,7 +211,7 @@ impl Results<'_> {
         Table {
             id: "pairs".to_owned(),
             title: title("pairs").to_owned(),
-            method: "Seconds after a workload’s beginning; none where it did not converge.".to_owned(),
+            method: "Seconds after the start of a workload; none if it did not converge.".to_owned(),
             corner: "workloads".to_owned(),
             columns: names.map(|name| Table::column(name, false)).to_vec(),
             rows: Pair::all().filter(|pair| self.runs.get(*pair, DEFAULT).is_some()).map(row).collect(),

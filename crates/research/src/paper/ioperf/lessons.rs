@@ -180,7 +180,7 @@ impl<'a> School<'a> {
         let every: Vec<(usize, &Setting)> =
             (0..self.patterns.len()).flat_map(|number| settings.iter().map(move |setting| (number, *setting))).collect();
         let runs =
-            self.crew.map(&format!("learning, {}: what is remembered", self.kernel.name), &every, |&(number, setting)| {
+            self.crew.map(&format!("learning, {}: remembered settings", self.kernel.name), &every, |&(number, setting)| {
                 // Other requests than those that they were chosen on: what was best of many by chance is not again.
                 self.run(number, self.patterns.len() + number, setting)
             })?;

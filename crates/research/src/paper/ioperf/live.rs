@@ -260,7 +260,7 @@ fn setup(plan: &Plan, found: &Setting, on: &OnDevice, live: &dyn Live, workloads
             "In turns",
             format!("{} rounds of {} s for each setting, every second one in the other order.", plan.rounds, plan.seconds),
         ),
-        ("Seed", format!("{seed}; what runs is real, and is not the same twice.")),
+        ("Seed", format!("{seed}; runs are real and not reproducible.")),
     ];
     let facts = facts.into_iter().map(|(name, value)| (name.to_owned(), value));
     live.facts().into_iter().chain(facts).collect()
@@ -271,7 +271,7 @@ fn notes(all: &[Ran]) -> Vec<String> {
     let note = |ran: &Ran| {
         let mut text = format!("{}: the best of the exhaustive search is {}", ran.pattern, ran.best);
         if let Some(first) = ran.ends.first() {
-            let end = if ran.has_ended { "" } else { ", for its time was over" };
+            let end = if ran.has_ended { "" } else { ", at the time limit" };
             let _ = write!(text, "; five trials end with {first}{end} ({})", ran.why);
         }
         text + "."

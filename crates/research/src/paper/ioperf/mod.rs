@@ -35,7 +35,7 @@ const PARTS: [(&str, &str); 7] = [
     ("fig-3", "Fig. 3: evolution, improvement of the mean productivity per process"),
     ("fig-4", "Fig. 4: evolution, change of the mean latency per request"),
     ("section-6", "Section 6: how many workloads are improved, and by how much"),
-    ("searches", "Other searches, constant settings and ours, on the kernel of the paper"),
+    ("searches", "Other searches, constant settings and ours, on the paper’s kernel"),
     ("today", "The same on today’s kernel"),
 ];
 /// Results of the populations, without the searches.
@@ -43,7 +43,7 @@ const EVOLVED: [&str; 5] = ["fig-1", "fig-2", "fig-3", "fig-4", "section-6"];
 
 /// What is shown of a device of the real kernel.
 const LIVE: [(&str, &str); 2] = [
-    ("live", "Section 6 on the real kernel: what searches end with on a block device"),
+    ("live", "Section 6 on the real kernel: results of searches on a block device"),
     ("five-trials", "Five live trials and an exhaustive search"),
 ];
 
@@ -151,7 +151,7 @@ fn setup(plan: Plan) -> Vec<(String, String)> {
             "Searches",
             format!(
                 "{} workloads, other ones again. A controller starts from the default and has 64 trials of 2 s, or 64 trials in the twin; then \
-                 it verifies its best and keeps it or goes back. What is in force after {} s is run by itself for {} s, as is the default \
+                 it verifies its best and keeps it or goes back. The setting active after {} s is then run as a constant for {} s, as is the default \
                  on the same workload.",
                 plan.workloads,
                 plan.search_s,
@@ -161,7 +161,7 @@ fn setup(plan: Plan) -> Vec<(String, String)> {
         (
             "Judged",
             format!(
-                "Bars are of {}, the only one that knows anything before it begins.",
+                "Bars are of {}, the only one with prior knowledge.",
                 searches::OURS.name()
             ),
         ),

@@ -99,7 +99,7 @@ impl Searched {
             runs.insert((*load, setting.to_string()), setting);
         }
         let runs: Vec<(&(usize, String), &&Setting)> = runs.iter().collect();
-        let got = crew.map(&format!("settings by themselves, {}", kernel.name), &runs, |((load, _), setting)| {
+        let got = crew.map(&format!("constant settings, {}", kernel.name), &runs, |((load, _), setting)| {
             run(*load, plan.test_s).simulate(setting, crew.monitor)
         })?;
         let got: BTreeMap<&(usize, String), Got> = runs.into_iter().map(|(key, _)| key).zip(got).collect();

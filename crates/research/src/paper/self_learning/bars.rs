@@ -13,9 +13,8 @@ const MIXED: [&str; 2] = ["mixed-1", "mixed-2"];
 
 /// All bars.
 pub fn all(world: &World) -> Vec<Bar> {
-    let constant = world
-        .best_constant_on_table_4()
-        .map_or_else(String::new, |(name, percent)| format!("; always {name}, which decides nothing: {percent:.1}%"));
+    let constant =
+        world.best_constant_on_table_4().map_or_else(String::new, |(name, percent)| format!("; constant {name}: {percent:.1}%"));
     vec![
         accuracy(
             "two-layer-accuracy",

@@ -308,7 +308,7 @@ fn levels() -> (Vec<&'static str>, Vec<Under>) {
 fn level(drawing: &Drawing, world: &World) -> Figure {
     let (names, unders) = levels();
     let method =
-        "Mean response time of what the applications asked for, over the repetitions. The text gives no number for any bar.";
+        "Mean response time of the applications' requests over the repetitions. The paper's text has no numbers for the bars.";
     let figure = drawing.figure(Unit::Milliseconds, &names, TABLE_4, method);
     Figure { panels: vec![world.panel(0, TABLE_4, &unders, response_ms)], ..figure }
 }
@@ -381,7 +381,7 @@ fn real_time(drawing: &Drawing, world: &World) -> Figure {
 
 fn real_throughput(drawing: &Drawing, world: &World) -> Figure {
     let (names, unders) = compared();
-    let method = "Bytes that the applications moved, by the time from the first request to the last completion.";
+    let method = "Bytes transferred by the applications, divided by the time from the first request to the last completion.";
     let figure = drawing.figure(Unit::MegabytesPerSecond, &names, TABLE_4, method);
     Figure { panels: world.panels(TABLE_4, &unders, throughput_mb_s), ..figure }
 }
@@ -394,14 +394,14 @@ fn real_cost(drawing: &Drawing, world: &World) -> Figure {
 
 fn synthetic_time(drawing: &Drawing, world: &World) -> Figure {
     let (names, unders) = compared();
-    let method = "Mean response time of what the applications asked for.";
+    let method = "Mean response time of the applications' requests.";
     let figure = drawing.figure(Unit::Milliseconds, &names, TABLE_5, method);
     Figure { panels: world.panels(TABLE_5, &unders, response_ms), ..figure }
 }
 
 fn synthetic_throughput(drawing: &Drawing, world: &World) -> Figure {
     let (names, unders) = compared();
-    let method = "Bytes that the applications moved, by the time from the first request to the last completion.";
+    let method = "Bytes transferred by the applications, divided by the time from the first request to the last completion.";
     let figure = drawing.figure(Unit::MegabytesPerSecond, &names, TABLE_5, method);
     Figure { panels: world.panels(TABLE_5, &unders, throughput_mb_s), ..figure }
 }
@@ -456,7 +456,7 @@ fn by_workload(drawing: &Drawing, world: &World) -> Figure {
     };
     let kinds = [("by the jobs’ calls", JUDGED_BY), ("by the block layer", Data::BlockLayer)];
     let panels: Vec<Panel> = kinds.into_iter().map(panel).collect();
-    let method = "The share of correct decisions of figure 2 on each workload of Table 4 by itself.";
+    let method = "The share of correct decisions of figure 2 on each single workload of Table 4.";
     let figure = with_constants(drawing.figure(Unit::AccuracyPercent, &names, TABLE_4, method));
     Figure { panels, ..figure }
 }

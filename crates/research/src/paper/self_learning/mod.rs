@@ -57,7 +57,7 @@ fn setup(plan: &Plan) -> Vec<(String, String)> {
             ),
         ),
         ("Length", plan.length_text()),
-        ("Repetitions", format!("Tables 4 and 5 × {}, each time with other draws of what is at random", plan.repeats)),
+        ("Repetitions", format!("Tables 4 and 5 × {}, each with other random draws", plan.repeats)),
         (
             "Correct",
             format!(
@@ -86,11 +86,11 @@ fn setup(plan: &Plan) -> Vec<(String, String)> {
         (
             "Online training (TCLOO)",
             format!(
-                "The same, and in place of the paper’s day of further workloads: {}. It goes on learning while it runs.",
+                "The same, and in place of the paper’s day of further workloads: {}. It continues to learn while it runs.",
                 ONLINE.join(", ")
             ),
         ),
-        ("Training of seekwise", "None: its twin is fitted to the disk and the load while they run.".to_owned()),
+        ("Training of seekwise", "None: its twin is fitted to the disk and the load at run time.".to_owned()),
         (
             "Chosen on",
             "Mechanisms and constants of the per-request scheduler were developed on these disks, and earlier versions with these \

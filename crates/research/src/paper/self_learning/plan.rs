@@ -138,7 +138,7 @@ impl Plan {
 
 fn shipped_text(name: &str) -> anyhow::Result<String> {
     let full = if name.contains('/') { name.to_owned() } else { format!("self-learning/{name}") };
-    let (text, _) = shipped::find(&full).with_context(|| format!("{full}: does not come with the program"))?;
+    let (text, _) = shipped::find(&full).with_context(|| format!("{full}: not a built-in workload"))?;
     ensure!(!text.is_empty(), "{full} is empty");
     Ok(text)
 }

@@ -31,7 +31,7 @@ pub fn sharing(results: &Results) -> Vec<Bar> {
         values
     };
     let unable: Vec<&str> = unable.iter().map(|(host, _)| HOSTS[*host].0).collect();
-    let detail = if unable.is_empty() { String::new() } else { format!("; has not the capacity: {}", unable.join(", ")) };
+    let detail = if unable.is_empty() { String::new() } else { format!("; insufficient capacity: {}", unable.join(", ")) };
     let losses = [(Scene::Change, 1, "figure 8"), (Scene::Real, 0, "figure 9")];
     let losses = losses.map(|(scene, volume, name)| (name.to_owned(), results.loss_percent(scene, OURS, volume)));
     vec![

@@ -42,12 +42,12 @@ const PARTS: [(&str, &str); 11] = [
     ("fig-7", "Fig. 7: errors of the model with and without a sample of the load"),
     ("fig-8", "Fig. 8: throughput of two volumes, one of which changes its locality"),
     ("fig-9", "Fig. 9: throughput of two volumes with loads like real ones"),
-    ("table-2", "Table II: what seven volumes take of three arrays"),
-    ("table-3", "Table III: how many volumes the arrays hold"),
+    ("table-2", "Table II: demand of seven volumes on three arrays"),
+    ("table-3", "Table III: number of volumes that fit"),
     ("table-2-one", "Table II with one disk of flash"),
     ("table-3-one", "Table III with one disk of flash"),
-    ("promises", "How each volume’s promise was kept, youchoose"),
-    ("peers", "How other schedulers keep these promises"),
+    ("promises", "Guarantee of each volume, youchoose"),
+    ("peers", "The same guarantees under other schedulers"),
 ];
 
 fn title(id: &str) -> &'static str {
@@ -121,7 +121,7 @@ fn setup(wanted: &PaperRequest) -> Vec<(String, String)> {
         (
             "Hosts",
             HOSTS.map(|(name, array)| format!("{name}: {array}")).join("; ")
-                + ". RAID 0 of eight is the paper’s; the others are as large as they must be to have the capacity.",
+                + ". RAID 0 of eight is the paper’s; the others are as large as required for the capacity.",
         ),
         (
             "Loads",
@@ -139,7 +139,7 @@ fn notes(wanted: &PaperRequest) -> Vec<String> {
         "The traces OpenMail, WebSearch, Financial and VideoStreaming cannot be had. What stands for them is drawn, with the figures that \
          are published about them."
             .to_owned(),
-        "The paper prints figures without numbers: only what its text states is compared with ours.".to_owned(),
+        "The paper’s figures have no numbers: only statements of its text are compared.".to_owned(),
     ];
     if wanted.is_quick {
         notes.push("A quick run: a fifth of the time.".to_owned());

@@ -42,7 +42,7 @@ pub struct Accuracy {
 /// # Errors
 /// The trace cannot be used, or it was interrupted.
 pub fn accuracy(is_quick: bool, seed: u64, trace: Option<&Path>, crew: Workers) -> anyhow::Result<Accuracy> {
-    let folder = tempfile::tempdir().context("cannot make a folder for a trace")?;
+    let folder = tempfile::tempdir().context("cannot create a folder for a trace")?;
     let (path, load) = match trace {
         Some(path) => (path.to_owned(), path.display().to_string()),
         None => (stand_in(folder.path(), is_quick, seed)?, "a stand-in for WebSearch".to_owned()),
@@ -50,8 +50,8 @@ pub fn accuracy(is_quick: bool, seed: u64, trace: Option<&Path>, crew: Workers) 
     let requests = if is_quick { QUICK_REQUESTS } else { Options::default().requests };
     let Trained { mut judged, .. } = train(ARRAY, &Options { requests, seed, sample: Some(path), ..Options::default() }, crew)?;
     // The last two are judged by the rest of the sample.
-    let with = judged.pop().context("the model was not judged")?.errors;
-    let without = judged.pop().context("the model was not judged without a sample")?.errors;
+    let with = judged.pop().context("no errors with a sample")?.errors;
+    let without = judged.pop().context("no errors without a sample")?.errors;
     Ok(Accuracy { without, with, load })
 }
 

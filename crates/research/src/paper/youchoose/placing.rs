@@ -79,7 +79,7 @@ fn matrix(placed: &Placed, all: &[Placed], stated: &Stated) -> Table {
         format!("VSD{} {} on {}", number + 1, if films { "reads films" } else { "searches" }, arrays[on])
     };
     let volumes: Vec<String> = matrix.on.iter().zip(&matrix.films).enumerate().map(volume).collect();
-    let moves = if matrix.moves.is_empty() { "nothing moves".to_owned() } else { matrix.moves.join("; ") };
+    let moves = if matrix.moves.is_empty() { "no moves".to_owned() } else { matrix.moves.join("; ") };
     Table {
         columns: (1..=matrix.films.len()).map(|number| Table::column(&format!("VSD{number}, %"), false)).collect(),
         rows: matrix.shares_percent.iter().enumerate().map(row).collect(),
@@ -123,9 +123,9 @@ fn holding(placed: &Placed, all: &[Placed], stated: &Stated) -> Table {
         columns: vec![
             Table::column("without migration", true),
             Table::column("with it", true),
-            Table::column("making room besides", false),
+            Table::column("with extra moves to make room", false),
             Table::column("gain, %", false),
-            Table::column("the most possible", false),
+            Table::column("upper bound", false),
             Table::column("worst volume, % of reference", false),
         ],
         rows: placed.rows.iter().map(row).collect(),
@@ -161,7 +161,8 @@ pub fn bars(placed: &[Placed]) -> Vec<Bar> {
             let name = if placed.flash == Flash::Six { "six disks of flash" } else { "one disk of flash" };
             (name.to_owned(), row.map(|(row, _)| gain(row)))
         };
-        let about = format!("more volumes held by migration, factor {factor} (the paper: {paper}%), worst number of flash disks");
+        let about =
+            format!("additional volumes through migration, factor {factor} (the paper: {paper}%), worst number of flash disks");
         at_least(&format!("placement-{percent}"), &about, paper, placed.iter().map(of).collect(), "")
     };
     GAINS.into_iter().map(bar).collect()

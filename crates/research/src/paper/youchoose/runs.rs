@@ -187,6 +187,6 @@ fn work_s(run: &RunSummary, disks: usize) -> f64 {
 }
 
 fn volumes(run: RunSummary) -> anyhow::Result<Vec<TenantMeasure>> {
-    let tenants = run.measure.tenants.context("the run did not measure its tenants")?;
+    let tenants = run.measure.tenants.context("no measurement of tenants")?;
     Ok(tenants.on_roster().to_vec())
 }

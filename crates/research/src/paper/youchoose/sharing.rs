@@ -124,7 +124,7 @@ fn throughputs(results: &Results, host: usize, needs: f64) -> Panel {
         let under = |under| results.runs.shared(scene, under).map(|shared| rate(&shared.volumes[volume]));
         std::iter::once(alone).chain((0..UNDERS.len()).map(under)).collect()
     };
-    let name = format!("{}: {}, which needs {:.0}% of its time for the promises", HOSTS[host].0, HOSTS[host].1, 100.0 * needs);
+    let name = format!("{}: {}, which needs {:.0}% of its time for the guarantees", HOSTS[host].0, HOSTS[host].1, 100.0 * needs);
     Panel { name, values: (0..LOCALITIES.len()).map(value).collect() }
 }
 
@@ -208,7 +208,7 @@ pub fn peers(results: &Results) -> Option<Table> {
         "1 s windows violated, %",
         "p99, % of reference",
         "all volumes, requests/s",
-        "idle while something waits, %",
+        "idle while requests wait, %",
         "figure 8: loss of workload 2, %",
     ];
     let method = "Figure 6 on the paper’s host: of each scheduler the volume that it serves worst, but for “most” and the sum of all. Only \
