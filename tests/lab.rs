@@ -7,13 +7,13 @@ mod program;
 use program::{refused, succeeds};
 use serde_json::Value;
 
-/// A short exam: one seed, few controllers.
+/// A short evaluation: one seed, few controllers.
 const SHORT: &[&str] = &["evaluate", "--quick", "--seeds", "1", "--controllers", "two-layer;seekwise;fixed"];
 
 #[test]
 fn an_evaluation_prints_every_controller_next_to_every_constant_for_any_number_of_threads() {
     let folder = tempfile::tempdir().unwrap();
-    let page = folder.path().join("exam.html");
+    let page = folder.path().join("evaluation.html");
     let once = |threads: &str| {
         let text = succeeds(&[SHORT, &["--threads", threads, "--html", page.to_str().unwrap()]].concat());
         (text, std::fs::read_to_string(&page).unwrap())
@@ -44,7 +44,7 @@ fn a_controller_that_does_nothing_scores_as_the_default_does() {
     // The best candidate of every question regrets nothing, and nobody but a controller that changes can do better.
     for question in json["questions"].as_array().unwrap().chunks(standings.len()) {
         let constants = question.iter().zip(standings).filter(|(_, standing)| standing["is_constant"] == true);
-        let least = constants.map(|(marks, _)| marks["regret_percent"].as_f64().unwrap()).fold(f64::INFINITY, f64::min);
+        let least = constants.map(|(scores, _)| scores["regret_percent"].as_f64().unwrap()).fold(f64::INFINITY, f64::min);
         assert!(least.abs() < 1e-9, "{question:?}");
     }
 }
@@ -60,9 +60,9 @@ fn among_other_candidates_only_those_are_chosen() {
 }
 
 #[test]
-fn what_a_knowledge_base_does_is_examined_the_same_for_any_number_of_threads() {
+fn the_effect_of_a_knowledge_base_does_not_depend_on_the_number_of_threads() {
     let folder = tempfile::tempdir().unwrap();
-    let page = folder.path().join("exam.html");
+    let page = folder.path().join("evaluation.html");
     let short =
         ["evaluate", "--quick", "--seeds", "1", "--build-world", "--controllers", "fixed;seekwise", "--candidates", "noop;cfq"];
     let json = succeeds(&[&short[..], &["--memory", "--json", "--threads", "1", "--html", page.to_str().unwrap()]].concat());
@@ -76,20 +76,20 @@ fn what_a_knowledge_base_does_is_examined_the_same_for_any_number_of_threads() {
     assert_eq!((of("bars").len(), of("bases").len(), of("questions").len()), (2, 3, 3 * count));
     let text = std::fs::read_to_string(&page).unwrap();
     for (base, name) in of("bases").iter().zip(["its first run", "every scheduler", "other loads"]) {
-        let marks: Vec<Value> = of("questions").into_iter().filter(|marks| marks["base"] == name).collect();
-        assert_eq!((&base["base"], &base["questions"], marks.len()), (&Value::from(name), &Value::from(count), count));
-        let gains = marks.iter().map(|marks| marks["gain_percent"].as_f64().unwrap());
+        let scores: Vec<Value> = of("questions").into_iter().filter(|scores| scores["base"] == name).collect();
+        assert_eq!((&base["base"], &base["questions"], scores.len()), (&Value::from(name), &Value::from(count), count));
+        let gains = scores.iter().map(|scores| scores["gain_percent"].as_f64().unwrap());
         assert_eq!(base["worst_percent"].as_f64().unwrap(), gains.clone().fold(f64::INFINITY, f64::min));
         assert_eq!(base["worse"], gains.filter(|gain| *gain < -2.0).count());
         assert!(text.contains(name), "{name} is not on the page");
     }
     // Every candidate's runs can be compared, so something is always known from them; of other loads nothing served this one.
-    let known = |marks: &Value| (marks["cases"].as_u64().unwrap() > 0, marks["served_best"].is_string());
-    for marks in of("questions") {
-        match marks["base"].as_str().unwrap() {
-            "every scheduler" => assert_eq!(known(&marks), (true, true), "{marks}"),
-            "other loads" => assert_eq!((known(&marks).1, &marks["begins_with_best"]), (false, &Value::Null), "{marks}"),
-            _ => assert!(known(&marks).1, "{marks}"),
+    let known = |scores: &Value| (scores["cases"].as_u64().unwrap() > 0, scores["served_best"].is_string());
+    for scores in of("questions") {
+        match scores["base"].as_str().unwrap() {
+            "every scheduler" => assert_eq!(known(&scores), (true, true), "{scores}"),
+            "other loads" => assert_eq!((known(&scores).1, &scores["begins_with_best"]), (false, &Value::Null), "{scores}"),
+            _ => assert!(known(&scores).1, "{scores}"),
         }
     }
     let without: Value = serde_json::from_str(&succeeds(&[&short[..], &["--json"]].concat())).unwrap();
@@ -132,12 +132,12 @@ fn the_worlds_are_listed() {
 fn what_is_wrong_is_said_and_nothing_is_written() {
     let folder = tempfile::tempdir().unwrap();
     let gone = folder.path().join("gone").join("page.html");
-    assert!(refused(&["exam", "--controllers", "nonsense"]).contains("there is no controller 'nonsense'; known are"));
-    assert!(refused(&["exam", "--memory", "--controllers", "fixed"]).contains("add it to --controllers"));
-    assert!(refused(&["exam", "--candidates", "nope"]).contains("nope"));
-    assert!(refused(&["exam", "--html", gone.to_str().unwrap()]).contains("there is no folder"));
+    assert!(refused(&["evaluate", "--controllers", "nonsense"]).contains("there is no controller 'nonsense'; known are"));
+    assert!(refused(&["evaluate", "--memory", "--controllers", "fixed"]).contains("add it to --controllers"));
+    assert!(refused(&["evaluate", "--candidates", "nope"]).contains("nope"));
+    assert!(refused(&["evaluate", "--html", gone.to_str().unwrap()]).contains("there is no folder"));
     assert!(refused(&["evaluate", "--quick", "--trace", "/no/such/trace"]).contains("/no/such/trace"));
-    assert!(refused(&["exam", "--experience", "/no/such/file"]).contains("--experience /no/such/file"));
+    assert!(refused(&["evaluate", "--experience", "/no/such/file"]).contains("--experience /no/such/file"));
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 

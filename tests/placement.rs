@@ -46,8 +46,8 @@ load = { locality = 0.0, size_kib = 8, outstanding = 8 }
 #[test]
 fn a_misplaced_volume_moves_for_a_reason_and_is_served_while_it_moves() {
     let folder = tempfile::tempdir().unwrap();
-    let house = file(folder.path(), "house.toml", HOUSE);
-    let arguments = ["place", house.to_str().unwrap(), "--simulate", "--seconds", "3"];
+    let cluster = file(folder.path(), "cluster.toml", HOUSE);
+    let arguments = ["place", cluster.to_str().unwrap(), "--simulate", "--seconds", "3"];
     let said = succeeds(&arguments);
     assert!(said.contains("search takes") && said.contains("it is misplaced") && said.contains("1. "), "{said}");
     let json = succeeds(&[&arguments[..], &["--json"]].concat());
@@ -75,18 +75,18 @@ fn a_misplaced_volume_moves_for_a_reason_and_is_served_while_it_moves() {
 fn what_is_wrong_with_a_house_is_said_by_line_and_key() {
     let folder = tempfile::tempdir().unwrap();
     let complains = |from: &str, to: &str, expected: &[&str]| {
-        let house = file(folder.path(), "house.toml", &HOUSE.replacen(from, to, 1));
-        let error = refused(&["place", house.to_str().unwrap()]);
+        let cluster = file(folder.path(), "cluster.toml", &HOUSE.replacen(from, to, 1));
+        let error = refused(&["place", cluster.to_str().unwrap()]);
         assert!(expected.iter().all(|part| error.contains(part)), "{to}: {error}");
     };
-    complains("on = \"flash\"", "on = \"flahs\"", &["house.toml:15: on", "no array flahs", "flash"]);
-    complains("mib = 64", "mib = 0", &["house.toml:17: mib: 0 should be 1"]);
-    complains("reference = \"barracuda\"", "reference = \"baracuda\"", &["house.toml:16: reference", "barracuda"]);
-    complains("sample_s = 1.0", "sample_s = 0.0", &["house.toml:2: sample_s: 0 should be 0.1 to 600"]);
-    complains("size_kib = 64", "size_kib = 60", &["house.toml:18: load", "60 should be a power of two"]);
-    complains("name = \"flash\"", "name = \"disks\"", &["house.toml:10: name", "array disks is there already"]);
+    complains("on = \"flash\"", "on = \"flahs\"", &["cluster.toml:15: on", "no array flahs", "flash"]);
+    complains("mib = 64", "mib = 0", &["cluster.toml:17: mib: 0 should be 1"]);
+    complains("reference = \"barracuda\"", "reference = \"baracuda\"", &["cluster.toml:16: reference", "barracuda"]);
+    complains("sample_s = 1.0", "sample_s = 0.0", &["cluster.toml:2: sample_s: 0 should be 0.1 to 600"]);
+    complains("size_kib = 64", "size_kib = 60", &["cluster.toml:18: load", "60 should be a power of two"]);
+    complains("name = \"flash\"", "name = \"disks\"", &["cluster.toml:10: name", "array disks is there already"]);
     complains("mib = 64", "mib = 4096", &["reference disk holds"]);
-    complains("locality = 1.0", "localty = 1.0", &["house.toml:18: load", "localty"]);
+    complains("locality = 1.0", "localty = 1.0", &["cluster.toml:18: load", "localty"]);
 }
 
 const TENANTS: &str = r#"

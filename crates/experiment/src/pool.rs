@@ -76,8 +76,8 @@ mod tests {
     fn results_come_in_the_order_of_the_items_for_any_number_of_threads() {
         let items: Vec<u64> = (0..100).collect();
         for threads in [1, 3, 200] {
-            let crew = Workers::new(&Quiet::default(), Some(threads)).map("", &items, |item| Ok(item * 2)).unwrap();
-            assert_eq!(crew, items.iter().map(|item| item * 2).collect::<Vec<_>>());
+            let workers = Workers::new(&Quiet::default(), Some(threads)).map("", &items, |item| Ok(item * 2)).unwrap();
+            assert_eq!(workers, items.iter().map(|item| item * 2).collect::<Vec<_>>());
         }
     }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use sim::trace::{OpenOptions, Opened};
-use twin::Seen;
+use twin::ObservedRequest;
 
 /// Requests that are looked at: more tell no more, and have to fit into memory.
 pub const MOST: u64 = 2_000_000;
@@ -15,7 +15,7 @@ pub struct Recorded {
     /// The trace, behind what was read.
     pub opened: Opened,
     /// By the device's number within the trace.
-    pub devices: BTreeMap<u32, Vec<Seen>>,
+    pub devices: BTreeMap<u32, Vec<ObservedRequest>>,
     /// Requests that were read, and those of them that say when they were done.
     pub all: u64,
     /// See `all`.
@@ -29,7 +29,7 @@ impl Recorded {
     /// The trace cannot be read, or `read` ended it.
     pub fn read(path: &Path, options: &OpenOptions, read: &mut dyn FnMut(u64) -> anyhow::Result<()>) -> anyhow::Result<Recorded> {
         let mut opened = sim::trace::open(path, options)?;
-        let mut devices: BTreeMap<u32, Vec<Seen>> = BTreeMap::new();
+        let mut devices: BTreeMap<u32, Vec<ObservedRequest>> = BTreeMap::new();
         let (mut timed, mut all) = (0, 0);
         while let Some(request) = opened.reader.next_request() {
             let request = request?;
@@ -37,7 +37,7 @@ impl Recorded {
             read(all)?;
             if let Some(response) = request.response {
                 timed += 1;
-                devices.entry(request.device).or_default().push(Seen::recorded(&request, response));
+                devices.entry(request.device).or_default().push(ObservedRequest::recorded(&request, response));
             }
             if timed == MOST {
                 break;
@@ -50,7 +50,7 @@ impl Recorded {
     ///
     /// # Errors
     /// There is no such device.
-    pub fn of_device(&mut self, path: &Path, device: Option<u32>) -> anyhow::Result<(u32, Vec<Seen>)> {
+    pub fn of_device(&mut self, path: &Path, device: Option<u32>) -> anyhow::Result<(u32, Vec<ObservedRequest>)> {
         let numbers = self.devices.keys().map(u32::to_string).collect::<Vec<_>>().join(", ");
         let busiest = || self.devices.iter().max_by_key(|(_, seen)| seen.len()).map_or(0, |(device, _)| *device);
         let device = device.unwrap_or_else(busiest);

@@ -192,15 +192,15 @@ mod tests {
     use super::*;
 
     /// Records its calls.
-    struct Told(Arc<Mutex<Vec<&'static str>>>);
+    struct CallLog(Arc<Mutex<Vec<&'static str>>>);
 
-    impl Told {
+    impl CallLog {
         fn note(&self, what: &'static str) {
             self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(what);
         }
     }
 
-    impl Scheduler for Told {
+    impl Scheduler for CallLog {
         fn insert(&mut self, _now: Nanos, _request: Request) -> Insertion {
             self.note("insert");
             Insertion::Queued
@@ -290,7 +290,7 @@ mod tests {
     #[test]
     fn the_timed_scheduler_receives_every_call() {
         let told = Arc::new(Mutex::new(Vec::new()));
-        let mut timed = Timed::new(Box::new(Told(told.clone())), Arc::new(Stopwatch::new()));
+        let mut timed = Timed::new(Box::new(CallLog(told.clone())), Arc::new(Stopwatch::new()));
         let (op, priority, arrival) = (Op::Read, Priority::DEFAULT, Nanos::ZERO);
         let request = Request { id: 0, stream: 0, op, sync: true, priority, sectors: 8, lba: 0, arrival };
         timed.insert(Nanos::ZERO, request);

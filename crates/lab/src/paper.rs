@@ -93,13 +93,13 @@ fn repeat(arguments: &Arguments) -> anyhow::Result<()> {
         path.as_deref().map_or(Ok(()), |path| output::check_page(argument, path))?;
     }
     let terminal = Terminal::default();
-    let crew = Workers::new(&terminal, arguments.threads.map(usize::from));
+    let workers = Workers::new(&terminal, arguments.threads.map(usize::from));
     let replication = match &arguments.live {
         Some(device) => {
             let mut device = BlockDevice::open(device, &arguments.journal, wanted.host_tunables()?)?;
-            wanted.repeat_live(&mut device, crew)?
+            wanted.repeat_live(&mut device, workers)?
         }
-        None => wanted.repeat(crew)?,
+        None => wanted.repeat(workers)?,
     };
     write(arguments, &replication)
 }

@@ -74,7 +74,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     ensure!(missing.is_empty(), "missing prerequisites: {}", missing.join("; "));
     let fio = version()?;
     let terminal = Terminal::default();
-    let crew = Workers::new(&terminal, None);
+    let workers = Workers::new(&terminal, None);
     let mut disks = Vec::new();
     match &args.device {
         Some(path) => {
@@ -82,21 +82,21 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             // The fitted profile is there as long as its file.
             let (model, _file) = match (&args.emulated.disk, &models[0]) {
                 (Some(_), model) => (model.clone(), None),
-                (None, _) => fitted(&mut device, crew)?,
+                (None, _) => fitted(&mut device, workers)?,
             };
-            disks.push(question.ask(&model, &mut device, crew)?);
+            disks.push(question.ask(&model, &mut device, workers)?);
         }
         None => {
             for model in &models {
                 let (emulator, path) = Emulator::start(model, BYTES, args.scale)?;
                 let mut device = BlockDevice::open(&path)?;
                 device.emulator = Some(emulator);
-                disks.push(question.ask(model, &mut device, crew)?);
+                disks.push(question.ask(model, &mut device, workers)?);
             }
         }
     }
     let rows: Vec<_> = disks.iter().map(|disk| disk.rows.as_slice()).collect();
-    let truth = Validation {
+    let validation = Validation {
         schema: SCHEMA,
         seekwise_version: env!("CARGO_PKG_VERSION").to_owned(),
         kernel: fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned(),
@@ -107,9 +107,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         disks,
     };
     if let Some(html) = &args.html {
-        report::record::replace(html, truth.html().as_bytes()).with_context(|| html.display().to_string())?;
+        report::record::replace(html, validation.html().as_bytes()).with_context(|| html.display().to_string())?;
     }
-    let text = if args.json { truth.to_json()? } else { truth.text(terminal::style().0) };
+    let text = if args.json { validation.to_json()? } else { validation.text(terminal::style().0) };
     Ok(terminal::print(&text)?)
 }
 
@@ -146,9 +146,9 @@ fn question(args: &Args) -> anyhow::Result<ValidationRequest> {
 }
 
 /// A model of this device, fitted to the times of reads, and the file of its profile.
-fn fitted(device: &mut BlockDevice, crew: Workers) -> anyhow::Result<(Model, Option<tempfile::NamedTempFile>)> {
+fn fitted(device: &mut BlockDevice, workers: Workers) -> anyhow::Result<(Model, Option<tempfile::NamedTempFile>)> {
     let capacity_sectors = device.capacity_sectors;
-    let fitted = fit::fit(device, capacity_sectors, crew)?;
+    let fitted = fit::fit(device, capacity_sectors, workers)?;
     for finding in &fitted.findings {
         eprintln!("{}: {}", finding.name, finding.text());
     }

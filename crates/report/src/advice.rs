@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::number::{grouped, three_digits};
 use crate::promises::{self, signed, with_error};
-use crate::record::Promise;
+use crate::record::PredictionFigures;
 use crate::text::{paragraph, printable};
 
 /// The version of the JSON's layout.
@@ -40,7 +40,7 @@ pub struct Advice {
     /// What to do.
     pub verdict: Verdict,
     /// What each candidate promises for the whole load, the best first.
-    pub candidates: Vec<Promise>,
+    pub candidates: Vec<PredictionFigures>,
     /// What came of those that were run in the simulator.
     pub measured: Vec<Measured>,
     /// The load's phases, the longest first.
@@ -101,9 +101,9 @@ pub struct Phase {
     /// What it does, in words.
     pub streams: Vec<String>,
     /// What serves it best, if that is sure to be better than what is advised for the whole load.
-    pub wants: Option<Promise>,
+    pub wants: Option<PredictionFigures>,
     /// What the setting that is advised, or comes nearest to being so, promises for it.
-    pub promise: Option<Promise>,
+    pub promise: Option<PredictionFigures>,
     /// What came of that in a run in the simulator, in percent.
     pub measured_percent: Option<f64>,
     /// By how much the twin's score under the active setting differs from the measured one, in percent: the worst sample.
@@ -180,12 +180,12 @@ impl Advice {
         )
     }
 
-    fn shown(&self) -> Vec<&Promise> {
-        let place = |(place, promise): (usize, &'_ Promise)| place < CANDIDATES || !self.note(promise).is_empty();
+    fn shown(&self) -> Vec<&PredictionFigures> {
+        let place = |(place, promise): (usize, &'_ PredictionFigures)| place < CANDIDATES || !self.note(promise).is_empty();
         self.candidates.iter().enumerate().filter(|&one| place(one)).map(|(_, promise)| promise).collect()
     }
 
-    pub(crate) fn note(&self, promise: &Promise) -> &'static str {
+    pub(crate) fn note(&self, promise: &PredictionFigures) -> &'static str {
         match &promise.setting {
             setting if *setting == self.verdict.setting && self.verdict.is_change => "use",
             setting if *setting == self.in_force => "active",

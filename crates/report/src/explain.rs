@@ -2,7 +2,7 @@
 
 use crate::number::{grouped, three_digits};
 use crate::promises;
-use crate::record::{ControlRecord, Decision, Evidence, Promise, Record};
+use crate::record::{ControlRecord, Decision, Evidence, PredictionFigures, Record};
 use crate::text::{printable, wrapped};
 
 /// Which decisions are shown.
@@ -150,14 +150,14 @@ const TABLE_MARGIN: usize = 4;
 /// Candidates that are shown, in addition to the active setting and what was chosen.
 const MOST_CANDIDATES: usize = 6;
 
-fn shown<'a>(decision: &Decision, evidence: &'a Evidence) -> Vec<&'a Promise> {
+fn shown<'a>(decision: &Decision, evidence: &'a Evidence) -> Vec<&'a PredictionFigures> {
     let best = evidence.candidates.iter().enumerate();
     best.filter(|(place, promise)| *place < MOST_CANDIDATES || !note(decision, promise).is_empty())
         .map(|(_, promise)| promise)
         .collect()
 }
 
-fn note(decision: &Decision, promise: &Promise) -> &'static str {
+fn note(decision: &Decision, promise: &PredictionFigures) -> &'static str {
     match &promise.setting {
         setting if *setting == decision.to => "chosen",
         setting if *setting == decision.from => "active",

@@ -1,7 +1,7 @@
 //! Candidates with what they promise, as a table for a terminal.
 
 use crate::number::{MISSING, three_digits};
-use crate::record::Promise;
+use crate::record::PredictionFigures;
 use crate::text::{printable, shortened};
 
 /// Width of the columns behind the candidate's name.
@@ -26,8 +26,12 @@ pub fn with_error(percent: f64, error_percent: f64) -> String {
 }
 
 /// The table's lines. What a line says behind the setting's name in brackets comes from `note`. `width` is the terminal's.
-pub fn lines(promises: &[&Promise], note: impl Fn(&Promise) -> &'static str, width: Option<usize>) -> Vec<String> {
-    let label = |promise: &Promise| match note(promise) {
+pub fn lines(
+    promises: &[&PredictionFigures],
+    note: impl Fn(&PredictionFigures) -> &'static str,
+    width: Option<usize>,
+) -> Vec<String> {
+    let label = |promise: &PredictionFigures| match note(promise) {
         "" => printable(&promise.setting),
         note => format!("{} ({note})", printable(&promise.setting)),
     };
@@ -39,7 +43,7 @@ pub fn lines(promises: &[&Promise], note: impl Fn(&Promise) -> &'static str, wid
     };
     let mut lines = vec![row("", ["MB/s", "response", "p99 by", "gain"]), row("candidate", ["", "mean ms", "bound", "± error"])];
     lines.extend(promises.iter().zip(&labels).map(|(promise, label)| {
-        let Promise { throughput_mb_s, response_ms, p99_by_bound, gain_percent, error_percent, .. } = **promise;
+        let PredictionFigures { throughput_mb_s, response_ms, p99_by_bound, gain_percent, error_percent, .. } = **promise;
         let figures = [three_digits(throughput_mb_s), three_digits(response_ms), bound(p99_by_bound)];
         row(label, [&figures[0], &figures[1], &figures[2], &with_error(gain_percent, error_percent)])
     }));

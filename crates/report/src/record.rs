@@ -8,7 +8,7 @@ mod tenants;
 
 pub use file::{FileError, SUFFIX, check_replaceable, destination, read, read_dir, replace, write};
 pub use tenants::{
-    CapacityFigures, PromiseFigures, RecoveryFigures, ReferenceFigures, ShareFigures, Tenancy, TenantCurve, TenantFigures,
+    CapacityFigures, GuaranteeFigures, RecoveryFigures, ReferenceFigures, ShareFigures, Tenancy, TenantCurve, TenantFigures,
     WindowFigures,
 };
 
@@ -182,13 +182,13 @@ pub struct Evidence {
     /// Facts with their names: the load, the device, how well both reproduce what was measured.
     pub seen: Vec<(String, String)>,
     /// What each candidate promises, the best first.
-    pub candidates: Vec<Promise>,
+    pub candidates: Vec<PredictionFigures>,
 }
 
 /// What a candidate promises.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Promise {
+pub struct PredictionFigures {
     /// The setting.
     pub setting: String,
     /// 10^6 bytes per second.
@@ -215,7 +215,7 @@ impl Decision {
     }
 
     /// What was promised of the applied setting, if that is known.
-    pub fn promise(&self) -> Option<&Promise> {
+    pub fn promise(&self) -> Option<&PredictionFigures> {
         self.evidence.as_ref()?.candidates.iter().find(|promise| promise.setting == self.to)
     }
 }

@@ -82,8 +82,8 @@ pub fn lessons_of_world(count: u32, seconds: u32, seed: u64) -> anyhow::Result<V
 ///
 /// # Errors
 /// A text is no job file, its files do not fit on a device, or the work was interrupted.
-pub fn gather(lessons: &[Lesson], settings: &[Setting], crew: Workers) -> anyhow::Result<Experience> {
-    let done = crew.map("gathering, loads:", lessons, |lesson| lesson.cases(settings, crew.monitor))?;
+pub fn gather(lessons: &[Lesson], settings: &[Setting], workers: Workers) -> anyhow::Result<Experience> {
+    let done = workers.map("gathering, loads:", lessons, |lesson| lesson.cases(settings, workers.monitor))?;
     let mut experience = Experience::new(names(), settings.iter().map(Setting::to_string).collect());
     experience.cases = done.into_iter().flatten().collect();
     Ok(experience)

@@ -8,7 +8,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use research::devices;
 use sim::profile::{DeviceOptions, Profile};
 use twin::device::fit_and_judge;
-use twin::{Fitted, Seen};
+use twin::{Fitted, ObservedRequest};
 
 /// What is asked of a device.
 #[derive(Clone, Copy)]
@@ -46,7 +46,7 @@ fn asked(load: Load, number: usize, capacity: u64, random: &mut Xoshiro256PlusPl
 }
 
 /// Serves a load with so many requests at once, of which the device holds as many as it can.
-fn recorded(profile: &Profile, load: Load, requests: usize, at_once: usize) -> Vec<Seen> {
+fn recorded(profile: &Profile, load: Load, requests: usize, at_once: usize) -> Vec<ObservedRequest> {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(5);
     let mut device = profile.build(DeviceOptions::default());
     let depth = device.queue_depth().min(at_once);
@@ -69,7 +69,7 @@ fn recorded(profile: &Profile, load: Load, requests: usize, at_once: usize) -> V
         for completion in done.drain(..) {
             let at = held.iter().position(|(request, _)| request.id == completion.id).unwrap();
             let (request, dispatched) = held.swap_remove(at);
-            seen.push(Seen { request, dispatched, completed: completion.at });
+            seen.push(ObservedRequest { request, dispatched, completed: completion.at });
             arrivals.push(completion.at);
         }
     }

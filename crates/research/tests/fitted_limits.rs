@@ -8,7 +8,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use research::devices;
 use sim::profile::{DeviceOptions, Profile, load};
 use twin::device::{Residual, fit_and_judge};
-use twin::{Fitted, Seen, fit as fit_device};
+use twin::{Fitted, ObservedRequest, fit as fit_device};
 
 /// A stretch of a load: so many requests, this many at once, each so long after an answer.
 #[derive(Clone, Copy)]
@@ -30,7 +30,7 @@ const RANDOM: Stretch = Stretch { requests: 3_000, at_once: 16, think_ms: 0.0, w
 const LONE: Stretch = Stretch { requests: 60, at_once: 1, think_ms: 30.0, writes: 0.0, ..RANDOM };
 
 /// Serves one stretch after the other.
-fn recorded(profile: &Profile, stretches: &[Stretch], seed: u64) -> Vec<Seen> {
+fn recorded(profile: &Profile, stretches: &[Stretch], seed: u64) -> Vec<ObservedRequest> {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     let mut device = profile.build(DeviceOptions { queue_depth: Some(64), queue_policy: None });
     let places = profile.capacity_sectors() / 8 - 256;
@@ -73,7 +73,7 @@ fn recorded(profile: &Profile, stretches: &[Stretch], seed: u64) -> Vec<Seen> {
             for completion in done.drain(..) {
                 let at = held.iter().position(|(request, _)| request.id == completion.id).unwrap();
                 let (request, dispatched) = held.swap_remove(at);
-                seen.push(Seen { request, dispatched, completed: completion.at });
+                seen.push(ObservedRequest { request, dispatched, completed: completion.at });
                 due.push(completion.at + Nanos::from_millis_f64(stretch.think_ms * random.random_range(0.5..1.5)));
                 answered += 1;
             }

@@ -35,10 +35,10 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let terminal = Terminal::default();
-    let crew = Workers::new(&terminal, args.threads.map(usize::from));
-    let specification = Specification::read(&args.file, args.seed, crew)?;
+    let workers = Workers::new(&terminal, args.threads.map(usize::from));
+    let specification = Specification::read(&args.file, args.seed, workers)?;
     let trial = args.simulate.then(|| Trial::new(f64::from(args.seconds))).transpose()?;
-    let placement = place(&specification, trial.as_ref(), crew)?;
+    let placement = place(&specification, trial.as_ref(), workers)?;
     let text = if args.json { placement.to_json()? } else { placement.text(terminal::style().0) };
     Ok(terminal::print(&text)?)
 }

@@ -16,7 +16,7 @@ use sim::host::{Host, HostSettings, Queue, QueueSettings};
 use sim::profile::DeviceOptions;
 use sim::run::{Measure, Pilot, ServerEvent, Watch};
 use sim::workload::Workload;
-use twin::{Activation, ForecastRequest, Recording, ScoreBuckets, Seen};
+use twin::{Activation, ForecastRequest, ObservedRequest, Recording, ScoreBuckets};
 
 const LOADS: &[(&str, &str, &str)] = &[
     ("random", "atlas10k", "[deep]\nioengine=libaio\niodepth=16\nrw=randrw\nbs=8k\n"),
@@ -52,7 +52,7 @@ fn recorded(disk: &str, jobs: &str) -> (Observer, u64) {
 fn bench(criterion: &mut Criterion) {
     for (name, disk, jobs) in LOADS {
         let (observer, capacity) = recorded(disk, jobs);
-        let seen: Vec<Seen> = observer.0.seen().take(1_000).copied().collect();
+        let seen: Vec<ObservedRequest> = observer.0.seen().take(1_000).copied().collect();
         let mut group = criterion.benchmark_group(format!("fit/{name}"));
         group.sample_size(10).throughput(Throughput::Elements(seen.len() as u64));
         group.bench_function("accesses", |bencher| bencher.iter(|| twin::fit(black_box(&seen), Some(capacity)).unwrap()));

@@ -11,7 +11,7 @@ use observe::merit::Tail;
 use observe::performance::Performance;
 use sim::run::Responses;
 
-use crate::recording::{Call, Seen};
+use crate::recording::{Call, ObservedRequest};
 
 /// A stream that waits for write-back for a larger share of its time is throttled by it.
 const THROTTLED: f64 = 0.05;
@@ -119,7 +119,7 @@ struct Stream {
     is_throttled: bool,
 }
 
-fn bytes(seen: &Seen) -> u64 {
+fn bytes(seen: &ObservedRequest) -> u64 {
     u64::from(seen.request.sectors) * 512
 }
 
@@ -127,11 +127,11 @@ impl CallModel {
     /// Measures the calls and requests that completed between `from` and `to`; `None` if there were no calls.
     pub fn infer<'a>(
         calls: impl Iterator<Item = &'a Call>,
-        seen: impl Iterator<Item = &'a Seen>,
+        seen: impl Iterator<Item = &'a ObservedRequest>,
         from: Nanos,
         to: Nanos,
     ) -> Option<CallModel> {
-        let mut by_stream: BTreeMap<StreamId, (Vec<&Call>, Vec<&Seen>)> = BTreeMap::new();
+        let mut by_stream: BTreeMap<StreamId, (Vec<&Call>, Vec<&ObservedRequest>)> = BTreeMap::new();
         for call in calls.filter(|call| (from..to).contains(&call.returned)) {
             by_stream.entry(call.stream).or_default().0.push(call);
         }
@@ -187,7 +187,7 @@ impl CallModel {
 }
 
 impl Stream {
-    fn of(calls: &[&Call], seen: &[&Seen], from: Nanos, seconds: f64) -> Stream {
+    fn of(calls: &[&Call], seen: &[&ObservedRequest], from: Nanos, seconds: f64) -> Stream {
         let count = calls.len().max(1) as f64;
         let mut completions: Vec<Nanos> = seen.iter().map(|seen| seen.completed).collect();
         completions.sort_unstable();
@@ -247,7 +247,7 @@ impl Stream {
 }
 
 /// How long requests were in flight without a break.
-fn busy_periods(seen: &[&Seen]) -> Vec<Nanos> {
+fn busy_periods(seen: &[&ObservedRequest]) -> Vec<Nanos> {
     let mut seen: Vec<(Nanos, Nanos)> = seen.iter().map(|seen| (seen.request.arrival, seen.completed)).collect();
     seen.sort_unstable();
     let mut periods: Vec<(Nanos, Nanos)> = Vec::new();

@@ -25,7 +25,7 @@ pub use controller::TwinController;
 pub use device::{Finding, FitError, Fitted, fit};
 pub use forecast::{Activation, Forecast, ForecastError, ForecastRequest};
 pub use load::Load;
-pub use recording::{Recording, Seen};
+pub use recording::{ObservedRequest, Recording};
 pub use score_buckets::ScoreBuckets;
 /// Tunables of the host that trials run on: Linux's names, ranges and defaults.
 pub use sim::host::TUNABLES as HOST_TUNABLES;

@@ -14,7 +14,7 @@ const NEVER: Nanos = Nanos(u64::MAX);
 
 /// A request that was queued, dispatched and completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Seen {
+pub struct ObservedRequest {
     /// As it was queued, before any merge or split. Its id has no meaning.
     pub request: Request,
     /// When its last part was dispatched to the device.
@@ -23,31 +23,31 @@ pub struct Seen {
     pub completed: Nanos,
 }
 
-impl Seen {
+impl ObservedRequest {
     /// A request of a trace with its response time. Traces without service times are taken to dispatch at once.
-    pub fn recorded(request: &TraceRequest, response: Nanos) -> Seen {
+    pub fn recorded(request: &TraceRequest, response: Nanos) -> ObservedRequest {
         let TraceRequest { arrival, lba, sectors, op, stream, priority, .. } = *request;
         // Reads are synchronous unless the trace marks them as read-ahead.
         let sync = request.sync.unwrap_or(op == Op::Read);
         let queued = Request { id: 0, stream, op, sync, priority, sectors, lba, arrival };
         let completed = arrival + response;
         let dispatched = request.service.map_or(arrival, |service| (completed - service).max(arrival));
-        Seen { request: queued, dispatched, completed }
+        ObservedRequest { request: queued, dispatched, completed }
     }
 
     /// A flush: a request of no sectors, as Linux has it.
-    pub fn flush(stream: StreamId, asked: Nanos, at: Nanos) -> Seen {
+    pub fn flush(stream: StreamId, asked: Nanos, at: Nanos) -> ObservedRequest {
         let (op, priority) = (Op::Write, Priority::DEFAULT);
         let request = Request { id: 0, stream, op, sync: true, priority, sectors: 0, lba: 0, arrival: asked };
-        Seen { request, dispatched: asked, completed: at }
+        ObservedRequest { request, dispatched: asked, completed: at }
     }
 
     /// A synchronous read that is dispatched at once.
     #[cfg(test)]
-    pub fn read(stream: StreamId, (lba, sectors): (u64, u32), arrival: Nanos, completed: Nanos) -> Seen {
+    pub fn read(stream: StreamId, (lba, sectors): (u64, u32), arrival: Nanos, completed: Nanos) -> ObservedRequest {
         let (op, priority) = (Op::Read, Priority::DEFAULT);
         let request = Request { id: 0, stream, op, sync: true, priority, sectors, lba, arrival };
-        Seen { request, dispatched: arrival, completed }
+        ObservedRequest { request, dispatched: arrival, completed }
     }
 
     /// Whether it is a flush.
@@ -107,10 +107,10 @@ const MAX_UNDER_WAY: usize = 1 << 14;
 pub struct Recording {
     /// Memory of each ring.
     ring_bytes: usize,
-    seen: VecDeque<Seen>,
+    seen: VecDeque<ObservedRequest>,
     /// Queued, and not completed yet.
     in_flight: VecDeque<Request>,
-    flushes: VecDeque<Seen>,
+    flushes: VecDeque<ObservedRequest>,
     calls: VecDeque<Call>,
     /// See [`known_from`](Recording::known_from).
     known_from: Nanos,
@@ -149,11 +149,11 @@ impl Recording {
                 if let Some(place) = self.in_flight.iter().position(is_it) {
                     self.in_flight.remove(place);
                 }
-                let forgotten = push(&mut self.seen, self.ring_bytes, Seen { request, dispatched, completed: at });
+                let forgotten = push(&mut self.seen, self.ring_bytes, ObservedRequest { request, dispatched, completed: at });
                 self.forgets(forgotten.map(|seen| seen.completed));
             }
             Event::Flushed { stream, asked, at } => {
-                let forgotten = push(&mut self.flushes, self.ring_bytes, Seen::flush(stream, asked, at));
+                let forgotten = push(&mut self.flushes, self.ring_bytes, ObservedRequest::flush(stream, asked, at));
                 self.forgets(forgotten.map(|flush| flush.completed));
             }
             Event::Returned { stream, op, bytes, called, at } => {
@@ -181,13 +181,13 @@ impl Recording {
     }
 
     /// The requests, in the order in which they completed.
-    pub fn seen(&self) -> impl DoubleEndedIterator<Item = &Seen> + ExactSizeIterator {
+    pub fn seen(&self) -> impl DoubleEndedIterator<Item = &ObservedRequest> + ExactSizeIterator {
         self.seen.iter()
     }
 
     /// The requests that are queued or at the device, with no times of dispatch and completion. They show streams that are not served.
-    pub fn in_flight(&self) -> impl Iterator<Item = Seen> {
-        self.in_flight.iter().map(|&request| Seen { request, dispatched: NEVER, completed: NEVER })
+    pub fn in_flight(&self) -> impl Iterator<Item = ObservedRequest> {
+        self.in_flight.iter().map(|&request| ObservedRequest { request, dispatched: NEVER, completed: NEVER })
     }
 
     /// The number of streams whose first known request arrived since this time.
@@ -212,7 +212,7 @@ impl Recording {
     }
 
     /// The flushes, in the order of completion.
-    pub fn flushes(&self) -> impl DoubleEndedIterator<Item = &Seen> + ExactSizeIterator {
+    pub fn flushes(&self) -> impl DoubleEndedIterator<Item = &ObservedRequest> + ExactSizeIterator {
         self.flushes.iter()
     }
 
@@ -258,7 +258,7 @@ mod tests {
         let in_flight: Vec<Request> = recording.in_flight().map(|seen| seen.request).collect();
         assert_eq!(in_flight, [requests[0], requests[2]]);
         // A stream that gets nothing is a stream of the load all the same.
-        let waiting: Vec<Seen> = recording.in_flight().collect();
+        let waiting: Vec<ObservedRequest> = recording.in_flight().collect();
         let load = Load::infer(recording.seen().chain(&waiting), Nanos::ZERO, Nanos::from_millis(20));
         assert_eq!(load.streams().map(|stream| (stream.stream, stream.requests)).collect::<Vec<_>>(), [(1, 2), (2, 1)]);
     }
@@ -287,7 +287,7 @@ mod tests {
 
     #[test]
     fn requests_dropped_by_a_full_ring_are_no_part_of_the_load() {
-        let mut recording = Recording::within(3 * 100 * size_of::<Seen>());
+        let mut recording = Recording::within(3 * 100 * size_of::<ObservedRequest>());
         for number in 1..=1_000 {
             let arrival = Nanos::from_millis(number);
             let (op, lba) = (Op::Read, 8 * (number * 7_919 % 1_000));

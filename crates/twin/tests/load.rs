@@ -12,7 +12,7 @@ use sim::run::{Measure, Pilot, ServerEvent, Watch};
 use sim::workload::Workload;
 use twin::load::{Pace, Understood};
 use twin::trial::{self, Change, Successor, TrialLength};
-use twin::{Activation, CallModel, ForecastError, ForecastRequest, Load, Recording, ScoreBuckets, Seen, TrialResult};
+use twin::{Activation, CallModel, ForecastError, ForecastRequest, Load, ObservedRequest, Recording, ScoreBuckets, TrialResult};
 
 /// Everything begins at once, and is no measure.
 const FROM: Nanos = Nanos::from_millis(2_000);
@@ -60,7 +60,7 @@ fn bounds(capacity_sectors: u64) -> Bounds {
 }
 
 fn load(recording: &Recording) -> Load {
-    let seen: Vec<Seen> = recording.seen().copied().collect();
+    let seen: Vec<ObservedRequest> = recording.seen().copied().collect();
     Load::infer(&seen, FROM, TO)
 }
 
@@ -131,7 +131,7 @@ fn a_candidate_that_is_many_times_as_fast_is_judged_though_its_requests_are_used
     // A sequential reader is served from the drive's memory fifty times per seek, if the scheduler anticipates it.
     let jobs = "[scan]\nrw=read\nbs=4k\n[look-up]\nrw=randread\nbs=4k\nioengine=libaio\niodepth=8\n";
     let Observer(recording, slots) = observed(jobs, "deadline", Some(1));
-    let seen: Vec<Seen> = recording.seen().copied().collect();
+    let seen: Vec<ObservedRequest> = recording.seen().copied().collect();
     let capacity_sectors = sim::profile::load("sata7200").unwrap().capacity_sectors();
     let fitted = twin::fit(&seen, Some(capacity_sectors)).unwrap();
     let deadline = Setting::parse("deadline").unwrap();

@@ -12,7 +12,7 @@ use observe::{Event, Preference};
 use sim::profile::DeviceProfile;
 use twin::load::Understood;
 use twin::score_buckets::BUCKET;
-use twin::{Activation, Forecast, ForecastError, ForecastRequest, Recording, ScoreBuckets, Seen};
+use twin::{Activation, Forecast, ForecastError, ForecastRequest, ObservedRequest, Recording, ScoreBuckets};
 
 use super::observed::Observed;
 use super::phases::{Phase, Seconds, Stretch, events};
@@ -108,7 +108,7 @@ impl Brain<'_> {
     ///
     /// # Errors
     /// The work was interrupted.
-    pub fn ask(&self, samples: &[Sample], crew: Workers) -> anyhow::Result<Vec<Result<Judged, ForecastError>>> {
+    pub fn ask(&self, samples: &[Sample], workers: Workers) -> anyhow::Result<Vec<Result<Judged, ForecastError>>> {
         let others = || self.candidates.iter().filter(|&setting| setting != self.active).cloned();
         // Of several schedulers the twin tunes only the best; here every tuning is confirmed in every phase, or they could not be added up.
         let (plain, tuned): (Vec<Setting>, Vec<Setting>) = others().partition(|setting| setting.values == setting.spec.defaults());
@@ -117,7 +117,7 @@ impl Brain<'_> {
         let tasks: Vec<(Sample, &[Setting])> =
             samples.iter().flat_map(|sample| parts.iter().map(|part| (*sample, part.as_slice()))).collect();
         let answers =
-            crew.map("trying every candidate on the twin", &tasks, |(sample, part)| Ok(self.ask_part(sample.stretch, part)))?;
+            workers.map("trying every candidate on the twin", &tasks, |(sample, part)| Ok(self.ask_part(sample.stretch, part)))?;
         Ok(answers.chunks(parts.len()).map(|of_sample| self.put_together(of_sample)).collect())
     }
 
@@ -189,7 +189,7 @@ fn earlier(event: &Event, by: Nanos) -> Event {
 }
 
 /// What a device is fitted to: blocks of neighbouring requests, spread over the recording, and all flushes.
-pub fn fitted_to(observed: &Observed) -> Vec<Seen> {
+pub fn fitted_to(observed: &Observed) -> Vec<ObservedRequest> {
     const BLOCKS: usize = 8;
     const BLOCK: usize = 4_000;
     let Observed { seen, flushes, .. } = observed;

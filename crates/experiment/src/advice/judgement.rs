@@ -33,10 +33,10 @@ pub(super) struct Judgement {
 }
 
 impl Judgement {
-    pub(super) fn of(brain: &Brain, phases: &[Phase], seconds: &Seconds, crew: Workers) -> anyhow::Result<Judgement> {
+    pub(super) fn of(brain: &Brain, phases: &[Phase], seconds: &Seconds, workers: Workers) -> anyhow::Result<Judgement> {
         let asked = phases.iter().enumerate().take(MOST_PHASES);
         let samples: Vec<Sample> = asked.flat_map(|(number, phase)| asked::samples(number, phase, seconds)).collect();
-        let answers = brain.ask(&samples, crew)?;
+        let answers = brain.ask(&samples, workers)?;
         let by_phase: Vec<Vec<Prediction>> = (0..phases.len())
             .map(|number| {
                 let of_phase = samples.iter().zip(&answers).filter(|(sample, _)| sample.phase == number);

@@ -81,7 +81,7 @@ impl Monitor for Unseen<'_> {
 ///
 /// # Errors
 /// Something of the input is wrong, a file cannot be read, or the work was interrupted.
-pub fn advise(request: &AdviceRequest, crew: Workers) -> anyhow::Result<Advice> {
+pub fn advise(request: &AdviceRequest, workers: Workers) -> anyhow::Result<Advice> {
     let AdviceRequest { experiment, .. } = request;
     let mut candidates = experiment.candidates()?;
     let preference = experiment.preference.unwrap_or_default();
@@ -97,19 +97,19 @@ pub fn advise(request: &AdviceRequest, crew: Workers) -> anyhow::Result<Advice> 
     } else {
         ensure!(request.device.is_none(), "--device: is for a recording, and with --disk all of a trace is run on one disk");
         let world = experiment.world()?;
-        Some((experiment.load(&world, crew.monitor)?, world))
+        Some((experiment.load(&world, workers.monitor)?, world))
     };
     let observed = match &run {
         None => {
             let ReplayOptions { format, skip_bad, .. } = experiment.replay.clone();
             let options = OpenOptions { format, skip_bad };
-            Observed::recorded(&experiment.load, &options, request.device, crew.monitor)?
+            Observed::recorded(&experiment.load, &options, request.device, workers.monitor)?
         }
         Some((load, world)) => {
-            crew.monitor.begin(load.expected_requests().unwrap_or(0), "running it");
+            workers.monitor.begin(load.expected_requests().unwrap_or(0), "running it");
             let active = request.active(None)?;
-            let observed = Observed::simulated(&**load, world, &active, crew.monitor);
-            crew.monitor.end();
+            let observed = Observed::simulated(&**load, world, &active, workers.monitor);
+            workers.monitor.end();
             observed?
         }
     };
@@ -134,11 +134,11 @@ pub fn advise(request: &AdviceRequest, crew: Workers) -> anyhow::Result<Advice> 
         advice.verdict = leave_alone(active, why);
         return Ok(advice);
     }
-    crew.monitor.begin(0, "fitting the device");
+    workers.monitor.begin(0, "fitting the device");
     let capacity = observed.knows_capacity.then_some(observed.bounds.capacity_sectors);
     let fitted = device::fit_and_judge(&asked::fitted_to(&observed), capacity, JUDGED_BEHIND);
-    crew.monitor.end();
-    crew.monitor.check()?;
+    workers.monitor.end();
+    workers.monitor.check()?;
     let (fitted, residual) = match fitted {
         Ok(fitted) => fitted,
         Err(error) => {
@@ -149,14 +149,14 @@ pub fn advise(request: &AdviceRequest, crew: Workers) -> anyhow::Result<Advice> 
     advice.device = fitted.findings.iter().map(|one| (one.name.to_owned(), one.text(), one.rests_on())).collect();
     let device = fitted.profile();
     let brain = Brain { observed: &observed, device: &device, turn: fitted.turn(), active, candidates: &candidates, preference };
-    let judgement = Judgement::of(&brain, &phases, &seconds, crew)?;
+    let judgement = Judgement::of(&brain, &phases, &seconds, workers)?;
     advice.candidates = judgement.overall.iter().map(on_record).collect();
     advice.sure = judgement.sure(&phases, &residual, active);
     let runs = match &run {
         Some((load, world)) => {
             let promises = judgement.worth_a_run(active);
-            let found = crew.map("running the best of them", &promises, |promise| {
-                Observed::simulated(&**load, world, &promise.setting, &Unseen(crew.monitor))
+            let found = workers.map("running the best of them", &promises, |promise| {
+                Observed::simulated(&**load, world, &promise.setting, &Unseen(workers.monitor))
             })?;
             let runs = promises.into_iter().zip(found);
             runs.map(|(promise, found)| judgement.confirmed(&observed, &seconds, &phases, found, promise, &preference)).collect()

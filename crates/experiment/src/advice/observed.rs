@@ -15,7 +15,7 @@ use sim::host::QueueSettings;
 use sim::run::{Pilot, RunError, ServerEvent, Steerable, StreamMeasure, Watch};
 use sim::trace::{OpenOptions, RecordedDevice};
 use twin::recording::Call;
-use twin::{Seen, event};
+use twin::{ObservedRequest, event};
 
 use crate::load::Load;
 use crate::recorded::{MOST, Recorded};
@@ -28,9 +28,9 @@ const DRAWN: Duration = Duration::from_millis(20);
 /// What was observed.
 pub struct Observed {
     /// Requests in the order of their arrival.
-    pub seen: Vec<Seen>,
+    pub seen: Vec<ObservedRequest>,
     /// Flushes in the order in which they were done; none where the trace does not tell of them.
-    pub flushes: Vec<Seen>,
+    pub flushes: Vec<ObservedRequest>,
     /// Calls in the order of their returns; none where calls cannot be seen.
     pub calls: Vec<Call>,
     /// What the device and its queue allow.
@@ -56,7 +56,7 @@ impl Observed {
     }
 
     /// The requests under way at any time between these, and some before.
-    pub fn between(&self, from: Nanos, to: Nanos) -> &[Seen] {
+    pub fn between(&self, from: Nanos, to: Nanos) -> &[ObservedRequest] {
         let since = from - self.longest;
         let first = self.seen.partition_point(|seen| seen.request.arrival < since);
         &self.seen[first..self.seen.partition_point(|seen| seen.request.arrival < to).max(first)]
@@ -178,8 +178,8 @@ impl Observed {
     }
 }
 
-fn longest(seen: &[Seen]) -> Nanos {
-    seen.iter().map(Seen::response).max().unwrap_or_default()
+fn longest(seen: &[ObservedRequest]) -> Nanos {
+    seen.iter().map(ObservedRequest::response).max().unwrap_or_default()
 }
 
 /// Runs `work`, and shows how far it is.
@@ -204,8 +204,8 @@ fn watched<T>(monitor: &dyn Monitor, work: impl FnOnce(&Watch) -> Result<T, RunE
 
 #[derive(Default)]
 struct Recorder {
-    seen: Vec<Seen>,
-    flushes: Vec<Seen>,
+    seen: Vec<ObservedRequest>,
+    flushes: Vec<ObservedRequest>,
     calls: Vec<Call>,
     left_out: u64,
     limits: Limits,
@@ -221,9 +221,11 @@ impl Pilot for Recorder {
         for event in noted.iter().map(event) {
             match event {
                 Event::Completed { .. } if self.seen.len() as u64 == MOST => self.left_out += 1,
-                Event::Completed { request, dispatched, at } => self.seen.push(Seen { request, dispatched, completed: at }),
+                Event::Completed { request, dispatched, at } => {
+                    self.seen.push(ObservedRequest { request, dispatched, completed: at })
+                }
                 Event::Flushed { stream, asked, at } if self.left_out == 0 => {
-                    self.flushes.push(Seen::flush(stream, asked, at));
+                    self.flushes.push(ObservedRequest::flush(stream, asked, at));
                 }
                 Event::Returned { stream, op, bytes, called, at } if self.left_out == 0 => {
                     self.calls.push(Call { stream, op, bytes, called, returned: at });

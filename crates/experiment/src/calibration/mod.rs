@@ -39,7 +39,7 @@ pub struct Calibration {
 ///
 /// # Errors
 /// The recording is too short, the profile makes no disk, or the work was interrupted.
-pub fn calibrate(spec: &HddSpecification, requests: &[MeasuredRequest], crew: Workers) -> anyhow::Result<Calibration> {
+pub fn calibrate(spec: &HddSpecification, requests: &[MeasuredRequest], workers: Workers) -> anyhow::Result<Calibration> {
     anyhow::ensure!(
         requests.len() >= MIN_REQUESTS,
         "{} requests; at least {MIN_REQUESTS} are needed: one half is fitted to, the other is judged on",
@@ -47,7 +47,7 @@ pub fn calibrate(spec: &HddSpecification, requests: &[MeasuredRequest], crew: Wo
     );
     let half = requests.len() / 2;
     let recording = Recording::new(&requests[..half], spec, &model(spec)?);
-    let (specification, fitted) = Search::new(spec, &recording, crew).run()?;
+    let (specification, fitted) = Search::new(spec, &recording, workers).run()?;
     // The whole is replayed, so that the disk is in the midst of its work when the judged half begins.
     let judge = |spec: &HddSpecification| -> anyhow::Result<Validation> {
         Ok(compare(&requests[half..], &respond(&model(spec)?, requests)[half..]))

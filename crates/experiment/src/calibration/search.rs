@@ -124,7 +124,7 @@ pub struct Search<'a> {
     base: Candidate,
     parameters: Vec<Parameter>,
     recording: &'a Recording,
-    crew: Workers<'a>,
+    workers: Workers<'a>,
     first: Point,
     point: Point,
     taken: Vec<usize>,
@@ -133,12 +133,12 @@ pub struct Search<'a> {
 
 impl<'a> Search<'a> {
     /// Begins with the profile as it is.
-    pub fn new(spec: &HddSpecification, recording: &'a Recording, crew: Workers<'a>) -> Search<'a> {
+    pub fn new(spec: &HddSpecification, recording: &'a Recording, workers: Workers<'a>) -> Search<'a> {
         let base = Candidate::new(spec);
         let parameters = parameters(spec);
         let first: Point = parameters.iter().map(|parameter| (parameter.get)(&base)).collect();
         let replays = AtomicU64::new(0);
-        Search { base, parameters, recording, crew, point: first.clone(), first, taken: Vec::new(), replays }
+        Search { base, parameters, recording, workers, point: first.clone(), first, taken: Vec::new(), replays }
     }
 
     /// Searches; returns the outcome of each parameter and the fitted profile.
@@ -146,12 +146,12 @@ impl<'a> Search<'a> {
     /// # Errors
     /// Interrupted.
     pub fn run(mut self) -> anyhow::Result<(HddSpecification, Vec<Fitted>)> {
-        self.crew.monitor.begin(0, "fitting");
+        self.workers.monitor.begin(0, "fitting");
         let left = self.take_all()?;
         self.drop_useless()?;
         self.round();
         let taken = self.uncertainties()?;
-        self.crew.monitor.end();
+        self.workers.monitor.end();
         let mut fitted: Vec<Fitted> = Vec::new();
         for (index, parameter) in self.parameters.iter().enumerate() {
             let known = taken.iter().find(|(taken, _)| *taken == index);
@@ -176,9 +176,9 @@ impl<'a> Search<'a> {
     }
 
     fn losses(&self, point: &[f64]) -> anyhow::Result<Losses> {
-        self.crew.monitor.check()?;
+        self.workers.monitor.check()?;
         let losses = self.recording.losses(&self.candidate(point).specification());
-        self.crew.monitor.progress(self.replays.fetch_add(1, Ordering::Relaxed) + 1);
+        self.workers.monitor.progress(self.replays.fetch_add(1, Ordering::Relaxed) + 1);
         Ok(losses)
     }
 
@@ -213,7 +213,7 @@ impl<'a> Search<'a> {
         let mut open: Vec<usize> = (0..self.parameters.len()).collect();
         while !open.is_empty() {
             let now = self.losses(&self.point)?;
-            let lines = self.crew.each(&open, |&index| self.line(&self.point, index))?;
+            let lines = self.workers.each(&open, |&index| self.line(&self.point, index))?;
             let mut best: Option<(f64, usize, f64)> = None;
             for (&index, line) in open.iter().zip(&lines) {
                 let value = line.least(|losses| losses.all);
@@ -289,7 +289,7 @@ impl<'a> Search<'a> {
     /// that what one parameter may take from another counts.
     fn uncertainties(&self) -> anyhow::Result<Vec<(usize, Outcome)>> {
         let blocks: Vec<usize> = (0..BLOCKS).collect();
-        let refits = self.crew.each(&blocks, |&block| self.refit(block))?;
+        let refits = self.workers.each(&blocks, |&block| self.refit(block))?;
         let of = |&index: &usize| match self.parameters[index].kind {
             Kind::Rule(_) => {
                 let same = refits.iter().filter(|refit| refit[index].to_bits() == self.point[index].to_bits());

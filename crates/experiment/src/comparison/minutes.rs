@@ -55,8 +55,8 @@ fn evidence(evidence: &Evidence) -> record::Evidence {
 }
 
 /// For the record.
-pub fn promise(promise: &Prediction) -> record::Promise {
-    record::Promise {
+pub fn promise(promise: &Prediction) -> record::PredictionFigures {
+    record::PredictionFigures {
         setting: promise.setting.to_string(),
         throughput_mb_s: promise.throughput / 1e6,
         response_ms: promise.response_s * 1e3,

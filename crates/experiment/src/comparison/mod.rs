@@ -25,7 +25,7 @@ pub use trace::{LONGEST_REPLAY_S, ReplayOptions, SPEEDS, TraceLoad};
 pub use crate::load::Load;
 pub use jobs::JobsLoad;
 pub use minutes::{percent, promise};
-pub use remembered::{Lived, Remembered};
+pub use remembered::{Remembered, RunHistory};
 pub use runs::source;
 
 use crate::experience;
@@ -143,7 +143,7 @@ impl Experiment {
     ///
     /// # Errors
     /// Something of the input is wrong, a file cannot be read or written, or the work was interrupted.
-    pub fn records(&self, regimes: Vec<Regime>, alone: bool, crew: Workers) -> anyhow::Result<Vec<Record>> {
+    pub fn records(&self, regimes: Vec<Regime>, alone: bool, workers: Workers) -> anyhow::Result<Vec<Record>> {
         if let Some(folder) = &self.record {
             check_folder(folder).with_context(|| format!("--record {}", folder.display()))?;
         }
@@ -151,16 +151,16 @@ impl Experiment {
         if !steered {
             self.expect_controller()?;
         }
-        let remembered = self.knowledge_base.as_deref().map(|path| Remembered::open(path, crew.monitor)).transpose()?;
+        let remembered = self.knowledge_base.as_deref().map(|path| Remembered::open(path, workers.monitor)).transpose()?;
         let mut brief = self.brief()?;
         if steered {
             brief.experience = self.lessons(remembered.as_ref())?;
         }
         regime::expect_different(&regimes)?;
-        let plan = self.plan(regimes, brief, alone, crew)?;
-        let results = plan.run(crew)?;
+        let plan = self.plan(regimes, brief, alone, workers)?;
+        let results = plan.run(workers)?;
         if let Some(remembered) = &remembered {
-            plan.keep(&results, remembered, crew.monitor);
+            plan.keep(&results, remembered, workers.monitor);
         }
         let records = plan.records(&results);
         if let Some(folder) = &self.record {
@@ -172,9 +172,9 @@ impl Experiment {
         Ok(records)
     }
 
-    fn plan(&self, regimes: Vec<Regime>, brief: ControllerInput, alone: bool, crew: Workers) -> anyhow::Result<Plan> {
+    fn plan(&self, regimes: Vec<Regime>, brief: ControllerInput, alone: bool, workers: Workers) -> anyhow::Result<Plan> {
         let mut world = self.world()?;
-        let load = self.load(&world, crew.monitor)?;
+        let load = self.load(&world, workers.monitor)?;
         let contract = self.contract()?;
         if let Some(contract) = &contract {
             world.roster = Some(contract.roster(&*load, &world, &Reference::model)?);
@@ -182,7 +182,7 @@ impl Experiment {
         let settable: Vec<String> = load.replay(&world).host.into_iter().map(|(name, _)| name).collect();
         brief.candidates.iter().try_for_each(|setting| regime::expect_settable(setting, &settable))?;
         let alone: Option<Setting> = if alone { Some(regime::scheduler(ALONE)?) } else { None };
-        let (remembers, threads) = (self.knowledge_base.is_some(), crew.threads);
+        let (remembers, threads) = (self.knowledge_base.is_some(), workers.threads);
         Ok(Plan { load, world, contract, regimes, brief, remembers, alone, measures_cpu: self.measures_cpu, threads })
     }
 

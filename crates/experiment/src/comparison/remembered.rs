@@ -27,7 +27,7 @@ pub struct Remembered<'a> {
 }
 
 /// A run, to be kept.
-pub struct Lived<'a> {
+pub struct RunHistory<'a> {
     /// The workload or trace: what is called the same is the same.
     pub source: &'a str,
     /// What was drawn from.
@@ -64,7 +64,7 @@ impl<'a> Remembered<'a> {
     }
 
     /// Writes the runs in their order and forgets what is too old. A failure is a warning; the comparison goes on.
-    pub fn keep<'b>(&self, runs: impl IntoIterator<Item = Lived<'b>>, monitor: &dyn Monitor) {
+    pub fn keep<'b>(&self, runs: impl IntoIterator<Item = RunHistory<'b>>, monitor: &dyn Monitor) {
         if self.lived.is_none() {
             return;
         }
@@ -88,7 +88,7 @@ fn warn(monitor: &dyn Monitor, reason: &str, so: &str) {
     monitor.warn(&format!("warning: --kb {reason}; {so}"));
 }
 
-impl Lived<'_> {
+impl RunHistory<'_> {
     /// Adds it to the knowledge base in this file, which need not be there yet.
     ///
     /// # Errors

@@ -14,7 +14,7 @@ use sim::host::{HostSettings, RunSummary};
 use sim::run::{Pilot, RunError, StreamMeasure, Watch};
 
 use super::regime::Regime;
-use super::remembered::{Lived, Remembered};
+use super::remembered::{Remembered, RunHistory};
 use super::{minutes, record};
 use crate::load::Load;
 use crate::pool::Workers;
@@ -112,7 +112,7 @@ impl Plan {
     ///
     /// # Errors
     /// That of the first task that failed, in their order; or the work was interrupted.
-    pub fn run(&self, crew: Workers) -> anyhow::Result<Results> {
+    pub fn run(&self, workers: Workers) -> anyhow::Result<Results> {
         let tasks: Vec<(Task, Progress)> = self.tasks().into_iter().map(|task| (task, Progress::default())).collect();
         let length = match (self.load.expected_requests(), self.load.expected_end()) {
             (Some(requests), _) => Length::Requests(requests),
@@ -123,10 +123,10 @@ impl Plan {
         let done = std::thread::scope(|scope| {
             // Whatever becomes of the work: the thread that shows it must end.
             let _ends = SetAtEnd(&all_done);
-            scope.spawn(|| show_progress(crew.monitor, length, &tasks, &all_done));
-            crew.each(&tasks, |(task, progress)| {
+            scope.spawn(|| show_progress(workers.monitor, length, &tasks, &all_done));
+            workers.each(&tasks, |(task, progress)| {
                 let (completed, reached) = (Some(&progress.completed), Some(&progress.reached));
-                let performed = self.perform(task, &Watch { stop: Some(crew.monitor.stop()), completed, reached });
+                let performed = self.perform(task, &Watch { stop: Some(workers.monitor.stop()), completed, reached });
                 progress.is_done.store(true, Ordering::Relaxed);
                 match performed {
                     Err(RunError::Interrupted) => Err(Interrupted.into()),
@@ -163,7 +163,7 @@ impl Plan {
     pub fn keep(&self, results: &Results, remembered: &Remembered, monitor: &dyn Monitor) {
         let source = source(&*self.load, &self.world);
         let lived = self.regimes.iter().zip(&results.runs).filter_map(|(regime, ran)| {
-            Some(Lived {
+            Some(RunHistory {
                 source: &source,
                 seed: self.brief.seed,
                 under: regime.label(),

@@ -20,9 +20,9 @@ use report::guarantee::{Guarantee, NeedFigures, SCHEMA, ScenarioFigures, SlackFi
 use sim::profile::Profile;
 
 use crate::comparison::regime;
-use crate::placement::{Asks, House, HouseArray, HouseVolume, YOUCHOOSE, got};
+use crate::placement::{Asks, Cluster, ClusterArray, ClusterVolume, YOUCHOOSE, got};
 use crate::pool::Workers;
-use crate::tenants::{Contract, P99, Promise, Reference, THROUGHPUT};
+use crate::tenants::{Contract, P99, Reference, THROUGHPUT, TenantGuarantee};
 use neighbours::{KINDS, Kind};
 use spectrum::{Limits, Worst};
 
@@ -41,7 +41,7 @@ pub struct GuaranteeRequest {
 
 /// A tenant that would move in.
 struct Candidate<'a> {
-    promise: &'a Promise,
+    promise: &'a TenantGuarantee,
     reference: Option<Reference>,
     sectors: u64,
     /// Of its kind of promise.
@@ -52,12 +52,12 @@ struct Candidate<'a> {
 ///
 /// # Errors
 /// The tenants do not fit on the host or their reference disks, or it was interrupted.
-pub fn guarantee(request: &GuaranteeRequest, crew: Workers) -> anyhow::Result<Guarantee> {
+pub fn guarantee(request: &GuaranteeRequest, workers: Workers) -> anyhow::Result<Guarantee> {
     let mut candidates = candidates(request)?;
-    let kinds = worst_of_each(request, &mut candidates, crew)?;
+    let kinds = worst_of_each(request, &mut candidates, workers)?;
     let needs: f64 = candidates.iter().filter_map(|candidate| candidate.worst).map(|kind| kinds[kind].2.demand).sum();
     let scenarios = match request.scenario {
-        Some(lasts) => scenarios(request, &candidates, &kinds, lasts, crew)?,
+        Some(lasts) => scenarios(request, &candidates, &kinds, lasts, workers)?,
         None => Vec::new(),
     };
     let spare = (1.0 - needs).max(0.0);
@@ -89,7 +89,7 @@ pub fn guarantee(request: &GuaranteeRequest, crew: Workers) -> anyhow::Result<Gu
 fn candidates(request: &GuaranteeRequest) -> anyhow::Result<Vec<Candidate<'_>>> {
     let Contract { promises, source, .. } = &request.contract;
     let capacity = request.host.capacity_sectors();
-    let given = |promise: &Promise| promise.volumes.iter().map(|range: &Range<u64>| range.end - range.start).sum::<u64>();
+    let given = |promise: &TenantGuarantee| promise.volumes.iter().map(|range: &Range<u64>| range.end - range.start).sum::<u64>();
     let all: u64 = promises.iter().map(given).sum();
     ensure!(
         all <= capacity,
@@ -124,12 +124,12 @@ fn candidates(request: &GuaranteeRequest) -> anyhow::Result<Vec<Candidate<'_>>> 
 fn worst_of_each(
     request: &GuaranteeRequest,
     candidates: &mut [Candidate],
-    crew: Workers,
+    workers: Workers,
 ) -> anyhow::Result<Vec<(Reference, u64, Worst)>> {
     let mut kinds: Vec<((Reference, Limits), u64)> = Vec::new();
     for candidate in candidates.iter_mut() {
         let Some(reference) = &candidate.reference else { continue };
-        let Promise { limit_iops, limit_bytes_per_s, .. } = candidate.promise;
+        let TenantGuarantee { limit_iops, limit_bytes_per_s, .. } = candidate.promise;
         let limits = Limits { iops: *limit_iops, bytes_per_s: *limit_bytes_per_s };
         let known = kinds.iter().position(|((known, its), _)| known == reference && *its == limits);
         let kind = known.unwrap_or_else(|| {
@@ -141,23 +141,23 @@ fn worst_of_each(
     }
     let mut all = Vec::new();
     for ((reference, limits), sectors) in kinds {
-        let worst = spectrum::worst(&request.host, (&reference, limits), sectors, request.seed, crew)?;
+        let worst = spectrum::worst(&request.host, (&reference, limits), sectors, request.seed, workers)?;
         all.push((reference, sectors, worst));
     }
     Ok(all)
 }
 
 /// The host with all of them on it, each asking for what `asks` says.
-fn house(request: &GuaranteeRequest, candidates: &[Candidate], asks: impl Fn(usize) -> Asks) -> House {
-    let host = HouseArray { name: request.host.name().to_owned(), profile: request.host.clone(), capacity: 1.0 };
-    let volumes = candidates.iter().enumerate().map(|(number, candidate)| HouseVolume {
+fn cluster(request: &GuaranteeRequest, candidates: &[Candidate], asks: impl Fn(usize) -> Asks) -> Cluster {
+    let host = ClusterArray { name: request.host.name().to_owned(), profile: request.host.clone(), capacity: 1.0 };
+    let volumes = candidates.iter().enumerate().map(|(number, candidate)| ClusterVolume {
         name: candidate.promise.name.clone(),
         sectors: candidate.sectors,
         reference: candidate.reference.clone(),
         asks: asks(number),
         on: Some(0),
     });
-    House { arrays: vec![host], volumes: volumes.collect(), seed: request.seed }
+    Cluster { arrays: vec![host], volumes: volumes.collect(), seed: request.seed }
 }
 
 /// Every tenant is a bad neighbour of each kind in turn, and then each asks for the worst of its own.
@@ -166,42 +166,42 @@ fn scenarios(
     candidates: &[Candidate],
     kinds: &[(Reference, u64, Worst)],
     lasts: Nanos,
-    crew: Workers,
+    workers: Workers,
 ) -> anyhow::Result<Vec<ScenarioFigures>> {
     let scheduler = regime::scheduler(YOUCHOOSE)?;
     let turns = (0..KINDS.len()).map(|turn| {
         let kind = move |number: usize| &KINDS[(number + turn) % KINDS.len()];
         let name = format!("{} and others after it, the first tenant first", KINDS[turn].name);
-        (name, house(request, candidates, |number| kind(number).asks()), Box::new(kind) as Box<dyn Fn(usize) -> &'static Kind>)
+        (name, cluster(request, candidates, |number| kind(number).asks()), Box::new(kind) as Box<dyn Fn(usize) -> &'static Kind>)
     });
-    let mut all: Vec<(String, House, Vec<String>)> = turns
-        .map(|(name, house, kind)| {
+    let mut all: Vec<(String, Cluster, Vec<String>)> = turns
+        .map(|(name, cluster, kind)| {
             let does = (0..candidates.len()).map(|number| kind(number).name.to_owned()).collect();
-            (name, house, does)
+            (name, cluster, does)
         })
         .collect();
     let worst = |number: usize| candidates[number].worst.map(|kind| &kinds[kind].2);
     let asks = |number: usize| worst(number).map_or_else(|| KINDS[0].asks(), |worst| worst.asks.clone());
     let does = (0..candidates.len()).map(|number| worst(number).map_or(KINDS[0].name.to_owned(), |worst| worst.text.clone()));
-    all.push(("each asks for what is hardest for the host".to_owned(), house(request, candidates, asks), does.collect()));
-    all.into_iter().map(|(name, house, does)| scenario(name, &house, &does, &scheduler, lasts, crew)).collect()
+    all.push(("each asks for what is hardest for the host".to_owned(), cluster(request, candidates, asks), does.collect()));
+    all.into_iter().map(|(name, cluster, does)| scenario(name, &cluster, &does, &scheduler, lasts, workers)).collect()
 }
 
 fn scenario(
     name: String,
-    house: &House,
+    cluster: &Cluster,
     does: &[String],
     scheduler: &Setting,
     lasts: Nanos,
-    crew: Workers,
+    workers: Workers,
 ) -> anyhow::Result<ScenarioFigures> {
-    let on: Assignment = house.assignment();
-    let lived = house.live(&on, None, scheduler, lasts, crew)?;
-    let numbers: Vec<usize> = (0..house.volumes.len()).collect();
-    let alone = house.alone(&numbers, lived.until, crew)?;
+    let on: Assignment = cluster.assignment();
+    let ran = cluster.live(&on, None, scheduler, lasts, workers)?;
+    let numbers: Vec<usize> = (0..cluster.volumes.len()).collect();
+    let alone = cluster.alone(&numbers, ran.until, workers)?;
     let tenants =
-        numbers.iter().zip(&alone).map(|(&volume, alone)| got(house, &on, volume, &lived.volumes[volume], alone.as_ref()));
-    Ok(ScenarioFigures { name, lasts_s: lived.until.as_secs_f64(), does: does.to_vec(), tenants: tenants.collect() })
+        numbers.iter().zip(&alone).map(|(&volume, alone)| got(cluster, &on, volume, &ran.volumes[volume], alone.as_ref()));
+    Ok(ScenarioFigures { name, lasts_s: ran.until.as_secs_f64(), does: does.to_vec(), tenants: tenants.collect() })
 }
 
 /// Which promise is nearest to being broken, or broken worst.

@@ -6,7 +6,7 @@ use crate::planner::{Basis, Rules, Survey, Volume};
 use block::Nanos;
 use sim::profile::Profile;
 
-use crate::placement::{Asks, House, HouseArray, HouseVolume, size};
+use crate::placement::{Asks, Cluster, ClusterArray, ClusterVolume, size};
 use crate::pool::Workers;
 use crate::synthetic::asks::{Pattern, Places};
 use crate::tenants::Reference;
@@ -69,21 +69,21 @@ pub(super) fn worst(
     (reference, limits): (&Reference, Limits),
     sectors: u64,
     seed: u64,
-    crew: Workers,
+    workers: Workers,
 ) -> anyhow::Result<Worst> {
     let patterns = patterns()?;
-    let volumes = patterns.iter().map(|(text, asks)| HouseVolume {
+    let volumes = patterns.iter().map(|(text, asks)| ClusterVolume {
         name: text.clone(),
         sectors,
         reference: Some(reference.clone()),
         asks: asks.clone(),
         on: None,
     });
-    let array = HouseArray { name: host.name().to_owned(), profile: host.clone(), capacity: 1.0 };
-    let house = House { arrays: vec![array], volumes: volumes.collect(), seed };
+    let array = ClusterArray { name: host.name().to_owned(), profile: host.clone(), capacity: 1.0 };
+    let cluster = Cluster { arrays: vec![array], volumes: volumes.collect(), seed };
     let rules = Rules { basis: Basis::Reference, ..Rules::default() };
-    let volumes = house.samples((1, SAMPLE), crew)?;
-    let survey = Survey::new(&house.planned(), &volumes, rules);
+    let volumes = cluster.samples((1, SAMPLE), workers)?;
+    let survey = Survey::new(&cluster.planned(), &volumes, rules);
     let demands: Vec<f64> =
         volumes.iter().enumerate().map(|(pattern, volume)| survey.demand(0, pattern) * limits.part_allowed(volume)).collect();
     let hardest = (0..demands.len()).max_by(|one, other| demands[*one].total_cmp(&demands[*other])).unwrap_or(0);

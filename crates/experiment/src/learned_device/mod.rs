@@ -90,12 +90,12 @@ pub struct Judged {
 ///
 /// # Errors
 /// There is no such device or sample, or it was interrupted.
-pub fn train(device: &str, options: &Options, crew: Workers) -> anyhow::Result<Trained> {
+pub fn train(device: &str, options: &Options, workers: Workers) -> anyhow::Result<Trained> {
     let error = match sim::profile::load(device) {
         Ok(profile) => {
-            let (lessons, trained) = of_profile(profile.name(), &profile, options, crew)?;
+            let (lessons, trained) = of_profile(profile.name(), &profile, options, workers)?;
             return match &options.sample {
-                Some(path) => with_sample(&profile, path, lessons, trained, options, crew),
+                Some(path) => with_sample(&profile, path, lessons, trained, options, workers),
                 None => Ok(trained),
             };
         }
@@ -104,20 +104,20 @@ pub fn train(device: &str, options: &Options, crew: Workers) -> anyhow::Result<T
     let path = Path::new(device);
     ensure!(path.is_file() && !device.ends_with(".toml"), error);
     ensure!(options.sample.is_none(), "{device}: is a trace, on which no other can be replayed; leave --trace out");
-    of_recording(path, options, crew)
+    of_recording(path, options, workers)
 }
 
 /// Learns how a device serves the training load. The lessons may go on.
-fn of_profile(name: &str, profile: &Profile, options: &Options, crew: Workers) -> anyhow::Result<(ModelTrainer, Trained)> {
+fn of_profile(name: &str, profile: &Profile, options: &Options, workers: Workers) -> anyhow::Result<(ModelTrainer, Trained)> {
     let Options { requests, seed, .. } = *options;
-    let stop = crew.monitor.stop();
-    crew.monitor.begin(0, "asking for the mechanics");
+    let stop = workers.monitor.stop();
+    workers.monitor.begin(0, "asking for the mechanics");
     let (array, disk) = array(profile);
     let mut asked = alone::Alone::new(disk.build(Default::default()), stop);
     let mechanics = probing::find(&mut asked, seed);
     let drain_ns = if mechanics.is_none() { probing::find_drain(&mut asked) } else { None };
-    crew.monitor.end();
-    crew.monitor.check()?;
+    workers.monitor.end();
+    workers.monitor.check()?;
     let device = profile.device();
     let capacity = profile.capacity_sectors();
     let depth = device.build(Default::default()).queue_depth() as u32;
@@ -127,7 +127,7 @@ fn of_profile(name: &str, profile: &Profile, options: &Options, crew: Workers) -
         .map(|number| (number, false))
         .chain((0..QUEUED + JUDGED_QUEUED).map(|number| (number, true)))
         .collect();
-    let served = crew.map("running the training load, traces:", &jobs, |&(number, queued)| {
+    let served = workers.map("running the training load, traces:", &jobs, |&(number, queued)| {
         let planned = training_load::draw(seed, number, requests, capacity, queued);
         Ok(match queued {
             true => served::several(queue(profile, options.merges), &planned, &lessons, stop)?,
@@ -138,10 +138,10 @@ fn of_profile(name: &str, profile: &Profile, options: &Options, crew: Workers) -
     for (_, served) in jobs.iter().zip(&served).filter(|(job, _)| !is_judged(**job)) {
         served::tell(&mut lessons.begin_trace(false), served, |_| true);
     }
-    crew.monitor.begin(0, "growing the tree");
+    workers.monitor.begin(0, "growing the tree");
     let model = lessons.learn(seed).context("growing the tree")?;
-    crew.monitor.end();
-    crew.monitor.check()?;
+    workers.monitor.end();
+    workers.monitor.check()?;
     let mut judge = Judge::default();
     for (_, served) in jobs.iter().zip(&served).filter(|(job, _)| is_judged(**job)) {
         judge.run(&model, served, |_| true);
@@ -180,16 +180,16 @@ fn with_sample(
     mut lessons: ModelTrainer,
     without: Trained,
     options: &Options,
-    crew: Workers,
+    workers: Workers,
 ) -> anyhow::Result<Trained> {
-    let planned = sample(path, profile.capacity_sectors(), crew)?;
+    let planned = sample(path, profile.capacity_sectors(), workers)?;
     let name = path.display();
     ensure!(
         planned.len() > SAMPLE,
         "{name}: has {} requests; a sample takes {SAMPLE}, and some are needed to judge by",
         planned.len()
     );
-    let served = served::one_at_a_time(&*profile.device(), &planned, crew.monitor.stop())?;
+    let served = served::one_at_a_time(&*profile.device(), &planned, workers.monitor.stop())?;
     let first = chance::source("sample", options.seed, 0).random_range(0..=served.len() - SAMPLE);
     let is_learned = |number: usize| (first..first + SAMPLE).contains(&number);
     served::tell(&mut lessons.begin_trace(true), &served, is_learned);
@@ -206,12 +206,12 @@ fn with_sample(
 }
 
 /// The requests of a trace, one after the other; what lies beyond the device is moved into it.
-fn sample(path: &Path, capacity: u64, crew: Workers) -> anyhow::Result<Vec<Planned>> {
+fn sample(path: &Path, capacity: u64, workers: Workers) -> anyhow::Result<Vec<Planned>> {
     let mut opened = sim::trace::open(path, &OpenOptions::default())?;
     let mut planned: Vec<Planned> = Vec::new();
     while let Some(request) = opened.reader.next_request() {
         let request = request?;
-        crew.monitor.check()?;
+        workers.monitor.check()?;
         if request.sectors == 0 || u64::from(request.sectors) > capacity || !request.op.transfers() {
             continue;
         }
@@ -227,21 +227,21 @@ fn sample(path: &Path, capacity: u64, crew: Workers) -> anyhow::Result<Vec<Plann
 /// Nothing can be asked of a device that was recorded. A disk is fitted to the first half of its times, and in its place learned from;
 /// judged by the second half. The times themselves are not learned from: with what waited in the host's queue in them, models were twice as
 /// far off.
-fn of_recording(path: &Path, options: &Options, crew: Workers) -> anyhow::Result<Trained> {
+fn of_recording(path: &Path, options: &Options, workers: Workers) -> anyhow::Result<Trained> {
     let name = path.display();
-    let mut recorded = Recorded::read(path, &OpenOptions::default(), &mut |_| Ok(crew.monitor.check()?))?;
+    let mut recorded = Recorded::read(path, &OpenOptions::default(), &mut |_| Ok(workers.monitor.check()?))?;
     ensure!(recorded.timed > 0, "{name}: none of {} requests says when it was done; response times are needed", recorded.all);
     let (_, mut seen) = recorded.of_device(path, None)?;
     ensure!(seen.len() >= 100, "{name}: {} requests that say when they were done; at least 100 are needed", seen.len());
     seen.sort_by_key(|seen| (seen.dispatched, seen.completed, seen.request.lba));
     let capacity = seen.iter().map(|seen| seen.request.end()).max().unwrap_or(1);
-    crew.monitor.begin(0, "fitting a disk");
+    workers.monitor.begin(0, "fitting a disk");
     let fitted = twin::device::fit(&seen[..seen.len() / 2], Some(capacity)).with_context(|| name.to_string())?;
-    crew.monitor.end();
-    crew.monitor.check()?;
+    workers.monitor.end();
+    workers.monitor.check()?;
     let profile = Profile::parse(&fitted.profile_toml, "what was fitted")?;
     let stem = path.file_stem().map_or(String::new(), |stem| stem.to_string_lossy().into_owned());
-    let (lessons, mut trained) = of_profile(&stem, &profile, options, crew)?;
+    let (lessons, mut trained) = of_profile(&stem, &profile, options, workers)?;
     let served: Vec<Served> = served::recorded(&seen, &lessons);
     let mut judge = Judge::default();
     judge.run(&trained.model, &served, |number| number >= served.len() / 2);

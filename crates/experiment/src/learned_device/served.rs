@@ -7,7 +7,7 @@ use device_model::device::{Done, ModelTrainer, TrainingTrace};
 use sim::host::Queue;
 use sim::profile::DeviceProfile;
 use sim::run::{Finished, Issue, Server as _};
-use twin::Seen;
+use twin::ObservedRequest;
 
 use super::alone::Alone;
 use super::training_load::Planned;
@@ -97,17 +97,17 @@ fn attributed(done: &[Done], waiting: impl Iterator<Item = u32>, lessons: &Model
 }
 
 /// What was recorded of a device.
-pub fn recorded(seen: &[Seen], lessons: &ModelTrainer) -> Vec<Served> {
+pub fn recorded(seen: &[ObservedRequest], lessons: &ModelTrainer) -> Vec<Served> {
     let done = sent(seen);
     let waiting = at_once(&done);
     attributed(&done, waiting.into_iter(), lessons)
 }
 
 /// In the order in which they were sent.
-fn sent(seen: &[Seen]) -> Vec<Done> {
-    let mut seen: Vec<&Seen> = seen.iter().filter(|seen| !seen.is_flush()).collect();
+fn sent(seen: &[ObservedRequest]) -> Vec<Done> {
+    let mut seen: Vec<&ObservedRequest> = seen.iter().filter(|seen| !seen.is_flush()).collect();
     seen.sort_by_key(|seen| (seen.dispatched, seen.completed, seen.request.lba));
-    let done = |seen: &&Seen| {
+    let done = |seen: &&ObservedRequest| {
         let request = Request { arrival: seen.dispatched, ..seen.request };
         Done { request, sent: seen.dispatched, end: seen.completed }
     };

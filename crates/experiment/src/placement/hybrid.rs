@@ -14,7 +14,7 @@ use crate::planner::{Assignment, Consumption, Initial, Rules, Step, Survey};
 use block::Nanos;
 
 use super::asks::Asks;
-use super::house::{House, HouseArray, HouseVolume};
+use super::cluster::{Cluster, ClusterArray, ClusterVolume};
 use super::place::{YOUCHOOSE, got};
 use crate::comparison::regime;
 use crate::pool::Workers;
@@ -117,7 +117,7 @@ pub struct Matrix {
 /// The arrays, and what a volume of each kind takes of each: searches, films.
 #[derive(Clone, Debug)]
 pub struct Hybrid {
-    arrays: Vec<HouseArray>,
+    arrays: Vec<ClusterArray>,
     reference: Reference,
     /// By array: of a search, of films.
     demands: Vec<[f64; 2]>,
@@ -131,16 +131,17 @@ impl Hybrid {
     ///
     /// # Errors
     /// It was interrupted.
-    pub fn new(flash: Flash, seed: u64, lasts: Nanos, crew: Workers) -> anyhow::Result<Hybrid> {
+    pub fn new(flash: Flash, seed: u64, lasts: Nanos, workers: Workers) -> anyhow::Result<Hybrid> {
         let named = DISKS.into_iter().chain([("SSD Array", flash.profile())]);
-        let arrays = named
-            .map(|(name, profile)| Ok(HouseArray { name: name.to_owned(), profile: sim::profile::load(profile)?, capacity: 1.0 }));
+        let arrays = named.map(|(name, profile)| {
+            Ok(ClusterArray { name: name.to_owned(), profile: sim::profile::load(profile)?, capacity: 1.0 })
+        });
         let arrays = arrays.collect::<anyhow::Result<Vec<_>>>()?;
         let rules = Rules { slot: Nanos::from_millis(40), ..Rules::default() };
         let mut hybrid = Hybrid { arrays, reference: Reference::parse(REFERENCE)?, demands: Vec::new(), rules, seed, lasts };
         let films: Vec<bool> = (0..2 * MEASURED).map(|number| number % 2 == 1).collect();
-        let house = hybrid.house(&films, &vec![None; films.len()]);
-        let survey = house.survey(rules, (1, Nanos::from_millis(4_000)), crew)?;
+        let cluster = hybrid.cluster(&films, &vec![None; films.len()]);
+        let survey = cluster.survey(rules, (1, Nanos::from_millis(4_000)), workers)?;
         let mean = |array: usize, of_films: bool| {
             let each = (0..films.len()).filter(|volume| films[*volume] == of_films).map(|volume| survey.demand(array, volume));
             each.sum::<f64>() / MEASURED as f64
@@ -183,15 +184,15 @@ impl Hybrid {
         least
     }
 
-    fn house(&self, films: &[bool], on: &Assignment) -> House {
-        let volumes = films.iter().zip(on).enumerate().map(|(number, (films, on))| HouseVolume {
+    fn cluster(&self, films: &[bool], on: &Assignment) -> Cluster {
+        let volumes = films.iter().zip(on).enumerate().map(|(number, (films, on))| ClusterVolume {
             name: format!("VSD {} ({})", number + 1, if *films { "films" } else { "search" }),
             sectors: SECTORS,
             reference: Some(self.reference.clone()),
             asks: if *films { watches() } else { searches() },
             on: *on,
         });
-        House { arrays: self.arrays.clone(), volumes: volumes.collect(), seed: self.seed }
+        Cluster { arrays: self.arrays.clone(), volumes: volumes.collect(), seed: self.seed }
     }
 
     /// The planner's view of these volumes.
@@ -257,14 +258,14 @@ impl Hybrid {
     ///
     /// # Errors
     /// It was interrupted.
-    pub fn held(&self, factor: f64, policy: Policy, crew: Workers) -> anyhow::Result<Held> {
+    pub fn held(&self, factor: f64, policy: Policy, workers: Workers) -> anyhow::Result<Held> {
         let mut states = self.filled(factor, policy, FAR);
         while states.last().is_some_and(|(_, has_room, _)| *has_room) {
             states = self.filled(factor, policy, states.len() + FAR);
         }
         let planned = states.iter().position(|(_, has_room, _)| !has_room).unwrap_or(states.len());
         let states = self.filled(factor, policy, planned + FAR);
-        let tried = most_kept(planned.max(1), states.len(), |number| self.try_out(factor, &states[number - 1].0, crew))?;
+        let tried = most_kept(planned.max(1), states.len(), |number| self.try_out(factor, &states[number - 1].0, workers))?;
         let (volumes, worst_ratio) = tried.kept.unwrap_or((0, 0.0));
         let broken_ratio = tried.broken.filter(|(number, _)| *number == volumes + 1).map(|(_, ratio)| ratio);
         let moves = volumes.checked_sub(1).map_or(0, |last| states[last].2);
@@ -273,15 +274,15 @@ impl Hybrid {
 
     /// What the worst served volume gets by its reference disk, and whether all promises of throughput are kept: in all and in windows
     /// of a second.
-    fn try_out(&self, factor: f64, on: &Assignment, crew: Workers) -> anyhow::Result<(f64, bool)> {
-        let house = self.house(&films(factor, on.len()), on);
-        let lived = house.live(on, None, &regime::scheduler(YOUCHOOSE)?, self.lasts, crew)?;
+    fn try_out(&self, factor: f64, on: &Assignment, workers: Workers) -> anyhow::Result<(f64, bool)> {
+        let cluster = self.cluster(&films(factor, on.len()), on);
+        let ran = cluster.live(on, None, &regime::scheduler(YOUCHOOSE)?, self.lasts, workers)?;
         let numbers: Vec<usize> = (0..on.len()).collect();
-        let alone = house.alone(&numbers, self.lasts, crew)?;
+        let alone = cluster.alone(&numbers, self.lasts, workers)?;
         let mut worst = f64::INFINITY;
         let mut is_kept = true;
         for (&volume, alone) in numbers.iter().zip(&alone) {
-            let Some(figures) = got(&house, on, volume, &lived.volumes[volume], alone.as_ref()).reference else { continue };
+            let Some(figures) = got(&cluster, on, volume, &ran.volumes[volume], alone.as_ref()).reference else { continue };
             worst = worst.min(figures.throughput_ratio);
             let second = figures.windows.iter().find(|window| window.window_s == 1.0);
             let violated = second.is_some_and(|window| window.violated as f64 > VIOLATED * window.windows as f64);
@@ -294,8 +295,8 @@ impl Hybrid {
     ///
     /// # Errors
     /// It was interrupted.
-    pub fn row(&self, factor: f64, crew: Workers) -> anyhow::Result<Row> {
-        let held = |policy| self.held(factor, policy, crew);
+    pub fn row(&self, factor: f64, workers: Workers) -> anyhow::Result<Row> {
+        let held = |policy| self.held(factor, policy, workers);
         Ok(Row { factor, fixed: held(Policy::Fixed)?, migrating: held(Policy::Migrating)?, making_room: held(Policy::MakingRoom)? })
     }
 
@@ -321,20 +322,19 @@ impl Hybrid {
     }
 }
 
-/// What was tried: numbers of volumes with what the worst served got by its reference disk.
+/// Bounds of the search: numbers of volumes, each with the worst volume's share of its reference disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Tried {
-    /// The most that are known to be held.
+struct Bracket {
+    /// The largest number that is known to fit.
     kept: Option<(usize, f64)>,
-    /// The least known not to be.
+    /// The smallest number that is known not to fit.
     broken: Option<(usize, f64)>,
 }
 
-/// Finds the most volumes of which all promises are kept, and one more of which they are not. Begins with a guess; where that is too
-/// many, it takes ever longer steps down and then halves what is left, so that a guess that is far off costs few trials. No more than
-/// `limit` are tried.
-fn most_kept(guess: usize, limit: usize, mut try_out: impl FnMut(usize) -> anyhow::Result<(f64, bool)>) -> anyhow::Result<Tried> {
-    let (mut tried, mut step, mut number) = (Tried::default(), 1, guess);
+/// Finds the largest number of volumes for which all guarantees are kept, and the next number, for which they are not. Starts from a guess;
+/// if that is too many, it takes growing steps down and then bisects, so that a bad guess costs few trials. Tries at most `limit`.
+fn most_kept(guess: usize, limit: usize, mut try_out: impl FnMut(usize) -> anyhow::Result<(f64, bool)>) -> anyhow::Result<Bracket> {
+    let (mut tried, mut step, mut number) = (Bracket::default(), 1, guess);
     loop {
         let (ratio, is_kept) = try_out(number)?;
         *(if is_kept { &mut tried.kept } else { &mut tried.broken }) = Some((number, ratio));

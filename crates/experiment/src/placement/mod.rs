@@ -1,7 +1,7 @@
 //! Volumes over several arrays: where they belong, how they get there, and whether promises hold meanwhile.
 //!
 //! ```text
-//! FILE.toml ─▶ House ─▶ samples of each volume on its reference disk ─▶ crate::planner ─▶ matrix, findings, plan
+//! FILE.toml ─▶ Cluster ─▶ samples of each volume on its reference disk ─▶ crate::planner ─▶ matrix, findings, plan
 //!                │                                                                             │
 //!                └──────▶ sim::store, before, during and after the moves ◀─────────────────────┘
 //! ```
@@ -9,7 +9,7 @@
 mod alone;
 mod array;
 mod asks;
-mod house;
+mod cluster;
 pub mod hybrid;
 mod place;
 mod recorded;
@@ -20,7 +20,7 @@ use block::Scheduler;
 pub use array::ArrayModel;
 pub use asks::FOR_EVER;
 pub use asks::{Asker, Asks};
-pub use house::{House, HouseArray, HouseVolume, Lived, Moving};
+pub use cluster::{Cluster, ClusterArray, ClusterRun, ClusterVolume, Moving};
 pub use place::got;
 pub use place::{Trial, YOUCHOOSE, place};
 pub use spec::Specification;

@@ -10,7 +10,7 @@ use report::placement::{
 use sim::run::TenantMeasure;
 use sim::store::CopyPace;
 
-use super::house::{House, Moving};
+use super::cluster::{Cluster, Moving};
 use super::spec::Specification;
 use crate::comparison::regime;
 use crate::pool::Workers;
@@ -60,21 +60,21 @@ struct Decided {
 ///
 /// # Errors
 /// It was interrupted, or the simulator cannot run it.
-pub fn place(specification: &Specification, trial: Option<&Trial>, crew: Workers) -> anyhow::Result<Placement> {
-    let house = &specification.house;
-    let survey = house.survey(specification.rules, specification.samples, crew)?;
-    let before = house.assignment();
+pub fn place(specification: &Specification, trial: Option<&Trial>, workers: Workers) -> anyhow::Result<Placement> {
+    let cluster = &specification.cluster;
+    let survey = cluster.survey(specification.rules, specification.samples, workers)?;
+    let before = cluster.assignment();
     let decided = decide(specification, &survey, &before);
-    let spare_bytes_per_s = spare_rate(house, &survey, &decided);
+    let spare_bytes_per_s = spare_rate(cluster, &survey, &decided);
     let pace = specification.pace(spare_bytes_per_s.max(SLOWEST_COPY));
     let moving = Moving { steps: &decided.plan.steps, pace, spare_bytes_per_s };
-    let simulated = trial.map(|trial| try_out(house, &before, &decided, &moving, trial, crew)).transpose()?;
+    let simulated = trial.map(|trial| try_out(cluster, &before, &decided, &moving, trial, workers)).transpose()?;
     Ok(report(specification, &survey, &before, &decided, simulated))
 }
 
 fn decide(specification: &Specification, survey: &Survey, before: &Assignment) -> Decided {
-    let name = |volume: usize| specification.house.volumes[volume].name.as_str();
-    let array = |number: usize| specification.house.arrays[number].name.as_str();
+    let name = |volume: usize| specification.cluster.volumes[volume].name.as_str();
+    let array = |number: usize| specification.cluster.arrays[number].name.as_str();
     let mut begin = before.clone();
     let (mut placed, mut rejected) = (Vec::new(), Vec::new());
     let new: Vec<usize> = (0..before.len()).filter(|volume| before[*volume].is_none()).collect();
@@ -121,21 +121,21 @@ fn settle(plan: &mut Plan, volume: usize, (steps, home): (Vec<Step>, usize)) {
 }
 
 /// Bytes a second at which volumes can be copied with a part of what the arrays of the plan have to spare.
-fn spare_rate(house: &House, survey: &Survey, decided: &Decided) -> u64 {
+fn spare_rate(cluster: &Cluster, survey: &Survey, decided: &Decided) -> u64 {
     let mut rate = f64::INFINITY;
     for each in decided.plan.steps.iter().flat_map(|step| &step.moves) {
         for (array, op) in [(each.from, Op::Read), (each.to, Op::Write)] {
             let spare = survey.spare(&decided.begin, array).min(survey.spare(&decided.plan.after, array));
-            rate = rate.min(SPARE_FOR_COPIES * spare.max(0.0) / seconds_per_byte(house, array, op));
+            rate = rate.min(SPARE_FOR_COPIES * spare.max(0.0) / seconds_per_byte(cluster, array, op));
         }
     }
     if rate.is_finite() { rate as u64 } else { CopyPace::default().bytes_per_s }
 }
 
 /// How long an array works for each byte that is copied in chunks between other requests.
-fn seconds_per_byte(house: &House, array: usize, op: Op) -> f64 {
+fn seconds_per_byte(cluster: &Cluster, array: usize, op: Op) -> f64 {
     const CHUNKS: u64 = 64;
-    let model = house.arrays[array].array();
+    let model = cluster.arrays[array].array();
     let mut service = model.model.begin();
     let sectors = CopyPace::default().chunk_sectors;
     let every = (model.sectors / CHUNKS).max(u64::from(sectors));
@@ -155,26 +155,26 @@ fn seconds_per_byte(house: &House, array: usize, op: Op) -> f64 {
 }
 
 fn try_out(
-    house: &House,
+    cluster: &Cluster,
     before: &Assignment,
     decided: &Decided,
     moving: &Moving,
     trial: &Trial,
-    crew: Workers,
+    workers: Workers,
 ) -> anyhow::Result<SimulatedFigures> {
     let Moving { steps, pace, .. } = *moving;
-    let sectors: u64 = steps.iter().flat_map(|step| &step.moves).map(|each| house.volumes[each.volume].sectors).sum();
+    let sectors: u64 = steps.iter().flat_map(|step| &step.moves).map(|each| cluster.volumes[each.volume].sectors).sum();
     let planned_s = sectors as f64 * 512.0 / pace.bytes_per_s as f64;
     let longest = Nanos::from_secs_f64(planned_s * PATIENCE + 60.0);
     let mut phases = Vec::new();
     let mut run = |name: &str, from: &Assignment, moving: Option<&Moving>, until: Nanos| -> anyhow::Result<_> {
-        let lived = house.live(from, moving, &trial.scheduler, until, crew)?;
-        let numbers: Vec<usize> = (0..house.volumes.len()).filter(|volume| from[*volume].is_some()).collect();
-        let alone = house.alone(&numbers, lived.until, crew)?;
+        let ran = cluster.live(from, moving, &trial.scheduler, until, workers)?;
+        let numbers: Vec<usize> = (0..cluster.volumes.len()).filter(|volume| from[*volume].is_some()).collect();
+        let alone = cluster.alone(&numbers, ran.until, workers)?;
         let pairs = numbers.iter().zip(&alone);
-        let volumes = pairs.map(|(&volume, alone)| got(house, from, volume, &lived.volumes[volume], alone.as_ref()));
-        phases.push(PhaseFigures { name: name.to_owned(), lasts_s: lived.until.as_secs_f64(), volumes: volumes.collect() });
-        Ok(lived)
+        let volumes = pairs.map(|(&volume, alone)| got(cluster, from, volume, &ran.volumes[volume], alone.as_ref()));
+        phases.push(PhaseFigures { name: name.to_owned(), lasts_s: ran.until.as_secs_f64(), volumes: volumes.collect() });
+        Ok(ran)
     };
     if before.iter().any(Option::is_some) {
         run("before", before, None, trial.lasts)?;
@@ -187,20 +187,20 @@ fn try_out(
         scheduler: trial.scheduler.to_string(),
         phases,
         copy_limit_mb_s: (!steps.is_empty()).then_some(pace.bytes_per_s as f64 / 1e6),
-        copied_mib: copied.as_ref().map(|lived| lived.copied_bytes as f64 / f64::from(1 << 20)),
-        copied_s: copied.as_ref().and_then(|lived| lived.copied_at).map(Nanos::as_secs_f64),
+        copied_mib: copied.as_ref().map(|ran| ran.copied_bytes as f64 / f64::from(1 << 20)),
+        copied_s: copied.as_ref().and_then(|ran| ran.copied_at).map(Nanos::as_secs_f64),
     })
 }
 
 /// What a volume got, next to what it would have got alone or on another array.
-pub fn got(house: &House, on: &Assignment, volume: usize, here: &TenantMeasure, there: Option<&TenantMeasure>) -> GotFigures {
+pub fn got(cluster: &Cluster, on: &Assignment, volume: usize, here: &TenantMeasure, there: Option<&TenantMeasure>) -> GotFigures {
     let seconds = here.wanted.as_secs_f64();
     let figures = there.map(|there| judge::compared(here, there));
-    let reference = house.volumes[volume].reference.as_ref();
+    let reference = cluster.volumes[volume].reference.as_ref();
     let broken = reference.zip(figures.as_ref()).map(|(disk, figures)| judge::worse_than_reference(&disk.to_string(), figures));
     GotFigures {
-        volume: house.volumes[volume].name.clone(),
-        on: on[volume].map(|array| house.arrays[array].name.clone()).unwrap_or_default(),
+        volume: cluster.volumes[volume].name.clone(),
+        on: on[volume].map(|array| cluster.arrays[array].name.clone()).unwrap_or_default(),
         throughput_mb_s: if seconds > 0.0 { here.served.bytes as f64 / 1e6 / seconds } else { 0.0 },
         p99_ms: here.responses.quantile(0.99).as_millis_f64(),
         reference: figures,
@@ -215,10 +215,10 @@ fn report(
     decided: &Decided,
     simulated: Option<SimulatedFigures>,
 ) -> Placement {
-    let house = &specification.house;
-    let array_name = |array: usize| house.arrays[array].name.clone();
+    let cluster = &specification.cluster;
+    let array_name = |array: usize| cluster.arrays[array].name.clone();
     let after = &decided.plan.after;
-    let arrays = house.arrays.iter().enumerate().map(|(number, array)| ArrayFigures {
+    let arrays = cluster.arrays.iter().enumerate().map(|(number, array)| ArrayFigures {
         name: array.name.clone(),
         disk: array.profile.description().to_owned(),
         capacity_percent: 100.0 * array.capacity,
@@ -226,7 +226,7 @@ fn report(
         after_percent: 100.0 * survey.load(after, number),
     });
     let findings = survey.findings(&decided.begin);
-    let volumes = house.volumes.iter().zip(findings).enumerate().map(|(number, (volume, finding))| VolumeFigures {
+    let volumes = cluster.volumes.iter().zip(findings).enumerate().map(|(number, (volume, finding))| VolumeFigures {
         name: volume.name.clone(),
         mib: volume.sectors / 2048,
         reference: volume.reference.as_ref().map(ToString::to_string),
@@ -242,16 +242,16 @@ fn report(
             .moves
             .iter()
             .map(|each| MoveFigures {
-                volume: house.volumes[each.volume].name.clone(),
+                volume: cluster.volumes[each.volume].name.clone(),
                 from: array_name(each.from),
                 to: array_name(each.to),
-                mib: house.volumes[each.volume].sectors / 2048,
+                mib: cluster.volumes[each.volume].sectors / 2048,
             })
             .collect(),
         reason: step.reason.clone(),
     });
-    let more = (0..survey.volumes()).filter(|volume| house.volumes[*volume].reference.is_some()).map(|volume| MoreFigures {
-        like: house.volumes[volume].name.clone(),
+    let more = (0..survey.volumes()).filter(|volume| cluster.volumes[*volume].reference.is_some()).map(|volume| MoreFigures {
+        like: cluster.volumes[volume].name.clone(),
         before: survey.more_like(before, volume),
         after: survey.more_like(after, volume),
     });
@@ -266,7 +266,7 @@ fn report(
             sample_s: specification.samples.1.as_secs_f64(),
             count_by: word(&specification.rules.basis),
             place_by: word(&specification.initial),
-            seed: house.seed,
+            seed: cluster.seed,
         },
         arrays: arrays.collect(),
         volumes: volumes.collect(),

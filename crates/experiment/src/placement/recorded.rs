@@ -40,15 +40,15 @@ impl Pilot for Recorder {
 ///
 /// # Errors
 /// It cannot be read or does not fit on the disk, asks for nothing, or was interrupted.
-pub(super) fn run(load: &Path, reference: &Reference, seed: u64, crew: Workers) -> anyhow::Result<(Asks, u64)> {
+pub(super) fn run(load: &Path, reference: &Reference, seed: u64, workers: Workers) -> anyhow::Result<(Asks, u64)> {
     let mut experiment = Experiment::of_jobs(load, &reference.disk()?);
     experiment.seed = seed;
     let world = experiment.world()?;
-    let load = experiment.load(&world, crew.monitor)?;
+    let load = experiment.load(&world, workers.monitor)?;
     let mut recorder = Recorder::default();
-    let watch = Watch { stop: Some(crew.monitor.stop()), ..Watch::default() };
+    let watch = Watch { stop: Some(workers.monitor.stop()), ..Watch::default() };
     let outcome = load.run(world.queue(elevator()), &watch, Some(&mut recorder));
-    crew.monitor.check()?;
+    workers.monitor.check()?;
     let ends = outcome?.measure.last_completion;
     let mut issues = recorder.issues;
     anyhow::ensure!(!issues.is_empty(), "asks the disk for nothing");

@@ -24,7 +24,7 @@ use sim::store::CopyPace;
 use toml::Spanned;
 
 use super::asks::Asks;
-use super::house::{House, HouseArray, HouseVolume};
+use super::cluster::{Cluster, ClusterArray, ClusterVolume};
 use super::recorded;
 use crate::pool::Workers;
 use crate::synthetic::asks::{Arrival, Pattern, Phase, Places};
@@ -44,7 +44,7 @@ pub struct Specification {
     /// The file, as people named it.
     pub source: String,
     /// Arrays and volumes.
-    pub house: House,
+    pub cluster: Cluster,
     /// By what is planned.
     pub rules: Rules,
     /// Where volumes go that are nowhere yet.
@@ -146,21 +146,21 @@ impl Specification {
     ///
     /// # Errors
     /// It cannot be read, or what [`parse`](Specification::parse) says.
-    pub fn read(path: &Path, seed: u64, crew: Workers) -> anyhow::Result<Specification> {
+    pub fn read(path: &Path, seed: u64, workers: Workers) -> anyhow::Result<Specification> {
         use std::io::Read;
         let source = path.to_string_lossy();
         let mut text = String::new();
         let file = std::fs::File::open(path).with_context(|| format!("{source}: cannot be read"))?;
         file.take(MAX_BYTES + 1).read_to_string(&mut text).with_context(|| format!("{source}: cannot be read"))?;
         ensure!(text.len() as u64 <= MAX_BYTES, "{source}: longer than {} MiB: that is no list of arrays", MAX_BYTES >> 20);
-        Specification::parse(&text, &source, seed, crew)
+        Specification::parse(&text, &source, seed, workers)
     }
 
     /// Reads a file's text, which errors call `source`.
     ///
     /// # Errors
     /// What is wrong, by line and key, with the value and what would be right.
-    pub fn parse(text: &str, source: &str, seed: u64, crew: Workers) -> anyhow::Result<Specification> {
+    pub fn parse(text: &str, source: &str, seed: u64, workers: Workers) -> anyhow::Result<Specification> {
         let text = Text { text, source };
         let written: Written = toml::from_str(text.text).map_err(|error| {
             let at = text.at(error.span().map_or(0, |span| span.start));
@@ -177,10 +177,10 @@ impl Specification {
         let sample_s = text.within(written.sample_s, "sample_s", 0.1..=600.0, 2.0)?;
         let copy_mb_s = written.copy_mb_s.map(|value| text.within(Some(value), "copy_mb_s", 0.001..=100_000.0, 1.0)).transpose()?;
         let arrays = arrays(&text, written.array)?;
-        let volumes = volumes(&text, written.volume, &arrays, seed, crew)?;
+        let volumes = volumes(&text, written.volume, &arrays, seed, workers)?;
         Ok(Specification {
             source: source.to_owned(),
-            house: House { arrays, volumes, seed },
+            cluster: Cluster { arrays, volumes, seed },
             rules: Rules {
                 threshold: threshold / 100.0,
                 slot: Nanos::from_millis(slot_ms.unsigned_abs()),
@@ -205,14 +205,14 @@ fn new_name(text: &Text, name: &Spanned<String>, known: &[&str], what: &str) -> 
     Ok(())
 }
 
-fn arrays(text: &Text, written: Vec<Spanned<WrittenArray>>) -> anyhow::Result<Vec<HouseArray>> {
-    let mut arrays: Vec<HouseArray> = Vec::new();
+fn arrays(text: &Text, written: Vec<Spanned<WrittenArray>>) -> anyhow::Result<Vec<ClusterArray>> {
+    let mut arrays: Vec<ClusterArray> = Vec::new();
     for array in written {
         let WrittenArray { name, disk, capacity_percent } = array.into_inner();
         new_name(text, &name, &arrays.iter().map(|array| array.name.as_str()).collect::<Vec<_>>(), "array")?;
         let profile = sim::profile::load(disk.get_ref()).with_context(|| text.key(&disk, "disk"))?;
         let capacity = text.within(capacity_percent, "capacity_percent", 1.0..=100.0, 100.0)? / 100.0;
-        arrays.push(HouseArray { name: name.into_inner(), profile, capacity });
+        arrays.push(ClusterArray { name: name.into_inner(), profile, capacity });
     }
     Ok(arrays)
 }
@@ -220,11 +220,11 @@ fn arrays(text: &Text, written: Vec<Spanned<WrittenArray>>) -> anyhow::Result<Ve
 fn volumes(
     text: &Text,
     written: Vec<Spanned<WrittenVolume>>,
-    arrays: &[HouseArray],
+    arrays: &[ClusterArray],
     seed: u64,
-    crew: Workers,
-) -> anyhow::Result<Vec<HouseVolume>> {
-    let mut volumes: Vec<HouseVolume> = Vec::new();
+    workers: Workers,
+) -> anyhow::Result<Vec<ClusterVolume>> {
+    let mut volumes: Vec<ClusterVolume> = Vec::new();
     for volume in written {
         let WrittenVolume { name, on, reference, mib, load } = volume.into_inner();
         new_name(text, &name, &volumes.iter().map(|volume| volume.name.as_str()).collect::<Vec<_>>(), "volume")?;
@@ -236,7 +236,7 @@ fn volumes(
         let at = text.key(&load, "load");
         let (asks, sectors) = match load.into_inner() {
             toml::Value::String(named) => {
-                let (asks, needs) = recorded::run(Path::new(&named), &sampled_on, seed, crew).with_context(|| at.clone())?;
+                let (asks, needs) = recorded::run(Path::new(&named), &sampled_on, seed, workers).with_context(|| at.clone())?;
                 ensure!(
                     given.is_none_or(|given| given >= needs),
                     "{at}: {named} reaches {} MiB into the volume; mib should be at least that",
@@ -263,12 +263,12 @@ fn volumes(
                 capacity / MIB
             );
         }
-        volumes.push(HouseVolume { name: name.into_inner(), sectors, reference: reference_disk, asks, on });
+        volumes.push(ClusterVolume { name: name.into_inner(), sectors, reference: reference_disk, asks, on });
     }
     Ok(volumes)
 }
 
-fn array_of(text: &Text, on: &Spanned<String>, arrays: &[HouseArray]) -> anyhow::Result<usize> {
+fn array_of(text: &Text, on: &Spanned<String>, arrays: &[ClusterArray]) -> anyhow::Result<usize> {
     let found = arrays.iter().position(|array| array.name == *on.get_ref());
     found.with_context(|| {
         let names: Vec<&str> = arrays.iter().map(|array| array.name.as_str()).collect();

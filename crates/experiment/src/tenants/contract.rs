@@ -40,12 +40,12 @@ pub struct Contract {
     /// SHA-256 of the text, in hexadecimal.
     pub sha256: String,
     /// The tenants in the file's order, at least one.
-    pub promises: Vec<Promise>,
+    pub promises: Vec<TenantGuarantee>,
 }
 
 /// One tenant, and what it was promised.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Promise {
+pub struct TenantGuarantee {
     /// What people call it.
     pub name: String,
     /// Where it is written down: a line of the file, from 1.
@@ -70,10 +70,10 @@ pub struct Promise {
     pub limit_bytes_per_s: Option<NonZeroU64>,
 }
 
-impl Promise {
+impl TenantGuarantee {
     /// A tenant that has these jobs, and that nothing was promised.
-    pub fn new(name: &str, jobs: &[&str]) -> Promise {
-        Promise {
+    pub fn new(name: &str, jobs: &[&str]) -> TenantGuarantee {
+        TenantGuarantee {
             name: name.to_owned(),
             line: 0,
             jobs: jobs.iter().map(|&job| job.to_owned()).collect(),
@@ -152,7 +152,7 @@ impl Contract {
 
     fn of(entries: Vec<Entry>, text: &str, source: &str) -> anyhow::Result<Contract> {
         ensure!(!entries.is_empty(), "{source}: names no tenant; each is a table [[tenant]]");
-        let mut promises: Vec<Promise> = Vec::new();
+        let mut promises: Vec<TenantGuarantee> = Vec::new();
         for entry in entries {
             let promise = promise(&entry, source)?;
             if let Some(before) = promises.iter().find(|before| before.name == promise.name) {
@@ -166,12 +166,12 @@ impl Contract {
 }
 
 /// Reads one tenant's keys.
-fn promise(entry: &Entry, source: &str) -> anyhow::Result<Promise> {
+fn promise(entry: &Entry, source: &str) -> anyhow::Result<TenantGuarantee> {
     let name = entry.keys.iter().find(|(key, ..)| key == "name");
     let (_, line, name) = name.with_context(|| format!("{source}:{}: tenant: has no name; name = \"database\"", entry.line))?;
     let name = name.as_str().filter(|name| !name.trim().is_empty());
     let name = name.with_context(|| format!("{source}:{line}: tenant: name: should be a word in quotes"))?;
-    let mut promise = Promise { line: entry.line, ..Promise::new(name, &[]) };
+    let mut promise = TenantGuarantee { line: entry.line, ..TenantGuarantee::new(name, &[]) };
     for (key, line, value) in &entry.keys {
         set(&mut promise, key, value).with_context(|| format!("{source}:{line}: tenant {name}: {key}"))?;
     }
@@ -180,7 +180,7 @@ fn promise(entry: &Entry, source: &str) -> anyhow::Result<Promise> {
 }
 
 /// Sets one key.
-fn set(promise: &mut Promise, key: &str, value: &Value) -> anyhow::Result<()> {
+fn set(promise: &mut TenantGuarantee, key: &str, value: &Value) -> anyhow::Result<()> {
     match key {
         "name" => {}
         "jobs" => promise.jobs = jobs(value)?,
@@ -207,7 +207,7 @@ fn set(promise: &mut Promise, key: &str, value: &Value) -> anyhow::Result<()> {
 }
 
 /// Refuses what is right by itself and makes no sense together.
-fn check(promise: &Promise) -> anyhow::Result<()> {
+fn check(promise: &TenantGuarantee) -> anyhow::Result<()> {
     ensure!(
         !promise.jobs.is_empty() || !promise.volumes.is_empty(),
         "names neither jobs nor volumes; jobs = [\"oltp\"] says whose requests are its own"

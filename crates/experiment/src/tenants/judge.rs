@@ -4,13 +4,13 @@ use std::num::NonZeroU64;
 
 use block::Nanos;
 use report::record::{
-    CapacityFigures, PromiseFigures, RecoveryFigures, ReferenceFigures, ShareFigures, Tenancy, TenantCurve, TenantFigures,
+    CapacityFigures, GuaranteeFigures, RecoveryFigures, ReferenceFigures, ShareFigures, Tenancy, TenantCurve, TenantFigures,
     WindowFigures,
 };
 use sim::host::{Ledger, RunSummary};
 use sim::run::{STEP, Served, TenantMeasure, Tenants, Timeline};
 
-use super::contract::{Contract, Promise};
+use super::contract::{Contract, TenantGuarantee};
 use super::reference::Alone;
 use super::service_comparison::{LEAST, ServiceComparison, Windows};
 use crate::figures::{rate, response_figures};
@@ -77,7 +77,7 @@ pub fn capacity(contract: &Contract, alone: &[Option<&Alone>], disks: usize) -> 
 }
 
 /// The part of what a tenant does on its reference disk that its limits allow.
-fn part_allowed(promise: &Promise, there: &TenantMeasure) -> f64 {
+fn part_allowed(promise: &TenantGuarantee, there: &TenantMeasure) -> f64 {
     let seconds = there.wanted.as_secs_f64();
     let part = |limit: Option<NonZeroU64>, count: u64| match limit {
         Some(limit) if count > 0 => u64::from(limit) as f64 / rate(count, seconds),
@@ -115,7 +115,7 @@ pub fn shares(measured: &Tenants, ledger: &Ledger, until: Nanos) -> Option<Vec<f
 }
 
 fn tenant(
-    promise: &Promise,
+    promise: &TenantGuarantee,
     here: &TenantMeasure,
     there: Option<&TenantMeasure>,
     share: Option<ShareFigures>,
@@ -149,8 +149,8 @@ fn tenant(
     }
 }
 
-fn promised(promise: &Promise) -> PromiseFigures {
-    PromiseFigures {
+fn promised(promise: &TenantGuarantee) -> GuaranteeFigures {
+    GuaranteeFigures {
         weight: promise.weight,
         is_weighted: promise.is_weighted,
         reference: promise.reference.as_ref().map(ToString::to_string),
@@ -213,7 +213,7 @@ fn too_small_a_share(share: &ShareFigures) -> Option<String> {
 }
 
 /// Of a reservation.
-fn too_slow(promise: &Promise, here: &TenantMeasure) -> Option<String> {
+fn too_slow(promise: &TenantGuarantee, here: &TenantMeasure) -> Option<String> {
     let reserved = u64::from(promise.reservation_iops?);
     let length = (SECOND.0 / STEP.0) as usize;
     let whole = (here.wanted.0 / SECOND.0) as usize;
@@ -224,7 +224,7 @@ fn too_slow(promise: &Promise, here: &TenantMeasure) -> Option<String> {
 }
 
 /// Of limits.
-fn too_fast(promise: &Promise, here: &TenantMeasure) -> Vec<String> {
+fn too_fast(promise: &TenantGuarantee, here: &TenantMeasure) -> Vec<String> {
     let mut seconds = here.timeline.clone();
     seconds.widen_to(SECOND);
     let width_s = seconds.width().as_secs_f64();

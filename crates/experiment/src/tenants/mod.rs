@@ -14,7 +14,7 @@ mod reference;
 mod roster;
 mod service_comparison;
 
-pub use contract::{Contract, Promise};
+pub use contract::{Contract, TenantGuarantee};
 pub use judge::{P99, THROUGHPUT, VIOLATED, WINDOWS, capacity, judge};
 pub use reference::{Alone, Reference, Work, alone};
 pub use roster::Models;

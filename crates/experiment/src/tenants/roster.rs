@@ -8,7 +8,7 @@ use anyhow::{Context, ensure};
 use block::tenants::ServiceModel;
 use block::{Roster, StreamId, Tenant, did_you_mean};
 
-use super::contract::{Contract, Promise};
+use super::contract::{Contract, TenantGuarantee};
 use super::reference::Reference;
 use crate::load::Load;
 use crate::world::World;
@@ -43,7 +43,7 @@ impl Contract {
     }
 
     /// Where something of a tenant is written down.
-    fn at(&self, promise: &Promise, key: &str) -> String {
+    fn at(&self, promise: &TenantGuarantee, key: &str) -> String {
         format!("{}:{}: tenant {}: {key}", self.source, promise.line, promise.name)
     }
 

@@ -30,7 +30,7 @@ enum Cell {
     Text(String),
     Whole(i128),
     Real(f64),
-    Truth(bool),
+    Boolean(bool),
     /// JSON inside.
     Json(String),
 }
@@ -54,7 +54,7 @@ impl Cell {
             Cell::Empty => String::new(),
             Cell::Text(text) | Cell::Json(text) => text,
             Cell::Whole(number) => number.to_string(),
-            Cell::Truth(truth) => u8::from(truth).to_string(),
+            Cell::Boolean(truth) => u8::from(truth).to_string(),
             Cell::Real(number) => real_text(number),
         }
     }
@@ -65,7 +65,7 @@ impl Cell {
             Cell::Text(text) => Value::String(text),
             Cell::Json(text) => serde_json::from_str(&text).unwrap_or(Value::String(text)),
             Cell::Whole(number) => Number::from_i128(number).map_or(Value::Null, Value::Number),
-            Cell::Truth(truth) => Value::Bool(truth),
+            Cell::Boolean(truth) => Value::Bool(truth),
             // JSON knows neither NaN nor infinity.
             Cell::Real(number) => Number::from_f64(number).map_or(Value::Null, Value::Number),
         }
@@ -260,7 +260,7 @@ fn request(stored: &Stored<RequestRow>) -> Vec<Cell> {
         Cell::Text(letter(*op).to_owned()),
         Cell::whole(*lba),
         Cell::whole(*sectors),
-        Cell::Truth(*sync),
+        Cell::Boolean(*sync),
         Cell::whole(*distance),
         Cell::whole(queued.0),
         Cell::whole(dispatched.0),

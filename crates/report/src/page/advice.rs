@@ -6,7 +6,7 @@ use super::advised;
 use crate::advice::{Advice, Measured};
 use crate::number::three_digits;
 use crate::promises::with_error;
-use crate::record::Promise;
+use crate::record::PredictionFigures;
 use crate::text::printable;
 
 /// The page's text. The same advice always gives the same bytes.
@@ -28,7 +28,7 @@ pub fn html(advice: &Advice) -> String {
     page.render().expect("the page's template formats strings only")
 }
 
-fn row(advice: &Advice, promise: &Promise) -> (String, Vec<String>, bool) {
+fn row(advice: &Advice, promise: &PredictionFigures) -> (String, Vec<String>, bool) {
     let label = match advice.note(promise) {
         "" => printable(&promise.setting),
         note => format!("{} ({note})", printable(&promise.setting)),

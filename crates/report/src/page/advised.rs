@@ -6,7 +6,7 @@ use crate::plot::panel::{Axis, Mark, Panel, Size};
 use crate::plot::scale::Scale;
 use crate::plot::{COLOURS, OUTLINES};
 use crate::promises::{signed, with_error};
-use crate::record::Promise;
+use crate::record::PredictionFigures;
 use crate::text::printable;
 
 /// Rows that are drawn.
@@ -23,11 +23,12 @@ fn cut(value: f64) -> f64 {
 
 /// A row per candidate: its promise with the error, and what was measured if it was run.
 pub(super) fn advised(advice: &Advice) -> Option<String> {
-    let drawn = |promise: &&Promise| promise.gain_percent.is_finite() && promise.error_percent.is_finite();
-    let rows: Vec<&Promise> = advice.candidates.iter().filter(drawn).take(ROWS).collect();
-    let bar =
-        |promise: &Promise| (cut(promise.gain_percent - promise.error_percent), cut(promise.gain_percent + promise.error_percent));
-    let measured = |promise: &Promise| {
+    let drawn = |promise: &&PredictionFigures| promise.gain_percent.is_finite() && promise.error_percent.is_finite();
+    let rows: Vec<&PredictionFigures> = advice.candidates.iter().filter(drawn).take(ROWS).collect();
+    let bar = |promise: &PredictionFigures| {
+        (cut(promise.gain_percent - promise.error_percent), cut(promise.gain_percent + promise.error_percent))
+    };
+    let measured = |promise: &PredictionFigures| {
         let of_it = advice.measured.iter().find(|one| one.setting == promise.setting);
         of_it.map(|one| one.gain_percent).filter(|percent| percent.is_finite())
     };

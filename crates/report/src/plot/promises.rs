@@ -6,7 +6,7 @@ use super::{OUTLINES, label};
 use crate::comparison::Comparison;
 use crate::number::{self, grouped};
 use crate::promises::{signed, with_error};
-use crate::record::{ControlRecord, Decision, Promise, Record};
+use crate::record::{ControlRecord, Decision, PredictionFigures, Record};
 use crate::text::printable;
 
 /// Changes that are drawn: the first. More rows would not be read.
@@ -20,7 +20,7 @@ const MOST_PERCENT: f64 = 1000.0;
 /// A change that promised something and was measured.
 struct Row<'a> {
     decision: &'a Decision,
-    promise: &'a Promise,
+    promise: &'a PredictionFigures,
     measured: f64,
 }
 
@@ -35,7 +35,7 @@ fn panel(record: &Record, steering: &ControlRecord) -> Option<String> {
     let rows = &all[..all.len().min(ROWS)];
     let cut = |value: f64| value.clamp(-MOST_PERCENT, MOST_PERCENT);
     let bar = |row: &Row| {
-        let Promise { gain_percent, error_percent, .. } = *row.promise;
+        let PredictionFigures { gain_percent, error_percent, .. } = *row.promise;
         (cut(gain_percent - error_percent), cut(gain_percent + error_percent))
     };
     let values = rows.iter().flat_map(|row| [bar(row).0, bar(row).1, cut(row.measured)]);

@@ -44,7 +44,7 @@ pub struct TenantFigures {
     /// Its name.
     pub name: String,
     /// What it was promised.
-    pub promised: PromiseFigures,
+    pub promised: GuaranteeFigures,
     /// Requests, and calls of fsync, that were done for it.
     pub requests: u64,
     /// Bytes moved.
@@ -76,7 +76,7 @@ pub struct TenantFigures {
 /// What a tenant was promised.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct PromiseFigures {
+pub struct GuaranteeFigures {
     /// Its weight.
     pub weight: u32,
     /// Whether the weight was written down.

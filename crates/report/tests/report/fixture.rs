@@ -2,8 +2,8 @@
 
 use report::record::{
     ControlRecord, Curves, Decision, DirectionFigures, DiskDigest, Evidence, Figures, FlashFigures, JobsFigures, MemoryFigures,
-    Promise, Record, Replay, ResponseFigures, SCHEMA, STRETCH, SamplePoint, SchedulerSetting, ServiceFigures, StreamFigures,
-    TraceDigest,
+    PredictionFigures, Record, Replay, ResponseFigures, SCHEMA, STRETCH, SamplePoint, SchedulerSetting, ServiceFigures,
+    StreamFigures, TraceDigest,
 };
 
 const DURATION_S: f64 = 4086.0;
@@ -193,7 +193,7 @@ pub fn steer(record: &mut Record, windows: u64) {
 pub fn rest_on_evidence(record: &mut Record) {
     let Some(steering) = &mut record.steering else { return };
     for (n, decision) in steering.decisions.iter_mut().enumerate() {
-        let promise = |setting: &str, gain_percent: f64| Promise {
+        let promise = |setting: &str, gain_percent: f64| PredictionFigures {
             setting: setting.to_owned(),
             throughput_mb_s: 20.0 + gain_percent / 10.0,
             response_ms: 9.0,

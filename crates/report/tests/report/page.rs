@@ -95,7 +95,14 @@ fn a_controllers_decisions_have_a_strip_and_a_table() {
     let noop = bars.iter().find(|bar| bar.descendants().any(|node| node.text() == Some("noop"))).unwrap();
     assert_eq!(noop.attribute("class"), Some("bar c0 d0"));
     assert_eq!(noop.attribute("d").unwrap().matches('M').count(), 2);
-    for expected in ["Decisions of the controllers", "1225.800", "+12.5%", "-3.25%", "changed the setting 3 times", "refused: host has no tunable"] {
+    for expected in [
+        "Decisions of the controllers",
+        "1225.800",
+        "+12.5%",
+        "-3.25%",
+        "changed the setting 3 times",
+        "refused: host has no tunable",
+    ] {
         assert!(html.contains(expected), "{expected}");
     }
     assert!(!self::html(&fixture::six(10)).contains("Decisions of the controllers"));

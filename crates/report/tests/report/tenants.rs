@@ -2,7 +2,7 @@
 
 use report::comparison::Comparison;
 use report::record::{
-    CapacityFigures, PromiseFigures, Record, RecoveryFigures, ReferenceFigures, ResponseFigures, ShareFigures, Tenancy,
+    CapacityFigures, GuaranteeFigures, Record, RecoveryFigures, ReferenceFigures, ResponseFigures, ShareFigures, Tenancy,
     TenantCurve, TenantFigures, WindowFigures,
 };
 
@@ -19,7 +19,7 @@ fn tenant(name: &str, broken: &[&str]) -> TenantFigures {
     let windows = vec![WindowFigures { window_s: 1.0, windows: 40, violated: 3, worst_ratio: Some(0.4) }];
     TenantFigures {
         name: name.to_owned(),
-        promised: PromiseFigures {
+        promised: GuaranteeFigures {
             weight: 3,
             is_weighted: true,
             reference: Some("barracuda".to_owned()),

@@ -1,4 +1,4 @@
-//! The questions of an exam: unseen loads on unseen devices, drawn from a seed.
+//! Cases of an evaluation: unseen loads on unseen devices, drawn from a seed.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -93,7 +93,7 @@ pub struct Extent {
 }
 
 impl Extent {
-    /// That of a full exam or a quick one, with these recordings.
+    /// The extent of a full or a quick evaluation, with these traces.
     pub fn new(is_quick: bool, traces: Vec<PathBuf>) -> Extent {
         let (loads, shipped, seconds) = if is_quick { (3, 1, 20) } else { (usize::MAX, 2, 60) };
         Extent { loads, shipped, seconds, traces }
@@ -109,10 +109,10 @@ pub fn draw_all(
     extent: &Extent,
     first: u64,
     seeds: u32,
-    crew: Workers,
+    workers: Workers,
 ) -> anyhow::Result<Vec<(u64, EvaluationCase)>> {
     let seeds: Vec<u64> = (0..u64::from(seeds)).map(|number| first.wrapping_add(number)).collect();
-    let drawn = crew.map("drawing cases, seeds:", &seeds, |seed| draw(purpose, extent, *seed, crew.monitor))?;
+    let drawn = workers.map("drawing cases, seeds:", &seeds, |seed| draw(purpose, extent, *seed, workers.monitor))?;
     Ok(seeds.iter().zip(drawn).flat_map(|(seed, drawn)| drawn.into_iter().map(|question| (*seed, question))).collect())
 }
 

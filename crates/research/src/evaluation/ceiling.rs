@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::report::twin::{Outcome, Pairs, Promise, Ranking, Report, SCHEMA, Stream};
+use crate::report::twin::{Outcome, Pairs, PredictionFigures, Ranking, Report, SCHEMA, Stream};
 use block::Nanos;
 use control::Setting;
 use control::controller::Fixed;
@@ -23,7 +23,7 @@ use sim::host::Queue;
 use sim::profile::DeviceOptions;
 use sim::run::Watch;
 use twin::load::Understood;
-use twin::{CallModel, Load, Recording, Seen, TrialResult};
+use twin::{CallModel, Load, ObservedRequest, Recording, TrialResult};
 
 use super::case::{self, EvaluationCase, Extent};
 use super::run::Run;
@@ -57,12 +57,12 @@ impl Ceiling {
     ///
     /// # Errors
     /// A run fails, or the work was interrupted.
-    pub fn measure(&self, crew: Workers) -> anyhow::Result<Report> {
+    pub fn measure(&self, workers: Workers) -> anyhow::Result<Report> {
         let extent = Extent::new(self.is_quick, Vec::new());
-        let questions = case::draw_all(self.world.purpose()?, &extent, self.seed, self.seeds, crew)?;
+        let questions = case::draw_all(self.world.purpose()?, &extent, self.seed, self.seeds, workers)?;
         let candidates = regime::with_found(regime::candidates(&self.candidates)?)?;
-        let loads = crew.map("forecasts, loads:", &questions, |(_, question)| {
-            Asked::new(question, &candidates, crew)?.rankings(self.fits_device, crew)
+        let loads = workers.map("forecasts, loads:", &questions, |(_, question)| {
+            Asked::new(question, &candidates, workers)?.rankings(self.fits_device, workers)
         })?;
         Ok(Report {
             schema: SCHEMA,
@@ -127,32 +127,32 @@ struct Asked<'a> {
     question: &'a EvaluationCase,
     candidates: &'a [Setting],
     /// By candidate.
-    sittings: BTreeMap<String, Run>,
+    runs: BTreeMap<String, Run>,
     /// What the twin sees.
     recording: Recording,
     preference: Preference,
 }
 
 impl<'a> Asked<'a> {
-    fn new(question: &'a EvaluationCase, candidates: &'a [Setting], crew: Workers) -> anyhow::Result<Asked<'a>> {
+    fn new(question: &'a EvaluationCase, candidates: &'a [Setting], workers: Workers) -> anyhow::Result<Asked<'a>> {
         let mut recording = Recording::new();
-        let mut sittings = BTreeMap::new();
+        let mut runs = BTreeMap::new();
         for setting in candidates {
             let name = setting.to_string();
             let fixed = Box::new(Fixed::new(setting.clone(), WINDOW));
             let keep = (name == regime::FOUND).then_some(&mut recording);
-            sittings.insert(name, Run::of(question, setting, fixed, false, keep, crew.monitor)?);
+            runs.insert(name, Run::of(question, setting, fixed, false, keep, workers.monitor)?);
         }
-        Ok(Asked { question, candidates, sittings, recording, preference: Preference::default() })
+        Ok(Asked { question, candidates, runs, recording, preference: Preference::default() })
     }
 
     /// Of each phase of the load; of one without a twin, its name and the reason.
-    fn rankings(&self, fits_device: bool, crew: Workers) -> anyhow::Result<Vec<Result<Ranking, (String, String)>>> {
-        let names: Vec<String> = self.sittings.keys().cloned().collect();
-        let fixed = self.sittings.iter().map(|(name, sitting)| (name.clone(), sitting)).collect();
+    fn rankings(&self, fits_device: bool, workers: Workers) -> anyhow::Result<Vec<Result<Ranking, (String, String)>>> {
+        let names: Vec<String> = self.runs.keys().cloned().collect();
+        let fixed = self.runs.iter().map(|(name, run)| (name.clone(), run)).collect();
         let key = Key::new(self.question, &fixed, &names, regime::FOUND, SETTLES.as_secs_f64(), &self.preference);
         let Some(key) = key else { return Ok(Vec::new()) };
-        let seen: Vec<Seen> = self.recording.seen().copied().collect();
+        let seen: Vec<ObservedRequest> = self.recording.seen().copied().collect();
         let mut rankings = Vec::new();
         for (from_s, to_s, merits) in key.phases() {
             let (from, to) = (Nanos::from_secs_f64(from_s), Nanos::from_secs_f64(to_s));
@@ -161,14 +161,14 @@ impl<'a> Asked<'a> {
                 let world = &self.question.world;
                 let fitted = fits_device.then(|| {
                     let asked = seen.iter().chain(self.recording.flushes());
-                    let until: Vec<Seen> = asked.filter(|seen| seen.completed < to).copied().collect();
+                    let until: Vec<ObservedRequest> = asked.filter(|seen| seen.completed < to).copied().collect();
                     twin::fit(&until, Some(world.profile.capacity_sectors()))
                 });
                 let tried = match fitted.transpose() {
-                    Ok(None) => self.tried(&load, (from, to), || world.profile.build(world.device), crew)?,
+                    Ok(None) => self.tried(&load, (from, to), || world.profile.build(world.device), workers)?,
                     Ok(Some(fitted)) => {
                         let profile = fitted.profile();
-                        self.tried(&load, (from, to), || profile.build(DeviceOptions::default()), crew)?
+                        self.tried(&load, (from, to), || profile.build(DeviceOptions::default()), workers)?
                     }
                     Err(error) => {
                         rankings.push(Err((self.name((from_s, to_s)), error.to_string())));
@@ -191,17 +191,17 @@ impl<'a> Asked<'a> {
         load: &Load,
         (from, to): (Nanos, Nanos),
         device: impl Fn() -> Box<dyn Device>,
-        crew: Workers,
+        workers: Workers,
     ) -> anyhow::Result<BTreeMap<String, TrialResult>> {
         let call_model =
             CallModel::infer(self.recording.calls(), self.recording.seen().chain(self.recording.flushes()), from + SETTLES, to);
-        let watch = Watch { stop: Some(crew.monitor.stop()), ..Watch::default() };
+        let watch = Watch { stop: Some(workers.monitor.stop()), ..Watch::default() };
         let world = &self.question.world;
         let extent = twin::trial::TrialLength { warmup: SETTLES, judged: load.span() - SETTLES, max_requests: u64::MAX };
         let one = |setting: &Setting| {
             let queue = Queue::new(world.scheduler(setting), device(), world.host.queue());
             let tried = twin::trial::run(load, (queue, None), extent, call_model.as_ref(), &watch, &mut |_| ());
-            crew.monitor.check()?;
+            workers.monitor.check()?;
             Ok((setting.to_string(), tried?))
         };
         self.candidates.iter().map(one).collect()
@@ -214,24 +214,24 @@ impl<'a> Asked<'a> {
         (from_s, to_s): (f64, f64),
         load: &Load,
     ) -> Option<Ranking> {
-        let standard = (&self.sittings.get(regime::FOUND)?.tails, &tried.get(regime::FOUND)?.tails);
+        let standard = (&self.runs.get(regime::FOUND)?.tails, &tried.get(regime::FOUND)?.tails);
         let score = |served: Option<Performance>| served.map_or(f64::NEG_INFINITY, |served| served.score(&self.preference));
         let with_starving = tried.values().map(|one| (score(one.calls), merit::starves(&one.tails, standard.1)));
         let promised: Vec<f64> = merit::ranked(with_starving);
         let (mut by_requests, mut by_merit, mut settings) = (Vec::new(), Vec::new(), Vec::new());
         for ((name, tried), promised) in tried.iter().zip(promised) {
-            let sitting = self.sittings.get(name)?;
+            let run = self.runs.get(name)?;
             let after_s = from_s + SETTLES.as_secs_f64();
-            let (measured, requests) = (sitting.served(after_s, to_s), sitting.requests(after_s, to_s));
+            let (measured, requests) = (run.served(after_s, to_s), run.requests(after_s, to_s));
             by_requests.push((score(requests), score(tried.served)));
             by_merit.push((*merits.get(name)?, promised));
-            settings.push(Promise {
+            settings.push(PredictionFigures {
                 setting: name.clone(),
                 requests_measured: outcome(requests),
                 requests_promised: outcome(tried.served),
                 measured: outcome(measured),
                 promised: outcome(tried.calls),
-                p99_by_bound_measured: finite(&sitting.tails, standard.0),
+                p99_by_bound_measured: finite(&run.tails, standard.0),
                 p99_by_bound_promised: finite(&tried.tails, standard.1),
             });
         }

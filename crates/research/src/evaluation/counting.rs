@@ -31,7 +31,7 @@ const SAMPLED: Nanos = Nanos::from_millis(1_000);
 /// The beginning of a load is no measure of it: all files are opened at once, and every queue and cache is empty.
 const SETTLES: Nanos = Nanos::from_millis(2_000);
 
-/// What is examined.
+/// What is evaluated.
 #[derive(Clone, Debug)]
 pub struct Counting {
     /// The first seed; the others follow it.
@@ -42,7 +42,7 @@ pub struct Counting {
     pub world: Which,
     /// Fewer and shorter loads.
     pub is_quick: bool,
-    /// What there is to choose from, as for an exam.
+    /// The candidates, as in an evaluation.
     pub candidates: Vec<String>,
 }
 
@@ -61,16 +61,18 @@ impl Counting {
     ///
     /// # Errors
     /// A run fails, or the work was interrupted.
-    pub fn measure(&self, crew: Workers) -> anyhow::Result<Report> {
+    pub fn measure(&self, workers: Workers) -> anyhow::Result<Report> {
         let extent = Extent::new(self.is_quick, Vec::new());
-        let questions = case::draw_all(self.world.purpose()?, &extent, self.seed, self.seeds, crew)?;
+        let questions = case::draw_all(self.world.purpose()?, &extent, self.seed, self.seeds, workers)?;
         let candidates = regime::candidates(&self.candidates)?;
-        let asked = crew.map("forecasts from counters, loads:", &questions, |(_, question)| {
-            let runs =
-                candidates.iter().map(|setting| Ran::of(question, setting, crew.monitor)).collect::<anyhow::Result<Vec<Ran>>>()?;
+        let asked = workers.map("forecasts from counters, loads:", &questions, |(_, question)| {
+            let runs = candidates
+                .iter()
+                .map(|setting| Ran::of(question, setting, workers.monitor))
+                .collect::<anyhow::Result<Vec<Ran>>>()?;
             let found = runs.iter().filter(|ran| ran.setting == Setting::of(ran.setting.spec));
             found
-                .map(|ran| crew.monitor.check().map_err(Into::into).map(|()| ran.asked(question, &runs, &candidates)))
+                .map(|ran| workers.monitor.check().map_err(Into::into).map(|()| ran.asked(question, &runs, &candidates)))
                 .collect::<anyhow::Result<Vec<Asked>>>()
         })?;
         Ok(Report {

@@ -49,7 +49,7 @@ pub fn tables(
     experience: &Experience,
     candidates: &[Setting],
     preference: &Preference,
-    crew: Workers,
+    workers: Workers,
 ) -> anyhow::Result<Vec<CrossValidation>> {
     let texts: Vec<String> = candidates.iter().map(Setting::to_string).collect();
     let among: Vec<usize> = (0..experience.settings.len()).filter(|&number| texts.contains(&experience.settings[number])).collect();
@@ -62,7 +62,7 @@ pub fn tables(
         .collect();
     let work: Vec<(&Fold, &'static dyn Learner)> =
         folds.iter().flat_map(|fold| model::ALL.iter().map(move |learner| (fold, *learner))).collect();
-    let sums = crew.map("cross-validating, models:", &work, |(fold, learner)| {
+    let sums = workers.map("cross-validating, models:", &work, |(fold, learner)| {
         learned(experience, fold, *learner, &among, preference).with_context(|| learner.name())
     })?;
     let mut table: BTreeMap<(&str, usize, String), Sum> = BTreeMap::new();

@@ -26,7 +26,7 @@ use super::case::{EvaluationCase, Extent};
 use super::run::Run;
 use super::statistics::weighted_mean;
 use crate::worlds::Purpose;
-use experiment::comparison::{Lived, Remembered, regime, source};
+use experiment::comparison::{Remembered, RunHistory, regime, source};
 use experiment::pool::Workers;
 
 /// Other loads of a base.
@@ -60,40 +60,40 @@ pub fn examine(
     extent: &Extent,
     brief: &ControllerInput,
     seed: u64,
-    crew: Workers,
+    workers: Workers,
 ) -> anyhow::Result<Memory> {
-    let marks = crew.map("knowledge bases, cases:", questions, |(seed, question)| {
-        let subject = Subject { chosen, brief: ControllerInput { seed: *seed, ..brief.clone() }, crew };
+    let scores = workers.map("knowledge bases, cases:", questions, |(seed, question)| {
+        let subject = Subject { chosen, brief: ControllerInput { seed: *seed, ..brief.clone() }, workers };
         let others = question.others(purpose, extent, *seed, OTHERS)?;
         subject.examine(*seed, question, &others).with_context(|| format!("{}, memory", question.name))
     })?;
-    let questions: Vec<BaseScores> = marks.into_iter().flatten().collect();
-    let standing = |base: &&str| standing(base, questions.iter().filter(|marks| marks.base == *base).collect(), seed);
+    let questions: Vec<BaseScores> = scores.into_iter().flatten().collect();
+    let standing = |base: &&str| standing(base, questions.iter().filter(|scores| scores.base == *base).collect(), seed);
     Ok(Memory::new(chosen.label(), BASES.iter().map(standing).collect(), questions))
 }
 
-fn standing(base: &str, marks: Vec<&BaseScores>, seed: u64) -> BaseStanding {
+fn standing(base: &str, scores: Vec<&BaseScores>, seed: u64) -> BaseStanding {
     let share = |of: &dyn Fn(&BaseScores) -> Option<bool>| {
-        let known: Vec<bool> = marks.iter().filter_map(|marks| of(marks)).collect();
+        let known: Vec<bool> = scores.iter().filter_map(|scores| of(scores)).collect();
         let yes = known.iter().filter(|is| **is).count();
         (!known.is_empty()).then(|| 100.0 * yes as f64 / known.len() as f64)
     };
     let is_as_good = |gain: Option<f64>| gain.map(|gain| gain >= -100.0 * TOLERANCE);
-    let gains: Vec<(f64, f64)> = marks.iter().filter_map(|marks| Some((marks.gain_percent?, 1.0))).collect();
-    let worst = marks.iter().filter(|marks| marks.gain_percent.is_some()).min_by(|a, b| {
-        let gain = |marks: &BaseScores| marks.gain_percent.unwrap_or(f64::INFINITY);
+    let gains: Vec<(f64, f64)> = scores.iter().filter_map(|scores| Some((scores.gain_percent?, 1.0))).collect();
+    let worst = scores.iter().filter(|scores| scores.gain_percent.is_some()).min_by(|a, b| {
+        let gain = |scores: &BaseScores| scores.gain_percent.unwrap_or(f64::INFINITY);
         gain(a).total_cmp(&gain(b))
     });
     BaseStanding {
         base: base.to_owned(),
-        questions: marks.len() as u64,
-        as_good_percent: share(&|marks| is_as_good(marks.gain_percent)),
-        as_good_as_first_percent: share(&|marks| is_as_good(marks.over_first_percent)),
-        begins_with_best_percent: share(&|marks| marks.begins_with_best),
+        questions: scores.len() as u64,
+        as_good_percent: share(&|scores| is_as_good(scores.gain_percent)),
+        as_good_as_first_percent: share(&|scores| is_as_good(scores.over_first_percent)),
+        begins_with_best_percent: share(&|scores| scores.begins_with_best),
         gain_mean_percent: weighted_mean(&gains, seed),
-        worse: marks.iter().filter(|marks| is_as_good(marks.gain_percent) == Some(false)).count() as u64,
-        worst_percent: worst.and_then(|marks| marks.gain_percent),
-        worst_question: worst.map_or(String::new(), |marks| marks.question.clone()),
+        worse: scores.iter().filter(|scores| is_as_good(scores.gain_percent) == Some(false)).count() as u64,
+        worst_percent: worst.and_then(|scores| scores.gain_percent),
+        worst_question: worst.map_or(String::new(), |scores| scores.question.clone()),
     }
 }
 
@@ -102,7 +102,7 @@ struct Subject<'a> {
     chosen: &'a ControllerChoice,
     /// Its input when it has no base.
     brief: ControllerInput,
-    crew: Workers<'a>,
+    workers: Workers<'a>,
 }
 
 /// Scores by setting.
@@ -126,12 +126,12 @@ impl Subject<'_> {
         let mut in_turn = self.in_turn(&first, begins);
         in_turn.retain(|setting, _| !alone.get(setting).is_some_and(|alone| merit::starves(&alone.tails, &first_default.tails)));
         let served_before = [Some(in_turn), Some(self.ranked(&alone, &first_default, begins)), None];
-        let over_default = |sitting: &Run, default: &Run| self.gain(sitting, default, default);
-        let mark = |(number, path): (usize, &PathBuf)| {
+        let over_default = |run: &Run, default: &Run| self.gain(run, default, default);
+        let score = |(number, path): (usize, &PathBuf)| {
             let (brief, cases) = self.with_base(path, second)?;
-            let sitting = self.run(second, &brief, None)?;
-            let begins_with = sitting.setting_at(BEGINS_S).to_owned();
-            let over_first = over_default(&sitting, &default).zip(over_default(&first, &first_default));
+            let run = self.run(second, &brief, None)?;
+            let begins_with = run.setting_at(BEGINS_S).to_owned();
+            let over_first = over_default(&run, &default).zip(over_default(&first, &first_default));
             Ok(BaseScores {
                 seed,
                 question: question.name.clone(),
@@ -140,11 +140,11 @@ impl Subject<'_> {
                 served_best: served_before[number].as_ref().and_then(best),
                 begins_with_best: served_before[number].as_ref().and_then(|scores| is_best(scores, &begins_with)),
                 begins_with,
-                gain_percent: self.gain(&sitting, &without, &default).map(percent),
+                gain_percent: self.gain(&run, &without, &default).map(percent),
                 over_first_percent: over_first.map(|(second, first)| percent(second - first)),
             })
         };
-        bases.iter().enumerate().map(mark).collect()
+        bases.iter().enumerate().map(score).collect()
     }
 
     /// The controller's run. What it lived through goes into the base, if there is one.
@@ -175,19 +175,19 @@ impl Subject<'_> {
         under: String,
         base: Option<&Path>,
     ) -> anyhow::Result<Run> {
-        let (sitting, steered) = Run::steered(question, begins_with, controller, false, None, self.crew.monitor)?;
+        let (run, steered) = Run::steered(question, begins_with, controller, false, None, self.workers.monitor)?;
         if let Some(base) = base {
             let source = &source(&*question.load, &question.world);
             let (seed, preference) = (self.brief.seed, &self.brief.preference);
-            let lived = Lived { source, seed, under, preference, steered: &steered };
+            let lived = RunHistory { source, seed, under, preference, steered: &steered };
             lived.write(base).map_err(|reason| anyhow::anyhow!("cannot write the knowledge base: {reason}"))?;
         }
-        Ok(sitting)
+        Ok(run)
     }
 
     /// Its input with this base, and how many cases of the device are in it.
     fn with_base(&self, base: &Path, question: &EvaluationCase) -> anyhow::Result<(ControllerInput, u64)> {
-        let remembered = Remembered::open(base, self.crew.monitor)?;
+        let remembered = Remembered::open(base, self.workers.monitor)?;
         let lived = remembered.experience().context("cannot read the knowledge base")?;
         let device = question.world.device();
         let cases = lived.cases.iter().filter(|case| case.device == device).count() as u64;
@@ -195,20 +195,20 @@ impl Subject<'_> {
     }
 
     /// By how much the whole run is better than another of the same draw. One that starves a stream is at most as good as the default.
-    fn gain(&self, sitting: &Run, than: &Run, default: &Run) -> Option<f64> {
-        let score = |sitting: &Run| {
-            let score = sitting.served(0.0, f64::INFINITY)?.score(&self.brief.preference);
-            Some((score, merit::starves(&sitting.tails, &default.tails)))
+    fn gain(&self, run: &Run, than: &Run, default: &Run) -> Option<f64> {
+        let score = |run: &Run| {
+            let score = run.served(0.0, f64::INFINITY)?.score(&self.brief.preference);
+            Some((score, merit::starves(&run.tails, &default.tails)))
         };
-        let ranked = merit::ranked([score(default)?, score(than)?, score(sitting)?]);
+        let ranked = merit::ranked([score(default)?, score(than)?, score(run)?]);
         Some(ranked[2] - ranked[1]).filter(|gain| gain.is_finite())
     }
 
     /// How each setting served as long as it was active, until then. Whether it starves shows only in a run of its own.
-    fn in_turn(&self, sitting: &Run, until_s: f64) -> Scores {
+    fn in_turn(&self, run: &Run, until_s: f64) -> Scores {
         let mut sums: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
-        for (from, to, setting) in sitting.pieces(WINDOW.as_secs_f64(), until_s.min(sitting.ended_s)) {
-            if let Some(served) = sitting.served(from, to) {
+        for (from, to, setting) in run.pieces(WINDOW.as_secs_f64(), until_s.min(run.ended_s)) {
+            if let Some(served) = run.served(from, to) {
                 let sum = sums.entry(setting).or_default();
                 *sum = (sum.0 + (to - from) * served.score(&self.brief.preference), sum.1 + to - from);
             }
@@ -219,10 +219,10 @@ impl Subject<'_> {
 
     /// How each setting served by itself, until then.
     fn ranked(&self, alone: &BTreeMap<String, Run>, default: &Run, until_s: f64) -> Scores {
-        let score = |sitting: &Run| {
-            let served = sitting.served(0.0, until_s);
+        let score = |run: &Run| {
+            let served = run.served(0.0, until_s);
             let score = served.map_or(f64::NEG_INFINITY, |served| served.score(&self.brief.preference));
-            (score, merit::starves(&sitting.tails, &default.tails))
+            (score, merit::starves(&run.tails, &default.tails))
         };
         alone.keys().cloned().zip(merit::ranked(alone.values().map(score))).collect()
     }

@@ -3,8 +3,8 @@
 //! ```text
 //! seed ─▶ questions (a load on a device of the reported world)
 //!           ├─▶ every candidate by itself ─▶ key: correct settings in each phase, the best result
-//!           └─▶ every controller ──────────▶ marks against the key
-//! marks of all seeds ─▶ standings with intervals ─▶ better than the best constant policy, or not
+//!           └─▶ every controller ──────────▶ scores against the key
+//! scores of all seeds ─▶ standings with intervals ─▶ better than the best constant policy, or not
 //! ```
 //! With a knowledge base every question is asked once more, if that is wanted: see [`memory`].
 
@@ -42,7 +42,7 @@ use statistics::{median, weighted_mean};
 /// The default controllers: the paper's schemes, and ours.
 const CONTROLLERS: &[&str] = &["round-robin", "feedback", "two-layer", "seekwise"];
 
-/// An exam to be held.
+/// Parameters of an evaluation.
 #[derive(Clone, Debug)]
 pub struct ControllerEvaluation {
     /// The first seed; the others follow it.
@@ -109,7 +109,7 @@ impl ControllerEvaluation {
     ///
     /// # Errors
     /// Something of the input is wrong, a run fails, or the work was interrupted.
-    pub fn run(&self, crew: Workers) -> anyhow::Result<Report> {
+    pub fn run(&self, workers: Workers) -> anyhow::Result<Report> {
         ensure!(self.seeds > 0, "--seeds 0: should be at least 1");
         let candidates = regime::candidates(&self.candidates)?;
         let policies = self.policies(&candidates)?;
@@ -117,22 +117,22 @@ impl ControllerEvaluation {
         let purpose = self.world.purpose()?;
         let experience = experience::load(self.experience.as_deref())?;
         let extent = Extent::new(self.is_quick, self.traces.clone());
-        let questions = case::draw_all(purpose, &extent, self.seed, self.seeds, crew)?;
+        let questions = case::draw_all(purpose, &extent, self.seed, self.seeds, workers)?;
         let brief = ControllerInput { preference: self.preference, candidates, seed: self.seed, experience: experience.clone() };
         let runs: Vec<(&(u64, EvaluationCase), &Policy)> =
             questions.iter().flat_map(|question| policies.iter().map(move |policy| (question, policy))).collect();
-        let sittings = crew.map("examining, runs:", &runs, |((seed, question), policy)| {
-            let run = run(question, policy, &ControllerInput { seed: *seed, ..brief.clone() }, self.measures_cpu, crew);
+        let results = workers.map("evaluating, runs:", &runs, |((seed, question), policy)| {
+            let run = run(question, policy, &ControllerInput { seed: *seed, ..brief.clone() }, self.measures_cpu, workers);
             run.with_context(|| format!("{} under {}", question.name, policy.label()))
         })?;
-        let marked: Vec<Vec<Scores>> = questions
+        let scored: Vec<Vec<Scores>> = questions
             .iter()
-            .zip(sittings.chunks(policies.len()))
-            .filter_map(|((_, question), sittings)| self.marks(question, &policies, &brief.candidates, sittings))
+            .zip(results.chunks(policies.len()))
+            .filter_map(|((_, question), results)| self.scores(question, &policies, &brief.candidates, results))
             .collect();
-        ensure!(marked.len() == questions.len(), "a load sent no requests to its device, so it cannot be scored");
-        let standings = self.standings(&policies, &questions, &marked);
-        let memory = remembers.map(|chosen| memory::examine(chosen, &questions, purpose, &extent, &brief, self.seed, crew));
+        ensure!(scored.len() == questions.len(), "a load sent no requests to its device, so it cannot be scored");
+        let standings = self.standings(&policies, &questions, &scored);
+        let memory = remembers.map(|chosen| memory::examine(chosen, &questions, purpose, &extent, &brief, self.seed, workers));
         Ok(Report {
             schema: SCHEMA,
             seekwise_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -142,40 +142,40 @@ impl ControllerEvaluation {
             standings,
             questions: questions
                 .iter()
-                .zip(&marked)
-                .flat_map(|((seed, question), marks)| {
-                    policies.iter().zip(marks).map(|(policy, marks)| row(*seed, question, policy, marks))
+                .zip(&scored)
+                .flat_map(|((seed, question), scores)| {
+                    policies.iter().zip(scores).map(|(policy, scores)| row(*seed, question, policy, scores))
                 })
                 .collect(),
             memory: memory.transpose()?,
             cross_validation: if self.is_quick || self.world != Which::Report {
                 Vec::new()
             } else {
-                cross_validation::tables(&experience, &brief.candidates, &self.preference, crew)?
+                cross_validation::tables(&experience, &brief.candidates, &self.preference, workers)?
             },
         })
     }
 
-    fn marks(
+    fn scores(
         &self,
         question: &EvaluationCase,
         policies: &[Policy],
         candidates: &[Setting],
-        sittings: &[Run],
+        results: &[Run],
     ) -> Option<Vec<Scores>> {
-        let left_alone = policies.iter().zip(sittings).filter(|(policy, _)| matches!(policy, Policy::Always(_)));
-        let fixed: BTreeMap<String, &Run> = left_alone.map(|(policy, sitting)| (policy.label(), sitting)).collect();
+        let left_alone = policies.iter().zip(results).filter(|(policy, _)| matches!(policy, Policy::Always(_)));
+        let fixed: BTreeMap<String, &Run> = left_alone.map(|(policy, result)| (policy.label(), result)).collect();
         let candidates: Vec<String> = candidates.iter().map(Setting::to_string).collect();
         let key = Key::new(question, &fixed, &candidates, regime::FOUND, 0.0, &self.preference)?;
-        Some(sittings.iter().map(|sitting| key.mark(sitting, &self.preference)).collect())
+        Some(results.iter().map(|result| key.score(result, &self.preference)).collect())
     }
 
-    fn standings(&self, policies: &[Policy], questions: &[(u64, EvaluationCase)], marked: &[Vec<Scores>]) -> Vec<Standing> {
+    fn standings(&self, policies: &[Policy], questions: &[(u64, EvaluationCase)], scored: &[Vec<Scores>]) -> Vec<Standing> {
         policies
             .iter()
             .enumerate()
             .map(|(number, policy)| {
-                let all: Vec<&Scores> = marked.iter().map(|marks| &marks[number]).collect();
+                let all: Vec<&Scores> = scored.iter().map(|scores| &scores[number]).collect();
                 self.standing(policy, questions, &all)
             })
             .collect()
@@ -186,17 +186,17 @@ impl ControllerEvaluation {
         // Every question counts the same, however long it takes.
         let share = |part: f64, whole: f64| if whole > 0.0 { (100.0 * part / whole, 1.0) } else { (0.0, 0.0) };
         let regrets: Vec<(usize, f64)> =
-            all.iter().enumerate().filter_map(|(number, marks)| Some((number, 100.0 * marks.regret?))).collect();
+            all.iter().enumerate().filter_map(|(number, scores)| Some((number, 100.0 * scores.regret?))).collect();
         let worst = regrets.iter().max_by(|a, b| a.1.total_cmp(&b.1));
-        let over: Vec<f64> = all.iter().filter_map(|marks| Some(100.0 * marks.over_default?)).collect();
-        let ratios: Vec<f64> = all.iter().filter_map(|marks| marks.worst_p99_ratio).collect();
-        let decided: Vec<Option<f64>> = all.iter().flat_map(|marks| marks.decided_s.iter().copied()).collect();
-        let count = |is: fn(&Scores) -> bool| all.iter().filter(|marks| is(marks)).count();
+        let over: Vec<f64> = all.iter().filter_map(|scores| Some(100.0 * scores.over_default?)).collect();
+        let ratios: Vec<f64> = all.iter().filter_map(|scores| scores.worst_p99_ratio).collect();
+        let decided: Vec<Option<f64>> = all.iter().flat_map(|scores| scores.decided_s.iter().copied()).collect();
+        let count = |is: fn(&Scores) -> bool| all.iter().filter(|scores| is(scores)).count();
         Standing {
             policy: policy.label(),
             is_constant: matches!(policy, Policy::Always(_)),
-            correct_percent: percent(all.iter().map(|marks| share(marks.correct_s, marks.judged_s)).collect()),
-            deciding_percent: percent(all.iter().map(|marks| share(marks.deciding_correct_s, marks.deciding_s)).collect()),
+            correct_percent: percent(all.iter().map(|scores| share(scores.correct_s, scores.judged_s)).collect()),
+            deciding_percent: percent(all.iter().map(|scores| share(scores.deciding_correct_s, scores.deciding_s)).collect()),
             regret_mean_percent: percent(regrets.iter().map(|(_, regret)| (*regret, 1.0)).collect()),
             regret_median_percent: median(regrets.iter().map(|(_, regret)| *regret)),
             regret_worst_percent: worst.map(|(_, regret)| *regret),
@@ -205,14 +205,14 @@ impl ControllerEvaluation {
             over_default_worst_percent: over.iter().copied().reduce(f64::min),
             below_default: over.iter().filter(|over| **over < -100.0 * TOLERANCE).count() as u64,
             questions: all.len() as u64,
-            starves: count(|marks| marks.starves) as u64,
-            changes_mean: all.iter().map(|marks| marks.changes as f64).sum::<f64>() / all.len().max(1) as f64,
+            starves: count(|scores| scores.starves) as u64,
+            changes_mean: all.iter().map(|scores| scores.changes as f64).sum::<f64>() / all.len().max(1) as f64,
             decided_median_s: median(decided.iter().copied().flatten()),
             never_decided: decided.iter().filter(|decided| decided.is_none()).count() as u64,
             phases_worth_deciding: decided.len() as u64,
             worst_p99_ratio_median: median(ratios.iter().copied()),
             worst_p99_ratio: ratios.iter().copied().reduce(f64::max),
-            cpu_ns_per_request: median(all.iter().filter_map(|marks| marks.cpu_ns)),
+            cpu_ns_per_request: median(all.iter().filter_map(|scores| scores.cpu_ns)),
         }
     }
 
@@ -314,21 +314,21 @@ fn run(
     policy: &Policy,
     brief: &ControllerInput,
     measures_cpu: bool,
-    crew: Workers,
+    workers: Workers,
 ) -> anyhow::Result<Run> {
     match policy {
         Policy::Always(setting) => {
             let fixed = Box::new(Fixed::new(setting.clone(), WINDOW));
-            Run::of(question, setting, fixed, measures_cpu, None, crew.monitor)
+            Run::of(question, setting, fixed, measures_cpu, None, workers.monitor)
         }
         Policy::Chooses(chosen) => {
             let begins_with = regime::scheduler(regime::FOUND)?;
-            Run::of(question, &begins_with, chosen.build(brief), measures_cpu, None, crew.monitor)
+            Run::of(question, &begins_with, chosen.build(brief), measures_cpu, None, workers.monitor)
         }
     }
 }
 
-fn row(seed: u64, question: &EvaluationCase, policy: &Policy, marks: &Scores) -> CaseScores {
+fn row(seed: u64, question: &EvaluationCase, policy: &Policy, scores: &Scores) -> CaseScores {
     let percent = |part: f64, whole: f64| (whole > 0.0).then(|| 100.0 * part / whole);
     CaseScores {
         seed,
@@ -336,13 +336,13 @@ fn row(seed: u64, question: &EvaluationCase, policy: &Policy, marks: &Scores) ->
         family: question.family.clone(),
         device: question.device.clone(),
         policy: policy.label(),
-        correct_percent: percent(marks.correct_s, marks.judged_s),
-        deciding_percent: percent(marks.deciding_correct_s, marks.deciding_s),
-        regret_percent: marks.regret.map(|regret| 100.0 * regret),
-        over_default_percent: marks.over_default.map(|over| 100.0 * over),
-        changes: marks.changes as u64,
-        worst_p99_ratio: marks.worst_p99_ratio,
-        starves: marks.starves,
+        correct_percent: percent(scores.correct_s, scores.judged_s),
+        deciding_percent: percent(scores.deciding_correct_s, scores.deciding_s),
+        regret_percent: scores.regret.map(|regret| 100.0 * regret),
+        over_default_percent: scores.over_default.map(|over| 100.0 * over),
+        changes: scores.changes as u64,
+        worst_p99_ratio: scores.worst_p99_ratio,
+        starves: scores.starves,
     }
 }
 

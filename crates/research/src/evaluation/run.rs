@@ -1,4 +1,4 @@
-//! A run in an exam: one load on one device under one candidate or one controller, with all that marks need.
+//! A run of an evaluation: one load on one device under one candidate or controller, with the data for its scores.
 
 use std::sync::Arc;
 
@@ -72,14 +72,14 @@ impl Run {
         let ended = measure.last_completion;
         recorder.slots.until(ended);
         let decided = recorder.steered.steering().decisions();
-        let sitting = Run {
+        let run = Run {
             slots: recorder.slots,
             in_force: decided.iter().map(|decided| (decided.at.as_secs_f64(), decided.to.to_string())).collect(),
             ended_s: ended.as_secs_f64(),
             tails: tails(measure.streams.iter()),
             cpu_ns: stopwatch.map(|stopwatch| stopwatch.spent_ns() as f64 / measure.all.count().max(1) as f64),
         };
-        Ok((sitting, recorder.steered))
+        Ok((run, recorder.steered))
     }
 
     /// How it was served between these times, in seconds; `None` if nothing was done.

@@ -1,7 +1,7 @@
 //! Scores of a run: against every candidate by itself, and against the default.
 //!
 //! *Correct.* In each phase of a load, every setting by itself has a [merit](observe::merit). A decision is correct while its setting
-//! ranks within two percent of the best one of the phase. The mark is the share of time with a correct setting active.
+//! ranks within two percent of the best one of the phase. The score is the share of time with a correct setting active.
 //!
 //! *Regret.* How far the whole run, including the cost of trials and switches, is below the best candidate by itself.
 
@@ -39,7 +39,7 @@ struct KeyPhase {
     is_worth_deciding: bool,
 }
 
-/// The marks of one run.
+/// The scores of one run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scores {
     /// Seconds that are judged, and those of them in which the active setting was correct.
@@ -78,13 +78,13 @@ impl Key {
         preference: &Preference,
     ) -> Option<Key> {
         let standard = fixed.get(default)?;
-        let end_s = fixed.values().map(|sitting| sitting.ended_s).fold(0.0, f64::max);
+        let end_s = fixed.values().map(|run| run.ended_s).fold(0.0, f64::max);
         let scores = |from_s: f64, to_s: f64, phase: Option<usize>| -> Vec<(f64, bool)> {
             let standard = of_phase(question, &standard.tails, phase);
-            let score = |sitting: &&Run| {
-                let served = sitting.served(from_s, to_s);
+            let score = |run: &&Run| {
+                let served = run.served(from_s, to_s);
                 let score = served.map_or(f64::NEG_INFINITY, |served| served.score(preference));
-                (score, merit::starves(&of_phase(question, &sitting.tails, phase), &standard))
+                (score, merit::starves(&of_phase(question, &run.tails, phase), &standard))
             };
             fixed.values().map(score).collect()
         };
@@ -126,30 +126,30 @@ impl Key {
     }
 
     /// Scores a run.
-    pub fn mark(&self, sitting: &Run, preference: &Preference) -> Scores {
-        let mut marks = Scores {
+    pub fn score(&self, run: &Run, preference: &Preference) -> Scores {
+        let mut scores = Scores {
             judged_s: 0.0,
             correct_s: 0.0,
             deciding_s: 0.0,
             deciding_correct_s: 0.0,
             regret: None,
             over_default: None,
-            changes: sitting.changes(),
+            changes: run.changes(),
             decided_s: Vec::new(),
-            worst_p99_ratio: worst_ratio(&sitting.tails, &self.tails),
-            starves: merit::starves(&sitting.tails, &self.tails),
-            cpu_ns: sitting.cpu_ns,
+            worst_p99_ratio: worst_ratio(&run.tails, &self.tails),
+            starves: merit::starves(&run.tails, &self.tails),
+            cpu_ns: run.cpu_ns,
         };
         for phase in &self.phases {
-            phase.mark(sitting, &mut marks);
+            phase.score(run, &mut scores);
         }
-        let score = sitting.served(0.0, self.end_s).map(|served| served.score(preference)).filter(|score| score.is_finite());
+        let score = run.served(0.0, self.end_s).map(|served| served.score(preference)).filter(|score| score.is_finite());
         // Ranked among the fixed settings: one that starves is behind all that do not.
-        let rank = |score| merit::ranked(self.whole.iter().copied().chain([(score, marks.starves)])).pop();
+        let rank = |score| merit::ranked(self.whole.iter().copied().chain([(score, scores.starves)])).pop();
         let score = score.and_then(rank);
-        marks.regret = score.zip(self.best).map(|(score, best)| 1.0 - (score - best).exp());
-        marks.over_default = score.zip(self.default).map(|(score, default)| (score - default).exp_m1());
-        marks
+        scores.regret = score.zip(self.best).map(|(score, best)| 1.0 - (score - best).exp());
+        scores.over_default = score.zip(self.default).map(|(score, default)| (score - default).exp_m1());
+        scores
     }
 }
 
@@ -158,11 +158,11 @@ impl KeyPhase {
         self.ranked.get(setting).is_some_and(|score| *score >= self.best + (1.0 - TOLERANCE).ln())
     }
 
-    fn mark(&self, sitting: &Run, marks: &mut Scores) {
+    fn score(&self, run: &Run, scores: &mut Scores) {
         let length_s = self.to_s - self.from_s;
         // What was correct since when, as long as it still is.
         let (mut correct_s, mut since) = (0.0, None);
-        for (from, to, setting) in sitting.pieces(self.from_s, self.to_s) {
+        for (from, to, setting) in run.pieces(self.from_s, self.to_s) {
             if self.is_correct(setting) {
                 correct_s += to - from;
                 since = since.or(Some(from - self.from_s));
@@ -170,12 +170,12 @@ impl KeyPhase {
                 since = None;
             }
         }
-        marks.judged_s += length_s;
-        marks.correct_s += correct_s;
+        scores.judged_s += length_s;
+        scores.correct_s += correct_s;
         if self.is_worth_deciding {
-            marks.deciding_s += length_s;
-            marks.deciding_correct_s += correct_s;
-            marks.decided_s.push(since);
+            scores.deciding_s += length_s;
+            scores.deciding_correct_s += correct_s;
+            scores.decided_s.push(since);
         }
     }
 }

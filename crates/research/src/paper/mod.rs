@@ -142,21 +142,21 @@ impl PaperRequest {
     ///
     /// # Errors
     /// As [`PaperRequest::check`]; or a run failed or was interrupted.
-    pub fn repeat(&self, crew: Workers) -> anyhow::Result<Replication> {
+    pub fn repeat(&self, workers: Workers) -> anyhow::Result<Replication> {
         self.check()?;
         let paper = self.paper()?;
-        (paper.repeat)(self, Stated::read(paper)?, crew)
+        (paper.repeat)(self, Stated::read(paper)?, workers)
     }
 
     /// Runs it on the device of [`live`](PaperRequest::live).
     ///
     /// # Errors
     /// As [`PaperRequest::check`]; or fio failed, the device cannot be set or observed, or the work was interrupted.
-    pub fn repeat_live(&self, live: &mut dyn Live, crew: Workers) -> anyhow::Result<Replication> {
+    pub fn repeat_live(&self, live: &mut dyn Live, workers: Workers) -> anyhow::Result<Replication> {
         self.check()?;
         let paper = self.paper()?;
         let (on, kernel) = self.live.as_ref().zip(paper.live.as_ref()).context("no device")?;
-        (kernel.repeat)(self, on, Stated::read(paper)?, live, crew)
+        (kernel.repeat)(self, on, Stated::read(paper)?, live, workers)
     }
 
     /// Tunables of the host that are to be set on the device of [`live`](PaperRequest::live), in addition to the scheduler and its tunables.

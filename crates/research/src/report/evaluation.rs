@@ -1,4 +1,4 @@
-//! An exam: how well controllers do on loads and devices they have never seen, compared with every constant policy.
+//! The report of an evaluation: controllers on unseen loads and devices, compared with every constant policy.
 //!
 //! Table, page and JSON show only what is in a [`Report`], so they always agree.
 
@@ -11,16 +11,16 @@ use ::report::text::{paragraph, printable};
 /// The version of the JSON's layout.
 pub const SCHEMA: u32 = 1;
 
-/// The results of an exam.
+/// The results of an evaluation.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
     /// [`SCHEMA`].
     pub schema: u32,
     /// The program's version.
     pub seekwise_version: String,
-    /// The command that repeats the exam.
+    /// The command that repeats the evaluation.
     pub command: String,
-    /// The exam's parameters: name and value.
+    /// Parameters: name and value.
     pub setup: Vec<(String, String)>,
     /// Every policy: constant settings first, then controllers.
     pub standings: Vec<Standing>,
@@ -436,12 +436,12 @@ impl Report {
     /// A row per question, with the regret of each policy.
     fn question_rows(&self) -> Vec<(String, Vec<String>)> {
         let policies = self.standings.len().max(1);
-        let row = |marks: &[CaseScores]| {
+        let row = |scores: &[CaseScores]| {
             let regret = |one: &CaseScores| {
                 let text = optional(one.regret_percent, percent);
                 if one.starves { format!("{text} starves") } else { text }
             };
-            (printable(&marks[0].question), marks.iter().map(regret).collect())
+            (printable(&scores[0].question), scores.iter().map(regret).collect())
         };
         self.questions.chunks(policies).map(row).collect()
     }
@@ -457,8 +457,8 @@ fn base_row(base: &BaseStanding) -> (String, Vec<String>) {
 
 /// A row per question, with the gain of each base and what the run began with.
 fn base_question_rows(memory: &Memory) -> Vec<(String, Vec<String>)> {
-    let cell = |marks: &BaseScores| printable(&format!("{} {}", optional(marks.gain_percent, percent), marks.begins_with));
-    let row = |marks: &[BaseScores]| (printable(&marks[0].question), marks.iter().map(cell).collect());
+    let cell = |scores: &BaseScores| printable(&format!("{} {}", optional(scores.gain_percent, percent), scores.begins_with));
+    let row = |scores: &[BaseScores]| (printable(&scores[0].question), scores.iter().map(cell).collect());
     memory.questions.chunks(memory.bases.len().max(1)).map(row).collect()
 }
 
@@ -607,7 +607,7 @@ mod tests {
             worst_percent: Some(-7.5),
             worst_question: "mail <1> on drawn".to_owned(),
         };
-        let marks = |base: &str| BaseScores {
+        let scores = |base: &str| BaseScores {
             seed: 1,
             question: "mail <1> on drawn".to_owned(),
             base: base.to_owned(),
@@ -619,7 +619,7 @@ mod tests {
             over_first_percent: None,
         };
         let bases = ["its first run", "other loads"];
-        Memory::new("seekwise".to_owned(), bases.map(base).to_vec(), bases.map(marks).to_vec())
+        Memory::new("seekwise".to_owned(), bases.map(base).to_vec(), bases.map(scores).to_vec())
     }
 
     #[test]

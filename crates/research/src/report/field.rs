@@ -74,7 +74,7 @@ impl Gain {
         self.percent < HARM_PERCENT
     }
 
-    fn is_surely_harm(&self) -> bool {
+    fn is_significant_regression(&self) -> bool {
         self.interval_percent.is_some_and(|interval| self.percent + interval < HARM_PERCENT)
     }
 
@@ -230,8 +230,8 @@ fn harm(pairs: &[&Pair]) -> String {
         pairs.len(),
         count(Figure::Merit, Gain::is_harm),
         count(Figure::Throughput, Gain::is_harm),
-        count(Figure::Merit, Gain::is_surely_harm),
-        count(Figure::Throughput, Gain::is_surely_harm),
+        count(Figure::Merit, Gain::is_significant_regression),
+        count(Figure::Throughput, Gain::is_significant_regression),
         worst(Figure::Merit),
         worst(Figure::Throughput)
     )

@@ -110,14 +110,14 @@ impl Unit {
     }
 
     /// Whether less is better.
-    pub fn is_less_better(self) -> bool {
+    pub fn lower_is_better(self) -> bool {
         !matches!(self, Unit::AccuracyPercent | Unit::MegabytesPerSecond | Unit::RequestsPerSecond | Unit::OfReferencePercent)
     }
 
     /// The best of some values, and what is as good: within [`NEGLIGIBLE_PERCENT`] of it, percentage points where the unit is one.
     pub fn best(self, values: &[Option<f64>]) -> Best {
         let known = || values.iter().enumerate().filter_map(|(index, value)| Some((index, (*value)?)));
-        let sign = if self.is_less_better() { 1.0 } else { -1.0 };
+        let sign = if self.lower_is_better() { 1.0 } else { -1.0 };
         let Some((_, best)) = known().min_by(|a, b| (sign * a.1).total_cmp(&(sign * b.1))) else { return Best::None };
         let scale = match self {
             Unit::AccuracyPercent | Unit::BelowBestPercent | Unit::ShareErrorPercent => 100.0,

@@ -40,7 +40,7 @@ pub struct Ranking {
     /// How far the setting that the twin ranks first is below the best, by merit.
     pub regret_percent: f64,
     /// The settings.
-    pub settings: Vec<Promise>,
+    pub settings: Vec<PredictionFigures>,
 }
 
 /// What the twin understood of a stream.
@@ -75,7 +75,7 @@ impl Pairs {
 
 /// What was promised of a setting, and what came.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Promise {
+pub struct PredictionFigures {
     /// The setting.
     pub setting: String,
     /// What requests got in a real run.

@@ -233,7 +233,7 @@ impl Validation {
             rows: disk.rows.iter().map(Row::cells).collect(),
         });
         let page = Page {
-            truth: self,
+            validation: self,
             head: self.head(),
             verdict: self
                 .agreement
@@ -401,7 +401,7 @@ struct Section {
 #[derive(Template)]
 #[template(path = "validation.html")]
 struct Page<'a> {
-    truth: &'a Validation,
+    validation: &'a Validation,
     head: String,
     verdict: Vec<(String, String, String)>,
     disks: Vec<Section>,
@@ -488,14 +488,14 @@ mod tests {
             choices: vec![choice.clone()],
         };
         let (seekwise_version, kernel, fio) = ("1".to_owned(), "6.18".to_owned(), "fio-3".to_owned());
-        let truth =
+        let validation =
             Validation { schema: SCHEMA, seekwise_version, kernel, fio, seconds: 5.0, runs: 1, disks: vec![disk], agreement };
-        let html = truth.html();
+        let html = validation.html();
         let body = html.trim_start_matches("<!doctype html>");
         let document = roxmltree::Document::parse(body).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(document.descendants().filter(|node| node.has_tag_name("svg")).count(), 3);
         assert!(html.contains("10.0 times as fast") && html.contains("1.10"));
-        let text = truth.text(None);
+        let text = validation.text(None);
         assert!(text.contains("<a&b>") && text.contains("7.0%") && text.contains("for 0 of 1 workloads"), "{text}");
     }
 

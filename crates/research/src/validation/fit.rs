@@ -22,7 +22,7 @@ const PROBES: [(&str, f64); 4] = [
 ///
 /// # Errors
 /// The drive is too small for the workloads, its requests cannot be recorded, fio fails, or too little was seen.
-pub fn fit(real: &mut dyn Real, capacity_sectors: u64, crew: Workers) -> anyhow::Result<Fitted> {
+pub fn fit(real: &mut dyn Real, capacity_sectors: u64, workers: Workers) -> anyhow::Result<Fitted> {
     let device = real.path();
     if capacity_sectors < BYTES / 512 {
         bail!("{device}: has {} bytes; the workloads need {BYTES}", capacity_sectors * 512);
@@ -34,20 +34,20 @@ pub fn fit(real: &mut dyn Real, capacity_sectors: u64, crew: Workers) -> anyhow:
     if !real.record(file.path())? {
         bail!("{device}: its requests cannot be traced, so no profile can be fitted; name one with --disk");
     }
-    crew.monitor.begin(PROBES.len() as u64, "probing the device, probes:");
+    workers.monitor.begin(PROBES.len() as u64, "probing the device, probes:");
     for (number, (probe, seconds)) in PROBES.iter().enumerate() {
         let jobs = format!(
             "[global]\nfilename={device}\ndirect=1\nioengine=libaio\ntime_based\nruntime={seconds}\nnorandommap\nrandseed=1\n{probe}"
         );
-        run(&jobs, *seconds, crew.monitor)?;
-        crew.monitor.progress(number as u64 + 1);
+        run(&jobs, *seconds, workers.monitor)?;
+        workers.monitor.progress(number as u64 + 1);
     }
-    crew.monitor.end();
+    workers.monitor.end();
     real.recorded()?;
     let mut recorded = Recorded::read(file.path(), &OpenOptions::default(), &mut |_| Ok(()))?;
     let (_, seen) = recorded.of_device(file.path(), None)?;
-    crew.monitor.begin(0, "fitting a profile");
+    workers.monitor.begin(0, "fitting a profile");
     let fitted = device::fit(&seen, Some(capacity_sectors));
-    crew.monitor.end();
+    workers.monitor.end();
     fitted.with_context(|| device)
 }

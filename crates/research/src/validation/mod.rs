@@ -178,7 +178,7 @@ impl ValidationRequest {
     ///
     /// # Errors
     /// A run failed, real or simulated, or was interrupted.
-    pub fn ask(&self, model: &Model, real: &mut dyn Real, crew: Workers) -> anyhow::Result<Disk> {
+    pub fn ask(&self, model: &Model, real: &mut dyn Real, workers: Workers) -> anyhow::Result<Disk> {
         let device = real.path();
         let mut cells: Vec<Vec<Cell>> = Vec::new();
         for workload in &self.workloads {
@@ -187,29 +187,29 @@ impl ValidationRequest {
         }
         let folder = tempfile::tempdir().context("cannot create a folder for the trace")?;
         let total = cells.iter().map(Vec::len).sum::<usize>() as u64 * u64::from(self.runs);
-        crew.monitor.begin(total, "real runs");
+        workers.monitor.begin(total, "real runs");
         let mut done = 0;
         for round in 0..self.runs {
             for of_workload in &mut cells {
                 // Each round begins with another setting: what drifts is no setting's.
                 let count = of_workload.len();
                 for turn in 0..count {
-                    crew.monitor.check()?;
+                    workers.monitor.check()?;
                     let cell = &mut of_workload[(turn + round as usize) % count];
-                    self.measure(cell, round, real, folder.path(), crew).with_context(|| {
+                    self.measure(cell, round, real, folder.path(), workers).with_context(|| {
                         let Cell { workload, setting, .. } = &*cell;
                         format!("{device}: {} under {setting}", workload.name)
                     })?;
                     done += 1;
-                    crew.monitor.progress(done);
+                    workers.monitor.progress(done);
                 }
             }
         }
-        crew.monitor.end();
+        workers.monitor.end();
         let cells: Vec<Cell> = cells.into_iter().flatten().collect();
-        let rows = crew.map("simulated runs", &cells, |cell| self.compare(cell, model, &device))?.concat();
+        let rows = workers.map("simulated runs", &cells, |cell| self.compare(cell, model, &device))?.concat();
         let agreement = Agreement::all(&rows);
-        let choices = crew.map("forecasts", &self.workloads, |workload| {
+        let choices = workers.map("forecasts", &self.workloads, |workload| {
             let of_it = cells.iter().filter(|cell| cell.workload == workload && !cell.recorded.is_empty());
             let recorded = of_it.map(|cell| Recorded { setting: cell.setting.clone(), runs: cell.recorded.clone() });
             choice::choice(&workload.name, &recorded.collect::<Vec<_>>()).with_context(|| workload.name.clone())
@@ -225,14 +225,14 @@ impl ValidationRequest {
         })
     }
 
-    fn measure(&self, cell: &mut Cell, round: u32, real: &mut dyn Real, folder: &Path, crew: Workers) -> anyhow::Result<()> {
+    fn measure(&self, cell: &mut Cell, round: u32, real: &mut dyn Real, folder: &Path, workers: Workers) -> anyhow::Result<()> {
         cell.host = real.set(&faster(&cell.setting, self.scale), &host_under(&cell.setting, &cell.workload.host))?;
         let jobs = jobs(&real.path(), cell.workload, self.seconds, round, self.scale)?;
         // The twin chooses among schedulers with their defaults, on the disk as it is.
         let file = tempfile::Builder::new().tempfile_in(folder).context("cannot store the trace")?;
         let is_asked = self.is_unscaled() && cell.setting == Setting::of(cell.setting.spec);
         let recording = (is_asked && real.record(file.path())?).then_some(file);
-        let output = run(&jobs, (self.seconds + RAMP_S) / self.scale, crew.monitor)?;
+        let output = run(&jobs, (self.seconds + RAMP_S) / self.scale, workers.monitor)?;
         let output = fio::parse(&output)?;
         if let Some(file) = recording {
             real.recorded()?;

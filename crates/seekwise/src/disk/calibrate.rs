@@ -45,8 +45,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         report::record::check_replaceable(output).with_context(|| format!("{}", output.display()))?;
     }
     let terminal = Terminal::default();
-    let crew = Workers::new(&terminal, arguments.threads.map(usize::from));
-    let calibration = calibrate(specification, &requests, crew).with_context(|| format!("{}", arguments.measured.display()))?;
+    let workers = Workers::new(&terminal, arguments.threads.map(usize::from));
+    let calibration = calibrate(specification, &requests, workers).with_context(|| format!("{}", arguments.measured.display()))?;
     let text = if arguments.json { as_json(profile.name(), &calibration)? } else { as_table(profile.name(), &calibration)? };
     if let Some(output) = &arguments.output {
         let fitted = fitted_profile(&profile, arguments, &calibration)?;

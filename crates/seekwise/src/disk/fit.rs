@@ -8,7 +8,7 @@ use anyhow::{Context as _, bail, ensure};
 use experiment::recorded::Recorded;
 use sim::profile::load;
 use sim::trace::OpenOptions;
-use twin::Seen;
+use twin::ObservedRequest;
 use twin::device::{Fitted, Residual, fit_and_judge, judge};
 
 use terminal::{self, Interrupted};
@@ -80,7 +80,7 @@ fn capacity(arguments: &Arguments) -> anyhow::Result<Option<u64>> {
 }
 
 /// The requests of one device that say when they were done.
-fn seen(arguments: &Arguments) -> anyhow::Result<Vec<Seen>> {
+fn seen(arguments: &Arguments) -> anyhow::Result<Vec<ObservedRequest>> {
     let path = arguments.trace.display();
     let options = OpenOptions { format: arguments.format.clone(), skip_bad: false };
     let mut recorded = Recorded::read(&arguments.trace, &options, &mut |_| {

@@ -6,7 +6,7 @@ use block::{Nanos, Op};
 use proptest::prelude::*;
 use sim::host::{Access, Action, FileId};
 
-use crate::machine::{Machine, SECTORS, Seen, files, fsync};
+use crate::machine::{LoggedRequest, Machine, SECTORS, files, fsync};
 
 const FILES: [u64; 3] = [3 << 20, (1 << 20) + 1234, 40 << 20];
 
@@ -88,7 +88,7 @@ fn play(processes: &[Vec<Action>], scheduler: &str, settings: &str) -> Result<Pl
 }
 
 struct Played {
-    seen: Vec<Seen>,
+    seen: Vec<LoggedRequest>,
     finished: Vec<(u64, Nanos)>,
     shadow: Shadow,
 }

@@ -15,7 +15,7 @@ pub const SECTORS: u64 = 1 << 24;
 
 /// A logged request.
 #[derive(Clone, Copy, Debug)]
-pub struct Seen {
+pub struct LoggedRequest {
     pub at: Nanos,
     pub op: Op,
     pub stream: StreamId,
@@ -23,13 +23,13 @@ pub struct Seen {
     pub sectors: u32,
 }
 
-impl Seen {
+impl LoggedRequest {
     pub fn covers(&self, lba: u64) -> bool {
         (self.lba..self.lba + u64::from(self.sectors)).contains(&lba)
     }
 }
 
-pub type Log = Arc<Mutex<Vec<Seen>>>;
+pub type Log = Arc<Mutex<Vec<LoggedRequest>>>;
 
 /// Serves one request at a time: a fixed time for each, plus some for each sector.
 struct Plain {
@@ -50,7 +50,7 @@ impl Device for Plain {
     fn submit(&mut self, now: Nanos, request: &Request) {
         assert!(request.end() <= SECTORS && request.sectors > 0, "{request:?}");
         let Request { op, stream, lba, sectors, .. } = *request;
-        self.log.lock().unwrap().push(Seen { at: now, op, stream, lba, sectors });
+        self.log.lock().unwrap().push(LoggedRequest { at: now, op, stream, lba, sectors });
         let start = self.queue.back().map_or(now, |&(done, _)| done);
         let service = Nanos(self.each.0 + self.sector.0 * u64::from(sectors));
         self.busy += service;
@@ -203,7 +203,7 @@ impl Machine {
         }
     }
 
-    pub fn seen(&self) -> Vec<Seen> {
+    pub fn seen(&self) -> Vec<LoggedRequest> {
         self.log.lock().unwrap().clone()
     }
 

@@ -101,13 +101,13 @@ impl Outcome {
 }
 
 /// A scheduler, and a record of the disk times reported to it.
-struct Watched {
+struct CountedWork {
     inner: Box<dyn Scheduler>,
     work: Nanos,
     served: Arc<Mutex<BTreeMap<StreamId, Served>>>,
 }
 
-impl Scheduler for Watched {
+impl Scheduler for CountedWork {
     fn insert(&mut self, now: Nanos, request: Request) -> Insertion {
         self.inner.insert(now, request)
     }
@@ -248,7 +248,7 @@ pub fn run(device: &str, setting: &str, askers: &[Asker], seed: u64, end: Nanos)
     let settings = QueueSettings { write_back_latency: Some(Nanos::ZERO), ..QueueSettings::default() };
     let served = Arc::new(Mutex::new(BTreeMap::new()));
     let inner = (spec.build)(&settings.limits(), &values);
-    let watched = Watched { inner, work: Nanos::ZERO, served: served.clone() };
+    let watched = CountedWork { inner, work: Nanos::ZERO, served: served.clone() };
     let device = profile.build(Default::default());
     let mut queue = Queue::new(Box::new(watched), device, settings);
     let tenants = askers.iter().enumerate().map(|(number, asker)| Tenant::new(format!("{number}")).with_weight(asker.weight));

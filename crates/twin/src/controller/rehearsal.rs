@@ -20,7 +20,7 @@ use crate::call_model::CallModel;
 use crate::device::{self, Finding, MAX_FITTED};
 use crate::forecast::{MAX_REPLAY_ERROR, MAX_TRIAL, MIN_REQUESTS, NR_REQUESTS, SwitchFrom, TrialRig, judged_requests};
 use crate::load::Load;
-use crate::recording::{Recording, Seen};
+use crate::recording::{ObservedRequest, Recording};
 use crate::score_buckets::ScoreBuckets;
 use crate::trial::{REQUESTS, TrialLength, TrialResult};
 
@@ -70,7 +70,7 @@ impl Twin {
             return Ok(());
         }
         let latest = self.recording.seen().skip(seen.saturating_sub(MAX_FITTED));
-        let sample: Vec<Seen> = latest.chain(self.recording.flushes()).copied().collect();
+        let sample: Vec<ObservedRequest> = latest.chain(self.recording.flushes()).copied().collect();
         let fitted = device::fit(&sample, Some(capacity_sectors)).map_err(|error| error.to_string())?;
         self.device = Some(Device { profile: fitted.profile(), findings: fitted.findings, seen });
         Ok(())
@@ -78,9 +78,9 @@ impl Twin {
 
     fn load(&self, (from, to): (Nanos, Nanos)) -> (Load, Option<CallModel>) {
         let from = from.max(self.recording.known_from());
-        let under_way = |seen: &&Seen| seen.completed >= from && seen.request.arrival < to;
+        let under_way = |seen: &&ObservedRequest| seen.completed >= from && seen.request.arrival < to;
         let asked = || self.recording.seen().chain(self.recording.flushes());
-        let waiting: Vec<Seen> = self.recording.in_flight().collect();
+        let waiting: Vec<ObservedRequest> = self.recording.in_flight().collect();
         let load = Load::infer(asked().chain(&waiting).filter(under_way), from, to);
         (load, CallModel::infer(self.recording.calls(), asked(), from, to))
     }

@@ -3,7 +3,7 @@
 use block::Nanos;
 
 use crate::device::MOST_REPLAYED;
-use crate::recording::{Recording, Seen};
+use crate::recording::{ObservedRequest, Recording};
 
 /// Processor time of a fitted access, and of one that is also replayed, in nanoseconds (`cargo bench -p seekwise-twin`).
 const FITTED_NS: f64 = 10_000.0;
@@ -25,13 +25,14 @@ pub fn affordable(budget_ns: f64) -> usize {
 
 /// At most this number of requests, with equal shares from between each two changes as far as there are enough, and the flushes since the
 /// first of them. Each setting and each load shows another side of the device.
-pub fn sample(recording: &Recording, changes: impl Iterator<Item = Nanos>, requests: usize) -> Vec<Seen> {
+pub fn sample(recording: &Recording, changes: impl Iterator<Item = Nanos>, requests: usize) -> Vec<ObservedRequest> {
     let ends: Vec<usize> = changes.map(|at| recording.done_before(at)).chain([recording.seen().len()]).collect();
     let begins = std::iter::once(0).chain(ends.iter().copied());
     let parts: Vec<(usize, usize)> = begins.zip(ends.iter().copied()).collect();
     let lengths: Vec<usize> = parts.iter().map(|(begin, end)| end - begin).collect();
     let latest = parts.iter().zip(evenly(&lengths, requests)).map(|(&(_, end), count)| (end - count, count));
-    let mut sample: Vec<Seen> = latest.flat_map(|(begin, count)| recording.seen().skip(begin).take(count).copied()).collect();
+    let mut sample: Vec<ObservedRequest> =
+        latest.flat_map(|(begin, count)| recording.seen().skip(begin).take(count).copied()).collect();
     let since = sample.iter().map(|seen| seen.request.arrival).min().unwrap_or(Nanos(u64::MAX));
     sample.extend(recording.flushes().filter(|flush| flush.request.arrival >= since));
     sample

@@ -2,7 +2,7 @@
 
 use block::Op;
 
-use crate::Seen;
+use crate::ObservedRequest;
 
 /// The number of earlier accesses that count as recent: more than a drive has segments, and few enough to search for each.
 const RECENT: usize = 64;
@@ -71,9 +71,10 @@ impl Access {
 }
 
 /// The accesses of these requests, in the order of completion, with their flushes.
-pub fn accesses(seen: &[Seen]) -> Vec<Access> {
-    let timed = |seen: &&Seen| seen.request.op != Op::Discard && seen.request.sectors > 0 && seen.completed >= seen.dispatched;
-    let mut sorted: Vec<&Seen> = seen.iter().filter(timed).collect();
+pub fn accesses(seen: &[ObservedRequest]) -> Vec<Access> {
+    let timed =
+        |seen: &&ObservedRequest| seen.request.op != Op::Discard && seen.request.sectors > 0 && seen.completed >= seen.dispatched;
+    let mut sorted: Vec<&ObservedRequest> = seen.iter().filter(timed).collect();
     sorted.sort_by_key(|seen| (seen.completed, seen.dispatched, seen.request.op.is_write(), seen.request.lba));
     let mut all: Vec<Access> = Vec::with_capacity(sorted.len());
     for seen in sorted {
@@ -102,7 +103,7 @@ pub fn accesses(seen: &[Seen]) -> Vec<Access> {
     }
     set_context(&mut all);
     let flushes = seen.iter().filter(|seen| seen.is_flush() && seen.completed >= seen.dispatched);
-    let flush = |seen: &Seen| Flush { asked: seen.dispatched.0, completed: seen.completed.0 };
+    let flush = |seen: &ObservedRequest| Flush { asked: seen.dispatched.0, completed: seen.completed.0 };
     set_flushes(&mut all, flushes.map(flush).collect());
     all
 }

@@ -193,7 +193,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
 
     use super::*;
-    use crate::Seen;
+    use crate::ObservedRequest;
     use crate::device::access;
     use block::Nanos;
 
@@ -210,9 +210,9 @@ mod tests {
             places[stream] += 256;
             now += Nanos::from_secs_f64(if number < 600 { alone_ms } else { 8.0 + (number * 7 % 60) as f64 / 20.0 } / 1e3);
             waiting.push((stream, now));
-            Seen::read(stream as u32, (lba, 256), arrival, now)
+            ObservedRequest::read(stream as u32, (lba, 256), arrival, now)
         };
-        access::accesses(&(0..600 + 1_300).map(read).collect::<Vec<Seen>>())
+        access::accesses(&(0..600 + 1_300).map(read).collect::<Vec<ObservedRequest>>())
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Fits a device to the times of the requests that it served.
 //!
 //! ```text
-//! Seen ─▶ accesses ─┬─ estimates by kind of device, each over a prior ─▶ specification ─▶ refined by replays ─▶ profile
+//! ObservedRequest ─▶ accesses ─┬─ estimates by kind of device, each over a prior ─▶ specification ─▶ refined by replays ─▶ profile
 //!                   └─ the last third, held out: residual error
 //! ```
 
@@ -31,7 +31,7 @@ pub use self::findings::Finding;
 use self::limits::Limit;
 pub use self::refine::MOST as MOST_REPLAYED;
 pub use self::residual::Residual;
-use crate::Seen;
+use crate::ObservedRequest;
 
 /// Fewer accesses add nothing to the prior.
 pub const MIN_ACCESSES: usize = 20;
@@ -101,16 +101,16 @@ impl Fitted {
 ///
 /// ```
 /// use block::{Nanos, Op, Priority, Request};
-/// use twin::Seen;
+/// use twin::ObservedRequest;
 ///
 /// // Random reads of 4 KiB that take 5 to 15 ms each: a hard disk.
 /// let mut at = Nanos::ZERO;
-/// let seen: Vec<Seen> = (0..200).map(|number| {
+/// let seen: Vec<ObservedRequest> = (0..200).map(|number| {
 ///     let (op, priority, lba) = (Op::Read, Priority::DEFAULT, 7_919 * 8 * (number * 7_919 % 1_000));
 ///     let request = Request { id: 0, stream: 1, op, sync: true, priority, sectors: 8, lba, arrival: at };
 ///     let dispatched = at;
 ///     at += Nanos::from_millis(5 + number * 7 % 11);
-///     Seen { request, dispatched, completed: at }
+///     ObservedRequest { request, dispatched, completed: at }
 /// }).collect();
 /// let fitted = twin::fit(&seen, Some(1 << 27)).unwrap();
 /// assert!(fitted.turn().is_none(), "these times show no rotation");
@@ -119,7 +119,7 @@ impl Fitted {
 ///
 /// # Errors
 /// Too few requests, or one lies beyond the device.
-pub fn fit(seen: &[Seen], capacity_sectors: Option<u64>) -> Result<Fitted, FitError> {
+pub fn fit(seen: &[ObservedRequest], capacity_sectors: Option<u64>) -> Result<Fitted, FitError> {
     let (accesses, capacity) = looked_at(seen, capacity_sectors)?;
     fitted(&accesses, capacity, capacity_sectors.is_some(), None)
 }
@@ -128,7 +128,7 @@ pub fn fit(seen: &[Seen], capacity_sectors: Option<u64>) -> Result<Fitted, FitEr
 ///
 /// # Errors
 /// As [`fit`].
-pub fn fit_and_judge(seen: &[Seen], capacity_sectors: Option<u64>, share: f64) -> Result<(Fitted, Residual), FitError> {
+pub fn fit_and_judge(seen: &[ObservedRequest], capacity_sectors: Option<u64>, share: f64) -> Result<(Fitted, Residual), FitError> {
     let (accesses, capacity) = looked_at(seen, capacity_sectors)?;
     let fitted_to = fitted_to(accesses.len(), share);
     let part = fitted(&accesses[..fitted_to], capacity, capacity_sectors.is_some(), None)?;
@@ -137,7 +137,7 @@ pub fn fit_and_judge(seen: &[Seen], capacity_sectors: Option<u64>, share: f64) -
 }
 
 /// The accesses, and the sectors of the device.
-fn looked_at(seen: &[Seen], capacity_sectors: Option<u64>) -> Result<(Vec<Access>, u64), FitError> {
+fn looked_at(seen: &[ObservedRequest], capacity_sectors: Option<u64>) -> Result<(Vec<Access>, u64), FitError> {
     let accesses = access::accesses(seen);
     if accesses.len() < MIN_ACCESSES {
         return Err(FitError::TooFew(accesses.len()));
@@ -154,7 +154,7 @@ fn looked_at(seen: &[Seen], capacity_sectors: Option<u64>) -> Result<(Vec<Access
 ///
 /// # Errors
 /// Too few requests, or one lies beyond the profile's device.
-pub fn judge(profile: &Profile, seen: &[Seen], share: f64) -> Result<Residual, FitError> {
+pub fn judge(profile: &Profile, seen: &[ObservedRequest], share: f64) -> Result<Residual, FitError> {
     let accesses = access::accesses(seen);
     if accesses.len() < MIN_ACCESSES {
         return Err(FitError::TooFew(accesses.len()));

@@ -20,7 +20,7 @@ use control::controller::Prediction;
 
 use crate::call_model::CallModel;
 use crate::load::Load;
-use crate::recording::Seen;
+use crate::recording::ObservedRequest;
 
 use self::candidates::LoadVariants;
 pub(crate) use self::candidates::{
@@ -49,9 +49,9 @@ impl ForecastRequest<'_> {
     /// Too little was observed, the budget is too small, or the replay error is too large.
     pub fn run(self) -> Result<Forecast, ForecastError> {
         let from = self.latest();
-        let in_span = |seen: &&Seen| seen.completed >= from && seen.request.arrival < self.to;
+        let in_span = |seen: &&ObservedRequest| seen.completed >= from && seen.request.arrival < self.to;
         let observed = || self.recording.seen().chain(self.recording.flushes());
-        let waiting: Vec<Seen> = self.recording.in_flight().collect();
+        let waiting: Vec<ObservedRequest> = self.recording.in_flight().collect();
         let load = Load::infer(observed().chain(&waiting).filter(in_span), from, self.to);
         if load.requests() < MIN_REQUESTS {
             return Err(ForecastError::TooFewRequests(load.requests()));

@@ -6,7 +6,7 @@ use observe::Preference;
 use observe::merit;
 use observe::merit::Tails;
 
-use crate::recording::Seen;
+use crate::recording::ObservedRequest;
 use crate::trial::{TrialLength, TrialResult};
 
 /// The error of a gain, as a share of it: what a twin has wrong it has wrong of all settings alike. This much on a twin with no replay error;
@@ -106,12 +106,12 @@ pub(crate) fn judged_requests(length: TrialLength) -> u64 {
 }
 
 /// The error of a score by chance in a trial that repeats these requests.
-pub(super) fn error_by_chance<'a>(seen: impl Iterator<Item = &'a Seen>, requests: usize) -> f64 {
+pub(super) fn error_by_chance<'a>(seen: impl Iterator<Item = &'a ObservedRequest>, requests: usize) -> f64 {
     SAME_DRAWS * variation(seen) * (requests as f64).sqrt().recip()
 }
 
 /// The coefficient of variation of response times, at least 1: where many are served from memory, the mean is that of a few.
-fn variation<'a>(seen: impl Iterator<Item = &'a Seen>) -> f64 {
+fn variation<'a>(seen: impl Iterator<Item = &'a ObservedRequest>) -> f64 {
     let (mut number, mut sum, mut squares) = (0.0, 0.0, 0.0);
     for seen in seen.filter(|seen| !seen.is_flush()) {
         let response_s = (seen.completed - seen.request.arrival).as_secs_f64();

@@ -119,7 +119,7 @@ mod tests {
     use block::{Op, Priority, Request};
 
     use super::super::Load;
-    use crate::recording::Seen;
+    use crate::recording::ObservedRequest;
 
     use super::*;
 
@@ -134,7 +134,7 @@ mod tests {
             for kib in *parts {
                 let (op, priority, sectors) = (Op::Read, Priority::DEFAULT, 2 * kib);
                 let request = Request { id: 0, stream: 1, op, sync: false, priority, sectors, lba, arrival: at };
-                seen.push(Seen { request, dispatched: at, completed: at + MS(21) });
+                seen.push(ObservedRequest { request, dispatched: at, completed: at + MS(21) });
                 (lba, at) = (request.end(), at + MS(11));
             }
         }

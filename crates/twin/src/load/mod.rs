@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 
 use block::{Nanos, StreamId};
 
-use crate::recording::Seen;
+use crate::recording::ObservedRequest;
 pub(crate) use ahead::BIO_SECTORS;
 pub use assumed::{AssumedRequest, AssumedStream};
 pub use pace::Pace;
@@ -70,12 +70,12 @@ const MIN_GAPS: usize = 10;
 impl Load {
     /// Infers the load of the requests that arrived between `from` and `to`. `seen`: all requests and flushes that were in flight at any
     /// time between them, in any order.
-    pub fn infer<'a>(seen: impl IntoIterator<Item = &'a Seen>, from: Nanos, to: Nanos) -> Load {
-        let mut by_stream: BTreeMap<StreamId, Vec<&Seen>> = BTreeMap::new();
+    pub fn infer<'a>(seen: impl IntoIterator<Item = &'a ObservedRequest>, from: Nanos, to: Nanos) -> Load {
+        let mut by_stream: BTreeMap<StreamId, Vec<&ObservedRequest>> = BTreeMap::new();
         for seen in seen.into_iter().filter(|seen| seen.request.arrival < to && seen.completed >= from) {
             by_stream.entry(seen.request.stream).or_default().push(seen);
         }
-        let begin = |seen: &[&Seen]| {
+        let begin = |seen: &[&ObservedRequest]| {
             seen.iter().filter(|seen| seen.request.arrival >= from && !seen.is_flush()).map(|seen| seen.request.lba).min()
         };
         let mut begins: Vec<u64> = by_stream.values().filter_map(|seen| begin(seen)).collect();
@@ -144,7 +144,7 @@ impl Load {
 }
 
 /// Whether a stream has been silent for far longer than ever before. `seen`: its requests in order of arrival.
-fn is_over(seen: &[&Seen], to: Nanos) -> bool {
+fn is_over(seen: &[&ObservedRequest], to: Nanos) -> bool {
     let longest = seen.windows(2).map(|pair| pair[1].request.arrival - pair[0].request.arrival).max().unwrap_or(Nanos::ZERO);
     let silent = seen.iter().map(|seen| seen.completed).max().map_or(Nanos::ZERO, |last| to - last.min(to));
     seen.len() > MIN_GAPS && silent.as_secs_f64() > SILENT * longest.as_secs_f64()

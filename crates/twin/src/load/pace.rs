@@ -14,7 +14,7 @@
 
 use block::{Nanos, Op, Priority};
 
-use crate::recording::Seen;
+use crate::recording::ObservedRequest;
 
 /// A request that follows a completion within this time was due before: a process that thinks takes longer.
 const AT_ONCE_S: f64 = 0.2e-3;
@@ -63,7 +63,7 @@ pub(super) struct Again {
 }
 
 /// The steps between `from` and `to`, and how the stream begins again. `seen`: its requests in order of arrival.
-pub(super) fn steps(seen: &[&Seen], from: Nanos, to: Nanos) -> (Vec<Step>, Again) {
+pub(super) fn steps(seen: &[&ObservedRequest], from: Nanos, to: Nanos) -> (Vec<Step>, Again) {
     let mut completions: Vec<Nanos> = seen.iter().map(|seen| seen.completed).collect();
     completions.sort_unstable();
     let mut before = None;

@@ -174,20 +174,20 @@ mod tests {
     use sim::run::{Flushed, Transferred};
 
     use super::*;
-    use crate::recording::Seen;
+    use crate::recording::ObservedRequest;
 
     const MS: fn(u64) -> Nanos = Nanos::from_millis;
 
     /// A read of 8 sectors, as far as it is seen.
-    fn seen(stream: u32, lba: u64, arrival: Nanos, completed: Nanos) -> Seen {
-        Seen::read(stream, (lba, 8), arrival, completed)
+    fn seen(stream: u32, lba: u64, arrival: Nanos, completed: Nanos) -> ObservedRequest {
+        ObservedRequest::read(stream, (lba, 8), arrival, completed)
     }
 
     /// Two streams that read in order, each answered after 4 ms and asking again after 6.
     fn load() -> Load {
         let seen =
             |stream: u32, number: u64| seen(stream, u64::from(stream) * 10_000 + 8 * number, MS(10 * number), MS(10 * number + 4));
-        let all: Vec<Seen> = (0..20).flat_map(|number| [seen(1, number), seen(2, number)]).collect();
+        let all: Vec<ObservedRequest> = (0..20).flat_map(|number| [seen(1, number), seen(2, number)]).collect();
         Load::infer(&all, Nanos::ZERO, MS(200))
     }
 
@@ -231,7 +231,7 @@ mod tests {
 
     #[test]
     fn a_stream_that_was_never_idle_is_not_idle_when_it_repeats() {
-        let all: Vec<Seen> = (0..20).map(|number| seen(1, 8 * number, MS(50 * number), MS(50 * number + 50))).collect();
+        let all: Vec<ObservedRequest> = (0..20).map(|number| seen(1, 8 * number, MS(50 * number), MS(50 * number + 50))).collect();
         let issued = issued(&Load::infer(&all, Nanos::ZERO, MS(1000)), MS(1), MS(200));
         assert!((199..=201).contains(&issued.len()), "{}", issued.len());
     }
@@ -239,7 +239,7 @@ mod tests {
     #[test]
     fn a_stream_that_ended_repeats_with_its_idle_time() {
         // It was there before, reads for a tenth of the time, and is gone.
-        let all: Vec<Seen> = (0..22).map(|number| seen(1, 8 * number, MS(5 * number), MS(5 * number + 5))).collect();
+        let all: Vec<ObservedRequest> = (0..22).map(|number| seen(1, 8 * number, MS(5 * number), MS(5 * number + 5))).collect();
         let issued = issued(&Load::infer(&all, MS(10), MS(1_010)), MS(5), MS(3_000));
         assert!((60..=63).contains(&issued.len()), "{}: 20 a second", issued.len());
     }
@@ -250,7 +250,7 @@ mod tests {
             (0..20).map(move |number| seen(stream, 8 * number, begin + MS(5 * number), begin + MS(5 * number + 5)))
         };
         let rests = (0..2).flat_map(|turn| reads(2, MS(500 * turn)));
-        let all: Vec<Seen> = reads(1, Nanos::ZERO).chain(rests).chain(reads(3, MS(900))).collect();
+        let all: Vec<ObservedRequest> = reads(1, Nanos::ZERO).chain(rests).chain(reads(3, MS(900))).collect();
         let load = Load::infer(&all, Nanos::ZERO, MS(1_000)).from_now().unwrap();
         assert_eq!(load.streams().map(|stream| stream.stream).collect::<Vec<_>>(), [2, 3]);
     }
@@ -259,7 +259,8 @@ mod tests {
     fn a_queue_stays_full_when_the_load_repeats() {
         // Four at once; each answer, one every 10 ms, is followed by the next request.
         let begin = |number: u64| MS(10 * number.saturating_sub(3));
-        let all: Vec<Seen> = (0..40).map(|number| seen(1, 999 * number % 10_000, begin(number), MS(10 * number + 10))).collect();
+        let all: Vec<ObservedRequest> =
+            (0..40).map(|number| seen(1, 999 * number % 10_000, begin(number), MS(10 * number + 10))).collect();
         let load = Load::infer(&all, Nanos::ZERO, MS(370));
         let mut source = Replayed::new(&load, 1 << 20, MS(10_000), u64::MAX);
         let mut in_flight: VecDeque<Issue> = VecDeque::new();
@@ -298,7 +299,7 @@ mod tests {
         for number in 0..30 {
             all.push(seen(1, 8 * number, now, now + MS(2)));
             let flushed = now + MS(2) + MS(3 + number * 7 % 11);
-            all.push(Seen::flush(1, now + MS(2), flushed));
+            all.push(ObservedRequest::flush(1, now + MS(2), flushed));
             now = flushed + MS(20);
         }
         let load = Load::infer(&all, Nanos::ZERO, now);
@@ -327,7 +328,7 @@ mod tests {
         let of = |stream: u32| {
             (0..20).map(move |number| seen(stream, 1000 * u64::from(stream) + 8 * number, MS(10 * number), MS(10 * number + 10)))
         };
-        let all: Vec<Seen> = of(1).chain(of(2)).collect();
+        let all: Vec<ObservedRequest> = of(1).chain(of(2)).collect();
         let issued = issued(&Load::infer(&all, Nanos::ZERO, MS(200)), MS(1), MS(1000));
         assert!(issued.iter().all(|issue| (issue.lba >= 2000) == (issue.stream == 2)), "{issued:?}");
         assert!(issued.iter().any(|issue| issue.stream == 2 && issue.lba > 3000));

@@ -2,7 +2,7 @@
 
 use super::super::Examples;
 use super::statistics::entropy;
-use super::{MAX_DEPTH, Node, Question};
+use super::{MAX_DEPTH, Node, Split};
 
 /// Rows of the training set with the part of each that is here.
 pub type Weighted = Vec<(usize, f64)>;
@@ -44,7 +44,7 @@ impl<'a> Grower<'a> {
         match if depth < MAX_DEPTH { self.best_question(rows, &counts) } else { None } {
             None => Node::leaf(counts),
             Some(candidate) => {
-                let mut question = Question {
+                let mut question = Split {
                     feature: candidate.feature,
                     threshold: candidate.threshold,
                     share: share(self.examples, rows, candidate.feature, candidate.threshold),
@@ -155,7 +155,7 @@ pub fn share(examples: &Examples, rows: &[(usize, f64)], feature: usize, thresho
 }
 
 /// Which rows, and which part of each, go to the branches.
-pub fn split(examples: &Examples, rows: &[(usize, f64)], question: &Question) -> [Weighted; 2] {
+pub fn split(examples: &Examples, rows: &[(usize, f64)], question: &Split) -> [Weighted; 2] {
     let mut branches = [Vec::new(), Vec::new()];
     for &(row, weight) in rows {
         for (branch, share) in branches.iter_mut().zip(question.shares(examples.rows[row][question.feature])) {

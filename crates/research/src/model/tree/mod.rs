@@ -98,12 +98,12 @@ struct Node {
     /// Weight of the training rows of each class that come here.
     counts: Vec<f64>,
     /// What is asked; nothing at a leaf.
-    question: Option<Box<Question>>,
+    question: Option<Box<Split>>,
 }
 
 /// Whether a feature is at most a threshold.
 #[derive(Clone, Debug, PartialEq)]
-struct Question {
+struct Split {
     /// Which feature.
     feature: usize,
     /// The threshold.
@@ -127,18 +127,18 @@ struct Stored {
 struct StoredNode {
     counts: Vec<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    asks: Option<StoredQuestion>,
+    asks: Option<StoredSplit>,
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct StoredQuestion {
+struct StoredSplit {
     feature: usize,
     threshold: f64,
     share: f64,
 }
 
-impl Question {
+impl Split {
     /// How much of a row with this value goes to each branch.
     fn shares(&self, value: f64) -> [f64; 2] {
         if value.is_nan() {
@@ -178,11 +178,8 @@ impl Node {
     }
 
     fn store(&self, nodes: &mut Vec<StoredNode>) {
-        let asks = self.question.as_deref().map(|&Question { feature, threshold, share, .. }| StoredQuestion {
-            feature,
-            threshold,
-            share,
-        });
+        let asks =
+            self.question.as_deref().map(|&Split { feature, threshold, share, .. }| StoredSplit { feature, threshold, share });
         nodes.push(StoredNode { counts: self.counts.clone(), asks });
         self.question.iter().flat_map(|question| &question.branches).for_each(|branch| branch.store(nodes));
     }
@@ -192,9 +189,9 @@ impl Node {
             return Err(format!("the tree is deeper than {MAX_DEPTH}"));
         }
         let StoredNode { counts, asks } = nodes.next().ok_or("a branch has no node")?;
-        let Some(StoredQuestion { feature, threshold, share }) = asks else { return Ok(Node::leaf(counts)) };
+        let Some(StoredSplit { feature, threshold, share }) = asks else { return Ok(Node::leaf(counts)) };
         let branches = [Node::load(nodes, depth + 1)?, Node::load(nodes, depth + 1)?];
-        Ok(Node { counts, question: Some(Box::new(Question { feature, threshold, share, branches })) })
+        Ok(Node { counts, question: Some(Box::new(Split { feature, threshold, share, branches })) })
     }
 
     fn check(&self, features: usize, classes: usize) -> Result<(), String> {

@@ -3,7 +3,7 @@
 use super::super::Examples;
 use super::grow::{counts, share, split};
 use super::statistics::{additional_errors, largest};
-use super::{Node, Question};
+use super::{Node, Split};
 
 /// A subtree must be better than what would stand in its place by this many rows (Weka's margin).
 const MARGIN: f64 = 0.1;
@@ -82,10 +82,10 @@ impl Pruner<'_> {
     }
 
     /// The question alone, with the share of its first branch among these rows.
-    fn reshared(&self, question: &Question, rows: &[(usize, f64)]) -> Question {
+    fn reshared(&self, question: &Split, rows: &[(usize, f64)]) -> Split {
         let share = share(self.examples, rows, question.feature, question.threshold);
         let branches = [Node::leaf(Vec::new()), Node::leaf(Vec::new())];
-        Question { feature: question.feature, threshold: question.threshold, share, branches }
+        Split { feature: question.feature, threshold: question.threshold, share, branches }
     }
 }
 

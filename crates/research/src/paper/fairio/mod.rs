@@ -25,13 +25,13 @@ pub static PAPER: Paper = Paper {
     live: None,
 };
 
-fn repeat(wanted: &PaperRequest, stated: Stated, crew: Workers) -> anyhow::Result<Replication> {
+fn repeat(wanted: &PaperRequest, stated: Stated, workers: Workers) -> anyhow::Result<Replication> {
     let plan = Plan { is_quick: wanted.is_quick, seed: wanted.seed };
     let wants = |id: &str| wanted.only.is_empty() || wanted.only.iter().any(|only| only == id);
     let trials = tables::trials(|id| wants(id) || wanted.wants_bars());
     let mut runs = Runs::new();
-    plan.run(tables::unshared(&trials), &mut runs, crew)?;
-    plan.run(tables::shared(&trials, &plan, &runs, &stated), &mut runs, crew)?;
+    plan.run(tables::unshared(&trials), &mut runs, workers)?;
+    plan.run(tables::shared(&trials, &plan, &runs, &stated), &mut runs, workers)?;
     let results = Results { plan, runs: &runs, stated: &stated };
     let tables = tables::all(&results).into_iter().filter(|table| wants(&table.id)).collect();
     let figures = tables::peers(&results).into_iter().filter(|figure| wants(&figure.id)).collect();

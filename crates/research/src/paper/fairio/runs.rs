@@ -15,7 +15,7 @@ use experiment::comparison::{JobsLoad, Load};
 use experiment::pool::Workers;
 use experiment::shipped;
 use experiment::synthetic::{Actor, Arrival, Pattern, Phase, Places, Stage};
-use experiment::tenants::{Contract, Promise};
+use experiment::tenants::{Contract, TenantGuarantee};
 use experiment::world::World;
 use progress::monitor::Monitor;
 
@@ -79,12 +79,12 @@ impl Plan {
     ///
     /// # Errors
     /// A scheduler is not there, or it was interrupted.
-    pub fn run(&self, wanted: Vec<(Trial, String)>, runs: &mut Runs, crew: Workers) -> anyhow::Result<()> {
+    pub fn run(&self, wanted: Vec<(Trial, String)>, runs: &mut Runs, workers: Workers) -> anyhow::Result<()> {
         let mut wanted: Vec<(Trial, String)> = wanted.into_iter().filter(|key| !runs.contains_key(key)).collect();
         wanted.sort();
         wanted.dedup();
-        let done = crew.map("sharing disk time", &wanted, |(trial, under)| {
-            let (setting, monitor) = (Setting::parse(under)?, crew.monitor);
+        let done = workers.map("sharing disk time", &wanted, |(trial, under)| {
+            let (setting, monitor) = (Setting::parse(under)?, workers.monitor);
             let run = match trial {
                 Trial::Illustration(number) => self.illustration(*number).and_then(|stage| stage.run(&setting, monitor)),
                 Trial::Benchmark(place) => self.benchmark(BENCHMARKS[*place].1, &setting, monitor),
@@ -117,9 +117,9 @@ impl Plan {
         let promise = |(number, weight): (usize, &u32)| {
             let class = format!("class-{}", number + 1);
             let names = load.names().into_iter().filter(|name| *name == class || name.starts_with(&format!("{class}.")));
-            Promise { jobs: names.collect(), weight: *weight, is_weighted: true, ..Promise::new(&class, &[]) }
+            TenantGuarantee { jobs: names.collect(), weight: *weight, is_weighted: true, ..TenantGuarantee::new(&class, &[]) }
         };
-        let promises: Vec<Promise> = FOUR.iter().enumerate().map(promise).collect();
+        let promises: Vec<TenantGuarantee> = FOUR.iter().enumerate().map(promise).collect();
         ensure!(promises.iter().all(|promise| !promise.jobs.is_empty()), "{source}: has no class of four");
         let contract = Contract { source, sha256: String::new(), promises };
         world.roster = Some(contract.roster(&load, &world, &|reference| reference.model())?);

@@ -36,10 +36,10 @@ pub fn repeat(
     on: &OnDevice,
     stated: Stated,
     live: &mut dyn Live,
-    crew: Workers,
+    workers: Workers,
 ) -> anyhow::Result<Replication> {
     let length_s = if wanted.is_quick { 6.0 } else { 60.0 };
-    let mut clock = Clock::new(on.minutes, live.now(), crew.monitor);
+    let mut clock = Clock::new(on.minutes, live.now(), workers.monitor);
     let found = live.plant().setting();
     let mut ran = BTreeMap::new();
     let drawn = || FIGURES.iter().map(|(_, pair)| *pair);
@@ -51,7 +51,7 @@ pub fn repeat(
         }
         let mut every = Vec::new();
         let came = unders.iter().try_for_each(|&under| {
-            every.push(((pair, under), run_one(pair, under, length_s, wanted.seed, live, crew)?));
+            every.push(((pair, under), run_one(pair, under, length_s, wanted.seed, live, workers)?));
             clock.show(live.now());
             Ok(())
         });
@@ -59,7 +59,7 @@ pub fn repeat(
             ran.extend(every);
         }
     }
-    crew.monitor.end();
+    workers.monitor.end();
     let runs = Runs::of(ran);
     let results = Results { runs: &runs, stated: &stated };
     let (curves, tables, bars) = (results.curves(), results.tables(), results.bars());
@@ -79,7 +79,7 @@ pub fn repeat(
     })
 }
 
-fn run_one(pair: Pair, under: usize, length_s: f64, seed: u64, live: &mut dyn Live, crew: Workers) -> anyhow::Result<Ran> {
+fn run_one(pair: Pair, under: usize, length_s: f64, seed: u64, live: &mut dyn Live, workers: Workers) -> anyhow::Result<Ran> {
     let found = live.plant().setting();
     let controller: Box<dyn Controller> = match UNDERS[under].controller {
         None => Box::new(Fixed::new(found.clone(), WINDOW)),
@@ -94,7 +94,7 @@ fn run_one(pair: Pair, under: usize, length_s: f64, seed: u64, live: &mut dyn Li
     };
     // fio's log of the last second is not of all of it: one more is run.
     let jobs = [pair.0, pair.1].map(|workload| jobs(workload, live.size_bytes(), length_s + 1.0));
-    let steered = live::steer(live, controller, &jobs, false, crew.monitor)?;
+    let steered = live::steer(live, controller, &jobs, false, workers.monitor)?;
     let whole = |seconds: &Vec<(f64, f64)>| seconds.iter().copied().take(length_s as usize).collect::<Vec<_>>();
     let seconds: Vec<Vec<(f64, f64)>> = steered.throughput.iter().map(whole).collect();
     let course = |place: usize| Course::of_seconds(seconds.get(place).map_or(&[][..], Vec::as_slice), length_s, length_s / BINS);

@@ -54,7 +54,7 @@ impl Plan {
     }
 }
 
-fn repeat(wanted: &PaperRequest, stated: Stated, crew: Workers) -> anyhow::Result<Replication> {
+fn repeat(wanted: &PaperRequest, stated: Stated, workers: Workers) -> anyhow::Result<Replication> {
     let plan = Plan { is_quick: wanted.is_quick, seed: wanted.seed };
     let wants = |id: &str| wanted.only.is_empty() || wanted.only.iter().any(|only| only == id);
     let drawn = FIGURES.iter().filter(|(id, _)| wants(id)).map(|(_, pair)| *pair);
@@ -65,7 +65,7 @@ fn repeat(wanted: &PaperRequest, stated: Stated, crew: Workers) -> anyhow::Resul
         let unders = if plan.is_quick { pairs::MAIN } else { UNDERS.len() };
         wanted_runs.extend(Pair::all().flat_map(|pair| (0..unders).map(move |under| (pair, under))));
     }
-    let runs = Runs::run(wanted_runs, plan, crew)?;
+    let runs = Runs::run(wanted_runs, plan, workers)?;
     let results = Results { runs: &runs, stated: &stated };
     let curves = results.curves().into_iter().filter(|curves| wants(&curves.id)).collect();
     let tables = results.tables().into_iter().filter(|table| wants(&table.id)).collect();

@@ -105,10 +105,10 @@ impl Runs {
     ///
     /// # Errors
     /// It was interrupted.
-    pub fn run(mut wanted: Vec<(Pair, usize)>, plan: Plan, crew: Workers) -> anyhow::Result<Runs> {
+    pub fn run(mut wanted: Vec<(Pair, usize)>, plan: Plan, workers: Workers) -> anyhow::Result<Runs> {
         wanted.sort_unstable();
         wanted.dedup();
-        let ran = crew.map("workloads in pairs", &wanted, |&(pair, under)| run_one(pair, &UNDERS[under], plan, crew))?;
+        let ran = workers.map("workloads in pairs", &wanted, |&(pair, under)| run_one(pair, &UNDERS[under], plan, workers))?;
         Ok(Runs(wanted.into_iter().zip(ran).collect()))
     }
 
@@ -130,7 +130,7 @@ impl Runs {
     }
 }
 
-fn run_one(pair: Pair, under: &Under, plan: Plan, crew: Workers) -> anyhow::Result<Ran> {
+fn run_one(pair: Pair, under: &Under, plan: Plan, workers: Workers) -> anyhow::Result<Ran> {
     let (first, second) = (WORKLOADS[pair.0].1, WORKLOADS[pair.1].1);
     let text = one_after_the_other(first, second, plan.length_s())?;
     let bench = Bench::new(&text, &pair.name(), Device::parse(DISK)?.world()?, plan.seed)?;
@@ -146,7 +146,7 @@ fn run_one(pair: Pair, under: &Under, plan: Plan, crew: Workers) -> anyhow::Resu
             (setting.clone(), Box::new(Fixed::new(setting, WINDOW)))
         }
     };
-    let observed = bench.run(&found, controller, false, crew.monitor)?;
+    let observed = bench.run(&found, controller, false, workers.monitor)?;
     let (mut begins, mut ends) = ([f64::INFINITY; 2], [0.0_f64; 2]);
     for (job, span) in bench.placed().jobs().iter().zip(&observed.spans) {
         let (place, Some(span)) = ((job.phase() as usize).min(1), span) else { continue };

@@ -38,7 +38,7 @@ impl Evolution {
     ///
     /// # Errors
     /// It was interrupted.
-    pub fn run(plan: Plan, crew: Workers) -> anyhow::Result<Evolution> {
+    pub fn run(plan: Plan, workers: Workers) -> anyhow::Result<Evolution> {
         let kernel = Kernel::OF_THE_PAPER;
         let (default, space) = (kernel.default()?, kernel.space(false)?);
         let mut optimizer = Optimizer::new(Converter::new(space.clone()), POPULATION, plan.seed);
@@ -47,9 +47,9 @@ impl Evolution {
         for generation in 0..generations {
             let unrated: Vec<(Pattern, Genome)> = optimizer.unrated().collect();
             let what = format!("evaluating generation {} of {generations}", generation + 1);
-            let rated = crew.map(&what, &unrated, |(pattern, genome)| {
+            let rated = workers.map(&what, &unrated, |(pattern, genome)| {
                 let run = Run { pattern, default: &default, seconds: evaluation_s, seed: plan.seed };
-                run.simulate(&space.setting(genome), crew.monitor)
+                run.simulate(&space.setting(genome), workers.monitor)
             })?;
             let fitness: Vec<f64> = unrated
                 .iter()
@@ -59,12 +59,12 @@ impl Evolution {
             optimizer.rate(&fitness);
             let numbers: Vec<usize> = (generation * tests..(generation + 1) * tests).collect();
             let what = format!("testing generation {} of {generations}", generation + 1);
-            let tested = crew.map(&what, &numbers, |&number| {
+            let tested = workers.map(&what, &numbers, |&number| {
                 let pattern = pattern("ioperf test", plan.seed, number);
                 let solution = optimizer.solution(&pattern).map(|one| space.setting(&one.genome));
                 let solution: Setting = solution.unwrap_or_else(|| default.clone());
                 let run = Run { pattern: &pattern, default: &default, seconds: test_s, seed: number as u64 };
-                let (ours, default) = (run.simulate(&solution, crew.monitor)?, run.simulate(&default, crew.monitor)?);
+                let (ours, default) = (run.simulate(&solution, workers.monitor)?, run.simulate(&default, workers.monitor)?);
                 Ok(Test { generation, pattern, ours, default })
             })?;
             all.extend(tested);

@@ -33,10 +33,10 @@ const PLACES: [f64; 4] = [0.0, 0.25, 0.75, 1.0];
 ///
 /// # Errors
 /// It was interrupted.
-pub fn learn(plan: Plan, kernel: &Kernel, crew: Workers) -> anyhow::Result<Experience> {
+pub fn learn(plan: Plan, kernel: &Kernel, workers: Workers) -> anyhow::Result<Experience> {
     let (default, brief) = (kernel.default()?, kernel.brief(plan.seed)?);
     let space = kernel.space(true)?;
-    let mut school = School::new(plan, kernel, default.clone(), crew)?;
+    let mut school = School::new(plan, kernel, default.clone(), workers)?;
     let mut seeds: Vec<Genome> = std::iter::once(&default).chain(&brief.candidates).filter_map(|it| space.genome(it)).collect();
     school.rate(&space, &seeds)?;
     // The default's scheduler first, as long as half of the trials are left.
@@ -85,11 +85,11 @@ struct School<'a> {
     patterns: Vec<Pattern>,
     standard: Vec<Option<Performance>>,
     rated: BTreeMap<String, (Setting, Option<TrialScore>)>,
-    crew: Workers<'a>,
+    workers: Workers<'a>,
 }
 
 impl<'a> School<'a> {
-    fn new(plan: Plan, kernel: &'a Kernel, default: Setting, crew: Workers<'a>) -> anyhow::Result<School<'a>> {
+    fn new(plan: Plan, kernel: &'a Kernel, default: Setting, workers: Workers<'a>) -> anyhow::Result<School<'a>> {
         let patterns: Vec<Pattern> = (0..plan.lessons).map(|number| pattern("ioperf lesson", plan.seed, number)).collect();
         let mut school = School {
             plan,
@@ -99,10 +99,10 @@ impl<'a> School<'a> {
             patterns,
             standard: Vec::new(),
             rated: BTreeMap::new(),
-            crew,
+            workers,
         };
         let every: Vec<usize> = (0..plan.lessons).collect();
-        school.standard = crew.map(&school.says(), &every, |&number| school.served(number, &school.default))?;
+        school.standard = workers.map(&school.says(), &every, |&number| school.served(number, &school.default))?;
         Ok(school)
     }
 
@@ -112,7 +112,7 @@ impl<'a> School<'a> {
 
     fn run(&self, number: usize, seed: usize, setting: &Setting) -> anyhow::Result<Observed> {
         let (pattern, seconds) = (&self.patterns[number], self.plan.lesson_s);
-        Run { pattern, default: &self.default, seconds, seed: seed as u64 }.observe(setting, self.crew.monitor)
+        Run { pattern, default: &self.default, seconds, seed: seed as u64 }.observe(setting, self.workers.monitor)
     }
 
     /// How a setting serves a workload.
@@ -132,7 +132,7 @@ impl<'a> School<'a> {
         let count = self.patterns.len();
         let each: Vec<(usize, &Setting)> =
             new.values().flat_map(|setting| (0..count).map(move |number| (number, setting))).collect();
-        let got = self.crew.map(&self.says(), &each, |&(number, setting)| {
+        let got = self.workers.map(&self.says(), &each, |&(number, setting)| {
             Ok(self.served(number, setting)?.zip(self.standard[number]).map(|(ran, standard)| relative(&ran, &standard)))
         })?;
         let rated: Vec<Option<TrialScore>> = got.chunks(count).map(mean).collect();
@@ -180,7 +180,7 @@ impl<'a> School<'a> {
         let every: Vec<(usize, &Setting)> =
             (0..self.patterns.len()).flat_map(|number| settings.iter().map(move |setting| (number, *setting))).collect();
         let runs =
-            self.crew.map(&format!("learning, {}: remembered settings", self.kernel.name), &every, |&(number, setting)| {
+            self.workers.map(&format!("learning, {}: remembered settings", self.kernel.name), &every, |&(number, setting)| {
                 // Other requests than those that they were chosen on: what was best of many by chance is not again.
                 self.run(number, self.patterns.len() + number, setting)
             })?;

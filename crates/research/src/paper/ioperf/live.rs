@@ -117,19 +117,19 @@ pub fn repeat(
     on: &OnDevice,
     stated: Stated,
     live: &mut dyn Live,
-    crew: Workers,
+    workers: Workers,
 ) -> anyhow::Result<Replication> {
     let plan = if wanted.is_quick { &QUICK } else { &FULL };
-    let mut clock = Clock::new(on.minutes, live.now(), crew.monitor);
+    let mut clock = Clock::new(on.minutes, live.now(), workers.monitor);
     let found = live.plant().setting();
     let mut all: Vec<Ran> = Vec::new();
     let most = if wanted.is_quick { 1 } else { usize::MAX };
     while all.len() < most && clock.has_time_for_another(live.now()) {
         let pattern = pattern("ioperf live", wanted.seed, all.len());
-        let came = run_one(&pattern, plan, wanted.seed.wrapping_add(all.len() as u64), live, &clock, crew);
+        let came = run_one(&pattern, plan, wanted.seed.wrapping_add(all.len() as u64), live, &clock, workers);
         all.extend(clock.one_more(live.now(), came)?);
     }
-    crew.monitor.end();
+    workers.monitor.end();
     let searched = searched(&all, plan, &found);
     let table = Table { id: "live".to_owned(), ..results::compared("live", &searched) };
     let table = with_the_papers(table, &stated);
@@ -142,13 +142,13 @@ pub fn repeat(
     })
 }
 
-fn run_one(pattern: &Pattern, plan: &Plan, seed: u64, live: &mut dyn Live, clock: &Clock, crew: Workers) -> anyhow::Result<Ran> {
+fn run_one(pattern: &Pattern, plan: &Plan, seed: u64, live: &mut dyn Live, clock: &Clock, workers: Workers) -> anyhow::Result<Ran> {
     let found = live.plant().setting();
     let jobs = Jobs::of_pattern(pattern, live.size_bytes(), plan.seconds);
     let offered = live.plant().schedulers();
     let grid = plan.grid.iter().map(|text| Setting::parse(text)).collect::<Result<Vec<_>, _>>()?;
     let grid: Vec<Setting> = grid.into_iter().filter(|setting| offered.iter().any(|spec| spec.name == setting.spec.name)).collect();
-    let tried = live::in_turns(live, &grid, 2, &jobs, crew.monitor)?;
+    let tried = live::in_turns(live, &grid, 2, &jobs, workers.monitor)?;
     let of_grid = grid.into_iter().zip(tried.iter().map(|runs| live::mean(runs).map_or(0.0, |got| got.bytes_per_s)));
     let best = of_grid.max_by(|a, b| a.1.total_cmp(&b.1)).map_or_else(|| found.clone(), |(setting, _)| setting);
     clock.show(live.now());
@@ -156,7 +156,7 @@ fn run_one(pattern: &Pattern, plan: &Plan, seed: u64, live: &mut dyn Live, clock
     for name in plan.searches {
         let brief = ControllerInput { preference: preference()?, seed, ..ControllerInput::default() };
         let chosen = controller::parse(name)?.build(&brief);
-        let steered = live::steer(live, chosen, &[jobs.lasting(plan.search_s)], true, crew.monitor)?;
+        let steered = live::steer(live, chosen, &[jobs.lasting(plan.search_s)], true, workers.monitor)?;
         first = first.or(Some((steered.took_s, steered.has_ended, steered.why)));
         ends.push(steered.ends_with);
         clock.show(live.now());
@@ -169,7 +169,7 @@ fn run_one(pattern: &Pattern, plan: &Plan, seed: u64, live: &mut dyn Live, clock
             distinct.push(setting.clone());
         }
     });
-    let got = live::in_turns(live, &distinct, plan.rounds, &jobs, crew.monitor)?;
+    let got = live::in_turns(live, &distinct, plan.rounds, &jobs, workers.monitor)?;
     let of = |setting: &Setting| {
         let runs = distinct.iter().position(|one| one == setting).and_then(|place| got.get(place));
         runs.and_then(|runs| live::mean(runs)).unwrap_or(Overall { bytes_per_s: 0.0, response_s: f64::INFINITY })

@@ -97,14 +97,14 @@ impl Plan {
     }
 }
 
-fn repeat(wanted: &PaperRequest, stated: Stated, crew: Workers) -> anyhow::Result<Replication> {
+fn repeat(wanted: &PaperRequest, stated: Stated, workers: Workers) -> anyhow::Result<Replication> {
     let plan = Plan::new(wanted.is_quick, wanted.seed);
     let wants = |id: &str| wanted.only.is_empty() || wanted.only.iter().any(|only| only == id);
     let is_evolved = EVOLVED.iter().any(|id| wants(id));
-    let evolution = is_evolved.then(|| Evolution::run(plan, crew)).transpose()?;
+    let evolution = is_evolved.then(|| Evolution::run(plan, workers)).transpose()?;
     let searched = |id: &str, kernel: &Kernel| {
         let is_wanted = wants(id) || wanted.wants_bars();
-        is_wanted.then(|| Searched::run(plan, kernel, crew)).transpose()
+        is_wanted.then(|| Searched::run(plan, kernel, workers)).transpose()
     };
     let (then, today) = (searched("searches", &Kernel::OF_THE_PAPER)?, searched("today", &Kernel::OF_TODAY)?);
     let results = Results { evolution: evolution.as_ref(), then: then.as_ref(), today: today.as_ref(), stated: &stated };

@@ -71,10 +71,10 @@ impl Searched {
     ///
     /// # Errors
     /// It was interrupted.
-    pub fn run(plan: Plan, kernel: &Kernel, crew: Workers) -> anyhow::Result<Searched> {
+    pub fn run(plan: Plan, kernel: &Kernel, workers: Workers) -> anyhow::Result<Searched> {
         let contestants = &CONTESTANTS[..if plan.is_quick { QUICK } else { CONTESTANTS.len() }];
         let default = kernel.default()?;
-        let learned = Arc::new(lessons::learn(plan, kernel, crew)?);
+        let learned = Arc::new(lessons::learn(plan, kernel, workers)?);
         let patterns: Vec<Pattern> = (0..plan.workloads).map(|number| pattern("ioperf search", plan.seed, number)).collect();
         let run = |load: usize, seconds| Run { pattern: &patterns[load], default: &default, seconds, seed: load as u64 };
         let schedulers = kernel.schedulers.iter().filter(|name| **name != kernel.found).map(|name| Setting::parse(name));
@@ -82,12 +82,12 @@ impl Searched {
         constants.extend(lessons::best_constant(&learned)?);
         let steered: Vec<(usize, usize)> =
             (0..patterns.len()).flat_map(|load| (0..contestants.len()).map(move |under| (load, under))).collect();
-        let ends = crew.map(&format!("searching, {}", kernel.name), &steered, |&(load, under)| {
+        let ends = workers.map(&format!("searching, {}", kernel.name), &steered, |&(load, under)| {
             let contestant = &contestants[under];
             let experience = if contestant.knows { learned.clone() } else { Arc::default() };
             let brief = kernel.brief_of(plan.seed.wrapping_add(load as u64), experience)?;
             let chosen = controller::parse(contestant.typed)?.build(&brief);
-            run(load, plan.search_s).steer(chosen, crew.monitor)
+            run(load, plan.search_s).steer(chosen, workers.monitor)
         })?;
         let fixed = (0..patterns.len()).flat_map(|load| constants.iter().map(move |setting| (load, setting.clone())));
         let ended = steered.iter().map(|(load, _)| *load).zip(ends);
@@ -99,8 +99,8 @@ impl Searched {
             runs.insert((*load, setting.to_string()), setting);
         }
         let runs: Vec<(&(usize, String), &&Setting)> = runs.iter().collect();
-        let got = crew.map(&format!("constant settings, {}", kernel.name), &runs, |((load, _), setting)| {
-            run(*load, plan.test_s).simulate(setting, crew.monitor)
+        let got = workers.map(&format!("constant settings, {}", kernel.name), &runs, |((load, _), setting)| {
+            run(*load, plan.test_s).simulate(setting, workers.monitor)
         })?;
         let got: BTreeMap<&(usize, String), Got> = runs.into_iter().map(|(key, _)| key).zip(got).collect();
         let of = |load: usize, setting: &Setting| got.get(&(load, setting.to_string())).copied();

@@ -28,7 +28,7 @@ pub static PAPER: Paper = Paper {
     live: None,
 };
 
-fn repeat(wanted: &PaperRequest, stated: Stated, crew: Workers) -> anyhow::Result<Replication> {
+fn repeat(wanted: &PaperRequest, stated: Stated, workers: Workers) -> anyhow::Result<Replication> {
     let drawings: Vec<&Drawing> = figures::ALL.iter().filter(|drawing| wanted.wants(&drawing.part())).collect();
     let mut plan = Plan::new(wanted.is_quick, wanted.seed)?;
     plan.measures_cpu = wanted.measures_cpu;
@@ -37,7 +37,7 @@ fn repeat(wanted: &PaperRequest, stated: Stated, crew: Workers) -> anyhow::Resul
         let world = World { plan: &plan, store: &store };
         let figures: Vec<_> = drawings.iter().map(|drawing| drawing.draw(&world, &stated)).collect();
         let bars = if wanted.wants_bars() { bars::all(&world) } else { Vec::new() };
-        if !store.fill(&plan, crew)? {
+        if !store.fill(&plan, workers)? {
             break (figures, bars);
         }
     };

@@ -141,7 +141,7 @@ impl Store {
     ///
     /// # Errors
     /// A workload does not run, or it was interrupted.
-    pub fn fill(&mut self, plan: &Plan, crew: Workers) -> anyhow::Result<bool> {
+    pub fn fill(&mut self, plan: &Plan, workers: Workers) -> anyhow::Result<bool> {
         let missing = std::mem::take(&mut *self.missing.borrow_mut());
         let taught: Vec<Key> = missing.iter().flat_map(|key| lessons(key, plan)).collect();
         let is_fixed = |key: &Key| matches!(key.under, Under::Fixed(_));
@@ -149,12 +149,12 @@ impl Store {
         fixed.extend(taught);
         fixed.retain(|key| !self.done.contains_key(key));
         let any = !fixed.is_empty() || !schemes.is_empty();
-        self.run(fixed.into_iter().collect(), plan, crew, "running schedulers")?;
-        self.run(schemes.into_iter().collect(), plan, crew, "running schemes")?;
+        self.run(fixed.into_iter().collect(), plan, workers, "running schedulers")?;
+        self.run(schemes.into_iter().collect(), plan, workers, "running schemes")?;
         Ok(any)
     }
 
-    fn run(&mut self, keys: Vec<Key>, plan: &Plan, crew: Workers, what: &str) -> anyhow::Result<()> {
+    fn run(&mut self, keys: Vec<Key>, plan: &Plan, workers: Workers, what: &str) -> anyhow::Result<()> {
         let mut experiences: BTreeMap<(usize, Training), Arc<Experience>> = BTreeMap::new();
         for key in &keys {
             let kind = kind(key);
@@ -162,7 +162,7 @@ impl Store {
                 place.insert(Arc::new(self.experience(kind, plan)));
             }
         }
-        let done = crew.map(what, &keys, |key| run_one(key, plan, &experiences[&kind(key)], crew.monitor))?;
+        let done = workers.map(what, &keys, |key| run_one(key, plan, &experiences[&kind(key)], workers.monitor))?;
         self.done.extend(keys.into_iter().zip(done));
         Ok(())
     }

@@ -54,17 +54,17 @@ fn title(id: &str) -> &'static str {
     PARTS.iter().find(|(part, _)| *part == id).map_or("", |(_, title)| title)
 }
 
-fn repeat(wanted: &PaperRequest, stated: Stated, crew: Workers) -> anyhow::Result<Replication> {
+fn repeat(wanted: &PaperRequest, stated: Stated, workers: Workers) -> anyhow::Result<Replication> {
     let wants = |id: &str| wanted.only.is_empty() || wanted.only.iter().any(|only| only == id);
     let plan = Plan { lengths: Lengths::new(wanted.is_quick), seed: wanted.seed };
     let scenes = scenes(|id| wants(id) || wanted.wants_bars());
-    let models = if scenes.is_empty() { None } else { Some(models(wanted.seed, crew)?) };
+    let models = if scenes.is_empty() { None } else { Some(models(wanted.seed, workers)?) };
     let runs = match &models {
-        Some(models) => Runs::run(&scenes, &plan, models, crew)?,
+        Some(models) => Runs::run(&scenes, &plan, models, workers)?,
         None => Runs::default(),
     };
     let is_modelled = wanted.wants_bars() || wants("fig-5") || wants("fig-7");
-    let accuracy = is_modelled.then(|| model::accuracy(wanted.is_quick, wanted.seed, wanted.trace.as_deref(), crew));
+    let accuracy = is_modelled.then(|| model::accuracy(wanted.is_quick, wanted.seed, wanted.trace.as_deref(), workers));
     let accuracy = accuracy.transpose()?;
     let results = Results { runs: &runs, lengths: plan.lengths, stated: &stated };
     let figures = sharing::figure_6(&results).into_iter().filter(|figure| wants(&figure.id)).collect();
@@ -72,7 +72,7 @@ fn repeat(wanted: &PaperRequest, stated: Stated, crew: Workers) -> anyhow::Resul
     let curves = accuracy.iter().flat_map(|accuracy| model::figures(accuracy, &stated)).chain(over_time);
     let curves = curves.filter(|curves| wants(&curves.id)).collect();
     let is_placed = wanted.wants_bars() || PARTS.iter().any(|(id, _)| id.starts_with("table-") && wants(id));
-    let placed = if is_placed { placing::place(wanted.is_quick, wanted.seed, crew)? } else { Vec::new() };
+    let placed = if is_placed { placing::place(wanted.is_quick, wanted.seed, workers)? } else { Vec::new() };
     let tables = placing::tables(&placed, &stated).into_iter();
     let tables = tables.chain([sharing::promises(&results), sharing::peers(&results)].into_iter().flatten());
     let tables = tables.filter(|table| wants(&table.id)).collect();
@@ -87,12 +87,12 @@ fn repeat(wanted: &PaperRequest, stated: Stated, crew: Workers) -> anyhow::Resul
 }
 
 /// Models of the reference disk for schedulers: a trained regression tree, and a shadow of the disk itself.
-fn models(seed: u64, crew: Workers) -> anyhow::Result<Models> {
+fn models(seed: u64, workers: Workers) -> anyhow::Result<Models> {
     let (profile, scheduler) = (Scene::reference()?, Setting::parse(SCHEDULER)?);
     let settings = QueueSettings { merges: Merges::Never, ..QueueSettings::default() };
     let shadow = ReferenceDisk::new(&profile, DeviceOptions::default(), settings, (scheduler.spec, &scheduler.values));
     let options = learned_device::Options { seed, merges: settings.merges, ..Default::default() };
-    Ok(Models { trained: Arc::new(learned_device::train(REFERENCE, &options, crew)?.model), shadow: Arc::new(shadow) })
+    Ok(Models { trained: Arc::new(learned_device::train(REFERENCE, &options, workers)?.model), shadow: Arc::new(shadow) })
 }
 
 /// What is run for what is wanted.

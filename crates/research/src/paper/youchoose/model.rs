@@ -41,14 +41,14 @@ pub struct Accuracy {
 ///
 /// # Errors
 /// The trace cannot be used, or it was interrupted.
-pub fn accuracy(is_quick: bool, seed: u64, trace: Option<&Path>, crew: Workers) -> anyhow::Result<Accuracy> {
+pub fn accuracy(is_quick: bool, seed: u64, trace: Option<&Path>, workers: Workers) -> anyhow::Result<Accuracy> {
     let folder = tempfile::tempdir().context("cannot create a folder for a trace")?;
     let (path, load) = match trace {
         Some(path) => (path.to_owned(), path.display().to_string()),
         None => (stand_in(folder.path(), is_quick, seed)?, "a stand-in for WebSearch".to_owned()),
     };
     let requests = if is_quick { QUICK_REQUESTS } else { Options::default().requests };
-    let Trained { mut judged, .. } = train(ARRAY, &Options { requests, seed, sample: Some(path), ..Options::default() }, crew)?;
+    let Trained { mut judged, .. } = train(ARRAY, &Options { requests, seed, sample: Some(path), ..Options::default() }, workers)?;
     // The last two are judged by the rest of the sample.
     let with = judged.pop().context("no errors with a sample")?.errors;
     let without = judged.pop().context("no errors without a sample")?.errors;

@@ -28,14 +28,14 @@ pub struct Placed {
 ///
 /// # Errors
 /// It was interrupted.
-pub fn place(is_quick: bool, seed: u64, crew: Workers) -> anyhow::Result<Vec<Placed>> {
+pub fn place(is_quick: bool, seed: u64, workers: Workers) -> anyhow::Result<Vec<Placed>> {
     let (flashes, factors, lasts) = match is_quick {
         true => (&[Flash::One][..], &QUICK_FACTORS[..], QUICK_LASTS),
         false => (&[Flash::Six, Flash::One][..], &FACTORS[..], LASTS),
     };
     let one = |&flash: &Flash| {
-        let hybrid = Hybrid::new(flash, seed, lasts, crew)?;
-        let row = |&factor: &f64| Ok((hybrid.row(factor, crew)?, hybrid.most(factor)));
+        let hybrid = Hybrid::new(flash, seed, lasts, workers)?;
+        let row = |&factor: &f64| Ok((hybrid.row(factor, workers)?, hybrid.most(factor)));
         let rows = factors.iter().map(row).collect::<anyhow::Result<Vec<_>>>()?;
         Ok(Placed { flash, matrix: hybrid.matrix(), rows })
     };

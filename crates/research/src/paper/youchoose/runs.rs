@@ -100,13 +100,13 @@ impl Runs {
     ///
     /// # Errors
     /// A scheduler is not there, or it was interrupted.
-    pub fn run(scenes: &[Scene], plan: &Plan, models: &Models, crew: Workers) -> anyhow::Result<Runs> {
-        let alone = crew.map("volumes on their reference disks", scenes, |scene| plan.alone(*scene, crew))?;
+    pub fn run(scenes: &[Scene], plan: &Plan, models: &Models, workers: Workers) -> anyhow::Result<Runs> {
+        let alone = workers.map("volumes on their reference disks", scenes, |scene| plan.alone(*scene, workers))?;
         let alone: BTreeMap<Scene, Alone> = scenes.iter().copied().zip(alone).collect();
         let under = |&scene: &Scene| (0..UNDERS.len()).map(move |under| (scene, under));
         let wanted: Vec<(Scene, usize)> = scenes.iter().flat_map(under).collect();
-        let shared = crew.map("volumes side by side", &wanted, |&(scene, under)| {
-            plan.shared(scene, under, models, &alone[&scene].rates(), crew)
+        let shared = workers.map("volumes side by side", &wanted, |&(scene, under)| {
+            plan.shared(scene, under, models, &alone[&scene].rates(), workers)
         })?;
         Ok(Runs { alone, shared: wanted.into_iter().zip(shared).collect() })
     }
@@ -154,13 +154,13 @@ pub struct Plan {
 }
 
 impl Plan {
-    fn alone(&self, scene: Scene, crew: Workers) -> anyhow::Result<Alone> {
+    fn alone(&self, scene: Scene, workers: Workers) -> anyhow::Result<Alone> {
         let (stage, reference) = (scene.stage(self.lengths, self.seed)?, Scene::reference()?);
         let scheduler = Setting::parse(SCHEDULER)?;
         let mut alone = Alone::default();
         for number in 0..stage.actors.len() {
-            let there = stage.run_alone(number, (&reference, DeviceOptions::default()), &scheduler, crew.monitor)?;
-            let here = stage.run_alone(number, (&stage.profile, stage.device), &scheduler, crew.monitor)?;
+            let there = stage.run_alone(number, (&reference, DeviceOptions::default()), &scheduler, workers.monitor)?;
+            let here = stage.run_alone(number, (&stage.profile, stage.device), &scheduler, workers.monitor)?;
             let busy_s = work_s(&here, stage.profile.disks());
             let (there, here) = (volumes(there)?.remove(0), volumes(here)?.remove(0));
             alone.needs += rate(&there) * busy_s / here.served.requests.max(1) as f64;
@@ -169,10 +169,10 @@ impl Plan {
         Ok(alone)
     }
 
-    fn shared(&self, scene: Scene, under: usize, models: &Models, rates: &[f64], crew: Workers) -> anyhow::Result<SideBySide> {
+    fn shared(&self, scene: Scene, under: usize, models: &Models, rates: &[f64], workers: Workers) -> anyhow::Result<SideBySide> {
         let Under { name, setting, promised: what } = UNDERS[under];
         let stage = promised(scene.stage(self.lengths, self.seed)?, what, models, rates);
-        let run = stage.run(&Setting::parse(setting)?, crew.monitor).with_context(|| format!("{scene:?} under {name}"))?;
+        let run = stage.run(&Setting::parse(setting)?, workers.monitor).with_context(|| format!("{scene:?} under {name}"))?;
         let seconds = run.measure.duration().as_secs_f64();
         let idle_s = run.ledger.as_ref().map_or(0.0, |ledger| ledger.idle_while_waiting().as_secs_f64());
         Ok(SideBySide { volumes: volumes(run)?, idle_percent: 100.0 * idle_s / seconds })

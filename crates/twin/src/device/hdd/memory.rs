@@ -315,7 +315,7 @@ pub fn quantile(values: &mut [f64], share: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Seen;
+    use crate::ObservedRequest;
     use crate::device::access;
     use block::Nanos;
 
@@ -323,7 +323,7 @@ mod tests {
     fn in_turn(other_sectors: u32, service_ms: impl Fn(u64, u32) -> f64) -> Vec<Access> {
         let mut now = Nanos::ZERO;
         let mut next = [0, 4_000_000];
-        let seen: Vec<Seen> = (0..60)
+        let seen: Vec<ObservedRequest> = (0..60)
             .map(|number| {
                 let stream = number as usize % 2;
                 let sectors = if number % 5 < 2 { other_sectors } else { 128 };
@@ -331,7 +331,7 @@ mod tests {
                 next[stream] += u64::from(sectors);
                 let arrival = now;
                 now += Nanos::from_secs_f64(service_ms(number, sectors) / 1e3);
-                Seen::read(stream as u32, (lba, sectors), arrival, now)
+                ObservedRequest::read(stream as u32, (lba, sectors), arrival, now)
             })
             .collect();
         access::accesses(&seen)

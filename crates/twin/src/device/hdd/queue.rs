@@ -61,7 +61,7 @@ impl Queue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Seen;
+    use crate::ObservedRequest;
     use crate::device::access;
     use crate::device::hdd::tracks::Tracks;
     use block::Nanos;
@@ -72,14 +72,14 @@ mod tests {
         let mut now = Nanos::ZERO;
         let mut waiting: Vec<(u32, Nanos)> = (0..4).map(|stream| (stream, Nanos::ZERO)).collect();
         let mut places = [0_u64, 4_000_000, 8_000_000, 12_000_000];
-        let seen: Vec<Seen> = (0..200)
+        let seen: Vec<ObservedRequest> = (0..200)
             .map(|number| {
                 let (stream, arrival) = waiting.remove(next(number));
                 let lba = places[stream as usize];
                 places[stream as usize] += 256;
                 now += Nanos::from_secs_f64((took_ms + 0.01 * (number % 60) as f64) / 1e3);
                 waiting.push((stream, now));
-                Seen::read(stream, (lba, 256), arrival, now)
+                ObservedRequest::read(stream, (lba, 256), arrival, now)
             })
             .collect();
         let accesses = access::accesses(&seen);

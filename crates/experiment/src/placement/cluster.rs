@@ -23,7 +23,7 @@ use crate::tenants::Reference;
 
 /// An array.
 #[derive(Clone, Debug)]
-pub struct HouseArray {
+pub struct ClusterArray {
     /// What people call it.
     pub name: String,
     /// What it is made of.
@@ -34,7 +34,7 @@ pub struct HouseArray {
 
 /// A volume, and who uses it.
 #[derive(Clone, Debug)]
-pub struct HouseVolume {
+pub struct ClusterVolume {
     /// What people call it.
     pub name: String,
     /// 512-byte sectors.
@@ -49,11 +49,11 @@ pub struct HouseVolume {
 
 /// Arrays and volumes.
 #[derive(Clone, Debug)]
-pub struct House {
+pub struct Cluster {
     /// At least one.
-    pub arrays: Vec<HouseArray>,
+    pub arrays: Vec<ClusterArray>,
     /// In the order of their numbers.
-    pub volumes: Vec<HouseVolume>,
+    pub volumes: Vec<ClusterVolume>,
     /// Of everything that is drawn.
     pub seed: u64,
 }
@@ -79,7 +79,7 @@ impl Moving<'_> {
 }
 
 /// The result of a run.
-pub struct Lived {
+pub struct ClusterRun {
     /// What each volume got.
     pub volumes: Vec<TenantMeasure>,
     /// When the last step was done; `None` if there was none, or it was not done in time.
@@ -90,10 +90,10 @@ pub struct Lived {
     pub until: Nanos,
 }
 
-impl House {
+impl Cluster {
     /// The asker of a volume.
     fn asker(&self, volume: usize) -> Asker {
-        let HouseVolume { sectors, asks, .. } = &self.volumes[volume];
+        let ClusterVolume { sectors, asks, .. } = &self.volumes[volume];
         Asker { volume, sectors: *sectors, asks: asks.clone() }
     }
 
@@ -108,28 +108,28 @@ impl House {
     ///
     /// # Errors
     /// It was interrupted.
-    pub fn survey(&self, rules: Rules, samples: (usize, Nanos), crew: Workers) -> anyhow::Result<Survey> {
-        Ok(Survey::new(&self.planned(), &self.samples(samples, crew)?, rules))
+    pub fn survey(&self, rules: Rules, samples: (usize, Nanos), workers: Workers) -> anyhow::Result<Survey> {
+        Ok(Survey::new(&self.planned(), &self.samples(samples, workers)?, rules))
     }
 
     /// Its arrays as the planner knows them.
     pub fn planned(&self) -> Vec<Array> {
-        self.arrays.iter().map(HouseArray::array).collect()
+        self.arrays.iter().map(ClusterArray::array).collect()
     }
 
     /// Every volume with samples of its requests: how many, and their length.
     ///
     /// # Errors
     /// It was interrupted.
-    pub fn samples(&self, (number, length): (usize, Nanos), crew: Workers) -> anyhow::Result<Vec<Volume>> {
+    pub fn samples(&self, (number, length): (usize, Nanos), workers: Workers) -> anyhow::Result<Vec<Volume>> {
         let numbers: Vec<usize> = (0..self.volumes.len()).collect();
-        crew.map("sampling volumes", &numbers, |&volume| {
-            let HouseVolume { name, sectors, reference, on, .. } = &self.volumes[volume];
+        workers.map("sampling volumes", &numbers, |&volume| {
+            let ClusterVolume { name, sectors, reference, on, .. } = &self.volumes[volume];
             let stand_in = || Reference::of(&self.arrays[on.unwrap_or(0)].profile);
             let sampled_on = reference.clone().unwrap_or_else(stand_in);
-            let watch = Watch { stop: Some(crew.monitor.stop()), ..Watch::default() };
+            let watch = Watch { stop: Some(workers.monitor.stop()), ..Watch::default() };
             let samples = alone::samples(&self.asker(volume), &sampled_on, self.seed, (number, length), &watch);
-            crew.monitor.check()?;
+            workers.monitor.check()?;
             Ok(Volume {
                 name: name.clone(),
                 sectors: *sectors,
@@ -150,8 +150,8 @@ impl House {
         moving: Option<&Moving>,
         scheduler: &Setting,
         until: Nanos,
-        crew: Workers,
-    ) -> anyhow::Result<Lived> {
+        workers: Workers,
+    ) -> anyhow::Result<ClusterRun> {
         let mut layout = Layout::new(self, from)?;
         let places: Vec<Place> = layout.places.iter().map(|place| place.unwrap_or(Place { array: 0, start: 0 })).collect();
         let steps = moving.map_or(&[][..], |moving| moving.steps);
@@ -177,12 +177,12 @@ impl House {
             source = source.until_copied(number, SETTLES);
         }
         let measured = self.measured()?;
-        let watch = Watch { stop: Some(crew.monitor.stop()), ..Watch::default() };
+        let watch = Watch { stop: Some(workers.monitor.stop()), ..Watch::default() };
         let measure = run(source, &mut store, Measure::new([]).by_tenant(Some(&measured), Owner::Stream), &watch, None);
-        crew.monitor.check()?;
+        workers.monitor.check()?;
         let tenants = measure?.tenants.context("a run that is measured by tenant")?;
         let is_done = number > 0 && (0..self.volumes.len()).all(|volume| layout.is_at_end(volume, store.place(volume)));
-        Ok(Lived {
+        Ok(ClusterRun {
             volumes: tenants.on_roster().to_vec(),
             copied_at: is_done.then(|| Nanos(until.get().0.saturating_sub(SETTLES.0))),
             copied_bytes: store.copied_bytes(),
@@ -194,12 +194,12 @@ impl House {
     ///
     /// # Errors
     /// It was interrupted.
-    pub fn alone(&self, of: &[usize], until: Nanos, crew: Workers) -> anyhow::Result<Vec<Option<TenantMeasure>>> {
-        crew.map("running volumes alone", of, |&volume| {
+    pub fn alone(&self, of: &[usize], until: Nanos, workers: Workers) -> anyhow::Result<Vec<Option<TenantMeasure>>> {
+        workers.map("running volumes alone", of, |&volume| {
             let Some(reference) = &self.volumes[volume].reference else { return Ok(None) };
-            let watch = Watch { stop: Some(crew.monitor.stop()), ..Watch::default() };
+            let watch = Watch { stop: Some(workers.monitor.stop()), ..Watch::default() };
             let measure = alone::measure(&self.asker(volume), reference, self.seed, until, &watch);
-            crew.monitor.check()?;
+            workers.monitor.check()?;
             Ok(Some(measure?))
         })
     }
@@ -239,10 +239,10 @@ impl House {
 /// How long loads run before copying begins, and after it ends.
 const SETTLES: Nanos = Nanos::from_millis(2_000);
 
-impl HouseArray {
+impl ClusterArray {
     /// As the planner knows it.
     pub fn array(&self) -> Array {
-        let HouseArray { name, profile, capacity } = self;
+        let ClusterArray { name, profile, capacity } = self;
         Array { name: name.clone(), model: ArrayModel::new(profile), sectors: profile.capacity_sectors(), capacity: *capacity }
     }
 }
@@ -257,12 +257,12 @@ struct Layout {
 
 impl Layout {
     /// Volumes one after the other, in the order of their numbers.
-    fn new(house: &House, from: &Assignment) -> anyhow::Result<Layout> {
+    fn new(cluster: &Cluster, from: &Assignment) -> anyhow::Result<Layout> {
         let places = vec![None; from.len()];
-        let mut layout = Layout { places: places.clone(), used: vec![Vec::new(); house.arrays.len()], ends: places };
+        let mut layout = Layout { places: places.clone(), used: vec![Vec::new(); cluster.arrays.len()], ends: places };
         for (volume, array) in from.iter().enumerate() {
             let Some(array) = array else { continue };
-            let place = layout.take(house, volume, *array)?;
+            let place = layout.take(cluster, volume, *array)?;
             layout.places[volume] = Some(place);
             layout.ends[volume] = Some(place);
         }
@@ -270,8 +270,8 @@ impl Layout {
     }
 
     /// The first gap that is large enough.
-    fn take(&mut self, house: &House, volume: usize, array: usize) -> anyhow::Result<Place> {
-        let sectors = house.volumes[volume].sectors;
+    fn take(&mut self, cluster: &Cluster, volume: usize, array: usize) -> anyhow::Result<Place> {
+        let sectors = cluster.volumes[volume].sectors;
         let used = &mut self.used[array];
         used.sort_by_key(|(sectors, _)| sectors.start);
         let mut start = 0;
@@ -281,9 +281,9 @@ impl Layout {
             }
             start = taken.end;
         }
-        let HouseArray { name, profile, .. } = &house.arrays[array];
+        let ClusterArray { name, profile, .. } = &cluster.arrays[array];
         let capacity = profile.capacity_sectors();
-        let volume_name = &house.volumes[volume].name;
+        let volume_name = &cluster.volumes[volume].name;
         anyhow::ensure!(
             start + sectors <= capacity,
             "array {name} holds {} MiB: there is no room left for the {} MiB of volume {volume_name}",
@@ -295,11 +295,11 @@ impl Layout {
     }
 
     /// The copies of a step. What volumes leave is not used again in the same run.
-    fn copies(&mut self, house: &House, step: &Step) -> anyhow::Result<Vec<Copy>> {
+    fn copies(&mut self, cluster: &Cluster, step: &Step) -> anyhow::Result<Vec<Copy>> {
         let copies = step.moves.iter().map(|each| {
-            let to = self.take(house, each.volume, each.to)?;
+            let to = self.take(cluster, each.volume, each.to)?;
             self.ends[each.volume] = Some(to);
-            Ok(Copy { volume: each.volume, sectors: house.volumes[each.volume].sectors, to })
+            Ok(Copy { volume: each.volume, sectors: cluster.volumes[each.volume].sectors, to })
         });
         copies.collect()
     }
