@@ -122,7 +122,7 @@ fn a_host_with_more_than_enough_keeps_promises_among_bad_neighbours() {
     let folder = tempfile::tempdir().unwrap();
     let contract = file(folder.path(), "tenants.toml", TENANTS);
     let said = succeeds(&["guarantee", contract.to_str().unwrap(), "--disk", "nvme-tlc", "--seconds", "2"]);
-    assert!(said.starts_with("These promises can be guaranteed"), "{said}");
+    assert!(said.starts_with("These guarantees can be met"), "{said}");
     assert!(said.contains("would break first"), "{said}");
 }
 

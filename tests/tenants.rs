@@ -53,10 +53,10 @@ fn a_promise_that_a_flood_breaks_is_reported_as_broken_and_alone_it_is_kept() {
     assert!(customer["reference"]["throughput_ratio"].as_f64().unwrap() < 0.5, "{customer}");
     let second = &customer["reference"]["windows"][1];
     assert!(second["windows"].as_u64() >= Some(9) && second["violated"] == second["windows"], "{second}");
-    assert!(broken(tenant(&flooded, "other")).is_empty(), "nothing was promised to it");
+    assert!(broken(tenant(&flooded, "other")).is_empty(), "it has no guarantee");
     assert!(flooded["capacity"]["needs_s_per_s"].as_f64().unwrap() < 1.0, "the disk could have kept it: {flooded}");
     let printed = succeeds(&[&["simulate"], &arguments[..]].concat());
-    assert!(printed.contains("customer: promised never served worse than by barracuda alone. BROKEN: it got"), "{printed}");
+    assert!(printed.contains("customer: guaranteed at least as fast as barracuda alone. BROKEN: it got"), "{printed}");
 
     // The same promise without the neighbour.
     let quiet = FLOOD.split("[flood]").next().unwrap();
@@ -102,12 +102,12 @@ fn schedulers_are_compared_by_kept_promises() {
     ];
     let printed = succeeds(&[&arguments[..], &["--html", page.to_str().unwrap()]].concat());
     for scheduler in ["noop", "clook"] {
-        let line = format!("{scheduler}: 0 of 1 tenants got what they were promised; worst customer: it got ");
+        let line = format!("{scheduler}: guarantees of 0 of 1 tenants kept; worst customer: it got ");
         assert!(printed.contains(&line), "{printed}");
     }
     let html = std::fs::read_to_string(page).unwrap();
     for words in
-        ["<h2>Tenants</h2>", "customer: promised never served worse than by barracuda alone", "promises broken.", "on barracuda"]
+        ["<h2>Tenants</h2>", "customer: guaranteed at least as fast as barracuda alone", "guarantees broken.", "on barracuda"]
     {
         assert!(html.contains(words), "the page lacks {words}");
     }
@@ -142,7 +142,7 @@ fn write_back_counts_for_the_writing_tenant_and_its_share() {
     assert_eq!(tenancy["others_requests"], 0);
     // Nothing keeps them there.
     let shared = succeeds(&["compare", "tenants/weighted-shares", "--scheduler", "noop"]);
-    assert!(shared.contains("tenants got what they were promised; worst "), "{shared}");
+    assert!(shared.contains("tenants kept; worst "), "{shared}");
 }
 
 #[test]

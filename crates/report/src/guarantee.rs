@@ -1,4 +1,4 @@
-//! Whether a host can keep promises, before tenants move in.
+//! Report of admission control: whether a host can meet guarantees to tenants.
 
 use serde::Serialize;
 
@@ -9,69 +9,69 @@ use crate::text::{paragraph, printable};
 /// The version of the JSON's layout.
 pub const SCHEMA: u32 = 1;
 
-/// The answer.
+/// The result of admission control.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Guarantee {
     /// [`SCHEMA`].
     pub schema: u32,
     /// The program's version.
     pub seekwise_version: String,
-    /// The file that says who would move in.
+    /// The file with the tenants and their guarantees.
     pub contract: String,
     /// The host.
     pub host: String,
-    /// What would share it out.
+    /// The scheduler.
     pub scheduler: String,
-    /// Of everything that is drawn.
+    /// The random seed.
     pub seed: u64,
-    /// The part of the host's time that all promises need together if each owner asks for what is hardest.
+    /// Share of the host's time, in percent, that all guarantees need together in the worst case.
     pub needs_percent: f64,
-    /// What each kind of promise needs.
+    /// Demand by reference disk.
     pub needs: Vec<NeedFigures>,
-    /// Tenants that get what others leave.
+    /// Number of tenants without a reference disk.
     pub without_reference: u64,
-    /// The promise that would break first; `None` if nothing was simulated or promised.
+    /// The guarantee with the least slack; `None` without simulation or guarantees.
     pub slack: Option<SlackFigures>,
     /// The results of the scenarios.
     pub scenarios: Vec<ScenarioFigures>,
 }
 
-/// What a promise of one reference disk needs.
+/// Demand of guarantees with one reference disk.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct NeedFigures {
     /// The disk.
     pub reference: String,
-    /// To how many tenants it is promised.
+    /// Number of tenants with this reference disk.
     pub tenants: u64,
-    /// The part of the host's time that each needs, for the pattern that is hardest compared with the reference disk.
+    /// Share of the host's time, in percent, that each needs with the worst-case pattern.
     pub needs_percent: f64,
-    /// The same for the one that is easiest.
+    /// The same with the best-case pattern.
     pub easiest_percent: f64,
-    /// The hardest, in words.
+    /// The worst-case pattern as text.
     pub pattern: String,
-    /// How many more of this disk could be promised.
+    /// Number of additional guarantees of this disk that fit.
     pub more: u64,
 }
 
-/// The promise with the least slack.
+/// The guarantee with the least slack.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SlackFigures {
-    /// Whose.
+    /// The tenant.
     pub tenant: String,
-    /// In which scenario.
+    /// The scenario.
     pub scenario: String,
     /// `throughput` or `p99 response time`.
     pub of: String,
-    /// By how much more than its bound it got, in percent; negative if it was broken.
+    /// Distance to its bound in percent; negative if it was broken.
     pub slack_percent: f64,
 }
 
-/// All tenants at once.
+/// A simulation of all tenants together.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ScenarioFigures {
-    /// What it is.
+    /// Its name.
     pub name: String,
-    /// How long it lasts.
+    /// Its length in seconds.
     pub lasts_s: f64,
     /// What each tenant does.
     pub does: Vec<String>,
@@ -80,7 +80,7 @@ pub struct ScenarioFigures {
 }
 
 impl Guarantee {
-    /// Whether the capacity check says yes and no scenario broke a promise.
+    /// Whether the guarantees fit by the capacity check, and no scenario broke one.
     pub fn can_be_guaranteed(&self) -> bool {
         self.fits() && self.broken().next().is_none()
     }
@@ -117,19 +117,19 @@ impl Guarantee {
         let say = |text: &mut String, sentence: &str| paragraph(text, &printable(sentence), width);
         say(&mut text, &self.verdict());
         text.push('\n');
-        say(&mut text, &format!("Each promise on {}, counted with what is hardest for it:", self.host));
+        say(&mut text, &format!("Demand of each guarantee on {}, with its worst-case pattern:", self.host));
         for need in &self.needs {
             let count = if need.tenants == 1 { String::new() } else { format!("{} times ", need.tenants) };
             say(
                 &mut text,
                 &format!(
-                    "{count}{}: needs {:.1}% of the host's time ({}; at its easiest {:.1}%); {} more could be promised",
+                    "{count}{}: needs {:.1}% of the host's time ({}; best case {:.1}%); {} more would fit",
                     need.reference, need.needs_percent, need.pattern, need.easiest_percent, need.more
                 ),
             );
         }
         if self.without_reference > 0 {
-            say(&mut text, &format!("{} tenants were promised no disk and get what is left.", self.without_reference));
+            say(&mut text, &format!("{} tenants have no reference disk and get the remaining capacity.", self.without_reference));
         }
         if !self.scenarios.is_empty() {
             text.push('\n');
@@ -142,7 +142,7 @@ impl Guarantee {
             say(
                 &mut text,
                 &format!(
-                    "The promise to {} {how}: its {} is {:.1}% {} its bound ({}).",
+                    "The guarantee of {} {how}: its {} is {:.1}% {} its bound ({}).",
                     slack.tenant,
                     slack.of,
                     slack.slack_percent.abs(),
@@ -160,32 +160,32 @@ impl Guarantee {
         let broken: Vec<_> = self.broken().collect();
         match (self.fits(), broken.first()) {
             _ if self.needs.is_empty() => {
-                "Nothing that a host could fail to keep was promised: shares and what is left can always be given.".to_owned()
+                "No guarantee depends on the host: shares and remaining capacity are always available.".to_owned()
             }
             (true, None) if self.scenarios.is_empty() => {
                 format!(
-                    "By the capacity check these promises can be guaranteed: they need at most {needs}% of the host's time, which has 100%. No scenario was simulated."
+                    "By the capacity check these guarantees can be met: they need at most {needs}% of the host's time, which has 100%. No scenario was simulated."
                 )
             }
             (true, None) => format!(
-                "These promises can be guaranteed: they need at most {needs}% of the host's time, which has 100%, and none was broken in {} scenarios with bad neighbours.",
+                "These guarantees can be met: they need at most {needs}% of the host's time, which has 100%, and none was broken in {} scenarios with bad neighbours.",
                 self.scenarios.len()
             ),
             (false, None) if self.scenarios.is_empty() => {
-                format!("These promises cannot be guaranteed: they need {needs}% of the host's time, which has 100%.")
+                format!("These guarantees cannot be met: they need {needs}% of the host's time, which has 100%.")
             }
             (false, None) => format!(
-                "These promises cannot be guaranteed: needs {needs}% of the host's time, has 100%, if every owner asks for what is hardest. None was broken in the {} scenarios that were simulated.",
+                "These guarantees cannot be met: needs {needs}% of the host's time, has 100% in the worst case. None was broken in the {} simulated scenarios.",
                 self.scenarios.len()
             ),
             (false, Some((_, _, tenant))) => format!(
-                "These promises cannot be guaranteed: needs {needs}% of the host's time, has 100%; in the simulator {} of {} were broken, the first to {}.",
+                "These guarantees cannot be met: needs {needs}% of the host's time, has 100%; in the simulator {} of {} were broken, the first to {}.",
                 broken.len(),
                 self.promises(),
                 tenant.volume
             ),
             (true, Some((scenario, number, tenant))) => format!(
-                "These promises cannot be guaranteed: by their needs they would fit ({needs}% of 100% of the host's time), but bad neighbours broke {} of {} in the simulator. {}, with {}: {}.",
+                "These guarantees cannot be met: by capacity they fit ({needs}% of 100% of the host's time), but bad neighbours broke {} of {} in the simulator. {}, with {}: {}.",
                 broken.len(),
                 self.promises(),
                 tenant.volume,

@@ -191,7 +191,7 @@ impl Placement {
         say(
             &mut text,
             &format!(
-                "What each volume takes of each array, in percent of what all of them would take there ({} samples of {} s); * marks where it is",
+                "Demand of each volume on each array, in percent of the demand of all volumes there ({} samples of {} s); * marks its array",
                 self.rules.samples,
                 three_digits(self.rules.sample_s)
             ),
@@ -242,7 +242,7 @@ impl Placement {
 
     fn say_steps(&self, text: &mut String, width: Option<usize>) {
         if self.steps.is_empty() {
-            let reason = if self.left.is_empty() { "nothing is misplaced" } else { "what is misplaced has nowhere to go" };
+            let reason = if self.left.is_empty() { "no volume is misplaced" } else { "misplaced volumes fit nowhere else" };
             paragraph(text, &format!("No volume should move: {reason}."), width);
         }
         for (number, step) in self.steps.iter().enumerate() {
@@ -254,7 +254,7 @@ impl Placement {
     fn capacity(&self) -> String {
         let name_width =
             self.arrays.iter().map(|array| shortened(&printable(&array.name), NAME).chars().count()).max().unwrap_or(0).max(5);
-        let mut text = format!("{:name_width$}{:>12}{:>12}{:>12}  made of\n", "array", "may sell %", "sold %", "then %");
+        let mut text = format!("{:name_width$}{:>12}{:>12}{:>12}  disk\n", "array", "capacity %", "used %", "then %");
         for array in &self.arrays {
             text += &format!(
                 "{:name_width$}{:>12.1}{:>12.1}{:>12.1}  {}\n",
@@ -279,7 +279,7 @@ fn sentences<'a>(text: &mut String, all: impl Iterator<Item = &'a str>, width: O
 }
 
 impl SimulatedFigures {
-    /// Whether every promise was kept in every phase.
+    /// Whether every guarantee was kept in every phase.
     pub fn is_kept(&self) -> bool {
         self.phases.iter().all(|phase| phase.volumes.iter().all(|volume| volume.broken.is_empty()))
     }
@@ -290,9 +290,9 @@ impl SimulatedFigures {
             let promised = phase.volumes.iter().filter(|volume| volume.reference.is_some()).count();
             let broken: Vec<&GotFigures> = phase.volumes.iter().filter(|volume| !volume.broken.is_empty()).collect();
             let verdict = if broken.is_empty() {
-                format!("all {promised} promises were kept")
+                format!("all {promised} guarantees were kept")
             } else {
-                format!("{} of {promised} promises were broken", broken.len())
+                format!("{} of {promised} guarantees were broken", broken.len())
             };
             paragraph(
                 text,
@@ -306,7 +306,7 @@ impl SimulatedFigures {
         if let (Some(limit), Some(mib)) = (self.copy_limit_mb_s, self.copied_mib) {
             let done = match self.copied_s {
                 Some(seconds) => format!("were copied in {} s", three_digits(seconds)),
-                None => "were copied, and the moves were not done when the run was given up: the promises leave no time for them"
+                None => "were copied, but the moves did not finish within the time limit: the guarantees leave too little capacity"
                     .to_owned(),
             };
             paragraph(text, &format!("{} MiB {done}, at no more than {} MB/s.", three_digits(mib), three_digits(limit)), width);
@@ -315,13 +315,13 @@ impl SimulatedFigures {
 }
 
 impl PhaseFigures {
-    /// The volume that came nearest to a broken promise, or broke it worst.
+    /// The volume with the least slack, or whose guarantee was broken worst.
     fn closest(&self) -> String {
         let ratios = self.volumes.iter().filter_map(|volume| Some((volume, volume.reference.as_ref()?)));
         let worst = ratios.min_by(|(_, one), (_, other)| one.throughput_ratio.total_cmp(&other.throughput_ratio));
         worst.map_or_else(String::new, |(volume, figures)| {
             printable(&format!(
-                "; least for {}: {:.1}% of its reference disk's throughput, p99 response time {:.2} times its",
+                "; worst {}: {:.1}% of its reference disk's throughput, p99 response time {:.2} times its",
                 volume.volume,
                 100.0 * figures.throughput_ratio,
                 figures.p99_ratio

@@ -10,7 +10,7 @@ const ROWS: usize = 50;
 const NAME: usize = 24;
 /// The columns behind the name.
 pub(crate) const HEADINGS: [&str; 9] =
-    ["requests", "wanted s", "MB/s", "IOPS", "p50 ms", "p99 ms", "p99.9 ms", "longest ms", "disk time"];
+    ["requests", "active s", "MB/s", "IOPS", "p50 ms", "p99 ms", "p99.9 ms", "longest ms", "disk time"];
 
 /// A section of a run's report. `width` is the terminal's.
 pub(crate) fn text(tenancy: &Tenancy, width: Option<usize>) -> String {
@@ -36,7 +36,7 @@ pub(crate) fn text(tenancy: &Tenancy, width: Option<usize>) -> String {
     out
 }
 
-/// A line for each run: whether promises were kept, and if not whose was broken worst.
+/// A line for each run: the number of kept guarantees, and the tenant with the worst one.
 pub(crate) fn lines(records: &[Record]) -> Vec<String> {
     let one = |record: &Record| {
         let (label, tenancy) = (printable(&record.scheduler.label), record.tenants.as_ref()?);
@@ -51,13 +51,13 @@ fn in_a_line(tenancy: &Tenancy) -> String {
     let Some(worst) = tenancy.tenants.iter().min_by(|a, b| standing(a).total_cmp(&standing(b))) else { return String::new() };
     let promised = tenancy.tenants.iter().filter(|tenant| has_promise(tenant)).count();
     let name = printable(&worst.name);
-    let got = format!("{} of {promised} tenants got what they were promised", promised - broken);
+    let got = format!("guarantees of {} of {promised} tenants kept", promised - broken);
     match worst.broken.split_first() {
         Some((first, rest)) => {
             let more = if rest.is_empty() { String::new() } else { format!(", and {} more", rest.len()) };
             format!("{got}; worst {name}: {first}{more}")
         }
-        None if promised == 0 => "nothing was promised to any tenant".to_owned(),
+        None if promised == 0 => "no tenant has a guarantee".to_owned(),
         None => format!("{got}{}", margin(worst).map_or_else(String::new, |margin| format!("; closest {name}: {margin}"))),
     }
 }
@@ -141,17 +141,17 @@ pub(crate) fn sentences(tenancy: &Tenancy) -> Vec<String> {
     sentences.extend(tenancy.capacity.as_ref().map(of_capacity));
     if tenancy.others_requests > 0 {
         let requests = grouped(tenancy.others_requests);
-        sentences.push(format!("{requests} requests were of nobody who is named: nothing was promised for them."));
+        sentences.push(format!("{requests} requests belong to no tenant and have no guarantee."));
     }
     if tenancy.tenants.iter().any(|tenant| tenant.share.is_some()) {
         let seconds = three_digits(tenancy.all_wanted_s);
-        sentences.push(format!("Shares of the disk’s time are over the {seconds} s in which every tenant wanted something."));
+        sentences.push(format!("Shares of the disk’s time are over the {seconds} s in which every tenant was active."));
     }
     if tenancy.idle_while_waiting_s > 0.0 {
         let seconds = three_digits(tenancy.idle_while_waiting_s);
-        sentences.push(format!("The disk stood idle for {seconds} s while something waited."));
+        sentences.push(format!("The disk was idle for {seconds} s while requests waited."));
     } else if tenancy.idle_while_waiting_s == 0.0 {
-        sentences.push("The disk never stood idle while anything waited.".to_owned());
+        sentences.push("The disk was never idle while requests waited.".to_owned());
     }
     sentences
 }
@@ -160,32 +160,36 @@ fn of_tenant(tenant: &TenantFigures) -> String {
     let name = printable(&tenant.name);
     let mut parts = vec![format!("{name}: {}", promised(tenant))];
     parts.push(match (tenant.requests, tenant.broken.is_empty()) {
-        (0, _) => "it asked for nothing".to_owned(),
+        (0, _) => "no requests".to_owned(),
         (_, true) if has_promise(tenant) => "kept".to_owned(),
-        (_, true) => "nothing to keep".to_owned(),
+        (_, true) => "no guarantee to keep".to_owned(),
         (_, false) => format!("BROKEN: {}", tenant.broken.iter().map(|broken| printable(broken)).collect::<Vec<_>>().join("; ")),
     });
     parts.extend(tenant.reference.as_ref().map(reference_text));
     if let Some(share) = &tenant.share {
         let (got, promised) = (three_digits(share.got_percent), three_digits(share.promised_percent));
-        parts.push(format!("of the disk’s time {got}%, by weight {promised}%"));
+        parts.push(format!("{got}% of the disk’s time, {promised}% by weight"));
     }
     format!("{}.", parts.join(". "))
 }
 
-/// What a tenant was promised.
+/// The guarantee of a tenant as text.
 pub(crate) fn promised(tenant: &TenantFigures) -> String {
     let promised = &tenant.promised;
     let parts = [
-        promised.reference.as_ref().map(|disk| format!("never served worse than by {} alone", printable(disk))),
+        promised.reference.as_ref().map(|disk| format!("at least as fast as {} alone", printable(disk))),
         promised.is_weighted.then(|| format!("weight {}", promised.weight)),
         promised.reservation_iops.map(|iops| format!("at least {} requests a second", grouped(iops))),
         promised.limit_iops.map(|iops| format!("at most {} requests a second", grouped(iops))),
         promised.limit_mb_s.map(|limit| format!("at most {} MB/s", three_digits(limit))),
-        promised.best_effort.then(|| "what others leave".to_owned()),
+        promised.best_effort.then(|| "best effort".to_owned()),
     ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
-    if parts.is_empty() { "nothing was promised".to_owned() } else { format!("promised {}", parts.join(", ")) }
+    match parts.as_slice() {
+        [] => "no guarantee".to_owned(),
+        [only] if promised.best_effort => only.clone(),
+        parts => format!("guaranteed {}", parts.join(", ")),
+    }
 }
 
 /// Compared with the reference disk.
@@ -203,25 +207,25 @@ fn reference_text(figures: &ReferenceFigures) -> String {
     if !windows.is_empty() {
         parts.push(format!("windows with less than 95%: {}", windows.join(", ")));
     }
-    parts.push(format!("at most {} s lost over any stretch", three_digits(figures.lost_s)));
+    parts.push(format!("at most {} s lost over any period", three_digits(figures.lost_s)));
     let recovery = &figures.recovery;
     if recovery.returns > 0 {
-        let recovered = recovery.longest_s.map(|longest| format!("as well as there within {} s", three_digits(longest)));
-        let never = (recovery.never > 0).then(|| format!("never as well after {}", grouped(recovery.never)));
+        let recovered = recovery.longest_s.map(|longest| format!("as fast as there within {} s", three_digits(longest)));
+        let never = (recovery.never > 0).then(|| format!("never as fast after {}", grouped(recovery.never)));
         let came: Vec<String> = [recovered, never].into_iter().flatten().collect();
         let times = if recovery.returns == 1 { "once".to_owned() } else { format!("{} times", grouped(recovery.returns)) };
-        parts.push(format!("came {times} after a pause, served {}", came.join(", ")));
+        parts.push(format!("{times} active after a pause: {}", came.join(", ")));
     }
     parts.join("; ")
 }
 
-/// Whether the promises can be kept at all.
+/// Whether the guarantees can be met at all.
 pub(crate) fn of_capacity(capacity: &CapacityFigures) -> String {
     let needs = three_digits(capacity.needs_s_per_s);
     if capacity.needs_s_per_s > 1.0 {
         return format!(
-            "Cannot be guaranteed: needs {needs} s of this disk’s work a second, has 1. A faster disk, slower reference disks or fewer tenants would do."
+            "Guarantees cannot be met: they need {needs} s of this disk’s work per second of 1. Use a faster disk, slower reference disks or fewer tenants."
         );
     }
-    format!("To be as good as its tenants’ reference disks, this disk needs at least {needs} s of work a second, and has 1.")
+    format!("To be as fast as its tenants’ reference disks, this disk needs at least {needs} s of work per second of 1.")
 }

@@ -69,7 +69,7 @@ pub struct Arguments {
     /// Their decisions therefore depend on the file's content
     #[arg(long, value_name = "FILE")]
     kb: Option<PathBuf>,
-    /// Who shares the disk and what each was promised (docs/reference/tenants.md) [default: what comments in the job file say]
+    /// Tenants and their guarantees (docs/reference/tenants.md) [default: from comments in the job file]
     #[arg(long, value_name = "FILE.toml")]
     tenants: Option<PathBuf>,
     /// Write one record per scheduler and controller to this folder

@@ -13,7 +13,7 @@ use terminal::{self, Terminal};
 /// Arguments of `seekwise guarantee`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// A TOML file of tenants and what each is promised, as `--tenants` reads it
+    /// A TOML file of tenants and their guarantees, as for `--tenants`
     #[arg(value_name = "FILE.toml")]
     file: PathBuf,
     /// The host: a profile's name (`seekwise disk list`) or file, or an array of disks such as

@@ -45,10 +45,10 @@ enum Command {
     /// A supervising process takes everything down when this one is killed. If both are killed, `seekwise emulate --recover` does. It
     /// stays true to slow devices, such as hard disks, up to some thousand requests a second.
     Emulate(emulate::Args),
-    /// Check whether a host can keep promises to tenants (admission control)
+    /// Check whether a host can meet guarantees to tenants (admission control)
     ///
-    /// Adds up what the promises need if each tenant asks for what is hardest for the host, then simulates tenants that are bad
-    /// neighbours. The exit code is 0 for either answer; `can_be_guaranteed` in the JSON says which.
+    /// Adds up the worst-case demand of each guarantee, then simulates tenants with bad neighbours. The exit code is 0 for either result;
+    /// see `can_be_guaranteed` in the JSON.
     Guarantee(guarantee::Args),
     /// List the tunables of the simulated host
     #[command(subcommand)]

@@ -183,7 +183,7 @@ fn scenarios(
     let worst = |number: usize| candidates[number].worst.map(|kind| &kinds[kind].2);
     let asks = |number: usize| worst(number).map_or_else(|| KINDS[0].asks(), |worst| worst.asks.clone());
     let does = (0..candidates.len()).map(|number| worst(number).map_or(KINDS[0].name.to_owned(), |worst| worst.text.clone()));
-    all.push(("each asks for what is hardest for the host".to_owned(), cluster(request, candidates, asks), does.collect()));
+    all.push(("each has the worst-case pattern".to_owned(), cluster(request, candidates, asks), does.collect()));
     all.into_iter().map(|(name, cluster, does)| scenario(name, &cluster, &does, &scheduler, lasts, workers)).collect()
 }
 

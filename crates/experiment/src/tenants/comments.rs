@@ -94,7 +94,7 @@ fn add(
     for (key, line, value) in promised {
         let before = entry.keys.iter().find(|(known, ..)| *known == key);
         if let Some((_, at, _)) = before {
-            bail!("tenant {name}: {key} is promised in line {at} already; say it once");
+            bail!("tenant {name}: {key} is already set in line {at}; set it once");
         }
         entry.keys.push((key, line, value));
     }

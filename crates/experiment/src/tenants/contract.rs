@@ -216,7 +216,7 @@ fn check(promise: &TenantGuarantee) -> anyhow::Result<()> {
         let promised = [(promise.reference.is_some(), "a reference disk"), (promise.reservation_iops.is_some(), "a reservation")];
         let promised = promised.into_iter().find(|(promised, _)| *promised);
         if let Some((_, what)) = promised {
-            bail!("best_effort is to get what others leave, and {what} promises more; leave one of them out");
+            bail!("best_effort means no guarantee, but {what} is one; omit one of them");
         }
     }
     if let (Some(least), Some(most)) = (promise.reservation_iops, promise.limit_iops) {

@@ -1,4 +1,4 @@
-//! What each tenant was promised, and what it got: figures, and in words which promises were broken.
+//! Guarantee and result of each tenant: figures, and as text which guarantees were broken.
 
 use std::num::NonZeroU64;
 
@@ -192,7 +192,7 @@ pub fn worse_than_reference(disk: &str, figures: &ReferenceFigures) -> Vec<Strin
     let mut broken = Vec::new();
     if figures.throughput_ratio < THROUGHPUT {
         let (got, least) = (100.0 * figures.throughput_ratio, 100.0 * THROUGHPUT);
-        broken.push(format!("it got {got:.1}% of the throughput that it has on {disk}; at least {least:.0}% was promised"));
+        broken.push(format!("it got {got:.1}% of the throughput that it has on {disk}; at least {least:.0}% is guaranteed"));
     }
     let second = figures.windows.iter().find(|window| window.window_s == SECOND.as_secs_f64());
     if let Some(WindowFigures { windows, violated, .. }) = second.filter(|w| w.violated as f64 > VIOLATED * w.windows as f64) {
@@ -201,7 +201,7 @@ pub fn worse_than_reference(disk: &str, figures: &ReferenceFigures) -> Vec<Strin
     }
     if figures.p99_ratio > P99 {
         let ratio = figures.p99_ratio;
-        broken.push(format!("its p99 response time is {ratio:.2} times that on {disk}; at most {P99} times was promised"));
+        broken.push(format!("its p99 response time is {ratio:.2} times that on {disk}; at most {P99} times is guaranteed"));
     }
     broken
 }

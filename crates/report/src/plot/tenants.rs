@@ -49,7 +49,8 @@ fn of_tenant(comparison: &Comparison, tenant: &TenantFigures) -> Option<TenantPa
         panel.line("others", there(&tenant.curve).into_iter(), "alone on its reference disk");
         panel.line(&format!("c{}", number % super::COLOURS), here(&tenant.curve).into_iter(), &label(record));
         let note = if tenant.broken.is_empty() { "kept" } else { "broken" };
-        let description = format!("Throughput over time of {} under {}: promises {note}.", printable(&tenant.name), label(record));
+        let description =
+            format!("Throughput over time of {} under {}: guarantees {note}.", printable(&tenant.name), label(record));
         panel.finish(&classes(number), &label(record), note, &description)
     };
     let panels = runs.into_iter().map(panel).collect();

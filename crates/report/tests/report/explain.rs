@@ -37,7 +37,7 @@ fn a_change_is_shown_with_its_evidence_prediction_and_result() {
     let text = text(&records, Some(80), Shown::Changes);
     let lines: Vec<&str> = text.lines().collect();
     let first = lines.iter().position(|line| line.contains("noop → mq-deadline")).unwrap();
-    assert!(lines[first + 1].contains("seen: stream 7: closed, 1 in flight, 80.0 requests/s; seek"), "{text}");
+    assert!(lines[first + 1].contains("observed: stream 7: closed, 1 in flight, 80.0 requests/s; seek"), "{text}");
     let table = &lines[first + 3..first + 3 + 2 + 6 + 1 + 2];
     assert!(table[0].trim_start().starts_with("MB/s") && table[1].trim_start().starts_with("candidate"), "{text}");
     assert!(table[2].contains("(chosen)") || table[2].contains('…'), "{text}");
@@ -47,7 +47,7 @@ fn a_change_is_shown_with_its_evidence_prediction_and_result() {
     assert!(table[9].trim().starts_with("chosen: window 3 reads"), "{text}");
     assert_eq!(table[10].trim(), "result: -3.2%, predicted +12.5% ± 3.0%");
     assert_eq!(text.matches("stream 7").count(), 1, "unchanged parts are shown once:\n{text}");
-    assert!(text.contains("seen since: seek over the whole stroke: 16 ms"), "{text}");
+    assert!(text.contains("observed since: seek over the whole stroke: 16 ms"), "{text}");
     assert_eq!(text.matches("it is good as it is").count(), 8, "what changes nothing has one line:\n{text}");
     assert!(lines.iter().all(|line| line.chars().count() <= 80), "{text}");
 }

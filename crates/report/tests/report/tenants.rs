@@ -75,10 +75,9 @@ fn a_comparison_shows_kept_promises_and_the_worst_tenant_of_each_scheduler() {
     let records = two();
     let table = report::table::text(&Comparison::new(&records).unwrap(), None, false);
     let labels = records.iter().map(|record| record.scheduler.label.as_str()).collect::<Vec<_>>();
-    let kept =
-        format!("{}: 2 of 2 tenants got what they were promised; closest a <b> & c: 81.9% of barracuda’s throughput", labels[0]);
+    let kept = format!("{}: guarantees of 2 of 2 tenants kept; closest a <b> & c: 81.9% of barracuda’s throughput", labels[0]);
     assert!(table.contains(&kept), "{table}");
-    let broken = format!("{}: 1 of 2 tenants got what they were promised; worst a <b> & c: it got 82%", labels[1]);
+    let broken = format!("{}: guarantees of 1 of 2 tenants kept; worst a <b> & c: it got 82%", labels[1]);
     assert!(table.contains(&broken), "{table}");
     assert!(table.contains("Cannot be guaranteed: needs 1.25 s of this disk’s work a second, has 1."), "{table}");
 }
@@ -89,9 +88,9 @@ fn a_run_says_what_each_was_promised_and_got() {
     for words in [
         "Tenants of promises.toml",
         "  on barracuda",
-        "a <b> & c: promised never served worse than by barracuda alone, weight 3. BROKEN: it got 82% of the throughput",
+        "a <b> & c: guaranteed at least as fast as barracuda alone, weight 3. BROKEN: it got 82% of the throughput",
         "windows with less than 95%: 3 of 40 of 1.00 s; at most 0.250 s lost over any stretch",
-        "came 2 times after a pause, served as well as there within 0.400 s, never as well after 1",
+        "2 times active after a pause: as fast as there within 0.400 s, never as fast after 1",
         "of the disk’s time 71.0%, by weight 75.0%",
         "7 requests were of nobody who is named",
         "The disk never stood idle while anything waited.",
@@ -107,7 +106,7 @@ fn the_page_draws_each_tenant_next_to_its_reference_disk_under_each_scheduler() 
     let parsed = page::checked(&html);
     let drawn = parsed.descendants().filter(|node| {
         node.attribute("aria-label")
-            .is_some_and(|label| label.starts_with("Throughput over time of ") && label.contains("promises"))
+            .is_some_and(|label| label.starts_with("Throughput over time of ") && label.contains("guarantees"))
     });
     assert_eq!(drawn.count(), 4, "two tenants under two schedulers");
     assert!(html.contains("a &#60;b&#62; &#38; c") || html.contains("a &lt;b&gt; &amp; c"), "names are escaped");

@@ -72,7 +72,7 @@ fn what_is_wrong_with_a_value_is_said_with_line_tenant_key_and_what_would_be_rig
         ("limit_mb_s = 0", "limit_mb_s: 0 should be 10^6 bytes a second, more than 0"),
         ("limit_iops = 0", "limit_iops: 0 should be requests a second, at least 1"),
         ("limit_iops = 5\nreservation_iops = 6", "reservation_iops = 6 is more than limit_iops = 5"),
-        ("best_effort = true\nreference = \"barracuda\"", "a reference disk promises more"),
+        ("best_effort = true\nreference = \"barracuda\"", "but a reference disk is one"),
         ("best_effort = 1", "best_effort: 1 should be true or false"),
     ] {
         let error = with(line);
@@ -109,7 +109,7 @@ fn what_is_wrong_with_a_comment_is_said_with_its_line() {
         ("[x]\n; seekwise: tenant=a weight=1 weight=2\n", "weight: is given twice"),
         ("[x]\n; seekwise: tenant=a jobs=y\n", "jobs: the job is the one of the section"),
         ("[x]\n; seekwise: tenant=a\n; seekwise: tenant=a\n", "t.fio:3: seekwise: tenant a: this job is its own already"),
-        ("[x]\n; seekwise: tenant=a weight=1\n[y]\n; seekwise: tenant=a weight=2\n", "weight is promised in line 2 already"),
+        ("[x]\n; seekwise: tenant=a weight=1\n[y]\n; seekwise: tenant=a weight=2\n", "weight is already set in line 2"),
     ] {
         let error = comment_error(text);
         assert!(error.contains(words), "{text}: {error}");
