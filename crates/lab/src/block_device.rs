@@ -8,9 +8,7 @@ use anyhow::{Context as _, ensure};
 use applier::sysfs::Sysfs;
 use block::{Tunable, Unit};
 use control::Setting;
-use linux::events::{Background, Tracepoints};
-use linux::topology::{self, Device};
-use research::validation::Real;
+use research::validation::RealDevice;
 use serve::attach::queue::Queue;
 
 use crate::emulator::Emulator;
@@ -171,7 +169,7 @@ fn available_mib() -> anyhow::Result<u64> {
     Ok(kib.context("/proc/meminfo: MemAvailable is missing")? / 1024)
 }
 
-impl Real for BlockDevice {
+impl RealDevice for BlockDevice {
     fn path(&self) -> String {
         self.path.display().to_string()
     }

@@ -11,11 +11,11 @@ use experiment::comparison::regime;
 use nix::sys::signal::{Signal, kill};
 use observe::Preference;
 use report::promises::signed;
-use research::field::{Devices, Load, Tended, Trials};
+use research::field::{AgentDevice, Devices, Load, Trials};
 use research::report::field::{Field, SCHEMA};
 use research::validation::workloads;
 use research::validation::workloads::WORKLOADS;
-use research::validation::{BYTES, Model, Real, expect_of_linux, version};
+use research::validation::{BYTES, Model, RealDevice, expect_of_linux, version};
 use serde::Deserialize;
 
 use crate::block_device::{BlockDevice, LIVE, OF_THE_QUEUE, missing};
@@ -127,7 +127,7 @@ fn devices(model: &Model, args: &Args, trials: &Trials) -> anyhow::Result<Device
         (Some(depth), Some(policy)) => format!("{} ({depth} requests, {})", model.name, format!("{policy:?}").to_lowercase()),
         _ => model.name.clone(),
     };
-    let device = |_| -> anyhow::Result<Box<dyn Tended>> {
+    let device = |_| -> anyhow::Result<Box<dyn AgentDevice>> {
         // An eighth more is enough for what the file system itself needs.
         let (emulator, path) = Emulator::start(model, args.ext4.map_or(BYTES, |bytes| bytes + bytes / 8), 1.0)?;
         let mut device = BlockDevice::open(&path)?;
@@ -229,7 +229,7 @@ impl Plot {
     }
 }
 
-impl Real for Plot {
+impl RealDevice for Plot {
     fn path(&self) -> String {
         self.mounted.as_ref().map_or_else(|| self.device.path(), |mounted| mounted.file().display().to_string())
     }
@@ -261,8 +261,8 @@ struct Entry {
     measured_percent: Option<f64>,
 }
 
-impl Tended for Plot {
-    fn tend(&mut self) -> anyhow::Result<()> {
+impl AgentDevice for Plot {
+    fn start_agent(&mut self) -> anyhow::Result<()> {
         // Each trial is the agent's first.
         let state = self.place.path().join("state");
         if state.exists() {
@@ -285,7 +285,7 @@ impl Tended for Plot {
         Ok(())
     }
 
-    fn tended(&mut self) -> anyhow::Result<Vec<String>> {
+    fn stop_agent(&mut self) -> anyhow::Result<Vec<String>> {
         self.end()?;
         let output = self.command(&["history", "--json"])?.output().context("seekwise-agent")?;
         let text = String::from_utf8_lossy(&output.stdout);

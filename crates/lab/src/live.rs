@@ -16,7 +16,7 @@ use linux::events::{EventSource as _, Tracepoints, wait};
 use linux::target::LinuxTarget;
 use linux::topology::{self, Device};
 use observe::Event;
-use research::live::Live;
+use research::live::LiveDevice;
 use research::paper::EMULATED;
 use research::validation::{Model, version};
 use sim::device::hdd::spec::QueuePolicy;
@@ -109,7 +109,7 @@ fn applier(journal: &Path) -> anyhow::Result<(Option<OwnApplier>, Client)> {
     Ok((Some(own), Client::connect(&socket)?))
 }
 
-impl Live for BlockDevice {
+impl LiveDevice for BlockDevice {
     fn path(&self) -> String {
         self.path.display().to_string()
     }

@@ -1,5 +1,5 @@
-//! One run of a job file in the form of fio's own report (`show_ddir_status` and its neighbours in fio 3.33's `stat.c`), for eyes
-//! and scripts that are used to it.
+//! One run of a job file in the form of fio's own report (`show_ddir_status` and its neighbours in fio 3.33's `stat.c`), for people and
+//! scripts that read it.
 //!
 //! What a simulation does not have is left out: process numbers, the date, processor shares, the lines that count batches. A
 //! simulated process takes no time to submit, so that `clat` and `lat` are the same; its percentiles are exact to 5%.
@@ -12,7 +12,7 @@ const DIGITS: usize = 4;
 /// Characters of a shortest or longest response time.
 const LATENCY_DIGITS: usize = 6;
 
-/// The report; `None` if the load was no job file.
+/// The report as text; `None` if the load was not a job file.
 pub fn text(record: &Record) -> Option<String> {
     if record.jobs.is_empty() {
         return None;

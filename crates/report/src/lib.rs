@@ -1,4 +1,4 @@
-//! Records of runs in; tables, plots and pages out. Pure functions of files.
+//! Reads records of runs, and formats tables, plots and pages. Pure functions of the records.
 //!
 //! ```text
 //!  record files ──read──▶ [Record] ──Comparison::new──▶ Comparison ──┬─▶ table::text   a terminal, a pipe

@@ -3,8 +3,13 @@
 /// Shown in place of a missing number.
 pub const MISSING: &str = "–";
 
-/// Three significant digits, thousands apart: `0.00123`, `1.00`, `12.3`, `12,300`; `1.23e12` if it would not fit a column. Values
-/// that are not finite are shown as missing.
+/// Three significant digits with thousands separators: `0.00123`, `1.00`, `12.3`, `12,300`; `1.23e12` if it would not fit a column.
+/// [`MISSING`] if the value is not finite.
+///
+/// ```
+/// assert_eq!(report::number::three_digits(12.345), "12.3");
+/// assert_eq!(report::number::three_digits(f64::INFINITY), "–");
+/// ```
 pub fn three_digits(value: f64) -> String {
     if !value.is_finite() {
         return MISSING.to_owned();
@@ -35,7 +40,7 @@ pub fn short(value: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// A size in bytes as people know it: `512 B`, `4 KiB`, `1.5 MiB`, with at most one decimal.
+/// A size in bytes with a binary unit: `512 B`, `4 KiB`, `1.5 MiB`, with at most one decimal.
 pub fn size(bytes: f64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
     if !bytes.is_finite() {

@@ -1,4 +1,4 @@
-//! Candidates with what they promise, as a table for a terminal.
+//! Candidates with their predictions, as a table for a terminal.
 
 use crate::number::{MISSING, three_digits};
 use crate::record::PredictionFigures;
@@ -9,7 +9,12 @@ const FIGURES: usize = 43;
 /// The name is cut only where it is longer.
 const LONGEST_NAME: usize = 60;
 
-/// A difference in percent: `+12.3%`, `-0.4%`, `+120%`.
+/// A difference in percent as text, such as `+12.3%`, `-0.4%` or `+120%`; `–` if it is not finite.
+///
+/// ```
+/// assert_eq!(report::promises::signed(12.34), "+12.3%");
+/// assert_eq!(report::promises::signed(f64::NAN), "–");
+/// ```
 pub fn signed(percent: f64) -> String {
     if !percent.is_finite() {
         return MISSING.to_owned();
@@ -19,13 +24,14 @@ pub fn signed(percent: f64) -> String {
     if text == "-0.0%" { "+0.0%".to_owned() } else { text }
 }
 
-/// A difference in percent with its standard error: `+12.3% ± 3.0%`.
+/// A difference in percent with its standard error, such as `+12.3% ± 3.0%`.
 pub fn with_error(percent: f64, error_percent: f64) -> String {
     let error = signed(error_percent);
     format!("{} ± {}", signed(percent), error.trim_start_matches('+'))
 }
 
-/// The table's lines. What a line says behind the setting's name in brackets comes from `note`. `width` is the terminal's.
+/// The lines of the table, two of them headings. `note` is added to a setting's name in brackets, unless it is empty. `width` is the
+/// terminal's in characters; `None`: names are not cut for it.
 pub fn lines(
     promises: &[&PredictionFigures],
     note: impl Fn(&PredictionFigures) -> &'static str,

@@ -1,9 +1,9 @@
-//! Field trials: the agent in charge of a block device of the real kernel, compared with settings that stay.
+//! Field trials: the agent on block devices of the real kernel, compared with fixed settings.
 //!
 //! ```text
-//! loads x rounds ──▶ whichever device of that kind is free ──▶ every setting in turn, and the agent ──▶ crate::report::field
+//! loads x rounds ──▶ a free device of each kind ──▶ every fixed setting, then the agent ──▶ crate::report::field
 //! ```
-//! Every setting has the same load for the same time, on a device that is made new for each. What the agent loses while it learns counts.
+//! Every setting gets the same load for the same time, on a device that is reset before each. Losses while the agent learns are included.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -15,68 +15,79 @@ use control::Setting;
 use observe::{Preference, merit};
 
 use crate::validation;
-use crate::validation::Real;
+use crate::validation::RealDevice;
 use crate::validation::workloads::Workload;
 use experiment::fio;
 use progress::monitor::Monitor;
 
-/// A device that an agent can be put in charge of.
-pub trait Tended: Real + Send {
-    /// Puts the agent in charge.
+/// A device that the agent can tune.
+///
+/// ```
+/// use research::field::AgentDevice;
+///
+/// /// The changes that the agent makes during `work`.
+/// fn changes(device: &mut dyn AgentDevice, work: impl FnOnce()) -> anyhow::Result<Vec<String>> {
+///     device.start_agent()?;
+///     work();
+///     device.stop_agent()
+/// }
+/// ```
+pub trait AgentDevice: RealDevice + Send {
+    /// Starts the agent on this device, and returns when it replies.
     ///
     /// # Errors
     /// It does not start.
-    fn tend(&mut self) -> anyhow::Result<()>;
+    fn start_agent(&mut self) -> anyhow::Result<()>;
 
-    /// Ends that; says what it did.
+    /// Stops the agent, which restores the settings. Returns its changes, one sentence each, in order.
     ///
     /// # Errors
-    /// It failed meanwhile.
-    fn tended(&mut self) -> anyhow::Result<Vec<String>>;
+    /// It failed while running.
+    fn stop_agent(&mut self) -> anyhow::Result<Vec<String>>;
 }
 
-/// What is run: one load, or several one after the other.
+/// A load: one workload, or several in sequence.
 #[derive(Clone, Debug)]
 pub struct Load {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// Its parts; a single one does not change.
+    /// Its parts, run in this order; at least one.
     pub parts: Vec<Workload>,
 }
 
 impl Load {
-    /// That does not change.
+    /// A load of one workload.
     pub fn single(workload: &Workload) -> Load {
         Load { name: workload.name.clone(), parts: vec![workload.clone()] }
     }
 
-    /// That changes from each to the next.
+    /// A load of several workloads in sequence.
     pub fn mix(workloads: &[Workload]) -> Load {
         let names: Vec<&str> = workloads.iter().map(|workload| workload.name.as_str()).collect();
         Load { name: format!("mix of {}", names.join(", ")), parts: workloads.to_vec() }
     }
 }
 
-/// Devices that are alike.
+/// Equal devices.
 pub struct Devices {
-    /// What they are.
+    /// Name of the kind.
     pub name: String,
-    /// Each is free or runs one load.
-    pub devices: Vec<Box<dyn Tended>>,
+    /// The devices; each runs one load at a time.
+    pub devices: Vec<Box<dyn AgentDevice>>,
 }
 
-/// What is tried.
+/// Parameters of field trials.
 #[derive(Clone, Debug)]
 pub struct Trials {
-    /// Loads.
+    /// The loads.
     pub loads: Vec<Load>,
-    /// Settings that stay; the first is what the agent finds.
+    /// Fixed settings, at least one; the first is the original setting for the agent.
     pub settings: Vec<Setting>,
-    /// Seconds of each load, or part.
+    /// Measured seconds of each workload.
     pub seconds: f64,
-    /// Rounds.
+    /// Number of repetitions.
     pub rounds: u32,
-    /// What counts.
+    /// Weights of throughput, response time and fairness.
     pub preference: Preference,
 }
 
@@ -95,7 +106,7 @@ struct Done {
 }
 
 impl Trials {
-    /// Runs all of it, on all devices at once.
+    /// Runs all loads in all rounds, in parallel on all devices.
     ///
     /// # Errors
     /// A run failed, or was interrupted.
@@ -158,7 +169,7 @@ impl Trials {
     }
 
     /// A load under every setting and under the agent. Each round begins with another one: drift favours none.
-    fn task(&self, task: Task, device: &mut dyn Tended, monitor: &dyn Monitor, ran: &dyn Fn()) -> anyhow::Result<Done> {
+    fn task(&self, task: Task, device: &mut dyn AgentDevice, monitor: &dyn Monitor, ran: &dyn Fn()) -> anyhow::Result<Done> {
         let load = &self.loads[task.load];
         let count = self.settings.len() + 1;
         let mut got: Vec<Option<Got>> = vec![None; count];
@@ -169,11 +180,11 @@ impl Trials {
             let in_force = setting.unwrap_or(&self.settings[0]);
             device.set(in_force, &validation::host_under(in_force, &self.host()))?;
             if setting.is_none() {
-                device.tend()?;
+                device.start_agent()?;
             }
             let came = self.parts(load, task.round, device, monitor);
             if setting.is_none() {
-                changes = device.tended()?;
+                changes = device.stop_agent()?;
             }
             got[number] = Some(came?);
             device.settle()?;
@@ -192,7 +203,7 @@ impl Trials {
     }
 
     /// Every part of a load, one after the other.
-    fn parts(&self, load: &Load, round: u32, device: &mut dyn Tended, monitor: &dyn Monitor) -> anyhow::Result<Got> {
+    fn parts(&self, load: &Load, round: u32, device: &mut dyn AgentDevice, monitor: &dyn Monitor) -> anyhow::Result<Got> {
         let mut all = Vec::new();
         for part in &load.parts {
             monitor.check()?;

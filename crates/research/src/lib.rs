@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! loads, devices (drawn, shipped) ─▶ gather ─▶ experience ─▶ model: learners ─▶ controller: feedback, two-layer, …
-//!                                 ─▶ evaluation ─▶ scores   how good controllers are on what they never saw
-//!                                 ─▶ paper ──▶ figures      what papers state, compared with our results
-//! fio jobs on a real device ─▶ validation, field, live      the same on the real kernel
+//!                                 ─▶ evaluation ─▶ scores   quality of controllers on unseen workloads and devices
+//!                                 ─▶ paper ──▶ figures      results compared with the papers' statements
+//! fio jobs on a real device ─▶ validation, field, live      comparison with the real kernel
 //! ```
 //! Nothing of the product depends on this crate.
 

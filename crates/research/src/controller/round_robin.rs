@@ -31,7 +31,7 @@ use observe::preference::Preference;
 use observe::window::WindowOutcome;
 use tune::Tuner;
 
-/// Try all, keep the best, and look again if something changed.
+/// Tries all candidates, keeps the best, and repeats that after a change.
 pub static SPEC: ControllerSpec = ControllerSpec {
     name: "round-robin",
     summary: "tries every candidate for a quantum and keeps the best, until the workload changes or the performance is bad",
@@ -41,22 +41,21 @@ pub static SPEC: ControllerSpec = ControllerSpec {
 };
 
 tunables! {
-    /// What can be set.
+    /// Tunables of the controller.
     struct Tunables {
-        /// How long each candidate is active while the best is searched.
+        /// Time for each candidate during a selection.
         quantum_ms: Nanos = Tunable::new(Unit::Milliseconds, 1..=3_600_000, 2000).logarithmic(),
-        /// How often it is looked whether the best is to be looked for again (the paper's T_select).
+        /// Interval of checks whether to repeat the selection (the paper's T_select).
         check_ms: Nanos = Tunable::new(Unit::Milliseconds, 1..=86_400_000, 60_000).logarithmic(),
         least_correlation_percent: f64 = super::LEAST_CORRELATION,
-        /// The performance is bad if the throughput falls below this, in 1,000,000 bits a second; 0 is off.
+        /// Minimum throughput in 1,000,000 bits per second; below it, the performance is bad. 0: off.
         least_mbit_per_s: f64 = Tunable::new(Unit::Count, 0..=1_000_000, 50).logarithmic(),
-        /// The performance is bad if requests come to be waited for longer than this, in the mean; 0 is off.
+        /// Maximum mean response time; above it, the performance is bad. 0: off.
         longest_response_ms: Option<Nanos> = Tunable::new(Unit::Milliseconds, 0..=3_600_000, 800).logarithmic(),
-        /// The performance is bad if throughput or the inverse of the response time is by so much less than when the best was
-        /// looked for; 0 is off, as in the paper.
+        /// The performance is bad if throughput or the inverse of the response time has fallen by this much since the selection. 0: off, as in
+        /// the paper.
         worse_percent: f64 = Tunable::new(Unit::Percent, 0..=99, 50),
-        /// Tunes the best scheduler too: each of its tunables is doubled, or else halved, as long as it becomes better, a quantum
-        /// for each value.
+        /// Also tune the best scheduler: each of its tunables is doubled, else halved, as long as it improves, with a quantum for each value.
         tune: bool = Tunable::flag(false),
     }
 }

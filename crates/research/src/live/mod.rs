@@ -1,12 +1,12 @@
-//! Controllers on a block device of the real kernel, while the real fio runs on it.
+//! Controllers on a block device of the real kernel while fio runs on it.
 //!
 //! ```text
-//! jobs ─▶ fio ─▶ device ─▶ Live::watch: events, calls ─▶ ControlLoop: windows ─▶ controller
-//!                  ▲                                                      │ settings
-//!                  └───────────────── Live::plant: applied ◀────────────┘
+//! jobs ─▶ fio ─▶ device ─▶ LiveDevice::watch: events, calls ─▶ ControlLoop: windows ─▶ controller
+//!                  ▲                                                                        │ settings
+//!                  └────────────────────── LiveDevice::plant: applied ◀─────────────────────┘
 //! ```
-//! What runs is real and takes its time: nothing here is the same twice. So settings are compared in turns ([`in_turns`]), one after the
-//! other and then in the other order, so that what drifts is no setting's.
+//! Runs take real time and are not reproducible. So settings are compared in turns ([`in_turns`]), alternating forward and backward, which
+//! cancels linear drift.
 
 mod calls;
 mod jobs;
@@ -23,65 +23,79 @@ use experiment::fio;
 pub use jobs::{Jobs, part};
 use progress::monitor::Monitor;
 
-/// How long fio may take to send its first request.
+/// Timeout for fio's first request.
 const FIRST_REQUEST: Nanos = Nanos::from_millis(30_000);
-/// How long is waited for events at most before it is looked whether a window ends, or the work is to stop.
+/// Maximum wait for events before checking for the end of a window or an interruption.
 const LOOK: Nanos = Nanos::from_millis(50);
 
-/// A block device of the real kernel. What it is set to is put back when this goes, however that happens.
-pub trait Live {
-    /// Where it is.
+/// A block device of the real kernel for controllers. Its settings are restored on drop, and by the applier if the process is killed.
+///
+/// ```
+/// use block::Nanos;
+/// use research::live::LiveDevice;
+///
+/// /// The number of events in about 100 ms.
+/// fn events(device: &mut dyn LiveDevice) -> anyhow::Result<usize> {
+///     let (mut events, end) = (Vec::new(), device.now() + Nanos::from_millis(100));
+///     while device.now() < end {
+///         device.watch(end - device.now(), &mut events)?;
+///     }
+///     Ok(events.len())
+/// }
+/// ```
+pub trait LiveDevice {
+    /// Path of the device, such as `/dev/sdb`.
     fn path(&self) -> String;
 
-    /// Its size.
+    /// Its size in bytes.
     fn size_bytes(&self) -> u64;
 
-    /// What the page says of device and machine: name and value.
+    /// Facts about device and machine for the report: names and values.
     fn facts(&self) -> Vec<(String, String)>;
 
-    /// What can be set.
+    /// Access to its settings.
     fn plant(&mut self) -> &mut dyn Target;
 
-    /// The clock of the events.
+    /// The current time on the clock of the events.
     fn now(&self) -> Nanos;
 
-    /// Waits until something happens, or until so much time is over, and appends what happened.
+    /// Waits for events, at most for `longest`, and appends them to `out`, which may remain unchanged.
     ///
     /// # Errors
-    /// The device is gone, or the kernel says what cannot be understood.
+    /// The device is gone, or the kernel's trace cannot be parsed.
     fn watch(&mut self, longest: Nanos, out: &mut Vec<Event>) -> anyhow::Result<()>;
 
-    /// Events that the kernel lost so far.
+    /// Number of trace events lost since the beginning.
     fn lost(&self) -> u64;
 
-    /// Waits until all that was written is on the device, and makes an emulated one new again.
+    /// Waits until all written data is on the device. An emulated device is then reset to a new one.
     ///
     /// # Errors
     /// The device fails.
     fn settle(&mut self) -> anyhow::Result<()>;
 }
 
-/// How a controller went.
+/// The result of a run under a controller.
 pub struct Steered {
-    /// What it [leaves](control::Controller::leaves): what it keeps, or what was found where nothing else is known to be better.
+    /// The setting that it [leaves](control::Controller::leaves); the original one if no other is known to be better.
     pub ends_with: Setting,
-    /// Whether it came to an end by itself.
+    /// Whether its search finished before the jobs.
     pub has_ended: bool,
-    /// How long that took, in seconds.
+    /// Seconds until it finished, or until the end of the jobs.
     pub took_s: f64,
-    /// What it said of its last decision.
+    /// The reason of its last decision.
     pub why: String,
-    /// Bytes a second of each of the jobs that were run one after the other, where they asked for logs: seconds since it began, and rate.
+    /// For each of the jobs, if it has a bandwidth log: seconds since the start, and bytes per second; else empty.
     pub throughput: Vec<Vec<(f64, f64)>>,
 }
 
-/// Runs jobs one after the other while a controller steers. With `until_settled` that ends as soon as the controller tries nothing more.
-/// What was found active is active again afterwards.
+/// Runs jobs in sequence under a controller. With `until_settled`, stops as soon as its search has finished. Restores the original setting
+/// at the end.
 ///
 /// # Errors
 /// fio fails, the device cannot be set or observed, or the work was interrupted.
 pub fn steer(
-    live: &mut dyn Live,
+    live: &mut dyn LiveDevice,
     controller: Box<dyn Controller>,
     jobs: &[Jobs],
     until_settled: bool,
@@ -126,7 +140,7 @@ pub fn steer(
 
 /// Drives a controller until fio ends, or it has settled; when that was, in seconds after it began.
 fn watch(
-    live: &mut dyn Live,
+    live: &mut dyn LiveDevice,
     (controller, calls): (Box<dyn Controller>, &mut Option<Calls>),
     until_settled: bool,
     monitor: &dyn Monitor,
@@ -213,7 +227,7 @@ pub use experiment::fio::Overall;
 /// # Errors
 /// fio fails, the device cannot be set, or the work was interrupted.
 pub fn in_turns(
-    live: &mut dyn Live,
+    live: &mut dyn LiveDevice,
     settings: &[Setting],
     rounds: u32,
     jobs: &Jobs,
@@ -236,7 +250,7 @@ pub fn in_turns(
     outcome.map(|()| got)
 }
 
-fn once(live: &mut dyn Live, setting: &Setting, jobs: &Jobs, monitor: &dyn Monitor) -> anyhow::Result<Overall> {
+fn once(live: &mut dyn LiveDevice, setting: &Setting, jobs: &Jobs, monitor: &dyn Monitor) -> anyhow::Result<Overall> {
     let now = live.now();
     live.plant().apply(now, setting)?;
     let report = fio::run(&jobs.text(&live.path()), jobs.lasts_s(), monitor)?;

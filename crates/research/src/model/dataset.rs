@@ -18,20 +18,20 @@ pub struct Dataset {
     pub rows: Vec<Vec<f64>>,
     /// The class of each row, as an index into `classes`.
     pub labels: Vec<usize>,
-    /// How much each row counts, 0 or more; empty if all count the same. Only ratios matter.
+    /// Weight of each row, 0 or more; empty: equal weights. Only ratios matter.
     #[serde(default)]
     pub weights: Vec<f64>,
-    /// What each row belongs to, as a run of windows; empty if every row stands alone. Rows of one group never stand on both sides of
-    /// a split, for a model that has seen a run's other windows is no judge of how well it does on a run that is new.
+    /// The group of each row, such as the run that a window belongs to; empty if every row is its own group. Cross-validation never splits a
+    /// group: other windows of the same run would make the test too easy.
     #[serde(default)]
     pub groups: Vec<u64>,
 }
 
 impl Dataset {
-    /// Whether it can be learned from.
+    /// Checks that it is suitable for training.
     ///
     /// # Errors
-    /// No row, no feature, a name twice, lists whose lengths differ, a label without a class, an infinite value, a weight that is none.
+    /// No rows, no features, a duplicate name, lists of different lengths, a label without a class, an infinite value, or an invalid weight.
     pub fn check(&self) -> Result<(), ModelError> {
         let wrong = |message: String| Err(ModelError::Dataset(message));
         if self.rows.is_empty() {
@@ -83,24 +83,24 @@ impl Dataset {
     }
 }
 
-/// What a learner is fitted to: rows as it wants them, with weights whose mean is 1. Each class has at least one row.
+/// Training rows, prepared for a learner, with weights whose mean is 1. Each class has at least one row.
 #[derive(Clone, Debug)]
 pub struct Examples {
-    /// One value per feature; NaN where missing, if the learner copes with that.
+    /// One value per feature; NaN where missing, if the learner's preparation allows that.
     pub rows: Vec<Vec<f64>>,
     /// The class of each row.
     pub labels: Vec<usize>,
-    /// How much each row counts.
+    /// Weight of each row.
     pub weights: Vec<f64>,
-    /// What each row belongs to.
+    /// Group of each row.
     pub groups: Vec<u64>,
-    /// How many classes there are.
+    /// Number of classes.
     pub classes: usize,
 }
 
 impl Examples {
-    /// A data set's rows that count; `balanced` lets every class count the same. Its classes that have no row are left out: the second
-    /// answer says which class of the data set each class is.
+    /// The rows of a data set with positive weight; `balanced` gives every class the same total weight. Classes without rows are omitted: the
+    /// second value maps each class to its index in the data set.
     pub fn of(data: &Dataset, balanced: bool) -> (Examples, Vec<usize>) {
         let weight = |row: usize| data.weights.get(row).copied().unwrap_or(1.0);
         // Relative to the largest: a sum of huge weights is no number.
@@ -125,7 +125,7 @@ impl Examples {
         (examples, present)
     }
 
-    /// These rows of them, in this order; their classes keep their numbers, with or without rows.
+    /// The rows with these indices, in this order. Classes keep their numbers, even without rows.
     pub fn subset(&self, indices: &[usize]) -> Examples {
         Examples {
             rows: indices.iter().map(|&index| self.rows[index].clone()).collect(),
@@ -136,7 +136,7 @@ impl Examples {
         }
     }
 
-    /// With the classes that have rows numbered from 0; and which class each of them was.
+    /// Renumbers the classes that have rows from 0. The second value maps each to its former number.
     pub fn compact(mut self) -> (Examples, Vec<usize>) {
         let counts = self.class_counts();
         let present: Vec<usize> = (0..self.classes).filter(|&class| counts[class] > 0).collect();

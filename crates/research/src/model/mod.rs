@@ -43,7 +43,7 @@ pub use train::{Options, best, train};
 
 macro_rules! learners {
     ($($file:ident::$Learner:ident),* $(,)?) => {
-        /// Every learner there is.
+        /// All learners.
         pub static ALL: &[&dyn Learner] = &[$(&$file::$Learner),*];
         /// Their names, in the same order.
         pub const NAMES: &[&str] = &[$($file::$Learner::NAME),*];
@@ -89,6 +89,26 @@ pub enum Preparation {
 }
 
 /// A learning algorithm.
+///
+/// ```
+/// use research::model::{Buffers, Dataset, Examples, learner};
+///
+/// let data = Dataset {
+///     features: vec!["size".to_owned()],
+///     classes: vec!["small".to_owned(), "large".to_owned()],
+///     rows: (0..20).map(|size| vec![f64::from(size)]).collect(),
+///     labels: (0..20).map(|size| size / 10).collect(),
+///     ..Dataset::default()
+/// };
+/// let (examples, _) = Examples::of(&data, false);
+/// let tree = learner("c4.5")?;
+/// let defaults: Vec<f64> = tree.parameters().iter().map(|parameter| parameter.candidates[0]).collect();
+/// let classifier = tree.fit(&examples, &defaults, 1)?;
+/// let mut scores = [0.0; 2];
+/// classifier.scores(&[17.0], &mut Buffers::default(), &mut scores);
+/// assert!(scores[1] > scores[0], "17 is large");
+/// # Ok::<(), research::model::ModelError>(())
+/// ```
 pub trait Learner: Sync {
     /// Name on the command line.
     fn name(&self) -> &'static str;
@@ -102,10 +122,11 @@ pub trait Learner: Sync {
     /// Hyper-parameters; cross-validation tries every combination of their candidates.
     fn parameters(&self) -> &'static [Parameter];
 
-    /// How it expects its rows.
+    /// The preparation of rows that [`fit`](Learner::fit) and its classifiers expect.
     fn preparation(&self) -> Preparation;
 
-    /// Trains on rows prepared that way, with the parameter values in order. The same seed gives the same classifier.
+    /// Trains on rows with that [`preparation`](Learner::preparation). `parameters` has one value for each of
+    /// [`parameters`](Learner::parameters), in that order. Deterministic: the same input and seed give the same classifier.
     ///
     /// # Errors
     /// It cannot be trained on these examples; the message gives the reason.
@@ -134,15 +155,39 @@ pub struct Buffers {
 }
 
 /// A trained classifier.
+///
+/// ```
+/// use research::model::{Buffers, Classifier, Names};
+///
+/// /// Prefers class 1 above a threshold of the first feature.
+/// #[derive(Debug)]
+/// struct Threshold(f64);
+///
+/// impl Classifier for Threshold {
+///     fn scores(&self, row: &[f64], _: &mut Buffers, scores: &mut [f64]) {
+///         (scores[0], scores[1]) = (self.0, row[0]);
+///     }
+///     fn describe(&self, names: &Names, text: &mut String) {
+///         text.push_str(&format!("{} if {} > {}", names.class(1), names.feature(0), self.0));
+///     }
+///     fn body(&self) -> serde_json::Value {
+///         serde_json::json!({ "threshold": self.0 })
+///     }
+/// }
+///
+/// let mut scores = [0.0; 2];
+/// Threshold(3.0).scores(&[5.0], &mut Buffers::default(), &mut scores);
+/// assert_eq!(scores, [3.0, 5.0]);
+/// ```
 pub trait Classifier: Send + Sync + fmt::Debug {
-    /// Writes a score per class for a row prepared as the learner expects. A score is the log probability up to a constant and a
-    /// factor, always finite. Allocates nothing once the buffers have grown.
+    /// Writes one score for each class, for a row with the learner's [`preparation`](Learner::preparation). A score is finite, and is the
+    /// log probability up to a constant and a factor: the largest is the predicted class. Does not allocate once the buffers have grown.
     fn scores(&self, row: &[f64], buffers: &mut Buffers, scores: &mut [f64]);
 
-    /// Appends a readable description.
+    /// Appends a description for people, in lines.
     fn describe(&self, names: &Names, text: &mut String);
 
-    /// Serializes it for a model file.
+    /// The classifier as JSON for a model file; [`Learner::load`] reads it.
     fn body(&self) -> serde_json::Value;
 }
 

@@ -4,18 +4,18 @@ use std::collections::BTreeMap;
 
 use super::{Learner, ModelError};
 
-/// A number that a learner is tuned with.
+/// A hyper-parameter of a learner.
 #[derive(Clone, Copy, Debug)]
 pub struct Parameter {
-    /// What a person types.
+    /// Name on the command line.
     pub name: &'static str,
-    /// What it does.
+    /// Its meaning in one sentence.
     pub doc: &'static str,
-    /// What cross-validation tries; the first is the default, and among equally good ones the earlier is taken.
+    /// Values that cross-validation tries, at least one. The first is the default; of equally good ones, the earlier wins.
     pub candidates: &'static [f64],
-    /// The least value.
+    /// Minimum.
     pub min: f64,
-    /// The largest value.
+    /// Maximum.
     pub max: f64,
     /// Whether it must be a whole number.
     pub is_whole: bool,
@@ -31,7 +31,10 @@ impl Parameter {
     }
 }
 
-/// Every combination of the learner's candidates, but of those that are `fixed` only their value.
+/// Every combination of the learner's candidates; of a `fixed` hyper-parameter only that value.
+///
+/// # Errors
+/// A fixed hyper-parameter is unknown, or its value out of range.
 pub fn combinations(learner: &dyn Learner, fixed: &BTreeMap<String, f64>) -> Result<Vec<Vec<f64>>, ModelError> {
     let wrong = |message: String| ModelError::Parameter { learner: learner.name(), message };
     let parameters = learner.parameters();

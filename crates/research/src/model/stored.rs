@@ -67,7 +67,7 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// How likely each class was in the last prediction.
+    /// The probability of each class in the last prediction.
     pub fn probabilities(&self) -> &[f64] {
         &self.probabilities
     }
@@ -89,37 +89,37 @@ struct Stored {
 }
 
 impl Model {
-    /// What made it.
+    /// Its learner.
     pub fn learner(&self) -> &'static dyn Learner {
         self.learner
     }
 
-    /// The hyper-parameters it was made with.
+    /// Its hyper-parameters by name.
     pub fn parameters(&self) -> &BTreeMap<String, f64> {
         &self.parameters
     }
 
-    /// The features it wants, in order.
+    /// Names of its features, in the order of a row.
     pub fn features(&self) -> &[String] {
         &self.features
     }
 
-    /// The classes it knows.
+    /// Names of its classes.
     pub fn classes(&self) -> &[String] {
         &self.classes
     }
 
-    /// How it came to be.
+    /// Facts about its training.
     pub fn training(&self) -> &Training {
         &self.training
     }
 
-    /// How its features are scaled, if they are.
+    /// The scaler of its features; `None` if they are not scaled.
     pub fn scaler(&self) -> Option<&Scaler> {
         self.scaler.as_ref()
     }
 
-    /// What its scores are divided by to be confidences that mean what they say.
+    /// The temperature: scores are divided by it before the softmax, which calibrates the confidences.
     pub fn temperature(&self) -> f64 {
         self.temperature
     }
@@ -132,10 +132,10 @@ impl Model {
         Names::new(&self.features, &self.classes, self.scaler.as_ref())
     }
 
-    /// Whether rows of these features can be given to it: the same names in the same order.
+    /// Checks that rows with these features fit the model: the same names in the same order.
     ///
     /// # Errors
-    /// The first difference.
+    /// [`ModelError::Features`] with the first difference.
     pub fn check_features<S: AsRef<str>>(&self, features: &[S]) -> Result<(), ModelError> {
         let wrong = |message: String| Err(ModelError::Features(message));
         for (number, name) in self.features.iter().enumerate() {
@@ -151,15 +151,15 @@ impl Model {
         }
     }
 
-    /// The class of a row with the features that [`check_features`](Model::check_features) checks; NaN is missing. A row that is too
-    /// short ends with missing values, what is too much is not looked at.
+    /// Predicts the class of a row with the features that [`check_features`](Model::check_features) checks; NaN means missing. Missing values
+    /// at the end of a short row count as NaN, additional values are ignored.
     pub fn predict(&self, values: &[f64]) -> Prediction {
         let mut scratch = Scratch::default();
         let (class, confidence) = self.predict_with(values, &mut scratch);
         Prediction { class, confidence, probabilities: scratch.probabilities }
     }
 
-    /// The class and how likely it is, as [`predict`](Model::predict) says, without allocating once `scratch` has been used.
+    /// Class and probability as in [`predict`](Model::predict), without allocation once `scratch` has been used.
     pub fn predict_with(&self, values: &[f64], scratch: &mut Scratch) -> (usize, f64) {
         let Scratch { row, buffers, probabilities } = scratch;
         let filled = self.learner.preparation() == Preparation::ScaledAndFilled;
@@ -176,15 +176,15 @@ impl Model {
         (class, probabilities[class])
     }
 
-    /// As a page that a person reads.
+    /// Description for people, in lines.
     pub fn text(&self) -> String {
         text::page(self)
     }
 
-    /// For a file. The same model gives the same bytes.
+    /// The model as JSON. The same model gives the same bytes.
     ///
     /// # Errors
-    /// A number in it is none: a defect of the learner.
+    /// A number is not finite, which is a defect of the learner.
     pub fn to_json(&self) -> Result<String, ModelError> {
         let stored = Stored {
             schema: SCHEMA.to_owned(),
@@ -201,7 +201,7 @@ impl Model {
         Ok(text + "\n")
     }
 
-    /// Reads what [`to_json`](Model::to_json) wrote, and checks all of it.
+    /// Parses and validates the output of [`to_json`](Model::to_json).
     ///
     /// # Errors
     /// It is no model, of another version, or damaged.

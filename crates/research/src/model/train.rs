@@ -82,11 +82,12 @@ fn scaler_of(learner: &dyn Learner, examples: &Examples) -> Option<Scaler> {
     (learner.preparation() != Preparation::None).then(|| Scaler::fit(examples))
 }
 
-/// Trains a model. `watch` learns how many of how many classifiers are trained, and ends it by answering false.
+/// Trains a model, with hyper-parameters from cross-validation. `watch` is called with the numbers of trained and of all classifiers; it
+/// cancels the training by returning false.
 ///
 /// # Errors
-/// The data are no data ([`Dataset::check`]); a hyper-parameter is fixed that the learner does not have, or at a value out of its range;
-/// the learner cannot learn; `watch` has answered false ([`ModelError::Interrupted`]).
+/// The data set is invalid ([`Dataset::check`]); a fixed hyper-parameter is unknown or out of range; the learner fails; or `watch` has
+/// returned false ([`ModelError::Interrupted`]).
 pub fn train(
     data: &Dataset,
     learner: &'static dyn Learner,

@@ -17,7 +17,7 @@ use crate::report::paper::Replication;
 use anyhow::{Context as _, ensure};
 use block::did_you_mean;
 
-use crate::live::Live;
+use crate::live::LiveDevice;
 use clock::Clock;
 use experiment::pool::Workers;
 use stated::Stated;
@@ -42,7 +42,7 @@ struct Paper {
 struct OnKernel {
     /// Tunables of the host that searches may set there.
     host: &'static [&'static str],
-    repeat: fn(&PaperRequest, &OnDevice, Stated, &mut dyn Live, Workers) -> anyhow::Result<Replication>,
+    repeat: fn(&PaperRequest, &OnDevice, Stated, &mut dyn LiveDevice, Workers) -> anyhow::Result<Replication>,
 }
 
 /// Every paper.
@@ -152,7 +152,7 @@ impl PaperRequest {
     ///
     /// # Errors
     /// As [`PaperRequest::check`]; or fio failed, the device cannot be set or observed, or the work was interrupted.
-    pub fn repeat_live(&self, live: &mut dyn Live, workers: Workers) -> anyhow::Result<Replication> {
+    pub fn repeat_live(&self, live: &mut dyn LiveDevice, workers: Workers) -> anyhow::Result<Replication> {
         self.check()?;
         let paper = self.paper()?;
         let (on, kernel) = self.live.as_ref().zip(paper.live.as_ref()).context("no device")?;

@@ -5,7 +5,7 @@ use control::Setting;
 use sim::trace::OpenOptions;
 use twin::device::{self, Fitted};
 
-use super::{BYTES, Real, run};
+use super::{BYTES, RealDevice, run};
 use experiment::pool::Workers;
 use experiment::recorded::Recorded;
 
@@ -22,7 +22,7 @@ const PROBES: [(&str, f64); 4] = [
 ///
 /// # Errors
 /// The drive is too small for the workloads, its requests cannot be recorded, fio fails, or too little was seen.
-pub fn fit(real: &mut dyn Real, capacity_sectors: u64, workers: Workers) -> anyhow::Result<Fitted> {
+pub fn fit(real: &mut dyn RealDevice, capacity_sectors: u64, workers: Workers) -> anyhow::Result<Fitted> {
     let device = real.path();
     if capacity_sectors < BYTES / 512 {
         bail!("{device}: has {} bytes; the workloads need {BYTES}", capacity_sectors * 512);

@@ -1,7 +1,7 @@
 //! Accuracy of the simulator: the same jobs by fio on the real kernel and in the simulator.
 //!
 //! ```text
-//! workloads x settings ──▶ Real: applies the setting, runs fio ──▶ JSON ──┐
+//! workloads x settings ──▶ RealDevice: applies the setting, runs fio ──▶ JSON ──┐
 //!          │               (as often as wanted, in turn)                        ├──▶ crate::report::validation::Disk
 //!          └─────────────▶ comparison, on the same profile ──▶ records ─────────┘
 //! ```
@@ -28,63 +28,93 @@ use experiment::pool::Workers;
 use progress::monitor::Quiet;
 use workloads::Workload;
 
-/// The workloads need this much of the device.
+/// Bytes of the device that the workloads use: 8 GiB.
 pub const BYTES: u64 = 8 << 30;
 
-/// Seconds before what is measured, in which queues and caches fill.
+/// Warm-up before the measurement, in seconds, in which queues and caches fill.
 pub(crate) const RAMP_S: f64 = 1.0;
 
-/// Simulated runs of each, at least: they cost little, and of what has two outcomes few runs show one.
+/// Minimum number of simulated runs: they are cheap, and bistable results need several.
 const SIMULATED: u32 = 9;
 
 /// The directions, in the order of fio's report.
 const DIRECTIONS: [&str; 2] = ["read", "write"];
 
-/// A block device of the real kernel.
-pub trait Real {
-    /// Where it is.
+/// A block device of the real kernel on which settings are compared. Its settings are restored on drop.
+///
+/// ```
+/// use std::path::Path;
+///
+/// use control::Setting;
+/// use research::validation::RealDevice;
+///
+/// /// Ignores settings, and cannot be traced.
+/// struct Stub;
+///
+/// impl RealDevice for Stub {
+///     fn path(&self) -> String {
+///         "/dev/stub".to_owned()
+///     }
+///     fn set(&mut self, _: &Setting, host: &[(String, i64)]) -> anyhow::Result<Vec<String>> {
+///         Ok(host.iter().map(|(name, value)| format!("{name}={value}")).collect())
+///     }
+///     fn record(&mut self, _: &Path) -> anyhow::Result<bool> {
+///         Ok(false)
+///     }
+///     fn recorded(&mut self) -> anyhow::Result<()> {
+///         Ok(())
+///     }
+///     fn settle(&mut self) -> anyhow::Result<()> {
+///         Ok(())
+///     }
+/// }
+///
+/// assert!(!Stub.record(Path::new("trace")).unwrap());
+/// ```
+pub trait RealDevice {
+    /// Path of the device, such as `/dev/sdb`.
     fn path(&self) -> String;
 
-    /// Applies a scheduler and tunables of the host; returns what the simulator's host must be set to for the same, as `key=value`.
+    /// Applies a setting and tunables of the host. Returns the host tunables with which the simulator matches the device, as `key=value`.
     ///
     /// # Errors
-    /// The kernel refuses, or takes another value than was written.
+    /// The kernel refuses a value, or reads back another one.
     fn set(&mut self, setting: &Setting, host: &[(String, i64)]) -> anyhow::Result<Vec<String>>;
 
-    /// Begins to record what the device is asked, to a file that traces are read from. False if that cannot be done here.
+    /// Starts to trace the device's requests into this file. Returns false if its requests cannot be traced on this machine.
     ///
     /// # Errors
     /// The kernel refuses, or the file cannot be written.
     fn record(&mut self, file: &Path) -> anyhow::Result<bool>;
 
-    /// Ends that; the file is complete.
+    /// Stops tracing and completes the file.
     ///
     /// # Errors
     /// The file cannot be written, or events were lost.
     fn recorded(&mut self) -> anyhow::Result<()>;
 
-    /// Waits until everything that was written to the page cache is on the device, and makes an emulated one new again.
+    /// Waits until all dirty pages are on the device. An emulated device is then reset to a new one.
     ///
     /// # Errors
     /// The device fails.
     fn settle(&mut self) -> anyhow::Result<()>;
 }
 
-/// What is simulated.
+/// The simulated counterpart of a device.
 #[derive(Clone, Debug)]
 pub struct Model {
-    /// What it is called.
+    /// Its name in the report.
     pub name: String,
-    /// The profile: a name or a file, or an array in a line.
+    /// Name or file of the profile, or an array such as `raid0:disk=atlas10k,disks=4`.
     pub disk: String,
-    /// Requests it takes at once; `None` leaves the profile's.
+    /// Queue depth; `None`: the profile's.
     pub queue_depth: Option<u32>,
-    /// The order in which it serves them; `None` leaves the profile's.
+    /// Queue policy; `None`: the profile's.
     pub queue_policy: Option<QueuePolicy>,
 }
 
 impl Model {
-    /// The disks that stand for what people have: one that serves its few requests in order, one that sorts many by itself, and flash.
+    /// The default selection: `sata7200` with queue depth 4 and FIFO order, `sata7200` with queue depth 32 and SPTF order, and `sd-card`.
     pub fn usual() -> Vec<Model> {
         let model = |disk: &str, queue_depth, queue_policy| Model {
             name: disk.to_owned(),
@@ -120,7 +150,7 @@ pub struct ValidationRequest {
     pub settings: Vec<Setting>,
     /// Seconds that are measured of each run, by the clock of the disk's model.
     pub seconds: f64,
-    /// Real runs of each.
+    /// RealDevice runs of each.
     pub runs: u32,
     /// How many times as fast as its model the real device is.
     pub scale: f64,
@@ -178,7 +208,7 @@ impl ValidationRequest {
     ///
     /// # Errors
     /// A run failed, real or simulated, or was interrupted.
-    pub fn ask(&self, model: &Model, real: &mut dyn Real, workers: Workers) -> anyhow::Result<Disk> {
+    pub fn ask(&self, model: &Model, real: &mut dyn RealDevice, workers: Workers) -> anyhow::Result<Disk> {
         let device = real.path();
         let mut cells: Vec<Vec<Cell>> = Vec::new();
         for workload in &self.workloads {
@@ -225,7 +255,14 @@ impl ValidationRequest {
         })
     }
 
-    fn measure(&self, cell: &mut Cell, round: u32, real: &mut dyn Real, folder: &Path, workers: Workers) -> anyhow::Result<()> {
+    fn measure(
+        &self,
+        cell: &mut Cell,
+        round: u32,
+        real: &mut dyn RealDevice,
+        folder: &Path,
+        workers: Workers,
+    ) -> anyhow::Result<()> {
         cell.host = real.set(&faster(&cell.setting, self.scale), &host_under(&cell.setting, &cell.workload.host))?;
         let jobs = jobs(&real.path(), cell.workload, self.seconds, round, self.scale)?;
         // The twin chooses among schedulers with their defaults, on the disk as it is.

@@ -58,7 +58,7 @@ fn a_performance_that_becomes_bad_is_a_reason_to_look_again() {
     let mut rig = Rig::new("round-robin:check_ms=5000", &candidates(ALL));
     rig.run(SCATTERED, 20.0, &by_load(false));
     rig.run(SCATTERED, 30.0, slower);
-    assert!(rig.said("much less than"), "{}", rig.minutes());
+    assert!(rig.said("much lower than"), "{}", rig.minutes());
     assert_ne!(rig.active_setting(), "sstf");
     let mut patient = Rig::new("round-robin:check_ms=5000,worse_percent=90", &candidates(ALL));
     patient.run(SCATTERED, 20.0, &by_load(false));

@@ -13,7 +13,7 @@ use super::convergence::Course;
 use super::pairs::{AS_THE_PAPERS, DEFAULT, FIGURES, IN_THE_TWIN, Pair, Ran, Runs, UNDERS, WORKLOADS};
 use super::results::Results;
 use crate::live;
-use crate::live::{Jobs, Live, part};
+use crate::live::{Jobs, LiveDevice, part};
 use crate::paper::stated::Stated;
 use crate::paper::{Clock, OnDevice, PaperRequest};
 use experiment::pool::Workers;
@@ -35,7 +35,7 @@ pub fn repeat(
     wanted: &PaperRequest,
     on: &OnDevice,
     stated: Stated,
-    live: &mut dyn Live,
+    live: &mut dyn LiveDevice,
     workers: Workers,
 ) -> anyhow::Result<Replication> {
     let length_s = if wanted.is_quick { 6.0 } else { 60.0 };
@@ -79,7 +79,7 @@ pub fn repeat(
     })
 }
 
-fn run_one(pair: Pair, under: usize, length_s: f64, seed: u64, live: &mut dyn Live, workers: Workers) -> anyhow::Result<Ran> {
+fn run_one(pair: Pair, under: usize, length_s: f64, seed: u64, live: &mut dyn LiveDevice, workers: Workers) -> anyhow::Result<Ran> {
     let found = live.plant().setting();
     let controller: Box<dyn Controller> = match UNDERS[under].controller {
         None => Box::new(Fixed::new(found.clone(), WINDOW)),
@@ -131,7 +131,7 @@ fn jobs(workload: usize, size_bytes: u64, seconds: f64) -> Jobs {
     }
 }
 
-fn setup(length_s: f64, found: &Setting, on: &OnDevice, live: &dyn Live, pairs: usize, seed: u64) -> Vec<(String, String)> {
+fn setup(length_s: f64, found: &Setting, on: &OnDevice, live: &dyn LiveDevice, pairs: usize, seed: u64) -> Vec<(String, String)> {
     let names: Vec<&str> = WORKLOADS.iter().map(|(name, _)| *name).collect();
     let facts = [
         (

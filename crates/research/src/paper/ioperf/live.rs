@@ -20,7 +20,7 @@ use super::results::{self, worst};
 use super::searches::{Case, Searched};
 use super::title;
 use crate::live;
-use crate::live::{Jobs, Live, Overall};
+use crate::live::{Jobs, LiveDevice, Overall};
 use crate::paper::aims::at_least;
 use crate::paper::stated::Stated;
 use crate::paper::{Clock, OnDevice, PaperRequest};
@@ -116,7 +116,7 @@ pub fn repeat(
     wanted: &PaperRequest,
     on: &OnDevice,
     stated: Stated,
-    live: &mut dyn Live,
+    live: &mut dyn LiveDevice,
     workers: Workers,
 ) -> anyhow::Result<Replication> {
     let plan = if wanted.is_quick { &QUICK } else { &FULL };
@@ -142,7 +142,14 @@ pub fn repeat(
     })
 }
 
-fn run_one(pattern: &Pattern, plan: &Plan, seed: u64, live: &mut dyn Live, clock: &Clock, workers: Workers) -> anyhow::Result<Ran> {
+fn run_one(
+    pattern: &Pattern,
+    plan: &Plan,
+    seed: u64,
+    live: &mut dyn LiveDevice,
+    clock: &Clock,
+    workers: Workers,
+) -> anyhow::Result<Ran> {
     let found = live.plant().setting();
     let jobs = Jobs::of_pattern(pattern, live.size_bytes(), plan.seconds);
     let offered = live.plant().schedulers();
@@ -233,7 +240,7 @@ fn bars(searched: &Searched, all: &[Ran]) -> Vec<Bar> {
     bars
 }
 
-fn setup(plan: &Plan, found: &Setting, on: &OnDevice, live: &dyn Live, workloads: usize, seed: u64) -> Vec<(String, String)> {
+fn setup(plan: &Plan, found: &Setting, on: &OnDevice, live: &dyn LiveDevice, workloads: usize, seed: u64) -> Vec<(String, String)> {
     let facts = [
         (
             "Workloads",
