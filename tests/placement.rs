@@ -107,7 +107,7 @@ fn a_host_that_is_too_small_cannot_guarantee_and_says_what_it_needs_and_has() {
     let contract = file(folder.path(), "tenants.toml", TENANTS);
     let contract = contract.to_str().unwrap();
     let small = succeeds(&["guarantee", contract, "--disk", "barracuda", "--seconds", "2"]);
-    assert!(small.contains("cannot be guaranteed: needs ") && small.contains("has 100%"), "{small}");
+    assert!(small.contains("cannot be met: needs ") && small.contains("has 100%"), "{small}");
     let answer = |disk: &str| -> Value {
         serde_json::from_str(&succeeds(&["guarantee", contract, "--disk", disk, "--capacity-only", "--json"])).unwrap()
     };

@@ -23,9 +23,9 @@ struct Cli {
 enum Command {
     /// Run the daemon: tune the named devices, or those with mode = "act" in the configuration; monitor the others
     ///
-    /// Requires the applier, the small privileged process that writes settings: as a service, seekwise-applier.socket. If none is running and
-    /// the daemon is started by root, it starts its own. Stops on Ctrl-C or SIGTERM and restores all settings unless the configuration has
-    /// exit = "keep".
+    /// Requires the applier, the small privileged process that writes settings: as a service, seekwise-applier.socket. If none is running
+    /// and the daemon is started by root, it starts its own. Stops on Ctrl-C or SIGTERM and restores all settings unless the configuration
+    /// has exit = "keep".
     Act(program::act::Args),
     /// Monitor a device for some time, or read a trace, and recommend a setting with the reason, the predicted gain and its error
     Advise(program::advise::Args),
@@ -45,8 +45,8 @@ enum Command {
     History(program::history::Args),
     /// Run learning mode now: run workloads on a scratch file, try settings, and keep the best in the knowledge base
     ///
-    /// Requires root. Pauses within a second of any other I/O on the device and resumes when the device is idle. Stops on Ctrl-C and restores
-    /// all settings. The daemon runs learning mode automatically if [learning] in the configuration names a scratch file.
+    /// Requires root. Pauses within a second of any other I/O on the device and resumes when the device is idle. Stops on Ctrl-C and
+    /// restores all settings. The daemon runs learning mode automatically if [learning] in the configuration names a scratch file.
     Learn(program::learn::Args),
     /// Print a command's manual page, or write the pages of all commands
     Man(manual::Arguments),

@@ -17,8 +17,8 @@ use crate::programs;
 #[derive(clap::Args)]
 pub struct Emulated {
     /// Disk to emulate: name (`seekwise disk list`) or file of a profile, or an array such as
-    /// `raid5:disk=atlas10k,disks=5,stripe_unit_kib=64` [default: sata7200 with queue depth 4 in FIFO order, sata7200 with queue depth 32 and
-    /// its own order, and sd-card]
+    /// `raid5:disk=atlas10k,disks=5,stripe_unit_kib=64` [default: sata7200 with queue depth 4 in FIFO order, sata7200 with queue depth 32
+    /// and its own order, and sd-card]
     #[arg(long, value_name = "NAME|FILE|ARRAY")]
     pub disk: Option<String>,
     /// Queue depth of the disk; at least 4, the minimum of Linux [default: the profile's]

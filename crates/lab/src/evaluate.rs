@@ -1,4 +1,5 @@
-//! `seekwise-lab evaluate`, `twin`, `counters`, `worlds`: evaluates controllers on loads and devices that were not used for training or tuning.
+//! `seekwise-lab evaluate`, `twin`, `counters`, `worlds`: evaluates controllers on loads and devices that were not used for training or
+//! tuning.
 
 use std::path::PathBuf;
 
@@ -28,8 +29,8 @@ pub struct Args {
     /// feedback, two-layer with each learner, seekwise]
     #[arg(long, value_name = "NAME[:KEY=VALUE,...][;...]", value_delimiter = ';')]
     controllers: Vec<String>,
-    /// Candidate settings: `kernel`, `kernel-tuned`, `linux`, `classic`, `paper`, `all`, or settings separated by semicolons; may be given several
-    /// times [default: kernel]
+    /// Candidate settings: `kernel`, `kernel-tuned`, `linux`, `classic`, `paper`, `all`, or settings separated by semicolons; may be given
+    /// several times [default: kernel]
     #[arg(long, value_name = "SET|SETTING[;...]")]
     candidates: Vec<String>,
     /// Weights of merit: throughput, response time, fairness; each 1 to 3, summing to 6 or 7 [default: 2,3,1]

@@ -49,8 +49,8 @@ pub struct BlockDevice {
 }
 
 impl BlockDevice {
-    /// Opens the named device, or a newly emulated one. Its contents may be overwritten. `host` names host tunables that may be set in addition
-    /// to the scheduler and its tunables.
+    /// Opens the named device, or a newly emulated one. Its contents may be overwritten. `host` names host tunables that may be set in
+    /// addition to the scheduler and its tunables.
     ///
     /// # Errors
     /// A prerequisite is missing, or the device is in use or has no queue.

@@ -38,8 +38,8 @@ pub struct Args {
     /// Number of real runs of each workload under each scheduler
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = number::within::<u32>(1..=100, "runs"))]
     runs: u32,
-    /// Speed factor of the emulated disk. Pauses of the jobs, times of the schedulers and measured seconds are divided by it; bfq and buffered
-    /// workloads, which cannot be scaled, are skipped
+    /// Speed factor of the emulated disk. Pauses of the jobs, times of the schedulers and measured seconds are divided by it; bfq and
+    /// buffered workloads, which cannot be scaled, are skipped
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = seekwise::emulate::scale, conflicts_with = "device")]
     scale: f64,
     /// Use this block device instead of an emulated disk. It is only read; its scheduler is changed, and restored at the end. --disk is its

@@ -1,5 +1,5 @@
-//! The control socket of the daemon, used by `seekwise-agent status` and similar commands: one line of JSON as request and one as reply over
-//! a unix socket. Every user may read the state; only root and the daemon's own user may change it.
+//! The control socket of the daemon, used by `seekwise-agent status` and similar commands: one line of JSON as request and one as reply
+//! over a unix socket. Every user may read the state; only root and the daemon's own user may change it.
 
 mod client;
 mod server;

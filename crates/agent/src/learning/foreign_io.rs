@@ -46,8 +46,8 @@ pub struct ForeignIo {
 }
 
 impl ForeignIo {
-    /// The foreign I/O that this event reveals; `None` if it does not. `name` returns the name of a process, `is_ours` whether it belongs to
-    /// the agent's load.
+    /// The foreign I/O that this event reveals; `None` if it does not. `name` returns the name of a process, `is_ours` whether it belongs
+    /// to the agent's load.
     pub fn look<'a>(
         &mut self,
         event: &Event,

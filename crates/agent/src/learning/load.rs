@@ -2,8 +2,8 @@
 //!
 //! They are the mixes of Table 1 of Santos, Romero, Taibo and Rodriguez, "Self-Tuning of Disk Input-Output in Operating Systems"
 //! ([`mixes`]): processes, share of reads, share at random, size. The paper's processes wait for each request; here half of the direct
-//! loads have several requests outstanding, as databases do, and a quarter of all loads only reads and uses the page cache, so that read-ahead
-//! has an effect. No load writes through the page cache: kernel threads would write it, indistinguishable from foreign I/O.
+//! loads have several requests outstanding, as databases do, and a quarter of all loads only reads and uses the page cache, so that
+//! read-ahead has an effect. No load writes through the page cache: kernel threads would write it, indistinguishable from foreign I/O.
 
 use std::fmt;
 
@@ -72,8 +72,8 @@ pub struct Place {
 }
 
 impl Load {
-    /// fio's arguments for a run of this many seconds. The file is fio's standard input, so that it opens no other; each process has its own
-    /// part.
+    /// fio's arguments for a run of this many seconds. The file is fio's standard input, so that it opens no other; each process has its
+    /// own part.
     pub fn arguments(&self, place: Place, seconds: u64) -> Vec<String> {
         let Mix { processes, read_percent, random_percent, request_kib } = self.mix;
         let part = place.bytes / u64::from(processes.max(1)) / PAGE * PAGE;

@@ -8,8 +8,8 @@
 //! ```
 //! Santos, Romero, Taibo and Rodriguez, "Self-Tuning of Disk Input-Output in Operating Systems", section 7, plan two modes: a learning mode
 //! "in which all workload is eliminated from the system and it is used just for the tuning process", and a normal mode, in which "the most
-//! similar chromosome in the optimal solution population is located". Here no workload is eliminated: learning waits for idle time, and foreign I/O
-//! ends the lesson.
+//! similar chromosome in the optimal solution population is located". Here no workload is eliminated: learning waits for idle time, and
+//! foreign I/O ends the lesson.
 
 mod fio;
 mod foreign_io;

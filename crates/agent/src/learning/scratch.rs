@@ -17,7 +17,8 @@ use linux::topology::{self, Device, stacks};
 
 /// Minimum size: with less, the heads would hardly move, and eight processes would have no room for large requests.
 const MIN_BYTES: u64 = 64 << 20;
-/// Bytes at the beginning of a partition that must be zero and are not written: headers of filesystems, volumes and partition tables are there.
+/// Bytes at the beginning of a partition that must be zero and are not written: headers of filesystems, volumes and partition tables are
+/// there.
 const HEAD: u64 = 1 << 20;
 
 /// An open file or partition that may be overwritten.
@@ -94,8 +95,8 @@ fn not_opened(error: &io::Error, is_device: bool) -> String {
     }
 }
 
-/// Opens it for reading and writing. A device is opened exclusively: the kernel refuses that if it is in use, and refuses mounts while it is
-/// open.
+/// Opens it for reading and writing. A device is opened exclusively: the kernel refuses that if it is in use, and refuses mounts while it
+/// is open.
 fn opened(path: &Path, is_device: bool) -> io::Result<File> {
     let flags = if is_device { OFlags::EXCL } else { OFlags::NOFOLLOW };
     OpenOptions::new().read(true).write(true).custom_flags((flags | OFlags::NONBLOCK).bits().cast_signed()).open(path)

@@ -1,5 +1,5 @@
-//! The paper's third scheme as a controller ("Self-Learning Disk Scheduling", section 3.3.3): keeps the learning scheduler in
-//! force throughout; all learning happens inside it ([`device_model::sched::per_request`]).
+//! The paper's third scheme as a controller ("Self-Learning Disk Scheduling", section 3.3.3): keeps the learning scheduler
+//! active throughout; all learning happens inside it ([`device_model::sched::per_request`]).
 
 use block::{Nanos, Tunable, Unit, tunables};
 
@@ -9,7 +9,7 @@ use control::target::Target;
 use control::{Window, WindowLength};
 use device_model::sched::per_request;
 
-/// The scheduler, and nothing else.
+/// The specification of the controller.
 pub static SPEC: ControllerSpec = ControllerSpec {
     name: "per-request",
     summary: "selects the scheduler per-request, which learns with every request",
@@ -19,9 +19,9 @@ pub static SPEC: ControllerSpec = ControllerSpec {
 };
 
 tunables! {
-    /// What can be set.
+    /// Tunables of the controller.
     struct Tunables {
-        /// How long each window is, to be looked at: it decides nothing.
+        /// Length of a window, for reports only: no decisions are made.
         window_ms: Nanos = Tunable::new(Unit::Milliseconds, 1..=3_600_000, 1000).logarithmic(),
     }
 }
@@ -34,7 +34,7 @@ pub struct PerRequest {
 }
 
 impl PerRequest {
-    /// Takes the candidate that learns, if there is one, else the scheduler with its defaults.
+    /// Uses the candidate whose scheduler learns, if there is one, else the scheduler `per-request` with its defaults.
     pub fn new(brief: &ControllerInput, window: Nanos) -> PerRequest {
         let candidate = brief.candidates.iter().find(|setting| setting.spec.learns());
         PerRequest { setting: candidate.cloned().unwrap_or_else(|| Setting::of(&per_request::SPEC)), window }

@@ -52,10 +52,11 @@ tunables! {
         least_mbit_per_s: f64 = Tunable::new(Unit::Count, 0..=1_000_000, 50).logarithmic(),
         /// Maximum mean response time; above it, the performance is bad. 0: off.
         longest_response_ms: Option<Nanos> = Tunable::new(Unit::Milliseconds, 0..=3_600_000, 800).logarithmic(),
-        /// The performance is bad if throughput or the inverse of the response time has fallen by this much since the selection. 0: off, as in
-        /// the paper.
+        /// The performance is bad if throughput or the inverse of the response time has fallen by this much since the selection. 0: off, as
+        /// in the paper.
         worse_percent: f64 = Tunable::new(Unit::Percent, 0..=99, 50),
-        /// Also tune the best scheduler: each of its tunables is doubled, else halved, as long as it improves, with a quantum for each value.
+        /// Also tune the best scheduler: each of its tunables is doubled, else halved, as long as it improves, with a quantum for each
+        /// value.
         tune: bool = Tunable::flag(false),
     }
 }

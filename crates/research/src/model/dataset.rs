@@ -21,8 +21,8 @@ pub struct Dataset {
     /// Weight of each row, 0 or more; empty: equal weights. Only ratios matter.
     #[serde(default)]
     pub weights: Vec<f64>,
-    /// The group of each row, such as the run that a window belongs to; empty if every row is its own group. Cross-validation never splits a
-    /// group: other windows of the same run would make the test too easy.
+    /// The group of each row, such as the run that a window belongs to; empty if every row is its own group. Cross-validation never splits
+    /// a group: other windows of the same run would make the test too easy.
     #[serde(default)]
     pub groups: Vec<u64>,
 }
@@ -31,7 +31,8 @@ impl Dataset {
     /// Checks that it is suitable for training.
     ///
     /// # Errors
-    /// No rows, no features, a duplicate name, lists of different lengths, a label without a class, an infinite value, or an invalid weight.
+    /// No rows, no features, a duplicate name, lists of different lengths, a label without a class, an infinite value, or an invalid
+    /// weight.
     pub fn check(&self) -> Result<(), ModelError> {
         let wrong = |message: String| Err(ModelError::Dataset(message));
         if self.rows.is_empty() {
@@ -99,8 +100,8 @@ pub struct Examples {
 }
 
 impl Examples {
-    /// The rows of a data set with positive weight; `balanced` gives every class the same total weight. Classes without rows are omitted: the
-    /// second value maps each class to its index in the data set.
+    /// The rows of a data set with positive weight; `balanced` gives every class the same total weight. Classes without rows are omitted:
+    /// the second value maps each class to its index in the data set.
     pub fn of(data: &Dataset, balanced: bool) -> (Examples, Vec<usize>) {
         let weight = |row: usize| data.weights.get(row).copied().unwrap_or(1.0);
         // Relative to the largest: a sum of huge weights is no number.

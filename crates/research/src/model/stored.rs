@@ -151,8 +151,8 @@ impl Model {
         }
     }
 
-    /// Predicts the class of a row with the features that [`check_features`](Model::check_features) checks; NaN means missing. Missing values
-    /// at the end of a short row count as NaN, additional values are ignored.
+    /// Predicts the class of a row with the features that [`check_features`](Model::check_features) checks; NaN means missing. Missing
+    /// values at the end of a short row count as NaN, additional values are ignored.
     pub fn predict(&self, values: &[f64]) -> Prediction {
         let mut scratch = Scratch::default();
         let (class, confidence) = self.predict_with(values, &mut scratch);

@@ -22,8 +22,8 @@ tunables! {
     /// Tunables of feedback and two-layer learning, with the paper's defaults where it has any.
     #[derive(Clone, Copy, Debug)]
     pub struct Tunables {
-        /// Training data: `offline`, only the given experience (the paper's TCLO), without measurements; `online`, only measurements on this
-        /// device; or `both` (TCLOO).
+        /// Training data: `offline`, only the given experience (the paper's TCLO), without measurements; `online`, only measurements on
+        /// this device; or `both` (TCLOO).
         pub training: Lessons = Tunable::one_of(Lessons::WORDS, "both"),
         /// The learner.
         pub learner: &'static dyn Learner = Tunable::one_of(model::NAMES, "svm"),
@@ -39,8 +39,8 @@ tunables! {
         pub least_correlation_percent: Option<f64> = LEAST_CORRELATION,
         /// Minimum confidence of the classifier for a change. 0: always follows it, as in the paper.
         pub least_confidence: f64 = Tunable::new(Unit::Percent, 0..=100, 50),
-        /// Consecutive windows worse than before a change after which it is reverted and recorded as an error; after as many without a loss it
-        /// is kept. 0: off.
+        /// Consecutive windows worse than before a change after which it is reverted and recorded as an error; after as many without a loss
+        /// it is kept. 0: off.
         pub losses: u64 = Tunable::new(Unit::Count, 0..=1000, 2),
         /// Loss of score above which a window counts as worse.
         pub loss_percent: f64 = Tunable::new(Unit::Percent, 0..=99, 5),
