@@ -21,94 +21,94 @@ pub struct Advice {
     pub schema: u32,
     /// The program's version.
     pub seekwise_version: String,
-    /// The trace or the job file.
+    /// Name of the trace or job file.
     pub load: String,
-    /// Where the times of its requests come from: a recording, or a disk of the simulator.
+    /// Source of the response times, as text: a trace, or a simulated disk.
     pub source: String,
-    /// Whether it was run in the simulator.
+    /// Whether the response times are simulated.
     pub is_simulated: bool,
-    /// Requests that were looked at.
+    /// Number of requests.
     pub requests: u64,
-    /// From the first request to the last answer.
+    /// Seconds from the first request to the last completion.
     pub lasts_s: f64,
     /// Seconds of it with enough requests to judge by.
     pub busy_s: f64,
     /// The active setting.
     pub in_force: String,
-    /// Weights of throughput, response time and fairness.
+    /// Weights of throughput, response time and fairness, such as `2,3,1`.
     pub preference: String,
-    /// What to do.
+    /// The recommendation.
     pub verdict: Verdict,
-    /// What each candidate promises for the whole load, the best first.
+    /// The prediction for each candidate for the whole load, the best first.
     pub candidates: Vec<PredictionFigures>,
-    /// What came of those that were run in the simulator.
+    /// Results of the candidates that were simulated in full.
     pub measured: Vec<Measured>,
     /// The load's phases, the longest first.
     pub phases: Vec<Phase>,
-    /// The device as it shows in the times of its requests: name, value, and what that rests on.
+    /// The inferred device: parameter, value and basis.
     pub device: Vec<(String, String, String)>,
-    /// How sure all this is, in sentences.
+    /// Statements about errors and confidence, as sentences.
     pub sure: Vec<String>,
-    /// The udev rule that applies it on Linux, with comments; lines.
+    /// Lines of a udev rule that applies the setting on Linux, with comments.
     pub udev: Vec<String>,
-    /// What else the reader should know, in sentences.
+    /// Notes, as sentences.
     pub notes: Vec<String>,
 }
 
-/// What to do.
+/// The recommendation.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Verdict {
-    /// The setting to use; the active one if no change is advised.
+    /// The recommended setting; the active one if no change is recommended.
     pub setting: String,
     /// Whether it differs from the active setting.
     pub is_change: bool,
-    /// In one or two sentences.
+    /// The recommendation in one or two sentences.
     pub text: String,
-    /// The streams that slow down, in sentences; empty if none does.
+    /// The streams that slow down, as sentences; empty if none does.
     pub cost: Vec<String>,
 }
 
-/// A run of the whole load in the simulator under a setting other than the active one.
+/// Result of a full simulation of the load under a candidate.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Measured {
-    /// Under which.
+    /// The candidate.
     pub setting: String,
-    /// What was promised of it, in percent.
+    /// Predicted gain in percent.
     pub promised_percent: f64,
-    /// The standard error of that.
+    /// Standard error of the prediction in percent.
     pub error_percent: f64,
-    /// The result.
+    /// Gain of the full simulation in percent.
     pub gain_percent: f64,
     /// 10^6 bytes per second, under the active setting and under this one.
     pub throughput_mb_s: (f64, f64),
     /// Mean response time, likewise.
     pub response_ms: (f64, f64),
-    /// The longest p99 response time of a stream by its bound.
+    /// The longest p99 response time of a stream relative to its bound; above 1 the stream starves.
     pub p99_by_bound: f64,
 }
 
-/// A load that is the same throughout.
+/// A part of the load in which its behaviour is constant.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Phase {
     /// Its number, from 1.
     pub number: u32,
-    /// Where it is found: from and to, in seconds.
+    /// The times at which it occurs: from and to, in seconds.
     pub spans_s: Vec<(f64, f64)>,
-    /// How long it lasts in all.
+    /// Total length in seconds.
     pub lasts_s: f64,
-    /// Requests done in it.
+    /// Number of completed requests.
     pub requests: u64,
-    /// What it does, in words.
+    /// Description of each stream.
     pub streams: Vec<String>,
-    /// What serves it best, if that is sure to be better than what is advised for the whole load.
+    /// The best setting for it; `None` unless it is significantly better than the recommendation for the whole load.
     pub wants: Option<PredictionFigures>,
-    /// What the setting that is advised, or comes nearest to being so, promises for it.
+    /// The prediction for the recommended setting, or for the best candidate if none is recommended.
     pub promise: Option<PredictionFigures>,
-    /// What came of that in a run in the simulator, in percent.
+    /// The gain of that setting in a full simulation, in percent; `None` without one.
     pub measured_percent: Option<f64>,
-    /// By how much the twin's score under the active setting differs from the measured one, in percent: the worst sample.
+    /// Replay error of the worst sample, in percent; `None` if there is none.
     pub off_percent: Option<f64>,
-    /// Why there is no advice for it.
+    /// Why there is no recommendation for it; `None` if there is one.
     pub unanswered: Option<String>,
 }
 
@@ -244,7 +244,7 @@ impl Measured {
 }
 
 impl Phase {
-    /// Number, length, requests, promise, measured gain, and what it wants instead.
+    /// Cells of the table: number, length, requests, predicted gain, measured gain, better setting.
     pub(crate) fn cells(&self) -> [String; 6] {
         let promise = self.promise.as_ref().map_or_else(|| "–".to_owned(), |one| with_error(one.gain_percent, one.error_percent));
         let wants = match (&self.wants, &self.unanswered) {

@@ -95,13 +95,13 @@ fn explain(text: &mut String, decision: &Decision, width: usize) {
     }
 }
 
-/// A decision that changes nothing: one sentence, however much it rests on.
+/// A decision without a change: one sentence, without its evidence.
 fn leave_alone(text: &mut String, decision: &Decision, width: usize) {
     let when = moment(decision);
     indented(text, &when, &" ".repeat(when.chars().count()), &printable(&decision.why), width);
 }
 
-/// What was seen, as far as that was not told before, what each candidate promised, what was chosen, and the result.
+/// Observations that are new, the prediction for each candidate, the chosen setting, and the result.
 fn explain_by(
     text: &mut String,
     decision: &Decision,

@@ -20,44 +20,44 @@ pub struct Placement {
     pub schema: u32,
     /// The program's version.
     pub seekwise_version: String,
-    /// The file that says what there is.
+    /// The file with arrays and volumes.
     pub source: String,
-    /// By what it was decided.
+    /// Parameters of the planner.
     pub rules: RuleFigures,
     /// The arrays, in the file's order.
     pub arrays: Vec<ArrayFigures>,
     /// The volumes, in the file's order.
     pub volumes: Vec<VolumeFigures>,
-    /// Where new volumes go, in sentences.
+    /// Placement of new volumes, as sentences.
     pub placed: Vec<String>,
-    /// New volumes for which there is no room, in sentences.
+    /// New volumes that do not fit, as sentences.
     pub rejected: Vec<String>,
-    /// What to do, in order.
+    /// The migration plan.
     pub steps: Vec<StepFigures>,
-    /// What is misplaced and stays, in sentences.
+    /// Misplaced volumes that cannot be moved, as sentences.
     pub left: Vec<String>,
-    /// How many more volumes fit.
+    /// Number of additional volumes that fit.
     pub more: Vec<MoreFigures>,
-    /// The result in the simulator.
+    /// Results of the simulation; `None` if not simulated.
     pub simulated: Option<SimulatedFigures>,
 }
 
-/// By what it was decided.
+/// Parameters of the planner.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RuleFigures {
-    /// By how many points of a percentage a move must lower a volume's share.
+    /// Minimum reduction of a volume's share by a move, in percentage points.
     pub threshold_points: f64,
-    /// Reference time that is served in one go.
+    /// Scheduling slot in reference time, in milliseconds.
     pub slot_ms: f64,
-    /// Samples of each volume.
+    /// Number of samples of each volume.
     pub samples: usize,
-    /// The length of each.
+    /// Length of a sample in seconds.
     pub sample_s: f64,
-    /// What volumes are counted with: `reference` or `sampled`.
+    /// How demand is counted: `reference` or `sampled`.
     pub count_by: String,
-    /// Where new ones go: `largest-spare` or `least-share`.
+    /// Placement of new volumes: `largest-spare` or `least-share`.
     pub place_by: String,
-    /// Of everything that is drawn.
+    /// Random seed.
     pub seed: u64,
 }
 
@@ -66,13 +66,13 @@ pub struct RuleFigures {
 pub struct ArrayFigures {
     /// Its name.
     pub name: String,
-    /// What it is made of.
+    /// Its profile.
     pub disk: String,
-    /// The part of its time that may be promised, in percent.
+    /// Share of its time that guarantees may use, in percent.
     pub capacity_percent: f64,
-    /// What is promised of it.
+    /// Share used by guarantees before the moves, in percent.
     pub before_percent: f64,
-    /// What is promised of it when all is done.
+    /// Share used by guarantees after the moves, in percent.
     pub after_percent: f64,
 }
 
@@ -81,21 +81,21 @@ pub struct ArrayFigures {
 pub struct VolumeFigures {
     /// Its name.
     pub name: String,
-    /// Its size.
+    /// Size in MiB.
     pub mib: u64,
-    /// The disk that it was promised.
+    /// Its reference disk; `None`: no guarantee.
     pub reference: Option<String>,
-    /// The array where it is; `None`: it is new.
+    /// Its array; `None`: it is new.
     pub on: Option<String>,
-    /// Where it is when all is done; `None`: there is no room for it.
+    /// Its array after the moves; `None`: it does not fit.
     pub after: Option<String>,
-    /// Its share of what all volumes would take of each array, in percent: a column of the matrix.
+    /// Its share of the demand of all volumes on each array, in percent: a row of the matrix.
     pub shares_percent: Vec<f64>,
-    /// The part of each array's time that it is counted with, in percent.
+    /// The share of each array's time that it needs, in percent.
     pub needs_percent: Vec<f64>,
     /// `insignificant`, `well placed`, `wavering`, `misplaced` or `new`.
     pub standing: String,
-    /// The same in a sentence.
+    /// The standing as a sentence.
     pub text: String,
 }
 
@@ -104,46 +104,46 @@ pub struct VolumeFigures {
 pub struct StepFigures {
     /// The moves.
     pub moves: Vec<MoveFigures>,
-    /// Why, in words.
+    /// The reason.
     pub reason: String,
 }
 
-/// A volume that goes from one array to another.
+/// The migration of a volume.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MoveFigures {
     /// The volume.
     pub volume: String,
-    /// Where it is.
+    /// Source array.
     pub from: String,
-    /// Where it goes.
+    /// Destination array.
     pub to: String,
-    /// What is copied.
+    /// Copied MiB.
     pub mib: u64,
 }
 
-/// How many more volumes fit.
+/// Number of additional volumes that fit.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MoreFigures {
-    /// Volumes like this one.
+    /// The kind of volume: like this one.
     pub like: String,
-    /// As things are.
+    /// Before the moves.
     pub before: u64,
-    /// When all is done.
+    /// After the moves.
     pub after: u64,
 }
 
 /// The result in the simulator.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SimulatedFigures {
-    /// Under which scheduler.
+    /// The scheduler.
     pub scheduler: String,
     /// Before the moves, during and after.
     pub phases: Vec<PhaseFigures>,
-    /// How fast volumes were copied at most, 10^6 bytes a second.
+    /// Limit of the copy rate, 10^6 bytes per second; `None` without moves.
     pub copy_limit_mb_s: Option<f64>,
-    /// What was copied, parts that had to be copied again included.
+    /// Copied MiB, including parts that were copied again; `None` without moves.
     pub copied_mib: Option<f64>,
-    /// When the last step was done; `None` if it was not.
+    /// Time of the last move's end, in seconds; `None` if it did not finish.
     pub copied_s: Option<f64>,
 }
 
@@ -171,7 +171,7 @@ pub struct GotFigures {
     pub p99_ms: f64,
     /// Compared with its reference disk.
     pub reference: Option<ReferenceFigures>,
-    /// Which promises were broken, in sentences.
+    /// Broken guarantees, as sentences.
     pub broken: Vec<String>,
 }
 

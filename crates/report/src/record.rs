@@ -50,7 +50,7 @@ pub struct Record {
     pub jobs: Vec<JobsFigures>,
     /// Totals of a job file's groups (`stonewall` and `new_group` begin one); empty for a trace.
     pub groups: Vec<JobsFigures>,
-    /// What tenants were promised and got; `None` if none were named, as in a record older than this field.
+    /// Guarantees and results of tenants; `None` if there are none, and in records from before this field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenants: Option<Tenancy>,
     /// Warnings about the figures, each a whole sentence.
@@ -170,22 +170,22 @@ pub struct Decision {
     pub measured_gain_percent: Option<f64>,
     /// Why the setting could not be applied, if so: `to` is `from` then.
     pub refused: Option<String>,
-    /// What it rests on, if the controller shows that; missing in a record older than this field.
+    /// Its evidence; `None` if the controller has none, and in records from before this field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub evidence: Option<Evidence>,
 }
 
-/// What a decision rests on.
+/// Evidence for a decision.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Evidence {
     /// Facts with their names: the load, the device, how well both reproduce what was measured.
     pub seen: Vec<(String, String)>,
-    /// What each candidate promises, the best first.
+    /// The prediction for each candidate, the best first.
     pub candidates: Vec<PredictionFigures>,
 }
 
-/// What a candidate promises.
+/// The prediction for a candidate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PredictionFigures {
@@ -194,13 +194,13 @@ pub struct PredictionFigures {
     /// 10^6 bytes per second.
     #[serde(deserialize_with = "number_or_null::one")]
     pub throughput_mb_s: f64,
-    /// Mean response time.
+    /// Mean response time in milliseconds.
     #[serde(deserialize_with = "number_or_null::one")]
     pub response_ms: f64,
-    /// The longest p99 response time of a stream by its bound: above 1 the stream starves.
+    /// The longest p99 response time of a stream relative to its bound; above 1 the stream starves.
     #[serde(deserialize_with = "number_or_null::one")]
     pub p99_by_bound: f64,
-    /// Promised improvement of merit over the active setting, in percent.
+    /// Predicted gain in merit over the active setting, in percent.
     #[serde(deserialize_with = "number_or_null::one")]
     pub gain_percent: f64,
     /// Its standard error, in percent.
@@ -214,7 +214,7 @@ impl Decision {
         self.from != self.to
     }
 
-    /// What was promised of the applied setting, if that is known.
+    /// The prediction for the applied setting; `None` without evidence.
     pub fn promise(&self) -> Option<&PredictionFigures> {
         self.evidence.as_ref()?.candidates.iter().find(|promise| promise.setting == self.to)
     }
@@ -429,7 +429,7 @@ pub struct StreamFigures {
     /// Requests per second of its own time.
     #[serde(deserialize_with = "number_or_null::one")]
     pub iops: f64,
-    /// Mean response time.
+    /// Mean response time in milliseconds.
     #[serde(deserialize_with = "number_or_null::one")]
     pub mean_ms: f64,
     /// 99 of 100 are at most this.

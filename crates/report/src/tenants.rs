@@ -1,10 +1,10 @@
-//! What tenants were promised and what they got, in words: the same for the terminal and for the page.
+//! Guarantees and results of tenants as text, for terminal and page.
 
 use crate::number::{MISSING, grouped, three_digits};
 use crate::record::{CapacityFigures, Record, ReferenceFigures, Tenancy, TenantFigures};
 use crate::text::{paragraph, printable, shortened};
 
-/// Tenants shown, those with a broken promise first.
+/// Maximum number of tenants shown, those with broken guarantees first.
 const ROWS: usize = 50;
 /// Longest name of a tenant in the table.
 const NAME: usize = 24;

@@ -8,48 +8,48 @@ use super::{ResponseFigures, number_or_null};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tenancy {
-    /// The file that says who they are and what they were promised.
+    /// The file with tenants and guarantees.
     pub contract: String,
-    /// SHA-256 of the promises, in hexadecimal.
+    /// SHA-256 of the guarantees, in hexadecimal.
     pub sha256: String,
     /// In the file's order.
     pub tenants: Vec<TenantFigures>,
     /// Requests of no tenant in that file.
     pub others_requests: u64,
-    /// Time in which all tenants had something outstanding: shares are measured over that.
+    /// Seconds in which all tenants were active; shares are measured over them.
     #[serde(deserialize_with = "number_or_null::one")]
     pub all_wanted_s: f64,
-    /// Time in which the disk stood idle while requests waited that it could have served.
+    /// Seconds in which the disk was idle while it could have served waiting requests.
     #[serde(deserialize_with = "number_or_null::one")]
     pub idle_while_waiting_s: f64,
-    /// Whether the disk can keep what was promised at all; `None` if no tenant has a reference disk.
+    /// Result of the capacity check; `None` if no tenant has a reference disk.
     pub capacity: Option<CapacityFigures>,
 }
 
-/// Whether a disk can be as good as several reference disks at once.
+/// Capacity check: demand of all reference disks together.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CapacityFigures {
-    /// Seconds of work that it takes the disk, alone with each tenant in turn, to do what their reference disks do in a second.
+    /// Seconds that the disk needs for the work of one second of all reference disks, each tenant run alone; above 1 it does not fit.
     #[serde(deserialize_with = "number_or_null::one")]
     pub needs_s_per_s: f64,
-    /// The tenants' parts of that, in their order; `None` of one without a reference disk.
+    /// The same for each tenant; `None` without a reference disk.
     pub needs_of_tenants_s_per_s: Vec<Option<f64>>,
 }
 
-/// What one tenant was promised, and what it got.
+/// Guarantee and results of a tenant.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TenantFigures {
     /// Its name.
     pub name: String,
-    /// What it was promised.
+    /// Its guarantee.
     pub promised: GuaranteeFigures,
-    /// Requests, and calls of fsync, that were done for it.
+    /// Number of completed requests and fsync calls.
     pub requests: u64,
     /// Bytes moved.
     pub bytes: u64,
-    /// Time in which it had something outstanding: what its rates are divided by.
+    /// Seconds in which it was active (had requests outstanding); rates are per active time.
     #[serde(deserialize_with = "number_or_null::one")]
     pub wanted_s: f64,
     /// 10^6 bytes per second of that time.
@@ -60,36 +60,36 @@ pub struct TenantFigures {
     pub iops: f64,
     /// Response times.
     pub response: ResponseFigures,
-    /// How long the disk worked for it; `None` if the disk does not tell.
+    /// Seconds that the disk worked for it; `None` if the disk does not account that.
     pub disk_time_s: Option<f64>,
-    /// Its share of the disk's time next to its weight; `None` if no weights were written down, the disk does not tell, or not all tenants ever
-    /// wanted something at once.
+    /// Its share of the disk's time and its weight; `None` if no weights are set, the disk does not account its time, or the tenants were
+    /// never all active.
     pub share: Option<ShareFigures>,
     /// Compared with its reference disk; `None` without one.
     pub reference: Option<ReferenceFigures>,
-    /// Which promises were broken, a sentence for each; none if all were kept.
+    /// One sentence for each broken guarantee; empty if all were kept.
     pub broken: Vec<String>,
     /// Throughput over time.
     pub curve: TenantCurve,
 }
 
-/// What a tenant was promised.
+/// The guarantee of a tenant.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GuaranteeFigures {
     /// Its weight.
     pub weight: u32,
-    /// Whether the weight was written down.
+    /// Whether the weight was set explicitly.
     pub is_weighted: bool,
-    /// The disk that it is never served worse than.
+    /// The reference disk: the tenant is served at least as fast as by this disk alone.
     pub reference: Option<String>,
-    /// It gets what others leave.
+    /// Whether it only gets the remaining capacity.
     pub best_effort: bool,
-    /// Requests a second at least.
+    /// Minimum requests per second.
     pub reservation_iops: Option<u64>,
-    /// Requests a second at most.
+    /// Maximum requests per second.
     pub limit_iops: Option<u64>,
-    /// 10^6 bytes a second at most.
+    /// Maximum 10^6 bytes per second.
     pub limit_mb_s: Option<f64>,
 }
 
@@ -97,24 +97,24 @@ pub struct GuaranteeFigures {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ShareFigures {
-    /// Its weight by all tenants', in per cent.
+    /// Its weight relative to the sum of all weights, in percent.
     #[serde(deserialize_with = "number_or_null::one")]
     pub promised_percent: f64,
-    /// Its part of the time that the disk worked for tenants while all of them wanted something, in per cent.
+    /// Its share of the disk's working time while all tenants were active, in percent.
     #[serde(deserialize_with = "number_or_null::one")]
     pub got_percent: f64,
 }
 
-/// A tenant next to the same load alone on its reference disk.
+/// A tenant compared with the same load alone on its reference disk.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReferenceFigures {
-    /// The scheduler in front of the reference disk.
+    /// The scheduler of the reference disk.
     pub scheduler: String,
-    /// Time in which it has something outstanding there.
+    /// Seconds in which it is active there.
     #[serde(deserialize_with = "number_or_null::one")]
     pub wanted_s: f64,
-    /// What it gets there: 10^6 bytes per second of that time.
+    /// Throughput there: 10^6 bytes per active second.
     #[serde(deserialize_with = "number_or_null::one")]
     pub throughput_mb_s: f64,
     /// Response times there.
@@ -125,7 +125,7 @@ pub struct ReferenceFigures {
     /// p99 response time here by p99 response time there.
     #[serde(deserialize_with = "number_or_null::one")]
     pub p99_ratio: f64,
-    /// The most time that it lost over any stretch: by how much longer a part of its load took here than there.
+    /// Maximum delay relative to the reference disk over any period, in seconds.
     #[serde(deserialize_with = "number_or_null::one")]
     pub lost_s: f64,
     /// Windows of several lengths, the shortest first.
@@ -134,30 +134,30 @@ pub struct ReferenceFigures {
     pub recovery: RecoveryFigures,
 }
 
-/// Windows of one length in which a tenant wanted something, compared with what its reference disk would have done in them.
+/// Windows of one length in which a tenant was active, compared with the reference disk.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WindowFigures {
     /// The length.
     #[serde(deserialize_with = "number_or_null::one")]
     pub window_s: f64,
-    /// How many.
+    /// Number of windows.
     pub windows: u64,
-    /// Of these, in how many it got less than 95% of what the reference disk would have done.
+    /// Number of windows with less than 95% of the reference disk's work.
     pub violated: u64,
-    /// The least that it got in any, by what the reference disk would have done; `None` without windows.
+    /// Minimum work in a window relative to the reference disk; `None` without windows.
     pub worst_ratio: Option<f64>,
 }
 
-/// How soon a tenant was served as well as by its reference disk, whenever it returned from a second of silence or more.
+/// Recovery after idle periods of at least 1 s: time until the tenant was as fast as on its reference disk.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RecoveryFigures {
-    /// Returns that lasted long enough to be judged.
+    /// Number of active periods after an idle one that are long enough to judge.
     pub returns: u64,
-    /// Of these, after how many it never was before it fell silent again.
+    /// Number of these without recovery.
     pub never: u64,
-    /// The longest that it took, in time of its own, of those where it was.
+    /// Longest recovery in active seconds; `None` if there was none.
     pub longest_s: Option<f64>,
 }
 

@@ -10,7 +10,7 @@ pub const SCHEMA: u32 = 1;
 /// Gain that is worth speaking of, as a difference of scores: 2%.
 const WORTH: f64 = 0.02;
 
-/// What was promised of all loads, and what came.
+/// Evaluation of predictions from counters.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
     /// [`SCHEMA`].
@@ -46,22 +46,22 @@ pub struct Asked {
     pub promised: Vec<Promised>,
 }
 
-/// What was promised of one setting, and what came. Gains are differences of scores.
+/// Prediction and result for one setting. Gains are differences of scores.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Promised {
     /// The setting.
     pub setting: String,
-    /// What was promised.
+    /// The predicted gain.
     pub gain: f64,
     /// Its standard error.
     pub error: f64,
     /// Whether it was said to let a stream starve.
     pub starves: bool,
-    /// What requests gained.
+    /// The measured gain by requests.
     pub of_requests: f64,
-    /// What processes gained.
+    /// The measured gain by processes.
     pub of_processes: f64,
-    /// Whether a stream starved.
+    /// Whether a stream starved under it.
     pub starved: bool,
     /// `of_requests` in percent.
     pub gained_percent: f64,
@@ -74,7 +74,7 @@ impl Promised {
 }
 
 impl Asked {
-    /// What was advised, if anything was.
+    /// The prediction for the recommended setting; `None` if no change was recommended.
     pub fn advice(&self) -> Option<&Promised> {
         self.promised.iter().find(|one| Some(&one.setting) == self.advised.as_ref())
     }
@@ -93,14 +93,14 @@ impl Report {
         self.asked.iter().flat_map(|asked| &asked.promised)
     }
 
-    /// The share of gains that lie within two errors of what was promised: of requests, and of processes.
+    /// Share of measured gains within two standard errors of the prediction, 0 to 1: by requests, and by processes.
     pub fn coverage(&self) -> (f64, f64) {
         let count = self.promised().count().max(1) as f64;
         let share = |of: fn(&Promised) -> f64| self.promised().filter(|one| one.is_within(of(one))).count() as f64 / count;
         (share(|one| one.of_requests), share(|one| one.of_processes))
     }
 
-    /// What was advised: how often, and how many of these lose more than 2%, of requests and of processes, or let a stream starve.
+    /// Counts of recommendations: all, those that lose more than 2% by requests, by processes, and those that starve a stream.
     pub fn advice(&self) -> (u64, u64, u64, u64) {
         let advice: Vec<&Promised> = self.asked.iter().filter_map(Asked::advice).collect();
         let count = |of: &dyn Fn(&Promised) -> bool| advice.iter().filter(|one| of(one)).count() as u64;

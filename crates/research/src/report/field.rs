@@ -158,11 +158,11 @@ pub struct Field {
     pub kernel: String,
     /// fio's version.
     pub fio: String,
-    /// Seconds that each load, or part of a mix, is run.
+    /// Measured seconds of each load, or of each part of a mix.
     pub seconds: f64,
-    /// Rounds.
+    /// Number of rounds.
     pub rounds: u32,
-    /// What was run.
+    /// Results by load and device.
     pub pairs: Vec<Pair>,
 }
 
@@ -198,7 +198,7 @@ impl Field {
         out
     }
 
-    /// What it comes to, in sentences.
+    /// The conclusions as sentences.
     pub fn verdict(&self) -> Vec<String> {
         let (mixes, single): (Vec<&Pair>, Vec<&Pair>) = self.pairs.iter().partition(|pair| pair.is_mix);
         let mut sentences = Vec::new();
@@ -237,7 +237,7 @@ fn harm(pairs: &[&Pair]) -> String {
     )
 }
 
-/// How much of what could be gained is.
+/// The agent's gain as a share of the best setting's.
 fn share_of_best(pairs: &[&Pair]) -> Option<String> {
     let mean = |of: &dyn Fn(&Pair) -> Option<f64>| pairs.iter().filter_map(|pair| of(pair)).sum::<f64>() / pairs.len() as f64;
     let agent = mean(&|pair| Some((pair.gain(pair.agent()?, Figure::Merit)?.percent / 100.0).ln_1p()));

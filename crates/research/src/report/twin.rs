@@ -73,7 +73,7 @@ impl Pairs {
     }
 }
 
-/// What was promised of a setting, and what came.
+/// Prediction and result for one setting.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PredictionFigures {
     /// The setting.
@@ -92,14 +92,14 @@ pub struct PredictionFigures {
     pub p99_by_bound_promised: f64,
 }
 
-/// What a run gave.
+/// Results of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Outcome {
-    /// Throughput.
+    /// Throughput in 10^6 bytes per second.
     pub mb_s: f64,
-    /// Mean response time.
+    /// Mean response time in milliseconds.
     pub response_ms: f64,
-    /// Jain's index.
+    /// Jain's index, 0 to 1.
     pub fairness: f64,
 }
 
@@ -112,7 +112,7 @@ impl Report {
         Ok(serde_json::to_string_pretty(self)? + "\n")
     }
 
-    /// The pairs of all loads.
+    /// Totals over all loads.
     pub fn pairs(&self, of: fn(&Ranking) -> Pairs) -> Pairs {
         self.loads
             .iter()
