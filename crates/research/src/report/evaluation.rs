@@ -226,7 +226,7 @@ impl Memory {
             }
         });
         let foreign = bases.last().map(|base| Bar {
-            wanted: "No load is worse by more than 2% with a base filled from other loads".to_owned(),
+            wanted: "With a base filled from other loads, no load is worse by more than 2%".to_owned(),
             found: format!("{} of {} are, at worst by {}%", base.worse, base.questions, shown(base.worst_percent.map(|it| -it))),
             is_met: base.worse == 0,
         });
