@@ -293,7 +293,11 @@ mod tests {
             "noop nr_requests=4 nr_requests=5",
         ]);
         let unknown = "cannot set noop swapiness=7: host has no tunable 'swapiness'; ";
-        assert!(refused[1].starts_with(unknown) && refused[1].ends_with("did you mean swappiness?; active: cfq read_ahead_kb=1024"), "{}", refused[1]);
+        assert!(
+            refused[1].starts_with(unknown) && refused[1].ends_with("did you mean swappiness?; active: cfq read_ahead_kb=1024"),
+            "{}",
+            refused[1]
+        );
         assert!(refused[2].contains("read_ahead_kb=-1 should be a whole number from 0 to 65536 KiB"), "{}", refused[2]);
         assert!(refused[3].contains("nr_requests is given twice"), "{}", refused[3]);
         assert!(refused[1..].iter().all(|text| text.ends_with("; active: cfq read_ahead_kb=1024")), "{refused:?}");

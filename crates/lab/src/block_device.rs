@@ -8,6 +8,8 @@ use anyhow::{Context as _, ensure};
 use applier::sysfs::Sysfs;
 use block::{Tunable, Unit};
 use control::Setting;
+use linux::events::{Background, Tracepoints};
+use linux::topology::{self, Device};
 use research::validation::RealDevice;
 use serve::attach::queue::Queue;
 
