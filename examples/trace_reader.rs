@@ -3,7 +3,7 @@
 //! ```text
 //! cargo run --release -p seekwise-sim --example trace_reader
 //! ```
-//! To make it part of the program, put it into `crates/sim/src/trace/` with a `FORMAT` that recognises its files, and add that to `ALL`.
+//! To make it part of the program, put it into `crates/trace/src/` with a `FORMAT` that recognises its files, and add that to `ALL`.
 
 use std::error::Error;
 use std::io::BufRead;

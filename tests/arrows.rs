@@ -11,7 +11,8 @@ use std::path::Path;
 const ARROWS: &[(&str, &[&str])] = &[
     ("block", &[]),
     ("progress", &[]),
-    ("sim", &["block"]),
+    ("trace", &["block"]),
+    ("sim", &["block", "trace"]),
     ("observe", &["block"]),
     ("device-model", &["block"]),
     ("report", &["block"]),

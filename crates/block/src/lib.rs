@@ -30,6 +30,7 @@ mod directory;
 pub mod hash_index;
 pub mod host_tunables;
 pub mod in_flight;
+pub mod keyed;
 mod knowledge;
 pub mod limits;
 pub mod list;
@@ -39,6 +40,7 @@ pub mod queue;
 mod request;
 pub mod sched;
 mod scheduler;
+pub mod scramble;
 mod sorted;
 mod tag_shares;
 mod tags;
@@ -60,3 +62,7 @@ pub use tags::{Room, Tags};
 pub use tenants::{Roster, Tenant};
 pub use time::Nanos;
 pub use tunable::{Scale, Tunable, TunableValue, Unit, split_before};
+
+#[cfg(test)]
+#[path = "../../../tests/cases/mod.rs"]
+mod cases;

@@ -1,4 +1,4 @@
-//! Traces, simulated disks, and the event loop that replays one on the other.
+//! Simulated disks and hosts, and the event loop that replays a trace or runs a workload on them.
 //!
 //! Everything runs in virtual time and is deterministic: the same input, settings and seed give the same result.
 //!
@@ -28,18 +28,17 @@
 pub mod device;
 pub mod diskspecs;
 pub mod host;
-mod keyed;
 pub mod profile;
 pub mod reference;
 pub mod replay;
 pub mod run;
-pub mod scramble;
 pub mod store;
 pub mod streams;
-pub mod trace;
 pub mod validate;
 pub mod workload;
 
+pub use trace;
+
 #[cfg(test)]
-#[path = "../tests/cases/mod.rs"]
+#[path = "../../../tests/cases/mod.rs"]
 mod cases;

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should fail here")]
 
+#[path = "../../../tests/cases/mod.rs"]
 mod cases;
 
 use std::collections::VecDeque;

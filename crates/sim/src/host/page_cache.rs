@@ -16,7 +16,7 @@ use block::list::{Linked, Links, List};
 use super::FileId;
 use super::shadows::{Refault, Shadows};
 use super::watermarks::Watermarks;
-use crate::scramble::scramble;
+use block::scramble::scramble;
 
 pub(super) const PAGE: u64 = 4096;
 pub(super) const NONE: u32 = u32::MAX;

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use block::{Nanos, Op, Roster, StreamId};
 
-use crate::keyed::Keyed;
 use crate::trace::{TraceError, TraceReader, TraceRequest};
+use block::keyed::Keyed;
 
 /// Granularity at which [`Fit::Compact`] removes untouched areas: coarse enough to keep neighbouring requests close.
 const CHUNK_SECTORS: u64 = 32_768;

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected should fail")]
 
-#[path = "../cases/mod.rs"]
+#[path = "../../../../tests/cases/mod.rs"]
 mod cases;
 mod device;
 mod pilot;

@@ -12,13 +12,13 @@
 //! mapped file Linux stops reading around page faults after 100 misses (`MMAP_LOTSAMISS` in `mm/filemap.c`). Once it is there, it is measured
 //! and forecast as any other.
 
+use block::scramble::scramble;
 use block::{KnowledgeStore, Limits, Nanos, Op};
 use control::Setting;
 use control::target::Bounds;
 use observe::Preference;
 use observe::merit;
 use sim::profile::DeviceProfile;
-use sim::scramble::scramble;
 
 use crate::forecast::{TrialRig, judged_requests};
 use crate::load::{AssumedRequest, AssumedStream, BIO_SECTORS, Load, Pace};

@@ -1,6 +1,6 @@
 //! Draws from a prior, as a point of the unit cube: what lies near in it is alike, so that what is nearly right can be moved.
 
-use sim::scramble::scramble;
+use block::scramble::scramble;
 
 /// Numbers between 0 and 1 from a seed.
 #[derive(Clone, Debug)]

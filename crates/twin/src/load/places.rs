@@ -165,5 +165,5 @@ impl Places {
 
 /// A number without a rhythm of its own; 0 gives none either.
 fn mix(number: u64) -> u64 {
-    sim::scramble::scramble(number.wrapping_add(0x9e37_79b9_7f4a_7c15))
+    block::scramble::scramble(number.wrapping_add(0x9e37_79b9_7f4a_7c15))
 }

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
-use sim::trace::{ALL, OpenOptions};
+use trace::{ALL, OpenOptions};
 use trace_help::*;
 
 /// A sound trace of each format, of a few dozen records.

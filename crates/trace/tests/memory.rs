@@ -6,7 +6,7 @@ mod trace_help;
 
 use std::io::Write;
 
-use sim::trace::{self, OpenOptions};
+use trace::{self, OpenOptions};
 use trace_help::*;
 
 /// The most memory this process has used so far.

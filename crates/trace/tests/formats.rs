@@ -286,21 +286,21 @@ fn a_pipe_is_read_like_a_file() {
         let pipe = pipe.clone();
         move || std::fs::write(pipe, trace).unwrap()
     });
-    let read = trace_help::read_path(&pipe, &sim::trace::OpenOptions::default()).unwrap();
+    let read = trace_help::read_path(&pipe, &trace::OpenOptions::default()).unwrap();
     writer.join().unwrap();
     assert_eq!((read.format, read.requests.len()), ("spc", 10_000));
 }
 
 #[test]
 fn each_formats_file_is_in_the_list_and_described() {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/trace");
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src");
     let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let is_format =
         |path: &std::path::PathBuf| std::fs::read_to_string(path).is_ok_and(|text| text.contains("pub static FORMAT: Format"));
-    assert_eq!(files.filter(is_format).count(), sim::trace::ALL.len());
-    let mut names: Vec<_> = sim::trace::ALL.iter().map(|format| format.name).collect();
+    assert_eq!(files.filter(is_format).count(), trace::ALL.len());
+    let mut names: Vec<_> = trace::ALL.iter().map(|format| format.name).collect();
     names.sort_unstable();
     names.dedup();
-    assert_eq!(names.len(), sim::trace::ALL.len(), "names are unique");
-    assert!(sim::trace::ALL.iter().all(|format| !format.summary.is_empty() && !format.source.is_empty()));
+    assert_eq!(names.len(), trace::ALL.len(), "names are unique");
+    assert!(trace::ALL.iter().all(|format| !format.summary.is_empty() && !format.source.is_empty()));
 }

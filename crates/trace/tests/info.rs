@@ -6,9 +6,9 @@ use std::fs;
 use std::path::Path;
 
 use block::Op;
-use sim::trace::info::{Info, characterise};
-use sim::trace::{OpenOptions, TraceRequest, open};
 use tempfile::TempDir;
+use trace::info::{Info, characterise};
+use trace::{OpenOptions, TraceRequest, open};
 
 fn info_of(text: &str, top: usize) -> Info {
     let folder = TempDir::new().unwrap();

@@ -96,7 +96,7 @@ pub struct Opened {
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// use sim::trace::{OpenOptions, open};
+/// use trace::{OpenOptions, open};
 ///
 /// let folder = tempfile::tempdir()?;
 /// let path = folder.path().join("two.csv");
@@ -211,7 +211,7 @@ pub struct RecordedDevice {
 ///
 /// ```
 /// use block::{Nanos, Op, Priority};
-/// use sim::trace::{TraceError, TraceReader, TraceRequest};
+/// use trace::{TraceError, TraceReader, TraceRequest};
 ///
 /// /// `count` reads of 4 KiB in order, one per millisecond.
 /// struct Sequential {
@@ -320,3 +320,7 @@ mod tests {
         assert!(error.ends_with("may be greedy, spc: say which with --format"), "{error}");
     }
 }
+
+#[cfg(test)]
+#[path = "../../../tests/cases/mod.rs"]
+mod cases;

@@ -1,12 +1,13 @@
 //! A map that is looked up for every request: values by key in insertion order, found through a hash index whose order is the same
 //! on every machine.
 
-use block::hash_index::HashIndex;
+use alloc::vec::Vec;
 
+use crate::hash_index::HashIndex;
 use crate::scramble::scramble;
 
 /// A key.
-pub(crate) trait Key: Copy + Eq {
+pub trait Key: Copy + Eq {
     /// A number that is most likely different for different keys.
     fn number(self) -> u64;
 }
@@ -26,7 +27,7 @@ impl Key for (u32, u64) {
 
 /// Values by key.
 #[derive(Clone, Debug)]
-pub(crate) struct Keyed<K, V> {
+pub struct Keyed<K, V> {
     entries: Vec<(K, V)>,
     index: HashIndex,
     /// The entry found last, which is often looked up again.

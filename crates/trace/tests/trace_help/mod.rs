@@ -5,8 +5,8 @@
 use std::io::Write;
 use std::path::Path;
 
-use sim::trace::{self, OpenOptions, TraceError, TraceReader, TraceRequest};
 use tempfile::NamedTempFile;
+use trace::{self, OpenOptions, TraceError, TraceReader, TraceRequest};
 
 /// A trace that was read to its end.
 pub struct Read {

@@ -336,7 +336,7 @@ mod tests {
     fn random_requests(count: u64) -> Vec<TraceRequest> {
         let one = |at: u64| TraceRequest {
             arrival: Nanos(at * 16_600_000),
-            lba: crate::scramble::scramble(at) % 17_000_000,
+            lba: block::scramble::scramble(at) % 17_000_000,
             sectors: 8,
             op: if at.is_multiple_of(3) { Op::Write } else { Op::Read },
             ..NOTHING

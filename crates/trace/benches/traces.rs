@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use sim::trace::{self, OpenOptions};
 use tempfile::NamedTempFile;
+use trace::{self, OpenOptions};
 
 const RECORDS: u64 = 300_000;
 

@@ -6,7 +6,7 @@ mod trace_help;
 
 use std::path::Path;
 
-use sim::trace::{OpenOptions, TraceError};
+use trace::{OpenOptions, TraceError};
 use trace_help::{PACKERS, error, file, gzip, read, read_as, read_path, read_skipping, shown};
 
 const SPC: &str = "0,100,8192,W,0.5\n1,200,512,r,0.6\n0,300,512,R,1.5\n";

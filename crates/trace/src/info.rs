@@ -10,7 +10,7 @@ use hdrhistogram::Histogram;
 use serde::Serialize;
 
 use super::{RecordedDevice, TraceError, TraceReader, TraceRequest};
-use crate::keyed::Keyed;
+use block::keyed::Keyed;
 use footprint::Footprint;
 
 /// Limit on distinct streams, devices and sizes; the rest are counted together, and the result says so.

@@ -7,7 +7,7 @@ mod trace_help;
 use std::path::PathBuf;
 
 use block::Op;
-use sim::trace::OpenOptions;
+use trace::OpenOptions;
 use trace_help::{Read, read_path, show};
 
 /// A file of the shared data, or `None` with a printed reason.

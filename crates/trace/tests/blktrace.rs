@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Command;
 
 use block::{Nanos, Op};
-use sim::trace::{OpenOptions, TraceRequest};
+use trace::{OpenOptions, TraceRequest};
 use trace_help::*;
 
 /// A recording of two processors, with what happens on a real system: names, merges, splits, remaps, a discard, a flush.

@@ -12,9 +12,9 @@ use std::sync::Arc;
 
 use block::{Nanos, Op, Priority, PriorityClass, StreamId};
 use proptest::prelude::*;
-use sim::trace::write::{self, About, Field, Losses};
-use sim::trace::{OpenOptions, RecordedDevice, TraceError, TraceReader, TraceRequest, open};
 use tempfile::TempDir;
+use trace::write::{self, About, Field, Losses};
+use trace::{OpenOptions, RecordedDevice, TraceError, TraceReader, TraceRequest, open};
 
 /// Requests with the names of their streams and devices.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -515,12 +515,12 @@ fn losses_of_a_format_are_noticed_once_they_occur() {
 
 #[test]
 fn each_written_formats_file_is_in_the_list_and_its_name_is_that_of_a_format_read() {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/trace/write");
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/write");
     let files = fs::read_dir(folder).unwrap().filter(|entry| entry.as_ref().unwrap().file_name() != "mod.rs").count();
     // Parquet's writer is next to its reader.
     assert_eq!(files + 1, write::ALL.len());
     for format in write::ALL {
-        assert!(sim::trace::ALL.iter().any(|read| read.name == format.name), "{} is read back", format.name);
+        assert!(trace::ALL.iter().any(|read| read.name == format.name), "{} is read back", format.name);
         let named = write::by_extension(Path::new(&format!("trace.{}", format.extensions[0].to_uppercase())));
         assert_eq!(named.map(|found| found.name), Some(format.name));
     }

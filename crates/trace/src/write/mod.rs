@@ -62,8 +62,8 @@ pub struct About {
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// use sim::trace::write::{About, by_extension};
-/// use sim::trace::{OpenOptions, open};
+/// use trace::write::{About, by_extension};
+/// use trace::{OpenOptions, open};
 ///
 /// let folder = tempfile::tempdir()?;
 /// let path = folder.path().join("one.csv");
