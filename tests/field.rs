@@ -137,7 +137,7 @@ fn what_cannot_be_tried_is_refused() {
     }
     assert!(refused(&["--workloads", "none"]).contains("--workloads none: requires --mix"));
     assert!(refused(&["--mix", "database"]).contains("--mix database: should be at least two workloads"));
-    assert!(refused(&["--workloads", "no-such"]).contains("--workloads no-such: is not known"));
+    assert!(refused(&["--workloads", "no-such"]).contains("--workloads no-such: unknown workload; known: random-reads, "));
     assert!(refused(&["--scheduler", "cfq"]).contains("--scheduler cfq"));
     assert!(refused(&["--scheduler", "bfq dirty_ratio=5"]).contains("dirty_ratio"), "devices share the page cache");
     assert!(refused(&["--ext4=much"]).contains("--ext4"));

@@ -40,7 +40,7 @@ fn a_model_is_trained_evaluated_and_shown() {
     let folder = tempfile::tempdir().unwrap();
     let model = folder.path().join("iris.json");
     let text = out(&seekwise(&[&"train", &rows("iris-train"), &"--learner", &"all", &"-o", &model]));
-    assert!(text.contains("<- kept") && text.lines().count() == 7, "{text}");
+    assert!(text.contains("<- best") && text.lines().count() == 7, "{text}");
     let text = out(&seekwise(&[&"evaluate", &model, &rows("iris-test")]));
     assert!(text.contains("45 rows") && text.contains("recall"), "{text}");
     let json: serde_json::Value =

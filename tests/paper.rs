@@ -67,7 +67,7 @@ fn a_quick_run_draws_every_figure_and_says_of_every_bar_whether_it_is_met() {
     for figure in figures.iter().filter(|figure| figure["unit"] == "accuracy_percent") {
         assert!(figure["series"].as_array().unwrap().contains(&"always per-request".into()), "{}", figure["id"]);
     }
-    assert!(bars[0]["detail"].as_str().unwrap().contains("; always "), "{}", bars[0]);
+    assert!(bars[0]["detail"].as_str().unwrap().contains("; constant "), "{}", bars[0]);
     assert!(html.contains("achieving an accuracy of 89 percent") && html.contains("prefers-color-scheme: dark"));
     let svm = figures[4]["statements"].as_array().unwrap().iter().find(|statement| statement["paper"] == "89%").unwrap();
     assert!(svm["ours"].is_string() && svm["mark"].is_array(), "{svm}");
@@ -232,6 +232,6 @@ fn what_is_wrong_is_said_before_anything_is_run_and_nothing_is_written() {
     assert!(refused(&["run", "self-learning", "--only", "fig-1"]).contains("--only fig-1: unknown figure; known: bars, fig-2"));
     assert!(refused(&["run", "self-learning", "-o", gone.to_str().unwrap()]).contains("there is no folder"));
     assert!(refused(&["run", "self-learning", "--json", folder.path().to_str().unwrap()]).contains("is a folder"));
-    assert!(refused(&["run", "self-learning", "--only", "fig-3"]).contains("needs --cpu-time"));
+    assert!(refused(&["run", "self-learning", "--only", "fig-3"]).contains("requires --cpu-time"));
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
 }

@@ -140,7 +140,11 @@ fn named(path: &Path, name: &str) -> Result<&'static Format, TraceError> {
 /// The format, among these, of the content with this beginning.
 fn detect(input: &Input, formats: &[&'static Format]) -> Result<&'static Format, TraceError> {
     let head = input.head();
-    let found: Vec<&'static Format> = formats.iter().copied().filter(|format| (format.detect)(&head)).collect();
+    let mut found: Vec<&'static Format> = formats.iter().copied().filter(|format| (format.detect)(&head)).collect();
+    // A heading with the names of columns leaves no doubt; lines below it may be of other formats as well.
+    if found.iter().any(|format| format.name == csv::FORMAT.name) {
+        found = vec![&csv::FORMAT];
+    }
     match found[..] {
         [format] => Ok(format),
         [] if head.bytes.get(257..262) == Some(b"ustar") => {

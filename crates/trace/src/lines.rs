@@ -41,9 +41,6 @@ pub(super) fn open<P: Parser + 'static>(input: Input, options: &OpenOptions, par
 /// Whether most of the first lines are of this parser's format: one damaged line must not hide it, nor one matching line suggest
 /// it. A heading is sufficient by itself.
 pub(super) fn detect(head: &Head<'_>, mut parser: impl Parser) -> bool {
-    if (super::csv::FORMAT.detect)(head) {
-        return false;
-    }
     let (mut good, mut bad) = (0, 0);
     let mut out = Window::default();
     for line in head.lines().filter(|line| !line.trim_ascii().is_empty()) {

@@ -56,7 +56,7 @@ fn predictions_of_changes_are_drawn_with_their_errors_against_results() {
     let html = html(&records);
     let page = checked(&html);
     let has = |node: &roxmltree::Node, word: &str| node.attribute("aria-label").is_some_and(|label| label.contains(word));
-    let panel = page.descendants().find(|node| has(node, "promised")).unwrap();
+    let panel = page.descendants().find(|node| has(node, "Predicted and measured gains")).unwrap();
     assert!(has(&panel, "0 of 3 within two errors"), "{:?}", panel.attribute("aria-label"));
     let of = |class: &str| {
         let of_class = |node: &roxmltree::Node| node.attribute("class").is_some_and(|classes| classes.ends_with(class));
@@ -73,7 +73,7 @@ fn predictions_of_changes_are_drawn_with_their_errors_against_results() {
             .unwrap_or_default()
     };
     assert!(tip("mark promised").ends_with("predicted +12.5% ± 3.0%"), "{}", tip("mark promised"));
-    assert!(tip("mark measured").ends_with("-3.2% was measured"), "{}", tip("mark measured"));
+    assert!(tip("mark measured").ends_with("measured -3.2%"), "{}", tip("mark measured"));
     assert!(html.contains("<td>+12.5% ± 3.0%</td>"));
 }
 
