@@ -1,8 +1,9 @@
 //! What happened, for `history` and `explain`: bounded in memory, and in a file that outlives the daemon.
 
 use std::collections::VecDeque;
-use std::fs::OpenOptions;
+use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use control::ab_test::Comparison;
@@ -186,8 +187,9 @@ impl History {
     /// Keeps at most this many entries, in a file of this folder; continues an existing one.
     ///
     /// # Errors
-    /// The folder is not there or cannot be written to.
+    /// The folder is not there or cannot be written to; others may write to it, or its file is no regular one.
     pub fn open(folder: &Path, most: usize) -> io::Result<History> {
+        check_owner(folder)?;
         let mut history = History { file: Some(folder.join(FILE)), ..History::in_memory(most) };
         for entry in read(folder)? {
             history.next = history.next.max(entry.number + 1);
@@ -258,6 +260,26 @@ impl History {
     }
 }
 
+/// Fails if another user could make this process overwrite a file of that user's choice.
+fn check_owner(folder: &Path) -> io::Result<()> {
+    let there = fs::metadata(folder)?;
+    let own = rustix::process::geteuid().as_raw();
+    let is_writable_by_others = own == 0 && there.mode() & 0o022 != 0;
+    if (there.uid() != own && there.uid() != 0) || is_writable_by_others {
+        let (owner, mode) = (there.uid(), there.mode() & 0o7777);
+        let message = format!(
+            "it belongs to user {owner} with mode {mode:o}; it should be the agent's own, and only the agent may write there"
+        );
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, message));
+    }
+    match fs::symlink_metadata(folder.join(FILE)) {
+        Ok(file) if !file.is_file() => {
+            Err(io::Error::new(io::ErrorKind::AlreadyExists, format!("{FILE} in it is no regular file; remove it")))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// The entries in a folder's file, as they were written; none if there is no file. A line that a crash cut off is passed over.
 ///
 /// # Errors
@@ -312,6 +334,24 @@ mod tests {
         let kept: Vec<(u64, Option<f64>)> = again.entries().map(|entry| (entry.number, entry.measured_percent)).collect();
         assert_eq!(kept, [(8, None), (9, Some(12.5)), (10, None)]);
         assert_eq!(latest(folder.path(), 2).unwrap().iter().map(|entry| entry.number).collect::<Vec<_>>(), [9, 10]);
+    }
+
+    #[test]
+    fn a_folder_that_others_may_write_to_is_refused_and_no_link_is_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let victim = folder.path().join("victim");
+        fs::write(&victim, "precious").unwrap();
+        std::os::unix::fs::symlink(&victim, folder.path().join(FILE)).unwrap();
+        let refused = |text: &str| {
+            let error = History::open(folder.path(), 3).unwrap_err().to_string();
+            assert!(error.contains(text), "{error}");
+            assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
+        };
+        refused("is no regular file");
+        if rustix::process::geteuid().is_root() {
+            fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+            refused("only the agent may write there");
+        }
     }
 
     #[test]

@@ -7,19 +7,19 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use super::{Answer, Ask};
+use crate::connections::{Places, UntilDeadline, listen};
 
-/// Timeout for reading a request from a client.
+/// Time for a client to send its whole request, and to take the whole reply.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Timeout for a reply of the daemon's loop.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum bytes of a request.
 const MAX_REQUEST_BYTES: u64 = 4096;
-/// Maximum concurrent connections.
+/// Maximum concurrent connections of privileged clients, and of all others.
 const MAX_CONNECTIONS: usize = 16;
 
 /// A request that waits for its reply.
@@ -54,7 +54,7 @@ impl Server {
     /// # Errors
     /// Another daemon listens there, or its folder does not exist or is not writable.
     pub fn listen(path: &Path) -> io::Result<Server> {
-        let listener = bind(path)?;
+        let listener = listen(path, "another seekwise-agent is running")?;
         fs::set_permissions(path, fs::Permissions::from_mode(0o666))?;
         let (sender, asked) = channel();
         let (wakes, wake) = UnixStream::pair()?;
@@ -83,46 +83,25 @@ impl Drop for Server {
     }
 }
 
-/// A socket left by a killed daemon may be replaced.
-fn bind(path: &Path) -> io::Result<UnixListener> {
-    match UnixListener::bind(path) {
-        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-            if UnixStream::connect(path).is_ok() {
-                return Err(io::Error::new(io::ErrorKind::AddrInUse, "another seekwise-agent is running"));
-            }
-            fs::remove_file(path)?;
-            UnixListener::bind(path)
-        }
-        bound => bound,
-    }
-}
-
 fn accept(listener: &UnixListener, sender: &Sender<Asked>, wake: &Arc<UnixStream>) {
-    let open = Arc::new(AtomicUsize::new(0));
+    // Others cannot take the places of root.
+    let (privileged, others) = (Places::new(MAX_CONNECTIONS), Places::new(MAX_CONNECTIONS));
     for stream in listener.incoming().filter_map(Result::ok) {
-        if open.fetch_add(1, Ordering::Relaxed) >= MAX_CONNECTIONS {
-            open.fetch_sub(1, Ordering::Relaxed);
-            continue;
-        }
-        let (sender, wake, open_here) = (sender.clone(), wake.clone(), open.clone());
-        let serving = std::thread::Builder::new().name("control".to_owned()).spawn(move || {
+        let Ok(peer) = rustix::net::sockopt::socket_peercred(&stream) else { continue };
+        let is_privileged = peer.uid.is_root() || peer.uid == rustix::process::geteuid();
+        let (sender, wake) = (sender.clone(), wake.clone());
+        let places = if is_privileged { &privileged } else { &others };
+        // Without a thread for it the client sees the connection end.
+        let _ = places.serve("control", stream, move |stream| {
             // A client that disconnects gets no reply.
-            let _ = serve(stream, &sender, &wake);
-            open_here.fetch_sub(1, Ordering::Relaxed);
+            let _ = serve(stream, is_privileged, &sender, &wake);
         });
-        if serving.is_err() {
-            open.fetch_sub(1, Ordering::Relaxed);
-        }
     }
 }
 
-fn serve(mut stream: UnixStream, sender: &Sender<Asked>, wake: &UnixStream) -> io::Result<()> {
-    stream.set_read_timeout(Some(CLIENT_TIMEOUT))?;
-    stream.set_write_timeout(Some(CLIENT_TIMEOUT))?;
-    let peer = rustix::net::sockopt::socket_peercred(&stream)?;
-    let is_privileged = peer.uid.is_root() || peer.uid == rustix::process::geteuid();
+fn serve(stream: &UnixStream, is_privileged: bool, sender: &Sender<Asked>, wake: &UnixStream) -> io::Result<()> {
     let mut line = String::new();
-    BufReader::new(stream.try_clone()?.take(MAX_REQUEST_BYTES)).read_line(&mut line)?;
+    BufReader::new(UntilDeadline::new(stream, CLIENT_TIMEOUT).take(MAX_REQUEST_BYTES)).read_line(&mut line)?;
     let answer = match serde_json::from_str(&line) {
         Err(error) => Answer::Refused(format!("invalid request: {error}; are both programs of the same version?")),
         Ok(ask) => {
@@ -134,7 +113,7 @@ fn serve(mut stream: UnixStream, sender: &Sender<Asked>, wake: &UnixStream) -> i
     };
     let mut text = serde_json::to_vec(&answer)?;
     text.push(b'\n');
-    stream.write_all(&text)
+    UntilDeadline::new(stream, CLIENT_TIMEOUT).write_all(&text)
 }
 
 #[cfg(test)]

@@ -1,15 +1,17 @@
-//! A server for `GET /metrics`: one thread, one connection at a time.
+//! A server for `GET /metrics`: a thread for each connection.
 
 use std::io::{self, BufRead as _, BufReader, Read, Write};
 use std::net::TcpListener;
-use std::os::unix::net::UnixListener;
 use std::time::Duration;
 
 use super::Metrics;
 use crate::configuration::Listen;
+use crate::connections::{self, ClientStream, Places, UntilDeadline};
 
-/// Timeout for reading a request and for writing a response.
+/// Time for a client to send its whole request; until twice that it can take the response.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Maximum concurrent connections.
+const MAX_CONNECTIONS: usize = 16;
 /// Maximum bytes of a request.
 const MAX_REQUEST_BYTES: u64 = 16 << 10;
 
@@ -18,31 +20,34 @@ const MAX_REQUEST_BYTES: u64 = 16 << 10;
 /// # Errors
 /// The address is in use, or does not belong to this machine.
 pub fn serve(listen: &Listen, metrics: Metrics) -> io::Result<()> {
-    let serving = std::thread::Builder::new().name("metrics".to_owned());
+    let accepting = std::thread::Builder::new().name("metrics".to_owned());
     match listen {
         Listen::Tcp(address) => {
             let listener = TcpListener::bind(address)?;
-            serving.spawn(move || {
-                for stream in listener.incoming().filter_map(Result::ok) {
-                    let is_set = stream.set_read_timeout(Some(CLIENT_TIMEOUT)).and(stream.set_write_timeout(Some(CLIENT_TIMEOUT)));
-                    // Errors of a client's connection are ignored.
-                    let _ = is_set.and_then(|()| answer(&stream, &stream, &metrics));
-                }
-            })?;
+            accepting.spawn(move || listener.incoming().filter_map(Result::ok).for_each(server(metrics)))?;
         }
         Listen::Unix(path) => {
-            // Left by a killed daemon: a running one would hold the control socket, which is bound first.
-            let _ = std::fs::remove_file(path);
-            let listener = UnixListener::bind(path)?;
-            serving.spawn(move || {
-                for stream in listener.incoming().filter_map(Result::ok) {
-                    let is_set = stream.set_read_timeout(Some(CLIENT_TIMEOUT)).and(stream.set_write_timeout(Some(CLIENT_TIMEOUT)));
-                    let _ = is_set.and_then(|()| answer(&stream, &stream, &metrics));
-                }
-            })?;
+            let listener = connections::listen(path, "another process serves metrics there")?;
+            accepting.spawn(move || listener.incoming().filter_map(Result::ok).for_each(server(metrics)))?;
         }
     }
     Ok(())
+}
+
+/// What serves each connection.
+fn server<S: ClientStream>(metrics: Metrics) -> impl FnMut(S)
+where
+    for<'s> &'s S: Read + Write,
+{
+    let places = Places::new(MAX_CONNECTIONS);
+    move |stream| {
+        let metrics = metrics.clone();
+        // Errors of a client's connection are ignored.
+        let _ = places.serve("metrics", stream, move |stream| {
+            let until = |time| UntilDeadline::new(stream, time);
+            let _ = answer(until(CLIENT_TIMEOUT), until(2 * CLIENT_TIMEOUT), &metrics);
+        });
+    }
 }
 
 fn answer(from: impl Read, mut to: impl Write, metrics: &Metrics) -> io::Result<()> {
@@ -70,6 +75,8 @@ fn answer(from: impl Read, mut to: impl Write, metrics: &Metrics) -> io::Result<
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
+
+    use std::os::unix::net::UnixStream;
 
     use super::*;
     use crate::history::{Entry, Kind};
@@ -103,6 +110,24 @@ mod tests {
         assert!(body.contains("seekwise_cpu_seconds_total ") && body.contains("seekwise_resident_memory_bytes "), "{body}");
         metrics.gone("sda");
         assert!(!metrics.text().contains("gain_ratios{"));
+    }
+
+    #[test]
+    fn clients_that_send_nothing_keep_nobody_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("metrics.sock");
+        serve(&Listen::Unix(path.clone()), Metrics::new()).unwrap();
+        let silent: Vec<UnixStream> = (0..3 * MAX_CONNECTIONS).map(|_| UnixStream::connect(&path).unwrap()).collect();
+        let mut client = UnixStream::connect(&path).unwrap();
+        client.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+        let mut text = String::new();
+        client.read_to_string(&mut text).unwrap();
+        assert!(text.starts_with("HTTP/1.1 200 "), "{text}");
+        drop(silent);
+        // Somebody else's file is not deleted.
+        let file = folder.path().join("precious");
+        std::fs::write(&file, "x").unwrap();
+        assert!(serve(&Listen::Unix(file.clone()), Metrics::new()).is_err() && file.exists());
     }
 
     #[test]
