@@ -21,6 +21,7 @@ impl Writer {
             let message = "the machine's own settings are only changed if the administrator allows it";
             return Err(ApplierError::new(Kind::NotAllowed, format_args!("{device}: {message}")));
         }
+        self.other_writers(device);
         let mut can = Vec::new();
         for (attribute, value) in all().iter().filter_map(|attribute| Some((attribute, state.get(&attribute.name)?))) {
             let refused = self.prove(device, attribute, value, &state)?;

@@ -96,13 +96,14 @@ impl Client {
         }
     }
 
-    /// Stands down: what is foreign stays as it is, is never put back, and nothing is set on the device until it is
-    /// [resumed](Client::resume). The originals of the rest are kept.
+    /// Stands down: external changes stay, are never put back, and nothing is set on the device until it is [resumed](Client::resume). The
+    /// originals of the rest are kept. `changed` are external changes of attributes that the applier has not set: name, and the value that
+    /// the agent knew.
     ///
     /// # Errors
-    /// [`Kind::NoDevice`], [`Kind::Journal`].
-    pub fn release(&mut self, device: &str) -> Result<(), ApplierError> {
-        self.done(&Request::Release { device: device.to_owned() })
+    /// [`Kind::NoDevice`], [`Kind::Journal`]; [`Kind::NotAllowed`] for an attribute that the applier does not know.
+    pub fn release(&mut self, device: &str, changed: &[(String, String)]) -> Result<(), ApplierError> {
+        self.done(&Request::Release { device: device.to_owned(), changed: changed.to_vec() })
     }
 
     /// Takes up a device again on which the agent had stood down: its current values count as the originals.

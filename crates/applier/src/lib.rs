@@ -14,6 +14,7 @@ mod error;
 pub mod journal;
 pub mod log;
 pub mod notify;
+pub mod other_writers;
 mod ownership;
 mod plan;
 pub mod policy;

@@ -16,14 +16,16 @@ pub(crate) enum Ownership {
 
 /// Whose value of the record's attribute is active.
 pub(crate) fn ownership_of(record: &Record, records: &[Record], state: &State) -> Ownership {
-    if record.released {
-        return Ownership::Foreign;
-    }
-    let Some(attribute) = attribute_of(record) else { return Ownership::Absent };
     let scheduler_is_theirs = || {
         let scheduler = records.iter().find(|record| record.attribute == SCHEDULER);
         scheduler.is_some_and(|scheduler| scheduler.released || alone(scheduler, records, state) == Ownership::Foreign)
     };
+    if record.released {
+        // A tunable goes with its scheduler, and an external change of it, too, unless the scheduler was changed externally.
+        let went_away = is_elsewhere(record, state) && !scheduler_is_theirs();
+        return if went_away { Ownership::Absent } else { Ownership::Foreign };
+    }
+    let Some(attribute) = attribute_of(record) else { return Ownership::Absent };
     // Who switches the scheduler resets these, whatever they are.
     let goes_with_it = attribute.name == NR_REQUESTS || matches!(attribute.owner, Owner::Scheduler(_));
     if goes_with_it && scheduler_is_theirs() {
@@ -34,8 +36,8 @@ pub(crate) fn ownership_of(record: &Record, records: &[Record], state: &State) -
 
 /// As [`ownership_of`], whatever became of the scheduler.
 fn alone(record: &Record, records: &[Record], state: &State) -> Ownership {
-    let elsewhere = record.scheduler.as_deref().is_some_and(|owner| owner != state.scheduler());
-    let (Some(attribute), Some(now), false) = (attribute_of(record), state.get(&record.attribute), elsewhere) else {
+    let is_elsewhere = is_elsewhere(record, state);
+    let (Some(attribute), Some(now), false) = (attribute_of(record), state.get(&record.attribute), is_elsewhere) else {
         return Ownership::Absent;
     };
     let was = |value: &Option<String>| value.as_deref() == Some(now);
@@ -50,6 +52,11 @@ fn alone(record: &Record, records: &[Record], state: &State) -> Ownership {
             if explained { Ownership::Ours } else { Ownership::Foreign }
         }
     }
+}
+
+/// Whether it is a tunable of a scheduler that is not active.
+fn is_elsewhere(record: &Record, state: &State) -> bool {
+    record.scheduler.as_deref().is_some_and(|owner| owner != state.scheduler())
 }
 
 /// What is being written.

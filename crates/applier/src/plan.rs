@@ -42,7 +42,7 @@ impl Plan {
         let scheduler = wanted.values.iter().rev().find(|(name, _)| name == SCHEDULER).map_or(now.scheduler(), |(_, value)| value);
         let mut steps: Vec<Step> = Vec::new();
         for (name, value) in &wanted.values {
-            let attribute = known(name, device).map_err(refused)?;
+            let attribute = known_attribute(name, device).map_err(refused)?;
             now.check(attribute, value, scheduler).map_err(refused)?;
             if now.get(name).is_none() && !matches!(attribute.owner, Owner::Scheduler(owner) if owner != now.scheduler()) {
                 return Err(refused(format!("this kernel has no {name} for it")));
@@ -85,7 +85,8 @@ impl Plan {
     }
 }
 
-fn known(name: &str, device: &str) -> Result<&'static Attribute, String> {
+/// The attribute of this name, of devices or of the machine. Otherwise says which there are.
+pub(crate) fn known_attribute(name: &str, device: &str) -> Result<&'static Attribute, String> {
     let of_device = |attribute: &&Attribute| (attribute.owner == Owner::Machine) == (device == MACHINE);
     find(name).filter(of_device).ok_or_else(|| {
         let known: Vec<&str> = all().iter().filter(of_device).map(|attribute| attribute.name.as_str()).collect();
@@ -98,7 +99,10 @@ fn check_expected(wanted: &SetRequest, now: &State) -> Result<(), ApplierError> 
     let other = wanted.expected.iter().find(|(name, value)| now.get(name) != Some(value));
     other.map_or(Ok(()), |(name, value)| {
         let is = now.get(name).map_or_else(|| "not there".to_owned(), |now| format!("{now} by now"));
-        let message = format_args!("{}: {name} was {value} when that was decided, and is {is}; nothing was set", wanted.device);
+        let message = format_args!(
+            "{}: {name} was {value} when that was decided, and is {is}: changed externally; nothing was set",
+            wanted.device
+        );
         Err(ApplierError::new(Kind::Stale, message))
     })
 }

@@ -26,6 +26,9 @@ pub enum Request {
     Release {
         /// As in `sda`.
         device: String,
+        /// External changes of attributes that the applier has not set: each attribute's name, and its value as the agent knew it.
+        #[serde(default)]
+        changed: Vec<(String, String)>,
     },
     /// Accept external changes: these values count as the originals from now on.
     Resume {

@@ -9,7 +9,7 @@ use crate::ownership::{Ownership, ownership_of};
 use crate::protocol::{Outcome, Restored};
 use crate::server::check_owner;
 use crate::sysfs::{RealFiles, Sysfs};
-use crate::writer::{Known, Rules, Writer, checked};
+use crate::writer::{Known, Rules, Writer, checked, is_void};
 
 /// An attribute that is to be put back.
 #[derive(Clone, Debug)]
@@ -114,10 +114,12 @@ impl Writer {
         // Where this cannot be written, as on a full disk, the journal has the originals all the same: they must not be kept waiting.
         let _ = self.store(device, records);
         let outcomes = self.put_back(device, records, |record| record.original.clone())?;
+        let (after, all) = (self.state(device)?, records.clone());
         records.retain(|record| {
             let failed =
                 |(of, outcome): &(Record, Outcome)| of.attribute == record.attribute && matches!(outcome, Outcome::Failed { .. });
-            record.released || outcomes.iter().any(failed)
+            let stays_foreign = record.released && !is_void(record, ownership_of(record, &all, &after));
+            stays_foreign || outcomes.iter().any(failed)
         });
         self.store(device, records)?;
         Ok(outcomes)
@@ -166,7 +168,9 @@ impl Writer {
             })
             .collect();
         let mut trouble: Vec<(&str, ApplierError)> = Vec::new();
-        for target in &targets {
+        // External values come last: what is put back may have reset them.
+        let (theirs, ours): (Vec<&Target>, Vec<&Target>) = targets.iter().partition(|target| target.theirs);
+        for target in ours.into_iter().chain(theirs) {
             if let Err(error) = self.put_one_back(device, target, &targets, records) {
                 trouble.push((&target.attribute.name, error));
             }
@@ -181,10 +185,13 @@ impl Writer {
 
     fn put_one_back(&mut self, device: &str, target: &Target, targets: &[Target], records: &[Record]) -> Result<(), ApplierError> {
         let Target { record, attribute, value, theirs } = target;
+        if let Some(others) = self.other_writers(device).filter(|_| attribute.name == SCHEDULER) {
+            others.wait();
+        }
         let state = self.state(device)?;
         let Some(now) = state.get(&attribute.name) else { return Ok(()) };
         if *theirs {
-            return self.leave_theirs(device, attribute, value, &state);
+            return self.leave_theirs(device, (attribute, value), targets, &state);
         }
         if ownership_of(record, records, &state) != Ownership::Ours {
             return Ok(());
@@ -213,12 +220,23 @@ impl Writer {
         Ok(())
     }
 
-    /// An external value, which restoring the scheduler may have reset.
-    fn leave_theirs(&mut self, device: &str, attribute: &Attribute, value: &str, state: &State) -> Result<(), ApplierError> {
-        let mut switch = Upheaval::default();
-        find(SCHEDULER).into_iter().for_each(|scheduler| switch.add(scheduler));
+    /// An external value, which restoring the others may have reset.
+    fn leave_theirs(
+        &mut self,
+        device: &str,
+        (attribute, value): (&Attribute, &str),
+        targets: &[Target],
+        state: &State,
+    ) -> Result<(), ApplierError> {
+        let mut upheaval = Upheaval::default();
+        find(SCHEDULER).into_iter().for_each(|scheduler| upheaval.add(scheduler));
+        targets.iter().filter(|target| !target.theirs).for_each(|target| upheaval.add(target.attribute));
+        let former = |name: &str| {
+            let of_name = targets.iter().filter(|target| target.attribute.name == name);
+            of_name.filter_map(|target| target.value.parse().ok()).collect()
+        };
         let now = state.get(&attribute.name).filter(|now| *now != value);
-        let was_reset = now.is_some_and(|now| switch.explains(attribute, now, state, |_| Vec::new()));
+        let was_reset = now.is_some_and(|now| upheaval.explains(attribute, now, state, former));
         // Under none it would change the driver's own queue.
         if !was_reset || state.check(attribute, value, state.scheduler()).is_err() {
             return Ok(());

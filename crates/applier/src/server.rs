@@ -293,7 +293,7 @@ impl<'a> Connection<'a> {
                 Answer::Changed(changed)
             }
             Request::Foreign { device } => Answer::Foreign(writer.foreign(device)?),
-            Request::Release { device } => writer.release(device).map(|()| Answer::Done)?,
+            Request::Release { device, changed } => writer.release(at, device, changed).map(|()| Answer::Done)?,
             Request::Resume { device } => writer.resume(device).map(|()| Answer::Done)?,
             Request::Restore { device } => {
                 let restored = writer.restore(device.as_deref())?;

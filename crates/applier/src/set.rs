@@ -7,13 +7,14 @@
 
 use block::Nanos;
 
-use crate::attribute::{Attribute, Owner, READ_AHEAD, SCHEDULER, State, Upheaval, WRITE_BACK_THROTTLE, all, find};
+use crate::attribute::{Attribute, READ_AHEAD, SCHEDULER, State, Upheaval, WRITE_BACK_THROTTLE, all, find};
 use crate::error::{ApplierError, Kind};
 use crate::journal::Record;
+use crate::other_writers::OtherWriters;
 use crate::ownership::{Ownership, ownership_of};
 use crate::plan::{Plan, Step};
 use crate::protocol::{Changed, SetRequest};
-use crate::writer::{Known, Moment, Writer, whole};
+use crate::writer::{Known, Moment, Writer, is_void, whole};
 
 const MINUTE: Nanos = Nanos::from_millis(60_000);
 
@@ -33,11 +34,13 @@ impl Writer {
     /// Nothing is changed then, unless it is [`Kind::HalfDone`].
     pub fn set(&mut self, at: Moment, wanted: &SetRequest) -> Result<Vec<Changed>, ApplierError> {
         let device = wanted.device.as_str();
-        let known = self.known(device)?;
+        let mut known = self.known(device)?;
         whole(&known.damage)?;
         let before = self.state(device)?;
         let plan = Plan::of(wanted, &before, self.rules.machine)?;
         refuse_foreign(device, &known.records, &before)?;
+        let records = known.records.clone();
+        known.records.retain(|record| !is_void(record, ownership_of(record, &records, &before)));
         if plan.is_active(&before) {
             return Ok(Vec::new());
         }
@@ -84,7 +87,7 @@ impl Writer {
         let involved = involved.filter(|attribute| !attribute.is_view());
         for attribute in involved {
             let (value, now) = (plan.value(attribute).map(str::to_owned), before.get(&attribute.name).map(str::to_owned));
-            let scheduler = owner(attribute);
+            let scheduler = attribute.scheduler();
             let default =
                 attribute.tunable.filter(|_| scheduler == Some(&plan.scheduler)).map(|tunable| tunable.default.to_string());
             let by_hand = value.is_some();
@@ -111,11 +114,13 @@ impl Writer {
     fn execute(&mut self, device: &str, plan: &Plan, before: &State) -> Result<(Done, State), ApplierError> {
         let mut done = Done::default();
         let mut upheaval = Upheaval::default();
+        let mut scheduler = before.scheduler();
         for Step { attribute, value } in &plan.steps {
-            if let Some(stall) = self.step(device, attribute, value, before, &upheaval)? {
+            if let Some(stall) = self.step(device, attribute, value, before, (scheduler, &upheaval))? {
                 done.stalls.push((*attribute, stall));
                 upheaval.add(attribute);
                 if attribute.name == SCHEDULER {
+                    scheduler = value;
                     done.unread = self.take_over(device, value, plan.tunes());
                 }
             }
@@ -123,26 +128,30 @@ impl Writer {
         // What others wrote to the queue's settings must not take this away from who reads files.
         let kept = find(READ_AHEAD).filter(|attribute| upheaval.disturbs(attribute) && plan.value(attribute).is_none());
         if let (Some(attribute), Some(value)) = (kept, before.get(READ_AHEAD)) {
-            self.step(device, attribute, value, before, &upheaval)?;
+            self.step(device, attribute, value, before, (scheduler, &upheaval))?;
         }
         let after = self.state(device)?;
         verify(device, plan, before, &after, &upheaval)?;
         Ok((done, after))
     }
 
-    /// Writes one attribute unless it is so already; how long that took.
+    /// Writes one attribute unless it is so already; how long that took. `scheduler` is the one that the agent has left active.
     fn step(
         &mut self,
         device: &str,
         attribute: &'static Attribute,
         value: &str,
         before: &State,
-        upheaval: &Upheaval,
+        (scheduler, upheaval): (&str, &Upheaval),
     ) -> Result<Option<u64>, ApplierError> {
-        if self.value(device, attribute)?.as_deref() == Some(value) {
+        let state = self.state(device)?;
+        // Under another scheduler the attribute has another meaning.
+        if state.scheduler() != scheduler {
+            return Err(meanwhile(device, SCHEDULER, Some(scheduler), Some(state.scheduler())));
+        }
+        if state.get(&attribute.name) == Some(value) {
             return Ok(None);
         }
-        let state = self.state(device)?;
         let former = |name: &str| before.number(name).into_iter().collect();
         let mut cause = Upheaval::default();
         cause.add(attribute);
@@ -155,10 +164,49 @@ impl Writer {
                 return Err(meanwhile(device, &read.name, Some(then), Some(&now)));
             }
         }
+        if attribute.name == SCHEDULER {
+            return self.switch_scheduler(device, attribute, value, scheduler).map(Some);
+        }
         let stall = self.write(device, attribute, value)?;
         match self.value(device, attribute)? {
             Some(now) if attribute.may_read(value, &now) => Ok(Some(stall)),
             now => Err(mismatch(device, attribute, value, now.as_deref().unwrap_or("not there"))),
+        }
+    }
+
+    /// Switches the scheduler from the one that the agent has left active; how long that took. It takes long, so another program may write one
+    /// at the same moment, and that one is to stay.
+    fn switch_scheduler(
+        &mut self,
+        device: &str,
+        attribute: &'static Attribute,
+        value: &str,
+        from: &str,
+    ) -> Result<u64, ApplierError> {
+        self.other_writers(device).map(OtherWriters::wait);
+        // The last look, as shortly before the write as it can be.
+        let now = self.value(device, attribute)?;
+        if now.as_deref() != Some(from) {
+            return Err(meanwhile(device, SCHEDULER, Some(from), now.as_deref()));
+        }
+        let (stall, meanwhile_active) = self.switch(device, attribute, value)?;
+        // A write that began meanwhile has come to its end, too, and shows if it came second.
+        let is_contested = self.other_writers(device).is_some_and(|others| others.wait() > 1);
+        match self.value(device, attribute)? {
+            Some(now) if now != value => Err(mismatch(device, attribute, value, &now)),
+            Some(_) if is_contested => {
+                // It came first, and was replaced unnoticed.
+                let theirs = meanwhile_active.iter().rev().find(|active| *active != value && *active != from);
+                if let Some(theirs) = theirs {
+                    self.write(device, attribute, theirs)?;
+                    return Err(meanwhile(device, SCHEDULER, Some(from), Some(theirs)));
+                }
+                let message =
+                    format_args!("{device}: {SCHEDULER} was written by another program at the same moment; nothing was set");
+                Err(ApplierError::new(Kind::Foreign, message))
+            }
+            Some(_) => Ok(stall),
+            None => Err(mismatch(device, attribute, value, "not there")),
         }
     }
 
@@ -177,14 +225,6 @@ impl Writer {
                 ApplierError::new(Kind::HalfDone, message)
             }
         }
-    }
-}
-
-/// The scheduler whose attribute it is.
-fn owner(attribute: &Attribute) -> Option<&'static str> {
-    match attribute.owner {
-        Owner::Scheduler(owner) => Some(owner),
-        Owner::Queue | Owner::Machine => None,
     }
 }
 

@@ -6,10 +6,13 @@ use std::io::{self, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::fs::OFlags;
+
+use crate::other_writers::OtherWriters;
 
 /// What threads are called that [read at once](Files::read_at_once), which is how who watches the device knows them.
 pub const READER: &str = "seekwise-reader";
@@ -136,11 +139,26 @@ pub trait Files: Send {
     /// The kernel's.
     fn set(&mut self, path: &Path, value: &str) -> io::Result<Duration>;
 
+    /// As [`set`](Files::set), for one that takes long; also returns the names that were in a folder meanwhile, whenever they were others.
+    ///
+    /// # Errors
+    /// The kernel's.
+    fn set_and_observe(&mut self, path: &Path, value: &str, folder: &Path) -> io::Result<(Duration, Vec<Vec<String>>)> {
+        let _ = folder;
+        self.set(path, value).map(|took| (took, Vec::new()))
+    }
+
     /// Whether one of the kernel's settings could be written: opens it, and writes nothing.
     ///
     /// # Errors
     /// Why it could not.
     fn may_set(&self, path: &Path) -> io::Result<()>;
+
+    /// Watches one of the kernel's settings for other processes that write to it; `None` where that is not possible.
+    fn other_writers(&self, path: &Path) -> Option<OtherWriters> {
+        let _ = path;
+        None
+    }
 
     /// Starts this many threads that read a block device at once, a page each and past the cache, and waits for some time. Whether they have
     /// read it by then, or can, is not known: a device may take any time.
@@ -149,6 +167,9 @@ pub trait Files: Send {
     /// The device cannot be opened, or there can be no more threads.
     fn read_at_once(&self, device: &Path, readers: u32, wait: Duration) -> io::Result<()>;
 }
+
+/// How often a folder is read while a setting is being written.
+const READ_INTERVAL: Duration = Duration::from_micros(20);
 
 /// The machine's own files.
 #[derive(Clone, Copy, Debug, Default)]
@@ -204,8 +225,32 @@ impl Files for RealFiles {
         Ok(began.elapsed())
     }
 
+    fn set_and_observe(&mut self, path: &Path, value: &str, folder: &Path) -> io::Result<(Duration, Vec<Vec<String>>)> {
+        let is_done = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let reading = scope.spawn(|| {
+                let mut seen: Vec<Vec<String>> = Vec::new();
+                while !is_done.load(Ordering::Relaxed) {
+                    let now = RealFiles.names(folder).unwrap_or_default();
+                    if seen.last() != Some(&now) {
+                        seen.push(now);
+                    }
+                    thread::sleep(READ_INTERVAL);
+                }
+                seen
+            });
+            let took = RealFiles.set(path, value);
+            is_done.store(true, Ordering::Relaxed);
+            Ok((took?, reading.join().unwrap_or_default()))
+        })
+    }
+
     fn may_set(&self, path: &Path) -> io::Result<()> {
         open_setting(path).map(drop)
+    }
+
+    fn other_writers(&self, path: &Path) -> Option<OtherWriters> {
+        OtherWriters::of(path).ok()
     }
 
     fn read_at_once(&self, device: &Path, readers: u32, wait: Duration) -> io::Result<()> {

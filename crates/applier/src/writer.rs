@@ -5,10 +5,12 @@ use std::io;
 
 use block::Nanos;
 
-use crate::attribute::{Attribute, MACHINE, State};
+use crate::attribute::{Attribute, MACHINE, SCHEDULER, State, find};
 use crate::error::{ApplierError, Kind};
 use crate::journal::{AtExit, Identity, Journal, JournalError, Page, Record};
+use crate::other_writers::OtherWriters;
 use crate::ownership::{Ownership, ownership_of};
+use crate::plan::known_attribute;
 use crate::protocol::{Foreign, Original};
 use crate::sysfs::{Files, Sysfs, SysfsError, gone};
 
@@ -48,6 +50,8 @@ pub struct Writer {
     pub(crate) switches: BTreeMap<String, VecDeque<Nanos>>,
     /// What clients said about the end, by device.
     policies: BTreeMap<String, AtExit>,
+    /// Who else writes a device's scheduler.
+    other_writers: BTreeMap<String, OtherWriters>,
 }
 
 /// What the journal has of a device as it is now.
@@ -62,7 +66,26 @@ pub(crate) struct Known {
 impl Writer {
     /// One with this journal.
     pub fn new(sysfs: Sysfs, files: Box<dyn Files>, journal: Journal, rules: Rules) -> Writer {
-        Writer { sysfs, files, journal, rules, switches: BTreeMap::new(), policies: BTreeMap::new() }
+        Writer {
+            sysfs,
+            files,
+            journal,
+            rules,
+            switches: BTreeMap::new(),
+            policies: BTreeMap::new(),
+            other_writers: BTreeMap::new(),
+        }
+    }
+
+    /// Who else writes the device's scheduler, watched from the first call on; `None` where that cannot be seen.
+    pub(crate) fn other_writers(&mut self, device: &str) -> Option<&mut OtherWriters> {
+        let scheduler = find(SCHEDULER).filter(|_| device != MACHINE)?;
+        if self.other_writers.get_mut(device).is_none_or(OtherWriters::is_gone) {
+            self.other_writers.remove(device);
+            let watch = self.files.other_writers(&scheduler.path(&self.sysfs, device))?;
+            self.other_writers.insert(device.to_owned(), watch);
+        }
+        self.other_writers.get_mut(device)
     }
 
     /// What is not as it was last put, and on what the agent has stood down.
@@ -83,11 +106,37 @@ impl Writer {
         Ok(records.iter().filter_map(foreign).collect())
     }
 
-    /// Stands down: what is foreign stays as it is until the device is [resumed](Writer::resume).
+    /// Stands down: external changes stay until the device is [resumed](Writer::resume). `changed` are those of attributes that were not set
+    /// here: name, and the value that the agent knew.
     ///
     /// # Errors
-    /// As [`foreign`](Writer::foreign), or the journal cannot be written.
-    pub fn release(&mut self, device: &str) -> Result<(), ApplierError> {
+    /// As [`foreign`](Writer::foreign), or the journal cannot be written. An attribute is not known.
+    pub fn release(&mut self, at: Moment, device: &str, changed: &[(String, String)]) -> Result<(), ApplierError> {
+        let mut changed = changed
+            .iter()
+            .map(|(name, value)| Ok((known_attribute(name, device)?, value)))
+            .collect::<Result<Vec<(&'static Attribute, &String)>, String>>()
+            .map_err(|reason| ApplierError::new(Kind::NotAllowed, format_args!("{device}: {reason}")))?;
+        let known = self.known(device)?;
+        whole(&known.damage)?;
+        changed.retain(|(attribute, _)| known.records.iter().all(|record| record.attribute != attribute.name));
+        let at_exit = self.policy(device, &known.records);
+        let new = changed.into_iter().map(|(attribute, value)| Record {
+            device: known.identity.clone(),
+            attribute: attribute.name.clone(),
+            scheduler: attribute.scheduler().map(str::to_owned),
+            original: Some(value.clone()),
+            ours: Some(value.clone()),
+            released: true,
+            why: "changed externally, before the agent had set it".to_owned(),
+            unix_seconds: at.unix_seconds,
+            at_exit,
+            ..Record::default()
+        });
+        let records: Vec<Record> = known.records.iter().cloned().chain(new).collect();
+        if records.len() > known.records.len() {
+            self.store(device, &records)?;
+        }
         self.keep(device, |record, ownership| {
             record.released |= ownership == Ownership::Foreign;
             true
@@ -112,6 +161,7 @@ impl Writer {
             true
         })?;
         self.policies.insert(device.to_owned(), policy);
+        self.other_writers(device);
         Ok(())
     }
 
@@ -122,9 +172,13 @@ impl Writer {
     pub fn originals(&self, device: Option<&str>) -> Result<Vec<Original>, ApplierError> {
         let mut originals = Vec::new();
         for device in self.devices(device)? {
-            let page = self.journal.page(&*self.files, &device)?;
-            whole(&page.damage)?;
-            originals.extend(page.records.into_iter().filter_map(|record| {
+            // Another device may have the name of one that is gone.
+            let known = match self.known(&device) {
+                Err(error) if error.kind == Kind::NoDevice => continue,
+                known => known?,
+            };
+            whole(&known.damage)?;
+            originals.extend(known.records.into_iter().filter_map(|record| {
                 Some(Original {
                     device: device.clone(),
                     attribute: record.attribute,
@@ -176,6 +230,22 @@ impl Writer {
         Ok(u64::try_from(took.as_micros()).unwrap_or(u64::MAX))
     }
 
+    /// Switches the scheduler. Returns how long the kernel took, in microseconds, and the schedulers that were active meanwhile, in order.
+    pub(crate) fn switch(&mut self, device: &str, attribute: &Attribute, value: &str) -> Result<(u64, Vec<String>), ApplierError> {
+        let path = attribute.path(&self.sysfs, device);
+        // Its value cannot be read while it is being written, but which tunables there are.
+        let set = self.files.set_and_observe(&path, value, &path.with_file_name("iosched"));
+        let (took, seen) = set.map_err(|error| self.system(device, SysfsError::writing(&path, value, error)))?;
+        let scheduler_of = |names: &Vec<String>| {
+            let has = |tunable: &block::Tunable| names.iter().any(|name| name == tunable.name);
+            block::KERNEL
+                .iter()
+                .find(|spec| !spec.tunables.is_empty() && spec.tunables.iter().any(has))
+                .map(|spec| spec.name.to_owned())
+        };
+        Ok((u64::try_from(took.as_micros()).unwrap_or(u64::MAX), seen.iter().filter_map(scheduler_of).collect()))
+    }
+
     /// The value of one attribute; `None` if it is not there.
     pub(crate) fn value(&self, device: &str, attribute: &Attribute) -> Result<Option<String>, ApplierError> {
         let value = attribute.value(&*self.files, &self.sysfs, device).map_err(|error| self.system(device, error))?;
@@ -223,7 +293,7 @@ impl Writer {
         let mut kept = Vec::new();
         for (record, ownership) in known.records.iter().zip(ownerships) {
             let mut record = record.clone();
-            if change(&mut record, ownership) {
+            if !is_void(&record, ownership) && change(&mut record, ownership) {
                 kept.push(record);
             }
         }
@@ -232,6 +302,11 @@ impl Writer {
         }
         self.store(device, &kept)
     }
+}
+
+/// Whether a record stands for an external change that no longer exists: of a tunable that went away with its scheduler.
+pub(crate) fn is_void(record: &Record, ownership: Ownership) -> bool {
+    record.released && ownership == Ownership::Absent
 }
 
 /// A name that stays in its folder.

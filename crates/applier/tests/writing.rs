@@ -245,7 +245,7 @@ fn an_external_value_is_neither_overwritten_nor_restored_until_resume() {
     let error = set(&mut first, "sda nomerges=1").unwrap_err();
     assert_eq!(error.kind, Kind::Foreign);
     assert!(error.message.contains("read_ahead_kb is 64, and the agent had left it at 1024"), "{error}");
-    first.release("sda").unwrap();
+    first.release(Moment::default(), "sda", &[]).unwrap();
     // Another process remembers.
     let mut second = writer(&machine);
     let restored = second.end().unwrap();
@@ -259,6 +259,45 @@ fn an_external_value_is_neither_overwritten_nor_restored_until_resume() {
     set(&mut second, "sda read_ahead_kb=2048").unwrap();
     second.end().unwrap();
     assert_eq!(machine.cat("read_ahead_kb"), "64", "what they set is the original by now");
+}
+
+#[test]
+fn an_external_change_of_what_was_never_set_is_remembered_until_resume() {
+    let machine = tuned_by_hand();
+    let mut first = writer(&machine);
+    machine.echo("kyber", "scheduler");
+    let known = ("scheduler".to_owned(), "mq-deadline".to_owned());
+    first.release(Moment::default(), "sda", std::slice::from_ref(&known)).unwrap();
+    let error = first.release(Moment::default(), "sda", &[("colour".to_owned(), "red".to_owned())]).unwrap_err();
+    assert!(error.kind == Kind::NotAllowed && error.message.contains("'colour' is not among"), "{error}");
+    // Another process remembers, and puts nothing back over it.
+    let mut second = writer(&machine);
+    assert_eq!(second.end().unwrap()[0].outcome, Outcome::Foreign { now: Some("kyber".to_owned()) });
+    let foreign = second.foreign("sda").unwrap();
+    assert!(foreign.len() == 1 && foreign[0].released && foreign[0].ours == "mq-deadline", "{foreign:?}");
+    assert_eq!(set(&mut second, "sda scheduler=bfq").unwrap_err().kind, Kind::Foreign);
+    second.resume("sda").unwrap();
+    assert!(second.foreign("sda").unwrap().is_empty());
+    set(&mut second, "sda scheduler=bfq").unwrap();
+    second.end().unwrap();
+    assert!(machine.cat("scheduler").contains("[kyber]"), "what they set is the original by now");
+}
+
+#[test]
+fn an_external_change_of_a_tunable_ends_with_its_scheduler() {
+    let machine = tuned_by_hand();
+    let mut first = writer(&machine);
+    set(&mut first, "sda scheduler=bfq iosched/slice_idle=0").unwrap();
+    machine.echo("3", "iosched/slice_idle");
+    first.release(Moment::default(), "sda", &[]).unwrap();
+    assert_eq!(set(&mut first, "sda nomerges=1").unwrap_err().kind, Kind::Foreign);
+    // The scheduler goes back, and bfq's tunable with it: nothing is left that could refuse a change.
+    first.restore(None).unwrap();
+    assert!(first.foreign("sda").unwrap().is_empty(), "{:?}", first.foreign("sda"));
+    set(&mut first, "sda scheduler=bfq iosched/slice_idle=1").unwrap();
+    first.end().unwrap();
+    is_as(&machine, &tuned_by_hand(), "a void record");
+    assert!(machine.journal().is_empty(), "{:?}", machine.journal());
 }
 
 #[test]

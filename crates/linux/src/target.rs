@@ -9,16 +9,16 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use block::{Limits, Merges, Nanos, SchedulerSpec, Tunable};
+use block::{Limits, Merges, Nanos, SchedulerSpec, SettingError, Tunable};
 use control::target::{Bounds, Identity};
 use control::{Setting, Target, TargetError};
 
 use applier::attribute::{
     Attribute, MACHINE, MAX_SECTORS, NONE, NR_REQUESTS, Owner, READ_AHEAD, SCHEDULER, State, WRITE_BACK_THROTTLE, all,
-    default_requests, default_write_back_target,
+    default_requests, default_write_back_target, find,
 };
 use applier::sysfs::{Files, RealFiles, Sysfs};
-use applier::{ApplierError, Can, Changed, Client, SetRequest};
+use applier::{ApplierError, Can, Changed, Client, Foreign, Kind, Outcome, Restored, SetRequest};
 
 /// What a switch of the scheduler keeps a device idle for until one was measured: 31 to 40 ms on Linux 6.18.
 pub const SWITCH: Nanos = Nanos::from_millis(35);
@@ -48,6 +48,10 @@ pub struct LinuxTarget {
     forbidden: Vec<&'static str>,
     before: State,
     machine_before: State,
+    /// The device's values as this left or accepted them last: a change is only made from there.
+    known: State,
+    /// The scheduler that was being set when another program wrote one at the same moment.
+    contested: Option<String>,
     /// What was asked for last, and what was read then: the kernel rounds.
     asked: Option<(Setting, State, State)>,
     switch: Nanos,
@@ -100,6 +104,8 @@ impl LinuxTarget {
             forbidden: forbidden.map(|attribute| attribute.name.as_str()).collect(),
             before: State::default(),
             machine_before: State::default(),
+            known: State::default(),
+            contested: None,
             sysfs: sysfs.clone(),
             files,
             device: device.to_owned(),
@@ -121,7 +127,77 @@ impl LinuxTarget {
     pub fn begin(&mut self) -> Result<(), ApplierError> {
         self.asked = None;
         (self.before, self.machine_before) = (self.state(&self.device), self.state_of_machine());
+        (self.known, self.contested) = (self.before.clone(), None);
         self.know_originals()
+    }
+
+    /// External changes since this set or accepted the device's values, of attributes that it may set. Those that the applier's journal has,
+    /// [`Client::foreign`] returns, too.
+    pub fn external_changes(&self) -> Vec<Foreign> {
+        let now = self.state(&self.device);
+        let changed = |name: &str| self.known.get(name) != now.get(name);
+        // Another scheduler has other tunables and another number of requests.
+        let switched = changed(SCHEDULER) && self.may_switch;
+        let names = self.may_set(&self.known).filter(|name| changed(name) && (!switched || *name == SCHEDULER));
+        let foreign = |name: &str| {
+            let ours = self.known.get(name).unwrap_or_default().to_owned();
+            Foreign { attribute: name.to_owned(), ours, now: now.get(name).map(str::to_owned), released: false }
+        };
+        let contested = self.contested.iter().filter(|_| !switched).map(|wanted| {
+            let (attribute, now) = (SCHEDULER.to_owned(), now.get(SCHEDULER).map(str::to_owned));
+            Foreign { attribute, ours: wanted.clone(), now, released: false }
+        });
+        names.map(foreign).chain(contested).collect()
+    }
+
+    /// The applier was started again, and has put back what it was to put back: original values are no external changes.
+    pub fn applier_restarted(&mut self) {
+        let now = self.state(&self.device);
+        let names: Vec<&'static str> = all().iter().map(|attribute| attribute.name.as_str()).collect();
+        self.accept(&now, names.into_iter().filter(|name| now.get(name) == self.before.get(name)).collect());
+    }
+
+    /// The applier has put the originals back, but for external changes.
+    pub fn restored(&mut self, outcomes: &[Restored]) {
+        self.asked = None;
+        (self.known, self.contested) = (self.before.clone(), None);
+        for one in outcomes {
+            if let (Outcome::Foreign { now: Some(now) }, Some(attribute)) = (&one.outcome, find(&one.attribute)) {
+                self.known.values.insert(&attribute.name, now.clone());
+            }
+        }
+    }
+
+    /// External changes count as known from now on: the agent has stood down.
+    pub fn accept_external_changes(&mut self) {
+        (self.known, self.contested) = (self.state(&self.device), None);
+    }
+
+    /// Takes these attributes' values from a state.
+    fn accept(&mut self, state: &State, names: Vec<&'static str>) {
+        self.asked = None;
+        for name in names {
+            match state.get(name) {
+                Some(value) => drop(self.known.values.insert(name, value.to_owned())),
+                None => drop(self.known.values.remove(name)),
+            }
+        }
+    }
+
+    /// The device's attributes that this may set, as far as they are there in this state.
+    fn may_set<'a>(&'a self, state: &'a State) -> impl Iterator<Item = &'static str> + 'a {
+        let own = state.scheduler();
+        all()
+            .iter()
+            .filter(move |attribute| match attribute.owner {
+                Owner::Machine => false,
+                Owner::Scheduler(owner) => {
+                    owner == own && !attribute.is_view() && !self.forbidden.contains(&attribute.name.as_str())
+                }
+                Owner::Queue if attribute.name == SCHEDULER => self.may_switch,
+                Owner::Queue => self.host.iter().any(|host| host.attribute == *attribute),
+            })
+            .map(|attribute| attribute.name.as_str())
     }
 
     /// The original setting, if the agent has changed it in an earlier life.
@@ -175,7 +251,10 @@ impl LinuxTarget {
         if setting.values.len() != spec.tunables.len() {
             return Err(format!("{} has {} tunables, not {}", spec.name, spec.tunables.len(), setting.values.len()));
         }
-        setting.check_host(self.tunables()).map_err(|error| error.to_string())?;
+        setting.check_host(self.tunables()).map_err(|error| match error {
+            SettingError::UnknownKey { key, .. } => format!("{key} may not be set here"),
+            error => error.to_string(),
+        })?;
         for (tunable, &value) in spec.tunables.iter().zip(&setting.values) {
             tunable.check(spec.name, value).map_err(|error| error.to_string())?;
             let name = format!("iosched/{}", tunable.name);
@@ -256,7 +335,9 @@ impl LinuxTarget {
         if machine_changes {
             self.applier.set(MACHINE, &machine, &self.why)?;
         }
-        let wanted = SetRequest { device: self.device.clone(), values: device, why: self.why.clone(), ..SetRequest::default() };
+        let expected = self.may_set(&self.known).filter_map(|name| Some((name.to_owned(), self.known.get(name)?.to_owned())));
+        let expected = expected.collect();
+        let wanted = SetRequest { device: self.device.clone(), values: device, expected, why: self.why.clone() };
         match self.applier.set_if(wanted) {
             Err(error) if machine_changes => {
                 let back = machine.iter().filter_map(|(name, _)| Some((name.clone(), now.get(name)?.to_owned())));
@@ -389,9 +470,22 @@ impl Target for LinuxTarget {
         let now = self.state(&self.device);
         self.check(setting, &now).map_err(refused)?;
         let (device, machine) = self.wanted(setting, &now);
-        let changed = self.set(device, machine).map_err(|error| refused(error.to_string()))?;
+        let changed = self.set(device, machine).map_err(|error| {
+            if error.kind == Kind::Foreign {
+                self.contested = Some(setting.spec.name.to_owned());
+            }
+            refused(error.to_string())
+        })?;
         if let Some(switch) = changed.iter().find(|change| change.attribute == SCHEDULER) {
             self.switch = Nanos::from_micros(switch.stall_microseconds);
+        }
+        // As the applier read them: what is read here may have been written by another program since.
+        for change in &changed {
+            let Some(attribute) = find(&change.attribute) else { continue };
+            match &change.now {
+                Some(now) => drop(self.known.values.insert(&attribute.name, now.clone())),
+                None => drop(self.known.values.remove(attribute.name.as_str())),
+            }
         }
         self.asked = Some((setting.clone(), self.state(&self.device), self.state_of_machine()));
         Ok(())

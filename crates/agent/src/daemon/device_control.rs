@@ -11,13 +11,14 @@ use applier::{ApplierError, AtExit, Foreign, Restored};
 
 /// A device that may be tuned, or only looked at.
 pub trait DeviceControl: Target + Send {
-    /// What is not as the agent put it last, what it [released](DeviceControl::release) included.
+    /// External changes: attributes that are not as the agent set or found them last, those for which it has
+    /// [stood down](DeviceControl::release) included.
     ///
     /// # Errors
     /// The device is gone, or the applier is.
     fn foreign(&mut self) -> Result<Vec<Foreign>, ApplierError>;
 
-    /// Stands down: values written by others stay.
+    /// Stands down: external changes stay, also when the agent is started again.
     ///
     /// # Errors
     /// As [`foreign`](DeviceControl::foreign).
@@ -63,6 +64,32 @@ impl ChangeRate {
     }
 }
 
+/// For how long a setting that the guard reverted is not applied again: longer than a load that comes back every few minutes stays away, and
+/// short enough that a night's backup does not decide about the day.
+const VETO: Nanos = Nanos(3_600_000_000_000);
+/// Maximum number of vetoes; the oldest is forgotten first.
+const MAX_VETOES: usize = 64;
+
+/// Settings that the guard reverted lately.
+#[derive(Debug, Default)]
+pub struct Vetoes(VecDeque<(Nanos, Setting)>);
+
+impl Vetoes {
+    /// The guard reverted this setting.
+    pub fn add(&mut self, now: Nanos, setting: &Setting) {
+        self.0.retain(|(_, vetoed)| vetoed != setting);
+        if self.0.len() >= MAX_VETOES {
+            self.0.pop_front();
+        }
+        self.0.push_back((now, setting.clone()));
+    }
+
+    /// When the guard reverted this setting, if that was lately.
+    pub fn of(&self, now: Nanos, setting: &Setting) -> Option<Nanos> {
+        self.0.iter().find(|(at, vetoed)| *at + VETO > now && vetoed == setting).map(|(at, _)| *at)
+    }
+}
+
 /// Whether the agent may set the device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ownership {
@@ -86,6 +113,8 @@ pub struct PolicyGate<'a> {
     pub ownership: &'a Ownership,
     /// How much was done lately.
     pub rate: &'a mut ChangeRate,
+    /// What the guard reverted.
+    pub vetoes: &'a Vetoes,
     /// What was refused last.
     pub refused: &'a mut Option<Setting>,
     /// Tunables of the host that are not tried.
@@ -103,6 +132,10 @@ impl PolicyGate<'_> {
         }
         if !self.settings.allows(setting, self.original) {
             return Some("the configuration's attributes do not allow to touch all of it".to_owned());
+        }
+        if let Some(at) = self.vetoes.of(now, setting) {
+            let minutes = (now - at).as_secs_f64() / 60.0;
+            return Some(format!("the guard reverted it {minutes:.0} min ago, and it is not applied again within an hour"));
         }
         let most = self.settings.changes_per_minute;
         let until = self.rate.full_until(now, most)?;

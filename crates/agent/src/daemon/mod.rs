@@ -453,7 +453,7 @@ fn sample(session: &DeviceSession) -> DeviceSample<'_> {
 fn device_status(session: &DeviceSession) -> DeviceStatus {
     let (state, why) = match session.ownership() {
         _ if session.lesson().is_some() => ("learned on", None),
-        Ownership::Agent => ("tuned", None),
+        Ownership::Agent => ("tuned", session.obstacle().map(str::to_owned)),
         Ownership::ReadOnly => ("watched", None),
         Ownership::StoodDown(why) => ("stood down", Some(why.clone())),
     };

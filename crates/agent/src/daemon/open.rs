@@ -120,6 +120,7 @@ impl Applied {
         match ask(self.linux.applier(), &self.device) {
             Err(error) if error.kind == Kind::Unreachable => {
                 *self.linux.applier() = connected(&self.socket, &self.device, self.policy)?;
+                self.linux.applier_restarted();
                 ask(self.linux.applier(), &self.device)
             }
             answer => answer,
@@ -159,11 +160,22 @@ impl control::Target for Applied {
 
 impl DeviceControl for Applied {
     fn foreign(&mut self) -> Result<Vec<Foreign>, ApplierError> {
-        self.ask(Client::foreign)
+        let mut foreign = self.ask(Client::foreign)?;
+        // The journal knows only what the agent has set.
+        for change in self.linux.external_changes() {
+            if foreign.iter().all(|known| known.attribute != change.attribute) {
+                foreign.push(change);
+            }
+        }
+        Ok(foreign)
     }
 
     fn release(&mut self) -> Result<(), ApplierError> {
-        self.ask(Client::release)
+        let changes = self.linux.external_changes().into_iter().map(|change| (change.attribute, change.ours));
+        let changes: Vec<(String, String)> = changes.collect();
+        self.ask(|client, device| client.release(device, &changes))?;
+        self.linux.accept_external_changes();
+        Ok(())
     }
 
     fn resume(&mut self) -> Result<(), ApplierError> {
@@ -181,7 +193,9 @@ impl DeviceControl for Applied {
     }
 
     fn restore(&mut self) -> Result<Vec<Restored>, ApplierError> {
-        self.ask(|client, device| client.restore(Some(device)))
+        let restored = self.ask(|client, device| client.restore(Some(device)))?;
+        self.linux.restored(&restored);
+        Ok(restored)
     }
 }
 

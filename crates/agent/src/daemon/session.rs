@@ -24,14 +24,16 @@ use observe::window::depth;
 
 use self::advice_log::{AdviceLog, entry_of, percent};
 use self::controller::build_controller;
+use self::external_changes::describe;
 use self::learning::LearningState;
 use self::traffic::Traffic;
 use self::verification::Verification;
-use super::device_control::{ChangeRate, DeviceControl, Ownership, PolicyGate};
+use super::device_control::{ChangeRate, DeviceControl, Ownership, PolicyGate, Vetoes};
 use super::guard::Guard;
 use crate::configuration::{Mode, Settings};
 use crate::control_socket::{PendingAdvice, Rates};
 use crate::history::{Entry, Kind};
+use applier::Foreign;
 use control::Window;
 use control::ab_test::Comparison;
 use control::experience::MIN_REQUESTS;
@@ -86,6 +88,7 @@ pub struct DeviceSession {
     guard: Guard,
     ownership: Ownership,
     rate: ChangeRate,
+    vetoes: Vetoes,
     /// The original setting.
     original: Setting,
     /// The active setting as the controller knows it.
@@ -94,6 +97,8 @@ pub struct DeviceSession {
     verification: Verification,
     traffic: Traffic,
     learning: LearningState,
+    /// Why the latest change was refused; `None` if it was not.
+    refusal: Option<String>,
     /// Why the applier cannot be asked; said once.
     applier_trouble: Option<String>,
     next_external_check: Nanos,
@@ -108,14 +113,15 @@ impl DeviceSession {
         name: &str,
         (settings, budget): (Settings, Budget),
         experience: Arc<Experience>,
-        device_control: Box<dyn DeviceControl>,
+        mut device_control: Box<dyn DeviceControl>,
         source: Box<dyn EventSource>,
     ) -> (DeviceSession, Vec<Notice>) {
+        let ownership = initial_ownership(&settings, &mut *device_control);
         let original = device_control.setting();
         let controller = build_controller(&settings, budget, &experience, &*device_control, source.counters_only());
         let mut session = DeviceSession {
             name: name.to_owned(),
-            ownership: if settings.mode == Mode::Act { Ownership::Agent } else { Ownership::ReadOnly },
+            ownership,
             control_loop: ControlLoop::new(controller),
             traffic: Traffic::new(source.lost()),
             settings,
@@ -125,16 +131,22 @@ impl DeviceSession {
             source,
             guard: Guard::new(now),
             rate: ChangeRate::default(),
+            vetoes: Vetoes::default(),
             active: original.clone(),
             original,
             advice: AdviceLog::default(),
             verification: Verification::default(),
             learning: LearningState::new(now),
+            refusal: None,
             applier_trouble: None,
             next_external_check: now + EXTERNAL_CHECK_INTERVAL,
             events: Vec::new(),
         };
-        let what = if session.ownership == Ownership::Agent { "is tuned" } else { "is watched" };
+        let what = match &session.ownership {
+            Ownership::Agent => "is tuned".to_owned(),
+            Ownership::ReadOnly => "is watched".to_owned(),
+            Ownership::StoodDown(why) => format!("is not tuned until `seekwise-agent resume {name}` ({why}), and is watched"),
+        };
         let by = match session.source.counters_only() {
             None => session.settings.controller.label(),
             Some(counters) => format!("counters alone ({}; {CANNOT_KNOW})", counters.why),
@@ -152,6 +164,12 @@ impl DeviceSession {
     /// Whether decisions are applied.
     pub fn ownership(&self) -> &Ownership {
         &self.ownership
+    }
+
+    /// Why nothing can be set although the device is tuned: the applier is in trouble, or refused the latest change.
+    pub fn obstacle(&self) -> Option<&str> {
+        let is_tuned = self.ownership == Ownership::Agent;
+        self.applier_trouble.as_deref().or(self.refusal.as_deref()).filter(|_| is_tuned)
     }
 
     /// The device's part of the configuration.
@@ -227,6 +245,7 @@ impl DeviceSession {
 
     /// Starts a new controller.
     fn restart(&mut self, now: Nanos) {
+        self.refusal = None;
         let counters_only = self.source.counters_only();
         let controller = build_controller(&self.settings, self.budget, &self.experience, &*self.device_control, counters_only);
         self.control_loop = ControlLoop::new(controller);
@@ -242,6 +261,7 @@ impl DeviceSession {
             original: &self.original,
             ownership: &self.ownership,
             rate: &mut self.rate,
+            vetoes: &self.vetoes,
             refused: &mut refused,
             not_tried: &[],
         };
@@ -272,6 +292,7 @@ impl DeviceSession {
         }
         if let Some(objection) = self.guard.objection(now, errors).filter(|_| self.active != self.original) {
             self.guard.settled();
+            self.vetoes.add(now, &self.active);
             let back = self.original.clone();
             let why = format!("{objection} under {}: back to {back}", self.active);
             self.steer(now, errors, Kind::Guarded, &mut notices, |control_loop, target| {
@@ -344,7 +365,9 @@ impl DeviceSession {
         let refused = self.within_policy(act);
         let (decisions, windows) = self.control_loop.take();
         windows.iter().for_each(|window| self.observe_window(window, notices));
+        let mut is_refused = false;
         for decision in decisions {
+            is_refused |= decision.refused.is_some();
             self.advice.add_thought(&decision.why);
             if decision.is_change() {
                 self.changed(now, errors, kind, &decision, notices);
@@ -354,13 +377,19 @@ impl DeviceSession {
             } else if let Some(reason) = &decision.refused {
                 let to = refused.as_ref().unwrap_or(&decision.to).to_string();
                 let why = format!("{}; but {reason}", decision.why);
+                self.refusal = Some(reason.clone());
                 notices.push(Notice::entry(Entry { why, ..entry_of(&self.name, Kind::Refused, &decision, &to) }));
             }
+        }
+        if is_refused && self.ownership == Ownership::Agent {
+            // An external change may be the reason.
+            self.check_external_changes(now, notices);
         }
     }
 
     /// The control loop has changed the setting.
     fn changed(&mut self, now: Nanos, errors: Option<u64>, kind: Kind, decision: &DecisionRecord, notices: &mut Vec<Notice>) {
+        self.refusal = None;
         self.guard.changed(now, errors);
         self.active = (*decision.to).clone();
         if self.active == self.original {
@@ -420,4 +449,14 @@ impl DeviceSession {
         }
         notices
     }
+}
+
+/// Whether the agent may set a device: by the configuration, and unless it stood down in an earlier life.
+fn initial_ownership(settings: &Settings, device_control: &mut dyn DeviceControl) -> Ownership {
+    if settings.mode != Mode::Act {
+        return Ownership::ReadOnly;
+    }
+    let foreign = device_control.foreign().unwrap_or_default();
+    let released: Vec<Foreign> = foreign.into_iter().filter(|one| one.released).collect();
+    if released.is_empty() { Ownership::Agent } else { Ownership::StoodDown(describe(&released)) }
 }

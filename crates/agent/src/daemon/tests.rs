@@ -26,6 +26,8 @@ struct World {
     events: Vec<Event>,
     lost: u64,
     is_gone: bool,
+    /// Why the applier refuses every change.
+    refuses: Option<String>,
 }
 
 #[derive(Clone)]
@@ -43,6 +45,7 @@ impl Device {
             events: Vec::new(),
             lost: 0,
             is_gone: false,
+            refuses: None,
         })))
     }
 
@@ -108,7 +111,11 @@ impl Target for Device {
     }
 
     fn apply(&mut self, _now: Nanos, setting: &Setting) -> Result<(), TargetError> {
-        self.world().setting = setting.clone();
+        let mut world = self.world();
+        if let Some(reason) = &world.refuses {
+            return Err(TargetError { setting: setting.to_string(), reason: reason.clone() });
+        }
+        world.setting = setting.clone();
         Ok(())
     }
 }
@@ -212,14 +219,23 @@ impl Scene {
         Scene::with(configuration, |device| Box::new(Opener(device)))
     }
 
+    /// With a device that is as it is.
+    fn of(configuration: &str, device: Device) -> Scene {
+        Scene::with_device(configuration, device, |device| Box::new(Opener(device)))
+    }
+
     fn with(configuration: &str, opens: impl Fn(Device) -> Box<dyn Opens>) -> Scene {
+        Scene::with_device(configuration, Device::new(), opens)
+    }
+
+    fn with_device(configuration: &str, device: Device, opens: impl Fn(Device) -> Box<dyn Opens>) -> Scene {
         let root = tempfile::tempdir().unwrap();
         plug(root.path(), "sda", &[]);
         let file = root.path().join("agent.toml");
         let usual = if configuration.contains("controller") { "" } else { "controller = \"rotate:window_ms=2000\"\n" };
         fs::write(&file, format!("candidates = [\"kernel\"]\n{usual}{configuration}")).unwrap();
         let wants = Scope { configuration: Configuration::load(&Sources::Only(file)).unwrap(), named: Vec::new(), mode: None };
-        let (device, metrics) = (Device::new(), Metrics::new());
+        let metrics = Metrics::new();
         let opens = opens(device.clone());
         let began = Moment { at: Nanos::ZERO, unix_seconds: 1_000 };
         let kept = (Arc::default(), History::in_memory(100), metrics.clone());
@@ -336,6 +352,37 @@ fn an_external_change_makes_it_stand_down_until_resume() {
 }
 
 #[test]
+fn a_device_on_which_it_had_stood_down_is_left_until_resume_after_a_restart() {
+    let device = Device::new();
+    device.rival("kyber");
+    device.world().is_released = true;
+    let mut scene = Scene::of("mode = \"act\"", device);
+    scene.pass(30, 5);
+    assert_eq!(scene.device.scheduler(), "kyber");
+    let status = scene.status();
+    assert_eq!(status.devices[0].state, "stood down");
+    assert!(status.devices[0].why.as_ref().is_some_and(|why| why.contains("scheduler is kyber and not")), "{status:?}");
+    assert!(matches!(scene.ask(&Ask::Resume { device: "sda".to_owned() }), Answer::Done(_)));
+    scene.pass(30, 5);
+    assert!(scene.kinds().contains(&Kind::Set), "it is tuned again: {:?}", scene.kinds());
+}
+
+#[test]
+fn what_refuses_a_change_is_in_the_status() {
+    let device = Device::new();
+    device.world().refuses = Some("journal sda.journal line 1: damaged; `restore` keeps a copy".to_owned());
+    let mut scene = Scene::of("mode = \"act\"", device);
+    scene.pass(12, 5);
+    let status = scene.status();
+    assert_eq!((scene.device.scheduler(), status.devices[0].state.as_str()), ("mq-deadline", "tuned"));
+    assert!(status.devices[0].why.as_ref().is_some_and(|why| why.contains("`restore` keeps a copy")), "{status:?}");
+    scene.device.world().refuses = None;
+    scene.pass(20, 5);
+    assert_ne!(scene.device.scheduler(), "mq-deadline");
+    assert_eq!(scene.status().devices[0].why, None);
+}
+
+#[test]
 fn too_many_changes_are_refused() {
     let mut scene = Scene::new("mode = \"act\"\nchanges_per_minute = 3");
     scene.pass(40, 5);
@@ -362,6 +409,12 @@ fn the_guard_goes_back_where_reads_wait_far_longer() {
     let guarded = scene.last(Kind::Guarded);
     assert!(guarded.why.contains("reads took longer than") && guarded.why.contains("back to mq-deadline"), "{}", guarded.why);
     assert!(scene.metrics.text().contains("seekwise_changes_total{device=\"sda\",reason=\"guard\"} 1"));
+    // Its verdict is remembered: the controller comes to that setting again, and it is not applied.
+    let reverted = guarded.from;
+    scene.pass(160, 5);
+    let again = scene.daemon.history().entries().filter(|entry| entry.kind == Kind::Set && entry.to == reverted).count();
+    assert_eq!(again, 1, "{reverted}: {:?}", scene.daemon.history().entries().map(|entry| &entry.why).collect::<Vec<_>>());
+    assert!(scene.last(Kind::Refused).why.contains("the guard reverted it"), "{}", scene.last(Kind::Refused).why);
 }
 
 #[test]

@@ -93,7 +93,10 @@ fn device_text(device: &DeviceStatus) -> Vec<String> {
     let DeviceStatus { device: name, state, in_force, found, latest, .. } = device;
     let was = if in_force == found { String::new() } else { format!(" (before the agent: {found})") };
     let mut sentences = vec![format!("{name} is {state}. {in_force} is active{was}.")];
-    sentences.extend(device.why.as_ref().map(|why| format!("Tuning stopped: {why}. `seekwise-agent resume {name}` resumes it.")));
+    sentences.extend(device.why.as_ref().map(|why| match state.as_str() {
+        "stood down" => format!("Tuning stopped: {why}. `seekwise-agent resume {name}` resumes it."),
+        _ => format!("The latest change was refused: {why}. `seekwise-agent restore {name}` restores its original settings."),
+    }));
     sentences.push(format!(
         "Latest window: {} requests/s, {} MB/s, mean response {} ms, p99 {}. Total: {} requests, {}.",
         three_digits(latest.requests_per_s),

@@ -185,6 +185,14 @@ impl Attribute {
         self.tunable.map_or("Which request goes to the device next.", |tunable| tunable.doc)
     }
 
+    /// The scheduler whose tunable it is; `None` of an attribute of the queue or the machine.
+    pub fn scheduler(&self) -> Option<&'static str> {
+        match self.owner {
+            Owner::Scheduler(owner) => Some(owner),
+            Owner::Queue | Owner::Machine => None,
+        }
+    }
+
     /// The smallest and the largest number allowed, whatever a device allows; `None` if it is a word.
     pub fn range(&self) -> Option<(i64, i64)> {
         self.tunable.map(|tunable| (tunable.min, tunable.max))

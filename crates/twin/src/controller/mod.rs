@@ -380,6 +380,7 @@ impl Controller for TwinController {
         // As after starvation: the active arm is not tried again under this load.
         self.arms[self.active].blocked_until = NEVER;
         self.note_harm();
+        self.arms[self.active].blocked_until = NEVER;
         self.next_forecast = now + WINDOW;
         let back = self.arm_of(setting).unwrap_or(self.original);
         self.change_to(now, back, reason.to_owned())

@@ -39,8 +39,8 @@ impl DeviceSession {
         }
     }
 
-    /// No external change; if another setting is active all the same, an applier that was killed has been started again, and has put back
-    /// what was there before.
+    /// There is no external change. If another setting is active all the same, an applier that was killed has been started again, and has put
+    /// back what was there before.
     fn expect_active(&mut self, now: Nanos, notices: &mut Vec<Notice>) {
         let setting = self.device_control.setting();
         if setting != self.active {
@@ -53,20 +53,14 @@ impl DeviceSession {
     }
 
     pub(super) fn stand_down(&mut self, now: Nanos, foreign: &[Foreign], notices: &mut Vec<Notice>) {
-        let changes: Vec<String> = foreign
-            .iter()
-            .map(|one| {
-                let now = one.now.as_deref().unwrap_or("not there");
-                format!("{} is {now} and not {}, as the agent had set it", one.attribute, one.ours)
-            })
-            .collect();
-        let why = format!("changed externally: {}", changes.join(", "));
+        let changes = describe(foreign);
+        let why = format!("changed externally: {changes}");
         if let Err(error) = self.device_control.release() {
             notices.push(self.notice(Kind::Trouble, format!("cannot stand down: {error}")));
         }
         let from = self.active.to_string();
         notices.extend(self.verification.finish(&self.settings.preference).map(Notice::Measured));
-        self.ownership = Ownership::StoodDown(changes.join(", "));
+        self.ownership = Ownership::StoodDown(changes);
         self.original = self.device_control.setting();
         let to = self.original.to_string();
         let advice = format!("{why}; the agent stands down until `seekwise-agent resume {}`", self.name);
@@ -74,6 +68,15 @@ impl DeviceSession {
         self.guard.settled();
         self.restart(now);
     }
+}
+
+/// External changes in words.
+pub(super) fn describe(foreign: &[Foreign]) -> String {
+    let changes = foreign.iter().map(|one| {
+        let now = one.now.as_deref().unwrap_or("not there");
+        format!("{} is {now} and not {}, as the agent had left it", one.attribute, one.ours)
+    });
+    changes.collect::<Vec<String>>().join(", ")
 }
 
 /// The external changes for which the agent has not stood down yet.

@@ -12,7 +12,7 @@ use observe::Event;
 use super::external_changes::unreleased;
 use super::{DeviceSession, EXTERNAL_CHECK_INTERVAL, Notice, percent};
 use crate::configuration::{Exit, Settings};
-use crate::daemon::device_control::{ChangeRate, DeviceControl, Ownership, PolicyGate};
+use crate::daemon::device_control::{ChangeRate, DeviceControl, Ownership, PolicyGate, Vetoes};
 use crate::daemon::guard::Guard;
 use crate::daemon::open::decided_by;
 use crate::history::{Entry, Kind};
@@ -104,6 +104,8 @@ impl LessonSession {
             original,
             ownership: &Ownership::Agent,
             rate: &mut self.rate,
+            // A lesson's load harms no process.
+            vetoes: &Vetoes::default(),
             refused: &mut None,
             not_tried: NOT_TRIED,
         };

@@ -1,0 +1,153 @@
+//! A rival who writes to a real device while the agent does: on a loop device, with the kernel's own schedulers.
+//!
+//! Needs root and losetup; says what is missing where it cannot run. `SEEKWISE_RIVAL_TRIES` says how often it is tried.
+
+#![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
+
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Barrier;
+use std::time::{Duration, Instant};
+
+use applier::sysfs::Sysfs;
+use applier::{Client, Listen, Options, Rules};
+use block::Nanos;
+use control::{Setting, Target as _};
+use linux::target::LinuxTarget;
+
+const TRIES: usize = 60;
+
+/// A loop device over a file of 16 MiB.
+struct Loop {
+    path: String,
+    _file: tempfile::NamedTempFile,
+}
+
+impl Loop {
+    fn new() -> Option<Loop> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        file.as_file().set_len(16 << 20).unwrap();
+        let made = Command::new("losetup").args(["--find", "--show"]).arg(file.path()).output().ok()?;
+        let path = String::from_utf8(made.stdout).unwrap().trim().to_owned();
+        made.status.success().then_some(Loop { path, _file: file })
+    }
+
+    fn name(&self) -> &str {
+        self.path.trim_start_matches("/dev/")
+    }
+
+    fn attribute(&self) -> PathBuf {
+        Path::new("/sys/block").join(self.name()).join("queue/scheduler")
+    }
+
+    fn scheduler(&self) -> String {
+        let text = fs::read_to_string(self.attribute()).unwrap();
+        text.split(['[', ']']).nth(1).unwrap_or("none").to_owned()
+    }
+
+    fn set(&self, scheduler: &str) -> bool {
+        fs::write(self.attribute(), scheduler).is_ok()
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        let _ = Command::new("losetup").args(["--detach", &self.path]).status();
+    }
+}
+
+#[test]
+fn a_rival_wins_at_every_moment_of_a_switch() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: needs root");
+        return;
+    }
+    let Some(device) = Loop::new() else {
+        eprintln!("skipped: needs losetup and a free loop device");
+        return;
+    };
+    let (ours, theirs) = ("mq-deadline", "kyber");
+    if !device.set(ours) || !device.set(theirs) || !device.set("none") {
+        eprintln!("skipped: {} has not the schedulers none, {ours} and {theirs}", device.path);
+        return;
+    }
+    let tries = std::env::var("SEEKWISE_RIVAL_TRIES").ok().and_then(|tries| tries.parse().ok()).unwrap_or(TRIES);
+    let folder = tempfile::tempdir().unwrap();
+    let (stop, ends) = UnixStream::pair().unwrap();
+    let socket = folder.path().join("socket");
+    let options = Options {
+        journal: folder.path().join("journal"),
+        listen: Listen::At(socket.clone()),
+        rules: Rules { switches_per_minute: u32::MAX, ..Rules::default() },
+        log: |_| {},
+        ..Options::new(OwnedFd::from(ends))
+    };
+    let serving = std::thread::spawn(move || applier::serve(options));
+    let mut applier = loop {
+        match Client::connect(&socket) {
+            Ok(client) => break client,
+            Err(_) => std::thread::yield_now(),
+        }
+    };
+    let connect = || Client::connect(&socket).unwrap();
+    let mut target = LinuxTarget::new(&Sysfs::real(), device.name(), "loop", connect(), |name| !name.starts_with("vm/")).unwrap();
+    let setting = |text: &str| Setting::parse(text).unwrap();
+
+    // As the daemon does when a change is refused.
+    let stand_down = |target: &LinuxTarget, applier: &mut Client| {
+        let changes = target.external_changes().into_iter().map(|change| (change.attribute, change.ours));
+        let changes: Vec<(String, String)> = changes.collect();
+        applier.release(device.name(), &changes).unwrap();
+    };
+
+    // How long a switch takes, with everything around it.
+    let began = Instant::now();
+    target.apply(Nanos::ZERO, &setting(ours)).unwrap();
+    let switch = began.elapsed();
+    applier.restore(Some(device.name())).unwrap();
+
+    let mut lost = Vec::new();
+    for number in 0..tries {
+        applier.resume(device.name()).unwrap();
+        assert!(device.set("none"));
+        target.begin().unwrap();
+        // From before it begins until after it is done.
+        let after = switch.mul_f64(1.3 * number as f64 / tries as f64);
+        let barrier = Barrier::new(2);
+        let (first, second) = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                barrier.wait();
+                let began = Instant::now();
+                while began.elapsed() < after {
+                    std::hint::spin_loop();
+                }
+                assert!(device.set(theirs));
+            });
+            barrier.wait();
+            std::thread::sleep(Duration::from_micros(200));
+            let first = target.apply(Nanos::ZERO, &setting(ours)).map_err(|error| error.reason);
+            if first.is_err() {
+                stand_down(&target, &mut connect());
+            }
+            // A controller that goes on at once.
+            let second = target.apply(Nanos::ZERO, &setting(&format!("{ours}:fifo_batch=1"))).map_err(|error| error.reason);
+            (first, second)
+        });
+        let journal = applier.foreign(device.name()).unwrap();
+        let is_noticed = !journal.is_empty() || !target.external_changes().is_empty();
+        // What was decided before the rival came is not applied over the rival's choice later.
+        let third = target.apply(Nanos::ZERO, &setting("none")).map_err(|error| error.reason);
+        if device.scheduler() != theirs || !is_noticed || third.is_ok() {
+            lost.push(format!("{after:?}: {} is active; {first:?}, {second:?}, {third:?}", device.scheduler()));
+        }
+    }
+    applier.resume(device.name()).unwrap();
+    assert!(device.set("none"));
+    drop((target, applier, stop));
+    serving.join().unwrap().unwrap();
+    println!("the rival won {} of {tries} times", tries - lost.len());
+    assert!(lost.is_empty(), "{} of {tries}:\n{}", lost.len(), lost.join("\n"));
+}

@@ -1,0 +1,120 @@
+//! Other processes that write to one of the kernel's settings at the same time.
+//!
+//! The kernel has no compare-and-set for its settings, and a switch of the scheduler takes long: it waits until all requests are done. A
+//! process that wrote just before shows its value only then, and the agent's write, queued behind it, would replace it unnoticed. inotify
+//! tells of whoever opens, writes and closes the file.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
+use rustix::io::Errno;
+
+/// How long a writer is waited for: longer than the requests in flight of a busy disk take.
+const MAX_WAIT: Duration = Duration::from_secs(5);
+/// Time between two looks while waiting.
+const POLL_INTERVAL: Duration = Duration::from_micros(200);
+/// For events of about 100 openings; the kernel keeps more for the next look.
+const BUFFER_BYTES: usize = 8192;
+
+/// A watch over one file. The caller has it closed at each call.
+pub struct OtherWriters {
+    events: OwnedFd,
+    /// Openings less closings.
+    open: i64,
+    /// Writes since [`wait`](OtherWriters::wait) returned last.
+    writes: u32,
+    is_gone: bool,
+}
+
+impl OtherWriters {
+    /// Watches a file from now on.
+    ///
+    /// # Errors
+    /// There is no such file, or there are too many watches.
+    pub fn of(path: &Path) -> io::Result<OtherWriters> {
+        let events = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?;
+        let flags = WatchFlags::OPEN | WatchFlags::MODIFY | WatchFlags::CLOSE_WRITE | WatchFlags::CLOSE_NOWRITE;
+        inotify::add_watch(&events, path, flags)?;
+        Ok(OtherWriters { events, open: 0, writes: 0, is_gone: false })
+    }
+
+    /// Whether the file is no longer there; then this tells nothing.
+    pub fn is_gone(&mut self) -> bool {
+        self.take_events();
+        self.is_gone
+    }
+
+    /// Waits until no process has the file open, for a few seconds at most. Returns the number of writes since the last call; opening a file
+    /// to replace its content, as a shell does, counts as one as well.
+    pub fn wait(&mut self) -> u32 {
+        let began = Instant::now();
+        loop {
+            self.take_events();
+            if self.open <= 0 || self.is_gone || began.elapsed() > MAX_WAIT {
+                break;
+            }
+            thread::sleep(POLL_INTERVAL);
+        }
+        // The kernel merges equal events, so the count may be wrong: it starts again.
+        self.open = 0;
+        std::mem::take(&mut self.writes)
+    }
+
+    fn take_events(&mut self) {
+        let mut buffer = [MaybeUninit::uninit(); BUFFER_BYTES];
+        let mut reader = Reader::new(&self.events, &mut buffer);
+        loop {
+            let flags = match reader.next() {
+                Ok(event) => event.events(),
+                Err(Errno::INTR) => continue,
+                // There are no more; anything else leaves what is known.
+                Err(_) => break,
+            };
+            self.open += i64::from(flags.contains(ReadFlags::OPEN));
+            self.open -= i64::from(flags.intersects(ReadFlags::CLOSE_WRITE | ReadFlags::CLOSE_NOWRITE));
+            self.writes += u32::from(flags.contains(ReadFlags::MODIFY));
+            self.is_gone |= flags.contains(ReadFlags::IGNORED);
+            // Whoever had it open before the watch began closes it only.
+            self.open = self.open.max(0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
+
+    use std::fs::{self, OpenOptions};
+    use std::io::Write as _;
+
+    use super::*;
+
+    #[test]
+    fn a_writer_that_has_the_file_open_is_waited_for_and_its_write_is_counted() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let mut others = OtherWriters::of(file.path()).unwrap();
+        others.wait();
+        fs::read(file.path()).unwrap();
+        OpenOptions::new().write(true).open(file.path()).unwrap().write_all(b"ours").unwrap();
+        assert_eq!(others.wait(), 1);
+        let mut theirs = OpenOptions::new().write(true).open(file.path()).unwrap();
+        let began = Instant::now();
+        let writing = thread::spawn(move || {
+            thread::sleep(Duration::from_millis(50));
+            theirs.write_all(b"theirs").unwrap();
+        });
+        assert_eq!(others.wait(), 1);
+        assert!(began.elapsed() >= Duration::from_millis(50) && began.elapsed() < MAX_WAIT, "{:?}", began.elapsed());
+        assert_eq!(fs::read(file.path()).unwrap(), b"theirs");
+        writing.join().unwrap();
+        assert_eq!(others.wait(), 0);
+        assert!(!others.is_gone());
+        drop(file);
+        assert!(others.is_gone());
+    }
+}
