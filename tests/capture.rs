@@ -260,7 +260,7 @@ fn advice_on_a_device_equals_advice_on_its_trace() {
     for (name, value) in [("scheduler", "none"), ("scheduler", "mq-deadline"), ("iosched/fifo_batch", "4")] {
         fs::write(queue.join(name), value).unwrap();
     }
-    let child = captures(&["advise", device.name(), "--seconds", "3", "--json"]);
+    let child = captures(&["advise", device.name(), "--for", "3", "--json"]);
     device.fio(&["--name=reads", "--rw=randread", "--bs=4k", "--iodepth=16", "--time_based", "--runtime=4", "--rate_iops=2000"]);
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success(), "{}", text(&output.stderr));
@@ -282,7 +282,7 @@ fn what_cannot_be_captured_is_refused_with_what_would_be_right() {
     let said = refused(&["advise", "/dev/no-such-disk"]);
     assert!(said.contains("/dev/no-such-disk: is no block device; there are "), "{said}");
     let said = refused(&["advise", "randread", "--seconds", "3"]);
-    assert!(said.contains("--seconds: is how long a block device is watched"), "{said}");
+    assert!(said.contains("--for: is how long a block device is watched"), "{said}");
     assert!(!Path::new(output).exists());
 }
 

@@ -33,7 +33,7 @@ pub struct Args {
     #[arg(long, value_name = "NAME[:KEY=VALUE,...]")]
     scheduler: Option<String>,
     /// How long a block device is watched [default: 30]
-    #[arg(long, value_name = "N", value_parser = number::within::<u32>(1..=86_400, "seconds"))]
+    #[arg(long = "for", alias = "seconds", value_name = "SECONDS", value_parser = number::within::<u32>(1..=86_400, "seconds"))]
     seconds: Option<u32>,
     /// Look at a block device's counters alone, as where its requests may not be seen
     #[arg(long)]
@@ -78,7 +78,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     let watched = match named {
         Some(name) => Some(watch(&name, args.seconds.unwrap_or(WATCHED_SECONDS), &terminal)?),
         None if args.seconds.is_some() => {
-            bail!("--seconds: is how long a block device is watched, and {} is none", experiment.load.display())
+            bail!("--for: is how long a block device is watched, and {} is none", experiment.load.display())
         }
         None => None,
     };

@@ -22,7 +22,7 @@ enum Command {
     /// Say which scheduler and settings serve a trace, an fio job file, a workload or a block device of this machine best, and how sure that
     /// is
     ///
-    /// A block device (/dev/sda or sda) is watched for --seconds, as root, and then judged as a trace of that would be. Nothing is changed.
+    /// A block device (/dev/sda or sda) is watched for --for seconds, as root, and then judged as a trace of that would be. Nothing is changed.
     #[command(mut_arg("load", |load| load.value_name("TRACE|JOB.fio|WORKLOAD|DEVICE")))]
     Advise(advise::Args),
     /// Run a trace or an fio job file under all or some schedulers and show which serves it best

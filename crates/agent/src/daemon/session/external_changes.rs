@@ -6,6 +6,7 @@ use super::{DeviceSession, Notice};
 use crate::daemon::device_control::Ownership;
 use crate::history::{Entry, Kind};
 use applier::Foreign;
+use applier::attribute::{NR_REQUESTS, SCHEDULER};
 
 impl DeviceSession {
     /// Stands down if a setting was changed externally; where the agent owns nothing, starts again from the new setting.
@@ -70,9 +71,11 @@ impl DeviceSession {
     }
 }
 
-/// External changes in words.
+/// External changes in words. What a switch of the scheduler takes with it is not listed beside the scheduler.
 pub(super) fn describe(foreign: &[Foreign]) -> String {
-    let changes = foreign.iter().map(|one| {
+    let is_switched = foreign.iter().any(|one| one.attribute == SCHEDULER);
+    let follows = |one: &&Foreign| one.attribute == NR_REQUESTS || one.attribute.starts_with("iosched/");
+    let changes = foreign.iter().filter(|one| !is_switched || !follows(one)).map(|one| {
         let now = one.now.as_deref().unwrap_or("not there");
         format!("{} is {now} and not {}, as the agent had left it", one.attribute, one.ours)
     });
@@ -82,4 +85,24 @@ pub(super) fn describe(foreign: &[Foreign]) -> String {
 /// The external changes for which the agent has not stood down yet.
 pub(super) fn unreleased(foreign: Vec<Foreign>) -> Vec<Foreign> {
     foreign.into_iter().filter(|one| !one.released).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_line_is_enough_where_one_thing_was_written() {
+        let change = |attribute: &str, ours: &str, now: Option<&str>| Foreign {
+            attribute: attribute.to_owned(),
+            ours: ours.to_owned(),
+            now: now.map(str::to_owned),
+            released: false,
+        };
+        let switch = change("scheduler", "bfq", Some("kyber"));
+        let followed = [change("nr_requests", "256", Some("64")), change("iosched/slice_idle", "0", None)];
+        let text = describe(&[&followed[..], &[switch]].concat());
+        assert_eq!(text, "scheduler is kyber and not bfq, as the agent had left it");
+        assert!(describe(&followed).contains("iosched/slice_idle is not there and not 0"), "{}", describe(&followed));
+    }
 }
