@@ -25,13 +25,12 @@
 mod checksums;
 mod pages;
 mod read;
-mod write;
 
 use block::PriorityClass;
 
 use super::Format;
 
-pub(super) use write::create;
+pub(crate) use checksums::Summed;
 
 /// The format.
 pub static FORMAT: Format = Format {
@@ -62,5 +61,5 @@ pub const READ_AHEAD_KEY: &str = "seekwise.device.read_ahead_kib";
 /// blanks.
 pub const CHECKSUMS_KEY: &str = "seekwise.trace.crc32";
 
-const CLASSES: [(&str, PriorityClass); 3] =
+pub(crate) const CLASSES: [(&str, PriorityClass); 3] =
     [("realtime", PriorityClass::RealTime), ("best-effort", PriorityClass::BestEffort), ("idle", PriorityClass::Idle)];

@@ -18,7 +18,6 @@ use crc32fast::Hasher;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::ParquetMetaData;
 
-use super::super::write::Out;
 use super::CHECKSUMS_KEY;
 
 /// Magic of the trailer.
@@ -39,8 +38,8 @@ struct Part {
 }
 
 /// A file being written, and the sums of its parts.
-pub(super) struct Summed {
-    out: Out,
+pub(crate) struct Summed {
+    out: Box<dyn Write + Send>,
     written: u64,
     /// Checksum since the end of the last part.
     sum: Hasher,
@@ -50,24 +49,24 @@ pub(super) struct Summed {
 }
 
 impl Summed {
-    pub(super) fn new(out: Out) -> Summed {
+    pub(crate) fn new(out: Box<dyn Write + Send>) -> Summed {
         Summed { out, written: 0, sum: Hasher::new(), parts: Vec::new(), held: None }
     }
 
     /// A row group has been written.
-    pub(super) fn end_part(&mut self) {
+    pub(crate) fn end_part(&mut self) {
         let sum = std::mem::take(&mut self.sum).finalize();
         self.parts.push(Part { end: self.written, sum });
     }
 
     /// Called after the last row group: holds back further bytes. Returns the list of checksums, to be written into the footer.
-    pub(super) fn hold(&mut self) -> String {
+    pub(crate) fn hold(&mut self) -> String {
         self.held = Some(Vec::new());
         self.parts.iter().map(|part| format!("{}:{:08x}", part.end, part.sum)).collect::<Vec<_>>().join(" ")
     }
 
     /// Writes the bytes held back, with the trailer before the footer.
-    pub(super) fn finish(mut self) -> io::Result<()> {
+    pub(crate) fn finish(mut self) -> io::Result<()> {
         let held = self.held.take().unwrap_or_default();
         let wrong = || io::Error::other("the footer's length is not at the end of what was written");
         let ending = held.len().checked_sub(ENDING_BYTES).ok_or_else(wrong)?;

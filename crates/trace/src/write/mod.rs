@@ -3,6 +3,7 @@
 mod blkparse;
 mod csv;
 mod fio;
+mod parquet;
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -36,16 +37,7 @@ impl std::fmt::Debug for OutputFormat {
 }
 
 /// Every output format.
-pub static ALL: &[&OutputFormat] = &[&PARQUET, &csv::FORMAT, &fio::FORMAT, &blkparse::FORMAT];
-
-static PARQUET: OutputFormat = OutputFormat {
-    name: "parquet",
-    extensions: &["parquet"],
-    summary: "Seekwise's store: all fields, compact, readable by any dataframe tool",
-    is_text: false,
-    leaves_out: &[],
-    create: super::parquet::create,
-};
+pub static ALL: &[&OutputFormat] = &[&parquet::FORMAT, &csv::FORMAT, &fio::FORMAT, &blkparse::FORMAT];
 
 /// A trace's origin, for formats that record it.
 #[derive(Clone, Debug, Default)]

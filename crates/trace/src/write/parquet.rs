@@ -12,16 +12,27 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::{ColumnPath, Type as Node};
 
-use super::super::write::{About, Out, TraceWriter};
-use super::super::{TraceReader, TraceRequest};
-use super::checksums::Summed;
-use super::{CAPACITY_KEY, CHECKSUMS_KEY, CLASSES, PROGRAM_KEY, READ_AHEAD_KEY, SCHEDULER_KEY, SOURCE_KEY, VERSION, VERSION_KEY};
+use super::{About, Out, OutputFormat, TraceWriter};
+use crate::parquet::{
+    CAPACITY_KEY, CHECKSUMS_KEY, CLASSES, PROGRAM_KEY, READ_AHEAD_KEY, SCHEDULER_KEY, SOURCE_KEY, Summed, VERSION, VERSION_KEY,
+};
+use crate::{TraceReader, TraceRequest};
 
 /// Requests per row group, which is held in memory: about 15 MB.
 const GROUP_ROWS: usize = 131_072;
 
+/// The format.
+pub(super) static FORMAT: OutputFormat = OutputFormat {
+    name: "parquet",
+    extensions: &["parquet"],
+    summary: "Seekwise's store: all fields, compact, readable by any dataframe tool",
+    is_text: false,
+    leaves_out: &[],
+    create,
+};
+
 /// Begins a store.
-pub(in super::super) fn create(out: Out, about: &About) -> io::Result<Box<dyn TraceWriter>> {
+fn create(out: Out, about: &About) -> io::Result<Box<dyn TraceWriter>> {
     let properties = properties(about).map_err(io_error)?;
     let schema = Arc::new(schema().map_err(io_error)?);
     let file = SerializedFileWriter::new(Summed::new(out), schema, Arc::new(properties)).map_err(io_error)?;
