@@ -125,6 +125,22 @@ pub(super) enum FileKind {
     Other,
 }
 
+/// Whether the schema has a view, or a trigger other than those that the migrations so far make. A query would run it, and it may run for ever.
+pub(super) fn has_foreign_code(connection: &Connection, steps: &[&str]) -> rusqlite::Result<bool> {
+    let of = |connection: &Connection| -> rusqlite::Result<Vec<(String, Option<String>)>> {
+        let mut query = connection.prepare("SELECT type, sql FROM sqlite_schema WHERE type IN ('view', 'trigger')")?;
+        query.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
+    };
+    let found = of(connection)?;
+    if found.is_empty() {
+        return Ok(false);
+    }
+    let ours = Connection::open_in_memory()?;
+    steps.iter().try_for_each(|step| ours.execute_batch(step))?;
+    let ours = of(&ours)?;
+    Ok(found.iter().any(|one| !ours.contains(one)))
+}
+
 /// The kind of an open database.
 pub(super) fn file_kind(connection: &Connection) -> rusqlite::Result<FileKind> {
     let number = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, i64>(0));

@@ -46,6 +46,23 @@ fn other_files_are_refused_and_not_changed() {
 }
 
 #[test]
+fn a_view_that_never_ends_and_a_foreign_trigger_are_refused() {
+    let endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n";
+    let view = format!("DROP TRIGGER window_gone; DROP TABLE windows; CREATE VIEW windows AS {endless}");
+    let trigger = format!("CREATE TRIGGER slow AFTER INSERT ON runs BEGIN SELECT max(i) FROM ({endless}); END");
+    for harm in [view, trigger] {
+        let folder = tempdir().unwrap();
+        let path = folder.path().join("kb.sqlite");
+        drop(filled(&path));
+        assert_eq!(refusals(&path), ["opened"; 3], "with the trigger of its own");
+        Connection::open(&path).unwrap().execute_batch(&harm).unwrap();
+        for said in refusals(&path) {
+            assert!(said.starts_with("has a view or a trigger that no knowledge base has"), "{said}");
+        }
+    }
+}
+
+#[test]
 fn folders_pipes_and_devices_are_refused_without_waiting() {
     let folder = tempdir().unwrap();
     assert_eq!(refusals(folder.path())[0], "is a folder; a knowledge base is a file");
