@@ -170,6 +170,27 @@ fn a_mistake_is_named_with_what_would_be_right_and_exit_code_2() {
 }
 
 #[test]
+fn a_full_disk_under_the_page_loses_no_table() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = trace(folder.path(), 300);
+    let compared = run(&[
+        "compare",
+        trace.to_str().unwrap(),
+        "--disk",
+        "sata7200",
+        "--scheduler",
+        "noop",
+        "--scheduler",
+        "sstf",
+        "--html",
+        "/dev/full",
+    ]);
+    let (out, error) = (text(&compared.stdout), text(&compared.stderr));
+    assert!(out.contains("noop") && out.contains("sstf"), "{out}{error}");
+    assert!(compared.status.code() == Some(1) && error.contains("/dev/full") && error.contains("No space left"), "{error}");
+}
+
+#[test]
 fn damaged_lines_are_counted_when_they_are_to_be_skipped() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("damaged.csv");

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{bail, ensure};
 use applier::sysfs::Sysfs;
 use experiment::advice::{AdviceRequest, advise};
 use experiment::comparison::{Experiment, regime};
@@ -14,7 +14,7 @@ use report::advice::Advice;
 
 use crate::arguments;
 use crate::number;
-use crate::output::check_page;
+use crate::output::{check_page, print_and_write};
 use crate::trace::capture;
 use terminal::{self, Terminal};
 
@@ -109,11 +109,8 @@ fn by_counters(args: &Args, name: &str, device: &Device, why: String, terminal: 
 }
 
 fn shown(advice: &Advice, html: Option<&Path>, as_json: bool) -> anyhow::Result<()> {
-    if let Some(html) = html {
-        report::record::replace(html, report::page::advice::html(advice).as_bytes()).with_context(|| html.display().to_string())?;
-    }
     let text = if as_json { advice.to_json()? } else { advice.text(terminal::style().0) };
-    Ok(terminal::print(&text)?)
+    print_and_write(&text, html, || report::page::advice::html(advice))
 }
 
 /// Watches a block device, and says what is missing of it.

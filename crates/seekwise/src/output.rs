@@ -64,10 +64,6 @@ pub fn check_page(argument: &str, path: &Path) -> anyhow::Result<()> {
 /// Shows records of one trace, one disk and one way of replaying.
 pub fn show(records: &[Record], output: &Output) -> anyhow::Result<()> {
     let comparison = Comparison::new(records)?;
-    if let Some(html) = &output.html {
-        let page = report::page::html(&comparison);
-        report::record::replace(html, page.as_bytes()).with_context(|| html.display().to_string())?;
-    }
     let (width, colour) = terminal::style();
     let text = if output.json {
         report::json::text(&comparison)
@@ -75,5 +71,14 @@ pub fn show(records: &[Record], output: &Output) -> anyhow::Result<()> {
         let decisions = |shown| format!("\n{}", report::explain::text(records, width, shown));
         report::table::text(&comparison, width, colour) + &output.explain.shown().map(decisions).unwrap_or_default()
     };
-    Ok(terminal::print(&text)?)
+    print_and_write(&text, output.html.as_deref(), || report::page::html(&comparison))
+}
+
+/// Prints a result and writes its page. Neither failing keeps the other from it: the result may have taken hours.
+pub fn print_and_write(text: &str, html: Option<&Path>, page: impl FnOnce() -> String) -> anyhow::Result<()> {
+    let printed = terminal::print(text);
+    if let Some(html) = html {
+        report::record::replace(html, page().as_bytes()).with_context(|| html.display().to_string())?;
+    }
+    Ok(printed?)
 }

@@ -10,6 +10,7 @@ use experiment::learned_device::{Judged, Options, Trained, load, train};
 use experiment::pool::Workers;
 
 use crate::number;
+use crate::output::print_and_write;
 use terminal::{self, Terminal};
 
 /// Arguments of `seekwise disk learn`.
@@ -55,12 +56,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         let text = trained.model.to_json()?;
         report::record::replace(output, text.as_bytes()).with_context(|| format!("{}", output.display()))?;
     }
-    if let Some(output) = &args.html {
-        let html = report::page::device_model::html(&page(&trained, env!("CARGO_PKG_VERSION")));
-        report::record::replace(output, html.as_bytes()).with_context(|| format!("{}", output.display()))?;
-    }
     let text = if args.json { as_json(&trained)? } else { as_table(&trained, args.print)? };
-    Ok(terminal::print(&text)?)
+    print_and_write(&text, args.html.as_deref(), || report::page::device_model::html(&page(&trained, env!("CARGO_PKG_VERSION"))))
 }
 
 fn trained(args: &Args) -> anyhow::Result<Trained> {
