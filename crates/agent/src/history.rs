@@ -1,9 +1,10 @@
 //! What happened, for `history` and `explain`: bounded in memory, and in a file that outlives the daemon.
 
+use rustix::fs::OFlags;
 use std::collections::VecDeque;
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use control::ab_test::Comparison;
@@ -187,9 +188,8 @@ impl History {
     /// Keeps at most this many entries, in a file of this folder; continues an existing one.
     ///
     /// # Errors
-    /// The folder is not there or cannot be written to; others may write to it, or its file is no regular one.
+    /// The folder is not there or cannot be written to; its file is a symbolic link or the like.
     pub fn open(folder: &Path, most: usize) -> io::Result<History> {
-        check_owner(folder)?;
         let mut history = History { file: Some(folder.join(FILE)), ..History::in_memory(most) };
         for entry in read(folder)? {
             history.next = history.next.max(entry.number + 1);
@@ -208,8 +208,8 @@ impl History {
         let number = self.next;
         self.next += 1;
         let entry = Entry { number, unix_seconds, ..entry };
+        self.take(entry.clone());
         self.write(&entry)?;
-        self.take(entry);
         Ok(number)
     }
 
@@ -244,7 +244,7 @@ impl History {
     fn write(&mut self, entry: &Entry) -> io::Result<()> {
         let Some(file) = &self.file else { return Ok(()) };
         let line = serde_json::to_string(entry)? + "\n";
-        OpenOptions::new().create(true).append(true).open(file)?.write_all(line.as_bytes())?;
+        open_file(OpenOptions::new().create(true).append(true), file)?.write_all(line.as_bytes())?;
         self.lines += 1;
         if self.lines > 2 * self.most { self.compact() } else { Ok(()) }
     }
@@ -254,30 +254,29 @@ impl History {
         let Some(file) = &self.file else { return Ok(()) };
         let lines = self.entries.iter().map(|entry| Ok(serde_json::to_string(entry)? + "\n"));
         let text = lines.collect::<io::Result<String>>()?;
-        report::record::replace(file, text.as_bytes()).map_err(io::Error::other)?;
+        let folder = file.parent().unwrap_or(Path::new("."));
+        let mut new = tempfile::Builder::new().permissions(fs::Permissions::from_mode(0o644)).tempfile_in(folder)?;
+        new.write_all(text.as_bytes())?;
+        // By renaming, so that a link there is replaced and not followed.
+        new.persist(file).map_err(|error| error.error)?;
         self.lines = self.entries.len();
         Ok(())
     }
 }
 
-/// Fails if another user could make this process overwrite a file of that user's choice.
-fn check_owner(folder: &Path) -> io::Result<()> {
-    let there = fs::metadata(folder)?;
-    let own = rustix::process::geteuid().as_raw();
-    let is_writable_by_others = own == 0 && there.mode() & 0o022 != 0;
-    if (there.uid() != own && there.uid() != 0) || is_writable_by_others {
-        let (owner, mode) = (there.uid(), there.mode() & 0o7777);
-        let message = format!(
-            "it belongs to user {owner} with mode {mode:o}; it should be the agent's own, and only the agent may write there"
-        );
-        return Err(io::Error::new(io::ErrorKind::PermissionDenied, message));
-    }
-    match fs::symlink_metadata(folder.join(FILE)) {
-        Ok(file) if !file.is_file() => {
-            Err(io::Error::new(io::ErrorKind::AlreadyExists, format!("{FILE} in it is no regular file; remove it")))
-        }
-        _ => Ok(()),
-    }
+/// Opens the file itself: the folder may belong to the user of an unprivileged daemon, who could have root follow a link.
+fn open_file(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
+    let no_follow = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let file = options.custom_flags(no_follow.bits() as i32).open(path).map_err(|error| match error.raw_os_error() {
+        Some(code) if code == rustix::io::Errno::LOOP.raw_os_error() => not_regular(path),
+        _ => error,
+    })?;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(not_regular(path)) }
+}
+
+fn not_regular(path: &Path) -> io::Error {
+    let message = format!("{}: is a link or no regular file, so it is not followed; remove it", path.display());
+    io::Error::new(io::ErrorKind::AlreadyExists, message)
 }
 
 /// The entries in a folder's file, as they were written; none if there is no file. A line that a crash cut off is passed over.
@@ -285,7 +284,8 @@ fn check_owner(folder: &Path) -> io::Result<()> {
 /// # Errors
 /// The file cannot be read.
 pub fn read(folder: &Path) -> io::Result<Vec<Entry>> {
-    match std::fs::read_to_string(folder.join(FILE)) {
+    let opened = open_file(OpenOptions::new().read(true), &folder.join(FILE));
+    match opened.and_then(io::read_to_string) {
         Ok(text) => Ok(text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
         Err(error) => Err(error),
@@ -337,21 +337,22 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_others_may_write_to_is_refused_and_no_link_is_followed() {
+    fn no_link_is_followed() {
         let folder = tempfile::tempdir().unwrap();
-        let victim = folder.path().join("victim");
+        let (victim, file) = (folder.path().join("victim"), folder.path().join(FILE));
         fs::write(&victim, "precious").unwrap();
-        std::os::unix::fs::symlink(&victim, folder.path().join(FILE)).unwrap();
-        let refused = |text: &str| {
-            let error = History::open(folder.path(), 3).unwrap_err().to_string();
-            assert!(error.contains(text), "{error}");
-            assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
-        };
-        refused("is no regular file");
-        if rustix::process::geteuid().is_root() {
-            fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
-            refused("only the agent may write there");
-        }
+        std::os::unix::fs::symlink(&victim, &file).unwrap();
+        let error = History::open(folder.path(), 3).unwrap_err().to_string();
+        assert!(error.contains("is a link or no regular file"), "{error}");
+        // Also if it comes later.
+        fs::remove_file(&file).unwrap();
+        let mut history = History::open(folder.path(), 3).unwrap();
+        fs::remove_file(&file).unwrap();
+        std::os::unix::fs::symlink(&victim, &file).unwrap();
+        assert!(history.add(1, entry("bfq")).is_err());
+        history.compact().unwrap();
+        assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
+        assert_eq!(read(folder.path()).unwrap().len(), 1, "the entry was in memory");
     }
 
     #[test]
