@@ -24,6 +24,7 @@ mod names;
 mod order;
 pub mod parquet;
 mod spc;
+mod systor;
 mod tencent;
 mod tracefs;
 mod vscsi;
@@ -71,6 +72,7 @@ pub static ALL: &[&Format] = &[
     &msr::FORMAT,
     &disksim::FORMAT,
     &disksim_validation::FORMAT,
+    &systor::FORMAT,
     &vscsi::FORMAT,
     &alibaba::FORMAT,
     &tencent::FORMAT,

@@ -304,3 +304,39 @@ fn each_formats_file_is_in_the_list_and_described() {
     assert_eq!(names.len(), trace::ALL.len(), "names are unique");
     assert!(trace::ALL.iter().all(|format| !format.summary.is_empty() && !format.source.is_empty()));
 }
+
+/// A damaged line behind three sound ones is an error that begins with this message.
+fn expect_damage(sound: &str, cases: &[(&str, &str)]) {
+    for (line, message) in cases {
+        let message_here = error(read(format!("{}{line}\n", sound.repeat(3))));
+        assert!(message_here.starts_with(&format!("4: {message}")), "{line}: {message_here}");
+    }
+}
+
+#[test]
+fn systor_counts_seconds_and_bytes_and_may_lack_the_response() {
+    let lines = "1455667209.000132,0.000312,R,4,45056,8192\n1455667209.000032,0.5,W,4,1000,24\n1455667210.102132,,W,3,512,512\n\
+                 1455667210.2,,W,3,512,0\n";
+    let read = read(format!("Timestamp,Response,IOType,LUN,Offset,Size\n{lines}")).unwrap();
+    assert_eq!(read.format, "systor");
+    let expected = ["0 4 4 Write 1+1 response=500000000", "100000 4 4 Read 88+16 response=312000", "1102100000 3 3 Write 1+1"];
+    assert_eq!(shown(&read), expected);
+    assert_eq!(read.reader.omitted(), 1, "the request of length zero");
+    assert_eq!(trace_help::read(lines).unwrap().format, "systor", "also without a heading");
+}
+
+#[test]
+fn errors_in_systor_lines_name_field_and_value() {
+    expect_damage(
+        "1455667209.5,0.1,R,4,0,8192\n",
+        &[
+            ("1455667209.5,0.1,R,4,0", "has 5 fields; a SYSTOR line is Timestamp,Response,IOType,LUN,Offset,Size"),
+            ("then,0.1,R,4,0,8192", "the Timestamp is \"then\", not a time in s"),
+            ("1455667209.5,-1,R,4,0,8192", "the Response is \"-1\", not a time in s"),
+            ("1455667209.5,0.1,,4,0,8192", "the IOType is \"\", not R or W"),
+            ("1455667209.5,0.1,R,4294967296,0,8192", "the LUN is \"4294967296\", beyond 2^32 - 1"),
+            ("1455667209.5,0.1,R,4,0x0,8192", "the Offset is \"0x0\""),
+            ("1455667209.5,0.1,R,4,0,8 KiB", "the Size is \"8 KiB\""),
+        ],
+    );
+}

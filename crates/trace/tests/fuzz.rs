@@ -78,6 +78,10 @@ fn sound(format: &str) -> Vec<u8> {
         "csv" => lines("time_ms,lba,size_bytes,op,stream_name,sync,response_us,device\n", &|at, place, size, kind| {
             format!("{at}.25,{place},{},{},\"s{kind}\",{},{}e1,{kind}", size * 100, ["r", "write"][(at % 2) as usize], at % 2, at)
         }),
+        "systor" => lines("Timestamp,Response,IOType,LUN,Offset,Size\n", &|at, place, size, kind| {
+            let response = ["", "0.000312", "1"][kind as usize];
+            format!("1455667209.{at:06},{response},{},{kind},{},{}", ["R", "W"][(at % 2) as usize], place * 100, size * 100)
+        }),
         _ => b"a format without a sample here is still given arbitrary bytes\n".repeat(10),
     }
 }

@@ -1,10 +1,10 @@
-//! Real traces are read in full, where they are at hand: `shared/data` next to the workspace.
+//! Real traces are read in full, where they are at hand: `shared/data` next to the workspace, and the cases of `shared/cases`.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod trace_help;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use block::Op;
 use trace::OpenOptions;
@@ -55,4 +55,26 @@ fn the_virtual_disks_trace_is_vscsi_of_68_minutes() {
     let minutes = read.requests.last().unwrap().arrival.as_secs_f64() / 60.0;
     assert!((67.0..69.0).contains(&minutes), "{minutes}");
     assert!(read.requests.iter().any(|request| request.op == Op::Read));
+}
+
+/// A case from `shared/cases/field`, in a folder of that name next to the workspace or above it; or `None` with a printed reason.
+fn field(name: &str, options: &OpenOptions) -> Option<Read> {
+    let folders = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
+    let Some(path) = folders.map(|folder| folder.join("shared/cases/field").join(name)).find(|path| path.exists()) else {
+        println!("skipped: {name} is not at hand");
+        return None;
+    };
+    Some(read_path(&path, options).unwrap())
+}
+
+/// Its format, its number of requests, and the first two.
+fn summary(read: &Read) -> (&str, usize, Vec<String>) {
+    (read.format, read.requests.len(), read.requests.iter().take(2).map(show).collect())
+}
+
+#[test]
+fn the_case_of_systor_is_read() {
+    let Some(read) = field("28-systor17.csv", &OpenOptions::default()) else { return };
+    let first = ["0 4 4 Read 88+16 response=312000", "400000 4 4 Write 2368+8 response=1312000"];
+    assert_eq!(summary(&read), ("systor", 4, first.map(str::to_owned).to_vec()));
 }
