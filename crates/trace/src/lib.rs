@@ -15,6 +15,7 @@ mod disksim_validation;
 mod events;
 mod extent;
 mod fio;
+mod fiu;
 pub mod info;
 mod input;
 mod kept;
@@ -73,6 +74,7 @@ pub static ALL: &[&Format] = &[
     &disksim::FORMAT,
     &disksim_validation::FORMAT,
     &systor::FORMAT,
+    &fiu::FORMAT,
     &vscsi::FORMAT,
     &alibaba::FORMAT,
     &tencent::FORMAT,

@@ -207,6 +207,32 @@ pub(super) fn words<const N: usize>(line: &[u8]) -> ([&[u8]; N], usize) {
     (words, count)
 }
 
+/// Takes the last `N` words from a line, as many as there are, and counts them; the line keeps what is before them.
+pub(super) fn last_words<'a, const N: usize>(line: &mut &'a [u8]) -> ([&'a [u8]; N], usize) {
+    let mut words: [&[u8]; N] = [&[]; N];
+    let mut count = 0;
+    for word in words.iter_mut().rev() {
+        let text = line.trim_ascii_end();
+        if text.is_empty() {
+            break;
+        }
+        let start = text.iter().rposition(u8::is_ascii_whitespace).map_or(0, |blank| blank + 1);
+        (*line, *word) = text.split_at(start);
+        count += 1;
+    }
+    (words, count)
+}
+
+/// What follows a line's first `count` words, without the blanks around it.
+pub(super) fn after_words(line: &[u8], count: usize) -> &[u8] {
+    let mut rest = line.trim_ascii();
+    for _ in 0..count {
+        let end = rest.iter().position(u8::is_ascii_whitespace).unwrap_or(rest.len());
+        rest = rest[end..].trim_ascii_start();
+    }
+    rest
+}
+
 /// Whether this line is the column heading that some copies of a trace begin with.
 pub(super) fn is_heading(line: &[u8], heading: &[u8]) -> bool {
     line.first().is_some_and(u8::is_ascii_alphabetic) && line.trim_ascii().eq_ignore_ascii_case(heading)
@@ -306,6 +332,13 @@ mod tests {
             let expected: Vec<&[u8]> = line.split_ascii_whitespace().map(str::as_bytes).collect();
             prop_assert_eq!(count, expected.len());
             prop_assert_eq!(&words[..count.min(3)], &expected[..count.min(3)]);
+            let mut rest = line.as_bytes();
+            let (last, count) = last_words::<3>(&mut rest);
+            let before = expected.len() - count;
+            prop_assert_eq!(count, expected.len().min(3));
+            prop_assert_eq!(&last[3 - count..], &expected[before..]);
+            prop_assert_eq!(super::words::<0>(rest).1, before);
+            prop_assert_eq!(super::words::<0>(after_words(line.as_bytes(), 2)).1, expected.len().saturating_sub(2));
         }
     }
 

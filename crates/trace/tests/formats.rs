@@ -340,3 +340,34 @@ fn errors_in_systor_lines_name_field_and_value() {
         ],
     );
 }
+
+#[test]
+fn fiu_takes_the_fields_behind_the_process_from_the_end() {
+    let digest = "d41d8cd98f00b204e9800998ecf8427e";
+    let lines = format!(
+        "100000498150363 402 rsyslogd 401840632 8 W 8 0 {digest}\n100000647905925 733 my  odd 8 R name 727540496 1 R 6 17 {digest}\n\
+         100000647905926 402 rsyslogd 5 0 W 8 0 {digest}\n"
+    );
+    let read = read(lines).unwrap();
+    assert_eq!(read.format, "fiu");
+    assert_eq!(shown(&read), ["0 0 402 Write 401840632+8", "149755562 1 733 Read 727540496+1"]);
+    assert_eq!((read.reader.stream_name(402), read.reader.stream_name(733)), (Some("rsyslogd"), Some("my  odd 8 R name")));
+    assert_eq!((read.reader.device_name(1), read.reader.omitted()), (Some("6,17"), 1));
+}
+
+#[test]
+fn errors_in_fiu_lines_name_field_and_value() {
+    expect_damage(
+        "100000498150363 402 rsyslogd 401840632 8 W 8 0 d41d8cd9\n",
+        &[
+            ("1 402 401840632 8 W 8 0 d41d8cd9", "has 8 fields; an FIU line is time, pid, process, sector, sectors, R or W, major"),
+            ("now 402 a 401840632 8 W 8 0 d41d8cd9", "the time is \"now\", not a time in ns"),
+            ("1 -1 a 401840632 8 W 8 0 d41d8cd9", "the pid is \"-1\""),
+            ("1 402 a 4018406e2 8 W 8 0 d41d8cd9", "the sector is \"4018406e2\""),
+            ("1 402 a 401840632 eight W 8 0 d41d8cd9", "the number of sectors is \"eight\""),
+            ("1 402 a 401840632 8 D 8 0 d41d8cd9", "the direction is \"D\", not R or W"),
+            ("1 402 a 401840632 8 W sda 0 d41d8cd9", "the major number is \"sda\""),
+            ("1 402 a 401840632 8 W 8 : d41d8cd9", "the minor number is \":\""),
+        ],
+    );
+}

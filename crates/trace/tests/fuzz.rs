@@ -82,6 +82,10 @@ fn sound(format: &str) -> Vec<u8> {
             let response = ["", "0.000312", "1"][kind as usize];
             format!("1455667209.{at:06},{response},{},{kind},{},{}", ["R", "W"][(at % 2) as usize], place * 100, size * 100)
         }),
+        "fiu" => lines("", &|at, place, size, kind| {
+            let (pid, direction) = (at % 5, ["R", "W"][(at % 2) as usize]);
+            format!("{} {pid} a name {place} {size} {direction} 8 {kind} {at:032x}", 89_966_921_819_946 + at * 1_000)
+        }),
         _ => b"a format without a sample here is still given arbitrary bytes\n".repeat(10),
     }
 }

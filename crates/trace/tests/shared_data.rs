@@ -78,3 +78,11 @@ fn the_case_of_systor_is_read() {
     let first = ["0 4 4 Read 88+16 response=312000", "400000 4 4 Write 2368+8 response=1312000"];
     assert_eq!(summary(&read), ("systor", 4, first.map(str::to_owned).to_vec()));
 }
+
+#[test]
+fn the_case_of_fiu_is_read() {
+    let Some(read) = field("12-fiu.txt", &OpenOptions::default()) else { return };
+    let first = ["0 0 402 Write 401840632+8", "149755562 0 733 Read 727540496+8"];
+    assert_eq!(summary(&read), ("fiu", 20, first.map(str::to_owned).to_vec()));
+    assert_eq!(read.reader.stream_name(55), Some("kworker/u4"));
+}
