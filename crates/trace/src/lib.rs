@@ -7,6 +7,7 @@
 //! A trace that is not too long is [kept](Kept) in memory while it is read for the first time.
 
 mod alibaba;
+mod biosnoop;
 mod blkparse;
 mod blktrace;
 mod csv;
@@ -69,6 +70,7 @@ pub static ALL: &[&Format] = &[
     &blkparse::FORMAT,
     &fio::FORMAT,
     &tracefs::FORMAT,
+    &biosnoop::FORMAT,
     &spc::FORMAT,
     &msr::FORMAT,
     &disksim::FORMAT,

@@ -371,3 +371,59 @@ fn errors_in_fiu_lines_name_field_and_value() {
         ],
     );
 }
+
+#[test]
+fn biosnoop_of_bcc_arrives_before_its_completion_by_the_latency() {
+    let text = "TIME(s)     COMM           PID    DISK      T SECTOR     BYTES  LAT(ms)\n\
+                0.000000    jbd2/sda1-8    301    sda       W 93670200   65536     7.82\n\
+                0.002000    Web Content    2204   sdb       R 88103888   1000     10.82\n\
+                0.003000    ?              0                R 0          4096      0.10\n\
+                0.004000    kworker/0:1    77     sda       R 0          0         0.10\n";
+    let read = read(text).unwrap();
+    assert_eq!(read.format, "biosnoop");
+    // Disks are numbered in the order of the lines.
+    let expected = [
+        "0 1 2204 Read 88103888+2 response=10820000 service=10820000",
+        "1000000 0 301 Write 93670200+128 response=7820000 service=7820000",
+    ];
+    assert_eq!(shown(&read), expected);
+    assert_eq!((read.reader.stream_name(2204), read.reader.device_name(1)), (Some("Web Content"), Some("sdb")));
+    assert_eq!(read.reader.omitted(), 2, "one of an unknown disk, one without bytes");
+}
+
+#[test]
+fn biosnoop_with_the_queue_arrives_before_that() {
+    // As bcc prints -Q, and as libbpf-tools does.
+    let text = "TIME(s)     COMM           PID    DISK    T SECTOR     BYTES  QUE(ms) LAT(ms)\n\
+                0.010000    fio            9      sda     W 8          4096      2.00    3.00\n\
+                0.020000    fio            9      sda     WS   16         4096      0.250   1.500\n\
+                0.021000    fio            9      sda     FF   0          0         0.000   1.500\n\
+                0.030000    fio            9      sda     D    32         4096     -1.000   1.000\n";
+    let read = read(text).unwrap();
+    let expected = [
+        "0 0 9 Write 8+8 response=5000000 service=3000000",
+        "13250000 0 9 Write 16+8 sync=true response=1750000 service=1500000",
+        "24000000 0 9 Discard 32+8 response=1000000 service=1000000",
+    ];
+    assert_eq!((read.format, shown(&read)), ("biosnoop", expected.map(str::to_owned).to_vec()));
+    assert_eq!(read.reader.omitted(), 1, "the flush");
+}
+
+#[test]
+fn errors_in_biosnoop_lines_name_column_and_value() {
+    expect_damage(
+        "0.006229    rsync     301    sda       W 93670200   65536     7.82\n",
+        &[
+            ("0.0 rsync 301 sda W 93670200 65536", "has 7 fields; a line of biosnoop is TIME(s) COMM PID DISK T SECTOR BYTES"),
+            ("noon rsync 301 sda W 93670200 65536 7.82", "the TIME(s) is \"noon\", not a time in s"),
+            ("0.1 rsync -1 sda W 93670200 65536 7.82", "the PID is \"-1\""),
+            ("0.1 rsync 301 sda w 93670200 65536 7.82", "the kind T is \"w\", not R, W or letters such as WS"),
+            ("0.1 rsync 301 sda W -1 65536 7.82", "the SECTOR is \"-1\""),
+            ("0.1 rsync 301 sda W 1 64K 7.82", "the BYTES is \"64K\""),
+            ("0.1 rsync 301 sda W 1 65536 fast", "the LAT(ms) is \"fast\", not a time in ms"),
+            ("0.1 rsync 301 sda W 1 65536 -2 7.82", "the QUE(ms) is \"-2\", not a time in ms"),
+            ("0.1 rsync 301 sda W 1 65536 86400000.1", "the LAT(ms) is \"86400000.1\": more than a day"),
+            ("18446744073 rsync 301 sda W 1 65536 0", "the TIME(s) is \"18446744073\", beyond 2^64 ns"),
+        ],
+    );
+}

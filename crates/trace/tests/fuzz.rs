@@ -86,6 +86,10 @@ fn sound(format: &str) -> Vec<u8> {
             let (pid, direction) = (at % 5, ["R", "W"][(at % 2) as usize]);
             format!("{} {pid} a name {place} {size} {direction} 8 {kind} {at:032x}", 89_966_921_819_946 + at * 1_000)
         }),
+        "biosnoop" => lines("TIME(s) COMM PID DISK T SECTOR BYTES QUE(ms) LAT(ms)\n", &|at, place, size, kind| {
+            let (letters, queue) = (["R", "WS", "D"][kind as usize], ["0.25 ", "", "-1.000 "][(at % 3) as usize]);
+            format!("{at}.{place:06} a name {} sd{kind} {letters} {place} {} {queue}{size}.82", at % 5, size * 100)
+        }),
         _ => b"a format without a sample here is still given arbitrary bytes\n".repeat(10),
     }
 }

@@ -86,3 +86,9 @@ fn the_case_of_fiu_is_read() {
     assert_eq!(summary(&read), ("fiu", 20, first.map(str::to_owned).to_vec()));
     assert_eq!(read.reader.stream_name(55), Some("kworker/u4"));
 }
+
+#[test]
+fn the_case_of_biosnoop_is_read() {
+    let Some(read) = field("15-biosnoop-bcc.txt", &OpenOptions::default()) else { return };
+    assert_eq!((read.format, read.requests.len(), read.reader.stream_name(811)), ("biosnoop", 24, Some("mysqld")));
+}
