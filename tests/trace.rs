@@ -206,3 +206,20 @@ fn no_name_reaches_the_terminal_as_a_command_to_it() {
         assert!(text.contains('\u{fffd}'), "{text:?}");
     }
 }
+
+#[test]
+fn columns_describe_a_csv_of_any_kind() {
+    let folder = TempDir::new().unwrap();
+    let odd = folder.path().join("odd.csv");
+    fs::write(&odd, "timestamp,offset,size,op\n1700000000.1,4096,4096,READ\n1700000000.2,8192,4096,WRITE\n").unwrap();
+    let columns = "time=timestamp,offset=2,size=size,op=op,time-unit=s,offset-unit=bytes,size-unit=bytes";
+    let info = seekwise(&[&"info", &odd, &"--columns", &columns]);
+    assert!(out(&info).starts_with("odd.csv (columns): 2 requests in "), "{}{}", out(&info), complaint(&info));
+    let converted = out(&seekwise(&[&"convert", &odd, &"-", &"--to", &"csv", &"--columns", &columns]));
+    assert_eq!(converted.lines().count(), 3, "{converted}");
+    let misspelt = seekwise(&[&"info", &odd, &"--columns", &columns.replace("time=", "tiem=")]);
+    assert_eq!(misspelt.status.code(), Some(2));
+    assert!(complaint(&misspelt).contains("did you mean time?"), "{}", complaint(&misspelt));
+    let unnamed = seekwise(&[&"info", &odd, &"--columns", &columns.replace("=timestamp", "=timestmap")]);
+    assert!(complaint(&unnamed).contains("did you mean timestamp?"), "{}", complaint(&unnamed));
+}

@@ -9,6 +9,7 @@ use observe::Preference;
 use report::record::Record;
 use sim::device::hdd::spec::QueuePolicy;
 use sim::replay::Fit;
+use sim::trace::Columns;
 
 use crate::number;
 use terminal::Terminal;
@@ -104,11 +105,12 @@ impl From<QueuePolicyArgument> for QueuePolicy {
 impl LoadArguments {
     /// It on a disk, or on the one that is meant if none is named.
     pub fn experiment(&self, disk: Option<&str>) -> Experiment {
-        let ReplayArguments { format, skip_bad, closed, speed, fit } = &self.replay;
-        let (format, skip_bad, closed, speed, fit) = (format.clone(), *skip_bad, *closed, *speed, (*fit).into());
+        let ReplayArguments { format, columns, skip_bad, closed, speed, fit } = &self.replay;
+        let (format, columns) = (format.clone(), columns.get().cloned());
+        let (skip_bad, closed, speed, fit) = (*skip_bad, *closed, *speed, (*fit).into());
         Experiment {
             load: self.load.clone(),
-            replay: ReplayOptions { format, skip_bad, closed, speed, fit },
+            replay: ReplayOptions { format, columns, skip_bad, closed, speed, fit },
             seed: self.seed,
             begin_apart: false,
             disk: disk.unwrap_or(DISK).to_owned(),
@@ -156,12 +158,33 @@ impl Arguments {
     }
 }
 
+/// Which column of a CSV file is what, for every command that opens a trace.
+#[derive(clap::Args)]
+pub struct ColumnsArgument {
+    /// Which column of a CSV trace is what, by name or number from 1, and its units [default: as its heading says]
+    ///
+    /// For example time=timestamp,offset=2,size=3,op=kind,time-unit=s,offset-unit=bytes,size-unit=bytes. Optional are device, stream,
+    /// latency, latency-unit (default: time-unit), read=VALUE and write=VALUE (what op says of them) and separator (comma, semicolon,
+    /// tab, space, pipe or a sign). Units of time are s, ms, us and ns; of the offset and the size bytes and sectors.
+    #[arg(long, value_name = "KEY=COLUMN,...")]
+    columns: Option<Columns>,
+}
+
+impl ColumnsArgument {
+    /// The columns, if they are given.
+    pub fn get(&self) -> Option<&Columns> {
+        self.columns.as_ref()
+    }
+}
+
 /// How a trace is replayed.
 #[derive(clap::Args)]
 pub struct ReplayArguments {
     /// The trace's format [default: recognised by content]
     #[arg(long)]
     format: Option<String>,
+    #[command(flatten)]
+    columns: ColumnsArgument,
     /// Skip and count damaged records instead of stopping at the first
     #[arg(long)]
     skip_bad: bool,

@@ -7,7 +7,7 @@ mod info;
 use std::path::Path;
 
 use report::number::grouped;
-use sim::trace::{self, OpenOptions, Opened, TraceError};
+use sim::trace::{self, Columns, OpenOptions, Opened, TraceError};
 use terminal::eprint_line;
 
 /// The subcommands.
@@ -49,8 +49,8 @@ fn formats() -> String {
 }
 
 /// Opens a trace with the options of the command line.
-fn open(path: &Path, format: Option<&str>, skip_bad: bool) -> Result<Opened, TraceError> {
-    trace::open(path, &OpenOptions { format: format.map(str::to_owned), skip_bad })
+fn open(path: &Path, format: Option<&str>, columns: Option<&Columns>, skip_bad: bool) -> Result<Opened, TraceError> {
+    trace::open(path, &OpenOptions { format: format.map(str::to_owned), columns: columns.cloned(), skip_bad })
 }
 
 /// Reports how many records `--skip-bad` skipped.

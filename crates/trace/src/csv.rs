@@ -243,7 +243,7 @@ fn wrong_count(heading: &Heading) -> String {
 }
 
 /// A line's first field, unquoted, and the rest after its separator.
-fn next_field(line: &[u8], separator: u8) -> Result<(&[u8], Option<&[u8]>), String> {
+pub(super) fn next_field(line: &[u8], separator: u8) -> Result<(&[u8], Option<&[u8]>), String> {
     if let Some(quoted) = line.strip_prefix(b"\"") {
         let mut from = 0;
         while let Some(at) = memchr::memchr(b'"', &quoted[from..]).map(|at| from + at) {
@@ -263,7 +263,7 @@ fn next_field(line: &[u8], separator: u8) -> Result<(&[u8], Option<&[u8]>), Stri
     })
 }
 
-fn op(field: &[u8]) -> Result<Op, String> {
+pub(super) fn op(field: &[u8]) -> Result<Op, String> {
     match () {
         () if field.eq_ignore_ascii_case(b"read") || field.eq_ignore_ascii_case(b"r") => Ok(Op::Read),
         () if field.eq_ignore_ascii_case(b"write") || field.eq_ignore_ascii_case(b"w") => Ok(Op::Write),

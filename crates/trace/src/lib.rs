@@ -10,6 +10,7 @@ mod alibaba;
 mod biosnoop;
 mod blkparse;
 mod blktrace;
+mod columns;
 mod csv;
 mod disksim;
 mod disksim_validation;
@@ -37,6 +38,7 @@ use std::path::{Path, PathBuf};
 use block::{Nanos, Op, Priority, StreamId};
 use serde::Serialize;
 
+pub use columns::Columns;
 pub use input::{Compression, Head, Input};
 pub use kept::{Keeping, Kept, KeptReader};
 
@@ -81,6 +83,7 @@ pub static ALL: &[&Format] = &[
     &alibaba::FORMAT,
     &tencent::FORMAT,
     &csv::FORMAT,
+    &columns::FORMAT,
 ];
 
 /// An open trace.
@@ -91,7 +94,8 @@ pub struct Opened {
     pub reader: Box<dyn TraceReader>,
 }
 
-/// Opens a trace: unpacks gzip, zstd, xz and bzip2, and recognises the format by content unless [`OpenOptions::format`] names it.
+/// Opens a trace: unpacks gzip, zstd, xz and bzip2, and recognises the format by content unless [`OpenOptions::format`] names it
+/// or [`OpenOptions::columns`] describes it.
 ///
 /// A blktrace recording is several files, one per processor; `path` may be any of them, or the part of their names before
 /// `.blktrace.N`. Memory is bounded for traces of any length. `path` may be a pipe, except for formats that need to seek.
@@ -117,10 +121,15 @@ pub struct Opened {
 /// ```
 pub fn open(path: &Path, options: &OpenOptions) -> Result<Opened, TraceError> {
     let input = Input::open(&blktrace::first_of(path))?;
-    let format = match &options.format {
-        Some(name) => named(path, name)?,
-        None => detect(&input, ALL)?,
+    let format = match (&options.format, &options.columns) {
+        (Some(name), _) => named(path, name)?,
+        (None, Some(_)) => &columns::FORMAT,
+        (None, None) => detect(&input, ALL)?,
     };
+    if options.columns.is_some() && format.name != columns::FORMAT.name {
+        let (columns, name) = (columns::FORMAT.name, format.name);
+        return Err(input.not_of_format(format!("--columns describes the format {columns}, not {name}: give one of the two")));
+    }
     Ok(Opened { format, reader: (format.open)(input, options)? })
 }
 
@@ -157,7 +166,7 @@ fn detect(input: &Input, formats: &[&'static Format]) -> Result<&'static Format,
             Err(input.not_of_format("is a tar archive; extract the trace first (tar --extract --file ...)"))
         }
         [] => Err(input.not_of_format(match csv::lacks(&head) {
-            Some(message) => format!("looks like CSV, but {message}"),
+            Some(message) => format!("looks like CSV, but {message}; or say with --columns which column is what"),
             None => {
                 let formats = names(formats);
                 format!("no trace format begins like this ({}); name one with --format: {formats}", head.describe())
@@ -279,6 +288,8 @@ pub trait TraceReader: Send {
 pub struct OpenOptions {
     /// The format's name; `None`: recognise it by content.
     pub format: Option<String>,
+    /// Which column is what in a CSV file that the other formats do not describe; the format is then `columns`.
+    pub columns: Option<Columns>,
     /// Skip and count damaged lines instead of stopping at the first.
     pub skip_bad: bool,
 }

@@ -96,17 +96,19 @@ fn an_unknown_heading_is_rejected_with_the_missing_columns() {
     assert_eq!(
         error(read("Timestamp;LBA;Size;Op\n1;2;3;r\n")),
         "looks like CSV, but the heading has no column for the arrival: name it time_s, time_ms, time_us or time_ns; no column for the \
-         size: name it sectors or size_bytes; not known are \"Timestamp\", \"Size\""
+         size: name it sectors or size_bytes; not known are \"Timestamp\", \"Size\"; or say with --columns which column is what"
     );
     assert_eq!(
         error(read("time_ms,lba,device\n1,2,3\n")),
         "looks like CSV, but the heading has no column for the size: name it sectors or size_bytes; no column for the direction: name \
-         it op or is_read; all its columns are known"
+         it op or is_read; all its columns are known; or say with --columns which column is what"
     );
     let twice = error(read("time_ms,time_s,lba,sectors,op\n1,2,3,4,r\n"));
-    assert_eq!(twice, "looks like CSV, but the heading has two columns for the arrival: keep one of them");
+    let expected = "looks like CSV, but the heading has two columns for the arrival: keep one of them; or say with \
+                    --columns which column is what";
+    assert_eq!(twice, expected);
     let wide = error(read(format!("{}\n1,2,3\n", "column,".repeat(1_000) + "last")));
-    assert!(wide.ends_with("\"column\", ...") && wide.len() < 600, "{wide}");
+    assert!(wide.ends_with("\"column\", ...; or say with --columns which column is what") && wide.len() < 600, "{wide}");
     for text in ["1,2,3,x\n4,5,6,x\n", "some,text\n", "some text, that is none; of them\n"] {
         assert!(error(read(text)).starts_with("no trace format begins like this"), "{text}");
     }

@@ -427,3 +427,114 @@ fn errors_in_biosnoop_lines_name_column_and_value() {
         ],
     );
 }
+
+fn read_columns(columns: &str, content: &str) -> Result<trace_help::Read, trace::TraceError> {
+    let columns = Some(columns.parse().unwrap());
+    trace_help::read_path(trace_help::file(content).path(), &trace::OpenOptions { columns, ..trace::OpenOptions::default() })
+}
+
+#[test]
+fn any_csv_is_read_by_its_columns() {
+    let text = "timestamp,offset,size,op\n1700000000.2,8192,4096,WRITE\n1700000000.1,1000,24,Read\n1700000000.3,0,0,w\n";
+    let read =
+        read_columns("time=timestamp,offset=OFFSET,size=3,op=op,time-unit=s,offset-unit=bytes,size-unit=bytes", text).unwrap();
+    assert_eq!(read.format, "columns");
+    assert_eq!(shown(&read), ["0 0 0 Read 1+1", "100000000 0 0 Write 16+8"]);
+    assert_eq!((read.reader.omitted(), read.reader.stream_name(0)), (1, None));
+    assert!(error(trace_help::read(text)).ends_with("; or say with --columns which column is what"));
+}
+
+#[test]
+fn columns_have_names_or_numbers_units_separators_and_values() {
+    let columns = "time=1,offset=2,size=3,op=4,stream=5,device=6,latency=7,time-unit=us,offset-unit=sectors,size-unit=bytes,\
+                   latency-unit=ms,read=0,write=1,separator=semicolon";
+    let lines = "5;10;513;0;\"a;b\";sda;0.25;more\n7;20;512;1;c;sdb;\n8;30;512;discard;c;sda;1\n";
+    let expected = ["0 0 0 Read 10+2 response=250000", "2000 1 1 Write 20+1", "3000 0 1 Discard 30+1 response=1000000"];
+    for heading in ["", "us;lba;len;rw;who;disk;ms\n"] {
+        let read = read_columns(columns, &format!("{heading}{lines}")).unwrap();
+        assert_eq!(shown(&read), expected);
+        assert_eq!((read.reader.stream_name(0), read.reader.device_name(1)), (Some("a;b"), Some("sdb")));
+    }
+    let blanks = "time=at,offset=where,size=long,op=kind,time-unit=ns,offset-unit=bytes,size-unit=sectors,separator=space";
+    let read = read_columns(blanks, "  kind  at\t long where\nr 7   1 512\n W  8 2\t1024 \n").unwrap();
+    assert_eq!(shown(&read), ["0 0 0 Read 1+1", "1 0 0 Write 2+2"]);
+    let tabs = "time=t,offset=o,size=s,op=k,device=d,time-unit=ms,offset-unit=sectors,size-unit=sectors";
+    let read = read_columns(tabs, "t\to\ts\tk\td\n1\t2\t3\tr\tx\n2\t2\t3\tr\ty\n").unwrap();
+    assert_eq!(shown(&read), ["0 0 0 Read 2+3", "1000000 1 1 Read 2+3"], "without a column for streams each device is one");
+    assert_eq!(read.reader.stream_name(1), Some("y"));
+}
+
+#[test]
+fn a_misspelt_description_of_columns_says_what_would_be_right() {
+    let sound = "time=1,offset=2,size=3,op=4,time-unit=s,offset-unit=bytes,size-unit=bytes";
+    for (text, message) in [
+        (
+            "tiem=1",
+            "there is no key \"tiem\"; the keys are time, offset, size, op, device, stream, latency, time-unit, offset-unit, \
+                    size-unit, latency-unit, read, write, separator; did you mean time?",
+        ),
+        ("time", "\"time\" is not key=value; give --columns time=NAME|NUMBER,offset=..."),
+        ("time=", "time has no value; give --columns time="),
+        ("time=0", "time=0: columns are numbered from 1, or named as in the heading"),
+        ("time=99999999999999999999", "time=99999999999999999999: columns are numbered from 1"),
+        ("time=1,time=2", "time is given twice"),
+        ("time=1,offset=2,size=3", "op is missing; give --columns"),
+        ("time=1,offset=2,size=3,op=4", "time-unit is missing: s, ms, us, ns"),
+        ("time=1,offset=2,size=3,op=4,time-unit=sm", "time-unit is \"sm\", not one of s, ms, us, ns"),
+        ("time=1,offset=2,size=3,op=4,time-unit=s", "offset-unit is missing: bytes, sectors"),
+        (
+            "time=1,offset=2,size=3,op=4,time-unit=s,offset-unit=byte",
+            "offset-unit is \"byte\", not one of bytes, sectors; did you mean bytes?",
+        ),
+        (&format!("{sound},separator=,"), "separator: for a comma write separator=comma"),
+        (
+            &format!("{sound},separator=xx"),
+            "separator is \"xx\", not one of comma, semicolon, tab, space, pipe, or one sign such as ;",
+        ),
+        (&format!("{sound},latency-unit=m"), "latency-unit is \"m\", not one of s, ms, us, ns"),
+    ] {
+        let error = text.parse::<trace::Columns>().unwrap_err();
+        assert!(error.starts_with(message), "{text}: {error}");
+    }
+    assert!(sound.parse::<trace::Columns>().is_ok());
+}
+
+#[test]
+fn columns_that_the_file_does_not_have_are_errors() {
+    let units = "time-unit=s,offset-unit=bytes,size-unit=bytes";
+    let failing = |columns: &str, content: &str| error(read_columns(&format!("{columns},{units}"), content));
+    let text = "timestamp,offset,size,op\n1,4096,4096,r\n";
+    assert_eq!(
+        failing("time=timestmap,offset=offset,size=size,op=op", text),
+        "1: --columns time: there is no column \"timestmap\"; the heading has \"timestamp\", \"offset\", \"size\", \"op\"; did you mean \
+         timestamp?"
+    );
+    assert_eq!(failing("time=1,offset=2,size=3,op=5", text), "1: --columns op=5: the line has 4 columns");
+    assert!(
+        failing("time=a,offset=b,size=3,op=4", "a,b,B,b\n").starts_with("1: --columns offset=b: the heading has that name twice")
+    );
+    let numbers = "time=1,offset=2,size=3,op=4";
+    assert_eq!(failing(numbers, &format!("{text}2,4096\n")), "3: has 2 fields; size is field 3");
+    assert_eq!(failing(numbers, "-1,0,512,r\n"), "1: the time is \"-1\", not a time in s from 0 to 2^64 ns");
+    assert!(failing(numbers, &format!("{text}2,4k,1,r\n")).starts_with("3: the offset is \"4k\""));
+    assert!(failing(numbers, &format!("{text}2,4,-1,r\n")).starts_with("3: the size is \"-1\""));
+    assert_eq!(
+        failing(numbers, &format!("{text}2,4,1,2\n")),
+        "3: op is \"2\", not read, write, discard, r, w or d (or say what it means: read=..., write=...)"
+    );
+    assert!(failing(&format!("{numbers},latency=5"), "1,0,512,r,soon\n").starts_with("1: the latency is \"soon\""));
+    let hostile = failing(numbers.replace("time=1", "time=x").as_str(), &format!("{},b,c\n", "\u{1b}".repeat(9_000)));
+    assert!(hostile.len() < 500 && !hostile.contains('\u{1b}'), "{hostile}");
+}
+
+#[test]
+fn columns_are_one_format_and_no_other() {
+    let columns: trace::Columns = "time=1,offset=2,size=3,op=4,time-unit=s,offset-unit=bytes,size-unit=bytes".parse().unwrap();
+    let open = |format: &str, columns: Option<trace::Columns>| {
+        let options = trace::OpenOptions { format: Some(format.into()), columns, ..trace::OpenOptions::default() };
+        trace_help::read_path(trace_help::file("1,0,512,r\n").path(), &options)
+    };
+    assert_eq!(open("columns", Some(columns.clone())).unwrap().requests.len(), 1);
+    assert_eq!(error(open("spc", Some(columns))), "--columns describes the format columns, not spc: give one of the two");
+    assert!(error(open("columns", None)).starts_with("which column is what? give --columns time=NAME|NUMBER"));
+}

@@ -92,3 +92,12 @@ fn the_case_of_biosnoop_is_read() {
     let Some(read) = field("15-biosnoop-bcc.txt", &OpenOptions::default()) else { return };
     assert_eq!((read.format, read.requests.len(), read.reader.stream_name(811)), ("biosnoop", 24, Some("mysqld")));
 }
+
+#[test]
+fn the_case_of_any_csv_is_read() {
+    let columns = "time=timestamp,offset=offset,size=size,op=op,time-unit=s,offset-unit=bytes,size-unit=bytes";
+    let options = OpenOptions { columns: Some(columns.parse().unwrap()), ..OpenOptions::default() };
+    let Some(read) = field("31-generic.csv", &options) else { return };
+    let first = ["0 0 0 Read 8+8", "100000000 0 0 Write 16+8"];
+    assert_eq!(summary(&read), ("columns", 2, first.map(str::to_owned).to_vec()));
+}

@@ -232,7 +232,7 @@ fn read_path(path: &Path, options: &OpenOptions) -> Result<usize, TraceError> {
 }
 
 fn as_parquet() -> OpenOptions {
-    OpenOptions { format: Some("parquet".into()), skip_bad: false }
+    OpenOptions { format: Some("parquet".into()), ..OpenOptions::default() }
 }
 
 #[test]

@@ -101,8 +101,8 @@ pub fn advise(request: &AdviceRequest, workers: Workers) -> anyhow::Result<Advic
     };
     let observed = match &run {
         None => {
-            let ReplayOptions { format, skip_bad, .. } = experiment.replay.clone();
-            let options = OpenOptions { format, skip_bad };
+            let ReplayOptions { format, columns, skip_bad, .. } = experiment.replay.clone();
+            let options = OpenOptions { format, columns, skip_bad };
             Observed::recorded(&experiment.load, &options, request.device, workers.monitor)?
         }
         Some((load, world)) => {
@@ -194,7 +194,7 @@ impl AdviceRequest {
     /// Refuses what only a run heeds.
     fn expect_recording(&self) -> anyhow::Result<()> {
         let Experiment { replay, queue_depth, queue_policy, host, .. } = &self.experiment;
-        let of_replay = ReplayOptions { format: None, skip_bad: false, ..replay.clone() }.given();
+        let of_replay = ReplayOptions { format: None, columns: None, skip_bad: false, ..replay.clone() }.given();
         let given =
             [(queue_depth.is_some(), "--queue-depth"), (queue_policy.is_some(), "--queue-policy"), (!host.is_empty(), "--set")];
         let given = of_replay.or_else(|| given.into_iter().find(|(given, _)| *given).map(|(_, name)| name));

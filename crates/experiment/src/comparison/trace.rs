@@ -10,7 +10,7 @@ use report::record::{Replay, TraceDigest};
 use sim::host::{Queue, RunSummary};
 use sim::replay::{Fit, Mode, Placement, Settings, Survey, replay, replay_alone, replay_tenant};
 use sim::run::{Measure, Owner, Pilot, RunError, Watch};
-use sim::trace::{Keeping, Kept, OpenOptions, TraceReader};
+use sim::trace::{Columns, Keeping, Kept, OpenOptions, TraceReader};
 
 use crate::load::{Build, Load};
 use crate::world::{World, hexadecimal};
@@ -21,6 +21,8 @@ use progress::monitor::{Interrupted, Monitor};
 pub struct ReplayOptions {
     /// The trace's format, if it shall not be recognised by content.
     pub format: Option<String>,
+    /// Which column of a CSV file is what, if its heading does not say it.
+    pub columns: Option<Columns>,
     /// Damaged records are passed over and counted.
     pub skip_bad: bool,
     /// Each stream waits for its answer before it thinks and asks again; else requests come at the trace's times.
@@ -33,7 +35,7 @@ pub struct ReplayOptions {
 
 impl Default for ReplayOptions {
     fn default() -> ReplayOptions {
-        ReplayOptions { format: None, skip_bad: false, closed: false, speed: 1.0, fit: Fit::Exact }
+        ReplayOptions { format: None, columns: None, skip_bad: false, closed: false, speed: 1.0, fit: Fit::Exact }
     }
 }
 
@@ -42,6 +44,7 @@ impl ReplayOptions {
     pub fn given(&self) -> Option<&'static str> {
         let given = [
             (self.format.is_some(), "--format"),
+            (self.columns.is_some(), "--columns"),
             (self.skip_bad, "--skip-bad"),
             (self.closed, "--closed"),
             (self.speed != 1.0, "--speed"),
@@ -84,7 +87,7 @@ impl TraceLoad {
                 OF_THE_QUEUE.join(", ")
             )
         })?;
-        let options = OpenOptions { format: args.format.clone(), skip_bad: args.skip_bad };
+        let options = OpenOptions { format: args.format.clone(), columns: args.columns.clone(), skip_bad: args.skip_bad };
         let Surveyed { survey, kept, format, sha256 } = survey(path, &options, monitor)?;
         let lasts_s = survey.duration.as_secs_f64() / args.speed;
         ensure!(

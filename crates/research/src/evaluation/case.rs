@@ -143,7 +143,7 @@ fn draw(purpose: &Purpose, extent: &Extent, seed: u64, monitor: &dyn Monitor) ->
     if purpose.loads.iter().any(|name| name == TRACES) {
         for path in &extent.traces {
             let (closed, speed) = (random.random(), SPEEDS.choose(&mut random).copied().unwrap_or(1.0));
-            let replay = ReplayOptions { closed, speed, fit: Fit::Compact, skip_bad: false, format: None };
+            let replay = ReplayOptions { closed, speed, fit: Fit::Compact, ..ReplayOptions::default() };
             questions.push(fitting(&mut turns, purpose, |device| trace(path.clone(), &replay, device, seed, monitor))?);
         }
     }

@@ -11,6 +11,7 @@ use sim::trace::OpenOptions;
 use twin::ObservedRequest;
 use twin::device::{Fitted, Residual, fit_and_judge, judge};
 
+use crate::arguments::ColumnsArgument;
 use terminal::{self, Interrupted};
 
 /// The part that is fitted to when the fit is judged.
@@ -32,6 +33,8 @@ pub struct Arguments {
     /// The trace's format [default: recognised by content]
     #[arg(long)]
     format: Option<String>,
+    #[command(flatten)]
+    columns: ColumnsArgument,
     /// Number of the device within the trace [default: the one with the most requests]
     #[arg(long, value_name = "N")]
     device: Option<u32>,
@@ -82,7 +85,8 @@ fn capacity(arguments: &Arguments) -> anyhow::Result<Option<u64>> {
 /// The requests of one device that say when they were done.
 fn seen(arguments: &Arguments) -> anyhow::Result<Vec<ObservedRequest>> {
     let path = arguments.trace.display();
-    let options = OpenOptions { format: arguments.format.clone(), skip_bad: false };
+    let (format, columns) = (arguments.format.clone(), arguments.columns.get().cloned());
+    let options = OpenOptions { format, columns, skip_bad: false };
     let mut recorded = Recorded::read(&arguments.trace, &options, &mut |_| {
         if terminal::interrupted().load(Ordering::Relaxed) { Err(Interrupted.into()) } else { Ok(()) }
     })?;

@@ -9,6 +9,7 @@ use sim::trace::write::{self, About, Losses, Out, OutputFormat};
 use sim::trace::{Opened, TraceReader};
 
 use super::counted;
+use crate::arguments::ColumnsArgument;
 use crate::whole_file::WholeFile;
 use terminal::eprint_line;
 use terminal::{self, Interrupted};
@@ -25,6 +26,8 @@ pub struct Args {
     /// The format of IN (`seekwise trace formats`) [default: recognised by content]
     #[arg(long, value_name = "FORMAT")]
     from: Option<String>,
+    #[command(flatten)]
+    columns: ColumnsArgument,
     /// The format of OUT [default: by its extension]
     #[arg(long, value_name = "FORMAT")]
     to: Option<String>,
@@ -36,7 +39,7 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let format = output_format(&args.output, args.to.as_deref())?;
-    let mut opened = super::open(&args.input, args.from.as_deref(), args.skip_bad)?;
+    let mut opened = super::open(&args.input, args.from.as_deref(), args.columns.get(), args.skip_bad)?;
     let about = About {
         program: format!("seekwise {}", env!("CARGO_PKG_VERSION")),
         source: args.input.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default(),

@@ -7,6 +7,7 @@ use serde::Serialize;
 use sim::trace::info::{self, Info, Sizes, StreamInfo};
 
 use super::{counted, figure, grouped, percent};
+use crate::arguments::ColumnsArgument;
 use crate::number;
 use terminal::{self, Interrupted};
 
@@ -21,6 +22,8 @@ pub struct Args {
     /// The trace's format (`seekwise trace formats`) [default: recognised by content]
     #[arg(long)]
     format: Option<String>,
+    #[command(flatten)]
+    columns: ColumnsArgument,
     /// Skip and count damaged records instead of stopping at the first
     #[arg(long)]
     skip_bad: bool,
@@ -40,7 +43,7 @@ struct Json<'a> {
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    let mut opened = super::open(&args.trace, args.format.as_deref(), args.skip_bad)?;
+    let mut opened = super::open(&args.trace, args.format.as_deref(), args.columns.get(), args.skip_bad)?;
     let bar = terminal::progress_bar(0, "requests");
     let info = info::characterise(opened.reader.as_mut(), args.top, |requests| {
         bar.set_position(requests);
