@@ -1,12 +1,16 @@
-//! The kernel's text format of the block tracepoints, as printed by `trace` and `trace_pipe` in tracefs and by `trace-cmd
-//! report`. `traces/record-disk.sh` records it where debugfs, and so blktrace, is not available.
+//! The kernel's text format of the block tracepoints, as printed by `trace` and `trace_pipe` in tracefs, by `trace-cmd report`
+//! and by `perf script`. `traces/record-disk.sh` records it where debugfs, and so blktrace, is not available.
 //!
 //! ```text
 //!     sqlite3-18176   [001] ...1.  1221.273380: block_bio_queue: 7,0 RA 3303912 + 8 [sqlite3]
 //!  program-process [processor] flags  seconds:  event: device RWBS sector + sectors [program]
 //!     sqlite3-18176   [001] ...1.  1221.273380: block_rq_issue: 7,0 RA 4096 () 3303912 + 8 be,0,4 [sqlite3]
 //!                                         bytes (command) sector + sectors class,hint,level [program]
+//!     sqlite3 18176   [001]        1221.273380: block:block_bio_queue: 7,0 RA 3303912 + 8 [sqlite3]
+//!  perf script: a blank between program and thread, and the events' group in front of their names
 //! ```
+//!
+//! `trace-cmd report` begins with `version = 6` and `cpus=4`, which are skipped.
 //!
 //! `block_bio_queue` is the arrival, `block_rq_complete` the completion, and `block_rq_issue` replaces an arrival that was not
 //! recorded; `events.rs` builds requests from them. Times are to the microsecond. The stream is taken from the arrival, since
@@ -24,8 +28,9 @@ use block::{Nanos, Op, StreamId};
 /// The format.
 pub static FORMAT: Format = Format {
     name: "tracefs",
-    summary: "the kernel's text of block_bio_queue, block_rq_issue and block_rq_complete; the process is the stream",
-    source: "Linux include/trace/events/block.h, kernel/trace/trace_output.c",
+    summary: "the kernel's text of block_bio_queue, block_rq_issue and block_rq_complete, also of trace-cmd report and perf script; \
+              the process is the stream",
+    source: "Linux include/trace/events/block.h, kernel/trace/trace_output.c, perf-script(1), trace-cmd-report(1)",
     detect,
     open: |input, options| Ok(lines::open(input, options, Tracefs::default())),
 };
@@ -41,9 +46,16 @@ fn detect(head: &Head<'_>) -> bool {
     events > others
 }
 
-/// tracefs's heading, and empty lines.
+/// tracefs's and perf's heading, trace-cmd's, and empty lines.
 fn is_remark(line: &[u8]) -> bool {
-    matches!(line.trim_ascii(), [] | [b'#', ..])
+    let line = line.trim_ascii();
+    if matches!(line, [] | [b'#', ..]) {
+        return true;
+    }
+    let number = line.strip_prefix(b"cpus=").or_else(|| line.strip_prefix(b"version = "));
+    // trace-cmd names the processors that recorded nothing.
+    let number = number.or_else(|| line.strip_prefix(b"CPU ").and_then(|line| line.strip_suffix(b" is empty")));
+    number.is_some_and(|number| !number.is_empty() && number.iter().all(u8::is_ascii_digit))
 }
 
 #[derive(Default)]
@@ -64,14 +76,16 @@ impl<'a> Line<'a> {
     /// A program's name may contain spaces, dashes, colons and brackets; `[processor]` between it and the time is reliable.
     fn read(line: &'a [u8]) -> Result<Line<'a>, String> {
         let (open, close) = processor(line).ok_or_else(|| {
-            format!("{} has no [processor]: is this the text of tracefs's trace or trace_pipe?", lines::show(line))
+            format!("{} has no [processor]: is this the text of tracefs, trace-cmd report or perf script?", lines::show(line))
         })?;
         // The option record-tgid adds a thread group: `name-12  (   12) [000]`.
         let mut task = line[..open].trim_ascii_end();
         if let Some(group) = task.strip_suffix(b")").and_then(|task| memchr::memrchr(b'(', task)) {
             task = task[..group].trim_ascii_end();
         }
-        let dash = memchr::memrchr(b'-', task).ok_or_else(|| format!("the task is {}, not program-process", lines::show(task)))?;
+        // perf has a blank there, and with the field pid also the process, before a slash.
+        let dash = task.iter().rposition(|byte| matches!(byte, b'-' | b' ' | b'/'));
+        let dash = dash.ok_or_else(|| format!("the task is {}, not program-process", lines::show(task)))?;
         let pid = lines::unsigned_32(&task[dash + 1..], "the process id")?;
         let mut rest = &line[close + 1..];
         let mut time = next_word(&mut rest);
@@ -83,6 +97,7 @@ impl<'a> Line<'a> {
         let time = lines::time(time, 9, "the time")?;
         let event = next_word(&mut rest);
         let event = event.strip_suffix(b":").ok_or_else(|| format!("{} is not an event and a colon", lines::show(event)))?;
+        let event = event.strip_prefix(b"block:").unwrap_or(event);
         Ok(Line { pid, time, event, rest })
     }
 
@@ -146,8 +161,8 @@ impl Parser for Tracefs {
         if is_remark(line) {
             return Ok(());
         }
-        // The kernel's report of lost events: `CPU:1 [LOST 42 EVENTS]`.
-        if line.starts_with(b"CPU:") && memchr::memmem::find(line, b"EVENTS]").is_some() {
+        // The report of lost events, `CPU:1 [LOST 42 EVENTS]`, or by trace-cmd `CPU:1 [42 EVENTS DROPPED]`.
+        if line.starts_with(b"CPU:") && memchr::memmem::find(line, b"EVENTS").is_some() {
             return Err(format!("{}: the kernel's buffer was too small, the trace has a hole", lines::show(line)));
         }
         let Some((event, program)) = Line::read(line)?.event()? else { return Ok(()) };

@@ -538,3 +538,34 @@ fn columns_are_one_format_and_no_other() {
     assert_eq!(error(open("spc", Some(columns))), "--columns describes the format columns, not spc: give one of the two");
     assert!(error(open("columns", None)).starts_with("which column is what? give --columns time=NAME|NUMBER"));
 }
+
+#[test]
+fn trace_cmd_reports_are_read_like_the_kernels_text() {
+    let text = "version = 6\nCPU 0 is empty\ncpus=4\n\
+             my fio-12345 [002]  1000.000001: block_bio_queue:      8,0 WS 12345678 + 8 [my fio]\n\
+             my fio-12345 [002] d..1. 1000.000101: block_rq_issue:       8,0 WS 4096 () 12345678 + 8 [my fio]\n\
+          <idle>-0     [002]  1000.002101: block_rq_complete:    8,0 WS () 12345678 + 8 [0]\n";
+    let read = read(text).unwrap();
+    assert_eq!(read.format, "tracefs");
+    assert_eq!(shown(&read), ["0 0 12345 Write 12345678+8 sync=true response=2100000 service=2000000"]);
+    assert_eq!(read.reader.stream_name(12345), Some("my fio"));
+    let holes = ["CPU:7 [204600 EVENTS DROPPED]", "CPU:7 [EVENTS DROPPED]", "CPU:1 [LOST 42 EVENTS]"];
+    for hole in holes {
+        let message = error(trace_help::read(format!("{text}{hole}\n")));
+        assert!(message.starts_with("7: ") && message.ends_with("the trace has a hole"), "{message}");
+    }
+    assert!(error(trace_help::read(format!("{text}cpus=four\n"))).contains("has no [processor]"));
+}
+
+#[test]
+fn perf_scripts_text_separates_program_and_thread_by_a_blank() {
+    let text = "# captured on    : Thu Nov 26 18:00:00 2026\n\
+             my-fio 12345 [002]  1000.000001: block:block_bio_queue: 8,0 WS 12345678 + 8 [my-fio]\n\
+             my-fio 12340/12345 [002]  1000.000101:      block:block_rq_issue: 8,0 WS 4096 () 12345678 + 8 be,0,4 [my-fio]\n\
+             my-fio 12345 [002]  1000.000102:  sched:sched_switch: prev_comm=fio\n\
+            swapper     0 [002]  1000.002101:   block:block_rq_complete: 8,0 WS () 12345678 + 8 be,0,4 [0]\n";
+    let read = read(text).unwrap();
+    assert_eq!(read.format, "tracefs");
+    assert_eq!(shown(&read), ["0 0 12345 Write 12345678+8 sync=true response=2100000 service=2000000"]);
+    assert_eq!(read.reader.stream_name(12345), Some("my-fio"));
+}

@@ -101,3 +101,10 @@ fn the_case_of_any_csv_is_read() {
     let first = ["0 0 0 Read 8+8", "100000000 0 0 Write 16+8"];
     assert_eq!(summary(&read), ("columns", 2, first.map(str::to_owned).to_vec()));
 }
+
+#[test]
+fn the_case_of_trace_cmd_is_read() {
+    let Some(read) = field("27b-trace-cmd.txt", &OpenOptions::default()) else { return };
+    let first = "0 0 12345 Write 12345678+8 sync=true response=2100000 service=2000000";
+    assert_eq!(summary(&read), ("tracefs", 1, vec![first.to_owned()]));
+}
