@@ -1,6 +1,6 @@
 //! DiskSim's default ASCII traces: arrival in ms, device, first block, size in blocks and hexadecimal flags, between blanks.
 //!
-//! MQSim's traces look the same but count nanoseconds: divide their first column by 10^6 first.
+//! MQSim's traces may look the same but count nanoseconds: see [`mqsim`](super::mqsim).
 
 use block::Op;
 
@@ -26,7 +26,7 @@ pub static FORMAT: Format = Format {
     open: |input, options| Ok(lines::open(input, options, DiskSim)),
 };
 
-struct DiskSim;
+pub(super) struct DiskSim;
 
 impl Parser for DiskSim {
     fn line(&mut self, line: &[u8], out: &mut Window) -> Result<(), String> {

@@ -22,6 +22,7 @@ pub mod info;
 mod input;
 mod kept;
 mod lines;
+mod mqsim;
 mod msr;
 mod names;
 mod order;
@@ -77,6 +78,7 @@ pub static ALL: &[&Format] = &[
     &msr::FORMAT,
     &disksim::FORMAT,
     &disksim_validation::FORMAT,
+    &mqsim::FORMAT,
     &systor::FORMAT,
     &fiu::FORMAT,
     &vscsi::FORMAT,

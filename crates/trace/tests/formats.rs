@@ -569,3 +569,39 @@ fn perf_scripts_text_separates_program_and_thread_by_a_blank() {
     assert_eq!(shown(&read), ["0 0 12345 Write 12345678+8 sync=true response=2100000 service=2000000"]);
     assert_eq!(read.reader.stream_name(12345), Some("my-fio"));
 }
+
+#[test]
+fn mqsim_counts_nanoseconds_and_writes_are_0() {
+    let lines = "34647 3 118445 32 0\n51748 0 165119 8 1\n51749 0 165119 0 1\n";
+    let read = read_as("mqsim", lines).unwrap();
+    assert_eq!(shown(&read), ["0 3 3 Write 118445+32", "17101 0 0 Read 165119+8"]);
+    assert_eq!(read.reader.omitted(), 1);
+}
+
+#[test]
+fn mqsim_and_disksim_are_told_apart_only_where_one_is_impossible() {
+    // Milliseconds or nanoseconds?
+    assert_eq!(error(read("34647 3 118445 32 0\n51748 0 165119 8 1\n")), "may be disksim, mqsim: say which with --format");
+    // DiskSim's floating-point numbers, or its other flags, even in one line of many.
+    assert_eq!(read("34647 3 118445 32 0\n51748.5 0 165119 8 1\n51749 0 1 8 1\n").unwrap().format, "disksim");
+    assert_eq!(read("34647 3 118445 32 0\n51748 0 165119 8 1\n51749 0 1 8 81\n").unwrap().format, "disksim");
+    // More milliseconds than 2^64 ns.
+    assert_eq!(read("18446744073710000 3 118445 32 0\n18446744073710001 0 165119 8 1\n").unwrap().format, "mqsim");
+}
+
+#[test]
+fn errors_in_mqsim_lines_name_field_and_value() {
+    expect_damage(
+        "18446744073710000 3 118445 32 0\n",
+        &[
+            ("18446744073710000 3 118445 32", "has 4 fields; an MQSim line is time, device, sector, sectors, 0 or 1"),
+            ("soon 3 118445 32 0", "the arrival time is \"soon\", not a time in ns"),
+            ("18446744073710000 -3 118445 32 0", "the device is \"-3\""),
+            ("18446744073710000 3 1e5 32 0", "the sector is \"1e5\""),
+            ("18446744073710000 3 118445 all 0", "the number of sectors is \"all\""),
+        ],
+    );
+    let message = |line: &str| error(read_as("mqsim", line));
+    assert_eq!(message("1 3 4 5 R\n"), "1: the type is \"R\", not 0 (write) or 1 (read)");
+    assert!(message("1.5 3 4 5 1\n").ends_with("DiskSim's are in ms (format disksim)"));
+}

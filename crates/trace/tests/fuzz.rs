@@ -101,6 +101,10 @@ fn sound(format: &str) -> Vec<u8> {
             let (op, took) = (["r", "WRITE", "yes"][kind as usize], ["", "0.5"][(at % 2) as usize]);
             format!("{at}.25;{place};{};{op};\"s{kind}\";{took};d{kind};more", size * 100)
         }),
+        "mqsim" => lines("", &|at, place, size, kind| {
+            // In milliseconds, as DiskSim counts, that is beyond 2^64 ns.
+            format!("{} {kind} {place} {size} {}", 20_000_000_000_000 + at * 1_000, at % 2)
+        }),
         _ => b"a format without a sample here is still given arbitrary bytes\n".repeat(10),
     }
 }

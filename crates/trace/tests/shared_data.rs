@@ -108,3 +108,10 @@ fn the_case_of_trace_cmd_is_read() {
     let first = "0 0 12345 Write 12345678+8 sync=true response=2100000 service=2000000";
     assert_eq!(summary(&read), ("tracefs", 1, vec![first.to_owned()]));
 }
+
+#[test]
+fn the_case_of_mqsim_is_read_where_it_is_named() {
+    let options = OpenOptions { format: Some("mqsim".into()), ..OpenOptions::default() };
+    let Some(read) = field("01-mqsim-ns.trace", &options) else { return };
+    assert_eq!(summary(&read), ("mqsim", 200, vec!["0 3 3 Write 118445+32".to_owned(), "17101 3 3 Write 165119+32".to_owned()]));
+}
