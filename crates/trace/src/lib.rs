@@ -21,10 +21,12 @@ mod fiu;
 pub mod info;
 mod input;
 mod kept;
+mod lcs;
 mod lines;
 mod mqsim;
 mod msr;
 mod names;
+mod oracle_general;
 mod order;
 pub mod parquet;
 mod spc;
@@ -82,6 +84,8 @@ pub static ALL: &[&Format] = &[
     &systor::FORMAT,
     &fiu::FORMAT,
     &vscsi::FORMAT,
+    &oracle_general::FORMAT,
+    &lcs::FORMAT,
     &alibaba::FORMAT,
     &tencent::FORMAT,
     &csv::FORMAT,

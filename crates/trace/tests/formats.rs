@@ -605,3 +605,114 @@ fn errors_in_mqsim_lines_name_field_and_value() {
     assert_eq!(message("1 3 4 5 R\n"), "1: the type is \"R\", not 0 (write) or 1 (read)");
     assert!(message("1.5 3 4 5 1\n").ends_with("DiskSim's are in ms (format disksim)"));
 }
+
+/// A record of libCacheSim: time, object, size, operation and tenant from version 2 on, the next request for the object.
+fn object(version: u64, (time, object, size): (u32, u64, u32), (op, tenant): (u8, u32), next: i64) -> Vec<u8> {
+    let mut bytes = [&time.to_le_bytes()[..], &object.to_le_bytes()].concat();
+    if version < 3 {
+        bytes.extend(size.to_le_bytes());
+    } else {
+        bytes.extend(i64::from(size).to_le_bytes());
+    }
+    if version > 1 {
+        bytes.extend((u32::from(op) | tenant << 8).to_le_bytes());
+    }
+    if version > 2 {
+        bytes.extend(60_u32.to_le_bytes());
+    }
+    bytes.extend(next.to_le_bytes());
+    let features = [0, 0, 0, 0, 1, 2, 4, 8, 16][version as usize];
+    bytes.resize(bytes.len() + 4 * features, 0xee);
+    bytes
+}
+
+/// The header of an lcs trace.
+fn lcs_header(version: u64, bytes: usize) -> Vec<u8> {
+    let magic = 0x1234_5678_9abc_def0_u64.to_le_bytes();
+    let mut header = [magic, version.to_le_bytes()].concat();
+    header.resize(bytes - 8, 0);
+    header.extend(magic);
+    header
+}
+
+#[test]
+fn objects_of_oraclegeneral_become_places_and_requests_reads() {
+    let records: [_; 5] = [
+        object(1, (10, 81_920, 65_536), (0, 0), 3),
+        object(1, (10, 1 << 63 | 7, 1), (0, 0), 5),
+        object(1, (12, 81_920, 512), (0, 0), -1),
+        object(1, (12, 9, 0), (0, 0), i64::MAX),
+        object(1, (13, 1 << 63 | 7, 1_000), (0, 0), 900),
+    ];
+    let read = read(records.concat()).unwrap();
+    assert_eq!(read.format, "oraclegeneral");
+    let expected = ["0 0 0 Read 81920+128", "0 0 0 Read 7+1", "2000000000 0 0 Read 81920+1", "3000000000 0 0 Read 7+2"];
+    assert_eq!(shown(&read), expected);
+    assert_eq!(read.reader.omitted(), 1, "the object of size zero");
+}
+
+#[test]
+fn oraclegeneral_is_recognised_only_where_each_record_says_which_comes_next() {
+    let record = |time: u32, name: u64, next: i64| object(1, (time, name, 512), (0, 0), next);
+    let is_recognised = |records: &[Vec<u8>]| trace_help::read(records.concat()).is_ok_and(|read| read.format == "oraclegeneral");
+    assert!(is_recognised(&[record(1, 5, 3), record(1, 6, -1), record(2, 5, -1)]));
+    assert!(is_recognised(&[record(1, 5, 2), record(1, 6, -1), record(2, 5, -1)]), "numbered from 0");
+    for (wrong, why) in [
+        ([record(1, 5, 9), record(1, 6, -1), record(2, 7, -1), record(2, 5, -1)], "another record asks for it again"),
+        ([record(1, 5, -1), record(1, 6, -1), record(2, 7, -1), record(2, 5, -1)], "one that was to come no more comes"),
+        ([record(1, 5, 9), record(1, 6, -1), record(2, 7, 2), record(2, 8, -1)], "an announcement of the past"),
+        ([record(2, 5, 9), record(1, 6, -1), record(2, 7, -1), record(2, 8, -1)], "back in time"),
+        ([record(1, 5, 9), record(1, 6, -2), record(2, 7, -1), record(2, 8, -1)], "no number"),
+    ] {
+        assert!(!is_recognised(&wrong), "{why}");
+        assert_eq!(read_as("oraclegeneral", wrong.concat()).unwrap().requests.len(), 4, "{why}, but the format is named");
+    }
+    assert!(!is_recognised(&[record(1, 5, 3)]), "a single record says nothing");
+    for nothing in [vec![0; 2400], vec![0xff; 2400], b"0123456789abcdef".repeat(150)] {
+        assert!(!is_recognised(&[nothing]));
+    }
+}
+
+#[test]
+fn lcs_has_operations_and_tenants_from_version_2_on() {
+    for version in 1..=8 {
+        let record = |op: u8, tenant: u32| object(version, (7, 100 + u64::from(op), 4_096), (op, tenant), -1);
+        let records = [record(12, 3), record(13, 0xab_cdef), record(0, 3), record(255, 3), record(9, 3), record(6, 3)].concat();
+        for header in [8192, 1024] {
+            let read = read([lcs_header(version, header), records.clone()].concat()).unwrap();
+            assert_eq!(read.format, "lcs");
+            if version == 1 {
+                assert_eq!((read.requests.len(), &*shown(&read)[1]), (6, "0 0 0 Read 113+8"));
+                continue;
+            }
+            let expected = [
+                "0 3 3 Read 112+8",
+                "0 11259375 11259375 Write 113+8",
+                "0 3 3 Read 100+8",
+                "0 3 3 Read 355+8",
+                "0 3 3 Write 106+8",
+            ];
+            assert_eq!(shown(&read), expected, "version {version}");
+            assert_eq!(read.reader.omitted(), 1, "delete");
+        }
+    }
+}
+
+#[test]
+fn errors_in_libcachesims_traces_name_record_and_value() {
+    let lcs = |version: u64, records: Vec<u8>| read_as("lcs", [lcs_header(version, 8192), records].concat());
+    let sound = object(3, (7, 100, 4_096), (12, 0), -1);
+    let operation = object(3, (7, 100, 4_096), (77, 0), -1);
+    let message = error(lcs(3, [sound.clone(), operation.clone()].concat()));
+    assert_eq!(message, "record 2: the operation is 77, none of libCacheSim's (0 to 14, 255)");
+    let mut negative = sound.clone();
+    negative[19] = 0x80;
+    assert!(error(lcs(3, negative)).starts_with("record 1: the size is -9223372036854771712, below 0"));
+    assert_eq!(error(lcs(3, sound[..20].to_vec())), "record 1: the file ends after 20 of the record's 36 bytes");
+    assert_eq!(error(lcs(9, sound.clone())), "is an lcs trace of version 9; versions 1 to 8 are read");
+    assert!(error(read_as("lcs", &sound)).starts_with("is no lcs trace: its header"));
+    let skipping = trace_help::read_skipping([lcs_header(3, 8192), sound.clone(), operation, sound].concat()).unwrap();
+    assert_eq!((skipping.requests.len(), skipping.reader.skipped()), (2, 1));
+    let cut = [object(1, (1, 5, 512), (0, 0), 3), object(1, (1, 6, 512), (0, 0), -1), vec![1; 7]].concat();
+    assert_eq!(error(read(cut)), "record 3: the file ends after 7 of the record's 24 bytes");
+}

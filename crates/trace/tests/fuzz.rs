@@ -13,6 +13,17 @@ use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use trace::{ALL, OpenOptions};
 use trace_help::*;
 
+/// libCacheSim's records, of which each object is asked for by every tenth.
+fn libcachesim(version: u64) -> Vec<u8> {
+    let record = |at: u64| {
+        let next = if at < 30 { at + 11 } else { u64::MAX };
+        let operation = if version > 1 { vec![12 + (at % 2) as u8, at as u8 % 3, 0, 0] } else { Vec::new() };
+        let front = [&(at as u32).to_le_bytes()[..], &(at % 10 * 800).to_le_bytes(), &(at as u32 * 100 + 1).to_le_bytes()].concat();
+        [front, operation, next.to_le_bytes().to_vec()].concat()
+    };
+    (0..40).flat_map(record).collect()
+}
+
 /// How a format is opened that is not recognised by content.
 fn options(format: &str) -> OpenOptions {
     const COLUMNS: &str = "time=t,offset=where,size=3,op=kind,stream=who,latency=took,device=7,time-unit=ms,offset-unit=sectors,\
@@ -105,6 +116,15 @@ fn sound(format: &str) -> Vec<u8> {
             // In milliseconds, as DiskSim counts, that is beyond 2^64 ns.
             format!("{} {kind} {place} {size} {}", 20_000_000_000_000 + at * 1_000, at % 2)
         }),
+        "oraclegeneral" => libcachesim(1),
+        "lcs" => {
+            let magic = 0x1234_5678_9abc_def0_u64.to_le_bytes();
+            let mut file = [magic, 2_u64.to_le_bytes()].concat();
+            file.resize(8184, 0);
+            file.extend(magic);
+            file.extend(libcachesim(2));
+            file
+        }
         _ => b"a format without a sample here is still given arbitrary bytes\n".repeat(10),
     }
 }

@@ -115,3 +115,10 @@ fn the_case_of_mqsim_is_read_where_it_is_named() {
     let Some(read) = field("01-mqsim-ns.trace", &options) else { return };
     assert_eq!(summary(&read), ("mqsim", 200, vec!["0 3 3 Write 118445+32".to_owned(), "17101 3 3 Write 165119+32".to_owned()]));
 }
+
+#[test]
+fn the_case_of_oraclegeneral_is_read() {
+    let Some(read) = field("02-oraclegeneral.bin", &OpenOptions::default()) else { return };
+    let first = ["0 0 0 Read 81920+128", "0 0 0 Read 106496+8"];
+    assert_eq!(summary(&read), ("oraclegeneral", 300, first.map(str::to_owned).to_vec()));
+}
