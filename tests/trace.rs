@@ -223,3 +223,15 @@ fn columns_describe_a_csv_of_any_kind() {
     let unnamed = seekwise(&[&"info", &odd, &"--columns", &columns.replace("=timestamp", "=timestmap")]);
     assert!(complaint(&unnamed).contains("did you mean timestamp?"), "{}", complaint(&unnamed));
 }
+
+#[test]
+fn times_that_look_like_another_unit_are_warned_of() {
+    let folder = TempDir::new().unwrap();
+    let log = folder.path().join("ns.iolog");
+    let lines: String = (0..100).map(|at| format!("{} /f write {} 4096\n", at * 250_000, at * 4_096)).collect();
+    fs::write(&log, format!("fio version 3 iolog\n{lines}")).unwrap();
+    for output in [seekwise(&[&"info", &log]), seekwise(&[&"convert", &log, &"-", &"--to", &"csv"])] {
+        assert_eq!(output.status.code(), Some(0));
+        assert!(complaint(&output).contains("ns.iolog: its times may be nanoseconds"), "{}", complaint(&output));
+    }
+}

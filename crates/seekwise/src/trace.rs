@@ -7,7 +7,7 @@ mod info;
 use std::path::Path;
 
 use report::number::grouped;
-use sim::trace::{self, Columns, OpenOptions, Opened, TraceError};
+use sim::trace::{self, Columns, OpenOptions, Opened, TraceError, TraceReader};
 use terminal::eprint_line;
 
 /// The subcommands.
@@ -58,6 +58,13 @@ fn warn_of_skipped(path: &Path, skipped: u64) {
     if skipped > 0 {
         let were = if skipped == 1 { "was" } else { "were" };
         eprint_line(&format!("{}: {} {were} skipped", path.display(), counted(skipped, "damaged record")));
+    }
+}
+
+/// Reports what makes the trace's meaning doubtful.
+fn warn_of_doubt(path: &Path, reader: &dyn TraceReader) {
+    if let Some(doubt) = reader.doubt() {
+        eprint_line(&format!("{}: {doubt}", path.display()));
     }
 }
 

@@ -4,12 +4,13 @@
 //!  fio version 2 iolog              fio version 3 iolog
 //!  FILE add|open|close              TIME FILE add|open|close
 //!  FILE read|write OFFSET LENGTH    TIME FILE read|write OFFSET LENGTH
-//!  FILE wait MICROSECONDS 0
+//!  FILE wait MILLISECONDS 0
 //! ```
 //!
 //! Offsets and lengths are in bytes. Version 3 has times in microseconds (fio 3.33 `log_io_u`). In version 2 only `wait` advances
-//! time; we follow the manual, which counts microseconds since the previous wait. (fio itself writes no waits, and when replaying
-//! one it waits until that many milliseconds after its start: `read_iolog_get` in fio 3.33, and measured.)
+//! time, as fio replays it: until that many milliseconds after its start (`read_iolog_get` in fio 3.33, and measured: two waits of 1500
+//! take 1.5 s together, a shorter wait behind a longer one none). The manual says microseconds since the previous wait, which fio does
+//! not do.
 //! A file is a device and a stream; a `trim` is a discard; `sync`, `datasync` and `sync_file_range` are left out.
 
 use block::{Nanos, Op, StreamId};
@@ -28,7 +29,8 @@ pub static FORMAT: Format = Format {
     detect: |head| version(head).is_ok(),
     open: |input, options| match version(&input.head()) {
         Ok(version) => {
-            Ok(lines::open(input, options, Fio { version, started: false, clock: Nanos::ZERO, files: Names::default() }))
+            let (clock, files, span) = (Nanos::ZERO, Names::default(), None);
+            Ok(lines::open(input, options, Fio { version, started: false, clock, files, span, requests: 0 }))
         }
         Err(message) => Err(TraceError::Damaged { path: input.path, position: "1".into(), message }),
     },
@@ -54,10 +56,17 @@ struct Fio {
     version: Version,
     /// The version line has been read.
     started: bool,
-    /// Sum of version 2's waits.
+    /// The longest of version 2's waits so far.
     clock: Nanos,
     files: Names,
+    /// The arrivals of the first and of the last request so far.
+    span: Option<(Nanos, Nanos)>,
+    requests: u64,
 }
+
+/// From so many requests on, with so long a mean pause between them, version 3's times may well be nanoseconds.
+const REQUESTS_TO_DOUBT: u64 = 100;
+const PAUSE_TO_DOUBT: Nanos = Nanos::from_millis(100);
 
 impl Fio {
     fn action(&mut self, action: Action<'_>, out: &mut Window) -> Result<(), String> {
@@ -71,9 +80,9 @@ impl Fio {
                 return Ok(());
             }
             b"wait" if self.version == Version::Two => {
-                let micros = lines::unsigned(offset, "the wait")?;
-                let over = micros.checked_mul(1000).and_then(|wait| self.clock.0.checked_add(wait));
-                self.clock = Nanos(over.ok_or_else(|| format!("the wait is {micros} us, and all waits together exceed 2^64 ns"))?);
+                let millis = lines::unsigned(offset, "the wait")?;
+                let over = millis.checked_mul(1_000_000).ok_or_else(|| format!("the wait is {millis} ms, which exceed 2^64 ns"))?;
+                self.clock = self.clock.max(Nanos(over));
                 return Ok(());
             }
             b"wait" => return Err("version 3 has no wait: its lines carry their time".into()),
@@ -84,6 +93,8 @@ impl Fio {
         match Extent::of_bytes(offset, length)? {
             Some(extent) => {
                 let file = self.files.number(file)?;
+                self.span = Some((self.span.map_or(arrival, |(first, _)| first), arrival));
+                self.requests += 1;
                 out.push(extent.request(arrival, op, file, file));
             }
             None => out.omit(),
@@ -121,6 +132,16 @@ impl Parser for Fio {
             return Err("has too many fields: a line is a file (without blanks), an action, an offset and a length".into());
         }
         self.action(Action { arrival, file, verb, offset, length }, out)
+    }
+
+    fn doubt(&self) -> Option<String> {
+        let (first, last) = self.span.filter(|_| self.version == Version::Three && self.requests >= REQUESTS_TO_DOUBT)?;
+        let pause = Nanos(last.0.saturating_sub(first.0) / (self.requests - 1));
+        (pause >= PAUSE_TO_DOUBT).then(|| {
+            format!(
+                "its times may be nanoseconds: in fio's microseconds there is one request every {pause}; if so, divide them by 1000"
+            )
+        })
     }
 
     fn stream_name(&self, stream: StreamId) -> Option<&str> {

@@ -114,6 +114,10 @@ impl TraceReader for Keeping<'_> {
         next
     }
 
+    fn doubt(&self) -> Option<String> {
+        self.reader.doubt()
+    }
+
     fn stream_name(&self, stream: StreamId) -> Option<&str> {
         self.reader.stream_name(stream)
     }

@@ -263,6 +263,11 @@ pub trait TraceReader: Send {
     /// The next request, or `None` at the end. An error ends the trace.
     fn next_request(&mut self) -> Option<Result<TraceRequest, TraceError>>;
 
+    /// Why what has been read so far may mean something else, such as times that look like another unit; `None`: no doubt.
+    fn doubt(&self) -> Option<String> {
+        None
+    }
+
     /// The trace's name for a stream (a program's, a volume's), as far as has been read.
     fn stream_name(&self, _stream: StreamId) -> Option<&str> {
         None

@@ -22,6 +22,10 @@ pub(super) trait Parser: Send {
     fn end(&mut self, _out: &mut Window) -> Result<(), String> {
         Ok(())
     }
+    /// See [`TraceReader::doubt`].
+    fn doubt(&self) -> Option<String> {
+        None
+    }
     /// See [`TraceReader::stream_name`].
     fn stream_name(&self, _stream: StreamId) -> Option<&str> {
         None
@@ -83,6 +87,10 @@ impl<P: Parser> Records for Text<P> {
 
     fn skipped(&self) -> u64 {
         self.skipped
+    }
+
+    fn doubt(&self) -> Option<String> {
+        self.parser.doubt()
     }
 
     fn stream_name(&self, stream: StreamId) -> Option<&str> {

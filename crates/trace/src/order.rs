@@ -26,6 +26,10 @@ pub(super) trait Records: Send {
     fn damaged(&self, message: String) -> TraceError;
     /// Damaged records skipped.
     fn skipped(&self) -> u64;
+    /// See [`TraceReader::doubt`].
+    fn doubt(&self) -> Option<String> {
+        None
+    }
     /// See [`TraceReader::stream_name`].
     fn stream_name(&self, _stream: StreamId) -> Option<&str> {
         None
@@ -161,6 +165,10 @@ impl<R: Records> TraceReader for Sorted<R> {
             return Some(Err(error));
         }
         self.window.pop().map(Ok)
+    }
+
+    fn doubt(&self) -> Option<String> {
+        self.records.doubt()
     }
 
     fn stream_name(&self, stream: StreamId) -> Option<&str> {

@@ -86,12 +86,15 @@ fn errors_in_disksim_validation_lines_name_the_missing_field() {
 }
 
 #[test]
-fn fio_version_2_lets_time_pass_by_waits() {
+fn fio_version_2_waits_until_a_time_since_the_start() {
     let log = "fio version 2 iolog\n/d/a add\n/d/b add\n/d/a open\n/d/a read 4096 1024\n/d/a wait 1500 0\n/d/b write 0 512\n/d/b wait 50 0\n\
-               /d/b trim 0 4096\n/d/a sync 0 0\n/d/a datasync 0 0\n/d/b read 512 100\n/d/a close\n";
+               /d/b trim 0 4096\n/d/a sync 0 0\n/d/a datasync 0 0\n/d/a wait 1600 0\n/d/b read 512 100\n/d/a close\n";
     let read = read(log).unwrap();
     assert_eq!(read.format, "fio");
-    assert_eq!(shown(&read), ["0 0 0 Read 8+2", "1500000 1 1 Write 0+1", "1550000 1 1 Discard 0+8", "1550000 1 1 Read 1+1"]);
+    assert_eq!(
+        shown(&read),
+        ["0 0 0 Read 8+2", "1500000000 1 1 Write 0+1", "1500000000 1 1 Discard 0+8", "1600000000 1 1 Read 1+1"]
+    );
     assert_eq!((read.reader.stream_name(1), read.reader.omitted()), (Some("/d/b"), 2));
 }
 
@@ -715,4 +718,20 @@ fn errors_in_libcachesims_traces_name_record_and_value() {
     assert_eq!((skipping.requests.len(), skipping.reader.skipped()), (2, 1));
     let cut = [object(1, (1, 5, 512), (0, 0), 3), object(1, (1, 6, 512), (0, 0), -1), vec![1; 7]].concat();
     assert_eq!(error(read(cut)), "record 3: the file ends after 7 of the record's 24 bytes");
+}
+
+#[test]
+fn an_fio_log_in_nanoseconds_is_doubted() {
+    let log = |step: u64, requests: u64| {
+        let lines = (0..requests).map(|at| format!("{} /f write {} 4096\n", at * step, at * 4_096));
+        format!("fio version 3 iolog\n0 /f add\n0 /f open\n{}", lines.collect::<String>())
+    };
+    let doubt = |log: String| read(log).unwrap().reader.doubt();
+    assert_eq!(
+        doubt(log(250_000, 100)).unwrap(),
+        "its times may be nanoseconds: in fio's microseconds there is one request every 250 ms; if so, divide them by 1000"
+    );
+    assert_eq!((doubt(log(250_000, 99)), doubt(log(99_999, 100))), (None, None), "too few to say, and often enough");
+    let waits = (0..100).map(|at| format!("/f wait {} 0\n/f read 0 512\n", at * 250)).collect::<String>();
+    assert_eq!(doubt(format!("fio version 2 iolog\n{waits}")), None);
 }

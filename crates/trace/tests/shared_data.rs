@@ -122,3 +122,12 @@ fn the_case_of_oraclegeneral_is_read() {
     let first = ["0 0 0 Read 81920+128", "0 0 0 Read 106496+8"];
     assert_eq!(summary(&read), ("oraclegeneral", 300, first.map(str::to_owned).to_vec()));
 }
+
+#[test]
+fn the_cases_of_fio_wait_for_milliseconds_and_doubt_nanoseconds() {
+    let Some(read) = field("36-iolog2-wait.iolog", &OpenOptions::default()) else { return };
+    let both = ["0 0 0 Write 0+8", "0 0 0 Write 8+8"];
+    assert_eq!(summary(&read), ("fio", 2, both.map(str::to_owned).to_vec()));
+    let Some(read) = field("34-iolog3-ns.iolog", &OpenOptions::default()) else { return };
+    assert!(read.reader.doubt().is_some());
+}
