@@ -735,3 +735,12 @@ fn an_fio_log_in_nanoseconds_is_doubted() {
     let waits = (0..100).map(|at| format!("/f wait {} 0\n/f read 0 512\n", at * 250)).collect::<String>();
     assert_eq!(doubt(format!("fio version 2 iolog\n{waits}")), None);
 }
+
+#[test]
+fn the_reference_lists_every_format() {
+    let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/traces.md")).unwrap();
+    let (table, _) = text.split_once("Written are").unwrap();
+    for format in trace::ALL {
+        assert!(table.contains(&format!("`{}`", format.name)), "{}", format.name);
+    }
+}
