@@ -121,17 +121,25 @@ impl Floor {
     }
 }
 
-/// Think time of a job.
+/// Think time of a job: fio's `handle_thinktime` in backend.c, which looks after each I/O that is issued, and after what is reaped then.
+///
+/// A stall is due [`thinktime_blocks`](super::Options::think_blocks) I/Os after the last one began. Those in flight are waited for
+/// before it, and count for the next one: with `thinktime_blocks_type=complete`, the default, and a depth, a stall so often
+/// follows the next I/O at once.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Think {
-    /// How long; zero for none.
+    /// How long; zero for none. `thinktime_spin` is the part of it that the processor is busy.
     pub(super) span: Nanos,
     blocks: Option<u32>,
     every: Option<Nanos>,
     /// Whether I/Os count when issued rather than when completed.
-    pub(super) at_issue: bool,
-    counted: u32,
+    at_issue: bool,
+    /// All I/Os so far, and how many there were when the last stall was due.
+    counted: u64,
+    counted_then: u64,
     since: Nanos,
+    /// An I/O was issued since the last look.
+    issued: bool,
 }
 
 impl Think {
@@ -143,22 +151,38 @@ impl Think {
             every: options.think_every,
             at_issue: options.think_at_issue,
             counted: 0,
+            counted_then: 0,
             since: now,
+            issued: false,
         }
     }
 
-    pub(super) fn count(&mut self, ios: u32) {
-        self.counted = self.counted.saturating_add(ios);
+    /// An I/O is issued.
+    pub(super) fn issued(&mut self) {
+        self.issued = true;
+        self.counted += u64::from(self.at_issue);
     }
 
-    pub(super) fn is_due(&self, now: Nanos) -> bool {
-        let by_blocks = self.blocks.is_some_and(|blocks| self.counted >= blocks);
-        self.span > Nanos::ZERO && (by_blocks || self.every.is_some_and(|every| now - self.since >= every))
+    /// I/Os are completed.
+    pub(super) fn completed(&mut self, ios: u32) {
+        self.counted += if self.at_issue { 0 } else { u64::from(ios) };
     }
 
-    /// Think time has ended at `now`.
+    /// Whether a stall begins now. True only once, and only after an I/O was issued.
+    pub(super) fn begins(&mut self, now: Nanos) -> bool {
+        if !std::mem::take(&mut self.issued) || self.span == Nanos::ZERO {
+            return false;
+        }
+        let by_blocks = self.blocks.is_some_and(|blocks| self.counted - self.counted_then >= u64::from(blocks));
+        let begins = by_blocks || self.every.is_some_and(|every| now - self.since >= every);
+        if begins {
+            self.counted_then = self.counted;
+        }
+        begins
+    }
+
+    /// The stall has ended at `now`.
     pub(super) fn done(&mut self, now: Nanos) {
-        self.counted = 0;
         self.since = now;
     }
 }

@@ -239,7 +239,7 @@ impl Process {
                 // The job's end cuts sleep short; I/Os still in flight are waited for.
                 now = end.max(real);
                 self.not_before = now;
-            } else if self.think.is_due(now) {
+            } else if self.think.begins(now) {
                 self.quiet(Wait::Thinking);
                 continue;
             }
@@ -312,9 +312,7 @@ impl Process {
         if let Action::Access { op, bytes, .. } = action {
             self.rate.issued(direction(op), bytes);
         }
-        if self.think.at_issue {
-            self.think.count(1);
-        }
+        self.think.issued();
         self.held.push_back(action);
         if self.depth >= self.depth_most {
             self.wait = Wait::Reaping;
@@ -358,9 +356,7 @@ impl Process {
         self.depth -= completions;
         let syncs = self.syncs.min(completions);
         self.syncs -= syncs;
-        if !self.think.at_issue {
-            self.think.count(completions - syncs);
-        }
+        self.think.completed(completions - syncs);
     }
 }
 

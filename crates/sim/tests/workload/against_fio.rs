@@ -264,3 +264,22 @@ fn the_popular_blocks_are_fios() {
         }
     }
 }
+
+/// fio on a file, since its null engine completes only every other I/O with a depth. It may be slow, but never faster than its think time.
+#[test]
+fn with_a_depth_a_job_thinks_as_often_as_fios() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("data"), vec![0; 1 << 20]).unwrap();
+    let options = "rw=randread size=1m ioengine=libaio direct=1 iodepth=8 filename=data thinktime=20ms number_ios=40";
+    let mut command = Command::new("fio");
+    command.current_dir(folder.path()).args(["--name=j", "--output-format=terse"]);
+    let Ok(run) = command.args(options.split(' ').map(|option| format!("--{option}"))).output() else { return skip() };
+    let report = String::from_utf8(run.stdout).unwrap();
+    // Field 9 of fio's terse report, version 3: the run time of reads in ms.
+    let Some(real) = report.split(';').nth(8).and_then(|field| field.parse::<f64>().ok()).filter(|_| run.status.success()) else {
+        return println!("skipped: there is no O_DIRECT in {}", folder.path().display());
+    };
+    let text = format!("[j]\n{}\n", options.replace(' ', "\n"));
+    let ours = super::timing::run_against(&text, 100, None).1.spans[0].unwrap().ended.as_millis_f64();
+    assert!(ours <= real && real < 3.0 * ours, "{ours} ms, fio takes {real} ms");
+}
