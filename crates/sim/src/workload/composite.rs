@@ -104,18 +104,33 @@ pub(super) fn names(text: &str) -> Result<Vec<String>, Fault> {
     }
 }
 
-/// `4k/50:64k/:…`: blank percentages share the remainder.
+/// `4k/50:64k/:…` as in fio (`bssplit_ddir` and `get_next_buflen`, fio 3.33): percentages that are blank or 0 share the remainder, rounded
+/// down, and what then lacks to 100 is the largest's, of equal ones the last's. An empty part ends the list. More than 100 is an
+/// error, as the HOWTO says, though fio only ever refuses it with two blanks.
 pub(super) fn split(text: &str, base: KiloBase) -> Result<Vec<(u32, u8)>, Fault> {
+    /// `BSSPLIT_MAX` in fio's thread_options.h.
     const MOST: usize = 64;
     let mut sizes = Vec::new();
-    for part in text.split(':').map(str::trim) {
+    for part in text.split(':').map(str::trim).take_while(|part| !part.is_empty()) {
         let (bytes, share) = part.split_once('/').unwrap_or((part, ""));
-        sizes.push((block_size(bytes, base)?, if share.is_empty() { None } else { Some(percent(share)?) }));
+        sizes.push((block_size(bytes, base)?, if share.is_empty() { 0 } else { percent(share)? }));
+    }
+    if sizes.is_empty() {
+        return Err(format!("`{text}` holds no size; it must be SIZE/PERCENTAGE:…, such as 4k/60:64k/40"));
     }
     if sizes.len() > MOST {
         return Err(format!("{} sizes are too many; at most {MOST} are allowed", sizes.len()));
     }
-    shares(sizes)
+    let given: u32 = sizes.iter().map(|&(_, share)| u32::from(share)).sum();
+    let left = 100u32.checked_sub(given).ok_or_else(|| format!("the percentages add up to {given}; they must add up to 100"))?;
+    let blanks = sizes.iter().filter(|(_, share)| *share == 0).count() as u32;
+    let each = left.checked_div(blanks).unwrap_or(0);
+    sizes.iter_mut().filter(|(_, share)| *share == 0).for_each(|(_, share)| *share = each as u8);
+    // `max_by_key` takes the last of equal ones.
+    if let Some((_, largest)) = sizes.iter_mut().max_by_key(|(_, share)| *share) {
+        *largest += (left - each * blanks) as u8;
+    }
+    Ok(sizes)
 }
 
 /// Fills in blank percentages; they must add up to at most 100, and to exactly 100 if none is blank.
@@ -274,6 +289,28 @@ mod tests {
         assert_eq!(split("4k/50:1k/:32k/", base), Ok(vec![(4096, 50), (1024, 25), (32768, 25)]));
         assert_eq!(split("4k/34:1k:32k:8k", base), Ok(vec![(4096, 34), (1024, 22), (32768, 22), (8192, 22)]));
         assert!(split("4k/60:8k/60", base).is_err());
-        assert!(split("4k/30:8k/30", base).is_err());
+    }
+
+    /// The shares were measured with fio 3.33.
+    #[test]
+    fn what_lacks_to_a_hundred_percent_is_the_largest_shares() {
+        let shares = |text| split(text, KiloBase::Old).map(|sizes| sizes.into_iter().map(|(_, share)| share).collect::<Vec<_>>());
+        for (text, expected) in [
+            ("4k/10:8k/30:16k/45:64k/14", vec![10, 30, 46, 14]),
+            ("4k/10:8k/30:16k/45:64k", vec![10, 30, 45, 15]),
+            ("4k/50:8k/30:16k/19", vec![51, 30, 19]),
+            ("4k/10:8k/20", vec![10, 90]),
+            ("4k/30:8k/30", vec![30, 70]),
+            ("4k:8k:16k", vec![33, 33, 34]),
+            ("4k/0:8k/0", vec![50, 50]),
+            ("4k/100:8k", vec![100, 0]),
+            ("4k/0:8k/100", vec![0, 100]),
+            ("4k", vec![100]),
+            ("4k/40:8k/60:", vec![40, 60]),
+        ] {
+            assert_eq!(shares(text), Ok(expected), "{text}");
+        }
+        assert!(shares("4k/60:8k/60").is_err_and(|fault| fault.contains("add up to 120; they must add up to 100")));
+        assert!(shares(":4k/50").is_err_and(|fault| fault.contains("`:4k/50` holds no size")));
     }
 }

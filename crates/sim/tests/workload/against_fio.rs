@@ -210,6 +210,9 @@ fn chance_has_the_same_shares_as_fios() {
     for (options, mib) in [
         ("rw=randread size=4m io_size=100m norandommap bsrange=3k-9k", 4),
         ("rw=randread size=4m io_size=100m norandommap bssplit=4k/30:8k/50:12k/20", 4),
+        ("rw=randread size=4m io_size=100m norandommap bssplit=4k/30:8k/45:12k/20", 4),
+        ("rw=randread size=4m io_size=100m norandommap bssplit=4k/30:8k/20:12k", 4),
+        ("rw=randread size=4m io_size=100m norandommap bssplit=4k/0:8k:12k/60", 4),
         ("rw=randread size=4096k io_size=100m random_distribution=zipf:1.1:0.25", 4),
         ("rw=randread size=4096k io_size=100m random_distribution=pareto:0.2:0.5", 4),
         ("rw=randread size=4096k io_size=100m random_distribution=normal:10", 4),

@@ -122,7 +122,7 @@ fn errors_name_line_option_value_and_remedy() {
         ("[j]\ninclude x.fio\n", "t.fio:2: include: x.fio cannot be included here; copy its lines"),
         ("[j]\nrandom_distribution=zipf:1\n", "not 1"),
         ("[j]\nrandom_distribution=zoned:60/10:50/90\n", "add up to 110"),
-        ("[j]\nbssplit=4k/60\n", "add up to 60"),
+        ("[j]\nbssplit=4k/60:8k/60\n", "t.fio:2: bssplit: the percentages add up to 120; they must add up to 100"),
         ("[j]\ntime_based\n", "t.fio:2: time_based requires runtime"),
         ("[j]\nrate=1m\nrate_iops=10\n", "t.fio:3: rate and rate_iops exclude each other"),
         ("[j]\ndirect=1\nbs=1000\n", "t.fio:3: bs: 1000 is not a multiple of 512"),
