@@ -66,7 +66,7 @@ impl Server for Constant {
             let arrival = at - Nanos::from_micros(100);
             let priority = block::Priority::DEFAULT;
             let issue = Issue { arrival, lba: 0, sectors: 8, op: Op::Read, sync: true, stream, priority, token };
-            finished.push(Finished::Transfer(Transferred { issue, dispatched: arrival, at }));
+            finished.push(Finished::Transfer(Transferred { issue, bytes: issue.bytes(), dispatched: arrival, at }));
         }
     }
 

@@ -214,7 +214,7 @@ mod tests {
             let issue = Issue { arrival: now, lba: 0, sectors: 8, op, sync: true, stream: 1, priority, token: 0 };
             tenants.issued(now, &issue);
             now += Nanos::from_millis(gap);
-            tenants.completed(&Finished::Transfer(Transferred { issue, dispatched: issue.arrival, at: now }));
+            tenants.completed(&Finished::Transfer(Transferred { issue, bytes: issue.bytes(), dispatched: issue.arrival, at: now }));
         }
         tenants.others().clone()
     }

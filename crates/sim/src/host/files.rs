@@ -24,6 +24,9 @@ pub struct File {
     /// Its extents, by offset, without holes, covering every byte of it; none if it is not on the device: calls on it move no data and
     /// are done at once.
     pub extents: Vec<Extent>,
+    /// Whether it is empty at first: what was never written of it is not on the device, so that a page is not read before it is
+    /// written in part.
+    pub is_new: bool,
 }
 
 /// All files of a workload.
@@ -32,7 +35,7 @@ pub type Files = Vec<File>;
 impl File {
     /// A device of `sectors` sectors, opened as a file.
     pub fn device(name: String, sectors: u64) -> File {
-        File { name, bytes: sectors * 512, extents: vec![Extent { offset: 0, lba: 0, sectors }] }
+        File { name, bytes: sectors * 512, extents: vec![Extent { offset: 0, lba: 0, sectors }], is_new: false }
     }
 
     /// Where `sectors` sectors from `offset` on lie: (LBA, sectors) pieces in the file's order. Sectors beyond the last extent are
@@ -58,7 +61,7 @@ mod tests {
             Extent { offset: 8, lba: 500, sectors: 16 },
             Extent { offset: 24, lba: 2000, sectors: 8 },
         ];
-        let file = File { name: "f".to_owned(), bytes: 32 * 512, extents };
+        let file = File { name: "f".to_owned(), bytes: 32 * 512, extents, is_new: false };
         let pieces = |offset, sectors| file.pieces(offset, sectors).collect::<Vec<_>>();
         assert_eq!(pieces(0, 8), [(1000, 8)]);
         assert_eq!(pieces(4, 24), [(1004, 4), (500, 16), (2000, 4)]);

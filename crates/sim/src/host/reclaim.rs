@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use block::Nanos;
 
+use super::new_files::NewFiles;
 use super::page_cache::{ACTIVE, ANON, FILE, INACTIVE, PageCache, flag};
 use super::read_ahead::WindowLimits;
 use super::scan::{Scan, inactive_is_low, scan_counts};
@@ -52,6 +53,7 @@ pub(super) struct Memory {
     pub write_back: WriteBack,
     pub swap: Swap,
     pub transfers: Transfers,
+    pub new_files: NewFiles,
     swappiness: u64,
     read_ahead_pages: u64,
     /// Reclaim found nothing; only a completion can change that.
@@ -72,6 +74,7 @@ impl Memory {
             write_back: WriteBack::new(files.len(), settings),
             swap,
             transfers: Transfers::new(queue, files),
+            new_files: NewFiles::default(),
             swappiness: settings.swappiness.unsigned_abs(),
             read_ahead_pages: settings.read_ahead_kb as u64 / 4,
             is_stuck: false,

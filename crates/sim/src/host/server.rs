@@ -271,7 +271,7 @@ impl Host {
         let sectors = if running.is_empty() { 0 } else { (to.div_ceil(512) - from / 512) as u32 };
         let sync = op == Op::Read || access != Access::Buffered;
         let issue = Issue { arrival, lba, sectors, op, sync, stream, priority, token };
-        Finished::Transfer(Transferred { issue, dispatched: running.dispatched, at })
+        Finished::Transfer(Transferred { issue, bytes: to.saturating_sub(from), dispatched: running.dispatched, at })
     }
 
     fn take_completions(&mut self, now: Nanos) {

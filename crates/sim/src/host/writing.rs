@@ -9,8 +9,8 @@ use super::running::{Running, Stage, Step, Wait};
 use super::throttle::Writer;
 use super::{Access, Action};
 
-/// Copies into the cache page by page. A page that is not here is read first, unless all of it is written. Writing does not make a
-/// page active: only reading does.
+/// Copies into the cache page by page. A page that is not here is read first, unless all of it is written or it is a hole. Writing
+/// does not make a page active: only reading does.
 pub(super) fn write(now: Nanos, running: &mut Running, writer: &mut Writer, memory: &mut Memory) -> Step {
     let last = running.last_page();
     while running.page <= last {
@@ -23,7 +23,9 @@ pub(super) fn write(now: Nanos, running: &mut Running, writer: &mut Writer, memo
                 return Step::Wait(Wait::Transfer(memory.cache.page(frame).transfer));
             }
             Some(frame) => frame,
-            None if from <= page * PAGE && to >= (page + 1) * PAGE => {
+            None if from <= page * PAGE && to >= (page + 1) * PAGE
+                || memory.new_files.is_hole(memory.transfers.files(), file, page) =>
+            {
                 if !memory.make_room(now, running.issuer()) {
                     return Step::Wait(Wait::Memory);
                 }
@@ -35,6 +37,7 @@ pub(super) fn write(now: Nanos, running: &mut Running, writer: &mut Writer, memo
         memory.cache.mark_used(frame);
         if !memory.cache.has(frame, flag::DIRTY) {
             memory.write_back.make_dirty(now, &mut memory.cache, frame, writer);
+            memory.new_files.write(memory.transfers.files(), file, page);
         }
         running.copied += 1;
         running.page += 1;

@@ -28,6 +28,11 @@ impl Issue {
     pub fn is_sync(&self) -> bool {
         self.op == Op::Read || self.sync
     }
+
+    /// The bytes of its sectors.
+    pub fn bytes(&self) -> u64 {
+        u64::from(self.sectors) * 512
+    }
 }
 
 /// A read, write or discard that is done.
@@ -35,6 +40,8 @@ impl Issue {
 pub struct Transferred {
     /// The issue.
     pub issue: Issue,
+    /// Bytes asked for: of a system call those of the call, which need not be whole sectors.
+    pub bytes: u64,
     /// When its last part went to the device.
     pub dispatched: Nanos,
     /// When its last part was done.

@@ -363,7 +363,7 @@ impl Measure {
     fn record_transfer(&mut self, done: &Transferred) {
         let issue = &done.issue;
         let response = done.at - issue.arrival;
-        let bytes = moved(issue);
+        let bytes = moved(done);
         self.record_stream(done);
         let (responses, total) = match issue.op {
             Op::Read => (&mut self.reads, &mut self.read_bytes),
@@ -380,7 +380,7 @@ impl Measure {
 
     fn record_stream(&mut self, done: &Transferred) {
         if let Some(stream) = self.followed.get_mut(done.issue.stream) {
-            stream.record(done.issue.op, done.issue.arrival, done.at, moved(&done.issue));
+            stream.record(done.issue.op, done.issue.arrival, done.at, moved(done));
         }
     }
 
@@ -464,9 +464,9 @@ impl Measure {
     }
 }
 
-/// Bytes that a request transfers; zero for a discard.
-pub(super) fn moved(issue: &Issue) -> u64 {
-    if issue.op.transfers() { u64::from(issue.sectors) * 512 } else { 0 }
+/// Bytes that were transferred; zero for a discard.
+pub(super) fn moved(done: &Transferred) -> u64 {
+    if done.issue.op.transfers() { done.bytes } else { 0 }
 }
 
 /// A request's rank in the order of sampling, the same for all of its stretch. Multiples of the golden ratio spread the stretches
@@ -513,7 +513,7 @@ mod tests {
                 token,
             };
             let (dispatched, at) = (Nanos::ZERO, Nanos::from_millis(1));
-            measure.record(&Finished::Transfer(Transferred { issue, dispatched, at }));
+            measure.record(&Finished::Transfer(Transferred { issue, bytes: issue.bytes(), dispatched, at }));
         }
         measure.finish(Nanos::ZERO);
         assert_eq!((measure.all.count(), measure.reads.count(), measure.writes.count()), (3, 1, 1));
@@ -537,7 +537,7 @@ mod tests {
             };
             let (dispatched, at) = (issue.arrival, Nanos(token * 2_000 + 1));
             for measure in [&mut all, &mut alone] {
-                measure.record(&Finished::Transfer(Transferred { issue, dispatched, at }));
+                measure.record(&Finished::Transfer(Transferred { issue, bytes: issue.bytes(), dispatched, at }));
             }
         }
         assert_eq!((all.completed(), alone.completed()), (100, 50));
@@ -571,7 +571,7 @@ mod tests {
             let priority = block::Priority::DEFAULT;
             let issue = Issue { arrival: Nanos::from_millis(from_ms), lba: 0, sectors, op, sync: true, stream, priority, token: 0 };
             let (dispatched, at) = (issue.arrival, Nanos::from_millis(to_ms));
-            measure.record(&Finished::Transfer(Transferred { issue, dispatched, at }));
+            measure.record(&Finished::Transfer(Transferred { issue, bytes: issue.bytes(), dispatched, at }));
         };
         done(7, Op::Read, 0, 10, 8);
         done(8, Op::Write, 1000, 1030, 16);
@@ -593,7 +593,7 @@ mod tests {
         for token in 0..100_000 {
             let (at, op, priority) = (Nanos(token * 1000), Op::Read, block::Priority::DEFAULT);
             let issue = Issue { arrival: at, lba: 0, sectors: 8, op, sync: true, stream: 1, priority, token };
-            measure.record(&Finished::Transfer(Transferred { issue, dispatched: at, at }));
+            measure.record(&Finished::Transfer(Transferred { issue, bytes: issue.bytes(), dispatched: at, at }));
         }
         let tokens: Vec<u64> = measure.sample.iter().map(|kept| kept.issue.token).collect();
         assert!(
@@ -610,7 +610,7 @@ mod tests {
             for token in 0..requests {
                 let (at, op, priority) = (Nanos(token * 1000), Op::Read, block::Priority::DEFAULT);
                 let issue = Issue { arrival: at, lba: 0, sectors: 8, op, sync: true, stream: 1, priority, token };
-                measure.record(&Finished::Transfer(Transferred { issue, dispatched: at, at }));
+                measure.record(&Finished::Transfer(Transferred { issue, bytes: issue.bytes(), dispatched: at, at }));
             }
             measure.sample.iter().map(|kept| kept.issue.token).collect::<Vec<_>>()
         };

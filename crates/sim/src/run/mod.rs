@@ -121,7 +121,7 @@ pub trait Source {
 ///     fn advance(&mut self, now: Nanos, finished: &mut Vec<Finished>) {
 ///         while let Some(at) = self.next_event().filter(|at| *at <= now) {
 ///             let Some((dispatched, issue)) = self.0.pop_front() else { return };
-///             finished.push(Finished::Transfer(Transferred { issue, dispatched, at }));
+///             finished.push(Finished::Transfer(Transferred { issue, bytes: issue.bytes(), dispatched, at }));
 ///         }
 ///     }
 ///

@@ -160,7 +160,7 @@ impl TenantMeasure {
         let at = finished.at().max(self.since).max(self.latest);
         self.latest = at;
         let own = self.wanted + (at - self.since);
-        let served = Served { bytes: finished.transfer().map_or(0, |done| super::measure::moved(&done.issue)), requests: 1 };
+        let served = Served { bytes: finished.transfer().map_or(0, super::measure::moved), requests: 1 };
         self.responses.record(finished.at() - finished.arrival());
         self.served += served;
         let step = (own.0 / STEP.0) as usize;

@@ -255,7 +255,7 @@ impl Store {
         asked.dispatched = asked.dispatched.max(done.dispatched);
         if asked.open_parts == 0 {
             let PendingRequest { issue, dispatched, .. } = self.asked.remove(part.asked);
-            finished.push(Finished::Transfer(Transferred { issue, dispatched, at: done.at }));
+            finished.push(Finished::Transfer(Transferred { issue, bytes: issue.bytes(), dispatched, at: done.at }));
         }
     }
 }

@@ -6,8 +6,9 @@
 //!                                              run: processes that think, wait, keep a depth --Call--> Host
 //! ```
 //! Every option has its meaning in fio 3.33, so the same file drives the simulator and the real fio. Options that are not
-//! simulated are errors. One thing that fio does by itself is not simulated: it creates the files. Before a job starts, its parts of the files are dropped from the page cache
-//! (`invalidate`); fio does so whenever it opens a file, here it is done once, not before each of several `loops`.
+//! simulated are errors. One thing that fio does by itself is not simulated: it creates the files, and fills those that are read.
+//! Before a job starts, its parts of the files are dropped from the page cache (`invalidate`); fio does so whenever it opens a
+//! file, here it is done once, not before each of several `loops`.
 
 mod command_priority;
 mod composite;

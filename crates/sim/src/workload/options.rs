@@ -249,6 +249,8 @@ pub struct Options {
     pub direct: bool,
     /// `fadvise_hint`: advice to the kernel on its reads; `None`: by `rw`.
     pub fadvise_hint: Option<Advice>,
+    /// `overwrite`: a job that writes finds its files filled.
+    pub overwrite: bool,
     /// `invalidate`: the job's parts of its files leave the page cache when it starts.
     pub invalidate: bool,
     /// `sync`.
@@ -395,6 +397,7 @@ impl Default for Options {
             fdatasync: 0,
             end_fsync: false,
             fsync_on_close: false,
+            overwrite: false,
             rate: [0; DIRECTIONS],
             rate_iops: [0; DIRECTIONS],
             rate_min: [0; DIRECTIONS],

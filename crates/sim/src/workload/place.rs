@@ -12,7 +12,7 @@ use super::Workload;
 use super::error::WorkloadError;
 use super::job::{Job, trims};
 use super::layout::Layout;
-use super::options::{Amount, Engine};
+use super::options::{Amount, Engine, Kind as Pattern, Options};
 use super::requests::Requests;
 use crate::host::{Action, File, FileId, Files};
 
@@ -112,6 +112,8 @@ struct RequestedFile {
     directory: String,
     bytes: u64,
     kind: Kind,
+    /// Whether all jobs so far find it empty.
+    is_new: bool,
 }
 
 /// The kinds of files.
@@ -151,7 +153,7 @@ struct Register {
 
 impl Register {
     /// Registers a file and returns its number.
-    fn add(&mut self, name: String, directory: String, bytes: u64, kind: Kind) -> Result<FileId, String> {
+    fn add(&mut self, name: String, directory: String, bytes: u64, kind: Kind, is_new: bool) -> Result<FileId, String> {
         self.uses += 1;
         if self.uses > MAX_FILES {
             return Err(format!("with its files there are more than {MAX_FILES} in all; lower nrfiles"));
@@ -159,10 +161,11 @@ impl Register {
         let next = self.requested.len();
         let id = *self.by_name.entry((name.clone(), kind)).or_insert(next as FileId);
         if id as usize == next {
-            self.requested.push(RequestedFile { name, directory, bytes, kind });
+            self.requested.push(RequestedFile { name, directory, bytes, kind, is_new });
         }
         let file = &mut self.requested[id as usize];
         file.bytes = file.bytes.max(bytes);
+        file.is_new &= is_new;
         Ok(id)
     }
 
@@ -216,7 +219,7 @@ fn lay_out(requested: Vec<RequestedFile>, workload: &Workload, capacity: u64, se
             return Err(fault(message));
         }
         let file = |file: RequestedFile| match file.kind {
-            Kind::Nothing => File { name: file.name, bytes: file.bytes, extents: Vec::new() },
+            Kind::Nothing => File { name: file.name, bytes: file.bytes, extents: Vec::new(), is_new: false },
             _ => File::device(file.name, capacity),
         };
         return Ok(requested.into_iter().map(file).collect());
@@ -236,7 +239,7 @@ fn lay_out(requested: Vec<RequestedFile>, workload: &Workload, capacity: u64, se
             Kind::Nothing => Vec::new(),
             _ => layout.place(&file.directory, file.bytes).ok_or_else(|| too_large(free))?,
         };
-        Ok(File { name: file.name, bytes: file.bytes, extents })
+        Ok(File { name: file.name, bytes: file.bytes, extents, is_new: file.is_new })
     });
     files.collect()
 }
@@ -271,13 +274,20 @@ fn plan(job: &Job, run_seed: u64, register: &mut Register) -> Result<Plan, Strin
         if bytes < least {
             return Err(format!("{name}: {bytes} bytes are less than one block of {least}; give a larger size or a smaller bs"));
         }
-        targets.push(Target { file: register.add(name, directory, whole, kind)?, start, bytes });
+        targets.push(Target { file: register.add(name, directory, whole, kind, is_new(options))?, start, bytes });
     }
     let all = targets.iter().fold(0u64, |sum, target| sum.saturating_add(target.bytes));
     let size = amount(options.size, all).filter(|_| !options.fill_device).unwrap_or(all);
     // With time_based, fio still counts io_size; only the clock stops the job.
     let limit = amount(options.io_size, size).filter(|limit| *limit > 0).unwrap_or(size).saturating_mul(u64::from(options.loops));
     Ok(Plan { targets, limit, seed, late: Nanos::ZERO })
+}
+
+/// Whether fio creates the files of such a job without filling them (`extend_file` in filesetup.c, fio 3.33): it only writes, and not with
+/// `overwrite`. What it then finds is a hole, or space that `fallocate` has set aside; neither is read from the device. Direct I/O reads
+/// no pages, so that nothing needs to be known of it.
+fn is_new(options: &Options) -> bool {
+    options.pattern.kind == Pattern::Write && !options.overwrite && !options.direct
 }
 
 /// A job's seed: each has its own; `randseed` changes all of them, and without `randrepeat` the run's seed does.

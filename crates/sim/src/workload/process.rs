@@ -162,7 +162,7 @@ impl Process {
         if let Finished::Transfer(transfer) = finished {
             let done = &mut self.done[direction(transfer.issue.op)];
             done.ios += 1;
-            done.bytes += u64::from(transfer.issue.sectors) * 512;
+            done.bytes += transfer.bytes;
         }
         if finished.arrival() == finished.at() {
             self.not_before = self.not_before.max(finished.at() + MIN_CALL_TIME);

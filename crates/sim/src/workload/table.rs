@@ -140,6 +140,7 @@ const SIMULATED: &[Entry] = &[
         o.fadvise_hint = choice(v, &hints)?;
         Ok(())
     })),
+    (&["overwrite"], Value(|o, v, _| { o.overwrite = boolean(v)?; Ok(()) })),
     (&["invalidate"], Value(|o, v, _| { o.invalidate = boolean(v)?; Ok(()) })),
 ];
 
@@ -239,7 +240,7 @@ const WITHOUT_EFFECT: Entry = (
         "userspace_reap",
         "nowait",
         "softrandommap",
-        // Creation and removal of files: here they exist in full size when a job begins.
+        // Creation and removal of files: here they have their places and sizes when a job begins.
         "create_serialize",
         "create_fsync",
         "create_on_open",
@@ -247,7 +248,6 @@ const WITHOUT_EFFECT: Entry = (
         "allow_mounted_write",
         "unique_filename",
         "fallocate",
-        "overwrite",
         "unlink",
         "unlink_each_loop",
         "uncached",

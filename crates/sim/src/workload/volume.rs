@@ -39,7 +39,7 @@ impl PlacedWorkload {
         let mut volume = Volume::new(roster, tenant);
         let placed = files.iter().zip(0..).map(|(file, id)| match used.get_mut(&id) {
             Some(parts) => volume.place(file, parts),
-            None => File { name: file.name.clone(), bytes: 0, extents: Vec::new() },
+            None => File { name: file.name.clone(), bytes: 0, extents: Vec::new(), is_new: false },
         });
         Arc::new(placed.collect())
     }
@@ -77,7 +77,7 @@ impl Volume<'_> {
             }
             reached = reached.max(offset);
         }
-        File { name: file.name.clone(), bytes: file.bytes.min(reached * 512), extents }
+        File { name: file.name.clone(), bytes: file.bytes.min(reached * 512), extents, is_new: file.is_new }
     }
 
     /// A piece of a file that lies in one piece on the device shared by all.

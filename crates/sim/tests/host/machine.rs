@@ -92,7 +92,7 @@ pub fn files(bytes: &[u64]) -> Files {
     let mut file = |(number, &bytes): (usize, &u64)| {
         let sectors = bytes.div_ceil(4096) * 8;
         lba += sectors;
-        File { name: format!("f{number}"), bytes, extents: vec![Extent { offset: 0, lba: lba - sectors, sectors }] }
+        File { name: format!("f{number}"), bytes, extents: vec![Extent { offset: 0, lba: lba - sectors, sectors }], is_new: false }
     };
     bytes.iter().enumerate().map(&mut file).collect()
 }

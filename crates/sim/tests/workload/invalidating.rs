@@ -9,7 +9,7 @@ use sim::workload::{WorkloadRun, run};
 use super::placed;
 
 /// Runs a job file on a hard disk behind a page cache of 256 MiB.
-fn on_a_host(text: &str) -> (HostTally, WorkloadRun) {
+pub fn on_a_host(text: &str) -> (HostTally, WorkloadRun) {
     let placed = placed(text);
     let (spec, values) = block::parse("noop").unwrap();
     let scheduler = (spec.build)(&block::Limits::default(), &values);

@@ -6,6 +6,7 @@ mod against_fio;
 mod ending;
 mod flows;
 mod invalidating;
+mod new_files;
 mod options;
 mod parser;
 mod streams;

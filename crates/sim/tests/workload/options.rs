@@ -74,3 +74,22 @@ fn direct_io_stays_direct_when_it_is_read_back() {
         placed.requests(0).filter(|action| matches!(action, sim::host::Action::Access { access: Access::Direct, .. })).count();
     assert_eq!(direct, 8);
 }
+
+#[test]
+fn a_file_that_fio_does_not_fill_before_it_is_written_is_new() {
+    for (text, expected) in [
+        ("[j]\nrw=write\nsize=1m\n", true),
+        ("[j]\nrw=randwrite\nsize=1m\nverify=md5\nfdatasync=1\n", true),
+        ("[j]\nrw=write\nsize=1m\noverwrite=0\n", true),
+        ("[j]\nrw=write\nsize=1m\noverwrite=1\n", false),
+        ("[j]\nrw=write\nsize=1m\ndirect=1\n", false),
+        ("[j]\nrw=read\nsize=1m\n", false),
+        ("[j]\nrw=rw\nsize=1m\n", false),
+        ("[j]\nrw=write\nsize=1m\nfilename=/dev/sda\n", false),
+        // A later job that reads it has it filled before the first begins.
+        ("[j]\nfilename=f\nrw=write\nsize=1m\n[k]\nstonewall\nfilename=f\nrw=read\nsize=1m\n", false),
+        ("[j]\nfilename=f\nrw=write\nsize=1m\nnumjobs=3\n", true),
+    ] {
+        assert_eq!(placed(text).files()[0].is_new, expected, "{text}");
+    }
+}

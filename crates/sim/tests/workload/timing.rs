@@ -54,7 +54,7 @@ impl Server for Constant {
             finished.push(match call.action {
                 Action::Access { op, bytes, .. } => {
                     let issue = Issue { arrival, lba: 0, sectors: bytes / 512, op, sync: true, stream, priority, token };
-                    Finished::Transfer(Transferred { issue, dispatched: arrival, at })
+                    Finished::Transfer(Transferred { issue, bytes: issue.bytes(), dispatched: arrival, at })
                 }
                 Action::Sync { .. } | Action::Invalidate { .. } => Finished::Flush(Flushed { arrival, stream, token, at }),
             });

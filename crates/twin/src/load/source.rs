@@ -212,7 +212,12 @@ mod tests {
                 }
                 (_, Some(at)) => {
                     let issue = in_flight.pop_front().unwrap();
-                    source.completed(&Finished::Transfer(Transferred { issue, dispatched: issue.arrival, at }));
+                    source.completed(&Finished::Transfer(Transferred {
+                        issue,
+                        bytes: issue.bytes(),
+                        dispatched: issue.arrival,
+                        at,
+                    }));
                 }
                 (_, None) => return issued,
             }
@@ -271,7 +276,7 @@ mod tests {
             }
             assert_eq!(in_flight.len(), 4, "at {now:?}");
             let Some(issue) = in_flight.pop_front() else { unreachable!("there are four") };
-            source.completed(&Finished::Transfer(Transferred { issue, dispatched: now, at: MS(turn + 1) }));
+            source.completed(&Finished::Transfer(Transferred { issue, bytes: issue.bytes(), dispatched: now, at: MS(turn + 1) }));
         }
     }
 
@@ -310,7 +315,7 @@ mod tests {
             done = at + MS(1);
             match source.take(at).unwrap() {
                 Some(Asked::Transfer(issue)) => {
-                    source.completed(&Finished::Transfer(Transferred { issue, dispatched: at, at: done }));
+                    source.completed(&Finished::Transfer(Transferred { issue, bytes: issue.bytes(), dispatched: at, at: done }));
                 }
                 Some(Asked::Flush(stream, token)) => {
                     flushes += 1;

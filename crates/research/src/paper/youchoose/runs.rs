@@ -138,7 +138,7 @@ fn evenly(rate: f64) -> TenantMeasure {
         let (op, priority) = (Op::Read, Priority::DEFAULT);
         let issue = Issue { arrival: now, lba: 0, sectors: 8, op, sync: true, stream: 1, priority, token: 0 };
         tenants.issued(now, &issue);
-        tenants.completed(&Finished::Transfer(Transferred { issue, dispatched: now, at: now + gap }));
+        tenants.completed(&Finished::Transfer(Transferred { issue, bytes: issue.bytes(), dispatched: now, at: now + gap }));
         now += gap;
     }
     tenants.others().clone()

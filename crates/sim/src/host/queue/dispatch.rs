@@ -87,7 +87,8 @@ impl Queue {
             let is_complete = self.parts[first_part as usize].open_parts == 1 && !self.waiters.has_rest_of(stream, first_part);
             self.parts[first_part as usize].open_parts -= 1;
             if is_complete {
-                let done = Transferred { issue: self.parts.remove(first_part as usize).issue, dispatched, at: completion.at };
+                let issue = self.parts.remove(first_part as usize).issue;
+                let done = Transferred { issue, bytes: issue.bytes(), dispatched, at: completion.at };
                 if !is_switch_read(stream) {
                     finished.push(Finished::Transfer(done));
                     if let Some(notes) = &mut self.notes {
