@@ -162,7 +162,7 @@ pub fn job_text(path: &Path) -> anyhow::Result<Option<(String, String)>> {
     if let Some(found) = find(&name) {
         return Ok(Some(found));
     }
-    if path.extension().is_some_and(|extension| extension == "fio") || begins_with_section(path) {
+    if path.extension().is_some_and(|extension| extension == "fio") || begins_as_job_file(path) {
         return file_text(path).map(Some);
     }
     // A trace may be named by less than a file's name, as blktrace's recordings are.
@@ -174,8 +174,8 @@ pub fn job_text(path: &Path) -> anyhow::Result<Option<(String, String)>> {
     Ok(None)
 }
 
-/// Whether a file's first line that says anything is a section of a job file. No trace begins so.
-fn begins_with_section(path: &Path) -> bool {
+/// Whether a file's first line that says anything is a section of a job file, or calls fio. No trace begins so.
+fn begins_as_job_file(path: &Path) -> bool {
     const BYTES: u64 = 4096;
     let mut bytes = Vec::new();
     // Only a regular file can be looked into without taking something away from its reader.
@@ -184,6 +184,9 @@ fn begins_with_section(path: &Path) -> bool {
         return false;
     }
     let text = String::from_utf8_lossy(&bytes);
+    if sim::workload::is_command_line(&text) {
+        return true;
+    }
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with(['#', ';']));
     lines.next().is_some_and(|line| line.starts_with('[') && line.contains(']'))
 }

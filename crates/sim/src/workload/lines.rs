@@ -1,6 +1,7 @@
 //! The lines of a job file: without comments, with those of included files, and with variables replaced (fio's HOWTO, "Job file
 //! format", "Environment variables", "Reserved keywords").
 
+use super::command_line;
 use super::error::WorkloadError;
 
 /// Maximum length of a job file, including included files.
@@ -103,7 +104,11 @@ impl Lines {
     /// Reads `text`, which errors call `source`.
     pub(super) fn read(text: &str, source: &str, surroundings: &dyn Surroundings) -> Result<Lines, WorkloadError> {
         let mut lines = Lines { lines: Vec::new(), sources: vec![source.to_owned()], changed: false, bytes: 0 };
-        match lines.add(text, 0, &mut Vec::new(), surroundings) {
+        let added = match command_line::is_command_line(text) {
+            true => lines.add_command_line(text, surroundings),
+            false => lines.add(text, 0, &mut Vec::new(), surroundings),
+        };
+        match added {
             Ok(()) => Ok(lines),
             Err((Place { line: 0, .. }, message)) => Err(lines.fault(None, message)),
             Err((place, message)) => Err(lines.fault(Some(place), message)),
@@ -119,6 +124,25 @@ impl Lines {
     /// The lines as one text; `None` if only comments were removed.
     pub(super) fn text(&self) -> Option<String> {
         self.changed.then(|| self.lines.iter().flat_map(|line| [line.text.as_str(), "\n"]).collect())
+    }
+
+    /// Adds the job file that a command line stands for.
+    fn add_command_line(&mut self, text: &str, surroundings: &dyn Surroundings) -> Result<(), Complaint> {
+        if text.len() > LONGEST {
+            return Err((
+                Place::at(0),
+                format!("{} bytes are too many for a command line; at most {LONGEST} are read", text.len()),
+            ));
+        }
+        self.changed = true;
+        for (line, text) in command_line::as_job_file(text).map_err(|(line, message)| (Place::at(line), message))? {
+            let place = Place::at(line);
+            let replaced =
+                if text.starts_with('[') { None } else { replace(&text, surroundings).map_err(|message| (place, message))? };
+            let (text, missing) = replaced.unwrap_or((text, None));
+            self.lines.push(Line { place, text, missing });
+        }
+        Ok(())
     }
 
     fn add(

@@ -10,6 +10,7 @@
 //! Before a job starts, its parts of the files are dropped from the page cache (`invalidate`); fio does so whenever it opens a
 //! file, here it is done once, not before each of several `loops`.
 
+mod command_line;
 mod command_priority;
 mod composite;
 mod distribution;
@@ -39,6 +40,7 @@ use std::sync::Arc;
 
 use lines::Lines;
 
+pub use command_line::is_command_line;
 pub use error::WorkloadError;
 pub use iolog::Iolog;
 pub use job::Job;
@@ -60,7 +62,7 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// Parses a job file's text, which must be complete; `source` is its name in errors.
+    /// Parses a job file's text, or a [command line](is_command_line) of fio. It must be complete; `source` is its name in errors.
     ///
     /// # Errors
     /// The text is not a job file, or an option is not supported or contradicts another; the error names the line.
@@ -79,7 +81,8 @@ impl Workload {
         Ok(Workload { source: source.into(), text, jobs })
     }
 
-    /// The text: as it was parsed, or with everything that it includes and variables replaced. The same text is the same workload.
+    /// The text: as it was parsed, or as a job file with everything that it includes and variables replaced. The same text is the
+    /// same workload.
     pub fn text(&self) -> &str {
         &self.text
     }

@@ -290,6 +290,11 @@ pub(super) fn set(options: &mut Options, key: &str, value: Option<&str>, base: K
     Ok(names[0])
 }
 
+/// Whether an option has no value of its own on a command line.
+pub(super) fn is_flag(key: &str) -> bool {
+    SIMULATED.iter().any(|(names, take)| names.contains(&key) && matches!(take, Flag(_)))
+}
+
 /// Why an option is rejected, and which one may be meant.
 fn unknown(key: &str) -> Fault {
     if let Some((_, reason)) = REFUSED.iter().find(|(name, _)| *name == key) {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
-use super::Short;
+use super::{Short, placed, short};
 
 /// What fio issues for a job `j` with these options; `None` if there is no fio.
 fn fio(options: &str) -> Option<Vec<Short>> {
@@ -285,4 +285,32 @@ fn with_a_depth_a_job_thinks_as_often_as_fios() {
     let text = format!("[j]\n{}\n", options.replace(' ', "\n"));
     let ours = super::timing::run_against(&text, 100, None).1.spans[0].unwrap().ended.as_millis_f64();
     assert!(ours <= real && real < 3.0 * ours, "{ours} ms, fio takes {real} ms");
+}
+
+#[test]
+fn a_command_line_is_to_us_what_it_is_to_fio() {
+    let folder = tempfile::tempdir().unwrap();
+    let line =
+        "fio --ioengine=null --rw=write --bs 8k --output=out --minimal --name=a --size=64k --name=b -bs=16k --size 96k --rw=read";
+    for (number, name) in ["a", "b"].into_iter().enumerate() {
+        let (line, log) = (format!("{line} --name=c --size=8k"), format!("--write_iolog={name}"));
+        let mut words: Vec<&str> = line.split(' ').skip(1).collect();
+        // Each job in turn gets a log.
+        let place = words.iter().position(|word| *word == format!("--name={name}")).unwrap();
+        words.insert(place + 1, &log);
+        let Ok(run) = Command::new("fio").current_dir(folder.path()).args(words).output() else { return skip() };
+        assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+        let log = std::fs::read_to_string(folder.path().join(name)).unwrap();
+        let real: Vec<String> = log
+            .lines()
+            .filter(|line| line.contains(" read ") || line.contains(" write "))
+            .map(|line| line.split(' ').skip(2).collect::<Vec<_>>().join(" "))
+            .collect();
+        let placed = placed(&line);
+        let ours = placed.requests(number).map(short).filter(|action| action.0 != 'I');
+        let ours: Vec<String> = ours
+            .map(|(letter, _, offset, bytes)| format!("{} {offset} {bytes}", if letter == 'r' { "read" } else { "write" }))
+            .collect();
+        assert_eq!(ours, real, "{name}");
+    }
 }

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a helper of tests may panic, too")]
 
 mod against_fio;
+mod command_lines;
 mod ending;
 mod flows;
 mod invalidating;
