@@ -13,6 +13,8 @@ pub static HOST_TUNABLES: &[Tunable] = &[
     READ_AHEAD_KB,
     DIRTY_RATIO,
     DIRTY_BACKGROUND_RATIO,
+    DIRTY_BYTES,
+    DIRTY_BACKGROUND_BYTES,
     DIRTY_EXPIRE_CENTISECS,
     DIRTY_WRITEBACK_CENTISECS,
     SWAPPINESS,
@@ -62,6 +64,22 @@ pub const DIRTY_BACKGROUND_RATIO: Tunable = Tunable::new(Unit::Percent, 0..=100,
     "dirty_background_ratio",
     "From this share of written pages on, the kernel writes them back in the background. Not below dirty_ratio, half of that is \
      taken.",
+);
+
+/// The largest limit of dirty pages in bytes: 1 TiB, as much memory as a simulated host can have.
+const MOST_DIRTY_BYTES: i64 = 1 << 40;
+
+/// `dirty_bytes`. The kernel refuses less than two pages, unless it is 0 at first (`dirty_bytes_min` in `mm/page-writeback.c`).
+pub const DIRTY_BYTES: Tunable = Tunable::new(Unit::Count, 0..=MOST_DIRTY_BYTES, 0).logarithmic().named(
+    "dirty_bytes",
+    "As dirty_ratio, in bytes, rounded up to whole pages; 0 leaves it to dirty_ratio. Of the two the one that was set last holds.",
+);
+
+/// `dirty_background_bytes`.
+pub const DIRTY_BACKGROUND_BYTES: Tunable = Tunable::new(Unit::Count, 0..=MOST_DIRTY_BYTES, 0).logarithmic().named(
+    "dirty_background_bytes",
+    "As dirty_background_ratio, in bytes, rounded up to whole pages; 0 leaves it to dirty_background_ratio. Of the two the one that \
+     was set last holds.",
 );
 
 /// `dirty_expire_centisecs`.

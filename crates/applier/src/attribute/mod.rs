@@ -109,8 +109,9 @@ static OF_THE_KERNEL: &[(Owner, Tunable)] = &[
 
 /// Those of the simulated host that Linux has below `/sys/block/*/queue`; the others of the list are below `/proc/sys/vm`.
 const OF_THE_QUEUE: [&str; 5] = [NR_REQUESTS, MAX_SECTORS, "nomerges", WRITE_BACK_THROTTLE, READ_AHEAD];
-/// Those of the simulated host that are set on no real machine: they are about swap, not about files.
-const LEFT_OUT: [&str; 1] = ["page-cluster"];
+/// Those of the simulated host that are not taken from its list: swap is left alone, and of the limits in bytes the kernel refuses
+/// the 0 that the simulated host has at first.
+const LEFT_OUT: [&str; 3] = ["page-cluster", "dirty_bytes", "dirty_background_bytes"];
 
 static ALL: LazyLock<Vec<Attribute>> = LazyLock::new(|| {
     let scheduler = Attribute { name: SCHEDULER.to_owned(), owner: Owner::Queue, tunable: None, rounding: Rounding::Exact };

@@ -16,6 +16,8 @@ tunables! {
         pub read_ahead_kb: i64 = host_tunables::READ_AHEAD_KB,
         pub dirty_ratio: i64 = host_tunables::DIRTY_RATIO,
         pub dirty_background_ratio: i64 = host_tunables::DIRTY_BACKGROUND_RATIO,
+        pub dirty_bytes: i64 = host_tunables::DIRTY_BYTES,
+        pub dirty_background_bytes: i64 = host_tunables::DIRTY_BACKGROUND_BYTES,
         pub dirty_expire_centisecs: i64 = host_tunables::DIRTY_EXPIRE_CENTISECS,
         pub dirty_writeback_centisecs: i64 = host_tunables::DIRTY_WRITEBACK_CENTISECS,
         pub swappiness: i64 = host_tunables::SWAPPINESS,
@@ -132,11 +134,19 @@ impl HostSettings {
         self.values().get(index).copied().filter(|_| index < TUNABLES.len())
     }
 
-    /// These with another value, in its range, of the tunable at `index` of [`TUNABLES`].
+    /// These with another value, in its range, of the tunable at `index` of [`TUNABLES`]. A limit in per cent that is written ends the one
+    /// in bytes (`dirty_ratio_handler` and `dirty_background_ratio_handler` in `mm/page-writeback.c`); one in bytes takes
+    /// precedence by itself.
     pub(super) fn with(&self, index: usize, value: i64) -> HostSettings {
         let mut values = self.values();
         values[index] = value;
-        HostSettings::of(&values)
+        let mut settings = HostSettings::of(&values);
+        match TUNABLES.get(index).map(|tunable| tunable.name) {
+            Some("dirty_ratio") => settings.dirty_bytes = 0,
+            Some("dirty_background_ratio") => settings.dirty_background_bytes = 0,
+            _ => {}
+        }
+        settings
     }
 
     /// Checks that each value lies in its range.
@@ -215,6 +225,19 @@ mod tests {
         }
         assert_eq!(queue, settings.queue());
         assert_eq!(queue.value(of_the_queue().len()), None);
+    }
+
+    #[test]
+    fn of_a_limit_in_bytes_and_one_in_per_cent_the_one_set_last_holds() {
+        let place = |name| TUNABLES.iter().position(|tunable| tunable.name == name).unwrap();
+        let settings = HostSettings::parse("dirty_bytes=1048576,dirty_background_bytes=524288").unwrap();
+        let set = |name, value| settings.with(place(name), value);
+        let bytes = |settings: HostSettings| (settings.dirty_bytes, settings.dirty_background_bytes);
+        assert_eq!(bytes(set("dirty_ratio", 10)), (0, 524_288));
+        assert_eq!(bytes(set("dirty_ratio", 20)), (0, 524_288), "even the same: the kernel has 0 as long as bytes are given");
+        assert_eq!(bytes(set("dirty_background_ratio", 10)), (1_048_576, 0));
+        assert_eq!(bytes(set("dirty_bytes", 8192)), (8192, 524_288));
+        assert_eq!(message("dirty_bytes=-1"), "host: dirty_bytes=-1 should be a whole number from 0 to 1099511627776");
     }
 
     #[test]

@@ -15,6 +15,8 @@
 
 use block::Nanos;
 
+use super::page_cache::PAGE;
+
 /// `MAX_PAUSE`.
 const MAX_PAUSE: Nanos = Nanos::from_millis(200);
 /// `BANDWIDTH_INTERVAL`.
@@ -35,12 +37,37 @@ pub(super) struct DirtyLimits {
     pub limit: u64,
 }
 
+/// How much of the memory for file pages may be dirty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum DirtyShare {
+    /// `dirty_ratio`, `dirty_background_ratio`.
+    Percent(u64),
+    /// `dirty_bytes`, `dirty_background_bytes`, in whole pages.
+    Pages(u64),
+}
+
+impl DirtyShare {
+    /// The bytes take precedence unless they are 0.
+    pub fn new(percent: i64, bytes: i64) -> DirtyShare {
+        match bytes.unsigned_abs() {
+            0 => DirtyShare::Percent(percent.unsigned_abs()),
+            bytes => DirtyShare::Pages(bytes.div_ceil(PAGE)),
+        }
+    }
+
+    fn pages(self, available: u64) -> u64 {
+        match self {
+            DirtyShare::Percent(percent) => available * percent / 100,
+            DirtyShare::Pages(pages) => pages,
+        }
+    }
+}
+
 impl DirtyLimits {
-    /// Shares in per cent of the `available` pages.
-    pub fn new(available: u64, ratio: i64, background_ratio: i64) -> DirtyLimits {
-        let share = |percent: i64| available * percent.unsigned_abs() / 100;
-        let limit = share(ratio).max(1);
-        let background = share(background_ratio);
+    /// Of `available` pages that may hold files.
+    pub fn of(available: u64, limit: DirtyShare, background: DirtyShare) -> DirtyLimits {
+        let limit = limit.pages(available).max(1);
+        let background = background.pages(available);
         DirtyLimits { background: if background >= limit { limit / 2 } else { background }, limit }
     }
 
@@ -218,9 +245,22 @@ mod tests {
 
     #[test]
     fn the_background_share_is_always_below_the_limit() {
-        assert_eq!(DirtyLimits::new(10_000, 20, 10), LIMITS);
-        assert_eq!(DirtyLimits::new(10_000, 20, 50), DirtyLimits { background: 1000, limit: 2000 });
-        assert_eq!(DirtyLimits::new(0, 20, 10), DirtyLimits { background: 0, limit: 1 });
+        let limits =
+            |available, ratio, background| DirtyLimits::of(available, DirtyShare::new(ratio, 0), DirtyShare::new(background, 0));
+        assert_eq!(limits(10_000, 20, 10), LIMITS);
+        assert_eq!(limits(10_000, 20, 50), DirtyLimits { background: 1000, limit: 2000 });
+        assert_eq!(limits(0, 20, 10), DirtyLimits { background: 0, limit: 1 });
+    }
+
+    #[test]
+    fn limits_in_bytes_override_those_in_per_cent_page_by_page() {
+        let limits =
+            |bytes, background_bytes| DirtyLimits::of(10_000, DirtyShare::new(20, bytes), DirtyShare::new(10, background_bytes));
+        assert_eq!(limits(0, 0), LIMITS);
+        assert_eq!(limits(400 * 4096, 0), DirtyLimits { background: 200, limit: 400 }, "the background share must be lower");
+        assert_eq!(limits(0, 100 * 4096 - 1), DirtyLimits { background: 100, limit: 2000 });
+        assert_eq!(limits(400 * 4096 + 1, 4096), DirtyLimits { background: 1, limit: 401 });
+        assert_eq!(limits(1 << 40, 1), DirtyLimits { background: 1, limit: 1 << 28 });
     }
 
     #[test]

@@ -8,7 +8,7 @@ use block::Nanos;
 use super::dirty::DirtyPages;
 use super::dirty_files::DirtyFiles;
 use super::page_cache::{PageCache, flag};
-use super::throttle::{DirtyLimits, Throttle, Writer};
+use super::throttle::{DirtyLimits, DirtyShare, Throttle, Writer};
 use super::transfers::{Issuer, PageRun, Purpose, Transfers};
 use super::{FileId, HostSettings};
 use crate::streams;
@@ -48,8 +48,8 @@ struct Flusher {
 
 /// The settings of write-back, in its own units.
 struct Policy {
-    dirty_ratio: i64,
-    background_ratio: i64,
+    limit: DirtyShare,
+    background: DirtyShare,
     expire: Nanos,
     /// Zero: never.
     period: Nanos,
@@ -58,8 +58,8 @@ struct Policy {
 impl Policy {
     fn new(settings: &HostSettings) -> Policy {
         Policy {
-            dirty_ratio: settings.dirty_ratio,
-            background_ratio: settings.dirty_background_ratio,
+            limit: DirtyShare::new(settings.dirty_ratio, settings.dirty_bytes),
+            background: DirtyShare::new(settings.dirty_background_ratio, settings.dirty_background_bytes),
             expire: centiseconds(settings.dirty_expire_centisecs),
             period: centiseconds(settings.dirty_writeback_centisecs),
         }
@@ -158,7 +158,7 @@ impl WriteBack {
 
     /// `domain_dirty_limits`.
     fn limits(&self, cache: &PageCache) -> DirtyLimits {
-        DirtyLimits::new(cache.available_to_files(), self.policy.dirty_ratio, self.policy.background_ratio)
+        DirtyLimits::of(cache.available_to_files(), self.policy.limit, self.policy.background)
     }
 
     /// How long a writer must sleep before it makes another page dirty. The limit itself is checked before every page, so it holds

@@ -73,6 +73,24 @@ fn a_fast_writer_is_slowed_to_the_devices_speed_and_dirty_pages_stay_within_thei
 }
 
 #[test]
+fn a_limit_in_bytes_holds_whatever_the_memory_and_a_ratio_that_is_set_ends_it() {
+    for memory in ["memory_mib=256", "memory_mib=1024"] {
+        let settings = format!("{memory},dirty_bytes={},dirty_background_bytes={}", 8 * MIB, 4 * MIB);
+        let mut machine = Machine::new(files(&[512 * MIB]), &settings);
+        machine.race(vec![in_order(write, 0, 3 * MIB, 256 * KIB)]);
+        assert!(machine.seen().is_empty(), "below the background limit nothing is written back");
+        machine.race(vec![in_order(write, 0, 256 * MIB, 256 * KIB)]);
+        let tally = machine.host.tally();
+        assert!(tally.dirty_peak <= 2048 && tally.dirty_peak > 1024, "{tally:?}");
+        let number = sim::host::TUNABLES.iter().position(|tunable| tunable.name == "dirty_ratio").unwrap();
+        machine.host.set(machine.now, number, 10).unwrap();
+        assert_eq!(machine.host.settings().dirty_bytes, 0);
+        machine.race(vec![in_order(write, 0, 256 * MIB, 256 * KIB)]);
+        assert!(machine.host.tally().dirty_peak > 2048, "{:?}", machine.host.tally());
+    }
+}
+
+#[test]
 fn dirty_pages_stay_within_their_limit_with_any_number_of_writers() {
     let mut machine = Machine::new(files(&[64 * MIB; 16]), "memory_mib=64,dirty_ratio=1,dirty_background_ratio=0");
     machine.race((0..16).map(|file| in_order(write, file, 20 * MIB, 4 * KIB)).collect());
