@@ -39,6 +39,10 @@ tunables! {
         /// Whether the driver says that it can take a request before one is taken from the scheduler, as SCSI and SATA disks do. Without,
         /// as for loop devices, NVMe and virtio, one request more than the device takes has left the scheduler.
         pub dispatch_budget: bool = Tunable::flag(true),
+        /// Tags of the driver where they are more than the drive takes at once; 0 stands for the drive's queue depth. Under AHCI
+        /// there are 32, also for a drive without NCQ, which takes one request at a time (can_queue in drivers/ata/ahci.h). Under
+        /// none that many requests wait in the queue. For such a drive nr_requests is 64 at first, twice the tags (block/blk-mq-sched.c).
+        pub driver_tags: i64 = Tunable::new(Unit::Count, 0..=10_240, 0).logarithmic(),
         /// What the host takes for the device's write bandwidth at first, in KiB a second, and lets a writer have once too much is dirty. It
         /// measures on. The default is Linux's for a device that it never wrote to.
         pub write_bandwidth_kib: i64 = Tunable::new(Unit::Kibibytes, 4..=1 << 30, 102_400).logarithmic(),
@@ -168,6 +172,7 @@ impl HostSettings {
             merges: merges(self.nomerges),
             write_back_latency: write_back_latency(self.wbt_lat_usec),
             has_budget: self.dispatch_budget,
+            driver_tags: self.driver_tags as u32,
             switch_time: Nanos::from_millis(self.scheduler_switch_ms as u64),
         }
     }
@@ -213,6 +218,7 @@ mod tests {
         assert_eq!(latency("wbt_lat_usec=75000"), Some(Nanos::from_millis(75)));
         assert_eq!(queue("nomerges=1").merges, Merges::WithLast);
         assert_eq!(queue("scheduler_switch_ms=7").switch_time, Nanos::from_millis(7));
+        assert_eq!(queue("driver_tags=32").driver_tags, 32);
     }
 
     #[test]

@@ -104,6 +104,23 @@ impl Line {
     }
 }
 
+/// A SATA drive without NCQ behind AHCI.
+#[test]
+fn a_drive_that_takes_one_request_at_a_time_has_all_tags_of_its_driver() {
+    let race = |setting: &str, driver_tags| {
+        let mut line = Line::plain(scheduler(setting), 1, 256);
+        line.queue.set_settings(line.now, QueueSettings { driver_tags, ..line.queue.settings() });
+        line.race(8, 1)
+    };
+    let (single, ahci) = (race("none", 0), race("none", 32));
+    assert!(
+        single.1 < 3.1 && single.0 > 11.0,
+        "{single:?} ms: with one tag the single request overtakes the deep stream, which sleeps"
+    );
+    assert!((ahci.0 - 9.0).abs() < 0.1 && (ahci.1 - 9.0).abs() < 0.1, "{ahci:?} ms: all nine are in the queue");
+    assert_eq!(race("mq-deadline", 0), race("mq-deadline", 32), "a scheduler's own tags are as many as nr_requests says");
+}
+
 #[test]
 fn single_requests_overtake_a_sleeping_deep_stream() {
     let device_takes = 32.0;

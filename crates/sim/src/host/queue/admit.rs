@@ -27,7 +27,7 @@ impl Queue {
     /// Sets up the tags that scheduler and settings ask for; all waiters try again. Admitted requests keep their places, and their tags
     /// if the number of tags is unchanged.
     pub(super) fn reset_tags(&mut self) {
-        let room = Room { nr_requests: self.settings.nr_requests, device: self.depth as u32 };
+        let room = Room { nr_requests: self.settings.nr_requests, device: (self.depth as u32).max(self.settings.driver_tags) };
         let tags = self.scheduler.tags(&room);
         if tags.map(|tags| tags.depth) != self.tags.as_ref().map(Tags::depth) {
             self.parts.iter_mut().for_each(|(_, part)| part.tag = NO_TAG);

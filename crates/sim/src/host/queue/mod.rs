@@ -57,6 +57,9 @@ pub struct QueueSettings {
     /// driver tag, where it is neither sorted nor overtaken (`__blk_mq_do_dispatch_sched` in `block/blk-mq-sched.c`): loop devices,
     /// NVMe, virtio.
     pub has_budget: bool,
+    /// Tags of the driver if they are more than the device takes at once: a SCSI host's are for all its drives (`can_queue`; 32
+    /// for AHCI, even where a drive without NCQ takes one request at a time).
+    pub driver_tags: u32,
     /// Minimum time without dispatch when the scheduler is replaced.
     pub switch_time: Nanos,
 }
@@ -77,6 +80,7 @@ impl Default for QueueSettings {
             merges: Merges::All,
             write_back_latency: None,
             has_budget: true,
+            driver_tags: 0,
             switch_time: Nanos::from_millis(35),
         }
     }
