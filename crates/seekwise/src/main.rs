@@ -74,7 +74,13 @@ enum Command {
     ///
     /// Job files mean what they mean in fio 3.33, with `include`, variables such as ${SIZE}, `verify`, `flow`, `exitall`, `rate_min` and
     /// `steadystate`. Options that change nothing on the disk (logs, buffers, processors) are accepted; engines and options that cannot
-    /// be simulated are errors that say why.
+    /// be simulated are errors that say why. A file that holds a command line, such as `fio --name=a --rw=read --size=1g`, is a
+    /// job file, too.
+    ///
+    /// `thinktime` stalls a job as in fio: I/Os in flight are waited for first and count for the next stall, so that with the default
+    /// thinktime_blocks=1 a queue is full only once, and then one I/O goes out at a time; `thinktime_blocks_type=issue` counts I/Os when
+    /// they are issued. `thinktime_spin` is part of the stall. `rate` and `rate_iops` hold from the job's start on, and are made
+    /// up for after a stall unless `rate_ignore_thinktime` is set.
     #[command(subcommand)]
     Workload(workload::Command),
     /// Now `seekwise-lab evaluate`, `twin`, `counters`, `field` and `worlds`
