@@ -62,7 +62,7 @@ pub enum Command {
     ///
     /// Finds speed, seek times, rates, cache and queue in the times of the requests alone, and says how sure each is and what is only
     /// usual. Judged on the second half of the trace by what the first half gives; the profile comes from all of it.
-    Fit(fit::Arguments),
+    Fit(Box<fit::Arguments>),
     /// Learn how long requests take on a device: mechanics found by probing, and a regression tree for the rest
     Learn(learn::Args),
 }
