@@ -59,13 +59,13 @@ fn connect(path: &Path, access: Access, steps: &[&str]) -> Result<Connection, Pr
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let flags = if access == Access::Create { flags | OpenFlags::SQLITE_OPEN_CREATE } else { flags };
     let mut connection = Connection::open_with_flags(&absolute, flags).map_err(|error| diagnose(path, error))?;
-    let found = match look_inside(&connection) {
+    let found = match look_inside(&connection, steps) {
         Err(error) if access == Access::Read && is_for_writers(&error) => {
             if has_log(&absolute) {
                 return Err(Problem::Unfinished);
             }
             connection = open_immutable(&absolute).map_err(|error| diagnose(path, error))?;
-            look_inside(&connection)
+            look_inside(&connection, steps)
         }
         found => found,
     };
@@ -74,12 +74,14 @@ fn connect(path: &Path, access: Access, steps: &[&str]) -> Result<Connection, Pr
         FileKind::Other => return Err(Problem::NotKnowledge("is another program's database")),
         FileKind::Version(found) if found > known => return Err(Problem::Newer { found, known }),
         FileKind::Nothing if access != Access::Create => return Err(Problem::NotKnowledge("is an empty database")),
+        FileKind::ForeignCode => {
+            return Err(Problem::NotKnowledge(
+                "has a view or a trigger that no knowledge base has, so that a query might never end",
+            ));
+        }
         FileKind::Version(found) => found,
         FileKind::Nothing => 0,
     };
-    if schema::has_foreign_code(&connection, &steps[..found as usize])? {
-        return Err(Problem::NotKnowledge("has a view or a trigger that no knowledge base has, so that a query might never end"));
-    }
     if access == Access::Read {
         if found < known {
             return Err(Problem::Older { found, known });
@@ -95,14 +97,20 @@ fn connect(path: &Path, access: Access, steps: &[&str]) -> Result<Connection, Pr
 }
 
 /// Sets up a connection for an untrusted file, and reads the file's kind and version.
-fn look_inside(connection: &Connection) -> rusqlite::Result<FileKind> {
+fn look_inside(connection: &Connection, steps: &[&str]) -> rusqlite::Result<FileKind> {
     connection.busy_timeout(LOCK_TIMEOUT)?;
     // The file is untrusted: nothing in its schema may call functions, and damaged pages are noticed before they are used.
     connection.pragma_update(None, "trusted_schema", false)?;
     connection.pragma_update(None, "cell_size_check", true)?;
     // One snapshot: another program may be creating it.
     let moment = connection.unchecked_transaction()?;
-    schema::file_kind(&moment)
+    let kind = schema::file_kind(&moment)?;
+    let made = match kind {
+        FileKind::Version(found) => steps.get(..found as usize),
+        FileKind::Nothing | FileKind::Other | FileKind::ForeignCode => None,
+    };
+    let is_foreign = made.map_or(Ok(false), |steps| schema::has_foreign_code(&moment, steps))?;
+    Ok(if is_foreign { FileKind::ForeignCode } else { kind })
 }
 
 /// WAL with `synchronous=NORMAL`: a transaction is committed when it is in the log, which belongs to the kernel then and outlives

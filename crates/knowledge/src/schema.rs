@@ -123,6 +123,8 @@ pub(super) enum FileKind {
     Version(u32),
     /// Another program's database.
     Other,
+    /// A knowledge base with a view or a trigger of another's.
+    ForeignCode,
 }
 
 /// Whether the schema has a view, or a trigger other than those that the migrations so far make. A query would run it, and it may run for ever.
@@ -160,7 +162,7 @@ pub(super) fn migrate(connection: &mut Connection, steps: &[&str]) -> rusqlite::
     let done = match file_kind(&transaction)? {
         FileKind::Version(version) => version as usize,
         FileKind::Nothing => 0,
-        FileKind::Other => steps.len(),
+        FileKind::Other | FileKind::ForeignCode => steps.len(),
     };
     for (number, step) in steps.iter().enumerate().skip(done) {
         transaction.execute_batch(step)?;
