@@ -64,7 +64,7 @@ struct Fio {
     requests: u64,
 }
 
-/// From so many requests on, with so long a mean pause between them, version 3's times may well be nanoseconds.
+/// Minimum number of requests, and minimum mean pause between them, with which times of version 3 may be nanoseconds.
 const REQUESTS_TO_DOUBT: u64 = 100;
 const PAUSE_TO_DOUBT: Nanos = Nanos::from_millis(100);
 

@@ -14,15 +14,12 @@
 //! operation are reads; `set`, `add` and others that store an object are writes; `delete` is left out. The tenant is stream and
 //! device. Times are whole seconds: the requests of one second arrive together, in file order.
 
-use std::io::{BufReader, Read};
-use std::path::PathBuf;
-
 use block::{Nanos, Op};
 
 use super::extent::Extent;
 use super::input::{read_up_to, stream_error};
-use super::order::{Records, Sorted, Window};
-use super::{Format, Head, Input, OpenOptions, TraceError, TraceReader, TraceRequest};
+use super::records::{self, Parser, number};
+use super::{Format, Head, TraceRequest};
 
 /// The format.
 pub static FORMAT: Format = Format {
@@ -34,7 +31,7 @@ pub static FORMAT: Format = Format {
         let (header_bytes, layout) = header(&input.head()).map_err(|message| input.not_of_format(message))?;
         let mut header = vec![0; header_bytes];
         read_up_to(&mut input.stream, &mut header).map_err(|error| stream_error(&input.path, error, "header"))?;
-        Ok(objects(input, layout, options))
+        Ok(records::open(input, options, layout))
     },
 };
 
@@ -85,43 +82,27 @@ fn header(head: &Head<'_>) -> Result<(usize, Layout), String> {
     Ok((bytes, layout.ok_or_else(|| format!("is an lcs trace of version {version}; versions 1 to 8 are read"))?))
 }
 
-/// A little-endian number of at most eight bytes.
-pub(super) fn number(bytes: &[u8]) -> u64 {
-    bytes.iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte))
-}
-
-/// The records, to the end of the input.
-pub(super) fn objects(input: Input, layout: Layout, options: &OpenOptions) -> Box<dyn TraceReader> {
-    let stream = BufReader::with_capacity(256 * 1024, input.stream);
-    let (path, skip_bad) = (input.path, options.skip_bad);
-    Box::new(Sorted::new(Objects { path, stream, layout, record: 0, skip_bad, skipped: 0 }, options))
-}
-
-struct Objects {
-    path: PathBuf,
-    stream: BufReader<Box<dyn Read + Send>>,
-    layout: Layout,
-    record: u64,
-    skip_bad: bool,
-    skipped: u64,
-}
-
-/// The request of a record; `None`: it transfers nothing.
-fn request(record: &[u8], layout: Layout) -> Result<Option<TraceRequest>, String> {
-    let Layout { size_bytes, tells_operation, .. } = layout;
-    let arrival = Nanos(number(&record[..4]) * 1_000_000_000);
-    let (object, size) = (number(&record[4..12]), number(&record[12..12 + size_bytes]));
-    if size > i64::MAX as u64 {
-        return Err(format!("the size is {}, below 0", size as i64));
+impl Parser for Layout {
+    fn record_bytes(&self) -> usize {
+        self.record_bytes
     }
-    let (op, tenant) = if tells_operation {
-        let behind = &record[12 + size_bytes..];
-        (operation(behind[0])?, number(&behind[1..4]) as u32)
-    } else {
-        (Some(Op::Read), 0)
-    };
-    let extent = Extent::of_sectors(object & PLACE, size.div_ceil(512))?;
-    Ok(op.zip(extent).map(|(op, extent)| extent.request(arrival, op, tenant, tenant)))
+
+    fn request(&self, record: &[u8]) -> Result<Option<TraceRequest>, String> {
+        let Layout { size_bytes, tells_operation, .. } = *self;
+        let arrival = Nanos(number(&record[..4]) * 1_000_000_000);
+        let (object, size) = (number(&record[4..12]), number(&record[12..12 + size_bytes]));
+        if size > i64::MAX as u64 {
+            return Err(format!("the size is {}, below 0", size as i64));
+        }
+        let (op, tenant) = if tells_operation {
+            let behind = &record[12 + size_bytes..];
+            (operation(behind[0])?, number(&behind[1..4]) as u32)
+        } else {
+            (Some(Op::Read), 0)
+        };
+        let extent = Extent::of_sectors(object & PLACE, size.div_ceil(512))?;
+        Ok(op.zip(extent).map(|(op, extent)| extent.request(arrival, op, tenant, tenant)))
+    }
 }
 
 /// `req_op_e`; `None`: neither reads nor writes.
@@ -134,37 +115,5 @@ fn operation(number: u8) -> Result<Option<Op>, String> {
         // delete.
         9 => Ok(None),
         _ => Err(format!("the operation is {number}, none of libCacheSim's (0 to 14, 255)")),
-    }
-}
-
-impl Records for Objects {
-    fn advance(&mut self, out: &mut Window) -> Result<bool, TraceError> {
-        let mut record = [0; 100];
-        let record = &mut record[..self.layout.record_bytes];
-        self.record += 1;
-        let read = match read_up_to(&mut self.stream, record) {
-            Ok(0) => return Ok(false),
-            Ok(read) => read,
-            Err(error) => return Err(stream_error(&self.path, error, format!("record {}", self.record))),
-        };
-        let outcome = match read == record.len() {
-            true => request(record, self.layout),
-            false => Err(format!("the file ends after {read} of the record's {} bytes", record.len())),
-        };
-        match outcome {
-            Ok(Some(request)) => out.push(request),
-            Ok(None) => out.omit(),
-            Err(_) if self.skip_bad => self.skipped += 1,
-            Err(message) => return Err(self.damaged(message)),
-        }
-        Ok(true)
-    }
-
-    fn damaged(&self, message: String) -> TraceError {
-        TraceError::Damaged { path: self.path.clone(), position: format!("record {}", self.record), message }
-    }
-
-    fn skipped(&self) -> u64 {
-        self.skipped
     }
 }

@@ -29,6 +29,7 @@ mod names;
 mod oracle_general;
 mod order;
 pub mod parquet;
+mod records;
 mod spc;
 mod systor;
 mod tencent;

@@ -5,7 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use super::lcs::{Layout, number, objects};
+use super::lcs::Layout;
+use super::records::{self, number};
 use super::{Format, Head};
 
 /// The format.
@@ -14,7 +15,7 @@ pub static FORMAT: Format = Format {
     summary: "oracleGeneral (libCacheSim), binary: seconds, object, bytes; an object is a place, every request a read; one stream",
     source: "libCacheSim, traceReader/customizedReader/oracle/oracleGeneralBin.h and traceReader/generalReader/lcs.h",
     detect,
-    open: |input, options| Ok(objects(input, Layout::ONE, options)),
+    open: |input, options| Ok(records::open(input, options, Layout::ONE)),
 };
 
 /// No trace has as many requests.

@@ -8,15 +8,11 @@
 //! Little-endian; length in bytes, LBA in sectors, time in microseconds. The version is the high byte of its field. The unit of
 //! the response time is undocumented; we assume microseconds.
 
-use std::io::{BufReader, Read};
-use std::path::PathBuf;
-
 use block::{Nanos, Op};
 
 use super::extent::Extent;
-use super::input::{read_up_to, stream_error};
-use super::order::{Records, Sorted, Window};
-use super::{Format, Head, Input, OpenOptions, TraceError, TraceRequest};
+use super::records::{self, Parser, number};
+use super::{Format, Head, TraceRequest};
 
 /// The format.
 pub static FORMAT: Format = Format {
@@ -28,7 +24,7 @@ pub static FORMAT: Format = Format {
         let version = version(&input.head()).ok_or_else(|| {
             input.not_of_format("is no VSCSI trace: neither 32-byte records of version 1 nor 40-byte records of version 2")
         })?;
-        Ok(Box::new(Sorted::new(Vscsi::new(input, version, options), options)))
+        Ok(records::open(input, options, version))
     },
 };
 
@@ -94,32 +90,17 @@ fn op(command: u64) -> Option<Op> {
     }
 }
 
-/// A little-endian number of at most eight bytes.
-fn number(bytes: &[u8]) -> u64 {
-    bytes.iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte))
-}
-
-struct Vscsi {
-    path: PathBuf,
-    stream: BufReader<Box<dyn Read + Send>>,
-    version: Version,
-    record: u64,
-    skip_bad: bool,
-    skipped: u64,
-}
-
-impl Vscsi {
-    fn new(input: Input, version: Version, options: &OpenOptions) -> Vscsi {
-        let stream = BufReader::with_capacity(256 * 1024, input.stream);
-        Vscsi { path: input.path, stream, version, record: 0, skip_bad: options.skip_bad, skipped: 0 }
+impl Parser for Version {
+    fn record_bytes(&self) -> usize {
+        (*self).record_bytes()
     }
 
     fn request(&self, record: &[u8]) -> Result<Option<TraceRequest>, String> {
-        let (command, version) = self.version.command_and_version(record);
-        if version != self.version.number() {
-            return Err(format!("the version is {version}, not {} as in the records before", self.version.number()));
+        let (command, version) = self.command_and_version(record);
+        if version != (*self).number() {
+            return Err(format!("the version is {version}, not {} as in the records before", (*self).number()));
         }
-        let (length, lba, time, response) = match self.version {
+        let (length, lba, time, response) = match self {
             Version::One => (&record[4..8], &record[16..24], &record[24..32], None),
             Version::Two => (&record[8..12], &record[16..24], &record[24..32], Some(&record[32..40])),
         };
@@ -133,36 +114,4 @@ impl Vscsi {
 
 fn nanos(micros: u64, what: &str) -> Result<Nanos, String> {
     micros.checked_mul(1000).map(Nanos).ok_or_else(|| format!("{what} is {micros} us, beyond 2^64 ns"))
-}
-
-impl Records for Vscsi {
-    fn advance(&mut self, out: &mut Window) -> Result<bool, TraceError> {
-        let mut record = [0; 40];
-        let record = &mut record[..self.version.record_bytes()];
-        self.record += 1;
-        let read = match read_up_to(&mut self.stream, record) {
-            Ok(0) => return Ok(false),
-            Ok(read) => read,
-            Err(error) => return Err(stream_error(&self.path, error, format!("record {}", self.record))),
-        };
-        let outcome = match read == record.len() {
-            true => self.request(record),
-            false => Err(format!("the file ends after {read} of the record's {} bytes", record.len())),
-        };
-        match outcome {
-            Ok(Some(request)) => out.push(request),
-            Ok(None) => out.omit(),
-            Err(_) if self.skip_bad => self.skipped += 1,
-            Err(message) => return Err(self.damaged(message)),
-        }
-        Ok(true)
-    }
-
-    fn damaged(&self, message: String) -> TraceError {
-        TraceError::Damaged { path: self.path.clone(), position: format!("record {}", self.record), message }
-    }
-
-    fn skipped(&self) -> u64 {
-        self.skipped
-    }
 }
