@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_socket_that_nobody_serves_is_replaced() {
+    fn only_a_socket_without_a_listener_is_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("agent.sock");
         drop(listen(&path, "running").unwrap());

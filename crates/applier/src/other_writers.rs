@@ -2,7 +2,7 @@
 //!
 //! The kernel has no compare-and-set for its settings, and a switch of the scheduler takes long: it waits until all requests are done. A
 //! process that wrote just before shows its value only then, and the agent's write, queued behind it, would replace it unnoticed. inotify
-//! tells of whoever opens, writes and closes the file.
+//! reports each open, write and close of the file.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -79,7 +79,7 @@ impl OtherWriters {
             self.open -= i64::from(flags.intersects(ReadFlags::CLOSE_WRITE | ReadFlags::CLOSE_NOWRITE));
             self.writes += u32::from(flags.contains(ReadFlags::MODIFY));
             self.is_gone |= flags.contains(ReadFlags::IGNORED);
-            // Whoever had it open before the watch began closes it only.
+            // Of a file that was open before the watch began only the close is reported.
             self.open = self.open.max(0);
         }
     }

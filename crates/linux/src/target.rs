@@ -152,9 +152,10 @@ impl LinuxTarget {
 
     /// The applier was started again, and has put back what it was to put back: original values are no external changes.
     pub fn applier_restarted(&mut self) {
+        self.asked = None;
         let now = self.state(&self.device);
-        let names: Vec<&'static str> = all().iter().map(|attribute| attribute.name.as_str()).collect();
-        self.accept(&now, names.into_iter().filter(|name| now.get(name) == self.before.get(name)).collect());
+        let originals = all().iter().filter(|attribute| now.get(&attribute.name) == self.before.get(&attribute.name));
+        originals.for_each(|attribute| know(&mut self.known, &attribute.name, now.get(&attribute.name)));
     }
 
     /// The applier has put the originals back, but for external changes.
@@ -162,8 +163,8 @@ impl LinuxTarget {
         self.asked = None;
         (self.known, self.contested) = (self.before.clone(), None);
         for one in outcomes {
-            if let (Outcome::Foreign { now: Some(now) }, Some(attribute)) = (&one.outcome, find(&one.attribute)) {
-                self.known.values.insert(&attribute.name, now.clone());
+            if let Outcome::Foreign { now: Some(now) } = &one.outcome {
+                know(&mut self.known, &one.attribute, Some(now));
             }
         }
     }
@@ -171,17 +172,6 @@ impl LinuxTarget {
     /// External changes count as known from now on: the agent has stood down.
     pub fn accept_external_changes(&mut self) {
         (self.known, self.contested) = (self.state(&self.device), None);
-    }
-
-    /// Takes these attributes' values from a state.
-    fn accept(&mut self, state: &State, names: Vec<&'static str>) {
-        self.asked = None;
-        for name in names {
-            match state.get(name) {
-                Some(value) => drop(self.known.values.insert(name, value.to_owned())),
-                None => drop(self.known.values.remove(name)),
-            }
-        }
     }
 
     /// The device's attributes that this may set, as far as they are there in this state.
@@ -207,9 +197,8 @@ impl LinuxTarget {
             originals.extend(self.applier.originals(Some(MACHINE))?);
         }
         for original in originals {
-            let Some(attribute) = all().iter().find(|attribute| attribute.name == original.attribute) else { continue };
             let state = if original.device == MACHINE { &mut self.machine_before } else { &mut self.before };
-            state.values.insert(&attribute.name, original.original);
+            know(state, &original.attribute, Some(&original.original));
         }
         Ok(())
     }
@@ -352,6 +341,15 @@ impl LinuxTarget {
     }
 }
 
+/// Gives an attribute this value in a state; `None`: it is not there.
+fn know(state: &mut State, attribute: &str, value: Option<&str>) {
+    let Some(attribute) = find(attribute) else { return };
+    match value {
+        Some(value) => drop(state.values.insert(&attribute.name, value.to_owned())),
+        None => drop(state.values.remove(attribute.name.as_str())),
+    }
+}
+
 /// Names and values.
 type Values = Vec<(String, String)>;
 
@@ -481,11 +479,7 @@ impl Target for LinuxTarget {
         }
         // As the applier read them: what is read here may have been written by another program since.
         for change in &changed {
-            let Some(attribute) = find(&change.attribute) else { continue };
-            match &change.now {
-                Some(now) => drop(self.known.values.insert(&attribute.name, now.clone())),
-                None => drop(self.known.values.remove(attribute.name.as_str())),
-            }
+            know(&mut self.known, &change.attribute, change.now.as_deref());
         }
         self.asked = Some((setting.clone(), self.state(&self.device), self.state_of_machine()));
         Ok(())

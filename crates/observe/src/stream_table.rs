@@ -96,10 +96,17 @@ impl<T: Copy + Default> StreamTable<T> {
         (first + in_group, (taken == PLACES).then_some(replaced))
     }
 
+    /// Every stream with its value.
+    pub fn iter(&self) -> impl Iterator<Item = (StreamId, &T)> {
+        (0..GROUPS).flat_map(move |group| {
+            let taken = usize::from(self.taken[group]);
+            self.names[group][..taken].iter().copied().zip(&self.values[group * PLACES..][..taken])
+        })
+    }
+
     /// Every value there is.
     pub fn values(&self) -> impl Iterator<Item = &T> {
-        let taken = |group: usize| usize::from(self.taken[group]);
-        (0..GROUPS).flat_map(move |group| &self.values[group * PLACES..][..taken(group)])
+        self.iter().map(|(_, value)| value)
     }
 }
 

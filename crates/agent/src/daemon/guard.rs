@@ -5,7 +5,7 @@
 
 use std::fs;
 
-use block::{Nanos, Op, Request, StreamId};
+use block::{Nanos, Op, Request};
 use observe::Event;
 use observe::merit;
 use observe::merit::{BOUND_FACTOR, LEAST_BOUND_S};
@@ -85,7 +85,6 @@ const BETTER_OFF: f64 = 0.5;
 /// How the reads of one process were served.
 #[derive(Clone, Copy, Default)]
 struct Reader {
-    stream: StreamId,
     reads: u64,
     in_order: u64,
     /// What they took, added up.
@@ -123,7 +122,7 @@ impl Readers {
     }
 
     fn add(&mut self, request: &Request, time: Nanos, late: bool) {
-        let reader = self.reader(request.stream);
+        let (reader, _) = self.0.follow(request.stream);
         reader.reads += 1;
         reader.in_order += u64::from(reader.end == request.lba);
         reader.time += time;
@@ -131,22 +130,8 @@ impl Readers {
         reader.end = request.end();
     }
 
-    fn reader(&mut self, stream: StreamId) -> &mut Reader {
-        let reader = self.0.follow(stream).0;
-        reader.stream = stream;
-        reader
-    }
-
-    fn get(&self, stream: StreamId) -> Option<&Reader> {
-        self.0.get(stream)
-    }
-
-    fn all(&self) -> impl Iterator<Item = &Reader> {
-        self.0.values()
-    }
-
     fn merge(&mut self, other: &Readers) {
-        other.all().for_each(|reader| self.reader(reader.stream).merge(reader));
+        other.0.iter().for_each(|(stream, reader)| self.0.follow(stream).0.merge(reader));
     }
 }
 
@@ -180,12 +165,12 @@ impl Trial {
     /// Late reads since the change, and how many there were, of those who read since.
     fn late(&self, since: &Readers) -> (u64, u64) {
         let before = &self.before.readers;
-        let theirs = || since.all().filter_map(|reader| Some((reader, before.get(reader.stream)?)));
+        let theirs = || since.0.iter().filter_map(|(stream, reader)| Some((reader, before.0.get(stream)?)));
         let reads: u64 = theirs().map(|(reader, _)| reader.reads).sum();
         // Who comes later may ask for something else, and wait longer for it under any setting. But where processes live so shortly that
         // those from before are gone, those that came instead are what there is.
         if reads < LEAST_READS {
-            return since.all().fold((0, 0), |(late, all), reader| (late + reader.late, all + reader.reads));
+            return since.0.values().fold((0, 0), |(late, all), reader| (late + reader.late, all + reader.reads));
         }
         let late = theirs().filter(|(reader, before)| !reader.is_better_off(before)).map(|(reader, _)| reader.late).sum();
         (late, reads)
@@ -309,7 +294,7 @@ pub fn errors(sysfs: &Sysfs, device: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use block::Priority;
+    use block::{Priority, StreamId};
 
     use super::*;
 

@@ -353,7 +353,7 @@ impl DeviceSession {
         Notice::entry(Entry::new(&self.name, kind, &active, &active, why))
     }
 
-    /// Runs a step of the control loop, and adds what came of it to the notices.
+    /// Runs a step of the control loop, and adds its results to the notices.
     fn steer(
         &mut self,
         now: Nanos,

@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_that_send_nothing_keep_nobody_out() {
+    fn clients_that_send_nothing_keep_no_other_out() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("metrics.sock");
         serve(&Listen::Unix(path.clone()), Metrics::new()).unwrap();
@@ -124,7 +124,7 @@ mod tests {
         client.read_to_string(&mut text).unwrap();
         assert!(text.starts_with("HTTP/1.1 200 "), "{text}");
         drop(silent);
-        // Somebody else's file is not deleted.
+        // A regular file is not deleted.
         let file = folder.path().join("precious");
         std::fs::write(&file, "x").unwrap();
         assert!(serve(&Listen::Unix(file.clone()), Metrics::new()).is_err() && file.exists());
