@@ -358,3 +358,37 @@ fn help_names_every_command_and_fits_a_narrow_terminal() {
         assert!(widest <= 100, "{arguments:?}: a line of {widest} columns");
     }
 }
+
+/// A writer that calls fsync beside a reader.
+const DATABASE: &str = "[global]\nsize=64m\nruntime=3\ntime_based\n[wal]\nrw=write\nbs=4k\nioengine=sync\nfdatasync=1\n\
+    [scan]\nrw=read\nbs=128k\nioengine=psync\n";
+
+#[test]
+fn every_combination_of_varied_tunables_of_the_host_is_a_row_and_changes_what_it_should() {
+    let folder = tempfile::tempdir().unwrap();
+    let job = folder.path().join("database.fio");
+    std::fs::write(&job, DATABASE).unwrap();
+    let job = job.to_str().unwrap();
+    let varied = |more: &[&str]| run(&[&["compare", job, "--json", "--scheduler", "none", "--scheduler", "bfq"], more].concat());
+    let output = varied(&["--vary", "read_ahead_kb=0,1024", "--vary", "nr_requests=64,256"]);
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let rows = json["schedulers"].as_array().unwrap();
+    assert_eq!((rows.len(), &rows[3]["label"]), (8, &"none nr_requests=256 read_ahead_kb=1024".into()));
+    let figure = |row: usize, key: &str| rows[row]["figures"][key].as_f64().unwrap();
+    assert!(figure(2, "throughput_mb_s") > 1.2 * figure(0, "throughput_mb_s"), "reading ahead");
+    assert!(figure(4, "fsync_p99_ms") > 0.0 && figure(4, "fsync_mean_ms") > 1.0, "a rotation of the disk");
+    // The same as when the value is set for all.
+    let set = run(&["compare", job, "--json", "--scheduler", "none", "--set", "read_ahead_kb=1024,nr_requests=256"]);
+    let set: serde_json::Value = serde_json::from_slice(&set.stdout).unwrap();
+    assert_eq!(set["schedulers"][0]["figures"], rows[3]["figures"]);
+    for (more, message) in [
+        (["--vary", "read_ahead=3"], "--vary read_ahead=3: host has no tunable 'read_ahead'"),
+        (["--vary", "read_ahead_kb=3,3"], "3 is given twice"),
+        (["--vary", "read_ahead_kb"], "should be KEY=VALUE,VALUE,..."),
+        (["--vary", "read_ahead_kb=x"], "should be a whole number from 0 to 65536 KiB"),
+    ] {
+        let output = varied(&more);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(text(&output.stderr).contains(message), "{}", text(&output.stderr));
+    }
+}

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use block::{Nanos, Roster, StreamId};
 use report::record::{Replay, TraceDigest};
-use sim::host::{Queue, RunSummary};
+use sim::host::{HostSettings, Queue, RunSummary};
 use sim::run::{Measure, Pilot, RunError, Watch};
 
 use crate::world::World;
@@ -73,8 +73,8 @@ pub trait Load: Send + Sync {
     /// The followed streams in parts of about the same work, for this many threads.
     fn alone_parts(&self, threads: usize) -> Vec<Vec<StreamId>>;
 
-    /// Runs it, steered by `pilot` if there is one.
-    fn run(&self, queue: Queue, watch: &Watch, pilot: Option<&mut dyn Pilot>) -> Result<RunSummary, RunError>;
+    /// Runs it, steered by `pilot` if there is one. A block trace meets only what of the host's settings is the queue's.
+    fn run(&self, queue: Queue, host: HostSettings, watch: &Watch, pilot: Option<&mut dyn Pilot>) -> Result<RunSummary, RunError>;
 
     /// Runs each of these streams alone on a queue of its own.
     fn alone(&self, streams: &[StreamId], build: &Build, watch: &Watch) -> Result<Measure, RunError>;

@@ -45,6 +45,12 @@ impl World {
         (setting.spec.build)(&self.host.queue().limits(), &setting.values)
     }
 
+    /// This with the host tunables that a setting names.
+    #[must_use]
+    pub fn under(&self, setting: &Setting) -> World {
+        World { host: self.host.with_named(&setting.host), ..self.clone() }
+    }
+
     /// The device's name, with the depth and the policy of its queue if these are not the profile's.
     pub fn device(&self) -> String {
         let mut name = self.profile.name().to_owned();

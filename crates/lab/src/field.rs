@@ -116,7 +116,7 @@ fn trials(args: &Args) -> anyhow::Result<Trials> {
         expect_of_linux(setting)?;
         // Devices run at once and share the page cache: a setting has no say in what is the machine's.
         let settable: Vec<String> = LIVE[..OF_THE_QUEUE].iter().map(|&name| name.to_owned()).collect();
-        regime::expect_settable(setting, &settable).with_context(|| format!("--scheduler {setting}"))?;
+        regime::expect_settable("--scheduler", setting, &settable)?;
     }
     let (seconds, preference) = (f64::from(args.seconds), args.preference.unwrap_or_default());
     Ok(Trials { loads, settings, seconds, rounds: args.rounds, preference })

@@ -122,7 +122,7 @@ fn question(args: &Args) -> anyhow::Result<ValidationRequest> {
         }
     }
     for setting in &settings {
-        regime::expect_settable(setting, &LIVE.map(str::to_owned)).with_context(|| format!("--scheduler {setting}"))?;
+        regime::expect_settable("--scheduler", setting, &LIVE.map(str::to_owned))?;
     }
     let names: Vec<&str> = match args.workloads.as_slice() {
         [] => WORKLOADS.iter().map(|shipped| shipped.name).collect(),

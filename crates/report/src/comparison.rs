@@ -1,12 +1,15 @@
 //! Comparable records: same load, disk and replay options, one scheduler or controller per record.
 
-use crate::figure::{self, Better, Figure};
+use crate::figure::{self, Better, FAIRNESS, Figure};
 use crate::record::{Record, SCHEMA, TraceDigest};
+use crate::starved;
 use crate::text::printable;
 
 /// Records that differ only in their scheduler or controller.
 pub struct Comparison<'a> {
     records: &'a [Record],
+    /// By record, who starves.
+    starved: Vec<Option<String>>,
     warnings: Vec<String>,
 }
 
@@ -59,7 +62,9 @@ impl<'a> Comparison<'a> {
                 return Err(ComparisonError::Twice { label: printable(label) });
             }
         }
-        Ok(Self { records, warnings: warnings(records) })
+        let starved = starved::sentences(records);
+        let warnings = starved.iter().flatten().cloned().chain(warnings(records)).collect();
+        Ok(Self { records, starved, warnings })
     }
 
     /// The records, at least one, in the order they were given.
@@ -78,6 +83,11 @@ impl<'a> Comparison<'a> {
         &self.warnings
     }
 
+    /// Whether the record in this row starves a stream, compared with the others: then it cannot be the fairest. Not if all do.
+    pub fn is_unfair(&self, row: usize) -> bool {
+        self.starved.get(row).is_some_and(Option::is_some) && self.starved.iter().any(Option::is_none)
+    }
+
     /// The figures that at least one record has.
     pub fn figures(&self) -> Vec<&'static Figure> {
         let has_value = |figure: &Figure| self.records.iter().any(|record| figure.value(record).is_some());
@@ -87,7 +97,9 @@ impl<'a> Comparison<'a> {
     /// Which records are best in a figure: all that show the same three digits as the best. None if neither direction is better,
     /// or if there is nothing to compare with.
     pub fn best(&self, figure: &Figure) -> Vec<bool> {
-        let values = || self.records.iter().filter_map(|record| figure.value(record));
+        let counts = |row: usize| figure.key != FAIRNESS.key || !self.is_unfair(row);
+        let rows = || self.records.iter().enumerate().filter(|(row, _)| counts(*row));
+        let values = || rows().filter_map(|(_, record)| figure.value(record));
         let best = match figure.better {
             _ if self.records.len() < 2 => None,
             Better::Neither => None,
@@ -95,7 +107,8 @@ impl<'a> Comparison<'a> {
             Better::Lower => values().min_by(f64::total_cmp),
         };
         let shown = best.map(crate::number::three_digits);
-        self.records.iter().map(|record| shown.as_ref().is_some_and(|shown| *shown == figure.text(record))).collect()
+        let is_best = |(row, record)| counts(row) && shown.as_ref().is_some_and(|shown| *shown == figure.text(record));
+        self.records.iter().enumerate().map(is_best).collect()
     }
 }
 

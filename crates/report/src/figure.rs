@@ -124,6 +124,20 @@ pub static ALL: &[&Figure] = &[
         meaning: "longest response time",
         get: |r| Some(r.figures.response.max_ms),
     },
+    &Figure {
+        key: "fsync_mean_ms",
+        heading: ["fsync", "mean ms"],
+        better: Better::Lower,
+        meaning: "mean time of the calls of fsync, which count in no other column: for databases, what a commit waits for",
+        get: |r| r.figures.sync_response.as_ref().map(|response| response.mean_ms),
+    },
+    &Figure {
+        key: "fsync_p99_ms",
+        heading: ["fsync", "p99 ms"],
+        better: Better::Lower,
+        meaning: "99 of 100 calls of fsync returned within this time",
+        get: |r| r.figures.sync_response.as_ref().map(|response| response.p99_ms),
+    },
     &FAIRNESS,
     &Figure {
         key: "worst_slowdown",

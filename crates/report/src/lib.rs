@@ -26,6 +26,7 @@ pub mod plot;
 pub mod promises;
 pub mod record;
 pub mod single;
+mod starved;
 pub mod table;
 mod tenants;
 pub mod text;

@@ -101,6 +101,9 @@ pub struct SchedulerSetting {
     pub label: String,
     /// All its tunables with their values, in order of declaration.
     pub tunables: Vec<(String, Value)>,
+    /// The host's tunables that differ from those of the replay.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub host: Vec<(String, i64)>,
 }
 
 /// A tunable's value.

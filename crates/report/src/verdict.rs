@@ -85,11 +85,13 @@ pub struct Ranking {
 }
 
 impl Ranking {
-    /// `None` if no record has the deciding figure.
+    /// `None` if no record has the deciding figure. Who starves a stream is not ranked by fairness.
     pub fn new(comparison: &Comparison, preference: Preference) -> Option<Self> {
         let figure = preference.figure();
-        let value = |record| figure.value(record).map(|value| (record.scheduler.label.clone(), value));
-        let mut values: Vec<(String, f64)> = comparison.records().iter().filter_map(value).collect();
+        let is_ranked = |row: usize| preference != Preference::Fairness || !comparison.is_unfair(row);
+        let rows = comparison.records().iter().enumerate().filter(|(row, _)| is_ranked(*row)).map(|(_, record)| record);
+        let mut values: Vec<(String, f64)> =
+            rows.filter_map(|record| Some((record.scheduler.label.clone(), figure.value(record)?))).collect();
         match figure.better {
             figure::Better::Lower => values.sort_by(|a, b| a.1.total_cmp(&b.1)),
             _ => values.sort_by(|a, b| b.1.total_cmp(&a.1)),
@@ -170,9 +172,18 @@ fn headline(ranking: &Ranking) -> String {
 }
 
 fn text(comparison: &Comparison, ranking: &Ranking) -> String {
-    let (with, all) = (ranking.places.len(), comparison.records().len());
-    let text = winner(comparison, ranking);
-    if with == all { text } else { format!("{text} ({with} of {all} schedulers have a figure)") }
+    let all = comparison.records().len();
+    let is_unfair = |row: &usize| ranking.preference == Preference::Fairness && comparison.is_unfair(*row);
+    let unfair = (0..all).filter(is_unfair).count();
+    let (with, ranked) = (ranking.places.len(), all - unfair);
+    let mut text = winner(comparison, ranking);
+    if with < ranked {
+        text += &format!(" ({with} of {ranked} schedulers have a figure)");
+    }
+    if unfair > 0 {
+        text += &format!(", without {unfair} that {} a stream", if unfair == 1 { "starves" } else { "starve" });
+    }
+    text
 }
 
 fn winner(comparison: &Comparison, ranking: &Ranking) -> String {

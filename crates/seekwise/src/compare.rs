@@ -15,9 +15,14 @@ pub struct Args {
     #[command(flatten)]
     experiment: arguments::Arguments,
     /// A scheduler, optionally with tunables (`mq-deadline:read_expire=100,fifo_batch=8`), or a set of them: `kernel` (today's Linux),
-    /// `classic` (textbooks, Linux up to 4.20, and per-request), `all`; may be given several times [default: kernel]
-    #[arg(long = "scheduler", value_name = "NAME[:KEY=VALUE,...]")]
+    /// `classic` (textbooks, Linux up to 4.20, and per-request), `all`; may be given several times. Tunables of the host may follow, each
+    /// after a space (`bfq read_ahead_kb=1024`) [default: kernel]
+    #[arg(long = "scheduler", value_name = "NAME[:KEY=VALUE,...][ KEY=VALUE...]")]
     schedulers: Vec<String>,
+    /// Compare every scheduler with each of these values of a tunable of the host (`seekwise host list`); given several times, with
+    /// every combination. --set sets a value for all, once for each tunable
+    #[arg(long, value_name = "KEY=VALUE,...")]
+    vary: Vec<String>,
     /// A controller that chooses scheduler and settings while the load runs, optionally with tunables (`seekwise controller
     /// list`); may be given several times. It starts from mq-deadline
     #[arg(long = "controller", value_name = "NAME[:KEY=VALUE,...]")]
@@ -36,10 +41,11 @@ pub fn run(args: Args, controllers: &[&'static ControllerSpec]) -> anyhow::Resul
 fn regimes(args: &Args, controllers: &[&'static ControllerSpec]) -> anyhow::Result<Vec<Regime>> {
     let named = args.schedulers.iter().map(String::as_str);
     let usual = args.schedulers.is_empty().then_some(regime::USUAL);
-    let mut regimes = Vec::new();
+    let mut settings = Vec::new();
     for text in named.chain(usual) {
-        regimes.extend(regime::schedulers(text)?.into_iter().map(Regime::Scheduler));
+        settings.extend(regime::schedulers(text)?);
     }
+    let mut regimes: Vec<Regime> = regime::varied(settings, &args.vary)?.into_iter().map(Regime::Scheduler).collect();
     for text in &args.controllers {
         let (chosen, begins_with) = (parse(text, controllers)?, regime::scheduler(regime::FOUND)?);
         regimes.push(Regime::Controller { chosen, begins_with });

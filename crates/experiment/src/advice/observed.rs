@@ -162,8 +162,9 @@ impl Observed {
     /// The run failed or was interrupted.
     pub fn simulated(load: &dyn Load, world: &World, setting: &Setting, monitor: &dyn Monitor) -> anyhow::Result<Observed> {
         let mut recorder = Recorder::default();
+        let world = world.under(setting);
         let queue = world.queue(world.scheduler(setting));
-        let outcome = watched(monitor, |watch| load.run(queue, watch, Some(&mut recorder)))?;
+        let outcome = watched(monitor, |watch| load.run(queue, world.host, watch, Some(&mut recorder)))?;
         let Recorder { mut seen, flushes, calls, left_out, limits, nr_requests } = recorder;
         seen.sort_by_key(|seen| (seen.request.arrival, seen.completed));
         let notes = match left_out {

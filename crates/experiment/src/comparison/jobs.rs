@@ -98,10 +98,6 @@ impl JobsLoad {
         let outcome = sim::workload::run(&self.placed, &mut host, only, measure, watch, pilot)?;
         Ok(RunSummary { host: Some(host.tally()), ..RunSummary::new(outcome.measure, host.queue()) })
     }
-
-    fn host(&self, queue: Queue) -> Result<Host, RunError> {
-        Ok(Host::new(queue, self.placed.files(), self.host)?)
-    }
 }
 
 /// What the clones of a job are called together: of `a.0`, `a.1` it is `a`.
@@ -182,15 +178,19 @@ impl Load for JobsLoad {
         self.placed.jobs().iter().take(FOLLOWED_STREAMS).map(|job| vec![job.stream()]).collect()
     }
 
-    fn run(&self, queue: Queue, watch: &Watch, pilot: Option<&mut dyn Pilot>) -> Result<RunSummary, RunError> {
+    fn run(&self, queue: Queue, host: HostSettings, watch: &Watch, pilot: Option<&mut dyn Pilot>) -> Result<RunSummary, RunError> {
         let roster = queue.roster().cloned();
-        self.run_on(self.host(queue)?, None, roster.as_ref(), watch, pilot)
+        self.run_on(Host::new(queue, self.placed.files(), host)?, None, roster.as_ref(), watch, pilot)
     }
 
     fn alone(&self, streams: &[StreamId], build: &Build, watch: &Watch) -> Result<Measure, RunError> {
         let mut all = Measure::new([]);
         for &stream in streams {
-            all.streams.extend(self.run_on(self.host(build())?, Some(&[stream as usize]), None, watch, None)?.measure.streams);
+            all.streams.extend(
+                self.run_on(Host::new(build(), self.placed.files(), self.host)?, Some(&[stream as usize]), None, watch, None)?
+                    .measure
+                    .streams,
+            );
         }
         Ok(all)
     }

@@ -26,7 +26,7 @@ impl Regime {
     /// The name, and the tunables that are not at their defaults: enough to tell any two apart.
     pub fn label(&self) -> String {
         match self {
-            Regime::Scheduler(setting) => setting.scheduler(),
+            Regime::Scheduler(setting) => setting.to_string(),
             Regime::Controller { chosen, .. } => chosen.label(),
         }
     }
@@ -46,21 +46,21 @@ impl Regime {
 
     /// For the record.
     pub fn record(&self) -> SchedulerSetting {
-        let (name, tunables, values) = match self {
-            Regime::Scheduler(setting) => (setting.spec.name, setting.spec.tunables, &setting.values),
-            Regime::Controller { chosen, .. } => (chosen.spec.name, chosen.spec.tunables, &chosen.values),
+        let (name, tunables, values, host) = match self {
+            Regime::Scheduler(setting) => (setting.spec.name, setting.spec.tunables, &setting.values, setting.host.clone()),
+            Regime::Controller { chosen, .. } => (chosen.spec.name, chosen.spec.tunables, &chosen.values, Vec::new()),
         };
         let tunables = tunables.iter().zip(values).map(|(tunable, &value)| {
             let value = if let Unit::OneOf(_) = tunable.unit { Value::Word(tunable.text(value)) } else { Value::Number(value) };
             (tunable.name.to_owned(), value)
         });
-        SchedulerSetting { name: name.to_owned(), label: self.label(), tunables: tunables.collect() }
+        SchedulerSetting { name: name.to_owned(), label: self.label(), tunables: tunables.collect(), host }
     }
 }
 
 /// Reads what `--scheduler` says.
 pub fn scheduler(text: &str) -> anyhow::Result<Setting> {
-    Setting::parse_scheduler(text).with_context(|| format!("--scheduler {text}"))
+    Setting::parse(text).with_context(|| format!("--scheduler {text}"))
 }
 
 /// The set of schedulers that is compared if none is named.
@@ -107,8 +107,34 @@ pub fn expect_different(regimes: &[Regime]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Checks that a candidate's host tunables are among those with these names, the ones that the run can change.
-pub fn expect_settable(setting: &Setting, names: &[String]) -> anyhow::Result<()> {
+/// Checks that a setting's host tunables are among those with these names, the ones that the run can change; `given` is the option that
+/// named it.
+pub fn expect_settable(given: &str, setting: &Setting, names: &[String]) -> anyhow::Result<()> {
     let settable = block::HOST_TUNABLES.iter().filter(|tunable| names.iter().any(|name| name == tunable.name));
-    setting.check_host(settable).with_context(|| format!("--candidates {setting}"))
+    setting.check_host(settable).with_context(|| format!("{given} {setting}"))
+}
+
+/// The most settings that are made by varying tunables: beyond that nobody reads the table.
+pub const MOST_VARIED: usize = 256;
+
+/// Each of the settings with every combination of values of the host's tunables, as `--vary KEY=VALUE,...` gives them.
+///
+/// # Errors
+/// A key is unknown, given twice or named by a setting already, a value is not in its range or given twice, or these are more than
+/// [`MOST_VARIED`].
+pub fn varied(mut settings: Vec<Setting>, vary: &[String]) -> anyhow::Result<Vec<Setting>> {
+    for text in vary {
+        let of = || format!("--vary {text}");
+        let (key, values) = text.split_once('=').with_context(|| format!("{}: should be KEY=VALUE,VALUE,...", of()))?;
+        let with = |setting: &Setting, value: &str| -> anyhow::Result<Setting> {
+            Setting::parse(&format!("{setting} {key}={value}")).with_context(of)
+        };
+        let values: Vec<&str> = values.split(',').map(str::trim).collect();
+        let twice = values.iter().enumerate().find(|(number, value)| values[..*number].contains(value));
+        ensure!(twice.is_none(), "{}: {} is given twice; once is right", of(), twice.map_or("", |(_, value)| value));
+        let every = settings.iter().flat_map(|setting| values.iter().map(move |value| with(setting, value)));
+        settings = every.take(MOST_VARIED + 1).collect::<anyhow::Result<_>>()?;
+        ensure!(settings.len() <= MOST_VARIED, "{}: makes more than {MOST_VARIED} settings; give fewer values", of());
+    }
+    Ok(settings)
 }

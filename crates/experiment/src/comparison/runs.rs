@@ -139,8 +139,9 @@ impl Plan {
 
     fn run_under(&self, regime: &Regime, watch: &Watch) -> Result<Ran, RunError> {
         let stopwatch = self.measures_cpu.then(|| Arc::new(Stopwatch::new()));
-        let queue = self.world.queue(timed(self.world.scheduler(regime.begins_with()), &stopwatch));
-        let device = self.world.device();
+        let world = self.world.under(regime.begins_with());
+        let queue = world.queue(timed(world.scheduler(regime.begins_with()), &stopwatch));
+        let device = world.device();
         let mut steered = match regime {
             // Nothing is steered, but it is to be remembered how it went.
             Regime::Scheduler(setting) => self.remembers.then(|| {
@@ -155,7 +156,7 @@ impl Plan {
             steered.keep_requests();
         }
         let pilot = steered.as_mut().map(|steered| steered as &mut dyn Pilot);
-        let outcome = self.load.run(queue, watch, pilot)?;
+        let outcome = self.load.run(queue, world.host, watch, pilot)?;
         Ok(Ran { outcome, cpu_ns: stopwatch.map(|stopwatch| stopwatch.spent_ns()), steered })
     }
 

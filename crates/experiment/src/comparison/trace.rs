@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anyhow::{Context, ensure};
 use block::{Roster, StreamId};
 use report::record::{Replay, TraceDigest};
-use sim::host::{Queue, RunSummary};
+use sim::host::{HostSettings, Queue, RunSummary};
 use sim::replay::{Fit, Mode, Placement, Settings, Survey, replay, replay_alone, replay_tenant};
 use sim::run::{Measure, Owner, Pilot, RunError, Watch};
 use sim::trace::{Columns, Keeping, Kept, OpenOptions, TraceReader};
@@ -244,7 +244,7 @@ impl Load for TraceLoad {
         parts.into_iter().map(|(_, part)| part).collect()
     }
 
-    fn run(&self, queue: Queue, watch: &Watch, pilot: Option<&mut dyn Pilot>) -> Result<RunSummary, RunError> {
+    fn run(&self, queue: Queue, _host: HostSettings, watch: &Watch, pilot: Option<&mut dyn Pilot>) -> Result<RunSummary, RunError> {
         let measure = Measure::new(self.survey.followed().into_iter().map(|(stream, _)| stream));
         let measure = measure.by_tenant(queue.roster(), Owner::Sectors);
         replay(self.reader()?, &self.placement, queue, &self.settings, measure, watch, pilot)

@@ -47,7 +47,7 @@ pub(super) fn run(load: &Path, reference: &Reference, seed: u64, workers: Worker
     let load = experiment.load(&world, workers.monitor)?;
     let mut recorder = Recorder::default();
     let watch = Watch { stop: Some(workers.monitor.stop()), ..Watch::default() };
-    let outcome = load.run(world.queue(elevator()), &watch, Some(&mut recorder));
+    let outcome = load.run(world.queue(elevator()), world.host, &watch, Some(&mut recorder));
     workers.monitor.check()?;
     let ends = outcome?.measure.last_completion;
     let mut issues = recorder.issues;

@@ -121,6 +121,7 @@ fn record(manner: &Manner, seed: u64, points: usize) -> Record {
             name: manner.label.split(' ').next().unwrap_or_default().to_owned(),
             label: manner.label.to_owned(),
             tunables: manner.tunables.iter().map(|&(name, value)| (name.to_owned(), value.into())).collect(),
+            host: Vec::new(),
         },
         steering: None,
         replay: Replay {

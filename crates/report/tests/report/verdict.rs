@@ -131,3 +131,24 @@ fn each_warning_is_shown_once_with_its_rows() {
         ]
     );
 }
+
+#[test]
+fn who_starves_a_stream_is_not_the_fairest_and_the_warning_names_the_stream() {
+    let mut records = three([10.0; 3], [8.0; 3], [9.0; 3], [Some(1.0), Some(0.8), Some(0.6)]);
+    assert!(verdict(&records).contains("fairness: a wins"));
+    let rsync = |record: &mut Record, requests: u64| {
+        let stream = record.streams.iter_mut().find(|stream| stream.name.as_deref() == Some("rsync")).unwrap();
+        stream.requests = requests;
+    };
+    rsync(&mut records[0], 1);
+    let comparison = Comparison::new(&records).unwrap();
+    let verdict = sentence(&comparison);
+    assert!(
+        verdict.ends_with("fairness: b wins with a Jain index of 0.800, 33% above c, without 1 that starves a stream."),
+        "{verdict}"
+    );
+    assert!(comparison.warnings()[0].starts_with("a starves rsync (1 request, p99 "), "{:?}", comparison.warnings());
+    // Where it is served under no other either there is nothing to blame.
+    records.iter_mut().for_each(|record| rsync(record, 1));
+    assert!(Comparison::new(&records).unwrap().warnings().iter().all(|warning| !warning.contains("starves")));
+}

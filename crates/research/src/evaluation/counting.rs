@@ -111,7 +111,7 @@ impl Ran {
         let queue = world.queue(world.scheduler(setting));
         let mut recorder = Recorder::default();
         let watch = Watch { stop: Some(monitor.stop()), ..Watch::default() };
-        let ran = question.load.run(queue, &watch, Some(&mut recorder));
+        let ran = question.load.run(queue, world.host, &watch, Some(&mut recorder));
         monitor.check()?;
         let measure = ran?.measure;
         let ended = measure.last_completion;

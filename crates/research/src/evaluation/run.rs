@@ -66,7 +66,7 @@ impl Run {
             keep,
         };
         let watch = Watch { stop: Some(monitor.stop()), ..Watch::default() };
-        let ran = question.load.run(queue, &watch, Some(&mut recorder));
+        let ran = question.load.run(queue, world.host, &watch, Some(&mut recorder));
         monitor.check()?;
         let measure = ran?.measure;
         let ended = measure.last_completion;

@@ -153,6 +153,13 @@ impl HostSettings {
         settings
     }
 
+    /// These with the values of some tunables of [`TUNABLES`], by name; a name that is none of them changes nothing.
+    #[must_use]
+    pub fn with_named(&self, values: &[(String, i64)]) -> HostSettings {
+        let index = |name: &String| TUNABLES.iter().position(|tunable| tunable.name == name);
+        values.iter().fold(*self, |settings, (name, value)| index(name).map_or(settings, |index| settings.with(index, *value)))
+    }
+
     /// Checks that each value lies in its range.
     ///
     /// # Errors

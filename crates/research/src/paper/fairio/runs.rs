@@ -124,7 +124,7 @@ impl Plan {
         let contract = Contract { source, sha256: String::new(), promises };
         world.roster = Some(contract.roster(&load, &world, &|reference| reference.model())?);
         let watch = Watch { stop: Some(monitor.stop()), ..Watch::default() };
-        let run = load.run(world.queue(world.scheduler(scheduler)), &watch, None);
+        let run = load.run(world.queue(world.scheduler(scheduler)), world.host, &watch, None);
         monitor.check()?;
         Ok(run?)
     }
