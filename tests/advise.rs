@@ -203,3 +203,77 @@ fn an_interrupt_stops_it_cleanly_and_leaves_nothing() {
     assert!(begun.elapsed() < Duration::from_secs(5), "it took {:?} to stop", begun.elapsed());
     assert!(!page.exists());
 }
+
+/// A writer whose commits wait behind two neighbours that write and read in bulk.
+fn database(folder: &Path) -> PathBuf {
+    let path = folder.join("database.fio");
+    let text = "[global]\nruntime=20\ntime_based\n[wal]\nrw=write\nioengine=sync\nfdatasync=1\nbs=4k\nsize=64m\nthinktime=2000\n\
+                [bulk]\nrw=write\nbs=128k\nsize=1g\nioengine=psync\nprioclass=3\n\
+                [scan]\nrw=read\nbs=128k\nsize=1g\nioengine=psync\nprioclass=3\n";
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+#[test]
+fn an_aim_decides_and_the_answer_names_who_gains_and_loses() {
+    let folder = tempfile::tempdir().unwrap();
+    let jobs = database(folder.path());
+    let jobs = jobs.to_str().unwrap();
+    let advised = |more: &[&str]| json(&[&[jobs, "--disk", "cloud-volume", "--candidates", "kernel"], more].concat());
+    let advice = advised(&[]);
+    let fsync = |advice: &Value| advice["effects"].as_array().unwrap().iter().find(|one| one["kind"] == "fsync").unwrap().clone();
+    let (wal, figure) = (fsync(&advice), |one: &Value, of: &str| one[of]["p99_ms"].as_f64().unwrap());
+    assert_eq!(wal["stream"], "wal");
+    // The figures are those of the same load under that scheduler alone.
+    let record: Value = serde_json::from_str(&succeeds(&["simulate", jobs, "--disk", "cloud-volume", "--json"])).unwrap();
+    let alone = record["jobs"][0]["service"]["syncs"]["response"]["p99_ms"].as_f64().unwrap();
+    assert_eq!(figure(&wal, "active"), alone);
+
+    let bound = figure(&wal, "active") / 3.0;
+    let met = advised(&["--protect", &format!("wal:fsync:p99={bound}ms")]);
+    let aim = &met["aims"][0];
+    assert_eq!((&aim["is_met"], &met["verdict"]["is_change"]), (&true.into(), &true.into()), "{met:#}");
+    assert!(aim["recommended"].as_f64().unwrap() <= bound && aim["active"].as_f64().unwrap() > bound, "{aim:#}");
+    assert_eq!(met["measured"].as_array().unwrap().len(), 3, "every candidate but the active one was run");
+
+    let text = succeeds(&["advise", jobs, "--disk", "cloud-volume", "--candidates", "kernel", "--protect", "wal:fsync:p99=1us"]);
+    assert!(text.contains("no candidate meets wal:fsync:p99=1us") && text.contains("\nAim wal:fsync:p99=1us: not met, "), "{text}");
+    // Where the active setting meets it nothing worse may be advised.
+    let kept = advised(&["--protect", &format!("wal:fsync:p99={}ms", 1.01 * figure(&wal, "active"))]);
+    assert_eq!(kept["aims"][0]["is_met"], true, "{kept:#}");
+}
+
+#[test]
+fn an_aim_that_names_nothing_is_refused_with_what_there_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let jobs = database(folder.path());
+    let jobs = jobs.to_str().unwrap();
+    let message = |more: &[&str]| refused(&[&["advise"], more].concat());
+    let unknown = message(&[jobs, "--protect", "wall:fsync:p99=10ms"]);
+    assert!(unknown.contains("there is no stream 'wall'; there are wal, bulk, scan"), "{unknown}");
+    assert!(message(&[jobs, "--protect", "scan:fsync:p99=10ms"]).contains("scan has no fsync in this load"));
+    assert!(message(&[jobs, "--protect", "wal:p98=10ms"]).contains("should be STREAM[:read|write|fsync]:QUANTITY=VALUE"));
+    assert!(message(&[MIXED, "--protect", "postgres:fsync:p99=10ms"]).contains("of a recording only mean, p99 and throughput"));
+    assert!(message(&[MIXED, "--vary", "read_ahead_kb=128,1024"]).contains("name a --disk to run it on"));
+    assert!(message(&[jobs, "--vary", "fifo_batch=1,2"]).contains("--vary fifo_batch=1,2: host has no tunable 'fifo_batch'"));
+}
+
+#[test]
+fn tunables_of_the_host_are_tried_and_the_rule_says_where_each_goes() {
+    let folder = tempfile::tempdir().unwrap();
+    let jobs = folder.path().join("readers.fio");
+    std::fs::write(&jobs, "[readers]\nnumjobs=4\nrw=read\nioengine=psync\nbs=64k\nsize=512m\nruntime=10\ntime_based\n").unwrap();
+    let jobs = jobs.to_str().unwrap();
+    let arguments = [jobs, "--disk", "sata7200", "--vary", "read_ahead_kb=128,4096", "--vary", "dirty_bytes=0,16777216"];
+    let advice = json(&arguments);
+    assert_eq!(advice["measured"].as_array().unwrap().len(), 16);
+    let setting = advice["verdict"]["setting"].as_str().unwrap();
+    assert!(setting.contains("read_ahead_kb=4096"), "longer runs of reads between seeks: {setting}");
+    let rule = advice["udev"].to_string();
+    assert!(rule.contains("ATTR{queue/read_ahead_kb}=\\\"4096\\\"") && rule.contains("# vm.dirty_bytes = "), "{rule}");
+    // The built-in set that reads more ahead works for job files.
+    let linux = json(&[jobs, "--disk", "sata7200", "--candidates", "linux"]);
+    let wider =
+        linux["measured"].as_array().unwrap().iter().find(|one| one["setting"] == "mq-deadline read_ahead_kb=1024").unwrap();
+    assert!(wider["gain_percent"].as_f64().unwrap() > 2.0, "{wider:#}");
+}

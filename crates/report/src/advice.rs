@@ -2,15 +2,18 @@
 
 use serde::Serialize;
 
+use crate::effects;
 use crate::number::{grouped, three_digits};
 use crate::promises::{self, signed, with_error};
 use crate::record::PredictionFigures;
 use crate::text::{paragraph, printable};
 
 /// The version of the JSON's layout.
-pub const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 2;
 /// Candidates in the table of a terminal.
 const CANDIDATES: usize = 8;
+/// Full simulations in the text of a terminal.
+const MEASURED: usize = 8;
 /// Phases in the table of a terminal.
 const PHASES: usize = 12;
 
@@ -39,6 +42,10 @@ pub struct Advice {
     pub preference: String,
     /// The recommendation.
     pub verdict: Verdict,
+    /// The aims that were named, and what becomes of them.
+    pub aims: Vec<Aimed>,
+    /// What the recommendation means for each stream and kind of request; empty where nothing was simulated or forecast.
+    pub effects: Vec<Effect>,
     /// The prediction for each candidate for the whole load, the best first.
     pub candidates: Vec<PredictionFigures>,
     /// Results of the candidates that were simulated in full.
@@ -68,15 +75,58 @@ pub struct Verdict {
     pub cost: Vec<String>,
 }
 
+/// An aim of the user.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Aimed {
+    /// As it was given, such as `etcd:fsync:p99=10ms`.
+    pub aim: String,
+    /// The unit of the values.
+    pub unit: String,
+    /// The value under the active setting.
+    pub active: f64,
+    /// The value under the recommended one.
+    pub recommended: f64,
+    /// Whether the recommendation meets it.
+    pub is_met: bool,
+}
+
+/// What one stream gets of one kind of request.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Effect {
+    /// The stream's, process's or job's name.
+    pub stream: String,
+    /// `read`, `write` or `fsync`.
+    pub kind: String,
+    /// Whether the figures under other settings are predicted, and not simulated in full.
+    pub is_predicted: bool,
+    /// Under the active setting.
+    pub active: EffectFigures,
+    /// Under the recommended one: the same where no change is recommended.
+    pub recommended: EffectFigures,
+    /// The setting under which this is served soonest of all that were simulated, if that is neither of the two.
+    pub best: Option<(String, EffectFigures)>,
+}
+
+/// How requests of one kind are served.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct EffectFigures {
+    /// 10^6 bytes per second.
+    pub throughput_mb_s: f64,
+    /// Mean response time.
+    pub mean_ms: f64,
+    /// 99 of 100 are at most this.
+    pub p99_ms: f64,
+}
+
 /// Result of a full simulation of the load under a candidate.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Measured {
     /// The candidate.
     pub setting: String,
-    /// Predicted gain in percent.
-    pub promised_percent: f64,
+    /// Predicted gain in percent; `None` without a prediction.
+    pub promised_percent: Option<f64>,
     /// Standard error of the prediction in percent.
-    pub error_percent: f64,
+    pub error_percent: Option<f64>,
     /// Gain of the full simulation in percent.
     pub gain_percent: f64,
     /// 10^6 bytes per second, under the active setting and under this one.
@@ -127,6 +177,7 @@ impl Advice {
         let mut text = String::new();
         let say = |text: &mut String, sentence: &str| paragraph(text, &printable(sentence), width);
         say(&mut text, &self.verdict.text);
+        effects::sentences(self).iter().for_each(|sentence| say(&mut text, sentence));
         self.verdict.cost.iter().for_each(|sentence| say(&mut text, sentence));
         text.push('\n');
         say(&mut text, &self.summary());
@@ -142,7 +193,10 @@ impl Advice {
         }
         if !self.measured.is_empty() {
             text.push('\n');
-            self.measured.iter().for_each(|measured| say(&mut text, &measured.text()));
+            self.measured.iter().take(MEASURED).for_each(|measured| say(&mut text, &measured.text()));
+            if self.measured.len() > MEASURED {
+                text += &format!("and {} more that were simulated in full (--json)\n", self.measured.len() - MEASURED);
+            }
         }
         if !self.phases.is_empty() {
             text.push('\n');
@@ -170,7 +224,7 @@ impl Advice {
     pub(crate) fn summary(&self) -> String {
         let Advice { requests, lasts_s, busy_s, in_force, .. } = self;
         format!(
-            "{}: {} requests in {} s, {} s of them busy; {}; active setting: {in_force}. Gains are in merit, which weights throughput, response time and fairness {}; p99 by bound is the longest p99 response time of a stream relative to its bound: above 1 (!) the stream starves.",
+            "{}: {} requests in {} s, {} s of them busy; {}; active setting: {in_force}. Gains are in merit, which weights throughput, response time and fairness {}; wait is what a process waits for a request or call, also of fsync; p99 by bound is the longest p99 response time of a stream relative to its bound: above 1 (!) the stream starves.",
             self.load,
             grouped(*requests),
             three_digits(*lasts_s),
@@ -231,10 +285,13 @@ impl Measured {
         } else {
             String::new()
         };
+        let predicted = match (self.promised_percent, self.error_percent) {
+            (Some(promised), Some(error)) => format!(" (predicted {})", with_error(promised, error)),
+            _ => String::new(),
+        };
         format!(
-            "Simulated in full, {setting}: {} (predicted {}), {} MB/s instead of {}, mean response {} ms instead of {}{starves}.",
+            "Simulated in full, {setting}: {}{predicted}, {} MB/s instead of {}, mean response {} ms instead of {}{starves}.",
             signed(self.gain_percent),
-            with_error(self.promised_percent, self.error_percent),
             three_digits(throughput_mb_s.1),
             three_digits(throughput_mb_s.0),
             three_digits(response_ms.1),

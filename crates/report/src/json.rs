@@ -20,6 +20,7 @@ struct Output<'a> {
     schedulers: Vec<Value>,
     winners: Winners,
     verdict: String,
+    not_settable: Option<String>,
     warnings: &'a [String],
 }
 
@@ -62,6 +63,7 @@ pub fn text(comparison: &Comparison) -> String {
             fairness: winner(Preference::Fairness),
         },
         verdict: verdict::sentence(comparison),
+        not_settable: verdict::not_settable(comparison),
         warnings: comparison.warnings(),
     };
     #[expect(clippy::expect_used, reason = "numbers, strings and maps with string keys always have a JSON form")]

@@ -47,7 +47,7 @@ pub fn lines(
     let row = |label: &str, [throughput, response, tail, gain]: [&str; 4]| {
         format!("{:<name$}{throughput:>9}{response:>10}{tail:>8}{gain:>16}", shortened(label, name))
     };
-    let mut lines = vec![row("", ["MB/s", "response", "p99 by", "gain"]), row("candidate", ["", "mean ms", "bound", "± error"])];
+    let mut lines = vec![row("", ["MB/s", "wait", "p99 by", "gain"]), row("candidate", ["", "mean ms", "bound", "± error"])];
     lines.extend(promises.iter().zip(&labels).map(|(promise, label)| {
         let PredictionFigures { throughput_mb_s, response_ms, p99_by_bound, gain_percent, error_percent, .. } = **promise;
         let figures = [three_digits(throughput_mb_s), three_digits(response_ms), bound(p99_by_bound)];

@@ -32,6 +32,7 @@ pub fn text(comparison: &Comparison, width: Option<usize>, colour: bool) -> Stri
     }
     out.push('\n');
     paragraph(&mut out, &verdict::sentence(comparison), width);
+    verdict::not_settable(comparison).iter().for_each(|sentence| paragraph(&mut out, sentence, width));
     for line in tenants::lines(comparison.records()) {
         paragraph(&mut out, &line, width);
     }

@@ -3,6 +3,7 @@
 use crate::comparison::Comparison;
 use crate::figure::{self, Figure};
 use crate::number::{MISSING, three_digits};
+use crate::record::Record;
 use crate::text::printable;
 
 /// Below this difference in percent there is no winner.
@@ -152,6 +153,40 @@ pub fn sentence(comparison: &Comparison) -> String {
     };
     let mut chars = sentence.chars();
     chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
+}
+
+/// Schedulers of Linux up to 4.20 that go on under another name.
+const RENAMED: [&str; 2] = ["noop", "deadline"];
+
+/// Whether what a record was run under can be set on today's Linux: its schedulers, and controllers, which set them.
+fn can_be_set(record: &Record) -> bool {
+    let name = record.scheduler.name.as_str();
+    record.steering.is_some() || RENAMED.contains(&name) || block::KERNEL.iter().any(|spec| spec.name == name)
+}
+
+/// Which of the schedulers are not in today's Linux, and the best of those that are, where one that is not leads; `None` where all
+/// can be set.
+pub fn not_settable(comparison: &Comparison) -> Option<String> {
+    let records = comparison.records();
+    let label = |record: &Record| printable(&record.scheduler.label);
+    let missing: Vec<String> = records.iter().filter(|record| !can_be_set(record)).map(label).collect();
+    if missing.is_empty() {
+        return None;
+    }
+    let is_missing = |place: &Ranked| missing.contains(&printable(&place.label));
+    let best_of = |preference: Preference| {
+        let ranking = Ranking::new(comparison, preference)?;
+        let leads = ranking.leaders().iter().any(is_missing);
+        let best = ranking.places.iter().find(|place| !is_missing(place)).filter(|_| leads)?;
+        Some(format!("{}: {} with {}", preference.name(), printable(&best.label), with_unit(preference, best.value)))
+    };
+    let best: Vec<String> = Preference::ALL.into_iter().filter_map(best_of).collect();
+    let are = if missing.len() == 1 { "is" } else { "are" };
+    let mut text = format!("Not in today's Linux {are} {}.", missing.join(", "));
+    if !best.is_empty() {
+        text += &format!(" The best that can be set there in {}.", best.join("; in "));
+    }
+    Some(text)
 }
 
 fn undefined(comparison: &Comparison, preference: Preference) -> &'static str {

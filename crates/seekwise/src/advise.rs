@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{bail, ensure};
 use applier::sysfs::Sysfs;
-use experiment::advice::{AdviceRequest, advise};
+use experiment::advice::{AdviceRequest, Aim, advise};
 use experiment::comparison::{Experiment, regime};
 use experiment::pool::Workers;
 use linux::advice::{ASKED_FOR, LoadTracker, of_counters, unseen};
@@ -43,6 +43,14 @@ pub struct Args {
     /// or given several times [default: kernel-tuned; of a block device linux]
     #[arg(long, value_name = "SET|SETTING[;...]")]
     candidates: Vec<String>,
+    /// What a stream is to get, before the load as a whole is looked at: a process, job or stream's number, optionally reads, writes or
+    /// fsyncs, and a bound on mean, p50, p95, p99, p99.9 or max (us, ms, s), throughput (MB/s) or iops; may be given several times
+    #[arg(long, value_name = "STREAM[:read|write|fsync]:p99=10ms")]
+    protect: Vec<Aim>,
+    /// Try every candidate with each of these values of a tunable of the host (`seekwise host list`); given several times, with every
+    /// combination. For what is run in the simulator; then the candidates are those of today's Linux unless --candidates names others
+    #[arg(long, value_name = "KEY=VALUE,...")]
+    vary: Vec<String>,
     /// Number of the device within a recorded trace [default: the one with the most requests]
     #[arg(long, value_name = "N", value_parser = number::within::<u32>(0..=u32::MAX.into(), "as the device's number"))]
     device: Option<u32>,
@@ -57,6 +65,8 @@ pub struct Args {
 /// What is chosen from if nothing else is said, and for a block device whose requests are seen.
 const CANDIDATES: &str = "kernel-tuned";
 const OF_A_DEVICE: &str = "linux";
+/// And where tunables of the host are varied: every combination is simulated in full.
+const VARIED: &str = "kernel";
 /// For how many seconds a device is watched if nothing else is said.
 const WATCHED_SECONDS: u32 = 30;
 
@@ -85,9 +95,14 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     if let Some((_, watched)) = &watched {
         experiment.load = watched.file.path().to_owned();
     }
-    let usual = if watched.is_some() { OF_A_DEVICE } else { CANDIDATES };
+    let usual = match (&watched, args.vary.is_empty()) {
+        (Some(_), _) => OF_A_DEVICE,
+        (None, true) => CANDIDATES,
+        (None, false) => VARIED,
+    };
     experiment.candidates = if args.candidates.is_empty() { vec![usual.to_owned()] } else { args.candidates };
-    let wanted = AdviceRequest { experiment, names_disk: args.disk.is_some(), device: args.device, active };
+    let (names_disk, device, aims, varied) = (args.disk.is_some(), args.device, args.protect, args.vary);
+    let wanted = AdviceRequest { experiment, names_disk, device, active, aims, varied };
     let mut advice = advise(&wanted, Workers::new(&terminal, args.load.threads()))?;
     if let Some((device, watched)) = &watched {
         watched.describe(device, "told otherwise", &mut advice);
@@ -97,8 +112,14 @@ pub fn run(args: Args) -> anyhow::Result<()> {
 
 /// Advice about a device whose requests are not seen.
 fn by_counters(args: &Args, name: &str, device: &Device, why: String, terminal: &Terminal) -> anyhow::Result<()> {
-    for (given, option) in [(args.disk.is_some(), "--disk"), (args.scheduler.is_some(), "--scheduler")] {
-        ensure!(!given, "{option}: a device is judged from its counters as it is, under what it has");
+    let given = [
+        (args.disk.is_some(), "--disk"),
+        (args.scheduler.is_some(), "--scheduler"),
+        (!args.protect.is_empty(), "--protect"),
+        (!args.vary.is_empty(), "--vary"),
+    ];
+    for (given, option) in given {
+        ensure!(!given, "{option}: a device is judged from its counters as it is, under what it has, and as a whole");
     }
     let candidates = if args.candidates.is_empty() { vec![CANDIDATES.to_owned()] } else { args.candidates.clone() };
     let experiment = Experiment { candidates, ..args.load.experiment(None) };

@@ -8,7 +8,9 @@ use observe::Event;
 use observe::merit::{Tail, Tails};
 use observe::performance::Performance;
 use sim::host::Queue;
-use sim::run::{Finished, Flushed, Issue, Measure, Pilot, RunError, Server, ServerEvent, Steerable, Watch};
+use sim::run::{
+    Finished, Flushed, Issue, Measure, Pilot, Responses, RunError, Server, ServerEvent, Steerable, StreamMeasure, Watch,
+};
 
 use crate::call_model::{CallModel, StreamProgress};
 use crate::load::{Asked, Load, Replayed};
@@ -87,6 +89,40 @@ pub enum Change {
 /// How long it takes to write the tunables of a scheduler after its switch.
 const WRITE_TIME: Nanos = Nanos::from_millis(1);
 
+/// How the requests of each stream and direction were served.
+pub type Services = BTreeMap<(StreamId, Op), Service>;
+
+/// How the requests of a stream were served in one direction.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Service {
+    /// Completed requests.
+    pub requests: u64,
+    /// Bytes per second of the trial.
+    pub bytes_per_s: f64,
+    /// Mean response time in seconds.
+    pub mean_s: f64,
+    /// 99 of 100 are at most this, in seconds.
+    pub p99_s: f64,
+}
+
+fn services(streams: &BTreeMap<StreamId, StreamMeasure>, lasts: Nanos) -> Services {
+    let directions = streams.iter().flat_map(|(&stream, measure)| {
+        let of = |op, responses, bytes| ((stream, op), responses, bytes);
+        [of(Op::Read, &measure.reads, measure.read_bytes), of(Op::Write, &measure.writes, measure.written_bytes)]
+    });
+    let served = directions.filter(|(_, responses, _)| responses.count() > 0);
+    let service = |(key, responses, bytes): ((StreamId, Op), &Responses, u64)| {
+        let service = Service {
+            requests: responses.count(),
+            bytes_per_s: bytes as f64 / lasts.as_secs_f64().max(f64::MIN_POSITIVE),
+            mean_s: responses.mean().as_secs_f64(),
+            p99_s: responses.quantile(0.99).as_secs_f64(),
+        };
+        (key, service)
+    };
+    served.map(service).collect()
+}
+
 /// The result of a trial.
 #[derive(Clone, Debug)]
 pub struct TrialResult {
@@ -96,6 +132,8 @@ pub struct TrialResult {
     pub calls: Option<Performance>,
     /// p99 response times of streams, in the whole trial.
     pub tails: Tails,
+    /// How the reads and writes of each stream were served, in the whole trial.
+    pub services: Services,
     /// Requests that completed.
     pub requests: u64,
     /// When it ended.
@@ -159,6 +197,7 @@ pub fn run(
         served,
         calls: served.map(|served| call_model.map_or(served, |model| model.served(&served, &recorder.progress, judged))),
         tails: tails.collect(),
+        services: services(&measure.streams, until),
         requests: measure.completed(),
         until,
     })

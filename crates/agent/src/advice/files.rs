@@ -141,6 +141,8 @@ mod tests {
             in_force: String::new(),
             preference: String::new(),
             verdict: report::advice::Verdict { setting: String::new(), is_change: false, text: String::new(), cost: Vec::new() },
+            aims: Vec::new(),
+            effects: Vec::new(),
             candidates: Vec::new(),
             measured: Vec::new(),
             phases: Vec::new(),

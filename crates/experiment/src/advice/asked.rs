@@ -12,6 +12,7 @@ use observe::{Event, Preference};
 use sim::profile::DeviceProfile;
 use twin::load::Understood;
 use twin::score_buckets::BUCKET;
+use twin::trial::Services;
 use twin::{Activation, Forecast, ForecastError, ForecastRequest, ObservedRequest, Recording, ScoreBuckets};
 
 use super::observed::Observed;
@@ -62,6 +63,8 @@ pub struct Judged {
     pub promises: Vec<Prediction>,
     /// What was understood of the streams.
     pub streams: Vec<Understood>,
+    /// How each setting serves each stream on the twin.
+    pub services: Vec<(Setting, Services)>,
     /// Replay error: the twin's score under the active setting less the measured one.
     pub off: f64,
 }
@@ -124,10 +127,13 @@ impl Brain<'_> {
     fn put_together(&self, parts: &[Result<Forecast, ForecastError>]) -> Result<Judged, ForecastError> {
         let mut judged: Option<Judged> = None;
         for part in parts {
-            let Forecast { predictions: promises, streams, replay_error: off, .. } = part.clone()?;
+            let Forecast { predictions: promises, streams, services, replay_error: off, .. } = part.clone()?;
             match &mut judged {
-                None => judged = Some(Judged { promises, streams, off }),
-                Some(judged) => judged.promises.extend(promises.into_iter().filter(|promise| promise.setting != *self.active)),
+                None => judged = Some(Judged { promises, streams, services, off }),
+                Some(judged) => {
+                    judged.promises.extend(promises.into_iter().filter(|promise| promise.setting != *self.active));
+                    judged.services.extend(services.into_iter().filter(|(setting, _)| setting != self.active));
+                }
             }
         }
         judged.ok_or(ForecastError::NothingServed)
@@ -269,7 +275,7 @@ mod tests {
 
     #[test]
     fn samples_that_disagree_widen_the_error_and_what_was_not_tried_in_all_is_left_out() {
-        let judged = |promises| Judged { promises, streams: Vec::new(), off: 0.0 };
+        let judged = |promises| Judged { promises, streams: Vec::new(), services: Vec::new(), off: 0.0 };
         let (one, two) = (
             judged(vec![promise("deadline", 0.0, 0.02, 0.2), promise("cfq", 0.3, 0.03, 0.5), promise("noop", 1.0, 0.1, 0.1)]),
             judged(vec![promise("deadline", 0.0, 0.02, 0.2), promise("cfq", 0.1, 0.03, 0.7)]),

@@ -3,78 +3,192 @@
 use control::Setting;
 use control::controller::Prediction;
 use observe::merit::TOLERANCE;
-use report::advice::Verdict;
+use report::advice::{Aimed, Verdict};
 
+use super::aim::ResolvedAim;
 use super::confirm::ConfirmedRun;
+use super::effects::shortfall;
 use super::judgement::Judgement;
+use super::linux;
 use super::observed::Observed;
 use super::text::{leave_alone, text_of, text_with_error};
+
+/// The nearest to an aim is worth a change if it comes nearer than the active setting by this factor, as a logarithm: a tenth.
+const NEARER: f64 = 0.1;
 
 /// What to choose, from promises and runs.
 pub(super) struct Choice<'a> {
     pub(super) active: &'a Setting,
+    pub(super) observed: &'a Observed,
     pub(super) judgement: &'a Judgement,
     pub(super) runs: &'a [ConfirmedRun],
     /// What was not run is not chosen where things are run.
     pub(super) is_run: bool,
+    /// What streams are to get, before anything else.
+    pub(super) aims: &'a [ResolvedAim<'a>],
 }
 
-impl Choice<'_> {
-    /// The best candidate if it is better than the active setting.
-    pub(super) fn best(&self) -> Option<&Prediction> {
+/// A candidate under which no stream starves.
+#[derive(Clone, Copy)]
+struct Candidate<'a> {
+    setting: &'a Setting,
+    gain: f64,
+    /// Whether it is better than the active setting as a whole, surely.
+    is_better: bool,
+    /// By how much it misses the aims.
+    shortfall: f64,
+}
+
+impl<'a> Choice<'a> {
+    /// The setting to use; `None` leaves the active one alone.
+    pub(super) fn best(&self) -> Option<&'a Setting> {
         self.best_of(|_| true)
     }
 
-    pub(super) fn best_of(&self, counts: impl Fn(&Setting) -> bool) -> Option<&Prediction> {
-        if self.is_run {
-            let good = self.runs.iter().filter(|confirmed| confirmed.is_better() && counts(&confirmed.promise.setting));
-            return good.max_by(|a, b| a.gain.total_cmp(&b.gain)).map(|confirmed| &confirmed.promise);
+    /// The same among what Linux has.
+    pub(super) fn best_of_linux(&self) -> Option<&'a Setting> {
+        self.best_of(linux::has)
+    }
+
+    fn best_of(&self, counts: impl Fn(&Setting) -> bool) -> Option<&'a Setting> {
+        let candidates = self.candidates().into_iter().filter(|candidate| counts(candidate.setting));
+        let is_met = |candidate: &Candidate| candidate.shortfall <= 0.0;
+        let missed = self.missed();
+        if missed <= 0.0 {
+            return candidates
+                .filter(|one| one.is_better && is_met(one))
+                .max_by(|a, b| a.gain.total_cmp(&b.gain))
+                .map(|one| one.setting);
         }
-        self.judgement.others(self.active).find(|promise| counts(&promise.setting)).filter(|promise| promise.is_sure())
+        let nearer: Vec<Candidate> = candidates.filter(|one| is_met(one) || one.shortfall < missed - NEARER).collect();
+        let met = nearer.iter().filter(|one| is_met(one)).max_by(|a, b| a.gain.total_cmp(&b.gain));
+        met.or_else(|| nearer.iter().min_by(|a, b| a.shortfall.total_cmp(&b.shortfall))).map(|one| one.setting)
+    }
+
+    fn candidates(&self) -> Vec<Candidate<'a>> {
+        let Choice { active, judgement, runs, is_run, .. } = *self;
+        if is_run {
+            let of_run = |run: &'a ConfirmedRun| Candidate {
+                setting: &run.setting,
+                gain: run.gain,
+                is_better: run.is_better(),
+                shortfall: self.shortfall_of(&run.setting),
+            };
+            return runs.iter().filter(|run| !run.starves()).map(of_run).collect();
+        }
+        // What promises most for sure is the best, not what promises most.
+        let of_promise = |promise: &'a Prediction| Candidate {
+            setting: &promise.setting,
+            gain: promise.sure_gain(),
+            is_better: promise.is_sure(),
+            shortfall: self.shortfall_of(&promise.setting),
+        };
+        judgement.others(active).map(of_promise).collect()
+    }
+
+    /// By how much the active setting misses the aims.
+    fn missed(&self) -> f64 {
+        shortfall(self.aims.iter().map(|aim| (aim.aim, aim.observed(self.observed))))
+    }
+
+    fn shortfall_of(&self, setting: &Setting) -> f64 {
+        shortfall(self.aims.iter().map(|aim| (aim.aim, self.value(aim, setting))))
+    }
+
+    /// The value of an aim's quantity under a setting; not a number where nothing tells it.
+    fn value(&self, aim: &ResolvedAim, setting: &Setting) -> f64 {
+        if setting == self.active {
+            return aim.observed(self.observed);
+        }
+        match self.runs.iter().find(|run| run.setting == *setting) {
+            Some(run) => aim.in_run(run),
+            None => aim.forecast(self.judgement, setting, self.active, self.observed).unwrap_or(f64::INFINITY),
+        }
+    }
+
+    /// What becomes of the aims.
+    pub(super) fn aimed(&self) -> Vec<Aimed> {
+        let to_use = self.best().unwrap_or(self.active);
+        let one = |aim: &ResolvedAim| {
+            let recommended = self.value(aim, to_use);
+            Aimed {
+                aim: aim.aim.to_string(),
+                unit: aim.aim.unit().to_owned(),
+                active: aim.observed(self.observed),
+                recommended,
+                is_met: aim.aim.shortfall(recommended) <= 0.0,
+            }
+        };
+        self.aims.iter().map(one).collect()
     }
 
     /// What is best, or comes nearest to being so.
-    pub(super) fn shown(&self) -> Option<&Setting> {
-        let run = || self.runs.first().map(|confirmed| &confirmed.promise);
-        let promised = || self.judgement.others(self.active).next();
-        self.best().or_else(run).or_else(promised).map(|promise| &promise.setting)
+    pub(super) fn shown(&self) -> Option<&'a Setting> {
+        let run = || self.runs.first().map(|confirmed| &confirmed.setting);
+        let promised = || self.judgement.others(self.active).next().map(|promise| &promise.setting);
+        self.best().or_else(run).or_else(promised)
     }
 
     pub(super) fn verdict(&self) -> Verdict {
         let active = self.active;
-        if let Some(best) = self.best() {
-            let promised = text_with_error(best);
-            let run = self.runs.iter().find(|confirmed| confirmed.promise.setting == best.setting);
-            let why = match run.map(|confirmed| text_of(confirmed.gain)) {
-                None => format!("predicted {promised}."),
-                Some(gain) if best.is_sure() => format!("predicted {promised}, measured {gain}."),
-                Some(gain) => format!("measured {gain}; the prediction alone was not sure ({promised})."),
-            };
-            let text = format!("Use {} instead of {active}: {why}", best.setting);
-            return Verdict { setting: best.setting.to_string(), is_change: true, text, cost: Vec::new() };
+        let Some(best) = self.best() else { return self.no_change() };
+        let promise = self.judgement.overall.iter().find(|promise| promise.setting == *best);
+        let run = self.runs.iter().find(|confirmed| confirmed.setting == *best).map(|confirmed| text_of(confirmed.gain));
+        let why = match (run, promise) {
+            (None, None) => String::new(),
+            (None, Some(promise)) => format!("predicted {}.", text_with_error(promise)),
+            (Some(gain), None) => format!("measured {gain}."),
+            (Some(gain), Some(promise)) if promise.is_sure() => {
+                format!("predicted {}, measured {gain}.", text_with_error(promise))
+            }
+            (Some(gain), Some(promise)) => {
+                format!("measured {gain}; the prediction alone was not sure ({}).", text_with_error(promise))
+            }
+        };
+        let text = if self.missed() <= 0.0 {
+            format!("Use {best} instead of {active}: {why}")
+        } else if self.shortfall_of(best) <= 0.0 {
+            format!("Use {best} instead of {active}: it meets {}. As a whole: {why}", self.named_aims())
+        } else {
+            format!(
+                "Use {best} instead of {active}: no candidate meets {}, and this comes nearest. As a whole: {why}",
+                self.named_aims()
+            )
+        };
+        Verdict { setting: best.to_string(), is_change: true, text, cost: Vec::new() }
+    }
+
+    fn named_aims(&self) -> String {
+        let named: Vec<String> = self.aims.iter().map(|aim| aim.aim.to_string()).collect();
+        named.join(" and ")
+    }
+
+    fn no_change(&self) -> Verdict {
+        let active = self.active;
+        if !self.aims.is_empty() && self.missed() > 0.0 {
+            return leave_alone(active, format!("no candidate meets {} or comes nearer to it.", self.named_aims()));
+        }
+        if let Some(run) = self.runs.iter().find(|run| run.is_better()) {
+            let gain = text_of(run.gain);
+            return leave_alone(active, format!("{} measured {gain}, but does not meet {}.", run.setting, self.named_aims()));
         }
         let Some(best) = self.judgement.others(active).next() else {
             return match self.judgement.reason() {
+                _ if !self.runs.is_empty() => leave_alone(active, "nothing that was simulated in full is better.".to_owned()),
                 Some(reason) => leave_alone(active, format!("there is no advice for any phase: {reason}.")),
                 None => leave_alone(active, "a stream starves under every other candidate.".to_owned()),
             };
         };
         let promised = text_with_error(best);
-        let sure = self.runs.iter().find(|confirmed| confirmed.promise.is_sure());
-        if let Some(confirmed) = sure {
-            let came = if confirmed.p99_by_bound > 1.0 { "a stream starves".to_owned() } else { text_of(confirmed.gain) };
-            let promised = text_with_error(&confirmed.promise);
-            return leave_alone(active, format!("{} was predicted {promised}, but measured {came}.", confirmed.promise.setting));
+        let sure = self.runs.iter().find_map(|run| Some((run, run.promise.as_ref().filter(|promise| promise.is_sure())?)));
+        if let Some((confirmed, promise)) = sure {
+            let came = if confirmed.starves() { "a stream starves".to_owned() } else { text_of(confirmed.gain) };
+            let promised = text_with_error(promise);
+            return leave_alone(active, format!("{} was predicted {promised}, but measured {came}.", confirmed.setting));
         }
         if self.judgement.overall.iter().all(|promise| promise.gain.abs() < TOLERANCE) {
             return leave_alone(active, format!("no candidate is {:.0}% better or worse by the twin.", 100.0 * TOLERANCE));
         }
         leave_alone(active, format!("nothing is sure to be better. The best other is {}: {promised}.", best.setting))
-    }
-
-    /// Who pays for the change.
-    pub(super) fn cost(&self, verdict: &Verdict, observed: &Observed) -> Vec<String> {
-        let confirmed = self.runs.iter().find(|confirmed| confirmed.promise.setting.to_string() == verdict.setting);
-        self.judgement.cost(verdict, self.active, observed, confirmed)
     }
 }

@@ -1,5 +1,9 @@
 //! The best candidates run in full, and what these runs measured.
 
+use std::collections::BTreeMap;
+
+use block::{Nanos, StreamId};
+use control::Setting;
 use control::controller::Prediction;
 use control::experience::WINDOW;
 use observe::Preference;
@@ -8,39 +12,56 @@ use observe::merit::TOLERANCE;
 use observe::performance::Performance;
 use observe::window::Tally;
 use report::advice::Measured;
+use report::record::ServiceFigures;
+use sim::run::StreamMeasure;
 
 use super::judgement::Judgement;
 use super::observed::Observed;
 use super::phases::{self, Phase, Seconds};
 use crate::bench::tails;
-use crate::comparison::percent;
+use crate::comparison::{percent, service};
 
 /// Two runs whose lengths differ by less, as a share, are compared second by second.
 pub(super) const ALIKE: f64 = 0.05;
 
+/// A full run of a candidate, without its requests: of many runs these would not fit into memory.
+pub(super) struct FullRun {
+    seconds: Seconds,
+    streams: BTreeMap<StreamId, StreamMeasure>,
+    whole: (f64, f64),
+    lasts: Nanos,
+}
+
+impl FullRun {
+    /// Of what was observed.
+    pub(super) fn of(observed: Observed) -> FullRun {
+        FullRun { seconds: phases::seconds(&observed), lasts: observed.lasts(), whole: observed.whole, streams: observed.streams }
+    }
+}
+
 /// A candidate that was run in full, with its result.
 pub(super) struct ConfirmedRun {
-    pub(super) observed: Observed,
-    pub(super) seconds: Seconds,
-    pub(super) promise: Prediction,
+    pub(super) setting: Setting,
+    /// What was predicted, if anything was.
+    pub(super) promise: Option<Prediction>,
+    run: FullRun,
     pub(super) gain: f64,
     pub(super) p99_by_bound: f64,
 }
 
 impl Judgement {
-    /// What came of running the promise.
+    /// What came of running a setting.
     pub(super) fn confirmed(
         &self,
         before: &Observed,
         seconds_before: &Seconds,
         phases: &[Phase],
-        observed: Observed,
-        promise: Prediction,
+        (setting, run): (Setting, FullRun),
         preference: &Preference,
     ) -> ConfirmedRun {
-        let seconds = phases::seconds(&observed);
-        let p99_by_bound = merit::max_wait_ratio(&tails(observed.streams.iter()), &tails(before.streams.iter()));
-        let mut confirmed = ConfirmedRun { observed, seconds, promise, gain: 0.0, p99_by_bound };
+        let p99_by_bound = merit::max_wait_ratio(&tails(run.streams.iter()), &tails(before.streams.iter()));
+        let promise = self.overall.iter().find(|promise| promise.setting == setting).cloned();
+        let mut confirmed = ConfirmedRun { setting, promise, run, gain: 0.0, p99_by_bound };
         // As the promise is added up, where both runs do the same at the same time.
         let (mut sum, mut whole) = (0.0, 0.0);
         for (_, phase) in phases.iter().enumerate().filter(|(number, _)| self.is_answered(*number)) {
@@ -50,20 +71,30 @@ impl Judgement {
             }
         }
         let score = |seconds: &Seconds| whole_run(seconds).map_or(f64::NAN, |served| served.score(preference));
-        confirmed.gain = if whole > 0.0 { sum / whole } else { score(&confirmed.seconds) - score(seconds_before) };
+        confirmed.gain = if whole > 0.0 { sum / whole } else { score(&confirmed.run.seconds) - score(seconds_before) };
         confirmed
     }
 }
 
 impl ConfirmedRun {
+    /// Whether a stream starves.
+    pub(super) fn starves(&self) -> bool {
+        self.p99_by_bound > 1.0
+    }
+
     /// Whether it gains and no stream starves.
     pub(super) fn is_better(&self) -> bool {
-        self.gain > TOLERANCE && self.p99_by_bound <= 1.0
+        self.gain > TOLERANCE && !self.starves()
+    }
+
+    /// What these streams got.
+    pub(super) fn service(&self, streams: &[StreamId]) -> ServiceFigures {
+        service(streams.iter().filter_map(|stream| self.run.streams.get(stream)))
     }
 
     /// By how much it serves a phase better, where both runs do the same at the same time.
     pub(super) fn gain_in(&self, before: &Observed, seconds: &Seconds, phase: &Phase, preference: &Preference) -> Option<f64> {
-        let (was, is) = (before.lasts().as_secs_f64(), self.observed.lasts().as_secs_f64());
+        let (was, is) = (before.lasts().as_secs_f64(), self.run.lasts.as_secs_f64());
         if (is - was).abs() > ALIKE * was {
             return None;
         }
@@ -74,19 +105,15 @@ impl ConfirmedRun {
             let outcomes: Vec<_> = numbers.map(|number| seconds.get(&number).map_or(nothing, |second| second.outcome)).collect();
             Some(Performance::of(&outcomes)?.score(preference))
         };
-        Some(score(&self.seconds)? - score(seconds)?).filter(|gain| gain.is_finite())
+        Some(score(&self.run.seconds)? - score(seconds)?).filter(|gain| gain.is_finite())
     }
 
-    pub(super) fn measured(&self, before: &Seconds) -> Measured {
-        let figures = |seconds: &Seconds| {
-            whole_run(seconds)
-                .map_or((f64::NAN, f64::NAN), |served| (f64::from(served.throughput) / 1e6, 1e3 * f64::from(served.response_s)))
-        };
-        let (was, is) = (figures(before), figures(&self.seconds));
+    pub(super) fn measured(&self, before: &Observed) -> Measured {
+        let (was, is) = (before.whole, self.run.whole);
         Measured {
-            setting: self.promise.setting.to_string(),
-            promised_percent: percent(self.promise.gain),
-            error_percent: 100.0 * self.promise.error,
+            setting: self.setting.to_string(),
+            promised_percent: self.promise.as_ref().map(|promise| percent(promise.gain)),
+            error_percent: self.promise.as_ref().map(|promise| 100.0 * promise.error),
             gain_percent: percent(self.gain),
             throughput_mb_s: (was.0, is.0),
             response_ms: (was.1, is.1),

@@ -30,6 +30,8 @@ pub(super) struct Judgement {
     /// By phase; empty where there is no answer.
     pub(super) by_phase: Vec<Vec<Prediction>>,
     pub(super) overall: Vec<Prediction>,
+    /// Why nothing was asked, where nothing was.
+    unanswered: Option<String>,
 }
 
 impl Judgement {
@@ -51,7 +53,7 @@ impl Judgement {
             .map(|(phase, promises)| (phase.seconds() as f64, promises.as_slice()))
             .collect();
         let overall = asked::of_all(&answered);
-        Ok(Judgement { samples, answers, by_phase, overall })
+        Ok(Judgement { samples, answers, by_phase, overall, unanswered: None })
     }
 
     /// Why there is no answer, of the first sample without one, where there is none at all.
@@ -59,7 +61,8 @@ impl Judgement {
         if !self.overall.is_empty() {
             return None;
         }
-        self.answers.iter().find_map(|answer| answer.as_ref().err()).map(ToString::to_string)
+        let of_sample = || self.answers.iter().find_map(|answer| answer.as_ref().err()).map(ToString::to_string);
+        self.unanswered.clone().or_else(of_sample)
     }
 
     /// The other candidates under which no stream starves, the best first.
@@ -68,20 +71,25 @@ impl Judgement {
     }
 
     /// Of each of the best schedulers the setting that promises most, sure or not; and what Linux has, with its defaults.
-    pub(super) fn worth_a_run(&self, active: &Setting) -> Vec<Prediction> {
-        let mut worth: Vec<Prediction> = Vec::new();
+    pub(super) fn worth_a_run(&self, active: &Setting) -> Vec<Setting> {
+        let mut worth: Vec<&Prediction> = Vec::new();
         for promise in self.others(active).filter(|promise| promise.gain > 0.0) {
             let is_first = worth.iter().all(|other| other.setting.spec.name != promise.setting.spec.name);
             if is_first && worth.len() < MOST_RUN {
-                worth.push(promise.clone());
+                worth.push(promise);
             }
         }
         // What a person would set on Linux, even if it promises nothing.
         let plain = |promise: &&Prediction| linux::has(&promise.setting) && promise.setting == Setting::of(promise.setting.spec);
-        let of_linux: Vec<Prediction> =
-            self.others(active).filter(plain).filter(|promise| !worth.contains(promise)).cloned().collect();
+        let of_linux: Vec<&Prediction> = self.others(active).filter(plain).filter(|promise| !worth.contains(promise)).collect();
         worth.extend(of_linux);
-        worth
+        worth.into_iter().map(|promise| promise.setting.clone()).collect()
+    }
+
+    /// Without any answer, and why.
+    pub(super) fn unanswered(phases: &[Phase], reason: String) -> Judgement {
+        let by_phase = vec![Vec::new(); phases.len()];
+        Judgement { samples: Vec::new(), answers: Vec::new(), by_phase, overall: Vec::new(), unanswered: Some(reason) }
     }
 
     pub(super) fn is_answered(&self, phase: usize) -> bool {

@@ -5,6 +5,12 @@ use control::Setting;
 /// Where such a rule goes.
 const FILE: &str = "/etc/udev/rules.d/60-seekwise.rules";
 
+/// Where tunables of the memory go.
+const SYSCTL_FILE: &str = "/etc/sysctl.d/60-seekwise.conf";
+
+/// Tunables of the host that a device has (`block/blk-sysfs.c`); the others are the memory's (`mm/page-writeback.c` and others).
+const OF_THE_QUEUE: [&str; 5] = ["nr_requests", "max_sectors_kb", "nomerges", "wbt_lat_usec", "read_ahead_kb"];
+
 /// What a present Linux calls a scheduler, if it has it or its successor. `bfq` came after `cfq` and is another scheduler.
 fn linux_name(setting: &Setting) -> Option<&'static str> {
     match setting.spec.name {
@@ -49,10 +55,17 @@ fn lines(setting: &Setting) -> Vec<String> {
     {
         rule += &format!(", ATTR{{queue/iosched/{}}}=\"{value}\"", tunable.name);
     }
-    for (name, value) in &setting.host {
+    let (of_queue, of_memory): (Vec<_>, Vec<_>) = setting.host.iter().partition(|(name, _)| OF_THE_QUEUE.contains(&name.as_str()));
+    for (name, value) in of_queue {
         rule += &format!(", ATTR{{queue/{name}}}=\"{value}\"");
     }
-    vec![format!("# {FILE}, with the disk's name for sdX:"), rule]
+    let mut lines = vec![format!("# {FILE}, with the disk's name for sdX:"), rule];
+    if !of_memory.is_empty() {
+        // As comments, so that all of it can be written into the rules.
+        lines.push(format!("# and into {SYSCTL_FILE}, for all disks:"));
+        lines.extend(of_memory.into_iter().map(|(name, value)| format!("# vm.{name} = {value}")));
+    }
+    lines
 }
 
 #[cfg(test)]
@@ -73,6 +86,11 @@ mod tests {
         assert!(rule.ends_with(expected), "{rule}");
         assert!(of("kyber:read_lat_nsec=5000000", None).ends_with("\"kyber\", ATTR{queue/iosched/read_lat_nsec}=\"5000000\""));
         assert!(of("kyber read_ahead_kb=1024", None).ends_with("\"kyber\", ATTR{queue/read_ahead_kb}=\"1024\""));
+        let both = of("kyber dirty_bytes=16777216 nr_requests=64", None);
+        assert!(
+            both.contains("ATTR{queue/nr_requests}=\"64\"\n# and into") && both.ends_with("\n# vm.dirty_bytes = 16777216"),
+            "{both}"
+        );
         assert!(of("noop", None).contains("ATTR{queue/scheduler}=\"none\""));
         assert!(!of("deadline", None).contains("ATTR"));
     }

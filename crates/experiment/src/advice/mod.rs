@@ -6,11 +6,13 @@
 //! ```
 //! The brain is that of the controller `seekwise`; here it has the whole recording and no budget.
 
+mod aim;
 mod asked;
 mod choose;
 mod confirm;
 mod cost;
 pub mod counted;
+mod effects;
 mod judgement;
 mod linux;
 mod observed;
@@ -23,6 +25,7 @@ use std::sync::atomic::AtomicBool;
 use anyhow::{Context as _, bail, ensure};
 use control::Setting;
 use control::experience::MIN_REQUESTS;
+use observe::Preference;
 use observe::merit::Tail;
 use observe::performance::Performance;
 use report::advice::Advice;
@@ -31,18 +34,25 @@ use sim::trace::parquet::SCHEDULER_KEY;
 use twin::device;
 
 use crate::comparison::{Experiment, ReplayOptions, promise as on_record, regime};
+use crate::load::Load;
 use crate::pool::Workers;
 use crate::shipped;
+use crate::world::World;
+pub use aim::Aim;
+use aim::ResolvedAim;
 use asked::Brain;
 use choose::Choice;
-use confirm::whole_run;
+use confirm::{FullRun, whole_run};
 use judgement::Judgement;
 use observed::Observed;
+use phases::{Phase, Seconds};
 use progress::Monitor;
 use text::{leave_alone, nothing_known};
 
 /// The tunable of the host that is judged.
 const READ_AHEAD: &str = "read_ahead_kb";
+/// Streams that an error names.
+const MOST_NAMED: usize = 12;
 /// The share of the requests that the fit which is judged goes by.
 const JUDGED_BEHIND: f64 = 2.0 / 3.0;
 
@@ -56,6 +66,10 @@ pub struct AdviceRequest {
     pub device: Option<u32>,
     /// The active setting; `None` takes what the recording says, else the default of Linux.
     pub active: Option<Setting>,
+    /// What single streams are to get, before the load as a whole is looked at.
+    pub aims: Vec<Aim>,
+    /// Tunables of the host with the values that are tried of each, as `--vary` gives them.
+    pub varied: Vec<String>,
 }
 
 /// A monitor for one of several pieces of work: their number is shown, and not how far each is.
@@ -83,40 +97,11 @@ impl Monitor for Unseen<'_> {
 /// Something of the input is wrong, a file cannot be read, or the work was interrupted.
 pub fn advise(request: &AdviceRequest, workers: Workers) -> anyhow::Result<Advice> {
     let AdviceRequest { experiment, .. } = request;
-    let mut candidates = experiment.candidates()?;
     let preference = experiment.preference.unwrap_or_default();
-    let is_recorded = !request.names_disk && shipped::job_text(&experiment.load)?.is_none();
-    // Of a recording it shows what was read ahead; in the simulator it is confirmed by running it.
-    let is_judged = |name: &str| is_recorded && name == READ_AHEAD;
-    if let Some(setting) = candidates.iter().find(|setting| setting.host.iter().any(|(name, _)| !is_judged(name))) {
-        bail!("--candidates {setting}: tunables of the host are not judged here; name a scheduler with its own tunables");
-    }
-    let run = if is_recorded {
-        request.expect_recording()?;
-        None
-    } else {
-        ensure!(request.device.is_none(), "--device: is for a recording, and with --disk all of a trace is run on one disk");
-        let world = experiment.world()?;
-        Some((experiment.load(&world, workers.monitor)?, world))
-    };
-    let observed = match &run {
-        None => {
-            let ReplayOptions { format, columns, skip_bad, .. } = experiment.replay.clone();
-            let options = OpenOptions { format, columns, skip_bad };
-            Observed::recorded(&experiment.load, &options, request.device, workers.monitor)?
-        }
-        Some((load, world)) => {
-            workers.monitor.begin(load.expected_requests().unwrap_or(0), "running it");
-            let active = request.active(None)?;
-            let observed = Observed::simulated(&**load, world, &active, workers.monitor);
-            workers.monitor.end();
-            observed?
-        }
-    };
+    let (observed, run) = request.observe(workers)?;
     let active = &request.active(observed.scheduler.as_deref())?;
-    if !observed.seen.iter().any(|seen| seen.request.is_read_ahead()) {
-        candidates.retain(|setting| setting.host.is_empty());
-    }
+    let candidates = request.candidates(&observed, run.as_ref())?;
+    let aims = request.resolved_aims(&observed, run.as_ref().map(|(load, _)| &**load))?;
     let seconds = phases::seconds(&observed);
     let phases = phases::phases(&seconds);
     let source = match &run {
@@ -129,55 +114,151 @@ pub fn advise(request: &AdviceRequest, workers: Workers) -> anyhow::Result<Advic
     advice.requests = observed.seen.len() as u64;
     advice.busy_s = phases.iter().map(|phase| phase.seconds() as f64).sum();
     advice.notes.clone_from(&observed.notes);
+    // Tunables of the host and what single streams get are not the twin's to judge: then every candidate is run.
+    let must_run = run.is_some() && (!aims.is_empty() || candidates.iter().any(|setting| !setting.host.is_empty()));
+    let judgement = match judged(&mut advice, (&observed, &phases, &seconds), (active, &candidates, preference), workers)? {
+        Ok(judgement) => judgement,
+        Err(why) if must_run => Judgement::unanswered(&phases, why),
+        Err(why) => {
+            advice.verdict = leave_alone(active, why);
+            return Ok(advice);
+        }
+    };
+    let runs = match &run {
+        Some((load, world)) => {
+            let all = || candidates.iter().filter(|setting| *setting != active).cloned().collect();
+            let settings: Vec<Setting> = if must_run { all() } else { judgement.worth_a_run(active) };
+            let what = if must_run { "running every candidate" } else { "running the best of them" };
+            let found = workers.map(what, &settings, |setting| {
+                Ok(FullRun::of(Observed::simulated(&**load, world, setting, &Unseen(workers.monitor))?))
+            })?;
+            let runs = settings.into_iter().zip(found);
+            runs.map(|run| judgement.confirmed(&observed, &seconds, &phases, run, &preference)).collect()
+        }
+        None => Vec::new(),
+    };
+    let choice = Choice { active, observed: &observed, judgement: &judgement, runs: &runs, is_run: run.is_some(), aims: &aims };
+    advice.verdict = choice.verdict();
+    if advice.verdict.is_change {
+        advice.verdict.cost = judgement.cost(&advice.verdict, active);
+    }
+    let to_use = choice.best().unwrap_or(active);
+    advice.aims = choice.aimed();
+    advice.effects = effects::effects(&observed, &judgement, &runs, (active, to_use));
+    let shown = choice.shown();
+    let confirmed = runs.iter().find(|confirmed| Some(&confirmed.setting) == shown);
+    advice.phases = judgement.phases(&phases, &seconds, shown, &observed, confirmed, &preference);
+    advice.measured = runs.iter().map(|confirmed| confirmed.measured(&observed)).collect();
+    if must_run {
+        // The best first, as there may be many.
+        advice
+            .measured
+            .sort_by(|a, b| (a.p99_by_bound > 1.0).cmp(&(b.p99_by_bound > 1.0)).then(b.gain_percent.total_cmp(&a.gain_percent)));
+    }
+    advice.udev = linux::rule(to_use, active, choice.best_of_linux());
+    Ok(advice)
+}
+
+/// What the twin says of the candidates; why it says nothing otherwise. The advice gets what there is to say of the device and of the
+/// errors.
+fn judged(
+    advice: &mut Advice,
+    (observed, phases, seconds): (&Observed, &[Phase], &Seconds),
+    (active, candidates, preference): (&Setting, &[Setting], Preference),
+    workers: Workers,
+) -> anyhow::Result<Result<Judgement, String>> {
     if phases.is_empty() {
-        let why = format!("no second has {MIN_REQUESTS} requests, so hardly any two of them meet, and no scheduler has a choice.");
-        advice.verdict = leave_alone(active, why);
-        return Ok(advice);
+        return Ok(Err(format!(
+            "no second has {MIN_REQUESTS} requests, so hardly any two of them meet, and no scheduler has a choice."
+        )));
     }
     workers.monitor.begin(0, "fitting the device");
     let capacity = observed.knows_capacity.then_some(observed.bounds.capacity_sectors);
-    let fitted = device::fit_and_judge(&asked::fitted_to(&observed), capacity, JUDGED_BEHIND);
+    let fitted = device::fit_and_judge(&asked::fitted_to(observed), capacity, JUDGED_BEHIND);
     workers.monitor.end();
     workers.monitor.check()?;
     let (fitted, residual) = match fitted {
         Ok(fitted) => fitted,
-        Err(error) => {
-            advice.verdict = leave_alone(active, format!("too little was seen to know the device by: {error}."));
-            return Ok(advice);
-        }
+        Err(error) => return Ok(Err(format!("too little was seen to know the device by: {error}."))),
     };
     advice.device = fitted.findings.iter().map(|one| (one.name.to_owned(), one.text(), one.rests_on())).collect();
     let device = fitted.profile();
-    let brain = Brain { observed: &observed, device: &device, turn: fitted.turn(), active, candidates: &candidates, preference };
-    let judgement = Judgement::of(&brain, &phases, &seconds, workers)?;
+    // Of a recording a larger read-ahead can be told; of a run everything of the host is run.
+    let asked: Vec<Setting> =
+        candidates.iter().filter(|setting| !advice.is_simulated || setting.host.is_empty()).cloned().collect();
+    let brain = Brain { observed, device: &device, turn: fitted.turn(), active, candidates: &asked, preference };
+    let judgement = Judgement::of(&brain, phases, seconds, workers)?;
     advice.candidates = judgement.overall.iter().map(on_record).collect();
-    advice.sure = judgement.sure(&phases, &residual, active);
-    let runs = match &run {
-        Some((load, world)) => {
-            let promises = judgement.worth_a_run(active);
-            let found = workers.map("running the best of them", &promises, |promise| {
-                Observed::simulated(&**load, world, &promise.setting, &Unseen(workers.monitor))
-            })?;
-            let runs = promises.into_iter().zip(found);
-            runs.map(|(promise, found)| judgement.confirmed(&observed, &seconds, &phases, found, promise, &preference)).collect()
-        }
-        None => Vec::new(),
-    };
-    let choice = Choice { active, judgement: &judgement, runs: &runs, is_run: run.is_some() };
-    advice.verdict = choice.verdict();
-    if advice.verdict.is_change {
-        advice.verdict.cost = choice.cost(&advice.verdict, &observed);
-    }
-    let shown = choice.shown();
-    let confirmed = runs.iter().find(|confirmed| Some(&confirmed.promise.setting) == shown);
-    advice.phases = judgement.phases(&phases, &seconds, shown, &observed, confirmed, &preference);
-    advice.measured = runs.iter().map(|confirmed| confirmed.measured(&seconds)).collect();
-    let to_use = choice.best().map_or(active, |best| &best.setting);
-    advice.udev = linux::rule(to_use, active, choice.best_of(linux::has).map(|best| &best.setting));
-    Ok(advice)
+    advice.sure = judgement.sure(phases, &residual, active);
+    Ok(Ok(judgement))
 }
 
+/// A load, and on what it is run.
+type RunOn = (Box<dyn Load>, World);
+
 impl AdviceRequest {
+    /// What there is to judge by: the recording, or a run under the active setting.
+    fn observe(&self, workers: Workers) -> anyhow::Result<(Observed, Option<RunOn>)> {
+        let AdviceRequest { experiment, .. } = self;
+        if !self.names_disk && shipped::job_text(&experiment.load)?.is_none() {
+            self.expect_recording()?;
+            let ReplayOptions { format, columns, skip_bad, .. } = experiment.replay.clone();
+            let options = OpenOptions { format, columns, skip_bad };
+            return Ok((Observed::recorded(&experiment.load, &options, self.device, workers.monitor)?, None));
+        }
+        ensure!(self.device.is_none(), "--device: is for a recording, and with --disk all of a trace is run on one disk");
+        let world = experiment.world()?;
+        let load = experiment.load(&world, workers.monitor)?;
+        let active = self.active(None)?;
+        regime::expect_settable("--scheduler", &active, &settable(&*load, &world))?;
+        workers.monitor.begin(load.expected_requests().unwrap_or(0), "running it");
+        let observed = Observed::simulated(&*load, &world, &active, workers.monitor);
+        workers.monitor.end();
+        Ok((observed?, Some((load, world))))
+    }
+
+    /// What there is to choose from. In the simulator every tunable of the host can be tried; of a recording a larger read-ahead can be
+    /// judged, where it shows what was read ahead.
+    fn candidates(&self, observed: &Observed, run: Option<&RunOn>) -> anyhow::Result<Vec<Setting>> {
+        let mut candidates = regime::varied(self.experiment.candidates()?, &self.varied)?;
+        if let Some((load, world)) = run {
+            let settable = settable(&**load, world);
+            candidates.iter().try_for_each(|setting| regime::expect_settable("--candidates", setting, &settable))?;
+            return Ok(candidates);
+        }
+        if let Some(varied) = self.varied.first() {
+            bail!("--vary {varied}: is for a run in the simulator, and this is a recording; name a --disk to run it on");
+        }
+        let is_judged = |name: &str| name == READ_AHEAD;
+        if let Some(setting) = candidates.iter().find(|setting| setting.host.iter().any(|(name, _)| !is_judged(name))) {
+            bail!(
+                "--candidates {setting}: of a recording no other tunable of the host is judged than {READ_AHEAD}; name a --disk to run it on"
+            );
+        }
+        if !observed.seen.iter().any(|seen| seen.request.is_read_ahead()) {
+            candidates.retain(|setting| setting.host.is_empty());
+        }
+        Ok(candidates)
+    }
+
+    fn resolved_aims<'a>(&'a self, observed: &Observed, load: Option<&dyn Load>) -> anyhow::Result<Vec<ResolvedAim<'a>>> {
+        let Some(load) = load else {
+            if let Some(aim) = self.aims.iter().find(|aim| !aim.is_forecast()) {
+                bail!(
+                    "--protect {aim}: of a recording only mean, p99 and throughput of reads and writes are forecast; judge the job file that makes the load, or name a --disk"
+                );
+            }
+            let of_name = |name: &str| {
+                let row = observed.rows.iter().find(|(row, _)| row == name).map(|(_, streams)| streams.clone());
+                let number = || name.parse().ok().filter(|stream| observed.streams.contains_key(stream));
+                row.or_else(|| number().map(|stream| vec![stream])).unwrap_or_default()
+            };
+            let known: Vec<String> = observed.rows.iter().take(MOST_NAMED).map(|(name, _)| name.clone()).collect();
+            return aim::resolve(&self.aims, observed, &of_name, &known);
+        };
+        aim::resolve(&self.aims, observed, &|name| load.streams_of(name), &load.names())
+    }
+
     /// The active setting, where the recording says this.
     fn active(&self, recorded: Option<&str>) -> anyhow::Result<Setting> {
         let said = |text: &str| {
@@ -205,6 +286,11 @@ impl AdviceRequest {
             None => Ok(()),
         }
     }
+}
+
+/// Names of the host's tunables that a run can change.
+fn settable(load: &dyn Load, world: &World) -> Vec<String> {
+    load.replay(world).host.into_iter().map(|(name, _)| name).collect()
 }
 
 fn name(path: &Path) -> String {

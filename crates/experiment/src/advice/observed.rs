@@ -17,10 +17,16 @@ use sim::trace::{OpenOptions, RecordedDevice};
 use twin::recording::Call;
 use twin::{ObservedRequest, event};
 
+use crate::comparison::service;
+use crate::figures::rate;
 use crate::load::Load;
 use crate::recorded::{MOST, Recorded};
 use crate::world::World;
 use progress::monitor::{Interrupted, Monitor};
+use report::record::ServiceFigures;
+
+/// Bytes of a sector.
+const SECTOR_BYTES: u64 = 512;
 
 /// How often a bar is drawn.
 const DRAWN: Duration = Duration::from_millis(20);
@@ -39,8 +45,12 @@ pub struct Observed {
     pub knows_capacity: bool,
     /// The active scheduler, if the recording says it.
     pub scheduler: Option<String>,
-    /// What each stream got, where it was simulated.
+    /// What each stream got.
     pub streams: BTreeMap<StreamId, StreamMeasure>,
+    /// Throughput in 10^6 bytes per second, and mean response time in ms, as [`compare`](crate::comparison) has them.
+    pub whole: (f64, f64),
+    /// Streams as they are reported: those of a job together, in the load's order.
+    pub rows: Vec<(String, Vec<StreamId>)>,
     /// The streams' names, where they have any.
     pub names: BTreeMap<StreamId, String>,
     /// What the reader should know.
@@ -74,6 +84,11 @@ impl Observed {
             Tail { requests: waited.len() as u64, p99_s }
         };
         waited.into_iter().map(|(stream, waited)| (stream, tail(waited))).collect()
+    }
+
+    /// What these streams got together.
+    pub fn service(&self, streams: &[StreamId]) -> ServiceFigures {
+        service(streams.iter().filter_map(|stream| self.streams.get(stream)))
     }
 
     /// The stream's number, with its name if it has one.
@@ -141,15 +156,25 @@ impl Observed {
         let bounds = Bounds { capacity_sectors, limits: queue.limits(), nr_requests: queue.nr_requests, read_ahead_kib };
         let streams: BTreeSet<StreamId> = seen.iter().map(|seen| seen.request.stream).collect();
         let named = streams.into_iter().filter_map(|stream| Some((stream, opened.reader.stream_name(stream)?.to_owned())));
-        let (names, longest) = (named.collect(), longest(&seen));
+        let names: BTreeMap<StreamId, String> = named.collect();
+        let mut streams: BTreeMap<StreamId, StreamMeasure> = BTreeMap::new();
+        for ObservedRequest { request, completed, .. } in &seen {
+            let bytes = u64::from(request.sectors) * SECTOR_BYTES;
+            streams.entry(request.stream).or_default().record(request.op, request.arrival, *completed, bytes);
+        }
+        streams.values_mut().for_each(StreamMeasure::finish);
+        let longest = longest(&seen);
+        let all = service(streams.values()).all;
         Ok(Observed {
+            whole: (all.throughput_mb_s, all.response.mean_ms),
             seen,
             flushes: Vec::new(),
             calls: Vec::new(),
             bounds,
             knows_capacity,
             scheduler,
-            streams: BTreeMap::new(),
+            rows: rows(&streams, &names),
+            streams,
             names,
             notes,
             longest,
@@ -172,11 +197,47 @@ impl Observed {
             left_out => vec![format!("Only the first {MOST} requests were looked at; {left_out} came later.")],
         };
         let bounds = Bounds { capacity_sectors: world.profile.capacity_sectors(), limits, nr_requests, read_ahead_kib: None };
-        let streams = outcome.measure.streams;
+        let measure = outcome.measure;
+        let bytes = measure.read_bytes + measure.written_bytes;
+        let whole = (rate(bytes, measure.duration().as_secs_f64()) / 1e6, measure.all.mean().as_millis_f64());
+        let streams = measure.streams;
         let named = streams.keys().filter_map(|&stream| Some((stream, load.stream_name(stream)?.to_owned())));
         let (names, longest) = (named.collect(), longest(&seen));
-        Ok(Observed { seen, flushes, calls, bounds, knows_capacity: true, scheduler: None, streams, names, notes, longest })
+        let jobs: Vec<(String, Vec<StreamId>)> = load.reported().into_iter().map(|row| (row.name, row.streams)).collect();
+        let rows = if jobs.is_empty() { rows(&streams, &names) } else { jobs };
+        Ok(Observed {
+            seen,
+            flushes,
+            calls,
+            bounds,
+            knows_capacity: true,
+            scheduler: None,
+            streams,
+            whole,
+            rows,
+            names,
+            notes,
+            longest,
+        })
     }
+}
+
+/// Streams that are followed one by one where a load has no jobs: more nobody reads.
+const FOLLOWED: usize = 200;
+
+/// The busiest streams one by one, by name or number.
+fn rows(streams: &BTreeMap<StreamId, StreamMeasure>, names: &BTreeMap<StreamId, String>) -> Vec<(String, Vec<StreamId>)> {
+    let mut by_name: BTreeMap<String, (u64, Vec<StreamId>)> = BTreeMap::new();
+    for (stream, measure) in streams {
+        let name = names.get(stream).cloned().unwrap_or_else(|| stream.to_string());
+        let (requests, of_name) = by_name.entry(name).or_default();
+        *requests += measure.responses.count();
+        of_name.push(*stream);
+    }
+    let mut rows: Vec<_> = by_name.into_iter().collect();
+    rows.sort_by_key(|(_, (requests, _))| std::cmp::Reverse(*requests));
+    rows.truncate(FOLLOWED);
+    rows.into_iter().map(|(name, (_, streams))| (name, streams)).collect()
 }
 
 fn longest(seen: &[ObservedRequest]) -> Nanos {

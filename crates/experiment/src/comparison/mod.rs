@@ -25,6 +25,7 @@ pub use trace::{LONGEST_REPLAY_S, ReplayOptions, SPEEDS, TraceLoad};
 pub use crate::load::Load;
 pub use jobs::JobsLoad;
 pub use minutes::{percent, promise};
+pub use record::service;
 pub use remembered::{Remembered, RunHistory};
 pub use runs::source;
 

@@ -93,8 +93,11 @@ fn jain(progress: impl Iterator<Item = f64>) -> Option<f64> {
     (count >= 2.0 && squares > 0.0).then(|| sum * sum / (count * squares))
 }
 
-/// What a stream got in its own time, or several streams together.
-fn service(measure: &StreamMeasure) -> ServiceFigures {
+/// What streams got together, in the time from the first request to the last completion.
+pub fn service<'a>(measures: impl IntoIterator<Item = &'a StreamMeasure>) -> ServiceFigures {
+    let mut measures = measures.into_iter();
+    let mut measure = measures.next().cloned().unwrap_or_default();
+    measures.for_each(|other| measure.add(other));
     let seconds = measure.duration().as_secs_f64();
     let of = |bytes: u64, responses: &Responses| DirectionFigures {
         bytes,
@@ -119,7 +122,7 @@ pub fn streams(load: &dyn Load, outcome: &RunSummary, alone: Option<&BTreeMap<St
         let mean = here.responses.mean();
         let alone = alone.and_then(|alone| alone.get(&stream));
         let mean_alone = alone.map(|alone| alone.responses.mean()).filter(|&mean| mean > Nanos::ZERO);
-        let service = service(here);
+        let service = service([here]);
         StreamFigures {
             stream,
             name: load.stream_name(stream).map(str::to_owned),
@@ -141,10 +144,9 @@ pub fn streams(load: &dyn Load, outcome: &RunSummary, alone: Option<&BTreeMap<St
 /// Rows of a report: each a stream or several taken together.
 pub fn rows(rows: Vec<Row>, outcome: &RunSummary) -> Vec<JobsFigures> {
     let one = |Row { name, group, streams }: Row| {
-        let mut measures = streams.iter().filter_map(|stream| outcome.measure.streams.get(stream));
-        let mut sum = measures.next()?.clone();
-        measures.for_each(|measure| sum.add(measure));
-        Some(JobsFigures { name, group, jobs: streams.len() as u32, service: service(&sum) })
+        let measures = || streams.iter().filter_map(|stream| outcome.measure.streams.get(stream));
+        measures().next()?;
+        Some(JobsFigures { name, group, jobs: streams.len() as u32, service: service(measures()) })
     };
     rows.into_iter().filter_map(one).collect()
 }

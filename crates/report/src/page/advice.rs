@@ -3,7 +3,8 @@
 use askama::Template;
 
 use super::advised;
-use crate::advice::{Advice, Measured};
+use crate::advice::{Advice, Effect, EffectFigures, Measured};
+use crate::effects;
 use crate::number::three_digits;
 use crate::promises::with_error;
 use crate::record::PredictionFigures;
@@ -15,6 +16,8 @@ pub fn html(advice: &Advice) -> String {
         advice,
         candidates_plot: advised::advised(advice),
         phases_plot: advised::phases(advice),
+        effects: effects::sentences(advice),
+        effect_rows: advice.effects.iter().map(effect_row).collect(),
         measured: advice.measured.iter().map(Measured::text).collect(),
         summary: advice.summary(),
         rows: advice.candidates.iter().map(|promise| row(advice, promise)).collect(),
@@ -38,12 +41,25 @@ fn row(advice: &Advice, promise: &PredictionFigures) -> (String, Vec<String>, bo
     (label, cells.into_iter().chain([gain]).collect(), promise.setting == advice.verdict.setting)
 }
 
+fn effect_row(effect: &Effect) -> (String, Vec<String>) {
+    let Effect { active, recommended, best, .. } = effect;
+    let times = |figures: &EffectFigures| [figures.mean_ms, figures.p99_ms].map(three_digits);
+    let best = best.as_ref().map_or_else(
+        || "–".to_owned(),
+        |(setting, best)| format!("{}: {} ({})", printable(setting), three_digits(best.mean_ms), three_digits(best.p99_ms)),
+    );
+    let cells = times(active).into_iter().chain(times(recommended)).chain([best]);
+    (format!("{} {}", printable(&effect.stream), effect.kind), cells.collect())
+}
+
 #[derive(Template)]
 #[template(path = "advice.html")]
 struct Page<'a> {
     advice: &'a Advice,
     candidates_plot: Option<String>,
     phases_plot: Option<String>,
+    effects: Vec<String>,
+    effect_rows: Vec<(String, Vec<String>)>,
     measured: Vec<String>,
     summary: String,
     rows: Vec<(String, Vec<String>, bool)>,

@@ -136,7 +136,7 @@ impl Page {
             facts: facts(common),
             parts: verdict::parts(comparison),
             only_one: (records.len() == 1).then(|| printable(&common.scheduler.label)),
-            warnings: comparison.warnings().to_vec(),
+            warnings: verdict::not_settable(comparison).into_iter().chain(comparison.warnings().iter().cloned()).collect(),
             headings: figures.iter().map(|figure| Heading { lines: figure.heading, meaning: figure.meaning }).collect(),
             rows: rows(comparison),
             in_force: plot::in_force(comparison),

@@ -136,8 +136,15 @@ pub struct StreamMeasure {
     pub syncs: Responses,
 }
 
+impl Default for StreamMeasure {
+    fn default() -> StreamMeasure {
+        StreamMeasure::new()
+    }
+}
+
 impl StreamMeasure {
-    fn new() -> StreamMeasure {
+    /// Of nothing yet.
+    pub fn new() -> StreamMeasure {
         StreamMeasure {
             first_arrival: Nanos::MAX,
             last_completion: Nanos::ZERO,
@@ -151,7 +158,8 @@ impl StreamMeasure {
         }
     }
 
-    fn record(&mut self, op: Op, arrival: Nanos, at: Nanos, bytes: u64) {
+    /// Takes in a request that was done at a time.
+    pub fn record(&mut self, op: Op, arrival: Nanos, at: Nanos, bytes: u64) {
         self.span(arrival, at);
         let (responses, moved) = match op {
             Op::Read => (&mut self.reads, &mut self.read_bytes),
@@ -172,7 +180,8 @@ impl StreamMeasure {
         self.last_completion = self.last_completion.max(at);
     }
 
-    fn finish(&mut self) {
+    /// Combines the directions, after the last request.
+    pub fn finish(&mut self) {
         self.responses = self.reads.clone();
         self.responses.add(&self.writes);
         self.responses.add(&self.discards);

@@ -169,7 +169,7 @@ fn the_next_forecast_is_sooner_if_a_large_gain_is_not_sure() {
         let setting = setting("cfq");
         let predictions = vec![Prediction { setting, throughput: 1.0, response_s: 1.0, p99_by_bound: 0.0, gain, error }];
         let active = Performance { throughput: 1.0, response_s: 1.0, fairness: 1.0, starves: false };
-        let forecast = Forecast { streams: Vec::new(), active, replay_error: 0.0, predictions, requests: 0 };
+        let forecast = Forecast { streams: Vec::new(), active, replay_error: 0.0, predictions, services: Vec::new(), requests: 0 };
         controller.next_forecast_at(&forecast, seconds(at), 1e9)
     };
     controller.credit_ns = 6e8;

@@ -71,7 +71,7 @@ impl ForecastRequest<'_> {
         let length = self.trial_length(&load, rate, &candidates);
         let ForecastRequest { active, original, preference, measured, error_scale, .. } = self;
         let rig = TrialRig { device: &**self.device, bounds, load: &load, call_model: call_model.as_ref(), length };
-        let mut trials = Trials { rig, knowledge: self.knowledge, requests: 0 };
+        let mut trials = Trials { rig, knowledge: self.knowledge, requests: 0, services: Vec::new() };
         // What became active in the middle of the load does so in its replay.
         let from = Some(original).filter(|_| is_live && original != active).map(SwitchFrom::new);
         if from.is_some_and(|from| !from.fits_in(active, &length)) {
@@ -121,7 +121,8 @@ impl ForecastRequest<'_> {
         if is_live {
             repeat_best(&mut predictions, active, |setting| predict(setting, SwitchFrom::repeated(active)));
         }
-        Ok(Forecast { streams: load.streams().collect(), active: served, replay_error, predictions, requests: trials.requests })
+        let (streams, requests) = (load.streams().collect(), trials.requests);
+        Ok(Forecast { streams, active: served, replay_error, predictions, services: trials.services, requests })
     }
 }
 

@@ -15,7 +15,7 @@ use super::candidates::is_first_of_scheduler;
 use super::{MAX_TRIAL, MIN_REQUESTS, TUNED_SCHEDULERS};
 use crate::load::{Load, Understood};
 use crate::recording::Recording;
-use crate::trial::TrialLength;
+use crate::trial::{Services, TrialLength};
 
 /// Trials simulate at least this number of requests.
 const MIN_TRIAL_REQUESTS: u64 = 200;
@@ -117,6 +117,8 @@ pub struct Forecast {
     pub replay_error: f64,
     /// One for each candidate that could be simulated, and for the active setting; the best first.
     pub predictions: Vec<Prediction>,
+    /// How each setting serves each stream, as far as it was simulated.
+    pub services: Vec<(Setting, Services)>,
     /// Requests that were simulated.
     pub requests: u64,
 }

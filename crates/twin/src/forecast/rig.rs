@@ -11,7 +11,7 @@ use sim::run::Watch;
 use super::candidates::NR_REQUESTS;
 use crate::call_model::CallModel;
 use crate::load::Load;
-use crate::trial::{self, Change, Successor, TrialLength, TrialResult};
+use crate::trial::{self, Change, Services, Successor, TrialLength, TrialResult};
 
 /// When in a trial a live switch happens, as a share of the warm-up: by then every stream has asked for something. And when in a repeated
 /// trial.
@@ -122,6 +122,8 @@ pub(super) struct Trials<'a> {
     pub knowledge: &'a mut KnowledgeStore,
     /// Requests that were simulated so far.
     pub requests: u64,
+    /// How each setting served each stream, in its latest trial.
+    pub services: Vec<(Setting, Services)>,
 }
 
 impl Trials<'_> {
@@ -141,6 +143,8 @@ impl Trials<'_> {
             }
         }
         self.requests += result.requests;
+        self.services.retain(|(before, _)| before != setting);
+        self.services.push((setting.clone(), result.services.clone()));
         Some(result)
     }
 }

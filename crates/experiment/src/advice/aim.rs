@@ -1,0 +1,250 @@
+//! What the user wants of one stream: an aim, such as `etcd:fsync:p99=10ms`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use anyhow::{bail, ensure};
+use block::StreamId;
+use report::record::{DirectionFigures, ServiceFigures};
+
+use super::observed::Observed;
+
+/// Requests of one kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// Reads.
+    Read,
+    /// Writes.
+    Write,
+    /// Calls of fsync.
+    Fsync,
+}
+
+impl Kind {
+    /// All.
+    pub const ALL: [Kind; 3] = [Kind::Read, Kind::Write, Kind::Fsync];
+
+    /// Its name, as in an aim.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Read => "read",
+            Kind::Write => "write",
+            Kind::Fsync => "fsync",
+        }
+    }
+
+    /// The figures of this kind; `None` without a request of it.
+    pub fn of(self, service: &ServiceFigures) -> Option<&DirectionFigures> {
+        match self {
+            Kind::Read => service.reads.as_ref(),
+            Kind::Write => service.writes.as_ref(),
+            Kind::Fsync => service.syncs.as_ref(),
+        }
+    }
+}
+
+/// What is bounded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Quantity {
+    Mean,
+    P50,
+    P95,
+    P99,
+    P999,
+    Max,
+    /// Bytes per second, of which at least so many are wanted.
+    Throughput,
+    /// Requests per second, likewise.
+    Iops,
+}
+
+const QUANTITIES: [(&str, Quantity); 8] = [
+    ("mean", Quantity::Mean),
+    ("p50", Quantity::P50),
+    ("p95", Quantity::P95),
+    ("p99", Quantity::P99),
+    ("p99.9", Quantity::P999),
+    ("max", Quantity::Max),
+    ("throughput", Quantity::Throughput),
+    ("iops", Quantity::Iops),
+];
+
+/// Units of time, in milliseconds.
+const TIMES_MS: [(&str, f64); 4] = [("us", 1e-3), ("µs", 1e-3), ("ms", 1.0), ("s", 1e3)];
+/// Units of throughput, in 10^6 bytes per second.
+const RATES_MB_S: [(&str, f64); 3] = [("kB/s", 1e-3), ("MB/s", 1.0), ("GB/s", 1e3)];
+
+/// What an aim looks like.
+const FORM: &str = "should be STREAM[:read|write|fsync]:QUANTITY=VALUE, such as etcd:fsync:p99=10ms; quantities are mean, p50, p95, p99, p99.9 and max in us, ms or s, throughput in kB/s, MB/s or GB/s, and iops";
+
+impl Quantity {
+    fn is_rate(self) -> bool {
+        matches!(self, Quantity::Throughput | Quantity::Iops)
+    }
+
+    fn unit(self) -> &'static str {
+        match self {
+            Quantity::Throughput => "MB/s",
+            Quantity::Iops => "requests/s",
+            _ => "ms",
+        }
+    }
+
+    fn of(self, figures: &DirectionFigures) -> f64 {
+        let response = &figures.response;
+        match self {
+            Quantity::Mean => response.mean_ms,
+            Quantity::P50 => response.p50_ms,
+            Quantity::P95 => response.p95_ms,
+            Quantity::P99 => response.p99_ms,
+            Quantity::P999 => response.p999_ms,
+            Quantity::Max => response.max_ms,
+            Quantity::Throughput => figures.throughput_mb_s,
+            Quantity::Iops => figures.iops,
+        }
+    }
+
+    /// The value in [`unit`](Self::unit).
+    fn read(self, text: &str) -> Option<f64> {
+        let units: &[(&str, f64)] = match self {
+            Quantity::Throughput => &RATES_MB_S,
+            Quantity::Iops => &[("", 1.0)],
+            _ => &TIMES_MS,
+        };
+        // Of two units that end alike the longer one is meant.
+        let mut found = units.iter().filter_map(|(unit, factor)| Some((text.strip_suffix(unit)?, factor)));
+        let (number, factor) = found.find(|(number, _)| number.trim().parse::<f64>().is_ok())?;
+        number.trim().parse::<f64>().ok().map(|number| number * factor).filter(|value| value.is_finite() && *value > 0.0)
+    }
+}
+
+/// An aim.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Aim {
+    text: String,
+    /// The stream's, process's or job's name, or the stream's number.
+    pub stream: String,
+    /// Which of its requests; `None` for reads and writes together.
+    pub kind: Option<Kind>,
+    quantity: Quantity,
+    bound: f64,
+}
+
+impl FromStr for Aim {
+    type Err = String;
+
+    /// Reads `STREAM[:read|write|fsync]:QUANTITY=VALUE`; the name may have colons itself.
+    fn from_str(text: &str) -> Result<Aim, String> {
+        let read = || {
+            let (name, last) = text.rsplit_once(':')?;
+            let (quantity, value) = last.split_once('=')?;
+            let (_, quantity) = *QUANTITIES.iter().find(|(name, _)| *name == quantity)?;
+            let bound = quantity.read(value)?;
+            let of_kind = Kind::ALL.into_iter().find_map(|kind| Some((name.strip_suffix(kind.name())?.strip_suffix(':')?, kind)));
+            let (stream, kind) = of_kind.map_or((name, None), |(stream, kind)| (stream, Some(kind)));
+            let (text, stream) = (text.to_owned(), stream.to_owned());
+            (!stream.is_empty()).then_some(Aim { text, stream, kind, quantity, bound })
+        };
+        read().ok_or_else(|| FORM.to_owned())
+    }
+}
+
+impl fmt::Display for Aim {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl Aim {
+    /// The unit of its values.
+    pub fn unit(&self) -> &'static str {
+        self.quantity.unit()
+    }
+
+    /// Whether the twin's forecast tells the quantity: it simulates no more than some seconds, and no calls of fsync.
+    pub fn is_forecast(&self) -> bool {
+        self.kind != Some(Kind::Fsync) && matches!(self.quantity, Quantity::Mean | Quantity::P99 | Quantity::Throughput)
+    }
+
+    /// The value in these figures; the worst there is without a request.
+    pub fn value(&self, service: &ServiceFigures) -> f64 {
+        let figures = self.kind.map_or(Some(&service.all), |kind| kind.of(service));
+        let worst = if self.quantity.is_rate() { 0.0 } else { f64::INFINITY };
+        figures.filter(|figures| figures.response.requests > 0).map_or(worst, |figures| self.quantity.of(figures))
+    }
+
+    /// By which factor the value misses the bound, as a logarithm; not above 0 where the aim is met.
+    pub fn shortfall(&self, value: f64) -> f64 {
+        if self.quantity.is_rate() { (self.bound / value).ln() } else { (value / self.bound).ln() }
+    }
+}
+
+/// An aim, and the streams that it is about.
+pub(super) struct ResolvedAim<'a> {
+    pub(super) aim: &'a Aim,
+    pub(super) streams: Vec<StreamId>,
+}
+
+/// Finds the streams of each aim; `find` says which a name means, `known` are the names that there are.
+///
+/// # Errors
+/// There is no such stream, or it has no such requests under the active setting.
+pub(super) fn resolve<'a>(
+    aims: &'a [Aim],
+    observed: &Observed,
+    find: &dyn Fn(&str) -> Vec<StreamId>,
+    known: &[String],
+) -> anyhow::Result<Vec<ResolvedAim<'a>>> {
+    let one = |aim: &'a Aim| {
+        let streams = find(&aim.stream);
+        ensure!(!streams.is_empty(), "--protect {aim}: there is no stream '{}'; there are {}", aim.stream, known.join(", "));
+        let service = observed.service(&streams);
+        let has_any = aim.kind.map_or(Some(&service.all), |kind| kind.of(&service)).is_some_and(|one| one.response.requests > 0);
+        if !has_any {
+            let kind = aim.kind.map_or("request", Kind::name);
+            bail!("--protect {aim}: {} has no {kind} in this load, so there is nothing to protect", aim.stream);
+        }
+        Ok(ResolvedAim { aim, streams })
+    };
+    aims.iter().map(one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
+
+    use super::*;
+
+    #[test]
+    fn an_aim_names_stream_kind_and_bound_in_any_unit() {
+        let read = |text: &str| text.parse::<Aim>().map(|aim| (aim.stream, aim.kind.map(Kind::name), aim.bound));
+        let of = |stream: &str, kind, bound| Ok((stream.to_owned(), kind, bound));
+        assert_eq!(read("etcd:fsync:p99=10ms"), of("etcd", Some("fsync"), 10.0));
+        assert_eq!(read("etcd:p99.9=0.5s"), of("etcd", None, 500.0));
+        assert_eq!(read("kworker/u8:2:write:mean=250us"), of("kworker/u8:2", Some("write"), 0.25));
+        assert_eq!(read("7:read:throughput=1.5GB/s"), of("7", Some("read"), 1500.0));
+        assert_eq!(read("scan:iops=500"), of("scan", None, 500.0));
+        for wrong in [
+            "",
+            "etcd",
+            "etcd:p99",
+            "etcd:p98=3ms",
+            "etcd:p99=3",
+            "etcd:p99=ms",
+            "etcd:p99=-3ms",
+            ":p99=3ms",
+            "e:iops=3ms",
+            "e:p99=infms",
+        ] {
+            assert!(read(wrong).is_err_and(|message| message.contains("etcd:fsync:p99=10ms")), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn times_are_wanted_short_and_rates_high() {
+        let aim = |text: &str| text.parse::<Aim>().unwrap();
+        assert!(aim("a:p99=10ms").shortfall(9.0) < 0.0 && aim("a:p99=10ms").shortfall(20.0) > 0.69);
+        assert!(aim("a:throughput=10MB/s").shortfall(20.0) < 0.0 && aim("a:iops=10").shortfall(5.0) > 0.69);
+        assert_eq!(aim("a:iops=10").shortfall(0.0), f64::INFINITY);
+    }
+}

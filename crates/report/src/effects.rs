@@ -1,0 +1,111 @@
+//! What a recommendation means for single streams: who gains and who loses most, and what another setting would give.
+
+use crate::advice::{Advice, Aimed, Effect, EffectFigures};
+use crate::number::three_digits;
+use crate::text::printable;
+
+/// Streams named in a sentence.
+const NAMED: usize = 3;
+/// The least ratio of two times that is worth a word.
+const WORTH: f64 = 1.1;
+/// The least ratio by which another setting serves a stream better, to be mentioned.
+const MENTIONED: f64 = 2.0;
+
+impl EffectFigures {
+    /// By which factor these times are shorter than others, as a logarithm: the mean's, or where that hardly differs, the p99's.
+    fn shorter_than(&self, other: &EffectFigures) -> f64 {
+        let ratio = |this: f64, other: f64| if this > 0.0 && other > 0.0 { (other / this).ln() } else { 0.0 };
+        let mean = ratio(self.mean_ms, other.mean_ms);
+        if mean.abs() >= WORTH.ln() { mean } else { ratio(self.p99_ms, other.p99_ms) }
+    }
+
+    fn instead_of(&self, other: &EffectFigures) -> String {
+        format!(
+            "{} ms in the mean instead of {} (p99 {} instead of {})",
+            three_digits(self.mean_ms),
+            three_digits(other.mean_ms),
+            three_digits(self.p99_ms),
+            three_digits(other.p99_ms)
+        )
+    }
+}
+
+impl Effect {
+    fn name(&self) -> String {
+        format!("{} {}", printable(&self.stream), self.kind)
+    }
+}
+
+/// The aims and what became of them, then the streams and kinds that gain and lose most.
+pub(crate) fn sentences(advice: &Advice) -> Vec<String> {
+    let aims = advice.aims.iter().map(|aim| aimed(aim, advice.verdict.is_change));
+    aims.chain(gains_and_losses(advice)).chain(better_elsewhere(advice)).collect()
+}
+
+fn aimed(aim: &Aimed, is_change: bool) -> String {
+    let Aimed { aim, unit, active, recommended, is_met } = aim;
+    let met = if *is_met { "met" } else { "not met" };
+    let before = if is_change { format!(" instead of {}", three_digits(*active)) } else { String::new() };
+    format!("Aim {}: {met}, {} {unit}{before}.", printable(aim), three_digits(*recommended))
+}
+
+fn gains_and_losses(advice: &Advice) -> Vec<String> {
+    if !advice.verdict.is_change {
+        return Vec::new();
+    }
+    let mut changes: Vec<(f64, &Effect)> =
+        advice.effects.iter().map(|effect| (effect.recommended.shorter_than(&effect.active), effect)).collect();
+    changes.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let text = |(_, effect): &(f64, &Effect)| {
+        let predicted = if effect.is_predicted { "predicted " } else { "" };
+        format!("{}, {predicted}{}", effect.name(), effect.recommended.instead_of(&effect.active))
+    };
+    let gain: Vec<String> = changes.iter().filter(|(change, _)| *change >= WORTH.ln()).take(NAMED).map(text).collect();
+    let lose: Vec<String> = changes.iter().rev().filter(|(change, _)| *change <= -WORTH.ln()).take(NAMED).map(text).collect();
+    let sentence = |(verb, named): (&str, Vec<String>)| (!named.is_empty()).then(|| format!("{verb} most: {}.", named.join("; ")));
+    [("Gains", gain), ("Loses", lose)].into_iter().filter_map(sentence).collect()
+}
+
+/// Streams that another setting would serve much better than the recommendation.
+fn better_elsewhere(advice: &Advice) -> Vec<String> {
+    let mut better: Vec<(f64, &Effect, &str, &EffectFigures)> = advice
+        .effects
+        .iter()
+        .filter_map(|effect| {
+            let (setting, best) = effect.best.as_ref()?;
+            Some((best.shorter_than(&effect.recommended), effect, setting.as_str(), best))
+        })
+        .filter(|(shorter, ..)| *shorter >= MENTIONED.ln())
+        .collect();
+    better.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let one = |(_, effect, setting, best): (f64, &Effect, &str, &EffectFigures)| {
+        format!("Under {}, {} would take {}", printable(setting), effect.name(), best.instead_of(&effect.recommended))
+    };
+    let Some((_, effect, _, best)) = better.first().copied() else { return Vec::new() };
+    let aim = format!("--protect {}:{}:p99={}ms", printable(&effect.stream), effect.kind, rounded_up(best.p99_ms));
+    let mut sentences: Vec<String> = better.into_iter().take(NAMED).map(|one_of| one(one_of) + ".").collect();
+    sentences.push(format!("To decide by a stream, name what it needs, such as {aim}."));
+    sentences
+}
+
+/// The next number with two digits.
+fn rounded_up(value: f64) -> String {
+    if !value.is_finite() || value <= 0.0 {
+        return "1".to_owned();
+    }
+    let exponent = value.log10().floor() as i32 - 1;
+    let step = 10f64.powi(exponent);
+    let decimals = usize::try_from(-exponent).unwrap_or(0);
+    format!("{:.decimals$}", (value / step).ceil() * step)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_suggested_bound_has_two_digits_and_holds() {
+        let rounded = [17.9, 0.1234, 940.1, 1.0, 0.0].map(rounded_up);
+        assert_eq!(rounded, ["18", "0.13", "950", "1.0", "1"]);
+    }
+}
