@@ -164,7 +164,7 @@ fn can_be_set(record: &Record) -> bool {
     record.steering.is_some() || RENAMED.contains(&name) || block::KERNEL.iter().any(|spec| spec.name == name)
 }
 
-/// Which of the schedulers are not in today's Linux, and the best of those that are, where one that is not leads; `None` where all
+/// Which of the schedulers are not in today's Linux, and the best of those that are, where none of them leads; `None` where all
 /// can be set.
 pub fn not_settable(comparison: &Comparison) -> Option<String> {
     let records = comparison.records();
@@ -176,8 +176,8 @@ pub fn not_settable(comparison: &Comparison) -> Option<String> {
     let is_missing = |place: &Ranked| missing.contains(&printable(&place.label));
     let best_of = |preference: Preference| {
         let ranking = Ranking::new(comparison, preference)?;
-        let leads = ranking.leaders().iter().any(is_missing);
-        let best = ranking.places.iter().find(|place| !is_missing(place)).filter(|_| leads)?;
+        let only_missing_lead = ranking.leaders().iter().all(is_missing);
+        let best = ranking.places.iter().find(|place| !is_missing(place)).filter(|_| only_missing_lead)?;
         Some(format!("{}: {} with {}", preference.name(), printable(&best.label), with_unit(preference, best.value)))
     };
     let best: Vec<String> = Preference::ALL.into_iter().filter_map(best_of).collect();

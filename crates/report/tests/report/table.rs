@@ -42,6 +42,7 @@ sstf            6.00     1,500*     8.00   0.00180  4.00  10.0* 100* 2,000  2,12
 * best of its column
 
 Throughput: noop wins with 12.0 MB/s, 100% above sstf; response time: noop wins with a mean of 4.00 ms, 50% below sstf; fairness: no scheduler wins by more than 1%.
+Not in today's Linux is sstf.
 Warning: 412 requests lie beyond the disk's last sector and were folded back onto it.
 ";
     assert_eq!(text(&two(), None, false), expected);
@@ -65,6 +66,7 @@ sstf      2,120,000     0.500*     3.00   6.00     100        617*   50.0
 Throughput: noop wins with 12.0 MB/s, 100% above sstf; response time: noop wins
 with a mean of 4.00 ms, 50% below sstf; fairness: no scheduler wins by more than
 1%.
+Not in today's Linux is sstf.
 Warning: 412 requests lie beyond the disk's last sector and were folded back
 onto it.
 ";

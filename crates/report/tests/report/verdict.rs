@@ -152,3 +152,19 @@ fn who_starves_a_stream_is_not_the_fairest_and_the_warning_names_the_stream() {
     records.iter_mut().for_each(|record| rsync(record, 1));
     assert!(Comparison::new(&records).unwrap().warnings().iter().all(|warning| !warning.contains("starves")));
 }
+
+#[test]
+fn a_winner_that_linux_does_not_have_is_named_with_the_best_that_can_be_set() {
+    let mut records = three([10.0, 12.0, 11.0], [8.0, 5.0, 4.0], [9.0; 3], [Some(0.9), Some(0.2), Some(0.6)]);
+    for (record, name) in records.iter_mut().zip(["bfq", "youchoose", "kyber"]) {
+        record.scheduler.name = name.to_owned();
+        record.scheduler.label = name.to_owned();
+    }
+    let named = |records: &[Record]| report::verdict::not_settable(&Comparison::new(records).unwrap());
+    assert_eq!(
+        named(&records).unwrap(),
+        "Not in today's Linux is youchoose. The best that can be set there in throughput: kyber with 11.0 MB/s."
+    );
+    records.remove(1);
+    assert_eq!(named(&records), None);
+}
