@@ -63,7 +63,7 @@ impl Asks {
             // No disk is named: the times are taken as they were recorded.
             ..Experiment::of_jobs(recording, "")
         };
-        AdviceRequest { experiment, names_disk: false, device: None, active: in_force }
+        AdviceRequest { experiment, names_disk: false, device: None, active: in_force, aims: Vec::new(), varied: Vec::new() }
     }
 }
 

@@ -59,7 +59,14 @@ pub fn choice(workload: &str, recorded: &[Recorded]) -> anyhow::Result<Option<Ch
     let mut experiment = Experiment::of_jobs(first, "");
     experiment.candidates = vec![CANDIDATES.to_owned()];
     let advice = advise(
-        &AdviceRequest { experiment, names_disk: false, device: None, active: Some(in_force) },
+        &AdviceRequest {
+            experiment,
+            names_disk: false,
+            device: None,
+            active: Some(in_force),
+            aims: Vec::new(),
+            varied: Vec::new(),
+        },
         Workers::new(&quiet, Some(1)),
     )?;
     let Some((best, most)) = scored.iter().max_by(|a, b| a.1.total_cmp(&b.1)) else { return Ok(None) };
