@@ -116,8 +116,8 @@ pub type Got = Option<[f64; 3]>;
 
 /// What the first group of jobs got.
 pub struct Output {
-    /// Reads and writes.
-    pub directions: [Got; 2],
+    /// Reads, writes, and calls of fsync, which move nothing.
+    pub directions: [Got; 3],
     /// Both together.
     pub overall: Overall,
 }
@@ -144,7 +144,7 @@ pub fn parse(json: &str) -> anyhow::Result<Output> {
         let name = job["jobname"].as_str().unwrap_or("?");
         ensure!(job["error"] == 0, "fio: job {name} failed with error {}", job["error"]);
     }
-    let (mut directions, mut requests, mut bytes_per_s, mut waited_s) = ([None; 2], 0, 0.0, 0.0);
+    let (mut directions, mut requests, mut bytes_per_s, mut waited_s) = ([None; 3], 0, 0.0, 0.0);
     for (name, got) in ["read", "write"].into_iter().zip(&mut directions) {
         let count = jobs[0][name]["total_ios"].as_u64().context("fio's JSON has no total_ios")?;
         if count > 0 {
@@ -154,15 +154,28 @@ pub fn parse(json: &str) -> anyhow::Result<Output> {
             waited_s += count as f64 * mean / 1e3;
         }
     }
+    if jobs[0]["sync"]["total_ios"].as_u64().is_some_and(|count| count > 0) {
+        let (mean, p99) = times(&jobs[0]["sync"])?;
+        directions[2] = Some([0.0, mean, p99]);
+    }
     Ok(Output { directions, overall: Overall { bytes_per_s, response_s: waited_s / requests.max(1) as f64 } })
 }
 
 fn direction(figures: &Value) -> anyhow::Result<[f64; 3]> {
-    let number = |value: &Value, name: &str| value.as_f64().with_context(|| format!("fio's JSON has no {name}"));
     let throughput = number(&figures["bw_bytes"], "bw_bytes")? / 1e6;
+    let (mean, p99) = times(figures)?;
+    Ok([throughput, mean, p99])
+}
+
+/// The mean and the 99th percentile in ms.
+fn times(figures: &Value) -> anyhow::Result<(f64, f64)> {
     let mean = number(&figures["lat_ns"]["mean"], "lat_ns.mean")? / 1e6;
     let p99 = number(&figures["lat_ns"]["percentile"]["99.000000"], "99th percentile of lat_ns")? / 1e6;
-    Ok([throughput, mean, p99])
+    Ok((mean, p99))
+}
+
+fn number(value: &Value, name: &str) -> anyhow::Result<f64> {
+    value.as_f64().with_context(|| format!("fio's JSON has no {name}"))
 }
 
 #[cfg(test)]
@@ -178,7 +191,14 @@ mod tests {
 
     #[test]
     fn reads_and_writes_are_distinguished() {
-        assert_eq!(parse(OUTPUT).unwrap().directions, [Some([2.5, 4.0, 9.0]), None]);
+        assert_eq!(parse(OUTPUT).unwrap().directions, [Some([2.5, 4.0, 9.0]), None, None]);
+    }
+
+    #[test]
+    fn calls_of_fsync_have_times_of_their_own() {
+        let sync = "\"error\": 0, \"sync\": {\"total_ios\": 9, \"lat_ns\": {\"mean\": 7e6, \"percentile\": {\"99.000000\": 3e7}}},";
+        let output = parse(&OUTPUT.replace("\"error\": 0,", sync)).unwrap();
+        assert_eq!(output.directions, [Some([2.5, 4.0, 9.0]), None, Some([0.0, 7.0, 30.0])]);
     }
 
     #[test]

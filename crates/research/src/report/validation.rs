@@ -104,7 +104,7 @@ pub struct Row {
     pub workload: String,
     /// The scheduler, with its tunables.
     pub scheduler: String,
-    /// `read` or `write`.
+    /// `read`, `write` or [`FSYNC`].
     pub direction: String,
     /// The real kernel's, by figure.
     pub real: [Spread; 3],
@@ -112,12 +112,20 @@ pub struct Row {
     pub simulated: [Spread; 3],
 }
 
-/// The figures of a row, in their order.
-pub const FIGURES: [&str; 3] = ["throughput_mb_s", "mean_ms", "p99_ms"];
+/// The direction of calls of fsync, which move nothing.
+pub const FSYNC: &str = "fsync";
 
-/// The same for people: as heads of columns, and in sentences.
+/// What is compared: its key, its name, the figure of a row, and whether of fsyncs or of reads and writes.
+const COMPARED: [(&str, &str, usize, bool); 5] = [
+    ("throughput_mb_s", "throughput", 0, false),
+    ("mean_ms", "mean response time", 1, false),
+    ("p99_ms", "p99 response time", 2, false),
+    ("fsync_mean_ms", "mean time of fsync", 1, true),
+    ("fsync_p99_ms", "p99 of fsync", 2, true),
+];
+
+/// The figures of a row, as heads of columns.
 const TITLES: [&str; 3] = ["MB/s", "mean ms", "p99 ms"];
-const NAMES: [&str; 3] = ["throughput", "mean response time", "p99 response time"];
 
 /// What several runs gave.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -170,7 +178,7 @@ impl Spread {
 /// How far one figure agrees.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Agreement {
-    /// One of [`FIGURES`].
+    /// `throughput_mb_s`, `mean_ms`, `p99_ms`, or of fsyncs `fsync_mean_ms`, `fsync_p99_ms`.
     pub figure: String,
     /// The simulator's over the real one, less 1, without its sign: the median of all rows, in percent.
     pub off_median_percent: f64,
@@ -333,14 +341,18 @@ impl Agreement {
 
     /// Of all figures over the rows of several disks; only settings on the same disk are compared.
     pub fn over(disks: &[&[Row]]) -> Vec<Agreement> {
-        (0..FIGURES.len()).map(|figure| Agreement::of(disks, figure)).collect()
+        let has_fsyncs = disks.iter().copied().flatten().any(|row| row.direction == FSYNC);
+        let compared = COMPARED.into_iter().filter(|(.., of_fsync)| has_fsyncs || !of_fsync);
+        compared.map(|(key, _, figure, of_fsync)| Agreement::of(disks, key, figure, of_fsync)).collect()
     }
 
-    fn of(disks: &[&[Row]], figure: usize) -> Agreement {
+    fn of(disks: &[&[Row]], key: &str, figure: usize, of_fsync: bool) -> Agreement {
         let (mut off, mut pairs, mut alike, mut told_apart, mut balance) = (Vec::new(), 0, 0, 0_u32, 0_i64);
         for rows in disks {
             let least = if figure == 0 { 0.0 } else { LEAST_MS };
-            let is_there = |row: &&Row| row.real[figure].median > least && row.simulated[figure].median > 0.0;
+            let is_there = |row: &&Row| {
+                (row.direction == FSYNC) == of_fsync && row.real[figure].median > least && row.simulated[figure].median > 0.0
+            };
             let rows: Vec<&Row> = rows.iter().filter(is_there).collect();
             off.extend(rows.iter().map(|row| 100.0 * (row.simulated[figure].median / row.real[figure].median - 1.0).abs()));
             for (i, one) in rows.iter().enumerate() {
@@ -361,12 +373,12 @@ impl Agreement {
         }
         let Spread { median, high, .. } = Spread::of(off);
         let tau = (told_apart > 0).then(|| balance as f64 / f64::from(told_apart));
-        let figure = FIGURES[figure].to_owned();
+        let figure = key.to_owned();
         Agreement { figure, off_median_percent: median, off_worst_percent: high, pairs, alike, told_apart, tau }
     }
 
     fn name(&self) -> &'static str {
-        FIGURES.iter().zip(NAMES).find(|(figure, _)| **figure == self.figure).map_or("", |(_, name)| name)
+        COMPARED.iter().find(|(key, ..)| *key == self.figure).map_or("", |(_, name, ..)| name)
     }
 
     fn short(&self) -> String {
@@ -497,6 +509,19 @@ mod tests {
         assert!(html.contains("10.0 times as fast") && html.contains("1.10"));
         let text = validation.text(None);
         assert!(text.contains("<a&b>") && text.contains("7.0%") && text.contains("for 0 of 1 workloads"), "{text}");
+    }
+
+    #[test]
+    fn fsyncs_are_ranked_by_themselves() {
+        let fsync = |scheduler: &str, real: f64, simulated: f64| Row {
+            direction: FSYNC.to_owned(),
+            ..row("a", scheduler, real, simulated)
+        };
+        let rows = [row("a", "none", 1.0, 1.0), row("a", "bfq", 2.0, 2.0), fsync("none", 300.0, 20.0), fsync("bfq", 16.0, 30.0)];
+        let pairs: Vec<_> = Agreement::all(&rows).into_iter().map(|one| (one.figure, one.pairs, one.alike)).collect();
+        let expected =
+            [("throughput_mb_s", 1, 1), ("mean_ms", 1, 1), ("p99_ms", 1, 1), ("fsync_mean_ms", 1, 0), ("fsync_p99_ms", 1, 0)];
+        assert_eq!(pairs, expected.map(|(figure, pairs, alike)| (figure.to_owned(), pairs, alike)));
     }
 
     #[test]

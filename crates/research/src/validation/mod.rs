@@ -13,7 +13,7 @@ pub mod workloads;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use crate::report::validation::{Agreement, Disk, Row, Spread};
+use crate::report::validation::{Agreement, Disk, FSYNC, Row, Spread};
 use anyhow::{Context as _, ensure};
 use block::{Tunable, Unit};
 use control::Setting;
@@ -38,7 +38,7 @@ pub(crate) const RAMP_S: f64 = 1.0;
 const SIMULATED: u32 = 9;
 
 /// The directions, in the order of fio's report.
-const DIRECTIONS: [&str; 2] = ["read", "write"];
+const DIRECTIONS: [&str; 3] = ["read", "write", FSYNC];
 
 /// A block device of the real kernel on which settings are compared. Its settings are restored on drop.
 ///
@@ -160,8 +160,8 @@ pub struct ValidationRequest {
 struct Cell<'a> {
     workload: &'a Workload,
     setting: Setting,
-    /// Of each real run that did any: reads, and writes.
-    real: [Vec<[f64; 3]>; 2],
+    /// Of each real run that did any: reads, writes and fsyncs.
+    real: [Vec<[f64; 3]>; 3],
     /// How the simulator's host is set for the same.
     host: Vec<String>,
     /// What the device was asked in each real run, where that was recorded, and what processes got.
@@ -285,7 +285,7 @@ impl ValidationRequest {
 
     /// The rows of a workload under a setting, one for each direction.
     fn compare(&self, cell: &Cell, model: &Model, device: &str) -> anyhow::Result<Vec<Row>> {
-        let runs: Vec<[Got; 2]> =
+        let runs: Vec<[Got; 3]> =
             (0..self.runs.max(SIMULATED)).map(|round| self.simulate(cell, model, device, round)).collect::<anyhow::Result<_>>()?;
         let mut rows = Vec::new();
         for (index, direction) in DIRECTIONS.iter().enumerate() {
@@ -306,7 +306,7 @@ impl ValidationRequest {
         Ok(rows)
     }
 
-    fn simulate(&self, cell: &Cell, model: &Model, device: &str, round: u32) -> anyhow::Result<[Got; 2]> {
+    fn simulate(&self, cell: &Cell, model: &Model, device: &str, round: u32) -> anyhow::Result<[Got; 3]> {
         let jobs = jobs(device, cell.workload, self.seconds, round, 1.0)?;
         let mut file = tempfile::Builder::new().suffix(".fio").tempfile().context("cannot write a job file")?;
         file.write_all(jobs.as_bytes()).context("cannot write a job file")?;
@@ -336,7 +336,7 @@ impl ValidationRequest {
             let figures = figures.as_ref()?;
             Some([figures.bytes as f64 / 1e6 / lasted_s, figures.response.mean_ms, figures.response.p99_ms])
         };
-        Ok([got(&service.reads), got(&service.writes)])
+        Ok([got(&service.reads), got(&service.writes), got(&service.syncs)])
     }
 }
 
