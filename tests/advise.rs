@@ -277,3 +277,36 @@ fn tunables_of_the_host_are_tried_and_the_rule_says_where_each_goes() {
         linux["measured"].as_array().unwrap().iter().find(|one| one["setting"] == "mq-deadline read_ahead_kb=1024").unwrap();
     assert!(wider["gain_percent"].as_f64().unwrap() > 2.0, "{wider:#}");
 }
+
+#[test]
+fn slow_flash_stays_flash_and_disks_stay_disks() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    // Full, so that it collects all the time; behind a limit; and slow by itself.
+    let full = succeeds(&["disk", "show", "nvme-tlc"]).replace("initial_state = \"sequential\"", "initial_state = \"random\"");
+    assert!(full.contains("initial_state = \"random\""));
+    let full = file("full.toml", &full);
+    let mixed = file(
+        "mixed.fio",
+        "[global]\nsize=20g\nruntime=6\ntime_based\ndirect=1\nioengine=libaio\n[reads]\nrw=randread\nbs=4k\niodepth=3\n[update]\nrw=randwrite\nbs=64k\niodepth=24\n",
+    );
+    let copy = file(
+        "copy.fio",
+        "[copy]\nrw=write\nbs=128k\nsize=1g\nioengine=psync\nend_fsync=1\n[view]\nrw=randread\nbs=16k\nsize=1g\nioengine=psync\nthinktime=15000\nruntime=20\ntime_based\n",
+    );
+    let kind = |jobs: &str, disk: &str| {
+        let advice = json(&[jobs, "--disk", disk, "--candidates", "none"]);
+        advice["device"].as_array().unwrap().iter().find(|one| one[0] == "kind of device").unwrap()[1].as_str().unwrap().to_owned()
+    };
+    let kinds = [kind(&mixed, &full), kind(&mixed, "cloud-volume"), kind(&copy, "sd-card")];
+    assert_eq!(kinds, ["flash"; 3]);
+    let kinds = [kind(&mixed, "sata7200"), kind(&copy, "sata7200"), kind(&mixed, "raid5-5x-sata7200")];
+    assert_eq!(kinds, ["hard disk"; 3]);
+    // What these requests do not tell is no finding.
+    let text = succeeds(&["advise", &copy, "--disk", "sata7200", "--candidates", "none"]);
+    assert!(text.contains("Not told by these requests, so that what is usual was assumed: "), "{text}");
+}

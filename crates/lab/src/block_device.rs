@@ -36,12 +36,15 @@ pub(crate) fn missing(emulates: bool) -> Vec<&'static str> {
     needs.into_iter().filter(|(is_missing, _)| *is_missing).map(|(_, what)| what).collect()
 }
 
-/// Host tunables that a setting may change: of the device's queue, and of the page cache of the machine.
-pub const LIVE: [&str; 6] = [
+/// Host tunables that a setting may change: of the device's queue, and of the page cache of the machine. A limit in per cent comes before
+/// the one in bytes, which ends it when it is written.
+pub const LIVE: [&str; 8] = [
     "nr_requests",
     "read_ahead_kb",
     "dirty_ratio",
+    "dirty_bytes",
     "dirty_background_ratio",
+    "dirty_background_bytes",
     "dirty_expire_centisecs",
     "dirty_writeback_centisecs",
 ];
@@ -185,7 +188,11 @@ impl RealDevice for BlockDevice {
         // A kernel without it throttles nothing.
         simulated.push(format!("wbt_lat_usec={}", self.queue.get("wbt_lat_usec").unwrap_or_else(|_| "0".to_owned())));
         for (number, name) in LIVE.iter().enumerate() {
-            simulated.push(format!("{name}={}", live(&self.queue, number)?));
+            // Of a limit in per cent and the one in bytes that which is not in force reads as 0.
+            let value = live(&self.queue, number)?;
+            if !(name.starts_with("dirty_") && value == "0") {
+                simulated.push(format!("{name}={value}"));
+            }
         }
         // SCSI and SATA drivers have a budget; loop devices, NVMe and virtio do not.
         let name = self.path.file_name().and_then(|name| name.to_str()).unwrap_or_default();

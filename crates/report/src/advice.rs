@@ -10,6 +10,8 @@ use crate::text::{paragraph, printable};
 
 /// The version of the JSON's layout.
 pub const SCHEMA: u32 = 2;
+/// The basis of a parameter of the device that the requests do not tell.
+pub const NOT_TOLD: &str = "not told by these requests: what is usual";
 /// Candidates in the table of a terminal.
 const CANDIDATES: usize = 8;
 /// Full simulations in the text of a terminal.
@@ -204,8 +206,14 @@ impl Advice {
         }
         if !self.device.is_empty() {
             text += "\nThe device, inferred from the times of its requests:\n";
-            for (name, value, _) in &self.device {
+            // What these requests do not tell is no finding.
+            let (told, assumed): (Vec<_>, Vec<_>) = self.device.iter().partition(|(.., basis)| basis != NOT_TOLD);
+            for (name, value, _) in told {
                 say(&mut text, &format!("{name}: {value}"));
+            }
+            if !assumed.is_empty() {
+                let named: Vec<&str> = assumed.into_iter().map(|(name, ..)| name.as_str()).collect();
+                say(&mut text, &format!("Not told by these requests, so that what is usual was assumed: {}.", named.join(", ")));
             }
         }
         if !self.sure.is_empty() {

@@ -28,10 +28,10 @@ use control::experience::MIN_REQUESTS;
 use observe::Preference;
 use observe::merit::Tail;
 use observe::performance::Performance;
-use report::advice::Advice;
+use report::advice::{Advice, NOT_TOLD};
 use sim::trace::OpenOptions;
 use sim::trace::parquet::SCHEDULER_KEY;
-use twin::device;
+use twin::{Finding, device};
 
 use crate::comparison::{Experiment, ReplayOptions, promise as on_record, regime};
 use crate::load::Load;
@@ -181,7 +181,8 @@ fn judged(
         Ok(fitted) => fitted,
         Err(error) => return Ok(Err(format!("too little was seen to know the device by: {error}."))),
     };
-    advice.device = fitted.findings.iter().map(|one| (one.name.to_owned(), one.text(), one.rests_on())).collect();
+    let basis = |one: &Finding| if one.is_told() { one.rests_on() } else { NOT_TOLD.to_owned() };
+    advice.device = fitted.findings.iter().map(|one| (one.name.to_owned(), one.text(), basis(one))).collect();
     let device = fitted.profile();
     // Of a recording a larger read-ahead can be told; of a run everything of the host is run.
     let asked: Vec<Setting> =

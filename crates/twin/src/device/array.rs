@@ -14,7 +14,7 @@ use sim::profile::{DeviceOptions, DeviceProfile, Profile, ProfileError};
 
 use super::access::Access;
 use super::findings::Finding;
-use super::refine::{distance_before, distance_of, refine_with};
+use super::refine::{distance_before, distance_of, refine};
 use super::{hdd, members};
 
 /// The least share of accesses that must have met others at the device: without them an array is like a disk.
@@ -82,6 +82,11 @@ impl Array {
         Some(Array { layout, disk: disk.resized(member, each), depth, accesses, distance: f64::INFINITY })
     }
 
+    /// Replay error, as flash compares with it.
+    pub fn weighed(&self) -> f64 {
+        self.disk.weighed(self.distance)
+    }
+
     fn build(&self, at_once: Option<u32>) -> Option<Box<dyn Device>> {
         let profile = FittedArray { layout: self.layout, member: self.disk.profile().ok()?.device(), depth: self.depth };
         Some(profile.build(DeviceOptions { queue_depth: at_once, queue_policy: None }))
@@ -109,8 +114,7 @@ impl Array {
             return None;
         }
         let with = |disk: &hdd::Estimate| Array { disk: disk.clone(), ..self.clone() };
-        let (disk, distance) =
-            refine_with(self.disk.clone(), hdd::MOVES, accesses, |disk, at_once| with(disk).build(Some(at_once)));
+        let (disk, distance) = refine(self.disk.clone(), hdd::MOVES, accesses, |disk, at_once| with(disk).build(Some(at_once)));
         (self.disk, self.distance) = (disk, distance);
         (self.judged() < CLEARLY * of_single && !self.is_contradicted_by_early_accesses(single, accesses)).then_some(self)
     }

@@ -54,6 +54,11 @@ impl Finding {
         text
     }
 
+    /// Whether anything says so, and not the prior alone.
+    pub fn is_told(&self) -> bool {
+        self.accesses > 0 || self.source != USUAL
+    }
+
     /// On what it rests.
     pub fn rests_on(&self) -> String {
         match self.accesses {

@@ -60,6 +60,11 @@ fn busy_s(accesses: &[Access]) -> f64 {
 }
 
 impl Inferred {
+    /// The other kind, by as many accesses.
+    pub fn instead(self, kind: Kind) -> Inferred {
+        Inferred { kind, ..self }
+    }
+
     /// As people want it, with the capacity.
     pub fn findings(&self, capacity: u64, is_known: bool) -> Vec<Finding> {
         let name = match self.kind {

@@ -42,6 +42,9 @@ pub(crate) const MAX_FITTED: usize = 4_000;
 /// A single disk is accepted as such from this relative error of its replays on: about that of a drawn drive with a known queue depth.
 const AS_IT_IS: f64 = 0.08;
 
+/// What shows no platter is flash if the error of flash is below this part of that of disks.
+const CLEARLY_FLASH: f64 = 0.85;
+
 /// A device behind a limit is accepted if its replays' error is below this part of the error without one.
 const CLEARLY: f64 = 0.7;
 
@@ -206,7 +209,15 @@ impl Served {
         let (single, distance) = disk.clone().refined(accesses);
         let is_told = distance <= AS_IT_IS && single.is_usual();
         let array = (!is_told).then(|| array::better(&disk, accesses)).flatten();
-        match array.and_then(|array| array.refined_if_better((&single, distance), accesses)) {
+        let array = array.and_then(|array| array.refined_if_better((&single, distance), accesses));
+        if !is_told && !single.shows_platters() {
+            let (flash, off) = flash::estimate_with_distance(accesses, capacity);
+            let of_disks = array.as_ref().map_or(single.weighed(distance), array::Array::weighed);
+            if off < CLEARLY_FLASH * of_disks {
+                return Served::by_flash(flash, kind.instead(kind::Kind::Flash).findings(capacity, is_known));
+            }
+        }
+        match array {
             Some(array) => {
                 let member = array.member().map_err(no_profile)?;
                 let profile = array.profile().ok_or_else(|| no_profile("no array can be made"))?;

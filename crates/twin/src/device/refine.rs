@@ -28,19 +28,9 @@ pub fn scaled(value: f64, step: f64) -> f64 {
 /// A change of an estimate by so much, up or down; `None` where it makes no sense.
 pub type Move<E> = fn(&E, f64) -> Option<E>;
 
-/// The estimate with the least replay error on these accesses. `build` makes its device, with this queue depth; `None`
+/// The estimate with the least replay error on these accesses, and that error. `build` makes its device, with this queue depth; `None`
 /// if there can be none.
 pub fn refine<E: Clone>(
-    estimate: E,
-    moves: &[Move<E>],
-    accesses: &[Access],
-    build: impl Fn(&E, u32) -> Option<Box<dyn Device>>,
-) -> E {
-    refine_with(estimate, moves, accesses, build).0
-}
-
-/// The same, with the distance that is left.
-pub fn refine_with<E: Clone>(
     mut estimate: E,
     moves: &[Move<E>],
     accesses: &[Access],

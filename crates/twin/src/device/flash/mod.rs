@@ -67,6 +67,11 @@ pub struct Estimate {
 
 /// Estimates a flash device of this capacity in sectors.
 pub fn estimate(accesses: &[Access], capacity: u64) -> Estimate {
+    estimate_with_distance(accesses, capacity).0
+}
+
+/// The same, with the distance of its replays.
+pub fn estimate_with_distance(accesses: &[Access], capacity: u64) -> (Estimate, f64) {
     let page_us = page_bytes(capacity) as f64 / CHANNEL_MB_S;
     let small = |write: bool| accesses.iter().filter(move |access| access.write == write && access.sectors <= SMALL);
     let alone = |write: bool| median(small(write).filter(|access| access.others == 0).map(us).collect());

@@ -20,7 +20,7 @@ use sim::profile::{Profile, ProfileError};
 
 use super::access::Access;
 use super::findings::Finding;
-use super::refine::{Move, refine_with, scaled};
+use super::refine::{Move, refine, scaled};
 use super::seek::{self, Band, Curve, SeekSample, Waits};
 pub use assumed::assumed;
 use memory::{FromMemory, Hits, Memory};
@@ -47,6 +47,9 @@ const SETTLES_MS: (f64, f64) = (-1.0, 4.0);
 const QUICKEST_ARM_MS: f64 = 0.5;
 /// Of half the stroke, with overhead: no drive of 15,000 turns a minute took less.
 const FASTEST_ARM_MS: f64 = 3.0;
+
+/// Weight of the error of a disk with an arm faster than that.
+const UNUSUAL: f64 = 2.0;
 
 /// A hard disk, as far as it shows.
 #[derive(Clone, Debug)]
@@ -197,7 +200,7 @@ impl Media<'_> {
 impl Estimate {
     /// The estimate with the least replay error on these accesses, and that error.
     pub fn refined(self, accesses: &[Access]) -> (Estimate, f64) {
-        refine_with(self, MOVES, accesses, |estimate, at_once| estimate.build(Some(at_once)))
+        refine(self, MOVES, accesses, |estimate, at_once| estimate.build(Some(at_once)))
     }
 
     /// The device, idle, with this queue depth.
@@ -215,6 +218,17 @@ impl Estimate {
     /// Whether there are arms that are as fast. If not, several disks served, each a part.
     pub fn is_usual(&self) -> bool {
         self.curve.long_ms >= FASTEST_ARM_MS
+    }
+
+    /// Whether it can be nothing else: its turn shows in the times of requests, and its arm takes as long as arms do.
+    pub fn shows_platters(&self) -> bool {
+        self.seen_turn().is_some() && self.is_usual()
+    }
+
+    /// A replay error as other kinds of device compare with it: an arm that was never sold is a sign of something else, however well it
+    /// fits.
+    pub fn weighed(&self, distance: f64) -> f64 {
+        if self.is_usual() { distance } else { UNUSUAL * distance }
     }
 
     /// In which time it turns, if that was found as a line.
