@@ -154,7 +154,8 @@ pub fn parse(json: &str) -> anyhow::Result<Output> {
             waited_s += count as f64 * mean / 1e3;
         }
     }
-    if jobs[0]["sync"]["total_ios"].as_u64().is_some_and(|count| count > 0) {
+    // Of fdatasync only the times are counted, not the calls.
+    if jobs[0]["sync"]["lat_ns"]["N"].as_u64().is_some_and(|count| count > 0) {
         let (mean, p99) = times(&jobs[0]["sync"])?;
         directions[2] = Some([0.0, mean, p99]);
     }
@@ -196,7 +197,7 @@ mod tests {
 
     #[test]
     fn calls_of_fsync_have_times_of_their_own() {
-        let sync = "\"error\": 0, \"sync\": {\"total_ios\": 9, \"lat_ns\": {\"mean\": 7e6, \"percentile\": {\"99.000000\": 3e7}}},";
+        let sync = "\"error\": 0, \"sync\": {\"total_ios\": 0, \"lat_ns\": {\"N\": 9, \"mean\": 7e6, \"percentile\": {\"99.000000\": 3e7}}},";
         let output = parse(&OUTPUT.replace("\"error\": 0,", sync)).unwrap();
         assert_eq!(output.directions, [Some([2.5, 4.0, 9.0]), None, Some([0.0, 7.0, 30.0])]);
     }
