@@ -105,18 +105,20 @@ pub struct Service {
     pub p99_s: f64,
 }
 
-fn services(streams: &BTreeMap<StreamId, StreamMeasure>, lasts: Nanos) -> Services {
+/// Read-ahead counts by the time of 128 KiB, as on the target: `weights` say how many times as long it takes here.
+fn services(streams: &BTreeMap<StreamId, StreamMeasure>, weights: &BTreeMap<StreamId, f64>, lasts: Nanos) -> Services {
     let directions = streams.iter().flat_map(|(&stream, measure)| {
         let of = |op, responses, bytes| ((stream, op), responses, bytes);
         [of(Op::Read, &measure.reads, measure.read_bytes), of(Op::Write, &measure.writes, measure.written_bytes)]
     });
     let served = directions.filter(|(_, responses, _)| responses.count() > 0);
     let service = |(key, responses, bytes): ((StreamId, Op), &Responses, u64)| {
+        let weight = if key.1 == Op::Read { weights.get(&key.0).copied().unwrap_or(1.0) } else { 1.0 };
         let service = Service {
             requests: responses.count(),
             bytes_per_s: bytes as f64 / lasts.as_secs_f64().max(f64::MIN_POSITIVE),
-            mean_s: responses.mean().as_secs_f64(),
-            p99_s: responses.quantile(0.99).as_secs_f64(),
+            mean_s: responses.mean().as_secs_f64() / weight,
+            p99_s: responses.quantile(0.99).as_secs_f64() / weight,
         };
         (key, service)
     };
@@ -197,7 +199,7 @@ pub fn run(
         served,
         calls: served.map(|served| call_model.map_or(served, |model| model.served(&served, &recorder.progress, judged))),
         tails: tails.collect(),
-        services: services(&measure.streams, until),
+        services: services(&measure.streams, &weights, until),
         requests: measure.completed(),
         until,
     })

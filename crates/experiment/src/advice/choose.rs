@@ -28,11 +28,25 @@ pub(super) struct Choice<'a> {
     pub(super) aims: &'a [ResolvedAim<'a>],
 }
 
+/// How much of the error of a forecast candidates do not share: they meet the same device and the same load, and what is wrong with
+/// these is wrong for all.
+const SHARED_ERROR: f64 = 0.5;
+
+/// How much has to be changed: the scheduler first, then the number of tunables.
+fn changes(setting: &Setting, active: &Setting) -> (bool, usize) {
+    let is_other = setting.spec.name != active.spec.name;
+    let from = if is_other { setting.spec.defaults() } else { active.values.clone() };
+    let values = setting.values.iter().zip(&from).filter(|(value, from)| value != from).count();
+    (is_other, values + setting.host.iter().filter(|one| !active.host.contains(one)).count())
+}
+
 /// A candidate under which no stream starves.
 #[derive(Clone, Copy)]
 struct Candidate<'a> {
     setting: &'a Setting,
     gain: f64,
+    /// Gains that differ by less are not told apart.
+    slack: f64,
     /// Whether it is better than the active setting as a whole, surely.
     is_better: bool,
     /// By how much it misses the aims.
@@ -55,14 +69,21 @@ impl<'a> Choice<'a> {
         let is_met = |candidate: &Candidate| candidate.shortfall <= 0.0;
         let missed = self.missed();
         if missed <= 0.0 {
-            return candidates
-                .filter(|one| one.is_better && is_met(one))
-                .max_by(|a, b| a.gain.total_cmp(&b.gain))
-                .map(|one| one.setting);
+            return self.least_change(candidates.filter(|one| one.is_better && is_met(one)).collect());
         }
         let nearer: Vec<Candidate> = candidates.filter(|one| is_met(one) || one.shortfall < missed - NEARER).collect();
-        let met = nearer.iter().filter(|one| is_met(one)).max_by(|a, b| a.gain.total_cmp(&b.gain));
-        met.or_else(|| nearer.iter().min_by(|a, b| a.shortfall.total_cmp(&b.shortfall))).map(|one| one.setting)
+        let met = self.least_change(nearer.iter().copied().filter(is_met).collect());
+        met.or_else(|| nearer.iter().min_by(|a, b| a.shortfall.total_cmp(&b.shortfall)).map(|one| one.setting))
+    }
+
+    /// Of those that are as good as the best, as far as that can be told, the one that changes least: so that the same load gets the same
+    /// answer, however chance orders what is alike.
+    fn least_change(&self, candidates: Vec<Candidate<'a>>) -> Option<&'a Setting> {
+        let best = candidates.iter().max_by(|a, b| a.gain.total_cmp(&b.gain))?;
+        let alike = candidates.iter().filter(|one| best.gain - one.gain <= best.slack);
+        let least = alike
+            .min_by(|a, b| changes(a.setting, self.active).cmp(&changes(b.setting, self.active)).then(b.gain.total_cmp(&a.gain)));
+        least.map(|one| one.setting)
     }
 
     fn candidates(&self) -> Vec<Candidate<'a>> {
@@ -71,6 +92,7 @@ impl<'a> Choice<'a> {
             let of_run = |run: &'a ConfirmedRun| Candidate {
                 setting: &run.setting,
                 gain: run.gain,
+                slack: TOLERANCE,
                 is_better: run.is_better(),
                 shortfall: self.shortfall_of(&run.setting),
             };
@@ -80,6 +102,7 @@ impl<'a> Choice<'a> {
         let of_promise = |promise: &'a Prediction| Candidate {
             setting: &promise.setting,
             gain: promise.sure_gain(),
+            slack: TOLERANCE.max(SHARED_ERROR * promise.error),
             is_better: promise.is_sure(),
             shortfall: self.shortfall_of(&promise.setting),
         };

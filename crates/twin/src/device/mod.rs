@@ -210,22 +210,30 @@ impl Served {
         let is_told = distance <= AS_IT_IS && single.is_usual();
         let array = (!is_told).then(|| array::better(&disk, accesses)).flatten();
         let array = array.and_then(|array| array.refined_if_better((&single, distance), accesses));
-        if !is_told && !single.shows_platters() {
-            let (flash, off) = flash::estimate_with_distance(accesses, capacity);
-            let of_disks = array.as_ref().map_or(single.weighed(distance), array::Array::weighed);
-            if off < CLEARLY_FLASH * of_disks {
-                return Served::by_flash(flash, kind.instead(kind::Kind::Flash).findings(capacity, is_known));
-            }
-        }
-        match array {
+        let of_disks = array.as_ref().map_or(single.weighed(distance), array::Array::weighed);
+        let disks = match array {
             Some(array) => {
                 let member = array.member().map_err(no_profile)?;
                 let profile = array.profile().ok_or_else(|| no_profile("no array can be made"))?;
                 let findings = [findings, array.findings()].concat();
-                Ok(Served { profile, text: member.text().to_owned(), findings, turn: None })
+                Served { profile, text: member.text().to_owned(), findings, turn: None }
             }
-            None => Served::by_disk(&single, findings),
+            None => Served::by_disk(&single, findings)?,
+        };
+        if is_told || single.shows_platters() {
+            return Ok(disks);
         }
+        let (flash, of_flash) = flash::estimate_with_distance(accesses, capacity);
+        let flash = Served::by_flash(flash, kind.instead(kind::Kind::Flash).findings(capacity, is_known))?;
+        // Nearer on the latest accesses, to which both were refined, and on all.
+        let is_flash =
+            of_flash < CLEARLY_FLASH * of_disks && flash.off(accesses) < CLEARLY_FLASH * single.weighed(disks.off(accesses));
+        Ok(if is_flash { flash } else { disks })
+    }
+
+    /// How far it is from all accesses.
+    fn off(&self, accesses: &[Access]) -> f64 {
+        residual::judge(&*self.profile, accesses, 0).demerit_ms
     }
 
     fn by_flash(estimate: flash::Estimate, findings: Vec<Finding>) -> Result<Served, FitError> {
@@ -256,7 +264,6 @@ impl Served {
         limited.profile = limit.before(limited.profile).map_err(no_profile)?;
         limited.text += &limit.text();
         limited.findings.extend(limit.findings());
-        let off = |served: &Served| residual::judge(&*served.profile, accesses, 0).demerit_ms;
-        Ok(if off(&limited) < CLEARLY * off(&self) { limited } else { self })
+        Ok(if limited.off(accesses) < CLEARLY * self.off(accesses) { limited } else { self })
     }
 }
