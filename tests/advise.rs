@@ -310,3 +310,22 @@ fn slow_flash_stays_flash_and_disks_stay_disks() {
     let text = succeeds(&["advise", &copy, "--disk", "sata7200", "--candidates", "none"]);
     assert!(text.contains("Not told by these requests, so that what is usual was assumed: "), "{text}");
 }
+
+#[test]
+fn a_limit_of_bytes_that_readers_in_order_meet_is_found_and_no_longer_read_ahead_is_promised_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = succeeds(&["disk", "show", "cloud-volume"]);
+    let (device, _) = text.split_once("[limits]").unwrap();
+    let volume = folder.path().join("volume.toml");
+    std::fs::write(&volume, format!("{device}[limits]\nmb_s = 45.0\n")).unwrap();
+    let jobs = folder.path().join("readers.fio");
+    let text = "[global]\nioengine=psync\nruntime=12\ntime_based\n[a]\nrw=read\nbs=64k\nsize=1g\n[b]\nrw=read\nbs=64k\nsize=1g\n\
+                [c]\nrw=randread\nbs=4k\nsize=1g\nthinktime=5ms\n";
+    std::fs::write(&jobs, text).unwrap();
+    let arguments =
+        [jobs.to_str().unwrap(), "--disk", volume.to_str().unwrap(), "--candidates", "none; mq-deadline read_ahead_kb=1024"];
+    let advice = json(&arguments);
+    let found = advice["device"].as_array().unwrap().iter().find(|one| one[0] == "limit of bytes");
+    assert!(found.is_some_and(|one| one[1].as_str().unwrap().starts_with("45.")), "{:#}", advice["device"]);
+    assert_eq!(advice["verdict"]["is_change"], false, "{:#}", advice["verdict"]);
+}

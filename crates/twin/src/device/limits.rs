@@ -42,6 +42,11 @@ const SLOWEST_FLASH_A_SECOND: f64 = 4_000.0;
 const SLOWEST_FLASH_MB_S: f64 = 200.0;
 const MANY: u32 = 3;
 const SLOWEST_ALONE_A_SECOND: f64 = 500.0;
+/// Small requests have less than this part of the mean size, and take less than this multiple of what their bytes are worth.
+const SMALL: f64 = 0.25;
+const WORTH: f64 = 2.0;
+/// Beyond that an arm or a card needs more: cards of application class A1 read 1,500 pages a second (SD Association), in 667 µs each.
+const QUICKEST_CARD_NS: f64 = 500e3;
 /// A service of unknown length, and the most of the time between two accesses at the limit.
 const USUAL_SERVICE_NS: f64 = 100e3;
 const MAX_OF_INTERVAL: f64 = 0.5;
@@ -224,6 +229,7 @@ fn unexplained(accesses: &[Access], counted: Counted, pace: f64, at_limit: &[usi
     };
     let lone = accesses.iter().filter(is_lone);
     let mut lone: Vec<(f64, f64)> = lone.map(|access| (access.response_ms() * 1e6, pace * counted.cost(access))).collect();
+    let limited_at = at_limit;
     let at_limit = || at_limit.iter().map(|&at| &accesses[at]);
     let usual =
         USUAL_SERVICE_NS.min(MAX_OF_INTERVAL * pace * at_limit().map(|access| counted.cost(access)).fold(f64::MAX, f64::min));
@@ -246,7 +252,29 @@ fn unexplained(accesses: &[Access], counted: Counted, pace: f64, at_limit: &[usi
         Counted::Bytes => at_limit().map(|access| access.sectors).sum::<u64>() as f64 * 512e-6 < SLOWEST_FLASH_MB_S * seconds,
         _ => a_second < SLOWEST_FLASH_A_SECOND,
     };
-    (is_slow && mostly(MANY) || a_second < SLOWEST_ALONE_A_SECOND && counted != Counted::Bytes && mostly(0)).then_some(service_ns)
+    (is_slow && (mostly(MANY) || counted == Counted::Bytes && is_by_bytes(accesses, pace, limited_at))
+        || a_second < SLOWEST_ALONE_A_SECOND && counted != Counted::Bytes && mostly(0))
+    .then_some(service_ns)
+}
+
+/// Whether small requests take no longer than their bytes are worth at this pace. On a device that slow each would take a time of its own:
+/// an arm has to move, and a card has to find and read a page.
+fn is_by_bytes(accesses: &[Access], pace: f64, at_limit: &[usize]) -> bool {
+    let bytes = |at: usize| Counted::Bytes.cost(&accesses[at]);
+    let mean = at_limit.iter().map(|&at| bytes(at)).sum::<f64>() / at_limit.len().max(1) as f64;
+    // From the one before to the one after it: how much longer each of these is at the device does not matter then.
+    let is_small = |at: usize| !accesses[at].write && bytes(at) < SMALL * mean;
+    let is_among_large = |at: usize| is_small(at) && !is_small(at - 1) && at + 1 < accesses.len() && !is_small(at + 1);
+    let excess = |at: usize| {
+        let ns = (accesses[at + 1].completed - accesses[at - 1].completed) as f64;
+        ns - pace * bytes(at - 1) - WORTH * pace * bytes(at)
+    };
+    let mut excesses: Vec<f64> = at_limit.iter().copied().filter(|&at| is_among_large(at)).map(excess).collect();
+    if excesses.len() < MIN_COUNT {
+        return false;
+    }
+    let middle = excesses.len() / 2;
+    *excesses.select_nth_unstable_by(middle, f64::total_cmp).1 < QUICKEST_CARD_NS
 }
 
 /// What was done above the rate of the plateau before it was reached, if that was much.
