@@ -332,7 +332,7 @@ fn an_external_change_makes_it_stand_down_until_resume() {
     scene.pass(10, 5);
     assert_eq!(scene.device.scheduler(), "kyber", "external changes stay");
     let conflict = scene.last(Kind::Conflict);
-    for word in ["scheduler is kyber and not", "seekwise-agent resume sda", "/etc/udev/rules.d/60-io.rules"] {
+    for word in ["scheduler is kyber instead of", "seekwise-agent resume sda", "/etc/udev/rules.d/60-io.rules"] {
         assert!(conflict.why.contains(word), "{word}: {}", conflict.why);
     }
     assert_eq!(scene.status().devices[0].state, "stood down");
@@ -361,7 +361,7 @@ fn a_device_on_which_it_had_stood_down_is_left_until_resume_after_a_restart() {
     assert_eq!(scene.device.scheduler(), "kyber");
     let status = scene.status();
     assert_eq!(status.devices[0].state, "stood down");
-    assert!(status.devices[0].why.as_ref().is_some_and(|why| why.contains("scheduler is kyber and not")), "{status:?}");
+    assert!(status.devices[0].why.as_ref().is_some_and(|why| why.contains("scheduler is kyber instead of")), "{status:?}");
     assert!(matches!(scene.ask(&Ask::Resume { device: "sda".to_owned() }), Answer::Done(_)));
     scene.pass(30, 5);
     assert!(scene.kinds().contains(&Kind::Set), "it is tuned again: {:?}", scene.kinds());

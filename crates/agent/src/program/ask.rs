@@ -114,9 +114,7 @@ fn device_text(device: &DeviceStatus) -> Vec<String> {
         };
         format!("Recommended: {}{gain}; details: `seekwise-agent explain {}`.", advice.setting, advice.id)
     }));
-    if !device.thoughts.is_empty() {
-        sentences.push(format!("Recent decisions: {}.", device.thoughts.join("; then: ")));
-    }
+    sentences.extend(device.thoughts.last().map(|latest| format!("Latest decision: {latest}.")));
     sentences
 }
 

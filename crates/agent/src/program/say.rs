@@ -16,7 +16,7 @@ pub fn entry(entry: &Entry) -> String {
     let measured = entry.measured().map(|measured| format!("; measured {}", measured.text())).unwrap_or_default();
     let what = match entry.kind {
         Kind::Began => format!("{device} {why}; {to} is active"),
-        Kind::WouldSet => format!("{device}: would set {to} instead of {from}: {why}"),
+        Kind::WouldSet => format!("{device}: would set {to} instead of {from}: {why} ({})", entry.id),
         Kind::Set => format!("{device}: set {to} instead of {from}: {why}{promised}{measured}"),
         Kind::Guarded => format!("{device}: {why}{measured}"),
         Kind::Refused => format!("{device}: did not set {to}: {why}"),

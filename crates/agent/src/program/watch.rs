@@ -71,9 +71,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             None => format!("keep {}", watched.active()),
         };
         let seen = report::number::grouped(watched.requests());
-        let thoughts: Vec<&str> = watched.thoughts().collect();
+        let latest = watched.thoughts().last().map_or_else(String::new, |latest| format!("; latest decision: {latest}"));
         let how = if watched.source().counters_only().is_some() { "counted" } else { "traced" };
-        format!("{}: {seen} requests {how}; {advice}; recent decisions: {}", watched.name(), thoughts.join("; then: "))
+        format!("{}: {seen} requests {how}; {advice}{latest}", watched.name())
     });
     Ok(terminal::print(&say::lines(sentences, width))?)
 }

@@ -29,7 +29,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     output: PathBuf,
     /// End after this many seconds [default: at Ctrl-C]
-    #[arg(long, value_name = "N", value_parser = number::within::<u32>(1..=86_400, "seconds"))]
+    #[arg(long = "for", alias = "seconds", value_name = "SECONDS", value_parser = number::within::<u32>(1..=86_400, "seconds"))]
     seconds: Option<u32>,
     /// End after this many requests
     #[arg(long, value_name = "N", value_parser = number::within::<u64>(1..=u64::MAX, "requests"))]

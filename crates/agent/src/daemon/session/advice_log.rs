@@ -26,14 +26,16 @@ impl AdviceLog {
         self.pending.as_ref()
     }
 
-    /// The latest reasons, each once, the latest last.
+    /// The latest reasons, each once; the last is that of the latest decision.
     pub fn thoughts(&self) -> impl Iterator<Item = &str> {
         self.thoughts.iter().map(String::as_str)
     }
 
-    /// Adds a reason unless it is known.
+    /// Adds a reason, or moves it to the end if it is known.
     pub fn add_thought(&mut self, why: &str) {
-        if self.thoughts.iter().any(|known| known == why) {
+        if let Some(known) = self.thoughts.iter().position(|known| known == why) {
+            let known = self.thoughts.remove(known);
+            self.thoughts.extend(known);
             return;
         }
         if self.thoughts.len() >= MAX_THOUGHTS {
@@ -71,7 +73,7 @@ impl AdviceLog {
         let mut entry = entry_of(device, Kind::WouldSet, decision, &setting);
         if let Some(best) = best {
             let (gain, error) = (percent(best.gain), 100.0 * best.error);
-            entry.why = format!("{setting} promises {}", report::promises::with_error(gain, error));
+            entry.why = format!("predicted {}", report::promises::with_error(gain, error));
             (entry.promised_percent, entry.error_percent) = (gain_percent, error_percent);
         }
         entry.from = active.to_string();

@@ -77,7 +77,7 @@ pub(super) fn describe(foreign: &[Foreign]) -> String {
     let follows = |one: &&Foreign| one.attribute == NR_REQUESTS || one.attribute.starts_with("iosched/");
     let changes = foreign.iter().filter(|one| !is_switched || !follows(one)).map(|one| {
         let now = one.now.as_deref().unwrap_or("not there");
-        format!("{} is {now} and not {}, as the agent had left it", one.attribute, one.ours)
+        format!("{} is {now} instead of {}, as the agent had left it", one.attribute, one.ours)
     });
     changes.collect::<Vec<String>>().join(", ")
 }
@@ -102,7 +102,7 @@ mod tests {
         let switch = change("scheduler", "bfq", Some("kyber"));
         let followed = [change("nr_requests", "256", Some("64")), change("iosched/slice_idle", "0", None)];
         let text = describe(&[&followed[..], &[switch]].concat());
-        assert_eq!(text, "scheduler is kyber and not bfq, as the agent had left it");
-        assert!(describe(&followed).contains("iosched/slice_idle is not there and not 0"), "{}", describe(&followed));
+        assert_eq!(text, "scheduler is kyber instead of bfq, as the agent had left it");
+        assert!(describe(&followed).contains("iosched/slice_idle is not there instead of 0"), "{}", describe(&followed));
     }
 }

@@ -221,7 +221,7 @@ impl DeviceSession {
         // Until the applier has set an attribute it cannot tell that it was changed externally.
         let setting = self.device_control.setting();
         if setting != self.active {
-            return Err(End::Work(format!("{setting} is active, and not {} as it was left", self.active)));
+            return Err(End::Work(format!("{setting} is active instead of {}, as it was left", self.active)));
         }
         self.steer_lesson(session, now, errors);
         let original = self.original.clone();

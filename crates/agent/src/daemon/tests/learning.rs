@@ -177,7 +177,7 @@ fn external_changes_meanwhile_stay() {
     school.pass(1);
     assert!(!school.is_learning() && school.scene.device.scheduler() == "bfq");
     let last = school.scene.last(Kind::Learning);
-    assert!(last.why.contains("bfq is active, and not mq-deadline as it was left"), "{last:?}");
+    assert!(last.why.contains("bfq is active instead of mq-deadline, as it was left"), "{last:?}");
 
     let mut school = School::new(&format!("{AT_REST}{PLAN}"));
     school.pass(62);
