@@ -142,7 +142,8 @@ pub fn sentence(comparison: &Comparison) -> String {
     let parts = parts(comparison);
     let nobody = format!("no scheduler wins by more than {NEGLIGIBLE_PERCENT}%");
     if parts.iter().all(|part| part.text == nobody) {
-        return format!("No scheduler wins by more than {NEGLIGIBLE_PERCENT}% in throughput, response time or fairness.");
+        let fast = own_time(comparison).map_or_else(String::new, |sentence| format!(" {sentence}"));
+        return format!("No scheduler wins by more than {NEGLIGIBLE_PERCENT}% in throughput, response time or fairness.{fast}");
     }
     let joined: Vec<String> = parts.iter().map(|part| format!("{}: {}", part.preference.name(), part.text)).collect();
     let sentence = if comparison.records().len() == 1 {
@@ -187,6 +188,34 @@ pub fn not_settable(comparison: &Comparison) -> Option<String> {
         text += &format!(" The best that can be set there in {}.", best.join("; in "));
     }
     Some(text)
+}
+
+/// From this number of requests per second on, what a scheduler does itself counts: the 200 ns a request by which mq-deadline and none
+/// differ are [`NEGLIGIBLE_PERCENT`] of a processor's time then, under a lock that all processors share.
+pub const FAST_IOPS: f64 = 50_000.0;
+
+/// What decides among schedulers on a device so fast that their order does not; `None` on others. With processor times the least is named.
+fn own_time(comparison: &Comparison) -> Option<String> {
+    let records = comparison.records();
+    let fastest = records.iter().map(|record| record.figures.iops).fold(0.0, f64::max);
+    if records.len() < 2 || fastest < FAST_IOPS {
+        return None;
+    }
+    let own = |record: &Record| record.figures.scheduler_cpu_ns_per_request;
+    let least = records.iter().filter_map(|record| Some((own(record)?, record))).min_by(|a, b| a.0.total_cmp(&b.0));
+    let most = records.iter().filter_map(own).fold(0.0, f64::max);
+    let begins = format!("At {} requests a second the scheduler's own processor time decides", three_digits(fastest));
+    Some(match least {
+        Some((least, record)) => {
+            let label = printable(&record.scheduler.label);
+            format!(
+                "{begins}, of which {label} takes the least, {} ns a request ({} at most).",
+                three_digits(least),
+                three_digits(most)
+            )
+        }
+        None => format!("{begins}; --cpu-time measures it."),
+    })
 }
 
 fn undefined(comparison: &Comparison, preference: Preference) -> &'static str {

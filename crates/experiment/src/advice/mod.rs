@@ -29,6 +29,7 @@ use observe::Preference;
 use observe::merit::Tail;
 use observe::performance::Performance;
 use report::advice::{Advice, NOT_TOLD};
+use report::verdict::FAST_IOPS;
 use sim::trace::OpenOptions;
 use sim::trace::parquet::SCHEDULER_KEY;
 use twin::{Finding, device};
@@ -141,6 +142,15 @@ pub fn advise(request: &AdviceRequest, workers: Workers) -> anyhow::Result<Advic
     advice.verdict = choice.verdict();
     if advice.verdict.is_change {
         advice.verdict.cost = judgement.cost(&advice.verdict, active);
+    }
+    if let Some((judged, all)) = &observed.judged_of {
+        advice.verdict.text = format!("By the first {judged} of {all} requests: {}", advice.verdict.text);
+    }
+    let per_second = advice.requests as f64 / lasts_s.max(1e-9);
+    if !advice.verdict.is_change && per_second >= FAST_IOPS {
+        advice.notes.push(format!(
+            "At {per_second:.0} requests a second the scheduler's own processor time counts more than its order, and none takes the least (compare --cpu-time measures it)."
+        ));
     }
     let to_use = choice.best().unwrap_or(active);
     advice.aims = choice.aimed();

@@ -53,6 +53,8 @@ pub struct Observed {
     pub rows: Vec<(String, Vec<StreamId>)>,
     /// The streams' names, where they have any.
     pub names: BTreeMap<StreamId, String>,
+    /// If not all requests are judged: how many are, and of how many.
+    pub judged_of: Option<(u64, String)>,
     /// What the reader should know.
     pub notes: Vec<String>,
     /// The longest response time.
@@ -126,9 +128,6 @@ impl Observed {
         let (chosen, mut seen) = recorded.of_device(path, device)?;
         let opened = recorded.opened;
         let mut notes = Vec::new();
-        if timed == MOST {
-            notes.push(format!("Only the first {MOST} requests were looked at."));
-        }
         if devices > 1 {
             notes.push(format!("The trace is of {devices} devices; this is about number {chosen} (--device)."));
         }
@@ -176,6 +175,7 @@ impl Observed {
             rows: rows(&streams, &names),
             streams,
             names,
+            judged_of: (timed == MOST).then(|| (MOST, "all".to_owned())),
             notes,
             longest,
         })
@@ -192,10 +192,7 @@ impl Observed {
         let outcome = watched(monitor, |watch| load.run(queue, world.host, watch, Some(&mut recorder)))?;
         let Recorder { mut seen, flushes, calls, left_out, limits, nr_requests } = recorder;
         seen.sort_by_key(|seen| (seen.request.arrival, seen.completed));
-        let notes = match left_out {
-            0 => Vec::new(),
-            left_out => vec![format!("Only the first {MOST} requests were looked at; {left_out} came later.")],
-        };
+        let judged_of = (left_out > 0).then(|| (MOST, (MOST + left_out).to_string()));
         let bounds = Bounds { capacity_sectors: world.profile.capacity_sectors(), limits, nr_requests, read_ahead_kib: None };
         let measure = outcome.measure;
         let bytes = measure.read_bytes + measure.written_bytes;
@@ -216,7 +213,8 @@ impl Observed {
             whole,
             rows,
             names,
-            notes,
+            judged_of,
+            notes: Vec::new(),
             longest,
         })
     }

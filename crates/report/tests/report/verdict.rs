@@ -168,3 +168,18 @@ fn a_winner_that_linux_does_not_have_is_named_with_the_best_that_can_be_set() {
     records.remove(1);
     assert_eq!(named(&records), None);
 }
+
+#[test]
+fn on_a_fast_device_where_nothing_wins_the_schedulers_own_time_decides() {
+    let mut records = three([1.0; 3], [1.0; 3], [1.0; 3], [Some(0.5); 3]);
+    let nothing = "No scheduler wins by more than 1% in throughput, response time or fairness.";
+    assert_eq!(verdict(&records), nothing);
+    for (record, ns) in records.iter_mut().zip([101.0, 334.0, 250.0]) {
+        record.figures.iops = 200_000.0;
+        record.figures.scheduler_cpu_ns_per_request = Some(ns);
+    }
+    let own = "At 200,000 requests a second the scheduler's own processor time decides";
+    assert_eq!(verdict(&records), format!("{nothing} {own}, of which a takes the least, 101 ns a request (334 at most)."));
+    records.iter_mut().for_each(|record| record.figures.scheduler_cpu_ns_per_request = None);
+    assert_eq!(verdict(&records), format!("{nothing} {own}; --cpu-time measures it."));
+}
