@@ -50,7 +50,10 @@ fn formats() -> String {
 
 /// Opens a trace with the options of the command line.
 fn open(path: &Path, format: Option<&str>, columns: Option<&Columns>, skip_bad: bool) -> Result<Opened, TraceError> {
-    trace::open(path, &OpenOptions { format: format.map(str::to_owned), columns: columns.cloned(), skip_bad })
+    trace::open(
+        path,
+        &OpenOptions { format: format.map(str::to_owned), columns: columns.cloned(), skip_bad, ..OpenOptions::default() },
+    )
 }
 
 /// Reports how many records `--skip-bad` skipped.
@@ -61,10 +64,10 @@ fn warn_of_skipped(path: &Path, skipped: u64) {
     }
 }
 
-/// Reports what makes the trace's meaning doubtful.
-fn warn_of_doubt(path: &Path, reader: &dyn TraceReader) {
-    if let Some(doubt) = reader.doubt() {
-        eprint_line(&format!("{}: {doubt}", path.display()));
+/// Reports what the reader warns of.
+fn warn(path: &Path, reader: &dyn TraceReader) {
+    for warning in reader.warnings() {
+        eprint_line(&format!("{}: {warning}", path.display()));
     }
 }
 

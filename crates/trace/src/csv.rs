@@ -344,7 +344,7 @@ impl Parser for Csv {
         let row = Row::read(&self.heading, line)?;
         let op = row.op.ok_or("lacks its direction")?;
         let Some(extent) = self.extent(&row)? else {
-            out.omit();
+            out.omit_empty();
             return Ok(());
         };
         let device = self.devices.number(row.device, row.device_name)?;

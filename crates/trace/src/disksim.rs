@@ -46,7 +46,7 @@ impl Parser for DiskSim {
         };
         match Extent::of_sectors(block, size)? {
             Some(extent) => out.push(TraceRequest { sync, ..extent.request(arrival, op, device, device) }),
-            None => out.omit(),
+            None => out.omit_empty(),
         }
         Ok(())
     }

@@ -331,6 +331,47 @@ fn a_store_without_checksums_is_read_and_one_that_lost_them_is_refused() {
     assert!(replace(b"seekwise.trace.crc32", b"seekwise.trace.crc23").ends_with("its footer has lost the list of checksums"));
 }
 
+/// As pyarrow does: the metadata stay, the trailer does not, and the footer names who wrote it.
+#[test]
+fn a_store_that_another_program_rewrote_is_read_with_a_warning() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("store");
+    let mut bytes = small_store(folder.path());
+    let at = |bytes: &[u8], what: &[u8]| bytes.windows(what.len()).rposition(|window| window == what).unwrap();
+    let trailer = at(&bytes, b"SWCRC32\n");
+    bytes.drain(trailer..trailer + 12);
+    let lost = read_bytes(&path, &bytes, &OpenOptions::default()).unwrap_err().to_string();
+    assert!(lost.ends_with("the checksum before its footer is lost"), "{lost}");
+    let writer = at(&bytes, b"seekwise test");
+    bytes[writer..writer + 13].copy_from_slice(b"rewriter\x1b 2.0");
+    fs::write(&path, &bytes).unwrap();
+    let mut opened = open(&path, &OpenOptions::default()).unwrap();
+    assert_eq!(
+        opened.reader.warnings(),
+        ["was rewritten by rewriter\\u{1b} 2.0, without Seekwise's checksums: damage to it may go unnoticed"]
+    );
+    assert_eq!(std::iter::from_fn(|| opened.reader.next_request()).filter(Result::is_ok).count(), 100);
+}
+
+#[test]
+fn only_a_store_without_any_checksums_is_warned_of() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("store");
+    let warnings = |bytes: &[u8]| {
+        fs::write(&path, bytes).unwrap();
+        open(&path, &OpenOptions::default()).unwrap().reader.warnings()
+    };
+    assert_eq!(warnings(&small_store(folder.path())), [""; 0]);
+    let other = folder.path().join("other");
+    foreign(&other, None, &[(0, 10, 8)]);
+    let bytes = fs::read(&other).unwrap();
+    assert_eq!(warnings(&bytes), ["has no checksums: damage to it may go unnoticed"]);
+    // Pages with a checksum, as `write_table(write_page_checksum=True)` of pyarrow has them.
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/trace_help");
+    let opened = open(&folder.join("page-checksums.parquet"), &OpenOptions::default()).unwrap();
+    assert_eq!(opened.reader.warnings(), [""; 0]);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
 

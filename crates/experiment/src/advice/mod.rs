@@ -102,7 +102,7 @@ pub fn advise(request: &AdviceRequest, workers: Workers) -> anyhow::Result<Advic
     let observed = match &run {
         None => {
             let ReplayOptions { format, columns, skip_bad, .. } = experiment.replay.clone();
-            let options = OpenOptions { format, columns, skip_bad };
+            let options = OpenOptions { format, columns, skip_bad, ..OpenOptions::default() };
             Observed::recorded(&experiment.load, &options, request.device, workers.monitor)?
         }
         Some((load, world)) => {

@@ -87,7 +87,12 @@ impl TraceLoad {
                 OF_THE_QUEUE.join(", ")
             )
         })?;
-        let options = OpenOptions { format: args.format.clone(), columns: args.columns.clone(), skip_bad: args.skip_bad };
+        let options = OpenOptions {
+            format: args.format.clone(),
+            columns: args.columns.clone(),
+            skip_bad: args.skip_bad,
+            ..OpenOptions::default()
+        };
         let Surveyed { survey, kept, format, sha256 } = survey(path, &options, monitor)?;
         let lasts_s = survey.duration.as_secs_f64() / args.speed;
         ensure!(

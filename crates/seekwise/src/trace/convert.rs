@@ -97,7 +97,7 @@ fn copy(opened: &mut Opened, format: &'static OutputFormat, about: &About, out: 
     }
     let note = writer.finish().with_context(cannot_write)?;
     super::warn_of_skipped(&args.input, reader.skipped());
-    super::warn_of_doubt(&args.input, reader);
+    super::warn(&args.input, reader);
     let lost: Vec<&str> = losses.lost().map(write::Field::words).collect();
     if !lost.is_empty() {
         eprint_line(&format!("{output}: {} has no place for {}: left out", format.name, lost.join(", ")));

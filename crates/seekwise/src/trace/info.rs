@@ -61,7 +61,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         );
     }
     super::warn_of_skipped(&args.trace, info.skipped_records);
-    super::warn_of_doubt(&args.trace, opened.reader.as_ref());
+    super::warn(&args.trace, opened.reader.as_ref());
     let trace = args.trace.file_name().map_or_else(|| args.trace.display().to_string(), |name| name.to_string_lossy().into_owned());
     let text = if args.json {
         serde_json::to_string_pretty(&Json { trace, format: opened.format.name, info: &info })? + "\n"
