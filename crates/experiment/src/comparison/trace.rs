@@ -161,6 +161,9 @@ fn survey(path: &Path, options: &OpenOptions, monitor: &dyn Monitor) -> anyhow::
     monitor.end();
     let survey = survey?.ok_or(Interrupted)?;
     ensure!(survey.requests > 0, "{}: holds no request; there is nothing to replay", path.display());
+    for warning in keeping.warnings() {
+        monitor.warn(&format!("{}: {warning}", path.display()));
+    }
     Ok(Surveyed { survey, kept: keeping.kept(), format: opened.format.name, sha256 })
 }
 
