@@ -179,7 +179,7 @@ impl<R: Records> Sorted<R> {
                 self.skipped += 1;
                 if !self.skip_bad {
                     return Err(self.records.damaged(format!(
-                        "arrives {lateness} before a request that is {WINDOW} or more requests earlier in the file: sort the trace by time"
+                        "arrives {lateness} before a request that is {WINDOW} or more requests earlier in the file: sort the trace by time, with trace sort"
                     )));
                 }
             }
