@@ -11,6 +11,7 @@ mod choose;
 mod confirm;
 mod cost;
 pub mod counted;
+pub mod iostat;
 mod judgement;
 mod linux;
 mod observed;
