@@ -47,6 +47,34 @@ fn recording(folder: &Path, seconds: u64) -> PathBuf {
 }
 
 #[test]
+fn what_iostat_printed_is_judged_with_what_cannot_be_known() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("iostat.txt");
+    let heading =
+        "Device r/s rkB/s rrqm/s %rrqm r_await rareq-sz w/s wkB/s wrqm/s %wrqm w_await wareq-sz f/s f_await aqu-sz %util\n";
+    let sda = "sda 160.0 640.0 0.0 0.0 100.0 4.0 1.0 4.0 0.0 0.0 2.0 4.0 0.0 0.0 16.0 99.0\n";
+    std::fs::write(&path, format!("Linux 6.8.0 (host)\n\n{heading}{sda}")).unwrap();
+    let advice = json(&[path.to_str().unwrap(), "--candidates", "none"]);
+    assert_eq!((&advice["load"], &advice["in_force"]), (&"sda, as iostat counted it".into(), &"mq-deadline".into()), "{advice:#}");
+    assert!(advice["verdict"]["text"].as_str().unwrap().len() > 20, "{advice:#}");
+    assert!(advice["sure"][0].as_str().unwrap().contains("160 reads/s of 4.0 KiB"), "{advice:#}");
+    let notes = advice["notes"].to_string();
+    assert!(
+        notes.contains("mean since the machine was started")
+            && notes.contains("mq-deadline is assumed")
+            && notes.contains("neither streams, nor their order"),
+        "{notes}"
+    );
+    std::fs::write(&path, format!("{heading}{}", sda.replace("100.0", "much"))).unwrap();
+    let error = refused(&["advise", path.to_str().unwrap()]);
+    assert!(error.contains("iostat.txt: line 2: r_await is \"much\", not a number"), "{error}");
+    std::fs::write(&path, format!("{heading}{sda}")).unwrap();
+    assert!(
+        refused(&["advise", path.to_str().unwrap(), "--disk", "sata7200"]).contains("--disk: iostat's output is judged as it is")
+    );
+}
+
+#[test]
 fn a_load_with_a_known_answer_gets_it_with_a_true_prediction() {
     let folder = tempfile::tempdir().unwrap();
     let jobs = scattered(folder.path());

@@ -131,6 +131,51 @@ fn a_trace_runs_under_one_scheduler_too() {
 
 #[cfg(unix)]
 #[test]
+fn every_request_of_a_run_is_written_as_a_trace_that_agrees_with_the_record() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    std::fs::write(
+        at("in.csv"),
+        "time_ms,lba,sectors,op,stream,stream_name\n0,9000000,8,r,1,db\n0.2,800,8,w,2,log\n1,70000,64,r,1,db\n",
+    )
+    .unwrap();
+    let with = record(&[&at("in.csv"), "--requests", &at("out.csv")]);
+    assert_eq!(with["figures"], record(&[&at("in.csv")])["figures"], "being observed changes nothing");
+    let table = std::fs::read_to_string(at("out.csv")).unwrap();
+    let rows: Vec<Vec<&str>> = table.lines().map(|line| line.split(',').collect()).collect();
+    assert_eq!(
+        rows[0],
+        [
+            "arrival_ns",
+            "device",
+            "device_name",
+            "lba",
+            "sectors",
+            "op",
+            "sync",
+            "stream",
+            "stream_name",
+            "priority_class",
+            "priority_level",
+            "response_ns",
+            "service_ns"
+        ]
+    );
+    let issued: Vec<String> = rows[1..].iter().map(|row| [row[0], row[3], row[4], row[5], row[7], row[8]].join(" ")).collect();
+    assert_eq!(issued, ["0 9000000 8 read 1 db", "200000 800 8 write 2 log", "1000000 70000 64 read 1 db"]);
+    let number = |row: &[&str], column: usize| row[column].parse::<u64>().unwrap();
+    assert!(rows[1..].iter().all(|row| number(row, 12) > 0 && number(row, 12) <= number(row, 11)), "{table}");
+    let longest = rows[1..].iter().map(|row| number(row, 11)).max().unwrap() as f64 / 1e6;
+    let max_ms = with["figures"]["response"]["max_ms"].as_f64().unwrap();
+    assert!((longest - max_ms).abs() <= 0.01 * max_ms, "{longest} {max_ms}");
+    let refused = run(&["simulate", &at("in.csv"), "--requests", &at("out.tape")]);
+    assert!(refused.status.code() == Some(2) && text(&refused.stderr).contains("the extension does not tell the format"));
+    let names: Vec<String> =
+        std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    assert_eq!(names.len(), 2, "{names:?}");
+}
+
+#[test]
 fn a_pipe_is_refused_without_waiting_for_its_writer() {
     let folder = tempfile::tempdir().unwrap();
     let pipe = folder.path().join("pipe");

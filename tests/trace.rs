@@ -116,6 +116,11 @@ fn bad_input_ends_with_2_and_says_where_and_what() {
         (vec![&"info", &bad, &"--format", &"tape"], "there is no trace format \"tape\""),
         (vec![&"convert", &bad, &"out.tape"], "out.tape: the extension does not tell the format"),
         (vec![&"convert", &bad, &"out", &"--to", &"tape"], "--to tape: traces are written as parquet, csv"),
+        (vec![&"sort", &bad, &"out", &"--as", &"tape"], "--as tape: traces are written as parquet, csv"),
+        (vec![&"lint", &bad], "bad.csv:3: lba is \"x\""),
+        (vec![&"split-by-device", &bad, &target], "bad.csv:3: lba is \"x\""),
+        (vec![&"merge", &bad, &bad, &target], "bad.csv:3: lba is \"x\""),
+        (vec![&"slice", &bad, &target, &"--from", &"2s", &"--to", &"1s"], "--to 1000 ms: is not after --from 2000 ms"),
         (vec![&"convert", &bad, &"-", &"--to", &"parquet"], "parquet is not text"),
         (vec![&"convert", &bad, &"/dev/null", &"--to", &"csv"], "/dev/null is neither a file nor new"),
         (vec![&"convert", &bad, &folder.path(), &"--to", &"csv"], "is a folder"),
@@ -234,4 +239,134 @@ fn times_that_look_like_another_unit_are_warned_of() {
         assert_eq!(output.status.code(), Some(0));
         assert!(complaint(&output).contains("ns.iolog: its times may be nanoseconds"), "{}", complaint(&output));
     }
+}
+
+#[test]
+fn a_trace_is_sorted_sliced_scaled_and_filtered_through_the_same_writers() {
+    let folder = TempDir::new().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    fs::write(at("in.csv"), "time_s,lba,sectors,op,stream_name\n2,8,8,r,db\n0,0,8,r,db\n0,0,8,r,db\n1,2048,8,w,log\n").unwrap();
+    let lines = |args: &[&dyn AsRef<std::ffi::OsStr>]| {
+        let output = seekwise(&[args, &[&"--as", &"csv"]].concat());
+        assert!(output.status.success(), "{}", complaint(&output));
+        let field = |line: &str| [0, 3, 5].map(|field| line.split(',').nth(field).unwrap().to_owned()).join(" ");
+        out(&output).lines().skip(1).map(field).collect::<Vec<_>>()
+    };
+    assert_eq!(lines(&[&"sort", &at("in.csv"), &"-"]), ["0 0 read", "0 0 read", "1000000000 2048 write", "2000000000 8 read"]);
+    assert_eq!(lines(&[&"sort", &at("in.csv"), &"-", &"--unique"]).len(), 3);
+    assert_eq!(lines(&[&"slice", &at("in.csv"), &"-", &"--from", &"500ms", &"--to", &"2s"]), ["0 2048 write"]);
+    assert_eq!(lines(&[&"slice", &at("in.csv"), &"-", &"--requests", &"3.."]), ["0 2048 write", "1000000000 8 read"]);
+    assert_eq!(lines(&[&"scale", &at("in.csv"), &"-", &"--time", &"0.5", &"--space", &"2"])[2], "500000000 4096 write");
+    assert_eq!(lines(&[&"filter", &at("in.csv"), &"-", &"--stream", &"log"]), ["1000000000 2048 write"]);
+    assert_eq!(lines(&[&"filter", &at("in.csv"), &"-", &"--op", &"read", &"--offset", &"1K.."]), ["2000000000 8 read"]);
+    let none = seekwise(&[&"filter", &at("in.csv"), &at("out.parquet"), &"--size", &"1M.."]);
+    assert_eq!(none.status.code(), Some(2));
+    assert!(complaint(&none).ends_with("in.csv: no request in it is written (format csv)\n"), "{}", complaint(&none));
+    for (option, value, wanted) in
+        [("--from", "10", "a time such as 90s"), ("--requests", "5..2", "numbers from 1"), ("--requests", "0..2", "numbers")]
+    {
+        let output = seekwise(&[&"slice", &at("in.csv"), &"-", &option, &value]);
+        assert!(output.status.code() == Some(2) && complaint(&output).contains(wanted), "{}", complaint(&output));
+    }
+    assert_eq!(listing(folder.path()), ["in.csv"], "nothing is left behind");
+}
+
+#[test]
+fn a_trace_is_split_by_device_and_merged_again() {
+    let folder = TempDir::new().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let head = "arrival_ns,device,device_name,lba,sectors,op,sync,stream,stream_name,priority_class,priority_level,response_ns,service_ns\n";
+    let line =
+        |time: u64, device: u64, name: &str| format!("{time},{device},{name},{},8,read,,7,db,best-effort,4,900,\n", time * 8);
+    let whole = head.to_owned() + &line(0, 0, "/dev/sda") + &line(1_000, 1, "") + &line(2_000, 0, "/dev/sda");
+    fs::write(at("whole.csv"), &whole).unwrap();
+    let split = seekwise(&[&"split-by-device", &at("whole.csv"), &at("parts"), &"--as", &"csv"]);
+    assert!(split.status.success(), "{}", complaint(&split));
+    assert_eq!(listing(&at("parts")), ["dev-sda.csv", "device-1.csv"]);
+    assert_eq!(fs::read_to_string(at("parts/device-1.csv")).unwrap(), head.to_owned() + &line(1_000, 1, ""), "times stay");
+    assert!(fs::metadata(at("parts")).unwrap().permissions().mode() & 0o555 == 0o555, "others may look into it");
+    let again = seekwise(&[&"split-by-device", &at("whole.csv"), &at("parts")]);
+    assert!(again.status.code() == Some(2) && complaint(&again).contains("parts: is there already; name a new folder"));
+    let merged = seekwise(&[&"merge", &at("parts"), &at("merged.csv"), &"--same-devices"]);
+    assert!(merged.status.success(), "{}", complaint(&merged));
+    assert_eq!(fs::read_to_string(at("merged.csv")).unwrap(), whole.replace(",7,db", ",0,db"));
+    assert_eq!(listing(folder.path()), ["merged.csv", "parts", "whole.csv"]);
+}
+
+#[test]
+fn several_traces_or_a_folder_are_a_table_with_a_line_each() {
+    let folder = TempDir::new().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    fs::write(at("b.csv"), "time_s,lba,sectors,op\n0,0,8,r\n1,8,8,w\n").unwrap();
+    fs::write(at("a.spc"), "0,8,4096,R,0.5\n0,16,4096,R,0.6\n0,16,4096,R,0.9\n").unwrap();
+    fs::write(at("README"), "not a trace\n").unwrap();
+    let table = seekwise(&[&"info", &folder.path()]);
+    assert_eq!(table.status.code(), Some(0));
+    let lines: Vec<Vec<String>> = out(&table).lines().map(|line| line.split_whitespace().map(str::to_owned).collect()).collect();
+    assert_eq!(
+        lines.iter().map(|line| line[..3].join(" ")).collect::<Vec<_>>(),
+        ["trace format requests", "a.spc spc 3", "b.csv csv 2"]
+    );
+    assert!(complaint(&table).contains("README: no trace format begins like this"), "{}", complaint(&table));
+    let json = seekwise(&[&"info", &"--json", &at("a.spc"), &at("b.csv")]);
+    let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!((json[0]["requests"].as_u64(), json[1]["trace"].as_str()), (Some(3), Some("b.csv")));
+    assert_eq!(seekwise(&[&"info", &at("a.spc"), &at("README")]).status.code(), Some(2), "a file that is named must be a trace");
+}
+
+#[test]
+fn lint_says_what_is_wrong_and_which_command_mends_it() {
+    let folder = TempDir::new().unwrap();
+    let (bad, good) = (folder.path().join("bad trace.csv"), folder.path().join("good.csv"));
+    fs::write(&bad, "time_ms,lba,sectors,op\n5,0,8,r\n1,8,0,r\n2,8,8,r\n9,8388600,16,w\n").unwrap();
+    let output = seekwise(&[&"lint", &bad, &"--device-size", &"4G"]);
+    assert_eq!((output.status.code(), complaint(&output).contains("bad trace.csv: 3 findings")), (Some(1), true));
+    let text = out(&output);
+    assert!(
+        text.contains(
+            "1 request out of order: earlier than the one before in the file\n      first: line 4, request 2, at -0.003000 s\n"
+        ),
+        "{text}"
+    );
+    assert!(text.contains(&format!("mend:  seekwise trace sort '{}' OUT\n", bad.display())), "{text}");
+    assert!(
+        text.contains("OUT --offset 0..4294967296\n") && text.contains("1 request of no sectors\n      first: line 3\n"),
+        "{text}"
+    );
+    let json = seekwise(&[&"lint", &bad, &"--json"]);
+    let findings: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!(json.status.code(), Some(1));
+    assert_eq!((&findings["findings"][0]["kind"], &findings["findings"][0]["first"]["request"]), (&"order".into(), &2.into()));
+    assert!(seekwise(&[&"sort", &bad, &good]).status.success(), "as it says");
+    let clean = seekwise(&[&"lint", &good]);
+    assert_eq!((clean.status.code(), complaint(&clean)), (Some(0), String::new()));
+    assert!(out(&clean).ends_with("good.csv (csv): 3 requests, nothing found\n"), "{}", out(&clean));
+}
+
+#[test]
+fn what_a_format_has_no_place_for_is_said_in_one_warning() {
+    let folder = TempDir::new().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    fs::write(at("in.csv"), "time_us,lba,sectors,op,sync,stream,response_us\n0,0,8,r,1,3,7\n1,8,8,d,1,3,7\n2,8,8,w,1,3,7\n")
+        .unwrap();
+    let output = seekwise(&[&"convert", &at("in.csv"), &at("out.mqsim")]);
+    assert_eq!(
+        complaint(&output).lines().map(|line| line.rsplit('/').next().unwrap()).collect::<Vec<_>>(),
+        [
+            "out.mqsim: mqsim has no place for discards, sync flags, streams, response times: left out",
+            "out.mqsim: 2 requests, from csv to mqsim"
+        ]
+    );
+    assert_eq!(fs::read_to_string(at("out.mqsim")).unwrap(), "0 0 0 8 1\n2000 0 8 8 0\n");
+}
+
+#[test]
+fn flushes_are_among_what_no_format_has_a_place_for() {
+    let folder = TempDir::new().unwrap();
+    let (input, output) = (folder.path().join("in.blkparse"), folder.path().join("out.csv"));
+    let lines =
+        "  8,0 0 1 0.000000000 7 Q WS 8 + 8 [db]\n  8,0 0 2 0.100000000 7 Q FN [db]\n  8,0 0 3 0.200000000 7 Q WS 16 + 8 [db]\n";
+    fs::write(&input, lines).unwrap();
+    let said = complaint(&seekwise(&[&"convert", &input, &output]));
+    assert!(said.contains("csv has no place for 1 empty command (flushes and the like): left out\n"), "{said}");
 }

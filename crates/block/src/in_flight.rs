@@ -105,10 +105,12 @@ impl InFlight {
     }
 
     /// Records that these sectors completed. Calls `done` with each request that is thereby complete and the time its last part was issued.
-    pub fn completed(&mut self, op: Op, lba: u64, sectors: u32, mut done: impl FnMut(Request, Option<Nanos>)) {
+    /// Returns whether any of the sectors are of a request.
+    pub fn completed(&mut self, op: Op, lba: u64, sectors: u32, mut done: impl FnMut(Request, Option<Nanos>)) -> bool {
         let end = lba.saturating_add(sectors.into());
         if let Some(number) = self.exact(op, lba, sectors, |_| true) {
-            return self.credit(number, lba, end, &mut done);
+            self.credit(number, lba, end, &mut done);
+            return true;
         }
         let mut from = lba;
         while let Some(number) = self.within(op, from, end) {
@@ -116,6 +118,7 @@ impl InFlight {
             self.credit(number, from, end, &mut done);
             from = beyond;
         }
+        from > lba
     }
 
     /// The request that arrived first; `None` if there are none.

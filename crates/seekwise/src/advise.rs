@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{bail, ensure};
 use applier::sysfs::Sysfs;
+use control::Setting;
+use experiment::advice::iostat::Iostat;
 use experiment::advice::{AdviceRequest, Aim, advise};
 use experiment::comparison::{Experiment, regime};
 use experiment::pool::Workers;
@@ -76,6 +78,9 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     let active = args.scheduler.as_deref().map(regime::scheduler).transpose()?;
     let mut experiment = args.load.experiment(args.disk.as_deref());
     let terminal = Terminal::default();
+    if let Some(iostat) = Iostat::read(&experiment.load)? {
+        return by_iostat(&args, &iostat, active, &terminal);
+    }
     let named = capture::named(&experiment.load);
     if let Some(name) = &named {
         let device = capture::device(name)?;
@@ -127,6 +132,18 @@ fn by_counters(args: &Args, name: &str, device: &Device, why: String, terminal: 
     let chosen = (&*experiment.candidates()?, experiment.preference.unwrap_or_default());
     let advice = of_counters((&Sysfs::real(), device), name, (lasts, why), chosen, terminal)?;
     shown(&advice, args.html.as_deref(), args.json)
+}
+
+/// Advice from what iostat printed.
+fn by_iostat(args: &Args, iostat: &Iostat, active: Option<Setting>, terminal: &Terminal) -> anyhow::Result<()> {
+    for (given, option) in [(args.disk.is_some(), "--disk"), (args.seconds.is_some(), "--for"), (args.device.is_some(), "--device")]
+    {
+        ensure!(!given, "{option}: iostat's output is judged as it is, the busiest device under --scheduler");
+    }
+    let candidates = if args.candidates.is_empty() { vec![CANDIDATES.to_owned()] } else { args.candidates.clone() };
+    let experiment = Experiment { candidates, ..args.load.experiment(None) };
+    let chosen = (&*experiment.candidates()?, experiment.preference.unwrap_or_default());
+    shown(&iostat.advise(active, chosen, terminal)?, args.html.as_deref(), args.json)
 }
 
 fn shown(advice: &Advice, html: Option<&Path>, as_json: bool) -> anyhow::Result<()> {

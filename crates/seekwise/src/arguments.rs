@@ -1,9 +1,9 @@
 //! The arguments shared by `advise`, `compare` and `simulate`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use experiment::comparison::regime::Regime;
-use experiment::comparison::{Experiment, ReplayOptions, SPEEDS};
+use experiment::comparison::{Experiment, ReplayOptions, RequestObserver, SPEEDS};
 use experiment::pool::Workers;
 use observe::Preference;
 use report::record::Record;
@@ -136,8 +136,23 @@ impl LoadArguments {
 impl Arguments {
     /// Runs the load under each of the regimes.
     pub fn records(&self, regimes: Vec<Regime>, alone: bool) -> anyhow::Result<Vec<Record>> {
+        self.records_observed(regimes, alone, None)
+    }
+
+    /// As [`records`](Arguments::records), and shows each request to the observer when it completes.
+    pub fn records_observed(
+        &self,
+        regimes: Vec<Regime>,
+        alone: bool,
+        observer: Option<RequestObserver>,
+    ) -> anyhow::Result<Vec<Record>> {
         let terminal = Terminal::default();
-        self.experiment().records(regimes, alone, Workers::new(&terminal, self.load.threads()))
+        self.experiment().records_observed(regimes, alone, Workers::new(&terminal, self.load.threads()), observer)
+    }
+
+    /// The trace, job file or workload.
+    pub fn load(&self) -> &Path {
+        &self.load.load
     }
 
     /// Whether the load is a job file and not a trace.

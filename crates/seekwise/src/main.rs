@@ -67,7 +67,7 @@ enum Command {
     Scheduler(scheduler::Command),
     /// Run a trace or the jobs of an fio job file on one disk under one scheduler
     Simulate(simulate::Args),
-    /// Capture, characterise and convert traces
+    /// Capture, characterise, check, rewrite, merge and convert traces
     #[command(subcommand)]
     Trace(trace::Command),
     /// List, show and randomly generate workloads (fio job files)

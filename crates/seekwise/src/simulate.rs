@@ -1,13 +1,23 @@
 //! `seekwise simulate`: one load on one disk under one scheduler or controller.
 
-use experiment::comparison::regime;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use block::StreamId;
 use experiment::comparison::regime::Regime;
+use experiment::comparison::{RequestObserver, regime};
+use report::record::Record;
+use sim::run::Transferred;
+use sim::trace::sort::Sorter;
+use sim::trace::{RecordedDevice, TraceError, TraceReader, TraceRequest};
 
 use control::controller::ControllerSpec;
 
 use crate::arguments;
 use crate::controller::parse;
 use crate::output::Explain;
+use crate::trace::copy::Target;
 
 /// Arguments of `seekwise simulate`.
 #[derive(clap::Args)]
@@ -27,6 +37,10 @@ pub struct Args {
     /// Print the results of a job file in the form of fio's own report instead
     #[arg(long, conflicts_with_all = ["json", "explain"])]
     fio: bool,
+    /// Write every request of the run as a trace: when it was issued, how long it took and how much of that at the disk
+    /// (docs/reference/traces.md); the file's extension selects the format (.parquet, .csv, .blkparse, ...)
+    #[arg(long, value_name = "FILE")]
+    requests: Option<PathBuf>,
     #[command(flatten)]
     explain: Explain,
 }
@@ -39,7 +53,11 @@ pub fn run(args: &Args, controllers: &[&'static ControllerSpec]) -> anyhow::Resu
         Some(text) => Regime::Controller { chosen: parse(text, controllers)?, begins_with },
     };
     anyhow::ensure!(!args.fio || args.experiment.is_job_file()?, "--fio: is for job files, and the load is a trace");
-    let records = args.experiment.records(vec![regime], false)?;
+    let table = args.requests.as_deref().map(RequestTable::begin).transpose()?;
+    let records = args.experiment.records_observed(vec![regime], false, table.as_ref().map(RequestTable::observer))?;
+    if let (Some(table), [record, ..]) = (table, &records[..]) {
+        table.write(args, record)?;
+    }
     let (width, _) = terminal::style();
     let mut text = String::new();
     for record in &records {
@@ -53,4 +71,88 @@ pub fn run(args: &Args, controllers: &[&'static ControllerSpec]) -> anyhow::Resu
         }
     }
     Ok(terminal::print(&text)?)
+}
+
+/// The requests of a run, on their way to a file.
+struct RequestTable {
+    target: Target,
+    requests: Arc<Mutex<Requests>>,
+}
+
+/// They come in the order in which they complete, and are written in that in which they were issued.
+struct Requests {
+    sorter: Sorter,
+    /// Why some are missing.
+    failed: Option<TraceError>,
+}
+
+impl RequestTable {
+    /// Rejects a file that cannot be written.
+    fn begin(file: &Path) -> anyhow::Result<RequestTable> {
+        let target = Target::begin(file, None, "--requests with the ending of one")?;
+        let sorter = Sorter::new(&target.folder());
+        Ok(RequestTable { target, requests: Arc::new(Mutex::new(Requests { sorter, failed: None })) })
+    }
+
+    fn observer(&self) -> RequestObserver {
+        let requests = Arc::clone(&self.requests);
+        Arc::new(move |done: &Transferred| {
+            let mut requests = requests.lock().unwrap_or_else(PoisonError::into_inner);
+            if requests.failed.is_none() {
+                requests.failed = requests.sorter.push(request(done)).err();
+            }
+        })
+    }
+
+    fn write(self, args: &Args, record: &Record) -> anyhow::Result<()> {
+        let RequestTable { target, requests } = self;
+        let empty = Requests { sorter: Sorter::new(&target.folder()), failed: None };
+        let Requests { sorter, failed } = std::mem::replace(&mut *requests.lock().unwrap_or_else(PoisonError::into_inner), empty);
+        if let Some(error) = failed {
+            return Err(error.into());
+        }
+        let names = record.streams.iter().filter_map(|stream| Some((stream.stream, stream.name.clone()?)));
+        // Under a controller it does not stay the same.
+        let scheduler = args.controller.is_none().then(|| args.scheduler.clone());
+        let device = RecordedDevice { scheduler, ..RecordedDevice::default() };
+        let mut trace = sorter.finish(Box::new(Names { streams: names.collect(), device }))?;
+        target.write(&mut trace, (args.experiment.load(), "a run"))
+    }
+}
+
+/// A request that is done, as a trace has it. Its service began when its last part went to the disk.
+fn request(done: &Transferred) -> TraceRequest {
+    let issue = &done.issue;
+    TraceRequest {
+        arrival: issue.arrival,
+        device: 0,
+        lba: issue.lba,
+        sectors: issue.sectors,
+        op: issue.op,
+        sync: Some(issue.is_sync()),
+        stream: issue.stream,
+        priority: issue.priority,
+        response: Some(done.at - issue.arrival),
+        service: Some(done.at - done.dispatched),
+    }
+}
+
+/// The names of the run's streams, and its scheduler.
+struct Names {
+    streams: BTreeMap<StreamId, String>,
+    device: RecordedDevice,
+}
+
+impl TraceReader for Names {
+    fn next_request(&mut self) -> Option<Result<TraceRequest, TraceError>> {
+        None
+    }
+
+    fn stream_name(&self, stream: StreamId) -> Option<&str> {
+        self.streams.get(&stream).map(String::as_str)
+    }
+
+    fn recorded_device(&self) -> Option<&RecordedDevice> {
+        Some(&self.device)
+    }
 }

@@ -1,13 +1,18 @@
-//! `seekwise trace`: captures, characterises and converts traces.
+//! `seekwise trace`: captures, characterises, checks, rewrites, merges and converts traces.
 
 pub mod capture;
 mod convert;
+pub mod copy;
 mod info;
+mod lint;
+mod merge;
+mod rewrite;
+mod split;
 
 use std::path::Path;
 
 use report::number::grouped;
-use sim::trace::{self, Columns, OpenOptions, Opened, TraceError, TraceReader};
+use sim::trace::{self, TraceReader};
 use terminal::eprint_line;
 
 /// The subcommands.
@@ -19,8 +24,29 @@ pub enum Command {
     ///
     /// Ends after --seconds or --requests, or at Ctrl-C, and keeps what was captured until then.
     Capture(capture::Args),
+    /// Check a trace: order, units, gaps, duplicates, completions, flushes, places
+    ///
+    /// Says of each finding what it is, how many requests it concerns, where the first is, and what mends it. The exit code is 1 if there are
+    /// findings.
+    Lint(lint::Args),
     /// Convert a trace to another format
     Convert(convert::Args),
+    /// Sort a trace by time
+    ///
+    /// Memory is bounded, to about 100 MB: a trace of more than a million requests is sorted in temporary files beside OUT.
+    Sort(rewrite::SortArgs),
+    /// Cut a part out of a trace, by time or by number; it begins at time zero
+    Slice(rewrite::SliceArgs),
+    /// Multiply a trace's times or offsets
+    Scale(rewrite::ScaleArgs),
+    /// Keep requests by operation, stream, device, offset or size; times stay
+    Filter(rewrite::FilterArgs),
+    /// Write a file for each device of a trace
+    SplitByDevice(split::Args),
+    /// Merge traces by time into one
+    ///
+    /// Each file has its own devices and streams, unless --same-devices says that they are parts of one recording.
+    Merge(merge::Args),
     /// List the formats that are read and written
     Formats,
 }
@@ -30,7 +56,14 @@ pub fn run(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Info(args) => info::run(&args),
         Command::Capture(args) => capture::run(&args),
+        Command::Lint(args) => lint::run(&args),
         Command::Convert(args) => convert::run(&args),
+        Command::Sort(args) => rewrite::sort(&args),
+        Command::Slice(args) => rewrite::slice(&args),
+        Command::Scale(args) => rewrite::scale(&args),
+        Command::Filter(args) => rewrite::filter(&args),
+        Command::SplitByDevice(args) => split::run(&args),
+        Command::Merge(args) => merge::run(&args),
         Command::Formats => Ok(terminal::print(&formats())?),
     }
 }
@@ -48,11 +81,6 @@ fn formats() -> String {
     text
 }
 
-/// Opens a trace with the options of the command line.
-fn open(path: &Path, format: Option<&str>, columns: Option<&Columns>, skip_bad: bool) -> Result<Opened, TraceError> {
-    trace::open(path, &OpenOptions { format: format.map(str::to_owned), columns: columns.cloned(), skip_bad })
-}
-
 /// Reports how many records `--skip-bad` skipped.
 fn warn_of_skipped(path: &Path, skipped: u64) {
     if skipped > 0 {
@@ -61,10 +89,10 @@ fn warn_of_skipped(path: &Path, skipped: u64) {
     }
 }
 
-/// Reports what makes the trace's meaning doubtful.
-fn warn_of_doubt(path: &Path, reader: &dyn TraceReader) {
-    if let Some(doubt) = reader.doubt() {
-        eprint_line(&format!("{}: {doubt}", path.display()));
+/// Reports what the reader warns of.
+fn warn(path: &Path, reader: &dyn TraceReader) {
+    for warning in reader.warnings() {
+        eprint_line(&format!("{}: {warning}", path.display()));
     }
 }
 

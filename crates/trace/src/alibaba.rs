@@ -37,7 +37,7 @@ impl Parser for Alibaba {
         let arrival = lines::time(timestamp, 3, "the timestamp")?;
         match Extent::of_bytes(offset, length)? {
             Some(extent) => out.push(extent.request(arrival, op, device, device)),
-            None => out.omit(),
+            None => out.omit_empty(),
         }
         Ok(())
     }

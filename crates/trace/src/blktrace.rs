@@ -279,7 +279,11 @@ impl Processor {
     }
 
     fn damaged(&self, message: String) -> TraceError {
-        TraceError::Damaged { path: self.path.clone(), position: format!("record {}", self.record), message }
+        TraceError::Damaged { path: self.path.clone(), position: self.position(), message }
+    }
+
+    fn position(&self) -> String {
+        format!("record {}", self.record)
     }
 }
 
@@ -357,6 +361,10 @@ impl Records for Blktrace {
 
     fn damaged(&self, message: String) -> TraceError {
         self.processors[self.current].damaged(message)
+    }
+
+    fn position(&self) -> String {
+        self.processors[self.current].position()
     }
 
     fn skipped(&self) -> u64 {

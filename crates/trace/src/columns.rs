@@ -295,7 +295,7 @@ impl Parser for Table {
             _ => Some(lines::time(latency, self.columns.latency_digits, "the latency")?),
         };
         let Some(extent) = self.extent(offset, size)? else {
-            out.omit();
+            out.omit_empty();
             return Ok(());
         };
         let device = self.devices.number(device)?;

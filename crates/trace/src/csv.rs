@@ -13,7 +13,7 @@
 //! | time at the device, a part of it | `service_` or `measured_service_` and a unit; may be empty | optional |
 //! | I/O priority | `priority_class` (`realtime best-effort idle`, or 1 2 3), `priority_level` (0 to 7); may be empty | optional |
 //!
-//! Other columns are ignored. Fields may be quoted, but must not contain line breaks. The separator is a comma, a semicolon or a
+//! Other columns are ignored; those that nearly have such a name are warned of. Fields may be quoted, but must not contain line breaks. The separator is a comma, a semicolon or a
 //! tab, whichever the heading uses.
 
 use std::borrow::Cow;
@@ -123,6 +123,52 @@ impl Column {
 struct Heading {
     columns: Vec<Column>,
     separator: u8,
+    /// Columns that are not used, and the known ones that they may be meant to be.
+    misspelt: Vec<String>,
+}
+
+/// Every name of a column, with a unit where it needs one; the longer forms are not suggested.
+const NAMES: [&str; 27] = [
+    "time_s",
+    "time_ms",
+    "time_us",
+    "time_ns",
+    "lba",
+    "offset_bytes",
+    "sectors",
+    "size_bytes",
+    "op",
+    "is_read",
+    "device",
+    "device_name",
+    "stream",
+    "stream_name",
+    "sync",
+    "response_s",
+    "response_ms",
+    "response_us",
+    "response_ns",
+    "service_s",
+    "service_ms",
+    "service_us",
+    "service_ns",
+    "priority_class",
+    "priority_level",
+    "arrival_ns",
+    "arrival_ms",
+];
+
+/// The columns that are not known but nearly are, if no other has their role.
+fn misspelt(names: &[&str], columns: &[Column]) -> Vec<String> {
+    const SHOWN: usize = 4;
+    let is_missing = |name: &&&str| !columns.iter().any(|column| column.role() == Column::of(name).role());
+    let others = names.iter().zip(columns).filter(|(_, column)| **column == Column::Other);
+    let near = others.filter_map(|(name, _)| {
+        let meant = block::did_you_mean(&name.to_ascii_lowercase(), NAMES.iter().filter(is_missing).copied());
+        let shown = lines::show(name.as_bytes());
+        (!meant.is_empty()).then(|| format!("the column {shown} is not known and not used{meant}"))
+    });
+    near.take(SHOWN).collect()
 }
 
 /// The separator, and the names between it, of the content's first line.
@@ -152,7 +198,8 @@ fn heading(head: &Head<'_>) -> Result<Heading, String> {
     let missing = needed.iter().filter(|(role, _)| !columns.iter().any(|column| column.role() == Some(role)));
     let missing: Vec<String> = missing.map(|(role, choice)| format!("no column for {role}: name it {choice}")).collect();
     if missing.is_empty() {
-        return Ok(Heading { columns, separator });
+        let misspelt = misspelt(&names, &columns);
+        return Ok(Heading { columns, separator, misspelt });
     }
     Err(format!("the heading has {}; {}", missing.join("; "), unknown(&names)))
 }
@@ -165,7 +212,11 @@ fn unknown(names: &[&str]) -> String {
     if unknown().count() > SHOWN {
         text += ", ...";
     }
-    if text.is_empty() { "all its columns are known".to_owned() } else { format!("not known are {text}") }
+    let meant = || unknown().map(|name| block::did_you_mean(&name.to_ascii_lowercase(), NAMES)).find(|meant| !meant.is_empty());
+    match text.is_empty() {
+        true => "all its columns are known".to_owned(),
+        false => format!("not known are {text}{}", meant().unwrap_or_default()),
+    }
 }
 
 /// The missing columns of a CSV file of unknown format; `None` if its first line is no heading, which has at least three columns,
@@ -344,7 +395,7 @@ impl Parser for Csv {
         let row = Row::read(&self.heading, line)?;
         let op = row.op.ok_or("lacks its direction")?;
         let Some(extent) = self.extent(&row)? else {
-            out.omit();
+            out.omit_empty();
             return Ok(());
         };
         let device = self.devices.number(row.device, row.device_name)?;
@@ -352,6 +403,10 @@ impl Parser for Csv {
         let Row { sync, response, service, priority, .. } = row;
         out.push(TraceRequest { sync, response, service, priority, ..extent.request(row.arrival, op, device, stream) });
         Ok(())
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        self.heading.misspelt.clone()
     }
 
     fn stream_name(&self, stream: StreamId) -> Option<&str> {

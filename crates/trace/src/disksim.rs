@@ -11,11 +11,11 @@ use super::lines::{self, Parser};
 use super::order::Window;
 
 // Names and values of `disksim_reqflags.h`.
-const READ: u64 = 0x1;
+pub(super) const READ: u64 = 0x1;
 const TIME_CRITICAL: u64 = 0x2;
 const TIME_LIMITED: u64 = 0x4;
-const SYNC: u64 = 0x80;
-const ASYNC: u64 = 0x100;
+pub(super) const SYNC: u64 = 0x80;
+pub(super) const ASYNC: u64 = 0x100;
 
 /// The format.
 pub static FORMAT: Format = Format {
@@ -46,7 +46,7 @@ impl Parser for DiskSim {
         };
         match Extent::of_sectors(block, size)? {
             Some(extent) => out.push(TraceRequest { sync, ..extent.request(arrival, op, device, device) }),
-            None => out.omit(),
+            None => out.omit_empty(),
         }
         Ok(())
     }

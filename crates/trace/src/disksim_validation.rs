@@ -57,7 +57,7 @@ impl Parser for Validation {
                 // Each request waited for the one before.
                 out.push(TraceRequest { sync: Some(true), response: Some(response), ..extent.request(arrival, op, 0, 0) });
             }
-            None => out.omit(),
+            None => out.omit_empty(),
         }
         Ok(())
     }

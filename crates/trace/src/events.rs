@@ -27,6 +27,9 @@ const MAX_PENDING: usize = 16_384;
 /// Maximum pending time: Linux itself gives up on a command after 30 s and a few retries.
 const MAX_PENDING_TIME: Nanos = Nanos::from_millis(300_000);
 
+/// For how long after the recording's beginning completions are of requests that were under way then.
+const UNDER_WAY_BEFORE: Nanos = Nanos::from_millis(1_000);
+
 /// The kinds of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EventKind {
@@ -72,12 +75,15 @@ pub(super) struct Matcher {
     /// By the device's number.
     under_way: Vec<InFlight>,
     devices: Devices,
+    /// The time of the first event.
+    began: Option<Nanos>,
 }
 
 impl Matcher {
     /// Takes the next event and pushes the requests that are complete.
     pub(super) fn event(&mut self, event: &Event, out: &mut Window) -> Result<(), String> {
         let extent = Extent::of_sectors(event.lba, event.sectors)?;
+        self.began.get_or_insert(event.time);
         if let (Some(op), Some(extent)) = (event.op, extent) {
             let device = self.devices.number(event.device)?;
             while self.under_way.len() <= device as usize {
@@ -86,7 +92,7 @@ impl Matcher {
             match event.kind {
                 EventKind::Queued => self.arrive(event, op, device, extent),
                 EventKind::Issued => self.issue(event, op, device, extent),
-                EventKind::Completed => self.complete(event, op, device, extent),
+                EventKind::Completed => self.complete(event, op, device, extent, out),
             }
         } else if event.kind == EventKind::Queued {
             out.omit();
@@ -122,15 +128,19 @@ impl Matcher {
         }
     }
 
-    fn complete(&mut self, event: &Event, op: Op, device: u32, extent: Extent) {
+    fn complete(&mut self, event: &Event, op: Op, device: u32, extent: Extent, out: &mut Window) {
         let Matcher { pending, front, under_way, .. } = self;
-        under_way[device as usize].completed(op, extent.lba, extent.sectors, |done, issued| {
+        let is_known = under_way[device as usize].completed(op, extent.lba, extent.sectors, |done, issued| {
             if let Some(pending) = pending.get_mut(done.id.wrapping_sub(*front) as usize) {
                 pending.under_way = None;
                 pending.request.response = Some(event.time - done.arrival);
                 pending.request.service = issued.map(|issued| event.time - issued);
             }
         });
+        let is_new = self.began.is_some_and(|began| event.time - began > UNDER_WAY_BEFORE);
+        if !is_known && is_new {
+            out.unmatched();
+        }
     }
 
     /// Pushes requests that are complete or have been pending for too long, from the front.

@@ -97,7 +97,7 @@ impl Fio {
                 self.requests += 1;
                 out.push(extent.request(arrival, op, file, file));
             }
-            None => out.omit(),
+            None => out.omit_empty(),
         }
         Ok(())
     }
@@ -134,14 +134,16 @@ impl Parser for Fio {
         self.action(Action { arrival, file, verb, offset, length }, out)
     }
 
-    fn doubt(&self) -> Option<String> {
-        let (first, last) = self.span.filter(|_| self.version == Version::Three && self.requests >= REQUESTS_TO_DOUBT)?;
+    fn warnings(&self) -> Vec<String> {
+        let is_doubtful = self.version == Version::Three && self.requests >= REQUESTS_TO_DOUBT;
+        let Some((first, last)) = self.span.filter(|_| is_doubtful) else { return Vec::new() };
         let pause = Nanos(last.0.saturating_sub(first.0) / (self.requests - 1));
-        (pause >= PAUSE_TO_DOUBT).then(|| {
+        let doubt = (pause >= PAUSE_TO_DOUBT).then(|| {
             format!(
                 "its times may be nanoseconds: in fio's microseconds there is one request every {pause}; if so, divide them by 1000"
             )
-        })
+        });
+        doubt.into_iter().collect()
     }
 
     fn stream_name(&self, stream: StreamId) -> Option<&str> {

@@ -53,7 +53,7 @@ impl Parser for Fiu {
         lines::unsigned_32(major, "the major number")?;
         lines::unsigned_32(minor, "the minor number")?;
         let Some(extent) = Extent::of_sectors(sector, sectors)? else {
-            out.omit();
+            out.omit_empty();
             return Ok(());
         };
         self.device.clear();

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use block::{Nanos, Op, Priority, PriorityClass, StreamId};
 
-use super::{TraceError, TraceReader, TraceRequest};
+use super::{Noticed, TraceError, TraceReader, TraceRequest};
 
 /// Size limit: some 1.1 million random requests.
 const MAX_KEPT_BYTES: usize = 10 << 20;
@@ -114,8 +114,8 @@ impl TraceReader for Keeping<'_> {
         next
     }
 
-    fn doubt(&self) -> Option<String> {
-        self.reader.doubt()
+    fn warnings(&self) -> Vec<String> {
+        self.reader.warnings()
     }
 
     fn stream_name(&self, stream: StreamId) -> Option<&str> {
@@ -128,6 +128,10 @@ impl TraceReader for Keeping<'_> {
 
     fn omitted(&self) -> u64 {
         self.reader.omitted()
+    }
+
+    fn empty(&self) -> Noticed {
+        self.reader.empty()
     }
 
     fn skipped(&self) -> u64 {

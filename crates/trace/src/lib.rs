@@ -10,6 +10,7 @@ mod alibaba;
 mod biosnoop;
 mod blkparse;
 mod blktrace;
+pub mod change;
 mod columns;
 mod csv;
 mod disksim;
@@ -23,6 +24,8 @@ mod input;
 mod kept;
 mod lcs;
 mod lines;
+pub mod lint;
+pub mod merge;
 mod mqsim;
 mod msr;
 mod names;
@@ -30,6 +33,7 @@ mod oracle_general;
 mod order;
 pub mod parquet;
 mod records;
+pub mod sort;
 mod spc;
 mod systor;
 mod tencent;
@@ -264,9 +268,11 @@ pub trait TraceReader: Send {
     /// The next request, or `None` at the end. An error ends the trace.
     fn next_request(&mut self) -> Option<Result<TraceRequest, TraceError>>;
 
-    /// Why what has been read so far may mean something else, such as times that look like another unit; `None`: no doubt.
-    fn doubt(&self) -> Option<String> {
-        None
+    /// What a user should know of the trace as far as has been read: why it may mean something else (times that look like another unit),
+    /// what of it is not used (records of no sectors, columns that are not known) or not checked. Each is a sentence about the file
+    /// without its name.
+    fn warnings(&self) -> Vec<String> {
+        Vec::new()
     }
 
     /// The trace's name for a stream (a program's, a volume's), as far as has been read.
@@ -289,10 +295,35 @@ pub trait TraceReader: Send {
         0
     }
 
+    /// Those of them that are reads, writes or discards of length zero, and where the first is.
+    fn empty(&self) -> Noticed {
+        Noticed::default()
+    }
+
+    /// Completions so far of requests that were not seen, and where the first is.
+    fn unmatched_completions(&self) -> Noticed {
+        Noticed::default()
+    }
+
+    /// Where in the file has been read to, as in `line 7`; `None`: not known. With [`Order::OfTheFile`] it is the place of the request last
+    /// returned, in formats with a line per request.
+    fn position(&self) -> Option<String> {
+        None
+    }
+
     /// Damaged lines or records skipped so far ([`OpenOptions::skip_bad`]).
     fn skipped(&self) -> u64 {
         0
     }
+}
+
+/// Something of which there are several in a file.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Noticed {
+    /// How many.
+    pub count: u64,
+    /// Where the first is, as in `line 7`.
+    pub first: Option<String>,
 }
 
 /// How to open a trace.
@@ -304,6 +335,20 @@ pub struct OpenOptions {
     pub columns: Option<Columns>,
     /// Skip and count damaged lines instead of stopping at the first.
     pub skip_bad: bool,
+    /// In which order requests come, and by which clock.
+    pub order: Order,
+}
+
+/// The order of a trace's requests, and the clock of their arrivals.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    /// Sorted by arrival, the first at time zero.
+    #[default]
+    FromZero,
+    /// Sorted by arrival, which is by the trace's own clock, in nanoseconds from any zero.
+    OwnClock,
+    /// As in the file, by its own clock; nothing is sorted.
+    OfTheFile,
 }
 
 /// A trace that cannot be read.

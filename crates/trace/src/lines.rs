@@ -22,9 +22,9 @@ pub(super) trait Parser: Send {
     fn end(&mut self, _out: &mut Window) -> Result<(), String> {
         Ok(())
     }
-    /// See [`TraceReader::doubt`].
-    fn doubt(&self) -> Option<String> {
-        None
+    /// See [`TraceReader::warnings`].
+    fn warnings(&self) -> Vec<String> {
+        Vec::new()
     }
     /// See [`TraceReader::stream_name`].
     fn stream_name(&self, _stream: StreamId) -> Option<&str> {
@@ -85,12 +85,16 @@ impl<P: Parser> Records for Text<P> {
         TraceError::Damaged { path: self.lines.path.clone(), position: self.lines.number.to_string(), message }
     }
 
+    fn position(&self) -> String {
+        format!("line {}", self.lines.number)
+    }
+
     fn skipped(&self) -> u64 {
         self.skipped
     }
 
-    fn doubt(&self) -> Option<String> {
-        self.parser.doubt()
+    fn warnings(&self) -> Vec<String> {
+        self.parser.warnings()
     }
 
     fn stream_name(&self, stream: StreamId) -> Option<&str> {

@@ -47,7 +47,7 @@ impl Parser for Mqsim {
         let op = direction(kind).ok_or_else(|| format!("the type is {}, not 0 (write) or 1 (read)", lines::show(kind)))?;
         match Extent::of_sectors(sector, sectors)? {
             Some(extent) => out.push(extent.request(arrival, op, device, device)),
-            None => out.omit(),
+            None => out.omit_empty(),
         }
         Ok(())
     }

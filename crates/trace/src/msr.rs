@@ -43,7 +43,7 @@ impl Parser for Msr {
         let (offset, size) = (lines::unsigned(offset, "the Offset")?, lines::unsigned(size, "the Size")?);
         let response = ticks(response, "the ResponseTime")?;
         let Some(extent) = Extent::of_bytes(offset, size)? else {
-            out.omit();
+            out.omit_empty();
             return Ok(());
         };
         self.name.clear();

@@ -13,7 +13,7 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use block::{Nanos, StreamId};
 
-use super::{OpenOptions, RecordedDevice, TraceError, TraceReader, TraceRequest};
+use super::{Noticed, OpenOptions, Order, RecordedDevice, TraceError, TraceReader, TraceRequest};
 
 /// How many requests are held back to be sorted.
 pub(super) const WINDOW: usize = 65_536;
@@ -24,11 +24,13 @@ pub(super) trait Records: Send {
     fn advance(&mut self, out: &mut Window) -> Result<bool, TraceError>;
     /// The error for a damaged record last read.
     fn damaged(&self, message: String) -> TraceError;
+    /// The place of the record last read, as in `line 7`.
+    fn position(&self) -> String;
     /// Damaged records skipped.
     fn skipped(&self) -> u64;
-    /// See [`TraceReader::doubt`].
-    fn doubt(&self) -> Option<String> {
-        None
+    /// See [`TraceReader::warnings`].
+    fn warnings(&self) -> Vec<String> {
+        Vec::new()
     }
     /// See [`TraceReader::stream_name`].
     fn stream_name(&self, _stream: StreamId) -> Option<&str> {
@@ -80,6 +82,7 @@ impl Ord for Held {
 /// Requests held back to be sorted. Arrivals are by the trace's own clock, in nanoseconds from any zero.
 #[derive(Default)]
 pub(super) struct Window {
+    order: Order,
     run: VecDeque<Held>,
     late: BinaryHeap<Reverse<Held>>,
     sequence: u64,
@@ -87,26 +90,40 @@ pub(super) struct Window {
     last: Nanos,
     too_late: Option<Nanos>,
     omitted: u64,
+    empty: u64,
+    unmatched: u64,
 }
 
 impl Window {
     /// Takes a request in file order.
     pub(super) fn push(&mut self, request: TraceRequest) {
-        if self.first.is_some() && request.arrival < self.last {
+        let is_sorted = self.order != Order::OfTheFile;
+        if is_sorted && self.first.is_some() && request.arrival < self.last {
             self.too_late = Some(self.last - request.arrival);
             return;
         }
         self.sequence += 1;
         let held = Held { request, sequence: self.sequence };
         match self.run.back() {
-            Some(back) if request.arrival < back.request.arrival => self.late.push(Reverse(held)),
+            Some(back) if is_sorted && request.arrival < back.request.arrival => self.late.push(Reverse(held)),
             _ => self.run.push_back(held),
         }
     }
 
-    /// Counts a valid record that covers no sectors.
+    /// Counts a valid record that is no request for sectors, such as a flush.
     pub(super) fn omit(&mut self) {
         self.omitted += 1;
+    }
+
+    /// Counts a read, write or discard of no sectors.
+    pub(super) fn omit_empty(&mut self) {
+        self.omitted += 1;
+        self.empty += 1;
+    }
+
+    /// Counts a completion of a request that was not seen.
+    pub(super) fn unmatched(&mut self) {
+        self.unmatched += 1;
     }
 
     fn len(&self) -> usize {
@@ -121,7 +138,10 @@ impl Window {
         let held = if from_late { self.late.pop().map(|Reverse(held)| held) } else { self.run.pop_front() }?;
         let mut request = held.request;
         self.last = request.arrival;
-        request.arrival = request.arrival - *self.first.get_or_insert(request.arrival);
+        let first = *self.first.get_or_insert(request.arrival);
+        if self.order == Order::FromZero {
+            request.arrival = request.arrival - first;
+        }
         Some(request)
     }
 }
@@ -132,23 +152,34 @@ pub(super) struct Sorted<R> {
     window: Window,
     skip_bad: bool,
     skipped: u64,
+    first_empty: Option<String>,
+    first_unmatched: Option<String>,
     ended: bool,
 }
 
 impl<R: Records> Sorted<R> {
     pub(super) fn new(records: R, options: &OpenOptions) -> Sorted<R> {
-        Sorted { records, window: Window::default(), skip_bad: options.skip_bad, skipped: 0, ended: false }
+        let window = Window { order: options.order, ..Window::default() };
+        let (first_empty, first_unmatched) = (None, None);
+        Sorted { records, window, skip_bad: options.skip_bad, skipped: 0, first_empty, first_unmatched, ended: false }
     }
 
     /// Reads until the window is full or the trace has ended.
     fn fill(&mut self) -> Result<(), TraceError> {
-        while !self.ended && self.window.len() < WINDOW {
+        let enough = if self.window.order == Order::OfTheFile { 1 } else { WINDOW };
+        while !self.ended && self.window.len() < enough {
             self.ended = !self.records.advance(&mut self.window)?;
+            let Window { empty, unmatched, .. } = self.window;
+            for (count, first) in [(empty, &mut self.first_empty), (unmatched, &mut self.first_unmatched)] {
+                if count > 0 && first.is_none() {
+                    *first = Some(self.records.position());
+                }
+            }
             if let Some(lateness) = self.window.too_late.take() {
                 self.skipped += 1;
                 if !self.skip_bad {
                     return Err(self.records.damaged(format!(
-                        "arrives {lateness} before a request that is {WINDOW} or more requests earlier in the file: sort the trace by time"
+                        "arrives {lateness} before a request that is {WINDOW} or more requests earlier in the file: sort the trace by time, with trace sort"
                     )));
                 }
             }
@@ -161,14 +192,35 @@ impl<R: Records> TraceReader for Sorted<R> {
     fn next_request(&mut self) -> Option<Result<TraceRequest, TraceError>> {
         if let Err(error) = self.fill() {
             self.ended = true;
-            self.window = Window { omitted: self.window.omitted, ..Window::default() };
+            let Window { omitted, empty, unmatched, .. } = self.window;
+            self.window = Window { omitted, empty, unmatched, ..Window::default() };
             return Some(Err(error));
         }
         self.window.pop().map(Ok)
     }
 
-    fn doubt(&self) -> Option<String> {
-        self.records.doubt()
+    fn warnings(&self) -> Vec<String> {
+        let mut warnings = self.records.warnings();
+        match self.empty() {
+            Noticed { count: 0, .. } => {}
+            Noticed { count, first } => {
+                let (request, first) = (if count == 1 { "request" } else { "requests" }, first.unwrap_or_default());
+                warnings.push(format!("{count} {request} of no sectors left out, the first in {first}"));
+            }
+        }
+        warnings
+    }
+
+    fn empty(&self) -> Noticed {
+        Noticed { count: self.window.empty, first: self.first_empty.clone() }
+    }
+
+    fn unmatched_completions(&self) -> Noticed {
+        Noticed { count: self.window.unmatched, first: self.first_unmatched.clone() }
+    }
+
+    fn position(&self) -> Option<String> {
+        Some(self.records.position())
     }
 
     fn stream_name(&self, stream: StreamId) -> Option<&str> {

@@ -19,13 +19,14 @@
 //!
 //! Only `arrival_ns`, `lba`, `sectors` and `is_read` are required, in any integer type and order, so traces made with a dataframe
 //! library can be read; compression is zstd, Snappy or none. The file's key-value metadata has [`VERSION_KEY`], [`PROGRAM_KEY`],
-//! [`SOURCE_KEY`] and [`CHECKSUMS_KEY`]; checksums are checked where there are any. A recording of a device also has what is known of it:
+//! [`SOURCE_KEY`] and [`CHECKSUMS_KEY`]; checksums are checked where there are any, ours or those of single pages. A recording of a device also has what is known of it:
 //! [`CAPACITY_KEY`], [`SCHEDULER_KEY`] and [`READ_AHEAD_KEY`].
 
 mod checksums;
 mod pages;
 mod read;
 
+use ::parquet::file::metadata::ParquetMetaData;
 use block::PriorityClass;
 
 use super::Format;
@@ -60,6 +61,12 @@ pub const READ_AHEAD_KEY: &str = "seekwise.device.read_ahead_kib";
 /// Metadata key of the row groups' checksums: for each the byte behind it and the CRC-32 of its bytes in hexadecimal, `end:sum`, between
 /// blanks.
 pub const CHECKSUMS_KEY: &str = "seekwise.trace.crc32";
+
+/// The value of a key in the file's metadata.
+fn value<'a>(metadata: &'a ParquetMetaData, key: &str) -> Option<&'a str> {
+    let mut pairs = metadata.file_metadata().key_value_metadata().into_iter().flatten();
+    pairs.find(|pair| pair.key == key).map(|pair| pair.value.as_deref().unwrap_or_default())
+}
 
 pub(crate) const CLASSES: [(&str, PriorityClass); 3] =
     [("realtime", PriorityClass::RealTime), ("best-effort", PriorityClass::BestEffort), ("idle", PriorityClass::Idle)];

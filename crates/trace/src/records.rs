@@ -59,7 +59,11 @@ impl<P: Parser> Records for Binary<P> {
     }
 
     fn damaged(&self, message: String) -> TraceError {
-        TraceError::Damaged { path: self.path.clone(), position: format!("record {}", self.number), message }
+        TraceError::Damaged { path: self.path.clone(), position: self.position(), message }
+    }
+
+    fn position(&self) -> String {
+        format!("record {}", self.number)
     }
 
     fn skipped(&self) -> u64 {

@@ -36,7 +36,7 @@ impl Parser for Spc {
         let arrival = lines::time(timestamp, 9, "the timestamp")?;
         match Extent::of_sectors(lba, sectors)? {
             Some(extent) => out.push(extent.request(arrival, op, unit, unit)),
-            None => out.omit(),
+            None => out.omit_empty(),
         }
         Ok(())
     }

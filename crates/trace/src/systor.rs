@@ -43,7 +43,7 @@ impl Parser for Systor {
         let (offset, size) = (lines::unsigned(offset, "the Offset")?, lines::unsigned(size, "the Size")?);
         match Extent::of_bytes(offset, size)? {
             Some(extent) => out.push(TraceRequest { response, ..extent.request(arrival, op, lun, lun) }),
-            None => out.omit(),
+            None => out.omit_empty(),
         }
         Ok(())
     }

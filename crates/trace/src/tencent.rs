@@ -43,7 +43,7 @@ impl Parser for Tencent {
         let volume = lines::unsigned_32(volume, "the VolumeID")?;
         match Extent::of_sectors(offset, size)? {
             Some(extent) => out.push(extent.request(arrival, op, volume, volume)),
-            None => out.omit(),
+            None => out.omit_empty(),
         }
         Ok(())
     }

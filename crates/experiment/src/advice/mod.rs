@@ -13,6 +13,7 @@ mod confirm;
 mod cost;
 pub mod counted;
 mod effects;
+pub mod iostat;
 mod judgement;
 mod linux;
 mod observed;
@@ -214,7 +215,7 @@ impl AdviceRequest {
         if !self.names_disk && shipped::job_text(&experiment.load)?.is_none() {
             self.expect_recording()?;
             let ReplayOptions { format, columns, skip_bad, .. } = experiment.replay.clone();
-            let options = OpenOptions { format, columns, skip_bad };
+            let options = OpenOptions { format, columns, skip_bad, ..OpenOptions::default() };
             return Ok((Observed::recorded(&experiment.load, &options, self.device, workers.monitor)?, None));
         }
         ensure!(self.device.is_none(), "--device: is for a recording, and with --disk all of a trace is run on one disk");

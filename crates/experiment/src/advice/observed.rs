@@ -137,6 +137,7 @@ impl Observed {
         if opened.reader.skipped() > 0 {
             notes.push(format!("{} damaged lines were skipped.", opened.reader.skipped()));
         }
+        notes.extend(opened.reader.warnings().iter().map(|warning| format!("The trace: {warning}.")));
         let begins = seen.iter().map(|seen| seen.request.arrival).min().unwrap_or_default();
         for one in &mut seen {
             one.request.arrival = one.request.arrival - begins;

@@ -27,7 +27,7 @@ pub use jobs::JobsLoad;
 pub use minutes::{percent, promise};
 pub use record::service;
 pub use remembered::{Remembered, RunHistory};
-pub use runs::source;
+pub use runs::{RequestObserver, source};
 
 use crate::experience;
 use crate::pool::Workers;
@@ -145,6 +145,20 @@ impl Experiment {
     /// # Errors
     /// Something of the input is wrong, a file cannot be read or written, or the work was interrupted.
     pub fn records(&self, regimes: Vec<Regime>, alone: bool, workers: Workers) -> anyhow::Result<Vec<Record>> {
+        self.records_observed(regimes, alone, workers, None)
+    }
+
+    /// As [`records`](Experiment::records); each request of the runs under the regimes is shown to the observer when it completes.
+    ///
+    /// # Errors
+    /// As of that.
+    pub fn records_observed(
+        &self,
+        regimes: Vec<Regime>,
+        alone: bool,
+        workers: Workers,
+        observer: Option<RequestObserver>,
+    ) -> anyhow::Result<Vec<Record>> {
         if let Some(folder) = &self.record {
             check_folder(folder).with_context(|| format!("--record {}", folder.display()))?;
         }
@@ -158,7 +172,7 @@ impl Experiment {
             brief.experience = self.lessons(remembered.as_ref())?;
         }
         regime::expect_different(&regimes)?;
-        let plan = self.plan(regimes, brief, alone, workers)?;
+        let plan = Plan { observer, ..self.plan(regimes, brief, alone, workers)? };
         let results = plan.run(workers)?;
         if let Some(remembered) = &remembered {
             plan.keep(&results, remembered, workers.monitor);
@@ -186,7 +200,18 @@ impl Experiment {
         candidates.chain(compared).try_for_each(|(given, setting)| regime::expect_settable(given, setting, &settable))?;
         let alone: Option<Setting> = if alone { Some(regime::scheduler(ALONE)?) } else { None };
         let (remembers, threads) = (self.knowledge_base.is_some(), workers.threads);
-        Ok(Plan { load, world, contract, regimes, brief, remembers, alone, measures_cpu: self.measures_cpu, threads })
+        Ok(Plan {
+            load,
+            world,
+            contract,
+            regimes,
+            brief,
+            remembers,
+            alone,
+            measures_cpu: self.measures_cpu,
+            threads,
+            observer: None,
+        })
     }
 
     /// The tenants that share the disk, if a contract names them.

@@ -11,7 +11,7 @@ use control::controller::{ControllerInput, Fixed};
 use control::experience::WINDOW;
 use report::record::{Record, SCHEMA, Tenancy};
 use sim::host::{HostSettings, RunSummary};
-use sim::run::{Pilot, RunError, StreamMeasure, Watch};
+use sim::run::{Pilot, RunError, ServerEvent, Steerable, StreamMeasure, Transferred, Watch};
 
 use super::regime::Regime;
 use super::remembered::{Remembered, RunHistory};
@@ -40,6 +40,44 @@ pub struct Plan {
     pub alone: Option<Setting>,
     pub measures_cpu: bool,
     pub threads: usize,
+    /// Is shown the requests of the runs under the regimes.
+    pub observer: Option<RequestObserver>,
+}
+
+/// Is shown each read, write and discard of a run at the device's queue when it completes, in that order.
+pub type RequestObserver = Arc<dyn Fn(&Transferred) + Send + Sync>;
+
+/// A pilot, if there is one, beside an observer of requests.
+struct Observed<'a> {
+    pilot: Option<&'a mut dyn Pilot>,
+    observer: &'a RequestObserver,
+}
+
+impl Pilot for Observed<'_> {
+    fn begin(&mut self, plant: &mut dyn Steerable) {
+        if let Some(pilot) = &mut self.pilot {
+            pilot.begin(plant);
+        }
+    }
+
+    fn events(&mut self, noted: &[ServerEvent]) {
+        for event in noted {
+            if let ServerEvent::Finished(done) = event {
+                (self.observer)(done);
+            }
+        }
+        if let Some(pilot) = &mut self.pilot {
+            pilot.events(noted);
+        }
+    }
+
+    fn next_step(&self) -> Option<Nanos> {
+        self.pilot.as_ref().and_then(|pilot| pilot.next_step())
+    }
+
+    fn step(&mut self, now: Nanos, plant: &mut dyn Steerable) -> bool {
+        self.pilot.as_mut().is_some_and(|pilot| pilot.step(now, plant))
+    }
 }
 
 /// What single streams got.
@@ -156,7 +194,10 @@ impl Plan {
             steered.keep_requests();
         }
         let pilot = steered.as_mut().map(|steered| steered as &mut dyn Pilot);
-        let outcome = self.load.run(queue, world.host, watch, pilot)?;
+        let outcome = match &self.observer {
+            None => self.load.run(queue, world.host, watch, pilot)?,
+            Some(observer) => self.load.run(queue, world.host, watch, Some(&mut Observed { pilot, observer }))?,
+        };
         Ok(Ran { outcome, cpu_ns: stopwatch.map(|stopwatch| stopwatch.spent_ns()), steered })
     }
 

@@ -87,7 +87,12 @@ impl TraceLoad {
                 OF_THE_QUEUE.join(", ")
             )
         })?;
-        let options = OpenOptions { format: args.format.clone(), columns: args.columns.clone(), skip_bad: args.skip_bad };
+        let options = OpenOptions {
+            format: args.format.clone(),
+            columns: args.columns.clone(),
+            skip_bad: args.skip_bad,
+            ..OpenOptions::default()
+        };
         let Surveyed { survey, kept, format, sha256 } = survey(path, &options, monitor)?;
         let lasts_s = survey.duration.as_secs_f64() / args.speed;
         ensure!(
@@ -156,6 +161,9 @@ fn survey(path: &Path, options: &OpenOptions, monitor: &dyn Monitor) -> anyhow::
     monitor.end();
     let survey = survey?.ok_or(Interrupted)?;
     ensure!(survey.requests > 0, "{}: holds no request; there is nothing to replay", path.display());
+    for warning in keeping.warnings() {
+        monitor.warn(&format!("{}: {warning}", path.display()));
+    }
     Ok(Surveyed { survey, kept: keeping.kept(), format: opened.format.name, sha256 })
 }
 

@@ -86,7 +86,7 @@ fn capacity(arguments: &Arguments) -> anyhow::Result<Option<u64>> {
 fn seen(arguments: &Arguments) -> anyhow::Result<Vec<ObservedRequest>> {
     let path = arguments.trace.display();
     let (format, columns) = (arguments.format.clone(), arguments.columns.get().cloned());
-    let options = OpenOptions { format, columns, skip_bad: false };
+    let options = OpenOptions { format, columns, ..OpenOptions::default() };
     let mut recorded = Recorded::read(&arguments.trace, &options, &mut |_| {
         if terminal::interrupted().load(Ordering::Relaxed) { Err(Interrupted.into()) } else { Ok(()) }
     })?;

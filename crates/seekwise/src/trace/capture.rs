@@ -14,7 +14,7 @@ use linux::topology::{self, Device};
 use progress::Monitor;
 use sim::trace::write::{Field, Out, OutputFormat};
 
-use super::{convert, counted, eprint_line, figure, grouped};
+use super::{copy, counted, eprint_line, figure, grouped};
 use crate::number;
 use crate::whole_file::WholeFile;
 use terminal::{Failed, Terminal};
@@ -41,11 +41,11 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    let format = convert::output_format(&args.output, args.to.as_deref())?;
+    let format = copy::output_format(&args.output, args.to.as_deref(), "--to")?;
     let device = device(&args.device)?;
     let until = Until { time: args.seconds.map(seconds), requests: args.requests };
     if args.output == Path::new("-") {
-        convert::expect_text(format)?;
+        copy::expect_text(format)?;
         let capture = begin(format, Box::new(BufWriter::new(io::stdout())), &device)?;
         return report(&captured(&device, capture, until, &Terminal::default())?, &device, format, "standard output");
     }

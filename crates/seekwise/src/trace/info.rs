@@ -1,32 +1,27 @@
 //! `seekwise trace info`.
 
-use std::path::PathBuf;
-use std::sync::atomic::Ordering;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
+use sim::trace::Order;
 use sim::trace::info::{self, Info, Sizes, StreamInfo};
 
-use super::{counted, figure, grouped, percent};
-use crate::arguments::ColumnsArgument;
+use super::copy::{ReadOptions, stop_if_asked};
+use super::{counted, figure, grouped, merge, percent};
 use crate::number;
 use terminal::{self, Interrupted};
 
 /// Arguments of `seekwise trace info`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The trace
-    trace: PathBuf,
-    /// Print JSON, with the unit in every key
+    /// The trace; several, or folders of them, are a table with a line for each
+    #[arg(value_name = "TRACE|FOLDER", required = true)]
+    traces: Vec<PathBuf>,
+    /// Print JSON, with the unit in every key; several traces are a list
     #[arg(long)]
     json: bool,
-    /// The trace's format (`seekwise trace formats`) [default: recognised by content]
-    #[arg(long)]
-    format: Option<String>,
     #[command(flatten)]
-    columns: ColumnsArgument,
-    /// Skip and count damaged records instead of stopping at the first
-    #[arg(long)]
-    skip_bad: bool,
+    options: ReadOptions,
     /// Number of busiest streams to list
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = number::within::<usize>(0..=u64::MAX, "streams"))]
     top: usize,
@@ -35,7 +30,7 @@ pub struct Args {
 /// What `--json` prints.
 #[derive(Serialize)]
 struct Json<'a> {
-    trace: String,
+    trace: &'a str,
     format: &'static str,
     #[serde(flatten)]
     info: &'a Info,
@@ -43,32 +38,91 @@ struct Json<'a> {
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    let mut opened = super::open(&args.trace, args.format.as_deref(), args.columns.get(), args.skip_bad)?;
+    let [trace] = &args.traces[..] else { return several(args) };
+    if trace.is_dir() {
+        return several(args);
+    }
+    let Read { trace, format, info } = read(args, trace)?;
+    let text = if args.json {
+        serde_json::to_string_pretty(&Json { trace: &trace, format, info: &info })? + "\n"
+    } else {
+        text(&trace, format, &info)
+    };
+    Ok(terminal::print(&text)?)
+}
+
+/// A line for each trace. What is no trace in a folder is named and left out.
+fn several(args: &Args) -> anyhow::Result<()> {
+    let mut traces = Vec::new();
+    for path in merge::files(&args.traces)? {
+        match read(args, &path) {
+            Ok(trace) => traces.push(trace),
+            Err(error) if error.is::<Interrupted>() || args.traces.contains(&path) => return Err(error),
+            Err(error) => terminal::eprint_line(&terminal::message(&error)),
+        }
+    }
+    anyhow::ensure!(!traces.is_empty(), "{}: no trace is in it", args.traces[0].display());
+    let text = if args.json {
+        let list: Vec<Json<'_>> = traces.iter().map(|Read { trace, format, info }| Json { trace, format, info }).collect();
+        serde_json::to_string_pretty(&list)? + "\n"
+    } else {
+        table(&traces)
+    };
+    Ok(terminal::print(&text)?)
+}
+
+/// A trace that was read to its end.
+struct Read {
+    /// Its file's name.
+    trace: String,
+    format: &'static str,
+    info: Info,
+}
+
+fn read(args: &Args, path: &Path) -> anyhow::Result<Read> {
+    let mut opened = args.options.open(path, Order::FromZero)?;
     let bar = terminal::progress_bar(0, "requests");
     let info = info::characterise(opened.reader.as_mut(), args.top, |requests| {
         bar.set_position(requests);
-        !terminal::interrupted().load(Ordering::Relaxed)
+        stop_if_asked().is_ok()
     });
     bar.finish_and_clear();
     let info = info?.ok_or(Interrupted)?;
-    if info.requests == 0 {
-        anyhow::bail!(
-            "{}: no request in it transfers data (format {}, {} records without, {} damaged)",
-            args.trace.display(),
-            opened.format.name,
-            info.omitted_records,
-            info.skipped_records
+    let format = opened.format.name;
+    anyhow::ensure!(
+        info.requests > 0,
+        "{}: no request in it transfers data (format {format}, {} records without, {} damaged)",
+        path.display(),
+        info.omitted_records,
+        info.skipped_records
+    );
+    super::warn_of_skipped(path, info.skipped_records);
+    super::warn(path, opened.reader.as_ref());
+    let trace = path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned());
+    Ok(Read { trace, format, info })
+}
+
+/// A line for each, as wide as the longest name needs.
+fn table(traces: &[Read]) -> String {
+    let names: Vec<String> = traces.iter().map(|read| report::printable(&read.trace).to_string()).collect();
+    let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0).max("trace".len());
+    let mut text = format!(
+        "{:width$}  {:<12} {:>12} {:>11} {:>6} {:>10} {:>10} {:>9} {:>9}\n",
+        "trace", "format", "requests", "seconds", "reads", "MB", "IOPS", "size", "p99 ms"
+    );
+    for (name, Read { format, info, .. }) in names.iter().zip(traces) {
+        let p99 = info.recorded_response.as_ref().map_or_else(|| "-".into(), |response| figure(response.p99_ms));
+        text += &format!(
+            "{name:width$}  {format:<12} {:>12} {:>11} {:>6} {:>10} {:>10} {:>9} {p99:>9}\n",
+            grouped(info.requests),
+            figure(info.duration_s),
+            percent(info.read_share),
+            figure(info.read_mb + info.written_mb),
+            info.rate.mean_iops.map_or_else(|| "-".into(), figure),
+            size_of(info.size.mean_kb),
         );
     }
-    super::warn_of_skipped(&args.trace, info.skipped_records);
-    super::warn_of_doubt(&args.trace, opened.reader.as_ref());
-    let trace = args.trace.file_name().map_or_else(|| args.trace.display().to_string(), |name| name.to_string_lossy().into_owned());
-    let text = if args.json {
-        serde_json::to_string_pretty(&Json { trace, format: opened.format.name, info: &info })? + "\n"
-    } else {
-        text(&trace, opened.format.name, &info)
-    };
-    Ok(terminal::print(&text)?)
+    text
 }
 
 /// The page, at most 80 columns wide.

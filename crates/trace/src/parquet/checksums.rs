@@ -8,7 +8,9 @@
 //! The format has checksums of single pages, which the library checks but does not write, and none of its footer. Readers find the
 //! footer by its length at the end of the file and everything else by the footer, so that bytes before it disturb none of them.
 //!
-//! A file of an earlier version has neither trailer nor list. A file with only one of them is damaged.
+//! A file of an earlier version or of another program has neither trailer nor list. A program that rewrites a store keeps the list, which
+//! is metadata to it, but neither the bytes that were summed up nor the trailer, and puts its own name into the footer: such a file is read
+//! without checking. A file with only one of trailer and list that we wrote ourselves is damaged.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -18,7 +20,7 @@ use crc32fast::Hasher;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::ParquetMetaData;
 
-use super::CHECKSUMS_KEY;
+use super::{CHECKSUMS_KEY, PROGRAM_KEY, value};
 
 /// Magic of the trailer.
 const TRAILER: &[u8; 8] = b"SWCRC32\n";
@@ -98,22 +100,27 @@ impl Write for Summed {
     }
 }
 
-/// The sums of a file's row groups; none if the file has no checksums.
+/// The sums of a file's row groups; none if the file has no checksums of ours.
 #[derive(Debug, Default)]
 pub(super) struct Checksums {
     parts: Vec<Part>,
+    /// Why there are none.
+    missing: Option<String>,
 }
 
 impl Checksums {
     /// Reads them, and checks the bytes behind the row groups. The footer begins at byte `footer`.
     pub(super) fn open(file: &File, length: u64, footer: u64, metadata: &ParquetMetaData) -> Result<Checksums, ParquetError> {
-        let pairs = metadata.file_metadata().key_value_metadata().into_iter().flatten();
-        let list = pairs.into_iter().find(|pair| pair.key == CHECKSUMS_KEY).map(|pair| pair.value.as_deref().unwrap_or_default());
-        let (list, expected) = match (list, trailer(file, footer)?) {
-            (None, None) => return Ok(Checksums::default()),
+        let writer = metadata.file_metadata().created_by();
+        let missing = |why| Ok(Checksums { parts: Vec::new(), missing: Some(why) });
+        let (list, expected) = match (value(metadata, CHECKSUMS_KEY), trailer(file, footer)?) {
+            (None, None) => return missing("has no checksums".to_owned()),
             (Some(list), Some(sum)) => (list, sum),
             (None, Some(_)) => return Err(damaged("its footer has lost the list of checksums".to_owned())),
-            (Some(_), None) => return Err(damaged("the checksum before its footer is lost".to_owned())),
+            (Some(_), None) => match writer.filter(|writer| value(metadata, PROGRAM_KEY) != Some(writer)) {
+                Some(writer) => return missing(format!("was rewritten by {}, without Seekwise's checksums", shown(writer))),
+                None => return Err(damaged("the checksum before its footer is lost".to_owned())),
+            },
         };
         let parts = list.split_ascii_whitespace().map(part).collect::<Option<Vec<Part>>>();
         let parts = parts.filter(|parts| parts.len() == metadata.num_row_groups());
@@ -130,7 +137,12 @@ impl Checksums {
         if sum.finalize() != expected {
             return Err(damaged(format!("bytes {from} to {length} are damaged (CRC-32 mismatch)")));
         }
-        Ok(Checksums { parts })
+        Ok(Checksums { parts, missing: None })
+    }
+
+    /// Why the file has no checksums of ours; `None`: it has.
+    pub(super) fn missing(&self) -> Option<&str> {
+        self.missing.as_deref()
     }
 
     /// Checks a row group, before it is decoded.
@@ -169,6 +181,12 @@ fn update(sum: &mut Hasher, file: &File, mut from: u64, until: u64) -> io::Resul
         from += count as u64;
     }
     Ok(())
+}
+
+/// A program's name, which the file gives.
+fn shown(writer: &str) -> String {
+    const SHOWN: usize = 60;
+    writer.chars().take(SHOWN).flat_map(char::escape_debug).collect()
 }
 
 fn damaged(message: String) -> ParquetError {

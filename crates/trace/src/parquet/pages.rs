@@ -20,8 +20,8 @@ use parquet::file::serialized_reader::SerializedPageReader;
 
 /// The largest page, in uncompressed bytes: one per column is in memory at once. Writers aim for 1 MiB.
 const PAGE_BYTES: u64 = 16 << 20;
-/// Enough for the two numbers at the beginning of a page's header.
-const HEADER_START_BYTES: u64 = 16;
+/// Enough for the three numbers at the beginning of a page's header and what follows them.
+const HEADER_START_BYTES: u64 = 20;
 
 /// The pages of one column chunk, checked.
 pub(super) fn open(file: &Arc<Chunk>, column: &ColumnChunkMetaData, rows: usize) -> Result<Box<dyn PageReader>> {
@@ -100,13 +100,34 @@ impl ChunkReader for Chunk {
     }
 }
 
-/// The second field of a page's header: Thrift's compact protocol, in which every writer gives the fields in their order.
-/// The first field is the page's type; each begins with a byte 0x15 (next field, 32-bit integer) before a zigzag varint.
+/// Whether the first page of a column chunk has a checksum, which the library then checks.
+pub(super) fn has_checksum(file: &Chunk, column: &ColumnChunkMetaData) -> bool {
+    let start = column.dictionary_page_offset().unwrap_or(column.data_page_offset());
+    let mut header = Vec::with_capacity(HEADER_START_BYTES as usize);
+    let read = u64::try_from(start).ok().and_then(|start| file.at(start).ok());
+    let read = read.and_then(|from| from.take(HEADER_START_BYTES).read_to_end(&mut header).ok());
+    // Behind the compressed size.
+    let (_type, _size, rest) = read.and_then(|_| first_fields(&header)).unwrap_or_default();
+    let rest = rest.strip_prefix(&[NEXT_INTEGER]).and_then(varint).map(|(_, rest)| rest);
+    rest.is_some_and(|rest| rest.first() == Some(&NEXT_INTEGER))
+}
+
+/// What a page's header begins each of its first fields with: next field, 32-bit integer.
+const NEXT_INTEGER: u8 = 0x15;
+
+/// The second field of a page's header.
 fn uncompressed_size(header: &[u8]) -> Option<u64> {
-    let (_type, rest) = varint(header.strip_prefix(&[0x15])?)?;
-    let (zigzag, _) = varint(rest.strip_prefix(&[0x15])?)?;
+    let (_type, zigzag, _) = first_fields(header)?;
     // Odd is negative.
     (zigzag % 2 == 0).then_some(zigzag / 2)
+}
+
+/// The first two fields of a page's header, its type and its uncompressed size, and what is behind them (the compressed size, a checksum if
+/// there is one): Thrift's compact protocol, in which every writer gives the fields in their order. An integer is a zigzag varint.
+fn first_fields(header: &[u8]) -> Option<(u64, u64, &[u8])> {
+    let (kind, rest) = varint(header.strip_prefix(&[NEXT_INTEGER])?)?;
+    let (size, rest) = varint(rest.strip_prefix(&[NEXT_INTEGER])?)?;
+    Some((kind, size, rest))
 }
 
 fn varint(bytes: &[u8]) -> Option<(u64, &[u8])> {

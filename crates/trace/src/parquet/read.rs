@@ -19,7 +19,7 @@ use super::super::order::{Records, Sorted, Window};
 use super::super::{Input, OpenOptions, RecordedDevice, TraceError, TraceReader, TraceRequest};
 use super::checksums::Checksums;
 use super::pages::{self, Chunk};
-use super::{CAPACITY_KEY, CLASSES, READ_AHEAD_KEY, SCHEDULER_KEY, VERSION, VERSION_KEY};
+use super::{CAPACITY_KEY, CLASSES, READ_AHEAD_KEY, SCHEDULER_KEY, VERSION, VERSION_KEY, value};
 
 /// Number of rows decoded at once.
 const BATCH_ROWS: usize = 4096;
@@ -49,9 +49,15 @@ pub(super) fn open(input: Input, options: &OpenOptions) -> Result<Box<dyn TraceR
     let columns = Columns::find(&metadata).map_err(|message| input.not_of_format(message))?;
     compression(&metadata).map_err(|message| input.not_of_format(message))?;
     let device = recorded_device(&metadata).map_err(|message| input.not_of_format(message))?;
+    let file = Arc::new(Chunk::new(file, about.len()));
+    // Where a first page lacks one, the library has nothing to check.
+    let first = metadata.row_groups().first();
+    let is_unchecked = || first.is_some_and(|group| group.columns().iter().any(|column| !pages::has_checksum(&file, column)));
+    let unchecked = checksums.missing().filter(|_| is_unchecked()).map(str::to_owned);
     let records = Rows {
         path: input.path,
-        file: Arc::new(Chunk::new(file, about.len())),
+        file,
+        unchecked,
         metadata,
         checksums,
         columns,
@@ -91,12 +97,6 @@ fn footer(file: &File, length: u64) -> Result<(ParquetMetaData, u64), ParquetErr
         )));
     }
     Ok((ParquetMetaDataReader::new().parse_and_finish(file)?, length - 8 - footer_bytes))
-}
-
-/// The value of a key in the file's metadata.
-fn value<'a>(metadata: &'a ParquetMetaData, key: &str) -> Option<&'a str> {
-    let mut pairs = metadata.file_metadata().key_value_metadata().into_iter().flatten();
-    pairs.find(|pair| pair.key == key).map(|pair| pair.value.as_deref().unwrap_or_default())
 }
 
 /// The recorded device; `None` if the metadata has none.
@@ -454,6 +454,8 @@ struct Rows {
     file: Arc<Chunk>,
     metadata: ParquetMetaData,
     checksums: Checksums,
+    /// Why damage may go unnoticed.
+    unchecked: Option<String>,
     columns: Columns,
     device: Option<RecordedDevice>,
     group: Option<Group>,
@@ -508,7 +510,7 @@ impl Records for Rows {
         }
         match request {
             Ok(Some(request)) => out.push(request),
-            Ok(None) => out.omit(),
+            Ok(None) => out.omit_empty(),
             Err(_) if self.skip_bad => self.skipped += 1,
             Err(message) => return Err(self.damaged(message)),
         }
@@ -516,11 +518,19 @@ impl Records for Rows {
     }
 
     fn damaged(&self, message: String) -> TraceError {
-        TraceError::Damaged { path: self.path.clone(), position: format!("row {}", self.row), message }
+        TraceError::Damaged { path: self.path.clone(), position: self.position(), message }
+    }
+
+    fn position(&self) -> String {
+        format!("row {}", self.row)
     }
 
     fn skipped(&self) -> u64 {
         self.skipped
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        self.unchecked.iter().map(|why| format!("{why}: damage to it may go unnoticed")).collect()
     }
 
     fn stream_name(&self, stream: StreamId) -> Option<&str> {

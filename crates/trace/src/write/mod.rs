@@ -2,19 +2,27 @@
 
 mod blkparse;
 mod csv;
+mod disksim;
 mod fio;
+mod mqsim;
+mod msr;
+mod oracle_general;
 mod parquet;
+mod spc;
+mod systor;
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::path::Path;
+
+use block::Nanos;
 
 use super::{RecordedDevice, TraceReader, TraceRequest};
 
 /// A trace's destination.
 pub type Out = Box<dyn Write + Send>;
 
-/// An output format. Its name is that of the input format that reads it back.
+/// An output format. Its name is that of the input format that reads it back, but for `fio2`, which `fio` reads.
 pub struct OutputFormat {
     /// Its name for `--to`.
     pub name: &'static str,
@@ -36,8 +44,27 @@ impl std::fmt::Debug for OutputFormat {
     }
 }
 
+impl OutputFormat {
+    /// Whether it can hold a request of this operation.
+    pub fn holds(&self, request: &TraceRequest) -> bool {
+        request.op != block::Op::Discard || !self.leaves_out.contains(&Field::Discards)
+    }
+}
+
 /// Every output format.
-pub static ALL: &[&OutputFormat] = &[&parquet::FORMAT, &csv::FORMAT, &fio::FORMAT, &blkparse::FORMAT];
+pub static ALL: &[&OutputFormat] = &[
+    &parquet::FORMAT,
+    &csv::FORMAT,
+    &fio::FORMAT,
+    &fio::FORMAT_2,
+    &blkparse::FORMAT,
+    &msr::FORMAT,
+    &spc::FORMAT,
+    &systor::FORMAT,
+    &disksim::FORMAT,
+    &mqsim::FORMAT,
+    &oracle_general::FORMAT,
+];
 
 /// A trace's origin, for formats that record it.
 #[derive(Clone, Debug, Default)]
@@ -87,6 +114,18 @@ pub trait TraceWriter: Send {
     fn finish(self: Box<Self>) -> io::Result<Option<String>>;
 }
 
+/// A time in units of this many nanoseconds, to the nearest.
+fn rounded(time: Nanos, unit: u64) -> u64 {
+    time.0 / unit + u64::from(time.0 % unit >= unit.div_ceil(2))
+}
+
+/// A time as a decimal number with this many digits behind the point: 9 for seconds, 6 for milliseconds.
+fn decimal(time: Nanos, digits: usize) -> String {
+    let unit =
+        [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000].get(digits).copied().unwrap_or(1_000_000_000);
+    format!("{}.{:0digits$}", time.0 / unit, time.0 % unit)
+}
+
 /// The format called `name`.
 pub fn named(name: &str) -> Option<&'static OutputFormat> {
     ALL.iter().copied().find(|format| format.name == name)
@@ -103,12 +142,24 @@ pub fn by_extension(path: &Path) -> Option<&'static OutputFormat> {
 pub enum Field {
     /// Nanoseconds of the arrival, beyond microseconds.
     Nanoseconds,
+    /// Less than 100 ns of the arrival and the response time.
+    Ticks,
+    /// Less than a millisecond of the arrival.
+    Milliseconds,
+    /// Less than a second of the arrival.
+    Seconds,
+    /// Reads and writes as different things.
+    Direction,
+    /// Discards; they are left out altogether.
+    Discards,
     /// Whether it is synchronous.
     Sync,
     /// Unknown synchrony.
     SyncUnknown,
     /// Asynchronous reads.
     AsyncRead,
+    /// The device.
+    Device,
     /// The stream's number.
     Stream,
     /// The stream's name.
@@ -119,6 +170,8 @@ pub enum Field {
     Priority,
     /// From arrival to completion.
     Response,
+    /// That the response time is unknown.
+    ResponseUnknown,
     /// The part of that at the device.
     Service,
     /// The recorded device and its settings.
@@ -130,6 +183,13 @@ impl Field {
     pub fn words(self) -> &'static str {
         match self {
             Field::Nanoseconds => "arrival times below 1 us",
+            Field::Ticks => "times below 100 ns",
+            Field::Milliseconds => "arrival times below 1 ms",
+            Field::Seconds => "arrival times below 1 s",
+            Field::Direction => "writes as such",
+            Field::Device => "devices",
+            Field::ResponseUnknown => "unknown response times",
+            Field::Discards => "discards",
             Field::Sync => "sync flags",
             Field::SyncUnknown => "unknown sync flags",
             Field::AsyncRead => "asynchronous reads",
@@ -176,6 +236,13 @@ impl Losses {
 fn has_field(request: &TraceRequest, names: &dyn TraceReader, field: Field) -> bool {
     match field {
         Field::Nanoseconds => !request.arrival.0.is_multiple_of(1000),
+        Field::Ticks => [request.arrival, request.response.unwrap_or_default()].iter().any(|time| !time.0.is_multiple_of(100)),
+        Field::Milliseconds => !request.arrival.0.is_multiple_of(1_000_000),
+        Field::Seconds => !request.arrival.0.is_multiple_of(1_000_000_000),
+        Field::Direction => request.op == block::Op::Write,
+        Field::Device => request.device != 0,
+        Field::ResponseUnknown => request.response.is_none(),
+        Field::Discards => request.op == block::Op::Discard,
         Field::Sync => request.sync.is_some(),
         Field::SyncUnknown => request.sync.is_none(),
         Field::AsyncRead => request.op == block::Op::Read && request.sync == Some(false),

@@ -1,0 +1,215 @@
+//! Reads a trace as the options say and writes it, whole or not at all.
+
+use std::io::{self, BufWriter};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+
+use anyhow::{Context, bail, ensure};
+use sim::trace::write::{self, About, Losses, Out, OutputFormat, TraceWriter};
+use sim::trace::{self, OpenOptions, Opened, Order, TraceReader, TraceRequest};
+
+use super::counted;
+use crate::arguments::ColumnsArgument;
+use crate::whole_file::WholeFile;
+use terminal::{self, Interrupted, eprint_line};
+
+/// The trace that is read.
+#[derive(clap::Args)]
+pub struct Source {
+    /// The trace to read
+    #[arg(value_name = "IN")]
+    pub input: PathBuf,
+    #[command(flatten)]
+    options: ReadOptions,
+}
+
+/// How traces are read.
+#[derive(clap::Args)]
+pub struct ReadOptions {
+    /// The format that is read (`seekwise trace formats`) [default: recognised by content]
+    #[arg(long)]
+    pub format: Option<String>,
+    #[command(flatten)]
+    columns: ColumnsArgument,
+    /// Skip and count damaged records instead of stopping at the first
+    #[arg(long)]
+    pub skip_bad: bool,
+}
+
+impl Source {
+    /// Opens it.
+    pub fn open(&self, order: Order) -> anyhow::Result<Opened> {
+        self.options.open(&self.input, order)
+    }
+
+    /// Its path and, for messages, its format.
+    pub fn of(&self, opened: &Opened) -> (&Path, &'static str) {
+        (&self.input, opened.format.name)
+    }
+}
+
+impl ReadOptions {
+    /// Opens a trace.
+    pub fn open(&self, path: &Path, order: Order) -> anyhow::Result<Opened> {
+        let (format, columns) = (self.format.clone(), self.columns.get().cloned());
+        Ok(trace::open(path, &OpenOptions { format, columns, skip_bad: self.skip_bad, order })?)
+    }
+}
+
+/// The trace that is written.
+#[derive(clap::Args)]
+pub struct Destination {
+    /// The trace to write; - is standard output, for text formats only
+    #[arg(value_name = "OUT")]
+    output: PathBuf,
+    /// The format that is written [default: by the extension of OUT]
+    #[arg(long = "as", value_name = "FORMAT")]
+    written_as: Option<String>,
+}
+
+impl Destination {
+    /// Rejects what cannot be written, before any work is done for it.
+    pub fn begin(&self) -> anyhow::Result<Target> {
+        Target::begin(&self.output, self.written_as.as_deref(), "--as")
+    }
+}
+
+/// A trace that is about to be written.
+pub struct Target {
+    output: PathBuf,
+    format: &'static OutputFormat,
+    /// `None`: standard output.
+    file: Option<WholeFile>,
+}
+
+impl Target {
+    /// Rejects what cannot be written, before any work is done for it. `option` is the one that names the format.
+    pub fn begin(output: &Path, format: Option<&str>, option: &str) -> anyhow::Result<Target> {
+        let format = output_format(output, format, option)?;
+        let file = if output == Path::new("-") {
+            expect_text(format)?;
+            None
+        } else {
+            Some(WholeFile::create(output)?)
+        };
+        Ok(Target { output: output.to_owned(), format, file })
+    }
+
+    /// The folder that it is written to; for standard output that of temporary files.
+    pub fn folder(&self) -> PathBuf {
+        let folder = self.output.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        if self.file.is_some() { folder.to_owned() } else { std::env::temp_dir() }
+    }
+
+    /// Writes all requests of a reader, which reads the trace at this path in this format, and reports what the output format could not hold.
+    pub fn write(self, reader: &mut dyn TraceReader, (input, from): (&Path, &str)) -> anyhow::Result<()> {
+        let Target { output, format, file } = self;
+        let out: Out = match &file {
+            Some(file) => Box::new(BufWriter::new(file.writer()?)),
+            None => Box::new(BufWriter::new(io::stdout())),
+        };
+        let mut copy = Copy::begin(format, out, &about(input, reader), &output)?;
+        let bar = terminal::progress_bar(0, "requests");
+        while let Some(request) = reader.next_request() {
+            copy.write(&request?, reader)?;
+            if copy.requests.is_multiple_of(4096) {
+                bar.set_position(copy.requests);
+                stop_if_asked()?;
+            }
+        }
+        bar.finish_and_clear();
+        super::warn_of_skipped(input, reader.skipped());
+        super::warn(input, reader);
+        let requests = copy.finish(reader.omitted() - reader.empty().count)?;
+        if requests == 0 {
+            bail!("{}: no request in it is written (format {from})", input.display());
+        }
+        if let Some(file) = file {
+            file.finish()?;
+            eprint_line(&format!("{}: {}, from {from} to {}", output.display(), counted(requests, "request"), format.name));
+        }
+        Ok(())
+    }
+}
+
+/// Ends the work at Ctrl-C.
+pub fn stop_if_asked() -> Result<(), Interrupted> {
+    if terminal::interrupted().load(Ordering::Relaxed) { Err(Interrupted) } else { Ok(()) }
+}
+
+/// A trace's origin: this program, and the file that is read.
+pub fn about(input: &Path, reader: &dyn TraceReader) -> About {
+    About {
+        program: super::capture::program(),
+        source: input.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default(),
+        device: reader.recorded_device().cloned(),
+    }
+}
+
+/// A trace being written, and what its format could not hold of it.
+pub struct Copy {
+    output: PathBuf,
+    format: &'static OutputFormat,
+    writer: Box<dyn TraceWriter>,
+    losses: Losses,
+    /// Written so far.
+    pub requests: u64,
+}
+
+impl Copy {
+    /// Begins a trace; `output` is its name for messages.
+    pub fn begin(format: &'static OutputFormat, out: Out, about: &About, output: &Path) -> anyhow::Result<Copy> {
+        let writer = (format.create)(out, about).with_context(|| cannot_write(output))?;
+        Ok(Copy { output: output.to_owned(), format, writer, losses: Losses::of(format), requests: 0 })
+    }
+
+    /// Writes a request, if the format holds such.
+    pub fn write(&mut self, request: &TraceRequest, names: &dyn TraceReader) -> anyhow::Result<()> {
+        self.losses.see(request, names);
+        if self.format.holds(request) {
+            self.writer.write(request, names).with_context(|| cannot_write(&self.output))?;
+            self.requests += 1;
+        }
+        Ok(())
+    }
+
+    /// Writes the rest, reports what is lost, and returns how many requests were written. `flushes` are those of the trace that is read, for
+    /// which no format has a place, with other commands without sectors.
+    pub fn finish(self, flushes: u64) -> anyhow::Result<u64> {
+        let Copy { output, format, writer, losses, requests } = self;
+        let note = writer.finish().with_context(|| cannot_write(&output))?;
+        let flushes = (flushes > 0).then(|| format!("{} (flushes and the like)", counted(flushes, "empty command")));
+        let lost: Vec<String> = losses.lost().map(|field| field.words().to_owned()).chain(flushes).collect();
+        if !lost.is_empty() {
+            eprint_line(&format!("{}: {} has no place for {}: left out", output.display(), format.name, lost.join(", ")));
+        }
+        if let Some(note) = note {
+            eprint_line(&format!("{}: {note}", output.display()));
+        }
+        Ok(requests)
+    }
+}
+
+fn cannot_write(output: &Path) -> String {
+    format!("cannot write {}", output.display())
+}
+
+/// The format that is asked for by this option, or that the file's name tells.
+pub fn output_format(output: &Path, name: Option<&str>, option: &str) -> anyhow::Result<&'static OutputFormat> {
+    let names = || write::ALL.iter().map(|format| format.name);
+    let list = || names().collect::<Vec<_>>().join(", ");
+    match name {
+        Some(name) => write::named(name).with_context(|| {
+            let meant = block::did_you_mean(name, names());
+            format!("{option} {name}: traces are written as {}{meant}", list())
+        }),
+        None => write::by_extension(output)
+            .with_context(|| format!("{}: the extension does not tell the format; give {option}: {}", output.display(), list())),
+    }
+}
+
+/// Refuses to write what is no text where a terminal may be.
+pub fn expect_text(format: &OutputFormat) -> anyhow::Result<()> {
+    ensure!(format.is_text, "{} is not text and is not written to standard output: name a file", format.name);
+    Ok(())
+}
