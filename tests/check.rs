@@ -264,6 +264,16 @@ fn tuned_fights_with_udev_and_wins() {
 }
 
 #[test]
+fn a_loser_that_is_in_force_all_the_same_is_named() {
+    let system = System::new();
+    system.rules("KERNEL==\"sda\", ATTR{queue/scheduler}=\"mq-deadline\"\n");
+    system.write("etc/tuned/active_profile", "mine\n");
+    system.write("etc/tuned/mine/tuned.conf", "[disk]\ndevices=sda\nelevator=bfq\n");
+    system.expect("sda scheduler=mq-deadline: fights with /etc/tuned/mine/tuned.conf:3");
+    system.expect("sda scheduler=bfq: not in force: mq-deadline is, as /etc/udev/rules.d/60-io.rules:1 has it");
+}
+
+#[test]
 fn profiles_that_include_each_other_or_are_not_there_end() {
     let system = System::new();
     system.write("etc/tuned/active_profile", "a\n");

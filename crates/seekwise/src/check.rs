@@ -118,3 +118,89 @@ fn find(root: &Root, disks: &[Disk]) -> Found {
     tlp::read(root, disks, &mut found);
     found
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
+
+    use rand::{Rng as _, SeedableRng as _};
+    use rand_xoshiro::Xoshiro256PlusPlus;
+
+    use super::*;
+
+    /// What the files are made of, in any order.
+    const PIECES: &[&str] = &[
+        "KERNEL",
+        "==",
+        "=",
+        "\"",
+        "sd*",
+        "{",
+        "}",
+        "[",
+        "]",
+        "ATTR{queue/scheduler}",
+        "GOTO",
+        "LABEL",
+        "x",
+        ",",
+        " ",
+        "\\",
+        "\n",
+        "\n",
+        "#",
+        "elevator=",
+        "w /sys/block/sda/queue/scheduler",
+        " - - - - ",
+        "[disk]\n",
+        "include=p\n",
+        "readahead=>",
+        "DISK_IOSCHED=",
+        "'",
+        "vm.dirty_ratio",
+        "é",
+        "\u{0}",
+        "RUN+=\"echo > /queue/",
+        "[!",
+        "1",
+        "ENV",
+        "|",
+        "devices=!",
+        "${x}",
+        "DISK_DEVICES+=",
+    ];
+
+    #[test]
+    fn no_text_makes_it_panic() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = folder.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        for (path, text) in [("dev", "8:0"), ("size", "8"), ("queue/scheduler", "[none] bfq"), ("mq/0/nr_tags", "1")] {
+            write(&format!("sys/block/sda/{path}"), text);
+        }
+        write("etc/tuned/active_profile", "p");
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
+        let files =
+            ["udev/rules.d/a.rules", "sysctl.d/a.conf", "tmpfiles.d/a.conf", "tuned/p/tuned.conf", "tlp.conf", "kernel/cmdline"];
+        let mut judged = 0;
+        for _ in 0..400 {
+            for file in files {
+                let length = random.random_range(0..60);
+                let text: String = (0..length).map(|_| PIECES[random.random_range(0..PIECES.len())]).collect();
+                write(&format!("etc/{file}"), &text);
+            }
+            let root = Root::at(folder.path());
+            let devices = devices(&root.sysfs()).unwrap();
+            let disks: Vec<Disk> = devices.iter().map(|device| Disk { device, root: &root }).collect();
+            let mut found = find(&root, &disks);
+            let verdicts = verdict::judge(&mut found, &disks, &State::of_machine(&root));
+            judged += verdicts.len();
+            output::text(&verdicts, &disks, &Worths::default(), Some(70));
+            output::json(&verdicts, &found.warnings, &Worths::default()).unwrap();
+        }
+        assert!(judged > 100, "the texts make settings, too: {judged}");
+    }
+}

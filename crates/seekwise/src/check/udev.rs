@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use super::pattern::any_matches;
 use super::root::{Origin, Root, Text};
-use super::setting::{Disk, Found, Setting, Tool, attribute_key, queue_attribute};
+use super::setting::{Disk, Found, Setting, Tool, attribute_key};
 
 /// In the order of their weight.
 const FOLDERS: &[&str] =
@@ -167,13 +167,6 @@ impl Player<'_, '_> {
             if let Some((key, value)) = part.sets() {
                 let setting = Setting::new(Tool::Udev, rule.origin.clone(), Some(self.disk.name()), &key, &value);
                 self.found.settings.push(Setting { condition: open.clone(), ..setting });
-            }
-            // An attribute of another device by its path.
-            if part.key == "ATTR"
-                && let Some((name, key)) = queue_attribute(&part.attribute)
-                && any_matches(name, self.disk.name())
-            {
-                self.found.settings.push(Setting::new(Tool::Udev, rule.origin.clone(), Some(self.disk.name()), key, &part.value));
             }
         }
         let target = rule.parts.iter().find(|part| part.key == "GOTO").map(|part| part.value.as_str());

@@ -145,7 +145,13 @@ fn against_others(index: usize, settings: &[Setting], nothing: &[Option<Verdict>
         let why = format!("{} switches the scheduler after it, which resets it", settings[other].origin);
         return Verdict::Nothing { why, is_finding: true };
     }
-    told(setting, state)
+    match told(setting, state) {
+        Verdict::NotInForce(why) => {
+            let other = settings.iter().find(|other| other.key == setting.key && state.has(other));
+            Verdict::NotInForce(other.map_or(why, |other| format!("{} is, as {} has it", other.value, other.origin)))
+        }
+        verdict => verdict,
+    }
 }
 
 /// The verdict by what the kernel has now.
