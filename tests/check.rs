@@ -28,7 +28,7 @@ impl System {
     }
 
     fn disk(&self, name: &str, number: &str, rotational: u8, queues: u32, schedulers: &str) {
-        let file = |path: &str, text: &str| self.write(&format!("sys/block/{name}/{path}"), &format!("{text}\n"));
+        let file = |path: &str, text: &str| self.write(&format!("sys/block/{name}/{path}"), format!("{text}\n"));
         file("dev", number);
         file("size", "1000000");
         file("queue/rotational", &rotational.to_string());
@@ -93,6 +93,16 @@ fn a_system_that_sets_nothing_has_nothing_to_say() {
     let system = System::new();
     assert_eq!(succeeds(&system.arguments(&[])), "Nothing sets anything about block I/O.\n");
     assert_eq!(system.verdicts(), [""; 0]);
+}
+
+#[test]
+fn the_guide_shows_what_is_printed_of_the_example() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let example = root.join("examples/system");
+    let output = run(&["check", "--root", example.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(1));
+    let guide = fs::read_to_string(root.join("docs/guide/administrator.md")).unwrap();
+    assert!(guide.contains(text(&output.stdout).trim_end()), "the guide is out of date: {}", text(&output.stdout));
 }
 
 #[test]
@@ -238,6 +248,23 @@ fn a_condition_that_only_the_running_udev_knows_is_left_open() {
 }
 
 #[test]
+fn a_test_looks_below_the_root_and_what_is_imported_is_not_known() {
+    let system = System::new();
+    system.write("usr/bin/there", "");
+    system.rules(
+        "KERNEL==\"sda\", ENV{X}=\"1\"\n\
+         KERNEL==\"sda\", TEST==\"/usr/bin/there\", TEST==\"queue/scheduler\", ATTR{queue/nr_requests}=\"256\"\n\
+         KERNEL==\"sda\", TEST==\"/usr/bin/missing\", ATTR{queue/nr_requests}=\"64\"\n\
+         KERNEL==\"sda\", TEST!=\"queue/none\", ENV{ID_X}==\"\", ATTR{queue/read_ahead_kb}=\"128\"\n\
+         KERNEL==\"sda\", IMPORT{cmdline}=\"quiet\", ATTR{queue/scheduler}=\"bfq\"\n",
+    );
+    system.expect("sda nr_requests=256: in force");
+    system.expect("- nr_requests=64: does nothing");
+    system.expect("read_ahead_kb=128: unknown: whether ENV{ID_X}==\"\" holds");
+    system.expect("scheduler=bfq: unknown: whether IMPORT{cmdline}=\"quiet\" holds");
+}
+
+#[test]
 fn a_program_that_a_rule_runs_is_seen_to_write_a_scheduler() {
     let system = System::new();
     system.rules("KERNEL==\"sda\", RUN+=\"/bin/sh -c 'modprobe bfq; echo bfq > /sys$DEVPATH/queue/scheduler'\"\n");
@@ -309,7 +336,8 @@ fn a_sysctl_and_tuned_fight() {
     system.write("etc/sysctl.d/10.conf", "vm.swappiness=60\n");
     system.write("etc/tuned/active_profile", "p\n");
     system.write("etc/tuned/p/tuned.conf", "[sysctl]\nvm.swappiness=10\n");
-    system.expect("vm.swappiness=60: fights with /etc/tuned/p/tuned.conf:2, which wins");
+    let expected = "- vm.swappiness=60: fights with /etc/tuned/p/tuned.conf:2, which wins: tuned starts after it";
+    assert!(system.verdicts().contains(&expected.to_owned()), "{:?}", system.verdicts());
 }
 
 #[test]

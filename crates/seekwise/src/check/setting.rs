@@ -22,16 +22,18 @@ pub enum Tool {
 }
 
 impl Tool {
-    /// Why what it sets holds against those before it.
-    pub fn why_it_wins(self) -> &'static str {
-        match self {
+    /// Why what it sets holds against an earlier tool.
+    pub fn why_it_wins(self, loser: Tool) -> String {
+        let why = match self {
             Tool::CommandLine => "the kernel reads it first",
-            Tool::Sysctl => "it is applied later at boot",
-            Tool::Udev => "the device's rules run after it, and again at each change event",
-            Tool::Tmpfiles => "tmpfiles.d is applied after udev's rules, until a change event of the device",
-            Tool::Tuned => "tuned starts after it, until a change event of the device",
-            Tool::Tlp => "TLP starts last, until a change event of the device",
-        }
+            Tool::Sysctl => "sysctl.d is applied after it",
+            Tool::Udev => "udev's rules run after it, and again at each change event of the device",
+            Tool::Tmpfiles => "tmpfiles.d is applied after it",
+            Tool::Tuned => "tuned starts after it",
+            Tool::Tlp => "TLP starts after it",
+        };
+        let again = if loser == Tool::Udev { ", until a change event of the device" } else { "" };
+        format!("{why}{again}")
     }
 }
 
@@ -87,14 +89,19 @@ impl Disk<'_> {
         &self.device.name
     }
 
-    /// An attribute as its file has it, as in `queue/rotational`; `None` if there is none.
+    /// Where an attribute is, as in `queue/rotational`.
+    pub fn path(&self, attribute: &str) -> String {
+        format!("/sys/block/{}/{attribute}", self.name())
+    }
+
+    /// An attribute as its file has it; `None` if there is none.
     pub fn attribute(&self, name: &str) -> Option<String> {
-        self.root.attribute(&format!("/sys/block/{}/{name}", self.name()))
+        self.root.attribute(&self.path(name))
     }
 
     /// How many hardware queues it has.
     pub fn hardware_queues(&self) -> usize {
-        let names = self.root.names(&format!("/sys/block/{}/mq", self.name()));
+        let names = self.root.names(&self.path("mq"));
         names.iter().filter(|name| name.chars().all(|c| c.is_ascii_digit())).count()
     }
 }

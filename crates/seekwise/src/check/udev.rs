@@ -40,7 +40,7 @@ impl std::fmt::Display for Part {
 
 impl Part {
     fn is_condition(&self) -> bool {
-        matches!(self.operator, "==" | "!=") || matches!(self.key.as_str(), "PROGRAM" | "TEST")
+        matches!(self.operator, "==" | "!=") || matches!(self.key.as_str(), "PROGRAM" | "IMPORT" | "TEST")
     }
 
     /// The settings that it makes: an attribute, or an `echo` into its file by a program that is run.
@@ -88,7 +88,9 @@ pub fn read(root: &Root, disks: &[Disk], found: &mut Found) {
     let files: Vec<Vec<Rule>> = texts.iter().map(|text| rules(text, &mut found.warnings)).collect();
     let mut reasons: BTreeMap<Origin, Vec<String>> = BTreeMap::new();
     for disk in disks {
-        let mut player = Player { disk, properties: properties(disk), found: &mut *found, reasons: &mut reasons };
+        let properties = properties(disk);
+        let has_database = !properties.is_empty();
+        let mut player = Player { disk, properties, has_database, found: &mut *found, reasons: &mut reasons };
         files.iter().for_each(|rules| player.play(rules));
     }
     for rule in files.iter().flatten() {
@@ -119,6 +121,8 @@ fn properties(disk: &Disk) -> BTreeMap<String, String> {
 struct Player<'a, 'b> {
     disk: &'a Disk<'a>,
     properties: BTreeMap<String, String>,
+    /// Whether udev's database knows the device, so that a property that is not there is empty.
+    has_database: bool,
     found: &'b mut Found,
     /// Why rules did nothing for devices.
     reasons: &'b mut BTreeMap<Origin, Vec<String>>,
@@ -194,8 +198,7 @@ impl Player<'_, '_> {
                 }
                 name => match self.properties.get(name) {
                     Some(value) => equal(value),
-                    // udev takes a property that is not set for an empty one; without its database none is known.
-                    None if self.properties.is_empty() => Truth::Unknown,
+                    None if !self.has_database => Truth::Unknown,
                     None => equal(""),
                 },
             },
@@ -209,7 +212,8 @@ impl Player<'_, '_> {
                 }
             }
             "TEST" => {
-                let exists = self.disk.attribute(&part.value).is_some();
+                let path = if part.value.starts_with('/') { part.value.clone() } else { self.disk.path(&part.value) };
+                let exists = self.disk.root.target_name(&path).is_some();
                 Truth::from(exists == (part.operator != "!="))
             }
             _ => Truth::Unknown,

@@ -25,7 +25,7 @@ pub enum Verdict {
         /// Where.
         with: Origin,
         /// Why that one wins.
-        why: &'static str,
+        why: String,
     },
     /// It should be in force, and another value is.
     NotInForce(String),
@@ -124,12 +124,12 @@ fn against_others(index: usize, settings: &[Setting], nothing: &[Option<Verdict>
     let setting = &settings[index];
     let counts = |other: &usize| nothing[*other].is_none() && settings[*other].condition.is_none();
     let later = || (index + 1..settings.len()).filter(counts);
-    let last = later().filter(|&other| settings[other].key == setting.key).last().map(|other| &settings[other]);
+    let last = later().rfind(|&other| settings[other].key == setting.key).map(|other| &settings[other]);
     if let Some(last) = last {
         return match () {
             () if state.is_same(setting, &last.value) => told(setting, state),
             () if last.tool == setting.tool => Verdict::Overridden(last.origin.clone()),
-            () => Verdict::Fights { with: last.origin.clone(), why: last.tool.why_it_wins() },
+            () => Verdict::Fights { with: last.origin.clone(), why: last.tool.why_it_wins(setting.tool) },
         };
     }
     if let Some(twin) = twin(&setting.key)
