@@ -198,8 +198,8 @@ struct Adios {
     head: u64,
     /// When the models are updated; `None` if no request has completed since.
     update_at: Option<Nanos>,
-    /// To sort a batch, kept for its memory.
-    places: Vec<(u64, u32)>,
+    /// To sort a batch, kept for its memory: first sector, order so far, number.
+    places: Vec<(u64, usize, u32)>,
 }
 
 impl Adios {
@@ -344,10 +344,10 @@ impl Adios {
         let list = &mut self.batches[page].lists[SORTED];
         self.places.clear();
         while let Some(number) = list.pop_front(&mut self.entries) {
-            self.places.push((self.entries[number as usize].request.lba, number));
+            self.places.push((self.entries[number as usize].request.lba, self.places.len(), number));
         }
-        self.places.sort_by_key(|&(lba, _)| lba);
-        for &(_, number) in &self.places {
+        self.places.sort_unstable();
+        for &(_, _, number) in &self.places {
             list.push_back(&mut self.entries, number);
         }
     }
