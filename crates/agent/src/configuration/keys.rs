@@ -202,7 +202,8 @@ const OF_PROGRAM: &[Key<Put>] = &[
 ];
 
 fn kernel_names() -> String {
-    block::of_linux().map(|spec| spec.name).collect::<Vec<_>>().join(", ")
+    let names = |specs: &[&block::SchedulerSpec]| specs.iter().map(|spec| spec.name).collect::<Vec<_>>().join(", ");
+    format!("{}; kernels of some distributions also {}", names(block::KERNEL), names(block::OUT_OF_TREE))
 }
 
 pub(super) fn text<'a>(value: &'a DeValue) -> Result<&'a str, String> {
