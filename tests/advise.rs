@@ -75,6 +75,23 @@ fn what_iostat_printed_is_judged_with_what_cannot_be_known() {
 }
 
 #[test]
+fn as_udev_there_is_only_a_rule() {
+    let folder = tempfile::tempdir().unwrap();
+    let jobs = scattered(folder.path());
+    let jobs = jobs.to_str().unwrap();
+    let arguments = ["advise", jobs, "--disk", "atlas10k", "--queue-depth", "1", "--scheduler", "none"];
+    let rule = succeeds(&[&arguments[..], &["--candidates", "none;mq-deadline", "--as", "udev"]].concat());
+    let lines: Vec<&str> = rule.lines().collect();
+    assert!(
+        lines[0].starts_with('#')
+            && lines[1..] == ["ACTION==\"add|change\", KERNEL==\"sdX\", ATTR{queue/scheduler}=\"mq-deadline\""],
+        "{rule}"
+    );
+    assert!(refused(&["advise", jobs, "--as", "udev", "--json"]).contains("--json"));
+    assert!(refused(&["advise", jobs, "--as", "rpm"]).contains("udev"));
+}
+
+#[test]
 fn a_load_with_a_known_answer_gets_it_with_a_true_prediction() {
     let folder = tempfile::tempdir().unwrap();
     let jobs = scattered(folder.path());

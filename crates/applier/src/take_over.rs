@@ -16,7 +16,7 @@ impl Writer {
     /// Makes as many threads read as a scheduler that just became active needs to see. Returns what prevented it. Waits until its tunables
     /// may be written, if some will be.
     pub(crate) fn take_over(&self, device: &str, scheduler: &str, is_tuned: bool) -> Option<String> {
-        let spec = block::KERNEL.iter().find(|spec| spec.name == scheduler)?;
+        let spec = block::of_linux().find(|spec| spec.name == scheduler)?;
         let LiveSwitch { min_readers: readers, settle_time: settles, .. } = spec.live_switch();
         if readers == 0 {
             return None;

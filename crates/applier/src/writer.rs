@@ -238,8 +238,7 @@ impl Writer {
         let (took, seen) = set.map_err(|error| self.system(device, SysfsError::writing(&path, value, error)))?;
         let scheduler_of = |names: &Vec<String>| {
             let has = |tunable: &block::Tunable| names.iter().any(|name| name == tunable.name);
-            block::KERNEL
-                .iter()
+            block::of_linux()
                 .find(|spec| !spec.tunables.is_empty() && spec.tunables.iter().any(has))
                 .map(|spec| spec.name.to_owned())
         };

@@ -68,6 +68,8 @@ const TUNINGS: &[(&str, &str)] = &[
         "where a read takes a disk's ten milliseconds: other targets cannot be met",
     ),
     ("kyber:write_lat_nsec=1000000000", "where an asynchronous writer delays readers: its writes give way at once"),
+    ("adios:global_latency_window=96000000", "what its author advises for hard disks: longer batches"),
+    ("adios:compliance_flags=1", "where large requests must not fall behind small ones"),
     ("anticipatory:antic_expire=0", "where waiting for the next request does not pay: flash, arrays, a deep queue"),
     ("anticipatory:antic_expire=20", "where processes think for longer between their requests"),
     ("anticipatory:read_batch_expire=2000", "where reads and writes disturb each other: longer runs of reads"),

@@ -365,7 +365,7 @@ pub fn read_ahead_kib(sysfs: &Sysfs, device: &str) -> Option<u32> {
 
 /// A state as a setting, without the host's tunables.
 fn setting_of(state: &State) -> Setting {
-    let named = |name: &str| block::KERNEL.iter().copied().find(|spec| spec.name == name);
+    let named = |name: &str| block::of_linux().find(|spec| spec.name == name);
     let spec = named(state.scheduler()).unwrap_or(block::KERNEL[0]);
     let values = spec.tunables.iter().map(|tunable| value_of(tunable, state)).collect();
     Setting { spec, values, host: Vec::new() }
@@ -414,7 +414,7 @@ impl Target for LinuxTarget {
     fn schedulers(&self) -> Vec<&'static SchedulerSpec> {
         let now = self.state(&self.device);
         let may = |name: &str| name == now.scheduler() || (self.may_switch && now.offered.iter().any(|offered| offered == name));
-        block::KERNEL.iter().copied().filter(|spec| may(spec.name)).collect()
+        block::of_linux().filter(|spec| may(spec.name)).collect()
     }
 
     fn tunables(&self) -> Vec<&'static Tunable> {
@@ -483,5 +483,26 @@ impl Target for LinuxTarget {
         }
         self.asked = Some((setting.clone(), self.state(&self.device), self.state_of_machine()));
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
+
+    use super::*;
+
+    #[test]
+    fn a_scheduler_out_of_tree_is_read_where_the_kernel_offers_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let sysfs = Sysfs::at(folder.path());
+        let queue = sysfs.queue("sda");
+        std::fs::create_dir_all(queue.join("iosched")).unwrap();
+        std::fs::write(queue.join("scheduler"), "none mq-deadline [adios]\n").unwrap();
+        std::fs::write(queue.join("iosched/batch_limit_read"), "12\n").unwrap();
+        std::fs::write(queue.join("iosched/read_priority"), "-3\n").unwrap();
+        assert_eq!(active_setting(&sysfs, "sda"), Setting::parse("adios:batch_limit_read=12,read_priority=-3").unwrap());
+        std::fs::write(queue.join("scheduler"), "none [mq-deadline]\n").unwrap();
+        assert_eq!(active_setting(&sysfs, "sda").to_string(), "mq-deadline");
     }
 }

@@ -57,11 +57,21 @@ pub struct Args {
     #[arg(long, value_name = "N", value_parser = number::within::<u32>(0..=u32::MAX.into(), "as the device's number"))]
     device: Option<u32>,
     /// Print JSON
-    #[arg(long)]
+    #[arg(long, conflicts_with = "kind")]
     json: bool,
+    /// Print only a configuration file that applies the setting: of a block device a rule that finds it by its world-wide name
+    #[arg(long = "as", value_enum, value_name = "KIND")]
+    kind: Option<Kind>,
     /// Write a self-contained page with tables and plots
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
+}
+
+/// A configuration file.
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Kind {
+    /// A udev rule, for /etc/udev/rules.d
+    Udev,
 }
 
 /// What is chosen from if nothing else is said, and for a block device whose requests are seen.
@@ -110,9 +120,9 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     let wanted = AdviceRequest { experiment, names_disk, device, active, aims, varied };
     let mut advice = advise(&wanted, Workers::new(&terminal, args.load.threads()))?;
     if let Some((device, watched)) = &watched {
-        watched.describe(device, "told otherwise", &mut advice);
+        watched.describe((&Sysfs::real(), device), "told otherwise", &mut advice);
     }
-    shown(&advice, args.html.as_deref(), args.json)
+    shown(&advice, args.html.as_deref(), args.json, args.kind)
 }
 
 /// Advice about a device whose requests are not seen.
@@ -131,7 +141,7 @@ fn by_counters(args: &Args, name: &str, device: &Device, why: String, terminal: 
     let lasts = capture::seconds(args.seconds.unwrap_or(WATCHED_SECONDS));
     let chosen = (&*experiment.candidates()?, experiment.preference.unwrap_or_default());
     let advice = of_counters((&Sysfs::real(), device), name, (lasts, why), chosen, terminal)?;
-    shown(&advice, args.html.as_deref(), args.json)
+    shown(&advice, args.html.as_deref(), args.json, args.kind)
 }
 
 /// Advice from what iostat printed.
@@ -143,11 +153,15 @@ fn by_iostat(args: &Args, iostat: &Iostat, active: Option<Setting>, terminal: &T
     let candidates = if args.candidates.is_empty() { vec![CANDIDATES.to_owned()] } else { args.candidates.clone() };
     let experiment = Experiment { candidates, ..args.load.experiment(None) };
     let chosen = (&*experiment.candidates()?, experiment.preference.unwrap_or_default());
-    shown(&iostat.advise(active, chosen, terminal)?, args.html.as_deref(), args.json)
+    shown(&iostat.advise(active, chosen, terminal)?, args.html.as_deref(), args.json, args.kind)
 }
 
-fn shown(advice: &Advice, html: Option<&Path>, as_json: bool) -> anyhow::Result<()> {
-    let text = if as_json { advice.to_json()? } else { advice.text(terminal::style().0) };
+fn shown(advice: &Advice, html: Option<&Path>, as_json: bool, kind: Option<Kind>) -> anyhow::Result<()> {
+    let text = match kind {
+        Some(Kind::Udev) => advice.udev.iter().map(|line| report::printable(line) + "\n").collect(),
+        None if as_json => advice.to_json()?,
+        None => advice.text(terminal::style().0),
+    };
     print_and_write(&text, html, || report::page::advice::html(advice))
 }
 

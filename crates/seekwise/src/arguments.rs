@@ -45,7 +45,7 @@ pub struct LoadArguments {
 }
 
 /// The disk that is meant if none is named.
-const DISK: &str = "sata7200";
+pub(crate) const DISK: &str = "sata7200";
 
 /// The load, the disk, the host and what is recorded.
 #[derive(clap::Args)]

@@ -2,6 +2,7 @@
 
 pub mod advise;
 pub mod arguments;
+pub mod check;
 pub mod compare;
 pub mod controller;
 pub mod disk;

@@ -4,7 +4,8 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use seekwise::{
-    advise, compare, controller, disk, emulate, guarantee, host, kb, moved, place, records, scheduler, simulate, trace, workload,
+    advise, check, compare, controller, disk, emulate, guarantee, host, kb, moved, place, records, scheduler, simulate, trace,
+    workload,
 };
 use terminal::manual;
 
@@ -25,6 +26,12 @@ enum Command {
     /// A block device (/dev/sda or sda) is watched for --for seconds, as root, and then judged as a trace of that would be. Nothing is changed.
     #[command(mut_arg("load", |load| load.value_name("TRACE|JOB.fio|WORKLOAD|DEVICE")))]
     Advise(advise::Args),
+    /// Check what sets I/O schedulers and settings on this machine or an image of one, and what becomes of each
+    ///
+    /// Reads udev's rules, tuned's active profile, sysctl.d, tmpfiles.d, TLP and the kernel's command line. Shows for each setting where it is
+    /// written, what the kernel has now, and a verdict: in force, overridden, in a fight with another file, or without effect and why. Nothing
+    /// is changed. The exit code is 1 if a setting does not do what it says.
+    Check(check::Args),
     /// Run a trace or an fio job file under all or some schedulers and show which serves it best
     Compare(compare::Args),
     /// Print what a shell reads to complete commands and options
@@ -102,6 +109,7 @@ fn main() -> ExitCode {
     experiment::learned_device::make_devices();
     let outcome = match seekwise::parse::<Cli>().command {
         Command::Advise(args) => advise::run(args),
+        Command::Check(args) => check::run(&args),
         Command::Compare(args) => compare::run(args, &controller::product()),
         Command::Completions(args) => manual::complete(&args, Cli::command()),
         Command::Controller(command) => controller::run(command, "seekwise", &controller::product()),

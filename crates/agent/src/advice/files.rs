@@ -45,30 +45,15 @@ fn nothing(piece: &Piece) -> String {
     format!("# Advice {}: {}\n", piece.id, printable(&piece.why))
 }
 
-/// A text in a rule: udev takes `*`, `?` and brackets for patterns and ends it at a quotation mark.
-fn quoted(text: &str) -> String {
-    text.chars().map(|c| if matches!(c, '"' | '*' | '?' | '[' | ']' | '\\' | '|') { '?' } else { c }).collect()
-}
-
 /// A rule for udev.
 pub fn udev(piece: &Piece) -> String {
     let Some(attributes) = attributes(piece) else { return nothing(piece) };
     let head =
         head(piece, "/etc/udev/rules.d/60-seekwise.rules", "udevadm control --reload; udevadm trigger --subsystem-match=block");
-    // The kernel's names change from one boot to the next.
-    let which = match &piece.wwid {
-        Some(wwid) => format!("KERNEL==\"{}*\", ATTRS{{wwid}}==\"{}\"", letters(&piece.device), quoted(wwid)),
-        None => format!("KERNEL==\"{}\"", quoted(&piece.device)),
-    };
+    let which = linux::advice::condition(&piece.device, piece.wwid.as_deref());
     let sets = attributes.queue.iter().map(|(name, value)| format!("ATTR{{queue/{name}}}=\"{value}\""));
     let rule = ["ACTION==\"add|change\"".to_owned(), "SUBSYSTEM==\"block\"".to_owned(), "ENV{DEVTYPE}==\"disk\"".to_owned(), which];
     format!("{head}{}\n", rule.into_iter().chain(sets).collect::<Vec<_>>().join(", "))
-}
-
-/// The part of a kernel's name that says what kind it is: `sd` of `sda`, `nvme` of `nvme0n1`.
-fn letters(device: &str) -> &str {
-    let end = device.find(|c: char| c.is_ascii_digit()).unwrap_or(device.len());
-    if device.starts_with("sd") || device.starts_with("vd") { &device[..2] } else { &device[..end] }
 }
 
 /// A profile for tuned.

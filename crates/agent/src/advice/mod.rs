@@ -90,7 +90,7 @@ pub fn of_device(
     let watched = LoadTracker::of((sysfs, device), name, lasts, &program, crew.monitor)?;
     watched.expect_requests(name, crew.monitor)?;
     let mut advice = advise(&asks.wanted(watched.file.path(), None), crew)?;
-    watched.describe(device, "named", &mut advice);
+    watched.describe((sysfs, device), "named", &mut advice);
     Ok(piece(name, wwid(sysfs, name), advice))
 }
 

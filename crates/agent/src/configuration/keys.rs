@@ -78,7 +78,7 @@ const OF_DEVICES: &[Key<Said>] = &[
         read: |value| {
             let texts = texts(value)?;
             let found = candidates::parse(texts.iter().copied()).map_err(|error| error.to_string())?;
-            match found.iter().find(|setting| !block::KERNEL.iter().any(|spec| spec.name == setting.spec.name)) {
+            match found.iter().find(|setting| !block::of_linux().any(|spec| spec.name == setting.spec.name)) {
                 Some(other) => Err(format!("Linux has no {}; it has {}", other.spec.name, kernel_names())),
                 None => Ok(Said::Candidates(found)),
             }
@@ -202,7 +202,8 @@ const OF_PROGRAM: &[Key<Put>] = &[
 ];
 
 fn kernel_names() -> String {
-    block::KERNEL.iter().map(|spec| spec.name).collect::<Vec<_>>().join(", ")
+    let names = |specs: &[&block::SchedulerSpec]| specs.iter().map(|spec| spec.name).collect::<Vec<_>>().join(", ");
+    format!("{}; kernels of some distributions also {}", names(block::KERNEL), names(block::OUT_OF_TREE))
 }
 
 pub(super) fn text<'a>(value: &'a DeValue) -> Result<&'a str, String> {

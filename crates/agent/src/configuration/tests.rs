@@ -132,6 +132,14 @@ fn errors_name_file_line_key_value_and_what_would_be_right() {
 }
 
 #[test]
+fn a_scheduler_that_only_some_kernels_have_may_be_a_candidate() {
+    let folder = folder(&[("etc/seekwise/agent.toml", "candidates = [\"kernel\", \"adios:batch_limit_read=8\"]\n")]);
+    let candidates = load(folder.path()).settings(&device("sda", "WDC"), None).candidates.clone();
+    assert_eq!(candidates.last().map(ToString::to_string).as_deref(), Some("adios:batch_limit_read=8"));
+    assert_eq!(candidates.len(), block::KERNEL.len() + 1);
+}
+
+#[test]
 fn the_vendors_file_names_every_key_with_its_default() {
     let text = vendor_file();
     let kept = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/agent.toml")).unwrap();

@@ -43,7 +43,7 @@ impl Target for ReadOnlyDevice {
 
     fn schedulers(&self) -> Vec<&'static SchedulerSpec> {
         let offered = self.state().offered;
-        block::KERNEL.iter().copied().filter(|spec| offered.iter().any(|name| name == spec.name)).collect()
+        block::of_linux().filter(|spec| offered.iter().any(|name| name == spec.name)).collect()
     }
 
     fn tunables(&self) -> Vec<&'static Tunable> {

@@ -115,9 +115,8 @@ const LEFT_OUT: [&str; 3] = ["page-cluster", "dirty_bytes", "dirty_background_by
 
 static ALL: LazyLock<Vec<Attribute>> = LazyLock::new(|| {
     let scheduler = Attribute { name: SCHEDULER.to_owned(), owner: Owner::Queue, tunable: None, rounding: Rounding::Exact };
-    let of_schedulers = block::KERNEL
-        .iter()
-        .flat_map(|spec| spec.tunables.iter().map(|tunable| Attribute::new(Owner::Scheduler(spec.name), tunable)));
+    let of_schedulers =
+        block::of_linux().flat_map(|spec| spec.tunables.iter().map(|tunable| Attribute::new(Owner::Scheduler(spec.name), tunable)));
     let of_host = block::HOST_TUNABLES.iter().filter(|tunable| !LEFT_OUT.contains(&tunable.name)).map(|tunable| {
         let owner = if OF_THE_QUEUE.contains(&tunable.name) { Owner::Queue } else { Owner::Machine };
         Attribute::new(owner, tunable)

@@ -142,7 +142,7 @@ impl Attribute {
 /// offers no scheduler at all takes none, such as one that another device stands on, so those are left out.
 fn loadable(files: &dyn Files, sysfs: &Sysfs, offered: &[String]) -> Vec<String> {
     let missing: Vec<&str> =
-        block::KERNEL.iter().map(|spec| spec.name).filter(|name| !offered.iter().any(|known| known == name)).collect();
+        block::of_linux().map(|spec| spec.name).filter(|name| !offered.iter().any(|known| known == name)).collect();
     if missing.is_empty() || offered.iter().all(|known| known == NONE) {
         return Vec::new();
     }

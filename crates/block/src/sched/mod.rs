@@ -8,6 +8,7 @@ pub use crate::scheduler::COMPLETION_BACKSTOP;
 use crate::scheduler::{LiveSwitch, Pick, Scheduler, SchedulerSpec, StarvationBound};
 use crate::tags::{Room, Tags, tags_open_to_tenant, wake_batch};
 
+mod adios;
 mod anticipatory;
 mod bfq;
 mod cfq;
@@ -29,13 +30,22 @@ mod youchoose;
 /// The schedulers of current Linux (`/sys/block/*/queue/scheduler`).
 pub static KERNEL: &[&SchedulerSpec] = &[&none::SPEC, &mq_deadline::SPEC, &kyber::SPEC, &bfq::SPEC];
 
+/// Schedulers that kernels of some distributions have besides ([`KERNEL`]): a device may offer them.
+pub static OUT_OF_TREE: &[&SchedulerSpec] = &[&adios::SPEC];
+
+/// All schedulers that a device of some Linux may offer: those of mainline first.
+pub fn of_linux() -> impl Iterator<Item = &'static SchedulerSpec> + Clone {
+    KERNEL.iter().chain(OUT_OF_TREE).copied()
+}
+
 /// Textbook schedulers, and those of Linux up to 4.20.
 pub static CLASSIC: &[&SchedulerSpec] = &[&noop::SPEC, &sstf::SPEC, &clook::SPEC, &deadline::SPEC, &anticipatory::SPEC, &cfq::SPEC];
 
 /// Schedulers that divide a device among tenants ([`tenants`](crate::tenants)).
 pub static SHARING: &[&SchedulerSpec] = &[&fairio::SPEC, &io_cost::SPEC, &virtual_clock::SPEC, &youchoose::SPEC, &mclock::SPEC];
 
-/// All schedulers that do not learn: the classic ones, an elevator and a bound for comparison, those of current Linux, and the sharing ones.
+/// All schedulers that do not learn: the classic ones, an elevator and a bound for comparison, those of current Linux,
+/// those out of its tree, and the sharing ones.
 pub static ALL: &[&SchedulerSpec] = &[
     &noop::SPEC,
     &sstf::SPEC,
@@ -49,6 +59,7 @@ pub static ALL: &[&SchedulerSpec] = &[
     &mq_deadline::SPEC,
     &kyber::SPEC,
     &bfq::SPEC,
+    &adios::SPEC,
     &fairio::SPEC,
     &io_cost::SPEC,
     &virtual_clock::SPEC,
@@ -82,15 +93,15 @@ fn by_kind<T: Copy>(of_async: T, of_sync: T) -> [T; 2] {
 
 #[cfg(test)]
 mod tests {
-    use super::{ALL, CLASSIC, KERNEL, SHARING};
+    use super::{ALL, CLASSIC, KERNEL, OUT_OF_TREE, SHARING};
     use alloc::vec::Vec;
     use std::string::String;
 
     #[test]
     fn sets_are_disjoint_and_make_up_the_list_of_all() {
         let names = |set: &[&super::SchedulerSpec]| set.iter().map(|spec| spec.name).collect::<Vec<_>>();
-        let of_sets: Vec<_> =
-            names(CLASSIC).into_iter().chain(["scan", "sptf"]).chain(names(KERNEL)).chain(names(SHARING)).collect();
+        let of_linux = names(KERNEL).into_iter().chain(names(OUT_OF_TREE));
+        let of_sets: Vec<_> = names(CLASSIC).into_iter().chain(["scan", "sptf"]).chain(of_linux).chain(names(SHARING)).collect();
         assert_eq!(names(ALL), of_sets);
     }
 

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
 
+mod adios;
 mod anticipatory;
 mod bfq;
 mod cfq;

@@ -16,13 +16,18 @@ fn linux_name(setting: &Setting) -> Option<&'static str> {
     match setting.spec.name {
         "noop" => Some("none"),
         "deadline" => Some("mq-deadline"),
-        name => block::KERNEL.iter().map(|spec| spec.name).find(|&known| known == name),
+        name => block::of_linux().map(|spec| spec.name).find(|&known| known == name),
     }
 }
 
-/// Whether a present Linux has it.
+/// Whether only the kernels of some distributions have it.
+fn is_out_of_tree(setting: &Setting) -> bool {
+    block::OUT_OF_TREE.iter().any(|spec| spec.name == setting.spec.name)
+}
+
+/// Whether a present mainline Linux has it.
 pub fn has(setting: &Setting) -> bool {
-    linux_name(setting).is_some()
+    linux_name(setting).is_some() && !is_out_of_tree(setting)
 }
 
 /// The rule's lines. `instead` is the best that Linux has, if that is better than the active setting.
@@ -34,15 +39,24 @@ pub fn rule(use_it: &Setting, active: &Setting, instead: Option<&Setting>) -> Ve
         return lines(use_it);
     }
     let name = use_it.spec.name;
-    let mut text = vec![
-        format!("# Linux has no equivalent of {name} since version 5.0: it has none, mq-deadline (which came of deadline), kyber"),
-        "# and bfq.".to_owned(),
-    ];
+    let mut text = if is_out_of_tree(use_it) {
+        let mut text = vec![format!("# {name} is not in mainline Linux. Where /sys/block/sdX/queue/scheduler lists it:")];
+        text.extend(lines(use_it));
+        text
+    } else {
+        vec![
+            format!(
+                "# Linux has no equivalent of {name} since version 5.0: it has none, mq-deadline (which came of deadline), kyber"
+            ),
+            "# and bfq.".to_owned(),
+        ]
+    };
     match instead {
         Some(setting) => {
-            text.push(format!("# The best that it has is {setting}:"));
+            text.push(format!("# The best that mainline Linux has is {setting}:"));
             text.extend(lines(setting));
         }
+        None if is_out_of_tree(use_it) => {}
         None => text.push(format!("# Of what it has, nothing is sure to be better than {active}.")),
     }
     text
@@ -101,5 +115,15 @@ mod tests {
         assert!(rule.contains("no equivalent of cfq") && rule.contains("\"none\"") && !rule.contains("\"bfq\""), "{rule}");
         let rule = of("cfq", None);
         assert!(rule.contains("nothing is sure to be better than deadline") && !rule.contains("ATTR"), "{rule}");
+    }
+
+    #[test]
+    fn a_scheduler_out_of_tree_is_named_as_such_and_so_is_the_best_of_mainline() {
+        let rule = of("adios:batch_limit_read=8", Some("kyber"));
+        assert!(
+            rule.contains("adios is not in mainline Linux") && rule.contains("ATTR{queue/iosched/batch_limit_read}=\"8\""),
+            "{rule}"
+        );
+        assert!(rule.ends_with("ATTR{queue/scheduler}=\"kyber\""), "{rule}");
     }
 }

@@ -11,6 +11,7 @@ use observe::counters::Sample;
 use progress::Monitor;
 use report::advice::Advice;
 
+use super::rule;
 use super::watched::expect_queue;
 use crate::clock::monotonic;
 use crate::events::EventSource as _;
@@ -46,6 +47,7 @@ pub fn of_counters(
     let known = &blind.known;
     let mut advice =
         advise(&CounterAdviceRequest { name, samples: &samples, known, active: &in_force, candidates, preference }, monitor)?;
+    rule::name_device(sysfs, &device.name, &mut advice.udev);
     advice.notes.push(format!("Single requests were not seen: {why}."));
     advice.notes.push(format!("What cannot be known: {CANNOT_KNOW}."));
     Ok(advice)

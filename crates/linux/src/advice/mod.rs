@@ -1,8 +1,10 @@
 //! Advice about a device that is watched for a while: by its requests as root, by its counters as any user.
 
 mod counted;
+mod rule;
 mod watched;
 
 pub use crate::events::counter_source::ASKED_FOR;
 pub use counted::of_counters;
+pub use rule::condition;
 pub use watched::{LoadTracker, begin, captured, to_store, unseen};

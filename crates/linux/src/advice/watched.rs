@@ -12,6 +12,7 @@ use sim::trace::RecordedDevice;
 use sim::trace::write::{About, Out, OutputFormat, named};
 use terminal::Failed;
 
+use super::rule;
 use crate::events::{Recorded, Tracepoints, Until, record};
 use crate::target;
 use crate::topology::Device;
@@ -61,7 +62,8 @@ impl LoadTracker {
     }
 
     /// Says of the advice what it is about. `unless` is when the agent would not leave a device alone that it leaves alone.
-    pub fn describe(&self, device: &Device, unless: &str, advice: &mut Advice) {
+    pub fn describe(&self, (sysfs, device): (&Sysfs, &Device), unless: &str, advice: &mut Advice) {
+        rule::name_device(sysfs, &device.name, &mut advice.udev);
         let Device { name, left_alone, .. } = device;
         advice.load = format!("{name}, watched for {:.0} s", self.lasts.as_secs_f64());
         if let Some(reason) = left_alone {

@@ -1,0 +1,487 @@
+//! ADIOS, the adaptive deadline scheduler of CachyOS's kernels: deadlines by what it has learned of the device, and batches that the device
+//! should complete within a window of time.
+//!
+//! ```text
+//!            deadline                                   sorted by deadline        batches, two pages
+//! reads      arrival + lat_target_read  + prediction    reads    ─┐ by the bias   filled  reads │ writes │ discards
+//! writes     arrival + lat_target_write + prediction    others   ─┴─────────────▶ served  reads │ writes │ discards ─▶ device
+//!   sync.    arrival                                              while the predictions of all that was sent fit the window
+//! ```
+//! A batch is filled when the one that is served is empty, or when what is predicted for the requests in batches and at the device falls
+//! below a share of the window. Of a batch, reads go first, then writes.
+//!
+//! Both reads and others waiting, reads go first until they have gone before others with earlier deadlines for long enough: the *bias* sums
+//! up what is predicted for those, weighted by the priority of reads, and turns then.
+//!
+//! Until a read and a write of at most 4 KiB have completed, all requests leave in order of arrival; on a device that is only read, for good.
+//!
+//! A latency is the time between two completions, or from the dispatch to the completion where nothing else was sent. So it is the time for
+//! which a request occupied the device, and shrinks as the device serves several at once.
+//!
+//! What differs from the source: it weights latencies of rotational devices by their seek distance and gives those a window of 22 ms, but a
+//! scheduler is not told here what the device is; a merged request counts with its whole size, while Linux keeps that of its first part
+//! (most merging there precedes the scheduler); the operations do not share a buffer of latencies. Flushes, which it treats as barriers,
+//! do not arrive here.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use slab::Slab;
+
+use super::{Insertion, Pick, Room, Scheduler, SchedulerSpec, Tags};
+use crate::hash_index::HashIndex;
+use crate::list::{Linked, Links, List};
+use crate::queue::{Limits, Merging, Placed, Queue, Slot};
+use crate::sorted::SortedList;
+use crate::{Nanos, Op, Request, RequestId, Tunable, Unit, tunables};
+use model::{Model, Shrinking};
+
+mod model;
+
+pub(super) static SPEC: SchedulerSpec = SchedulerSpec {
+    name: "adios",
+    summary: "deadlines by learned latencies, and batches that the device should complete within a window",
+    source: "ADIOS 3.1.9, block/adios.c of its patch for Linux 6.18 (github.com/firelzrd/adios); not in mainline Linux",
+    tunables: Tunables::TUNABLES,
+    work_conserving: true,
+    // Between reads and others there is only the bias.
+    starvation_bound: None,
+    knowledge: None,
+    build: |limits, values| Box::new(Adios::new(limits, Tunables::of(values))),
+};
+
+tunables! {
+    /// The tunables. Linux's ranges are wider where no largest value has a meaning.
+    #[derive(Clone, Copy)]
+    struct Tunables {
+        /// What is predicted for all requests in batches and at the device together. More means longer batches and longer waits.
+        /// Linux's default is 22000000 for rotational devices.
+        global_latency_window: u64 = Tunable::new(Unit::Nanoseconds, 0..=10_000_000_000, 16_000_000),
+        /// A batch is also filled while the last one is served, when less than this share of the window is predicted for what was sent.
+        bq_refill_below_ratio: u64 = Tunable::new(Unit::Percent, 0..=100, 20),
+        /// Longer latencies teach nothing.
+        lat_model_latency_limit: Nanos = Tunable::new(Unit::Nanoseconds, 0..=2_000_000_000, 500_000_000),
+        /// Order within a batch: 0 by operation, 1 synchronous writes first and the others by position. Linux takes 1 only for
+        /// rotational devices.
+        batch_order: bool = Tunable::flag(false),
+        /// Whether deadlines leave out the predicted latency, so that requests of an operation leave in order of arrival.
+        compliance_flags: bool = Tunable::flag(false),
+        /// The most reads in a batch.
+        batch_limit_read: u32 = Tunable::new(Unit::Count, 1..=1_024, 36).logarithmic(),
+        /// The most writes in a batch.
+        batch_limit_write: u32 = Tunable::new(Unit::Count, 1..=1_024, 72).logarithmic(),
+        /// The most discards in a batch.
+        batch_limit_discard: u32 = Tunable::new(Unit::Count, 1..=1_024, 1).logarithmic(),
+        /// Time that a read may take beyond its prediction. A new value makes it learn reads anew.
+        lat_target_read: Nanos = Tunable::new(Unit::Nanoseconds, 0..=60_000_000_000, 2_000_000),
+        /// Time that an asynchronous write may take beyond its prediction. A new value makes it learn writes anew.
+        lat_target_write: Nanos = Tunable::new(Unit::Nanoseconds, 0..=60_000_000_000, 2_000_000_000),
+        /// Time that a discard may take beyond its prediction. A new value makes it learn discards anew.
+        lat_target_discard: Nanos = Tunable::new(Unit::Nanoseconds, 0..=60_000_000_000, 8_000_000_000),
+        /// After this many thousand small requests the model forgets a part of what it has learned.
+        shrink_at_kreqs: u64 = Tunable::new(Unit::Count, 1..=100_000, 5_000).logarithmic(),
+        /// The same after this many GiB of larger ones.
+        shrink_at_gbytes: u64 = Tunable::new(Unit::Count, 1..=1_000, 50).logarithmic(),
+        /// The part that it forgets: a half for 1, a quarter for 2, an eighth for 3.
+        shrink_resist: u32 = Tunable::new(Unit::Count, 1..=3, 2),
+        /// How long reads go before others with earlier deadlines, as a nice level from -20 to 19: a fifth less by each step down.
+        read_priority: i64 = Tunable::new(Unit::Count, -20..=19, 8),
+    }
+}
+
+/// Time from a completion to the update of the models (`adios_completed_request`).
+const UPDATE: Nanos = Nanos::from_millis(100);
+/// Deadlines in the same 2^20 ns are equal (`ADIOS_QUANTUM_SHIFT`).
+const QUANTUM: u64 = (1 << 20) - 1;
+
+const OPS: usize = 3;
+/// Lanes of the queue, and orders by deadline.
+const READS: usize = 0;
+const OTHERS: usize = 1;
+/// With `batch_order`: the list of a batch that holds what is sorted by position; the one before is for synchronous writes.
+const SORTED: usize = 1;
+
+fn op_index(op: Op) -> usize {
+    match op {
+        Op::Read => 0,
+        Op::Write => 1,
+        Op::Discard => 2,
+    }
+}
+
+fn lane(op: Op) -> usize {
+    if op == Op::Read { READS } else { OTHERS }
+}
+
+/// What a nice level counts, in 1,024ths: each step a fifth less than the one before (`sched_prio_to_weight`, to a thousandth).
+fn weight(nice: i64) -> u64 {
+    let steps = nice.unsigned_abs() as u32;
+    if nice < 0 { 1_024 * 5_u64.pow(steps) / 4_u64.pow(steps) } else { 1_024 * 4_u64.pow(steps) / 5_u64.pow(steps) }
+}
+
+impl Tunables {
+    fn batch_limit(&self, op: Op) -> u32 {
+        [self.batch_limit_read, self.batch_limit_write, self.batch_limit_discard][op_index(op)]
+    }
+
+    fn targets(&self) -> [Nanos; OPS] {
+        [self.lat_target_read, self.lat_target_write, self.lat_target_discard]
+    }
+
+    fn shrinking(&self) -> Shrinking {
+        Shrinking { at_kreqs: self.shrink_at_kreqs, at_gbytes: self.shrink_at_gbytes, resist: self.shrink_resist }
+    }
+}
+
+/// A request from its arrival to its completion. In a list once it has left the queue: in order of arrival, or in a batch.
+struct Entry {
+    /// As it was queued; as it is after merges once it has left the queue.
+    request: Request,
+    /// Its place in the queue, meaningless once it has left.
+    slot: Option<Slot>,
+    deadline: u64,
+    key: u128,
+    /// Predicted latency once it has left the queue, in nanoseconds.
+    predicted: u64,
+    links: Links,
+}
+
+impl Linked for Entry {
+    fn links(&self) -> &Links {
+        &self.links
+    }
+
+    fn links_mut(&mut self) -> &mut Links {
+        &mut self.links
+    }
+}
+
+/// A batch: a list for each operation, or with `batch_order` one by arrival and one by position.
+#[derive(Clone, Copy, Default)]
+struct Batch {
+    lists: [List; OPS],
+    is_sorted: bool,
+    /// The one by position is served from its end.
+    downwards: bool,
+}
+
+impl Batch {
+    fn is_empty(&self) -> bool {
+        self.lists.iter().all(List::is_empty)
+    }
+}
+
+struct Adios {
+    tuning: Tunables,
+    models: [Model; OPS],
+    /// Both reads and writes were predicted once; from then on deadlines decide (`models_stable`).
+    is_stable: bool,
+    queue: Queue,
+    entries: Slab<Entry>,
+    by_id: HashIndex,
+    /// By deadline and number, reads and others.
+    deadlines: [SortedList; 2],
+    number: u64,
+    /// Below zero, others go first; in nanoseconds of weighted predictions.
+    bias: i64,
+    /// Requests in order of arrival, as long as it is not stable.
+    first_come: List,
+    batches: [Batch; 2],
+    /// The batch that is served.
+    serving: usize,
+    /// Requests that left the queue and have not completed, and what was predicted for them, in nanoseconds.
+    sent: u64,
+    sent_predicted: u64,
+    /// The last completion, if anything was sent and not completed then.
+    last_completed: Option<Nanos>,
+    /// End of the last request that went to the device.
+    head: u64,
+    /// When the models are updated; `None` if no request has completed since.
+    update_at: Option<Nanos>,
+    /// To sort a batch, kept for its memory: first sector, order so far, number.
+    places: Vec<(u64, usize, u32)>,
+}
+
+impl Adios {
+    fn new(limits: &Limits, tuning: Tunables) -> Adios {
+        Adios {
+            tuning,
+            models: Default::default(),
+            is_stable: false,
+            queue: Queue::new(*limits, Merging { front: true, within_stream: false }),
+            entries: Slab::new(),
+            by_id: HashIndex::default(),
+            deadlines: Default::default(),
+            number: 0,
+            bias: 0,
+            first_come: List::new(),
+            batches: Default::default(),
+            serving: 0,
+            sent: 0,
+            sent_predicted: 0,
+            last_completed: None,
+            head: 0,
+            update_at: None,
+            places: Vec::new(),
+        }
+    }
+
+    /// Updates the models when Linux's timer would. Their inputs do not change before the next call.
+    fn update(&mut self, now: Nanos) {
+        let Some(at) = self.update_at.filter(|&at| at <= now) else { return };
+        self.update_at = None;
+        let shrinking = self.tuning.shrinking();
+        self.models.iter_mut().for_each(|model| model.update(at, &shrinking));
+    }
+
+    fn model(&self, op: Op) -> &Model {
+        &self.models[op_index(op)]
+    }
+
+    /// The deadline in nanoseconds (`add_to_dl_tree`). Linux looks for `REQ_SYNC`, which it sets on synchronous writes and not on reads.
+    fn deadline(&self, request: &Request) -> u64 {
+        if request.op != Op::Read && request.sync {
+            return request.arrival.0;
+        }
+        let predicted = if self.tuning.compliance_flags { 0 } else { self.model(request.op).predict(request.sectors) };
+        request.arrival.0.saturating_add(self.tuning.targets()[op_index(request.op)].0).saturating_add(predicted)
+    }
+
+    fn add_entry(&mut self, request: Request, slot: Option<Slot>) -> u32 {
+        // A host that reuses an id did not report the first request's completion.
+        self.remove(request.id);
+        let deadline = self.deadline(&request);
+        let key = u128::from(deadline & !QUANTUM) << 64 | u128::from(self.number);
+        self.number += 1;
+        let entry = self.entries.insert(Entry { request, slot, deadline, key, predicted: 0, links: Links::default() }) as u32;
+        self.by_id.insert(u64::from(request.id), entry);
+        entry
+    }
+
+    fn find(&self, id: RequestId) -> Option<u32> {
+        self.by_id.get(u64::from(id)).next()
+    }
+
+    /// Removes a request that completed, or was absorbed; `None` if it is unknown.
+    fn remove(&mut self, id: RequestId) -> Option<Entry> {
+        let number = self.find(id)?;
+        self.by_id.remove(u64::from(id), number);
+        let entry = self.entries.remove(number as usize);
+        if entry.slot.is_none() {
+            self.sent -= 1;
+            self.sent_predicted -= entry.predicted;
+        }
+        Some(entry)
+    }
+
+    /// Counts a request as sent, with its prediction.
+    fn send(&mut self, number: u32, predicted: u64) {
+        let entry = &mut self.entries[number as usize];
+        (entry.slot, entry.predicted) = (None, predicted);
+        self.sent += 1;
+        self.sent_predicted += predicted;
+    }
+
+    /// The request that enters the batch next, and whether it is one of the bias that goes before its time.
+    fn next(&self) -> Option<(usize, u32, bool)> {
+        let first = |lane: usize| self.deadlines[lane].first().map(|(_, number)| number);
+        let favoured = if self.bias < 0 { OTHERS } else { READS };
+        match (first(favoured), first(1 - favoured)) {
+            (Some(number), Some(other)) => {
+                let deadline = |number: u32| self.entries[number as usize].deadline;
+                Some((favoured, number, deadline(number) > deadline(other)))
+            }
+            (Some(number), None) => Some((favoured, number, true)),
+            (None, other) => other.map(|number| (1 - favoured, number, false)),
+        }
+    }
+
+    /// Moves the bias away from a lane whose request went before its time.
+    fn turn_bias(&mut self, lane: usize, predicted: u64) {
+        let (sign, nice) = if lane == READS { (-1, self.tuning.read_priority) } else { (1, 0) };
+        if predicted == 0 {
+            self.bias = sign;
+        } else {
+            let step = (u128::from(predicted) * u128::from(weight(nice))) >> 10;
+            self.bias = self.bias.saturating_add(sign * i64::try_from(step).unwrap_or(i64::MAX));
+        }
+    }
+
+    /// Fills the batch that is not served, while the predictions fit the window; with one request at least (`fill_batch_queues`).
+    fn fill(&mut self) {
+        let page = 1 - self.serving;
+        let is_sorted = self.tuning.batch_order;
+        self.batches[page] = Batch { is_sorted, ..Batch::default() };
+        let mut counts = [0_u32; OPS];
+        while let Some((lane, number, is_early)) = self.next() {
+            let entry = &self.entries[number as usize];
+            let Some(slot) = entry.slot else { return };
+            let (op, key, is_late) = (entry.request.op, entry.key, entry.deadline != entry.request.arrival.0);
+            let predicted = self.model(op).predict(self.queue.request(slot).sectors);
+            let exceeds = self.sent_predicted.saturating_add(predicted) > self.tuning.global_latency_window;
+            let is_full = !self.model(op).has_base() || counts[op_index(op)] >= self.tuning.batch_limit(op) || exceeds;
+            if is_full && counts != [0; OPS] {
+                break;
+            }
+            if is_early {
+                self.turn_bias(lane, predicted);
+            }
+            self.deadlines[lane].remove(key);
+            self.entries[number as usize].request = self.queue.take(slot);
+            self.send(number, predicted);
+            let list = if is_sorted { usize::from(is_late) } else { op_index(op) };
+            self.batches[page].lists[list].push_back(&mut self.entries, number);
+            counts[op_index(op)] += 1;
+        }
+        // As in Linux, a batch with at most one write stays as it is.
+        if is_sorted && counts[op_index(Op::Write)] > 1 {
+            self.sort(page);
+        }
+    }
+
+    /// Sorts the part of a batch that goes by position.
+    fn sort(&mut self, page: usize) {
+        let list = &mut self.batches[page].lists[SORTED];
+        self.places.clear();
+        while let Some(number) = list.pop_front(&mut self.entries) {
+            self.places.push((self.entries[number as usize].request.lba, self.places.len(), number));
+        }
+        self.places.sort_unstable();
+        for &(_, _, number) in &self.places {
+            list.push_back(&mut self.entries, number);
+        }
+    }
+
+    /// Serves the other batch from now on, by position from the end that is nearer (`update_elv_direction`).
+    fn flip(&mut self) {
+        self.serving = 1 - self.serving;
+        let batch = &mut self.batches[self.serving];
+        let list = &batch.lists[SORTED];
+        if batch.is_sorted
+            && let (Some(first), Some(last)) = (list.first(), list.last())
+        {
+            let lba = |number: u32| self.entries[number as usize].request.lba;
+            batch.downwards = self.head > lba(first) / 2 + lba(last) / 2;
+        }
+    }
+
+    /// The next request of the batch that is served.
+    fn pop(&mut self) -> Option<u32> {
+        let batch = &mut self.batches[self.serving];
+        let index = batch.lists.iter().position(|list| !list.is_empty())?;
+        let list = &mut batch.lists[index];
+        if batch.is_sorted && batch.downwards && index == SORTED {
+            let last = list.last()?;
+            list.remove(&mut self.entries, last);
+            return Some(last);
+        }
+        list.pop_front(&mut self.entries)
+    }
+
+    /// The next request for the device, filling and changing batches as needed (`dispatch_from_bq`).
+    fn next_of_batches(&mut self) -> Option<u32> {
+        let is_served = self.batches[self.serving].is_empty();
+        let refill_below = self.tuning.global_latency_window.saturating_mul(self.tuning.bq_refill_below_ratio) / 100;
+        let is_low = self.sent_predicted == 0 || self.sent_predicted < refill_below;
+        if self.batches[1 - self.serving].is_empty() && (is_served || is_low) {
+            self.fill();
+        }
+        if is_served {
+            self.flip();
+        }
+        self.pop()
+    }
+}
+
+impl Scheduler for Adios {
+    fn insert(&mut self, now: Nanos, request: Request) -> Insertion {
+        self.update(now);
+        if !self.is_stable {
+            let number = self.add_entry(request, None);
+            let predicted = self.model(request.op).predict(request.sectors);
+            self.send(number, predicted);
+            self.first_come.push_back(&mut self.entries, number);
+            self.is_stable = self.model(Op::Read).has_base() && self.model(Op::Write).has_base();
+            return Insertion::Queued;
+        }
+        let lane = lane(request.op);
+        let placed = self.queue.insert(lane, Nanos::ZERO, request);
+        match placed {
+            Placed::Queued(slot) => {
+                let number = self.add_entry(request, Some(slot));
+                self.deadlines[lane].insert(self.entries[number as usize].key, number);
+            }
+            Placed::Merged { absorbed: Some(absorbed), .. } => {
+                if let Some(entry) = self.remove(absorbed.id) {
+                    self.deadlines[lane].remove(entry.key);
+                }
+            }
+            Placed::Merged { absorbed: None, .. } => {}
+        }
+        placed.into()
+    }
+
+    fn pick(&mut self, now: Nanos) -> Pick {
+        self.update(now);
+        let next = self.first_come.pop_front(&mut self.entries).or_else(|| self.next_of_batches());
+        let Some(number) = next else { return Pick::Empty };
+        let request = self.entries[number as usize].request;
+        self.head = request.end();
+        Pick::Go(request)
+    }
+
+    fn completed(&mut self, now: Nanos, request: &Request, service: Nanos) {
+        self.update(now);
+        let Some(entry) = self.remove(request.id) else { return };
+        let since = self.last_completed.unwrap_or(now - service);
+        self.last_completed = (self.sent > 0).then_some(now);
+        let latency = now - since;
+        if latency > self.tuning.lat_model_latency_limit {
+            return;
+        }
+        let shrinking = self.tuning.shrinking();
+        self.models[op_index(request.op)].add(now, request.sectors, latency, entry.predicted, &shrinking);
+        self.update_at.get_or_insert(now + UPDATE);
+    }
+
+    /// Wakes one waiter at a time (`adios_depth_updated`).
+    fn tags(&self, room: &Room) -> Option<Tags> {
+        Some(Tags { depth: room.nr_requests, wake_batch: 1 })
+    }
+
+    fn throttles_write_back(&self) -> bool {
+        true
+    }
+
+    fn retune(&mut self, values: &[i64]) {
+        let (old, new) = (self.tuning, Tunables::of(values));
+        for ((model, old), new) in self.models.iter_mut().zip(old.targets()).zip(new.targets()) {
+            if old != new {
+                *model = Model::default();
+            }
+        }
+        if old.read_priority != new.read_priority {
+            self.bias = 0;
+        }
+        self.tuning = new;
+    }
+
+    fn set_limits(&mut self, limits: &Limits) {
+        self.queue.set_limits(limits);
+    }
+
+    fn drain(&mut self, out: &mut Vec<Request>) {
+        let begin = out.len();
+        let batched = self.batches.iter_mut().flat_map(|batch| &mut batch.lists);
+        for list in core::iter::once(&mut self.first_come).chain(batched) {
+            while let Some(number) = list.pop_front(&mut self.entries) {
+                out.push(self.entries[number as usize].request);
+            }
+        }
+        self.queue.drain(out);
+        out[begin..].sort_by_key(|request| request.arrival);
+        // What it has learned stays. Completions of what is at the device are not reported any more.
+        (self.entries, self.by_id, self.deadlines) = Default::default();
+        (self.sent, self.sent_predicted, self.last_completed) = (0, 0, None);
+    }
+}
