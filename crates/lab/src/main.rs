@@ -64,7 +64,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    terminal::begin("seekwise-lab");
+    seekwise::begin("seekwise-lab");
     experiment::learned_device::make_devices();
     let controllers: Vec<&'static ControllerSpec> = research::controller::all().collect();
     let outcome = match seekwise::parse::<Cli>().command {

@@ -4,7 +4,8 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use seekwise::{
-    advise, compare, controller, disk, emulate, guarantee, host, kb, moved, place, records, scheduler, simulate, trace, workload,
+    advise, compare, controller, disk, emulate, guarantee, host, kb, moved, place, records, scheduler, simulate, trace,
+    workload,
 };
 use terminal::manual;
 
@@ -98,7 +99,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    terminal::begin("seekwise");
+    seekwise::begin("seekwise");
     experiment::learned_device::make_devices();
     let outcome = match seekwise::parse::<Cli>().command {
         Command::Advise(args) => advise::run(args),
