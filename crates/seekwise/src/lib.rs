@@ -11,6 +11,7 @@ pub mod host;
 pub mod kb;
 pub mod moved;
 pub mod number;
+pub mod offered;
 pub mod output;
 pub mod place;
 pub mod records;
