@@ -58,6 +58,8 @@ const NEAR: f64 = 0.4;
 /// Generous width of a character of the name and of the note: the reader's font is unknown.
 const NAME_CHARACTER: f64 = 8.2;
 const NOTE_CHARACTER: f64 = 7.0;
+/// By how much a note is larger on a telephone.
+const LARGE: f64 = 1.25;
 
 /// A plot in the making.
 pub struct Panel<'a> {
@@ -223,10 +225,11 @@ impl<'a> Panel<'a> {
 
     /// The finished SVG. `name` is above the panel at its left, `note` at its right; `description` is for screen readers.
     pub fn finish(mut self, class: &str, name: &str, note: &str, description: &str) -> String {
+        let note = shortened(note, (self.right() / NOTE_CHARACTER / LARGE).max(4.0) as usize);
         let room = self.right() - note.chars().count() as f64 * NOTE_CHARACTER;
         let name = shortened(name, (room / NAME_CHARACTER).max(4.0) as usize);
         self.text((0.0, 14.0), &format!("name {class}"), &name);
-        self.text((self.right(), 14.0), "note end", note);
+        self.text((self.right(), 14.0), "note end", &note);
         let (width, height, label, body) = (self.size.width, self.size.height, escaped(description), self.body);
         format!("<svg viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"{label}\">{body}</svg>\n")
     }
