@@ -307,6 +307,8 @@ pub fn latest(folder: &Path, most: usize) -> io::Result<Vec<Entry>> {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
 
+    use std::fs;
+
     use super::*;
 
     fn entry(to: &str) -> Entry {

@@ -59,7 +59,7 @@ fn in_frames(page: &str, widths: &[u32], script: &str) -> Option<String> {
 
 #[test]
 fn the_page_of_advice_fits_a_telephone_without_scrolling_sideways_and_without_names_that_are_cut_off() {
-    let page = report::page::advice::html(&fixture::advice());
+    let page = report::page::advice::html(&crate::advice::long_names());
     // By how much the page is wider than its frame, how many names reach beyond it, and how many there are.
     let script = "f.document.documentElement.scrollWidth - f.document.documentElement.clientWidth, \
                   [...f.document.querySelectorAll('svg text')].map(text => text.getBoundingClientRect()) \
