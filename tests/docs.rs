@@ -7,7 +7,7 @@ mod commands;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use commands::{Kind, Shown, parse, program_of, programs, root, run};
+use commands::{Kind, Printed, Shown, parse, program_of, programs, root, run};
 
 /// Pages with commands that run for long; each has a test of its own, so that they run side by side. `traces/README.md` and
 /// `workloads/README.md` are not part of the book, and belong to it all the same.
@@ -117,6 +117,29 @@ fn the_commands_of_all_other_pages_work() {
     // Of the README another test tries more than whether they work.
     pages().iter().filter(|page| !LONG.contains(&page.as_str()) && *page != "README.md").for_each(|page| try_commands_of(page));
     LONG.iter().for_each(|page| assert!(root().join(page).is_file(), "there is no {page}"));
+}
+
+/// Lines are wrapped in pages.
+fn in_words(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn outputs_on_pages_are_what_the_commands_print_now() {
+    let scratch = tempfile::tempdir().unwrap();
+    let mut compared = Vec::new();
+    for page in pages() {
+        for Printed { command, text } in commands::printed_on(&page) {
+            let output = run(&command, scratch.path());
+            assert!(output.status.success(), "{page}: {command}\n{}", String::from_utf8_lossy(&output.stderr));
+            let now = String::from_utf8(output.stdout).unwrap();
+            for part in text.split("[…]").map(in_words) {
+                assert!(in_words(&now).contains(&part), "{page}: {command} does not print\n{part}\nbut\n{now}");
+            }
+            compared.push(page.clone());
+        }
+    }
+    assert_eq!(compared, ["docs/reference/tenants.md", "docs/reference/tenants.md", "README.md"]);
 }
 
 #[test]

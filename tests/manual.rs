@@ -4,6 +4,7 @@
 
 mod program;
 
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use program::{refused, succeeds};
@@ -22,6 +23,37 @@ fn completions_are_printed_for_every_shell_and_bash_takes_them() {
     let output = Command::new("bash").args(["-c", check]).arg(&script).stdin(Stdio::null()).output().unwrap();
     assert_eq!(program::text(&output.stdout), "convert\n", "{}", program::text(&output.stderr));
     assert!(refused(&["completions", "cmd"]).contains("bash"));
+}
+
+/// What bash offers for the last of these words, with the completions of `seekwise`.
+fn offered(script: &Path, words: &[&str]) -> Vec<String> {
+    let check = "source \"$0\"; COMP_WORDS=(\"$@\"); COMP_CWORD=$(($# - 1)); cur=${COMP_WORDS[COMP_CWORD]}; \
+                 _seekwise seekwise \"$cur\" \"${COMP_WORDS[COMP_CWORD - 1]}\"; echo \"${COMPREPLY[@]}\"";
+    let output = Command::new("bash").args(["-c", check]).arg(script).args(words).stdin(Stdio::null()).output().unwrap();
+    program::text(&output.stdout).split_whitespace().map(str::to_owned).collect()
+}
+
+#[test]
+fn a_shell_offers_the_names_that_the_program_knows_and_paths_are_taken_all_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = folder.path().join("seekwise.bash");
+    std::fs::write(&script, succeeds(&["completions", "bash"])).unwrap();
+    let offered = |words: &[&str]| offered(&script, words);
+    assert_eq!(offered(&["seekwise", "compare", "a.csv", "--disk", "sata"]), ["sata7200"]);
+    assert_eq!(offered(&["seekwise", "simulate", "a.csv", "--scheduler", "mq"]), ["mq-deadline"]);
+    assert_eq!(offered(&["seekwise", "compare", "--controller", "ge"]), ["genetic"]);
+    assert_eq!(offered(&["seekwise", "compare", "--controller", "per"]), [""; 0], "a controller of the other program");
+    assert_eq!(offered(&["seekwise", "advise", "--candidates", "kernel-"]), ["kernel-tuned"]);
+    assert_eq!(offered(&["seekwise", "simulate", "--format", "parq"]), ["parquet"]);
+    assert_eq!(offered(&["seekwise", "compare", "genetic/random"]), ["genetic/random-read"]);
+    assert_eq!(offered(&["seekwise", "scheduler", "show", "fair"]), ["fairio"]);
+    for shell in ["fish", "zsh"] {
+        let script = succeeds(&["completions", shell]);
+        assert!(["barracuda", "virtual-clock", "bayes"].iter().all(|name| script.contains(name)), "{shell}");
+    }
+    let profile = folder.path().join("mine.toml");
+    std::fs::write(&profile, succeeds(&["disk", "show", "sata7200"])).unwrap();
+    succeeds(&["simulate", "genetic/random-read", "--disk", profile.to_str().unwrap(), "--scheduler", "mq-deadline:fifo_batch=4"]);
 }
 
 #[test]

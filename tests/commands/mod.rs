@@ -65,6 +65,33 @@ pub fn of(page: &str) -> Vec<Shown> {
     shown
 }
 
+/// What a page shows of the output of a command, in a `text` fence: of the command that the fence begins with behind `$`, else of the last
+/// one of the `sh` fence before it. `[…]` stands for parts that are left out.
+pub struct Printed {
+    /// The command.
+    pub command: String,
+    /// What the page shows.
+    pub text: String,
+}
+
+/// What a page shows of the outputs of commands that work anywhere.
+pub fn printed_on(page: &str) -> Vec<Printed> {
+    let text = std::fs::read_to_string(root().join(page)).unwrap_or_else(|error| panic!("{page}: {error}")).replace("\\\n", " ");
+    // Every second part is in a fence.
+    let fences: Vec<(&str, &str)> = text.split("\n```").skip(1).step_by(2).filter_map(|fence| fence.split_once('\n')).collect();
+    let mut printed = Vec::new();
+    for (number, (_, text)) in fences.iter().enumerate().filter(|(_, (language, _))| *language == "text") {
+        let before = number.checked_sub(1).map(|before| fences[before]).filter(|(language, _)| *language == "sh");
+        let (command, text) = match (text.strip_prefix("$ ").and_then(|text| text.split_once('\n')), before) {
+            (Some(shown), _) => shown,
+            (None, Some((_, commands))) => (commands.lines().last().unwrap_or_default(), *text),
+            (None, None) => continue,
+        };
+        printed.push(Printed { command: command.to_owned(), text: text.to_owned() });
+    }
+    printed
+}
+
 /// The folder of the programs that were built for the tests.
 pub fn programs() -> PathBuf {
     let test = std::env::current_exe().unwrap();

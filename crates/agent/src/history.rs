@@ -2,13 +2,14 @@
 
 use rustix::fs::OFlags;
 use std::collections::VecDeque;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use control::ab_test::Comparison;
 use report::promises::{signed, with_error};
+use report::record::unfinished;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
@@ -255,7 +256,7 @@ impl History {
         let lines = self.entries.iter().map(|entry| Ok(serde_json::to_string(entry)? + "\n"));
         let text = lines.collect::<io::Result<String>>()?;
         let folder = file.parent().unwrap_or(Path::new("."));
-        let mut new = tempfile::Builder::new().permissions(fs::Permissions::from_mode(0o644)).tempfile_in(folder)?;
+        let mut new = unfinished::create(folder, 0o644)?;
         new.write_all(text.as_bytes())?;
         // By renaming, so that a link there is replaced and not followed.
         new.persist(file).map_err(|error| error.error)?;
@@ -305,6 +306,8 @@ pub fn latest(folder: &Path, most: usize) -> io::Result<Vec<Entry>> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
+
+    use std::fs;
 
     use super::*;
 

@@ -13,6 +13,10 @@ use observe::counters::Sample;
 use observe::event::Event;
 use observe::window::{Extractor, Tally};
 
+/// Idle windows that are closed on time, one after the other, before one window takes all further idle time. A controller that waits a
+/// window for a change to settle has one more to look at.
+const IDLE_WINDOWS: u64 = 2;
+
 /// A decision and its result.
 #[derive(Clone, Debug)]
 pub struct DecisionRecord {
@@ -72,6 +76,9 @@ pub struct ControlLoop {
     length: WindowLength,
     /// The controller ended the window, or its request limit was reached.
     is_due: bool,
+    /// Whether the window has no event yet, and the number of windows directly before it that had none.
+    is_idle: bool,
+    idle_windows: u64,
     decisions: Vec<DecisionRecord>,
     windows: Vec<Window>,
 }
@@ -88,6 +95,8 @@ impl ControlLoop {
             number: 0,
             from: Nanos::ZERO,
             is_due: false,
+            is_idle: true,
+            idle_windows: 0,
             decisions: Vec::new(),
             windows: Vec::new(),
         }
@@ -104,6 +113,7 @@ impl ControlLoop {
 
     /// Processes an event. Allocates only for new streams.
     pub fn event(&mut self, event: &Event) {
+        self.is_idle = false;
         self.is_due |= self.controller.event(event);
         self.extractor.event(event);
         self.tally.event(event);
@@ -118,6 +128,18 @@ impl ControlLoop {
     /// When [`advance`](ControlLoop::advance) is due if no event arrives first; a past time means now.
     pub fn next_deadline(&self) -> Option<Nanos> {
         if self.is_due { Some(self.from) } else { self.length.time.map(|time| self.from + time) }
+    }
+
+    /// The same where it is known that no event comes before `quiet_until`: after some idle windows, one window takes all the idle time
+    /// that is left, up to the last end of a window before then. So a pause of any length costs a few windows.
+    pub fn next_deadline_before(&self, quiet_until: Nanos) -> Option<Nanos> {
+        let deadline = self.next_deadline()?;
+        let length = deadline - self.from;
+        if self.is_due || !self.is_idle || self.idle_windows < IDLE_WINDOWS || length == Nanos::ZERO || deadline >= quiet_until {
+            return Some(deadline);
+        }
+        let windows = (quiet_until - self.from).0.saturating_sub(1) / length.0;
+        Some(self.from + Nanos(windows * length.0))
     }
 
     /// Ends the window if it is due, and applies the controller's decision.
@@ -138,6 +160,7 @@ impl ControlLoop {
         self.number += 1;
         self.from = now;
         self.is_due = false;
+        self.idle_windows = if std::mem::replace(&mut self.is_idle, true) { self.idle_windows + 1 } else { 0 };
         let decision = self.controller.decide(&window, target);
         self.apply(now, Some(window.number), decision, target);
         self.length = self.controller.window_length();

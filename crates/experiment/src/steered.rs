@@ -108,8 +108,8 @@ impl Pilot for Steered {
         }
     }
 
-    fn next_step(&self) -> Option<Nanos> {
-        self.steering.next_deadline()
+    fn next_step(&self, quiet_until: Nanos) -> Option<Nanos> {
+        self.steering.next_deadline_before(quiet_until)
     }
 
     fn step(&mut self, now: Nanos, plant: &mut dyn Steerable) -> bool {

@@ -11,6 +11,7 @@ use std::time::Duration;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::error::{KnowledgeError, Problem};
+use super::interrupt;
 use super::schema::{self, FileKind};
 
 /// Time to wait for another program's transaction. Ours take milliseconds.
@@ -98,6 +99,7 @@ fn connect(path: &Path, access: Access, steps: &[&str]) -> Result<Connection, Pr
 
 /// Sets up a connection for an untrusted file, and reads the file's kind and version.
 fn look_inside(connection: &Connection, steps: &[&str]) -> rusqlite::Result<FileKind> {
+    interrupt::watch(connection);
     connection.busy_timeout(LOCK_TIMEOUT)?;
     // The file is untrusted: nothing in its schema may call functions, and damaged pages are noticed before they are used.
     connection.pragma_update(None, "trusted_schema", false)?;

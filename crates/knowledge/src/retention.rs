@@ -59,17 +59,21 @@ impl Knowledge {
     fn pruned(&mut self, retention: &Retention) -> Result<Pruned, Problem> {
         let before = counts(&self.connection)?;
         let bytes_before = pages(&self.connection)?.0;
-        self.in_transaction(|connection| {
-            delete_windows(connection, retention.windows)?;
-            delete_models(connection, retention.models)?;
-            // Requests are numbered without gaps but for those that were there already.
-            let last: Option<i64> = connection.query_row("SELECT max(request) FROM requests", [], |row| row.get(0))?;
-            let kept = i64::try_from(retention.requests).unwrap_or(i64::MAX);
-            connection.execute("DELETE FROM requests WHERE request <= ?1", [last.unwrap_or(0).saturating_sub(kept)])?;
-            delete_unused(connection)
-        })?;
-        self.fit(retention.max_mib.saturating_mul(1 << 20))?;
-        self.shrink_file()?;
+        let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        delete_windows(&transaction, retention.windows)?;
+        delete_models(&transaction, retention.models)?;
+        // Requests are numbered without gaps but for those that were there already.
+        let last: Option<i64> = transaction.query_row("SELECT max(request) FROM requests", [], |row| row.get(0))?;
+        let kept = i64::try_from(retention.requests).unwrap_or(i64::MAX);
+        transaction.execute("DELETE FROM requests WHERE request <= ?1", [last.unwrap_or(0).saturating_sub(kept)])?;
+        fit(&transaction, retention.max_mib.saturating_mul(1 << 20))?;
+        delete_unused(&transaction)?;
+        transaction.commit()?;
+        match self.shrink_file() {
+            // The rows are deleted; the pages are returned another time.
+            Err(Problem::Interrupted) => {}
+            shrunk => shrunk?,
+        }
         let after = counts(&self.connection)?;
         let bytes = pages(&self.connection)?.0;
         let [windows, decisions, requests, models] = std::array::from_fn(|i| before[i].saturating_sub(after[i]));
@@ -80,20 +84,6 @@ impl Knowledge {
     pub(super) fn is_beyond(&self, retention: &Retention) -> Result<bool, KnowledgeError> {
         let (_, used) = self.read(pages)?;
         Ok(used > retention.max_mib.saturating_mul(1 << 20))
-    }
-
-    /// Deletes rows until the rest takes less than this; then some more, so that the next rows do not exceed it at once.
-    fn fit(&mut self, bytes: u64) -> Result<(), Problem> {
-        if pages(&self.connection)?.1 <= bytes {
-            return Ok(());
-        }
-        while pages(&self.connection)?.1 > bytes / 8 * 7 {
-            if !self.in_transaction(delete_an_eighth)? {
-                break;
-            }
-        }
-        self.in_transaction(delete_unused)?;
-        Ok(())
     }
 
     /// Returns free pages to the file system.
@@ -107,13 +97,15 @@ impl Knowledge {
         let _ = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
         Ok(())
     }
+}
 
-    fn in_transaction<T>(&mut self, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> rusqlite::Result<T> {
-        let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let result = work(&transaction)?;
-        transaction.commit()?;
-        Ok(result)
+/// Deletes rows until the rest takes less than this; then some more, so that the next rows do not exceed it at once.
+fn fit(connection: &Connection, bytes: u64) -> rusqlite::Result<()> {
+    if pages(connection)?.1 <= bytes {
+        return Ok(());
     }
+    while pages(connection)?.1 > bytes / 8 * 7 && delete_an_eighth(connection)? {}
+    Ok(())
 }
 
 /// The file's size and its used part, in bytes.

@@ -14,7 +14,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 use control::controller::ControllerSpec;
-use seekwise::{compare, controller, simulate};
+use seekwise::{compare, controller, offered, simulate};
 use terminal::manual;
 
 /// Research on controllers of disk I/O: evaluates them on unseen workloads and devices, trains models, replicates papers, and compares the
@@ -64,12 +64,12 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    terminal::begin("seekwise-lab");
+    seekwise::begin("seekwise-lab");
     experiment::learned_device::make_devices();
     let controllers: Vec<&'static ControllerSpec> = research::controller::all().collect();
     let outcome = match seekwise::parse::<Cli>().command {
         Command::Compare(args) => compare::run(args, &controllers),
-        Command::Completions(args) => manual::complete(&args, Cli::command()),
+        Command::Completions(args) => manual::complete(&args, offered::with_values(Cli::command(), &controllers)),
         Command::Controller(command) => controller::run(command, "seekwise-lab", &controllers),
         Command::Counters(args) => evaluate::counters(&args),
         Command::Evaluate(args) => evaluate::controllers(&args),

@@ -5,6 +5,7 @@
 mod file;
 mod number_or_null;
 mod tenants;
+pub mod unfinished;
 
 pub use file::{FileError, SUFFIX, check_replaceable, destination, read, read_dir, replace, write};
 pub use tenants::{

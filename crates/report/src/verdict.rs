@@ -162,7 +162,7 @@ const RENAMED: [&str; 2] = ["noop", "deadline"];
 /// Whether what a record was run under can be set on today's Linux: its schedulers, and controllers, which set them.
 fn can_be_set(record: &Record) -> bool {
     let name = record.scheduler.name.as_str();
-    record.steering.is_some() || RENAMED.contains(&name) || block::KERNEL.iter().any(|spec| spec.name == name)
+    record.steering.is_some() || RENAMED.contains(&name) || block::of_linux().any(|spec| spec.name == name)
 }
 
 /// Which of the schedulers are not in today's Linux, and the best of those that are, where none of them leads; `None` where all

@@ -61,13 +61,14 @@ pub struct MergeArgs {
 
 /// Runs the command.
 pub fn run(command: Command) -> anyhow::Result<()> {
-    match command {
+    let done = match command {
         Command::Info(args) => info::run(&args),
         Command::Export(args) => exchange::export(&args),
         Command::Import(args) => exchange::import(&args),
         Command::Prune(args) => prune(&args),
         Command::Merge(args) => merge(&args),
-    }
+    };
+    done.map_err(|error| error.downcast().map_or_else(|other| other, interruption))
 }
 
 fn prune(args: &PruneArgs) -> anyhow::Result<()> {

@@ -12,6 +12,7 @@ pub mod host;
 pub mod kb;
 pub mod moved;
 pub mod number;
+pub mod offered;
 pub mod output;
 pub mod place;
 pub mod records;
@@ -21,6 +22,12 @@ pub mod trace;
 pub mod tunables;
 pub mod whole_file;
 pub mod workload;
+
+/// Begins a program of this name: Ctrl-C and SIGTERM ask its work to stop, queries of knowledge bases included.
+pub fn begin(program: &'static str) {
+    terminal::begin(program);
+    knowledge::interrupt_on(terminal::interrupted());
+}
 
 /// Parses the command line; ends the program where it is wrong. Every option takes `-1` as a value, so that it is refused for its value
 /// and not as an unknown option.

@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use seekwise::{
-    advise, check, compare, controller, disk, emulate, guarantee, host, kb, moved, place, records, scheduler, simulate, trace,
-    workload,
+    advise, check, compare, controller, disk, emulate, guarantee, host, kb, moved, offered, place, records, scheduler, simulate,
+    trace, workload,
 };
 use terminal::manual;
 
@@ -105,13 +105,13 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    terminal::begin("seekwise");
+    seekwise::begin("seekwise");
     experiment::learned_device::make_devices();
     let outcome = match seekwise::parse::<Cli>().command {
         Command::Advise(args) => advise::run(args),
         Command::Check(args) => check::run(&args),
         Command::Compare(args) => compare::run(args, &controller::product()),
-        Command::Completions(args) => manual::complete(&args, Cli::command()),
+        Command::Completions(args) => manual::complete(&args, offered::with_values(Cli::command(), &controller::product())),
         Command::Controller(command) => controller::run(command, "seekwise", &controller::product()),
         Command::Disk(command) => disk::run(command),
         Command::Emulate(args) => emulate::run(&args),

@@ -1,11 +1,11 @@
 //! Files that are written atomically: complete or not at all.
 
-use std::fs::{self, File, Permissions};
+use std::fs::{self, File};
 use std::io::{self, Write as _};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
+use report::record::unfinished;
 use tempfile::NamedTempFile;
 
 /// A file being written next to the one it will replace. If dropped before [`WholeFile::finish`], it is removed.
@@ -20,12 +20,7 @@ impl WholeFile {
         let target = target(path)?;
         let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         // The permissions of a file created the ordinary way: all, less the umask.
-        let permissions = Permissions::from_mode(0o666);
-        let file = tempfile::Builder::new()
-            .prefix(".seekwise-")
-            .permissions(permissions)
-            .tempfile_in(folder)
-            .with_context(|| format!("cannot write into {}", folder.display()))?;
+        let file = unfinished::create(folder, 0o666).with_context(|| format!("cannot write into {}", folder.display()))?;
         Ok(WholeFile { file, target })
     }
 

@@ -7,6 +7,7 @@
 //! | 2 | the input or the command line was wrong; the message says how to correct it |
 //! | 130 | interrupted by Ctrl-C or SIGTERM; nothing half-written is left |
 
+mod bar;
 pub mod manual;
 
 use std::io::{self, Write};
@@ -14,7 +15,7 @@ use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use progress::Monitor;
 use signal_hook::SigId;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -31,6 +32,7 @@ static SHUTDOWNS: Mutex<Vec<SigId>> = Mutex::new(Vec::new());
 
 const INTERRUPTED_EXIT_CODE: i32 = 130;
 
+pub use bar::progress_bar;
 pub use progress::Interrupted;
 
 /// Begins a program of this name: it stands before its messages. Ctrl-C, SIGTERM and SIGHUP ask the work to stop; the second one ends
@@ -78,23 +80,12 @@ pub fn print(text: &str) -> io::Result<()> {
 /// `COLUMNS` says, else the terminal's; `None` where neither is known, as in a pipe.
 pub fn style() -> (Option<usize>, bool) {
     let terminal = console::Term::stdout().size_checked().map(|(_, columns)| usize::from(columns));
-    let asked = std::env::var("COLUMNS").ok().and_then(|columns| columns.trim().parse().ok()).filter(|&columns| columns > 0);
-    (asked.or(terminal), terminal.is_some() && console::colors_enabled())
+    (asked_columns().or(terminal), terminal.is_some() && console::colors_enabled())
 }
 
-/// A progress bar on standard error, drawn only on a terminal. `total` 0 makes a spinner.
-pub fn progress_bar(total: u64, what: &str) -> ProgressBar {
-    let (bar, template) = if total == 0 {
-        (ProgressBar::new_spinner(), "{spinner} {msg} {human_pos} ({elapsed})")
-    } else {
-        (ProgressBar::new(total), "{msg} {wide_bar} {percent:>3}%, {eta} left")
-    };
-    // The templates are constants; if one were wrong, the default style would do.
-    if let Ok(style) = ProgressStyle::with_template(template) {
-        bar.set_style(style);
-    }
-    bar.set_message(what.to_owned());
-    bar
+/// What `COLUMNS` says.
+fn asked_columns() -> Option<usize> {
+    std::env::var("COLUMNS").ok().and_then(|columns| columns.trim().parse().ok()).filter(|&columns| columns > 0)
 }
 
 /// Shows the laboratory's progress.

@@ -63,6 +63,20 @@ impl ScoreBuckets {
                 self.dropped += 1;
             }
             self.ends += self.length;
+            self.skip_dropped(now);
+        }
+    }
+
+    /// Closes the buckets that would be dropped by `now` as one.
+    fn skip_dropped(&mut self, now: Nanos) {
+        let left = now.0.saturating_sub(self.ends.0) / self.length.0;
+        let skipped = left.saturating_sub(self.max_buckets as u64);
+        if skipped > 0 {
+            self.dropped += self.outcomes.len() + skipped as usize;
+            self.outcomes.clear();
+            let skipped = Nanos(skipped * self.length.0);
+            self.tally.close(skipped);
+            self.ends += skipped;
         }
     }
 

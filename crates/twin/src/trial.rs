@@ -297,7 +297,7 @@ impl Pilot for Recorder<'_> {
         }
     }
 
-    fn next_step(&self) -> Option<Nanos> {
+    fn next_step(&self, _quiet_until: Nanos) -> Option<Nanos> {
         let successor = self.successor.as_ref().filter(|_| !self.frozen.get() || self.in_flight == 0);
         successor.map(|successor| successor.at)
     }

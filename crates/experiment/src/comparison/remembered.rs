@@ -14,7 +14,7 @@ use sha2::Digest;
 use super::minutes;
 use crate::request_log::RequestLog;
 use crate::steered::Steered;
-use progress::monitor::Monitor;
+use progress::monitor::{Interrupted, Monitor};
 
 /// All of a run is one transaction: it is there wholly or not at all, whenever the program is killed.
 const WHOLE_RUNS: Pace = Pace { rows: usize::MAX, time: Nanos(u64::MAX) };
@@ -54,6 +54,7 @@ impl<'a> Remembered<'a> {
                 warn(monitor, &error.to_string(), "the runs go on without it");
                 Ok(Remembered { path, lived: None })
             }
+            Err(KnowledgeError { problem: Problem::Interrupted, .. }) => Err(Interrupted.into()),
             Err(error) => Err(error).context("--kb"),
         }
     }

@@ -71,8 +71,8 @@ impl Pilot for Observed<'_> {
         }
     }
 
-    fn next_step(&self) -> Option<Nanos> {
-        self.pilot.as_ref().and_then(|pilot| pilot.next_step())
+    fn next_step(&self, quiet_until: Nanos) -> Option<Nanos> {
+        self.pilot.as_ref().and_then(|pilot| pilot.next_step(quiet_until))
     }
 
     fn step(&mut self, now: Nanos, plant: &mut dyn Steerable) -> bool {

@@ -46,6 +46,11 @@ fn one(curves: &Curves, plot: &Plot, x: &Axis, y: &Axis) -> String {
     for (number, line) in plot.lines.iter().enumerate() {
         panel.line(&classes(number), thinned(line), &printable(&line.name));
     }
+    for (number, line) in plot.lines.iter().enumerate() {
+        if let Some(&end) = line.points.last() {
+            panel.label_end(&classes(number), end, &printable(&line.name));
+        }
+    }
     let name = printable(&plot.name);
     panel.finish("", &name, "", &format!("{}: {name}", printable(&curves.title)))
 }

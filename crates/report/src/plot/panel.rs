@@ -58,6 +58,12 @@ const NEAR: f64 = 0.4;
 /// Generous width of a character of the name and of the note: the reader's font is unknown.
 const NAME_CHARACTER: f64 = 8.2;
 const NOTE_CHARACTER: f64 = 7.0;
+/// By how much a note is larger on a telephone.
+const LARGE: f64 = 1.25;
+/// Width of a character of a line's label, the height of one, and its distance from the line's end.
+const LABEL_CHARACTER: f64 = 6.2;
+const LABEL_HEIGHT: f64 = 12.0;
+const LABEL_GAP: f64 = 5.0;
 
 /// A plot in the making.
 pub struct Panel<'a> {
@@ -65,12 +71,16 @@ pub struct Panel<'a> {
     x: &'a Axis,
     y: Option<&'a Axis>,
     body: String,
+    labels: Vec<Area>,
 }
+
+/// The place of a label: left, right, top and bottom.
+type Area = (f64, f64, f64, f64);
 
 impl<'a> Panel<'a> {
     /// An empty frame with grid and ticks. Without a y axis the rows are up to the caller: see [`Panel::row`].
     pub fn new(size: Size, x: &'a Axis, y: Option<&'a Axis>) -> Self {
-        let mut panel = Self { size, x, y, body: String::new() };
+        let mut panel = Self { size, x, y, body: String::new(), labels: Vec::new() };
         panel.draw_axes();
         panel
     }
@@ -154,6 +164,20 @@ impl<'a> Panel<'a> {
         path
     }
 
+    /// Writes a line's name to the right of its end, or above it at the edge of the frame, unless it would cover another line's.
+    pub fn label_end(&mut self, class: &str, end: (f64, f64), name: &str) {
+        let Some((x, y)) = self.at(end) else { return };
+        let width = name.chars().count() as f64 * LABEL_CHARACTER;
+        let beside = (x + LABEL_GAP, y + LABEL_HEIGHT / 3.0);
+        let place = if beside.0 + width <= self.right() { beside } else { (self.right() - width, y - LABEL_GAP) };
+        let (left, right, top, bottom) = (place.0, place.0 + width, place.1 - LABEL_HEIGHT, place.1);
+        let covers = |other: &Area| left < other.1 && other.0 < right && top < other.3 && other.2 < bottom;
+        if left >= self.size.left && top >= TOP && bottom <= self.bottom() && !self.labels.iter().any(covers) {
+            self.labels.push((left, right, top, bottom));
+            self.text(place, &format!("label {class}"), name);
+        }
+    }
+
     /// Dots; those that coincide are drawn once.
     pub fn dots(&mut self, class: &str, points: impl Iterator<Item = (f64, f64)>, tip: &str) {
         let tenths = |(x, y): (f64, f64)| ((x * 10.0).round() as i64, (y * 10.0).round() as i64);
@@ -223,10 +247,11 @@ impl<'a> Panel<'a> {
 
     /// The finished SVG. `name` is above the panel at its left, `note` at its right; `description` is for screen readers.
     pub fn finish(mut self, class: &str, name: &str, note: &str, description: &str) -> String {
+        let note = shortened(note, (self.right() / NOTE_CHARACTER / LARGE).max(4.0) as usize);
         let room = self.right() - note.chars().count() as f64 * NOTE_CHARACTER;
         let name = shortened(name, (room / NAME_CHARACTER).max(4.0) as usize);
         self.text((0.0, 14.0), &format!("name {class}"), &name);
-        self.text((self.right(), 14.0), "note end", note);
+        self.text((self.right(), 14.0), "note end", &note);
         let (width, height, label, body) = (self.size.width, self.size.height, escaped(description), self.body);
         format!("<svg viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"{label}\">{body}</svg>\n")
     }

@@ -45,17 +45,23 @@ fn curves(
     [name, description]: [&str; 2],
 ) -> String {
     let mut panel = Panel::new(HALF, x, Some(y));
+    // A logarithmic axis has no zero, such as the tail's last point, where no request took longer.
+    let has_place = |&(time, share): &(f64, f64)| time > 0.0 && (share > 0.0 || !y.scale.is_log());
     for (i, record) in comparison.records().iter().enumerate() {
         let cdf = &record.curves.response_cdf;
         let stride = stride(cdf.len(), POINTS);
         // The last point, the longest response time, is always part of the curve.
         let points = cdf.iter().step_by(stride).chain(cdf.last());
-        // A logarithmic axis has no zero, such as the tail's last point, where no request took longer.
-        let has_place = |&(time, share): &(f64, f64)| time > 0.0 && (share > 0.0 || !y.scale.is_log());
         let shown = points.map(|&(time, below)| (time, share(below))).filter(has_place);
         panel.line(&classes(i), shown.map(Some), &label(record));
     }
-    // After all curves, so that none crosses a mark.
+    // After all curves, so that none crosses a label or a mark. Distributions all end in the same line, so that only tails have labels.
+    for (i, record) in comparison.records().iter().enumerate().filter(|_| y.scale.is_log()) {
+        let from_end = record.curves.response_cdf.iter().rev().map(|&(time, below)| (time, share(below)));
+        if let Some(end) = from_end.into_iter().find(has_place) {
+            panel.label_end(&classes(i), end, &label(record));
+        }
+    }
     for (i, record) in comparison.records().iter().enumerate() {
         for (percentile, share, get) in marks {
             let value = get(&record.figures.response);

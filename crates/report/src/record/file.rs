@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
-use super::{Record, SCHEMA};
+use super::{Record, SCHEMA, unfinished};
 
 /// Suffix of record files. Other files in a folder are not records.
 pub const SUFFIX: &str = ".record.json";
@@ -128,11 +128,8 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
         return OpenOptions::new().write(true).open(path)?.write_all(bytes);
     }
     let path = &destination(path)?;
-    let mut builder = tempfile::Builder::new();
-    // A temporary file is private by default; with these bits the process's umask decides, as for any other new file.
-    #[cfg(unix)]
-    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    let mut file = builder.tempfile_in(folder_of(path))?;
+    // With these bits the process's umask decides, as for any other new file.
+    let mut file = unfinished::create(folder_of(path), 0o666)?;
     file.write_all(bytes)?;
     file.persist(path).map_err(|error| error.error)?;
     Ok(())

@@ -3,6 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
 #[cfg(feature = "pages")]
+mod advice;
+#[cfg(feature = "pages")]
 mod browser;
 mod explain;
 mod fixture;

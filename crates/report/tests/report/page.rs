@@ -48,6 +48,35 @@ fn the_page_is_well_formed_small_and_needs_nothing_from_outside() {
 }
 
 #[test]
+fn eighteen_lines_differ_by_colour_or_dash_as_the_legend_shows_and_some_have_their_names_at_their_ends() {
+    let mut records: Vec<Record> = (0..3).flat_map(|_| fixture::six(10)).collect();
+    for (number, record) in records.iter_mut().enumerate() {
+        record.position = number as u32;
+        record.scheduler.label = format!("{} {number}", record.scheduler.name);
+    }
+    let html = html(&records);
+    let page = checked(&html);
+    let class = |node: &roxmltree::Node| node.attribute("class").unwrap_or_default().to_owned();
+    let legend = page.descendants().find(|node| class(node) == "legend").unwrap();
+    let mut keys: Vec<String> = legend
+        .children()
+        .filter(|node| node.is_element())
+        .map(|key| {
+            assert!(key.descendants().any(|node| class(&node) == format!("line {}", class(&key))), "the legend shows the dash");
+            class(&key)
+        })
+        .collect();
+    let of_first = keys[0].clone();
+    keys.sort();
+    keys.dedup();
+    assert_eq!(keys.len(), 18);
+    let labels: Vec<_> = page.descendants().filter(|node| class(node).starts_with("label ")).collect();
+    assert!(labels.iter().any(|label| class(label) == format!("label {of_first}") && label.text() == Some("noop 0")), "{labels:?}");
+    // Three lines of each kind are the same, and have one label.
+    assert!(labels.len() <= 6, "{labels:?}");
+}
+
+#[test]
 fn predictions_of_changes_are_drawn_with_their_errors_against_results() {
     let mut records = fixture::six(10);
     fixture::steer(&mut records[1], 10);

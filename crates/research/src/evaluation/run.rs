@@ -133,8 +133,8 @@ impl Pilot for Recorder<'_> {
         self.steered.events(noted);
     }
 
-    fn next_step(&self) -> Option<Nanos> {
-        self.steered.next_step()
+    fn next_step(&self, quiet_until: Nanos) -> Option<Nanos> {
+        self.steered.next_step(quiet_until)
     }
 
     fn step(&mut self, now: Nanos, plant: &mut dyn Steerable) -> bool {

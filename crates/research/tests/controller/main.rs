@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected should fail")]
 
 mod classified;
+mod pauses;
 mod rig;
 mod round_robin;
 mod tuner;

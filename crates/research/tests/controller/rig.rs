@@ -124,6 +124,15 @@ impl Rig {
         self.wait(seconds * 1_000_000);
     }
 
+    /// The same where the target says that nothing comes before.
+    pub fn idle_at_once(&mut self, microseconds: u64) {
+        let end = self.now + Nanos(microseconds * 1000);
+        while let Some(at) = self.steering.next_deadline_before(end).filter(|&at| at < end) {
+            self.steering.advance(at, &mut self.plant);
+        }
+        self.now = end;
+    }
+
     fn wait(&mut self, microseconds: u64) {
         let end = self.now + Nanos(microseconds * 1000);
         while let Some(at) = self.steering.next_deadline().filter(|&at| at <= end) {

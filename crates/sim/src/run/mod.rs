@@ -232,7 +232,7 @@ pub fn run<Work: Attributed>(
             (Some(only), None) | (None, Some(only)) => only,
             (None, None) => break,
         };
-        let step = piloted.next_step(now).filter(|&step| step < next);
+        let step = piloted.next_step(now, next);
         now = now.max(step.unwrap_or(next));
         if event.is_some_and(|at| at <= now) {
             server.advance(now, &mut finished);

@@ -77,7 +77,7 @@ pub trait Steerable {
 ///         self.events += events.len();
 ///     }
 ///
-///     fn next_step(&self) -> Option<Nanos> {
+///     fn next_step(&self, _quiet_until: Nanos) -> Option<Nanos> {
 ///         (!self.done).then_some(Nanos::from_millis(1_000))
 ///     }
 ///
@@ -87,7 +87,7 @@ pub trait Steerable {
 ///         index.is_some_and(|index| plant.set(now, index, i64::from(plant.nr_requests() / 2)).is_ok())
 ///     }
 /// }
-/// # let _ = Halve { events: 0, done: false }.next_step();
+/// # let _ = Halve { events: 0, done: false }.next_step(Nanos::MAX);
 /// ```
 pub trait Pilot {
     /// Called once before anything is issued.
@@ -98,8 +98,10 @@ pub trait Pilot {
     /// Called with the events since the last call, in the order in which they happened.
     fn events(&mut self, noted: &[ServerEvent]);
 
-    /// When its next step is due; a time in the past means right after the next event, `None` never.
-    fn next_step(&self) -> Option<Nanos> {
+    /// When its next step is due; a time in the past means right after the next event, `None` never. Nothing happens before
+    /// `quiet_until`, so a pilot can put off steps that would observe nothing.
+    fn next_step(&self, quiet_until: Nanos) -> Option<Nanos> {
+        let _ = quiet_until;
         None
     }
 
@@ -130,10 +132,10 @@ impl<'a> Piloted<'a> {
         Piloted { pilot, notes: Vec::new() }
     }
 
-    /// When the pilot's next step is due if no event comes first. An overdue step waits for the next event, or a pilot that is
-    /// always overdue would stop time.
-    pub fn next_step(&self, now: Nanos) -> Option<Nanos> {
-        self.pilot.as_ref()?.next_step().filter(|&at| at > now)
+    /// When the pilot's next step is due if it comes before the next event, which is at `event`. An overdue step waits for that event,
+    /// or a pilot that is always overdue would stop time.
+    pub fn next_step(&self, now: Nanos, event: Nanos) -> Option<Nanos> {
+        self.pilot.as_ref()?.next_step(event).filter(|&at| at > now && at < event)
     }
 
     /// Passes on the events up to `now` and takes the pilot's step if it is due. Returns whether it changed a setting.
@@ -144,6 +146,6 @@ impl<'a> Piloted<'a> {
             pilot.events(&self.notes);
             self.notes.clear();
         }
-        pilot.next_step().is_some_and(|at| at <= now) && pilot.step(now, plant)
+        pilot.next_step(now).is_some_and(|at| at <= now) && pilot.step(now, plant)
     }
 }

@@ -43,7 +43,7 @@ impl Pilot for Recorder {
     fn events(&mut self, noted: &[ServerEvent]) {
         self.noted.extend(noted);
     }
-    fn next_step(&self) -> Option<Nanos> {
+    fn next_step(&self, _quiet_until: Nanos) -> Option<Nanos> {
         if self.at_event.is_some_and(|events| self.noted.len() >= events) { Some(Nanos::ZERO) } else { Some(self.next) }
     }
     fn step(&mut self, now: Nanos, plant: &mut dyn Steerable) -> bool {

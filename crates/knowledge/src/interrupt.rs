@@ -1,0 +1,53 @@
+//! Ends queries that take long when the program is asked to stop.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rusqlite::Connection;
+
+/// Steps of SQLite's machine between two looks at the flag: a millisecond or less.
+const STEPS_PER_CHECK: i32 = 10_000;
+
+static STOP: OnceLock<&'static AtomicBool> = OnceLock::new();
+
+/// While `stop` is set, every query on a knowledge base that is opened from now on ends soon, with
+/// [`Problem::Interrupted`](crate::Problem::Interrupted), and its transaction is undone. Only the first call of a program counts.
+pub fn interrupt_on(stop: &'static AtomicBool) {
+    STOP.get_or_init(|| stop);
+}
+
+/// Makes this connection's queries end when the program is asked to stop.
+pub(super) fn watch(connection: &Connection) {
+    if let Some(stop) = STOP.get() {
+        watch_flag(connection, stop);
+    }
+}
+
+fn watch_flag(connection: &Connection, stop: &'static AtomicBool) {
+    connection.progress_handler(STEPS_PER_CHECK, Some(|| stop.load(Ordering::Relaxed)));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Problem;
+
+    static FLAG: AtomicBool = AtomicBool::new(false);
+
+    #[test]
+    fn a_long_query_ends_when_the_flag_is_set_and_is_undone() {
+        const LONG: &str = "WITH RECURSIVE n(x) AS (VALUES (1) UNION ALL SELECT x + 1 FROM n LIMIT 300000)
+                            INSERT INTO kept SELECT x FROM n";
+        let connection = Connection::open_in_memory().unwrap();
+        connection.execute_batch("CREATE TABLE kept (x)").unwrap();
+        watch_flag(&connection, &FLAG);
+        let kept = || connection.query_row("SELECT count(*) FROM kept", [], |row| row.get::<_, u64>(0)).unwrap();
+        connection.execute(LONG, []).unwrap();
+        assert_eq!(kept(), 300_000);
+        FLAG.store(true, Ordering::Relaxed);
+        let problem = connection.execute(LONG, []).map_err(Problem::from);
+        assert!(matches!(problem, Err(Problem::Interrupted)), "{problem:?}");
+        FLAG.store(false, Ordering::Relaxed);
+        assert_eq!(kept(), 300_000);
+    }
+}

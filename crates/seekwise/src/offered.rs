@@ -1,0 +1,39 @@
+//! What shells offer as values when they complete a command: disks, schedulers, controllers, candidates, formats and jobs that the
+//! program comes with. Only completions know these lists; commands also take files, and names with tunables.
+
+use clap::builder::PossibleValuesParser;
+use clap::{Arg, Command};
+use control::candidates;
+use control::controller::ControllerSpec;
+use device_model::sched;
+use experiment::shipped;
+use sim::{profile, trace};
+
+/// The command line with names as the possible values of its arguments.
+pub fn with_values(command: Command, controllers: &[&'static ControllerSpec]) -> Command {
+    let group = command.get_name().to_owned();
+    command.mut_subcommands(|subcommand| {
+        let subcommand = subcommand.mut_args(|argument| with_names(&group, argument, controllers));
+        with_values(subcommand, controllers)
+    })
+}
+
+fn with_names(group: &str, argument: Arg, controllers: &[&'static ControllerSpec]) -> Arg {
+    let names = names(group, &argument, controllers);
+    if names.is_empty() { argument } else { argument.value_parser(PossibleValuesParser::new(names)) }
+}
+
+/// The names that an argument takes. `group` is the command that its own command belongs to.
+fn names(group: &str, argument: &Arg, controllers: &[&'static ControllerSpec]) -> Vec<&'static str> {
+    let schedulers = || sched::all().map(|spec| spec.name);
+    let controllers = || controllers.iter().map(|spec| spec.name);
+    match (group, argument.get_id().as_str()) {
+        (_, "disk") => profile::BUILT_IN.iter().map(|(name, _)| *name).collect(),
+        (_, "scheduler" | "schedulers") | ("scheduler", "name") => schedulers().collect(),
+        (_, "controller" | "controllers") | ("controller", "name") => controllers().collect(),
+        (_, "candidates") => candidates::SETS.iter().map(|set| set.name).chain(schedulers()).collect(),
+        (_, "format") => trace::ALL.iter().map(|format| format.name).collect(),
+        (_, "load") | ("workload", "name") => shipped::ALL.iter().map(|(name, _)| *name).collect(),
+        _ => Vec::new(),
+    }
+}
