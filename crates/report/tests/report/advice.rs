@@ -32,6 +32,8 @@ pub fn long_names() -> Advice {
     };
     let text = |words: &str| format!("{words} {}.", "and-a-word-without-any-place-to-break-it".repeat(3));
     Advice {
+        aims: Vec::new(),
+        effects: Vec::new(),
         schema: report::advice::SCHEMA,
         seekwise_version: "0.1.0".to_owned(),
         load: text("a load"),
@@ -46,8 +48,8 @@ pub fn long_names() -> Advice {
         candidates: (0..20).map(prediction).collect(),
         measured: vec![Measured {
             setting: setting(0),
-            promised_percent: 40.0,
-            error_percent: 6.0,
+            promised_percent: Some(40.0),
+            error_percent: Some(6.0),
             gain_percent: 38.0,
             throughput_mb_s: (10.0, 14.0),
             response_ms: (40.0, 30.0),
