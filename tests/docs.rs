@@ -13,6 +13,9 @@ use commands::{Kind, Printed, Shown, parse, program_of, programs, root, run};
 /// `workloads/README.md` are not part of the book, and belong to it all the same.
 const LONG: &[&str] = &["docs/guide/administrator.md", "docs/guide/operator.md", "docs/guide/researcher.md", "docs/evaluation.md"];
 
+/// The folder of pages that have a test together.
+const RECIPES: &str = "docs/recipes";
+
 fn is_current(page: &str, printed_by: &[&str]) {
     let output = Command::new(env!("CARGO_BIN_EXE_seekwise")).args(printed_by).output().unwrap();
     let kept = std::fs::read_to_string(root().join(page)).unwrap();
@@ -113,9 +116,17 @@ fn the_commands_of_the_evaluation_work() {
 }
 
 #[test]
+fn the_commands_of_the_recipes_work() {
+    let recipes = pages_in(RECIPES);
+    assert!(!recipes.is_empty(), "there is no page in {RECIPES}");
+    recipes.iter().for_each(|page| try_commands_of(page));
+}
+
+#[test]
 fn the_commands_of_all_other_pages_work() {
     // Of the README another test tries more than whether they work.
-    pages().iter().filter(|page| !LONG.contains(&page.as_str()) && *page != "README.md").for_each(|page| try_commands_of(page));
+    let is_tried = |page: &str| LONG.contains(&page) || page.starts_with(RECIPES) || page == "README.md";
+    pages().iter().filter(|page| !is_tried(page)).for_each(|page| try_commands_of(page));
     LONG.iter().for_each(|page| assert!(root().join(page).is_file(), "there is no {page}"));
 }
 

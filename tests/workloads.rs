@@ -278,6 +278,11 @@ fn fio_and_we_agree_on_the_workloads_of_fairio() {
 }
 
 #[test]
+fn fio_and_we_agree_on_the_workloads_of_recipes() {
+    agree("recipes/");
+}
+
+#[test]
 fn fio_and_we_agree_on_the_workloads_of_tenants() {
     agree("tenants/");
 }

@@ -37,6 +37,13 @@ pub static ALL: &[(&str, &str)] = shipped![
     "ioperf/mix-3",
     "ioperf/mix-4",
     "ioperf/mix-5",
+    "recipes/backup-host",
+    "recipes/build-server",
+    "recipes/etcd",
+    "recipes/laptop",
+    "recipes/media-server",
+    "recipes/mysql",
+    "recipes/postgresql",
     "self-learning/concurrent-access",
     "self-learning/concurrent-reading",
     "self-learning/concurrent-writing",
@@ -73,7 +80,7 @@ pub static ALL: &[(&str, &str)] = shipped![
 pub struct Head<'a> {
     /// The first line: what it does.
     pub summary: &'a str,
-    /// The second, up to the semicolon: authors and title of the paper.
+    /// The second, up to the semicolon: authors and title of the paper or documentation.
     pub paper: &'a str,
     /// Its rest: table or section.
     pub place: &'a str,
