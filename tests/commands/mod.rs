@@ -68,6 +68,8 @@ pub fn of(page: &str) -> Vec<Shown> {
 /// What a page shows of the output of a command, in a `text` fence: of the command that the fence begins with behind `$`, else of the last
 /// one of the `sh` fence before it. `[…]` stands for parts that are left out.
 pub struct Printed {
+    /// Those before it in the fence that write a file, which it may read.
+    pub prepared_by: Vec<String>,
     /// The command.
     pub command: String,
     /// What the page shows.
@@ -82,12 +84,15 @@ pub fn printed_on(page: &str) -> Vec<Printed> {
     let mut printed = Vec::new();
     for (number, (_, text)) in fences.iter().enumerate().filter(|(_, (language, _))| *language == "text") {
         let before = number.checked_sub(1).map(|before| fences[before]).filter(|(language, _)| *language == "sh");
-        let (command, text) = match (text.strip_prefix("$ ").and_then(|text| text.split_once('\n')), before) {
+        let (commands, text) = match (text.strip_prefix("$ ").and_then(|text| text.split_once('\n')), before) {
             (Some(shown), _) => shown,
-            (None, Some((_, commands))) => (commands.lines().last().unwrap_or_default(), *text),
+            (None, Some((_, commands))) => (commands, *text),
             (None, None) => continue,
         };
-        printed.push(Printed { command: command.to_owned(), text: text.to_owned() });
+        let mut commands: Vec<String> = commands.lines().map(str::to_owned).collect();
+        let command = commands.pop().unwrap_or_default();
+        commands.retain(|command| command.contains(" > "));
+        printed.push(Printed { prepared_by: commands, command, text: text.to_owned() });
     }
     printed
 }

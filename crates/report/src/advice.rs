@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::effects;
+use crate::effects::{self, Aimed, Effect};
 use crate::number::{grouped, three_digits};
 use crate::promises::{self, signed, with_error};
 use crate::record::PredictionFigures;
@@ -77,49 +77,6 @@ pub struct Verdict {
     pub cost: Vec<String>,
 }
 
-/// An aim of the user.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Aimed {
-    /// As it was given, such as `etcd:fsync:p99=10ms`.
-    pub aim: String,
-    /// The unit of the values.
-    pub unit: String,
-    /// The value under the active setting.
-    pub active: f64,
-    /// The value under the recommended one.
-    pub recommended: f64,
-    /// Whether the recommendation meets it.
-    pub is_met: bool,
-}
-
-/// What one stream gets of one kind of request.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Effect {
-    /// The stream's, process's or job's name.
-    pub stream: String,
-    /// `read`, `write` or `fsync`.
-    pub kind: String,
-    /// Whether the figures under other settings are predicted, and not simulated in full.
-    pub is_predicted: bool,
-    /// Under the active setting.
-    pub active: EffectFigures,
-    /// Under the recommended one: the same where no change is recommended.
-    pub recommended: EffectFigures,
-    /// The setting under which this is served soonest of all that were simulated, if that is neither of the two.
-    pub best: Option<(String, EffectFigures)>,
-}
-
-/// How requests of one kind are served.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct EffectFigures {
-    /// 10^6 bytes per second.
-    pub throughput_mb_s: f64,
-    /// Mean response time.
-    pub mean_ms: f64,
-    /// 99 of 100 are at most this.
-    pub p99_ms: f64,
-}
-
 /// Result of a full simulation of the load under a candidate.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Measured {
@@ -179,7 +136,7 @@ impl Advice {
         let mut text = String::new();
         let say = |text: &mut String, sentence: &str| paragraph(text, &printable(sentence), width);
         say(&mut text, &self.verdict.text);
-        effects::sentences(self).iter().for_each(|sentence| say(&mut text, sentence));
+        effects::sentences(&self.aims, &self.effects, self.verdict.is_change).iter().for_each(|sentence| say(&mut text, sentence));
         self.verdict.cost.iter().for_each(|sentence| say(&mut text, sentence));
         text.push('\n');
         say(&mut text, &self.summary());

@@ -1,6 +1,7 @@
 //! What a recommendation means for single streams: who gains and who loses most, and what another setting would give.
 
-use crate::advice::{Advice, Aimed, Effect, EffectFigures};
+use serde::Serialize;
+
 use crate::number::three_digits;
 use crate::text::printable;
 
@@ -10,6 +11,49 @@ const NAMED: usize = 3;
 const WORTH: f64 = 1.1;
 /// The least ratio by which another setting serves a stream better, to be mentioned.
 const MENTIONED: f64 = 2.0;
+
+/// An aim of the user.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Aimed {
+    /// As it was given, such as `etcd:fsync:p99=10ms`.
+    pub aim: String,
+    /// The unit of the values.
+    pub unit: String,
+    /// The value under the active setting.
+    pub active: f64,
+    /// The value under the recommended one.
+    pub recommended: f64,
+    /// Whether the recommendation meets it.
+    pub is_met: bool,
+}
+
+/// What one stream gets of one kind of request.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Effect {
+    /// The stream's, process's or job's name.
+    pub stream: String,
+    /// `read`, `write` or `fsync`.
+    pub kind: String,
+    /// Whether the figures under other settings are predicted, and not simulated in full.
+    pub is_predicted: bool,
+    /// Under the active setting.
+    pub active: EffectFigures,
+    /// Under the recommended one: the same where no change is recommended.
+    pub recommended: EffectFigures,
+    /// The setting under which this is served soonest of all that were simulated, if that is neither of the two.
+    pub best: Option<(String, EffectFigures)>,
+}
+
+/// How requests of one kind are served.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct EffectFigures {
+    /// 10^6 bytes per second.
+    pub throughput_mb_s: f64,
+    /// Mean response time.
+    pub mean_ms: f64,
+    /// 99 of 100 are at most this.
+    pub p99_ms: f64,
+}
 
 impl EffectFigures {
     /// By which factor these times are shorter than others, as a logarithm: the mean's, or where that hardly differs, the p99's.
@@ -37,9 +81,10 @@ impl Effect {
 }
 
 /// The aims and what became of them, then the streams and kinds that gain and lose most.
-pub(crate) fn sentences(advice: &Advice) -> Vec<String> {
-    let aims = advice.aims.iter().map(|aim| aimed(aim, advice.verdict.is_change));
-    aims.chain(gains_and_losses(advice)).chain(better_elsewhere(advice)).collect()
+pub(crate) fn sentences(aims: &[Aimed], effects: &[Effect], is_change: bool) -> Vec<String> {
+    let aims = aims.iter().map(|aim| aimed(aim, is_change));
+    let changes = if is_change { gains_and_losses(effects) } else { Vec::new() };
+    aims.chain(changes).chain(better_elsewhere(effects)).collect()
 }
 
 fn aimed(aim: &Aimed, is_change: bool) -> String {
@@ -49,12 +94,9 @@ fn aimed(aim: &Aimed, is_change: bool) -> String {
     format!("Aim {}: {met}, {} {unit}{before}.", printable(aim), three_digits(*recommended))
 }
 
-fn gains_and_losses(advice: &Advice) -> Vec<String> {
-    if !advice.verdict.is_change {
-        return Vec::new();
-    }
+fn gains_and_losses(effects: &[Effect]) -> Vec<String> {
     let mut changes: Vec<(f64, &Effect)> =
-        advice.effects.iter().map(|effect| (effect.recommended.shorter_than(&effect.active), effect)).collect();
+        effects.iter().map(|effect| (effect.recommended.shorter_than(&effect.active), effect)).collect();
     changes.sort_by(|a, b| b.0.total_cmp(&a.0));
     let text = |(_, effect): &(f64, &Effect)| {
         let predicted = if effect.is_predicted { "predicted " } else { "" };
@@ -67,9 +109,8 @@ fn gains_and_losses(advice: &Advice) -> Vec<String> {
 }
 
 /// Streams that another setting would serve much better than the recommendation.
-fn better_elsewhere(advice: &Advice) -> Vec<String> {
-    let mut better: Vec<(f64, &Effect, &str, &EffectFigures)> = advice
-        .effects
+fn better_elsewhere(effects: &[Effect]) -> Vec<String> {
+    let mut better: Vec<(f64, &Effect, &str, &EffectFigures)> = effects
         .iter()
         .filter_map(|effect| {
             let (setting, best) = effect.best.as_ref()?;

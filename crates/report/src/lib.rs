@@ -12,7 +12,7 @@ pub mod advice;
 pub mod comparison;
 pub mod curves;
 pub mod device_model;
-mod effects;
+pub mod effects;
 pub mod explain;
 pub mod figure;
 pub mod fio;

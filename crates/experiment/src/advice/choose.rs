@@ -3,7 +3,8 @@
 use control::Setting;
 use control::controller::Prediction;
 use observe::merit::TOLERANCE;
-use report::advice::{Aimed, Verdict};
+use report::advice::Verdict;
+use report::effects::Aimed;
 
 use super::aim::ResolvedAim;
 use super::confirm::ConfirmedRun;

@@ -3,7 +3,7 @@
 use block::{Op, StreamId};
 use control::Setting;
 use observe::merit;
-use report::advice::{Effect, EffectFigures};
+use report::effects::{Effect, EffectFigures};
 use report::record::{DirectionFigures, ServiceFigures};
 
 use super::aim::{Aim, Kind, ResolvedAim};

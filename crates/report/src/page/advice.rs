@@ -3,8 +3,8 @@
 use askama::Template;
 
 use super::advised;
-use crate::advice::{Advice, Effect, EffectFigures, Measured};
-use crate::effects;
+use crate::advice::{Advice, Measured};
+use crate::effects::{self, Effect, EffectFigures};
 use crate::number::three_digits;
 use crate::promises::with_error;
 use crate::record::PredictionFigures;
@@ -16,7 +16,7 @@ pub fn html(advice: &Advice) -> String {
         advice,
         candidates_plot: advised::advised(advice),
         phases_plot: advised::phases(advice),
-        effects: effects::sentences(advice),
+        effects: effects::sentences(&advice.aims, &advice.effects, advice.verdict.is_change),
         effect_rows: advice.effects.iter().map(effect_row).collect(),
         measured: advice.measured.iter().map(Measured::text).collect(),
         summary: advice.summary(),

@@ -224,7 +224,10 @@ impl Served {
             return Ok(disks);
         }
         let (flash, of_flash) = flash::estimate_with_distance(accesses, capacity);
-        let flash = Served::by_flash(flash, kind.instead(kind::Kind::Flash).findings(capacity, is_known))?;
+        // What no profile of flash can hold is none.
+        let Ok(flash) = Served::by_flash(flash, kind.instead(kind::Kind::Flash).findings(capacity, is_known)) else {
+            return Ok(disks);
+        };
         // Nearer on the latest accesses, to which both were refined, and on all.
         let is_flash =
             of_flash < CLEARLY_FLASH * of_disks && flash.off(accesses) < CLEARLY_FLASH * single.weighed(disks.off(accesses));
