@@ -6,7 +6,7 @@ use block::Op;
 
 use super::super::disksim::{ASYNC, READ, SYNC};
 use super::super::{TraceReader, TraceRequest};
-use super::{About, Field, Out, OutputFormat, TraceWriter, decimal};
+use super::{About, EachRequest, Field, Out, OutputFormat, decimal};
 
 pub(super) static FORMAT: OutputFormat = OutputFormat {
     name: "disksim",
@@ -23,27 +23,17 @@ pub(super) static FORMAT: OutputFormat = OutputFormat {
         Field::Service,
         Field::RecordedDevice,
     ],
-    create: |out, _about: &About| Ok(Box::new(DiskSim { out })),
+    create: |out, _about: &About| Ok(Box::new(EachRequest { out, write })),
 };
 
-struct DiskSim {
-    out: Out,
-}
-
-impl TraceWriter for DiskSim {
-    fn write(&mut self, request: &TraceRequest, _names: &dyn TraceReader) -> io::Result<()> {
-        let read = if request.op == Op::Read { READ } else { 0 };
-        let sync = match request.sync {
-            None => 0,
-            Some(false) => ASYNC,
-            Some(true) => SYNC,
-        };
-        // The decimal point tells it from MQSim's traces.
-        let arrival = decimal(request.arrival, 6);
-        writeln!(self.out, "{arrival} {} {} {} {:x}", request.device, request.lba, request.sectors, read | sync)
-    }
-
-    fn finish(mut self: Box<Self>) -> io::Result<Option<String>> {
-        self.out.flush().map(|()| None)
-    }
+fn write(out: &mut Out, request: &TraceRequest, _names: &dyn TraceReader) -> io::Result<()> {
+    let read = if request.op == Op::Read { READ } else { 0 };
+    let sync = match request.sync {
+        None => 0,
+        Some(false) => ASYNC,
+        Some(true) => SYNC,
+    };
+    // The decimal point tells it from MQSim's traces.
+    let arrival = decimal(request.arrival, 6);
+    writeln!(out, "{arrival} {} {} {} {:x}", request.device, request.lba, request.sectors, read | sync)
 }

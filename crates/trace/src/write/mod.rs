@@ -114,6 +114,22 @@ pub trait TraceWriter: Send {
     fn finish(self: Box<Self>) -> io::Result<Option<String>>;
 }
 
+/// Writes each request by itself.
+struct EachRequest {
+    out: Out,
+    write: fn(&mut Out, &TraceRequest, &dyn TraceReader) -> io::Result<()>,
+}
+
+impl TraceWriter for EachRequest {
+    fn write(&mut self, request: &TraceRequest, names: &dyn TraceReader) -> io::Result<()> {
+        (self.write)(&mut self.out, request, names)
+    }
+
+    fn finish(mut self: Box<Self>) -> io::Result<Option<String>> {
+        self.out.flush().map(|()| None)
+    }
+}
+
 /// A time in units of this many nanoseconds, to the nearest.
 fn rounded(time: Nanos, unit: u64) -> u64 {
     time.0 / unit + u64::from(time.0 % unit >= unit.div_ceil(2))

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use block::Op;
 
 use super::super::{TraceReader, TraceRequest};
-use super::{About, Field, Out, OutputFormat, TraceWriter};
+use super::{About, EachRequest, Field, Out, OutputFormat};
 
 pub(super) static FORMAT: OutputFormat = OutputFormat {
     name: "mqsim",
@@ -23,20 +23,10 @@ pub(super) static FORMAT: OutputFormat = OutputFormat {
         Field::Service,
         Field::RecordedDevice,
     ],
-    create: |out, _about: &About| Ok(Box::new(Mqsim { out })),
+    create: |out, _about: &About| Ok(Box::new(EachRequest { out, write })),
 };
 
-struct Mqsim {
-    out: Out,
-}
-
-impl TraceWriter for Mqsim {
-    fn write(&mut self, request: &TraceRequest, _names: &dyn TraceReader) -> io::Result<()> {
-        let read = u8::from(request.op == Op::Read);
-        writeln!(self.out, "{} {} {} {} {read}", request.arrival.0, request.device, request.lba, request.sectors)
-    }
-
-    fn finish(mut self: Box<Self>) -> io::Result<Option<String>> {
-        self.out.flush().map(|()| None)
-    }
+fn write(out: &mut Out, request: &TraceRequest, _names: &dyn TraceReader) -> io::Result<()> {
+    let read = u8::from(request.op == Op::Read);
+    writeln!(out, "{} {} {} {} {read}", request.arrival.0, request.device, request.lba, request.sectors)
 }

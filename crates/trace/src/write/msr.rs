@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use block::{Nanos, Op};
 
 use super::super::{TraceReader, TraceRequest};
-use super::{About, Field, Out, OutputFormat, TraceWriter, rounded};
+use super::{About, EachRequest, Field, Out, OutputFormat, rounded};
 
 pub(super) static FORMAT: OutputFormat = OutputFormat {
     name: "msr",
@@ -25,26 +25,16 @@ pub(super) static FORMAT: OutputFormat = OutputFormat {
         Field::Service,
         Field::RecordedDevice,
     ],
-    create: |out, _about: &About| Ok(Box::new(Msr { out })),
+    create: |out, _about: &About| Ok(Box::new(EachRequest { out, write })),
 };
 
-struct Msr {
-    out: Out,
-}
-
-impl TraceWriter for Msr {
-    fn write(&mut self, request: &TraceRequest, names: &dyn TraceReader) -> io::Result<()> {
-        let kind = if request.op == Op::Read { "Read" } else { "Write" };
-        let (host, disk) = disk(request.device, names.device_name(request.device));
-        let ticks = |time: Nanos| rounded(time, 100);
-        let (arrival, response) = (ticks(request.arrival), ticks(request.response.unwrap_or_default()));
-        let (offset, size) = (u128::from(request.lba) * 512, u64::from(request.sectors) * 512);
-        writeln!(self.out, "{arrival},{host},{disk},{kind},{offset},{size},{response}")
-    }
-
-    fn finish(mut self: Box<Self>) -> io::Result<Option<String>> {
-        self.out.flush().map(|()| None)
-    }
+fn write(out: &mut Out, request: &TraceRequest, names: &dyn TraceReader) -> io::Result<()> {
+    let kind = if request.op == Op::Read { "Read" } else { "Write" };
+    let (host, disk) = disk(request.device, names.device_name(request.device));
+    let ticks = |time: Nanos| rounded(time, 100);
+    let (arrival, response) = (ticks(request.arrival), ticks(request.response.unwrap_or_default()));
+    let (offset, size) = (u128::from(request.lba) * 512, u64::from(request.sectors) * 512);
+    writeln!(out, "{arrival},{host},{disk},{kind},{offset},{size},{response}")
 }
 
 /// A device's host and its number there.

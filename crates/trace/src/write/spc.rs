@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use block::Op;
 
 use super::super::{TraceReader, TraceRequest};
-use super::{About, Field, Out, OutputFormat, TraceWriter, decimal};
+use super::{About, EachRequest, Field, Out, OutputFormat, decimal};
 
 pub(super) static FORMAT: OutputFormat = OutputFormat {
     name: "spc",
@@ -23,21 +23,11 @@ pub(super) static FORMAT: OutputFormat = OutputFormat {
         Field::Service,
         Field::RecordedDevice,
     ],
-    create: |out, _about: &About| Ok(Box::new(Spc { out })),
+    create: |out, _about: &About| Ok(Box::new(EachRequest { out, write })),
 };
 
-struct Spc {
-    out: Out,
-}
-
-impl TraceWriter for Spc {
-    fn write(&mut self, request: &TraceRequest, _names: &dyn TraceReader) -> io::Result<()> {
-        let opcode = if request.op == Op::Read { 'R' } else { 'W' };
-        let (bytes, arrival) = (u64::from(request.sectors) * 512, decimal(request.arrival, 9));
-        writeln!(self.out, "{},{},{bytes},{opcode},{arrival}", request.device, request.lba)
-    }
-
-    fn finish(mut self: Box<Self>) -> io::Result<Option<String>> {
-        self.out.flush().map(|()| None)
-    }
+fn write(out: &mut Out, request: &TraceRequest, _names: &dyn TraceReader) -> io::Result<()> {
+    let opcode = if request.op == Op::Read { 'R' } else { 'W' };
+    let (bytes, arrival) = (u64::from(request.sectors) * 512, decimal(request.arrival, 9));
+    writeln!(out, "{},{},{bytes},{opcode},{arrival}", request.device, request.lba)
 }

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use block::Op;
 
 use super::super::{TraceReader, TraceRequest};
-use super::{About, Field, Out, OutputFormat, TraceWriter, decimal};
+use super::{About, EachRequest, Field, Out, OutputFormat, decimal};
 
 pub(super) static FORMAT: OutputFormat = OutputFormat {
     name: "systor",
@@ -24,23 +24,13 @@ pub(super) static FORMAT: OutputFormat = OutputFormat {
     ],
     create: |mut out: Out, _about: &About| {
         out.write_all(b"Timestamp,Response,IOType,LUN,Offset,Size\n")?;
-        Ok(Box::new(Systor { out }))
+        Ok(Box::new(EachRequest { out, write }))
     },
 };
 
-struct Systor {
-    out: Out,
-}
-
-impl TraceWriter for Systor {
-    fn write(&mut self, request: &TraceRequest, _names: &dyn TraceReader) -> io::Result<()> {
-        let kind = if request.op == Op::Read { 'R' } else { 'W' };
-        let response = request.response.map(|response| decimal(response, 9)).unwrap_or_default();
-        let (offset, size) = (u128::from(request.lba) * 512, u64::from(request.sectors) * 512);
-        writeln!(self.out, "{},{response},{kind},{},{offset},{size}", decimal(request.arrival, 9), request.device)
-    }
-
-    fn finish(mut self: Box<Self>) -> io::Result<Option<String>> {
-        self.out.flush().map(|()| None)
-    }
+fn write(out: &mut Out, request: &TraceRequest, _names: &dyn TraceReader) -> io::Result<()> {
+    let kind = if request.op == Op::Read { 'R' } else { 'W' };
+    let response = request.response.map(|response| decimal(response, 9)).unwrap_or_default();
+    let (offset, size) = (u128::from(request.lba) * 512, u64::from(request.sectors) * 512);
+    writeln!(out, "{},{response},{kind},{},{offset},{size}", decimal(request.arrival, 9), request.device)
 }
