@@ -5,7 +5,7 @@ use std::ops::{Range, RangeInclusive};
 
 use block::{Nanos, Op, StreamId};
 
-use super::{Noticed, RecordedDevice, TraceError, TraceReader, TraceRequest};
+use super::{TraceError, TraceReader, TraceRequest};
 
 /// What becomes of a request.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -65,32 +65,8 @@ impl<C: Change> TraceReader for Changed<C> {
         None
     }
 
-    fn warnings(&self) -> Vec<String> {
-        self.reader.warnings()
-    }
-
-    fn stream_name(&self, stream: StreamId) -> Option<&str> {
-        self.reader.stream_name(stream)
-    }
-
-    fn device_name(&self, device: u32) -> Option<&str> {
-        self.reader.device_name(device)
-    }
-
-    fn recorded_device(&self) -> Option<&RecordedDevice> {
-        self.reader.recorded_device()
-    }
-
-    fn omitted(&self) -> u64 {
-        self.reader.omitted()
-    }
-
-    fn empty(&self) -> Noticed {
-        self.reader.empty()
-    }
-
-    fn skipped(&self) -> u64 {
-        self.reader.skipped()
+    fn inner(&self) -> Option<&dyn TraceReader> {
+        Some(&*self.reader)
     }
 }
 

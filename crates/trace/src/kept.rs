@@ -12,9 +12,9 @@
 
 use std::sync::Arc;
 
-use block::{Nanos, Op, Priority, PriorityClass, StreamId};
+use block::{Nanos, Op, Priority, PriorityClass};
 
-use super::{Noticed, TraceError, TraceReader, TraceRequest};
+use super::{TraceError, TraceReader, TraceRequest};
 
 /// Size limit: some 1.1 million random requests.
 const MAX_KEPT_BYTES: usize = 10 << 20;
@@ -114,28 +114,8 @@ impl TraceReader for Keeping<'_> {
         next
     }
 
-    fn warnings(&self) -> Vec<String> {
-        self.reader.warnings()
-    }
-
-    fn stream_name(&self, stream: StreamId) -> Option<&str> {
-        self.reader.stream_name(stream)
-    }
-
-    fn device_name(&self, device: u32) -> Option<&str> {
-        self.reader.device_name(device)
-    }
-
-    fn omitted(&self) -> u64 {
-        self.reader.omitted()
-    }
-
-    fn empty(&self) -> Noticed {
-        self.reader.empty()
-    }
-
-    fn skipped(&self) -> u64 {
-        self.reader.skipped()
+    fn inner(&self) -> Option<&dyn TraceReader> {
+        Some(&*self.reader)
     }
 }
 

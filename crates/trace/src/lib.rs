@@ -268,41 +268,46 @@ pub trait TraceReader: Send {
     /// The next request, or `None` at the end. An error ends the trace.
     fn next_request(&mut self) -> Option<Result<TraceRequest, TraceError>>;
 
+    /// The reader whose requests it passes on, which then also answers what this one does not answer itself; `None` if it reads by itself.
+    fn inner(&self) -> Option<&dyn TraceReader> {
+        None
+    }
+
     /// What a user should know of the trace as far as has been read: why it may mean something else (times that look like another unit),
     /// what of it is not used (records of no sectors, columns that are not known) or not checked. Each is a sentence about the file
     /// without its name.
     fn warnings(&self) -> Vec<String> {
-        Vec::new()
+        self.inner().map_or_else(Vec::new, |inner| inner.warnings())
     }
 
     /// The trace's name for a stream (a program's, a volume's), as far as has been read.
-    fn stream_name(&self, _stream: StreamId) -> Option<&str> {
-        None
+    fn stream_name(&self, stream: StreamId) -> Option<&str> {
+        self.inner()?.stream_name(stream)
     }
 
     /// The trace's name for a device (a path, a host and disk), as far as has been read.
-    fn device_name(&self, _device: u32) -> Option<&str> {
-        None
+    fn device_name(&self, device: u32) -> Option<&str> {
+        self.inner()?.device_name(device)
     }
 
     /// The recorded device, if the trace describes it.
     fn recorded_device(&self) -> Option<&RecordedDevice> {
-        None
+        self.inner()?.recorded_device()
     }
 
     /// Valid records left out so far because they cover no sectors: flushes, requests of length zero.
     fn omitted(&self) -> u64 {
-        0
+        self.inner().map_or(0, |inner| inner.omitted())
     }
 
     /// Those of them that are reads, writes or discards of length zero, and where the first is.
     fn empty(&self) -> Noticed {
-        Noticed::default()
+        self.inner().map_or_else(Noticed::default, |inner| inner.empty())
     }
 
     /// Completions so far of requests that were not seen, and where the first is.
     fn unmatched_completions(&self) -> Noticed {
-        Noticed::default()
+        self.inner().map_or_else(Noticed::default, |inner| inner.unmatched_completions())
     }
 
     /// Where in the file has been read to, as in `line 7`; `None`: not known. With [`Order::OfTheFile`] it is the place of the request last
@@ -313,7 +318,7 @@ pub trait TraceReader: Send {
 
     /// Damaged lines or records skipped so far ([`OpenOptions::skip_bad`]).
     fn skipped(&self) -> u64 {
-        0
+        self.inner().map_or(0, |inner| inner.skipped())
     }
 }
 

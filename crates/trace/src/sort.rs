@@ -11,9 +11,9 @@ use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
-use block::{Nanos, Op, Priority, PriorityClass, StreamId};
+use block::{Nanos, Op, Priority, PriorityClass};
 
-use super::{Noticed, RecordedDevice, TraceError, TraceReader, TraceRequest};
+use super::{TraceError, TraceReader, TraceRequest};
 
 /// The requests of a run: 80 MB.
 const RUN: usize = 1 << 20;
@@ -127,32 +127,8 @@ impl TraceReader for SortedTrace {
         Some(Ok(request))
     }
 
-    fn warnings(&self) -> Vec<String> {
-        self.names.warnings()
-    }
-
-    fn stream_name(&self, stream: StreamId) -> Option<&str> {
-        self.names.stream_name(stream)
-    }
-
-    fn device_name(&self, device: u32) -> Option<&str> {
-        self.names.device_name(device)
-    }
-
-    fn recorded_device(&self) -> Option<&RecordedDevice> {
-        self.names.recorded_device()
-    }
-
-    fn omitted(&self) -> u64 {
-        self.names.omitted()
-    }
-
-    fn empty(&self) -> Noticed {
-        self.names.empty()
-    }
-
-    fn skipped(&self) -> u64 {
-        self.names.skipped()
+    fn inner(&self) -> Option<&dyn TraceReader> {
+        Some(&*self.names)
     }
 }
 
