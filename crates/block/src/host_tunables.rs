@@ -4,6 +4,9 @@
 
 use crate::{Tunable, Unit};
 
+/// Names of those that are below `/sys/block/*/queue`, a device's own; the others are the machine's.
+pub const QUEUE_TUNABLES: [&str; 5] = [NR_REQUESTS.name, MAX_SECTORS_KB.name, NOMERGES.name, WBT_LAT_USEC.name, READ_AHEAD_KB.name];
+
 /// All of them, in the order in which they are listed.
 pub static HOST_TUNABLES: &[Tunable] = &[
     NR_REQUESTS,

@@ -48,7 +48,7 @@ pub mod tenants;
 mod time;
 mod tunable;
 
-pub use host_tunables::HOST_TUNABLES;
+pub use host_tunables::{HOST_TUNABLES, QUEUE_TUNABLES};
 pub use knowledge::KnowledgeStore;
 pub use nearest::did_you_mean;
 pub use parse::{SettingError, find, parse, parse_among, parse_values};
@@ -56,7 +56,7 @@ pub use queue::{Insertion, Limits, Merges};
 pub use request::{
     Op, Priority, PriorityClass, READ_AHEAD_SECTORS, Request, RequestId, SEQUENTIAL_GAP, StreamId, read_ahead_response_weight,
 };
-pub use sched::{ALL, CLASSIC, KERNEL, OUT_OF_TREE, SHARING, of_linux};
+pub use sched::{ALL, CLASSIC, KERNEL, OUT_OF_TREE, SHARING, linux_name, of_linux};
 pub use scheduler::{Knowledge, LiveSwitch, Pick, Scheduler, SchedulerSpec, StarvationBound, switch};
 pub use tags::{Room, Tags};
 pub use tenants::{Roster, Tenant};

@@ -156,13 +156,9 @@ pub fn sentence(comparison: &Comparison) -> String {
     chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
 }
 
-/// Schedulers of Linux up to 4.20 that go on under another name.
-const RENAMED: [&str; 2] = ["noop", "deadline"];
-
 /// Whether what a record was run under can be set on today's Linux: its schedulers, and controllers, which set them.
 fn can_be_set(record: &Record) -> bool {
-    let name = record.scheduler.name.as_str();
-    record.steering.is_some() || RENAMED.contains(&name) || block::of_linux().any(|spec| spec.name == name)
+    record.steering.is_some() || block::linux_name(&record.scheduler.name).is_some()
 }
 
 /// Which of the schedulers are not in today's Linux, and the best of those that are, where none of them leads; `None` where all

@@ -107,8 +107,6 @@ static OF_THE_KERNEL: &[(Owner, Tunable)] = &[
     ),
 ];
 
-/// Those of the simulated host that Linux has below `/sys/block/*/queue`; the others of the list are below `/proc/sys/vm`.
-const OF_THE_QUEUE: [&str; 5] = [NR_REQUESTS, MAX_SECTORS, "nomerges", WRITE_BACK_THROTTLE, READ_AHEAD];
 /// Those of the simulated host that are not taken from its list: swap is left alone, and of the limits in bytes the kernel refuses
 /// the 0 that the simulated host has at first.
 const LEFT_OUT: [&str; 3] = ["page-cluster", "dirty_bytes", "dirty_background_bytes"];
@@ -118,7 +116,7 @@ static ALL: LazyLock<Vec<Attribute>> = LazyLock::new(|| {
     let of_schedulers =
         block::of_linux().flat_map(|spec| spec.tunables.iter().map(|tunable| Attribute::new(Owner::Scheduler(spec.name), tunable)));
     let of_host = block::HOST_TUNABLES.iter().filter(|tunable| !LEFT_OUT.contains(&tunable.name)).map(|tunable| {
-        let owner = if OF_THE_QUEUE.contains(&tunable.name) { Owner::Queue } else { Owner::Machine };
+        let owner = if block::QUEUE_TUNABLES.contains(&tunable.name) { Owner::Queue } else { Owner::Machine };
         Attribute::new(owner, tunable)
     });
     let own = OF_THE_KERNEL.iter().map(|(owner, tunable)| Attribute::new(*owner, tunable));

@@ -38,6 +38,15 @@ pub fn of_linux() -> impl Iterator<Item = &'static SchedulerSpec> + Clone {
     KERNEL.iter().chain(OUT_OF_TREE).copied()
 }
 
+/// What current Linux calls a scheduler of this name, if it has it or one that came of it. bfq came after cfq and is another scheduler.
+pub fn linux_name(name: &str) -> Option<&'static str> {
+    match name {
+        "noop" => Some(none::SPEC.name),
+        "deadline" => Some(mq_deadline::SPEC.name),
+        _ => of_linux().map(|spec| spec.name).find(|known| *known == name),
+    }
+}
+
 /// Textbook schedulers, and those of Linux up to 4.20.
 pub static CLASSIC: &[&SchedulerSpec] = &[&noop::SPEC, &sstf::SPEC, &clook::SPEC, &deadline::SPEC, &anticipatory::SPEC, &cfq::SPEC];
 

@@ -8,18 +8,6 @@ const FILE: &str = "/etc/udev/rules.d/60-seekwise.rules";
 /// Where tunables of the memory go.
 const SYSCTL_FILE: &str = "/etc/sysctl.d/60-seekwise.conf";
 
-/// Tunables of the host that a device has (`block/blk-sysfs.c`); the others are the memory's (`mm/page-writeback.c` and others).
-const OF_THE_QUEUE: [&str; 5] = ["nr_requests", "max_sectors_kb", "nomerges", "wbt_lat_usec", "read_ahead_kb"];
-
-/// What a present Linux calls a scheduler, if it has it or its successor. `bfq` came after `cfq` and is another scheduler.
-fn linux_name(setting: &Setting) -> Option<&'static str> {
-    match setting.spec.name {
-        "noop" => Some("none"),
-        "deadline" => Some("mq-deadline"),
-        name => block::of_linux().map(|spec| spec.name).find(|&known| known == name),
-    }
-}
-
 /// Whether only the kernels of some distributions have it.
 fn is_out_of_tree(setting: &Setting) -> bool {
     block::OUT_OF_TREE.iter().any(|spec| spec.name == setting.spec.name)
@@ -27,7 +15,7 @@ fn is_out_of_tree(setting: &Setting) -> bool {
 
 /// Whether a present mainline Linux has it.
 pub fn has(setting: &Setting) -> bool {
-    linux_name(setting).is_some() && !is_out_of_tree(setting)
+    block::linux_name(setting.spec.name).is_some() && !is_out_of_tree(setting)
 }
 
 /// The rule's lines. `instead` is the best that Linux has, if that is better than the active setting.
@@ -63,13 +51,14 @@ pub fn rule(use_it: &Setting, active: &Setting, instead: Option<&Setting>) -> Ve
 }
 
 fn lines(setting: &Setting) -> Vec<String> {
-    let scheduler = linux_name(setting).unwrap_or_default();
+    let scheduler = block::linux_name(setting.spec.name).unwrap_or_default();
     let mut rule = format!("ACTION==\"add|change\", KERNEL==\"sdX\", ATTR{{queue/scheduler}}=\"{scheduler}\"");
     for (tunable, value) in setting.spec.tunables.iter().zip(&setting.values).filter(|(tunable, value)| tunable.default != **value)
     {
         rule += &format!(", ATTR{{queue/iosched/{}}}=\"{value}\"", tunable.name);
     }
-    let (of_queue, of_memory): (Vec<_>, Vec<_>) = setting.host.iter().partition(|(name, _)| OF_THE_QUEUE.contains(&name.as_str()));
+    let (of_queue, of_memory): (Vec<_>, Vec<_>) =
+        setting.host.iter().partition(|(name, _)| block::QUEUE_TUNABLES.contains(&name.as_str()));
     for (name, value) in of_queue {
         rule += &format!(", ATTR{{queue/{name}}}=\"{value}\"");
     }
