@@ -7,10 +7,11 @@ use applier::sysfs::Sysfs;
 use control::Setting;
 use experiment::advice::iostat::Iostat;
 use experiment::advice::{AdviceRequest, Aim, advise};
-use experiment::comparison::{Experiment, regime};
+use experiment::comparison::regime;
 use experiment::pool::Workers;
 use linux::advice::{ASKED_FOR, LoadTracker, of_counters, unseen};
 use linux::topology::Device;
+use observe::Preference;
 use progress::Monitor;
 use report::advice::Advice;
 
@@ -136,11 +137,9 @@ fn by_counters(args: &Args, name: &str, device: &Device, why: String, terminal: 
     for (given, option) in given {
         ensure!(!given, "{option}: a device is judged from its counters as it is, under what it has, and as a whole");
     }
-    let candidates = if args.candidates.is_empty() { vec![CANDIDATES.to_owned()] } else { args.candidates.clone() };
-    let experiment = Experiment { candidates, ..args.load.experiment(None) };
     let lasts = capture::seconds(args.seconds.unwrap_or(WATCHED_SECONDS));
-    let chosen = (&*experiment.candidates()?, experiment.preference.unwrap_or_default());
-    let advice = of_counters((&Sysfs::real(), device), name, (lasts, why), chosen, terminal)?;
+    let (candidates, preference) = chosen_from(args)?;
+    let advice = of_counters((&Sysfs::real(), device), name, (lasts, why), (&candidates, preference), terminal)?;
     shown(&advice, args.html.as_deref(), args.json, args.kind)
 }
 
@@ -150,10 +149,15 @@ fn by_iostat(args: &Args, iostat: &Iostat, active: Option<Setting>, terminal: &T
     {
         ensure!(!given, "{option}: iostat's output is judged as it is, the busiest device under --scheduler");
     }
-    let candidates = if args.candidates.is_empty() { vec![CANDIDATES.to_owned()] } else { args.candidates.clone() };
-    let experiment = Experiment { candidates, ..args.load.experiment(None) };
-    let chosen = (&*experiment.candidates()?, experiment.preference.unwrap_or_default());
-    shown(&iostat.advise(active, chosen, terminal)?, args.html.as_deref(), args.json, args.kind)
+    let (candidates, preference) = chosen_from(args)?;
+    shown(&iostat.advise(active, (&candidates, preference), terminal)?, args.html.as_deref(), args.json, args.kind)
+}
+
+/// What there is to choose from by counters, and what counts.
+fn chosen_from(args: &Args) -> anyhow::Result<(Vec<Setting>, Preference)> {
+    let usual = [CANDIDATES.to_owned()];
+    let candidates = if args.candidates.is_empty() { &usual[..] } else { &args.candidates };
+    Ok((regime::candidates(candidates)?, args.load.preference().unwrap_or_default()))
 }
 
 fn shown(advice: &Advice, html: Option<&Path>, as_json: bool, kind: Option<Kind>) -> anyhow::Result<()> {

@@ -127,6 +127,11 @@ impl LoadArguments {
         }
     }
 
+    /// What counts, if that is said.
+    pub fn preference(&self) -> Option<Preference> {
+        self.preference
+    }
+
     /// How many threads are wanted, if that is said.
     pub fn threads(&self) -> Option<usize> {
         self.threads.map(usize::from)
