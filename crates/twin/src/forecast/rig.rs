@@ -127,12 +127,12 @@ pub(super) struct Trials<'a> {
 }
 
 impl Trials<'_> {
-    /// See [`TrialRig::run`]. Learning schedulers learn from the trial if it `teaches`.
+    /// See [`TrialRig::run`]; its services are kept here. Learning schedulers learn from the trial if it `teaches`.
     pub fn run(&mut self, setting: &Setting, from: Option<SwitchFrom>, teaches: bool) -> Option<TrialResult> {
         let mut lessons: Vec<Event> = Vec::new();
         let knowledge = &*self.knowledge;
         let build = |setting: &Setting, limits: &Limits| knowledge.scheduler(setting.spec, limits, &setting.values);
-        let result = self.rig.run(setting, from, &build, &mut |event| {
+        let mut result = self.rig.run(setting, from, &build, &mut |event| {
             if teaches && matches!(event, Event::Completed { .. }) {
                 lessons.push(*event);
             }
@@ -144,7 +144,7 @@ impl Trials<'_> {
         }
         self.requests += result.requests;
         self.services.retain(|(before, _)| before != setting);
-        self.services.push((setting.clone(), result.services.clone()));
+        self.services.push((setting.clone(), std::mem::take(&mut result.services)));
         Some(result)
     }
 }
