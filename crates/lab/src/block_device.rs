@@ -188,7 +188,7 @@ impl RealDevice for BlockDevice {
         // A kernel without it throttles nothing.
         simulated.push(format!("wbt_lat_usec={}", self.queue.get("wbt_lat_usec").unwrap_or_else(|_| "0".to_owned())));
         for (number, name) in LIVE.iter().enumerate() {
-            // Of a limit in per cent and the one in bytes that which is not in force reads as 0.
+            // Of a limit in per cent and the one in bytes, the inactive one reads as 0.
             let value = live(&self.queue, number)?;
             if !(name.starts_with("dirty_") && value == "0") {
                 simulated.push(format!("{name}={value}"));

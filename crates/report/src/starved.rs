@@ -6,7 +6,7 @@ use crate::text::printable;
 
 /// A stream starves if it completes fewer requests than this share of what it does in the median of the others.
 const SHARE: f64 = 0.1;
-/// Or if 99 of 100 of its requests take up to so many times as long, and at least [`LEAST_BOUND_MS`]: the bound of `observe::merit`.
+/// Or if its p99 response time exceeds this multiple of theirs, and [`LEAST_BOUND_MS`]: the bound of `observe::merit`.
 const BOUND_FACTOR: f64 = 4.0;
 /// See [`BOUND_FACTOR`].
 const LEAST_BOUND_MS: f64 = 1000.0;

@@ -52,9 +52,9 @@ enum Quantity {
     P99,
     P999,
     Max,
-    /// Bytes per second, of which at least so many are wanted.
+    /// Bytes per second; the bound is a minimum.
     Throughput,
-    /// Requests per second, likewise.
+    /// Requests per second; the bound is a minimum.
     Iops,
 }
 

@@ -29,9 +29,9 @@ pub(super) struct Choice<'a> {
     pub(super) aims: &'a [ResolvedAim<'a>],
 }
 
-/// How much of the error of a forecast candidates do not share: they meet the same device and the same load, and what is wrong with
-/// these is wrong for all.
-const SHARED_ERROR: f64 = 0.5;
+/// The part of a forecast's error that is a candidate's own: what is wrong with the device or the load, which all of them meet, is wrong for
+/// all alike.
+const OWN_ERROR: f64 = 0.5;
 
 /// How much has to be changed: the scheduler first, then the number of tunables.
 fn changes(setting: &Setting, active: &Setting) -> (bool, usize) {
@@ -103,7 +103,7 @@ impl<'a> Choice<'a> {
         let of_promise = |promise: &'a Prediction| Candidate {
             setting: &promise.setting,
             gain: promise.sure_gain(),
-            slack: TOLERANCE.max(SHARED_ERROR * promise.error),
+            slack: TOLERANCE.max(OWN_ERROR * promise.error),
             is_better: promise.is_sure(),
             shortfall: self.shortfall_of(&promise.setting),
         };

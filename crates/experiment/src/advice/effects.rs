@@ -102,7 +102,7 @@ pub(super) fn effects(
             runs.iter().filter(|run| run.p99_by_bound <= 1.0).map(|run| (&run.setting, run.service(streams))).collect();
         for kind in Kind::ALL {
             let (Some(was), Some(is)) = (kind.of(&was), kind.of(&is)) else { continue };
-            // Of few reads or writes the times are by chance; a single fsync may be what somebody waits for.
+            // Of few reads or writes the times are by chance; a single fsync may block a user.
             if kind != Kind::Fsync && was.response.requests < merit::LEAST_REQUESTS {
                 continue;
             }

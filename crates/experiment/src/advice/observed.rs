@@ -221,7 +221,7 @@ impl Observed {
     }
 }
 
-/// Streams that are followed one by one where a load has no jobs: more nobody reads.
+/// Maximum number of streams reported one by one where a load has no jobs.
 const FOLLOWED: usize = 200;
 
 /// The busiest streams one by one, by name or number.

@@ -114,7 +114,7 @@ pub fn expect_settable(given: &str, setting: &Setting, names: &[String]) -> anyh
     setting.check_host(settable).with_context(|| format!("{given} {setting}"))
 }
 
-/// The most settings that are made by varying tunables: beyond that nobody reads the table.
+/// Maximum number of settings made by varying tunables, for a table that can be read.
 pub const MOST_VARIED: usize = 256;
 
 /// Each of the settings with every combination of values of the host's tunables, as `--vary KEY=VALUE,...` gives them.
