@@ -97,8 +97,8 @@ impl Client {
     }
 
     /// Stands down: external changes stay, are never put back, and nothing is set on the device until it is [resumed](Client::resume). The
-    /// originals of the rest are kept. `changed` are external changes of attributes that the applier has not set: name, and the value that
-    /// the agent knew.
+    /// originals of the rest are kept. `changed` are external changes that the caller knows of, also where the journal does not tell them:
+    /// name, and the value that the agent knew or wanted.
     ///
     /// # Errors
     /// [`Kind::NoDevice`], [`Kind::Journal`]; [`Kind::NotAllowed`] for an attribute that the applier does not know.

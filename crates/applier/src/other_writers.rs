@@ -18,6 +18,9 @@ use rustix::io::Errno;
 const MAX_WAIT: Duration = Duration::from_secs(5);
 /// Time between two looks while waiting.
 const POLL_INTERVAL: Duration = Duration::from_micros(200);
+/// For how long a file stays without events until nobody is taken to have it open: a process that opened it to write does so at once, and
+/// is then held up by the kernel's own lock at most, which whoever reads the value waits for, too.
+const QUIET: Duration = Duration::from_millis(50);
 /// For events of about 100 openings; the kernel keeps more for the next look.
 const BUFFER_BYTES: usize = 8192;
 
@@ -65,7 +68,24 @@ impl OtherWriters {
         std::mem::take(&mut self.writes)
     }
 
-    fn take_events(&mut self) {
+    /// As [`wait`](OtherWriters::wait), and until nothing has happened to the file for a while: inotify merges the openings of two processes
+    /// where no other event lies between them, so a writer may be overlooked that has opened the file and not yet written.
+    pub fn wait_until_quiet(&mut self) -> u32 {
+        let began = Instant::now();
+        let (mut writes, mut quiet_since) = (self.wait(), Instant::now());
+        while quiet_since.elapsed() < QUIET && !self.is_gone && began.elapsed() < MAX_WAIT {
+            thread::sleep(POLL_INTERVAL);
+            if self.take_events() {
+                writes += self.wait();
+                quiet_since = Instant::now();
+            }
+        }
+        writes
+    }
+
+    /// Takes note of what happened to the file since the last call. Returns whether anything did.
+    fn take_events(&mut self) -> bool {
+        let mut is_any = false;
         let mut buffer = [MaybeUninit::uninit(); BUFFER_BYTES];
         let mut reader = Reader::new(&self.events, &mut buffer);
         loop {
@@ -73,8 +93,9 @@ impl OtherWriters {
                 Ok(event) => event.events(),
                 Err(Errno::INTR) => continue,
                 // There are no more; anything else leaves what is known.
-                Err(_) => break,
+                Err(_) => return is_any,
             };
+            is_any = true;
             self.open += i64::from(flags.contains(ReadFlags::OPEN));
             self.open -= i64::from(flags.intersects(ReadFlags::CLOSE_WRITE | ReadFlags::CLOSE_NOWRITE));
             self.writes += u32::from(flags.contains(ReadFlags::MODIFY));
@@ -116,5 +137,23 @@ mod tests {
         assert!(!others.is_gone());
         drop(file);
         assert!(others.is_gone());
+    }
+
+    #[test]
+    fn a_writer_whose_opening_was_merged_with_that_of_a_reader_is_waited_for() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let mut others = OtherWriters::of(file.path()).unwrap();
+        others.wait();
+        // Two openings of which inotify makes one, and one closing.
+        let mut theirs = OpenOptions::new().write(true).open(file.path()).unwrap();
+        drop(fs::File::open(file.path()).unwrap());
+        assert_eq!(others.wait(), 0);
+        let writing = thread::spawn(move || {
+            thread::sleep(QUIET / 5);
+            theirs.write_all(b"theirs").unwrap();
+        });
+        assert_eq!(others.wait_until_quiet(), 1);
+        assert_eq!(fs::read(file.path()).unwrap(), b"theirs");
+        writing.join().unwrap();
     }
 }

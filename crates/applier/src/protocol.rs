@@ -26,7 +26,7 @@ pub enum Request {
     Release {
         /// As in `sda`.
         device: String,
-        /// External changes of attributes that the applier has not set: each attribute's name, and its value as the agent knew it.
+        /// External changes that the caller knows of: each attribute's name, and its value as the agent knew or wanted it.
         #[serde(default)]
         changed: Vec<(String, String)>,
     },

@@ -8,6 +8,7 @@ use crate::journal::{AtExit, Journal, Record};
 use crate::ownership::{Ownership, ownership_of};
 use crate::protocol::{Outcome, Restored};
 use crate::server::check_owner;
+use crate::set::Switched;
 use crate::sysfs::{RealFiles, Sysfs};
 use crate::writer::{Known, Rules, Writer, checked, is_void};
 
@@ -213,8 +214,11 @@ impl Writer {
                 _ => self.write(device, attribute, value).map(drop),
             };
         }
-        self.write(device, attribute, value)?;
-        if attribute.name == SCHEDULER {
+        if attribute.name != SCHEDULER {
+            return self.write(device, attribute, value).map(drop);
+        }
+        // Whoever writes at this moment wins, too; what is active then shows in the outcome.
+        if let Switched::Ours { .. } | Switched::Contested = self.switch_unless_contested(device, attribute, value, now)? {
             self.take_over(device, value, false);
         }
         Ok(())

@@ -27,6 +27,32 @@ struct Done {
     unread: Option<String>,
 }
 
+/// What became of a switch of the scheduler.
+pub(crate) enum Switched {
+    /// It is done.
+    Ours {
+        /// How long the kernel took, in microseconds.
+        stall: u64,
+    },
+    /// Another program had written before; nothing was written here.
+    Before {
+        /// The active scheduler.
+        now: Option<String>,
+    },
+    /// Another value is active: another program has written since, or the kernel has made that of it.
+    After {
+        /// The active scheduler.
+        now: Option<String>,
+    },
+    /// Another program wrote at the same moment and was replaced; its choice is active again.
+    BroughtBack {
+        /// The active scheduler.
+        theirs: String,
+    },
+    /// Another program wrote at the same moment and was replaced, and what it chose is not known.
+    Contested,
+}
+
 impl Writer {
     /// Sets attributes, all or none, and reads them back.
     ///
@@ -174,8 +200,7 @@ impl Writer {
         }
     }
 
-    /// Switches the scheduler from the one that the agent has left active; how long that took. It takes long, so another program may write one
-    /// at the same moment, and that one is to stay.
+    /// Switches the scheduler from the one that the agent has left active; how long that took.
     fn switch_scheduler(
         &mut self,
         device: &str,
@@ -183,30 +208,53 @@ impl Writer {
         value: &str,
         from: &str,
     ) -> Result<u64, ApplierError> {
-        self.other_writers(device).map(OtherWriters::wait);
-        // The last look, as shortly before the write as it can be.
-        let now = self.value(device, attribute)?;
-        if now.as_deref() != Some(from) {
-            return Err(meanwhile(device, SCHEDULER, Some(from), now.as_deref()));
-        }
-        let (stall, meanwhile_active) = self.switch(device, attribute, value)?;
-        // A write that began meanwhile has come to its end, too, and shows if it came second.
-        let is_contested = self.other_writers(device).is_some_and(|others| others.wait() > 1);
-        match self.value(device, attribute)? {
-            Some(now) if now != value => Err(mismatch(device, attribute, value, &now)),
-            Some(_) if is_contested => {
-                // It came first, and was replaced unnoticed.
-                let theirs = meanwhile_active.iter().rev().find(|active| *active != value && *active != from);
-                if let Some(theirs) = theirs {
-                    self.write(device, attribute, theirs)?;
-                    return Err(meanwhile(device, SCHEDULER, Some(from), Some(theirs)));
-                }
+        match self.switch_unless_contested(device, attribute, value, from)? {
+            Switched::Ours { stall } => Ok(stall),
+            Switched::Before { now } => Err(meanwhile(device, SCHEDULER, Some(from), now.as_deref())),
+            Switched::After { now } => Err(mismatch(device, attribute, value, now.as_deref().unwrap_or("not there"))),
+            Switched::BroughtBack { theirs } => Err(meanwhile(device, SCHEDULER, Some(from), Some(&theirs))),
+            Switched::Contested => {
                 let message =
                     format_args!("{device}: {SCHEDULER} was written by another program at the same moment; nothing was set");
                 Err(ApplierError::new(Kind::Foreign, message))
             }
-            Some(_) => Ok(stall),
-            None => Err(mismatch(device, attribute, value, "not there")),
+        }
+    }
+
+    /// Switches the scheduler. That takes long, so another program may write one at the same moment, and that one is to stay.
+    pub(crate) fn switch_unless_contested(
+        &mut self,
+        device: &str,
+        attribute: &'static Attribute,
+        value: &str,
+        from: &str,
+    ) -> Result<Switched, ApplierError> {
+        self.other_writers(device).map(OtherWriters::wait);
+        // The last look, as shortly before the write as it can be.
+        let now = self.value(device, attribute)?;
+        if now.as_deref() != Some(from) {
+            return Ok(Switched::Before { now });
+        }
+        let (stall, meanwhile_active) = self.switch(device, attribute, value)?;
+        // A write that began meanwhile has come to its end, too, and shows if it came second.
+        let is_contested = self.other_writers(device).is_some_and(|others| {
+            let is_contested = others.wait() > 1;
+            if is_contested {
+                others.wait_until_quiet();
+            }
+            is_contested
+        });
+        match self.value(device, attribute)? {
+            Some(now) if now == value && !is_contested => Ok(Switched::Ours { stall }),
+            Some(now) if now == value => {
+                // It came first, and was replaced unnoticed.
+                let Some(theirs) = meanwhile_active.into_iter().rfind(|active| active != value && active != from) else {
+                    return Ok(Switched::Contested);
+                };
+                self.write(device, attribute, &theirs)?;
+                Ok(Switched::BroughtBack { theirs })
+            }
+            now => Ok(Switched::After { now }),
         }
     }
 

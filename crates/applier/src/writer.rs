@@ -106,27 +106,27 @@ impl Writer {
         Ok(records.iter().filter_map(foreign).collect())
     }
 
-    /// Stands down: external changes stay until the device is [resumed](Writer::resume). `changed` are those of attributes that were not set
-    /// here: name, and the value that the agent knew.
+    /// Stands down: external changes stay until the device is [resumed](Writer::resume). `changed` are those that the caller knows of, also
+    /// where the journal does not tell them: name, and the value that the agent knew or wanted.
     ///
     /// # Errors
     /// As [`foreign`](Writer::foreign), or the journal cannot be written. An attribute is not known.
     pub fn release(&mut self, at: Moment, device: &str, changed: &[(String, String)]) -> Result<(), ApplierError> {
-        let mut changed = changed
+        let changed = changed
             .iter()
             .map(|(name, value)| Ok((known_attribute(name, device)?, value)))
             .collect::<Result<Vec<(&'static Attribute, &String)>, String>>()
             .map_err(|reason| ApplierError::new(Kind::NotAllowed, format_args!("{device}: {reason}")))?;
         let known = self.known(device)?;
         whole(&known.damage)?;
-        changed.retain(|(attribute, _)| known.records.iter().all(|record| record.attribute != attribute.name));
+        let is_known = |attribute: &Attribute| known.records.iter().any(|record| record.attribute == attribute.name);
         let at_exit = self.policy(device, &known.records);
-        let new = changed.into_iter().map(|(attribute, value)| Record {
+        let new = changed.iter().filter(|(attribute, _)| !is_known(attribute)).map(|(attribute, value)| Record {
             device: known.identity.clone(),
             attribute: attribute.name.clone(),
             scheduler: attribute.scheduler().map(str::to_owned),
-            original: Some(value.clone()),
-            ours: Some(value.clone()),
+            original: Some((*value).clone()),
+            ours: Some((*value).clone()),
             released: true,
             why: "changed externally, before the agent had set it".to_owned(),
             unix_seconds: at.unix_seconds,
@@ -138,7 +138,11 @@ impl Writer {
             self.store(device, &records)?;
         }
         self.keep(device, |record, ownership| {
-            record.released |= ownership == Ownership::Foreign;
+            let change = changed.iter().find(|(attribute, _)| record.attribute == attribute.name && !record.released);
+            if let Some((_, value)) = change.filter(|_| ownership == Ownership::Ours) {
+                record.ours = Some((*value).clone());
+            }
+            record.released |= change.is_some() || ownership == Ownership::Foreign;
             true
         })
     }

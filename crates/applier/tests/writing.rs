@@ -284,6 +284,23 @@ fn an_external_change_of_what_was_never_set_is_remembered_until_resume() {
 }
 
 #[test]
+fn what_the_caller_knows_of_is_released_also_where_the_journal_does_not_tell_it() {
+    let machine = Machine::new();
+    let mut first = writer(&machine);
+    set(&mut first, "sda scheduler=kyber").unwrap();
+    // Somebody wrote a scheduler at the moment of a switch to bfq, and was replaced unnoticed: kyber came back.
+    let change = ("scheduler".to_owned(), "bfq".to_owned());
+    first.release(Moment::default(), "sda", &[change]).unwrap();
+    let mut second = writer(&machine);
+    let foreign = second.foreign("sda").unwrap();
+    assert!(foreign.iter().any(|one| one.released && one.attribute == "scheduler" && one.ours == "bfq"), "{foreign:?}");
+    assert_eq!(set(&mut second, "sda scheduler=none").unwrap_err().kind, Kind::Foreign);
+    second.resume("sda").unwrap();
+    assert!(second.foreign("sda").unwrap().is_empty());
+    set(&mut second, "sda scheduler=none").unwrap();
+}
+
+#[test]
 fn an_external_change_of_a_tunable_ends_with_its_scheduler() {
     let machine = tuned_by_hand();
     let mut first = writer(&machine);
