@@ -123,7 +123,11 @@ fn a_rival_wins_at_every_moment_of_a_switch() {
                 let began = Instant::now();
                 // At a moment of its own, or as soon as it sees the agent's.
                 let waits_for_ours = number % 4 == 3;
-                while if waits_for_ours { device.scheduler() != ours && began.elapsed() < switch * 3 } else { began.elapsed() < after } {
+                while if waits_for_ours {
+                    device.scheduler() != ours && began.elapsed() < switch * 3
+                } else {
+                    began.elapsed() < after
+                } {
                     std::hint::spin_loop();
                 }
                 assert!(device.set(theirs));

@@ -50,6 +50,24 @@ impl<T: Copy + Default> StreamTable<T> {
         self.taken.fill(0);
     }
 
+    /// Keeps the streams of which the function, which may change the value, says so.
+    pub fn retain(&mut self, mut keeps: impl FnMut(&mut T) -> bool) {
+        for group in 0..GROUPS {
+            let first = group * PLACES;
+            let mut kept = 0;
+            for place in 0..usize::from(self.taken[group]) {
+                if keeps(&mut self.values[first + place]) {
+                    self.names[group].swap(kept, place);
+                    self.values.swap(first + kept, first + place);
+                    self.used.swap(first + kept, first + place);
+                    kept += 1;
+                }
+            }
+            self.taken[group] = kept as u8;
+            self.values[first + kept..first + PLACES].fill(T::default());
+        }
+    }
+
     fn place(&self, group: usize, stream: StreamId) -> Option<usize> {
         let taken = usize::from(self.taken[group]);
         // Places not taken hold names of before; a name that counts stands before them.
@@ -136,6 +154,26 @@ mod tests {
             assert_eq!(kept.count(), MAX_STREAMS * 9 / 10);
             assert_eq!(streams.values().count(), MAX_STREAMS * 9 / 10);
         }
+    }
+
+    #[test]
+    fn what_is_not_kept_makes_room_and_the_rest_keeps_its_values() {
+        let mut streams = StreamTable::new();
+        for stream in 0..MAX_STREAMS as u32 {
+            *streams.follow(stream).0 = stream;
+        }
+        streams.retain(|value| {
+            *value += 1;
+            *value % 3 == 0
+        });
+        for stream in 0..MAX_STREAMS as u32 {
+            let value = streams.get(stream).copied();
+            assert_eq!(value, ((stream + 1) % 3 == 0 && value.is_some()).then_some(stream + 1));
+        }
+        assert!(streams.values().count() > MAX_STREAMS / 4);
+        assert_eq!(streams.follow(1_000_000), (&mut 0, None));
+        streams.retain(|_| false);
+        assert_eq!(streams.values().count(), 0);
     }
 
     #[test]

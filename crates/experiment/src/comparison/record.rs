@@ -16,21 +16,42 @@ use crate::load::{Load, Row};
 /// Fairness is judged by streams with at least this many requests: of fewer, one lucky cache hit or one unlucky seek decides.
 const JUDGED_REQUESTS: u64 = 100;
 
-/// The streams by whose slowdown fairness is judged: all, if fewer than two have enough requests.
-pub fn judged(streams: &[StreamFigures]) -> Vec<&StreamFigures> {
-    let enough: Vec<_> = streams.iter().filter(|stream| stream.requests >= JUDGED_REQUESTS).collect();
+/// Streams that ran alone, by which their slowdown is told.
+pub type Alone = BTreeMap<StreamId, StreamMeasure>;
+
+/// The streams by whose slowdown fairness is judged: those that had enough requests here or alone, so that who is starved is judged, too; all,
+/// if those are fewer than two.
+pub fn judged<'a>(streams: &'a [StreamFigures], alone: Option<&Alone>) -> Vec<&'a StreamFigures> {
+    let had_alone = |stream: StreamId| alone.and_then(|alone| alone.get(&stream)).map_or(0, |alone| alone.responses.count());
+    let has_enough = |stream: &&StreamFigures| stream.requests.max(had_alone(stream.stream)) >= JUDGED_REQUESTS;
+    let enough: Vec<_> = streams.iter().filter(has_enough).collect();
     if enough.len() < 2 { streams.iter().collect() } else { enough }
 }
 
+/// The progress of a stream, as a share of that when it is alone: 1 where it is not slowed down, 0 where it got nothing here.
+fn progress(stream: &StreamFigures, alone: Option<&Alone>) -> Option<f64> {
+    let got_something_alone = || alone.and_then(|alone| alone.get(&stream.stream)).is_some_and(|alone| alone.responses.count() > 0);
+    match stream.slowdown {
+        Some(slowdown) => Some((1.0 / slowdown).min(1.0)),
+        None => (stream.requests == 0 && got_something_alone()).then_some(0.0),
+    }
+}
+
 /// The table's figures.
-pub fn figures(outcome: &RunSummary, disks: usize, streams: &[StreamFigures], cpu_ns: Option<u64>) -> Figures {
+pub fn figures(
+    outcome: &RunSummary,
+    disks: usize,
+    (streams, alone): (&[StreamFigures], Option<&Alone>),
+    cpu_ns: Option<u64>,
+) -> Figures {
     let measure = &outcome.measure;
     let seconds = measure.duration().as_secs_f64();
     let watched = measure.watched().as_secs_f64();
     let per_second = |count: u64| rate(count, seconds);
     let mechanical = outcome.tally.mechanical.max(1) as f64;
     let arm = outcome.flash.is_none();
-    let slowdowns: Vec<(u32, f64)> = judged(streams).into_iter().filter_map(|s| Some((s.stream, s.slowdown?))).collect();
+    let judged = judged(streams, alone);
+    let slowdowns: Vec<(u32, f64)> = judged.iter().filter_map(|stream| Some((stream.stream, stream.slowdown?))).collect();
     let worst = slowdowns.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1)).filter(|_| slowdowns.len() > 1);
     Figures {
         duration_s: seconds,
@@ -42,7 +63,7 @@ pub fn figures(outcome: &RunSummary, disks: usize, streams: &[StreamFigures], cp
         read_response: (measure.reads.count() > 0).then(|| response_figures(&measure.reads)),
         write_response: (measure.writes.count() > 0).then(|| response_figures(&measure.writes)),
         sync_response: (measure.syncs.count() > 0).then(|| response_figures(&measure.syncs)),
-        fairness_jain: jain(slowdowns.iter().map(|&(_, slowdown)| (1.0 / slowdown).min(1.0))),
+        fairness_jain: jain(judged.iter().filter_map(|stream| progress(stream, alone))),
         worst_slowdown: worst.map(|(_, slowdown)| slowdown),
         worst_slowdown_stream: worst.map(|(stream, _)| stream),
         disk_utilisation: outcome.utilisation(),
@@ -117,7 +138,7 @@ pub fn service<'a>(measures: impl IntoIterator<Item = &'a StreamMeasure>) -> Ser
 }
 
 /// The followed streams, busiest first, with their slowdown against being `alone` where that was run.
-pub fn streams(load: &dyn Load, outcome: &RunSummary, alone: Option<&BTreeMap<StreamId, StreamMeasure>>) -> Vec<StreamFigures> {
+pub fn streams(load: &dyn Load, outcome: &RunSummary, alone: Option<&Alone>) -> Vec<StreamFigures> {
     let one = |(&stream, here): (&StreamId, &StreamMeasure)| {
         let mean = here.responses.mean();
         let alone = alone.and_then(|alone| alone.get(&stream));
@@ -131,7 +152,7 @@ pub fn streams(load: &dyn Load, outcome: &RunSummary, alone: Option<&BTreeMap<St
             iops: service.all.iops,
             mean_ms: mean.as_millis_f64(),
             p99_ms: here.responses.quantile(0.99).as_millis_f64(),
-            slowdown: mean_alone.map(|alone| mean.0 as f64 / alone.0 as f64),
+            slowdown: mean_alone.filter(|_| mean > Nanos::ZERO).map(|alone| mean.0 as f64 / alone.0 as f64),
             service,
         }
     };

@@ -222,10 +222,10 @@ impl Plan {
         let minutes = |steered: &Steered| minutes::minutes(steered.steering(), &self.brief);
         let one = |(position, (regime, Ran { outcome, cpu_ns, steered })): (usize, (&Regime, &Ran))| {
             let streams = record::streams(&*self.load, outcome, results.alone.as_ref());
-            let mut figures = record::figures(outcome, self.world.profile.disks(), &streams, *cpu_ns);
+            let mut figures = record::figures(outcome, self.world.profile.disks(), (&streams, results.alone.as_ref()), *cpu_ns);
             figures.sustainable_speed = self.load.sustainable_speed(outcome);
             let mut warnings = self.load.warnings(outcome);
-            let (judged, all) = (record::judged(&streams).len(), self.load.stream_count());
+            let (judged, all) = (record::judged(&streams, results.alone.as_ref()).len(), self.load.stream_count());
             if self.alone.is_some() && all > judged {
                 warnings.push(format!("Fairness and slowdown are judged by the {judged} busiest of {all} streams."));
             }

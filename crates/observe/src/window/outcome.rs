@@ -34,8 +34,9 @@ pub struct WindowOutcome {
     pub max_response_s: f64,
     /// Mean service time of all requests in seconds; NaN without any.
     pub mean_service_s: f64,
-    /// Jain's index over the streams' progress (service time divided by response time of synchronous requests): 1 is fair, 1/n if one of n
-    /// gets everything. 1 of a single stream or none. Of up to 512 streams; another one replaces a silent one.
+    /// Jain's index over the streams' progress: the service time of synchronous requests that completed in the window, divided by the time
+    /// that such requests waited in it, completed or not. 1 is fair, 1/n if one of n gets everything; a stream that waited and got nothing
+    /// counts. 1 of a single stream or none. Of up to 512 streams; another one replaces a silent one.
     pub fairness: f64,
     /// Outstanding requests when the window ended.
     pub unfinished: u64,
@@ -96,16 +97,30 @@ pub fn depth<'a>(outcomes: impl IntoIterator<Item = &'a WindowOutcome>) -> f64 {
     if lasted_s > 0.0 { waited_s / lasted_s } else { 0.0 }
 }
 
+/// What a stream waited for in the window, and what it got.
 #[derive(Clone, Copy, Debug, Default)]
 struct Progress {
-    response_s: f64,
+    /// Outstanding synchronous requests, and since when they were counted.
+    waiting: u32,
+    since: Nanos,
+    /// Time that they waited in the window, completed or not.
+    waited_s: f64,
+    /// Service time of those that completed in it.
     service_s: f64,
 }
 
 impl Progress {
-    /// Share of its waiting time during which the device served it.
-    fn share(&self) -> f64 {
-        if self.response_s > 0.0 { self.service_s / self.response_s } else { 1.0 }
+    fn wait_until(&mut self, at: Nanos) {
+        self.waited_s += f64::from(self.waiting) * (at - self.since).as_secs_f64();
+        self.since = self.since.max(at);
+    }
+
+    /// Share of its waiting time during which the device served it; `None` if it wanted nothing.
+    fn share(&self) -> Option<f64> {
+        if self.waited_s > 0.0 {
+            return Some((self.service_s / self.waited_s).min(1.0));
+        }
+        (self.service_s > 0.0).then_some(1.0)
     }
 }
 
@@ -210,6 +225,11 @@ impl Tally {
         match event {
             Event::Queued(request) => {
                 self.ahead.queued(request);
+                if request.is_sync() {
+                    let (progress, _) = self.streams.follow(request.stream);
+                    progress.wait_until(request.arrival);
+                    progress.waiting += 1;
+                }
                 self.of(request).queued(request.arrival);
             }
             Event::Completed { request, dispatched, at } => self.completed(request, *dispatched, *at),
@@ -234,7 +254,12 @@ impl Tally {
         self.service_s += service.as_secs_f64();
         if request.is_sync() {
             let (progress, _) = self.streams.follow(request.stream);
-            progress.response_s += response.as_secs_f64();
+            // It was queued before the stream was followed.
+            if progress.waiting == 0 {
+                progress.waited_s += response.as_secs_f64();
+            }
+            progress.wait_until(at);
+            progress.waiting = progress.waiting.saturating_sub(1);
             progress.service_s += service.as_secs_f64();
         }
         self.of(request).completed(at, response);
@@ -272,7 +297,7 @@ impl Tally {
             p99_response_s: judged.quantiles.quantile(0.99) / 1e9,
             max_response_s: if judged.requests > 0 { judged.longest.as_secs_f64() } else { f64::NAN },
             mean_service_s: self.service_s / requests as f64,
-            fairness: self.fairness(),
+            fairness: self.close_streams(),
             unfinished: self.unfinished(),
             calls,
         };
@@ -280,18 +305,24 @@ impl Tally {
         self.others.clear();
         self.calls.clear();
         self.call_bytes = 0;
-        self.streams.clear();
         (self.bytes, self.service_s) = (0, 0.0);
         outcome
     }
 
-    fn fairness(&self) -> f64 {
+    /// The fairness of the window that ends here. Streams with requests outstanding are followed on.
+    fn close_streams(&mut self) -> f64 {
         let (mut sum, mut squares, mut streams) = (0.0, 0.0, 0.0);
-        for share in self.streams.values().map(Progress::share) {
-            sum += share;
-            squares += share * share;
-            streams += 1.0;
-        }
+        let at = self.from;
+        self.streams.retain(|progress| {
+            progress.wait_until(at);
+            if let Some(share) = progress.share() {
+                sum += share;
+                squares += share * share;
+                streams += 1.0;
+            }
+            (progress.waited_s, progress.service_s) = (0.0, 0.0);
+            progress.waiting > 0
+        });
         // Rounding must not make anything fairer than fair.
         if squares > 0.0 { (sum * sum / (streams * squares)).min(1.0) } else { 1.0 }
     }
@@ -369,6 +400,23 @@ mod tests {
         assert!(tally.close(SECOND).fairness < 0.6);
         tally.event(&done(1, Op::Read, true, 10, 10));
         assert_eq!(tally.close(SECOND).fairness, 1.0);
+    }
+
+    #[test]
+    fn a_stream_that_waits_and_gets_nothing_counts_in_every_window() {
+        let mut tally = Tally::new();
+        let Event::Completed { request, .. } = done(1, Op::Read, true, 10, 10) else { unreachable!() };
+        for stream in 2..=8 {
+            tally.event(&Event::Queued(Request { stream, arrival: Nanos::ZERO, ..request }));
+        }
+        for second in 1..=3 {
+            let (arrival, at) = (Nanos::from_millis(1000 * second - 10), Nanos::from_millis(1000 * second));
+            let request = Request { arrival, ..request };
+            tally.event(&Event::Queued(request));
+            tally.event(&Event::Completed { request, dispatched: arrival, at });
+            let outcome = tally.close(SECOND);
+            assert!((outcome.fairness - 1.0 / 8.0).abs() < 1e-9 && outcome.unfinished == 7, "{outcome:?}");
+        }
     }
 
     #[test]
