@@ -17,6 +17,7 @@ pub mod experience;
 pub mod search;
 pub mod setting;
 pub mod target;
+pub mod trials;
 pub mod window;
 
 pub use control_loop::{ControlLoop, DecisionRecord};

@@ -38,6 +38,7 @@ mod sample;
 mod speculative_read_ahead;
 mod streams;
 mod track_record;
+mod trying;
 mod tuners;
 mod verify;
 
@@ -61,6 +62,7 @@ use self::phase::{Origin, Phase};
 use self::read_ahead::SpeculativeChoice;
 use self::streams::Streams;
 use self::track_record::TrackRecord;
+use self::trying::{SETTLING, TRIAL_WINDOW, Trying};
 use crate::forecast::differ_by_read_ahead;
 use crate::recording::Recording;
 use crate::score_buckets::ScoreBuckets;
@@ -131,6 +133,9 @@ pub struct TwinController {
     /// When the replay error was too large; `None` if it is not, or the device was fitted since.
     mismatch: Option<Nanos>,
     track_record: TrackRecord,
+    trying: Trying,
+    /// Until when the latest change settles.
+    settles_until: Nanos,
     /// Loads of this run that ended, and the arms that were active then.
     past: Vec<(Point, usize)>,
     experience: Arc<Experience>,
@@ -172,6 +177,8 @@ impl TwinController {
             last_forecast: None,
             mismatch: None,
             track_record: TrackRecord::default(),
+            trying: Trying::new(brief.candidates.len(), 0),
+            settles_until: Nanos::ZERO,
             past: Vec::new(),
             experience: brief.experience.clone(),
             known_loads: Vec::new(),
@@ -221,6 +228,7 @@ impl TwinController {
             self.phase.take_pending();
             self.mismatch = None;
             self.arms.iter_mut().for_each(|arm| arm.measured = None);
+            self.trying.trials.restart();
         }
     }
 
@@ -235,7 +243,12 @@ impl TwinController {
         // Another read-ahead changes nothing until files are opened, so measurements go on.
         if !differ_by_read_ahead(&setting, &self.arms[self.previous].setting) {
             self.phase.settle();
+            self.settles_until = now + SETTLING;
             self.restart_measurement(now);
+            // A trial is of the load that was watched before it.
+            if self.trying.trial.is_none() {
+                self.load.reset();
+            }
         }
         Decision::set(setting, why)
     }
@@ -244,7 +257,6 @@ impl TwinController {
     fn restart_measurement(&mut self, now: Nanos) {
         self.measured_from = now;
         self.note_change(now);
-        self.load.reset();
     }
 
     /// Requests show another side of the device from now on.
@@ -276,6 +288,7 @@ impl Controller for TwinController {
             0
         });
         (self.original, self.active, self.previous) = (arm, arm, arm);
+        self.forget_trials();
         self.load = LoadTracker::new(now);
         (self.measured_from, self.next_forecast) = (self.observed_from(), self.observed_from() + WINDOW);
         self.known_loads = known_loads::loads(&self.experience, &target.identity().device, &self.preference);
@@ -284,7 +297,8 @@ impl Controller for TwinController {
     }
 
     fn window_length(&self) -> WindowLength {
-        WindowLength { time: Some(WINDOW), requests: None }
+        let time = if self.trying.trial.is_some() { TRIAL_WINDOW } else { WINDOW };
+        WindowLength { time: Some(time), requests: None }
     }
 
     fn event(&mut self, event: &Event) -> bool {
@@ -307,24 +321,30 @@ impl Controller for TwinController {
         let earned_ns = self.budget * window.duration().0 as f64;
         let left_ns = (earned_ns - window.outcome.requests as f64 * OBSERVED_REQUEST_NS).max(MIN_TRIAL_SHARE * earned_ns);
         self.credit_ns = (self.credit_ns + left_ns).min(self.budget * self.banked_s * 1e9);
-        if self.phase.settled() {
-            // Requests that were queued before the change were served by another scheduler.
-            self.measured_from = now;
-            self.streams.restart_measurement();
+        self.trying.ended = None;
+        if let Some(decision) = self.end_harmful_trial(window, now) {
+            return decision;
+        }
+        if self.phase.is_settling() {
+            if now >= self.settles_until {
+                // Requests that were queued before the change were served by another scheduler.
+                self.phase.settled();
+                self.measured_from = now;
+                self.streams.restart_measurement();
+            }
             return Decision::keep("settling");
         }
         if !self.serves_as_original()
             && let Some(starving) = self.streams.starving(now)
         {
-            let back = self.phase.pending().map_or(self.original, |pending| pending.from);
-            self.note_harm();
+            let was = self.setting().to_string();
+            let back = self.phase.pending().map(|pending| pending.from);
+            let back = back.unwrap_or(self.give_up_active(now));
             let setting = &self.arms[back].setting;
-            let why = format!("{starving} under {}: back to {setting}", self.setting());
-            self.arms[self.active].blocked_until = NEVER;
-            self.next_forecast = now + WINDOW;
+            let why = format!("{starving} under {was}: back to {setting}");
             return self.change_to(now, back, why);
         }
-        if window.outcome.requests >= MIN_REQUESTS {
+        if window.outcome.requests >= MIN_REQUESTS && self.trying.trial.is_none() {
             let row = describe(&window.features, &window.outcome);
             let point = self.columns.point(|column| row.get(column).copied());
             if let Some(began) = self.load.add_window(window.from, point) {
@@ -343,25 +363,23 @@ impl Controller for TwinController {
         self.extend_warmup_until_streams_started(now);
         let asked = self.tags.filter(|(arm, _)| *arm == self.active);
         let (_, tags) = *self.tags.insert(asked.unwrap_or_else(|| (self.active, target.bounds().nr_requests)));
-        if let Some(decision) = self.compare(now, tags) {
+        self.observe_score(window, tags);
+        if let Some(decision) = self.continue_trial(now).or_else(|| self.compare(now, tags)) {
             return decision;
         }
         if let Some(decision) = self.prepare_read_ahead(now, || target.bounds()) {
             return decision;
         }
-        if now < self.next_forecast {
-            return Decision::keep("waiting for more requests before the next forecast");
+        let mut decision = Decision::keep("waiting for more requests before the next forecast");
+        if now >= self.next_forecast {
+            decision = self.decide_by_new_forecast(now, target);
         }
-        let before_ns = self.credit_ns;
-        match self.forecast(now, target) {
-            Ok(forecast) => {
-                self.next_forecast = self.next_forecast_at(&forecast, now, before_ns);
-                self.decide_by_forecast(forecast, now, target)
-            }
-            Err(reason) => match self.decide_by_last_forecast(now).or_else(|| self.revert_unmodeled_load(now)) {
-                Some(decision) => decision,
-                None => Decision::keep(format!("no forecast: {reason}")),
-            },
+        if decision.setting.is_some() {
+            return decision;
+        }
+        match self.begin_trial(now, target) {
+            Some(trial) => Decision { evidence: decision.evidence, ..trial },
+            None => decision,
         }
     }
 
@@ -371,6 +389,7 @@ impl Controller for TwinController {
         }
         self.phase = Phase::Watching;
         self.active = self.previous;
+        self.resume_trial_if_refused(setting);
         let kib = self.read_ahead_of(self.active);
         self.read_ahead_change = self.read_ahead_change.filter(|(_, is)| Some(*is) == kib);
         self.speculative.refused(kib);
@@ -378,12 +397,13 @@ impl Controller for TwinController {
 
     fn overruled(&mut self, now: Nanos, setting: &Setting, reason: &str) -> Decision {
         // As after starvation: the active arm is not tried again under this load.
-        self.arms[self.active].blocked_until = NEVER;
-        self.note_harm();
-        self.arms[self.active].blocked_until = NEVER;
-        self.next_forecast = now + WINDOW;
-        let back = self.arm_of(setting).unwrap_or(self.original);
+        let back = self.give_up_active(now);
+        let back = self.arm_of(setting).unwrap_or(back);
         self.change_to(now, back, reason.to_owned())
+    }
+
+    fn final_setting(&self) -> Option<&Setting> {
+        self.trying.trial.is_some().then(|| &self.arms[self.incumbent()].setting)
     }
 }
 

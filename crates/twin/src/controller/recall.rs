@@ -4,7 +4,7 @@ use block::Nanos;
 use control::Decision;
 use observe::similarity::{ANOTHER, Point, load_distance};
 
-use super::TwinController;
+use super::{TwinController, WINDOW};
 use super::arm::NEVER;
 use super::known_loads;
 use super::phase::Origin;
@@ -17,7 +17,7 @@ impl TwinController {
     pub(super) fn begin_load(&mut self, began: Nanos, now: Nanos) -> Decision {
         let ended = self.load.mean_point();
         self.past.retain(|(past, _)| load_distance(past, &ended) >= ANOTHER);
-        self.past.push((ended, self.active));
+        self.past.push((ended, self.incumbent()));
         if self.past.len() > MAX_PAST_LOADS {
             self.past.remove(0);
         }
@@ -30,13 +30,20 @@ impl TwinController {
         (self.last_forecast, self.mismatch, self.read_ahead_change) = (None, None, None);
         self.track_record.begin_load();
         self.arms.iter_mut().for_each(|arm| (arm.blocked_until, arm.measured) = (Nanos::ZERO, None));
-        (self.measured_from, self.next_forecast) = (self.observed_from(), now);
-        match self.recall(&self.load.recent_point()).filter(|arm| *arm != self.active) {
-            Some(arm) => {
+        self.forget_trials();
+        (self.measured_from, self.next_forecast) = (self.observed_from(), self.observed_from() + WINDOW);
+        match self.recall(&self.load.recent_point()) {
+            Some(arm) if arm != self.active => {
                 let why = format!("another load, like one that {} served best", self.arms[arm].setting);
                 self.change_to(now, arm, why)
             }
-            None => Decision::keep("another load"),
+            // What was best for the load before says nothing of this one.
+            None if self.original_for_new_load() != self.active => {
+                let back = self.original_for_new_load();
+                let why = format!("another load: back to {}", self.arms[back].setting);
+                self.change_to(now, back, why)
+            }
+            _ => Decision::keep("another load"),
         }
     }
 

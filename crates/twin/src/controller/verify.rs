@@ -63,6 +63,7 @@ impl TwinController {
                 self.arms[arm].measured = latest;
             }
         }
+        self.phase.pending()?;
         let Some(measured) = measured.filter(|_| seconds >= JUDGED_S.0) else {
             return pending.map(|_| Decision::keep(format!("measuring {}", self.setting())));
         };

@@ -1,0 +1,192 @@
+//! Levels of settings from the scores of windows, by Kalman filters.
+
+use super::Observation;
+use crate::ab_test::Estimate;
+
+/// Standard deviations of the noise of a second, and of the drift in a second, that are considered. Among the windows of the training and the
+/// validation world the noise is between 0.01 (reads at random) and 1 (write-back in bursts).
+const NOISE: [f64; 6] = [0.01, 0.03, 0.08, 0.2, 0.5, 1.2];
+const DRIFT: [f64; 3] = [0.002, 0.02, 0.15];
+/// The variance of the level at first: nothing is known of it.
+const UNKNOWN_LEVEL: f64 = 1e4;
+/// Degrees of freedom of the noise: Student's t, whose tails are as heavy as those of a load that stalls now and then. A window that is far
+/// from what was expected pulls less.
+const FREEDOM: f64 = 4.0;
+
+/// One filter: the level of the reference and the gain of each arm over it.
+#[derive(Clone, Debug)]
+struct Filter {
+    noise: f64,
+    drift: f64,
+    /// The level, and the gain of each arm.
+    mean: Vec<f64>,
+    /// Their covariance, row by row.
+    covariance: Vec<f64>,
+    /// The logarithm of the likelihood of what was observed.
+    likelihood: f64,
+    at_s: f64,
+}
+
+impl Filter {
+    fn new(expected: &[Estimate], noise: f64, drift: f64) -> Filter {
+        let size = expected.len() + 1;
+        let mut covariance = vec![0.0; size * size];
+        covariance[0] = UNKNOWN_LEVEL;
+        for (arm, gain) in expected.iter().enumerate() {
+            covariance[(arm + 1) * (size + 1)] = gain.error * gain.error;
+        }
+        let mean = std::iter::once(0.0).chain(expected.iter().map(|gain| gain.mean)).collect();
+        Filter { noise, drift, mean, covariance, likelihood: 0.0, at_s: f64::NAN }
+    }
+
+    fn observe(&mut self, observed: &Observation) {
+        let (size, arm) = (self.mean.len(), observed.arm + 1);
+        let elapsed_s = if self.at_s.is_nan() { 0.0 } else { (observed.at_s - self.at_s).max(0.0) };
+        self.at_s = observed.at_s;
+        self.covariance[0] += self.drift * self.drift * elapsed_s;
+        let column: Vec<f64> = (0..size).map(|row| self.covariance[row * size] + self.covariance[row * size + arm]).collect();
+        let expected_variance = column[0] + column[arm];
+        let innovation = observed.score - self.mean[0] - self.mean[arm];
+        let noise = self.noise * self.noise / observed.seconds;
+        let variance = expected_variance + noise;
+        let squared = innovation * innovation / variance;
+        self.likelihood -= 0.5 * variance.ln() + 0.5 * (FREEDOM + 1.0) * (squared / FREEDOM).ln_1p();
+        let variance = variance * ((FREEDOM + squared) / (FREEDOM + 1.0)).max(1.0);
+        for row in 0..size {
+            let gain = column[row] / variance;
+            self.mean[row] += gain * innovation;
+            for other in 0..size {
+                self.covariance[row * size + other] -= gain * column[other];
+            }
+        }
+    }
+
+    /// The gain of one arm over another.
+    fn gain(&self, arm: usize, over: usize) -> (f64, f64) {
+        let (size, a, b) = (self.mean.len(), arm + 1, over + 1);
+        let at = |row: usize, column: usize| self.covariance[row * size + column];
+        (self.mean[a] - self.mean[b], (at(a, a) + at(b, b) - 2.0 * at(a, b)).max(0.0))
+    }
+
+    /// The score that a window of an arm is expected to have.
+    fn level(&self, arm: usize) -> (f64, f64) {
+        let (size, a) = (self.mean.len(), arm + 1);
+        let at = |row: usize, column: usize| self.covariance[row * size + column];
+        (self.mean[0] + self.mean[a], (at(0, 0) + at(a, a) + 2.0 * at(0, a)).max(0.0))
+    }
+}
+
+/// What is known of the settings.
+#[derive(Clone, Debug)]
+pub struct Posterior {
+    /// Each filter with its weight.
+    filters: Vec<(f64, Filter)>,
+}
+
+impl Posterior {
+    /// From what was expected, and these windows in their order.
+    pub(super) fn of<'a>(expected: &[Estimate], observations: impl Iterator<Item = &'a Observation> + Clone) -> Posterior {
+        let pairs = NOISE.iter().flat_map(|noise| DRIFT.iter().map(move |drift| (*noise, *drift)));
+        let mut filters: Vec<(f64, Filter)> = pairs
+            .map(|(noise, drift)| {
+                let mut filter = Filter::new(expected, noise, drift);
+                observations.clone().for_each(|observed| filter.observe(observed));
+                (0.0, filter)
+            })
+            .collect();
+        let most = filters.iter().map(|(_, filter)| filter.likelihood).fold(f64::NEG_INFINITY, f64::max);
+        filters.iter_mut().for_each(|(weight, filter)| *weight = (filter.likelihood - most).exp());
+        let whole: f64 = filters.iter().map(|(weight, _)| weight).sum();
+        filters.iter_mut().for_each(|(weight, _)| *weight /= whole);
+        Posterior { filters }
+    }
+
+    fn mixed(&self, of: impl Fn(&Filter) -> (f64, f64)) -> Estimate {
+        let mean: f64 = self.filters.iter().map(|(weight, filter)| weight * of(filter).0).sum();
+        let variance = self.filters.iter().map(|(weight, filter)| {
+            let (own, variance) = of(filter);
+            weight * (variance + (own - mean).powi(2))
+        });
+        Estimate { mean, error: variance.sum::<f64>().sqrt() }
+    }
+
+    /// The gain of an arm over another.
+    pub fn gain(&self, arm: usize, over: usize) -> Estimate {
+        self.mixed(|filter| filter.gain(arm, over))
+    }
+
+    /// The score that a window of an arm of this many seconds is expected to have, with its noise.
+    pub fn level(&self, arm: usize, seconds: f64) -> Estimate {
+        self.mixed(|filter| {
+            let (mean, variance) = filter.level(arm);
+            (mean, variance + filter.noise.powi(2) / seconds)
+        })
+    }
+
+    /// The standard error with which a trial of this many seconds beside as many of another arm would show their difference.
+    pub(super) fn trial_error(&self, seconds: f64) -> f64 {
+        let variance = |filter: &Filter| 2.0 * filter.noise.powi(2) / seconds + filter.drift.powi(2) * seconds;
+        self.filters.iter().map(|(weight, filter)| weight * variance(filter)).sum::<f64>().sqrt()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
+
+    use rand::{Rng as _, SeedableRng as _};
+    use rand_xoshiro::Xoshiro256PlusPlus;
+
+    use super::super::{Trials, UNKNOWN};
+    use super::*;
+
+    /// A normal deviate, as a sum of uniform ones.
+    fn normal(random: &mut Xoshiro256PlusPlus) -> f64 {
+        (0..12).map(|_| random.random::<f64>()).sum::<f64>() - 6.0
+    }
+
+    /// Windows of two arms in turns of three seconds, with this gain, noise and drift.
+    fn observed(gain: f64, noise: f64, drift: f64, seconds: usize, seed: u64) -> Estimate {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+        let (mut trials, mut level) = (Trials::new(2, 0), 5.0);
+        for second in 0..seconds {
+            let arm = usize::from(second % 6 >= 3);
+            level += drift * normal(&mut random);
+            let score = level + gain * arm as f64 + noise * normal(&mut random);
+            trials.observe(Observation { arm, at_s: second as f64, seconds: 1.0, score });
+        }
+        trials.posterior().gain(1, 0)
+    }
+
+    #[test]
+    fn the_stated_error_of_a_gain_is_the_error_that_it_has() {
+        // Of 200 loads with drawn gains, noise and drift, nine in ten lie within the stated 90%.
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(7);
+        let mut within = 0;
+        for seed in 0..200 {
+            let gain = UNKNOWN.mean + UNKNOWN.error * normal(&mut random);
+            let noise = 0.01 * 100f64.powf(random.random());
+            let drift = 0.002 * 50f64.powf(random.random());
+            let estimate = observed(gain, noise, drift, 18, seed);
+            within += usize::from((estimate.mean - gain).abs() < 1.645 * estimate.error);
+        }
+        assert!((170..=196).contains(&within), "{within} of 200");
+    }
+
+    #[test]
+    fn noise_makes_a_gain_uncertain_and_more_windows_make_it_sure() {
+        let (quiet, noisy, long) = (observed(0.1, 0.01, 0.002, 12, 1), observed(0.1, 0.5, 0.002, 12, 1), observed(0.1, 0.5, 0.002, 240, 1));
+        assert!(quiet.error < 0.02 && noisy.error > 0.1 && long.error < 0.1, "{quiet:?} {noisy:?} {long:?}");
+    }
+
+    #[test]
+    fn a_level_that_changes_between_turns_is_no_gain() {
+        let mut trials = Trials::new(2, 0);
+        for second in 0..9 {
+            let (arm, later) = (usize::from((3..6).contains(&second)), f64::from(u8::from(second >= 3)));
+            trials.observe(Observation { arm, at_s: second as f64, seconds: 1.0, score: 1.0 + 0.4 * later });
+        }
+        let gain = trials.posterior().gain(1, 0);
+        assert!(gain.mean < 2.0 * gain.error, "{gain:?}");
+    }
+}

@@ -1,0 +1,105 @@
+//! What a trial is worth, and when its arm is adopted.
+
+use super::Posterior;
+use crate::ab_test::{Estimate, MIN_GAIN};
+
+/// The part of the probability that an adopted arm is better: of ten changes at most one may be worse than what was before.
+const SURE: f64 = 0.9;
+/// Loss that is risked counts this many times as much as gain: people notice harm before they notice gain.
+const RISK_AVERSION: f64 = 2.0;
+
+/// What a trial takes.
+#[derive(Clone, Copy, Debug)]
+pub struct Cost {
+    /// Seconds in which the arm is measured.
+    pub measured_s: f64,
+    /// Seconds in which it serves and is not measured, while it settles.
+    pub settling_s: f64,
+    /// Seconds for which both switches stop the device.
+    pub switching_s: f64,
+}
+
+/// What a trial of `arm` instead of `active` is worth, in seconds of the active setting's service: what knowing brings in the time that the
+/// load goes on, less what it is expected to cost. Not worth it if negative.
+pub fn worth(posterior: &Posterior, arm: usize, active: usize, lasts_s: f64, cost: &Cost) -> f64 {
+    let gain = posterior.gain(arm, active);
+    let takes_s = cost.measured_s + cost.settling_s;
+    // By how much the estimate will move.
+    let moves = gain.error.powi(2) / gain.error.hypot(posterior.trial_error(cost.measured_s)).max(f64::MIN_POSITIVE);
+    let knowing = expected_excess(gain.mean, moves) - gain.mean.max(0.0);
+    let gains = knowing + if probability_positive(&gain) >= SURE { gain.mean.max(0.0) } else { 0.0 };
+    let loses = expected_excess(-gain.mean, gain.error);
+    gains * (lasts_s - takes_s).max(0.0) - RISK_AVERSION * loses * takes_s - cost.switching_s
+}
+
+/// Whether a gain is sure and large enough for its arm to stay.
+pub fn is_adopted(gain: &Estimate) -> bool {
+    gain.mean > MIN_GAIN && probability_positive(gain) >= SURE
+}
+
+fn probability_positive(gain: &Estimate) -> f64 {
+    normal_cumulative(gain.mean / gain.error.max(f64::MIN_POSITIVE))
+}
+
+/// The expectation of the positive part of a normal variable.
+fn expected_excess(mean: f64, deviation: f64) -> f64 {
+    if deviation <= 0.0 {
+        return mean.max(0.0);
+    }
+    let z = mean / deviation;
+    let density = (-0.5 * z * z).exp() / std::f64::consts::TAU.sqrt();
+    deviation * density + mean * normal_cumulative(z)
+}
+
+/// The normal distribution function, to 1e-7 (Abramowitz and Stegun, Handbook of Mathematical Functions, 26.2.17).
+fn normal_cumulative(z: f64) -> f64 {
+    let t = 1.0 / (1.0 + 0.231_641_9 * z.abs());
+    let polynomial = t * (0.319_381_530 + t * (-0.356_563_782 + t * (1.781_477_937 + t * (-1.821_255_978 + t * 1.330_274_429))));
+    let upper = (-0.5 * z * z).exp() / std::f64::consts::TAU.sqrt() * polynomial;
+    if z >= 0.0 { 1.0 - upper } else { upper }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Observation, Trials};
+    use super::*;
+
+    const COST: Cost = Cost { measured_s: 2.0, settling_s: 1.0, switching_s: 0.01 };
+
+    /// A reference that was watched for ten seconds with this noise from second to second, and an arm of which this is expected.
+    fn watched(expected: Estimate, noise: f64) -> Posterior {
+        let mut trials = Trials::new(2, 0);
+        trials.expect(1, expected);
+        for second in 0..10 {
+            let score = noise * [0.3, -1.4, 0.9, -0.2, 1.7, -0.8, 0.1, -0.6, 1.1, -1.0][second];
+            trials.observe(Observation { arm: 0, at_s: second as f64, seconds: 1.0, score });
+        }
+        trials.posterior()
+    }
+
+    #[test]
+    fn a_trial_pays_where_much_is_open_and_the_load_goes_on() {
+        let open = watched(Estimate { mean: 0.0, error: 0.2 }, 0.02);
+        assert!(worth(&open, 1, 0, 100.0, &COST) > 1.0);
+        assert!(worth(&open, 1, 0, 4.0, &COST) < 0.0, "the load is about to end");
+        let hopeless = watched(Estimate { mean: -0.3, error: 0.1 }, 0.02);
+        assert!(worth(&hopeless, 1, 0, 100.0, &COST) < 0.0);
+        let noisy = watched(Estimate { mean: 0.0, error: 0.05 }, 2.0);
+        assert!(worth(&noisy, 1, 0, 20.0, &COST) < 0.0, "a trial would show nothing");
+    }
+
+    #[test]
+    fn an_arm_stays_if_nine_in_ten_like_it_are_better() {
+        assert!(is_adopted(&Estimate { mean: 0.1, error: 0.07 }));
+        assert!(!is_adopted(&Estimate { mean: 0.1, error: 0.09 }));
+        assert!(!is_adopted(&Estimate { mean: 0.001, error: 0.0 }), "not worth a change");
+    }
+
+    #[test]
+    fn the_normal_distribution_is_as_in_the_tables() {
+        for (z, expected) in [(0.0, 0.5), (1.0, 0.841_344_7), (-1.645, 0.049_984_9), (3.0, 0.998_650_1)] {
+            assert!((normal_cumulative(z) - expected).abs() < 1e-6, "{z}");
+        }
+        assert!((expected_excess(0.0, 1.0) - 0.398_942_3).abs() < 1e-6 && expected_excess(2.0, 0.0) == 2.0);
+    }
+}

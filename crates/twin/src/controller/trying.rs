@@ -1,0 +1,230 @@
+//! Trials on the target ([`control::trials`]): which arm is tried, when a trial ends, and when its arm stays.
+
+use block::Nanos;
+use control::ab_test::Estimate;
+use control::trials::{Cost, Observation, Trials, is_adopted, worth};
+use control::{Decision, Setting, Target, Window};
+use observe::merit::Scored;
+use observe::window::depth;
+
+use super::arm::NEVER;
+use super::{MIN_LOAD_S, TwinController, WINDOW, percent};
+use crate::forecast::{Forecast, is_first_of_scheduler};
+
+/// How long an arm of a trial serves until it is measured: bfq judges a process by its first second (`bfq_max_wr_rt` and weight raising in
+/// `block/bfq-iosched.c`), and requests queued before are still served by the other scheduler.
+pub(super) const SETTLING: Nanos = Nanos::from_millis(1_000);
+/// How long it is then measured in one turn.
+const TURN_S: f64 = 2.0;
+/// Windows of a trial: harm should be seen within half a second.
+pub(super) const TRIAL_WINDOW: Nanos = Nanos::from_millis(500);
+/// Turns after which an arm may stay: one alone may have met a lucky moment.
+const MIN_TURNS: u32 = 2;
+/// A trial ends where a window's score is below what is expected of the setting before by this much, and by so many standard errors. A half is
+/// what a trial of three seconds may lose while two per cent of a load's first minute are not exceeded.
+const HARM: f64 = 0.5;
+const HARM_ERRORS: f64 = 4.0;
+/// A forecast's gain, and its error as a share of it and at least: measured over drawn loads of the validation world (`seekwise-lab twin
+/// --fit-device --build-world`), where the slope of measured over forecast gains is 0.6, and half of the forecast gains below 3% are off by more
+/// than that.
+const FORECAST_SLOPE: f64 = 0.6;
+const FORECAST_ERROR_SHARE: f64 = 0.4;
+const MIN_FORECAST_ERROR: f64 = 0.03;
+
+/// A trial under way.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Trial {
+    /// The arm that was active before, which goes on if this one does not stay.
+    pub from: usize,
+}
+
+/// What is tried, and what was learned by that.
+#[derive(Debug)]
+pub(super) struct Trying {
+    pub trials: Trials,
+    pub trial: Option<Trial>,
+    /// The one that has just ended.
+    pub ended: Option<Trial>,
+    /// Turns of each arm under this load.
+    turns: Vec<u32>,
+    /// Arms that may be tried: those of which something is expected.
+    may_be_tried: Vec<bool>,
+    /// A forecast of this load was made, or could not be.
+    is_forecast: bool,
+    /// The largest mean number of outstanding requests under this load: scores of a queue that hides some are brought to that.
+    deepest: f64,
+}
+
+impl Trying {
+    pub fn new(arms: usize, original: usize) -> Trying {
+        Trying {
+            trials: Trials::new(arms, original),
+            trial: None,
+            ended: None,
+            turns: vec![0; arms],
+            may_be_tried: vec![false; arms],
+            is_forecast: false,
+            deepest: 0.0,
+        }
+    }
+}
+
+impl TwinController {
+    /// The arm that stays if control ends now.
+    pub(super) fn incumbent(&self) -> usize {
+        self.trying.trial.map_or(self.active, |trial| trial.from)
+    }
+
+    /// Forgets what was tried under another load.
+    pub(super) fn forget_trials(&mut self) {
+        self.trying = Trying::new(self.arms.len(), self.original);
+    }
+
+    /// What the forecast says of each arm becomes what is expected of it.
+    pub(super) fn expect(&mut self, forecast: &Forecast) {
+        self.trying.is_forecast = true;
+        let gain_of = |arm: usize| {
+            let of = forecast.predictions.iter().find(|one| one.setting == self.arms[arm].setting)?;
+            Some((of.gain, of.starves()))
+        };
+        let Some((of_original, _)) = gain_of(self.original) else { return };
+        for arm in 0..self.arms.len() {
+            let known = gain_of(arm);
+            self.trying.may_be_tried[arm] = known.is_some_and(|(_, starves)| !starves);
+            if let Some((gain, _)) = known {
+                let gain = gain - of_original;
+                let error = MIN_FORECAST_ERROR + FORECAST_ERROR_SHARE * gain.abs();
+                self.trying.trials.expect(arm, Estimate { mean: FORECAST_SLOPE * gain, error });
+            }
+        }
+    }
+
+    /// There is no forecast: each scheduler may be tried.
+    pub(super) fn expect_nothing(&mut self) {
+        if !std::mem::replace(&mut self.trying.is_forecast, true) {
+            let settings: Vec<_> = self.arms.iter().map(|arm| arm.setting.clone()).collect();
+            for (arm, setting) in settings.iter().enumerate() {
+                self.trying.may_be_tried[arm] = is_first_of_scheduler(&settings, setting);
+            }
+        }
+    }
+
+    /// Takes in the score of a window in which the active arm served the load.
+    pub(super) fn observe_score(&mut self, window: &Window, tags: u32) {
+        let depth = depth([&window.outcome]);
+        let scored = Scored::of(window.outcome.score(&self.preference), depth, tags);
+        self.trying.deepest = self.trying.deepest.max(depth);
+        let deepest = Scored { score: 0.0, depth: self.trying.deepest, is_hidden: false };
+        let score = scored.over(&deepest, &self.preference);
+        self.note_score(window, score);
+    }
+
+    fn note_score(&mut self, window: &Window, score: f64) {
+        let (at_s, seconds) = (window.to.as_secs_f64(), window.duration().as_secs_f64());
+        self.trying.trials.observe(Observation { arm: self.active, at_s, seconds, score });
+    }
+
+    /// Ends the trial if this window is far worse than what the arm before would have done. Also while it settles: then the window counts for
+    /// its arm all the same, as the harm is done.
+    pub(super) fn end_harmful_trial(&mut self, window: &Window, now: Nanos) -> Option<Decision> {
+        let trial = self.trying.trial?;
+        let level = self.trying.trials.posterior().level(trial.from, window.duration().as_secs_f64());
+        let score = window.outcome.score(&self.preference);
+        let had_something_to_do = window.outcome.requests + window.outcome.unfinished > 0;
+        if !had_something_to_do || score >= level.mean - HARM.max(HARM_ERRORS * level.error) {
+            return None;
+        }
+        if self.phase.is_settling() {
+            self.note_score(window, score.max(level.mean - 2.0 * HARM));
+        }
+        let (tried, from) = (self.setting().to_string(), self.arms[trial.from].setting.to_string());
+        Some(self.end_trial(trial, now, format!("{tried} is far worse than {from} in its first moments: back to {from}")))
+    }
+
+    /// Ends the trial when its turn is over: the arm stays, or the one before goes on.
+    pub(super) fn continue_trial(&mut self, now: Nanos) -> Option<Decision> {
+        let trial = self.trying.trial?;
+        let measured_s = (now - self.measured_from).as_secs_f64();
+        if measured_s < TURN_S {
+            return Some(Decision::keep(format!("trying {}", self.setting())));
+        }
+        self.trying.turns[self.active] += 1;
+        let turns = self.trying.turns[self.active];
+        let gain = self.trying.trials.posterior().gain(self.active, trial.from);
+        let (tried, from) = (self.setting().to_string(), self.arms[trial.from].setting.to_string());
+        let result = format!("{} ± {:.0}% than {from} in {}", percent(gain.mean), 100.0 * gain.error, counted(turns));
+        if turns >= MIN_TURNS && is_adopted(&gain) {
+            self.trying.trial = None;
+            self.load.reset();
+            return Some(Decision { expected_gain: Some(gain.mean), ..Decision::keep(format!("{tried} stays: {result}")) });
+        }
+        let why = if is_adopted(&gain) { "which has to be seen twice" } else { "which is not sure" };
+        Some(self.end_trial(trial, now, format!("{tried} is {result}, {why}: back to {from}")))
+    }
+
+    fn end_trial(&mut self, trial: Trial, now: Nanos, why: String) -> Decision {
+        let decision = self.change_to(now, trial.from, why);
+        (self.trying.trial, self.trying.ended) = (None, Some(trial));
+        decision
+    }
+
+    /// A change was refused. If it was the way back from a trial, the trial goes on, and the way back is tried again.
+    pub(super) fn resume_trial_if_refused(&mut self, setting: &Setting) {
+        let ended = self.trying.ended.take().filter(|trial| self.arms[trial.from].setting == *setting);
+        if let Some(trial) = ended {
+            self.arms[trial.from].blocked_until = Nanos::ZERO;
+        }
+        self.trying.trial = ended;
+    }
+
+    /// Begins the trial that is worth most, if any is worth its cost.
+    pub(super) fn begin_trial(&mut self, now: Nanos, target: &dyn Target) -> Option<Decision> {
+        let lasted_s = (now - self.load.from).as_secs_f64();
+        let is_measured = (now - self.measured_from).as_secs_f64() >= TURN_S;
+        let is_known = self.trying.is_forecast && (self.last_forecast.is_some() || lasted_s >= MIN_LOAD_S);
+        if !is_measured || !is_known || self.phase.pending().is_some() {
+            return None;
+        }
+        let posterior = self.trying.trials.posterior();
+        let active = self.setting();
+        let can_be = |arm: usize| {
+            let one = &self.arms[arm];
+            arm != self.active
+                && one.blocked_until <= now
+                && (self.trying.may_be_tried[arm] || arm == self.original)
+                && self.read_ahead_of(arm) == self.read_ahead_of(self.active)
+        };
+        let worths = (0..self.arms.len()).filter(|&arm| can_be(arm)).map(|arm| {
+            let setting = &self.arms[arm].setting;
+            let switching = target.switching_time(active, setting).as_secs_f64() + target.switching_time(setting, active).as_secs_f64();
+            let cost = Cost { measured_s: TURN_S, settling_s: SETTLING.as_secs_f64(), switching_s: switching };
+            (worth(&posterior, arm, self.active, lasted_s, &cost), arm)
+        });
+        let (_, arm) = worths.filter(|(worth, _)| *worth > 0.0).max_by(|a, b| a.0.total_cmp(&b.0))?;
+        if self.must_wait_for_streams(&self.arms[arm].setting, now) {
+            return None;
+        }
+        let expected = posterior.gain(arm, self.active);
+        let seconds = TURN_S + SETTLING.as_secs_f64();
+        let why = format!(
+            "trying {} for {seconds:.0} s: expected {} ± {:.0}%",
+            self.arms[arm].setting,
+            percent(expected.mean),
+            100.0 * expected.error
+        );
+        self.trying.trial = Some(Trial { from: self.active });
+        Some(self.change_to(now, arm, why))
+    }
+
+    /// The active arm does harm: it is not tried again under this load. Returns the arm to go back to.
+    pub(super) fn give_up_active(&mut self, now: Nanos) -> usize {
+        self.note_harm();
+        self.arms[self.active].blocked_until = NEVER;
+        self.next_forecast = now + WINDOW;
+        self.trying.trial.take().map(|trial| trial.from).filter(|from| *from != self.active).unwrap_or(self.original)
+    }
+}
+
+fn counted(turns: u32) -> String {
+    if turns == 1 { "1 turn".to_owned() } else { format!("{turns} turns") }
+}
