@@ -326,6 +326,7 @@ impl Controller for TwinController {
             return decision;
         }
         if self.phase.is_settling() {
+            self.observe_settling(window, now >= self.settles_until);
             if now >= self.settles_until {
                 // Requests that were queued before the change were served by another scheduler.
                 self.phase.settled();

@@ -24,6 +24,8 @@ const MIN_TURNS: u32 = 2;
 /// what a trial of three seconds may lose while two per cent of a load's first minute are not exceeded.
 const HARM: f64 = 0.5;
 const HARM_ERRORS: f64 = 4.0;
+/// A settling window counts for no greater loss than this: a factor of 20.
+const MAX_LOSS: f64 = 3.0;
 /// A forecast's gain, and its error as a share of it and at least: measured over drawn loads of the validation world (`seekwise-lab twin
 /// --fit-device --build-world`), where the slope of measured over forecast gains is 0.6, and half of the forecast gains below 3% are off by more
 /// than that.
@@ -53,6 +55,12 @@ pub(super) struct Trying {
     is_forecast: bool,
     /// The largest mean number of outstanding requests under this load: scores of a queue that hides some are brought to that.
     deepest: f64,
+    /// What each return from a trial cost, in seconds of the setting that was returned to: its loss of score while it settled.
+    returns: Vec<f64>,
+    /// What the present one has cost so far.
+    returning: Option<f64>,
+    /// The latest window that was measured: time waited for a request in seconds, mean number outstanding, streams.
+    latest: Option<(f64, f64, f64)>,
 }
 
 impl Trying {
@@ -65,7 +73,22 @@ impl Trying {
             may_be_tried: vec![false; arms],
             is_forecast: false,
             deepest: 0.0,
+            returns: Vec::new(),
+            returning: None,
+            latest: None,
         }
+    }
+
+    /// What a switch that stops the device for this long costs, in seconds of service: as measured, where there was one under this load. Else
+    /// requests that come meanwhile wait for half of it in the mean, and no more of them than there can be. Where requests are served in a
+    /// tenth of a millisecond and come far apart, a stop of 20 ms is what seconds of them wait.
+    fn switch_costs_s(&self, stops_s: f64, of_response: f64) -> f64 {
+        if !self.returns.is_empty() {
+            return self.returns.iter().sum::<f64>() / self.returns.len() as f64;
+        }
+        let Some((waited_s, depth, streams)) = self.latest else { return stops_s };
+        let waited = (stops_s * stops_s / (2.0 * waited_s)).min(streams.max(depth) * stops_s / depth);
+        stops_s + of_response * if waited.is_finite() { waited } else { 0.0 }
     }
 }
 
@@ -117,6 +140,24 @@ impl TwinController {
         let deepest = Scored { score: 0.0, depth: self.trying.deepest, is_hidden: false };
         let score = scored.over(&deepest, &self.preference);
         self.note_score(window, score);
+        if self.trying.trial.is_none() {
+            let streams = window.features.get("streams").unwrap_or(1.0);
+            let (_, waited_s) = window.outcome.judged();
+            self.trying.latest = Some((waited_s, depth, streams)).filter(|(waited_s, depth, _)| waited_s * depth > 0.0);
+        }
+    }
+
+    /// Takes in a window in which a change settles.
+    pub(super) fn observe_settling(&mut self, window: &Window, is_last: bool) {
+        let Some(cost) = self.trying.returning else { return };
+        let seconds = window.duration().as_secs_f64();
+        let level = self.trying.trials.posterior().level(self.active, seconds).mean;
+        let loss = (level - window.outcome.score(&self.preference)).clamp(0.0, MAX_LOSS);
+        let cost = cost + if window.outcome.requests > 0 { loss * seconds } else { 0.0 };
+        self.trying.returning = (!is_last).then_some(cost);
+        if is_last {
+            self.trying.returns.push(cost);
+        }
     }
 
     fn note_score(&mut self, window: &Window, score: f64) {
@@ -165,6 +206,7 @@ impl TwinController {
     fn end_trial(&mut self, trial: Trial, now: Nanos, why: String) -> Decision {
         let decision = self.change_to(now, trial.from, why);
         (self.trying.trial, self.trying.ended) = (None, Some(trial));
+        self.trying.returning = Some(0.0);
         decision
     }
 
@@ -194,10 +236,14 @@ impl TwinController {
                 && (self.trying.may_be_tried[arm] || arm == self.original)
                 && self.read_ahead_of(arm) == self.read_ahead_of(self.active)
         };
+        let [_, of_response, _] = self.preference.weights();
+        let costs_s = |from: &Setting, to: &Setting| {
+            self.trying.switch_costs_s(target.switching_time(from, to).as_secs_f64(), of_response)
+        };
         let worths = (0..self.arms.len()).filter(|&arm| can_be(arm)).map(|arm| {
             let setting = &self.arms[arm].setting;
-            let switching = target.switching_time(active, setting).as_secs_f64() + target.switching_time(setting, active).as_secs_f64();
-            let cost = Cost { measured_s: TURN_S, settling_s: SETTLING.as_secs_f64(), switching_s: switching };
+            let switching_s = costs_s(active, setting) + costs_s(setting, active);
+            let cost = Cost { measured_s: TURN_S, settling_s: SETTLING.as_secs_f64(), switching_s };
             (worth(&posterior, arm, self.active, lasted_s, &cost), arm)
         });
         let (_, arm) = worths.filter(|(worth, _)| *worth > 0.0).max_by(|a, b| a.0.total_cmp(&b.0))?;
