@@ -15,7 +15,7 @@ pub struct Cost {
     pub measured_s: f64,
     /// Seconds in which it serves and is not measured, while it settles.
     pub settling_s: f64,
-    /// Seconds for which both switches stop the device.
+    /// What both switches cost, in seconds of the active setting's service: they stop the device.
     pub switching_s: f64,
 }
 
@@ -29,7 +29,7 @@ pub fn worth(posterior: &Posterior, arm: usize, active: usize, lasts_s: f64, cos
     let knowing = expected_excess(gain.mean, moves) - gain.mean.max(0.0);
     let gains = knowing + if probability_positive(&gain) >= SURE { gain.mean.max(0.0) } else { 0.0 };
     let loses = expected_excess(-gain.mean, gain.error);
-    gains * (lasts_s - takes_s).max(0.0) - RISK_AVERSION * loses * takes_s - cost.switching_s
+    gains * (lasts_s - takes_s).max(0.0) - RISK_AVERSION * (loses * takes_s + cost.switching_s)
 }
 
 /// Whether a gain is sure and large enough for its arm to stay.

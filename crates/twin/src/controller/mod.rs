@@ -124,7 +124,7 @@ pub struct TwinController {
     complete_from: Nanos,
     /// Since when the active arm serves the load, and is measured.
     measured_from: Nanos,
-    /// When another arm became active, or another load began.
+    /// When another arm became active, or another load began; in order.
     changes: VecDeque<Nanos>,
     /// When the next forecast is due.
     next_forecast: Nanos,
@@ -261,7 +261,9 @@ impl TwinController {
 
     /// Requests show another side of the device from now on.
     fn note_change(&mut self, at: Nanos) {
-        self.changes.push_back(at);
+        // A load is noticed some time after it began.
+        let place = self.changes.partition_point(|change| *change <= at);
+        self.changes.insert(place, at);
         if self.changes.len() > MAX_CHANGES {
             self.changes.pop_front();
         }

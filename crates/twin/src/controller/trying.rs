@@ -86,8 +86,8 @@ impl Trying {
         if !self.returns.is_empty() {
             return self.returns.iter().sum::<f64>() / self.returns.len() as f64;
         }
-        let Some((waited_s, depth, streams)) = self.latest else { return stops_s };
-        let waited = (stops_s * stops_s / (2.0 * waited_s)).min(streams.max(depth) * stops_s / depth);
+        let Some((waited_s, waiting, streams)) = self.latest else { return stops_s };
+        let waited = (stops_s * stops_s / (2.0 * waited_s)).min(streams.max(waiting) * stops_s / waiting);
         stops_s + of_response * if waited.is_finite() { waited } else { 0.0 }
     }
 }
@@ -143,7 +143,9 @@ impl TwinController {
         if self.trying.trial.is_none() {
             let streams = window.features.get("streams").unwrap_or(1.0);
             let (_, waited_s) = window.outcome.judged();
-            self.trying.latest = Some((waited_s, depth, streams)).filter(|(waited_s, depth, _)| waited_s * depth > 0.0);
+            let done = window.outcome.calls.map_or(window.outcome.waited_for, |calls| calls.done);
+            let waiting = waited_s * done as f64 / window.duration().as_secs_f64();
+            self.trying.latest = Some((waited_s, waiting, streams)).filter(|(_, waiting, _)| *waiting > 0.0);
         }
     }
 
