@@ -13,6 +13,9 @@ use super::{EARLY_REFIT, REFIT, SIMULATED_REQUEST_NS, TwinController, sample};
 use crate::device::{self, Finding, MAX_FITTED};
 use crate::forecast::{Activation, Forecast, ForecastError, ForecastRequest, rank, widened};
 
+/// A load of which fewer requests were seen is not forecast: what a few seeks or cache hits decide says nothing of the rest.
+const MIN_FORECAST_REQUESTS: usize = 100;
+
 /// The fitted device.
 pub(super) struct FittedDevice {
     pub profile: Arc<dyn DeviceProfile>,
@@ -61,6 +64,10 @@ impl TwinController {
         // The mismatch is taken to last until much more is known of the load.
         if let Some(at) = self.mismatch.filter(|&at| (now - self.load.from).0 < 2 * (at - self.load.from).0) {
             return Err(format!("model mismatch {:.0} s ago; waiting for more data", (now - at).as_secs_f64()));
+        }
+        let of_load = self.recording.seen().len() - self.recording.done_before(self.load.from);
+        if of_load < MIN_FORECAST_REQUESTS {
+            return Err(format!("{of_load} requests are too few"));
         }
         let error_scale = self.track_record.error_scale();
         let from = self.observed_from().max(self.recording.known_from());

@@ -10,6 +10,9 @@ const STARVED: f64 = 3.0;
 /// Streams that are tracked. Beyond that, idle ones are forgotten: programs come and go for months.
 const MAX_STREAMS: usize = 1 << 14;
 
+/// Waits that are kept of a stream: they tell its p99 up to 800 requests, and something above it from then on.
+const LONGEST: usize = 8;
+
 /// A stream belongs to the load if it is busy for this share of its time.
 const MIN_BUSY_SHARE: f64 = 0.5;
 
@@ -63,8 +66,9 @@ struct Waiting {
     requests: u32,
     /// When the last one completed, or the first arrived.
     since: Nanos,
-    /// The longest wait, or time without service, under the original setting.
-    longest: Nanos,
+    /// The longest waits, or times without service, under the original setting, in order, and how many there were in all.
+    longest: [Nanos; LONGEST],
+    waits: u64,
     /// Requests that arrived and completed under the active setting, and those of them that waited beyond the bound.
     done: u32,
     late: u32,
@@ -80,7 +84,7 @@ impl Waiting {
 
     fn completed(&mut self, request: &Request, at: Nanos, measured_from: Option<Nanos>) {
         match measured_from {
-            None => self.longest = self.longest.max(at - self.since.min(request.arrival)),
+            None => self.waited(at - self.since.min(request.arrival)),
             Some(from) if request.arrival >= from => {
                 self.done += 1;
                 let waited_s = (at - request.arrival).as_secs_f64() / f64::from(request.response_weight());
@@ -91,9 +95,19 @@ impl Waiting {
         (self.requests, self.since) = (self.requests.saturating_sub(1), at);
     }
 
+    fn waited(&mut self, wait: Nanos) {
+        self.waits += 1;
+        let place = self.longest.partition_point(|longer| *longer >= wait);
+        if place < LONGEST {
+            self.longest.copy_within(place..LONGEST - 1, place + 1);
+            self.longest[place] = wait;
+        }
+    }
+
     /// The bound on its p99 response time, in seconds.
     fn bound_s(&self) -> f64 {
-        merit::bound_s(self.longest.as_secs_f64())
+        let place = usize::try_from(self.waits / 100).unwrap_or(LONGEST).min(LONGEST - 1);
+        merit::bound_s(self.longest[place].as_secs_f64())
     }
 
     /// Whether significantly more than one request in a hundred is late, and at least two.
@@ -155,7 +169,7 @@ mod tests {
 
     use super::*;
 
-    const LONGEST: Nanos = Nanos::from_millis(8_000);
+    const MAX: Nanos = Nanos::from_millis(8_000);
 
     /// Streams that begin at these seconds and are always busy, or for a moment every second.
     fn began(at_s: &[(f64, bool)], until_s: f64) -> Streams {
@@ -182,7 +196,16 @@ mod tests {
     fn complete_from(at_s: &[(f64, bool)], until_s: f64) -> f64 {
         let (from, within) = (Nanos::from_millis(1_000), Nanos::from_millis(1_000));
         let now = Nanos::from_secs_f64(until_s);
-        began(at_s, until_s).complete_from(from, now, within, LONGEST).as_secs_f64()
+        began(at_s, until_s).complete_from(from, now, within, MAX).as_secs_f64()
+    }
+
+    #[test]
+    fn the_bound_of_a_stream_is_of_its_p99_and_not_of_its_longest_wait() {
+        let mut waiting = Waiting::default();
+        (0..3).for_each(|_| waiting.waited(Nanos::from_millis(5_000)));
+        assert_eq!(waiting.bound_s(), 20.0);
+        (0..300).for_each(|_| waiting.waited(Nanos::from_millis(500)));
+        assert_eq!(waiting.bound_s(), 2.0, "three of 303 are one in a hundred");
     }
 
     #[test]
