@@ -25,12 +25,13 @@ struct Stream {
     in_flight: u32,
     busy_since: Nanos,
     was_busy: Nanos,
-    waiting: Waiting,
+    /// Its synchronous requests, and the others: a process that writes through the page cache waits for those, too, once memory is full.
+    waiting: [Waiting; 2],
 }
 
 impl Stream {
     fn new(began: Nanos) -> Stream {
-        Stream { began, in_flight: 0, busy_since: began, was_busy: Nanos::ZERO, waiting: Waiting::default() }
+        Stream { began, in_flight: 0, busy_since: began, was_busy: Nanos::ZERO, waiting: Default::default() }
     }
 
     fn queued(&mut self, request: &Request) {
@@ -38,9 +39,7 @@ impl Stream {
             self.busy_since = request.arrival;
         }
         self.in_flight += 1;
-        if request.is_sync() {
-            self.waiting.queued(request);
-        }
+        self.waiting[usize::from(!request.is_sync())].queued(request);
     }
 
     fn completed(&mut self, request: &Request, at: Nanos, measured_from: Option<Nanos>) {
@@ -48,9 +47,7 @@ impl Stream {
             self.was_busy += at - self.busy_since;
         }
         self.in_flight = self.in_flight.saturating_sub(1);
-        if request.is_sync() {
-            self.waiting.completed(request, at, measured_from);
-        }
+        self.waiting[usize::from(!request.is_sync())].completed(request, at, measured_from);
     }
 
     fn belongs_to_load(&self, now: Nanos) -> bool {
@@ -59,7 +56,7 @@ impl Stream {
     }
 }
 
-/// The synchronous requests of a stream.
+/// The requests of a stream, synchronous or not.
 #[derive(Clone, Copy, Debug, Default)]
 struct Waiting {
     /// In flight.
@@ -146,12 +143,14 @@ impl Streams {
 
     /// Another setting serves them from now on.
     pub fn restart_measurement(&mut self) {
-        self.0.values_mut().for_each(|stream| (stream.waiting.done, stream.waiting.late) = (0, 0));
+        let all = self.0.values_mut().flat_map(|stream| &mut stream.waiting);
+        all.for_each(|waiting| (waiting.done, waiting.late) = (0, 0));
     }
 
     /// A description of a stream that starves; `None` if none does.
     pub fn starving(&self, now: Nanos) -> Option<String> {
-        self.0.iter().find_map(|(stream, Stream { waiting, .. })| {
+        let all = self.0.iter().flat_map(|(stream, of)| of.waiting.iter().map(move |waiting| (stream, waiting)));
+        all.filter_map(|(stream, waiting)| {
             let waits_s = (now - waiting.since).as_secs_f64();
             let bound_s = waiting.bound_s();
             if waiting.requests > 0 && waits_s > STARVED * bound_s {
@@ -160,6 +159,7 @@ impl Streams {
             let Waiting { late, done, .. } = waiting;
             waiting.is_late().then(|| format!("{late} of {done} requests of stream {stream} waited for more than {bound_s:.1} s"))
         })
+        .next()
     }
 }
 
