@@ -26,6 +26,7 @@
 //! * *Budgeted.* Trials cost processor time: they are as long as the budget allows, one percent of a core by default.
 
 mod arm;
+mod background;
 mod catalogue;
 mod consult;
 mod decide;
@@ -55,6 +56,7 @@ use observe::similarity::{Columns, Point};
 use observe::{Event, Preference};
 
 use self::arm::{Arm, NEVER};
+use self::background::Background;
 pub use self::catalogue::{SPEC, all, parse};
 use self::consult::FittedDevice;
 use self::known_loads::KnownLoad;
@@ -118,6 +120,7 @@ pub struct TwinController {
     recording: Recording,
     buckets: ScoreBuckets,
     streams: Streams,
+    background: Background,
     device: Option<FittedDevice>,
     load: LoadTracker,
     /// When the last of the load's processes began.
@@ -168,6 +171,7 @@ impl TwinController {
             recording: Recording::new(),
             buckets: ScoreBuckets::latest(),
             streams: Streams::default(),
+            background: Background::default(),
             device: None,
             load: LoadTracker::new(Nanos::ZERO),
             complete_from: Nanos::ZERO,
@@ -306,6 +310,7 @@ impl Controller for TwinController {
     fn event(&mut self, event: &Event) -> bool {
         self.recording.event(event);
         self.buckets.event(event);
+        self.background.event(event);
         match event {
             Event::Queued(request) => self.streams.queued(request),
             Event::Completed { request, at, .. } => {
@@ -320,6 +325,7 @@ impl Controller for TwinController {
     fn decide(&mut self, window: &Window, target: &dyn Target) -> Decision {
         let now = window.to;
         self.buckets.until(now);
+        let background = self.background.close(window.duration().as_secs_f64());
         let earned_ns = self.budget * window.duration().0 as f64;
         let left_ns = (earned_ns - window.outcome.requests as f64 * OBSERVED_REQUEST_NS).max(MIN_TRIAL_SHARE * earned_ns);
         self.credit_ns = (self.credit_ns + left_ns).min(self.budget * self.banked_s * 1e9);
@@ -367,6 +373,7 @@ impl Controller for TwinController {
         let asked = self.tags.filter(|(arm, _)| *arm == self.active);
         let (_, tags) = *self.tags.insert(asked.unwrap_or_else(|| (self.active, target.bounds().nr_requests)));
         self.observe_score(window, tags);
+        self.observe_background(background);
         if let Some(decision) = self.continue_trial(now).or_else(|| self.compare(now, tags)) {
             return decision;
         }

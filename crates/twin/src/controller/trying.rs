@@ -8,6 +8,7 @@ use observe::merit::Scored;
 use observe::window::depth;
 
 use super::arm::NEVER;
+use super::background::Got;
 use super::{MIN_LOAD_S, TwinController, WINDOW, percent};
 use crate::forecast::{Forecast, is_first_of_scheduler};
 
@@ -55,6 +56,10 @@ pub(super) struct Trying {
     is_forecast: bool,
     /// The largest mean number of outstanding requests under this load: scores of a queue that hides some are brought to that.
     deepest: f64,
+    /// What asynchronous requests got while they waited: under the setting that stays, and in this turn of a trial, of which it is `None` if at
+    /// some time none waited.
+    usual: Got,
+    in_turn: Option<Got>,
     /// What each return from a trial cost, in seconds of the setting that was returned to: its loss of score while it settled.
     returns: Vec<f64>,
     /// What the present one has cost so far.
@@ -73,6 +78,8 @@ impl Trying {
             may_be_tried: vec![false; arms],
             is_forecast: false,
             deepest: 0.0,
+            usual: Got::default(),
+            in_turn: None,
             returns: Vec::new(),
             returning: None,
             latest: None,
@@ -149,6 +156,18 @@ impl TwinController {
         }
     }
 
+    /// Takes in what asynchronous requests got in a window.
+    pub(super) fn observe_background(&mut self, got: Option<Got>) {
+        if self.trying.trial.is_none() {
+            got.into_iter().for_each(|got| self.trying.usual.add(got));
+            return;
+        }
+        self.trying.in_turn = self.trying.in_turn.zip(got).map(|(mut turn, got)| {
+            turn.add(got);
+            turn
+        });
+    }
+
     /// Takes in a window in which a change settles.
     pub(super) fn observe_settling(&mut self, window: &Window, is_last: bool) {
         let Some(cost) = self.trying.returning else { return };
@@ -196,8 +215,13 @@ impl TwinController {
         let gain = self.trying.trials.posterior().gain(self.active, trial.from);
         let (tried, from) = (self.setting().to_string(), self.arms[trial.from].setting.to_string());
         let result = format!("{} ± {:.0}% than {from} in {}", percent(gain.mean), 100.0 * gain.error, counted(turns));
+        if self.trying.in_turn.is_some_and(|turn| turn.starves_after(&self.trying.usual)) {
+            self.arms[self.active].blocked_until = NEVER;
+            return Some(self.end_trial(trial, now, format!("{tried} is {result}, and leaves write-back too little: back to {from}")));
+        }
         if turns >= MIN_TURNS && is_adopted(&gain) {
             self.trying.trial = None;
+            self.trying.usual = Got::default();
             self.load.reset();
             return Some(Decision { expected_gain: Some(gain.mean), ..Decision::keep(format!("{tried} stays: {result}")) });
         }
@@ -261,6 +285,7 @@ impl TwinController {
             100.0 * expected.error
         );
         self.trying.trial = Some(Trial { from: self.active });
+        self.trying.in_turn = Some(Got::default());
         Some(self.change_to(now, arm, why))
     }
 
