@@ -147,19 +147,34 @@ impl Streams {
         all.for_each(|waiting| (waiting.done, waiting.late) = (0, 0));
     }
 
+    /// A description of a stream that waits beyond its bound in a trial, which is not to make it starve; `None` if none does.
+    pub fn overdue(&self, now: Nanos) -> Option<String> {
+        self.unserved(now, 1.0)
+    }
+
+    fn unserved(&self, now: Nanos, bounds: f64) -> Option<String> {
+        let all = self.0.iter().flat_map(|(stream, of)| of.waiting.iter().map(move |waiting| (stream, waiting)));
+        let mut unserved = all.filter_map(|(stream, waiting)| {
+            let waits_s = (now - waiting.since).as_secs_f64();
+            let is_too_long = waiting.requests > 0 && waits_s > bounds * waiting.bound_s();
+            is_too_long.then(|| format!("stream {stream} was not served for {waits_s:.1} s"))
+        });
+        unserved.next()
+    }
+
     /// A description of a stream that starves; `None` if none does.
     pub fn starving(&self, now: Nanos) -> Option<String> {
+        self.unserved(now, STARVED).or_else(|| self.late())
+    }
+
+    /// A description of a stream of which too many requests waited beyond its bound.
+    fn late(&self) -> Option<String> {
         let all = self.0.iter().flat_map(|(stream, of)| of.waiting.iter().map(move |waiting| (stream, waiting)));
-        all.filter_map(|(stream, waiting)| {
-            let waits_s = (now - waiting.since).as_secs_f64();
-            let bound_s = waiting.bound_s();
-            if waiting.requests > 0 && waits_s > STARVED * bound_s {
-                return Some(format!("stream {stream} was not served for {waits_s:.1} s"));
-            }
-            let Waiting { late, done, .. } = waiting;
+        let mut late = all.filter_map(|(stream, waiting)| {
+            let (Waiting { late, done, .. }, bound_s) = (waiting, waiting.bound_s());
             waiting.is_late().then(|| format!("{late} of {done} requests of stream {stream} waited for more than {bound_s:.1} s"))
-        })
-        .next()
+        });
+        late.next()
     }
 }
 

@@ -186,10 +186,15 @@ impl TwinController {
         self.trying.trials.observe(Observation { arm: self.active, at_s, seconds, score });
     }
 
-    /// Ends the trial if this window is far worse than what the arm before would have done. Also while it settles: then the window counts for
+    /// Ends the trial if a stream waits beyond its bound, or this window is far worse than what the arm before would have done. Also while it settles: then the window counts for
     /// its arm all the same, as the harm is done.
     pub(super) fn end_harmful_trial(&mut self, window: &Window, now: Nanos) -> Option<Decision> {
         let trial = self.trying.trial?;
+        if let Some(overdue) = self.streams.overdue(now) {
+            let (tried, from) = (self.setting().to_string(), self.arms[trial.from].setting.to_string());
+            self.arms[self.active].blocked_until = NEVER;
+            return Some(self.end_trial(trial, now, format!("{overdue} under {tried}: back to {from}")));
+        }
         let level = self.trying.trials.posterior().level(trial.from, window.duration().as_secs_f64());
         let score = window.outcome.score(&self.preference);
         let had_something_to_do = window.outcome.requests + window.outcome.unfinished > 0;
