@@ -1,6 +1,6 @@
 //! Levels of settings from the scores of windows, by Kalman filters.
 
-use super::Observation;
+use super::{Observation, UNKNOWN};
 use crate::ab_test::Estimate;
 
 /// Standard deviations of the noise of a second, and of the drift in a second, that are considered. Among the windows of the training and the
@@ -12,6 +12,10 @@ const UNKNOWN_LEVEL: f64 = 1e4;
 /// Degrees of freedom of the noise: Student's t, whose tails are as heavy as those of a load that stalls now and then. A window that is far
 /// from what was expected pulls less.
 const FREEDOM: f64 = 4.0;
+
+/// The probability that what was expected of the gains is wrong, so that they may be anything ([`UNKNOWN`]): of 220 forecasts of less than 3%
+/// on drawn loads and devices of the validation world, 16 were off by more than 10%.
+const WRONG: f64 = 0.07;
 
 /// One filter: the level of the reference and the gain of each arm over it.
 #[derive(Clone, Debug)]
@@ -86,10 +90,14 @@ pub struct Posterior {
 impl Posterior {
     /// From what was expected, and these windows in their order.
     pub(super) fn of<'a>(expected: &[Estimate], observations: impl Iterator<Item = &'a Observation> + Clone) -> Posterior {
+        let widened = |gain: &Estimate| Estimate { error: if gain.error > 0.0 { gain.error.hypot(UNKNOWN.error) } else { 0.0 }, ..*gain };
+        let wide: Vec<Estimate> = expected.iter().map(widened).collect();
         let pairs = NOISE.iter().flat_map(|noise| DRIFT.iter().map(move |drift| (*noise, *drift)));
         let mut filters: Vec<(f64, Filter)> = pairs
-            .map(|(noise, drift)| {
+            .flat_map(|(noise, drift)| [(expected, 1.0 - WRONG), (&wide, WRONG)].map(|prior| (noise, drift, prior)))
+            .map(|(noise, drift, (expected, probability))| {
                 let mut filter = Filter::new(expected, noise, drift);
+                filter.likelihood = probability.ln();
                 observations.clone().for_each(|observed| filter.observe(observed));
                 (0.0, filter)
             })

@@ -2,6 +2,7 @@
 
 use super::Posterior;
 use crate::ab_test::{Estimate, MIN_GAIN};
+use observe::merit::TOLERANCE;
 
 /// The part of the probability that an adopted arm is better: of ten changes at most one may be worse than what was before.
 const SURE: f64 = 0.9;
@@ -26,7 +27,8 @@ pub fn worth(posterior: &Posterior, arm: usize, active: usize, lasts_s: f64, cos
     let takes_s = cost.measured_s + cost.settling_s;
     // By how much the estimate will move.
     let moves = gain.error.powi(2) / gain.error.hypot(posterior.trial_error(cost.measured_s)).max(f64::MIN_POSITIVE);
-    let knowing = expected_excess(gain.mean, moves) - gain.mean.max(0.0);
+    let beyond = gain.mean - TOLERANCE;
+    let knowing = expected_excess(beyond, moves) - beyond.max(0.0);
     let gains = knowing + if probability_positive(&gain) >= SURE { gain.mean.max(0.0) } else { 0.0 };
     let loses = expected_excess(-gain.mean, gain.error);
     gains * (lasts_s - takes_s).max(0.0) - RISK_AVERSION * (loses * takes_s + cost.switching_s)

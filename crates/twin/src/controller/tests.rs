@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
 
+mod trials;
+
 use block::KnowledgeStore;
 use control::target::Bounds;
 use device_model::sched;
@@ -78,18 +80,24 @@ fn a_failed_prediction_of_a_scheduler_corrects_those_of_its_tunings() {
 }
 
 #[test]
-fn a_setting_chosen_for_another_load_is_reverted_if_the_twin_does_not_reproduce_this_one() {
+fn another_load_begins_with_the_original_setting_unless_its_best_one_is_remembered() {
     let (second, cfq) = (Nanos::from_millis(1_000), Setting::parse("cfq").unwrap());
     let mut controller = knowing(&[]);
     controller.original = controller.active;
     controller.active = controller.arm_of(&cfq).unwrap();
-    assert!(controller.revert_unmodeled_load(second).is_none(), "the twin knows it");
-    controller.mismatch = Some(second);
-    controller.origin = Origin::Recalled;
-    assert!(controller.revert_unmodeled_load(second).is_none(), "its best setting is remembered");
-    controller.origin = Origin::New;
-    assert!(controller.revert_unmodeled_load(second).is_some_and(|decision| decision.why.ends_with("under cfq: back to deadline")));
-    assert!(controller.revert_unmodeled_load(second).is_none(), "it is back");
+    let windows = |controller: &mut TwinController, away: f64| {
+        for _ in 0..10 {
+            controller.load.add_window(Nanos::ZERO, here().map(|coordinate| coordinate + away));
+        }
+    };
+    windows(&mut controller, 0.0);
+    (0..3).for_each(|_| drop(controller.load.add_window(Nanos::ZERO, here().map(|coordinate| coordinate + 9.0))));
+    let decision = controller.begin_load(second, second);
+    assert_eq!((decision.why.as_str(), controller.active), ("another load: back to deadline", controller.original));
+    windows(&mut controller, 9.0);
+    (0..3).for_each(|_| drop(controller.load.add_window(Nanos::ZERO, here())));
+    let decision = controller.begin_load(second, second);
+    assert_eq!(decision.why, "another load, like one that cfq served best");
 }
 
 #[test]
@@ -299,8 +307,10 @@ fn a_speculative_read_ahead_is_active_before_files_are_opened() {
     assert!(controller.prepare_read_ahead(Nanos::ZERO, || bounds).is_none(), "once");
     // An unknown load ends a setting chosen for another one, but not the speculative read-ahead.
     controller.active = controller.arm_of(&setting("cfq read_ahead_kb=1024")).unwrap();
-    controller.mismatch = Some(Nanos::ZERO);
-    let decision = controller.revert_unmodeled_load(Nanos::ZERO).unwrap();
+    for away in std::iter::repeat_n(0.0, 10).chain([9.0; 3]) {
+        controller.load.add_window(Nanos::ZERO, here().map(|coordinate| coordinate + away));
+    }
+    let decision = controller.begin_load(Nanos::ZERO, Nanos::ZERO);
     assert!(decision.why.ends_with("back to deadline read_ahead_kb=1024"), "{}", decision.why);
     // Measurements were against it: it is not chosen again.
     controller.change_to(Nanos::ZERO, controller.original, String::new());

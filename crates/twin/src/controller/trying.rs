@@ -204,6 +204,10 @@ impl TwinController {
         if self.phase.is_settling() {
             self.note_score(window, score.max(level.mean - 2.0 * HARM));
         }
+        // A second chance after as long again: a moment may have been bad.
+        let arm = &mut self.arms[self.active];
+        let is_second = arm.blocked_until > Nanos::ZERO;
+        arm.blocked_until = if is_second { NEVER } else { now + (now - self.load.from) };
         let (tried, from) = (self.setting().to_string(), self.arms[trial.from].setting.to_string());
         Some(self.end_trial(trial, now, format!("{tried} is far worse than {from} in its first moments: back to {from}")))
     }

@@ -1,0 +1,146 @@
+//! Trials on a device whose settings serve as fast as a test says.
+
+use block::{Op, Priority, Request};
+use control::target::{Bounds, Identity};
+use control::{ControlLoop, TargetError};
+
+use super::*;
+
+
+/// A device that serves one stream, a request at a time, and what it was set to.
+struct Plant {
+    setting: Setting,
+    /// How long a request takes under this setting, the numbered one.
+    service: fn(&str, u64) -> Nanos,
+    /// Whether this change is refused.
+    refuses: fn(&Plant, &Setting) -> bool,
+    changes: Vec<(Nanos, String)>,
+}
+
+impl Target for Plant {
+    fn identity(&self) -> Identity {
+        Identity { plant: "test".to_owned(), device: "test".to_owned() }
+    }
+    fn schedulers(&self) -> Vec<&'static block::SchedulerSpec> {
+        sched::all().collect()
+    }
+    fn tunables(&self) -> Vec<&'static block::Tunable> {
+        Vec::new()
+    }
+    fn bounds(&self) -> Bounds {
+        Bounds { capacity_sectors: 1 << 30, limits: block::Limits::default(), nr_requests: 256, read_ahead_kib: None }
+    }
+    fn setting(&self) -> Setting {
+        self.setting.clone()
+    }
+    fn switching_time(&self, _from: &Setting, _to: &Setting) -> Nanos {
+        Nanos::from_millis(1)
+    }
+    fn apply(&mut self, now: Nanos, setting: &Setting) -> Result<(), TargetError> {
+        self.changes.push((now, setting.to_string()));
+        if (self.refuses)(self, setting) {
+            return Err(TargetError { setting: setting.to_string(), reason: "a test".to_owned() });
+        }
+        self.setting = setting.clone();
+        Ok(())
+    }
+}
+
+/// What `mq-deadline` and these others are set to within this many seconds, and why.
+fn run(
+    others: &[&str],
+    seconds: u64,
+    service: fn(&str, u64) -> Nanos,
+    refuses: fn(&Plant, &Setting) -> bool,
+) -> (Vec<(f64, String)>, Vec<String>, String) {
+    let candidates = std::iter::once(&"mq-deadline").chain(others).map(|text| setting(text)).collect();
+    let controller = TwinController::new(&ControllerInput { candidates, ..ControllerInput::default() }, 10);
+    let mut plant = Plant { setting: setting("mq-deadline"), service, refuses, changes: Vec::new() };
+    let mut control_loop = ControlLoop::new(Box::new(controller));
+    control_loop.begin(Nanos::ZERO, &mut plant);
+    let (mut now, end) = (Nanos::ZERO, Nanos::from_millis(1_000 * seconds));
+    for number in 0.. {
+        let arrival = now;
+        // Everywhere and of no pattern, so that no model of a device explains it.
+        let lba = block::scramble::scramble(number) % (1 << 29);
+        let request = Request { id: 0, stream: 1, op: Op::Read, sync: true, priority: Priority::DEFAULT, sectors: 8, lba, arrival };
+        control_loop.event(&Event::Queued(request));
+        now += (plant.service)(&plant.setting.to_string(), number);
+        while let Some(at) = control_loop.next_deadline().filter(|at| *at <= now) {
+            control_loop.advance(at.max(Nanos(1)), &mut plant);
+        }
+        control_loop.event(&Event::Completed { request, dispatched: arrival, at: now });
+        if now >= end {
+            break;
+        }
+    }
+    let whys = control_loop.decisions().iter().map(|decision| decision.why.clone()).collect();
+    let changes = plant.changes.iter().map(|(at, setting)| (at.as_secs_f64(), setting.clone())).collect();
+    (changes, whys, control_loop.final_setting().unwrap().to_string())
+}
+
+/// Some noise: a tenth more or less.
+fn about(micros: u64, number: u64) -> Nanos {
+    Nanos::from_micros(micros * (90 + block::scramble::scramble(number ^ 0x5eed) % 21) / 100)
+}
+
+fn never(_: &Plant, _: &Setting) -> bool {
+    false
+}
+
+#[test]
+fn a_better_setting_is_tried_twice_and_stays() {
+    let service = |setting: &str, number: u64| about(if setting == "kyber" { 3_000 } else { 4_000 }, number);
+    let (changes, whys, last) = run(&["kyber"], 60, service, never);
+    let of_kyber = changes.iter().filter(|(_, setting)| setting == "kyber").count();
+    assert_eq!((last.as_str(), of_kyber, changes.len()), ("kyber", 2, 3), "{changes:?}");
+    let stays = whys.iter().find(|why| why.starts_with("kyber stays: ")).unwrap();
+    let gain: f64 = stays["kyber stays: ".len()..].split('%').next().unwrap().parse().unwrap();
+    assert!((20.0..35.0).contains(&gain), "{stays}");
+    assert!(changes[0].0 >= 2.0 && changes[2].0 < 20.0, "{changes:?}");
+}
+
+#[test]
+fn a_far_worse_setting_serves_for_half_a_second() {
+    let service = |setting: &str, number: u64| about(if setting == "kyber" { 40_000 } else { 4_000 }, number);
+    let (changes, whys, last) = run(&["kyber"], 60, service, never);
+    assert_eq!(last, "mq-deadline");
+    let tried: Vec<f64> = changes.chunks(2).map(|pair| pair[1].0 - pair[0].0).collect();
+    assert!(!tried.is_empty() && tried.len() <= 2 && tried.iter().all(|seconds| *seconds <= 0.55), "{changes:?}");
+    assert!(whys.iter().any(|why| why.starts_with("kyber is far worse than mq-deadline in its first moments")), "{whys:?}");
+}
+
+#[test]
+fn settings_that_serve_alike_are_left_alone_in_the_end() {
+    let (changes, _, last) = run(&["kyber", "none"], 120, |_, number| about(4_000, number), never);
+    assert_eq!(last, "mq-deadline", "{changes:?}");
+    assert!(changes.len() <= 12, "what is known is not tried again: {changes:?}");
+}
+
+#[test]
+fn a_way_back_that_is_refused_is_tried_again() {
+    let service = |setting: &str, number: u64| about(if setting == "kyber" { 5_000 } else { 4_000 }, number);
+    let refuses = |plant: &Plant, setting: &Setting| {
+        setting.to_string() == "mq-deadline" && plant.changes.iter().filter(|(_, setting)| setting == "mq-deadline").count() < 3
+    };
+    let (changes, _, last) = run(&["kyber"], 30, service, refuses);
+    let back = changes.iter().filter(|(_, setting)| setting == "mq-deadline").count();
+    assert!(last == "mq-deadline" && back >= 3, "{changes:?}");
+}
+
+#[test]
+fn what_is_on_trial_does_not_stay_if_control_ends() {
+    let service = |setting: &str, number: u64| about(if setting == "kyber" { 3_000 } else { 4_000 }, number);
+    let (changes, ..) = run(&["kyber"], 60, service, never);
+    let first = changes[0].0;
+    let (during, _, last) = run(&["kyber"], first as u64 + 1, service, never);
+    assert_eq!((during.len(), last.as_str()), (1, "mq-deadline"), "{during:?}");
+}
+
+#[test]
+fn a_stream_that_waits_beyond_its_bound_ends_a_trial_for_good() {
+    let service = |setting: &str, number: u64| if setting == "kyber" { Nanos::from_millis(2_000) } else { about(4_000, number) };
+    let (changes, whys, last) = run(&["kyber"], 60, service, never);
+    assert!(last == "mq-deadline" && changes.len() <= 4, "{changes:?}");
+    assert!(whys.iter().any(|why| why.contains("back to mq-deadline")), "{whys:?}");
+}
