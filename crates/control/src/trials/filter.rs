@@ -85,16 +85,41 @@ impl Filter {
 pub struct Posterior {
     /// Each filter with its weight.
     filters: Vec<(f64, Filter)>,
+    /// Whether each arm was observed.
+    is_observed: Vec<bool>,
+}
+
+/// One possibility of what an arm gains over another.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Possibility {
+    /// How probable it is.
+    pub weight: f64,
+    /// The gain.
+    pub gain: Estimate,
+    /// The standard error with which a trial would show it.
+    pub trial_error: f64,
 }
 
 impl Posterior {
     /// From what was expected, and these windows in their order.
-    pub(super) fn of<'a>(expected: &[Estimate], observations: impl Iterator<Item = &'a Observation> + Clone) -> Posterior {
-        let widened = |gain: &Estimate| Estimate { error: if gain.error > 0.0 { gain.error.hypot(UNKNOWN.error) } else { 0.0 }, ..*gain };
-        let wide: Vec<Estimate> = expected.iter().map(widened).collect();
+    pub(super) fn of<'a>(
+        expected: &[Estimate],
+        is_observed: Vec<bool>,
+        observations: impl Iterator<Item = &'a Observation> + Clone,
+    ) -> Posterior {
+        // What was expected of an observed arm may be wrong, of one of them at a time.
+        let is_open = |arm: &usize| is_observed[*arm] && expected[*arm].error > 0.0;
+        let open: Vec<usize> = (0..expected.len()).filter(is_open).collect();
+        let as_expected = (expected.to_vec(), 1.0 - WRONG * open.len() as f64 / (open.len() + 1) as f64);
+        let one_wrong = open.iter().map(|&arm| {
+            let mut expected = expected.to_vec();
+            expected[arm].error = expected[arm].error.hypot(UNKNOWN.error);
+            (expected, WRONG / (open.len() + 1) as f64)
+        });
+        let priors: Vec<(Vec<Estimate>, f64)> = std::iter::once(as_expected).chain(one_wrong).collect();
         let pairs = NOISE.iter().flat_map(|noise| DRIFT.iter().map(move |drift| (*noise, *drift)));
         let mut filters: Vec<(f64, Filter)> = pairs
-            .flat_map(|(noise, drift)| [(expected, 1.0 - WRONG), (&wide, WRONG)].map(|prior| (noise, drift, prior)))
+            .flat_map(|(noise, drift)| priors.iter().map(move |prior| (noise, drift, prior)))
             .map(|(noise, drift, (expected, probability))| {
                 let mut filter = Filter::new(expected, noise, drift);
                 filter.likelihood = probability.ln();
@@ -106,7 +131,19 @@ impl Posterior {
         filters.iter_mut().for_each(|(weight, filter)| *weight = (filter.likelihood - most).exp());
         let whole: f64 = filters.iter().map(|(weight, _)| weight).sum();
         filters.iter_mut().for_each(|(weight, _)| *weight /= whole);
-        Posterior { filters }
+        Posterior { filters, is_observed }
+    }
+
+    /// What an arm may gain over another, and what a trial of this many seconds beside as many of the other would show.
+    pub(super) fn possibilities(&self, arm: usize, over: usize, seconds: f64) -> impl Iterator<Item = Possibility> {
+        let wrong = if self.is_observed[arm] && self.is_observed[over] { 0.0 } else { WRONG };
+        self.filters.iter().flat_map(move |(weight, filter)| {
+            let (mean, variance) = filter.gain(arm, over);
+            let trial_error = (2.0 * filter.noise.powi(2) / seconds + filter.drift.powi(2) * seconds).sqrt();
+            let with = |share: f64, error: f64| Possibility { weight: weight * share, gain: Estimate { mean, error }, trial_error };
+            let error = variance.sqrt();
+            [with(1.0 - wrong, error), with(wrong, error.hypot(UNKNOWN.error))]
+        })
     }
 
     fn mixed(&self, of: impl Fn(&Filter) -> (f64, f64)) -> Estimate {
@@ -129,12 +166,6 @@ impl Posterior {
             let (mean, variance) = filter.level(arm);
             (mean, variance + filter.noise.powi(2) / seconds)
         })
-    }
-
-    /// The standard error with which a trial of this many seconds beside as many of another arm would show their difference.
-    pub(super) fn trial_error(&self, seconds: f64) -> f64 {
-        let variance = |filter: &Filter| 2.0 * filter.noise.powi(2) / seconds + filter.drift.powi(2) * seconds;
-        self.filters.iter().map(|(weight, filter)| weight * variance(filter)).sum::<f64>().sqrt()
     }
 }
 

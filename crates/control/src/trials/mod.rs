@@ -100,6 +100,7 @@ impl Trials {
 
     /// What is known now.
     pub fn posterior(&self) -> Posterior {
-        Posterior::of(&self.expected, self.observations.iter())
+        let is_observed = (0..self.expected.len()).map(|arm| self.seconds(arm) > 0.0).collect();
+        Posterior::of(&self.expected, is_observed, self.observations.iter())
     }
 }

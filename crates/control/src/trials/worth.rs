@@ -1,6 +1,7 @@
 //! What a trial is worth, and when its arm is adopted.
 
 use super::Posterior;
+use super::filter::Possibility;
 use crate::ab_test::{Estimate, MIN_GAIN};
 use observe::merit::TOLERANCE;
 
@@ -23,14 +24,17 @@ pub struct Cost {
 /// What a trial of `arm` instead of `active` is worth, in seconds of the active setting's service: what knowing brings in the time that the
 /// load goes on, less what it is expected to cost. Not worth it if negative.
 pub fn worth(posterior: &Posterior, arm: usize, active: usize, lasts_s: f64, cost: &Cost) -> f64 {
-    let gain = posterior.gain(arm, active);
     let takes_s = cost.measured_s + cost.settling_s;
-    // By how much the estimate will move.
-    let moves = gain.error.powi(2) / gain.error.hypot(posterior.trial_error(cost.measured_s)).max(f64::MIN_POSITIVE);
-    let beyond = gain.mean - TOLERANCE;
-    let knowing = expected_excess(beyond, moves) - beyond.max(0.0);
-    let gains = knowing + if probability_positive(&gain) >= SURE { gain.mean.max(0.0) } else { 0.0 };
-    let loses = expected_excess(-gain.mean, gain.error);
+    let (mut knowing, mut loses, mut mean) = (0.0, 0.0, 0.0);
+    for Possibility { weight, gain, trial_error } in posterior.possibilities(arm, active, cost.measured_s) {
+        // By how much the estimate will move.
+        let moves = gain.error.powi(2) / gain.error.hypot(trial_error).max(f64::MIN_POSITIVE);
+        knowing += weight * expected_excess(gain.mean - TOLERANCE, moves);
+        loses += weight * expected_excess(-gain.mean, gain.error);
+        mean += weight * gain.mean;
+    }
+    let is_known = is_adopted(&posterior.gain(arm, active));
+    let gains = knowing - if is_known { 0.0 } else { (mean - TOLERANCE).max(0.0) };
     gains * (lasts_s - takes_s).max(0.0) - RISK_AVERSION * (loses * takes_s + cost.switching_s)
 }
 

@@ -330,7 +330,7 @@ impl Controller for TwinController {
         let left_ns = (earned_ns - window.outcome.requests as f64 * OBSERVED_REQUEST_NS).max(MIN_TRIAL_SHARE * earned_ns);
         self.credit_ns = (self.credit_ns + left_ns).min(self.budget * self.banked_s * 1e9);
         self.trying.ended = None;
-        if let Some(decision) = self.end_harmful_trial(window, now) {
+        if let Some(decision) = self.end_harmful_trial(window, now, target) {
             return decision;
         }
         if self.phase.is_settling() {

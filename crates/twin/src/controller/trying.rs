@@ -156,6 +156,12 @@ impl TwinController {
         }
     }
 
+    fn switch_costs_s(&self, target: &dyn Target, from: usize, to: usize) -> f64 {
+        let [_, of_response, _] = self.preference.weights();
+        let stops = target.switching_time(&self.arms[from].setting, &self.arms[to].setting);
+        self.trying.switch_costs_s(stops.as_secs_f64(), of_response)
+    }
+
     /// Takes in what asynchronous requests got in a window.
     pub(super) fn observe_background(&mut self, got: Option<Got>) {
         if self.trying.trial.is_none() {
@@ -188,7 +194,7 @@ impl TwinController {
 
     /// Ends the trial if a stream waits beyond its bound, or this window is far worse than what the arm before would have done. Also while it settles: then the window counts for
     /// its arm all the same, as the harm is done.
-    pub(super) fn end_harmful_trial(&mut self, window: &Window, now: Nanos) -> Option<Decision> {
+    pub(super) fn end_harmful_trial(&mut self, window: &Window, now: Nanos, target: &dyn Target) -> Option<Decision> {
         let trial = self.trying.trial?;
         if let Some(overdue) = self.streams.overdue(now) {
             let (tried, from) = (self.setting().to_string(), self.arms[trial.from].setting.to_string());
@@ -198,7 +204,10 @@ impl TwinController {
         let level = self.trying.trials.posterior().level(trial.from, window.duration().as_secs_f64());
         let score = window.outcome.score(&self.preference);
         let had_something_to_do = window.outcome.requests + window.outcome.unfinished > 0;
-        if !had_something_to_do || score >= level.mean - HARM.max(HARM_ERRORS * level.error) {
+        // The switch itself is no fault of the arm.
+        let switch = if self.phase.is_settling() { self.switch_costs_s(target, trial.from, self.active) } else { 0.0 };
+        let allowed = HARM.max(HARM_ERRORS * level.error) + switch / window.duration().as_secs_f64();
+        if !had_something_to_do || score >= level.mean - allowed {
             return None;
         }
         if self.phase.is_settling() {
@@ -263,7 +272,6 @@ impl TwinController {
             return None;
         }
         let posterior = self.trying.trials.posterior();
-        let active = self.setting();
         let can_be = |arm: usize| {
             let one = &self.arms[arm];
             arm != self.active
@@ -271,13 +279,8 @@ impl TwinController {
                 && (self.trying.may_be_tried[arm] || arm == self.original)
                 && self.read_ahead_of(arm) == self.read_ahead_of(self.active)
         };
-        let [_, of_response, _] = self.preference.weights();
-        let costs_s = |from: &Setting, to: &Setting| {
-            self.trying.switch_costs_s(target.switching_time(from, to).as_secs_f64(), of_response)
-        };
         let worths = (0..self.arms.len()).filter(|&arm| can_be(arm)).map(|arm| {
-            let setting = &self.arms[arm].setting;
-            let switching_s = costs_s(active, setting) + costs_s(setting, active);
+            let switching_s = self.switch_costs_s(target, self.active, arm) + self.switch_costs_s(target, arm, self.active);
             let cost = Cost { measured_s: TURN_S, settling_s: SETTLING.as_secs_f64(), switching_s };
             (worth(&posterior, arm, self.active, lasted_s, &cost), arm)
         });
