@@ -1,29 +1,34 @@
-//! The controller `seekwise`: forecasts every candidate in the twin, changes to what is sure to gain, verifies it on the target, and goes back
-//! if the prediction fails.
+//! The controller `seekwise`: forecasts every candidate in the twin, tries on the target where knowing is worth more than a trial costs, and
+//! keeps what proves better.
 //!
 //! ```text
-//! window of 1 s ─▶ another load? ──yes─▶ recall the best setting of one like it
+//! window of 1 s ─▶ another load? ──yes─▶ recall the best setting of one like it; else back to the original
 //!                    │ no
 //!                    ▼
-//!      2, 4, 8 … windows of a load: forecast ─▶ sure to gain? ──no─▶ leave it alone; sooner again if a gain is expected
-//!                    ▲                               │ yes
-//!                    └── back, or stay ◀── as predicted?
+//!      2, 4, 8 … windows of a load: forecast ─▶ what to expect of each arm ─┐
+//!                    ▼                                                      ▼
+//!      every window: is any trial worth its cost? ──no─▶ leave it alone; later, as the load is expected to go on for longer
+//!                    │ yes
+//!                    ▼
+//!      3 s of the arm ─▶ far worse, or a stream overdue? ──yes─▶ back at once
+//!                    └─▶ back; after a second turn: sure to be better? ──yes─▶ it stays
 //! ```
 //! * *Warm-up* ([`streams`]). Processes of a load often begin one after another. Measurements before the last of them began are of another
 //!   load.
-//! * *Sure.* A gain must exceed its error bar, which grows with the replay error under the active setting and others that were measured,
-//!   and with earlier predictions on this device that failed ([`track_record`]).
-//! * *Verified* ([`verify`]). A change is measured and compared with the setting before. Worse, or so far below the prediction that both
-//!   together expect a loss: back, and blocked for as long as the load had lasted. Better, but below the prediction: another forecast. The
-//!   scores of all settings under the load are kept, and the best one is returned to.
+//! * *Beliefs* ([`control::trials`]). What a setting gains is known from the forecast, which may be wrong, and from windows under it beside windows
+//!   of the active setting. Noise and drift are learned from the windows, so a load in bursts needs more trials, or is left alone.
+//! * *Trials* ([`trying`]). The one that is worth most is begun, if its worth is positive: the chance of a gain, for as long again as the load has
+//!   lasted, less what it may lose and what two switches cost, which was measured or is known from how requests come. A setting stays after two
+//!   turns if nine in ten like it are better; what is not worth a change is not sought.
+//! * *Guarded* ([`streams`], [`background`]). A trial ends within half a second where it does harm, at once where a stream waits beyond the bound of
+//!   [merit](observe::merit), and for good where write-back gets too little. Later a stream that starves ends a setting at once.
 //! * *Learning* ([`consult`]). The load is inferred from all of it, whichever setting was active. The device is fitted again after twice as
 //!   many requests, or after a model mismatch, to requests under every setting: each shows another side of the device.
 //! * *Remembering* ([`recall`]). The first window of a load is compared with known loads of the device. What significantly gained there in
 //!   the mean is set; what did worse is blocked. Without a similar load, a run is the same as without a memory.
 //! * *Speculative read-ahead* ([`read_ahead`]). A read-ahead must be active before the files are opened that gain by it, so such loads are
-//!   assumed.
-//! * *Guarded.* A stream that waits beyond the bound of [merit](observe::merit) ends a setting at once.
-//! * *Budgeted.* Trials cost processor time: they are as long as the budget allows, one percent of a core by default.
+//!   assumed. It is verified once files are opened ([`verify`]), with forecasts corrected by earlier ones ([`track_record`]).
+//! * *Budgeted.* Trials in the twin cost processor time: they are as long as the budget allows, one percent of a core by default.
 
 mod arm;
 mod background;
