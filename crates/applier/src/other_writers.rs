@@ -83,6 +83,11 @@ impl OtherWriters {
         writes
     }
 
+    /// Takes note of what happened to the file. inotify merges equal events that follow each other, so the more often, the less is lost.
+    pub fn follow(&mut self) {
+        self.take_events();
+    }
+
     /// Takes note of what happened to the file since the last call. Returns whether anything did.
     fn take_events(&mut self) -> bool {
         let mut is_any = false;

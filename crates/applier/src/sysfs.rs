@@ -140,11 +140,18 @@ pub trait Files: Send {
     fn set(&mut self, path: &Path, value: &str) -> io::Result<Duration>;
 
     /// As [`set`](Files::set), for one that takes long; also returns the names that were in a folder meanwhile, whenever they were others.
+    /// Follows the setting's other writers, of whose events some would be merged if they were only read at the end.
     ///
     /// # Errors
     /// The kernel's.
-    fn set_and_observe(&mut self, path: &Path, value: &str, folder: &Path) -> io::Result<(Duration, Vec<Vec<String>>)> {
-        let _ = folder;
+    fn set_and_observe(
+        &mut self,
+        path: &Path,
+        value: &str,
+        folder: &Path,
+        others: Option<&mut OtherWriters>,
+    ) -> io::Result<(Duration, Vec<Vec<String>>)> {
+        let _ = (folder, others);
         self.set(path, value).map(|took| (took, Vec::new()))
     }
 
@@ -225,12 +232,21 @@ impl Files for RealFiles {
         Ok(began.elapsed())
     }
 
-    fn set_and_observe(&mut self, path: &Path, value: &str, folder: &Path) -> io::Result<(Duration, Vec<Vec<String>>)> {
+    fn set_and_observe(
+        &mut self,
+        path: &Path,
+        value: &str,
+        folder: &Path,
+        mut others: Option<&mut OtherWriters>,
+    ) -> io::Result<(Duration, Vec<Vec<String>>)> {
         let is_done = AtomicBool::new(false);
         thread::scope(|scope| {
             let reading = scope.spawn(|| {
                 let mut seen: Vec<Vec<String>> = Vec::new();
                 while !is_done.load(Ordering::Relaxed) {
+                    if let Some(others) = &mut others {
+                        others.follow();
+                    }
                     let now = RealFiles.names(folder).unwrap_or_default();
                     if seen.last() != Some(&now) {
                         seen.push(now);

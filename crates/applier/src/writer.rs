@@ -238,7 +238,8 @@ impl Writer {
     pub(crate) fn switch(&mut self, device: &str, attribute: &Attribute, value: &str) -> Result<(u64, Vec<String>), ApplierError> {
         let path = attribute.path(&self.sysfs, device);
         // Its value cannot be read while it is being written, but which tunables there are.
-        let set = self.files.set_and_observe(&path, value, &path.with_file_name("iosched"));
+        let others = self.other_writers.get_mut(device);
+        let set = self.files.set_and_observe(&path, value, &path.with_file_name("iosched"), others);
         let (took, seen) = set.map_err(|error| self.system(device, SysfsError::writing(&path, value, error)))?;
         let scheduler_of = |names: &Vec<String>| {
             let has = |tunable: &block::Tunable| names.iter().any(|name| name == tunable.name);
