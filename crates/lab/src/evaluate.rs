@@ -47,6 +47,9 @@ pub struct Args {
     /// Run fewer and shorter loads and no cross-validation; takes 1 to 2 minutes
     #[arg(long)]
     quick: bool,
+    /// How long each load of one phase runs, in seconds [default: 60; 20 with --quick]
+    #[arg(long, value_name = "SECONDS", value_parser = number::within::<u32>(5..=86_400, "seconds"))]
+    seconds: Option<u32>,
     /// Also evaluate the effect of a knowledge base on `seekwise`: run each load again with one that was filled by its first run, by runs
     /// under every scheduler, or by other loads
     #[arg(long)]
@@ -112,6 +115,7 @@ pub fn controllers(args: &Args) -> anyhow::Result<()> {
         experience: args.experience.clone(),
         world: args.world.which(),
         is_quick: args.quick,
+        seconds: args.seconds,
         measures_cpu: args.cpu_time,
         examines_memory: args.memory,
     };

@@ -63,6 +63,8 @@ pub struct ControllerEvaluation {
     pub world: Which,
     /// Fewer and shorter loads.
     pub is_quick: bool,
+    /// How long each load runs, in seconds; `None` for the usual time.
+    pub seconds: Option<u32>,
     /// Whether processor time is measured, the one figure that differs from run to run.
     pub measures_cpu: bool,
     /// Whether the effect of a knowledge base on the controller `seekwise` is evaluated, too.
@@ -116,7 +118,8 @@ impl ControllerEvaluation {
         let remembers = self.examines_memory.then(|| who_remembers(&policies)).transpose()?;
         let purpose = self.world.purpose()?;
         let experience = experience::load(self.experience.as_deref())?;
-        let extent = Extent::new(self.is_quick, self.traces.clone());
+        let usual = Extent::new(self.is_quick, self.traces.clone());
+        let extent = Extent { seconds: self.seconds.unwrap_or(usual.seconds), ..usual };
         let questions = case::draw_all(purpose, &extent, self.seed, self.seeds, workers)?;
         let brief = ControllerInput { preference: self.preference, candidates, seed: self.seed, experience: experience.clone() };
         let runs: Vec<(&(u64, EvaluationCase), &Policy)> =
@@ -229,6 +232,9 @@ impl ControllerEvaluation {
         let (cpu_time, memory) = (self.measures_cpu.then_some("--cpu-time"), self.examines_memory.then_some("--memory"));
         for flag in [self.world.flag(), quick, cpu_time, memory].into_iter().flatten() {
             text.push_str(&format!(" {flag}"));
+        }
+        if let Some(seconds) = self.seconds {
+            text.push_str(&format!(" --seconds {seconds}"));
         }
         if self.preference != Preference::default() {
             text.push_str(&format!(" --preference {}", self.preference));

@@ -72,13 +72,6 @@ impl Run {
         let ended = measure.last_completion;
         recorder.slots.until(ended);
         let decided = recorder.steered.steering().decisions();
-        if std::env::var("SWDEBUG").is_ok_and(|name| question.name.starts_with(&name)) && decided.len() > 1 {
-            eprintln!("== {} ended {:?}", question.name, ended);
-            eprintln!("T {} {:?}", begins_with, tails(measure.streams.iter()));
-            let mut last = String::new();
-            for d in decided { if d.why != last || d.from != d.to { eprintln!("{:8.3} {} -> {}: {}", d.at.as_secs_f64(), d.from, d.to, d.why); last = d.why.clone(); } }
-            for w in recorder.steered.steering().windows() { eprintln!("  w {:.1}-{:.1} {} req {} unf {} score {:.3} fair {:.2} waited {:.4}", w.from.as_secs_f64(), w.to.as_secs_f64(), w.setting, w.outcome.requests, w.outcome.unfinished, w.outcome.score(&Default::default()), w.outcome.fairness, w.outcome.judged().1); }
-        }
         let run = Run {
             slots: recorder.slots,
             in_force: decided.iter().map(|decided| (decided.at.as_secs_f64(), decided.to.to_string())).collect(),
