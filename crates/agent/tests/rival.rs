@@ -12,8 +12,9 @@ use std::process::Command;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
-use applier::sysfs::Sysfs;
-use applier::{Client, Listen, Options, Rules};
+use applier::journal::Journal;
+use applier::sysfs::{RealFiles, Sysfs};
+use applier::{Client, Kind, Listen, Moment, Options, Rules, SetRequest, Writer};
 use block::Nanos;
 use control::{Setting, Target as _};
 use linux::target::LinuxTarget;
@@ -163,4 +164,36 @@ fn a_rival_wins_at_every_moment_of_a_switch() {
     println!("the rival won {} of {tries} times", tries - unknown.len() - broken.len());
     assert!(broken.is_empty(), "{} of {tries}:\n{}", broken.len(), broken.join("\n"));
     assert!(unknown.len() * 20 <= tries, "{} of {tries}:\n{}", unknown.len(), unknown.join("\n"));
+}
+
+#[test]
+fn a_second_applier_is_refused_a_device_that_another_one_sets() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: needs root");
+        return;
+    }
+    let Some(device) = Loop::new().filter(|device| device.set("mq-deadline") && device.set("none")) else {
+        eprintln!("skipped: needs losetup, a free loop device and the scheduler mq-deadline");
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let writer = |name: &str| {
+        let mut files = RealFiles;
+        let journal = Journal::open(&mut files, &folder.path().join(name)).unwrap();
+        Writer::new(Sysfs::real(), Box::new(files), journal, Rules::default())
+    };
+    let set = |writer: &mut Writer, scheduler: &str| {
+        let values = vec![("scheduler".to_owned(), scheduler.to_owned())];
+        let wanted = SetRequest { device: device.name().to_owned(), values, why: "a test".to_owned(), ..SetRequest::default() };
+        writer.set(Moment::default(), &wanted).map(drop)
+    };
+    let (mut first, mut second) = (writer("first"), writer("second"));
+    set(&mut first, "mq-deadline").unwrap();
+    let error = set(&mut second, "none").unwrap_err();
+    assert!(error.kind == Kind::InUse && error.message.contains("another seekwise-applier sets it"), "{error}");
+    assert_eq!(device.scheduler(), "mq-deadline");
+    first.end().unwrap();
+    drop(first);
+    set(&mut second, "mq-deadline").unwrap();
+    second.end().unwrap();
 }

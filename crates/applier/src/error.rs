@@ -27,6 +27,8 @@ pub enum Kind {
     NotAllowed,
     /// An attribute of this device was changed externally.
     Foreign,
+    /// Another applier sets this device.
+    InUse,
     /// What the decision rests on has changed.
     Stale,
     /// The scheduler was switched too often.

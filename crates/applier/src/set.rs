@@ -70,6 +70,7 @@ impl Writer {
         if plan.is_active(&before) {
             return Ok(Vec::new());
         }
+        self.lock(device)?;
         if plan.switches {
             self.may_switch(at.now, device)?;
         }

@@ -3,14 +3,14 @@
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::fs::OFlags;
+use rustix::fs::{FlockOperation, OFlags};
 
 use crate::other_writers::OtherWriters;
 
@@ -167,6 +167,15 @@ pub trait Files: Send {
         None
     }
 
+    /// Makes this process the only one that sets a device, as long as the file is open; `None` where there is no place for such locks.
+    ///
+    /// # Errors
+    /// `WouldBlock` if another process does.
+    fn lock(&self, device: &str) -> io::Result<Option<File>> {
+        let _ = device;
+        Ok(None)
+    }
+
     /// Starts this many threads that read a block device at once, a page each and past the cache, and waits for some time. Whether they have
     /// read it by then, or can, is not known: a device may take any time.
     ///
@@ -174,6 +183,9 @@ pub trait Files: Send {
     /// The device cannot be opened, or there can be no more threads.
     fn read_at_once(&self, device: &Path, readers: u32, wait: Duration) -> io::Result<()>;
 }
+
+/// Where appliers lock devices: only root can make it, so that nobody else can keep one out.
+const LOCKS: &str = "/run/seekwise-applier";
 
 /// How often a folder is read while a setting is being written.
 const READ_INTERVAL: Duration = Duration::from_micros(20);
@@ -269,6 +281,21 @@ impl Files for RealFiles {
         OtherWriters::of(path).ok()
     }
 
+    fn lock(&self, device: &str) -> io::Result<Option<File>> {
+        use std::os::unix::fs::DirBuilderExt;
+        let folder = Path::new(LOCKS);
+        let made = fs::DirBuilder::new().mode(0o700).create(folder);
+        let is_there = made.is_ok() || fs::symlink_metadata(folder).is_ok_and(|metadata| metadata.is_dir() && metadata.uid() == 0);
+        let open = || {
+            let mut options = OpenOptions::new();
+            options.write(true).create(true).truncate(false).mode(0o600).custom_flags(OFlags::NOFOLLOW.bits() as i32);
+            options.open(folder.join(format!("{device}.lock"))).ok()
+        };
+        let Some(file) = is_there.then(open).flatten() else { return Ok(None) };
+        rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+        Ok(Some(file))
+    }
+
     fn read_at_once(&self, device: &Path, readers: u32, wait: Duration) -> io::Result<()> {
         let device = OpenOptions::new().read(true).custom_flags(OFlags::DIRECT.bits() as i32).open(device)?;
         let length = PAGE.max(rustix::fs::ioctl_blksszget(&device)? as usize);
@@ -349,4 +376,27 @@ impl std::error::Error for SysfsError {
 pub fn gone(error: &io::Error) -> bool {
     use rustix::io::Errno;
     error.raw_os_error().map(Errno::from_raw_os_error).is_some_and(|errno| matches!(errno, Errno::NODEV | Errno::NXIO))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
+
+    use super::*;
+
+    #[test]
+    fn a_device_is_locked_by_one_applier_at_a_time() {
+        let device = format!("test-{}", std::process::id());
+        let Some(first) = RealFiles.lock(&device).unwrap() else {
+            eprintln!("skipped: {LOCKS} cannot be made here; root can");
+            return;
+        };
+        assert_eq!(RealFiles.lock(&device).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        assert!(RealFiles.lock(&format!("{device}-other")).unwrap().is_some());
+        drop(first);
+        assert!(RealFiles.lock(&device).unwrap().is_some(), "a lock ends with who has it");
+        for name in [device.clone(), format!("{device}-other")] {
+            fs::remove_file(Path::new(LOCKS).join(format!("{name}.lock"))).unwrap();
+        }
+    }
 }

@@ -1,6 +1,7 @@
 //! What reads and writes the kernel's settings and the journal. It knows no clock and no socket.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::fs::File;
 use std::io;
 
 use block::Nanos;
@@ -52,6 +53,8 @@ pub struct Writer {
     policies: BTreeMap<String, AtExit>,
     /// Who else writes a device's scheduler.
     other_writers: BTreeMap<String, OtherWriters>,
+    /// Devices that no other applier sets while this one lives; `None` where that cannot be had.
+    locks: BTreeMap<String, Option<File>>,
 }
 
 /// What the journal has of a device as it is now.
@@ -74,7 +77,29 @@ impl Writer {
             switches: BTreeMap::new(),
             policies: BTreeMap::new(),
             other_writers: BTreeMap::new(),
+            locks: BTreeMap::new(),
         }
+    }
+
+    /// Makes sure that no other applier sets this device: two would each take the other's changes for an administrator's.
+    ///
+    /// # Errors
+    /// Another one does.
+    pub(crate) fn lock(&mut self, device: &str) -> Result<(), ApplierError> {
+        if device == MACHINE || self.locks.contains_key(device) {
+            return Ok(());
+        }
+        match self.files.lock(device) {
+            Ok(lock) => self.locks.insert(device.to_owned(), lock),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                let message =
+                    format_args!("{device}: another seekwise-applier sets it; nothing was set. Stop one of the two agents");
+                return Err(ApplierError::new(Kind::InUse, message));
+            }
+            // Without locks as before.
+            Err(_) => self.locks.insert(device.to_owned(), None),
+        };
+        Ok(())
     }
 
     /// Who else writes the device's scheduler, watched from the first call on; `None` where that cannot be seen.

@@ -214,7 +214,8 @@ mod tests {
 
     #[test]
     fn noise_makes_a_gain_uncertain_and_more_windows_make_it_sure() {
-        let (quiet, noisy, long) = (observed(0.1, 0.01, 0.002, 12, 1), observed(0.1, 0.5, 0.002, 12, 1), observed(0.1, 0.5, 0.002, 240, 1));
+        let (quiet, noisy, long) =
+            (observed(0.1, 0.01, 0.002, 12, 1), observed(0.1, 0.5, 0.002, 12, 1), observed(0.1, 0.5, 0.002, 240, 1));
         assert!(quiet.error < 0.02 && noisy.error > 0.1 && long.error < 0.1, "{quiet:?} {noisy:?} {long:?}");
     }
 

@@ -68,7 +68,8 @@ mod tests {
     fn write_back_starves_where_it_waits_and_gets_less_than_half() {
         let mut background = Background::default();
         let at = Nanos::ZERO;
-        let write = Request { id: 0, stream: 1, op: Op::Write, sync: false, priority: Priority::DEFAULT, sectors: 8, lba: 0, arrival: at };
+        let write =
+            Request { id: 0, stream: 1, op: Op::Write, sync: false, priority: Priority::DEFAULT, sectors: 8, lba: 0, arrival: at };
         let mut second = |written: u32, waits: bool| {
             for _ in 0..written {
                 background.event(&Event::Queued(write));

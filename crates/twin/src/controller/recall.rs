@@ -4,10 +4,10 @@ use block::Nanos;
 use control::Decision;
 use observe::similarity::{ANOTHER, Point, load_distance};
 
-use super::{TwinController, WINDOW};
 use super::arm::NEVER;
 use super::known_loads;
 use super::phase::Origin;
+use super::{TwinController, WINDOW};
 
 /// Loads of this run that are remembered.
 const MAX_PAST_LOADS: usize = 64;

@@ -235,7 +235,11 @@ impl TwinController {
         let result = format!("{} ± {:.0}% than {from} in {}", percent(gain.mean), 100.0 * gain.error, counted(turns));
         if self.trying.in_turn.is_some_and(|turn| turn.starves_after(&self.trying.usual)) {
             self.arms[self.active].blocked_until = NEVER;
-            return Some(self.end_trial(trial, now, format!("{tried} is {result}, and leaves write-back too little: back to {from}")));
+            return Some(self.end_trial(
+                trial,
+                now,
+                format!("{tried} is {result}, and leaves write-back too little: back to {from}"),
+            ));
         }
         if turns >= MIN_TURNS && is_adopted(&gain) {
             self.trying.trial = None;

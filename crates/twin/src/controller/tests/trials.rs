@@ -6,7 +6,6 @@ use control::{ControlLoop, TargetError};
 
 use super::*;
 
-
 /// A device that serves one stream, a request at a time, and what it was set to.
 struct Plant {
     setting: Setting,
