@@ -9,6 +9,7 @@ use observe::Preference;
 use research::evaluation;
 use research::evaluation::ControllerEvaluation;
 use research::evaluation::ceiling::Ceiling;
+use research::evaluation::worth::Worth;
 use research::evaluation::counting::Counting;
 use research::worlds::Which;
 
@@ -176,6 +177,37 @@ pub fn twin(args: &TwinArgs) -> anyhow::Result<()> {
     let report = ceiling.measure(Workers::new(&terminal, threads.map(usize::from)))?;
     let text = if json { report.to_json()? } else { report.text(terminal::style().0) };
     Ok(terminal::print(&text)?)
+}
+
+/// Arguments of `seekwise-lab worth`.
+#[derive(clap::Args)]
+pub struct WorthArgs {
+    /// First seed for drawing loads and devices
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = number::seed)]
+    seed: u64,
+    /// Number of seeds: each draws some 22 loads, each on a device of its own
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = number::within::<u32>(1..=1000, "seeds"))]
+    seeds: u32,
+    /// How long each load of one phase runs, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 20, value_parser = number::within::<u32>(5..=86_400, "seconds"))]
+    seconds: u32,
+    /// Number of runs at once [default: one per core]
+    #[arg(long, value_name = "N", value_parser = number::within::<u16>(1..=1024, "threads"))]
+    threads: Option<u16>,
+    /// Print JSON instead of the page, with all pairs
+    #[arg(long)]
+    json: bool,
+}
+
+/// Says what each group of settings is worth.
+///
+/// # Errors
+/// Wrong arguments, or an interruption.
+pub fn worth(args: &WorthArgs) -> anyhow::Result<()> {
+    let worth = Worth { seed: args.seed, seeds: args.seeds, seconds: args.seconds };
+    let terminal = Terminal::default();
+    let report = worth.measure(Workers::new(&terminal, args.threads.map(usize::from)))?;
+    Ok(terminal::print(&if args.json { report.to_json()? } else { report.text() })?)
 }
 
 /// Compares predictions from counters with real runs.

@@ -61,6 +61,8 @@ enum Command {
     Validate(validate::Args),
     /// List the three worlds: training (learning), validation (design choices) and test (reported results)
     Worlds,
+    /// Say what each group of settings is worth, to whom and at whose cost: the best of it in hindsight for drawn loads on drawn devices
+    Worth(evaluate::WorthArgs),
 }
 
 fn main() -> ExitCode {
@@ -79,6 +81,7 @@ fn main() -> ExitCode {
         Command::Paper(command) => paper::run(command),
         Command::Simulate(args) => simulate::run(&args, &controllers),
         Command::Twin(args) => evaluate::twin(&args),
+        Command::Worth(args) => evaluate::worth(&args),
         Command::Validate(args) => validate::run(&args),
         Command::Worlds => evaluate::worlds(),
     };

@@ -16,6 +16,7 @@ mod memory;
 mod run;
 mod scores;
 mod statistics;
+pub mod worth;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -58,7 +58,7 @@ impl Run {
         monitor: &dyn Monitor,
     ) -> anyhow::Result<(Run, Steered)> {
         let stopwatch = measures_cpu.then(|| Arc::new(Stopwatch::new()));
-        let world = &question.world;
+        let world = &question.world.under(begins_with);
         let queue = world.queue(timed(world.scheduler(begins_with), &stopwatch));
         let mut recorder = Recorder {
             steered: Steered::new(controller, begins_with, &world.device(), stopwatch.clone()),
