@@ -9,8 +9,8 @@ use observe::Preference;
 use research::evaluation;
 use research::evaluation::ControllerEvaluation;
 use research::evaluation::ceiling::Ceiling;
-use research::evaluation::worth::Worth;
 use research::evaluation::counting::Counting;
+use research::evaluation::worth::Worth;
 use research::worlds::Which;
 
 use seekwise::number;

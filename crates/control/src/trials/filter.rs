@@ -56,12 +56,10 @@ impl Filter {
         let squared = innovation * innovation / variance;
         self.likelihood -= 0.5 * variance.ln() + 0.5 * (FREEDOM + 1.0) * (squared / FREEDOM).ln_1p();
         let variance = variance * ((FREEDOM + squared) / (FREEDOM + 1.0)).max(1.0);
-        for row in 0..size {
-            let gain = column[row] / variance;
-            self.mean[row] += gain * innovation;
-            for other in 0..size {
-                self.covariance[row * size + other] -= gain * column[other];
-            }
+        for ((mean, row), own) in self.mean.iter_mut().zip(self.covariance.chunks_mut(size)).zip(&column) {
+            let gain = own / variance;
+            *mean += gain * innovation;
+            row.iter_mut().zip(&column).for_each(|(covariance, other)| *covariance -= gain * other);
         }
     }
 

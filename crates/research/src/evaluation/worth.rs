@@ -54,10 +54,21 @@ const GROUPS: &[Group] = &[
     },
     Group {
         name: "read_ahead_kb",
-        settings: &["mq-deadline read_ahead_kb=16", "mq-deadline read_ahead_kb=512", "mq-deadline read_ahead_kb=1024", "mq-deadline read_ahead_kb=4096"],
+        settings: &[
+            "mq-deadline read_ahead_kb=16",
+            "mq-deadline read_ahead_kb=512",
+            "mq-deadline read_ahead_kb=1024",
+            "mq-deadline read_ahead_kb=4096",
+        ],
     },
-    Group { name: "nr_requests", settings: &["mq-deadline nr_requests=32", "mq-deadline nr_requests=64", "mq-deadline nr_requests=1024"] },
-    Group { name: "wbt_lat_usec", settings: &["mq-deadline wbt_lat_usec=0", "mq-deadline wbt_lat_usec=2000", "mq-deadline wbt_lat_usec=20000"] },
+    Group {
+        name: "nr_requests",
+        settings: &["mq-deadline nr_requests=32", "mq-deadline nr_requests=64", "mq-deadline nr_requests=1024"],
+    },
+    Group {
+        name: "wbt_lat_usec",
+        settings: &["mq-deadline wbt_lat_usec=0", "mq-deadline wbt_lat_usec=2000", "mq-deadline wbt_lat_usec=20000"],
+    },
     Group {
         name: "dirty limits",
         settings: &[
@@ -155,7 +166,8 @@ impl Worth {
             .iter()
             .map(|group| group.settings.iter().map(|text| Setting::parse(text)).collect::<Result<Vec<_>, _>>())
             .collect::<Result<_, _>>()?;
-        let cases = workers.map("what settings are worth, pairs:", &cases, |(_, question)| case_worth(question, &default, &groups, workers))?;
+        let cases = workers
+            .map("what settings are worth, pairs:", &cases, |(_, question)| case_worth(question, &default, &groups, workers))?;
         Ok(self.report(cases.into_iter().flatten().collect()))
     }
 
@@ -183,7 +195,12 @@ impl Worth {
 }
 
 /// What each group is worth for one load on one device; `None` if it did nothing under the default.
-fn case_worth(question: &EvaluationCase, default: &Setting, groups: &[Vec<Setting>], workers: Workers) -> anyhow::Result<Option<CaseWorth>> {
+fn case_worth(
+    question: &EvaluationCase,
+    default: &Setting,
+    groups: &[Vec<Setting>],
+    workers: Workers,
+) -> anyhow::Result<Option<CaseWorth>> {
     let run = |setting: &Setting| {
         let keep = ControllerChoice::parse("fixed")?.build(&ControllerInput::default());
         Run::of(question, setting, keep, false, None, workers.monitor)
@@ -198,7 +215,8 @@ fn case_worth(question: &EvaluationCase, default: &Setting, groups: &[Vec<Settin
         for (text, setting) in group.settings.iter().zip(settings) {
             let run = run(setting)?;
             let starves = merit::starves(&run.tails, &standard.tails);
-            let gain = score(&run).map_or(-MOST, |score| (score - of_default).clamp(-MOST, MOST)) - if starves { MOST / 2.0 } else { 0.0 };
+            let gain =
+                score(&run).map_or(-MOST, |score| (score - of_default).clamp(-MOST, MOST)) - if starves { MOST / 2.0 } else { 0.0 };
             gains.push(gain);
             if gain > of_group.1 && !starves {
                 of_group = ((*text).to_owned(), gain, somebody_pays(&run, &standard));
@@ -211,9 +229,11 @@ fn case_worth(question: &EvaluationCase, default: &Setting, groups: &[Vec<Settin
 
 /// Whether the p99 of some stream rises by half and more.
 fn somebody_pays(run: &Run, standard: &Run) -> bool {
-    standard.tails.iter().filter(|(_, tail)| tail.requests >= merit::LEAST_REQUESTS).any(|(stream, before)| {
-        run.tails.get(stream).is_none_or(|now| now.p99_s > PAYS.0 * before.p99_s && now.p99_s > PAYS.1)
-    })
+    standard
+        .tails
+        .iter()
+        .filter(|(_, tail)| tail.requests >= merit::LEAST_REQUESTS)
+        .any(|(stream, before)| run.tails.get(stream).is_none_or(|now| now.p99_s > PAYS.0 * before.p99_s && now.p99_s > PAYS.1))
 }
 
 fn group_worth(group: &Group, number: usize, first: usize, cases: &[CaseWorth]) -> GroupWorth {
@@ -317,7 +337,8 @@ mod tests {
         let best = GROUPS.iter().map(|group| {
             let of_group = &gains[first..first + group.settings.len()];
             first += group.settings.len();
-            let best = (0..of_group.len()).filter(|place| of_group[*place] > 0.0).max_by(|a, b| of_group[*a].total_cmp(&of_group[*b]));
+            let best =
+                (0..of_group.len()).filter(|place| of_group[*place] > 0.0).max_by(|a, b| of_group[*a].total_cmp(&of_group[*b]));
             best.map_or(("mq-deadline".to_owned(), 0.0, false), |place| (group.settings[place].to_owned(), of_group[place], true))
         });
         CaseWorth { case: family.to_owned(), family: family.to_owned(), best: best.collect(), gains: gains.clone() }
@@ -326,7 +347,8 @@ mod tests {
     #[test]
     fn a_group_is_worth_its_best_setting_in_each_pair_and_nothing_where_all_lose() {
         let worth = Worth { seed: 1, seeds: 1, seconds: 20 };
-        let report = worth.report(vec![case("scan", &[0.2, -0.1, 0.5]), case("mail", &[-0.3, -0.2, -0.5]), case("mail", &[0.1, 0.0, -0.5])]);
+        let report =
+            worth.report(vec![case("scan", &[0.2, -0.1, 0.5]), case("mail", &[-0.3, -0.2, -0.5]), case("mail", &[0.1, 0.0, -0.5])]);
         let scheduler = &report.groups[0];
         assert!((scheduler.gain_percent - percent(0.6 / 3.0)).abs() < 1e-9, "{scheduler:?}");
         assert!((scheduler.worth_percent - 200.0 / 3.0).abs() < 1e-9 && scheduler.somebody_pays_percent == Some(100.0));

@@ -85,17 +85,17 @@ fn another_load_begins_with_the_original_setting_unless_its_best_one_is_remember
     let mut controller = knowing(&[]);
     controller.original = controller.active;
     controller.active = controller.arm_of(&cfq).unwrap();
-    let windows = |controller: &mut TwinController, away: f64| {
-        for _ in 0..10 {
+    let windows = |controller: &mut TwinController, count: usize, away: f64| {
+        for _ in 0..count {
             controller.load.add_window(Nanos::ZERO, here().map(|coordinate| coordinate + away));
         }
     };
-    windows(&mut controller, 0.0);
-    (0..3).for_each(|_| drop(controller.load.add_window(Nanos::ZERO, here().map(|coordinate| coordinate + 9.0))));
+    windows(&mut controller, 10, 0.0);
+    windows(&mut controller, 3, 9.0);
     let decision = controller.begin_load(second, second);
     assert_eq!((decision.why.as_str(), controller.active), ("another load: back to deadline", controller.original));
-    windows(&mut controller, 9.0);
-    (0..3).for_each(|_| drop(controller.load.add_window(Nanos::ZERO, here())));
+    windows(&mut controller, 10, 9.0);
+    windows(&mut controller, 3, 0.0);
     let decision = controller.begin_load(second, second);
     assert_eq!(decision.why, "another load, like one that cfq served best");
 }
