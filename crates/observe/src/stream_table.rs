@@ -45,11 +45,6 @@ impl<T: Copy + Default> StreamTable<T> {
         }
     }
 
-    /// Forgets every stream.
-    pub fn clear(&mut self) {
-        self.taken.fill(0);
-    }
-
     /// Keeps the streams of which the function, which may change the value, says so.
     pub fn retain(&mut self, mut keeps: impl FnMut(&mut T) -> bool) {
         for group in 0..GROUPS {
@@ -190,20 +185,5 @@ mod tests {
         assert_eq!(streams.get(crowd[0]), Some(&crowd[0]));
     }
 
-    #[test]
-    fn a_cleared_table_is_empty_and_streams_start_with_the_default() {
-        let mut streams = StreamTable::new();
-        for stream in 0..300 {
-            *streams.follow(stream).0 = 7;
-        }
-        streams.clear();
-        assert_eq!(streams.values().count(), 0);
-        for stream in (0..300).rev() {
-            assert_eq!(streams.get(stream), None);
-            assert_eq!(streams.follow(stream), (&mut 0, None));
-            *streams.follow(stream).0 = stream;
-        }
-        assert!((0..300).all(|stream| streams.get(stream) == Some(&stream)));
-        assert_eq!(streams.values().count(), 300);
-    }
+
 }
