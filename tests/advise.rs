@@ -69,9 +69,10 @@ fn what_iostat_printed_is_judged_with_what_cannot_be_known() {
     let error = refused(&["advise", path.to_str().unwrap()]);
     assert!(error.contains("iostat.txt: line 2: r_await is \"much\", not a number"), "{error}");
     std::fs::write(&path, format!("{heading}{sda}")).unwrap();
-    assert!(
-        refused(&["advise", path.to_str().unwrap(), "--disk", "sata7200"]).contains("--disk: iostat's output is judged as it is")
-    );
+    let refused = |options: &[&str]| refused(&[&["advise", path.to_str().unwrap()], options].concat());
+    assert!(refused(&["--disk", "sata7200"]).contains("--disk: iostat's output is judged as it is"));
+    assert!(refused(&["--protect", "db:p99=10ms"]).contains("--protect db:p99=10ms: iostat counts no streams"));
+    assert!(refused(&["--vary", "read_ahead_kb=128,512"]).contains("--vary read_ahead_kb=128,512: is for a run in the simulator"));
 }
 
 #[test]

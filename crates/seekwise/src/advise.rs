@@ -149,6 +149,12 @@ fn by_iostat(args: &Args, iostat: &Iostat, active: Option<Setting>, terminal: &T
     {
         ensure!(!given, "{option}: iostat's output is judged as it is, the busiest device under --scheduler");
     }
+    if let Some(aim) = args.protect.first() {
+        bail!("--protect {aim}: iostat counts no streams, only the device as a whole; record a trace (seekwise trace capture)");
+    }
+    if let Some(varied) = args.vary.first() {
+        bail!("--vary {varied}: is for a run in the simulator, and counters cannot be run; name a trace or job file, and a --disk");
+    }
     let (candidates, preference) = chosen_from(args)?;
     shown(&iostat.advise(active, (&candidates, preference), terminal)?, args.html.as_deref(), args.json, args.kind)
 }
