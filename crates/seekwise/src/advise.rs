@@ -87,12 +87,13 @@ const WATCHED_SECONDS: u32 = 30;
 pub fn run(args: Args) -> anyhow::Result<()> {
     args.html.as_deref().map_or(Ok(()), |html| check_page("--html", html))?;
     let active = args.scheduler.as_deref().map(regime::scheduler).transpose()?;
-    let mut experiment = args.load.experiment(args.disk.as_deref());
+    let mut experiment = args.load.experiment(args.disk.as_deref())?;
     let terminal = Terminal::default();
-    if let Some(iostat) = Iostat::read(&experiment.load)? {
+    let is_one = experiment.replay.others.is_empty();
+    if let Some(iostat) = is_one.then(|| Iostat::read(&experiment.load)).transpose()?.flatten() {
         return by_iostat(&args, &iostat, active, &terminal);
     }
-    let named = capture::named(&experiment.load);
+    let named = is_one.then(|| capture::named(&experiment.load)).flatten();
     if let Some(name) = &named {
         let device = capture::device(name)?;
         if let Some(why) = args.counters.then(|| ASKED_FOR.to_owned()).or_else(|| unseen(&Sysfs::real(), &device)) {
@@ -120,6 +121,9 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     let (names_disk, device, aims, varied) = (args.disk.is_some(), args.device, args.protect, args.vary);
     let wanted = AdviceRequest { experiment, names_disk, device, active, aims, varied };
     let mut advice = advise(&wanted, Workers::new(&terminal, args.load.threads()))?;
+    if !is_one {
+        advice.verdict.text = format!("{}: {}", advice.load, advice.verdict.text);
+    }
     if let Some((device, watched)) = &watched {
         watched.describe((&Sysfs::real(), device), "told otherwise", &mut advice);
     }

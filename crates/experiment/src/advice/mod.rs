@@ -111,7 +111,7 @@ pub fn advise(request: &AdviceRequest, workers: Workers) -> anyhow::Result<Advic
         Some((_, world)) => format!("run on {} in the simulator", world.device()),
     };
     let lasts_s = observed.lasts().as_secs_f64();
-    let mut advice = nothing_known(name(&experiment.load), source, lasts_s, (active, &preference.to_string()));
+    let mut advice = nothing_known(name(experiment), source, lasts_s, (active, &preference.to_string()));
     advice.is_simulated = run.is_some();
     advice.requests = observed.seen.len() as u64;
     advice.busy_s = phases.iter().map(|phase| phase.seconds() as f64).sum();
@@ -214,9 +214,7 @@ impl AdviceRequest {
         let AdviceRequest { experiment, .. } = self;
         if !self.names_disk && shipped::job_text(&experiment.load)?.is_none() {
             self.expect_recording()?;
-            let ReplayOptions { format, columns, skip_bad, .. } = experiment.replay.clone();
-            let options = OpenOptions { format, columns, skip_bad, ..OpenOptions::default() };
-            return Ok((Observed::recorded(&experiment.load, &options, self.device, workers.monitor)?, None));
+            return Ok((Observed::recorded(&experiment.load, &experiment.replay.open(), self.device, workers.monitor)?, None));
         }
         ensure!(self.device.is_none(), "--device: is for a recording, and with --disk all of a trace is run on one disk");
         let world = experiment.world()?;
@@ -287,7 +285,8 @@ impl AdviceRequest {
     /// Refuses what only a run heeds.
     fn expect_recording(&self) -> anyhow::Result<()> {
         let Experiment { replay, queue_depth, queue_policy, host, .. } = &self.experiment;
-        let of_replay = ReplayOptions { format: None, columns: None, skip_bad: false, ..replay.clone() }.given();
+        let of_replay =
+            ReplayOptions { format: None, columns: None, skip_bad: false, same_devices: false, ..replay.clone() }.given();
         let given =
             [(queue_depth.is_some(), "--queue-depth"), (queue_policy.is_some(), "--queue-policy"), (!host.is_empty(), "--set")];
         let given = of_replay.or_else(|| given.into_iter().find(|(given, _)| *given).map(|(_, name)| name));
@@ -305,7 +304,10 @@ fn settable(load: &dyn Load, world: &World) -> Vec<String> {
     load.replay(world).host.into_iter().map(|(name, _)| name).collect()
 }
 
-fn name(path: &Path) -> String {
+fn name(Experiment { load: path, replay, .. }: &Experiment) -> String {
+    if !replay.others.is_empty() {
+        return replay.open().name(path);
+    }
     let is_shipped = shipped::find(&path.to_string_lossy()).is_some();
     let name = if is_shipped { path.as_os_str() } else { path.file_name().unwrap_or(path.as_os_str()) };
     name.to_string_lossy().into_owned()
