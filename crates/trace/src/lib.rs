@@ -29,6 +29,7 @@ pub mod merge;
 mod mqsim;
 mod msr;
 mod names;
+pub mod numbered;
 mod oracle_general;
 mod order;
 pub mod parquet;

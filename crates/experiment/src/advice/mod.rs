@@ -18,6 +18,7 @@ mod judgement;
 mod linux;
 mod observed;
 mod phases;
+mod requests;
 mod text;
 
 use std::path::Path;
@@ -104,7 +105,7 @@ pub fn advise(request: &AdviceRequest, workers: Workers) -> anyhow::Result<Advic
     let active = &request.active(observed.scheduler.as_deref())?;
     let candidates = request.candidates(&observed, run.as_ref())?;
     let aims = request.resolved_aims(&observed, run.as_ref().map(|(load, _)| &**load))?;
-    let seconds = phases::seconds(&observed);
+    let seconds = phases::seconds(&observed, workers.monitor)?;
     let phases = phases::phases(&seconds);
     let source = match &run {
         None => "times as recorded".to_owned(),
@@ -113,7 +114,7 @@ pub fn advise(request: &AdviceRequest, workers: Workers) -> anyhow::Result<Advic
     let lasts_s = observed.lasts().as_secs_f64();
     let mut advice = nothing_known(name(experiment), source, lasts_s, (active, &preference.to_string()));
     advice.is_simulated = run.is_some();
-    advice.requests = observed.seen.len() as u64;
+    advice.requests = observed.requests.len() as u64;
     advice.busy_s = phases.iter().map(|phase| phase.seconds() as f64).sum();
     advice.notes.clone_from(&observed.notes);
     // Tunables of the host and what single streams get are not the twin's to judge: then every candidate is run.
@@ -132,7 +133,8 @@ pub fn advise(request: &AdviceRequest, workers: Workers) -> anyhow::Result<Advic
             let settings: Vec<Setting> = if must_run { all() } else { judgement.worth_a_run(active) };
             let what = if must_run { "running every candidate" } else { "running the best of them" };
             let found = workers.map(what, &settings, |setting| {
-                Ok(FullRun::of(Observed::simulated(&**load, world, setting, &Unseen(workers.monitor))?))
+                let monitor = Unseen(workers.monitor);
+                FullRun::of(Observed::simulated(&**load, world, setting, &monitor)?, &monitor)
             })?;
             let runs = settings.into_iter().zip(found);
             runs.map(|run| judgement.confirmed(&observed, &seconds, &phases, run, &preference)).collect()
@@ -185,7 +187,7 @@ fn judged(
     }
     workers.monitor.begin(0, "fitting the device");
     let capacity = observed.knows_capacity.then_some(observed.bounds.capacity_sectors);
-    let fitted = device::fit_and_judge(&asked::fitted_to(observed), capacity, JUDGED_BEHIND);
+    let fitted = device::fit_and_judge(&asked::fitted_to(observed)?, capacity, JUDGED_BEHIND);
     workers.monitor.end();
     workers.monitor.check()?;
     let (fitted, residual) = match fitted {
@@ -245,7 +247,7 @@ impl AdviceRequest {
                 "--candidates {setting}: of a recording no other tunable of the host is judged than {READ_AHEAD}; name a --disk to run it on"
             );
         }
-        if !observed.seen.iter().any(|seen| seen.request.is_read_ahead()) {
+        if !observed.requests.has_read_ahead() {
             candidates.retain(|setting| setting.host.is_empty());
         }
         Ok(candidates)
@@ -327,9 +329,9 @@ pub struct ServedIn {
 /// As for [`advise`].
 pub fn served_in(path: &Path, options: &OpenOptions, monitor: &dyn Monitor) -> anyhow::Result<Option<ServedIn>> {
     let observed = Observed::recorded(path, options, None, monitor)?;
-    let seconds = phases::seconds(&observed);
+    let seconds = phases::seconds(&observed, monitor)?;
     let is_busy = seconds.values().any(phases::Second::is_busy);
     let name = |stream| observed.names.get(&stream).cloned().unwrap_or_default();
-    let tails = observed.tails().into_iter().map(|(stream, tail)| (name(stream), tail)).collect();
+    let tails = observed.tails()?.into_iter().map(|(stream, tail)| (name(stream), tail)).collect();
     Ok(whole_run(&seconds).filter(|_| is_busy).map(|served| ServedIn { served, tails }))
 }
