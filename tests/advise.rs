@@ -69,9 +69,10 @@ fn what_iostat_printed_is_judged_with_what_cannot_be_known() {
     let error = refused(&["advise", path.to_str().unwrap()]);
     assert!(error.contains("iostat.txt: line 2: r_await is \"much\", not a number"), "{error}");
     std::fs::write(&path, format!("{heading}{sda}")).unwrap();
-    assert!(
-        refused(&["advise", path.to_str().unwrap(), "--disk", "sata7200"]).contains("--disk: iostat's output is judged as it is")
-    );
+    let refused = |options: &[&str]| refused(&[&["advise", path.to_str().unwrap()], options].concat());
+    assert!(refused(&["--disk", "sata7200"]).contains("--disk: iostat's output is judged as it is"));
+    assert!(refused(&["--protect", "db:p99=10ms"]).contains("--protect db:p99=10ms: iostat counts no streams"));
+    assert!(refused(&["--vary", "read_ahead_kb=128,512"]).contains("--vary read_ahead_kb=128,512: is for a run in the simulator"));
 }
 
 #[test]
@@ -247,6 +248,90 @@ fn an_interrupt_stops_it_cleanly_and_leaves_nothing() {
     assert_eq!(child.wait().unwrap().code(), Some(130));
     assert!(begun.elapsed() < Duration::from_secs(5), "it took {:?} to stop", begun.elapsed());
     assert!(!page.exists());
+}
+
+/// What a process needs of memory at most, in MB, while it runs to its end.
+fn peak_mb(arguments: &[&str]) -> (u64, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_seekwise"));
+    let mut child = command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut peak = 0;
+    while child.try_wait().unwrap().is_none() {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or_default();
+        peak = line.trim().trim_end_matches(" kB").parse().map_or(peak, |kb: u64| kb / 1024);
+        std::thread::yield_now();
+    }
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success());
+    (peak, text(&output.stdout))
+}
+
+#[test]
+fn a_long_recording_is_judged_whole_in_bounded_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("long.csv");
+    let mut lines = String::from("time_us,stream,op,lba,sectors,response_us\n");
+    for n in 0..700_000_u64 {
+        let _ = writeln!(lines, "{},{},R,{},8,{}", n * 400, n % 3, (n * 104_729_000) % 1_000_000_000, 3_000 + n % 7 * 100);
+    }
+    std::fs::write(&path, lines).unwrap();
+    let (peak, printed) = peak_mb(&["advise", path.to_str().unwrap(), "--candidates", "none;mq-deadline", "--json"]);
+    let advice: Value = serde_json::from_str(&printed).unwrap();
+    assert_eq!((&advice["requests"], &advice["phases"][0]["requests"]), (&700_000.into(), &700_000.into()));
+    assert!((10..100).contains(&peak), "{peak} MB");
+}
+
+/// The same requests in one trace and in two, of which a folder holds the parts.
+fn parts(folder: &Path) -> (PathBuf, PathBuf) {
+    let whole = std::fs::read_to_string(recording(folder, 20)).unwrap();
+    let inside = folder.join("parts");
+    std::fs::create_dir(&inside).unwrap();
+    let heading = whole.lines().next().unwrap();
+    for part in [1, 2] {
+        let of_part = |line: &&str| line.split(',').nth(1) == Some(if part == 1 { "1" } else { "2" });
+        let lines: Vec<&str> = std::iter::once(heading).chain(whole.lines().filter(of_part)).collect();
+        std::fs::write(inside.join(format!("{part}.csv")), lines.join("\n") + "\n").unwrap();
+    }
+    (folder.join("recorded.csv"), inside)
+}
+
+#[test]
+fn several_traces_or_a_folder_of_them_are_what_they_are_merged() {
+    let folder = tempfile::tempdir().unwrap();
+    let (whole, inside) = parts(folder.path());
+    let [whole, inside] = [&whole, &inside].map(|path| path.to_str().unwrap());
+    let [one, two] = ["1.csv", "2.csv"].map(|name| format!("{inside}/{name}"));
+    let named = "2 traces merged by time (1.csv, 2.csv)";
+    // Each part begins at its own time, and its requests keep their places in time.
+    let figures = |loads: &[&str]| {
+        let options = ["--same-devices", "--fit", "compact", "--json"];
+        let options = if loads.len() > 1 || loads[0] == inside { &options[..] } else { &options[1..] };
+        let record: Value = serde_json::from_str(&succeeds(&[&["simulate"], loads, options].concat())).unwrap();
+        (record["trace"]["name"].as_str().unwrap().to_owned(), record["figures"].clone(), record["streams"].clone())
+    };
+    let (_, expected, streams) = figures(&[whole]);
+    for loads in [&[one.as_str(), two.as_str()][..], &[inside]] {
+        let (name, found, of_streams) = figures(loads);
+        assert_eq!(
+            (name.as_str(), &found["response"], &of_streams[0]["requests"]),
+            (named, &expected["response"], &streams[0]["requests"])
+        );
+    }
+    let advised = json(&[inside, "--same-devices"]);
+    assert_eq!((&advised["load"], &advised["requests"]), (&named.into(), &2000.into()));
+    let said = |command: &str| succeeds(&[command, inside, "--fit", "compact", "--disk", "atlas10k", "--closed"]);
+    for command in ["simulate", "compare", "advise"] {
+        assert!(said(command).lines().next().unwrap().starts_with(named), "{command}");
+    }
+    let apart = succeeds(&["advise", inside]);
+    assert!(apart.contains("The trace is of 2 devices") && apart.contains("--same-devices if these are parts"), "{apart}");
+    let jobs = scattered(folder.path());
+    let error = refused(&["compare", &one, jobs.to_str().unwrap()]);
+    assert!(error.contains("scattered.fio: is a job file; only traces can be run together"), "{error}");
+    assert!(refused(&["simulate", jobs.to_str().unwrap(), "--same-devices"]).contains("--same-devices: is for several traces"));
+    let empty = folder.path().join("empty");
+    std::fs::create_dir(&empty).unwrap();
+    assert!(refused(&["advise", empty.to_str().unwrap()]).contains("empty: has no file in it"));
 }
 
 /// A writer whose commits wait behind two neighbours that write and read in bulk.

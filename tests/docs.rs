@@ -43,6 +43,11 @@ fn the_page_of_disk_profiles_is_current() {
     is_current("docs/reference/disks.md", &["disk", "manual"]);
 }
 
+#[test]
+fn the_page_of_json_output_is_current() {
+    is_current("docs/reference/json.md", &["schema", "manual"]);
+}
+
 /// Markdown files below a folder of the project, relative to its root, sorted.
 fn pages_in(folder: &str) -> Vec<String> {
     let mut pages = Vec::new();

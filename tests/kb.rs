@@ -316,6 +316,34 @@ fn ctrl_c_ends_an_import_with_nothing_taken_in() {
 }
 
 #[test]
+fn ctrl_c_during_a_long_query_ends_it_with_130_and_nothing_changed() {
+    let folder = folder();
+    let path = folder.path().join("big.kb");
+    // Where the query was done before the signal came, a longer one.
+    for windows in [20_000, 60_000, 200_000] {
+        let _ = fs::remove_file(&path);
+        fill(&path, 1, windows);
+        let before = out(&seekwise(folder.path(), &["info", "big.kb"]));
+        let prune = ["prune", "big.kb", "--keep-windows", "1", "--keep-requests", "0"].map(OsStr::new);
+        let mut child = command(folder.path(), &prune).stderr(Stdio::piped()).spawn().unwrap();
+        // Once it has begun to write, the handler has long been there.
+        while fs::metadata(folder.path().join("big.kb-wal")).map_or(0, |log| log.len()) == 0 && child.try_wait().unwrap().is_none()
+        {
+            std::thread::yield_now();
+        }
+        assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+        let output = child.wait_with_output().unwrap();
+        if output.status.code() == Some(0) {
+            continue;
+        }
+        assert_eq!(complaint(&output), (130, "seekwise: interrupted; nothing was written\n".into()));
+        assert_eq!(out(&seekwise(folder.path(), &["info", "big.kb"])), before);
+        return;
+    }
+    panic!("every query was done before it could be interrupted");
+}
+
+#[test]
 fn odd_names_are_only_names() {
     let folder = folder();
     for name in [&b":memory:"[..], b"file:x?mode=memory", b"-", b"a\nb", b"\xff\xfe", b"%41#?x"] {

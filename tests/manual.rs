@@ -47,10 +47,20 @@ fn a_shell_offers_the_names_that_the_program_knows_and_paths_are_taken_all_the_s
     assert_eq!(offered(&["seekwise", "simulate", "--format", "parq"]), ["parquet"]);
     assert_eq!(offered(&["seekwise", "compare", "genetic/random"]), ["genetic/random-read"]);
     assert_eq!(offered(&["seekwise", "scheduler", "show", "fair"]), ["fairio"]);
-    for shell in ["fish", "zsh"] {
-        let script = succeeds(&["completions", shell]);
-        assert!(["barracuda", "virtual-clock", "bayes"].iter().all(|name| script.contains(name)), "{shell}");
-    }
+    let zsh = succeeds(&["completions", "zsh"]);
+    assert!(zsh.contains(":{_alternative \"names\\:name\\:(atlas10k barracuda "), "names of disks, and files");
+    assert!(zsh.contains(":{_alternative \"names\\:name\\:(fairio/btio "), "names of workloads, and files");
+    assert!(zsh.contains("]:NAME[\\:KEY=VALUE,...]:(noop ") && !zsh.contains("]:NAME[:"), "a colon would end the name");
+    assert!(zsh.contains("\n'*:load -- ") && !zsh.contains("'*::load -- "), "options follow the load");
+    assert!(zsh.contains(":(noop sstf clook ") && zsh.contains(":(fixed rotate "), "names of schedulers and controllers alone");
+    let fish = succeeds(&["completions", "fish"]);
+    let line = |begins: &str| fish.lines().find(|line| line.starts_with(begins)).unwrap_or_else(|| panic!("{begins}"));
+    let using = "complete -c seekwise -n \"__fish_seekwise_using_subcommand";
+    assert!(line(&format!("{using} compare\" -a")).contains(" genetic/random-read "));
+    assert!(line(&format!("{using} scheduler; and __fish_seen_subcommand_from show\" -f -a")).contains(" bfq "));
+    assert!(line(&format!("{using} disk; and __fish_seen_subcommand_from show\" -a")).contains(" barracuda "));
+    assert!(line(&format!("{using} compare\" -l disk ")).ends_with(" -r -F -a \"atlas10k\t''"));
+    assert!(line(&format!("{using} compare\" -l controller ")).ends_with(" -r -f -a \"fixed\t''"));
     let profile = folder.path().join("mine.toml");
     std::fs::write(&profile, succeeds(&["disk", "show", "sata7200"])).unwrap();
     succeeds(&["simulate", "genetic/random-read", "--disk", profile.to_str().unwrap(), "--scheduler", "mq-deadline:fifo_batch=4"]);

@@ -39,6 +39,7 @@ impl Writer {
     /// # Errors
     /// The journal cannot be read.
     pub fn end(&mut self) -> Result<Vec<Restored>, ApplierError> {
+        self.journal.remove_unfinished(&mut *self.files);
         let devices = self.journal.devices(&*self.files)?;
         Ok(devices.iter().flat_map(|device| self.end_of(device).unwrap_or_else(|error| vec![trouble(device, &error)])).collect())
     }

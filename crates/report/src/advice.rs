@@ -1,15 +1,14 @@
 //! Advice for a load: the setting to use, what it would bring, at whose cost, and how sure that is.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::effects::{self, Aimed, Effect};
 use crate::number::{grouped, three_digits};
 use crate::promises::{self, signed, with_error};
-use crate::record::PredictionFigures;
+use crate::record::{Kind, PredictionFigures};
 use crate::text::{paragraph, printable};
 
-/// The version of the JSON's layout.
-pub const SCHEMA: u32 = 2;
 /// The basis of a parameter of the device that the requests do not tell.
 pub const NOT_TOLD: &str = "not told by these requests: what is usual";
 /// Candidates in the table of a terminal.
@@ -20,10 +19,14 @@ const MEASURED: usize = 8;
 const PHASES: usize = 12;
 
 /// What is advised, and on what that rests.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "Advise")]
 pub struct Advice {
-    /// [`SCHEMA`].
+    /// Version of the layout.
     pub schema: u32,
+    /// `advise`.
+    #[schemars(extend("const" = "advise"))]
+    pub kind: Kind,
     /// The program's version.
     pub seekwise_version: String,
     /// Name of the trace or job file.
@@ -65,7 +68,7 @@ pub struct Advice {
 }
 
 /// The recommendation.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Verdict {
     /// The recommended setting; the active one if no change is recommended.
     pub setting: String,
@@ -78,7 +81,7 @@ pub struct Verdict {
 }
 
 /// Result of a full simulation of the load under a candidate.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Measured {
     /// The candidate.
     pub setting: String,
@@ -97,7 +100,7 @@ pub struct Measured {
 }
 
 /// A part of the load in which its behaviour is constant.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Phase {
     /// Its number, from 1.
     pub number: u32,

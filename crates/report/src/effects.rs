@@ -1,5 +1,6 @@
 //! What a recommendation means for single streams: who gains and who loses most, and what another setting would give.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::number::three_digits;
@@ -13,7 +14,7 @@ const WORTH: f64 = 1.1;
 const MENTIONED: f64 = 2.0;
 
 /// An aim of the user.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Aimed {
     /// As it was given, such as `etcd:fsync:p99=10ms`.
     pub aim: String,
@@ -28,7 +29,7 @@ pub struct Aimed {
 }
 
 /// What one stream gets of one kind of request.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Effect {
     /// The stream's, process's or job's name.
     pub stream: String,
@@ -45,7 +46,7 @@ pub struct Effect {
 }
 
 /// How requests of one kind are served.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct EffectFigures {
     /// 10^6 bytes per second.
     pub throughput_mb_s: f64,

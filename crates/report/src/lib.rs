@@ -26,6 +26,7 @@ pub mod placement;
 pub mod plot;
 pub mod promises;
 pub mod record;
+pub mod schema;
 pub mod single;
 mod starved;
 pub mod table;

@@ -15,17 +15,44 @@ pub use tenants::{
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The version of the record's layout. Readers reject any other.
+/// The version of the layout of records, and of what `simulate`, `compare` and `advise` print as JSON: they share their parts. It rises
+/// when a key goes, is renamed or changes its meaning, not when one is added. Readers of records reject any other.
 pub const SCHEMA: u32 = 4;
 
+/// Which of the documents one is, by the command that prints it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub enum Kind {
+    /// One run: a [`Record`].
+    Simulate,
+    /// Several runs side by side.
+    Compare,
+    /// Advice for a load.
+    Advise,
+}
+
+impl Kind {
+    /// Records from before they had a kind.
+    fn of_a_record() -> Kind {
+        Kind::Simulate
+    }
+}
+
 /// One run of one trace or job file on one disk under one scheduler, or under a controller that chooses.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "Simulate")]
 pub struct Record {
-    /// [`SCHEMA`] at the time of writing.
+    /// Version of the layout.
     pub schema: u32,
+    /// `simulate`, also for the records that `compare` writes.
+    #[serde(default = "Kind::of_a_record")]
+    #[schemars(extend("const" = "simulate"))]
+    pub kind: Kind,
     /// The program's version.
     pub seekwise_version: String,
     /// The load.
@@ -59,7 +86,7 @@ pub struct Record {
 }
 
 /// A trace or a job file, identified so that others can tell whether theirs is the same.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TraceDigest {
     /// The file's name, without its folder.
@@ -75,7 +102,7 @@ pub struct TraceDigest {
 }
 
 /// A disk.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DiskDigest {
     /// The profile's name.
@@ -93,7 +120,7 @@ pub struct DiskDigest {
 }
 
 /// A scheduler or a controller with every tunable's value.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SchedulerSetting {
     /// Its name.
@@ -108,8 +135,9 @@ pub struct SchedulerSetting {
 }
 
 /// A tunable's value.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
+#[schemars(rename = "TunableValue")]
 pub enum Value {
     /// A number.
     Number(i64),
@@ -133,7 +161,7 @@ impl fmt::Display for Value {
 }
 
 /// A controller's decisions in a run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ControlRecord {
     /// Its preference: weights of throughput, response time, fairness, separated by commas.
@@ -154,7 +182,7 @@ pub struct ControlRecord {
 }
 
 /// A decision of a controller.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Decision {
     /// Time since the beginning of the run.
@@ -180,7 +208,7 @@ pub struct Decision {
 }
 
 /// Evidence for a decision.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Evidence {
     /// Facts with their names: the load, the device, how well both reproduce what was measured.
@@ -190,7 +218,7 @@ pub struct Evidence {
 }
 
 /// The prediction for a candidate.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PredictionFigures {
     /// The setting.
@@ -225,7 +253,7 @@ impl Decision {
 }
 
 /// How the trace was replayed, or the jobs were run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Replay {
     /// `open` (recorded times), `closed` (think times after completions) or `jobs` (as the job file says).
@@ -242,7 +270,7 @@ pub struct Replay {
 }
 
 /// The figures of the table. Response time is from arrival to completion.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Figures {
     /// From the first arrival to the last completion.
@@ -301,7 +329,7 @@ pub struct Figures {
 }
 
 /// Internals of a flash device.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FlashFigures {
     /// Bytes programmed per byte the host wrote; `None` if it wrote none.
@@ -318,7 +346,7 @@ pub struct FlashFigures {
 }
 
 /// Activity of the host's memory.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MemoryFigures {
     /// Share of the pages of buffered reads and writes found in the page cache; `None` without buffered I/O.
@@ -339,7 +367,7 @@ pub struct MemoryFigures {
 }
 
 /// A distribution of response times.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ResponseFigures {
     /// Number of requests.
@@ -371,7 +399,7 @@ pub struct ResponseFigures {
 }
 
 /// Curves for the page.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Curves {
     /// (response time in ms, share of requests at most that), both rising.
@@ -396,7 +424,7 @@ pub struct Curves {
 pub const STRETCH: u64 = 64;
 
 /// One request of the sample.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SamplePoint {
     /// Its number in the order of issue: [`STRETCH`] successive ones are neighbours.
@@ -418,7 +446,7 @@ pub struct SamplePoint {
 }
 
 /// One stream's results.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StreamFigures {
     /// The stream.
@@ -446,7 +474,7 @@ pub struct StreamFigures {
 }
 
 /// Results of one job of a job file, or of several together.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct JobsFigures {
     /// The job's name; of several the first one's.
@@ -460,7 +488,7 @@ pub struct JobsFigures {
 }
 
 /// What one stream got, or several together.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ServiceFigures {
     /// From the first request issued to the last one completed, without ramp times: what all rates here are divided by.
@@ -479,7 +507,7 @@ pub struct ServiceFigures {
 }
 
 /// Requests of one kind.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DirectionFigures {
     /// Bytes moved.

@@ -87,12 +87,13 @@ const WATCHED_SECONDS: u32 = 30;
 pub fn run(args: Args) -> anyhow::Result<()> {
     args.html.as_deref().map_or(Ok(()), |html| check_page("--html", html))?;
     let active = args.scheduler.as_deref().map(regime::scheduler).transpose()?;
-    let mut experiment = args.load.experiment(args.disk.as_deref());
+    let mut experiment = args.load.experiment(args.disk.as_deref())?;
     let terminal = Terminal::default();
-    if let Some(iostat) = Iostat::read(&experiment.load)? {
+    let is_one = experiment.replay.others.is_empty();
+    if let Some(iostat) = is_one.then(|| Iostat::read(&experiment.load)).transpose()?.flatten() {
         return by_iostat(&args, &iostat, active, &terminal);
     }
-    let named = capture::named(&experiment.load);
+    let named = is_one.then(|| capture::named(&experiment.load)).flatten();
     if let Some(name) = &named {
         let device = capture::device(name)?;
         if let Some(why) = args.counters.then(|| ASKED_FOR.to_owned()).or_else(|| unseen(&Sysfs::real(), &device)) {
@@ -120,6 +121,9 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     let (names_disk, device, aims, varied) = (args.disk.is_some(), args.device, args.protect, args.vary);
     let wanted = AdviceRequest { experiment, names_disk, device, active, aims, varied };
     let mut advice = advise(&wanted, Workers::new(&terminal, args.load.threads()))?;
+    if !is_one {
+        advice.verdict.text = format!("{}: {}", advice.load, advice.verdict.text);
+    }
     if let Some((device, watched)) = &watched {
         watched.describe((&Sysfs::real(), device), "told otherwise", &mut advice);
     }
@@ -148,6 +152,12 @@ fn by_iostat(args: &Args, iostat: &Iostat, active: Option<Setting>, terminal: &T
     for (given, option) in [(args.disk.is_some(), "--disk"), (args.seconds.is_some(), "--for"), (args.device.is_some(), "--device")]
     {
         ensure!(!given, "{option}: iostat's output is judged as it is, the busiest device under --scheduler");
+    }
+    if let Some(aim) = args.protect.first() {
+        bail!("--protect {aim}: iostat counts no streams, only the device as a whole; record a trace (seekwise trace capture)");
+    }
+    if let Some(varied) = args.vary.first() {
+        bail!("--vary {varied}: is for a run in the simulator, and counters cannot be run; name a trace or job file, and a --disk");
     }
     let (candidates, preference) = chosen_from(args)?;
     shown(&iostat.advise(active, (&candidates, preference), terminal)?, args.html.as_deref(), args.json, args.kind)

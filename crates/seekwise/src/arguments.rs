@@ -2,14 +2,17 @@
 
 use std::path::{Path, PathBuf};
 
+use anyhow::ensure;
 use experiment::comparison::regime::Regime;
 use experiment::comparison::{Experiment, ReplayOptions, RequestObserver, SPEEDS};
 use experiment::pool::Workers;
+use experiment::shipped;
 use observe::Preference;
 use report::record::Record;
 use sim::device::hdd::spec::QueuePolicy;
 use sim::replay::Fit;
 use sim::trace::Columns;
+use sim::trace::merge::in_folders;
 
 use crate::number;
 use terminal::Terminal;
@@ -18,9 +21,9 @@ use terminal::Terminal;
 #[derive(clap::Args)]
 pub struct LoadArguments {
     /// A trace (`seekwise trace formats` lists the formats), an fio job file, or the name of a built-in workload (`seekwise
-    /// workload list`)
-    #[arg(value_name = "TRACE|JOB.fio|WORKLOAD")]
-    load: PathBuf,
+    /// workload list`). Several traces, or folders of them, are merged by time as `seekwise trace merge` does
+    #[arg(value_name = "TRACE|JOB.fio|WORKLOAD", required = true)]
+    load: Vec<PathBuf>,
     #[command(flatten)]
     replay: ReplayArguments,
     /// Seed for job files: where their directories are placed, and the requests of jobs with `randrepeat=0`
@@ -104,13 +107,18 @@ impl From<QueuePolicyArgument> for QueuePolicy {
 
 impl LoadArguments {
     /// It on a disk, or on the one that is meant if none is named.
-    pub fn experiment(&self, disk: Option<&str>) -> Experiment {
-        let ReplayArguments { format, columns, skip_bad, closed, speed, fit } = &self.replay;
-        let (format, columns) = (format.clone(), columns.get().cloned());
+    ///
+    /// # Errors
+    /// Of several loads one is no trace, or a folder cannot be read.
+    pub fn experiment(&self, disk: Option<&str>) -> anyhow::Result<Experiment> {
+        let ReplayArguments { format, columns, skip_bad, same_devices, closed, speed, fit } = &self.replay;
+        let (format, columns, same_devices) = (format.clone(), columns.get().cloned(), *same_devices);
         let (skip_bad, closed, speed, fit) = (*skip_bad, *closed, *speed, (*fit).into());
-        Experiment {
-            load: self.load.clone(),
-            replay: ReplayOptions { format, columns, skip_bad, closed, speed, fit },
+        let (load, others) = self.loads()?;
+        ensure!(!same_devices || !others.is_empty(), "--same-devices: is for several traces, and {} is one load", load.display());
+        Ok(Experiment {
+            load,
+            replay: ReplayOptions { format, columns, skip_bad, others, same_devices, closed, speed, fit },
             seed: self.seed,
             begin_apart: false,
             disk: disk.unwrap_or(DISK).to_owned(),
@@ -124,7 +132,26 @@ impl LoadArguments {
             tenants: None,
             record: None,
             measures_cpu: false,
+        })
+    }
+
+    /// The load, and further traces where there are several.
+    fn loads(&self) -> anyhow::Result<(PathBuf, Vec<PathBuf>)> {
+        if let [only] = &self.load[..]
+            && !only.is_dir()
+        {
+            return Ok((only.clone(), Vec::new()));
         }
+        let mut files = in_folders(&self.load)?;
+        for path in &files {
+            ensure!(
+                shipped::job_text(path)?.is_none(),
+                "{}: is a job file; only traces can be run together, merged by time: run it by itself",
+                path.display()
+            );
+        }
+        let first = files.remove(0);
+        Ok((first, files))
     }
 
     /// What counts, if that is said.
@@ -152,29 +179,35 @@ impl Arguments {
         observer: Option<RequestObserver>,
     ) -> anyhow::Result<Vec<Record>> {
         let terminal = Terminal::default();
-        self.experiment().records_observed(regimes, alone, Workers::new(&terminal, self.load.threads()), observer)
+        self.experiment()?.records_observed(regimes, alone, Workers::new(&terminal, self.load.threads()), observer)
     }
 
-    /// The trace, job file or workload.
+    /// The trace, job file or workload; of several traces the first.
     pub fn load(&self) -> &Path {
-        &self.load.load
+        self.load.load.first().map_or(Path::new(""), PathBuf::as_path)
+    }
+
+    /// Whether the load is several traces.
+    pub fn is_merged(&self) -> anyhow::Result<bool> {
+        Ok(!self.load.loads()?.1.is_empty())
     }
 
     /// Whether the load is a job file and not a trace.
     pub fn is_job_file(&self) -> anyhow::Result<bool> {
-        Ok(experiment::shipped::job_text(&self.load.load)?.is_some())
+        let (load, others) = self.load.loads()?;
+        Ok(others.is_empty() && shipped::job_text(&load)?.is_some())
     }
 
-    fn experiment(&self) -> Experiment {
-        Experiment {
+    fn experiment(&self) -> anyhow::Result<Experiment> {
+        Ok(Experiment {
             candidates: self.candidates.clone(),
             experience: self.experience.clone(),
             knowledge_base: self.kb.clone(),
             tenants: self.tenants.clone(),
             record: self.record.clone(),
             measures_cpu: self.cpu_time,
-            ..self.load.experiment(Some(&self.disk))
-        }
+            ..self.load.experiment(Some(&self.disk))?
+        })
     }
 }
 
@@ -208,6 +241,9 @@ pub struct ReplayArguments {
     /// Skip and count damaged records instead of stopping at the first
     #[arg(long)]
     skip_bad: bool,
+    /// Devices and streams of the same name (or number, if they have none) are the same in all traces: parts of one recording
+    #[arg(long)]
+    same_devices: bool,
     /// Issue each request its recorded think time after the one that its stream waited for completes, instead of at its recorded
     /// time
     #[arg(long)]

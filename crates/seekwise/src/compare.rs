@@ -35,7 +35,9 @@ pub struct Args {
 pub fn run(args: Args, controllers: &[&'static ControllerSpec]) -> anyhow::Result<()> {
     args.output.check()?;
     let records = args.experiment.records(regimes(&args, controllers)?, true)?;
-    output::show(&records, &args.output)
+    // The table names no load, and this is how it came about.
+    let merged = if args.experiment.is_merged()? { records.first().map(|record| record.trace.name.as_str()) } else { None };
+    output::show(&records, merged, &args.output)
 }
 
 fn regimes(args: &Args, controllers: &[&'static ControllerSpec]) -> anyhow::Result<Vec<Regime>> {

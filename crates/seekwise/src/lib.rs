@@ -17,6 +17,7 @@ pub mod output;
 pub mod place;
 pub mod records;
 pub mod scheduler;
+pub mod schema;
 pub mod simulate;
 pub mod trace;
 pub mod tunables;

@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use seekwise::{
-    advise, check, compare, controller, disk, emulate, guarantee, host, kb, moved, offered, place, records, scheduler, simulate,
-    trace, workload,
+    advise, check, compare, controller, disk, emulate, guarantee, host, kb, moved, offered, place, records, scheduler, schema,
+    simulate, trace, workload,
 };
 use terminal::manual;
 
@@ -72,6 +72,8 @@ enum Command {
     /// List schedulers and their tunables
     #[command(subcommand)]
     Scheduler(scheduler::Command),
+    /// Print the JSON Schema of what `simulate`, `compare` and `advise` print with `--json`
+    Schema(schema::Args),
     /// Run a trace or the jobs of an fio job file on one disk under one scheduler
     Simulate(simulate::Args),
     /// Capture, characterise, check, rewrite, merge and convert traces
@@ -125,6 +127,7 @@ fn main() -> ExitCode {
         Command::Place(args) => place::run(&args),
         Command::Report(args) => records::run(&args),
         Command::Scheduler(command) => scheduler::run(command),
+        Command::Schema(args) => schema::run(&args),
         Command::Simulate(args) => simulate::run(&args, &controller::product()),
         Command::Trace(command) => trace::run(command),
         Command::Truth(args) => moved::truth(&args),

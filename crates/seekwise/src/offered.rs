@@ -2,7 +2,7 @@
 //! program comes with. Only completions know these lists; commands also take files, and names with tunables.
 
 use clap::builder::PossibleValuesParser;
-use clap::{Arg, Command};
+use clap::{Arg, Command, ValueHint};
 use control::candidates;
 use control::controller::ControllerSpec;
 use device_model::sched;
@@ -20,7 +20,13 @@ pub fn with_values(command: Command, controllers: &[&'static ControllerSpec]) ->
 
 fn with_names(group: &str, argument: Arg, controllers: &[&'static ControllerSpec]) -> Arg {
     let names = names(group, &argument, controllers);
-    if names.is_empty() { argument } else { argument.value_parser(PossibleValuesParser::new(names)) }
+    if names.is_empty() {
+        return argument;
+    }
+    // Shells complete paths of those, too.
+    let takes_files = matches!((group, argument.get_id().as_str()), (_, "disk" | "load" | "workload") | ("workload", "name"));
+    let hint = if takes_files { ValueHint::FilePath } else { ValueHint::Other };
+    argument.value_hint(hint).value_parser(PossibleValuesParser::new(names))
 }
 
 /// The names that an argument takes. `group` is the command that its own command belongs to.
@@ -33,7 +39,7 @@ fn names(group: &str, argument: &Arg, controllers: &[&'static ControllerSpec]) -
         (_, "controller" | "controllers") | ("controller", "name") => controllers().collect(),
         (_, "candidates") => candidates::SETS.iter().map(|set| set.name).chain(schedulers()).collect(),
         (_, "format") => trace::ALL.iter().map(|format| format.name).collect(),
-        (_, "load") | ("workload", "name") => shipped::ALL.iter().map(|(name, _)| *name).collect(),
+        (_, "load" | "workload") | ("workload", "name") => shipped::ALL.iter().map(|(name, _)| *name).collect(),
         _ => Vec::new(),
     }
 }

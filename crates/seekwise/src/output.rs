@@ -61,15 +61,16 @@ pub fn check_page(argument: &str, path: &Path) -> anyhow::Result<()> {
     report::record::check_replaceable(path).with_context(|| format!("{argument} {}", path.display()))
 }
 
-/// Shows records of one trace, one disk and one way of replaying.
-pub fn show(records: &[Record], output: &Output) -> anyhow::Result<()> {
+/// Shows records of one trace, one disk and one way of replaying; the text begins with a heading if there is one.
+pub fn show(records: &[Record], heading: Option<&str>, output: &Output) -> anyhow::Result<()> {
     let comparison = Comparison::new(records)?;
     let (width, colour) = terminal::style();
     let text = if output.json {
         report::json::text(&comparison)
     } else {
         let decisions = |shown| format!("\n{}", report::explain::text(records, width, shown));
-        report::table::text(&comparison, width, colour) + &output.explain.shown().map(decisions).unwrap_or_default()
+        let heading = heading.map(|heading| format!("{}\n\n", report::printable(heading))).unwrap_or_default();
+        heading + &report::table::text(&comparison, width, colour) + &output.explain.shown().map(decisions).unwrap_or_default()
     };
     print_and_write(&text, output.html.as_deref(), || report::page::html(&comparison))
 }

@@ -34,5 +34,5 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             records.push(read(path)?);
         }
     }
-    output::show(&records, &args.output)
+    output::show(&records, None, &args.output)
 }

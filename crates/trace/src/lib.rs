@@ -29,6 +29,7 @@ pub mod merge;
 mod mqsim;
 mod msr;
 mod names;
+pub mod numbered;
 mod oracle_general;
 mod order;
 pub mod parquet;
@@ -110,6 +111,7 @@ pub struct Opened {
 ///
 /// A blktrace recording is several files, one per processor; `path` may be any of them, or the part of their names before
 /// `.blktrace.N`. Memory is bounded for traces of any length. `path` may be a pipe, except for formats that need to seek.
+/// With [`OpenOptions::others`] these are merged with it.
 ///
 /// # Errors
 /// [`TraceError::Io`] if the file cannot be opened, [`TraceError::Format`] if it is empty, a directory, of no known format or of
@@ -131,6 +133,9 @@ pub struct Opened {
 /// # }
 /// ```
 pub fn open(path: &Path, options: &OpenOptions) -> Result<Opened, TraceError> {
+    if !options.others.is_empty() {
+        return merge::open(path, options);
+    }
     let input = Input::open(&blktrace::first_of(path))?;
     let format = match (&options.format, &options.columns) {
         (Some(name), _) => named(path, name)?,
@@ -340,8 +345,24 @@ pub struct OpenOptions {
     pub columns: Option<Columns>,
     /// Skip and count damaged lines instead of stopping at the first.
     pub skip_bad: bool,
-    /// In which order requests come, and by which clock.
+    /// In which order requests come, and by which clock; always sorted and from zero where there are `others`.
     pub order: Order,
+    /// Further traces, which are merged with it by their own clocks.
+    pub others: Vec<PathBuf>,
+    /// Whether devices and streams of these may be the same.
+    pub identity: merge::Identity,
+}
+
+impl OpenOptions {
+    /// The files that are read for `path` with these options.
+    pub fn files(&self, path: &Path) -> Vec<PathBuf> {
+        std::iter::once(path).chain(self.others.iter().map(PathBuf::as_path)).flat_map(files).collect()
+    }
+
+    /// What messages call it: the path, or that these are several.
+    pub fn name(&self, path: &Path) -> String {
+        if self.others.is_empty() { path.display().to_string() } else { merge::name(path, &self.others) }
+    }
 }
 
 /// The order of a trace's requests, and the clock of their arrivals.

@@ -8,15 +8,17 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
+use std::path::{Path, PathBuf};
 
 use block::{Nanos, StreamId};
 
-use super::{Noticed, TraceError, TraceReader, TraceRequest};
+use super::{Format, Noticed, OpenOptions, Opened, Order, TraceError, TraceReader, TraceRequest};
 
 /// Whether devices and streams of several traces may be the same.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Identity {
     /// Each trace has its own.
+    #[default]
     OfEachTrace,
     /// Those with the same name, or of the same number where they have none, are the same.
     ByName,
@@ -32,6 +34,84 @@ pub struct Part {
     pub name: String,
     /// Its first arrival; `None` at the beginning.
     pub began: Option<Nanos>,
+}
+
+impl Part {
+    /// The trace that `reader` reads from `path`. Nameless devices and streams are called as the file, unless those of several traces may be
+    /// the same.
+    pub fn new(path: &Path, reader: Box<dyn TraceReader>, identity: Identity) -> Part {
+        let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+        let name = if identity == Identity::ByName { String::new() } else { stem };
+        Part { reader, file: file_name(path), name, began: None }
+    }
+}
+
+/// The format of merged traces that are not all of the same.
+static SEVERAL: Format = Format {
+    name: "several formats",
+    summary: "traces of several formats, merged",
+    source: "",
+    detect: |_| false,
+    open: |input, _| Err(input.not_of_format("several formats are no format of one file")),
+};
+/// Files that a name of several traces lists.
+const NAMED: usize = 3;
+
+/// Opens a trace and its others as one.
+pub(super) fn open(path: &Path, options: &OpenOptions) -> Result<Opened, TraceError> {
+    let own = OpenOptions { others: Vec::new(), order: Order::OwnClock, ..options.clone() };
+    let (mut parts, mut formats) = (Vec::new(), Vec::new());
+    for path in std::iter::once(path).chain(options.others.iter().map(PathBuf::as_path)) {
+        let Opened { format, reader } = super::open(path, &own)?;
+        formats.push(format);
+        parts.push(Part::new(path, reader, options.identity));
+    }
+    let format = formats.iter().copied().reduce(|one, other| if one.name == other.name { one } else { &SEVERAL });
+    Ok(Opened { format: format.unwrap_or(&SEVERAL), reader: Box::new(Merged::new(parts, options.identity)) })
+}
+
+/// These files, and those in folders among them, in the order of their names. Of a recording in several files only the first is there.
+///
+/// # Errors
+/// [`TraceError::Io`] if a folder cannot be read, [`TraceError::Format`] if it is empty.
+pub fn in_folders(given: &[PathBuf]) -> Result<Vec<PathBuf>, TraceError> {
+    let mut files = Vec::new();
+    for path in given {
+        if !path.is_dir() {
+            files.push(path.clone());
+            continue;
+        }
+        let cannot_read = |source| TraceError::Io { path: path.clone(), source };
+        let mut inside = Vec::new();
+        for entry in std::fs::read_dir(path).map_err(cannot_read)? {
+            let file = entry.map_err(cannot_read)?.path();
+            let is_hidden = file.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
+            let is_first = || super::files(&file).first().is_none_or(|first| *first == file);
+            if !is_hidden && file.is_file() && is_first() {
+                inside.push(file);
+            }
+        }
+        if inside.is_empty() {
+            return Err(TraceError::Format { path: path.clone(), message: "has no file in it".to_owned() });
+        }
+        inside.sort();
+        files.extend(inside);
+    }
+    Ok(files)
+}
+
+/// What several traces are called.
+pub(super) fn name(path: &Path, others: &[PathBuf]) -> String {
+    let mut names: Vec<String> =
+        std::iter::once(path).chain(others.iter().map(PathBuf::as_path)).take(NAMED).map(file_name).collect();
+    if others.len() >= NAMED {
+        names.push("…".to_owned());
+    }
+    format!("{} traces merged by time ({})", others.len() + 1, names.join(", "))
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }
 
 /// A part that begins that much later than the first one may be meant to begin with it.

@@ -18,7 +18,7 @@ use super::{TraceError, TraceReader, TraceRequest};
 /// The requests of a run: 80 MB.
 const RUN: usize = 1 << 20;
 /// The length of a request in a temporary file.
-const RECORD_BYTES: usize = 56;
+pub(super) const RECORD_BYTES: usize = 56;
 
 /// A trace sorted by arrival, the first request at time zero; ties stay in the file's order.
 pub struct SortedTrace {
@@ -51,7 +51,7 @@ fn sort_by_runs(
     run: usize,
     mut progress: impl FnMut(u64) -> bool,
 ) -> Result<Option<SortedTrace>, TraceError> {
-    let mut sorter = Sorter { run, ..Sorter::new(folder) };
+    let mut sorter = Sorter::with_runs(folder, run);
     let mut read = 0;
     while let Some(request) = reader.next_request() {
         sorter.push(request?)?;
@@ -76,7 +76,12 @@ pub struct Sorter {
 impl Sorter {
     /// Without requests; `folder` is for temporary files.
     pub fn new(folder: &Path) -> Sorter {
-        Sorter { folder: folder.to_owned(), run: RUN, runs: Vec::new(), requests: Vec::new() }
+        Sorter::with_runs(folder, RUN)
+    }
+
+    /// As [`new`](Sorter::new), with at most this many requests in memory.
+    pub fn with_runs(folder: &Path, run: usize) -> Sorter {
+        Sorter { folder: folder.to_owned(), run, runs: Vec::new(), requests: Vec::new() }
     }
 
     /// Takes a request.
@@ -192,7 +197,7 @@ const OPS: [Op; 3] = [Op::Read, Op::Write, Op::Discard];
 const SYNCS: [Option<bool>; 3] = [None, Some(false), Some(true)];
 const CLASSES: [PriorityClass; 3] = [PriorityClass::RealTime, PriorityClass::BestEffort, PriorityClass::Idle];
 
-fn encode(request: &TraceRequest) -> [u8; RECORD_BYTES] {
+pub(super) fn encode(request: &TraceRequest) -> [u8; RECORD_BYTES] {
     let mut record = [0; RECORD_BYTES];
     let (response, service) = (request.response.unwrap_or_default().0, request.service.unwrap_or_default().0);
     for (at, number) in [request.arrival.0, request.lba, response, service].into_iter().enumerate() {
@@ -212,7 +217,7 @@ fn encode(request: &TraceRequest) -> [u8; RECORD_BYTES] {
     record
 }
 
-fn decode(record: &[u8; RECORD_BYTES]) -> TraceRequest {
+pub(super) fn decode(record: &[u8; RECORD_BYTES]) -> TraceRequest {
     let long = |at: usize| record[8 * at..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
     let short = |at: usize| record[32 + 4 * at..].first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes));
     let flags = record[53];

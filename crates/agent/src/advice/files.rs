@@ -115,7 +115,8 @@ mod tests {
 
     fn empty() -> report::advice::Advice {
         report::advice::Advice {
-            schema: report::advice::SCHEMA,
+            schema: report::record::SCHEMA,
+            kind: report::record::Kind::Advise,
             seekwise_version: String::new(),
             load: String::new(),
             source: String::new(),

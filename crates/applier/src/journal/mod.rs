@@ -146,6 +146,14 @@ impl Journal {
         files.sync(&self.folder).map_err(JournalError::at(&self.folder, "wait for the disk"))
     }
 
+    /// Removes what a killed process left of files that it wrote. Only for the process whose journal this is; what cannot be removed stays.
+    pub fn remove_unfinished(&self, files: &mut dyn Files) {
+        for name in files.names(&self.folder).unwrap_or_default().iter().filter(|name| name.ends_with(UNFINISHED)) {
+            // The device's next record would replace it.
+            let _ = files.remove(&self.folder.join(name));
+        }
+    }
+
     /// Copies a damaged file to a place where it is not overwritten. Returns the place.
     ///
     /// # Errors
@@ -230,6 +238,17 @@ mod tests {
             assert_eq!(std::fs::read_to_string(copy).unwrap(), format!("nonsense {number}"));
         }
         assert_eq!(journal.devices(&RealFiles).unwrap(), ["sda"]);
+    }
+
+    #[test]
+    fn what_a_killed_process_left_half_written_is_removed_and_nothing_else() {
+        let (_folder, journal) = journal();
+        journal.put(&mut RealFiles, "sda", &[record("scheduler", "none")]).unwrap();
+        for left in ["sda.unfinished", "nvme0n1.unfinished", "sda.damaged-1", "notes"] {
+            std::fs::write(journal.folder.join(left), "half").unwrap();
+        }
+        journal.remove_unfinished(&mut RealFiles);
+        assert_eq!(RealFiles.names(&journal.folder).unwrap(), ["notes", "sda.damaged-1", "sda.journal"]);
     }
 
     #[test]

@@ -120,7 +120,7 @@ impl Brain<'_> {
         let tasks: Vec<(Sample, &[Setting])> =
             samples.iter().flat_map(|sample| parts.iter().map(|part| (*sample, part.as_slice()))).collect();
         let answers =
-            workers.map("trying every candidate on the twin", &tasks, |(sample, part)| Ok(self.ask_part(sample.stretch, part)))?;
+            workers.map("trying every candidate on the twin", &tasks, |(sample, part)| self.ask_part(sample.stretch, part))?;
         Ok(answers.chunks(parts.len()).map(|of_sample| self.put_together(of_sample)).collect())
     }
 
@@ -139,11 +139,11 @@ impl Brain<'_> {
         judged.ok_or(ForecastError::NothingServed)
     }
 
-    fn ask_part(&self, stretch: Stretch, candidates: &[Setting]) -> Result<Forecast, ForecastError> {
+    fn ask_part(&self, stretch: Stretch, candidates: &[Setting]) -> anyhow::Result<Result<Forecast, ForecastError>> {
         let from = Nanos(stretch.from * WINDOW.0);
         let ends = Nanos(self.observed.lasts().0.div_ceil(BUCKET.0) * BUCKET.0);
         let to = Nanos(stretch.to * WINDOW.0).min(ends);
-        let events = events(self.observed, from, to);
+        let events = events(self.observed, from, to).collect::<anyhow::Result<Vec<Event>>>()?;
         // Time begins with the second of the first event, not hours before.
         let base = events.first().map_or(from, |event| Nanos(event.at().0 / WINDOW.0 * WINDOW.0).min(from));
         let (mut recording, mut slots) = (Recording::new(), ScoreBuckets::new());
@@ -153,7 +153,9 @@ impl Brain<'_> {
         }
         let (from, to) = (from - base, to - base);
         slots.until(to);
-        let measured = slots.served(from.as_secs_f64(), to.as_secs_f64()).ok_or(ForecastError::NothingServed)?;
+        let Some(measured) = slots.served(from.as_secs_f64(), to.as_secs_f64()) else {
+            return Ok(Err(ForecastError::NothingServed));
+        };
         let mut knowledge = KnowledgeStore::new(sched::all());
         knowledge.set_rotation(self.turn);
         let request = ForecastRequest {
@@ -172,7 +174,7 @@ impl Brain<'_> {
             error_scale: 1.0,
             activation: Activation::AtStart,
         };
-        request.run()
+        Ok(request.run())
     }
 }
 
@@ -195,15 +197,19 @@ fn earlier(event: &Event, by: Nanos) -> Event {
 }
 
 /// What a device is fitted to: blocks of neighbouring requests, spread over the recording, and all flushes.
-pub fn fitted_to(observed: &Observed) -> Vec<ObservedRequest> {
+///
+/// # Errors
+/// Requests that did not fit into memory cannot be read.
+pub fn fitted_to(observed: &Observed) -> anyhow::Result<Vec<ObservedRequest>> {
     const BLOCKS: usize = 8;
     const BLOCK: usize = 4_000;
-    let Observed { seen, flushes, .. } = observed;
-    if seen.len() <= BLOCKS * BLOCK {
-        return seen.iter().chain(flushes).copied().collect();
+    let Observed { requests, flushes, .. } = observed;
+    let flushes = flushes.iter().copied().map(Ok);
+    if requests.len() <= BLOCKS * BLOCK {
+        return requests.from(0).chain(flushes).collect();
     }
-    let apart = (seen.len() - BLOCK) / (BLOCKS - 1);
-    (0..BLOCKS).flat_map(|block| &seen[block * apart..][..BLOCK]).chain(flushes).copied().collect()
+    let apart = (requests.len() - BLOCK) / (BLOCKS - 1);
+    (0..BLOCKS).flat_map(|block| requests.from(block * apart).take(BLOCK)).chain(flushes).collect()
 }
 
 /// Promises of several samples of a phase, in the order of the first: the mean of those that are in all of them, with the larger error of

@@ -11,6 +11,7 @@ use observe::merit;
 use observe::merit::TOLERANCE;
 use observe::performance::Performance;
 use observe::window::Tally;
+use progress::Monitor;
 use report::advice::Measured;
 use report::record::ServiceFigures;
 use sim::run::StreamMeasure;
@@ -34,8 +35,12 @@ pub(super) struct FullRun {
 
 impl FullRun {
     /// Of what was observed.
-    pub(super) fn of(observed: Observed) -> FullRun {
-        FullRun { seconds: phases::seconds(&observed), lasts: observed.lasts(), whole: observed.whole, streams: observed.streams }
+    ///
+    /// # Errors
+    /// As of [`phases::seconds`].
+    pub(super) fn of(observed: Observed, monitor: &dyn Monitor) -> anyhow::Result<FullRun> {
+        let seconds = phases::seconds(&observed, monitor)?;
+        Ok(FullRun { seconds, lasts: observed.lasts(), whole: observed.whole, streams: observed.streams })
     }
 }
 

@@ -18,6 +18,7 @@ mod judgement;
 mod linux;
 mod observed;
 mod phases;
+mod requests;
 mod text;
 
 use std::path::Path;
@@ -104,16 +105,16 @@ pub fn advise(request: &AdviceRequest, workers: Workers) -> anyhow::Result<Advic
     let active = &request.active(observed.scheduler.as_deref())?;
     let candidates = request.candidates(&observed, run.as_ref())?;
     let aims = request.resolved_aims(&observed, run.as_ref().map(|(load, _)| &**load))?;
-    let seconds = phases::seconds(&observed);
+    let seconds = phases::seconds(&observed, workers.monitor)?;
     let phases = phases::phases(&seconds);
     let source = match &run {
         None => "times as recorded".to_owned(),
         Some((_, world)) => format!("run on {} in the simulator", world.device()),
     };
     let lasts_s = observed.lasts().as_secs_f64();
-    let mut advice = nothing_known(name(&experiment.load), source, lasts_s, (active, &preference.to_string()));
+    let mut advice = nothing_known(name(experiment), source, lasts_s, (active, &preference.to_string()));
     advice.is_simulated = run.is_some();
-    advice.requests = observed.seen.len() as u64;
+    advice.requests = observed.requests.len() as u64;
     advice.busy_s = phases.iter().map(|phase| phase.seconds() as f64).sum();
     advice.notes.clone_from(&observed.notes);
     // Tunables of the host and what single streams get are not the twin's to judge: then every candidate is run.
@@ -132,7 +133,8 @@ pub fn advise(request: &AdviceRequest, workers: Workers) -> anyhow::Result<Advic
             let settings: Vec<Setting> = if must_run { all() } else { judgement.worth_a_run(active) };
             let what = if must_run { "running every candidate" } else { "running the best of them" };
             let found = workers.map(what, &settings, |setting| {
-                Ok(FullRun::of(Observed::simulated(&**load, world, setting, &Unseen(workers.monitor))?))
+                let monitor = Unseen(workers.monitor);
+                FullRun::of(Observed::simulated(&**load, world, setting, &monitor)?, &monitor)
             })?;
             let runs = settings.into_iter().zip(found);
             runs.map(|run| judgement.confirmed(&observed, &seconds, &phases, run, &preference)).collect()
@@ -185,7 +187,7 @@ fn judged(
     }
     workers.monitor.begin(0, "fitting the device");
     let capacity = observed.knows_capacity.then_some(observed.bounds.capacity_sectors);
-    let fitted = device::fit_and_judge(&asked::fitted_to(observed), capacity, JUDGED_BEHIND);
+    let fitted = device::fit_and_judge(&asked::fitted_to(observed)?, capacity, JUDGED_BEHIND);
     workers.monitor.end();
     workers.monitor.check()?;
     let (fitted, residual) = match fitted {
@@ -214,9 +216,7 @@ impl AdviceRequest {
         let AdviceRequest { experiment, .. } = self;
         if !self.names_disk && shipped::job_text(&experiment.load)?.is_none() {
             self.expect_recording()?;
-            let ReplayOptions { format, columns, skip_bad, .. } = experiment.replay.clone();
-            let options = OpenOptions { format, columns, skip_bad, ..OpenOptions::default() };
-            return Ok((Observed::recorded(&experiment.load, &options, self.device, workers.monitor)?, None));
+            return Ok((Observed::recorded(&experiment.load, &experiment.replay.open(), self.device, workers.monitor)?, None));
         }
         ensure!(self.device.is_none(), "--device: is for a recording, and with --disk all of a trace is run on one disk");
         let world = experiment.world()?;
@@ -247,7 +247,7 @@ impl AdviceRequest {
                 "--candidates {setting}: of a recording no other tunable of the host is judged than {READ_AHEAD}; name a --disk to run it on"
             );
         }
-        if !observed.seen.iter().any(|seen| seen.request.is_read_ahead()) {
+        if !observed.requests.has_read_ahead() {
             candidates.retain(|setting| setting.host.is_empty());
         }
         Ok(candidates)
@@ -287,7 +287,8 @@ impl AdviceRequest {
     /// Refuses what only a run heeds.
     fn expect_recording(&self) -> anyhow::Result<()> {
         let Experiment { replay, queue_depth, queue_policy, host, .. } = &self.experiment;
-        let of_replay = ReplayOptions { format: None, columns: None, skip_bad: false, ..replay.clone() }.given();
+        let of_replay =
+            ReplayOptions { format: None, columns: None, skip_bad: false, same_devices: false, ..replay.clone() }.given();
         let given =
             [(queue_depth.is_some(), "--queue-depth"), (queue_policy.is_some(), "--queue-policy"), (!host.is_empty(), "--set")];
         let given = of_replay.or_else(|| given.into_iter().find(|(given, _)| *given).map(|(_, name)| name));
@@ -305,7 +306,10 @@ fn settable(load: &dyn Load, world: &World) -> Vec<String> {
     load.replay(world).host.into_iter().map(|(name, _)| name).collect()
 }
 
-fn name(path: &Path) -> String {
+fn name(Experiment { load: path, replay, .. }: &Experiment) -> String {
+    if !replay.others.is_empty() {
+        return replay.open().name(path);
+    }
     let is_shipped = shipped::find(&path.to_string_lossy()).is_some();
     let name = if is_shipped { path.as_os_str() } else { path.file_name().unwrap_or(path.as_os_str()) };
     name.to_string_lossy().into_owned()
@@ -325,9 +329,9 @@ pub struct ServedIn {
 /// As for [`advise`].
 pub fn served_in(path: &Path, options: &OpenOptions, monitor: &dyn Monitor) -> anyhow::Result<Option<ServedIn>> {
     let observed = Observed::recorded(path, options, None, monitor)?;
-    let seconds = phases::seconds(&observed);
+    let seconds = phases::seconds(&observed, monitor)?;
     let is_busy = seconds.values().any(phases::Second::is_busy);
     let name = |stream| observed.names.get(&stream).cloned().unwrap_or_default();
-    let tails = observed.tails().into_iter().map(|(stream, tail)| (name(stream), tail)).collect();
+    let tails = observed.tails()?.into_iter().map(|(stream, tail)| (name(stream), tail)).collect();
     Ok(whole_run(&seconds).filter(|_| is_busy).map(|served| ServedIn { served, tails }))
 }

@@ -1,11 +1,11 @@
 //! What there is to judge by: requests with their times, from a recording or from a run in the simulator.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use anyhow::bail;
+use anyhow::{bail, ensure};
 use block::{Limits, Nanos, READ_AHEAD_SECTORS, StreamId};
 use control::Setting;
 use control::target::Bounds;
@@ -13,14 +13,16 @@ use observe::Event;
 use observe::merit::{Tail, Tails};
 use sim::host::QueueSettings;
 use sim::run::{Pilot, RunError, ServerEvent, Steerable, StreamMeasure, Watch};
-use sim::trace::{OpenOptions, RecordedDevice};
+use sim::trace::numbered::Numbered;
+use sim::trace::sort::Sorter;
+use sim::trace::{OpenOptions, RecordedDevice, TraceError, TraceReader, TraceRequest};
 use twin::recording::Call;
 use twin::{ObservedRequest, event};
 
+use super::requests::{Requests, in_trace};
 use crate::comparison::service;
 use crate::figures::rate;
 use crate::load::Load;
-use crate::recorded::{MOST, Recorded};
 use crate::world::World;
 use progress::monitor::{Interrupted, Monitor};
 use report::record::ServiceFigures;
@@ -28,13 +30,20 @@ use report::record::ServiceFigures;
 /// Bytes of a sector.
 const SECTOR_BYTES: u64 = 512;
 
+/// Requests after which a bar moves and Ctrl-C is looked for.
+pub const CHECKED: u64 = 4096;
+/// Requests of a run that are sorted in memory at once: 10 MB.
+const SORTED: usize = 1 << 17;
+/// Flushes and calls of a run that are looked at: more have to fit into memory.
+const MOST_CALLS: usize = 2_000_000;
+
 /// How often a bar is drawn.
 const DRAWN: Duration = Duration::from_millis(20);
 
 /// What was observed.
 pub struct Observed {
     /// Requests in the order of their arrival.
-    pub seen: Vec<ObservedRequest>,
+    pub requests: Requests,
     /// Flushes in the order in which they were done; none where the trace does not tell of them.
     pub flushes: Vec<ObservedRequest>,
     /// Calls in the order of their returns; none where calls cannot be seen.
@@ -54,30 +63,25 @@ pub struct Observed {
     /// The streams' names, where they have any.
     pub names: BTreeMap<StreamId, String>,
     /// If not all requests are judged: how many are, and of how many.
-    pub judged_of: Option<(u64, String)>,
+    pub judged_of: Option<(u64, u64)>,
     /// What the reader should know.
     pub notes: Vec<String>,
-    /// The longest response time.
-    longest: Nanos,
 }
 
 impl Observed {
     /// From the first arrival, which is at time 0, to the last completion.
     pub fn lasts(&self) -> Nanos {
-        self.seen.iter().map(|seen| seen.completed).max().unwrap_or_default()
-    }
-
-    /// The requests under way at any time between these, and some before.
-    pub fn between(&self, from: Nanos, to: Nanos) -> &[ObservedRequest] {
-        let since = from - self.longest;
-        let first = self.seen.partition_point(|seen| seen.request.arrival < since);
-        &self.seen[first..self.seen.partition_point(|seen| seen.request.arrival < to).max(first)]
+        self.requests.lasts()
     }
 
     /// How long each stream waited for its requests.
-    pub fn tails(&self) -> Tails {
+    ///
+    /// # Errors
+    /// Requests that did not fit into memory cannot be read.
+    pub fn tails(&self) -> anyhow::Result<Tails> {
         let mut waited: BTreeMap<StreamId, Vec<Nanos>> = BTreeMap::new();
-        for seen in &self.seen {
+        for seen in self.requests.from(0) {
+            let seen = seen?;
             waited.entry(seen.request.stream).or_default().push(seen.completed - seen.request.arrival);
         }
         let tail = |mut waited: Vec<Nanos>| {
@@ -85,7 +89,7 @@ impl Observed {
             let p99_s = waited[(waited.len() * 99 / 100).min(waited.len() - 1)].as_secs_f64();
             Tail { requests: waited.len() as u64, p99_s }
         };
-        waited.into_iter().map(|(stream, waited)| (stream, tail(waited))).collect()
+        Ok(waited.into_iter().map(|(stream, waited)| (stream, tail(waited))).collect())
     }
 
     /// What these streams got together.
@@ -104,70 +108,53 @@ impl Observed {
     /// # Errors
     /// The trace cannot be read, its requests have no response times, it has no such device, or the work was interrupted.
     pub fn recorded(path: &Path, options: &OpenOptions, device: Option<u32>, monitor: &dyn Monitor) -> anyhow::Result<Observed> {
-        let name = path.display();
-        monitor.begin(0, "reading the trace, requests:");
-        let mut recorded = Recorded::read(path, options, &mut |all| {
-            if all % 4096 == 0 {
-                monitor.check()?;
-                monitor.progress(all);
-            }
-            Ok(())
-        })?;
-        monitor.end();
-        let (all, timed) = (recorded.all, recorded.timed);
-        if all == 0 {
+        let name = options.name(path);
+        let mut opened = sim::trace::open(path, options)?;
+        let read = Timed::read(&mut *opened.reader, monitor)?;
+        let Timed { devices, all, timed } = &read;
+        if *all == 0 {
             bail!("{name}: holds no request; there is nothing to judge");
         }
-        if timed == 0 {
+        if timed.is_empty() {
             bail!(
                 "{name}: none of its {all} requests says when it was done (format {}), so it does not tell what served them; name a disk to run them on, as in --disk sata7200",
-                recorded.opened.format.name
+                opened.format.name
             );
         }
-        let devices = recorded.devices.len();
-        let (chosen, mut seen) = recorded.of_device(path, device)?;
-        let opened = recorded.opened;
+        let numbers = || devices.keys().map(u32::to_string).collect::<Vec<_>>().join(", ");
+        let busiest = || devices.iter().max_by_key(|(_, requests)| **requests).map_or(0, |(device, _)| *device);
+        let chosen = device.unwrap_or_else(busiest);
+        ensure!(devices.contains_key(&chosen), "{name}: --device {chosen}: there are the devices {}", numbers());
         let mut notes = Vec::new();
-        if devices > 1 {
-            notes.push(format!("The trace is of {devices} devices; this is about number {chosen} (--device)."));
+        let is_only = devices.len() == 1;
+        if !is_only {
+            let parts = if options.others.is_empty() { "" } else { "; --same-devices if these are parts of one recording" };
+            notes.push(format!("The trace is of {} devices; this is about number {chosen} (--device{parts}).", devices.len()));
         }
-        if all > timed {
-            notes.push(format!("{} of {all} requests do not say when they were done and were left out.", all - timed));
+        let untimed = all - timed.len() as u64;
+        if untimed > 0 {
+            notes.push(format!("{untimed} of {all} requests do not say when they were done and were left out."));
         }
         if opened.reader.skipped() > 0 {
             notes.push(format!("{} damaged lines were skipped.", opened.reader.skipped()));
         }
         notes.extend(opened.reader.warnings().iter().map(|warning| format!("The trace: {warning}.")));
-        let begins = seen.iter().map(|seen| seen.request.arrival).min().unwrap_or_default();
-        for one in &mut seen {
-            one.request.arrival = one.request.arrival - begins;
-            one.dispatched = one.dispatched - begins;
-            one.completed = one.completed - begins;
-        }
+        let (requests, streams) = of_device(read, chosen, monitor)?;
         let queue = QueueSettings::default();
-        let reached = seen.iter().map(|seen| seen.request.end()).max().unwrap_or(1);
         // A recording that tells of its device is of one.
         let RecordedDevice { capacity_sectors, scheduler, read_ahead_kib } =
-            opened.reader.recorded_device().filter(|_| devices == 1).cloned().unwrap_or_default();
+            opened.reader.recorded_device().filter(|_| is_only).cloned().unwrap_or_default();
         let knows_capacity = capacity_sectors.is_some();
-        let capacity_sectors = capacity_sectors.unwrap_or(0).max(reached);
+        let capacity_sectors = capacity_sectors.unwrap_or(0).max(requests.end());
         // The default of Linux.
         let read_ahead_kib = read_ahead_kib.or(Some(READ_AHEAD_SECTORS / 2));
         let bounds = Bounds { capacity_sectors, limits: queue.limits(), nr_requests: queue.nr_requests, read_ahead_kib };
-        let streams: BTreeSet<StreamId> = seen.iter().map(|seen| seen.request.stream).collect();
-        let named = streams.into_iter().filter_map(|stream| Some((stream, opened.reader.stream_name(stream)?.to_owned())));
+        let named = streams.keys().filter_map(|&stream| Some((stream, opened.reader.stream_name(stream)?.to_owned())));
         let names: BTreeMap<StreamId, String> = named.collect();
-        let mut streams: BTreeMap<StreamId, StreamMeasure> = BTreeMap::new();
-        for ObservedRequest { request, completed, .. } in &seen {
-            let bytes = u64::from(request.sectors) * SECTOR_BYTES;
-            streams.entry(request.stream).or_default().record(request.op, request.arrival, *completed, bytes);
-        }
-        streams.values_mut().for_each(StreamMeasure::finish);
-        let longest = longest(&seen);
         let all = service(streams.values()).all;
         Ok(Observed {
             whole: (all.throughput_mb_s, all.response.mean_ms),
-            seen,
+            requests,
             flushes: Vec::new(),
             calls: Vec::new(),
             bounds,
@@ -176,9 +163,8 @@ impl Observed {
             rows: rows(&streams, &names),
             streams,
             names,
-            judged_of: (timed == MOST).then(|| (MOST, "all".to_owned())),
+            judged_of: None,
             notes,
-            longest,
         })
     }
 
@@ -187,24 +173,25 @@ impl Observed {
     /// # Errors
     /// The run failed or was interrupted.
     pub fn simulated(load: &dyn Load, world: &World, setting: &Setting, monitor: &dyn Monitor) -> anyhow::Result<Observed> {
-        let mut recorder = Recorder::default();
+        let mut recorder = Recorder::new();
         let world = world.under(setting);
         let queue = world.queue(world.scheduler(setting));
         let outcome = watched(monitor, |watch| load.run(queue, world.host, watch, Some(&mut recorder)))?;
-        let Recorder { mut seen, flushes, calls, left_out, limits, nr_requests } = recorder;
-        seen.sort_by_key(|seen| (seen.request.arrival, seen.completed));
-        let judged_of = (left_out > 0).then(|| (MOST, (MOST + left_out).to_string()));
+        let Recorder { sorter, first, failed, flushes, calls, left_out, limits, nr_requests } = recorder;
+        let requests = sorted(sorter, first, failed)?;
+        let judged = requests.len() as u64;
+        let judged_of = (left_out > 0).then(|| (judged, judged + left_out));
         let bounds = Bounds { capacity_sectors: world.profile.capacity_sectors(), limits, nr_requests, read_ahead_kib: None };
         let measure = outcome.measure;
         let bytes = measure.read_bytes + measure.written_bytes;
         let whole = (rate(bytes, measure.duration().as_secs_f64()) / 1e6, measure.all.mean().as_millis_f64());
         let streams = measure.streams;
         let named = streams.keys().filter_map(|&stream| Some((stream, load.stream_name(stream)?.to_owned())));
-        let (names, longest) = (named.collect(), longest(&seen));
+        let names = named.collect();
         let jobs: Vec<(String, Vec<StreamId>)> = load.reported().into_iter().map(|row| (row.name, row.streams)).collect();
         let rows = if jobs.is_empty() { rows(&streams, &names) } else { jobs };
         Ok(Observed {
-            seen,
+            requests,
             flushes,
             calls,
             bounds,
@@ -216,7 +203,6 @@ impl Observed {
             names,
             judged_of,
             notes: Vec::new(),
-            longest,
         })
     }
 }
@@ -239,8 +225,59 @@ fn rows(streams: &BTreeMap<StreamId, StreamMeasure>, names: &BTreeMap<StreamId, 
     rows.into_iter().map(|(name, (_, streams))| (name, streams)).collect()
 }
 
-fn longest(seen: &[ObservedRequest]) -> Nanos {
-    seen.iter().map(ObservedRequest::response).max().unwrap_or_default()
+/// The requests of a trace that say when they were done; the first of them arrives at time zero.
+struct Timed {
+    /// By the device's number within the trace, how many.
+    devices: BTreeMap<u32, u64>,
+    /// Requests that were read, those without a response time included.
+    all: u64,
+    timed: Numbered,
+}
+
+impl Timed {
+    fn read(reader: &mut dyn TraceReader, monitor: &dyn Monitor) -> anyhow::Result<Timed> {
+        let mut read = Timed { devices: BTreeMap::new(), all: 0, timed: Numbered::default() };
+        monitor.begin(0, "reading the trace, requests:");
+        let mut first = None;
+        while let Some(request) = reader.next_request() {
+            let mut request = request?;
+            read.all += 1;
+            if read.all % CHECKED == 0 {
+                monitor.check()?;
+                monitor.progress(read.all);
+            }
+            if request.response.is_some() {
+                request.arrival = request.arrival - *first.get_or_insert(request.arrival);
+                *read.devices.entry(request.device).or_default() += 1;
+                read.timed.push(request)?;
+            }
+        }
+        monitor.end();
+        Ok(read)
+    }
+}
+
+/// The requests of one device, the first at time zero, and what each stream got.
+fn of_device(timed: Timed, device: u32, monitor: &dyn Monitor) -> anyhow::Result<(Requests, BTreeMap<StreamId, StreamMeasure>)> {
+    let Timed { devices, timed, .. } = timed;
+    let (mut requests, mut streams) = (Requests::default(), BTreeMap::<StreamId, StreamMeasure>::new());
+    let is_only = devices.len() == 1;
+    let mut begins = None;
+    for (number, request) in timed.from(0).enumerate() {
+        let mut request = request?;
+        if number as u64 % CHECKED == 0 {
+            monitor.check()?;
+        }
+        let Some(response) = request.response.filter(|_| request.device == device) else { continue };
+        request.arrival = request.arrival - *begins.get_or_insert(request.arrival);
+        let seen = ObservedRequest::recorded(&request, response);
+        let bytes = u64::from(request.sectors) * SECTOR_BYTES;
+        streams.entry(request.stream).or_default().record(request.op, request.arrival, seen.completed, bytes);
+        // Those of the only device are kept already, and begin at zero.
+        if is_only { requests.note(&seen) } else { requests.push(&seen)? }
+    }
+    streams.values_mut().for_each(StreamMeasure::finish);
+    Ok((if is_only { requests.noted(timed) } else { requests }, streams))
 }
 
 /// Runs `work`, and shows how far it is.
@@ -263,14 +300,44 @@ fn watched<T>(monitor: &dyn Monitor, work: impl FnOnce(&Watch) -> Result<T, RunE
     }
 }
 
-#[derive(Default)]
+/// Takes down what is served in a run.
 struct Recorder {
-    seen: Vec<ObservedRequest>,
+    /// They come in the order in which they complete.
+    sorter: Sorter,
+    first: Nanos,
+    /// Why requests are missing.
+    failed: Option<TraceError>,
     flushes: Vec<ObservedRequest>,
     calls: Vec<Call>,
     left_out: u64,
     limits: Limits,
     nr_requests: u32,
+}
+
+impl Recorder {
+    fn new() -> Recorder {
+        Recorder {
+            sorter: Sorter::with_runs(&std::env::temp_dir(), SORTED),
+            first: Nanos::MAX,
+            failed: None,
+            flushes: Vec::new(),
+            calls: Vec::new(),
+            left_out: 0,
+            limits: Limits::default(),
+            nr_requests: 0,
+        }
+    }
+
+    fn completed(&mut self, seen: &ObservedRequest) {
+        if self.flushes.len() + self.calls.len() >= MOST_CALLS {
+            self.left_out += 1;
+            return;
+        }
+        self.first = self.first.min(seen.request.arrival);
+        if self.failed.is_none() {
+            self.failed = self.sorter.push(in_trace(seen)).err();
+        }
+    }
 }
 
 impl Pilot for Recorder {
@@ -281,9 +348,8 @@ impl Pilot for Recorder {
     fn events(&mut self, noted: &[ServerEvent]) {
         for event in noted.iter().map(event) {
             match event {
-                Event::Completed { .. } if self.seen.len() as u64 == MOST => self.left_out += 1,
                 Event::Completed { request, dispatched, at } => {
-                    self.seen.push(ObservedRequest { request, dispatched, completed: at })
+                    self.completed(&ObservedRequest { request, dispatched, completed: at });
                 }
                 Event::Flushed { stream, asked, at } if self.left_out == 0 => {
                     self.flushes.push(ObservedRequest::flush(stream, asked, at));
@@ -294,5 +360,30 @@ impl Pilot for Recorder {
                 _ => {}
             }
         }
+    }
+}
+
+/// The requests of a run in the order of their arrival.
+fn sorted(sorter: Sorter, first: Nanos, failed: Option<TraceError>) -> anyhow::Result<Requests> {
+    if let Some(error) = failed {
+        return Err(error.into());
+    }
+    let mut sorted = sorter.finish(Box::new(Nameless))?;
+    let mut requests = Requests::default();
+    while let Some(request) = sorted.next_request() {
+        let mut request = request?;
+        // The sorter begins at zero, a run's clock does not.
+        request.arrival += first;
+        requests.push(&ObservedRequest::recorded(&request, request.response.unwrap_or_default()))?;
+    }
+    Ok(requests)
+}
+
+/// A trace without names or requests of its own.
+struct Nameless;
+
+impl TraceReader for Nameless {
+    fn next_request(&mut self) -> Option<Result<TraceRequest, TraceError>> {
+        None
     }
 }

@@ -9,15 +9,20 @@
 //! one phase; one too short to be judged by itself goes to the phase that is nearest.
 
 use std::collections::BTreeMap;
+use std::iter::Peekable;
+use std::vec::IntoIter;
 
+use anyhow::Result;
 use block::Nanos;
 use control::experience::{MIN_REQUESTS, WINDOW};
 use observe::description::describe;
 use observe::similarity::{ANOTHER, Columns, NOWHERE, Point, approach, load_distance};
 use observe::window::{Extractor, Tally};
 use observe::{Event, WindowOutcome};
+use progress::Monitor;
+use twin::ObservedRequest;
 
-use super::observed::Observed;
+use super::observed::{CHECKED, Observed};
 
 /// A stretch of fewer seconds is no phase by itself.
 const LEAST_S: u64 = 4;
@@ -43,19 +48,16 @@ impl Second {
 /// The seconds in which anything happened, by their number.
 pub type Seconds = BTreeMap<u64, Second>;
 
-/// The events of what was observed, in order of time.
-pub fn events(observed: &Observed, from: Nanos, to: Nanos) -> Vec<Event> {
-    let mut events = Vec::new();
-    for seen in observed.between(from, to).iter().filter(|seen| seen.completed >= from) {
-        events.push(Event::Queued(seen.request));
-        events.push(Event::Completed { request: seen.request, dispatched: seen.dispatched, at: seen.completed });
-    }
+/// The events of what was observed between these times, in order of time; at the same time in the order of the requests' arrival, flushes
+/// and calls last.
+pub fn events(observed: &Observed, from: Nanos, to: Nanos) -> Events<impl Iterator<Item = Result<ObservedRequest>>> {
+    let mut others = Vec::new();
     for flush in observed.flushes.iter().filter(|flush| flush.completed >= from && flush.request.arrival < to) {
-        events.push(Event::Flushed { stream: flush.request.stream, asked: flush.request.arrival, at: flush.completed });
+        others.push(Event::Flushed { stream: flush.request.stream, asked: flush.request.arrival, at: flush.completed });
     }
     for call in observed.calls.iter().filter(|call| call.returned >= from && call.called < to) {
-        events.push(Event::Called(call.called));
-        events.push(Event::Returned {
+        others.push(Event::Called(call.called));
+        others.push(Event::Returned {
             stream: call.stream,
             op: call.op,
             bytes: call.bytes,
@@ -63,12 +65,54 @@ pub fn events(observed: &Observed, from: Nanos, to: Nanos) -> Vec<Event> {
             at: call.returned,
         });
     }
-    events.sort_by_key(Event::at);
-    events
+    others.sort_by_key(Event::at);
+    let requests = observed.requests.between(from, to);
+    let requests = requests.filter(move |seen| seen.as_ref().map_or(true, |seen| seen.completed >= from));
+    Events { requests: requests.peekable(), queued: 0, under_way: BTreeMap::new(), others: others.into_iter().peekable() }
+}
+
+/// See [`events`].
+pub struct Events<R: Iterator<Item = Result<ObservedRequest>>> {
+    /// In order of arrival.
+    requests: Peekable<R>,
+    queued: u64,
+    /// By completion, then in order of arrival.
+    under_way: BTreeMap<(Nanos, u64), ObservedRequest>,
+    others: Peekable<IntoIter<Event>>,
+}
+
+impl<R: Iterator<Item = Result<ObservedRequest>>> Iterator for Events<R> {
+    type Item = Result<Event>;
+
+    fn next(&mut self) -> Option<Result<Event>> {
+        let number = self.queued;
+        let arrives = match self.requests.peek() {
+            Some(Ok(seen)) => Some((seen.request.arrival, number)),
+            Some(Err(_)) => return Some(Err(self.requests.next()?.err()?)),
+            None => None,
+        };
+        let completes = self.under_way.first_key_value().map(|(key, _)| *key);
+        let other = self.others.peek().map(|event| (event.at(), u64::MAX));
+        let first = [arrives, completes, other].into_iter().flatten().min()?;
+        if Some(first) == completes {
+            let ((at, _), ObservedRequest { request, dispatched, .. }) = self.under_way.pop_first()?;
+            return Some(Ok(Event::Completed { request, dispatched, at }));
+        }
+        if Some(first) == arrives {
+            let seen = self.requests.next()?.ok()?;
+            self.under_way.insert((seen.completed, number), seen);
+            self.queued += 1;
+            return Some(Ok(Event::Queued(seen.request)));
+        }
+        self.others.next().map(Ok)
+    }
 }
 
 /// Looks at each second in which there is an event; those without any are passed over.
-pub fn seconds(observed: &Observed) -> Seconds {
+///
+/// # Errors
+/// Requests that did not fit into memory cannot be read, or the work was interrupted.
+pub fn seconds(observed: &Observed, monitor: &dyn Monitor) -> Result<Seconds> {
     let columns = Columns::described();
     let (mut extractor, mut tally) = (Extractor::new(), Tally::new());
     let mut seconds = Seconds::new();
@@ -78,7 +122,13 @@ pub fn seconds(observed: &Observed) -> Seconds {
         let row = describe(&features, &outcome);
         seconds.insert(number, Second { point: columns.point(|column| row.get(column).copied()), outcome });
     };
-    for event in events(observed, Nanos::ZERO, Nanos::MAX) {
+    monitor.begin(2 * observed.requests.len() as u64, "looking at each second");
+    for (count, event) in (0..).zip(events(observed, Nanos::ZERO, Nanos::MAX)) {
+        let event = event?;
+        if count % CHECKED == 0 {
+            monitor.check()?;
+            monitor.progress(count);
+        }
         let of_event = event.at().0 / WINDOW.0;
         if of_event > number {
             close(number, &mut extractor, &mut tally);
@@ -90,8 +140,9 @@ pub fn seconds(observed: &Observed) -> Seconds {
         extractor.event(&event);
         tally.event(&event);
     }
+    monitor.end();
     close(number, &mut extractor, &mut tally);
-    seconds
+    Ok(seconds)
 }
 
 /// Seconds in a row, from one to before another.

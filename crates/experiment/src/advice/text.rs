@@ -2,7 +2,8 @@
 
 use control::Setting;
 use control::controller::Prediction;
-use report::advice::{Advice, SCHEMA, Verdict};
+use report::advice::{Advice, Verdict};
+use report::record::{Kind, SCHEMA};
 
 use super::linux;
 use crate::comparison::percent;
@@ -11,6 +12,7 @@ use crate::comparison::percent;
 pub(super) fn nothing_known(load: String, source: String, lasts_s: f64, (active, preference): (&Setting, &str)) -> Advice {
     Advice {
         schema: SCHEMA,
+        kind: Kind::Advise,
         seekwise_version: env!("CARGO_PKG_VERSION").to_owned(),
         load,
         source,

@@ -9,7 +9,7 @@ use block::{Nanos, Roster, StreamId};
 use control::Setting;
 use control::controller::{ControllerInput, Fixed};
 use control::experience::WINDOW;
-use report::record::{Record, SCHEMA, Tenancy};
+use report::record::{Kind, Record, SCHEMA, Tenancy};
 use sim::host::{HostSettings, RunSummary};
 use sim::run::{Pilot, RunError, ServerEvent, Steerable, StreamMeasure, Transferred, Watch};
 
@@ -231,6 +231,7 @@ impl Plan {
             }
             Record {
                 schema: SCHEMA,
+                kind: Kind::Simulate,
                 seekwise_version: env!("CARGO_PKG_VERSION").to_owned(),
                 trace: trace.clone(),
                 disk: disk.clone(),

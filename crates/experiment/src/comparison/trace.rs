@@ -10,6 +10,7 @@ use report::record::{Replay, TraceDigest};
 use sim::host::{HostSettings, Queue, RunSummary};
 use sim::replay::{Fit, Mode, Placement, Settings, Survey, replay, replay_alone, replay_tenant};
 use sim::run::{Measure, Owner, Pilot, RunError, Watch};
+use sim::trace::merge::Identity;
 use sim::trace::{Columns, Keeping, Kept, OpenOptions, TraceReader};
 
 use crate::load::{Build, Load};
@@ -25,6 +26,10 @@ pub struct ReplayOptions {
     pub columns: Option<Columns>,
     /// Damaged records are passed over and counted.
     pub skip_bad: bool,
+    /// Further traces, which are merged with it by time.
+    pub others: Vec<PathBuf>,
+    /// Devices and streams of the same name are the same in all of them.
+    pub same_devices: bool,
     /// Each stream waits for its answer before it thinks and asks again; else requests come at the trace's times.
     pub closed: bool,
     /// The trace's times are divided by this, one of [`SPEEDS`].
@@ -35,7 +40,16 @@ pub struct ReplayOptions {
 
 impl Default for ReplayOptions {
     fn default() -> ReplayOptions {
-        ReplayOptions { format: None, columns: None, skip_bad: false, closed: false, speed: 1.0, fit: Fit::Exact }
+        ReplayOptions {
+            format: None,
+            columns: None,
+            skip_bad: false,
+            others: Vec::new(),
+            same_devices: false,
+            closed: false,
+            speed: 1.0,
+            fit: Fit::Exact,
+        }
     }
 }
 
@@ -46,11 +60,25 @@ impl ReplayOptions {
             (self.format.is_some(), "--format"),
             (self.columns.is_some(), "--columns"),
             (self.skip_bad, "--skip-bad"),
+            (self.same_devices, "--same-devices"),
             (self.closed, "--closed"),
             (self.speed != 1.0, "--speed"),
             (self.fit == Fit::Compact, "--fit"),
         ];
         given.into_iter().find(|(given, _)| *given).map(|(_, name)| name)
+    }
+
+    /// How the trace is opened.
+    pub fn open(&self) -> OpenOptions {
+        let identity = if self.same_devices { Identity::ByName } else { Identity::OfEachTrace };
+        OpenOptions {
+            format: self.format.clone(),
+            columns: self.columns.clone(),
+            skip_bad: self.skip_bad,
+            others: self.others.clone(),
+            identity,
+            ..OpenOptions::default()
+        }
     }
 }
 
@@ -80,36 +108,31 @@ pub struct TraceLoad {
 impl TraceLoad {
     /// Reads the trace once, to know its size and its streams and to be sure that it can be read to its end.
     pub fn new(path: &Path, args: &ReplayOptions, world: &World, monitor: &dyn Monitor) -> anyhow::Result<TraceLoad> {
+        let options = args.open();
+        let name = options.name(path);
         world.expect_defaults_but(OF_THE_QUEUE).with_context(|| {
             format!(
-                "{}: a block trace is what is left below the page cache; of the host's tunables it meets only {}",
-                path.display(),
+                "{name}: a block trace is what is left below the page cache; of the host's tunables it meets only {}",
                 OF_THE_QUEUE.join(", ")
             )
         })?;
-        let options = OpenOptions {
-            format: args.format.clone(),
-            columns: args.columns.clone(),
-            skip_bad: args.skip_bad,
-            ..OpenOptions::default()
-        };
         let Surveyed { survey, kept, format, sha256 } = survey(path, &options, monitor)?;
         let lasts_s = survey.duration.as_secs_f64() / args.speed;
         ensure!(
             lasts_s <= LONGEST_REPLAY_S,
-            "{}: lasts {:.0} years at --speed {}; a replay may last 100 years: give --speed {:.1e} or faster",
-            path.display(),
+            "{name}: lasts {:.0} years at --speed {}; a replay may last 100 years: give --speed {:.1e} or faster",
             lasts_s / LONGEST_REPLAY_S * 100.0,
             args.speed,
             // A little more, for the rounding.
             args.speed * lasts_s / LONGEST_REPLAY_S * 1.1
         );
         let placement = Placement::new(&survey, world.profile.capacity_sectors(), args.fit)
-            .with_context(|| format!("{} on {}", path.display(), world.profile.name()))?;
+            .with_context(|| format!("{name} on {}", world.profile.name()))?;
         let mode = if args.closed { Mode::Closed } else { Mode::Open };
         Ok(TraceLoad {
             path: path.to_owned(),
-            options: OpenOptions { format: Some(format.to_owned()), ..options },
+            // Of several each has its own.
+            options: if options.others.is_empty() { OpenOptions { format: Some(format.to_owned()), ..options } } else { options },
             format,
             sha256,
             survey,
@@ -118,6 +141,11 @@ impl TraceLoad {
             placement,
             settings: Settings { mode, speed: args.speed },
         })
+    }
+
+    /// Its name, without the folder.
+    fn name(&self) -> String {
+        self.options.name(self.path.file_name().map_or(&*self.path, Path::new))
     }
 
     fn reader(&self) -> Result<Box<dyn TraceReader>, RunError> {
@@ -148,7 +176,7 @@ struct Surveyed {
 
 /// Reads the trace once: how large it is, who is in it, and whether it can be read to its end at all.
 fn survey(path: &Path, options: &OpenOptions, monitor: &dyn Monitor) -> anyhow::Result<Surveyed> {
-    let files = sim::trace::files(path);
+    let files = options.files(path);
     expect_regular(&files)?;
     let mut opened = sim::trace::open(path, options)?;
     let sha256 = sha256(&files, monitor)?;
@@ -160,9 +188,10 @@ fn survey(path: &Path, options: &OpenOptions, monitor: &dyn Monitor) -> anyhow::
     });
     monitor.end();
     let survey = survey?.ok_or(Interrupted)?;
-    ensure!(survey.requests > 0, "{}: holds no request; there is nothing to replay", path.display());
+    let name = options.name(path);
+    ensure!(survey.requests > 0, "{name}: holds no request; there is nothing to replay");
     for warning in keeping.warnings() {
-        monitor.warn(&format!("{}: {warning}", path.display()));
+        monitor.warn(&format!("{name}: {warning}"));
     }
     Ok(Surveyed { survey, kept: keeping.kept(), format: opened.format.name, sha256 })
 }
@@ -189,7 +218,7 @@ fn sha256(files: &[PathBuf], monitor: &dyn Monitor) -> anyhow::Result<String> {
 impl Load for TraceLoad {
     fn digest(&self) -> TraceDigest {
         TraceDigest {
-            name: self.path.file_name().unwrap_or(self.path.as_os_str()).to_string_lossy().into_owned(),
+            name: self.name(),
             format: self.format.to_owned(),
             sha256: self.sha256.clone(),
             requests: Some(self.survey.requests),

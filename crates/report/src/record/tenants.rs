@@ -1,11 +1,12 @@
 //! What each tenant of a disk was promised, and what it got.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{ResponseFigures, number_or_null};
 
 /// The tenants of a run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Tenancy {
     /// The file with tenants and guarantees.
@@ -27,7 +28,7 @@ pub struct Tenancy {
 }
 
 /// Capacity check: demand of all reference disks together.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CapacityFigures {
     /// Seconds that the disk needs for the work of one second of all reference disks, each tenant run alone; above 1 it does not fit.
@@ -38,7 +39,7 @@ pub struct CapacityFigures {
 }
 
 /// Guarantee and results of a tenant.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TenantFigures {
     /// Its name.
@@ -74,7 +75,7 @@ pub struct TenantFigures {
 }
 
 /// The guarantee of a tenant.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GuaranteeFigures {
     /// Its weight.
@@ -94,7 +95,7 @@ pub struct GuaranteeFigures {
 }
 
 /// A share of the disk's time.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ShareFigures {
     /// Its weight relative to the sum of all weights, in percent.
@@ -106,7 +107,7 @@ pub struct ShareFigures {
 }
 
 /// A tenant compared with the same load alone on its reference disk.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReferenceFigures {
     /// The scheduler of the reference disk.
@@ -135,7 +136,7 @@ pub struct ReferenceFigures {
 }
 
 /// Windows of one length in which a tenant was active, compared with the reference disk.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WindowFigures {
     /// The length.
@@ -150,7 +151,7 @@ pub struct WindowFigures {
 }
 
 /// Recovery after idle periods of at least 1 s: time until the tenant was as fast as on its reference disk.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RecoveryFigures {
     /// Number of active periods after an idle one that are long enough to judge.
@@ -162,7 +163,7 @@ pub struct RecoveryFigures {
 }
 
 /// A tenant's throughput over time.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TenantCurve {
     /// Width of a bin.

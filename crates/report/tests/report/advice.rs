@@ -1,7 +1,7 @@
 //! Made-up advice, for tests of how it is shown.
 
 use report::advice::{Advice, Measured, Phase, Verdict};
-use report::record::PredictionFigures;
+use report::record::{Kind, PredictionFigures, SCHEMA};
 
 /// Advice with long names, many candidates and some phases.
 pub fn long_names() -> Advice {
@@ -34,7 +34,8 @@ pub fn long_names() -> Advice {
     Advice {
         aims: Vec::new(),
         effects: Vec::new(),
-        schema: report::advice::SCHEMA,
+        schema: SCHEMA,
+        kind: Kind::Advise,
         seekwise_version: "0.1.0".to_owned(),
         load: text("a load"),
         source: text("run on a simulated disk"),

@@ -1,9 +1,9 @@
 //! Made-up records with the shapes of real ones: for tests of how things are shown, never of what is true.
 
 use report::record::{
-    ControlRecord, Curves, Decision, DirectionFigures, DiskDigest, Evidence, Figures, FlashFigures, JobsFigures, MemoryFigures,
-    PredictionFigures, Record, Replay, ResponseFigures, SCHEMA, STRETCH, SamplePoint, SchedulerSetting, ServiceFigures,
-    StreamFigures, TraceDigest,
+    ControlRecord, Curves, Decision, DirectionFigures, DiskDigest, Evidence, Figures, FlashFigures, JobsFigures, Kind,
+    MemoryFigures, PredictionFigures, Record, Replay, ResponseFigures, SCHEMA, STRETCH, SamplePoint, SchedulerSetting,
+    ServiceFigures, StreamFigures, TraceDigest,
 };
 
 const DURATION_S: f64 = 4086.0;
@@ -100,6 +100,7 @@ fn record(manner: &Manner, seed: u64, points: usize) -> Record {
     let throughput = 6.4 - 0.11 * manner.factor;
     Record {
         schema: SCHEMA,
+        kind: Kind::Simulate,
         seekwise_version: "0.1.0".to_owned(),
         trace: TraceDigest {
             name: "office-server.vscsi".to_owned(),

@@ -52,7 +52,7 @@ impl ReadOptions {
     /// Opens a trace.
     pub fn open(&self, path: &Path, order: Order) -> anyhow::Result<Opened> {
         let (format, columns) = (self.format.clone(), self.columns.get().cloned());
-        Ok(trace::open(path, &OpenOptions { format, columns, skip_bad: self.skip_bad, order })?)
+        Ok(trace::open(path, &OpenOptions { format, columns, skip_bad: self.skip_bad, order, ..OpenOptions::default() })?)
     }
 }
 

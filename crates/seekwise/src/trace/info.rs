@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use sim::trace::Order;
 use sim::trace::info::{self, Info, Sizes, StreamInfo};
+use sim::trace::merge::in_folders;
 
 use super::copy::{ReadOptions, stop_if_asked};
-use super::{counted, figure, grouped, merge, percent};
+use super::{counted, figure, grouped, percent};
 use crate::number;
 use terminal::{self, Interrupted};
 
@@ -54,7 +55,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 /// A line for each trace. What is no trace in a folder is named and left out.
 fn several(args: &Args) -> anyhow::Result<()> {
     let mut traces = Vec::new();
-    for path in merge::files(&args.traces)? {
+    for path in in_folders(&args.traces)? {
         match read(args, &path) {
             Ok(trace) => traces.push(trace),
             Err(error) if error.is::<Interrupted>() || args.traces.contains(&path) => return Err(error),

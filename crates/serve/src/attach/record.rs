@@ -11,6 +11,9 @@ use serde::{Deserialize, Serialize};
 use super::AttachError;
 use super::queue::Settings;
 
+/// What a record is called while it is being written.
+const UNFINISHED: &str = "new";
+
 /// What is to be set up.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
 pub struct Plan {
@@ -100,10 +103,10 @@ impl Record {
 
     /// The records of dead processes.
     pub fn orphans() -> Vec<Record> {
-        let Ok(entries) = fs::read_dir(folder()) else { return Vec::new() };
-        let paths = entries.flatten().map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|kind| kind == "json"));
+        let folder = folder();
+        remove_unfinished(&folder);
         let mut found = Vec::new();
-        for path in paths {
+        for path in files(&folder, "json") {
             let Ok((lock_path, Some(lock))) = lock(&path) else { continue };
             if let Ok(state) = read(&path) {
                 found.push(Record { path, lock_path, _lock: lock, state });
@@ -115,7 +118,7 @@ impl Record {
     /// Writes it to disk.
     pub fn write(&self) -> Result<(), AttachError> {
         let text = serde_json::to_string_pretty(&self.state).map_err(AttachError::new)?;
-        let new = self.path.with_extension("new");
+        let new = self.path.with_extension(UNFINISHED);
         let written = fs::write(&new, text).and_then(|()| File::open(&new)?.sync_all()).and_then(|()| fs::rename(&new, &self.path));
         written.map_err(|error| AttachError::new(format_args!("{}: {error}", self.path.display())))
     }
@@ -125,6 +128,24 @@ impl Record {
         // If removal fails, the next start finds nothing to take down and removes it.
         let _ = fs::remove_file(&self.path);
         let _ = fs::remove_file(&self.lock_path);
+    }
+}
+
+/// The files in the folder with this extension.
+fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
+    let paths = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    paths.filter(|path| path.extension().is_some_and(|kind| kind == extension)).collect()
+}
+
+/// Removes what dead processes left of records that they wrote. What cannot be removed stays: the record's next version replaces it.
+fn remove_unfinished(folder: &Path) {
+    for path in files(folder, UNFINISHED) {
+        let Ok((lock_path, Some(_lock))) = lock(&path) else { continue };
+        let _ = fs::remove_file(&path);
+        // Of a record that was never complete nothing else is there.
+        if !path.with_extension("json").exists() {
+            let _ = fs::remove_file(&lock_path);
+        }
     }
 }
 
@@ -143,6 +164,21 @@ fn lock(path: &Path) -> io::Result<(PathBuf, Option<File>)> {
 #[allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_killed_process_left_half_written_is_removed_and_what_another_one_writes_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        for name in ["dead-1.new", "dead-1.lock", "dead-2.new", "dead-2.json", "dead-2.lock", "alive.new", "alive.json"] {
+            fs::write(path(name), "{").unwrap();
+        }
+        let (_, _lock) = lock(&path("alive.json")).unwrap();
+        remove_unfinished(folder.path());
+        let mut left: Vec<_> =
+            fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        left.sort();
+        assert_eq!(left, ["alive.json", "alive.lock", "alive.new", "dead-2.json", "dead-2.lock"]);
+    }
 
     #[test]
     fn roots_folder_is_public_and_a_users_is_private() {

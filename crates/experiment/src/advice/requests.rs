@@ -1,0 +1,93 @@
+//! Observed requests, in order of their arrival and in bounded memory: many are in a temporary file.
+
+use anyhow::Result;
+use block::Nanos;
+use sim::trace::TraceRequest;
+use sim::trace::numbered::Numbered;
+use twin::ObservedRequest;
+
+/// The requests of a recording or a run.
+#[derive(Default)]
+pub struct Requests {
+    all: Numbered,
+    longest: Nanos,
+    lasts: Nanos,
+    end: u64,
+    has_read_ahead: bool,
+}
+
+impl Requests {
+    /// Adds a request, which arrives no earlier than the one before.
+    ///
+    /// # Errors
+    /// The temporary file cannot be written.
+    pub fn push(&mut self, seen: &ObservedRequest) -> Result<()> {
+        self.note(seen);
+        Ok(self.all.push(in_trace(seen))?)
+    }
+
+    /// Those of a trace, each of which was [noted](Requests::note).
+    pub fn noted(self, all: Numbered) -> Requests {
+        Requests { all, ..self }
+    }
+
+    /// Looks at a request without keeping it.
+    pub fn note(&mut self, seen: &ObservedRequest) {
+        self.longest = self.longest.max(seen.response());
+        self.lasts = self.lasts.max(seen.completed);
+        self.end = self.end.max(seen.request.end());
+        self.has_read_ahead |= seen.request.is_read_ahead();
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// The last completion; zero if there are none.
+    pub fn lasts(&self) -> Nanos {
+        self.lasts
+    }
+
+    /// The sector behind the last one of all; zero if there are none.
+    pub fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// Whether one of them is read-ahead.
+    pub fn has_read_ahead(&self) -> bool {
+        self.has_read_ahead
+    }
+
+    /// Those from this number on, in order. Fails where the temporary file cannot be read.
+    pub fn from(&self, number: usize) -> impl Iterator<Item = Result<ObservedRequest>> {
+        self.all.from(number).map(|request| Ok(observed(&request?)))
+    }
+
+    /// Those under way at any time between these, and some before.
+    pub fn between(&self, from: Nanos, to: Nanos) -> impl Iterator<Item = Result<ObservedRequest>> {
+        let requests = self.all.since(from - self.longest).map(|request| Ok(observed(&request?)));
+        requests.take_while(move |seen: &Result<ObservedRequest>| seen.as_ref().map_or(true, |seen| seen.request.arrival < to))
+    }
+}
+
+/// As a trace has it.
+pub fn in_trace(seen: &ObservedRequest) -> TraceRequest {
+    let ObservedRequest { request, dispatched, completed } = seen;
+    TraceRequest {
+        arrival: request.arrival,
+        device: 0,
+        lba: request.lba,
+        sectors: request.sectors,
+        op: request.op,
+        sync: Some(request.sync),
+        stream: request.stream,
+        priority: request.priority,
+        response: Some(*completed - request.arrival),
+        service: Some(*completed - *dispatched),
+    }
+}
+
+fn observed(request: &TraceRequest) -> ObservedRequest {
+    ObservedRequest::recorded(request, request.response.unwrap_or_default())
+}
