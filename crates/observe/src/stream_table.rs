@@ -184,6 +184,4 @@ mod tests {
         assert_eq!(streams.get(crowd[1]), None);
         assert_eq!(streams.get(crowd[0]), Some(&crowd[0]));
     }
-
-
 }

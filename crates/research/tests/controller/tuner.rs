@@ -193,7 +193,7 @@ fn a_setting_that_falls_below_the_original_is_verified_again() {
     assert_eq!(rig.active_setting(), "deadline", "{}", rig.minutes());
     // What was known of it is what the turns have to refute.
     assert!(rig.said("17.0% worse than the original setting; cfq, predicted 78.1% better"), "{}", rig.minutes());
-    assert!(rig.said("cfq was 17.0% worse than deadline"), "{}", rig.minutes());
+    assert!(rig.said("cfq was 16.9% worse than deadline"), "{}", rig.minutes());
 }
 
 #[test]
