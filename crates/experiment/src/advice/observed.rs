@@ -242,7 +242,7 @@ impl Timed {
         while let Some(request) = reader.next_request() {
             let mut request = request?;
             read.all += 1;
-            if read.all % CHECKED == 0 {
+            if read.all.is_multiple_of(CHECKED) {
                 monitor.check()?;
                 monitor.progress(read.all);
             }
@@ -265,7 +265,7 @@ fn of_device(timed: Timed, device: u32, monitor: &dyn Monitor) -> anyhow::Result
     let mut begins = None;
     for (number, request) in timed.from(0).enumerate() {
         let mut request = request?;
-        if number as u64 % CHECKED == 0 {
+        if (number as u64).is_multiple_of(CHECKED) {
             monitor.check()?;
         }
         let Some(response) = request.response.filter(|_| request.device == device) else { continue };
