@@ -277,7 +277,9 @@ fn a_long_recording_is_judged_whole_in_bounded_memory() {
     std::fs::write(&path, lines).unwrap();
     let (peak, printed) = peak_mb(&["advise", path.to_str().unwrap(), "--candidates", "none;mq-deadline", "--json"]);
     let advice: Value = serde_json::from_str(&printed).unwrap();
-    assert_eq!((&advice["requests"], &advice["phases"][0]["requests"]), (&700_000.into(), &700_000.into()));
+    // Those that are under way when a phase begins or ends are of none.
+    let judged = advice["phases"][0]["requests"].as_u64().unwrap();
+    assert!(advice["requests"] == 700_000 && (699_900..=700_000).contains(&judged), "{judged}");
     assert!((10..100).contains(&peak), "{peak} MB");
 }
 
@@ -319,7 +321,7 @@ fn several_traces_or_a_folder_of_them_are_what_they_are_merged() {
     }
     let advised = json(&[inside, "--same-devices"]);
     assert_eq!((&advised["load"], &advised["requests"]), (&named.into(), &2000.into()));
-    let said = |command: &str| succeeds(&[command, inside, "--fit", "compact", "--disk", "atlas10k", "--closed"]);
+    let said = |command: &str| succeeds(&[command, inside, "--fit", "compact", "--disk", "sata7200", "--closed"]);
     for command in ["simulate", "compare", "advise"] {
         assert!(said(command).lines().next().unwrap().starts_with(named), "{command}");
     }

@@ -138,7 +138,7 @@ fn a_mistake_is_named_with_what_would_be_right_and_exit_code_2() {
         (&[good, "--queue-depth", "-1"], &["'-1'", "--queue-depth", "give 1 to 1024 requests"]),
         (&[good, "--seed", "-1"], &["'-1'", "--seed", "whole number from 0"]),
         (&["/nonexistent/trace"], &["/nonexistent/trace"]),
-        (&[folder.path().to_str().unwrap()], &["directory"]),
+        (&[folder.path().to_str().unwrap()], &["empty.csv: is empty"]),
         (&[empty.to_str().unwrap()], &["empty.csv"]),
         (&[header_only.to_str().unwrap()], &["header.csv", "no request"]),
         (&[damaged.to_str().unwrap()], &["damaged.csv:3", "zero"]),

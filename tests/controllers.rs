@@ -204,7 +204,7 @@ fn controllers_choose_among_the_candidates_that_are_named() {
 fn seekwise(jobs: &str) -> (Vec<Value>, f64) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("jobs.fio");
-    std::fs::write(&path, format!("[global]\ndirect=1\nsize=1g\nruntime=30\ntime_based\n{jobs}")).unwrap();
+    std::fs::write(&path, format!("[global]\ndirect=1\nsize=1g\nruntime=60\ntime_based\n{jobs}")).unwrap();
     let arguments = ["compare", path.to_str().unwrap(), "--disk", "atlas10k", "--scheduler", "mq-deadline"];
     let output = json(&[&arguments[..], &["--controller", "seekwise", "--candidates", "classic;mq-deadline", "--json"]].concat());
     let rows = output["schedulers"].as_array().unwrap();
@@ -213,33 +213,35 @@ fn seekwise(jobs: &str) -> (Vec<Value>, f64) {
 }
 
 #[test]
-fn seekwise_sets_the_predicted_setting_and_reports_the_result() {
+fn seekwise_tries_the_expected_setting_and_keeps_it_after_two_turns() {
     // Many random reads at once: going by the platter serves more of them.
     let (decisions, rate) = seekwise("[deep]\nioengine=libaio\niodepth=32\nrw=randread\nbs=4k\n");
     let change = decisions.iter().find(|decision| decision["from"] != decision["to"]).unwrap();
-    assert!(change["at_s"].as_f64().unwrap() <= 10.0, "{change}");
-    assert!(change["expected_gain_percent"].as_f64().unwrap() > 2.0, "{change}");
-    assert!(change["why"].as_str().unwrap().contains("is predicted to be"), "{change}");
+    assert!(change["at_s"].as_f64().unwrap() <= 20.0, "{change}");
+    assert!(change["why"].as_str().unwrap().starts_with("trying per-request for 3 s: expected "), "{change}");
     let evidence = &change["evidence"];
     assert!(evidence.to_string().contains("kind of device"), "{evidence}");
-    assert!(decisions.iter().any(|decision| decision["why"].as_str().unwrap().contains(", predicted ")), "{decisions:?}");
+    let whys: Vec<&str> = decisions.iter().map(|decision| decision["why"].as_str().unwrap()).collect();
+    let stays = |why: &&str| why.starts_with("per-request stays: ") && why.ends_with(" than mq-deadline in 2 turns");
+    assert!(whys.iter().any(stays), "{whys:?}");
     assert!(rate > 1.02, "{rate} times mq-deadline's throughput");
 }
 
 #[test]
-fn seekwise_leaves_alone_what_nothing_would_serve_better() {
+fn seekwise_keeps_the_default_where_nothing_serves_better_and_trials_cost_next_to_nothing() {
     let (decisions, rate) = seekwise("[one]\nrw=randread\nbs=8k\n");
-    assert!(decisions.iter().all(|decision| decision["from"] == decision["to"]), "{decisions:?}");
-    let left_alone = |decision: &&Value| decision["why"].as_str().unwrap().starts_with("leave mq-deadline alone");
-    assert!(decisions.iter().filter(left_alone).count() >= 3, "{decisions:?}");
-    assert_eq!(rate, 1.0);
+    let why = |decision: &Value| decision["why"].as_str().unwrap().to_owned();
+    assert!(decisions.iter().filter(|decision| why(decision).starts_with("leave mq-deadline alone")).count() >= 3, "{decisions:?}");
+    assert!(decisions.iter().all(|decision| !why(decision).contains(" stays: ")), "{decisions:?}");
+    let changes = decisions.iter().filter(|decision| decision["from"] != decision["to"]).count();
+    assert!(changes <= 6 && (0.995..=1.005).contains(&rate), "{changes} changes, {rate} times mq-deadline's throughput");
 }
 
 #[test]
 fn seekwise_begins_with_what_served_a_known_load_of_the_disk() {
     let folder = tempfile::tempdir().unwrap();
     let (path, base) = (folder.path().join("deep.fio"), folder.path().join("known.db"));
-    let deep = "[deep]\ndirect=1\nsize=1g\nruntime=30\ntime_based\nioengine=libaio\niodepth=32\nrw=randread\nbs=4k\n";
+    let deep = "[deep]\ndirect=1\nsize=1g\nruntime=60\ntime_based\nioengine=libaio\niodepth=32\nrw=randread\nbs=4k\n";
     std::fs::write(&path, deep).unwrap();
     let changes = || -> Vec<(f64, String)> {
         let arguments = ["compare", path.to_str().unwrap(), "--disk", "atlas10k", "--scheduler", "mq-deadline"];

@@ -31,6 +31,9 @@ pub struct Arguments {
 /// Standard output cannot be written to.
 pub fn complete(arguments: &Completions, mut program: clap::Command) -> anyhow::Result<()> {
     let (mut text, name) = (Vec::new(), program.get_name().to_owned());
+    if arguments.shell == Shell::Bash {
+        program = without_hints(program);
+    }
     clap_complete::generate(arguments.shell, &mut program, name.as_str(), &mut text);
     let mut text = String::from_utf8(text)?;
     match arguments.shell {
@@ -52,6 +55,12 @@ pub fn complete(arguments: &Completions, mut program: clap::Command) -> anyhow::
         _ => {}
     }
     Ok(crate::print(&text)?)
+}
+
+/// For bash names that stand beside files are plain names: of others clap_complete takes the whole list for one.
+fn without_hints(command: clap::Command) -> clap::Command {
+    let plain = |argument: Arg| if names(&argument).is_empty() { argument } else { argument.value_hint(ValueHint::Unknown) };
+    command.mut_args(plain).mut_subcommands(without_hints)
 }
 
 /// The names that an argument takes.

@@ -85,7 +85,7 @@ impl TwinController {
         many > 0 && begins && (1..many).contains(&self.recording.newcomers(now - STREAM_START_GAP))
     }
 
-    fn evidence_of(&self, forecast: &Forecast) -> Evidence {
+    pub(super) fn evidence_of(&self, forecast: &Forecast) -> Evidence {
         let mut seen = Vec::new();
         for stream in forecast.streams.iter().take(MAX_STREAMS) {
             let thought = stream.thought.map_or(String::new(), |thought| format!(", {:.2} ms of thought", thought.as_millis_f64()));

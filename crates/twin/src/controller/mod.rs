@@ -392,10 +392,7 @@ impl Controller for TwinController {
         if decision.setting.is_some() {
             return decision;
         }
-        match self.begin_trial(now, target) {
-            Some(trial) => Decision { evidence: decision.evidence, ..trial },
-            None => decision,
-        }
+        self.begin_trial(now, target).unwrap_or(decision)
     }
 
     fn refused(&mut self, setting: &Setting, _reason: &str) {

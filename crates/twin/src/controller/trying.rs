@@ -1,7 +1,10 @@
 //! Trials on the target ([`control::trials`]): which arm is tried, when a trial ends, and when its arm stays.
 
+use std::sync::Arc;
+
 use block::Nanos;
 use control::ab_test::Estimate;
+use control::controller::Evidence;
 use control::trials::{Cost, Observation, Trials, is_adopted, worth};
 use control::{Decision, Setting, Target, Window};
 use observe::merit::Scored;
@@ -54,6 +57,8 @@ pub(super) struct Trying {
     may_be_tried: Vec<bool>,
     /// A forecast of this load was made, or could not be.
     is_forecast: bool,
+    /// What the latest forecast rests on.
+    evidence: Option<Arc<Evidence>>,
     /// The largest mean number of outstanding requests under this load: scores of a queue that hides some are brought to that.
     deepest: f64,
     /// What asynchronous requests got while they waited: under the setting that stays, and in this turn of a trial, of which it is `None` if at
@@ -77,6 +82,7 @@ impl Trying {
             turns: vec![0; arms],
             may_be_tried: vec![false; arms],
             is_forecast: false,
+            evidence: None,
             deepest: 0.0,
             usual: Got::default(),
             in_turn: None,
@@ -113,6 +119,7 @@ impl TwinController {
     /// What the forecast says of each arm becomes what is expected of it.
     pub(super) fn expect(&mut self, forecast: &Forecast) {
         self.trying.is_forecast = true;
+        self.trying.evidence = Some(Arc::new(self.evidence_of(forecast)));
         let gain_of = |arm: usize| {
             let of = forecast.predictions.iter().find(|one| one.setting == self.arms[arm].setting)?;
             Some((of.gain, of.starves()))
@@ -302,7 +309,8 @@ impl TwinController {
         );
         self.trying.trial = Some(Trial { from: self.active });
         self.trying.in_turn = Some(Got::default());
-        Some(self.change_to(now, arm, why))
+        let evidence = self.trying.evidence.clone();
+        Some(Decision { evidence, ..self.change_to(now, arm, why) })
     }
 
     /// The active arm does harm: it is not tried again under this load. Returns the arm to go back to.
