@@ -234,7 +234,7 @@ fn seekwise_keeps_the_default_where_nothing_serves_better_and_trials_cost_next_t
     assert!(decisions.iter().filter(|decision| why(decision).starts_with("leave mq-deadline alone")).count() >= 3, "{decisions:?}");
     assert!(decisions.iter().all(|decision| !why(decision).contains(" stays: ")), "{decisions:?}");
     let changes = decisions.iter().filter(|decision| decision["from"] != decision["to"]).count();
-    assert!(changes <= 6 && (0.995..=1.005).contains(&rate), "{changes} changes, {rate} times mq-deadline's throughput");
+    assert!(changes <= 12 && (0.99..=1.01).contains(&rate), "{changes} changes, {rate} times mq-deadline's throughput");
 }
 
 #[test]
