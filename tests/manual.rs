@@ -59,8 +59,8 @@ fn a_shell_offers_the_names_that_the_program_knows_and_paths_are_taken_all_the_s
     assert!(line(&format!("{using} compare\" -a")).contains(" genetic/random-read "));
     assert!(line(&format!("{using} scheduler; and __fish_seen_subcommand_from show\" -f -a")).contains(" bfq "));
     assert!(line(&format!("{using} disk; and __fish_seen_subcommand_from show\" -a")).contains(" barracuda "));
-    assert!(line(&format!("{using} compare\" -l disk ")).ends_with(" -r -F -a \"atlas10k\t''"));
-    assert!(line(&format!("{using} compare\" -l controller ")).ends_with(" -r -f -a \"fixed\t''"));
+    assert!(line(&format!("{using} compare\" -l disk ")).ends_with(" -r -F -a \"atlas10k\\t''"));
+    assert!(line(&format!("{using} compare\" -l controller ")).ends_with(" -r -f -a \"fixed\\t''"));
     let profile = folder.path().join("mine.toml");
     std::fs::write(&profile, succeeds(&["disk", "show", "sata7200"])).unwrap();
     succeeds(&["simulate", "genetic/random-read", "--disk", profile.to_str().unwrap(), "--scheduler", "mq-deadline:fifo_batch=4"]);

@@ -39,7 +39,7 @@ pub fn complete(arguments: &Completions, mut program: clap::Command) -> anyhow::
     match arguments.shell {
         Shell::Fish => {
             with_files(&program, &mut text, &|names| {
-                let list = names.iter().map(|name| format!("{name}\t''")).collect::<Vec<_>>().join("\n");
+                let list = names.iter().map(|name| format!("{name}\\t''")).collect::<Vec<_>>().join("\n");
                 (format!("-r -f -a \"{list}\""), format!("-r -F -a \"{list}\""))
             });
             add_positional(&program, (&name, &mut Vec::new()), &mut text);
