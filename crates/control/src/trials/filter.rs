@@ -29,6 +29,8 @@ struct Filter {
     /// The logarithm of the likelihood of what was observed.
     likelihood: f64,
     at_s: f64,
+    /// The covariance of everything with the score of the window at hand: room that every window uses again.
+    column: Vec<f64>,
 }
 
 impl Filter {
@@ -40,7 +42,7 @@ impl Filter {
             covariance[(arm + 1) * (size + 1)] = gain.error * gain.error;
         }
         let mean = std::iter::once(0.0).chain(expected.iter().map(|gain| gain.mean)).collect();
-        Filter { noise, drift, mean, covariance, likelihood: 0.0, at_s: f64::NAN }
+        Filter { noise, drift, mean, covariance, likelihood: 0.0, at_s: f64::NAN, column: vec![0.0; size] }
     }
 
     fn observe(&mut self, observed: &Observation) {
@@ -48,33 +50,37 @@ impl Filter {
         let elapsed_s = if self.at_s.is_nan() { 0.0 } else { (observed.at_s - self.at_s).max(0.0) };
         self.at_s = observed.at_s;
         self.covariance[0] += self.drift * self.drift * elapsed_s;
-        let column: Vec<f64> = (0..size).map(|row| self.covariance[row * size] + self.covariance[row * size + arm]).collect();
-        let expected_variance = column[0] + column[arm];
+        for (with_score, row) in self.column.iter_mut().zip(self.covariance.chunks(size)) {
+            *with_score = row[0] + row[arm];
+        }
+        let expected_variance = self.column[0] + self.column[arm];
         let innovation = observed.score - self.mean[0] - self.mean[arm];
         let noise = self.noise * self.noise / observed.seconds;
         let variance = expected_variance + noise;
         let squared = innovation * innovation / variance;
         self.likelihood -= 0.5 * variance.ln() + 0.5 * (FREEDOM + 1.0) * (squared / FREEDOM).ln_1p();
         let variance = variance * ((FREEDOM + squared) / (FREEDOM + 1.0)).max(1.0);
-        for ((mean, row), own) in self.mean.iter_mut().zip(self.covariance.chunks_mut(size)).zip(&column) {
+        for ((mean, row), own) in self.mean.iter_mut().zip(self.covariance.chunks_mut(size)).zip(&self.column) {
             let gain = own / variance;
             *mean += gain * innovation;
-            row.iter_mut().zip(&column).for_each(|(covariance, other)| *covariance -= gain * other);
+            row.iter_mut().zip(&self.column).for_each(|(covariance, other)| *covariance -= gain * other);
         }
     }
 
-    /// The gain of one arm over another.
+    /// The gain of one arm over another, with its variance.
     fn gain(&self, arm: usize, over: usize) -> (f64, f64) {
-        let (size, a, b) = (self.mean.len(), arm + 1, over + 1);
-        let at = |row: usize, column: usize| self.covariance[row * size + column];
-        (self.mean[a] - self.mean[b], (at(a, a) + at(b, b) - 2.0 * at(a, b)).max(0.0))
+        self.sum(arm + 1, over + 1, -1.0)
     }
 
-    /// The score that a window of an arm is expected to have.
+    /// The score that a window of an arm is expected to have, with its variance.
     fn level(&self, arm: usize) -> (f64, f64) {
-        let (size, a) = (self.mean.len(), arm + 1);
-        let at = |row: usize, column: usize| self.covariance[row * size + column];
-        (self.mean[0] + self.mean[a], (at(0, 0) + at(a, a) + 2.0 * at(0, a)).max(0.0))
+        self.sum(0, arm + 1, 1.0)
+    }
+
+    /// `mean[a] + sign * mean[b]`, with its variance.
+    fn sum(&self, a: usize, b: usize, sign: f64) -> (f64, f64) {
+        let at = |row: usize, column: usize| self.covariance[row * self.mean.len() + column];
+        (self.mean[a] + sign * self.mean[b], (at(a, a) + at(b, b) + 2.0 * sign * at(a, b)).max(0.0))
     }
 }
 

@@ -93,14 +93,10 @@ impl Trials {
         self.observations.clear();
     }
 
-    /// Seconds for which an arm was observed.
-    pub fn seconds(&self, arm: usize) -> f64 {
-        self.observations.iter().filter(|observed| observed.arm == arm).map(|observed| observed.seconds).sum()
-    }
-
     /// What is known now.
     pub fn posterior(&self) -> Posterior {
-        let is_observed = (0..self.expected.len()).map(|arm| self.seconds(arm) > 0.0).collect();
+        let is_observed = |arm| self.observations.iter().any(|observed| observed.arm == arm);
+        let is_observed = (0..self.expected.len()).map(is_observed).collect();
         Posterior::of(&self.expected, is_observed, self.observations.iter())
     }
 }

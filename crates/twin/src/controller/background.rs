@@ -1,9 +1,9 @@
-//! Asynchronous requests, behind which a process may wait that writes through the page cache: once memory is full of what it wrote, it gets no
-//! more than what is written back.
+//! Asynchronous requests. A process that writes through the page cache may wait for them: once memory is full of what it wrote, it can write no
+//! more than is written back.
 
 use observe::Event;
 
-/// Write-back that is left less than this share of what it got starves who waits for it. A process that is throttled waits in bursts, so the
+/// Write-back that gets less than this share of what it got before starves the processes that wait for it. A process that is throttled waits in bursts, so the
 /// p99 of its calls rises much more than its throughput falls: by 18 times where that fell to a third (readers and a buffered writer under bfq).
 const LEAST_SHARE: f64 = 0.5;
 
@@ -24,7 +24,7 @@ impl Got {
         if self.seconds > 0.0 { self.bytes / self.seconds } else { 0.0 }
     }
 
-    /// Whether this is so much less than what there was before that somebody starves.
+    /// Whether this is less than the share of what there was before that leaves the writers enough.
     pub fn starves_after(&self, before: &Got) -> bool {
         self.rate() < LEAST_SHARE * before.rate()
     }

@@ -98,7 +98,6 @@ impl TwinController {
         };
         self.credit_ns -= requests as f64 * SIMULATED_REQUEST_NS;
         let mut forecast = forecast.map_err(|error| error.to_string())?;
-        self.last_forecast = Some((self.active, forecast.predictions.clone()));
         forecast.predictions = self.calibrated(&forecast.predictions);
         Ok(forecast)
     }

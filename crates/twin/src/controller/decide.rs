@@ -33,7 +33,7 @@ impl TwinController {
     /// Changes to the read-ahead with the largest gain, if that pays for the change while the load lasts.
     fn decide_read_ahead(&mut self, forecast: Forecast, now: Nanos, target: &dyn Target) -> Decision {
         let lasts_s = (now - self.load.from).as_secs_f64().max(MIN_LOAD_S);
-        let evidence = self.evidence_of(&forecast);
+        let evidence = self.trying.evidence.clone();
         let active = self.setting();
         let pays = |prediction: &Prediction| {
             let costs_s = target.switching_time(active, &prediction.setting).as_secs_f64();
@@ -54,7 +54,7 @@ impl TwinController {
                     100.0 * prediction.error
                 );
                 self.phase.verify(Pending { from: self.active, prediction: prediction.clone() });
-                Decision { expected_gain: Some(prediction.gain), ..self.change_to(now, arm, why) }.with_evidence(evidence)
+                Decision { expected_gain: Some(prediction.gain), evidence, ..self.change_to(now, arm, why) }
             }
             None => {
                 let other = forecast.predictions.iter().find(|one| !one.starves() && one.setting != *active);
@@ -62,7 +62,8 @@ impl TwinController {
                     let gain = percent(other.gain);
                     format!("; the best other is forecast to be {gain} ± {:.0}%: {}", 100.0 * other.error, other.setting)
                 });
-                Decision::keep(format!("leave {active} alone: no trial is worth its cost{other}")).with_evidence(evidence)
+                let why = format!("leave {active} alone: no trial is worth its cost{other}");
+                Decision { evidence, ..Decision::keep(why) }
             }
         }
     }

@@ -52,7 +52,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use block::Nanos;
-use control::controller::{ControllerInput, Prediction};
+use control::controller::ControllerInput;
 use control::experience::{Experience, MIN_REQUESTS, WINDOW};
 use control::{Controller, Decision, Setting, Target, Window, WindowLength};
 use observe::description::describe;
@@ -65,7 +65,7 @@ use self::background::Background;
 pub use self::catalogue::{SPEC, all, parse};
 use self::consult::FittedDevice;
 use self::known_loads::KnownLoad;
-use self::phase::{Origin, Phase};
+use self::phase::Phase;
 use self::read_ahead::SpeculativeChoice;
 use self::streams::Streams;
 use self::track_record::TrackRecord;
@@ -116,7 +116,8 @@ pub struct TwinController {
     /// Processor time that is left, in nanoseconds.
     credit_ns: f64,
     phase: Phase,
-    origin: Origin,
+    /// A window had enough requests to describe a load.
+    has_load: bool,
     /// The arm that was active at first: starvation is judged against it.
     original: usize,
     active: usize,
@@ -136,8 +137,6 @@ pub struct TwinController {
     changes: VecDeque<Nanos>,
     /// When the next forecast is due.
     next_forecast: Nanos,
-    /// The latest forecast of this load with a small replay error, and the arm that was active.
-    last_forecast: Option<(usize, Vec<Prediction>)>,
     /// When the replay error was too large; `None` if it is not, or the device was fitted since.
     mismatch: Option<Nanos>,
     track_record: TrackRecord,
@@ -168,7 +167,7 @@ impl TwinController {
             banked_s: BANKED_S as f64,
             credit_ns: budget * BANKED_S as f64 * 1e9,
             phase: Phase::Watching,
-            origin: Origin::Unseen,
+            has_load: false,
             original: 0,
             active: 0,
             previous: 0,
@@ -183,7 +182,6 @@ impl TwinController {
             measured_from: Nanos::ZERO,
             changes: VecDeque::new(),
             next_forecast: Nanos::ZERO,
-            last_forecast: None,
             mismatch: None,
             track_record: TrackRecord::default(),
             trying: Trying::new(brief.candidates.len(), 0),
@@ -352,8 +350,9 @@ impl Controller for TwinController {
             && let Some(starving) = self.streams.starving(now)
         {
             let was = self.setting().to_string();
-            let back = self.phase.pending().map(|pending| pending.from);
-            let back = back.unwrap_or(self.give_up_active(now));
+            let verified = self.phase.pending().map(|pending| pending.from);
+            let before = self.give_up_active(now);
+            let back = verified.unwrap_or(before);
             let setting = &self.arms[back].setting;
             let why = format!("{starving} under {was}: back to {setting}");
             return self.change_to(now, back, why);
@@ -364,9 +363,9 @@ impl Controller for TwinController {
             if let Some(began) = self.load.add_window(window.from, point) {
                 return self.begin_load(began, now);
             }
-            if self.origin == Origin::Unseen {
+            if !self.has_load {
                 // There was no load before this window.
-                self.origin = Origin::New;
+                self.has_load = true;
                 self.load.from = window.from;
                 (self.measured_from, self.next_forecast) = (self.observed_from(), self.observed_from() + WINDOW);
                 if let Some(decision) = self.recognise(now) {
@@ -415,7 +414,7 @@ impl Controller for TwinController {
     }
 
     fn final_setting(&self) -> Option<&Setting> {
-        self.trying.trial.is_some().then(|| &self.arms[self.incumbent()].setting)
+        self.trying.trial.map(|trial| &self.arms[trial.from].setting)
     }
 }
 

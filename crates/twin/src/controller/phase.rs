@@ -1,4 +1,4 @@
-//! Where the controller is: between two changes, and in what it knows of the load.
+//! Where the controller is between two changes.
 
 use control::controller::Prediction;
 
@@ -56,23 +56,10 @@ impl Phase {
         *self = Phase::Settling(self.take_pending());
     }
 
-    /// The change has settled; whether one had to.
-    pub fn settled(&mut self) -> bool {
-        let was_settling = self.is_settling();
+    /// The change has settled.
+    pub fn settled(&mut self) {
         if let Phase::Settling(pending) = self {
             *self = pending.take().map_or(Phase::Watching, Phase::Verifying);
         }
-        was_settling
     }
-}
-
-/// What is known of the load.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Origin {
-    /// No window had enough requests yet.
-    Unseen,
-    /// None like it is remembered.
-    New,
-    /// One like it is remembered, and its best setting.
-    Recalled,
 }

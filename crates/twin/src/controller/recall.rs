@@ -6,7 +6,6 @@ use observe::similarity::{ANOTHER, Point, load_distance};
 
 use super::arm::NEVER;
 use super::known_loads;
-use super::phase::Origin;
 use super::{TwinController, WINDOW};
 
 /// Loads of this run that are remembered.
@@ -27,7 +26,7 @@ impl TwinController {
             device.of_load = 0;
         }
         self.phase.take_pending();
-        (self.last_forecast, self.mismatch, self.read_ahead_change) = (None, None, None);
+        (self.mismatch, self.read_ahead_change) = (None, None);
         self.track_record.begin_load();
         self.arms.iter_mut().for_each(|arm| (arm.blocked_until, arm.measured) = (Nanos::ZERO, None));
         self.forget_trials();
@@ -58,7 +57,6 @@ impl TwinController {
         let past = self.past.iter().map(|(past, arm)| (load_distance(past, point), *arm));
         let nearest = past.filter(|(apart, _)| *apart < ANOTHER).min_by(|a, b| a.0.total_cmp(&b.0));
         let recalled = nearest.map(|(_, arm)| arm).or_else(|| self.recall_known(point));
-        self.origin = if recalled.is_some() { Origin::Recalled } else { Origin::New };
         recalled.map(|arm| self.with_active_read_ahead(arm))
     }
 

@@ -152,14 +152,18 @@ impl Streams {
         self.unserved(now, 1.0)
     }
 
+    /// The requests of each stream, by kind.
+    fn waiting(&self) -> impl Iterator<Item = (StreamId, &Waiting)> {
+        self.0.iter().flat_map(|(stream, of)| of.waiting.iter().map(|waiting| (*stream, waiting)))
+    }
+
+    /// A description of a stream that was not served for this many of its bounds.
     fn unserved(&self, now: Nanos, bounds: f64) -> Option<String> {
-        let all = self.0.iter().flat_map(|(stream, of)| of.waiting.iter().map(move |waiting| (stream, waiting)));
-        let mut unserved = all.filter_map(|(stream, waiting)| {
+        self.waiting().find_map(|(stream, waiting)| {
             let waits_s = (now - waiting.since).as_secs_f64();
             let is_too_long = waiting.requests > 0 && waits_s > bounds * waiting.bound_s();
             is_too_long.then(|| format!("stream {stream} was not served for {waits_s:.1} s"))
-        });
-        unserved.next()
+        })
     }
 
     /// A description of a stream that starves; `None` if none does.
@@ -169,12 +173,10 @@ impl Streams {
 
     /// A description of a stream of which too many requests waited beyond its bound.
     fn late(&self) -> Option<String> {
-        let all = self.0.iter().flat_map(|(stream, of)| of.waiting.iter().map(move |waiting| (stream, waiting)));
-        let mut late = all.filter_map(|(stream, waiting)| {
+        self.waiting().find_map(|(stream, waiting)| {
             let (Waiting { late, done, .. }, bound_s) = (waiting, waiting.bound_s());
             waiting.is_late().then(|| format!("{late} of {done} requests of stream {stream} waited for more than {bound_s:.1} s"))
-        });
-        late.next()
+        })
     }
 }
 

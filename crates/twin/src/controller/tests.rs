@@ -5,6 +5,7 @@
 mod trials;
 
 use block::KnowledgeStore;
+use control::controller::Prediction;
 use control::target::Bounds;
 use device_model::sched;
 use observe::merit::Scored;

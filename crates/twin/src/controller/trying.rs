@@ -24,8 +24,8 @@ const TURN_S: f64 = 2.0;
 pub(super) const TRIAL_WINDOW: Nanos = Nanos::from_millis(500);
 /// Turns after which an arm may stay: one alone may have met a lucky moment.
 const MIN_TURNS: u32 = 2;
-/// A trial ends where a window's score is below what is expected of the setting before by this much, and by so many standard errors. A half is
-/// what a trial of three seconds may lose while two per cent of a load's first minute are not exceeded.
+/// A trial ends where a window's score is below what is expected of the setting before by this much, and by this number of standard errors. A
+/// half is what a trial of three seconds may lose while two per cent of a load's first minute are not exceeded.
 const HARM: f64 = 0.5;
 const HARM_ERRORS: f64 = 4.0;
 /// A settling window counts for no greater loss than this: a factor of 20.
@@ -57,12 +57,12 @@ pub(super) struct Trying {
     may_be_tried: Vec<bool>,
     /// A forecast of this load was made, or could not be.
     is_forecast: bool,
-    /// What the latest forecast rests on.
-    evidence: Option<Arc<Evidence>>,
+    /// What the latest forecast of this load rests on; `None` if there was none.
+    pub evidence: Option<Arc<Evidence>>,
     /// The largest mean number of outstanding requests under this load: scores of a queue that hides some are brought to that.
     deepest: f64,
-    /// What asynchronous requests got while they waited: under the setting that stays, and in this turn of a trial, of which it is `None` if at
-    /// some time none waited.
+    /// What asynchronous requests got while they waited: under the setting that stays, and in this turn of a trial; `None` if none waited at
+    /// some time of the turn.
     usual: Got,
     in_turn: Option<Got>,
     /// What each return from a trial cost, in seconds of the setting that was returned to: its loss of score while it settled.
@@ -199,8 +199,8 @@ impl TwinController {
         self.trying.trials.observe(Observation { arm: self.active, at_s, seconds, score });
     }
 
-    /// Ends the trial if a stream waits beyond its bound, or this window is far worse than what the arm before would have done. Also while it settles: then the window counts for
-    /// its arm all the same, as the harm is done.
+    /// Ends the trial if a stream waits beyond its bound, or this window is far worse than what the arm before would have done. Also while it
+    /// settles: then the window counts for its arm all the same, as the harm is done.
     pub(super) fn end_harmful_trial(&mut self, window: &Window, now: Nanos, target: &dyn Target) -> Option<Decision> {
         let trial = self.trying.trial?;
         if let Some(overdue) = self.streams.overdue(now) {
@@ -278,19 +278,22 @@ impl TwinController {
     pub(super) fn begin_trial(&mut self, now: Nanos, target: &dyn Target) -> Option<Decision> {
         let lasted_s = (now - self.load.from).as_secs_f64();
         let is_measured = (now - self.measured_from).as_secs_f64() >= TURN_S;
-        let is_known = self.trying.is_forecast && (self.last_forecast.is_some() || lasted_s >= MIN_LOAD_S);
+        let is_known = self.trying.evidence.is_some() || self.trying.is_forecast && lasted_s >= MIN_LOAD_S;
         if !is_measured || !is_known || self.phase.pending().is_some() {
             return None;
         }
-        let posterior = self.trying.trials.posterior();
-        let can_be = |arm: usize| {
-            let one = &self.arms[arm];
-            arm != self.active
-                && one.blocked_until <= now
-                && (self.trying.may_be_tried[arm] || arm == self.original)
-                && self.read_ahead_of(arm) == self.read_ahead_of(self.active)
+        let can_be = |arm: &usize| {
+            *arm != self.active
+                && self.arms[*arm].blocked_until <= now
+                && (self.trying.may_be_tried[*arm] || *arm == self.original)
+                && self.read_ahead_of(*arm) == self.read_ahead_of(self.active)
         };
-        let worths = (0..self.arms.len()).filter(|&arm| can_be(arm)).map(|arm| {
+        let others: Vec<usize> = (0..self.arms.len()).filter(can_be).collect();
+        if others.is_empty() {
+            return None;
+        }
+        let posterior = self.trying.trials.posterior();
+        let worths = others.into_iter().map(|arm| {
             let switching_s = self.switch_costs_s(target, self.active, arm) + self.switch_costs_s(target, arm, self.active);
             let cost = Cost { measured_s: TURN_S, settling_s: SETTLING.as_secs_f64(), switching_s };
             (worth(&posterior, arm, self.active, lasted_s, &cost), arm)
