@@ -18,8 +18,8 @@ use rustix::io::Errno;
 const MAX_WAIT: Duration = Duration::from_secs(5);
 /// Time between two looks while waiting.
 const POLL_INTERVAL: Duration = Duration::from_micros(200);
-/// For how long a file stays without events until nobody is taken to have it open: a process that opened it to write does so at once, and
-/// is then held up by the kernel's own lock at most, which whoever reads the value waits for, too.
+/// For how long a file stays without events until it is taken to be closed: a process that opened it to write does so at once, and is then held
+/// up at most by the kernel's own lock, for which a reader of the value waits, too.
 const QUIET: Duration = Duration::from_millis(50);
 /// For events of about 100 openings; the kernel keeps more for the next look.
 const BUFFER_BYTES: usize = 8192;
@@ -48,7 +48,7 @@ impl OtherWriters {
 
     /// Whether the file is no longer there; then this tells nothing.
     pub fn is_gone(&mut self) -> bool {
-        self.take_events();
+        self.follow();
         self.is_gone
     }
 
@@ -57,7 +57,7 @@ impl OtherWriters {
     pub fn wait(&mut self) -> u32 {
         let began = Instant::now();
         loop {
-            self.take_events();
+            self.follow();
             if self.open <= 0 || self.is_gone || began.elapsed() > MAX_WAIT {
                 break;
             }
@@ -75,7 +75,7 @@ impl OtherWriters {
         let (mut writes, mut quiet_since) = (self.wait(), Instant::now());
         while quiet_since.elapsed() < QUIET && !self.is_gone && began.elapsed() < MAX_WAIT {
             thread::sleep(POLL_INTERVAL);
-            if self.take_events() {
+            if self.follow() {
                 writes += self.wait();
                 quiet_since = Instant::now();
             }
@@ -83,13 +83,9 @@ impl OtherWriters {
         writes
     }
 
-    /// Takes note of what happened to the file. inotify merges equal events that follow each other, so the more often, the less is lost.
-    pub fn follow(&mut self) {
-        self.take_events();
-    }
-
-    /// Takes note of what happened to the file since the last call. Returns whether anything did.
-    fn take_events(&mut self) -> bool {
+    /// Takes note of what happened to the file since the last call. Returns whether anything did. inotify merges equal events that follow each
+    /// other, so the more often, the less is lost.
+    pub fn follow(&mut self) -> bool {
         let mut is_any = false;
         let mut buffer = [MaybeUninit::uninit(); BUFFER_BYTES];
         let mut reader = Reader::new(&self.events, &mut buffer);

@@ -218,7 +218,7 @@ impl Writer {
         if attribute.name != SCHEDULER {
             return self.write(device, attribute, value).map(drop);
         }
-        // Whoever writes at this moment wins, too; what is active then shows in the outcome.
+        // Another program that writes at this moment wins, too; what is active then shows in the outcome.
         if let Switched::Ours { .. } | Switched::Contested = self.switch_unless_contested(device, attribute, value, now)? {
             self.take_over(device, value, false);
         }

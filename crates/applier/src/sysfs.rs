@@ -184,7 +184,7 @@ pub trait Files: Send {
     fn read_at_once(&self, device: &Path, readers: u32, wait: Duration) -> io::Result<()>;
 }
 
-/// Where appliers lock devices: only root can make it, so that nobody else can keep one out.
+/// Where appliers lock devices: only root can make it, so that no other user can keep one out.
 const LOCKS: &str = "/run/seekwise-applier";
 
 /// How often a folder is read while a setting is being written.

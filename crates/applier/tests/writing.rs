@@ -288,7 +288,7 @@ fn what_the_caller_knows_of_is_released_also_where_the_journal_does_not_tell_it(
     let machine = Machine::new();
     let mut first = writer(&machine);
     set(&mut first, "sda scheduler=kyber").unwrap();
-    // Somebody wrote a scheduler at the moment of a switch to bfq, and was replaced unnoticed: kyber came back.
+    // Another program wrote a scheduler at the moment of a switch to bfq, and was replaced unnoticed: kyber came back.
     let change = ("scheduler".to_owned(), "bfq".to_owned());
     first.release(Moment::default(), "sda", &[change]).unwrap();
     let mut second = writer(&machine);

@@ -16,25 +16,28 @@ use crate::load::{Load, Row};
 /// Fairness is judged by streams with at least this many requests: of fewer, one lucky cache hit or one unlucky seek decides.
 const JUDGED_REQUESTS: u64 = 100;
 
-/// Streams that ran alone, by which their slowdown is told.
+/// What each stream got when it ran alone, against which its slowdown is measured.
 pub type Alone = BTreeMap<StreamId, StreamMeasure>;
 
-/// The streams by whose slowdown fairness is judged: those that had enough requests here or alone, so that who is starved is judged, too; all,
-/// if those are fewer than two.
+/// The streams by whose slowdown fairness is judged: those that had enough requests here or alone, so that a starved one is judged, too; all, if
+/// those are fewer than two.
 pub fn judged<'a>(streams: &'a [StreamFigures], alone: Option<&Alone>) -> Vec<&'a StreamFigures> {
-    let had_alone = |stream: StreamId| alone.and_then(|alone| alone.get(&stream)).map_or(0, |alone| alone.responses.count());
-    let has_enough = |stream: &&StreamFigures| stream.requests.max(had_alone(stream.stream)) >= JUDGED_REQUESTS;
+    let has_enough = |stream: &&StreamFigures| stream.requests.max(requests_alone(stream, alone)) >= JUDGED_REQUESTS;
     let enough: Vec<_> = streams.iter().filter(has_enough).collect();
     if enough.len() < 2 { streams.iter().collect() } else { enough }
 }
 
 /// The progress of a stream, as a share of that when it is alone: 1 where it is not slowed down, 0 where it got nothing here.
 fn progress(stream: &StreamFigures, alone: Option<&Alone>) -> Option<f64> {
-    let got_something_alone = || alone.and_then(|alone| alone.get(&stream.stream)).is_some_and(|alone| alone.responses.count() > 0);
     match stream.slowdown {
         Some(slowdown) => Some((1.0 / slowdown).min(1.0)),
-        None => (stream.requests == 0 && got_something_alone()).then_some(0.0),
+        None => (stream.requests == 0 && requests_alone(stream, alone) > 0).then_some(0.0),
     }
+}
+
+/// The requests that a stream had when it ran alone.
+fn requests_alone(stream: &StreamFigures, alone: Option<&Alone>) -> u64 {
+    alone.and_then(|alone| alone.get(&stream.stream)).map_or(0, |alone| alone.responses.count())
 }
 
 /// The table's figures.

@@ -9,11 +9,12 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use control::Setting;
-use control::controller::{ControllerChoice, ControllerInput};
+use control::controller::ControllerInput;
 use observe::Preference;
 use observe::merit;
 use serde::Serialize;
 
+use super::Policy;
 use super::case::{self, EvaluationCase, Extent};
 use super::run::Run;
 use crate::worlds::Which;
@@ -26,8 +27,8 @@ const SCHEMA: u32 = 1;
 const WORTH: f64 = 0.05;
 /// A case counts at most a factor of e either way: one case must not be the mean.
 const MOST: f64 = 1.0;
-/// Somebody pays if a stream's p99 rises by this factor, and is then at least this long.
-const PAYS: (f64, f64) = (1.5, 0.01);
+/// A stream's p99 counts as risen by this factor, if it is then at least this long, in seconds.
+const RISEN: (f64, f64) = (1.5, 0.01);
 /// Families that are named as those for whom a group is worth most.
 const NAMED: usize = 3;
 
@@ -132,7 +133,7 @@ pub struct GroupWorth {
     /// See `everywhere_percent`.
     pub everywhere: String,
     /// Of pairs where it is worth more than 5%: in how many the p99 of some stream rises by half and more, in percent.
-    pub somebody_pays_percent: Option<f64>,
+    pub p99_rises_percent: Option<f64>,
     /// The families of loads for which it is worth most, with their mean gain in percent.
     pub families: Vec<(String, f64)>,
 }
@@ -144,7 +145,7 @@ pub struct CaseWorth {
     pub case: String,
     /// What kind of load it is.
     pub family: String,
-    /// By group: the best setting, its gain in the logarithm of merit, and whether some stream pays.
+    /// By group: the best setting, its gain in the logarithm of merit, and whether some stream's p99 rises.
     pub best: Vec<(String, f64, bool)>,
     /// By setting, in the order of the groups: the gain in the logarithm of merit.
     pub gains: Vec<f64>,
@@ -202,8 +203,7 @@ fn case_worth(
     workers: Workers,
 ) -> anyhow::Result<Option<CaseWorth>> {
     let run = |setting: &Setting| {
-        let keep = ControllerChoice::parse("fixed")?.build(&ControllerInput::default());
-        Run::of(question, setting, keep, false, None, workers.monitor)
+        super::run(question, &Policy::Always(setting.clone()), &ControllerInput::default(), false, workers)
     };
     let standard = run(default)?;
     let preference = Preference::default();
@@ -219,7 +219,7 @@ fn case_worth(
                 score(&run).map_or(-MOST, |score| (score - of_default).clamp(-MOST, MOST)) - if starves { MOST / 2.0 } else { 0.0 };
             gains.push(gain);
             if gain > of_group.1 && !starves {
-                of_group = ((*text).to_owned(), gain, somebody_pays(&run, &standard));
+                of_group = ((*text).to_owned(), gain, p99_rises(&run, &standard));
             }
         }
         best.push(of_group);
@@ -228,12 +228,12 @@ fn case_worth(
 }
 
 /// Whether the p99 of some stream rises by half and more.
-fn somebody_pays(run: &Run, standard: &Run) -> bool {
+fn p99_rises(run: &Run, standard: &Run) -> bool {
     standard
         .tails
         .iter()
         .filter(|(_, tail)| tail.requests >= merit::LEAST_REQUESTS)
-        .any(|(stream, before)| run.tails.get(stream).is_none_or(|now| now.p99_s > PAYS.0 * before.p99_s && now.p99_s > PAYS.1))
+        .any(|(stream, before)| run.tails.get(stream).is_none_or(|now| now.p99_s > RISEN.0 * before.p99_s && now.p99_s > RISEN.1))
 }
 
 fn group_worth(group: &Group, number: usize, first: usize, cases: &[CaseWorth]) -> GroupWorth {
@@ -261,7 +261,7 @@ fn group_worth(group: &Group, number: usize, first: usize, cases: &[CaseWorth]) 
         usual,
         everywhere_percent: percent(of_setting(everywhere)),
         everywhere: group.settings[everywhere].to_owned(),
-        somebody_pays_percent: (!worth.is_empty()).then(|| share(worth.iter().filter(|(.., pays)| *pays).count(), worth.len())),
+        p99_rises_percent: (!worth.is_empty()).then(|| share(worth.iter().filter(|(.., rises)| *rises).count(), worth.len())),
         families,
     }
 }
@@ -291,15 +291,15 @@ impl Report {
             "# What is it worth?\n\nPrinted by `{}`, version {}: {} drawn loads, each on a drawn device of all three worlds.\n\n\
              What the best setting of each group gains over the default (`{}`) in hindsight, in merit: throughput, response time and fairness, \
              weighted {}. Means are geometric, a case counts at most e, and a setting that starves a stream is no candidate. *One for all* is the \
-             setting of the group that is best if it stays everywhere; one that starves a stream costs 0.5 in the logarithm there. *Somebody pays*: \
-             the p99 of some stream rises by half and more.\n\n",
+             setting of the group that is best if it stays everywhere; one that starves a stream costs 0.5 in the logarithm there. *A p99 rises*: \
+             that of some stream, by half and more.\n\n",
             self.command,
             self.seekwise_version,
             self.pairs,
             regime::FOUND,
             Preference::default()
         );
-        text += "| group | in the mean, % | worth over 5% in, % of pairs | median there, % | usual choice there | somebody pays there, % | one for all, % | most for |\n";
+        text += "| group | in the mean, % | worth over 5% in, % of pairs | median there, % | usual choice there | a p99 rises there, % | one for all, % | most for |\n";
         text += "|---|---|---|---|---|---|---|---|\n";
         for group in &self.groups {
             let GroupWorth { group: name, gain_percent, worth_percent, median_gain_percent, usual, .. } = group;
@@ -311,7 +311,7 @@ impl Report {
                 text,
                 "| {name} | {gain_percent:+.1} | {worth_percent:.0} | {} | {usual} | {} | {:+.1} by {} | {} |",
                 number(*median_gain_percent),
-                number(group.somebody_pays_percent),
+                number(group.p99_rises_percent),
                 group.everywhere_percent,
                 setting(&group.everywhere),
                 families.join(", ")
@@ -351,7 +351,7 @@ mod tests {
             worth.report(vec![case("scan", &[0.2, -0.1, 0.5]), case("mail", &[-0.3, -0.2, -0.5]), case("mail", &[0.1, 0.0, -0.5])]);
         let scheduler = &report.groups[0];
         assert!((scheduler.gain_percent - percent(0.6 / 3.0)).abs() < 1e-9, "{scheduler:?}");
-        assert!((scheduler.worth_percent - 200.0 / 3.0).abs() < 1e-9 && scheduler.somebody_pays_percent == Some(100.0));
+        assert!((scheduler.worth_percent - 200.0 / 3.0).abs() < 1e-9 && scheduler.p99_rises_percent == Some(100.0));
         assert_eq!((scheduler.everywhere.as_str(), scheduler.families[0].0.as_str()), ("none", "scan"));
         assert!(scheduler.everywhere_percent.abs() < 1e-9, "{scheduler:?}");
         assert!((report.nothing_percent - 100.0 / 3.0).abs() < 1e-9);
