@@ -202,9 +202,8 @@ fn case_worth(
     groups: &[Vec<Setting>],
     workers: Workers,
 ) -> anyhow::Result<Option<CaseWorth>> {
-    let run = |setting: &Setting| {
-        super::run(question, &Policy::Always(setting.clone()), &ControllerInput::default(), false, workers)
-    };
+    let run =
+        |setting: &Setting| super::run(question, &Policy::Always(setting.clone()), &ControllerInput::default(), false, workers);
     let standard = run(default)?;
     let preference = Preference::default();
     let score = |run: &Run| run.served(0.0, run.ended_s).map(|served| served.score(&preference)).filter(|score| score.is_finite());
