@@ -24,6 +24,7 @@ mod pairs;
 mod phases;
 mod popular;
 mod scan;
+mod services;
 mod small_files;
 mod streams;
 mod video_recorder;
@@ -85,7 +86,8 @@ pub static SIMPLE: &[&Family] =
     &[&in_order::FAMILY, &at_random::FAMILY, &asynchronous::FAMILY, &writing::FAMILY, &small_files::FAMILY, &pairs::FAMILY];
 
 /// Other shapes, to make choices on while a controller is built.
-pub static SHAPES: &[&Family] = &[&streams::FAMILY, &appends::FAMILY, &scan::FAMILY, &arrivals::FAMILY, &popular::FAMILY];
+pub static SHAPES: &[&Family] =
+    &[&streams::FAMILY, &appends::FAMILY, &scan::FAMILY, &arrivals::FAMILY, &popular::FAMILY, &services::FAMILY];
 
 /// Realistic compositions, only ever reported.
 pub static COMPOSITIONS: &[&Family] = &[
