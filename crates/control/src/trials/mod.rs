@@ -5,9 +5,8 @@
 //! weighted by how well each predicted them (Bayesian model averaging over Kalman filters). So a load whose windows differ much needs many
 //! trials, or none that pays, and a change of the load in the middle of a trial is not taken for a gain.
 //!
-//! *Worth.* The knowledge gradient (Frazier, Powell, Dayanik: A Knowledge-Gradient Policy for Sequential Information Collection, 2008): by how
-//! much the best choice is expected to be better after a trial than before, for the time that the load is expected to go on, less what the
-//! trial itself is expected to lose.
+//! *Worth.* The knowledge gradient (Frazier, Powell, Dayanik: A Knowledge-Gradient Policy for Sequential Information Collection, 2008): what a
+//! setting is expected to gain in the time that the load goes on if trials of it make its gain sure, less what the trials are expected to lose.
 //!
 //! ```
 //! use block::Nanos;

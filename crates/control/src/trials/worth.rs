@@ -2,11 +2,14 @@
 
 use super::Posterior;
 use super::filter::Possibility;
-use crate::ab_test::{Estimate, MIN_GAIN};
 use observe::merit::TOLERANCE;
+
+use crate::ab_test::Estimate;
 
 /// The part of the probability that an adopted arm is better: of ten changes at most one may be worse than what was before.
 const SURE: f64 = 0.9;
+/// The same in standard errors: of a normal variable, nine in ten are above its mean less this many.
+const SURE_DEVIATIONS: f64 = 1.281_55;
 /// Loss that is risked counts this many times as much as gain: people notice harm before they notice gain.
 const RISK_AVERSION: f64 = 2.0;
 
@@ -21,47 +24,69 @@ pub struct Cost {
     pub switching_s: f64,
 }
 
-/// What a trial of `arm` instead of `active` is worth, in seconds of the active setting's service: what knowing brings in the time that the
-/// load goes on, less what it is expected to cost. Not worth it if negative.
+/// Turns of a trial that are considered: where one shows little, several may show enough.
+const TURNS: [u32; 3] = [2, 4, 8];
+
+/// What trying `arm` instead of `active` is worth, in seconds of the active setting's service: what it brings in the time that the load goes on
+/// if it is then adopted, less what the trial is expected to cost. Not worth it if negative. The best number of turns counts (Frazier and Powell:
+/// Paradoxes in Learning and the Marginal Value of Information, 2010).
 pub fn worth(posterior: &Posterior, arm: usize, active: usize, lasts_s: f64, cost: &Cost) -> f64 {
+    let of_turns = |turns: u32| worth_of_turns(posterior, arm, active, lasts_s, cost, f64::from(turns));
+    TURNS.into_iter().map(of_turns).fold(f64::NEG_INFINITY, f64::max)
+}
+
+fn worth_of_turns(posterior: &Posterior, arm: usize, active: usize, lasts_s: f64, cost: &Cost, turns: f64) -> f64 {
     let takes_s = cost.measured_s + cost.settling_s;
-    let (mut knowing, mut loses, mut mean) = (0.0, 0.0, 0.0);
+    let (mut gains, mut loses, mut goes_on) = (0.0, 0.0, 0.0);
     for Possibility { weight, gain, trial_error } in posterior.possibilities(arm, active, cost.measured_s) {
-        // By how much the estimate will move.
-        let moves = gain.error.powi(2) / gain.error.hypot(trial_error).max(f64::MIN_POSITIVE);
-        knowing += weight * expected_excess(gain.mean - TOLERANCE, moves);
+        let after = |turns: f64| {
+            let trial_error = trial_error / turns.sqrt();
+            let both = gain.error.hypot(trial_error).max(f64::MIN_POSITIVE);
+            // By how much the estimate will move, and the error that is left.
+            (gain.error.powi(2) / both, gain.error * trial_error / both)
+        };
+        let (moves, error) = after(turns);
+        gains += weight * expectation_above(TOLERANCE.max(SURE_DEVIATIONS * error), gain.mean, moves);
         loses += weight * expected_excess(-gain.mean, gain.error);
-        mean += weight * gain.mean;
+        goes_on += weight * normal_cumulative(gain.mean / after(1.0).0.max(f64::MIN_POSITIVE));
     }
-    let is_known = is_adopted(&posterior.gain(arm, active));
-    let gains = knowing - if is_known { 0.0 } else { (mean - TOLERANCE).max(0.0) };
-    gains * (lasts_s - takes_s).max(0.0) - RISK_AVERSION * (loses * takes_s + cost.switching_s)
+    // Turns after the first follow only where that looked well. Between them the active setting serves, without the gain.
+    let tried = 1.0 + (turns - 1.0) * goes_on;
+    gains * (lasts_s - (turns - 1.0) * takes_s).max(0.0) - tried * (RISK_AVERSION * loses * takes_s + cost.switching_s)
 }
 
 /// Whether a gain is sure and large enough for its arm to stay.
 pub fn is_adopted(gain: &Estimate) -> bool {
-    gain.mean > MIN_GAIN && probability_positive(gain) >= SURE
+    gain.mean > TOLERANCE && probability_positive(gain) >= SURE
 }
 
 fn probability_positive(gain: &Estimate) -> f64 {
     normal_cumulative(gain.mean / gain.error.max(f64::MIN_POSITIVE))
 }
 
+/// The expectation of a normal variable where it is above `least`, and of 0 elsewhere.
+fn expectation_above(least: f64, mean: f64, deviation: f64) -> f64 {
+    if deviation <= 0.0 {
+        return if mean > least { mean } else { 0.0 };
+    }
+    let z = (mean - least) / deviation;
+    deviation * density(z) + mean * normal_cumulative(z)
+}
+
 /// The expectation of the positive part of a normal variable.
 fn expected_excess(mean: f64, deviation: f64) -> f64 {
-    if deviation <= 0.0 {
-        return mean.max(0.0);
-    }
-    let z = mean / deviation;
-    let density = (-0.5 * z * z).exp() / std::f64::consts::TAU.sqrt();
-    deviation * density + mean * normal_cumulative(z)
+    expectation_above(0.0, mean, deviation)
+}
+
+fn density(z: f64) -> f64 {
+    (-0.5 * z * z).exp() / std::f64::consts::TAU.sqrt()
 }
 
 /// The normal distribution function, to 1e-7 (Abramowitz and Stegun, Handbook of Mathematical Functions, 26.2.17).
 fn normal_cumulative(z: f64) -> f64 {
     let t = 1.0 / (1.0 + 0.231_641_9 * z.abs());
     let polynomial = t * (0.319_381_530 + t * (-0.356_563_782 + t * (1.781_477_937 + t * (-1.821_255_978 + t * 1.330_274_429))));
-    let upper = (-0.5 * z * z).exp() / std::f64::consts::TAU.sqrt() * polynomial;
+    let upper = density(z) * polynomial;
     if z >= 0.0 { 1.0 - upper } else { upper }
 }
 

@@ -57,7 +57,7 @@ use control::experience::{Experience, MIN_REQUESTS, WINDOW};
 use control::{Controller, Decision, Setting, Target, Window, WindowLength};
 use observe::description::describe;
 use observe::load_tracker::LoadTracker;
-use observe::similarity::{Columns, Point};
+use observe::similarity::Columns;
 use observe::{Event, Preference};
 
 use self::arm::{Arm, NEVER};
@@ -67,6 +67,7 @@ use self::consult::FittedDevice;
 use self::known_loads::KnownLoad;
 use self::phase::Phase;
 use self::read_ahead::SpeculativeChoice;
+use self::recall::PastLoad;
 use self::streams::Streams;
 use self::track_record::TrackRecord;
 use self::trying::{SETTLING, TRIAL_WINDOW, Trying};
@@ -143,8 +144,10 @@ pub struct TwinController {
     trying: Trying,
     /// Until when the latest change settles.
     settles_until: Nanos,
-    /// Loads of this run that ended, and the arms that were active then.
-    past: Vec<(Point, usize)>,
+    /// Loads of this run that ended.
+    past: Vec<PastLoad>,
+    /// How long the present one lasted before it was interrupted, in seconds.
+    lasted_before_s: f64,
     experience: Arc<Experience>,
     known_loads: Vec<KnownLoad>,
     /// The read-ahead that was found, in KiB.
@@ -187,6 +190,7 @@ impl TwinController {
             trying: Trying::new(brief.candidates.len(), 0),
             settles_until: Nanos::ZERO,
             past: Vec::new(),
+            lasted_before_s: 0.0,
             experience: brief.experience.clone(),
             known_loads: Vec::new(),
             original_read_ahead_kib: None,
@@ -236,6 +240,7 @@ impl TwinController {
             self.mismatch = None;
             self.arms.iter_mut().for_each(|arm| arm.measured = None);
             self.trying.trials.restart();
+            self.restart_unit();
         }
     }
 
@@ -263,6 +268,7 @@ impl TwinController {
     /// The load is served in another way from now on.
     fn restart_measurement(&mut self, now: Nanos) {
         self.measured_from = now;
+        self.restart_unit();
         self.note_change(now);
     }
 
@@ -342,6 +348,7 @@ impl Controller for TwinController {
                 // Requests that were queued before the change were served by another scheduler.
                 self.phase.settled();
                 self.measured_from = now;
+                self.restart_unit();
                 self.streams.restart_measurement();
             }
             return Decision::keep("settling");

@@ -1,4 +1,7 @@
 //! A new load: is it like one that is remembered?
+//!
+//! What was tried under a load of this run is kept with it, and goes on when it returns: programs work in phases, and what was tried in one need
+//! not be tried again.
 
 use block::Nanos;
 use control::Decision;
@@ -6,20 +9,28 @@ use observe::similarity::{ANOTHER, Point, load_distance};
 
 use super::arm::NEVER;
 use super::known_loads;
+use super::trying::Trying;
 use super::{TwinController, WINDOW};
 
 /// Loads of this run that are remembered.
 const MAX_PAST_LOADS: usize = 64;
 
+/// A load of this run that ended.
+pub(super) struct PastLoad {
+    pub point: Point,
+    /// The arm that was active then, or would have stayed.
+    pub arm: usize,
+    /// How long it lasted in all, in seconds.
+    pub lasted_s: f64,
+    pub trying: Trying,
+    /// Until when each arm is not to be tried.
+    pub blocked_until: Vec<Nanos>,
+}
+
 impl TwinController {
     /// Starts with another load, which began at `began`.
     pub(super) fn begin_load(&mut self, began: Nanos, now: Nanos) -> Decision {
-        let ended = self.load.mean_point();
-        self.past.retain(|(past, _)| load_distance(past, &ended) >= ANOTHER);
-        self.past.push((ended, self.incumbent()));
-        if self.past.len() > MAX_PAST_LOADS {
-            self.past.remove(0);
-        }
+        self.remember_load(began);
         self.load.begin_load(began);
         self.note_change(began);
         if let Some(device) = &mut self.device {
@@ -28,8 +39,8 @@ impl TwinController {
         self.phase.take_pending();
         (self.mismatch, self.read_ahead_change) = (None, None);
         self.track_record.begin_load();
-        self.arms.iter_mut().for_each(|arm| (arm.blocked_until, arm.measured) = (Nanos::ZERO, None));
-        self.forget_trials();
+        self.arms.iter_mut().for_each(|arm| arm.measured = None);
+        self.resume_trials(&self.load.recent_point());
         (self.measured_from, self.next_forecast) = (self.observed_from(), self.observed_from() + WINDOW);
         match self.recall(&self.load.recent_point()) {
             Some(arm) if arm != self.active => {
@@ -46,6 +57,46 @@ impl TwinController {
         }
     }
 
+    /// Keeps the load that ended at `began` and what was tried under it.
+    fn remember_load(&mut self, began: Nanos) {
+        let point = self.load.mean_point();
+        let lasted_s = self.lasted_s(began);
+        let arm = self.incumbent();
+        let trying = std::mem::replace(&mut self.trying, Trying::new(self.arms.len(), self.original));
+        let blocked_until = self.arms.iter_mut().map(|arm| std::mem::take(&mut arm.blocked_until)).collect();
+        self.past.retain(|past| load_distance(&past.point, &point) >= ANOTHER);
+        // A load without a whole window is like every other.
+        if !point.iter().all(|value| value.is_nan()) {
+            self.past.push(PastLoad { point, arm, lasted_s, trying, blocked_until });
+        }
+        if self.past.len() > MAX_PAST_LOADS {
+            self.past.remove(0);
+        }
+    }
+
+    /// Goes on with what was tried under a load like this one.
+    pub(super) fn resume_trials(&mut self, point: &Point) {
+        self.lasted_before_s = 0.0;
+        if let Some(index) = self.nearest_past(point) {
+            let past = self.past.remove(index);
+            self.lasted_before_s = past.lasted_s;
+            self.trying = past.trying.resumed();
+            self.arms.iter_mut().zip(&past.blocked_until).for_each(|(arm, until)| arm.blocked_until = *until);
+            self.past.push(PastLoad { trying: Trying::new(self.arms.len(), self.original), ..past });
+        }
+    }
+
+    /// How long the load has lasted at `now`, in seconds, the time before it was interrupted included.
+    pub(super) fn lasted_s(&self, now: Nanos) -> f64 {
+        self.lasted_before_s + (now - self.load.from).as_secs_f64()
+    }
+
+    /// The number of the past load of this run that is most like this one; `None` if none is.
+    fn nearest_past(&self, point: &Point) -> Option<usize> {
+        let apart = self.past.iter().map(|past| load_distance(&past.point, point)).enumerate();
+        apart.filter(|(_, apart)| *apart < ANOTHER).min_by(|a, b| a.1.total_cmp(&b.1)).map(|(index, _)| index)
+    }
+
     /// The best setting of a load that is like the first one; `None` if none is remembered, or it is active.
     pub(super) fn recognise(&mut self, now: Nanos) -> Option<Decision> {
         let arm = self.recall(&self.load.recent_point()).filter(|arm| *arm != self.active)?;
@@ -54,9 +105,7 @@ impl TwinController {
 
     /// The best arm under a load like this one: of this run, or else of the device's history.
     pub(super) fn recall(&mut self, point: &Point) -> Option<usize> {
-        let past = self.past.iter().map(|(past, arm)| (load_distance(past, point), *arm));
-        let nearest = past.filter(|(apart, _)| *apart < ANOTHER).min_by(|a, b| a.0.total_cmp(&b.0));
-        let recalled = nearest.map(|(_, arm)| arm).or_else(|| self.recall_known(point));
+        let recalled = self.nearest_past(point).map(|index| self.past[index].arm).or_else(|| self.recall_known(point));
         recalled.map(|arm| self.with_active_read_ahead(arm))
     }
 

@@ -15,6 +15,7 @@ use super::arm::Measured;
 use super::phase::Pending;
 use super::*;
 use crate::forecast::Forecast;
+use observe::similarity::Point;
 
 /// A stretch of a load: its distance from here, the active setting, and the score of each setting; `None` if it starved a stream.
 type Stretch<'a> = (f64, &'a str, &'a [(&'a str, Option<f64>)]);
@@ -266,7 +267,7 @@ fn a_load_without_read_ahead_keeps_the_active_one_for_the_next_load() {
     }
     controller.original_read_ahead_kib = Some(128);
     let arm = |controller: &TwinController, text: &str| controller.arm_of(&setting(text)).unwrap();
-    controller.past.push((here(), arm(&controller, "cfq")));
+    controller.past.push(past_load(&controller, arm(&controller, "cfq")));
     controller.active = arm(&controller, "deadline read_ahead_kb=1024");
     assert_eq!(controller.recall(&here()), Some(arm(&controller, "cfq read_ahead_kb=1024")));
     let (op, priority, arrival) = (block::Op::Read, block::Priority::DEFAULT, Nanos::ZERO);
@@ -276,6 +277,31 @@ fn a_load_without_read_ahead_keeps_the_active_one_for_the_next_load() {
     assert_eq!(controller.recall(&here()), Some(arm(&controller, "cfq read_ahead_kb=1024")), "a page is no read-ahead");
     controller.recording.event(&done(256));
     assert_eq!(controller.recall(&here()), Some(arm(&controller, "cfq")));
+}
+
+/// A load of an hour that is like the one here, which ended under this arm.
+fn past_load(controller: &TwinController, arm: usize) -> PastLoad {
+    let arms = controller.arms.len();
+    let (trying, blocked_until) = (Trying::new(arms, controller.original), vec![Nanos::ZERO; arms]);
+    PastLoad { point: here(), arm, lasted_s: 3_600.0, trying, blocked_until }
+}
+
+#[test]
+fn what_was_tried_under_a_load_goes_on_when_it_returns() {
+    let mut controller = knowing(&[]);
+    let mut past = past_load(&controller, controller.active);
+    let other = controller.arm_of(&setting("cfq")).unwrap();
+    past.blocked_until[other] = NEVER;
+    past.trying.trials.expect(other, control::ab_test::Estimate { mean: 0.5, error: 0.01 });
+    controller.past.push(past);
+    let mut elsewhere = here();
+    elsewhere[0] += 5.0;
+    controller.resume_trials(&elsewhere);
+    assert_eq!((controller.lasted_before_s, controller.arms[other].blocked_until), (0.0, Nanos::ZERO), "another load");
+    controller.resume_trials(&here());
+    assert_eq!((controller.lasted_before_s, controller.arms[other].blocked_until), (3_600.0, NEVER));
+    let gain = controller.trying.trials.posterior().gain(other, controller.original);
+    assert!((gain.mean - 0.5).abs() < 0.01, "{gain:?}");
 }
 
 /// A controller with deadline active, a fitted disk, a read-ahead of 128 KiB, and a second of budget.
