@@ -158,8 +158,7 @@ impl TwinController {
         let Some((of_original, _)) = gain_of(self.original) else { return };
         for arm in 0..self.arms.len() {
             let known = gain_of(arm);
-            // Also one that is forecast to starve a stream: of 17 such arms 6 did, and none of those that were forecast to gain. A trial ends where a
-            // stream waits beyond its bound.
+            // Also one that is forecast to starve a stream: of 17 such arms 6 did. A trial ends where a stream waits beyond its bound.
             self.trying.may_be_tried[arm] = known.is_some();
             if let Some((gain, starves)) = known {
                 self.trying.may_starve[arm] = starves;
