@@ -25,19 +25,14 @@ pub struct Cost {
 }
 
 /// Turns of a trial that are considered: where one shows little, several may show enough.
-const TURNS: [u32; 3] = [2, 4, 8];
+const TURNS: [f64; 3] = [2.0, 4.0, 8.0];
 
 /// What trying `arm` instead of `active` is worth, in seconds of the active setting's service: what it brings in the time that the load goes on
 /// if it is then adopted, less what the trial is expected to cost. Not worth it if negative. The best number of turns counts (Frazier and Powell:
 /// Paradoxes in Learning and the Marginal Value of Information, 2010).
 pub fn worth(posterior: &Posterior, arm: usize, active: usize, lasts_s: f64, cost: &Cost) -> f64 {
-    let of_turns = |turns: u32| worth_of_turns(posterior, arm, active, lasts_s, cost, f64::from(turns));
-    TURNS.into_iter().map(of_turns).fold(f64::NEG_INFINITY, f64::max)
-}
-
-fn worth_of_turns(posterior: &Posterior, arm: usize, active: usize, lasts_s: f64, cost: &Cost, turns: f64) -> f64 {
     let takes_s = cost.measured_s + cost.settling_s;
-    let (mut gains, mut loses, mut goes_on) = (0.0, 0.0, 0.0);
+    let (mut gains, mut loses, mut goes_on) = ([0.0; TURNS.len()], 0.0, 0.0);
     for Possibility { weight, gain, trial_error } in posterior.possibilities(arm, active, cost.measured_s) {
         let after = |turns: f64| {
             let trial_error = trial_error / turns.sqrt();
@@ -45,14 +40,19 @@ fn worth_of_turns(posterior: &Posterior, arm: usize, active: usize, lasts_s: f64
             // By how much the estimate will move, and the error that is left.
             (gain.error.powi(2) / both, gain.error * trial_error / both)
         };
-        let (moves, error) = after(turns);
-        gains += weight * expectation_above(TOLERANCE.max(SURE_DEVIATIONS * error), gain.mean, moves);
+        for (gains, turns) in gains.iter_mut().zip(TURNS) {
+            let (moves, error) = after(turns);
+            *gains += weight * expectation_above(TOLERANCE.max(SURE_DEVIATIONS * error), gain.mean, moves);
+        }
         loses += weight * expected_excess(-gain.mean, gain.error);
         goes_on += weight * normal_cumulative(gain.mean / after(1.0).0.max(f64::MIN_POSITIVE));
     }
-    // Turns after the first follow only where that looked well. Between them the active setting serves, without the gain.
-    let tried = 1.0 + (turns - 1.0) * goes_on;
-    gains * (lasts_s - (turns - 1.0) * takes_s).max(0.0) - tried * (RISK_AVERSION * loses * takes_s + cost.switching_s)
+    let of_turns = gains.into_iter().zip(TURNS).map(|(gains, turns)| {
+        // Turns after the first follow only where that looked well. Between them the active setting serves, without the gain.
+        let tried = 1.0 + (turns - 1.0) * goes_on;
+        gains * (lasts_s - (turns - 1.0) * takes_s).max(0.0) - tried * (RISK_AVERSION * loses * takes_s + cost.switching_s)
+    });
+    of_turns.fold(f64::NEG_INFINITY, f64::max)
 }
 
 /// Whether a gain is sure and large enough for its arm to stay.

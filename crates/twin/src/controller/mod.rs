@@ -234,13 +234,11 @@ impl TwinController {
         self.complete_from = self.streams.complete_from(self.load.from, now, STREAM_START_GAP, longest);
         let observed_from = self.observed_from();
         if self.measured_from < observed_from {
-            self.measured_from = observed_from;
-            self.note_change(observed_from);
+            self.restart_measurement(observed_from);
             self.phase.take_pending();
             self.mismatch = None;
             self.arms.iter_mut().for_each(|arm| arm.measured = None);
             self.trying.trials.restart();
-            self.restart_unit();
         }
     }
 

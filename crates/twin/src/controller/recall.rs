@@ -62,7 +62,7 @@ impl TwinController {
         let point = self.load.mean_point();
         let lasted_s = self.lasted_s(began);
         let arm = self.incumbent();
-        let trying = std::mem::replace(&mut self.trying, Trying::new(self.arms.len(), self.original));
+        let trying = std::mem::replace(&mut self.trying, Trying::new(self.arms.len(), self.original)).interrupted();
         let blocked_until = self.arms.iter_mut().map(|arm| std::mem::take(&mut arm.blocked_until)).collect();
         self.past.retain(|past| load_distance(&past.point, &point) >= ANOTHER);
         // A load without a whole window is like every other.
@@ -78,11 +78,11 @@ impl TwinController {
     pub(super) fn resume_trials(&mut self, point: &Point) {
         self.lasted_before_s = 0.0;
         if let Some(index) = self.nearest_past(point) {
-            let past = self.past.remove(index);
+            let mut past = self.past.remove(index);
             self.lasted_before_s = past.lasted_s;
-            self.trying = past.trying.resumed();
+            std::mem::swap(&mut self.trying, &mut past.trying);
             self.arms.iter_mut().zip(&past.blocked_until).for_each(|(arm, until)| arm.blocked_until = *until);
-            self.past.push(PastLoad { trying: Trying::new(self.arms.len(), self.original), ..past });
+            self.past.push(past);
         }
     }
 

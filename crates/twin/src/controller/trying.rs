@@ -32,6 +32,7 @@ const HARM: f64 = 0.5;
 const HARM_ERRORS: f64 = 4.0;
 /// A settling window counts for no greater loss than this: a factor of 20.
 const MAX_LOSS: f64 = 3.0;
+
 /// What to expect of an arm whose gain is forecast: 345 forecasts of 120 drawn loads of the training and the validation world, made after four
 /// seconds and compared with whole runs. Losses come as forecast. Gains are the largest of many forecasts, errors included: of those of 3 to 30%
 /// three in ten came, and the mean was a loss of 3%; of larger ones two in three, and half of what was forecast. Errors grow with the forecast.
@@ -113,8 +114,8 @@ impl Trying {
         }
     }
 
-    /// The same when the load goes on after another one: neither a trial nor windows that are not scored are left.
-    pub fn resumed(self) -> Trying {
+    /// What is kept until the load returns: neither a trial nor windows that are not scored.
+    pub fn interrupted(self) -> Trying {
         Trying { trial: None, ended: None, unit: Vec::new(), in_turn: None, returning: None, ..self }
     }
 
@@ -152,8 +153,8 @@ impl TwinController {
         self.trying.is_forecast = true;
         self.trying.evidence = Some(Arc::new(self.evidence_of(forecast)));
         let gain_of = |arm: usize| {
-            let predictions = &mut forecast.predictions.iter();
-            predictions.find(|one| one.setting == self.arms[arm].setting).map(|one| (one.gain, one.starves()))
+            let of = forecast.predictions.iter().find(|one| one.setting == self.arms[arm].setting)?;
+            Some((of.gain, of.starves()))
         };
         let Some((of_original, _)) = gain_of(self.original) else { return };
         for arm in 0..self.arms.len() {
