@@ -7,6 +7,8 @@ use crate::ab_test::Estimate;
 /// validation world the noise is between 0.01 (reads at random) and 1 (write-back in bursts).
 const NOISE: [f64; 6] = [0.01, 0.03, 0.08, 0.2, 0.5, 1.2];
 const DRIFT: [f64; 3] = [0.002, 0.02, 0.15];
+/// Where the level stands in the state of a filter.
+const LEVEL: usize = 0;
 /// The variance of the level at first: nothing is known of it.
 const UNKNOWN_LEVEL: f64 = 1e4;
 /// Degrees of freedom of the noise: Student's t, whose tails are as heavy as those of a load that stalls now and then. A window that is far
@@ -17,12 +19,12 @@ const FREEDOM: f64 = 4.0;
 /// on drawn loads and devices of the validation world, 16 were off by more than 10%.
 const WRONG: f64 = 0.07;
 
-/// One filter: the level of the reference and the gain of each arm over it.
+/// One filter: the level of the reference, and the gain over it of each arm that was observed.
 #[derive(Clone, Debug)]
 struct Filter {
     noise: f64,
     drift: f64,
-    /// The level, and the gain of each arm.
+    /// The level, and the gain of each observed arm.
     mean: Vec<f64>,
     /// Their covariance, row by row.
     covariance: Vec<f64>,
@@ -34,27 +36,29 @@ struct Filter {
 }
 
 impl Filter {
-    fn new(expected: &[Estimate], noise: f64, drift: f64) -> Filter {
+    fn new(expected: &[Estimate], noise: f64, drift: f64, probability: f64) -> Filter {
         let size = expected.len() + 1;
         let mut covariance = vec![0.0; size * size];
         covariance[0] = UNKNOWN_LEVEL;
-        for (arm, gain) in expected.iter().enumerate() {
-            covariance[(arm + 1) * (size + 1)] = gain.error * gain.error;
+        for (place, gain) in expected.iter().enumerate() {
+            covariance[(place + 1) * (size + 1)] = gain.error * gain.error;
         }
         let mean = std::iter::once(0.0).chain(expected.iter().map(|gain| gain.mean)).collect();
-        Filter { noise, drift, mean, covariance, likelihood: 0.0, at_s: f64::NAN, column: vec![0.0; size] }
+        Filter { noise, drift, mean, covariance, likelihood: probability.ln(), at_s: f64::NAN, column: vec![0.0; size] }
     }
 
-    fn observe(&mut self, observed: &Observation) {
-        let (size, arm) = (self.mean.len(), observed.arm + 1);
+    /// Takes in a window of the arm whose gain stands at this place of the state; `None` of the reference.
+    fn observe(&mut self, observed: &Observation, place: Option<usize>) {
+        let size = self.mean.len();
         let elapsed_s = if self.at_s.is_nan() { 0.0 } else { (observed.at_s - self.at_s).max(0.0) };
         self.at_s = observed.at_s;
         self.covariance[0] += self.drift * self.drift * elapsed_s;
+        let of_arm = |row: &[f64]| place.map_or(0.0, |place| row[place]);
         for (with_score, row) in self.column.iter_mut().zip(self.covariance.chunks(size)) {
-            *with_score = row[0] + row[arm];
+            *with_score = row[0] + of_arm(row);
         }
-        let expected_variance = self.column[0] + self.column[arm];
-        let innovation = observed.score - self.mean[0] - self.mean[arm];
+        let expected_variance = self.column[0] + of_arm(&self.column);
+        let innovation = observed.score - self.mean[0] - of_arm(&self.mean);
         let noise = self.noise * self.noise / observed.seconds;
         let variance = expected_variance + noise;
         let squared = innovation * innovation / variance;
@@ -67,30 +71,27 @@ impl Filter {
         }
     }
 
-    /// The gain of one arm over another, with its variance.
-    fn gain(&self, arm: usize, over: usize) -> (f64, f64) {
-        self.sum(arm + 1, over + 1, -1.0)
-    }
-
-    /// The score that a window of an arm is expected to have, with its variance.
-    fn level(&self, arm: usize) -> (f64, f64) {
-        self.sum(0, arm + 1, 1.0)
-    }
-
-    /// `mean[a] + sign * mean[b]`, with its variance.
-    fn sum(&self, a: usize, b: usize, sign: f64) -> (f64, f64) {
-        let at = |row: usize, column: usize| self.covariance[row * self.mean.len() + column];
-        (self.mean[a] + sign * self.mean[b], (at(a, a) + at(b, b) + 2.0 * sign * at(a, b)).max(0.0))
+    /// `mean[a] + sign * mean[b]`, with its variance; what has no place in the state is 0.
+    fn sum(&self, a: Option<usize>, b: Option<usize>, sign: f64) -> (f64, f64) {
+        let mean = |place: Option<usize>| place.map_or(0.0, |place| self.mean[place]);
+        let at = |row: Option<usize>, column: Option<usize>| {
+            row.zip(column).map_or(0.0, |(row, column)| self.covariance[row * self.mean.len() + column])
+        };
+        (mean(a) + sign * mean(b), (at(a, a) + at(b, b) + 2.0 * sign * at(a, b)).max(0.0))
     }
 }
 
 /// What is known of the settings.
 #[derive(Clone, Debug)]
 pub struct Posterior {
+    /// The expected gain of each arm over the reference, before any window.
+    expected: Vec<Estimate>,
+    is_observed: Vec<bool>,
+    /// Where the gain of each arm stands in the state of the filters; `None` of the reference, and of arms that were not observed: of those
+    /// what was expected is all that is known.
+    places: Vec<Option<usize>>,
     /// Each filter with its weight.
     filters: Vec<(f64, Filter)>,
-    /// Whether each arm was observed.
-    is_observed: Vec<bool>,
 }
 
 /// One possibility of what an arm gains over another.
@@ -105,44 +106,91 @@ pub(super) struct Possibility {
 }
 
 impl Posterior {
-    /// From what was expected, and these windows in their order.
+    /// From what is expected of each arm, and these windows in their order.
     pub(super) fn of<'a>(
-        expected: &[Estimate],
-        is_observed: Vec<bool>,
+        expected: Vec<Estimate>,
+        reference: usize,
         observations: impl Iterator<Item = &'a Observation> + Clone,
     ) -> Posterior {
+        let mut is_observed = vec![false; expected.len()];
+        observations.clone().for_each(|observed| is_observed[observed.arm] = true);
+        let mut places = vec![None; expected.len()];
+        let with_state: Vec<usize> = (0..expected.len()).filter(|&arm| arm != reference && is_observed[arm]).collect();
+        with_state.iter().enumerate().for_each(|(number, &arm)| places[arm] = Some(number + 1));
+        let as_expected: Vec<Estimate> = with_state.iter().map(|&arm| expected[arm]).collect();
         // What was expected of an observed arm may be wrong, of one of them at a time.
-        let is_open = |arm: &usize| is_observed[*arm] && expected[*arm].error > 0.0;
-        let open: Vec<usize> = (0..expected.len()).filter(is_open).collect();
-        let as_expected = (expected.to_vec(), 1.0 - WRONG * open.len() as f64 / (open.len() + 1) as f64);
-        let one_wrong = open.iter().map(|&arm| {
-            let mut expected = expected.to_vec();
-            expected[arm].error = expected[arm].error.hypot(UNKNOWN.error);
-            (expected, WRONG / (open.len() + 1) as f64)
+        let probability = WRONG / (as_expected.len() + 1) as f64;
+        let one_wrong = (0..as_expected.len()).map(|place| {
+            let mut expected = as_expected.clone();
+            expected[place].error = expected[place].error.hypot(UNKNOWN.error);
+            (expected, probability)
         });
-        let priors: Vec<(Vec<Estimate>, f64)> = std::iter::once(as_expected).chain(one_wrong).collect();
+        let right = (as_expected.clone(), 1.0 - probability * as_expected.len() as f64);
+        let priors: Vec<(Vec<Estimate>, f64)> = std::iter::once(right).chain(one_wrong).collect();
         let pairs = NOISE.iter().flat_map(|noise| DRIFT.iter().map(move |drift| (*noise, *drift)));
-        let mut filters: Vec<(f64, Filter)> = pairs
+        let filters = pairs
             .flat_map(|(noise, drift)| priors.iter().map(move |prior| (noise, drift, prior)))
-            .map(|(noise, drift, (expected, probability))| {
-                let mut filter = Filter::new(expected, noise, drift);
-                filter.likelihood = probability.ln();
-                observations.clone().for_each(|observed| filter.observe(observed));
-                (0.0, filter)
-            })
+            .map(|(noise, drift, (expected, probability))| (0.0, Filter::new(expected, noise, drift, *probability)))
             .collect();
-        let most = filters.iter().map(|(_, filter)| filter.likelihood).fold(f64::NEG_INFINITY, f64::max);
-        filters.iter_mut().for_each(|(weight, filter)| *weight = (filter.likelihood - most).exp());
-        let whole: f64 = filters.iter().map(|(weight, _)| weight).sum();
-        filters.iter_mut().for_each(|(weight, _)| *weight /= whole);
-        Posterior { filters, is_observed }
+        let mut posterior = Posterior { expected, is_observed, places, filters };
+        observations.for_each(|observed| posterior.take_in(observed));
+        posterior.weigh();
+        posterior
+    }
+
+    /// What was expected, for [`Posterior::of`].
+    pub(super) fn expected(&self) -> &[Estimate] {
+        &self.expected
+    }
+
+    pub(super) fn is_observed(&self, arm: usize) -> bool {
+        self.is_observed[arm]
+    }
+
+    /// Changes what is expected of an arm that was not observed.
+    pub(super) fn expect(&mut self, arm: usize, gain: Estimate) {
+        self.expected[arm] = gain;
+    }
+
+    /// Adds a window of an arm that was observed before.
+    pub(super) fn observe(&mut self, observed: &Observation) {
+        self.take_in(observed);
+        self.weigh();
+    }
+
+    fn take_in(&mut self, observed: &Observation) {
+        let place = self.places[observed.arm];
+        self.filters.iter_mut().for_each(|(_, filter)| filter.observe(observed, place));
+    }
+
+    /// Weighs the filters by their likelihoods.
+    fn weigh(&mut self) {
+        let most = self.filters.iter().map(|(_, filter)| filter.likelihood).fold(f64::NEG_INFINITY, f64::max);
+        self.filters.iter_mut().for_each(|(weight, filter)| *weight = (filter.likelihood - most).exp());
+        let whole: f64 = self.filters.iter().map(|(weight, _)| weight).sum();
+        self.filters.iter_mut().for_each(|(weight, _)| *weight /= whole);
+    }
+
+    /// The gain of an arm of which nothing was observed, with its variance; 0 of others, whose gain is in the filters.
+    fn unobserved(&self, arm: usize) -> (f64, f64) {
+        if self.is_observed[arm] { (0.0, 0.0) } else { (self.expected[arm].mean, self.expected[arm].error.powi(2)) }
+    }
+
+    /// By one filter the gain of one arm over another, with its variance.
+    fn gain_by(&self, filter: &Filter, arm: usize, over: usize) -> (f64, f64) {
+        if arm == over {
+            return (0.0, 0.0);
+        }
+        let (mean, variance) = filter.sum(self.places[arm], self.places[over], -1.0);
+        let (of_arm, of_over) = (self.unobserved(arm), self.unobserved(over));
+        (mean + of_arm.0 - of_over.0, variance + of_arm.1 + of_over.1)
     }
 
     /// What an arm may gain over another, and what a trial of this many seconds beside as many of the other would show.
     pub(super) fn possibilities(&self, arm: usize, over: usize, seconds: f64) -> impl Iterator<Item = Possibility> {
         let wrong = if self.is_observed[arm] && self.is_observed[over] { 0.0 } else { WRONG };
         self.filters.iter().flat_map(move |(weight, filter)| {
-            let (mean, variance) = filter.gain(arm, over);
+            let (mean, variance) = self.gain_by(filter, arm, over);
             let trial_error = (2.0 * filter.noise.powi(2) / seconds + filter.drift.powi(2) * seconds).sqrt();
             let with = |share: f64, error: f64| Possibility { weight: weight * share, gain: Estimate { mean, error }, trial_error };
             let error = variance.sqrt();
@@ -161,14 +209,15 @@ impl Posterior {
 
     /// The gain of an arm over another.
     pub fn gain(&self, arm: usize, over: usize) -> Estimate {
-        self.mixed(|filter| filter.gain(arm, over))
+        self.mixed(|filter| self.gain_by(filter, arm, over))
     }
 
     /// The score that a window of an arm of this many seconds is expected to have, with its noise.
     pub fn level(&self, arm: usize, seconds: f64) -> Estimate {
+        let (expected, uncertain) = self.unobserved(arm);
         self.mixed(|filter| {
-            let (mean, variance) = filter.level(arm);
-            (mean, variance + filter.noise.powi(2) / seconds)
+            let (mean, variance) = filter.sum(Some(LEVEL), self.places[arm], 1.0);
+            (mean + expected, variance + uncertain + filter.noise.powi(2) / seconds)
         })
     }
 }

@@ -14,7 +14,7 @@
 //! use control::trials::{Observation, Trials};
 //!
 //! let mut trials = Trials::new(2, 0);
-//! trials.expect(1, Estimate { mean: 0.0, error: 0.1 });
+//! trials.expect([(1, Estimate { mean: 0.0, error: 0.1 })]);
 //! for second in 0..12 {
 //!     // The other arm is 30% better, and both get slower all the time.
 //!     let arm = usize::from(second % 6 >= 3);
@@ -35,7 +35,7 @@ use crate::ab_test::Estimate;
 pub use filter::Posterior;
 pub use worth::{Cost, is_adopted, worth};
 
-/// Observations that are kept: four minutes of windows.
+/// Observations that are kept: eight minutes of units of two seconds.
 const MAX_OBSERVATIONS: usize = 240;
 
 /// The score of a window.
@@ -54,10 +54,10 @@ pub struct Observation {
 /// What is known of the settings under one load.
 #[derive(Clone, Debug)]
 pub struct Trials {
-    /// The expected gain of each arm over the reference, before any window.
-    expected: Vec<Estimate>,
     reference: usize,
+    /// The latest windows: what is known is worked out from them again where something else is expected, or an arm is observed first.
     observations: VecDeque<Observation>,
+    posterior: Posterior,
 }
 
 /// What is expected of a setting of which nothing is known: measured over the training and the validation world (`seekwise-lab twin`), where
@@ -67,35 +67,54 @@ pub const UNKNOWN: Estimate = Estimate { mean: -0.01, error: 0.22 };
 impl Trials {
     /// This number of settings, of which nothing is known. Gains are over the setting `reference`.
     pub fn new(arms: usize, reference: usize) -> Trials {
-        let mut trials = Trials { expected: vec![UNKNOWN; arms], reference, observations: VecDeque::new() };
-        trials.expect(reference, UNKNOWN);
-        trials
+        let mut expected = vec![UNKNOWN; arms];
+        if let Some(own) = expected.get_mut(reference) {
+            *own = Estimate { mean: 0.0, error: 0.0 };
+        }
+        Trials { reference, observations: VecDeque::new(), posterior: Posterior::of(expected, reference, std::iter::empty()) }
     }
 
-    /// What is expected of an arm before any window: its gain over the reference.
-    pub fn expect(&mut self, arm: usize, gain: Estimate) {
-        self.expected[arm] = if arm == self.reference { Estimate { mean: 0.0, error: 0.0 } } else { gain };
+    /// What is expected of arms before any window: the gain of each over the reference.
+    pub fn expect(&mut self, gains: impl IntoIterator<Item = (usize, Estimate)>) {
+        let mut is_observed = false;
+        for (arm, gain) in gains.into_iter().filter(|(arm, _)| *arm != self.reference) {
+            is_observed |= self.posterior.is_observed(arm) && self.posterior.expected()[arm] != gain;
+            self.posterior.expect(arm, gain);
+        }
+        if is_observed {
+            self.work_out();
+        }
     }
 
     /// Adds a window.
     pub fn observe(&mut self, observation: Observation) {
-        if observation.score.is_finite() {
-            self.observations.push_back(observation);
-            if self.observations.len() > MAX_OBSERVATIONS {
-                self.observations.pop_front();
-            }
+        if !observation.score.is_finite() {
+            return;
+        }
+        if self.observations.len() == MAX_OBSERVATIONS {
+            self.observations.pop_front();
+        }
+        self.observations.push_back(observation);
+        if self.posterior.is_observed(observation.arm) {
+            self.posterior.observe(&observation);
+        } else {
+            self.work_out();
         }
     }
 
     /// Forgets the windows: they are of another load.
     pub fn restart(&mut self) {
         self.observations.clear();
+        self.work_out();
     }
 
     /// What is known now.
-    pub fn posterior(&self) -> Posterior {
-        let is_observed = |arm| self.observations.iter().any(|observed| observed.arm == arm);
-        let is_observed = (0..self.expected.len()).map(is_observed).collect();
-        Posterior::of(&self.expected, is_observed, self.observations.iter())
+    pub fn posterior(&self) -> &Posterior {
+        &self.posterior
+    }
+
+    fn work_out(&mut self) {
+        let expected = self.posterior.expected().to_vec();
+        self.posterior = Posterior::of(expected, self.reference, self.observations.iter());
     }
 }

@@ -100,12 +100,12 @@ mod tests {
     /// A reference that was watched for ten seconds with this noise from second to second, and an arm of which this is expected.
     fn watched(expected: Estimate, noise: f64) -> Posterior {
         let mut trials = Trials::new(2, 0);
-        trials.expect(1, expected);
+        trials.expect([(1, expected)]);
         for second in 0..10 {
             let score = noise * [0.3, -1.4, 0.9, -0.2, 1.7, -0.8, 0.1, -0.6, 1.1, -1.0][second];
             trials.observe(Observation { arm: 0, at_s: second as f64, seconds: 1.0, score });
         }
-        trials.posterior()
+        trials.posterior().clone()
     }
 
     #[test]

@@ -292,7 +292,7 @@ fn what_was_tried_under_a_load_goes_on_when_it_returns() {
     let mut past = past_load(&controller, controller.active);
     let other = controller.arm_of(&setting("cfq")).unwrap();
     past.blocked_until[other] = NEVER;
-    past.trying.trials.expect(other, control::ab_test::Estimate { mean: 0.5, error: 0.01 });
+    past.trying.trials.expect([(other, control::ab_test::Estimate { mean: 0.5, error: 0.01 })]);
     controller.past.push(past);
     let mut elsewhere = here();
     elsewhere[0] += 5.0;

@@ -157,15 +157,12 @@ impl TwinController {
             Some((of.gain, of.starves()))
         };
         let Some((of_original, _)) = gain_of(self.original) else { return };
-        for arm in 0..self.arms.len() {
-            let known = gain_of(arm);
-            // Also one that is forecast to starve a stream: of 17 such arms 6 did. A trial ends where a stream waits beyond its bound.
-            self.trying.may_be_tried[arm] = known.is_some();
-            if let Some((gain, starves)) = known {
-                self.trying.may_starve[arm] = starves;
-                self.trying.trials.expect(arm, expectation(gain - of_original));
-            }
-        }
+        let known: Vec<Option<(f64, bool)>> = (0..self.arms.len()).map(gain_of).collect();
+        let gains = known.iter().enumerate().filter_map(|(arm, known)| Some((arm, expectation(known.as_ref()?.0 - of_original))));
+        self.trying.trials.expect(gains);
+        // Also one that is forecast to starve a stream may be tried: of 17 such arms 6 did. A trial ends where a stream waits beyond its bound.
+        self.trying.may_be_tried = known.iter().map(Option::is_some).collect();
+        self.trying.may_starve = known.iter().map(|known| known.is_some_and(|(_, starves)| starves)).collect();
     }
 
     /// There is no forecast: each scheduler may be tried.
@@ -343,7 +340,7 @@ impl TwinController {
         let worths = others.into_iter().map(|arm| {
             let switching_s = self.switch_costs_s(target, self.active, arm) + self.switch_costs_s(target, arm, self.active);
             let cost = Cost { measured_s: TURN_S, settling_s: SETTLING.as_secs_f64(), switching_s };
-            (worth(&posterior, arm, self.active, lasted_s, &cost), arm)
+            (worth(posterior, arm, self.active, lasted_s, &cost), arm)
         });
         let (_, arm) = worths.filter(|(worth, _)| *worth > 0.0).max_by(|a, b| a.0.total_cmp(&b.0))?;
         if self.must_wait_for_streams(&self.arms[arm].setting, now) {
