@@ -117,7 +117,7 @@ impl Capture {
             }
             Event::Completed { request, dispatched, at } => self.answered(&request, dispatched, at),
             Event::Flushed { .. } => self.captured.flushes += 1,
-            Event::Called(_) | Event::Returned { .. } => {}
+            Event::Called { .. } | Event::Returned { .. } => {}
         }
         if let Some(begins) = self.begins {
             self.captured.lasts = event.at() - begins;

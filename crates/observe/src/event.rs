@@ -27,7 +27,12 @@ pub enum Event {
     },
     /// A process issued a read, write or fsync call, above the block layer. A target that cannot observe calls reports neither
     /// this nor [`Event::Returned`]; windows are then scored by requests.
-    Called(Nanos),
+    Called {
+        /// The process.
+        stream: StreamId,
+        /// When it was issued.
+        at: Nanos,
+    },
     /// The call returned.
     Returned {
         /// The process.
@@ -48,7 +53,7 @@ impl Event {
     pub fn at(&self) -> Nanos {
         match self {
             Event::Queued(request) => request.arrival,
-            Event::Completed { at, .. } | Event::Flushed { at, .. } | Event::Called(at) | Event::Returned { at, .. } => *at,
+            Event::Completed { at, .. } | Event::Flushed { at, .. } | Event::Called { at, .. } | Event::Returned { at, .. } => *at,
         }
     }
 }

@@ -166,7 +166,7 @@ impl Recording {
                 }
                 self.in_flight.push_back(request);
             }
-            Event::Called(_) => {}
+            Event::Called { .. } => {}
         }
     }
 

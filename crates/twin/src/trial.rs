@@ -328,7 +328,7 @@ pub fn event(noted: &ServerEvent) -> Event {
         ServerEvent::Issued(issue) => Event::Queued(request(issue)),
         ServerEvent::Finished(done) => Event::Completed { request: request(&done.issue), dispatched: done.dispatched, at: done.at },
         ServerEvent::Flushed(done) => Event::Flushed { stream: done.stream, asked: done.arrival, at: done.at },
-        ServerEvent::Called(at) => Event::Called(*at),
+        ServerEvent::Called { stream, at } => Event::Called { stream: *stream, at: *at },
         ServerEvent::Returned(done) => {
             let (op, bytes) = match done.transfer() {
                 Some(done) => (done.issue.op, u64::from(done.issue.sectors) * 512),

@@ -189,7 +189,7 @@ fn earlier(event: &Event, by: Nanos) -> Event {
             Event::Completed { request, dispatched: dispatched - by, at: at - by }
         }
         Event::Flushed { stream, asked, at } => Event::Flushed { stream, asked: asked - by, at: at - by },
-        Event::Called(at) => Event::Called(at - by),
+        Event::Called { stream, at } => Event::Called { stream, at: at - by },
         Event::Returned { stream, op, bytes, called, at } => {
             Event::Returned { stream, op, bytes, called: called - by, at: at - by }
         }

@@ -56,7 +56,7 @@ pub fn events(observed: &Observed, from: Nanos, to: Nanos) -> Events<impl Iterat
         others.push(Event::Flushed { stream: flush.request.stream, asked: flush.request.arrival, at: flush.completed });
     }
     for call in observed.calls.iter().filter(|call| call.returned >= from && call.called < to) {
-        others.push(Event::Called(call.called));
+        others.push(Event::Called { stream: call.stream, at: call.called });
         others.push(Event::Returned {
             stream: call.stream,
             op: call.op,

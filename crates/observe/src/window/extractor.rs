@@ -85,7 +85,7 @@ impl Extractor {
                 self.sums.repeats += u64::from(self.recent.add(request.lba));
             }
             Event::Completed { request, at, .. } => self.history.completed(request, *at),
-            Event::Flushed { .. } | Event::Called(_) | Event::Returned { .. } => {}
+            Event::Flushed { .. } | Event::Called { .. } | Event::Returned { .. } => {}
         }
     }
 

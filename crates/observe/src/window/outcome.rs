@@ -234,7 +234,7 @@ impl Tally {
             }
             Event::Completed { request, dispatched, at } => self.completed(request, *dispatched, *at),
             Event::Flushed { .. } => {}
-            Event::Called(at) => {
+            Event::Called { at, .. } => {
                 self.sees_calls = true;
                 self.calls.queued(*at);
             }

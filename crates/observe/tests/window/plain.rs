@@ -34,7 +34,7 @@ impl Seen {
                         answered = Some(*at);
                     }
                 }
-                Event::Flushed { .. } | Event::Called(_) | Event::Returned { .. } => {}
+                Event::Flushed { .. } | Event::Called { .. } | Event::Returned { .. } => {}
             }
         }
         Seen {

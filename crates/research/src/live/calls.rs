@@ -31,7 +31,7 @@ impl Calls {
         match event {
             Event::Queued(request) if !self.under_way.contains_key(&request.stream) => {
                 self.under_way.insert(request.stream, (request.arrival, 0));
-                Some(Event::Called(request.arrival))
+                Some(Event::Called { stream: request.stream, at: request.arrival })
             }
             Event::Completed { request, at, .. } => {
                 let (called, done) = self.under_way.get_mut(&request.stream)?;
@@ -70,8 +70,8 @@ mod tests {
         let done = |request, at| Event::Completed { request, dispatched: at, at };
         let mut calls = Calls::of(1 << 20);
         let (first, second, other) = (part(1, 1_024, ms(1)), part(1, 1_024, ms(6)), part(2, 2_048, ms(2)));
-        assert_eq!(calls.event(&Event::Queued(first)), Some(Event::Called(ms(1))));
-        assert_eq!(calls.event(&Event::Queued(other)), Some(Event::Called(ms(2))));
+        assert_eq!(calls.event(&Event::Queued(first)), Some(Event::Called { stream: first.stream, at: ms(1) }));
+        assert_eq!(calls.event(&Event::Queued(other)), Some(Event::Called { stream: other.stream, at: ms(2) }));
         assert_eq!(calls.event(&done(first, ms(5))), None);
         assert_eq!(calls.event(&Event::Queued(second)), None);
         let returned = |stream, called, at| Some(Event::Returned { stream, op: Op::Read, bytes: 1 << 20, called, at });

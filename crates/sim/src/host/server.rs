@@ -380,7 +380,7 @@ impl Server for Host {
         let id = self.calls.insert(running);
         // Advice has no completion, so its call is not recorded either.
         if !is_advice {
-            self.queue_mut().record_event(ServerEvent::Called(now));
+            self.queue_mut().record_event(ServerEvent::Called { stream: call.stream, at: now });
         }
         // Calls on nothing, beyond the end, or on a file without extents end at once.
         if is_empty || self.is_unmapped(call.action.file()) { self.start_timer(now, Timer::End(id)) } else { self.step(now, id) }

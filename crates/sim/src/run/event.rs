@@ -121,8 +121,13 @@ pub enum ServerEvent {
     Finished(Transferred),
     /// A flush of the device's write cache is done.
     Flushed(Flushed),
-    /// A system call began at this time.
-    Called(Nanos),
+    /// A system call of a stream began.
+    Called {
+        /// The stream.
+        stream: StreamId,
+        /// When.
+        at: Nanos,
+    },
     /// A system call is done.
     Returned(Finished),
 }

@@ -127,7 +127,7 @@ fn a_pilot_sees_every_request_in_the_order_of_time() {
         ServerEvent::Finished(done) => done.at,
         ServerEvent::Flushed(done) => done.at,
         ServerEvent::Returned(done) => done.at(),
-        ServerEvent::Called(at) => *at,
+        ServerEvent::Called { at, .. } => *at,
     };
     assert!(pilot.noted.iter().map(at).is_sorted());
     assert_eq!(pilot.noted.iter().filter(|noted| matches!(noted, ServerEvent::Issued(_))).count(), 300);
@@ -171,7 +171,7 @@ fn a_host_is_steered_with_all_its_tunables() {
     assert!(pilot.looks.len() > 10, "{:?}", pilot.looks);
     assert!(pilot.noted.len() > 100);
     // Advice, which fio's jobs give first, is not recorded: it has no completion.
-    let calls = pilot.noted.iter().filter(|noted| matches!(noted, ServerEvent::Called(_))).count();
+    let calls = pilot.noted.iter().filter(|noted| matches!(noted, ServerEvent::Called { .. })).count();
     assert_eq!(calls, pilot.noted.iter().filter(|noted| matches!(noted, ServerEvent::Returned(_))).count());
     // Each fsync empties the drive's write cache.
     let flushes = pilot.noted.iter().filter(|noted| matches!(noted, ServerEvent::Flushed(flushed) if flushed.stream == 3)).count();

@@ -318,14 +318,7 @@ impl Controller for TwinController {
         self.recording.event(event);
         self.buckets.event(event);
         self.background.event(event);
-        match event {
-            Event::Queued(request) => self.streams.queued(request),
-            Event::Completed { request, at, .. } => {
-                let measured_from = (!self.serves_as_original()).then_some(self.measured_from);
-                self.streams.completed(request, *at, measured_from);
-            }
-            _ => {}
-        }
+        self.streams.event(event, (!self.serves_as_original()).then_some(self.measured_from));
         false
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use block::{Nanos, Request, StreamId};
-use observe::merit;
+use observe::{Event, merit};
 
 /// A stream that is not served for this many times the bound of its p99 starves: one request in a hundred may wait longer than the bound.
 const STARVED: f64 = 3.0;
@@ -31,11 +31,20 @@ struct Stream {
     was_busy: Nanos,
     /// Its synchronous requests, and the others: a process that writes through the page cache waits for those, too, once memory is full.
     waiting: [Waiting; 2],
+    /// Its calls.
+    calls: Waiting,
 }
 
 impl Stream {
     fn new(began: Nanos) -> Stream {
-        Stream { began, in_flight: 0, busy_since: began, was_busy: Nanos::ZERO, waiting: Default::default() }
+        Stream {
+            began,
+            in_flight: 0,
+            busy_since: began,
+            was_busy: Nanos::ZERO,
+            waiting: Default::default(),
+            calls: Waiting::default(),
+        }
     }
 
     fn queued(&mut self, request: &Request) {
@@ -43,7 +52,7 @@ impl Stream {
             self.busy_since = request.arrival;
         }
         self.in_flight += 1;
-        self.waiting[usize::from(!request.is_sync())].queued(request);
+        self.waiting[usize::from(!request.is_sync())].queued(request.arrival);
     }
 
     fn completed(&mut self, request: &Request, at: Nanos, measured_from: Option<Nanos>) {
@@ -51,7 +60,8 @@ impl Stream {
             self.was_busy += at - self.busy_since;
         }
         self.in_flight = self.in_flight.saturating_sub(1);
-        self.waiting[usize::from(!request.is_sync())].completed(request, at, measured_from);
+        let waited = Waited { from: request.arrival, until: at, weight: request.response_weight() };
+        self.waiting[usize::from(!request.is_sync())].completed(waited, measured_from);
     }
 
     fn belongs_to_load(&self, now: Nanos) -> bool {
@@ -60,7 +70,16 @@ impl Stream {
     }
 }
 
-/// The requests of a stream, synchronous or not.
+/// A request or a call that was waited for.
+#[derive(Clone, Copy, Debug)]
+struct Waited {
+    from: Nanos,
+    until: Nanos,
+    /// How many usual requests its wait is divided among.
+    weight: u32,
+}
+
+/// The requests of a stream, synchronous or not, or its calls.
 #[derive(Clone, Copy, Debug, Default)]
 struct Waiting {
     /// In flight.
@@ -76,24 +95,25 @@ struct Waiting {
 }
 
 impl Waiting {
-    fn queued(&mut self, request: &Request) {
+    fn queued(&mut self, at: Nanos) {
         if self.requests == 0 {
-            self.since = request.arrival;
+            self.since = at;
         }
         self.requests += 1;
     }
 
-    fn completed(&mut self, request: &Request, at: Nanos, measured_from: Option<Nanos>) {
+    fn completed(&mut self, waited: Waited, measured_from: Option<Nanos>) {
+        let Waited { from, until, weight } = waited;
         match measured_from {
-            None => self.waited(at - self.since.min(request.arrival)),
-            Some(from) if request.arrival >= from => {
+            None => self.waited(until - self.since.min(from)),
+            Some(measured_from) if from >= measured_from => {
                 self.done += 1;
-                let waited_s = (at - request.arrival).as_secs_f64() / f64::from(request.response_weight());
+                let waited_s = (until - from).as_secs_f64() / f64::from(weight);
                 self.late += u32::from(waited_s > LATE_SHARE * self.bound_s());
             }
             Some(_) => {}
         }
-        (self.requests, self.since) = (self.requests.saturating_sub(1), at);
+        (self.requests, self.since) = (self.requests.saturating_sub(1), until);
     }
 
     fn waited(&mut self, wait: Nanos) {
@@ -119,26 +139,43 @@ impl Waiting {
 
 /// All streams of a device.
 #[derive(Clone, Debug, Default)]
-pub struct Streams(BTreeMap<StreamId, Stream>);
+pub struct Streams {
+    all: BTreeMap<StreamId, Stream>,
+    /// Calls are observed, so streams are judged by what these wait: a request may wait without any process that waits for it.
+    pub sees_calls: bool,
+}
 
 impl Streams {
-    /// A request was queued.
-    pub fn queued(&mut self, request: &Request) {
-        if self.0.len() >= MAX_STREAMS {
-            self.0.retain(|_, stream| stream.in_flight > 0);
+    /// What an event says of its stream. `measured_from`: since when the active setting serves the load; `None` if that is the original one.
+    pub fn event(&mut self, event: &Event, measured_from: Option<Nanos>) {
+        match event {
+            Event::Queued(request) => self.stream(request.stream, request.arrival).queued(request),
+            Event::Completed { request, at, .. } => {
+                self.stream(request.stream, request.arrival).completed(request, *at, measured_from);
+            }
+            Event::Flushed { .. } => {}
+            Event::Called { stream, at } => {
+                self.sees_calls = true;
+                self.stream(*stream, *at).calls.queued(*at);
+            }
+            Event::Returned { stream, called, at, .. } => {
+                let waited = Waited { from: *called, until: *at, weight: 1 };
+                self.stream(*stream, *called).calls.completed(waited, measured_from);
+            }
         }
-        self.0.entry(request.stream).or_insert_with(|| Stream::new(request.arrival)).queued(request);
     }
 
-    /// A request completed. `measured_from`: since when the active setting serves the load; `None` if that is the original one.
-    pub fn completed(&mut self, request: &Request, at: Nanos, measured_from: Option<Nanos>) {
-        self.0.entry(request.stream).or_insert_with(|| Stream::new(request.arrival)).completed(request, at, measured_from);
+    fn stream(&mut self, stream: StreamId, began: Nanos) -> &mut Stream {
+        if self.all.len() >= MAX_STREAMS {
+            self.all.retain(|_, stream| stream.in_flight > 0 || stream.calls.requests > 0);
+        }
+        self.all.entry(stream).or_insert_with(|| Stream::new(began))
     }
 
     /// When the last stream of a load began that began at `from`. Streams often begin one after another: as long as the next one follows
     /// within `within`, the load is not complete. Returns `from` if that goes on for `longest`: then the load is like that.
     pub fn complete_from(&self, from: Nanos, now: Nanos, within: Nanos, longest: Nanos) -> Nanos {
-        let members = self.0.values().filter(|stream| stream.belongs_to_load(now));
+        let members = self.all.values().filter(|stream| stream.belongs_to_load(now));
         let mut began: Vec<Nanos> = members.map(|stream| stream.began.max(from)).collect();
         began.sort_unstable();
         let last = began.into_iter().fold(from, |last, next| if next <= last + within { next } else { last });
@@ -147,7 +184,7 @@ impl Streams {
 
     /// Another setting serves them from now on.
     pub fn restart_measurement(&mut self) {
-        let all = self.0.values_mut().flat_map(|stream| &mut stream.waiting);
+        let all = self.all.values_mut().flat_map(|stream| stream.waiting.iter_mut().chain([&mut stream.calls]));
         all.for_each(|waiting| (waiting.done, waiting.late) = (0, 0));
     }
 
@@ -156,9 +193,12 @@ impl Streams {
         self.unserved(now, 1.0)
     }
 
-    /// The requests of each stream, by kind.
+    /// What each stream waits for: its calls, or without those its requests by kind.
     fn waiting(&self) -> impl Iterator<Item = (StreamId, &Waiting)> {
-        self.0.iter().flat_map(|(stream, of)| of.waiting.iter().map(|waiting| (*stream, waiting)))
+        self.all.iter().flat_map(|(stream, of)| {
+            let waiting = if self.sees_calls { std::slice::from_ref(&of.calls) } else { &of.waiting };
+            waiting.iter().map(|waiting| (*stream, waiting))
+        })
     }
 
     /// A description of a stream that was not served for this many of its bounds.
@@ -180,7 +220,8 @@ impl Streams {
         self.waiting().find_map(|(stream, waiting)| {
             let (Waiting { late, done, .. }, bound_s) = (waiting, waiting.bound_s());
             let late_s = LATE_SHARE * bound_s;
-            waiting.is_late().then(|| format!("{late} of {done} requests of stream {stream} waited for more than {late_s:.1} s"))
+            let what = if self.sees_calls { "calls" } else { "requests" };
+            waiting.is_late().then(|| format!("{late} of {done} {what} of stream {stream} waited for more than {late_s:.1} s"))
         })
     }
 }
@@ -210,7 +251,8 @@ mod tests {
             let at = Nanos::from_secs_f64(at);
             let (op, sync, priority) = (Op::Read, true, Priority::DEFAULT);
             let request = Request { id: 0, stream, op, sync, priority, sectors: 8, lba: 0, arrival: at };
-            if is_queued { streams.queued(&request) } else { streams.completed(&request, at, None) }
+            let event = if is_queued { Event::Queued(request) } else { Event::Completed { request, dispatched: at, at } };
+            streams.event(&event, None);
         }
         streams
     }
@@ -228,6 +270,32 @@ mod tests {
         assert_eq!(waiting.bound_s(), 20.0);
         (0..300).for_each(|_| waiting.waited(Nanos::from_millis(500)));
         assert_eq!(waiting.bound_s(), 2.0, "three of 303 are one in a hundred");
+    }
+
+    #[test]
+    fn where_calls_are_seen_a_stream_waits_for_those_and_not_for_its_requests() {
+        let ms = Nanos::from_millis;
+        let mut streams = Streams::default();
+        let (op, priority) = (Op::Write, Priority::DEFAULT);
+        let request = Request { id: 0, stream: 1, op, sync: false, priority, sectors: 8, lba: 0, arrival: ms(100) };
+        streams.event(&Event::Queued(request), None);
+        assert!(streams.overdue(ms(5_000)).is_some());
+        // It writes into memory, and nothing of that takes long.
+        streams.event(&Event::Called { stream: 1, at: ms(200) }, None);
+        streams.event(&Event::Returned { stream: 1, op, bytes: 4096, called: ms(200), at: ms(201) }, None);
+        assert_eq!(streams.overdue(ms(5_000)), None);
+        streams.event(&Event::Called { stream: 1, at: ms(300) }, None);
+        assert_eq!(streams.overdue(ms(1_200)), None, "less than a second");
+        assert!(streams.overdue(ms(1_400)).is_some());
+        streams.event(&Event::Returned { stream: 1, op, bytes: 4096, called: ms(300), at: ms(1_500) }, None);
+        // Under another setting one call in ten is late.
+        for number in 0..200 {
+            let called = ms(2_000 + 10 * number);
+            let at = called + if number % 10 == 0 { ms(4_000) } else { ms(1) };
+            streams.event(&Event::Called { stream: 1, at: called }, Some(ms(1_600)));
+            streams.event(&Event::Returned { stream: 1, op, bytes: 4096, called, at }, Some(ms(1_600)));
+        }
+        assert!(streams.starving(ms(5_000)).is_some_and(|why| why.contains("20 of 200 calls of stream 1")));
     }
 
     #[test]

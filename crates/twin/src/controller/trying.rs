@@ -240,6 +240,10 @@ impl TwinController {
         let trial = self.trying.trial?;
         if let Some(overdue) = self.streams.overdue(now) {
             let (tried, from) = (self.setting().to_string(), self.arms[trial.from].setting.to_string());
+            // A stream that starves is as bad as a loss that ends a trial, whatever the others got.
+            let level = self.trying.trials.posterior().level(trial.from, window.duration().as_secs_f64()).mean;
+            let score = window.outcome.score(&self.preference).clamp(level - 2.0 * HARM, level - HARM);
+            self.note_score(window.to, window.duration().as_secs_f64(), score);
             if self.trying.may_starve[self.active] {
                 self.arms[self.active].blocked_until = NEVER;
             } else {
@@ -284,7 +288,8 @@ impl TwinController {
         let gain = self.trying.trials.posterior().gain(self.active, trial.from);
         let (tried, from) = (self.setting().to_string(), self.arms[trial.from].setting.to_string());
         let result = format!("{} ± {:.0}% than {from} in {}", percent(gain.mean), 100.0 * gain.error, counted(turns));
-        if self.trying.in_turn.is_some_and(|turn| turn.starves_after(&self.trying.usual)) {
+        // Where calls are seen, it is seen whether anything waits for write-back.
+        if !self.streams.sees_calls && self.trying.in_turn.is_some_and(|turn| turn.starves_after(&self.trying.usual)) {
             self.arms[self.active].blocked_until = NEVER;
             return Some(self.end_trial(
                 trial,

@@ -76,7 +76,7 @@ impl Counter {
                 self.counted.flush.requests += 1;
                 self.counted.flush.waited += at - asked;
             }
-            Event::Called(_) | Event::Returned { .. } => {}
+            Event::Called { .. } | Event::Returned { .. } => {}
         }
     }
 
