@@ -28,6 +28,8 @@ pub struct DecisionRecord {
     pub from: Arc<Setting>,
     /// The setting after.
     pub to: Arc<Setting>,
+    /// The setting that would stay if control ended then; during a trial it is not `to`.
+    pub stays: Arc<Setting>,
     /// The reason, for display.
     pub why: String,
     /// Expected improvement, as a difference of scores.
@@ -181,7 +183,9 @@ impl ControlLoop {
             _ => (from.clone(), None),
         };
         self.setting = Some(to.clone());
-        self.decisions.push(DecisionRecord { at: now, window, from, to, why, expected_gain, evidence, refused });
+        let stays = self.controller.final_setting().filter(|stays| **stays != *to);
+        let stays = stays.map_or_else(|| to.clone(), |stays| Arc::new(stays.clone()));
+        self.decisions.push(DecisionRecord { at: now, window, from, to, stays, why, expected_gain, evidence, refused });
     }
 
     /// Every decision so far.

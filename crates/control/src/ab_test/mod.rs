@@ -33,8 +33,8 @@ pub use estimate::{Estimate, error_of_difference, weighted_by_precision};
 
 /// Standard errors beyond which a mean of many values is significant: the normal distribution's two-sided 95% quantile, 1.96, rounded up.
 pub const CRITICAL_VALUE: f64 = 2.0;
-/// The normal distribution's one-sided 95% quantile.
-const NORMAL_95: f64 = 1.645;
+/// The normal distribution's one-sided 95% quantile: nine in ten values are within this number of deviations of the mean.
+pub const NORMAL_95: f64 = 1.645;
 /// Student's t, one-sided 95% quantiles of 2, 3 and 4 degrees of freedom (NIST/SEMATECH e-Handbook of Statistical Methods, 1.3.6.7.2).
 const STUDENT_T_95: [f64; 3] = [2.92, 2.35, 2.13];
 /// Pairs of turns below which no comparison is made: with fewer, the t quantile is 6.3.

@@ -123,6 +123,7 @@ mod tests {
             window,
             from: setting(from),
             to: setting(to),
+            stays: setting(to),
             why: String::new(),
             expected_gain: None,
             evidence: None,

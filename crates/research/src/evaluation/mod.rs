@@ -12,6 +12,7 @@ mod case;
 pub mod ceiling;
 pub mod counting;
 mod cross_validation;
+mod decisions;
 mod memory;
 mod run;
 mod scores;
@@ -21,7 +22,7 @@ pub mod worth;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use crate::report::evaluation::{CaseScores, Interval, Report, SCHEMA, Standing, Verdict};
+use crate::report::evaluation::{CaseScores, DecisionScores, ForecastScores, Interval, Report, SCHEMA, Standing, Verdict};
 use anyhow::{Context, ensure};
 use control::Setting;
 use control::controller::{ControllerChoice, ControllerInput, Fixed};
@@ -33,6 +34,7 @@ pub use scores::WORTH_DECIDING;
 
 use crate::worlds::{Which, worlds};
 use case::{EvaluationCase, Extent};
+use decisions::Judge;
 use experiment::comparison::regime;
 use experiment::experience;
 use experiment::pool::Workers;
@@ -79,6 +81,10 @@ enum Policy {
 }
 
 impl Policy {
+    fn is_constant(&self) -> bool {
+        matches!(self, Policy::Always(_))
+    }
+
     fn label(&self) -> String {
         match self {
             Policy::Always(setting) => setting.to_string(),
@@ -129,7 +135,7 @@ impl ControllerEvaluation {
             let run = run(question, policy, &ControllerInput { seed: *seed, ..brief.clone() }, self.measures_cpu, workers);
             run.with_context(|| format!("{} under {}", question.name, policy.label()))
         })?;
-        let scored: Vec<Vec<Scores>> = questions
+        let scored: Vec<Vec<Scored>> = questions
             .iter()
             .zip(results.chunks(policies.len()))
             .filter_map(|((_, question), results)| self.scores(question, &policies, &brief.candidates, results))
@@ -166,21 +172,29 @@ impl ControllerEvaluation {
         policies: &[Policy],
         candidates: &[Setting],
         results: &[Run],
-    ) -> Option<Vec<Scores>> {
-        let left_alone = policies.iter().zip(results).filter(|(policy, _)| matches!(policy, Policy::Always(_)));
+    ) -> Option<Vec<Scored>> {
+        let left_alone = policies.iter().zip(results).filter(|(policy, _)| policy.is_constant());
         let fixed: BTreeMap<String, &Run> = left_alone.map(|(policy, result)| (policy.label(), result)).collect();
         let candidates: Vec<String> = candidates.iter().map(Setting::to_string).collect();
         let key = Key::new(question, &fixed, &candidates, regime::FOUND, 0.0, &self.preference)?;
-        Some(results.iter().map(|result| key.score(result, &self.preference)).collect())
+        let judge = Judge::new(question, &fixed, &self.preference);
+        let scored = policies.iter().zip(results).map(|(policy, run)| {
+            let scores = key.score(run, &self.preference);
+            let (decisions, forecasts) = if policy.is_constant() { (Vec::new(), Vec::new()) } else { judge.judge(run) };
+            Scored { scores, decisions, forecasts, read_from_device: run.read_from_device }
+        });
+        Some(scored.collect())
     }
 
-    fn standings(&self, policies: &[Policy], questions: &[(u64, EvaluationCase)], scored: &[Vec<Scores>]) -> Vec<Standing> {
+    fn standings(&self, policies: &[Policy], questions: &[(u64, EvaluationCase)], scored: &[Vec<Scored>]) -> Vec<Standing> {
         policies
             .iter()
             .enumerate()
             .map(|(number, policy)| {
-                let all: Vec<&Scores> = scored.iter().map(|scores| &scores[number]).collect();
-                self.standing(policy, questions, &all)
+                let all: Vec<&Scores> = scored.iter().map(|scored| &scored[number].scores).collect();
+                let decided = scored.iter().map(|scored| (&scored[number].decisions[..], &scored[number].forecasts[..]));
+                let decisions = (!policy.is_constant()).then(|| decisions::summary(decided));
+                Standing { decisions, ..self.standing(policy, questions, &all) }
             })
             .collect()
     }
@@ -198,7 +212,7 @@ impl ControllerEvaluation {
         let count = |is: fn(&Scores) -> bool| all.iter().filter(|scores| is(scores)).count();
         Standing {
             policy: policy.label(),
-            is_constant: matches!(policy, Policy::Always(_)),
+            is_constant: policy.is_constant(),
             correct_percent: percent(all.iter().map(|scores| share(scores.correct_s, scores.judged_s)).collect()),
             deciding_percent: percent(all.iter().map(|scores| share(scores.deciding_correct_s, scores.deciding_s)).collect()),
             regret_mean_percent: percent(regrets.iter().map(|(_, regret)| (*regret, 1.0)).collect()),
@@ -217,6 +231,7 @@ impl ControllerEvaluation {
             worst_p99_ratio_median: median(ratios.iter().copied()),
             worst_p99_ratio: ratios.iter().copied().reduce(f64::max),
             cpu_ns_per_request: median(all.iter().filter_map(|scores| scores.cpu_ns)),
+            decisions: None,
         }
     }
 
@@ -245,7 +260,7 @@ impl ControllerEvaluation {
 
     fn setup(&self, policies: &[Policy], questions: usize, experience: &control::experience::Experience) -> Vec<(String, String)> {
         let labels = |constant: bool| {
-            let of = policies.iter().filter(|policy| matches!(policy, Policy::Always(_)) == constant).map(Policy::label);
+            let of = policies.iter().filter(|policy| policy.is_constant() == constant).map(Policy::label);
             of.collect::<Vec<_>>().join(", ")
         };
         let names = |get: fn(&control::experience::Case) -> &str| {
@@ -299,6 +314,12 @@ impl ControllerEvaluation {
                 "Regret",
                 "Loss in merit of the whole run relative to the best constant candidate; negative if it is better.".to_owned(),
             ),
+            (
+                "Decisions",
+                "The gain of a change is what its setting gains as a constant in the rest of the phase over the one that would have stayed. \
+                 The cost of a trial is the service lost in it and in its return, relative to the setting before as a constant in that time."
+                    .to_owned(),
+            ),
             ("Intervals", "95%, by bootstrap over the cases.".to_owned()),
         ];
         let memory = self.examines_memory.then_some(memory::ABOUT).map(|text| ("Memory", text.to_owned()));
@@ -335,7 +356,16 @@ fn run(
     }
 }
 
-fn row(seed: u64, question: &EvaluationCase, policy: &Policy, scores: &Scores) -> CaseScores {
+/// A run, scored.
+struct Scored {
+    scores: Scores,
+    decisions: Vec<DecisionScores>,
+    forecasts: Vec<ForecastScores>,
+    read_from_device: Option<f64>,
+}
+
+fn row(seed: u64, question: &EvaluationCase, policy: &Policy, scored: &Scored) -> CaseScores {
+    let scores = &scored.scores;
     let percent = |part: f64, whole: f64| (whole > 0.0).then(|| 100.0 * part / whole);
     CaseScores {
         seed,
@@ -350,6 +380,9 @@ fn row(seed: u64, question: &EvaluationCase, policy: &Policy, scores: &Scores) -
         changes: scores.changes as u64,
         worst_p99_ratio: scores.worst_p99_ratio,
         starves: scores.starves,
+        read_from_device_percent: scored.read_from_device.map(|share| 100.0 * share),
+        decisions: scored.decisions.clone(),
+        forecasts: scored.forecasts.clone(),
     }
 }
 

@@ -2,18 +2,23 @@
 
 use std::sync::Arc;
 
-use block::Nanos;
+use block::{Nanos, Op};
 use control::{Controller, Setting};
+use observe::Event;
 use observe::merit::Tails;
 use observe::performance::Performance;
 use sim::run::{Pilot, ServerEvent, Steerable, Watch};
 use twin::{Recording, ScoreBuckets};
 
 use super::case::EvaluationCase;
+use super::decisions::Decided;
 use experiment::bench::tails;
 use experiment::steered::{Steered, timed};
 use experiment::timed::Stopwatch;
 use progress::monitor::Monitor;
+
+/// Bytes of a sector.
+const SECTOR_BYTES: u64 = 512;
 
 /// What is kept of a run.
 #[derive(Clone, Debug)]
@@ -27,6 +32,33 @@ pub struct Run {
     pub tails: Tails,
     /// Processor time of scheduler and controller for each request, in nanoseconds.
     pub cpu_ns: Option<f64>,
+    /// What the controller decided.
+    pub decided: Decided,
+    /// Bytes that the device read, as a share of those that programs read; `None` if they read nothing.
+    pub read_from_device: Option<f64>,
+}
+
+/// Bytes that were read.
+#[derive(Clone, Copy, Debug, Default)]
+struct ReadBytes {
+    by_programs: u64,
+    from_device: u64,
+}
+
+impl ReadBytes {
+    fn event(&mut self, event: &Event) {
+        match event {
+            Event::Returned { op: Op::Read, bytes, .. } => self.by_programs += bytes,
+            Event::Completed { request, .. } if request.op == Op::Read => {
+                self.from_device += u64::from(request.sectors) * SECTOR_BYTES
+            }
+            _ => {}
+        }
+    }
+
+    fn share_from_device(&self) -> Option<f64> {
+        (self.by_programs > 0).then(|| self.from_device as f64 / self.by_programs as f64)
+    }
 }
 
 impl Run {
@@ -63,6 +95,7 @@ impl Run {
         let mut recorder = Recorder {
             steered: Steered::new(controller, begins_with, &world.device(), stopwatch.clone()),
             slots: ScoreBuckets::new(),
+            read: ReadBytes::default(),
             keep,
         };
         let watch = Watch { stop: Some(monitor.stop()), ..Watch::default() };
@@ -78,6 +111,8 @@ impl Run {
             ended_s: ended.as_secs_f64(),
             tails: tails(measure.streams.iter()),
             cpu_ns: stopwatch.map(|stopwatch| stopwatch.spent_ns() as f64 / measure.all.count().max(1) as f64),
+            decided: Decided::of(decided),
+            read_from_device: recorder.read.share_from_device(),
         };
         Ok((run, recorder.steered))
     }
@@ -115,6 +150,7 @@ impl Run {
 struct Recorder<'a> {
     steered: Steered,
     slots: ScoreBuckets,
+    read: ReadBytes,
     keep: Option<&'a mut Recording>,
 }
 
@@ -126,6 +162,7 @@ impl Pilot for Recorder<'_> {
     fn events(&mut self, noted: &[ServerEvent]) {
         for event in noted.iter().map(twin::event) {
             self.slots.event(&event);
+            self.read.event(&event);
             if let Some(recording) = &mut self.keep {
                 recording.event(&event);
             }

@@ -9,7 +9,7 @@ use ::report::number::{MISSING, three_digits};
 use ::report::text::{paragraph, printable};
 
 /// The version of the JSON's layout.
-pub const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 2;
 
 /// The results of an evaluation.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -95,6 +95,29 @@ pub struct Standing {
     pub worst_p99_ratio: Option<f64>,
     /// Processor time of scheduler and controller, median of the questions.
     pub cpu_ns_per_request: Option<f64>,
+    /// What its decisions were worth; `None` of a constant setting.
+    pub decisions: Option<DecisionSummary>,
+}
+
+/// What decisions were worth, over all questions. Gains are from runs of the same load under fixed settings.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct DecisionSummary {
+    /// Changes of the setting that stays, of which the gain is known.
+    pub changes: u64,
+    /// Those that lose more than 2%, or starve a stream.
+    pub worse: u64,
+    /// Those that lose anything, or starve a stream.
+    pub below: u64,
+    /// Trials whose cost is known.
+    pub trials: u64,
+    /// Median of what they cost, in percent of a minute of the service before.
+    pub trial_cost_median_percent: Option<f64>,
+    /// Forecasts: of each candidate, each time that all were forecast.
+    pub forecasts: u64,
+    /// Share of forecasts that are within their stated 90% interval: 1.645 standard errors.
+    pub within_percent: Option<f64>,
+    /// Slope of measured over forecast gains, in logarithms, by least squares.
+    pub slope: Option<f64>,
 }
 
 /// How a controller compares with the best constant policy.
@@ -135,6 +158,67 @@ pub struct CaseScores {
     pub worst_p99_ratio: Option<f64>,
     /// As in [`Standing`].
     pub starves: bool,
+    /// Bytes that the device read, in percent of those that programs read; `None` if they read nothing.
+    pub read_from_device_percent: Option<f64>,
+    /// What a controller did, in order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub decisions: Vec<DecisionScores>,
+    /// What it forecast of each candidate, in order of time.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub forecasts: Vec<ForecastScores>,
+}
+
+/// What a decision does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DecisionKind {
+    /// Tries a setting, while another one would stay.
+    Trial,
+    /// Goes back from a trial.
+    Return,
+    /// Another setting stays from now on.
+    Change,
+}
+
+/// A decision that changed the setting, or which setting stays.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct DecisionScores {
+    /// When, in seconds.
+    pub at_s: f64,
+    /// What it does.
+    pub kind: DecisionKind,
+    /// The setting before: of a change the one that would have stayed.
+    pub from: String,
+    /// The setting after.
+    pub to: String,
+    /// The controller's reason.
+    pub reason: String,
+    /// What the controller expected; `None` if it did not say.
+    pub expected_gain_percent: Option<f64>,
+    /// Of a change: what `to` by itself gains over `from` by itself in the rest of the phase; `None` if less than 4 s are left or there is no
+    /// such run.
+    pub true_gain_percent: Option<f64>,
+    /// Of a change: `to` by itself starves a stream of the phase that `from` serves.
+    pub starves: bool,
+    /// Of a trial: service lost until it ended, the return included, in percent of a minute of what `from` by itself does in that time.
+    pub cost_percent: Option<f64>,
+}
+
+/// A forecast of a candidate.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ForecastScores {
+    /// When, in seconds.
+    pub at_s: f64,
+    /// The candidate.
+    pub setting: String,
+    /// The setting that it is compared with, which was active.
+    pub over: String,
+    /// The gain that the controller expected of it.
+    pub gain_percent: f64,
+    /// The standard error of that.
+    pub error_percent: f64,
+    /// What it gains by itself in the rest of the phase.
+    pub true_gain_percent: f64,
 }
 
 /// What knowledge bases do to a controller: each load is run a second time, as another draw of it, without and with a base.
@@ -298,6 +382,21 @@ const BASE_COLUMNS: &[Column<BaseStanding>] = &[
     Column { heading: ["2% worse", ""], cell: |it| format!("{} of {}", it.worse, it.questions) },
 ];
 
+const DECISION_COLUMNS: &[Column<DecisionSummary>] = &[
+    Column { heading: ["changes", ""], cell: |it| it.changes.to_string() },
+    Column { heading: ["2% worse", ""], cell: |it| it.worse.to_string() },
+    Column { heading: ["worse", ""], cell: |it| it.below.to_string() },
+    Column { heading: ["trials", ""], cell: |it| it.trials.to_string() },
+    Column { heading: ["median cost,", "% of a minute"], cell: |it| optional(it.trial_cost_median_percent, two_places) },
+    Column { heading: ["forecasts", ""], cell: |it| it.forecasts.to_string() },
+    Column { heading: ["within", "90% interval, %"], cell: |it| optional(it.within_percent, percent) },
+    Column { heading: ["slope of measured", "over forecast"], cell: |it| optional(it.slope, two_places) },
+];
+
+fn two_places(value: f64) -> String {
+    format!("{value:.2}")
+}
+
 /// Rows of text: a heading of two lines, and cells. Columns that do not fit into the width continue in a further table below.
 fn table<T>(text: &mut String, title: &str, columns: &[Column<T>], rows: &[(String, &T)], width: Option<usize>) {
     let length = |text: &str| text.chars().count();
@@ -365,10 +464,22 @@ impl Report {
                 if correct == regret { correct.clone() } else { format!("by correct decisions {correct}, by regret {regret}") };
             paragraph(&mut text, &format!("{}: {both}.", printable(policy)), width);
         }
+        self.decisions_table(&mut text, width);
         self.memory_table(&mut text, width);
         self.cross_validation_table(&mut text);
         text.push_str(&format!("\nCommand: {}\n", printable(&self.command)));
         text
+    }
+
+    fn decisions_table(&self, text: &mut String, width: Option<usize>) {
+        let of = |it: &'_ Standing| Some((printable(&it.policy), it.decisions.clone()?));
+        let summaries: Vec<(String, DecisionSummary)> = self.standings.iter().filter_map(of).collect();
+        if summaries.is_empty() {
+            return;
+        }
+        *text += "\nDecisions: changes of the setting that stays, trials, and forecasts, compared with runs under fixed settings\n";
+        let rows: Vec<(String, &DecisionSummary)> = summaries.iter().map(|(policy, it)| (policy.clone(), it)).collect();
+        table(text, "controller", DECISION_COLUMNS, &rows, width);
     }
 
     fn memory_table(&self, text: &mut String, width: Option<usize>) {
@@ -527,6 +638,16 @@ mod tests {
             worst_p99_ratio_median: Some(1.0),
             worst_p99_ratio: Some(f64::INFINITY),
             cpu_ns_per_request: None,
+            decisions: (!is_constant).then_some(DecisionSummary {
+                changes: 12,
+                worse: 1,
+                below: 3,
+                trials: 7,
+                trial_cost_median_percent: Some(1.25),
+                forecasts: 40,
+                within_percent: Some(87.5),
+                slope: Some(0.955),
+            }),
         }
     }
 
@@ -544,6 +665,9 @@ mod tests {
             changes: 2,
             worst_p99_ratio: Some(2.0),
             starves: policy == "sstf",
+            read_from_device_percent: None,
+            decisions: Vec::new(),
+            forecasts: Vec::new(),
         };
         Report {
             schema: SCHEMA,
@@ -579,6 +703,7 @@ mod tests {
             "two-layer: by correct decisions no better than a constant sstf, by regret worse than a constant sstf.",
             "all other devices, 4 held out",
             "61.2",
+            "87.5",
             "Command: seekwise-lab evaluate --seed 1",
         ] {
             assert!(text.contains(shown), "{shown} is not in\n{text}");

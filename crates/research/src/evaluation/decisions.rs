@@ -1,0 +1,304 @@
+//! What decisions of a controller were worth: by the runs of the same load under the settings that they changed from and to.
+//!
+//! ```text
+//! decisions of a run ─┬─▶ a trial: service lost in it and in the return, against the setting before
+//!                     ├─▶ another setting stays: its gain in the rest of the phase, against the one before
+//!                     └─▶ a forecast: the gain of each candidate in the rest of the phase, against the active setting
+//! ```
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use control::DecisionRecord;
+use control::ab_test::NORMAL_95;
+use control::controller::Evidence;
+use experiment::comparison::percent;
+use observe::Preference;
+use observe::merit;
+use observe::merit::{TOLERANCE, Tails};
+
+use super::case::EvaluationCase;
+use super::run::Run;
+use super::scores::of_phase;
+use super::statistics::median;
+use crate::report::evaluation::{DecisionKind, DecisionScores, DecisionSummary, ForecastScores};
+
+/// A rest of a phase that is shorter, in seconds, shows no gain: a trial alone takes three.
+const LEAST_REST_S: f64 = 4.0;
+/// Seconds after a return that count as part of the trial: requests that were queued before are served by another scheduler.
+const RETURN_S: f64 = 1.0;
+/// The cost of a trial is stated as a share of this, in seconds.
+const FIRST_MINUTE_S: f64 = 60.0;
+/// Gains count up to a factor of 20, as a setting that serves nothing for a while has no logarithm.
+const MAX_GAIN: f64 = 3.0;
+
+/// What is kept of a run to judge its decisions.
+#[derive(Clone, Debug)]
+pub struct Decided {
+    /// Those that changed the setting, or which setting stays.
+    changes: Vec<Change>,
+    /// Each forecast once: when it was made, under which setting, and what was forecast.
+    forecasts: Vec<(f64, String, Arc<Evidence>)>,
+}
+
+#[derive(Clone, Debug)]
+struct Change {
+    at_s: f64,
+    kind: DecisionKind,
+    from: String,
+    to: String,
+    why: String,
+    expected_gain: Option<f64>,
+}
+
+impl Decided {
+    /// From the decisions of a run, in their order.
+    pub fn of(decisions: &[DecisionRecord]) -> Decided {
+        let mut decided = Decided { changes: Vec::new(), forecasts: Vec::new() };
+        let mut stays: Option<&DecisionRecord> = None;
+        for one in decisions {
+            let at_s = one.at.as_secs_f64();
+            let before = stays.replace(one).map_or(&one.from, |before| &before.stays);
+            let is_trial = one.to != one.stays;
+            let kind = match one.is_change() {
+                _ if *before != one.stays => Some(DecisionKind::Change),
+                true if is_trial => Some(DecisionKind::Trial),
+                true => Some(DecisionKind::Return),
+                false => None,
+            };
+            if let Some(kind) = kind {
+                let (from, to) = if kind == DecisionKind::Change { (before, &one.stays) } else { (&one.from, &one.to) };
+                let (from, to, why) = (from.to_string(), to.to_string(), one.why.clone());
+                decided.changes.push(Change { at_s, kind, from, to, why, expected_gain: one.expected_gain });
+            }
+            if let Some(evidence) = &one.evidence
+                && decided.forecasts.last().is_none_or(|(.., latest)| !Arc::ptr_eq(latest, evidence))
+            {
+                decided.forecasts.push((at_s, one.from.to_string(), evidence.clone()));
+            }
+        }
+        decided
+    }
+}
+
+/// What decisions of runs of one case are judged by.
+pub struct Judge<'a> {
+    case: &'a EvaluationCase,
+    /// The runs under fixed settings, by the settings' texts.
+    fixed: &'a BTreeMap<String, &'a Run>,
+    preference: &'a Preference,
+    end_s: f64,
+}
+
+impl<'a> Judge<'a> {
+    /// By these runs under fixed settings.
+    pub fn new(case: &'a EvaluationCase, fixed: &'a BTreeMap<String, &'a Run>, preference: &'a Preference) -> Judge<'a> {
+        let end_s = fixed.values().map(|run| run.ended_s).fold(0.0, f64::max);
+        Judge { case, fixed, preference, end_s }
+    }
+
+    /// The phase of the load at this time, in seconds, and when it ends.
+    fn phase_at(&self, at_s: f64) -> (usize, f64) {
+        let ends = &self.case.phase_ends_s;
+        let phase = ends.iter().position(|end_s| at_s < *end_s).unwrap_or(ends.len().saturating_sub(1));
+        (phase, ends.get(phase).map_or(self.end_s, |end_s| end_s.min(self.end_s)))
+    }
+
+    fn score(&self, run: &Run, from_s: f64, to_s: f64) -> f64 {
+        run.served(from_s, to_s).map_or(f64::NEG_INFINITY, |served| served.score(self.preference))
+    }
+
+    /// By how much one setting by itself serves the rest of the phase better than another, as a difference of scores. `None` if there is no
+    /// run of one of them, little is left, or neither serves anything.
+    fn gain(&self, to: &str, from: &str, at_s: f64) -> Option<f64> {
+        let (to, from) = (self.fixed.get(to)?, self.fixed.get(from)?);
+        let (_, end_s) = self.phase_at(at_s);
+        let score = |run: &Run| self.score(run, at_s, end_s);
+        let gain = score(to) - score(from);
+        (end_s - at_s >= LEAST_REST_S && !gain.is_nan()).then(|| gain.clamp(-MAX_GAIN, MAX_GAIN))
+    }
+
+    /// Whether a setting by itself starves a stream of the phase that another one serves.
+    fn starves(&self, to: &str, from: &str, at_s: f64) -> bool {
+        let (phase, _) = self.phase_at(at_s);
+        let phase = (self.case.phase_ends_s.len() > 1).then_some(phase);
+        let tails = |run: &&Run| -> Tails { of_phase(self.case, &run.tails, phase) };
+        self.fixed.get(to).zip(self.fixed.get(from)).is_some_and(|(to, from)| merit::starves(&tails(to), &tails(from)))
+    }
+
+    /// Seconds of the service of `from` that are lost between these times, in which `run` served as it did.
+    fn lost_s(&self, run: &Run, from: &str, from_s: f64, to_s: f64) -> Option<f64> {
+        let fixed = self.fixed.get(from)?;
+        let gain = self.score(run, from_s, to_s) - self.score(fixed, from_s, to_s);
+        (!gain.is_nan()).then(|| -gain.clamp(-MAX_GAIN, MAX_GAIN).exp_m1() * (to_s - from_s))
+    }
+
+    /// Each decision of a run, and each forecast.
+    pub fn judge(&self, run: &Run) -> (Vec<DecisionScores>, Vec<ForecastScores>) {
+        let Decided { changes, forecasts } = &run.decided;
+        let decisions = changes.iter().enumerate().map(|(place, one)| {
+            let is_change = one.kind == DecisionKind::Change;
+            let cost_percent = (one.kind == DecisionKind::Trial).then(|| {
+                // It ends with whatever comes next: a return, which settles, or another setting that stays.
+                let next = changes.get(place + 1);
+                let settles_s = if next.is_some_and(|next| next.to == one.from) { RETURN_S } else { 0.0 };
+                let end_s = next.map_or(self.end_s, |next| next.at_s + settles_s).min(self.end_s);
+                Some(100.0 * self.lost_s(run, &one.from, one.at_s, end_s)? / FIRST_MINUTE_S)
+            });
+            DecisionScores {
+                at_s: one.at_s,
+                kind: one.kind,
+                from: one.from.clone(),
+                to: one.to.clone(),
+                reason: one.why.clone(),
+                expected_gain_percent: one.expected_gain.map(percent),
+                true_gain_percent: self.gain(&one.to, &one.from, one.at_s).filter(|_| is_change).map(percent),
+                starves: is_change && self.starves(&one.to, &one.from, one.at_s),
+                cost_percent: cost_percent.flatten(),
+            }
+        });
+        let forecasts = forecasts.iter().flat_map(|(at_s, active, evidence)| {
+            let others = evidence.candidates.iter().filter(move |one| one.setting.to_string() != *active);
+            others.filter_map(move |one| {
+                let setting = one.setting.to_string();
+                Some(ForecastScores {
+                    at_s: *at_s,
+                    true_gain_percent: percent(self.gain(&setting, active, *at_s)?),
+                    setting,
+                    over: active.clone(),
+                    gain_percent: percent(one.gain),
+                    error_percent: 100.0 * one.error,
+                })
+            })
+        });
+        (decisions.collect(), forecasts.collect())
+    }
+}
+
+/// The figures of all decisions and forecasts.
+pub fn summary<'a>(all: impl Iterator<Item = (&'a [DecisionScores], &'a [ForecastScores])>) -> DecisionSummary {
+    let (decisions, forecasts): (Vec<_>, Vec<_>) = all.unzip();
+    let decisions: Vec<&DecisionScores> = decisions.into_iter().flatten().collect();
+    let logarithm = |percent: f64| (percent / 100.0).ln_1p();
+    let gains: Vec<(f64, bool)> =
+        decisions.iter().filter_map(|one| Some((logarithm(one.true_gain_percent?), one.starves))).collect();
+    let below = |least: f64| gains.iter().filter(|(gain, starves)| *gain < least || *starves).count() as u64;
+    let costs: Vec<f64> = decisions.iter().filter_map(|one| one.cost_percent).collect();
+    // What was forecast, its standard error, and what was measured.
+    let forecasts: Vec<(f64, f64, f64)> = forecasts
+        .into_iter()
+        .flatten()
+        .map(|one| (logarithm(one.gain_percent), one.error_percent / 100.0, logarithm(one.true_gain_percent)))
+        .collect();
+    let within = forecasts.iter().filter(|(gain, error, measured)| (measured - gain).abs() <= NORMAL_95 * error).count();
+    DecisionSummary {
+        changes: gains.len() as u64,
+        worse: below((1.0 - TOLERANCE).ln()),
+        below: below(0.0),
+        trials: costs.len() as u64,
+        trial_cost_median_percent: median(costs),
+        forecasts: forecasts.len() as u64,
+        within_percent: (!forecasts.is_empty()).then(|| 100.0 * within as f64 / forecasts.len() as f64),
+        slope: slope(forecasts.iter().map(|(gain, _, measured)| (*gain, *measured))),
+    }
+}
+
+/// The slope of a line through these points by least squares; `None` if they do not differ.
+fn slope(points: impl Iterator<Item = (f64, f64)> + Clone) -> Option<f64> {
+    let count = points.clone().count() as f64;
+    let (x, y) = points.clone().fold((0.0, 0.0), |(x, y), point| (x + point.0 / count, y + point.1 / count));
+    let (both, squares) = points.fold((0.0, 0.0), |(both, squares), point| {
+        let from_mean = point.0 - x;
+        (both + from_mean * (point.1 - y), squares + from_mean * from_mean)
+    });
+    (squares > 0.0).then(|| both / squares)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
+
+    use block::Nanos;
+    use control::Setting;
+
+    use super::*;
+
+    fn record(second: u64, from: &str, to: &str, stays: &str) -> DecisionRecord {
+        let setting = |text| Arc::new(Setting::parse(text).unwrap());
+        DecisionRecord {
+            at: Nanos::from_millis(1000 * second),
+            window: Some(second),
+            from: setting(from),
+            to: setting(to),
+            stays: setting(stays),
+            why: String::new(),
+            expected_gain: None,
+            evidence: None,
+            refused: None,
+        }
+    }
+
+    #[test]
+    fn trials_returns_and_changes_are_told_apart() {
+        let decided = Decided::of(&[
+            record(0, "mq-deadline", "mq-deadline", "mq-deadline"),
+            record(1, "mq-deadline", "bfq", "mq-deadline"),
+            record(2, "bfq", "bfq", "mq-deadline"),
+            record(3, "bfq", "mq-deadline", "mq-deadline"),
+            record(4, "mq-deadline", "bfq", "mq-deadline"),
+            record(5, "bfq", "bfq", "bfq"),
+            record(6, "bfq", "none", "none"),
+        ]);
+        let told: Vec<(f64, DecisionKind, &str, &str)> =
+            decided.changes.iter().map(|one| (one.at_s, one.kind, one.from.as_str(), one.to.as_str())).collect();
+        assert_eq!(
+            told,
+            [
+                (1.0, DecisionKind::Trial, "mq-deadline", "bfq"),
+                (3.0, DecisionKind::Return, "bfq", "mq-deadline"),
+                (4.0, DecisionKind::Trial, "mq-deadline", "bfq"),
+                (5.0, DecisionKind::Change, "mq-deadline", "bfq"),
+                (6.0, DecisionKind::Change, "bfq", "none"),
+            ]
+        );
+    }
+
+    #[test]
+    fn the_figures_are_of_changes_trials_and_forecasts() {
+        let decision = |kind, true_gain_percent, cost_percent, starves| DecisionScores {
+            at_s: 1.0,
+            kind,
+            from: "mq-deadline".to_owned(),
+            to: "bfq".to_owned(),
+            reason: String::new(),
+            expected_gain_percent: None,
+            true_gain_percent,
+            starves,
+            cost_percent,
+        };
+        let forecast = |gain_percent, true_gain_percent| ForecastScores {
+            at_s: 1.0,
+            setting: "bfq".to_owned(),
+            over: "mq-deadline".to_owned(),
+            gain_percent,
+            error_percent: 5.0,
+            true_gain_percent,
+        };
+        let decisions = [
+            decision(DecisionKind::Change, Some(10.0), None, false),
+            decision(DecisionKind::Change, Some(-1.0), None, false),
+            decision(DecisionKind::Change, Some(-3.0), None, false),
+            decision(DecisionKind::Change, Some(50.0), None, true),
+            decision(DecisionKind::Change, None, None, false),
+            decision(DecisionKind::Trial, None, Some(1.0), false),
+            decision(DecisionKind::Trial, None, Some(3.0), false),
+            decision(DecisionKind::Return, None, None, false),
+        ];
+        let forecasts = [forecast(0.0, 0.0), forecast(10.0, 20.0)];
+        let summary = summary([(&decisions[..], &forecasts[..])].into_iter());
+        assert_eq!((summary.changes, summary.worse, summary.below), (4, 2, 3));
+        assert_eq!((summary.trials, summary.trial_cost_median_percent), (2, Some(2.0)));
+        assert_eq!((summary.forecasts, summary.within_percent), (2, Some(50.0)));
+        assert!((summary.slope.unwrap() - 1.2f64.ln() / 1.1f64.ln()).abs() < 1e-9, "{summary:?}");
+    }
+}
