@@ -34,6 +34,8 @@ pub struct DecisionRecord {
     pub why: String,
     /// Expected improvement, as a difference of scores.
     pub expected_gain: Option<f64>,
+    /// What it was measured to gain, if its controller said so later.
+    pub measured_gain: Option<f64>,
     /// The evidence for it, if it can be shown.
     pub evidence: Option<Arc<Evidence>>,
     /// Why it could not be applied, if it could not; `to` then equals `from`.
@@ -171,7 +173,13 @@ impl ControlLoop {
 
     fn apply(&mut self, now: Nanos, window: Option<u64>, decision: Decision, target: &mut dyn Target) {
         let from = self.setting.clone().unwrap_or_else(|| Arc::new(target.setting()));
-        let Decision { setting, why, expected_gain, evidence } = decision;
+        let Decision { setting, why, expected_gain, measured_gain, evidence } = decision;
+        if measured_gain.is_some()
+            && let Some(change) =
+                self.decisions.iter_mut().rev().find(|record| record.is_change()).filter(|record| record.to == from)
+        {
+            change.measured_gain = measured_gain;
+        }
         let (to, refused) = match setting {
             Some(setting) if setting != *from => match target.apply(now, &setting) {
                 Ok(()) => (Arc::new(setting), None),
@@ -185,7 +193,19 @@ impl ControlLoop {
         self.setting = Some(to.clone());
         let stays = self.controller.final_setting().filter(|stays| **stays != *to);
         let stays = stays.map_or_else(|| to.clone(), |stays| Arc::new(stays.clone()));
-        self.decisions.push(DecisionRecord { at: now, window, from, to, stays, why, expected_gain, evidence, refused });
+        let measured_gain = None;
+        self.decisions.push(DecisionRecord {
+            at: now,
+            window,
+            from,
+            to,
+            stays,
+            why,
+            expected_gain,
+            measured_gain,
+            evidence,
+            refused,
+        });
     }
 
     /// Every decision so far.

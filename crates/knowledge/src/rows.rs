@@ -132,7 +132,7 @@ impl DecisionRow {
             to: decided.to.to_string(),
             why: decided.why.clone(),
             expected_gain: decided.expected_gain,
-            measured_gain: None,
+            measured_gain: decided.measured_gain,
             refused: decided.refused.clone(),
         }
     }

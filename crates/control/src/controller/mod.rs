@@ -235,6 +235,8 @@ pub struct Decision {
     pub why: String,
     /// Expected improvement, as a difference of [`WindowOutcome::score`](observe::WindowOutcome::score)s.
     pub expected_gain: Option<f64>,
+    /// What the setting that was active until now has been measured to gain over the one before it, if that is known now.
+    pub measured_gain: Option<f64>,
     /// The evidence for it, if it can be shown.
     pub evidence: Option<Arc<Evidence>>,
 }
@@ -242,7 +244,7 @@ pub struct Decision {
 impl Decision {
     /// Keeps the current setting.
     pub fn keep(why: impl Into<String>) -> Decision {
-        Decision { setting: None, why: why.into(), expected_gain: None, evidence: None }
+        Decision { setting: None, why: why.into(), expected_gain: None, measured_gain: None, evidence: None }
     }
 
     /// Applies this setting.

@@ -113,6 +113,12 @@ impl Trials {
         &self.posterior
     }
 
+    /// What the latest window says that its arm gains over another; `None` without a window.
+    pub fn last_gain_over(&self, arm: usize) -> Option<f64> {
+        let last = self.observations.back().filter(|last| last.arm != arm)?;
+        Some(last.score - self.posterior.level(arm, last.seconds).mean)
+    }
+
     fn work_out(&mut self) {
         let expected = self.posterior.expected().to_vec();
         self.posterior = Posterior::of(expected, self.reference, self.observations.iter());

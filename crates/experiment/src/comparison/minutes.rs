@@ -126,6 +126,7 @@ mod tests {
             stays: setting(to),
             why: String::new(),
             expected_gain: None,
+            measured_gain: None,
             evidence: None,
             refused: None,
         }

@@ -49,6 +49,7 @@ fn a_window_and_a_decision_of_a_controller_are_kept_by_the_names_of_their_featur
         stays: setting,
         why: "it is best".into(),
         expected_gain: None,
+        measured_gain: None,
         evidence: None,
         refused: Some("no".into()),
     };

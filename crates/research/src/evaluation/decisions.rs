@@ -233,6 +233,7 @@ mod tests {
             stays: setting(stays),
             why: String::new(),
             expected_gain: None,
+            measured_gain: None,
             evidence: None,
             refused: None,
         }

@@ -286,25 +286,28 @@ impl TwinController {
         self.trying.turns[self.active] += 1;
         let turns = self.trying.turns[self.active];
         let gain = self.trying.trials.posterior().gain(self.active, trial.from);
+        let measured_gain = self.trying.trials.last_gain_over(trial.from);
         let (tried, from) = (self.setting().to_string(), self.arms[trial.from].setting.to_string());
         let result = format!("{} ± {:.0}% than {from} in {}", percent(gain.mean), 100.0 * gain.error, counted(turns));
         // Where calls are seen, it is seen whether anything waits for write-back.
         if !self.streams.sees_calls && self.trying.in_turn.is_some_and(|turn| turn.starves_after(&self.trying.usual)) {
             self.arms[self.active].blocked_until = NEVER;
-            return Some(self.end_trial(
-                trial,
-                now,
-                format!("{tried} is {result}, and leaves write-back too little: back to {from}"),
-            ));
+            let why = format!("{tried} is {result}, and leaves write-back too little: back to {from}");
+            return Some(Decision { measured_gain, ..self.end_trial(trial, now, why) });
         }
         if turns >= MIN_TURNS && is_adopted(&gain) {
             self.trying.trial = None;
             self.trying.usual = Got::default();
             self.load.reset();
-            return Some(Decision { expected_gain: Some(gain.mean), ..Decision::keep(format!("{tried} stays: {result}")) });
+            return Some(Decision {
+                expected_gain: Some(gain.mean),
+                measured_gain,
+                ..Decision::keep(format!("{tried} stays: {result}"))
+            });
         }
         let why = if is_adopted(&gain) { "which has to be seen twice" } else { "which is not sure" };
-        Some(self.end_trial(trial, now, format!("{tried} is {result}, {why}: back to {from}")))
+        let why = format!("{tried} is {result}, {why}: back to {from}");
+        Some(Decision { measured_gain, ..self.end_trial(trial, now, why) })
     }
 
     fn end_trial(&mut self, trial: Trial, now: Nanos, why: String) -> Decision {
@@ -362,7 +365,7 @@ impl TwinController {
         self.trying.trial = Some(Trial { from: self.active });
         self.trying.in_turn = Some(Got::default());
         let evidence = self.trying.evidence.clone();
-        Some(Decision { evidence, ..self.change_to(now, arm, why) })
+        Some(Decision { expected_gain: Some(expected.mean), evidence, ..self.change_to(now, arm, why) })
     }
 
     /// The active arm does harm: it is not tried again under this load. Returns the arm to go back to.

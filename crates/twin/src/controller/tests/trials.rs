@@ -2,7 +2,7 @@
 
 use block::{Op, Priority, Request};
 use control::target::{Bounds, Identity};
-use control::{ControlLoop, TargetError};
+use control::{ControlLoop, DecisionRecord, TargetError};
 
 use super::*;
 
@@ -52,6 +52,17 @@ fn run(
     service: fn(&str, u64) -> Nanos,
     refuses: fn(&Plant, &Setting) -> bool,
 ) -> (Vec<(f64, String)>, Vec<String>, String) {
+    let (changes, decisions, last) = decided(others, seconds, service, refuses);
+    (changes, decisions.into_iter().map(|decision| decision.why).collect(), last)
+}
+
+/// The same with the decisions.
+fn decided(
+    others: &[&str],
+    seconds: u64,
+    service: fn(&str, u64) -> Nanos,
+    refuses: fn(&Plant, &Setting) -> bool,
+) -> (Vec<(f64, String)>, Vec<DecisionRecord>, String) {
     let candidates = std::iter::once(&"mq-deadline").chain(others).map(|text| setting(text)).collect();
     let controller = TwinController::new(&ControllerInput { candidates, ..ControllerInput::default() }, 10);
     let mut plant = Plant { setting: setting("mq-deadline"), service, refuses, changes: Vec::new() };
@@ -73,9 +84,9 @@ fn run(
             break;
         }
     }
-    let whys = control_loop.decisions().iter().map(|decision| decision.why.clone()).collect();
+    let decisions = control_loop.decisions().to_vec();
     let changes = plant.changes.iter().map(|(at, setting)| (at.as_secs_f64(), setting.clone())).collect();
-    (changes, whys, control_loop.final_setting().unwrap().to_string())
+    (changes, decisions, control_loop.final_setting().unwrap().to_string())
 }
 
 /// Some noise: a tenth more or less.
@@ -97,6 +108,19 @@ fn a_better_setting_is_tried_twice_and_stays() {
     let gain: f64 = stays["kyber stays: ".len()..].split('%').next().unwrap().parse().unwrap();
     assert!((20.0..35.0).contains(&gain), "{stays}");
     assert!(changes[0].0 >= 2.0 && changes[2].0 < 30.0, "{changes:?}");
+}
+
+#[test]
+fn a_trial_is_recorded_with_what_was_expected_and_what_was_measured() {
+    let service = |setting: &str, number: u64| about(if setting == "kyber" { 3_000 } else { 4_000 }, number);
+    let (_, decisions, _) = decided(&["kyber"], 60, service, never);
+    let trials: Vec<&DecisionRecord> = decisions.iter().filter(|one| one.is_change() && one.to.to_string() == "kyber").collect();
+    assert_eq!(trials.len(), 2);
+    let (first, second) = (trials[0], trials[1]);
+    assert!(first.expected_gain.unwrap() < 0.05 && second.expected_gain.unwrap() > 0.15, "what the first showed is expected");
+    // Four thirds of the throughput, and three quarters of the response time, of five sixths of the weight.
+    assert!(trials.iter().all(|one| (one.measured_gain.unwrap() - 0.24).abs() < 0.05), "{first:?} {second:?}");
+    assert!(decisions.iter().filter(|one| !one.is_change()).all(|one| one.measured_gain.is_none()));
 }
 
 #[test]
