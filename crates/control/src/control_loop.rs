@@ -80,6 +80,9 @@ pub struct ControlLoop {
     length: WindowLength,
     /// The controller ended the window, or its request limit was reached.
     is_due: bool,
+    /// Requests that completed in the window, and how often it went on because they were too few.
+    completed: u64,
+    went_on: u64,
     /// Whether the window has no event yet, and the number of windows directly before it that had none.
     is_idle: bool,
     idle_windows: u64,
@@ -99,6 +102,8 @@ impl ControlLoop {
             number: 0,
             from: Nanos::ZERO,
             is_due: false,
+            completed: 0,
+            went_on: 0,
             is_idle: true,
             idle_windows: 0,
             decisions: Vec::new(),
@@ -118,6 +123,7 @@ impl ControlLoop {
     /// Processes an event. Allocates only for new streams.
     pub fn event(&mut self, event: &Event) {
         self.is_idle = false;
+        self.completed += u64::from(matches!(event, Event::Completed { .. }));
         self.is_due |= self.controller.event(event);
         self.extractor.event(event);
         self.tally.event(event);
@@ -131,7 +137,7 @@ impl ControlLoop {
 
     /// When [`advance`](ControlLoop::advance) is due if no event arrives first; a past time means now.
     pub fn next_deadline(&self) -> Option<Nanos> {
-        if self.is_due { Some(self.from) } else { self.length.time.map(|time| self.from + time) }
+        if self.is_due { Some(self.from) } else { self.length.time.map(|time| self.from + Nanos(time.0 * (1 + self.went_on))) }
     }
 
     /// The same where it is known that no event comes before `quiet_until`: after some idle windows, one window takes all the idle time
@@ -151,6 +157,10 @@ impl ControlLoop {
         if now <= self.from || self.next_deadline().is_none_or(|at| at > now) {
             return;
         }
+        if !self.is_due && !self.is_idle && self.completed < self.controller.least_requests() {
+            (self.is_idle, self.went_on) = (true, self.went_on + 1);
+            return;
+        }
         let duration = now - self.from;
         let setting = self.setting.clone().unwrap_or_else(|| Arc::new(target.setting()));
         let window = Window {
@@ -164,6 +174,7 @@ impl ControlLoop {
         self.number += 1;
         self.from = now;
         self.is_due = false;
+        (self.completed, self.went_on) = (0, 0);
         self.idle_windows = if std::mem::replace(&mut self.is_idle, true) { self.idle_windows + 1 } else { 0 };
         let decision = self.controller.decide(&window, target);
         self.apply(now, Some(window.number), decision, target);

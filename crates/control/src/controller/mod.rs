@@ -62,6 +62,12 @@ pub trait Controller: Send {
     /// Length of the window that begins now.
     fn window_length(&self) -> WindowLength;
 
+    /// A window by time with fewer completed requests goes on for as long again, unless nothing came in that time: a load of few requests can be
+    /// judged, too. 0 ends each window in time.
+    fn least_requests(&self) -> u64 {
+        0
+    }
+
     /// Called for each event before it is added to the window. True ends the window here because the workload changed.
     fn event(&mut self, event: &Event) -> bool {
         let _ = event;

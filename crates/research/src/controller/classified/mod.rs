@@ -47,7 +47,7 @@ use observe::preference::Preference;
 use taught::{Taught, lessons};
 use tunables::Lessons;
 
-/// A window with fewer completed requests is not classified.
+/// A window with fewer completed requests is not classified, and goes on until there are enough.
 const FEWEST: u64 = 30;
 
 #[derive(Clone, Debug)]
@@ -358,18 +358,6 @@ fn worse(loss: f64) -> String {
     format!("{:.0}% worse", 100.0 * (1.0 - (-loss).exp()))
 }
 
-impl Classified {
-    /// The arm to begin with, before there is a window to classify: the best of more than half of all that is known, by what was at stake.
-    fn mostly_best(&self) -> Option<usize> {
-        let mut stakes = vec![0.0; self.arms.len()];
-        for (&arm, weight) in self.lessons.labels.iter().zip(&self.lessons.weights) {
-            stakes[arm] += weight;
-        }
-        let all: f64 = stakes.iter().sum();
-        stakes.iter().position(|stake| *stake > 0.5 * all)
-    }
-}
-
 impl Controller for Classified {
     fn name(&self) -> &'static str {
         self.name
@@ -395,13 +383,7 @@ impl Controller for Classified {
         match &self.taught {
             Ok(taught) => {
                 let learned = format!("{} trained with {} windows", taught.learner(), taught.rows());
-                match self.mostly_best().filter(|&arm| self.arms[arm] != found) {
-                    Some(arm) => {
-                        let why = format!("{learned}; {} was best in the decisive windows", self.arms[arm]);
-                        Decision::set(self.arms[arm].clone(), why)
-                    }
-                    None => Decision::keep(learned),
-                }
+                Decision::keep(format!("{learned}: keeping {found} until a window is classified"))
             }
             Err(_) if self.learns_online() && self.is_alone() => self.begin_round("no measurements yet"),
             Err(why) => Decision::keep(format!("{why}: keeping {found}")),
@@ -421,6 +403,11 @@ impl Controller for Classified {
             (_, Some(window), first) => by_time(first.map_or(window, |first| first.min(window))),
             (_, None, time) => WindowLength { time, requests: Some(self.set.window_requests) },
         }
+    }
+
+    fn least_requests(&self) -> u64 {
+        let is_classified = !self.is_refused && matches!(self.state, State::First | State::Serving);
+        if is_classified { FEWEST } else { 0 }
     }
 
     fn event(&mut self, event: &Event) -> bool {
