@@ -10,9 +10,8 @@ use control::Setting;
 use experiment::comparison::regime;
 use nix::sys::signal::{Signal, kill};
 use observe::Preference;
-use report::promises::signed;
 use research::field::{AgentDevice, Devices, Load, Trials};
-use research::report::field::{Field, SCHEMA};
+use research::report::field::{AgentChange, Field, SCHEMA};
 use research::validation::workloads;
 use research::validation::workloads::WORKLOADS;
 use research::validation::{BYTES, Model, RealDevice, expect_of_linux, version};
@@ -285,22 +284,22 @@ impl AgentDevice for Plot {
         Ok(())
     }
 
-    fn stop_agent(&mut self) -> anyhow::Result<Vec<String>> {
+    fn stop_agent(&mut self) -> anyhow::Result<Vec<AgentChange>> {
         self.end()?;
         let output = self.command(&["history", "--json"])?.output().context("seekwise-agent")?;
         let text = String::from_utf8_lossy(&output.stdout);
         let entries = text.lines().map(|line| serde_json::from_str(line).context("seekwise-agent history --json"));
         let entries: Vec<Entry> = entries.collect::<anyhow::Result<_>>()?;
         let began = entries.first().map_or(0, |entry| entry.unix_seconds);
-        let told = entries.iter().filter(|entry| !matches!(entry.kind.as_str(), "began" | "restored"));
-        Ok(told.map(|entry| entry.text(began)).collect())
+        let told = entries.into_iter().filter(|entry| !matches!(entry.kind.as_str(), "began" | "restored"));
+        Ok(told.map(|entry| entry.change(began)).collect())
     }
 }
 
 impl Entry {
-    fn text(&self, began: u64) -> String {
-        let measured = self.measured_percent.map_or_else(String::new, |percent| format!("; measured {}", signed(percent)));
-        format!("{} s: {} {}: {}{measured}", self.unix_seconds.saturating_sub(began), self.kind, self.to, self.why)
+    fn change(self, began: u64) -> AgentChange {
+        let Entry { kind, unix_seconds, to, why, measured_percent } = self;
+        AgentChange { at_s: unix_seconds.saturating_sub(began), kind, to, why, measured_percent }
     }
 }
 

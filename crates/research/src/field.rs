@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use crate::report::field::{AGENT, Got, Pair, Served};
+use crate::report::field::{AGENT, AgentChange, Got, Pair, Served};
 use anyhow::{Context as _, anyhow};
 use control::Setting;
 use observe::{Preference, merit};
@@ -24,9 +24,10 @@ use progress::monitor::Monitor;
 ///
 /// ```
 /// use research::field::AgentDevice;
+/// use research::report::field::AgentChange;
 ///
 /// /// The changes that the agent makes during `work`.
-/// fn changes(device: &mut dyn AgentDevice, work: impl FnOnce()) -> anyhow::Result<Vec<String>> {
+/// fn changes(device: &mut dyn AgentDevice, work: impl FnOnce()) -> anyhow::Result<Vec<AgentChange>> {
 ///     device.start_agent()?;
 ///     work();
 ///     device.stop_agent()
@@ -39,11 +40,11 @@ pub trait AgentDevice: RealDevice + Send {
     /// It does not start.
     fn start_agent(&mut self) -> anyhow::Result<()>;
 
-    /// Stops the agent, which restores the settings. Returns its changes, one sentence each, in order.
+    /// Stops the agent, which restores the settings. Returns what it did, in order.
     ///
     /// # Errors
     /// It failed while running.
-    fn stop_agent(&mut self) -> anyhow::Result<Vec<String>>;
+    fn stop_agent(&mut self) -> anyhow::Result<Vec<AgentChange>>;
 }
 
 /// A load: one workload, or several in sequence.
@@ -102,7 +103,7 @@ struct Task {
 /// The result: by setting, the agent last; and what the agent did.
 struct Done {
     got: Vec<Got>,
-    changes: Vec<String>,
+    changes: Vec<AgentChange>,
 }
 
 impl Trials {
@@ -227,6 +228,7 @@ impl Trials {
             throughput_mb_s: mean(&|part| Some(part.overall.bytes_per_s / 1e6)).unwrap_or(0.0),
             mean_ms: mean(&|part| Some(1e3 * part.overall.response_s)).unwrap_or(0.0),
             read_p99_ms: mean(&|part| part.directions[0].map(|[_, _, p99]| p99)),
+            fsync_p99_ms: mean(&|part| part.directions[2].map(|[_, _, p99]| p99)),
             merit: parts.iter().map(score).sum::<f64>() / parts.len().max(1) as f64,
         }
     }

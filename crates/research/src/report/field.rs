@@ -8,7 +8,7 @@ use ::report::promises::signed;
 use ::report::text::{paragraph, printable};
 
 /// The version of the JSON's layout.
-pub const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 2;
 
 /// Largest loss that any pair should have, in percent.
 const HARM_PERCENT: f64 = -2.0;
@@ -22,6 +22,8 @@ pub struct Got {
     pub mean_ms: f64,
     /// p99 response time of reads in ms; `None` if nothing was read.
     pub read_p99_ms: Option<f64>,
+    /// p99 response time of fsync and fdatasync in ms; `None` if neither was called.
+    pub fsync_p99_ms: Option<f64>,
     /// Merit, of throughput and response time: a difference of 0.01 is one percent.
     pub merit: f64,
 }
@@ -49,8 +51,32 @@ pub struct Pair {
     pub is_mix: bool,
     /// Settings; the first is what Linux gives a disk, the last is the agent.
     pub served: Vec<Served>,
-    /// What the agent did in each round.
-    pub changes: Vec<Vec<String>>,
+    /// What the agent did in each round, in order.
+    pub changes: Vec<Vec<AgentChange>>,
+}
+
+/// Something that the agent did.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct AgentChange {
+    /// Seconds since it began to watch the device, in whole seconds.
+    pub at_s: u64,
+    /// What it did, as its history names it: `set` for a setting that it applied, in a trial, too.
+    pub kind: String,
+    /// The setting that this is about.
+    pub to: String,
+    /// Its reason.
+    pub why: String,
+    /// The gain that it measured afterwards, in percent; `None` if it did not.
+    pub measured_percent: Option<f64>,
+}
+
+impl AgentChange {
+    /// As a sentence.
+    fn text(&self) -> String {
+        let AgentChange { at_s, kind, to, why, measured_percent } = self;
+        let measured = measured_percent.map_or_else(String::new, |percent| format!("; measured {}", signed(percent)));
+        format!("{at_s} s: {kind} {to}: {why}{measured}")
+    }
 }
 
 /// A mean over rounds, with half the width of its 95% confidence interval, in percent.
@@ -90,6 +116,7 @@ enum Figure {
     Merit,
     Throughput,
     ReadP99,
+    FsyncP99,
 }
 
 impl Figure {
@@ -99,6 +126,7 @@ impl Figure {
             Figure::Merit => Some(got.merit),
             Figure::Throughput => Some(got.throughput_mb_s.ln()),
             Figure::ReadP99 => got.read_p99_ms.map(f64::ln),
+            Figure::FsyncP99 => got.fsync_p99_ms.map(f64::ln),
         }
         .filter(|value| value.is_finite())
     }
@@ -260,8 +288,8 @@ impl Pair {
     fn table(&self, out: &mut String) {
         let names = self.served.iter().map(|served| served.setting.chars().count()).max().unwrap_or(0).max("setting".len());
         out.push_str(&format!(
-            "{:names$}  {:>9} {:>9} {:>11}  {:>15} {:>15} {:>15}\n",
-            "setting", "MB/s", "mean ms", "read p99 ms", "merit", "throughput", "read p99"
+            "{:names$}  {:>9} {:>9} {:>11} {:>12}  {:>15} {:>15} {:>15} {:>15}\n",
+            "setting", "MB/s", "mean ms", "read p99 ms", "fsync p99 ms", "merit", "throughput", "read p99", "fsync p99"
         ));
         for served in &self.served {
             let median = |of: fn(&Got) -> Option<f64>| {
@@ -270,19 +298,21 @@ impl Pair {
             };
             let gain = |figure: Figure| self.gain(served, figure).map_or_else(|| MISSING.to_owned(), |gain| gain.text());
             out.push_str(&format!(
-                "{:names$}  {:>9} {:>9} {:>11}  {:>15} {:>15} {:>15}\n",
+                "{:names$}  {:>9} {:>9} {:>11} {:>12}  {:>15} {:>15} {:>15} {:>15}\n",
                 printable(&served.setting),
                 median(|got| Some(got.throughput_mb_s)),
                 median(|got| Some(got.mean_ms)),
                 median(|got| got.read_p99_ms),
+                median(|got| got.fsync_p99_ms),
                 gain(Figure::Merit),
                 gain(Figure::Throughput),
-                gain(Figure::ReadP99)
+                gain(Figure::ReadP99),
+                gain(Figure::FsyncP99)
             ));
         }
         for (round, changes) in self.changes.iter().enumerate() {
             for change in changes {
-                out.push_str(&format!("  round {}: {}\n", round + 1, printable(change)));
+                out.push_str(&format!("  round {}: {}\n", round + 1, printable(&change.text())));
             }
         }
     }
@@ -316,6 +346,7 @@ mod tests {
             throughput_mb_s: *throughput,
             mean_ms: 100.0 / throughput,
             read_p99_ms: None,
+            fsync_p99_ms: None,
             merit: throughput.ln(),
         };
         Served { setting: setting.to_owned(), rounds: throughputs.iter().map(got).collect() }
