@@ -10,6 +10,7 @@ use research::evaluation;
 use research::evaluation::ControllerEvaluation;
 use research::evaluation::ceiling::Ceiling;
 use research::evaluation::counting::Counting;
+use research::evaluation::processor_time::ProcessorTime;
 use research::evaluation::worth::Worth;
 use research::worlds::Which;
 
@@ -127,6 +128,34 @@ pub fn controllers(args: &Args) -> anyhow::Result<()> {
     }
     let text = if args.json { report.to_json()? } else { report.text(terminal::style().0) };
     Ok(terminal::print(&text)?)
+}
+
+/// Arguments of `seekwise-lab processor-time`.
+#[derive(clap::Args)]
+pub struct ProcessorTimeArgs {
+    /// The controller, optionally with tunables
+    #[arg(long, value_name = "NAME[:KEY=VALUE,...]", default_value = "seekwise")]
+    controller: String,
+    /// Requests per second
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = number::within::<u32>(4..=100_000, "requests per second"))]
+    rate: u32,
+    /// Seconds of virtual time, of which the first 60 are not measured
+    #[arg(long, value_name = "SECONDS", default_value_t = 180, value_parser = number::within::<u32>(61..=86_400, "seconds"))]
+    seconds: u32,
+}
+
+/// Says what share of a core a controller takes.
+///
+/// # Errors
+/// Wrong arguments, or an interruption.
+pub fn processor_time(args: &ProcessorTimeArgs) -> anyhow::Result<()> {
+    let ProcessorTimeArgs { controller, rate, seconds } = args;
+    let asked = ProcessorTime { controller: controller.clone(), rate: *rate, seconds: *seconds };
+    let spent = asked.measure(&Terminal::default())?;
+    Ok(terminal::print(&format!(
+        "{controller}: {:.3}% of a core at {:.0} requests/s, over {:.0} s after the first minute.\n",
+        spent.core_percent, spent.requests_per_s, spent.seconds
+    ))?)
 }
 
 /// Options for evaluating predictions.

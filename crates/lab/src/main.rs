@@ -52,6 +52,8 @@ enum Command {
     Paper(paper::Command),
     /// Like `seekwise simulate`, with the research controllers too
     Simulate(simulate::Args),
+    /// Measure the processor time of a controller at a steady rate of requests, after its first minute
+    ProcessorTime(evaluate::ProcessorTimeArgs),
     /// Compare the twin's predictions for every scheduler with real runs
     Twin(evaluate::TwinArgs),
     /// Compare the simulator with the real kernel: run the same fio jobs on an emulated or real disk and in the simulator
@@ -79,6 +81,7 @@ fn main() -> ExitCode {
         Command::Learn(command) => learn::run(command),
         Command::Man(args) => manual::run(&args, Cli::command()),
         Command::Paper(command) => paper::run(command),
+        Command::ProcessorTime(args) => evaluate::processor_time(&args),
         Command::Simulate(args) => simulate::run(&args, &controllers),
         Command::Twin(args) => evaluate::twin(&args),
         Command::Worth(args) => evaluate::worth(&args),

@@ -14,6 +14,7 @@ pub mod counting;
 mod cross_validation;
 mod decisions;
 mod memory;
+pub mod processor_time;
 mod run;
 mod scores;
 mod statistics;
