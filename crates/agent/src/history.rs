@@ -109,6 +109,9 @@ pub struct Entry {
     pub seen: Vec<(String, String)>,
     /// What every candidate promised, the best first.
     pub candidates: Vec<Promised>,
+    /// What each source of knowledge contributed: its name, and what it said. Empty in entries from before this field.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sources: Vec<(String, String)>,
 }
 
 impl Entry {
@@ -134,6 +137,7 @@ impl Entry {
             measured_error_percent: None,
             seen: Vec::new(),
             candidates: Vec::new(),
+            sources: Vec::new(),
         }
     }
 }

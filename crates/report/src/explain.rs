@@ -25,16 +25,21 @@ pub fn text(records: &[Record], width: Option<usize>, shown: Shown) -> String {
         }
         let heading = format!("{}: {}", printable(&record.scheduler.label), summary(steering));
         indented(&mut text, "", "", &heading, width);
-        let mut known = Vec::new();
+        let (mut known, mut said) = (Vec::new(), Vec::new());
+        let before = text.len();
         for decision in steering.decisions.iter().filter(|one| shown == Shown::All || is_news(one) || one.evidence.is_some()) {
             match &decision.evidence {
-                Some(_) if !is_news(decision) => leave_alone(&mut text, decision, width),
+                Some(evidence) if !is_news(decision) => leave_alone(&mut text, decision, evidence, &mut said, width),
                 Some(evidence) => {
                     let tables_width = (width < usize::MAX).then_some(width);
-                    explain_by(&mut text, decision, evidence, &mut known, tables_width);
+                    explain_by(&mut text, decision, evidence, (&mut known, &mut said), tables_width);
                 }
                 None => explain(&mut text, decision, width),
             }
+        }
+        if let Some(last) = steering.decisions.last().filter(|_| text.len() == before) {
+            let when = moment(last);
+            indented(&mut text, &when, &" ".repeat(when.chars().count()), &format!("kept: {}", printable(&last.why)), width);
         }
         if steering.left_out > 0 {
             let sentence = format!("and {} more decisions, which the record omits", grouped(steering.left_out));
@@ -95,10 +100,24 @@ fn explain(text: &mut String, decision: &Decision, width: usize) {
     }
 }
 
-/// A decision without a change: one sentence, without its evidence.
-fn leave_alone(text: &mut String, decision: &Decision, width: usize) {
+/// A decision without a change: what each source says that is new, and one sentence.
+fn leave_alone(text: &mut String, decision: &Decision, evidence: &Evidence, said: &mut Vec<(String, String)>, width: usize) {
     let when = moment(decision);
-    indented(text, &when, &" ".repeat(when.chars().count()), &printable(&decision.why), width);
+    let margin = " ".repeat(when.chars().count());
+    let mut lines = contributions(evidence, said);
+    let kept = if evidence.sources.is_empty() { "" } else { "kept: " };
+    lines.push(format!("{kept}{}", printable(&decision.why)));
+    for (number, line) in lines.iter().enumerate() {
+        indented(text, if number == 0 { &when } else { &margin }, &margin, line, width);
+    }
+}
+
+/// What each source of knowledge says, unless it was the latest that it said.
+fn contributions(evidence: &Evidence, said: &mut Vec<(String, String)>) -> Vec<String> {
+    let news = evidence.sources.iter().filter(|source| !said.contains(source));
+    let lines = news.map(|(source, says)| format!("{}: {}", printable(source), printable(says))).collect();
+    said.clone_from(&evidence.sources);
+    lines
 }
 
 /// Observations that are new, the prediction for each candidate, the chosen setting, and the result.
@@ -106,7 +125,7 @@ fn explain_by(
     text: &mut String,
     decision: &Decision,
     evidence: &Evidence,
-    known: &mut Vec<(String, String)>,
+    (known, said): (&mut Vec<(String, String)>, &mut Vec<(String, String)>),
     width: Option<usize>,
 ) {
     let when = moment(decision);
@@ -123,22 +142,30 @@ fn explain_by(
         let begins = if known.is_empty() { "observed" } else { "observed since" };
         indented(text, &margin, &margin, &format!("{begins}: {}", news.join("; ")), room);
     }
-    known.clone_from(&evidence.seen);
-    for line in
-        promises::lines(&shown(decision, evidence), |promise| note(decision, promise), width.map(|width| width - TABLE_MARGIN))
-    {
-        text.push_str(&format!("{:TABLE_MARGIN$}{}\n", "", line.trim_end()));
+    if !evidence.seen.is_empty() {
+        known.clone_from(&evidence.seen);
+    }
+    if !evidence.candidates.is_empty() {
+        let room = width.map(|width| width - TABLE_MARGIN);
+        for line in promises::lines(&shown(decision, evidence), |promise| note(decision, promise), room) {
+            text.push_str(&format!("{:TABLE_MARGIN$}{}\n", "", line.trim_end()));
+        }
     }
     let left_out = evidence.candidates.len().saturating_sub(shown(decision, evidence).len());
     if left_out > 0 {
         text.push_str(&format!("{:TABLE_MARGIN$}and {left_out} with lower predicted gain\n", ""));
     }
+    for line in contributions(evidence, said) {
+        indented(text, &margin, &margin, &line, room);
+    }
     indented(text, &margin, &margin, &format!("chosen: {}", printable(&decision.why)), room);
     let came = match (decision.measured_gain_percent, &decision.refused) {
         (_, Some(reason)) => format!("refused: {}", printable(reason)),
         (Some(measured), None) => {
-            let promised = decision.promise().map(|promise| promises::with_error(promise.gain_percent, promise.error_percent));
-            format!("result: {}, predicted {}", promises::signed(measured), promised.unwrap_or_default())
+            let predicted = decision.promise().map_or(String::new(), |promise| {
+                format!(", predicted {}", promises::with_error(promise.gain_percent, promise.error_percent))
+            });
+            format!("result: {}{predicted}", promises::signed(measured))
         }
         (None, None) => "result: not measured".to_owned(),
     };

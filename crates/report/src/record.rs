@@ -213,8 +213,12 @@ pub struct Decision {
 pub struct Evidence {
     /// Facts with their names: the load, the device, how well both reproduce what was measured.
     pub seen: Vec<(String, String)>,
-    /// The prediction for each candidate, the best first.
+    /// The prediction for each candidate, the best first; empty if there was none.
     pub candidates: Vec<PredictionFigures>,
+    /// What each source of knowledge contributed: its name (`memory`, `twin`, `trials`), and what it said. Empty if the controller has no such
+    /// sources, and in records from before this field.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sources: Vec<(String, String)>,
 }
 
 /// The prediction for a candidate.

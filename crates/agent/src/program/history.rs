@@ -95,10 +95,14 @@ fn text(entry: &Entry, width: Option<usize>) -> String {
             format!("{}: {}{starves}", one.setting, with_error(one.gain_percent, one.error_percent))
         }));
     }
+    if !entry.sources.is_empty() {
+        sentences.extend([String::new(), "What each source contributed:".to_owned()]);
+        sentences.extend(entry.sources.iter().map(|(source, says)| format!("{source}: {says}")));
+    }
     if let Some(measured) = entry.measured() {
         sentences.extend([String::new(), format!("Measured: {}.", measured.text())]);
     }
-    if entry.seen.is_empty() && entry.candidates.is_empty() {
+    if entry.seen.is_empty() && entry.candidates.is_empty() && entry.sources.is_empty() {
         sentences.extend([String::new(), "No observations or predictions were recorded.".to_owned()]);
     }
     say::lines(sentences, width)

@@ -13,6 +13,22 @@ pub struct Evidence {
     pub seen: Vec<(String, String)>,
     /// The candidates, the best first.
     pub candidates: Vec<Prediction>,
+    /// Whether gains and errors are those to expect, as earlier predictions compare with what came. Such a gain is hardly ever sure before it is
+    /// measured. Otherwise they are as predicted.
+    pub is_expectation: bool,
+    /// What each source of knowledge contributes to the decision: its name, and what it says.
+    pub sources: Vec<(String, String)>,
+}
+
+impl Evidence {
+    /// The candidate to advise instead of the active setting: of gains to expect the largest, else the surest. `None` if none is worth a change.
+    pub fn best(&self, active: &Setting) -> Option<&Prediction> {
+        let others = self.candidates.iter().filter(|one| one.setting != *active && !one.starves());
+        if self.is_expectation {
+            return others.filter(|one| one.gain > TOLERANCE).max_by(|a, b| a.gain.total_cmp(&b.gain));
+        }
+        others.filter(|one| one.is_sure()).min_by(|a, b| a.surest_first(b))
+    }
 }
 
 /// Predicted performance of a candidate.

@@ -51,7 +51,11 @@ fn decision(decided: &[DecisionRecord], i: usize, windows: &[Window], preference
 }
 
 fn evidence(evidence: &Evidence) -> record::Evidence {
-    record::Evidence { seen: evidence.seen.clone(), candidates: evidence.candidates.iter().map(promise).collect() }
+    record::Evidence {
+        seen: evidence.seen.clone(),
+        candidates: evidence.candidates.iter().map(promise).collect(),
+        sources: evidence.sources.clone(),
+    }
 }
 
 /// For the record.
@@ -162,7 +166,7 @@ mod tests {
         let setting = Setting::parse("cfq").unwrap();
         let promise = Prediction { setting, throughput: 2e6, response_s: 0.003, p99_by_bound: 0.5, gain: 0.1, error: 0.02 };
         let seen = vec![("stream 1".to_owned(), "closed".to_owned())];
-        let rests = Evidence { seen: seen.clone(), candidates: vec![promise] };
+        let rests = Evidence { seen: seen.clone(), candidates: vec![promise], ..Evidence::default() };
         let one = DecisionRecord { evidence: Some(Arc::new(rests)), ..decided(None, "noop", "cfq") };
         let noted = decision(&[one], 0, &[], &Preference::default());
         let promised = noted.promise().unwrap();

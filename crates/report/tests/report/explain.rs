@@ -38,17 +38,19 @@ fn a_change_is_shown_with_its_evidence_prediction_and_result() {
     let lines: Vec<&str> = text.lines().collect();
     let first = lines.iter().position(|line| line.contains("noop → mq-deadline")).unwrap();
     assert!(lines[first + 1].contains("observed: stream 7: closed, 1 in flight, 80.0 requests/s; seek"), "{text}");
-    let table = &lines[first + 3..first + 3 + 2 + 6 + 1 + 2];
+    let table = &lines[first + 3..first + 3 + 2 + 6 + 1 + 4];
     assert!(table[0].trim_start().starts_with("MB/s") && table[1].trim_start().starts_with("candidate"), "{text}");
     assert!(table[2].contains("(chosen)") || table[2].contains('…'), "{text}");
     assert!(table[2].ends_with("0.25   +12.5% ± 3.0%"), "{text}");
     assert!(table[3].contains("noop (active)") && table[4].ends_with("1.21!   -10.0% ± 3.0%"), "{text}");
     assert_eq!(table[8].trim(), "and 4 with lower predicted gain");
-    assert!(table[9].trim().starts_with("chosen: window 3 reads"), "{text}");
-    assert_eq!(table[10].trim(), "result: -3.2%, predicted +12.5% ± 3.0%");
+    assert!(table[9].trim().starts_with("trials: mq-deadline") && table[9].ends_with("+9 ± 3% in 1"), "{text}");
+    assert!(table[11].trim().starts_with("chosen: window 3 reads"), "{text}");
+    assert_eq!(table[12].trim(), "result: -3.2%, predicted +12.5% ± 3.0%");
     assert_eq!(text.matches("stream 7").count(), 1, "unchanged parts are shown once:\n{text}");
     assert!(text.contains("observed since: seek over the whole stroke: 16 ms"), "{text}");
-    assert_eq!(text.matches("it is good as it is").count(), 8, "what changes nothing has one line:\n{text}");
+    assert_eq!(text.matches("it is good as it is").count(), 8, "what changes nothing has one sentence:\n{text}");
+    assert_eq!(text.matches("memory: ").count(), 1, "what a source says is shown once:\n{text}");
     assert!(lines.iter().all(|line| line.chars().count() <= 80), "{text}");
 }
 
@@ -68,6 +70,17 @@ fn names_and_reasons_cannot_move_the_cursor() {
     decision.refused = Some("\u{7}".to_owned());
     let text = text(&records, None, Shown::All);
     assert!(!text.contains('\u{1b}') && !text.contains('\u{7}') && !text.contains("a\nb"));
+}
+
+#[test]
+fn a_run_without_changes_says_why_its_setting_was_kept() {
+    let mut records = steered();
+    let steering = records[1].steering.as_mut().unwrap();
+    steering.decisions.retain(|decision| decision.from == decision.to && decision.refused.is_none());
+    let last = steering.decisions.last().unwrap().why.clone();
+    let text = text(&records, None, Shown::Changes);
+    assert_eq!(text.lines().count(), 2, "{text}");
+    assert!(text.trim_end().ends_with(&format!("kept: {last}")), "{text}");
 }
 
 #[test]

@@ -1,13 +1,15 @@
 //! Decides by a forecast: what to change, when to ask again, and the evidence for it.
 
 use block::Nanos;
+use control::ab_test::Estimate;
 use control::controller::{Evidence, Prediction};
 use control::{Decision, Setting, Target};
 use observe::merit::TOLERANCE;
 
 use super::phase::Pending;
+use super::trying::expectation;
 use super::{EARLY_REFIT, MIN_LOAD_S, REFIT, STREAM_START_GAP, TwinController, WINDOW, percent};
-use crate::forecast::{Forecast, differ_by_read_ahead};
+use crate::forecast::{Forecast, differ_by_read_ahead, rank};
 
 /// Streams that are listed in the evidence.
 const MAX_STREAMS: usize = 8;
@@ -21,11 +23,14 @@ impl TwinController {
             Ok(forecast) => {
                 self.next_forecast = self.next_forecast_at(&forecast, now, before_ns);
                 self.expect(&forecast);
+                self.no_forecast = None;
                 self.decide_read_ahead(forecast, now, target)
             }
             Err(reason) => {
                 self.expect_nothing();
-                Decision::keep(format!("no forecast: {reason}"))
+                let why = format!("no forecast: {reason}");
+                self.no_forecast = Some(reason);
+                Decision::keep(why)
             }
         }
     }
@@ -57,10 +62,11 @@ impl TwinController {
                 Decision { expected_gain: Some(prediction.gain), evidence, ..self.change_to(now, arm, why) }
             }
             None => {
-                let other = forecast.predictions.iter().find(|one| !one.starves() && one.setting != *active);
+                let candidates = evidence.iter().flat_map(|evidence| &evidence.candidates);
+                let other = candidates.into_iter().find(|one| !one.starves() && one.setting != *active);
                 let other = other.map_or(String::new(), |other| {
                     let gain = percent(other.gain);
-                    format!("; the best other is forecast to be {gain} ± {:.0}%: {}", 100.0 * other.error, other.setting)
+                    format!("; the best other is expected to be {gain} ± {:.0}%: {}", 100.0 * other.error, other.setting)
                 });
                 let why = format!("leave {active} alone: no trial is worth its cost{other}");
                 Decision { evidence, ..Decision::keep(why) }
@@ -110,6 +116,31 @@ impl TwinController {
                 percent(forecast.replay_error)
             ),
         ));
-        Evidence { seen, candidates: forecast.predictions.clone() }
+        let expected = self.expected(&forecast.predictions);
+        let is_expectation = expected.is_some();
+        let candidates = expected.unwrap_or_else(|| forecast.predictions.clone());
+        Evidence { seen, candidates, is_expectation, sources: Vec::new() }
+    }
+
+    /// The predictions with what to expect of each over the active arm, the best first. A read-ahead for files that are opened from now on is
+    /// decided as predicted. `None` if nothing can be expected of one of both.
+    fn expected(&self, predictions: &[Prediction]) -> Option<Vec<Prediction>> {
+        let (active, original) = (self.setting(), &self.arms[self.original].setting);
+        let predicted = |setting: &Setting| predictions.iter().find(|one| one.setting == *setting).map(|one| one.gain);
+        let of_original = predicted(original)?;
+        let over_original = |setting: &Setting, gain: f64| {
+            if setting == original { Estimate { mean: 0.0, error: 0.0 } } else { expectation(gain - of_original) }
+        };
+        let of_active = over_original(active, predicted(active)?);
+        let expected = predictions.iter().map(|one| {
+            if one.setting == *active || differ_by_read_ahead(&one.setting, active) {
+                return one.clone();
+            }
+            let own = over_original(&one.setting, one.gain);
+            Prediction { gain: own.mean - of_active.mean, error: own.error.hypot(of_active.error), ..one.clone() }
+        });
+        let mut expected: Vec<Prediction> = expected.collect();
+        rank(&mut expected);
+        Some(expected)
     }
 }

@@ -37,11 +37,14 @@ pub fn loads(experience: &Experience, device: &str, preference: &Preference) -> 
     known.collect()
 }
 
-/// The mean gain of each setting over the active one under known loads like this one, and its standard error; `None` if the setting is not
+/// Those that are like this one, seen under the active setting.
+pub fn alike<'a>(known: &'a [KnownLoad], point: &Point, active: &str) -> Vec<&'a KnownLoad> {
+    known.iter().filter(|known| known.under == active && load_distance(&known.point, point) < ANOTHER).collect()
+}
+
+/// The mean gain of each setting over the active one under known loads that are alike, and its standard error; `None` if the setting is not
 /// known, or starved a stream in any of them.
-pub fn gains(known: &[KnownLoad], point: &Point, active: &str, settings: impl Iterator<Item = String>) -> Vec<Option<(f64, f64)>> {
-    let is_alike = |known: &&KnownLoad| known.under == active && load_distance(&known.point, point) < ANOTHER;
-    let alike: Vec<&KnownLoad> = known.iter().filter(is_alike).collect();
+pub fn gains(alike: &[&KnownLoad], active: &str, settings: impl Iterator<Item = String>) -> Vec<Option<(f64, f64)>> {
     let gain = |setting: String| {
         let measured = alike.iter().filter_map(|known| known.scores.get(&setting).zip(known.scores.get(active)));
         let gains: Option<Vec<f64>> = measured.map(|(score, now)| Some((*score)? - (*now)?)).collect();

@@ -42,6 +42,7 @@ mod read_ahead;
 mod recall;
 mod rehearsal;
 mod sample;
+mod sources;
 mod speculative_read_ahead;
 mod streams;
 mod track_record;
@@ -141,6 +142,8 @@ pub struct TwinController {
     next_forecast: Nanos,
     /// When the replay error was too large; `None` if it is not, or the device was fitted since.
     mismatch: Option<Nanos>,
+    /// Why the latest attempt at a forecast of the load failed; `None` if it did not.
+    no_forecast: Option<String>,
     track_record: TrackRecord,
     trying: Trying,
     /// Until when the latest change settles.
@@ -151,6 +154,8 @@ pub struct TwinController {
     lasted_before_s: f64,
     experience: Arc<Experience>,
     known_loads: Vec<KnownLoad>,
+    /// What is remembered of loads like this one, for display.
+    memory_says: String,
     /// The read-ahead that was found, in KiB.
     original_read_ahead_kib: Option<u32>,
     /// The read-ahead before and after a change, in KiB, while most open files are from before.
@@ -187,6 +192,7 @@ impl TwinController {
             changes: VecDeque::new(),
             next_forecast: Nanos::ZERO,
             mismatch: None,
+            no_forecast: None,
             track_record: TrackRecord::default(),
             trying: Trying::new(brief.candidates.len(), 0),
             settles_until: Nanos::ZERO,
@@ -194,6 +200,7 @@ impl TwinController {
             lasted_before_s: 0.0,
             experience: brief.experience.clone(),
             known_loads: Vec::new(),
+            memory_says: "the load was not seen yet".to_owned(),
             original_read_ahead_kib: None,
             read_ahead_change: None,
             speculative: SpeculativeChoice::default(),
@@ -241,6 +248,76 @@ impl TwinController {
             self.arms.iter_mut().for_each(|arm| arm.measured = None);
             self.trying.trials.restart();
         }
+    }
+
+    fn next_decision(&mut self, window: &Window, target: &dyn Target) -> Decision {
+        let now = window.to;
+        self.buckets.until(now);
+        let background = self.background.close(window.duration().as_secs_f64());
+        let earned_ns = self.budget * window.duration().0 as f64;
+        let left_ns = (earned_ns - window.outcome.requests as f64 * OBSERVED_REQUEST_NS).max(MIN_TRIAL_SHARE * earned_ns);
+        self.credit_ns = (self.credit_ns + left_ns).min(self.budget * self.banked_s * 1e9);
+        self.trying.ended = None;
+        if let Some(decision) = self.end_harmful_trial(window, now, target) {
+            return decision;
+        }
+        if self.phase.is_settling() {
+            self.observe_settling(window, now >= self.settles_until);
+            if now >= self.settles_until {
+                // Requests that were queued before the change were served by another scheduler.
+                self.phase.settled();
+                self.measured_from = now;
+                self.restart_unit();
+                self.streams.restart_measurement();
+            }
+            return Decision::keep("settling");
+        }
+        if !self.serves_as_original()
+            && let Some(starving) = self.streams.starving(now)
+        {
+            let was = self.setting().to_string();
+            let verified = self.phase.pending().map(|pending| pending.from);
+            let before = self.give_up_active(now);
+            let back = verified.unwrap_or(before);
+            let setting = &self.arms[back].setting;
+            let why = format!("{starving} under {was}: back to {setting}");
+            return self.change_to(now, back, why);
+        }
+        if window.outcome.requests >= MIN_REQUESTS && self.trying.trial.is_none() {
+            let row = describe(&window.features, &window.outcome);
+            let point = self.columns.point(|column| row.get(column).copied());
+            if let Some(began) = self.load.add_window(window.from, point) {
+                return self.begin_load(began, now);
+            }
+            if !self.has_load {
+                // There was no load before this window.
+                self.has_load = true;
+                self.load.from = window.from;
+                (self.measured_from, self.next_forecast) = (self.observed_from(), self.observed_from() + WINDOW);
+                if let Some(decision) = self.recognise(now) {
+                    return decision;
+                }
+            }
+        }
+        self.extend_warmup_until_streams_started(now);
+        let asked = self.tags.filter(|(arm, _)| *arm == self.active);
+        let (_, tags) = *self.tags.insert(asked.unwrap_or_else(|| (self.active, target.bounds().nr_requests)));
+        self.observe_score(window, tags);
+        self.observe_background(background);
+        if let Some(decision) = self.continue_trial(now).or_else(|| self.compare(now, tags)) {
+            return decision;
+        }
+        if let Some(decision) = self.prepare_read_ahead(now, || target.bounds()) {
+            return decision;
+        }
+        let mut decision = Decision::keep("waiting for more requests before the next forecast");
+        if now >= self.next_forecast {
+            decision = self.decide_by_new_forecast(now, target);
+        }
+        if decision.setting.is_some() {
+            return decision;
+        }
+        self.begin_trial(now, target).unwrap_or(decision)
     }
 
     fn change_to(&mut self, now: Nanos, arm: usize, why: String) -> Decision {
@@ -324,73 +401,8 @@ impl Controller for TwinController {
     }
 
     fn decide(&mut self, window: &Window, target: &dyn Target) -> Decision {
-        let now = window.to;
-        self.buckets.until(now);
-        let background = self.background.close(window.duration().as_secs_f64());
-        let earned_ns = self.budget * window.duration().0 as f64;
-        let left_ns = (earned_ns - window.outcome.requests as f64 * OBSERVED_REQUEST_NS).max(MIN_TRIAL_SHARE * earned_ns);
-        self.credit_ns = (self.credit_ns + left_ns).min(self.budget * self.banked_s * 1e9);
-        self.trying.ended = None;
-        if let Some(decision) = self.end_harmful_trial(window, now, target) {
-            return decision;
-        }
-        if self.phase.is_settling() {
-            self.observe_settling(window, now >= self.settles_until);
-            if now >= self.settles_until {
-                // Requests that were queued before the change were served by another scheduler.
-                self.phase.settled();
-                self.measured_from = now;
-                self.restart_unit();
-                self.streams.restart_measurement();
-            }
-            return Decision::keep("settling");
-        }
-        if !self.serves_as_original()
-            && let Some(starving) = self.streams.starving(now)
-        {
-            let was = self.setting().to_string();
-            let verified = self.phase.pending().map(|pending| pending.from);
-            let before = self.give_up_active(now);
-            let back = verified.unwrap_or(before);
-            let setting = &self.arms[back].setting;
-            let why = format!("{starving} under {was}: back to {setting}");
-            return self.change_to(now, back, why);
-        }
-        if window.outcome.requests >= MIN_REQUESTS && self.trying.trial.is_none() {
-            let row = describe(&window.features, &window.outcome);
-            let point = self.columns.point(|column| row.get(column).copied());
-            if let Some(began) = self.load.add_window(window.from, point) {
-                return self.begin_load(began, now);
-            }
-            if !self.has_load {
-                // There was no load before this window.
-                self.has_load = true;
-                self.load.from = window.from;
-                (self.measured_from, self.next_forecast) = (self.observed_from(), self.observed_from() + WINDOW);
-                if let Some(decision) = self.recognise(now) {
-                    return decision;
-                }
-            }
-        }
-        self.extend_warmup_until_streams_started(now);
-        let asked = self.tags.filter(|(arm, _)| *arm == self.active);
-        let (_, tags) = *self.tags.insert(asked.unwrap_or_else(|| (self.active, target.bounds().nr_requests)));
-        self.observe_score(window, tags);
-        self.observe_background(background);
-        if let Some(decision) = self.continue_trial(now).or_else(|| self.compare(now, tags)) {
-            return decision;
-        }
-        if let Some(decision) = self.prepare_read_ahead(now, || target.bounds()) {
-            return decision;
-        }
-        let mut decision = Decision::keep("waiting for more requests before the next forecast");
-        if now >= self.next_forecast {
-            decision = self.decide_by_new_forecast(now, target);
-        }
-        if decision.setting.is_some() {
-            return decision;
-        }
-        self.begin_trial(now, target).unwrap_or(decision)
+        let decision = self.next_decision(window, target);
+        self.with_sources(decision)
     }
 
     fn refused(&mut self, setting: &Setting, _reason: &str) {

@@ -5,12 +5,13 @@
 
 use block::Nanos;
 use control::Decision;
+use control::ab_test::Estimate;
 use observe::similarity::{ANOTHER, Point, load_distance};
 
 use super::arm::NEVER;
-use super::known_loads;
 use super::trying::Trying;
 use super::{TwinController, WINDOW};
+use super::{known_loads, sources};
 
 /// Loads of this run that are remembered.
 const MAX_PAST_LOADS: usize = 64;
@@ -27,6 +28,15 @@ pub(super) struct PastLoad {
     pub blocked_until: Vec<Nanos>,
 }
 
+/// How many of the known loads are similar.
+fn memory_says(alike: usize, known: usize) -> String {
+    match (alike, known) {
+        (_, 0) => "no known load of this device".to_owned(),
+        (0, known) => format!("no similar load of {known} known"),
+        (alike, known) => format!("{alike} of {known} known loads are similar"),
+    }
+}
+
 impl TwinController {
     /// Starts with another load, which began at `began`.
     pub(super) fn begin_load(&mut self, began: Nanos, now: Nanos) -> Decision {
@@ -37,7 +47,7 @@ impl TwinController {
             device.of_load = 0;
         }
         self.phase.take_pending();
-        (self.mismatch, self.read_ahead_change) = (None, None);
+        (self.mismatch, self.read_ahead_change, self.no_forecast) = (None, None, None);
         self.track_record.begin_load();
         self.arms.iter_mut().for_each(|arm| arm.measured = None);
         self.resume_trials(&self.load.recent_point());
@@ -105,20 +115,33 @@ impl TwinController {
 
     /// The best arm under a load like this one: of this run, or else of the device's history.
     pub(super) fn recall(&mut self, point: &Point) -> Option<usize> {
-        let recalled = self.nearest_past(point).map(|index| self.past[index].arm).or_else(|| self.recall_known(point));
+        let recalled = match self.nearest_past(point) {
+            Some(index) => {
+                let arm = self.past[index].arm;
+                self.memory_says = format!("this load came before, and {} served it then", self.arms[arm].setting);
+                Some(arm)
+            }
+            None => self.recall_known(point),
+        };
         recalled.map(|arm| self.with_active_read_ahead(arm))
     }
 
     /// The arm that served known loads like this one significantly better than the active one. Blocks arms that served them worse.
     fn recall_known(&mut self, point: &Point) -> Option<usize> {
         let active = self.setting().to_string();
-        let gains = known_loads::gains(&self.known_loads, point, &active, self.arms.iter().map(|arm| arm.setting.to_string()));
+        let alike = known_loads::alike(&self.known_loads, point, &active);
+        let gains = known_loads::gains(&alike, &active, self.arms.iter().map(|arm| arm.setting.to_string()));
+        self.memory_says = memory_says(alike.len(), self.known_loads.len());
         let better = gains
             .iter()
             .enumerate()
             .filter_map(|(arm, known)| known.filter(known_loads::is_significant).map(|(gain, _)| (arm, gain)));
         let best = better.max_by(|a, b| a.1.total_cmp(&b.1)).map_or(self.active, |(arm, _)| arm);
         let (most, unsure) = gains[best]?;
+        if best != self.active {
+            let gain = sources::gain(&Estimate { mean: most, error: unsure });
+            self.memory_says += &format!(": {} {gain}", self.arms[best].setting);
+        }
         for (arm, known) in self.arms.iter_mut().zip(&gains) {
             if known.is_some_and(|(gain, error)| known_loads::is_significant(&(most - gain, error.hypot(unsure)))) {
                 arm.blocked_until = NEVER;

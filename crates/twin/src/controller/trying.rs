@@ -36,7 +36,7 @@ const MAX_LOSS: f64 = 3.0;
 /// What to expect of an arm whose gain is forecast: 345 forecasts of 120 drawn loads of the training and the validation world, made after four
 /// seconds and compared with whole runs. Losses come as forecast. Gains are the largest of many forecasts, errors included: of those of 3 to 30%
 /// three in ten came, and the mean was a loss of 3%; of larger ones two in three, and half of what was forecast. Errors grow with the forecast.
-fn expectation(forecast: f64) -> Estimate {
+pub(super) fn expectation(forecast: f64) -> Estimate {
     if forecast <= 0.0 {
         return Estimate { mean: LOSS_SLOPE * forecast, error: MIN_FORECAST_ERROR + LOSS_ERROR_SHARE * -forecast };
     }
@@ -112,6 +112,11 @@ impl Trying {
             returning: None,
             latest: None,
         }
+    }
+
+    /// The arms that were measured in whole turns, with their number.
+    pub fn tried(&self) -> impl Iterator<Item = (usize, u32)> {
+        self.turns.iter().copied().enumerate().filter(|(_, turns)| *turns > 0)
     }
 
     /// What is kept until the load returns: neither a trial nor windows that are not scored.
@@ -377,7 +382,8 @@ impl TwinController {
     }
 }
 
-fn counted(turns: u32) -> String {
+/// A number of turns in words.
+pub(super) fn counted(turns: u32) -> String {
     if turns == 1 { "1 turn".to_owned() } else { format!("{turns} turns") }
 }
 

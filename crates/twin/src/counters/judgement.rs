@@ -188,6 +188,6 @@ impl Judgement {
 
     /// The evidence for people to check.
     pub fn evidence(&self) -> Evidence {
-        Evidence { seen: self.facts.clone(), candidates: self.predictions.clone() }
+        Evidence { seen: self.facts.clone(), candidates: self.predictions.clone(), ..Evidence::default() }
     }
 }

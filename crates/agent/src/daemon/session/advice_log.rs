@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use control::controller::{Evidence, Prediction};
+use control::controller::Prediction;
 use control::{DecisionRecord, Setting};
 
 use crate::control_socket::PendingAdvice;
@@ -58,13 +58,13 @@ impl AdviceLog {
         decision: &DecisionRecord,
         refused: Option<&Setting>,
     ) -> Option<Entry> {
-        let best = decision.evidence.as_deref().and_then(|evidence| best_significant(evidence, active));
+        let best = decision.evidence.as_deref().and_then(|evidence| evidence.best(active));
         let (setting, gain_percent, error_percent) = match (best, refused) {
             (Some(best), _) => (best.setting.to_string(), Some(percent(best.gain)), Some(100.0 * best.error)),
             // A controller that predicts nothing.
             (None, Some(refused)) => (refused.to_string(), decision.expected_gain.map(percent), None),
             (None, None) => {
-                if decision.evidence.is_some() {
+                if decision.evidence.as_deref().is_some_and(|evidence| !evidence.candidates.is_empty()) {
                     self.withdraw();
                 }
                 return None;
@@ -83,12 +83,6 @@ impl AdviceLog {
     }
 }
 
-/// The best candidate that is significantly better than the active setting.
-fn best_significant<'a>(evidence: &'a Evidence, active: &Setting) -> Option<&'a Prediction> {
-    let others = evidence.candidates.iter().filter(|promise| promise.setting != *active && promise.is_sure());
-    others.min_by(|a, b| a.surest_first(b))
-}
-
 /// A decision as an entry of the history; `to` is the setting that it is about.
 pub(super) fn entry_of(device: &str, kind: Kind, decision: &DecisionRecord, to: &str) -> Entry {
     let evidence = decision.evidence.as_deref();
@@ -99,6 +93,7 @@ pub(super) fn entry_of(device: &str, kind: Kind, decision: &DecisionRecord, to: 
         error_percent: predicted.map(|one| 100.0 * one.error),
         seen: evidence.map(|evidence| evidence.seen.clone()).unwrap_or_default(),
         candidates: candidates.iter().take(MAX_CANDIDATES).map(promised).collect(),
+        sources: evidence.map(|evidence| evidence.sources.clone()).unwrap_or_default(),
         ..Entry::new(device, kind, &decision.from.to_string(), to, decision.why.clone())
     }
 }

@@ -58,7 +58,7 @@ impl Tuner {
             gain: ranked.score - original,
             error: (ranked.trials as f64).sqrt().recip() * merit::TOLERANCE,
         };
-        Evidence { seen, candidates: ranking.iter().take(SHOWN).map(promise).collect() }
+        Evidence { seen, candidates: ranking.iter().take(SHOWN).map(promise).collect(), ..Evidence::default() }
     }
 }
 

@@ -1,0 +1,57 @@
+//! What each source of knowledge contributes to a decision, for display: memory, the twin, trials.
+
+use std::sync::Arc;
+
+use control::ab_test::Estimate;
+use control::controller::Evidence;
+use control::{Decision, Setting};
+
+use super::TwinController;
+use super::trying::counted;
+
+/// A gain with its standard error, in percent.
+pub(super) fn gain(estimate: &Estimate) -> String {
+    // Zero has no sign.
+    let percent = (100.0 * estimate.mean.exp_m1()).round() + 0.0;
+    format!("{percent:+.0} ± {:.0}%", 100.0 * estimate.error)
+}
+
+impl TwinController {
+    /// The decision with what each source says, if it changes something, lets a setting stay that was tried, or rests on a forecast.
+    pub(super) fn with_sources(&self, decision: Decision) -> Decision {
+        if decision.setting.is_none() && decision.evidence.is_none() && decision.expected_gain.is_none() {
+            return decision;
+        }
+        let says = [("memory", self.memory_says.clone()), ("twin", self.twin_says()), ("trials", self.trials_say())];
+        let sources = says.into_iter().map(|(source, says)| (source.to_owned(), says)).collect();
+        let evidence = Evidence { sources, ..decision.evidence.as_deref().cloned().unwrap_or_default() };
+        Decision { evidence: Some(Arc::new(evidence)), ..decision }
+    }
+
+    /// What is expected, by the latest forecast of the load, of the arm that becomes active or was active before, or else of the best one.
+    fn twin_says(&self) -> String {
+        let failed = || self.no_forecast.as_ref().map_or("no forecast yet".to_owned(), |why| format!("no forecast: {why}"));
+        let Some(evidence) = &self.trying.evidence else { return failed() };
+        let original = &self.arms[self.original].setting;
+        let predicted = |setting: &Setting| evidence.candidates.iter().find(|one| one.setting == *setting && setting != original);
+        let of_pair = || [self.active, self.previous].into_iter().find_map(|arm| predicted(&self.arms[arm].setting));
+        let best = || evidence.candidates.iter().find(|one| one.setting != *original && !one.starves());
+        of_pair().or_else(best).map_or("no other setting can be forecast".to_owned(), |one| {
+            let starves = if one.starves() { ", and starves a stream" } else { "" };
+            format!("{} {}{starves}", one.setting, gain(&Estimate { mean: one.gain, error: one.error }))
+        })
+    }
+
+    /// What is known of each arm that was tried under the load.
+    fn trials_say(&self) -> String {
+        if self.trying.tried().next().is_none() {
+            return "no turn has ended".to_owned();
+        }
+        let posterior = self.trying.trials.posterior();
+        let tried = self.trying.tried().map(|(arm, turns)| {
+            let known = posterior.gain(arm, self.original);
+            format!("{} {} in {}", self.arms[arm].setting, gain(&known), counted(turns))
+        });
+        tried.collect::<Vec<String>>().join("; ")
+    }
+}
