@@ -38,6 +38,7 @@ mod consult;
 mod decide;
 mod known_loads;
 mod phase;
+mod pool;
 mod read_ahead;
 mod recall;
 mod rehearsal;
@@ -55,11 +56,11 @@ use std::sync::Arc;
 
 use block::Nanos;
 use control::controller::ControllerInput;
-use control::experience::{Experience, MIN_REQUESTS, WINDOW};
+use control::experience::{Experience, WINDOW};
 use control::{Controller, Decision, Setting, Target, Window, WindowLength};
 use observe::description::describe;
 use observe::load_tracker::LoadTracker;
-use observe::similarity::Columns;
+use observe::similarity::{Columns, Point};
 use observe::{Event, Preference};
 
 use self::arm::{Arm, NEVER};
@@ -68,6 +69,7 @@ pub use self::catalogue::{SPEC, all, parse};
 use self::consult::FittedDevice;
 use self::known_loads::KnownLoad;
 use self::phase::Phase;
+use self::pool::Pool;
 use self::read_ahead::SpeculativeChoice;
 use self::recall::PastLoad;
 use self::streams::Streams;
@@ -119,13 +121,15 @@ pub struct TwinController {
     /// Processor time that is left, in nanoseconds.
     credit_ns: f64,
     phase: Phase,
-    /// A window had enough requests to describe a load.
+    /// There were enough requests to describe a load.
     has_load: bool,
     /// The arm that was active at first: starvation is judged against it.
     original: usize,
     active: usize,
     previous: usize,
     columns: Columns,
+    /// Windows of too few requests to describe a load.
+    pool: Pool,
     recording: Recording,
     buckets: ScoreBuckets,
     streams: Streams,
@@ -181,6 +185,7 @@ impl TwinController {
             active: 0,
             previous: 0,
             columns: Columns::described(),
+            pool: Pool::new(),
             recording: Recording::new(),
             buckets: ScoreBuckets::latest(),
             streams: Streams::default(),
@@ -283,16 +288,14 @@ impl TwinController {
             let why = format!("{starving} under {was}: back to {setting}");
             return self.change_to(now, back, why);
         }
-        if window.outcome.requests >= MIN_REQUESTS && self.trying.trial.is_none() {
-            let row = describe(&window.features, &window.outcome);
-            let point = self.columns.point(|column| row.get(column).copied());
-            if let Some(began) = self.load.add_window(window.from, point) {
+        if let Some((from, point)) = self.pooled_point(window) {
+            if let Some(began) = self.load.add_window(from, point) {
                 return self.begin_load(began, now);
             }
             if !self.has_load {
-                // There was no load before this window.
+                // There was no load before that.
                 self.has_load = true;
-                self.load.from = window.from;
+                self.load.from = from;
                 (self.measured_from, self.next_forecast) = (self.observed_from(), self.observed_from() + WINDOW);
                 if let Some(decision) = self.recognise(now) {
                     return decision;
@@ -318,6 +321,17 @@ impl TwinController {
             return decision;
         }
         self.begin_trial(now, target).unwrap_or(decision)
+    }
+
+    /// The position of the load in this window, together with windows before that had too few requests, and when the first of them began. `None`
+    /// if they are still too few, or a trial is under way.
+    fn pooled_point(&mut self, window: &Window) -> Option<(Nanos, Point)> {
+        if self.trying.trial.is_some() {
+            return None;
+        }
+        let row = describe(&window.features, &window.outcome);
+        let point = self.columns.point(|column| row.get(column).copied());
+        self.pool.add(window, self.active, &point)
     }
 
     fn change_to(&mut self, now: Nanos, arm: usize, why: String) -> Decision {

@@ -15,7 +15,6 @@ use super::arm::Measured;
 use super::phase::Pending;
 use super::*;
 use crate::forecast::Forecast;
-use observe::similarity::Point;
 
 /// A stretch of a load: its distance from here, the active setting, and the score of each setting; `None` if it starved a stream.
 type Stretch<'a> = (f64, &'a str, &'a [(&'a str, Option<f64>)]);

@@ -1,0 +1,83 @@
+//! Consecutive windows of few requests, together as one: a load of large requests is described, too.
+
+use block::Nanos;
+use control::Window;
+use control::experience::MIN_REQUESTS;
+use observe::similarity::{NOWHERE, Point, approach};
+
+/// Windows are pooled over at most this time: in a longer one a load may change unseen.
+const MAX_POOLED: Nanos = Nanos::from_millis(60_000);
+
+/// Windows that do not have enough requests yet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pool {
+    /// The arm that they are of, and when the first of them began.
+    arm: usize,
+    from: Nanos,
+    requests: u64,
+    /// Their mean position, weighted by their requests.
+    point: Point,
+}
+
+impl Pool {
+    pub fn new() -> Pool {
+        Pool { arm: 0, from: Nanos::ZERO, requests: 0, point: NOWHERE }
+    }
+
+    /// Adds a window at this position, under this arm. Once there are enough requests, returns when their first window began and their mean
+    /// position, and starts over.
+    pub fn add(&mut self, window: &Window, arm: usize, point: &Point) -> Option<(Nanos, Point)> {
+        let requests = window.outcome.requests;
+        if self.requests == 0 || self.arm != arm || window.to > self.from + MAX_POOLED {
+            *self = Pool { arm, from: window.from, ..Pool::new() };
+        }
+        if requests > 0 {
+            self.requests += requests;
+            approach(&mut self.point, point, requests as f64, self.requests as f64);
+        }
+        (self.requests >= MIN_REQUESTS).then(|| {
+            let Pool { from, point, .. } = std::mem::replace(self, Pool::new());
+            (from, point)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
+
+    use std::sync::Arc;
+
+    use control::Setting;
+    use observe::WindowOutcome;
+    use observe::window::{Extractor, Tally};
+
+    use super::*;
+
+    fn window(second: u64, requests: u64) -> Window {
+        let (from, duration) = (Nanos::from_millis(1000 * second), Nanos::from_millis(1000));
+        let setting = Arc::new(Setting::of(block::find("deadline").unwrap()));
+        let outcome = WindowOutcome { requests, ..Tally::new().close(duration) };
+        Window { number: second, from, to: from + duration, setting, features: Extractor::new().close(duration), outcome }
+    }
+
+    #[test]
+    fn windows_of_few_requests_are_described_together() {
+        let (mut pool, at) = (Pool::new(), |value: f64| NOWHERE.map(|_| value));
+        assert_eq!(pool.add(&window(0, 100), 0, &at(7.0)), Some((Nanos::ZERO, at(7.0))), "enough by itself");
+        assert_eq!(pool.add(&window(1, 0), 0, &NOWHERE), None);
+        assert_eq!(pool.add(&window(2, 10), 0, &at(1.0)), None);
+        let (from, point) = pool.add(&window(3, 30), 0, &at(2.0)).unwrap();
+        assert_eq!(from, Nanos::from_millis(2000), "an idle window is not part of it");
+        assert!((point[0] - 1.75).abs() < 1e-12, "{point:?}");
+    }
+
+    #[test]
+    fn windows_under_another_arm_or_of_long_ago_are_not_part_of_it() {
+        let (mut pool, at) = (Pool::new(), |value: f64| NOWHERE.map(|_| value));
+        assert_eq!(pool.add(&window(0, 15), 0, &at(1.0)), None);
+        assert_eq!(pool.add(&window(1, 15), 1, &at(2.0)), None);
+        assert_eq!(pool.add(&window(100, 15), 1, &at(3.0)), None);
+        assert_eq!(pool.add(&window(101, 15), 1, &at(3.0)).map(|(from, _)| from), Some(Nanos::from_millis(100_000)));
+    }
+}
