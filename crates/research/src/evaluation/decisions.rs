@@ -71,8 +71,10 @@ impl Decided {
                 let (from, to, why) = (from.to_string(), to.to_string(), one.why.clone());
                 decided.changes.push(Change { at_s, kind, from, to, why, expected_gain: one.expected_gain });
             }
+            // Later decisions may rest on the same forecast.
             if let Some(evidence) = &one.evidence
-                && decided.forecasts.last().is_none_or(|(.., latest)| !Arc::ptr_eq(latest, evidence))
+                && !evidence.candidates.is_empty()
+                && decided.forecasts.last().is_none_or(|(.., latest)| latest.candidates != evidence.candidates)
             {
                 decided.forecasts.push((at_s, one.from.to_string(), evidence.clone()));
             }
