@@ -5,6 +5,13 @@ use crate::promises;
 use crate::record::{ControlRecord, Decision, Evidence, PredictionFigures, Record};
 use crate::text::{printable, wrapped};
 
+/// The latest facts, and what the sources said, that were shown: what is the same is not repeated.
+#[derive(Default)]
+struct ShownEvidence {
+    seen: Vec<(String, String)>,
+    sources: Vec<(String, String)>,
+}
+
 /// Which decisions are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shown {
@@ -25,14 +32,14 @@ pub fn text(records: &[Record], width: Option<usize>, shown: Shown) -> String {
         }
         let heading = format!("{}: {}", printable(&record.scheduler.label), summary(steering));
         indented(&mut text, "", "", &heading, width);
-        let (mut known, mut said) = (Vec::new(), Vec::new());
+        let mut shown_before = ShownEvidence::default();
         let before = text.len();
         for decision in steering.decisions.iter().filter(|one| shown == Shown::All || is_news(one) || one.evidence.is_some()) {
             match &decision.evidence {
-                Some(evidence) if !is_news(decision) => leave_alone(&mut text, decision, evidence, &mut said, width),
+                Some(evidence) if !is_news(decision) => leave_alone(&mut text, decision, evidence, &mut shown_before, width),
                 Some(evidence) => {
                     let tables_width = (width < usize::MAX).then_some(width);
-                    explain_by(&mut text, decision, evidence, (&mut known, &mut said), tables_width);
+                    explain_by(&mut text, decision, evidence, &mut shown_before, tables_width);
                 }
                 None => explain(&mut text, decision, width),
             }
@@ -101,10 +108,10 @@ fn explain(text: &mut String, decision: &Decision, width: usize) {
 }
 
 /// A decision without a change: what each source says that is new, and one sentence.
-fn leave_alone(text: &mut String, decision: &Decision, evidence: &Evidence, said: &mut Vec<(String, String)>, width: usize) {
+fn leave_alone(text: &mut String, decision: &Decision, evidence: &Evidence, shown_before: &mut ShownEvidence, width: usize) {
     let when = moment(decision);
     let margin = " ".repeat(when.chars().count());
-    let mut lines = contributions(evidence, said);
+    let mut lines = contributions(evidence, shown_before);
     let kept = if evidence.sources.is_empty() { "" } else { "kept: " };
     lines.push(format!("{kept}{}", printable(&decision.why)));
     for (number, line) in lines.iter().enumerate() {
@@ -113,21 +120,15 @@ fn leave_alone(text: &mut String, decision: &Decision, evidence: &Evidence, said
 }
 
 /// What each source of knowledge says, unless it was the latest that it said.
-fn contributions(evidence: &Evidence, said: &mut Vec<(String, String)>) -> Vec<String> {
-    let news = evidence.sources.iter().filter(|source| !said.contains(source));
+fn contributions(evidence: &Evidence, shown_before: &mut ShownEvidence) -> Vec<String> {
+    let news = evidence.sources.iter().filter(|source| !shown_before.sources.contains(source));
     let lines = news.map(|(source, says)| format!("{}: {}", printable(source), printable(says))).collect();
-    said.clone_from(&evidence.sources);
+    shown_before.sources.clone_from(&evidence.sources);
     lines
 }
 
 /// Observations that are new, the prediction for each candidate, the chosen setting, and the result.
-fn explain_by(
-    text: &mut String,
-    decision: &Decision,
-    evidence: &Evidence,
-    (known, said): (&mut Vec<(String, String)>, &mut Vec<(String, String)>),
-    width: Option<usize>,
-) {
+fn explain_by(text: &mut String, decision: &Decision, evidence: &Evidence, shown_before: &mut ShownEvidence, width: Option<usize>) {
     let when = moment(decision);
     let margin = " ".repeat(when.chars().count());
     let room = width.unwrap_or(usize::MAX);
@@ -135,15 +136,15 @@ fn explain_by(
     let news: Vec<String> = evidence
         .seen
         .iter()
-        .filter(|fact| !known.contains(fact))
+        .filter(|fact| !shown_before.seen.contains(fact))
         .map(|(name, value)| format!("{}: {}", printable(name), printable(value)))
         .collect();
     if !news.is_empty() {
-        let begins = if known.is_empty() { "observed" } else { "observed since" };
+        let begins = if shown_before.seen.is_empty() { "observed" } else { "observed since" };
         indented(text, &margin, &margin, &format!("{begins}: {}", news.join("; ")), room);
     }
     if !evidence.seen.is_empty() {
-        known.clone_from(&evidence.seen);
+        shown_before.seen.clone_from(&evidence.seen);
     }
     if !evidence.candidates.is_empty() {
         let room = width.map(|width| width - TABLE_MARGIN);
@@ -155,7 +156,7 @@ fn explain_by(
     if left_out > 0 {
         text.push_str(&format!("{:TABLE_MARGIN$}and {left_out} with lower predicted gain\n", ""));
     }
-    for line in contributions(evidence, said) {
+    for line in contributions(evidence, shown_before) {
         indented(text, &margin, &margin, &line, room);
     }
     indented(text, &margin, &margin, &format!("chosen: {}", printable(&decision.why)), room);
