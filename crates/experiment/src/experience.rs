@@ -36,16 +36,18 @@ fn shipped() -> anyhow::Result<Arc<Experience>> {
 }
 
 fn read(bytes: &[u8], name: &str) -> anyhow::Result<Experience> {
-    let is_packed = bytes.starts_with(&zstd::zstd_safe::MAGICNUMBER.to_le_bytes());
-    let text = if is_packed {
-        let mut text = String::new();
-        let unpacked = zstd::Decoder::new(bytes).and_then(|decoder| decoder.take(MAX_BYTES).read_to_string(&mut text));
-        unpacked.with_context(|| name.to_owned())?;
-        text
-    } else {
-        String::from_utf8(bytes.to_vec()).with_context(|| format!("{name}: is not text"))?
-    };
-    Ok(Experience::from_json(&text, name)?)
+    Ok(Experience::from_json(&unpacked(bytes, name)?, name)?)
+}
+
+/// The text in these bytes, which may be compressed; `name` is used in errors.
+pub(crate) fn unpacked(bytes: &[u8], name: &str) -> anyhow::Result<String> {
+    if !bytes.starts_with(&zstd::zstd_safe::MAGICNUMBER.to_le_bytes()) {
+        return String::from_utf8(bytes.to_vec()).with_context(|| format!("{name}: is not text"));
+    }
+    let mut text = String::new();
+    let unpacked = zstd::Decoder::new(bytes).and_then(|decoder| decoder.take(MAX_BYTES).read_to_string(&mut text));
+    unpacked.with_context(|| name.to_owned())?;
+    Ok(text)
 }
 
 /// The bytes of a file of this name: compressed if the name ends in `.zst`.
@@ -53,7 +55,11 @@ fn read(bytes: &[u8], name: &str) -> anyhow::Result<Experience> {
 /// # Errors
 /// It cannot be written as JSON, or not be compressed.
 pub fn encode(path: &Path, experience: &Experience) -> anyhow::Result<Vec<u8>> {
-    let text = experience.to_json()?;
+    compressed(path, experience.to_json()?)
+}
+
+/// The same of a text.
+pub(crate) fn compressed(path: &Path, text: String) -> anyhow::Result<Vec<u8>> {
     Ok(match path.extension() {
         Some(extension) if extension == "zst" => zstd::encode_all(text.as_bytes(), 19)?,
         _ => text.into_bytes(),

@@ -16,6 +16,7 @@ pub mod comparison;
 pub mod experience;
 pub mod figures;
 pub mod fio;
+pub mod gain_model;
 pub mod guarantee;
 pub mod learned_device;
 pub mod load;

@@ -12,6 +12,7 @@ pub mod controller;
 pub mod devices;
 pub mod evaluation;
 pub mod field;
+pub mod gains;
 pub mod gather;
 pub mod live;
 pub mod loads;

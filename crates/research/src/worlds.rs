@@ -23,6 +23,9 @@ const MEMORY_MIB: (u64, u64) = (64, 1024);
 pub struct Purpose {
     /// As the file's head says.
     pub devices: Vec<String>,
+    /// As the file's head says; empty but in the training world.
+    #[serde(default)]
+    pub training_devices: Vec<String>,
     /// As the file's head says.
     pub loads: Vec<String>,
 }
@@ -163,7 +166,9 @@ mod tests {
 
     #[test]
     fn no_device_is_in_two_worlds_and_every_one_but_for_those_that_came_later_is_in_some() {
-        let found = in_one_world(|purpose| purpose.devices.iter().flat_map(|device| made_of(device)).collect());
+        let all_of =
+            |purpose: &Purpose| -> Vec<String> { purpose.devices.iter().chain(&purpose.training_devices).cloned().collect() };
+        let found = in_one_world(|purpose| all_of(purpose).iter().flat_map(|device| made_of(device)).collect());
         let profiles = sim::profile::BUILT_IN.iter().map(|(name, _)| *name).filter(|name| !LATER.contains(name)).map(str::to_owned);
         let drawn = devices::ALL.iter().map(|family| format!("{DRAWN}{}", family.name));
         let all: BTreeSet<String> = profiles.chain(drawn).collect();

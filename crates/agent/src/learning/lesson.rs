@@ -169,6 +169,7 @@ impl Lesson {
             candidates: self.course.candidates.clone(),
             seed: self.course.seed.wrapping_add(self.count),
             experience: self.experience.clone(),
+            ..ControllerInput::default()
         };
         let mut control_loop = ControlLoop::new(self.course.controller.build(&input));
         control_loop.begin(now, plant);

@@ -14,6 +14,7 @@ pub use rotate::Rotate;
 
 use crate::candidates;
 use crate::experience::{Experience, GenePool};
+use crate::gain_model::GainModel;
 use crate::setting;
 use crate::setting::Setting;
 use crate::target::Target;
@@ -155,16 +156,19 @@ pub struct ControllerInput {
     pub seed: u64,
     /// Measurements of earlier workloads, from any source.
     pub experience: Arc<Experience>,
+    /// What settings are expected to gain under loads that were never seen here.
+    pub gains: Arc<GainModel>,
 }
 
 impl Default for ControllerInput {
-    /// The default candidates, without experience.
+    /// The default candidates, without experience and model.
     fn default() -> ControllerInput {
         ControllerInput {
             preference: Preference::default(),
             candidates: (candidates::SETS[0].settings)(),
             seed: 1,
             experience: Arc::default(),
+            gains: Arc::default(),
         }
     }
 }

@@ -30,6 +30,7 @@ pub use remembered::{Remembered, RunHistory};
 pub use runs::{RequestObserver, source};
 
 use crate::experience;
+use crate::gain_model;
 use crate::pool::Workers;
 use crate::shipped;
 use crate::tenants::{Contract, Reference};
@@ -107,6 +108,7 @@ impl Experiment {
             candidates,
             seed: self.seed,
             experience: Arc::default(),
+            gains: Arc::default(),
         })
     }
 
@@ -170,6 +172,7 @@ impl Experiment {
         let mut brief = self.brief()?;
         if steered {
             brief.experience = self.lessons(remembered.as_ref())?;
+            brief.gains = gain_model::load(None)?;
         }
         regime::expect_different(&regimes)?;
         let plan = Plan { observer, ..self.plan(regimes, brief, alone, workers)? };

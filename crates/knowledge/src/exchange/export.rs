@@ -6,6 +6,10 @@ use std::io::{self, Write};
 use serde::Serializer;
 use serde_json::{Number, Value};
 
+use control::experience::{Case, Experience};
+use observe::Preference;
+use observe::merit::TOLERANCE;
+
 use super::{ExchangeError, Table};
 use crate::query::Filter;
 use crate::rows::letter;
@@ -19,7 +23,8 @@ pub enum Form {
     Csv,
     /// A JSON array of objects with the same names. NaN and infinity are null.
     Json,
-    /// Comma-separated values for learners, of windows only: the features, empty where there is no value, and last the setting as the class.
+    /// Comma-separated values for learners, of windows only: a row for each case of the [experience](Knowledge::experience), with the
+    /// description of its load, empty where there is no value, and last the best of the settings that served it as the class.
     Training,
 }
 
@@ -131,7 +136,12 @@ impl Knowledge {
         proceed: &mut dyn FnMut(u64) -> bool,
     ) -> Result<u64, ExchangeError> {
         let _moment = self.moment()?;
-        let features = if table == Table::Windows { self.feature_columns()? } else { Vec::new() };
+        let experience = if form == Form::Training { self.experience()? } else { Experience::default() };
+        let features = match table {
+            _ if form == Form::Training => experience.features.clone(),
+            Table::Windows => self.feature_columns()?,
+            _ => Vec::new(),
+        };
         let mut sheet = sheet(form, columns(table, form, &features)?, out)?;
         let mut rows = 0;
         let mut put = |cells: Vec<Cell>| {
@@ -142,7 +152,7 @@ impl Knowledge {
         let all = Filter::default();
         match table {
             Table::Windows if form == Form::Training => {
-                self.windows(&all).try_for_each(|stored| put(training(&stored?.row, &features)))?;
+                experience.cases.iter().filter_map(|case| training(case, &experience.settings)).try_for_each(put)?;
             }
             Table::Windows => self.windows(&all).try_for_each(|stored| put(window(&stored?, &features)))?,
             Table::Decisions => self.decisions(&all).try_for_each(|stored| put(decision(&stored?)))?,
@@ -230,9 +240,17 @@ fn window(stored: &Stored<WindowRow>, features: &[String]) -> Vec<Cell> {
     cells
 }
 
-fn training(window: &WindowRow, features: &[String]) -> Vec<Cell> {
-    let values = features.iter().map(|name| Cell::real(window.feature(name)));
-    values.chain([Cell::Text(window.setting.clone())]).collect()
+/// A case with its best setting; `None` if fewer than two were measured. Where the active one is as good as the best, it is the class: it is not
+/// worth a change.
+fn training(case: &Case, settings: &[String]) -> Option<Vec<Cell>> {
+    let scores = case.ranked(&Preference::default());
+    let measured: Vec<(usize, f64)> = scores.iter().enumerate().filter_map(|(setting, score)| Some((setting, (*score)?))).collect();
+    let (best, highest) = measured.iter().copied().filter(|_| measured.len() > 1).max_by(|a, b| a.1.total_cmp(&b.1))?;
+    let active = scores.get(case.under).copied().flatten();
+    let class = if active.is_some_and(|score| score >= highest - TOLERANCE) { case.under } else { best };
+    // As short as they are stored: more digits would be noise.
+    let value = |value: &Option<f32>| value.map_or(Cell::Empty, |value| Cell::Text(value.to_string()));
+    Some(case.features.iter().map(value).chain([Cell::Text(settings.get(class)?.clone())]).collect())
 }
 
 fn decision(stored: &Stored<DecisionRow>) -> Vec<Cell> {

@@ -28,7 +28,12 @@ const MEMBERS: &[&Family] = &[
 const LEVELS: &[(u32, &[usize])] = &[(0, &[2, 3, 4, 6]), (1, &[2, 2, 3]), (5, &[3, 4, 5, 6]), (10, &[4, 6])];
 
 fn draw(random: &mut Xoshiro256PlusPlus) -> DrawnDevice {
-    let family = one_of(random, MEMBERS);
+    of(random, MEMBERS)
+}
+
+/// An array of drives of one of these families.
+pub(super) fn of(random: &mut Xoshiro256PlusPlus, members: &[&Family]) -> DrawnDevice {
+    let family = one_of(random, members);
     let (level, numbers) = one_of(random, LEVELS);
     let number = one_of(random, numbers);
     let all_differ = happens(random, 0.2);

@@ -1,6 +1,9 @@
 //! Devices that are drawn: profiles from a seed, by families of devices, so that nothing can have been tuned on them.
 
 mod array;
+mod broad_array;
+mod broad_disk;
+mod broad_flash;
 mod desktop;
 mod drive;
 mod flash;
@@ -51,6 +54,9 @@ pub static ALL: &[&Family] = &[
     &sata_flash::FAMILY,
     &nvme_flash::FAMILY,
     &array::FAMILY,
+    &broad_disk::FAMILY,
+    &broad_flash::FAMILY,
+    &broad_array::FAMILY,
 ];
 
 /// The family of this name.

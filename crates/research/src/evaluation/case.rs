@@ -43,6 +43,34 @@ pub struct EvaluationCase {
 }
 
 impl EvaluationCase {
+    /// The job file of this text on a device. Phases end at these times, in seconds.
+    ///
+    /// # Errors
+    /// The text is no job file, or its files do not fit.
+    pub(crate) fn of_jobs(
+        name: &str,
+        text: &str,
+        family: &str,
+        device: &str,
+        world: World,
+        phase_ends_s: Vec<f64>,
+        seed: u64,
+    ) -> anyhow::Result<EvaluationCase> {
+        let load = JobsLoad::new(text, name, seed, &world)?;
+        let phase_at = |start_s: f64| phase_ends_s.iter().position(|end_s| start_s < *end_s).unwrap_or(0);
+        let phase_of = load.starts_s().map(|(stream, start_s)| (stream, phase_at(start_s))).collect();
+        Ok(EvaluationCase {
+            name: format!("{name} on {}", world.device()),
+            family: family.to_owned(),
+            device: device.to_owned(),
+            load: Box::new(load),
+            world,
+            phase_ends_s,
+            phase_of,
+            jobs: Some(text.to_owned()),
+        })
+    }
+
     /// The same load with other draws of what its jobs ask; `None` of a trace, in which nothing is drawn.
     ///
     /// # Errors
@@ -73,7 +101,15 @@ impl EvaluationCase {
         families.shuffle(&mut random);
         let drawn = |(number, family): (usize, &loads::Family)| {
             let drawn = loads::draw(family, seed, number as u32, &Scope::of(&self.world, extent.seconds));
-            jobs(family.name, &drawn.text, family.name, &self.device, self.world.clone(), drawn.phase_ends_s, seed)
+            EvaluationCase::of_jobs(
+                family.name,
+                &drawn.text,
+                family.name,
+                &self.device,
+                self.world.clone(),
+                drawn.phase_ends_s,
+                seed,
+            )
         };
         families.into_iter().take(count).enumerate().map(drawn).collect()
     }
@@ -170,38 +206,14 @@ fn drawn(family: &loads::Family, device: &str, extent: &Extent, seed: u64, numbe
     let world = crate::worlds::drawn(device, seed, number)?;
     let drawn = loads::draw(family, seed, number, &Scope::of(&world, extent.seconds));
     let name = format!("{}-{seed}", family.name);
-    jobs(&name, &drawn.text, family.name, device, world, drawn.phase_ends_s, seed)
+    EvaluationCase::of_jobs(&name, &drawn.text, family.name, device, world, drawn.phase_ends_s, seed)
 }
 
 fn shipped_on(name: &str, text: &str, device: &str, extent: &Extent, seed: u64, number: u32) -> anyhow::Result<EvaluationCase> {
     let world = crate::worlds::drawn(device, seed, number)?;
     let folder = name.split('/').next().unwrap_or(name);
     let text = with_runtime(text, extent.seconds);
-    jobs(name, &text, &format!("{SHIPPED}{folder}"), device, world, vec![f64::INFINITY], seed)
-}
-
-fn jobs(
-    name: &str,
-    text: &str,
-    family: &str,
-    device: &str,
-    world: World,
-    phase_ends_s: Vec<f64>,
-    seed: u64,
-) -> anyhow::Result<EvaluationCase> {
-    let load = JobsLoad::new(text, name, seed, &world)?;
-    let phase_at = |start_s: f64| phase_ends_s.iter().position(|end_s| start_s < *end_s).unwrap_or(0);
-    let phase_of = load.starts_s().map(|(stream, start_s)| (stream, phase_at(start_s))).collect();
-    Ok(EvaluationCase {
-        name: format!("{name} on {}", world.device()),
-        family: family.to_owned(),
-        device: device.to_owned(),
-        load: Box::new(load),
-        world,
-        phase_ends_s,
-        phase_of,
-        jobs: Some(text.to_owned()),
-    })
+    EvaluationCase::of_jobs(name, &text, &format!("{SHIPPED}{folder}"), device, world, vec![f64::INFINITY], seed)
 }
 
 fn trace(path: PathBuf, replay: &ReplayOptions, device: &str, seed: u64, monitor: &dyn Monitor) -> anyhow::Result<EvaluationCase> {

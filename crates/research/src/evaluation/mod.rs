@@ -8,15 +8,15 @@
 //! ```
 //! With a knowledge base every question is asked once more, if that is wanted: see [`memory`].
 
-mod case;
+pub(crate) mod case;
 pub mod ceiling;
 pub mod counting;
 mod cross_validation;
 mod decisions;
 mod memory;
 pub mod processor_time;
-mod run;
-mod scores;
+pub(crate) mod run;
+pub(crate) mod scores;
 mod statistics;
 pub mod worth;
 
@@ -38,6 +38,7 @@ use case::{EvaluationCase, Extent};
 use decisions::Judge;
 use experiment::comparison::regime;
 use experiment::experience;
+use experiment::gain_model;
 use experiment::pool::Workers;
 use run::Run;
 use scores::{Key, Scores};
@@ -129,7 +130,9 @@ impl ControllerEvaluation {
         let usual = Extent::new(self.is_quick, self.traces.clone());
         let extent = Extent { seconds: self.seconds.unwrap_or(usual.seconds), ..usual };
         let questions = case::draw_all(purpose, &extent, self.seed, self.seeds, workers)?;
-        let brief = ControllerInput { preference: self.preference, candidates, seed: self.seed, experience: experience.clone() };
+        let gains = gain_model::load(None)?;
+        let brief =
+            ControllerInput { preference: self.preference, candidates, seed: self.seed, experience: experience.clone(), gains };
         let runs: Vec<(&(u64, EvaluationCase), &Policy)> =
             questions.iter().flat_map(|question| policies.iter().map(move |policy| (question, policy))).collect();
         let results = workers.map("evaluating, runs:", &runs, |((seed, question), policy)| {

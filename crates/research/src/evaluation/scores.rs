@@ -181,7 +181,7 @@ impl KeyPhase {
 }
 
 /// The streams of one phase, or of all.
-pub fn of_phase(question: &EvaluationCase, tails: &Tails, phase: Option<usize>) -> Tails {
+pub(crate) fn of_phase(question: &EvaluationCase, tails: &Tails, phase: Option<usize>) -> Tails {
     let is_in = |stream: &block::StreamId| match (phase, question.phase_of.get(stream)) {
         (Some(phase), Some(of)) => *of == phase,
         _ => true,

@@ -17,6 +17,7 @@
 //!   load.
 //! * *Beliefs* ([`control::trials`]). What a setting gains is known from the forecast, which may be wrong, and from windows under it beside windows
 //!   of the active setting. Noise and drift are learned from the windows, so a load in bursts needs more trials, or is left alone.
+//! * *Model* ([`learned`]). What settings gained under drawn loads on drawn devices is known before anything is forecast or tried, with its error.
 //! * *Trials* ([`trying`]). The one that is worth most is begun, if its worth is positive: the chance of a gain, for as long again as the load has
 //!   lasted, less what it may lose and what two switches cost, which was measured or is known from how requests come. A setting stays after two
 //!   turns if nine in ten like it are better; what is not worth a change is not sought.
@@ -37,6 +38,7 @@ mod catalogue;
 mod consult;
 mod decide;
 mod known_loads;
+mod learned;
 mod phase;
 mod pool;
 mod read_ahead;
@@ -68,6 +70,7 @@ use self::background::Background;
 pub use self::catalogue::{SPEC, all, parse};
 use self::consult::FittedDevice;
 use self::known_loads::KnownLoad;
+use self::learned::Learned;
 use self::phase::Phase;
 use self::pool::Pool;
 use self::read_ahead::SpeculativeChoice;
@@ -157,6 +160,7 @@ pub struct TwinController {
     /// How long the present one lasted before it was interrupted, in seconds.
     lasted_before_s: f64,
     experience: Arc<Experience>,
+    learned: Learned,
     known_loads: Vec<KnownLoad>,
     /// What is remembered of loads like this one, for display.
     memory_says: String,
@@ -204,6 +208,7 @@ impl TwinController {
             past: Vec::new(),
             lasted_before_s: 0.0,
             experience: brief.experience.clone(),
+            learned: Learned::new(brief.gains.clone()),
             known_loads: Vec::new(),
             memory_says: "the load was not seen yet".to_owned(),
             original_read_ahead_kib: None,
@@ -306,6 +311,7 @@ impl TwinController {
         let asked = self.tags.filter(|(arm, _)| *arm == self.active);
         let (_, tags) = *self.tags.insert(asked.unwrap_or_else(|| (self.active, target.bounds().nr_requests)));
         self.observe_score(window, tags);
+        self.observe_for_model(window);
         self.observe_background(background);
         if let Some(decision) = self.continue_trial(now).or_else(|| self.compare(now, tags)) {
             return decision;

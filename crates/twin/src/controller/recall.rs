@@ -42,6 +42,7 @@ impl TwinController {
     pub(super) fn begin_load(&mut self, began: Nanos, now: Nanos) -> Decision {
         self.remember_load(began);
         self.load.begin_load(began);
+        self.learned.begin_load();
         self.note_change(began);
         if let Some(device) = &mut self.device {
             device.of_load = 0;

@@ -30,6 +30,8 @@ pub(super) fn build_controller(
         preference: settings.preference,
         candidates: candidates(settings, experience, device_control),
         experience: experience.clone(),
+        // A test reads the model that comes with the program; without one a controller expects nothing.
+        gains: experiment::gain_model::load(None).unwrap_or_default(),
         ..ControllerInput::default()
     };
     if let Some(CountersOnly { known, .. }) = counters_only {

@@ -66,7 +66,7 @@ impl Kernel {
     /// As [`default`](Kernel::default).
     pub fn brief_of(&self, seed: u64, experience: Arc<Experience>) -> anyhow::Result<ControllerInput> {
         let candidates = self.schedulers.iter().map(|name| Setting::parse(name)).collect::<Result<_, _>>()?;
-        Ok(ControllerInput { preference: preference()?, candidates, seed, experience })
+        Ok(ControllerInput { preference: preference()?, candidates, seed, experience, ..ControllerInput::default() })
     }
 
     /// The genes: which scheduler, its tunables if `tunes` is set, and the paper's tunables of the host.

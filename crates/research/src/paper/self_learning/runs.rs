@@ -12,7 +12,6 @@ use anyhow::Context;
 use control::controller::{Controller, ControllerInput, Fixed};
 use control::experience::{Experience, WINDOW};
 use control::{Setting, Window};
-use observe::Preference;
 use observe::description::names;
 use observe::merit::Tails;
 
@@ -233,7 +232,7 @@ fn run_one(key: &Key, plan: &Plan, experience: &Arc<Experience>, monitor: &dyn M
             let learns = scheme.controller == Scheme::TWO_LAYER.controller;
             let names = SETTINGS.iter().filter(|name| FIVE.contains(name) || ours || learns && **name == PER_REQUEST);
             let candidates = names.map(|name| Setting::parse(name)).collect::<Result<_, _>>()?;
-            let brief = ControllerInput { preference: Preference::default(), candidates, seed, experience: experience.clone() };
+            let brief = ControllerInput { candidates, seed, experience: experience.clone(), ..ControllerInput::default() };
             (Setting::parse(FOUND)?, scheme.chosen(plan)?.build(&brief))
         }
     };

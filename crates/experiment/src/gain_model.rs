@@ -1,0 +1,44 @@
+//! The model of what settings gain that comes with the program, or a file of one.
+//!
+//! What comes with the program was trained on the training world (`crates/research/worlds.toml`) and nothing else; docs/reference/gain-model.md
+//! says how.
+
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+use anyhow::Context;
+use control::gain_model::GainModel;
+
+use crate::experience::{compressed, unpacked};
+
+/// What comes with the program.
+static SHIPPED: &[u8] = include_bytes!("gain-model.json.zst");
+
+/// The model in this file, or what comes with the program.
+///
+/// # Errors
+/// The file cannot be read or is no model.
+pub fn load(path: Option<&Path>) -> anyhow::Result<Arc<GainModel>> {
+    let Some(path) = path else { return shipped() };
+    let name = path.display().to_string();
+    let bytes = std::fs::read(path).with_context(|| name.clone())?;
+    Ok(Arc::new(GainModel::from_json(&unpacked(&bytes, &name)?, &name)?))
+}
+
+fn shipped() -> anyhow::Result<Arc<GainModel>> {
+    static READ: OnceLock<Arc<GainModel>> = OnceLock::new();
+    if let Some(model) = READ.get() {
+        return Ok(model.clone());
+    }
+    let name = "the model of gains that comes with the program";
+    let model = Arc::new(GainModel::from_json(&unpacked(SHIPPED, name)?, name)?);
+    Ok(READ.get_or_init(|| model).clone())
+}
+
+/// The bytes of a file of this name: compressed if the name ends in `.zst`.
+///
+/// # Errors
+/// It cannot be written as JSON, or not be compressed.
+pub fn encode(path: &Path, model: &GainModel) -> anyhow::Result<Vec<u8>> {
+    compressed(path, model.to_json()?)
+}

@@ -1,0 +1,203 @@
+//! Gathers rows: runs drawn loads, each on a drawn device of its own, under every setting that a model learns.
+
+use std::fs::{File, OpenOptions};
+use std::io::{BufReader, Write as _};
+use std::path::Path;
+
+use anyhow::{Context, ensure};
+use control::controller::Fixed;
+use control::experience::WINDOW;
+use control::gain_model::{LoadSummary, MIN_REQUESTS};
+use control::{Setting, Window};
+use experiment::chance;
+use experiment::comparison::regime;
+use experiment::pool::Workers;
+use observe::merit::starves;
+use observe::performance::stored_features;
+use observe::{Preference, merit};
+use progress::monitor::Monitor;
+
+use super::rows::{Row, Rows, header};
+use crate::evaluation::case::EvaluationCase;
+use crate::evaluation::run::Run;
+use crate::evaluation::scores::of_phase;
+use crate::loads::{Scope, lesson};
+use crate::worlds::{drawn, worlds};
+
+/// The settings that a model learns: the kernel's four with their defaults, the default first, and the tunings that are best most often over
+/// the training and the validation world (`seekwise-lab worth`). Every setting is another run of every load.
+pub const SETTINGS: [&str; 7] =
+    [regime::FOUND, "none", "kyber", "bfq", "mq-deadline:writes_starved=8", "bfq:slice_idle=0", "bfq:low_latency=0"];
+
+/// Kinds of devices, by weight of turns: the training world's families in their order, of which the first is hard disks. Gains differ most
+/// there, and vary most with the drive.
+const TURNS: [usize; 10] = [0, 3, 0, 2, 0, 1, 0, 3, 0, 2];
+/// Flash serves in this part of the time more requests than a hard disk, and they take as long to simulate.
+const FLASH_TIME: u32 = 2;
+
+/// The first seconds of a phase, in which caches fill and schedulers learn: they count for no gain.
+const SETTLES_S: f64 = 3.0;
+/// When a load is seen: from and to in seconds after the beginning of its phase, or before its end if negative. Under other settings than
+/// the default only the second.
+const SEEN_S: [(f64, f64); 3] = [(1.0, 3.0), (1.0, 6.0), (-5.0, -2.0)];
+/// A setting that starves a stream loses this much, and gains nothing (as in `seekwise-lab worth`).
+const STARVED: f64 = 0.5;
+/// A gain counts for at most a factor of e either way.
+const MOST: f64 = 1.0;
+/// Cases between two writes, for each thread: few, so that little is lost by an interruption.
+const BATCH: u32 = 4;
+
+/// What is gathered.
+#[derive(Clone, Copy, Debug)]
+pub struct Recipe {
+    /// Loads, each on a device of its own.
+    pub cases: u32,
+    /// Seed of all draws.
+    pub seed: u64,
+    /// How long each load runs.
+    pub seconds: u32,
+}
+
+impl Recipe {
+    /// Appends the rows of all cases to `path`, in order. An interrupted gathering goes on where it stopped: the last case of the file may be
+    /// incomplete and is run again. Returns the number of cases that were run.
+    ///
+    /// # Errors
+    /// The file is of another gathering or cannot be written, a case cannot be run, or the work was interrupted.
+    pub fn gather(&self, path: &Path, workers: Workers) -> anyhow::Result<u32> {
+        let name = path.display().to_string();
+        let settings = SETTINGS.iter().map(|text| Setting::parse(text)).collect::<Result<Vec<_>, _>>()?;
+        let first = self.kept(path).with_context(|| name.clone())?;
+        let mut file = OpenOptions::new().append(true).open(path).with_context(|| name.clone())?;
+        workers.monitor.begin(u64::from(self.cases), "gathering gains, loads:");
+        let mut next = first;
+        while next < self.cases {
+            workers.monitor.progress(u64::from(next));
+            let end = (next + BATCH * workers.threads as u32).min(self.cases);
+            let cases: Vec<u32> = (next..end).collect();
+            let rows = workers.each(&cases, |case| {
+                let rows = self.case(*case, &settings, workers.monitor);
+                rows.with_context(|| format!("case {case} of seed {}", self.seed))
+            })?;
+            let mut writer = csv::Writer::from_writer(Vec::new());
+            rows.iter().flatten().try_for_each(|row| writer.write_record(row.cells()))?;
+            file.write_all(&writer.into_inner()?).with_context(|| name.clone())?;
+            next = end;
+        }
+        workers.monitor.end();
+        Ok(self.cases.saturating_sub(first))
+    }
+
+    /// Creates the file, or cuts it off before its last case. Returns the number of the next case.
+    fn kept(&self, path: &Path) -> anyhow::Result<u32> {
+        let settings = SETTINGS.map(str::to_owned);
+        let mut kept: Vec<Row> = Vec::new();
+        if path.exists() {
+            let rows = Rows::read(BufReader::new(whole_lines(path)?.as_slice()))?;
+            ensure!(rows.settings == settings, "it has gains of {}", rows.settings.join(", "));
+            let is_same = |row: &Row| row.seed == self.seed && row.seconds == self.seconds;
+            if let Some(other) = rows.rows.iter().find(|row| !is_same(row)) {
+                anyhow::bail!("it was gathered with --seed {} --seconds {}", other.seed, other.seconds);
+            }
+            let last = rows.rows.last().map_or(0, |row| row.case);
+            kept = rows.rows.into_iter().filter(|row| row.case < last).collect();
+        }
+        let next = kept.last().map_or(0, |row| row.case + 1);
+        let mut writer = csv::Writer::from_writer(Vec::new());
+        writer.write_record(header(&settings))?;
+        kept.iter().try_for_each(|row| writer.write_record(row.cells()))?;
+        ::report::record::replace(path, &writer.into_inner()?)?;
+        Ok(next)
+    }
+
+    /// The rows of a case; none if the device has nothing to do.
+    fn case(&self, number: u32, settings: &[Setting], monitor: &dyn Monitor) -> anyhow::Result<Vec<Row>> {
+        let families = &worlds()?.learn.training_devices;
+        let turn = TURNS[number as usize % TURNS.len()];
+        let device = families.get(turn).with_context(|| format!("worlds.toml: training_devices has no family {turn}"))?;
+        let world = drawn(device, self.seed, number)?;
+        let mut random = chance::source("lesson", self.seed, number);
+        let scope = Scope::of(&world, self.seconds);
+        let seconds = if scope.is_flash { self.seconds / FLASH_TIME } else { self.seconds };
+        let (load, programs) = lesson::draw(&mut random, &Scope { seconds, ..scope });
+        let name = format!("lesson-{number}");
+        let case = EvaluationCase::of_jobs(&name, &load.text, "lesson", device, world, load.phase_ends_s, self.seed)?;
+        let mut runs = Vec::new();
+        for setting in settings {
+            let fixed = Box::new(Fixed::new(setting.clone(), WINDOW));
+            let (run, steered) = Run::steered(&case, setting, fixed, false, None, monitor)?;
+            runs.push((run, steered.steering().windows().to_vec()));
+        }
+        let mut rows = Vec::new();
+        let mut from_s = 0.0;
+        for (phase, (programs, &to_s)) in programs.iter().zip(&case.phase_ends_s).enumerate() {
+            if let Some(gains) = gains(&case, &runs, phase, from_s + SETTLES_S, to_s) {
+                for (setting, seen_s) in seen_under(number, runs.len()) {
+                    let at = |seconds: f64| if seconds < 0.0 { to_s + seconds } else { (from_s + seconds).min(to_s) };
+                    let (seen_from_s, seen_to_s) = (at(seen_s.0), at(seen_s.1));
+                    let seen = seen(&runs[setting].1, seen_from_s, seen_to_s, to_s);
+                    let Some(values) = seen.row(&settings[setting]) else { continue };
+                    rows.push(Row {
+                        seed: self.seed,
+                        seconds: self.seconds,
+                        case: number,
+                        device: device.clone(),
+                        load: programs.clone(),
+                        phase: phase as u32,
+                        under: settings[setting].to_string(),
+                        from_s: seen_from_s,
+                        to_s: seen_to_s,
+                        requests: seen.requests(),
+                        features: stored_features(values).into_iter().map(|value| value.unwrap_or(f32::NAN)).collect(),
+                        gains: gains.clone(),
+                    });
+                }
+            }
+            from_s = to_s;
+        }
+        Ok(rows)
+    }
+}
+
+/// The file up to the end of its last whole line: a write may have been interrupted.
+fn whole_lines(path: &Path) -> anyhow::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    std::io::Read::read_to_end(&mut File::open(path)?, &mut bytes)?;
+    let end = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
+    bytes.truncate(end);
+    Ok(bytes)
+}
+
+/// The settings under which a case is seen, and when: the default at all times, and two others in turn.
+fn seen_under(number: u32, settings: usize) -> impl Iterator<Item = (usize, &'static (f64, f64))> {
+    let others = [number as usize, number as usize + 1].map(|turn| (1 + turn % (settings - 1), &SEEN_S[1]));
+    SEEN_S.iter().map(|seen_s| (0, seen_s)).chain(others)
+}
+
+/// The load as it was seen between these times, for longer if there were too few requests, until its phase ended.
+fn seen(windows: &[Window], from_s: f64, to_s: f64, ends_s: f64) -> LoadSummary {
+    let mut summary = LoadSummary::default();
+    for window in windows {
+        let (from, to) = (window.from.as_secs_f64(), window.to.as_secs_f64());
+        if from >= from_s && to <= ends_s && (to <= to_s || summary.requests() < MIN_REQUESTS) {
+            summary.add(&window.features, &window.outcome);
+        }
+    }
+    summary
+}
+
+/// The gain of each setting over the first in a part of a phase; `None` if nothing was done there.
+fn gains(case: &EvaluationCase, runs: &[(Run, Vec<Window>)], phase: usize, from_s: f64, to_s: f64) -> Option<Vec<f32>> {
+    let preference = Preference::default();
+    let phase = (case.phase_ends_s.len() > 1).then_some(phase);
+    let score = |run: &Run| run.served(from_s, to_s).map(|served| served.score(&preference)).filter(|score| score.is_finite());
+    let tails = |run: &Run| -> merit::Tails { of_phase(case, &run.tails, phase) };
+    let (standard, _) = runs.first()?;
+    let (of_default, standard) = (score(standard)?, tails(standard));
+    let gain = |(run, _): &(Run, Vec<Window>)| {
+        let gain = score(run).map_or(-MOST, |score| score - of_default);
+        let gain = if starves(&tails(run), &standard) { gain.min(0.0) - STARVED } else { gain };
+        (gain.clamp(-MOST, MOST) * 1e4).round() as f32 / 1e4
+    };
+    Some(runs.iter().map(gain).collect())
+}

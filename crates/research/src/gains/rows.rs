@@ -1,0 +1,128 @@
+//! Rows to train on, as CSV: what was seen of a load under a setting, and what each setting gained.
+
+use std::io::Read;
+
+use anyhow::{Context, ensure};
+use control::gain_model::names;
+
+/// The columns before the features.
+const FIRST: [&str; 10] = ["seed", "seconds", "case", "device", "load", "phase", "under", "from_s", "to_s", "requests"];
+/// What the columns of gains begin with.
+const GAIN: &str = "gain ";
+
+/// Rows of gathered cases.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Rows {
+    /// The settings of the gains, in order; the first is the one that gains are over.
+    pub settings: Vec<String>,
+    /// The rows, those of a case together.
+    pub rows: Vec<Row>,
+}
+
+/// What was seen of a phase of a load for some seconds under one setting.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// Seed of the gathering.
+    pub seed: u64,
+    /// How long each load ran.
+    pub seconds: u32,
+    /// The number of the load and its device, from 0.
+    pub case: u32,
+    /// The device's family.
+    pub device: String,
+    /// The phase's programs, joined by `+`.
+    pub load: String,
+    /// The number of the phase, from 0.
+    pub phase: u32,
+    /// The active setting.
+    pub under: String,
+    /// When it was seen: from and to, in seconds.
+    pub from_s: f64,
+    /// See `from_s`.
+    pub to_s: f64,
+    /// Requests that were seen.
+    pub requests: u64,
+    /// The load's summary; NaN where there is no value.
+    pub features: Vec<f32>,
+    /// The gain of each setting over the first, in log merit.
+    pub gains: Vec<f32>,
+}
+
+/// The line of names.
+pub fn header(settings: &[String]) -> Vec<String> {
+    let gains = settings.iter().map(|setting| format!("{GAIN}{setting}"));
+    FIRST.map(str::to_owned).into_iter().chain(names()).chain(gains).collect()
+}
+
+impl Row {
+    /// The cells of its line, in the order of [`header`].
+    pub fn cells(&self) -> Vec<String> {
+        let first = [
+            self.seed.to_string(),
+            self.seconds.to_string(),
+            self.case.to_string(),
+            self.device.clone(),
+            self.load.clone(),
+            self.phase.to_string(),
+            self.under.clone(),
+            self.from_s.to_string(),
+            self.to_s.to_string(),
+            self.requests.to_string(),
+        ];
+        let features = self.features.iter().map(|value| if value.is_nan() { String::new() } else { value.to_string() });
+        first.into_iter().chain(features).chain(self.gains.iter().map(f32::to_string)).collect()
+    }
+}
+
+impl Rows {
+    /// Reads what `seekwise-lab learn gains gather` writes.
+    ///
+    /// # Errors
+    /// It is no such text; the error names line and column.
+    pub fn read(reader: impl Read) -> anyhow::Result<Rows> {
+        let mut reader = csv::Reader::from_reader(reader);
+        let columns: Vec<String> = reader.headers()?.iter().map(str::to_owned).collect();
+        let settings = columns.iter().filter_map(|name| name.strip_prefix(GAIN)).map(str::to_owned).collect::<Vec<_>>();
+        ensure!(
+            columns == header(&settings) && !settings.is_empty(),
+            "its columns are not those that `learn gains gather` of this program writes: gather again"
+        );
+        let rows = reader.records().map(|record| {
+            let record = record?;
+            let line = record.position().map_or(0, csv::Position::line);
+            row(&record, settings.len()).with_context(|| format!("line {line}"))
+        });
+        Ok(Rows { rows: rows.collect::<anyhow::Result<_>>()?, settings })
+    }
+
+    /// The number of different cases.
+    pub fn cases(&self) -> usize {
+        let mut cases: Vec<u32> = self.rows.iter().map(|row| row.case).collect();
+        cases.dedup();
+        cases.len()
+    }
+}
+
+fn row(record: &csv::StringRecord, settings: usize) -> anyhow::Result<Row> {
+    let text = |column: usize| record.get(column).unwrap_or("");
+    let of = |column: usize| format!("{}: '{}' should be a number", FIRST.get(column).unwrap_or(&"value"), text(column));
+    let number = |column: usize| text(column).parse::<f64>().ok().filter(|value| value.is_finite()).with_context(|| of(column));
+    let whole = |column: usize| text(column).parse::<u64>().with_context(|| of(column));
+    let features = FIRST.len()..FIRST.len() + names().len();
+    let gains = features.end..features.end + settings;
+    let feature = |column: usize| if text(column).is_empty() { Ok(f32::NAN) } else { number(column).map(|value| value as f32) };
+    Ok(Row {
+        seed: whole(0)?,
+        seconds: u32::try_from(whole(1)?).with_context(|| of(1))?,
+        case: u32::try_from(whole(2)?).with_context(|| of(2))?,
+        device: text(3).to_owned(),
+        load: text(4).to_owned(),
+        phase: u32::try_from(whole(5)?).with_context(|| of(5))?,
+        under: text(6).to_owned(),
+        from_s: number(7)?,
+        to_s: number(8)?,
+        requests: whole(9)?,
+        features: features.map(feature).collect::<anyhow::Result<_>>()?,
+        gains: gains.map(|column| number(column).map(|value| value as f32)).collect::<anyhow::Result<_>>()?,
+    })
+}

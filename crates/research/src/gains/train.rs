@@ -1,0 +1,218 @@
+//! Trains a model, finds the error that it has on devices it was not trained on, and judges what is chosen by it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::ensure;
+use control::gain_model::{GainModel, Training, TrainingScore, mixture};
+use experiment::pool::Workers;
+use observe::Preference;
+
+use super::Rows;
+use super::grow::{Forest, Growth};
+
+/// Parts of the devices, each held out once.
+const FOLDS: u32 = 5;
+/// Trees of a forest that is only judged: their number matters little for the mean.
+const TREES_TO_JUDGE: u32 = 40;
+/// Shares of the cases of the learning curve.
+const CURVE: [(&str, u32); 3] = [("1/8", 8), ("1/4", 4), ("1/2", 2)];
+/// Steps of the variance by which the error is fitted.
+const STEPS: usize = 20;
+/// Least error of an expected gain: what a gain differs by between two draws of the same load.
+const MIN_ERROR: f64 = 0.01;
+/// A normal variable is within this many standard errors nine times in ten.
+const NINE_IN_TEN: f64 = 1.645;
+/// A setting is chosen if it is expected to gain more than this.
+const CHOSEN: f64 = observe::merit::TOLERANCE;
+
+/// A held-out row: what was expected, with the variance of the mixture, and what came. By setting.
+struct Held<'a> {
+    expected: Vec<(f64, f64)>,
+    gains: &'a [f32],
+}
+
+/// Trains a model on all rows.
+///
+/// # Errors
+/// There are too few cases, or the work was interrupted.
+pub fn train(rows: &Rows, growth: &Growth, workers: Workers) -> anyhow::Result<GainModel> {
+    let cases = rows.cases() as u32;
+    ensure!(cases >= 10 * FOLDS, "{cases} cases are too few: at least {} are needed", 10 * FOLDS);
+    let all: Vec<usize> = (0..rows.rows.len()).collect();
+    workers.monitor.begin(5 + CURVE.len() as u64, "training:");
+    let forest = growth.grow(rows, &all, workers)?;
+    let error = fit_error(&out_of_bag(rows, &forest));
+    let mut scores = vec![score("drives", &by_device(rows, growth, 1, workers)?, rows, error, cases * (FOLDS - 1) / FOLDS)];
+    workers.monitor.progress(2);
+    let (held, trained) = by_program(rows, growth, workers)?;
+    scores.push(score("programs of loads", &held, rows, error, trained));
+    for (done, (name, share)) in CURVE.into_iter().enumerate() {
+        workers.monitor.progress(3 + done as u64);
+        let held = by_device(rows, growth, share, workers)?;
+        scores.push(score(&format!("drives, with {name} of the cases"), &held, rows, error, cases * (FOLDS - 1) / FOLDS / share));
+    }
+    workers.monitor.end();
+    let count = |of: &dyn Fn(&super::Row) -> Vec<String>| {
+        let mut counts: BTreeMap<String, BTreeSet<u32>> = BTreeMap::new();
+        rows.rows.iter().for_each(|row| {
+            of(row).into_iter().for_each(|name| {
+                counts.entry(name).or_default().insert(row.case);
+            })
+        });
+        counts.into_iter().map(|(name, cases)| (name, cases.len() as u32)).collect::<Vec<_>>()
+    };
+    let mean = |setting: usize| rows.rows.iter().map(|row| f64::from(row.gains[setting])).sum::<f64>() / rows.rows.len() as f64;
+    let training = Training {
+        commands: commands(rows, growth),
+        cases,
+        rows: rows.rows.len() as u32,
+        devices: count(&|row| vec![row.device.clone()]),
+        programs: count(&|row| programs(&row.load).map(str::to_owned).collect()),
+        mean_gains: (0..rows.settings.len()).map(|setting| short(mean(setting))).collect(),
+        scores,
+    };
+    Ok(GainModel { preference: Preference::default(), settings: rows.settings.clone(), trees: forest.trees, error, training })
+}
+
+/// What makes the same model again.
+fn commands(rows: &Rows, growth: &Growth) -> Vec<String> {
+    let (seed, seconds) = rows.rows.first().map_or((0, 0), |row| (row.seed, row.seconds));
+    let cases = rows.rows.last().map_or(0, |row| row.case + 1);
+    let Growth { trees, min_rows, seed: drawn_from, .. } = growth;
+    vec![
+        format!("seekwise-lab learn gains gather --cases {cases} --seed {seed} --seconds {seconds} --output rows.csv"),
+        format!(
+            "seekwise-lab learn gains train rows.csv --trees {trees} --min-rows {min_rows} --seed {drawn_from} --output gain-model.json.zst"
+        ),
+    ]
+}
+
+fn programs(load: &str) -> impl Iterator<Item = &str> {
+    load.split('+')
+}
+
+/// To four digits behind the point.
+fn short(value: f64) -> f32 {
+    (value * 1e4).round() as f32 / 1e4
+}
+
+fn row_of(rows: &Rows, row: usize) -> Vec<f64> {
+    rows.rows[row].features.iter().map(|value| f64::from(*value)).collect()
+}
+
+/// Each row by the trees that its case is not in.
+fn out_of_bag<'a>(rows: &'a Rows, forest: &Forest) -> Vec<Held<'a>> {
+    let held = |index: usize| {
+        let row = &rows.rows[index];
+        let without = forest.trees.iter().zip(&forest.cases).filter(|(_, cases)| cases.binary_search(&row.case).is_err());
+        let expected = mixture(without.map(|(tree, _)| tree), rows.settings.len(), &row_of(rows, index));
+        (!expected.is_empty()).then_some(Held { expected, gains: &row.gains })
+    };
+    (0..rows.rows.len()).filter_map(held).collect()
+}
+
+/// Each row by a forest of one `share`th of the cases of the other parts.
+fn by_device<'a>(rows: &'a Rows, growth: &Growth, share: u32, workers: Workers) -> anyhow::Result<Vec<Held<'a>>> {
+    let growth = Growth { trees: growth.trees.min(TREES_TO_JUDGE), ..*growth };
+    let mut held = Vec::new();
+    for fold in 0..FOLDS {
+        let is_trained = |case: u32| case % FOLDS != fold && (case / FOLDS).is_multiple_of(share);
+        let (trained, out) = parts(rows, |row| is_trained(row.case), |row| row.case % FOLDS == fold);
+        held.extend(predicted(rows, &growth.grow(rows, &trained, workers)?, &out));
+    }
+    Ok(held)
+}
+
+/// Each program of loads by a forest of the cases without it; and the mean number of these.
+fn by_program<'a>(rows: &'a Rows, growth: &Growth, workers: Workers) -> anyhow::Result<(Vec<Held<'a>>, u32)> {
+    let growth = Growth { trees: growth.trees.min(TREES_TO_JUDGE), ..*growth };
+    let names: BTreeSet<&str> = rows.rows.iter().flat_map(|row| programs(&row.load)).collect();
+    let (mut held, mut cases) = (Vec::new(), 0);
+    for name in &names {
+        let mut with: BTreeMap<u32, bool> = BTreeMap::new();
+        rows.rows.iter().for_each(|row| *with.entry(row.case).or_default() |= programs(&row.load).any(|program| program == *name));
+        let has = |row: &super::Row| with.get(&row.case).copied().unwrap_or(false);
+        // Of rows with several programs, each counts once: by the first of them.
+        let is_out = |row: &super::Row| programs(&row.load).next() == Some(name);
+        let (trained, out) = parts(rows, |row| !has(row), is_out);
+        if trained.is_empty() {
+            continue;
+        }
+        cases += with.values().filter(|has| !**has).count();
+        held.extend(predicted(rows, &growth.grow(rows, &trained, workers)?, &out));
+    }
+    Ok((held, (cases / names.len().max(1)) as u32))
+}
+
+fn parts(rows: &Rows, is_trained: impl Fn(&super::Row) -> bool, is_out: impl Fn(&super::Row) -> bool) -> (Vec<usize>, Vec<usize>) {
+    let all = || rows.rows.iter().enumerate();
+    let trained = all().filter(|(_, row)| is_trained(row)).map(|(index, _)| index).collect();
+    (trained, all().filter(|(_, row)| is_out(row)).map(|(index, _)| index).collect())
+}
+
+fn predicted<'a>(rows: &'a Rows, forest: &Forest, out: &[usize]) -> Vec<Held<'a>> {
+    let held = |&index: &usize| Held {
+        expected: mixture(forest.trees.iter(), rows.settings.len(), &row_of(rows, index)),
+        gains: &rows.rows[index].gains,
+    };
+    out.iter().map(held).collect()
+}
+
+/// The squared error as a line over the variance of the mixture: in steps of the variance, the error is that which nine in ten are within.
+fn fit_error(held: &[Held]) -> [f64; 2] {
+    let of_row = |held: &Held| -> Vec<(f64, f64)> {
+        let pairs = held.expected.iter().zip(held.gains).skip(1);
+        pairs.map(|((mean, variance), gain)| (*variance, (f64::from(*gain) - mean).abs())).collect()
+    };
+    let mut all: Vec<(f64, f64)> = held.iter().flat_map(of_row).collect();
+    all.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let step = all.len().div_ceil(STEPS).max(1);
+    let points: Vec<(f64, f64)> = all
+        .chunks(step)
+        .map(|chunk| {
+            let mut errors: Vec<f64> = chunk.iter().map(|(_, error)| *error).collect();
+            errors.sort_by(f64::total_cmp);
+            let most = errors[(errors.len() * 9 / 10).min(errors.len() - 1)];
+            (chunk.iter().map(|(variance, _)| variance).sum::<f64>() / chunk.len() as f64, (most / NINE_IN_TEN).powi(2))
+        })
+        .collect();
+    // The slope through the least error: relative errors count, so that small variances matter as much as large ones.
+    let least = MIN_ERROR * MIN_ERROR;
+    let ratios = points.iter().filter(|(variance, _)| *variance > least);
+    let mut ratios: Vec<f64> = ratios.map(|(variance, squared)| ((squared - least) / variance).max(0.0)).collect();
+    ratios.sort_by(f64::total_cmp);
+    let slope = ratios.get(ratios.len() / 2).copied().unwrap_or(1.0);
+    [least, (slope * 1e3).round() / 1e3]
+}
+
+fn score(held_out: &str, held: &[Held], rows: &Rows, error: [f64; 2], cases: u32) -> TrainingScore {
+    let count = held.len().max(1) as f64;
+    let mean = |of: &dyn Fn(&Held) -> f64| held.iter().map(of).sum::<f64>() / count;
+    let gain = |held: &Held, setting: usize| f64::from(held.gains[setting]);
+    let chosen = |held: &Held| {
+        let best = (1..held.expected.len()).max_by(|a, b| held.expected[*a].0.total_cmp(&held.expected[*b].0));
+        best.filter(|best| held.expected[*best].0 > CHOSEN).unwrap_or(0)
+    };
+    let settings = 0..rows.settings.len();
+    let means: Vec<f64> = settings.clone().map(|setting| mean(&|held| gain(held, setting))).collect();
+    let constant = settings.clone().max_by(|a, b| means[*a].total_cmp(&means[*b])).unwrap_or(0);
+    let of_all = |of: &dyn Fn(&Held, usize) -> f64| {
+        mean(&|held| settings.clone().skip(1).map(|setting| of(held, setting)).sum::<f64>()) / (settings.len() - 1).max(1) as f64
+    };
+    let is_within = |held: &Held, setting: usize| {
+        let (expected, variance) = held.expected[setting];
+        let stated = (error[0] + error[1] * variance).sqrt();
+        f64::from(u8::from((gain(held, setting) - expected).abs() <= NINE_IN_TEN * stated))
+    };
+    TrainingScore {
+        held_out: held_out.to_owned(),
+        cases,
+        chosen: short(mean(&|held| gain(held, chosen(held)))),
+        best: short(mean(&|held| held.gains.iter().fold(0.0, |best, gain| gain.max(best)).into())),
+        constant: rows.settings[constant].clone(),
+        constant_gain: short(means[constant]),
+        error: short(of_all(&|held, setting| (gain(held, setting) - held.expected[setting].0).powi(2)).sqrt()),
+        error_of_mean: short(of_all(&|held, setting| (gain(held, setting) - means[setting]).powi(2)).sqrt()),
+        within_90: short(of_all(&is_within)),
+    }
+}
