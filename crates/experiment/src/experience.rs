@@ -21,9 +21,15 @@ static SHIPPED: &[u8] = include_bytes!("experience.json.zst");
 /// The file cannot be read or is no experience.
 pub fn load(path: Option<&Path>) -> anyhow::Result<Arc<Experience>> {
     let Some(path) = path else { return shipped() };
-    let name = path.display().to_string();
-    let bytes = std::fs::read(path).with_context(|| format!("--experience {name}"))?;
-    Ok(Arc::new(read(&bytes, &name)?))
+    Ok(Arc::new(of_file(path).with_context(|| format!("--experience {}", path.display()))?))
+}
+
+/// The experience in this file, which may be compressed.
+///
+/// # Errors
+/// The file cannot be read or is no experience.
+pub fn of_file(path: &Path) -> anyhow::Result<Experience> {
+    read(&std::fs::read(path)?, &path.display().to_string())
 }
 
 fn shipped() -> anyhow::Result<Arc<Experience>> {

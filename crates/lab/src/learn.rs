@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
 use anyhow::{Context as _, ensure};
+use experiment::experience;
+use observe::Preference;
 use research::loads::mix;
 use research::model::{self, ALL, Columns, Dataset, Evaluation, Learner, Model, ModelError, Options};
 
@@ -45,7 +47,7 @@ pub enum Command {
     Evaluate {
         /// The model
         model: PathBuf,
-        /// CSV with a header line and the model's features; the last column is the class
+        /// CSV with a header line and the model's features, the last column being the class; or experience
         data: PathBuf,
         #[command(flatten)]
         columns: ColumnArgs,
@@ -63,7 +65,8 @@ pub enum Command {
 /// Arguments of `seekwise-lab learn train`.
 #[derive(clap::Args)]
 pub struct TrainArgs {
-    /// CSV with a header line, numeric features and the class in the last column; empty or ? for missing values
+    /// CSV with a header line, numeric features and the class in the last column; empty or ? for missing values. Or experience, as `gather`
+    /// writes it (.json, .json.zst): the best setting of each case is its class
     data: PathBuf,
     /// Name of a learner; `all` tries every learner and keeps the best in cross-validation
     #[arg(long, value_name = "NAME|all", default_value = "all")]
@@ -138,8 +141,18 @@ fn list() -> Result<String, std::fmt::Error> {
 
 fn read(path: &Path, columns: &ColumnArgs) -> anyhow::Result<Dataset> {
     let file = File::open(path).with_context(|| path.display().to_string())?;
-    ensure!(!file.metadata()?.is_dir(), "{}: is a folder; should be a CSV file", path.display());
+    ensure!(!file.metadata()?.is_dir(), "{}: is a folder; should be a CSV file or experience", path.display());
     let ColumnArgs { label, group, weight } = columns;
+    if path.extension().is_some_and(|extension| extension == "json" || extension == "zst") {
+        let named = [("--label", label), ("--group", group), ("--weight", weight)];
+        let named = named.into_iter().find(|(_, column)| column.is_some());
+        ensure!(named.is_none(), "{}: experience has no columns: leave out {}", path.display(), named.map_or("", |(flag, _)| flag));
+        let experience = experience::of_file(path).with_context(|| path.display().to_string())?;
+        let all: Vec<usize> = (0..experience.settings.len()).collect();
+        let data = model::dataset_among(&experience, &Preference::default(), &all);
+        data.check().with_context(|| path.display().to_string())?;
+        return Ok(data);
+    }
     let columns = Columns { label: label.as_deref(), group: group.as_deref(), weight: weight.as_deref() };
     let data = model::read_csv(BufReader::new(file), &columns).map_err(|error| anyhow::anyhow!("{}:{error}", path.display()))?;
     data.check().with_context(|| path.display().to_string())?;

@@ -135,8 +135,8 @@ impl Knowledge {
         out: impl Write,
         proceed: &mut dyn FnMut(u64) -> bool,
     ) -> Result<u64, ExchangeError> {
-        let _moment = self.moment()?;
         let experience = if form == Form::Training { self.experience()? } else { Experience::default() };
+        let _moment = self.moment()?;
         let features = match table {
             _ if form == Form::Training => experience.features.clone(),
             Table::Windows => self.feature_columns()?,
