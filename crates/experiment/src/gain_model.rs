@@ -21,7 +21,7 @@ static SHIPPED: &[u8] = include_bytes!("gain-model.json.zst");
 pub fn load(path: Option<&Path>) -> anyhow::Result<Arc<GainModel>> {
     let Some(path) = path else { return shipped() };
     let name = path.display().to_string();
-    let bytes = std::fs::read(path).with_context(|| name.clone())?;
+    let bytes = std::fs::read(path).with_context(|| format!("model of gains {name}"))?;
     Ok(Arc::new(GainModel::from_json(&unpacked(&bytes, &name)?, &name)?))
 }
 

@@ -109,3 +109,58 @@ pub fn mixture<'a>(trees: impl Iterator<Item = &'a GainTree>, settings: usize, r
     }
     sums.into_iter().map(|(sum, squares)| (sum / count, (squares / count - (sum / count).powi(2)).max(0.0))).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
+
+    use super::*;
+
+    /// One tree that splits the first feature, and one that is a leaf.
+    fn model() -> GainModel {
+        let node = GainNode { feature: 0, threshold: 0.5, branches: [!0, !1] };
+        let split = GainTree { nodes: vec![node], means: vec![0, 100, 0, -300], deviations: vec![0, 20, 0, 50] };
+        let leaf = GainTree { nodes: Vec::new(), means: vec![0, 0], deviations: vec![0, 100] };
+        GainModel {
+            settings: vec!["mq-deadline".into(), "bfq".into()],
+            trees: vec![split, leaf],
+            error: [1e-4, 1.5],
+            ..GainModel::default()
+        }
+    }
+
+    #[test]
+    fn a_gain_is_the_mean_of_the_trees_and_its_error_has_what_they_differ_by() {
+        let [of_default, low] = model().expect(&[0.5]).try_into().unwrap();
+        assert_eq!((of_default.mean, of_default.error), (0.0, 0.01));
+        assert!((low.mean - 0.05).abs() < 1e-9);
+        // Variances within leaves 0.0004 and 0.01; between them, 0.0025.
+        assert!((low.error - (1e-4 + 1.5 * (0.0052 + 0.0025_f64)).sqrt()).abs() < 1e-9, "{low:?}");
+        let missing = model().expect(&[f64::NAN])[1];
+        assert!((missing.mean - -0.15).abs() < 1e-9, "a missing value is not at most the threshold");
+        assert_eq!(GainModel::default().expect(&[0.5]), []);
+    }
+
+    #[test]
+    fn a_model_round_trips_through_json() {
+        let model = model();
+        assert_eq!(GainModel::from_json(&model.to_json().unwrap(), "x").unwrap(), model);
+    }
+
+    #[test]
+    fn a_model_whose_parts_do_not_fit_is_refused() {
+        let message = |change: &dyn Fn(&mut GainModel)| {
+            let mut model = model();
+            change(&mut model);
+            GainModel::from_json(&model.to_json().unwrap(), "x.json").unwrap_err().to_string()
+        };
+        assert_eq!(message(&|model| model.settings[1] = "bfg".into()), "x.json: 'bfg' is no setting");
+        assert!(message(&|model| model.error[0] = -1.0).contains("error should be two numbers from 0"));
+        assert!(message(&|model| model.trees[0].nodes[0].feature = 200).contains("tree 0: node 0 splits feature 200"));
+        assert!(message(&|model| model.trees[0].nodes[0].branches[0] = 0).contains("leads to 0, which is no later node"));
+        assert!(message(&|model| model.trees[1].means.clear()).contains("tree 1: 0 nodes need 1 leaves of 2 settings"));
+        let other = model().to_json().unwrap().replace("read_share", "write_share");
+        assert!(GainModel::from_json(&other, "x").unwrap_err().to_string().contains("train it again"));
+        assert!(GainModel::from_json(&model().to_json().unwrap().replace("\"schema\":1", "\"schema\":9"), "x").is_err());
+    }
+}

@@ -9,9 +9,11 @@ use crate::setting::Setting;
 /// Least number of requests of a summary: with fewer it says too little of its load.
 pub const MIN_REQUESTS: u64 = 30;
 
-/// What is known besides the [description](observe::description): how fast the device serves, and which scheduler was active, as the
-/// index in [`SCHEDULERS`]. The description leaves the speed out so that loads compare between devices; here many devices are known.
-const MORE: [&str; 2] = ["service_s_log10", "under"];
+/// What is known besides the [description](observe::description). How fast the device serves, which the description leaves out so that loads
+/// compare between devices; here many devices are known. How requests wait and arrive. And which scheduler was active, as the index in
+/// [`SCHEDULERS`].
+const MORE: [&str; 6] =
+    ["service_s_log10", "fairness", "p99_by_response", "waited_by_response", "dispersion_320_ms_log10", "under"];
 
 /// The schedulers that a load may have been seen under.
 const SCHEDULERS: [&str; 4] = ["none", "mq-deadline", "kyber", "bfq"];
@@ -35,8 +37,14 @@ impl LoadSummary {
     /// Adds a window. One without completed requests is ignored.
     pub fn add(&mut self, features: &Features, outcome: &WindowOutcome) {
         let weight = outcome.requests as f64;
-        let row = description::describe(features, outcome).into_iter().chain([outcome.mean_service_s.log10()]);
-        let row: Vec<f64> = row.collect();
+        let more = [
+            outcome.mean_service_s.log10(),
+            outcome.fairness,
+            outcome.p99_response_s / outcome.mean_response_s,
+            outcome.waited_s / outcome.mean_response_s,
+            features.get("dispersion_320_ms").unwrap_or(f64::NAN).log10(),
+        ];
+        let row: Vec<f64> = description::describe(features, outcome).into_iter().chain(more).collect();
         self.sums.resize(row.len(), (0.0, 0.0));
         for ((sum, whole), value) in self.sums.iter_mut().zip(row) {
             if value.is_finite() && weight > 0.0 {

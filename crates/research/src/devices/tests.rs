@@ -78,7 +78,9 @@ fn drives_take_the_time_that_drives_take() {
             (0..100).for_each(|number| alone.read(number * 256, 256));
             let mb_s = 100.0 * 131_072.0 / alone.now.as_secs_f64() / 1e6;
             if is_flash(&profile) {
-                assert!(mean_ms < 2.0, "{}: {mean_ms} ms a read\n{}", profile.name(), profile.text());
+                // A provider allows at least a hundred a second.
+                let most_ms = if profile.text().contains("[limits]") { 10.5 } else { 2.0 };
+                assert!(mean_ms < most_ms, "{}: {mean_ms} ms a read\n{}", profile.name(), profile.text());
             } else {
                 assert!((2.0..40.0).contains(&mean_ms), "{}: {mean_ms} ms a read\n{}", profile.name(), profile.text());
                 let most = 400.0 * profile.disks() as f64;

@@ -64,6 +64,8 @@ pub struct ControllerEvaluation {
     pub traces: Vec<PathBuf>,
     /// What controllers learn from; `None` is what comes with the program.
     pub experience: Option<PathBuf>,
+    /// What settings are expected to gain; `None` is what comes with the program.
+    pub gain_model: Option<PathBuf>,
     /// The world to draw from.
     pub world: Which,
     /// Fewer and shorter loads.
@@ -130,7 +132,7 @@ impl ControllerEvaluation {
         let usual = Extent::new(self.is_quick, self.traces.clone());
         let extent = Extent { seconds: self.seconds.unwrap_or(usual.seconds), ..usual };
         let questions = case::draw_all(purpose, &extent, self.seed, self.seeds, workers)?;
-        let gains = gain_model::load(None)?;
+        let gains = gain_model::load(self.gain_model.as_deref())?;
         let brief =
             ControllerInput { preference: self.preference, candidates, seed: self.seed, experience: experience.clone(), gains };
         let runs: Vec<(&(u64, EvaluationCase), &Policy)> =
@@ -248,6 +250,7 @@ impl ControllerEvaluation {
         add("candidates", &self.candidates);
         add("trace", &self.traces.iter().map(|path| path.display().to_string()).collect::<Vec<_>>());
         add("experience", &self.experience.iter().map(|path| path.display().to_string()).collect::<Vec<_>>());
+        add("gain-model", &self.gain_model.iter().map(|path| path.display().to_string()).collect::<Vec<_>>());
         let quick = self.is_quick.then_some("--quick");
         let (cpu_time, memory) = (self.measures_cpu.then_some("--cpu-time"), self.examines_memory.then_some("--memory"));
         for flag in [self.world.flag(), quick, cpu_time, memory].into_iter().flatten() {
@@ -432,6 +435,9 @@ pub fn worlds_text() -> anyhow::Result<String> {
     ];
     for (title, purpose) in purposes {
         text += &format!("{title}\n  devices  {}\n  loads    {}\n", purpose.devices.join(", "), purpose.loads.join(", "));
+        if !purpose.training_devices.is_empty() {
+            text += &format!("  of models of gains  {}\n", purpose.training_devices.join(", "));
+        }
     }
     Ok(text)
 }

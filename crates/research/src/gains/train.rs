@@ -216,3 +216,80 @@ fn score(held_out: &str, held: &[Held], rows: &Rows, error: [f64; 2], cases: u32
         within_90: short(of_all(&is_within)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
+
+    use super::*;
+    use crate::gains::Row;
+    use control::gain_model::names;
+    use progress::monitor::Quiet;
+    use rand::Rng as _;
+
+    /// One setting gains 0.3 where the first feature is above a half, and loses as much elsewhere; the other one's gain is noise.
+    fn rows(cases: u32) -> Rows {
+        let mut random = experiment::chance::source("rows", 1, 0);
+        let mut rows = Vec::new();
+        for case in 0..cases {
+            let (x, noise): (f32, f32) = (random.random(), random.random());
+            let gains = vec![0.0, if x > 0.5 { 0.3 } else { -0.3 }, 0.4 * (noise - 0.5)];
+            let load = if case % 2 == 0 { "writing" } else { "pairs+writing" };
+            for _ in 0..4 {
+                let mut features = vec![f32::NAN; names().len()];
+                (features[0], features[1]) = (x, random.random());
+                rows.push(Row {
+                    seed: 1,
+                    seconds: 20,
+                    case,
+                    device: "drawn:desktop".to_owned(),
+                    load: load.to_owned(),
+                    phase: 0,
+                    under: "mq-deadline".to_owned(),
+                    from_s: 1.0,
+                    to_s: 3.0,
+                    requests: 100,
+                    features,
+                    gains: gains.clone(),
+                });
+            }
+        }
+        Rows { settings: ["mq-deadline", "bfq", "none"].map(str::to_owned).to_vec(), rows }
+    }
+
+    fn trained(threads: usize) -> GainModel {
+        // Of all features but two nothing is known: a split has to see these.
+        let growth = Growth { trees: 20, features: 1.0, ..Growth::default() };
+        train(&rows(200), &growth, Workers::new(&Quiet::default(), Some(threads))).unwrap()
+    }
+
+    #[test]
+    fn a_rule_is_learned_with_the_error_that_it_has_whatever_the_number_of_threads() {
+        let model = trained(1);
+        assert_eq!(model, trained(3));
+        let mut row = vec![f64::NAN; names().len()];
+        row[0] = 0.9;
+        let gains = model.expect(&row);
+        assert!(gains[1].mean > 0.25 && gains[2].mean.abs() < 0.1, "{gains:?}");
+        assert!(gains[1].error < gains[2].error && gains[2].error > 0.05, "{gains:?}");
+        let score = &model.training.scores[0];
+        assert!(score.within_90 > 0.85 && score.error < 0.5 * score.error_of_mean && score.chosen > 0.14, "{score:?}");
+        assert_eq!(model.training.programs, [("pairs".to_owned(), 100), ("writing".to_owned(), 200)]);
+    }
+
+    #[test]
+    fn the_shipped_model_expects_gains_within_bounds_and_no_larger_ones_than_were_seen() {
+        let model = experiment::gain_model::load(None).unwrap();
+        assert_eq!(model.settings, crate::gains::gather::SETTINGS);
+        let mut random = experiment::chance::source("rows", 2, 0);
+        for _ in 0..100 {
+            let row: Vec<f64> = names().iter().map(|_| random.random::<f64>() * 4.0 - 0.5).collect();
+            let gains = model.expect(&row);
+            assert!(
+                gains[0].mean == 0.0 && gains.iter().all(|gain| gain.mean.abs() <= 1.0 && (0.0..1.0).contains(&gain.error)),
+                "{gains:?}"
+            );
+        }
+        assert!(model.training.scores.iter().all(|score| score.within_90 > 0.8), "{:?}", model.training.scores);
+    }
+}

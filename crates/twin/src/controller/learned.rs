@@ -50,7 +50,7 @@ impl TwinController {
         self.learned.summary.add(&window.features, &window.outcome);
         let Some(row) = self.learned.summary.row(self.setting()) else { return };
         let gains = self.learned.model.expect(&row);
-        let of = |arm: usize| Some(gains[self.learned.model.index_of(&self.arms[arm].setting)?]);
+        let of = |arm: usize| gains.get(self.learned.model.index_of(&self.arms[arm].setting)?).copied();
         let Some(of_original) = of(self.original) else { return };
         let over_original =
             |gain: Estimate| Estimate { mean: gain.mean - of_original.mean, error: gain.error.max(of_original.error) };
