@@ -40,8 +40,6 @@ const SETTLES_S: f64 = 3.0;
 /// When a load is seen: from and to in seconds after the beginning of its phase, or before its end if negative. Under other settings than
 /// the default only the second.
 const SEEN_S: [(f64, f64); 3] = [(1.0, 3.0), (1.0, 6.0), (-5.0, -2.0)];
-/// A setting that starves a stream loses this much, and gains nothing (as in `seekwise-lab worth`).
-const STARVED: f64 = 0.5;
 /// A gain counts for at most a factor of e either way.
 const MOST: f64 = 1.0;
 /// Cases between two writes, for each thread: few, so that little is lost by an interruption.
@@ -149,7 +147,8 @@ impl Recipe {
                         to_s: seen_to_s,
                         requests: seen.requests(),
                         features: stored_features(values).into_iter().map(|value| value.unwrap_or(f32::NAN)).collect(),
-                        gains: gains.clone(),
+                        gains: gains.iter().map(|(gain, _)| *gain).collect(),
+                        starves: gains.iter().map(|(_, starves)| *starves).collect(),
                     });
                 }
             }
@@ -186,8 +185,8 @@ fn seen(windows: &[Window], from_s: f64, to_s: f64, ends_s: f64) -> LoadSummary 
     summary
 }
 
-/// The gain of each setting over the first in a part of a phase; `None` if nothing was done there.
-fn gains(case: &EvaluationCase, runs: &[(Run, Vec<Window>)], phase: usize, from_s: f64, to_s: f64) -> Option<Vec<f32>> {
+/// The gain of each setting over the first in a part of a phase, and whether it starves a stream; `None` if nothing was done there.
+fn gains(case: &EvaluationCase, runs: &[(Run, Vec<Window>)], phase: usize, from_s: f64, to_s: f64) -> Option<Vec<(f32, bool)>> {
     let preference = Preference::default();
     let phase = (case.phase_ends_s.len() > 1).then_some(phase);
     let score = |run: &Run| run.served(from_s, to_s).map(|served| served.score(&preference)).filter(|score| score.is_finite());
@@ -195,9 +194,8 @@ fn gains(case: &EvaluationCase, runs: &[(Run, Vec<Window>)], phase: usize, from_
     let (standard, _) = runs.first()?;
     let (of_default, standard) = (score(standard)?, tails(standard));
     let gain = |(run, _): &(Run, Vec<Window>)| {
-        let gain = score(run).map_or(-MOST, |score| score - of_default);
-        let gain = if starves(&tails(run), &standard) { gain.min(0.0) - STARVED } else { gain };
-        (gain.clamp(-MOST, MOST) * 1e4).round() as f32 / 1e4
+        let gain = score(run).map_or(-MOST, |score| score - of_default).clamp(-MOST, MOST);
+        ((gain * 1e4).round() as f32 / 1e4, starves(&tails(run), &standard))
     };
     Some(runs.iter().map(gain).collect())
 }

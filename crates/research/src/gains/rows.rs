@@ -7,8 +7,9 @@ use control::gain_model::names;
 
 /// The columns before the features.
 const FIRST: [&str; 10] = ["seed", "seconds", "case", "device", "load", "phase", "under", "from_s", "to_s", "requests"];
-/// What the columns of gains begin with.
+/// What the columns of gains begin with, and those that say whether a setting starves a stream.
 const GAIN: &str = "gain ";
+const STARVES: &str = "starves ";
 
 /// Rows of gathered cases.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -44,14 +45,17 @@ pub struct Row {
     pub requests: u64,
     /// The load's summary; NaN where there is no value.
     pub features: Vec<f32>,
-    /// The gain of each setting over the first, in log merit.
+    /// The gain of each setting over the first, in log merit, whether or not it starves a stream.
     pub gains: Vec<f32>,
+    /// Whether each setting starves a stream.
+    pub starves: Vec<bool>,
 }
 
 /// The line of names.
 pub fn header(settings: &[String]) -> Vec<String> {
     let gains = settings.iter().map(|setting| format!("{GAIN}{setting}"));
-    FIRST.map(str::to_owned).into_iter().chain(names()).chain(gains).collect()
+    let starves = settings.iter().map(|setting| format!("{STARVES}{setting}"));
+    FIRST.map(str::to_owned).into_iter().chain(names()).chain(gains).chain(starves).collect()
 }
 
 impl Row {
@@ -70,7 +74,8 @@ impl Row {
             self.requests.to_string(),
         ];
         let features = self.features.iter().map(|value| if value.is_nan() { String::new() } else { value.to_string() });
-        first.into_iter().chain(features).chain(self.gains.iter().map(f32::to_string)).collect()
+        let starves = self.starves.iter().map(|starves| u8::from(*starves).to_string());
+        first.into_iter().chain(features).chain(self.gains.iter().map(f32::to_string)).chain(starves).collect()
     }
 }
 
@@ -110,6 +115,7 @@ fn row(record: &csv::StringRecord, settings: usize) -> anyhow::Result<Row> {
     let whole = |column: usize| text(column).parse::<u64>().with_context(|| of(column));
     let features = FIRST.len()..FIRST.len() + names().len();
     let gains = features.end..features.end + settings;
+    let starves = gains.end..gains.end + settings;
     let feature = |column: usize| if text(column).is_empty() { Ok(f32::NAN) } else { number(column).map(|value| value as f32) };
     Ok(Row {
         seed: whole(0)?,
@@ -124,5 +130,6 @@ fn row(record: &csv::StringRecord, settings: usize) -> anyhow::Result<Row> {
         requests: whole(9)?,
         features: features.map(feature).collect::<anyhow::Result<_>>()?,
         gains: gains.map(|column| number(column).map(|value| value as f32)).collect::<anyhow::Result<_>>()?,
+        starves: starves.map(|column| number(column).map(|value| value > 0.0)).collect::<anyhow::Result<_>>()?,
     })
 }

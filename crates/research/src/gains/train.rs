@@ -22,6 +22,9 @@ const STEPS: usize = 20;
 const MIN_ERROR: f64 = 0.01;
 /// A normal variable is within this many standard errors nine times in ten.
 const NINE_IN_TEN: f64 = 1.645;
+/// In a choice a setting that starves a stream loses this much, and gains nothing (as in `seekwise-lab worth`). What is expected is without it: a
+/// trial ends when a stream waits beyond its bound, long before it costs that much.
+const STARVED: f64 = 0.5;
 /// A setting is chosen if it is expected to gain more than this.
 const CHOSEN: f64 = observe::merit::TOLERANCE;
 
@@ -29,6 +32,7 @@ const CHOSEN: f64 = observe::merit::TOLERANCE;
 struct Held<'a> {
     expected: Vec<(f64, f64)>,
     gains: &'a [f32],
+    starves: &'a [bool],
 }
 
 /// Trains a model on all rows.
@@ -106,7 +110,7 @@ fn out_of_bag<'a>(rows: &'a Rows, forest: &Forest) -> Vec<Held<'a>> {
         let row = &rows.rows[index];
         let without = forest.trees.iter().zip(&forest.cases).filter(|(_, cases)| cases.binary_search(&row.case).is_err());
         let expected = mixture(without.map(|(tree, _)| tree), rows.settings.len(), &row_of(rows, index));
-        (!expected.is_empty()).then_some(Held { expected, gains: &row.gains })
+        (!expected.is_empty()).then_some(Held { expected, gains: &row.gains, starves: &row.starves })
     };
     (0..rows.rows.len()).filter_map(held).collect()
 }
@@ -154,6 +158,7 @@ fn predicted<'a>(rows: &'a Rows, forest: &Forest, out: &[usize]) -> Vec<Held<'a>
     let held = |&index: &usize| Held {
         expected: mixture(forest.trees.iter(), rows.settings.len(), &row_of(rows, index)),
         gains: &rows.rows[index].gains,
+        starves: &rows.rows[index].starves,
     };
     out.iter().map(held).collect()
 }
@@ -189,13 +194,18 @@ fn score(held_out: &str, held: &[Held], rows: &Rows, error: [f64; 2], cases: u32
     let count = held.len().max(1) as f64;
     let mean = |of: &dyn Fn(&Held) -> f64| held.iter().map(of).sum::<f64>() / count;
     let gain = |held: &Held, setting: usize| f64::from(held.gains[setting]);
+    let judged = |held: &Held, setting: usize| match held.starves[setting] {
+        true => gain(held, setting).min(0.0) - STARVED,
+        false => gain(held, setting),
+    };
     let chosen = |held: &Held| {
         let best = (1..held.expected.len()).max_by(|a, b| held.expected[*a].0.total_cmp(&held.expected[*b].0));
         best.filter(|best| held.expected[*best].0 > CHOSEN).unwrap_or(0)
     };
     let settings = 0..rows.settings.len();
     let means: Vec<f64> = settings.clone().map(|setting| mean(&|held| gain(held, setting))).collect();
-    let constant = settings.clone().max_by(|a, b| means[*a].total_cmp(&means[*b])).unwrap_or(0);
+    let constants: Vec<f64> = settings.clone().map(|setting| mean(&|held| judged(held, setting))).collect();
+    let constant = settings.clone().max_by(|a, b| constants[*a].total_cmp(&constants[*b])).unwrap_or(0);
     let of_all = |of: &dyn Fn(&Held, usize) -> f64| {
         mean(&|held| settings.clone().skip(1).map(|setting| of(held, setting)).sum::<f64>()) / (settings.len() - 1).max(1) as f64
     };
@@ -207,10 +217,10 @@ fn score(held_out: &str, held: &[Held], rows: &Rows, error: [f64; 2], cases: u32
     TrainingScore {
         held_out: held_out.to_owned(),
         cases,
-        chosen: short(mean(&|held| gain(held, chosen(held)))),
-        best: short(mean(&|held| held.gains.iter().fold(0.0, |best, gain| gain.max(best)).into())),
+        chosen: short(mean(&|held| judged(held, chosen(held)))),
+        best: short(mean(&|held| settings.clone().map(|setting| judged(held, setting)).fold(0.0, f64::max))),
         constant: rows.settings[constant].clone(),
-        constant_gain: short(means[constant]),
+        constant_gain: short(constants[constant]),
         error: short(of_all(&|held, setting| (gain(held, setting) - held.expected[setting].0).powi(2)).sqrt()),
         error_of_mean: short(of_all(&|held, setting| (gain(held, setting) - means[setting]).powi(2)).sqrt()),
         within_90: short(of_all(&is_within)),
@@ -251,6 +261,7 @@ mod tests {
                     requests: 100,
                     features,
                     gains: gains.clone(),
+                    starves: vec![false; 3],
                 });
             }
         }

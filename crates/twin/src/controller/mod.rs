@@ -17,7 +17,7 @@
 //!   load.
 //! * *Beliefs* ([`control::trials`]). What a setting gains is known from the forecast, which may be wrong, and from windows under it beside windows
 //!   of the active setting. Noise and drift are learned from the windows, so a load in bursts needs more trials, or is left alone.
-//! * *Model* ([`learned`]). What settings gained under drawn loads on drawn devices is known before anything is forecast or tried, with its error.
+//! * *Model* ([`learned`]). Where the twin forecasts nothing, what settings gained under drawn loads on drawn devices is expected of them.
 //! * *Trials* ([`trying`]). The one that is worth most is begun, if its worth is positive: the chance of a gain, for as long again as the load has
 //!   lasted, less what it may lose and what two switches cost, which was measured or is known from how requests come. A setting stays after two
 //!   turns if nine in ten like it are better; what is not worth a change is not sought.

@@ -1,4 +1,4 @@
-//! What each source of knowledge contributes to a decision, for display: memory, the twin, trials.
+//! What each source of knowledge contributes to a decision, for display: memory, the twin, the model of gains, trials.
 
 use std::sync::Arc;
 
@@ -22,7 +22,12 @@ impl TwinController {
         if decision.setting.is_none() && decision.evidence.is_none() && decision.expected_gain.is_none() {
             return decision;
         }
-        let says = [("memory", self.memory_says.clone()), ("twin", self.twin_says()), ("trials", self.trials_say())];
+        let says = [
+            ("memory", self.memory_says.clone()),
+            ("twin", self.twin_says()),
+            ("model", self.model_says()),
+            ("trials", self.trials_say()),
+        ];
         let sources = says.into_iter().map(|(source, says)| (source.to_owned(), says)).collect();
         let evidence = Evidence { sources, ..decision.evidence.as_deref().cloned().unwrap_or_default() };
         Decision { evidence: Some(Arc::new(evidence)), ..decision }

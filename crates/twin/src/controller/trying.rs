@@ -163,11 +163,7 @@ impl TwinController {
         };
         let Some((of_original, _)) = gain_of(self.original) else { return };
         let known: Vec<Option<(f64, bool)>> = (0..self.arms.len()).map(gain_of).collect();
-        let expected = |(arm, known): (usize, &Option<(f64, bool)>)| {
-            let (gain, _) = (*known)?;
-            Some((arm, self.with_learned(arm, expectation(gain - of_original))))
-        };
-        let gains: Vec<(usize, Estimate)> = known.iter().enumerate().filter_map(expected).collect();
+        let gains = known.iter().enumerate().filter_map(|(arm, known)| Some((arm, expectation(known.as_ref()?.0 - of_original))));
         self.trying.trials.expect(gains);
         // Also one that is forecast to starve a stream may be tried: of 17 such arms 6 did. A trial ends where a stream waits beyond its bound.
         self.trying.may_be_tried = known.iter().map(Option::is_some).collect();
