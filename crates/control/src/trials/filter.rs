@@ -19,6 +19,11 @@ const FREEDOM: f64 = 4.0;
 /// on drawn loads and devices of the validation world, 16 were off by more than 10%.
 const WRONG: f64 = 0.07;
 
+/// An expected gain with the error to state: it may be wrong altogether.
+pub fn stated(expected: &Estimate) -> Estimate {
+    Estimate { mean: expected.mean, error: expected.error.hypot(WRONG.sqrt() * UNKNOWN.error) }
+}
+
 /// One filter: the level of the reference, and the gain over it of each arm that was observed.
 #[derive(Clone, Debug)]
 struct Filter {

@@ -32,7 +32,7 @@ use std::collections::VecDeque;
 
 use crate::ab_test::Estimate;
 
-pub use filter::Posterior;
+pub use filter::{Posterior, stated};
 pub use worth::{Cost, is_adopted, worth};
 
 /// Observations that are kept: eight minutes of units of two seconds.

@@ -3,6 +3,7 @@
 use block::Nanos;
 use control::ab_test::Estimate;
 use control::controller::{Evidence, Prediction};
+use control::trials::stated;
 use control::{Decision, Setting, Target};
 use observe::merit::TOLERANCE;
 
@@ -137,7 +138,9 @@ impl TwinController {
                 return one.clone();
             }
             let own = over_original(&one.setting, one.gain);
-            Prediction { gain: own.mean - of_active.mean, error: own.error.hypot(of_active.error), ..one.clone() }
+            let gain = Estimate { mean: own.mean - of_active.mean, error: own.error.hypot(of_active.error) };
+            let Estimate { mean: gain, error } = stated(&gain);
+            Prediction { gain, error, ..one.clone() }
         });
         let mut expected: Vec<Prediction> = expected.collect();
         rank(&mut expected);

@@ -56,8 +56,7 @@ impl TwinController {
         let Some(of_original) = of(self.original) else { return };
         let over_original =
             |gain: Estimate| Estimate { mean: gain.mean - of_original.mean, error: gain.error.max(of_original.error) };
-        let gains: Vec<(usize, Estimate)> =
-            (0..self.arms.len()).filter_map(|arm| Some((arm, over_original(of(arm)?)))).collect();
+        let gains: Vec<(usize, Estimate)> = (0..self.arms.len()).filter_map(|arm| Some((arm, over_original(of(arm)?)))).collect();
         let others = gains.iter().filter(|(arm, _)| *arm != self.original);
         self.learned.best = others.max_by(|a, b| a.1.mean.total_cmp(&b.1.mean)).copied();
         self.trying.trials.expect(gains);

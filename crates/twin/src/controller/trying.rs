@@ -37,6 +37,7 @@ const MAX_LOSS: f64 = 3.0;
 /// seconds and compared with whole runs. Losses come as forecast. Gains are the largest of many forecasts, errors included: of those of 3 to 30%
 /// three in ten came, and the mean was a loss of 3%; of larger ones two in three, and half of what was forecast. Errors grow with the forecast.
 pub(super) fn expectation(forecast: f64) -> Estimate {
+    let forecast = forecast.clamp(-MAX_FORECAST, MAX_FORECAST);
     if forecast <= 0.0 {
         return Estimate { mean: LOSS_SLOPE * forecast, error: MIN_FORECAST_ERROR + LOSS_ERROR_SHARE * -forecast };
     }
@@ -44,6 +45,9 @@ pub(super) fn expectation(forecast: f64) -> Estimate {
     Estimate { mean, error: MIN_FORECAST_ERROR + GAIN_ERROR_SHARE * forecast }
 }
 
+/// Forecasts count up to a factor of e either way: of nine losses beyond that, under schedulers that were forecast to starve a stream, seven came to
+/// nothing.
+const MAX_FORECAST: f64 = 1.0;
 /// See [`expectation`].
 const LOSS_SLOPE: f64 = 0.9;
 const LOSS_ERROR_SHARE: f64 = 0.4;
@@ -397,5 +401,6 @@ mod tests {
         assert!(loss.mean + loss.error < -0.1 && nothing.mean == 0.0 && nothing.error == MIN_FORECAST_ERROR);
         assert!(gain.mean < 0.0 && gain.mean + gain.error > 0.0, "{gain:?}");
         assert!((large.mean - 0.3).abs() < 1e-9 && large.error > large.mean, "{large:?}");
+        assert_eq!(expectation(-5.0), expectation(-1.0));
     }
 }
