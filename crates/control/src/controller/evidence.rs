@@ -80,6 +80,31 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_is_advised_is_the_surest_prediction_or_the_largest_gain_to_expect() {
+        let prediction = |name: &str, gain: f64, error: f64, p99_by_bound: f64| {
+            let Ok(setting) = Setting::parse(name) else { panic!("there is {name}") };
+            Prediction { setting, throughput: 1.0, response_s: 1.0, p99_by_bound, gain, error }
+        };
+        let candidates = vec![
+            prediction("bfq", 0.9, 0.1, 2.0),
+            prediction("kyber", 0.3, 0.4, 0.0),
+            prediction("none", 0.1, 0.02, 0.0),
+            prediction("mq-deadline", 0.0, 0.0, 0.0),
+        ];
+        let evidence = Evidence { candidates, ..Evidence::default() };
+        let best = |evidence: &Evidence, active: &str| {
+            let Ok(active) = Setting::parse(active) else { panic!("there is {active}") };
+            evidence.best(&active).map(|best| best.setting.to_string())
+        };
+        assert_eq!(best(&evidence, "mq-deadline").as_deref(), Some("none"), "bfq starves a stream, and kyber is not sure");
+        assert_eq!(best(&evidence, "none"), None);
+        let expected = Evidence { is_expectation: true, ..evidence };
+        assert_eq!(best(&expected, "mq-deadline").as_deref(), Some("kyber"));
+        let nothing = Evidence { candidates: vec![prediction("kyber", 0.01, 0.001, 0.0)], ..expected };
+        assert_eq!(best(&nothing, "mq-deadline"), None, "not worth a change");
+    }
+
+    #[test]
     fn a_measurement_counts_more_the_smaller_its_error() {
         let Some(spec) = block::find("deadline") else { panic!("there is deadline") };
         let setting = Setting::of(spec);
