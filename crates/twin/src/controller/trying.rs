@@ -340,7 +340,7 @@ impl TwinController {
         let lasted_s = self.lasted_s(now);
         let is_measured = (now - self.measured_from).as_secs_f64() >= TURN_S;
         let is_known = self.trying.evidence.is_some() || self.trying.is_forecast && lasted_s >= MIN_LOAD_S;
-        if !is_measured || !is_known || self.phase.pending().is_some() {
+        if !is_measured || !is_known || self.phase.pending().is_some() || self.streams.overdue(now).is_some() {
             return None;
         }
         let can_be = |arm: &usize| {
