@@ -181,7 +181,8 @@ impl<'a> Judge<'a> {
 pub fn summary<'a>(all: impl Iterator<Item = (&'a [DecisionScores], &'a [ForecastScores])>) -> DecisionSummary {
     let (decisions, forecasts): (Vec<_>, Vec<_>) = all.unzip();
     let decisions: Vec<&DecisionScores> = decisions.into_iter().flatten().collect();
-    let logarithm = |percent: f64| (percent / 100.0).ln_1p();
+    // A setting that is forecast to serve nothing has no logarithm either.
+    let logarithm = |percent: f64| (percent / 100.0).ln_1p().clamp(-MAX_GAIN, MAX_GAIN);
     let gains: Vec<(f64, bool)> =
         decisions.iter().filter_map(|one| Some((logarithm(one.true_gain_percent?), one.starves))).collect();
     let below = |least: f64| gains.iter().filter(|(gain, starves)| *gain < least || *starves).count() as u64;
@@ -303,5 +304,8 @@ mod tests {
         assert_eq!((summary.trials, summary.trial_cost_median_percent), (2, Some(2.0)));
         assert_eq!((summary.forecasts, summary.within_percent), (2, Some(50.0)));
         assert!((summary.slope.unwrap() - 1.2f64.ln() / 1.1f64.ln()).abs() < 1e-9, "{summary:?}");
+        let nothing = [forecast(0.0, 0.0), forecast(-100.0, -90.0)];
+        let slope = super::summary([(&decisions[..], &nothing[..])].into_iter()).slope.unwrap();
+        assert!((0.7..0.8).contains(&slope), "what serves nothing counts as a factor of 20: {slope}");
     }
 }
