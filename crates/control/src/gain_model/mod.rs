@@ -83,6 +83,11 @@ impl GainModel {
         moments.into_iter().map(|(mean, variance)| Estimate { mean, error: self.error_of(variance) }).collect()
     }
 
+    /// Whether settings that it chose for drives that were held out gained in the mean. By another model nothing should be decided.
+    pub fn is_trusted(&self) -> bool {
+        self.training.scores.first().is_some_and(|score| score.chosen > 0.0)
+    }
+
     /// The error of a gain whose mixture of leaves has this variance.
     pub fn error_of(&self, variance: f64) -> f64 {
         let [least, share] = self.error;

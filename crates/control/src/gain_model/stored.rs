@@ -25,7 +25,7 @@ pub struct Training {
     pub programs: Vec<(String, u32)>,
     /// The mean gain of each setting, in log merit.
     pub mean_gains: Vec<f32>,
-    /// Settings chosen by it on what was held out.
+    /// Settings chosen by it on what was held out: drives first.
     pub scores: Vec<TrainingScore>,
 }
 

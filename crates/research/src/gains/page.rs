@@ -10,14 +10,15 @@ pub fn page(model: &GainModel) -> String {
     let leaves: usize = trees.iter().map(|tree| tree.nodes.len() + 1).sum();
     let mut text = format!(
         "# The model of gains\n\n\
-         Printed by `seekwise-lab learn gains manual`. Where the twin forecasts nothing, the controller `seekwise` goes by what this model expects of each setting \
-         under a load that it has seen for a few seconds.\n\n\
+         Printed by `seekwise-lab learn gains manual`. Where the twin forecasts nothing, the controller `seekwise` goes by what a model expects of each setting \
+         under a load that it has seen for a few seconds, if settings that the model chose for drives that were held out gained in the mean. {}\n\n\
          *Model.* A random forest: {} regression trees with {leaves} leaves, shared by all settings. It sees [features](features.md) of the load \
          that carry over from device to device, pooled over the windows so far, how fast the device serves, and the active scheduler; and expects \
          the gain of each setting over `{}` in log merit, weighted {preference}: 0.01 is one percent. The error is the root of {:.4} + {:.2} \
          times the variance of the leaves' mixture.\n\n\
          *Training.* {} drawn loads, each on a drawn device of its own, were run under each setting; {} rows. All are of the training world \
          (`seekwise-lab worlds`), and nothing that an evaluation of another world draws is among them. To make it again:\n\n```sh root\n",
+        if model.is_trusted() { "Those of this one did." } else { "Those of this one did not, so it is not asked: see below." },
         trees.len(),
         settings.first().map_or("", String::as_str),
         error[0],
