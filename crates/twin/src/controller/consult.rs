@@ -98,6 +98,9 @@ impl TwinController {
         };
         self.credit_ns -= requests as f64 * SIMULATED_REQUEST_NS;
         let mut forecast = forecast.map_err(|error| error.to_string())?;
+        if forecast.predictions.iter().any(|one| one.gain.is_nan()) {
+            return Err(format!("the twin serves nothing under {}", self.setting()));
+        }
         forecast.predictions = self.calibrated(&forecast.predictions);
         Ok(forecast)
     }
