@@ -8,7 +8,6 @@ use control::{Decision, Setting, Target};
 use observe::merit::TOLERANCE;
 
 use super::phase::Pending;
-use super::trying::expectation;
 use super::{EARLY_REFIT, MIN_LOAD_S, REFIT, STREAM_START_GAP, TwinController, WINDOW, percent};
 use crate::forecast::{Forecast, differ_by_read_ahead, rank};
 
@@ -126,18 +125,14 @@ impl TwinController {
     /// The predictions with what to expect of each over the active arm, the best first. A read-ahead for files that are opened from now on is
     /// decided as predicted. `None` if nothing can be expected of one of both.
     fn expected(&self, predictions: &[Prediction]) -> Option<Vec<Prediction>> {
-        let (active, original) = (self.setting(), &self.arms[self.original].setting);
-        let predicted = |setting: &Setting| predictions.iter().find(|one| one.setting == *setting).map(|one| one.gain);
-        let of_original = predicted(original)?;
-        let over_original = |setting: &Setting, gain: f64| {
-            if setting == original { Estimate { mean: 0.0, error: 0.0 } } else { expectation(gain - of_original) }
-        };
-        let of_active = over_original(active, predicted(active)?);
+        let active = self.setting();
+        let over_original = self.expected_over_original(predictions)?;
+        let of_active = over_original(predictions.iter().find(|one| one.setting == *active)?);
         let expected = predictions.iter().map(|one| {
             if one.setting == *active || differ_by_read_ahead(&one.setting, active) {
                 return one.clone();
             }
-            let own = over_original(&one.setting, one.gain);
+            let own = over_original(one);
             let gain = Estimate { mean: own.mean - of_active.mean, error: own.error.hypot(of_active.error) };
             let Estimate { mean: gain, error } = stated(&gain);
             Prediction { gain, error, ..one.clone() }

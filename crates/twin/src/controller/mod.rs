@@ -21,9 +21,9 @@
 //! * *Trials* ([`trying`]). The one that is worth most is begun, if its worth is positive: the chance of a gain, for as long again as the load has
 //!   lasted, less what it may lose and what two switches cost, which was measured or is known from how requests come. A setting stays after two
 //!   turns if nine in ten like it are better; what is not worth a change is not sought.
-//! * *Guarded* ([`streams`], [`background`]). A trial ends within half a second where it does harm, at once where a stream waits beyond the bound of
-//!   [merit](observe::merit), and for good where write-back gets too little and calls are not observed. Later a stream that starves ends a setting
-//!   at once.
+//! * *Guarded* ([`streams`], [`background`]). A trial ends within half a second where it does harm, or where a stream has waited for half the bound
+//!   of [merit](observe::merit), and for good where write-back gets too little and calls are not observed. Later a stream that starves ends a
+//!   setting at once.
 //! * *Learning* ([`consult`]). The load is inferred from all of it, whichever setting was active. The device is fitted again after twice as
 //!   many requests, or after a model mismatch, to requests under every setting: each shows another side of the device.
 //! * *Remembering* ([`recall`]). The first window of a load is compared with known loads of the device. What significantly gained there in

@@ -179,7 +179,7 @@ impl Streams {
     }
 
     fn stream(&mut self, stream: StreamId, began: Nanos) -> &mut Stream {
-        if self.all.len() >= MAX_STREAMS {
+        if self.all.len() >= MAX_STREAMS && !self.all.contains_key(&stream) {
             self.all.retain(|_, stream| stream.in_flight > 0 || stream.calls.requests > 0);
         }
         self.all.entry(stream).or_insert_with(|| Stream::new(began))

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use block::Nanos;
 use control::ab_test::Estimate;
-use control::controller::Evidence;
+use control::controller::{Evidence, Prediction};
 use control::trials::{Cost, Observation, Trials, is_adopted, worth};
 use control::{Decision, Setting, Target, Window};
 use observe::WindowOutcome;
@@ -12,7 +12,7 @@ use observe::merit::Scored;
 use observe::performance::Performance;
 use observe::window::depth;
 
-use super::arm::NEVER;
+use super::arm::{Arm, NEVER};
 use super::background::Got;
 use super::{MIN_LOAD_S, TwinController, WINDOW, percent};
 use crate::forecast::{Forecast, is_first_of_scheduler};
@@ -36,7 +36,7 @@ const MAX_LOSS: f64 = 3.0;
 /// What to expect of an arm whose gain is forecast: 345 forecasts of 120 drawn loads of the training and the validation world, made after four
 /// seconds and compared with whole runs. Losses come as forecast. Gains are the largest of many forecasts, errors included: of those of 3 to 30%
 /// three in ten came, and the mean was a loss of 3%; of larger ones two in three, and half of what was forecast. Errors grow with the forecast.
-pub(super) fn expectation(forecast: f64) -> Estimate {
+fn expectation(forecast: f64) -> Estimate {
     let forecast = forecast.clamp(-MAX_FORECAST, MAX_FORECAST);
     if forecast <= 0.0 {
         return Estimate { mean: LOSS_SLOPE * forecast, error: MIN_FORECAST_ERROR + LOSS_ERROR_SHARE * -forecast };
@@ -161,17 +161,25 @@ impl TwinController {
     pub(super) fn expect(&mut self, forecast: &Forecast) {
         self.trying.is_forecast = true;
         self.trying.evidence = Some(Arc::new(self.evidence_of(forecast)));
-        let gain_of = |arm: usize| {
-            let of = forecast.predictions.iter().find(|one| one.setting == self.arms[arm].setting)?;
-            Some((of.gain, of.starves()))
-        };
-        let Some((of_original, _)) = gain_of(self.original) else { return };
-        let known: Vec<Option<(f64, bool)>> = (0..self.arms.len()).map(gain_of).collect();
-        let gains = known.iter().enumerate().filter_map(|(arm, known)| Some((arm, expectation(known.as_ref()?.0 - of_original))));
+        let Some(over_original) = self.expected_over_original(&forecast.predictions) else { return };
+        let of = |arm: &Arm| forecast.predictions.iter().find(|one| one.setting == arm.setting);
+        let known: Vec<Option<&Prediction>> = self.arms.iter().map(of).collect();
+        let gains: Vec<(usize, Estimate)> =
+            known.iter().enumerate().filter_map(|(arm, known)| Some((arm, over_original((*known)?)))).collect();
         self.trying.trials.expect(gains);
-        // Also one that is forecast to starve a stream may be tried: of 17 such arms 6 did. A trial ends where a stream waits beyond its bound.
+        // Also one that is forecast to starve a stream may be tried: of 17 such arms 6 did. A trial ends where a stream waits too long.
         self.trying.may_be_tried = known.iter().map(Option::is_some).collect();
-        self.trying.may_starve = known.iter().map(|known| known.is_some_and(|(_, starves)| starves)).collect();
+        self.trying.may_starve = known.iter().map(|known| known.is_some_and(Prediction::starves)).collect();
+    }
+
+    /// What to expect of the setting of each of these predictions: its gain over the original one. `None` if that was not predicted.
+    pub(super) fn expected_over_original(&self, predictions: &[Prediction]) -> Option<impl Fn(&Prediction) -> Estimate + use<>> {
+        let original = self.arms[self.original].setting.clone();
+        let of_original = predictions.iter().find(|one| one.setting == original)?.gain;
+        Some(move |one: &Prediction| match one.setting == original {
+            true => Estimate { mean: 0.0, error: 0.0 },
+            false => expectation(one.gain - of_original),
+        })
     }
 
     /// There is no forecast: each scheduler may be tried.
@@ -247,12 +255,13 @@ impl TwinController {
     /// settles: then the window counts for its arm all the same, as the harm is done.
     pub(super) fn end_harmful_trial(&mut self, window: &Window, now: Nanos, target: &dyn Target) -> Option<Decision> {
         let trial = self.trying.trial?;
+        let seconds = window.duration().as_secs_f64();
+        let level = self.trying.trials.posterior().level(trial.from, seconds);
+        let score = window.outcome.score(&self.preference);
+        let (tried, from) = (self.setting().to_string(), self.arms[trial.from].setting.to_string());
         if let Some(overdue) = self.streams.overdue(now) {
-            let (tried, from) = (self.setting().to_string(), self.arms[trial.from].setting.to_string());
             // A stream that starves is as bad as a loss that ends a trial, whatever the others got.
-            let level = self.trying.trials.posterior().level(trial.from, window.duration().as_secs_f64()).mean;
-            let score = window.outcome.score(&self.preference).clamp(level - 2.0 * HARM, level - HARM);
-            self.note_score(window.to, window.duration().as_secs_f64(), score);
+            self.note_score(window.to, seconds, score.max(level.mean - 2.0 * HARM).min(level.mean - HARM));
             if self.trying.may_starve[self.active] {
                 self.arms[self.active].blocked_until = NEVER;
             } else {
@@ -260,20 +269,17 @@ impl TwinController {
             }
             return Some(self.end_trial(trial, now, format!("{overdue} under {tried}: back to {from}")));
         }
-        let level = self.trying.trials.posterior().level(trial.from, window.duration().as_secs_f64());
-        let score = window.outcome.score(&self.preference);
         let had_something_to_do = window.outcome.requests + window.outcome.unfinished > 0;
         // The switch itself is no fault of the arm.
         let switch = if self.phase.is_settling() { self.switch_costs_s(target, trial.from, self.active) } else { 0.0 };
-        let allowed = HARM.max(HARM_ERRORS * level.error) + switch / window.duration().as_secs_f64();
+        let allowed = HARM.max(HARM_ERRORS * level.error) + switch / seconds;
         if !had_something_to_do || score >= level.mean - allowed {
             return None;
         }
         if self.phase.is_settling() {
-            self.note_score(window.to, window.duration().as_secs_f64(), score.max(level.mean - 2.0 * HARM));
+            self.note_score(window.to, seconds, score.max(level.mean - 2.0 * HARM));
         }
         self.block_after_harm(now);
-        let (tried, from) = (self.setting().to_string(), self.arms[trial.from].setting.to_string());
         Some(self.end_trial(trial, now, format!("{tried} is far worse than {from} in its first moments: back to {from}")))
     }
 
