@@ -43,6 +43,22 @@ pub struct DecisionRecord {
 }
 
 impl DecisionRecord {
+    /// From one setting to another, which stays; without a reason and evidence.
+    pub fn new(at: Nanos, window: Option<u64>, from: Arc<Setting>, to: Arc<Setting>) -> DecisionRecord {
+        DecisionRecord {
+            at,
+            window,
+            from,
+            stays: to.clone(),
+            to,
+            why: String::new(),
+            expected_gain: None,
+            measured_gain: None,
+            evidence: None,
+            refused: None,
+        }
+    }
+
     /// Whether the setting changed.
     pub fn is_change(&self) -> bool {
         self.from != self.to
@@ -80,8 +96,7 @@ pub struct ControlLoop {
     length: WindowLength,
     /// The controller ended the window, or its request limit was reached.
     is_due: bool,
-    /// Requests that completed in the window, and how often it went on because they were too few.
-    completed: u64,
+    /// How often the window went on because too few requests had completed.
     went_on: u64,
     /// Whether the window has no event yet, and the number of windows directly before it that had none.
     is_idle: bool,
@@ -102,7 +117,6 @@ impl ControlLoop {
             number: 0,
             from: Nanos::ZERO,
             is_due: false,
-            completed: 0,
             went_on: 0,
             is_idle: true,
             idle_windows: 0,
@@ -123,7 +137,6 @@ impl ControlLoop {
     /// Processes an event. Allocates only for new streams.
     pub fn event(&mut self, event: &Event) {
         self.is_idle = false;
-        self.completed += u64::from(matches!(event, Event::Completed { .. }));
         self.is_due |= self.controller.event(event);
         self.extractor.event(event);
         self.tally.event(event);
@@ -157,7 +170,7 @@ impl ControlLoop {
         if now <= self.from || self.next_deadline().is_none_or(|at| at > now) {
             return;
         }
-        if !self.is_due && !self.is_idle && self.completed < self.controller.least_requests() {
+        if !self.is_due && !self.is_idle && self.tally.completed() < self.controller.least_requests() {
             (self.is_idle, self.went_on) = (true, self.went_on + 1);
             return;
         }
@@ -174,7 +187,7 @@ impl ControlLoop {
         self.number += 1;
         self.from = now;
         self.is_due = false;
-        (self.completed, self.went_on) = (0, 0);
+        self.went_on = 0;
         self.idle_windows = if std::mem::replace(&mut self.is_idle, true) { self.idle_windows + 1 } else { 0 };
         let decision = self.controller.decide(&window, target);
         self.apply(now, Some(window.number), decision, target);
@@ -204,19 +217,8 @@ impl ControlLoop {
         self.setting = Some(to.clone());
         let stays = self.controller.final_setting().filter(|stays| **stays != *to);
         let stays = stays.map_or_else(|| to.clone(), |stays| Arc::new(stays.clone()));
-        let measured_gain = None;
-        self.decisions.push(DecisionRecord {
-            at: now,
-            window,
-            from,
-            to,
-            stays,
-            why,
-            expected_gain,
-            measured_gain,
-            evidence,
-            refused,
-        });
+        let record = DecisionRecord::new(now, window, from, to);
+        self.decisions.push(DecisionRecord { stays, why, expected_gain, evidence, refused, ..record });
     }
 
     /// Every decision so far.

@@ -80,19 +80,18 @@ impl GainModel {
     /// ([`LoadSummary::row`]).
     pub fn expect(&self, row: &[f64]) -> Vec<Estimate> {
         let moments = mixture(self.trees.iter(), self.settings.len(), row);
-        moments.into_iter().map(|(mean, variance)| Estimate { mean, error: self.error_of(variance) }).collect()
+        moments.into_iter().map(|(mean, variance)| Estimate { mean, error: stated_error(self.error, variance) }).collect()
     }
 
     /// Whether settings that it chose for drives that were held out gained in the mean. By another model nothing should be decided.
     pub fn is_trusted(&self) -> bool {
         self.training.scores.first().is_some_and(|score| score.chosen > 0.0)
     }
+}
 
-    /// The error of a gain whose mixture of leaves has this variance.
-    pub fn error_of(&self, variance: f64) -> f64 {
-        let [least, share] = self.error;
-        (least + share * variance).sqrt()
-    }
+/// The error of a gain whose mixture of leaves has this variance, by [`GainModel::error`].
+pub fn stated_error([least, share]: [f64; 2], variance: f64) -> f64 {
+    (least + share * variance).sqrt()
 }
 
 /// The mean and the variance of each setting's gain over the leaves of these trees; empty without trees.
@@ -144,6 +143,17 @@ mod tests {
         let missing = model().expect(&[f64::NAN])[1];
         assert!((missing.mean - -0.15).abs() < 1e-9, "a missing value is not at most the threshold");
         assert_eq!(GainModel::default().expect(&[0.5]), []);
+    }
+
+    #[test]
+    fn a_model_is_asked_only_if_choosing_by_it_gained_on_drives_that_were_held_out() {
+        let score = |chosen: f32| TrainingScore { chosen, ..TrainingScore::default() };
+        let mut model = model();
+        assert!(!model.is_trusted(), "nothing is known of it");
+        model.training.scores = vec![score(-0.05), score(0.1)];
+        assert!(!model.is_trusted());
+        model.training.scores = vec![score(0.02), score(-0.1)];
+        assert!(model.is_trusted());
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crate::ab_test::Estimate;
 /// validation world the noise is between 0.01 (reads at random) and 1 (write-back in bursts).
 const NOISE: [f64; 6] = [0.01, 0.03, 0.08, 0.2, 0.5, 1.2];
 const DRIFT: [f64; 3] = [0.002, 0.02, 0.15];
-/// Where the level stands in the state of a filter.
+/// Where the level stands in the state of a filter: first.
 const LEVEL: usize = 0;
 /// The variance of the level at first: nothing is known of it.
 const UNKNOWN_LEVEL: f64 = 1e4;
@@ -44,7 +44,7 @@ impl Filter {
     fn new(expected: &[Estimate], noise: f64, drift: f64, probability: f64) -> Filter {
         let size = expected.len() + 1;
         let mut covariance = vec![0.0; size * size];
-        covariance[0] = UNKNOWN_LEVEL;
+        covariance[LEVEL] = UNKNOWN_LEVEL;
         for (place, gain) in expected.iter().enumerate() {
             covariance[(place + 1) * (size + 1)] = gain.error * gain.error;
         }
@@ -57,13 +57,13 @@ impl Filter {
         let size = self.mean.len();
         let elapsed_s = if self.at_s.is_nan() { 0.0 } else { (observed.at_s - self.at_s).max(0.0) };
         self.at_s = observed.at_s;
-        self.covariance[0] += self.drift * self.drift * elapsed_s;
+        self.covariance[LEVEL] += self.drift * self.drift * elapsed_s;
         let of_arm = |row: &[f64]| place.map_or(0.0, |place| row[place]);
         for (with_score, row) in self.column.iter_mut().zip(self.covariance.chunks(size)) {
-            *with_score = row[0] + of_arm(row);
+            *with_score = row[LEVEL] + of_arm(row);
         }
-        let expected_variance = self.column[0] + of_arm(&self.column);
-        let innovation = observed.score - self.mean[0] - of_arm(&self.mean);
+        let expected_variance = self.column[LEVEL] + of_arm(&self.column);
+        let innovation = observed.score - self.mean[LEVEL] - of_arm(&self.mean);
         let noise = self.noise * self.noise / observed.seconds;
         let variance = expected_variance + noise;
         let squared = innovation * innovation / variance;

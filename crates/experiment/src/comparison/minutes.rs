@@ -122,18 +122,7 @@ mod tests {
     fn decided(window: Option<u64>, from: &str, to: &str) -> DecisionRecord {
         let setting = |text| Arc::new(Setting::parse(text).unwrap());
         let at = Nanos::from_millis(window.map_or(0, |window| 1000 * (window + 1)));
-        DecisionRecord {
-            at,
-            window,
-            from: setting(from),
-            to: setting(to),
-            stays: setting(to),
-            why: String::new(),
-            expected_gain: None,
-            measured_gain: None,
-            evidence: None,
-            refused: None,
-        }
+        DecisionRecord::new(at, window, setting(from), setting(to))
     }
 
     #[test]

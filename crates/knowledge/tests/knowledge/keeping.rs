@@ -41,18 +41,8 @@ fn a_window_and_a_decision_of_a_controller_are_kept_by_the_names_of_their_featur
     let mut features = Features([f64::NAN; FEATURES.len()]);
     features.0[0] = 12.5;
     let seen = Window { number: 4, from: Nanos(1), to: Nanos(10), setting: setting.clone(), features, outcome };
-    let decided = DecisionRecord {
-        at: Nanos(10),
-        window: Some(4),
-        from: setting.clone(),
-        to: setting.clone(),
-        stays: setting,
-        why: "it is best".into(),
-        expected_gain: None,
-        measured_gain: None,
-        evidence: None,
-        refused: Some("no".into()),
-    };
+    let decided = DecisionRecord::new(Nanos(10), Some(4), setting.clone(), setting);
+    let decided = DecisionRecord { why: "it is best".into(), refused: Some("no".into()), ..decided };
     record(&mut knowledge, &run(1), [Row::from(&seen), DecisionRow::new(0, &decided).into()]);
     let kept: WindowRow = knowledge.windows(&Filter::default()).next().unwrap().unwrap().row;
     assert_eq!(kept.feature(FEATURES[0].name), Some(12.5));

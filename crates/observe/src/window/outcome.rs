@@ -232,7 +232,7 @@ impl Tally {
                 }
                 self.of(request).queued(request.arrival);
             }
-            Event::Completed { request, dispatched, at } => self.completed(request, *dispatched, *at),
+            Event::Completed { request, dispatched, at } => self.complete(request, *dispatched, *at),
             Event::Flushed { .. } => {}
             Event::Called { at, .. } => {
                 self.sees_calls = true;
@@ -245,7 +245,7 @@ impl Tally {
         }
     }
 
-    fn completed(&mut self, request: &Request, dispatched: Nanos, at: Nanos) {
+    fn complete(&mut self, request: &Request, dispatched: Nanos, at: Nanos) {
         if request.op.transfers() && !self.ahead.completed(request) {
             self.bytes = self.bytes.saturating_add(u64::from(request.sectors) * 512);
         }
@@ -269,6 +269,11 @@ impl Tally {
         if request.is_sync() { &mut self.waited_for } else { &mut self.others }
     }
 
+    /// Requests that completed in the window.
+    pub fn completed(&self) -> u64 {
+        self.waited_for.requests + self.others.requests
+    }
+
     /// Outstanding requests.
     pub fn unfinished(&self) -> u64 {
         self.waited_for.waiting + self.others.waiting
@@ -283,7 +288,7 @@ impl Tally {
         let (done, bytes) = (self.calls.requests, self.call_bytes);
         let calls = self.sees_calls.then(|| Calls { done, bytes, waited_s: self.calls.waited_s / done as f64 });
         let judged = if self.waited_for.requests > 0 { &self.waited_for } else { &self.others };
-        let requests = self.waited_for.requests + self.others.requests;
+        let requests = self.completed();
         let ahead = self.ahead.close();
         let waited_for = self.waited_for.requests + ahead.more_requests;
         let counted = judged.requests + if self.waited_for.requests > 0 { ahead.more_requests } else { 0 };

@@ -123,8 +123,7 @@ impl<'a> Judge<'a> {
     /// Whether a setting by itself starves a stream of the phase that another one serves.
     fn starves(&self, to: &str, from: &str, at_s: f64) -> bool {
         let (phase, _) = self.phase_at(at_s);
-        let phase = (self.case.phase_ends_s.len() > 1).then_some(phase);
-        let tails = |run: &&Run| -> Tails { of_phase(self.case, &run.tails, phase) };
+        let tails = |run: &&Run| -> Tails { of_phase(self.case, &run.tails, Some(phase)) };
         self.fixed.get(to).zip(self.fixed.get(from)).is_some_and(|(to, from)| merit::starves(&tails(to), &tails(from)))
     }
 
@@ -228,18 +227,8 @@ mod tests {
 
     fn record(second: u64, from: &str, to: &str, stays: &str) -> DecisionRecord {
         let setting = |text| Arc::new(Setting::parse(text).unwrap());
-        DecisionRecord {
-            at: Nanos::from_millis(1000 * second),
-            window: Some(second),
-            from: setting(from),
-            to: setting(to),
-            stays: setting(stays),
-            why: String::new(),
-            expected_gain: None,
-            measured_gain: None,
-            evidence: None,
-            refused: None,
-        }
+        let at = Nanos::from_millis(1000 * second);
+        DecisionRecord { stays: setting(stays), ..DecisionRecord::new(at, Some(second), setting(from), setting(to)) }
     }
 
     #[test]
