@@ -215,7 +215,7 @@ pub struct Evidence {
     pub seen: Vec<(String, String)>,
     /// The prediction for each candidate, the best first; empty if there was none.
     pub candidates: Vec<PredictionFigures>,
-    /// What each source of knowledge contributed: its name (`memory`, `twin`, `trials`), and what it said. Empty if the controller has no such
+    /// What each source of knowledge contributed: its name (`memory`, `twin`, `model`, `trials`), and what it said. Empty if the controller has no such
     /// sources, and in records from before this field.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<(String, String)>,

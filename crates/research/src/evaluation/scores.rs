@@ -99,7 +99,7 @@ impl Key {
         let mut from_s = 0.0;
         for (number, &to_s) in question.phase_ends_s.iter().enumerate() {
             let to_s = to_s.min(end_s);
-            let ranked = named(&scores(from_s + settles_s, to_s, (question.phase_ends_s.len() > 1).then_some(number)));
+            let ranked = named(&scores(from_s + settles_s, to_s, Some(number)));
             let chosen_from = of_candidates(&ranked);
             if let Some(best) = highest(&chosen_from) {
                 let worst = chosen_from.iter().copied().fold(best, f64::min);

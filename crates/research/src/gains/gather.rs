@@ -1,6 +1,6 @@
 //! Gathers rows: runs drawn loads, each on a drawn device of its own, under every setting that a model learns.
 
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::{BufReader, Write as _};
 use std::path::Path;
 
@@ -160,8 +160,7 @@ impl Recipe {
 
 /// The file up to the end of its last whole line: a write may have been interrupted.
 fn whole_lines(path: &Path) -> anyhow::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    std::io::Read::read_to_end(&mut File::open(path)?, &mut bytes)?;
+    let mut bytes = std::fs::read(path)?;
     let end = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
     bytes.truncate(end);
     Ok(bytes)
@@ -188,9 +187,8 @@ fn seen(windows: &[Window], from_s: f64, to_s: f64, ends_s: f64) -> LoadSummary 
 /// The gain of each setting over the first in a part of a phase, and whether it starves a stream; `None` if nothing was done there.
 fn gains(case: &EvaluationCase, runs: &[(Run, Vec<Window>)], phase: usize, from_s: f64, to_s: f64) -> Option<Vec<(f32, bool)>> {
     let preference = Preference::default();
-    let phase = (case.phase_ends_s.len() > 1).then_some(phase);
     let score = |run: &Run| run.served(from_s, to_s).map(|served| served.score(&preference)).filter(|score| score.is_finite());
-    let tails = |run: &Run| -> merit::Tails { of_phase(case, &run.tails, phase) };
+    let tails = |run: &Run| -> merit::Tails { of_phase(case, &run.tails, Some(phase)) };
     let (standard, _) = runs.first()?;
     let (of_default, standard) = (score(standard)?, tails(standard));
     let gain = |(run, _): &(Run, Vec<Window>)| {

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::ensure;
-use control::gain_model::{GainModel, Training, TrainingScore, mixture};
+use control::ab_test::NORMAL_95;
+use control::gain_model::{GainModel, Training, TrainingScore, mixture, stated_error};
 use experiment::pool::Workers;
 use observe::Preference;
 
@@ -20,8 +21,6 @@ const CURVE: [(&str, u32); 3] = [("1/8", 8), ("1/4", 4), ("1/2", 2)];
 const STEPS: usize = 20;
 /// Least error of an expected gain: what a gain differs by between two draws of the same load.
 const MIN_ERROR: f64 = 0.01;
-/// A normal variable is within this many standard errors nine times in ten.
-const NINE_IN_TEN: f64 = 1.645;
 /// In a choice a setting that starves a stream loses this much, and gains nothing (as in `seekwise-lab worth`). What is expected is without it: a
 /// trial ends when a stream waits beyond its bound, long before it costs that much.
 const STARVED: f64 = 0.5;
@@ -178,7 +177,7 @@ fn fit_error(held: &[Held]) -> [f64; 2] {
             let mut errors: Vec<f64> = chunk.iter().map(|(_, error)| *error).collect();
             errors.sort_by(f64::total_cmp);
             let most = errors[(errors.len() * 9 / 10).min(errors.len() - 1)];
-            (chunk.iter().map(|(variance, _)| variance).sum::<f64>() / chunk.len() as f64, (most / NINE_IN_TEN).powi(2))
+            (chunk.iter().map(|(variance, _)| variance).sum::<f64>() / chunk.len() as f64, (most / NORMAL_95).powi(2))
         })
         .collect();
     // The slope through the least error: relative errors count, so that small variances matter as much as large ones.
@@ -211,8 +210,7 @@ fn score(held_out: &str, held: &[Held], rows: &Rows, error: [f64; 2], cases: u32
     };
     let is_within = |held: &Held, setting: usize| {
         let (expected, variance) = held.expected[setting];
-        let stated = (error[0] + error[1] * variance).sqrt();
-        f64::from(u8::from((gain(held, setting) - expected).abs() <= NINE_IN_TEN * stated))
+        f64::from(u8::from((gain(held, setting) - expected).abs() <= NORMAL_95 * stated_error(error, variance)))
     };
     TrainingScore {
         held_out: held_out.to_owned(),

@@ -472,13 +472,12 @@ impl Report {
     }
 
     fn decisions_table(&self, text: &mut String, width: Option<usize>) {
-        let of = |it: &'_ Standing| Some((printable(&it.policy), it.decisions.clone()?));
-        let summaries: Vec<(String, DecisionSummary)> = self.standings.iter().filter_map(of).collect();
-        if summaries.is_empty() {
+        let summaries = self.standings.iter().filter_map(|it| Some((printable(&it.policy), it.decisions.as_ref()?)));
+        let rows: Vec<(String, &DecisionSummary)> = summaries.collect();
+        if rows.is_empty() {
             return;
         }
         *text += "\nDecisions: changes of the setting that stays, trials, and forecasts, compared with runs under fixed settings\n";
-        let rows: Vec<(String, &DecisionSummary)> = summaries.iter().map(|(policy, it)| (policy.clone(), it)).collect();
         table(text, "controller", DECISION_COLUMNS, &rows, width);
     }
 
