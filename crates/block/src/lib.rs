@@ -25,6 +25,7 @@ extern crate std;
 
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
+mod cost;
 mod decay;
 mod directory;
 pub mod hash_index;

@@ -7,6 +7,9 @@ use crate::queue::Placed;
 use crate::tags::{Room, Tags, tags_open_to_tenant, wake_batch};
 use crate::tenants::Register;
 
+/// With ten thousand tenants, a hundred for each.
+const MAX_TAGS: u32 = 1 << 20;
+
 /// Number of requests of each tenant that are queued or at the device, a merged one counted once; and the sum of the weights of tenants
 /// with requests.
 #[derive(Default)]
@@ -52,9 +55,12 @@ impl TagShares {
         }
     }
 
-    /// As many tags as both counts of a queue without tags (`struct request_list`); half of them are shared.
-    pub(crate) fn tags(room: &Room) -> Tags {
-        Tags { depth: room.nr_requests.saturating_mul(2), wake_batch: wake_batch(room.nr_requests) }
+    /// As many tags as both counts of a queue without tags (`struct request_list`), or `nr_requests` for each tenant and for all others where
+    /// that is more; half of them are shared. So requests that are held back leave tags for those of other tenants.
+    pub(crate) fn tags(room: &Room, register: &Register) -> Tags {
+        let tenants = u32::try_from(register.roster().tenants().len()).unwrap_or(u32::MAX);
+        let depth = room.nr_requests.saturating_mul(tenants.saturating_add(1).max(2)).min(MAX_TAGS.max(room.nr_requests));
+        Tags { depth, wake_batch: wake_batch(room.nr_requests) }
     }
 
     /// How many of the tags are open to a request.

@@ -27,6 +27,12 @@ pub trait ServiceTime: Send {
     /// The sum over requests is the device's busy time: concurrent requests count only for the time by which they delay the last
     /// completion.
     fn service_time(&mut self, start: Nanos, request: &Request, waiting: u32) -> Nanos;
+
+    /// The response time on the device of each request that it has completed since the last call, in order of completion. A model that
+    /// predicts no response times has none.
+    fn take_responses(&mut self, each: &mut dyn FnMut(Nanos)) {
+        let _ = each;
+    }
 }
 
 /// A device model that predicts service times.

@@ -5,12 +5,12 @@ use sim::host::QueueSettings;
 use sim::profile::{DeviceOptions, Profile};
 use sim::reference::ReferenceDisk;
 
-/// The scheduler of a disk that a tenant has to itself: the order that youchoose serves in, too.
-pub const SCHEDULER: &str = "clook";
+/// The scheduler of a disk that a tenant has to itself: none, as Linux has it for devices that sort in queues of their own.
+pub const SCHEDULER: &str = "none";
 
 /// [`SCHEDULER`].
 pub fn spec() -> &'static SchedulerSpec {
-    block::CLASSIC.iter().find(|spec| spec.name == SCHEDULER).unwrap_or(&block::CLASSIC[0])
+    block::find(SCHEDULER).unwrap_or(block::CLASSIC[0])
 }
 
 /// The disk of this profile, with these settings of its queue.

@@ -14,9 +14,13 @@
 
 use std::collections::VecDeque;
 
+use std::sync::Arc;
+
 use block::tenants::{ServiceModel, ServiceTime};
 use block::{Nanos, Request, SchedulerSpec};
 
+use crate::device::Device;
+use crate::device::modelled::Modelled;
 use crate::host::{Queue, QueueSettings};
 use crate::profile::{DeviceOptions, Profile};
 use crate::run::{Issue, Server};
@@ -38,11 +42,17 @@ use crate::run::{Issue, Server};
 /// ```
 #[derive(Clone, Debug)]
 pub struct ReferenceDisk {
-    profile: Profile,
-    options: DeviceOptions,
+    device: Kind,
     settings: QueueSettings,
     scheduler: &'static SchedulerSpec,
     values: Vec<i64>,
+}
+
+#[derive(Clone, Debug)]
+enum Kind {
+    Profile(Profile, DeviceOptions),
+    /// With its capacity in sectors.
+    Model(Arc<dyn ServiceModel>, u64),
 }
 
 impl ReferenceDisk {
@@ -53,13 +63,28 @@ impl ReferenceDisk {
         settings: QueueSettings,
         (scheduler, values): (&'static SchedulerSpec, &[i64]),
     ) -> ReferenceDisk {
-        ReferenceDisk { profile: profile.clone(), options, settings, scheduler, values: values.to_vec() }
+        ReferenceDisk { device: Kind::Profile(profile.clone(), options), settings, scheduler, values: values.to_vec() }
+    }
+
+    /// A device of this capacity that serves requests in order, each for the time that a model predicts. As before any other device, requests
+    /// that wait are merged, and a merged request is served as one.
+    pub fn of_model(
+        model: Arc<dyn ServiceModel>,
+        capacity_sectors: u64,
+        settings: QueueSettings,
+        (scheduler, values): (&'static SchedulerSpec, &[i64]),
+    ) -> ReferenceDisk {
+        ReferenceDisk { device: Kind::Model(model, capacity_sectors), settings, scheduler, values: values.to_vec() }
     }
 
     /// The queue and the disk, at rest.
     pub fn queue(&self) -> Queue {
         let scheduler = (self.scheduler.build)(&self.settings.limits(), &self.values);
-        Queue::new(scheduler, self.profile.build(self.options), self.settings)
+        let device: Box<dyn Device> = match &self.device {
+            Kind::Profile(profile, options) => profile.build(*options),
+            Kind::Model(model, capacity_sectors) => Box::new(Modelled::new(model.begin(), *capacity_sectors)),
+        };
+        Queue::new(scheduler, device, self.settings)
     }
 }
 
@@ -75,6 +100,7 @@ impl ServiceModel for ReferenceDisk {
             expected_sum: 0,
             spacing: Spacing::default(),
             finished: Vec::new(),
+            responses: VecDeque::new(),
         })
     }
 }
@@ -118,7 +144,12 @@ struct Shadow {
     expected_sum: u64,
     spacing: Spacing,
     finished: Vec<crate::run::Finished>,
+    /// Response times that were not taken yet, at most [`MAX_RESPONSES`].
+    responses: VecDeque<Nanos>,
 }
+
+/// Response times that are kept for a caller who does not take them.
+const MAX_RESPONSES: usize = 64;
 
 impl Shadow {
     /// Serves until no more than `left` requests are left.
@@ -132,8 +163,11 @@ impl Shadow {
             self.now = next;
             self.busy += passed;
             self.spacing.add(self.finished.len() as u64, passed);
-            for _ in self.finished.drain(..) {
+            for finished in self.finished.drain(..) {
                 self.expected_sum -= self.expected.pop_front().unwrap_or(0);
+                if self.responses.len() < MAX_RESPONSES {
+                    self.responses.push_back(finished.at() - finished.arrival());
+                }
             }
         }
     }
@@ -177,5 +211,9 @@ impl ServiceTime for Shadow {
         self.charged += service;
         self.end = start + Nanos(service);
         Nanos(service)
+    }
+
+    fn take_responses(&mut self, each: &mut dyn FnMut(Nanos)) {
+        self.responses.drain(..).for_each(each);
     }
 }

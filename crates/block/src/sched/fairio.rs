@@ -42,14 +42,14 @@ use crate::tenants::Register;
 use crate::{Nanos, Request, Roster, Tunable, Unit, tunables, words};
 
 mod accounts;
-mod cost;
+
 mod cycle;
 mod flights;
 mod hold;
 mod stability;
 
+use crate::cost::Cost;
 use accounts::Accounts;
-use cost::Cost;
 pub use cycle::{CycleClass, Stable, cycle_length};
 use flights::{Flight, Flights};
 use hold::Hold;

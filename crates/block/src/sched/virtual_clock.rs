@@ -124,7 +124,7 @@ impl Scheduler for VirtualClock {
     }
 
     fn tags(&self, room: &Room) -> Option<Tags> {
-        Some(TagShares::tags(room))
+        Some(TagShares::tags(room, &self.register))
     }
 
     fn open_tags(&self, depth: u32, request: &Request) -> u32 {

@@ -15,17 +15,19 @@
 //! Requests of a volume leave in *slots* of reference time, within which another scheduler orders them. A slot ends early if another volume
 //! is at its latest start, unless both are late already: then the host is overloaded, and batching helps most.
 //!
-//! A request at the device cannot be preempted. So a request without a guarantee, or a large one, goes only if it completes before a volume
-//! that has a request, or is about to issue one, must have the device ([`guard`]). A request that is always too long goes so rarely that it
-//! makes at most one in a hundred responses late, but after ten times `best_effort_wait_ms` at the latest.
+//! A request at the device cannot be preempted. So a request that is not at its latest start goes only if the work at the device, itself
+//! included, lets every other volume that has a request, or is about to issue one, have the device in time ([`guard`], [`admission`]). The
+//! time for that work is learned from completions ([`backlog`]), so parallel units are kept busy although no device says how many it has. A
+//! request that is always too long goes so rarely that it makes at most one in a hundred responses late, but after ten times
+//! `best_effort_wait_ms` at the latest. A volume that has the device to itself is served in order of arrival, as without a scheduler.
 //!
 //! Difference from the paper: its clock runs ahead by service beyond the guarantee, for which the volume pays when others return; here it
 //! never runs further ahead than the work that is left ([`Volume::completed`](volume::Volume::completed)).
 
 mod admission;
+mod backlog;
 mod charges;
 mod guard;
-mod pacing;
 mod tuning;
 mod volume;
 
@@ -33,17 +35,18 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use super::{COMPLETION_BACKSTOP, Insertion, Pick, Room, Scheduler, SchedulerSpec, Tags, resort};
+use crate::cost::Cost;
 use crate::queue::{Limits, Merging, Placed, Queue};
 use crate::sorted::SortedList;
 use crate::tag_shares::TagShares;
 use crate::tenants::{Register, Roster};
 use crate::{Nanos, Request};
-use admission::{Candidate, SlackIndex};
+use admission::Deadlines;
+use backlog::Backlog;
 use charges::{Charge, Charges};
-use guard::{High, Low, Response};
-use pacing::Pacing;
+use guard::{Low, Response};
 use tuning::Tunables;
-use volume::Volume;
+use volume::{Places, Volume};
 
 pub(super) static SPEC: SchedulerSpec = SchedulerSpec {
     name: "youchoose",
@@ -76,28 +79,27 @@ struct YouChoose {
     volumes: Vec<Volume>,
     charges: Charges,
     tag_shares: TagShares,
-    /// Volumes with a guarantee and queued requests, by due time.
-    dues: SortedList,
+    /// Volumes with a guarantee and queued requests, by their latest start.
+    starts: SortedList,
     /// Volumes with queued requests, by tag: those with a guarantee, and those without.
     tags: [SortedList; 2],
-    /// Volumes whose requests others must not delay for long, by slack.
-    slack: SlackIndex,
-    /// Number of preemptions, and when the last one ended.
+    /// When each volume with a guarantee must have the device.
+    deadlines: Deadlines,
+    /// Volumes without requests whose deadlines change with time, by when.
+    expiries: SortedList,
+    /// Number of preemptions.
     preemptions: u32,
-    preempted_until: Nanos,
     /// Since a volume without a guarantee was last served, the device had room for one, but its request would have occupied it for too
     /// long.
     refused: bool,
-    /// Time for which a request of a volume without a guarantee occupies an otherwise idle device, at worst.
-    best_effort_occupancy: High,
     /// The worst-case response on the reference disk, of the volume with the shortest.
     shortest_tail: Low,
     /// The volume with an open slot.
     current: Option<usize>,
+    /// Number of volumes with requests in flight.
+    active: usize,
     /// Progress of the reference disks' time where the host cannot keep up with them.
     progress: Nanos,
-    /// Volumes that are behind and have no requests, by when that no longer counts.
-    pauses: SortedList,
     /// The highest tag served from spare capacity.
     spare_time: u64,
     /// Lead of the tags of volumes without a guarantee over their recorded values: time for which all of them were held back is not saved
@@ -105,20 +107,50 @@ struct YouChoose {
     best_effort_lead: u64,
     /// Last dispatch of a volume without a guarantee, or the last time that none had requests.
     best_effort_served: Nanos,
-    pacing: Pacing,
-    /// Number of volumes whose requests complete later than on their reference disks.
-    behind: usize,
-    /// Disk time reported for the request whose completion comes next, divided by the number of disks.
-    reported_time: Option<Nanos>,
+    backlog: Backlog,
+    /// For how long requests keep the device busy, by size.
+    cost: Cost,
+    rate: Exchange,
     /// Time of the last event, as a new roster comes without a time.
     now: Nanos,
 }
 
+/// Time on the reference disks for work on this device: decayed sums over the same requests.
+#[derive(Default)]
+struct Exchange {
+    reference_time: u64,
+    device_time: u64,
+}
+
+/// Both sums are halved beyond this.
+const ENOUGH: u64 = 1 << 30;
+
+impl Exchange {
+    fn learn(&mut self, reference_time: Nanos, device_time: Nanos) {
+        self.reference_time = self.reference_time.saturating_add(reference_time.0);
+        self.device_time = self.device_time.saturating_add(device_time.0);
+        if self.device_time > ENOUGH {
+            (self.reference_time, self.device_time) = (self.reference_time / 2, self.device_time / 2);
+        }
+    }
+
+    fn reference_time(&self, device_time: Nanos) -> Nanos {
+        if self.device_time == 0 {
+            return device_time;
+        }
+        let time = u128::from(device_time.0) * u128::from(self.reference_time) / u128::from(self.device_time);
+        Nanos(u64::try_from(time).unwrap_or(u64::MAX))
+    }
+}
+
 /// Limit of requests in a slot of a volume without a reference disk.
-const MAX_IN_SLOT: u64 = 64;
+const MAX_IN_SLOT: u32 = 64;
 
 /// Factor on `best_effort_wait_ms` for volumes whose requests would occupy the device for too long.
 const LONG_WAIT_FACTOR: u64 = 10;
+
+/// A request dwarfs another from this ratio of times on.
+const DWARFS: u64 = 2;
 
 /// Indexes of the lists of tags.
 const GUARANTEED: usize = 0;
@@ -135,7 +167,6 @@ fn number_of(key: u128) -> u64 {
 
 impl YouChoose {
     fn new(limits: Limits, tuning: Tunables, roster: &Roster) -> YouChoose {
-        let is_shared = !roster.tenants().is_empty();
         YouChoose {
             tuning,
             register: Register::new(roster),
@@ -143,23 +174,22 @@ impl YouChoose {
             volumes: Vec::new(),
             charges: Charges::default(),
             tag_shares: TagShares::default(),
-            dues: SortedList::default(),
+            starts: SortedList::default(),
             tags: [SortedList::default(), SortedList::default()],
-            slack: SlackIndex::default(),
+            deadlines: Deadlines::default(),
+            expiries: SortedList::default(),
             preemptions: 0,
             refused: false,
-            preempted_until: Nanos::ZERO,
-            best_effort_occupancy: High::default(),
             shortest_tail: Low::default(),
             current: None,
-            pauses: SortedList::default(),
+            active: 0,
             progress: Nanos::ZERO,
             spare_time: 0,
             best_effort_lead: 0,
             best_effort_served: Nanos::ZERO,
-            pacing: Pacing::new(tuning.in_flight, is_shared.then_some(roster.disks())),
-            behind: 0,
-            reported_time: None,
+            backlog: Backlog::default(),
+            cost: Cost::default(),
+            rate: Exchange::default(),
             now: Nanos::ZERO,
         }
     }
@@ -179,91 +209,107 @@ impl YouChoose {
     /// The reference disks' time: `now`, or if the host cannot keep up with them their progress, so that a volume that returns starts next
     /// to the others and not behind them.
     fn reference_now(&self, now: Nanos) -> Nanos {
-        match self.dues.first() {
-            Some((first, number)) if number_of(first) < now.0 => self.progress.max(self.volumes[number as usize].begin()).min(now),
-            _ => now,
+        let first = self.starts.first().map(|(_, number)| &self.volumes[number as usize]);
+        match first.filter(|volume| volume.due().is_some_and(|due| due < now)) {
+            Some(volume) => self.progress.max(volume.begin()).min(now),
+            None => now,
         }
     }
 
     /// Updates a volume's entries in the lists.
     fn update_places(&mut self, now: Nanos, number: usize) {
-        let volume = &mut self.volumes[number];
-        if volume.is_behind != volume.places.behind {
-            volume.places.behind = volume.is_behind;
-            self.behind = if volume.is_behind { self.behind + 1 } else { self.behind - 1 };
-        }
-        let pause = volume.pauses_behind().map(|until| key(until.0, number));
-        if pause != volume.places.pause {
-            volume.places.pause.inspect(|&pause| self.pauses.remove(pause));
-            pause.inspect(|&pause| self.pauses.insert(pause, number as u32));
-            volume.places.pause = pause;
-        }
         let floor = self.reference_now(now) - self.tuning.debt;
+        let own_delay = self.volumes[number].work_at_device();
         let volume = &mut self.volumes[number];
         volume.forgive(floor);
-        let due = volume.due().map(|due| key(due.0, number));
-        if due != volume.places.due {
-            volume.places.due.inspect(|&due| self.dues.remove(due));
-            due.inspect(|&due| self.dues.insert(due, number as u32));
-            volume.places.due = due;
-        }
-        let tags = &mut self.tags[if volume.is_guaranteed() { GUARANTEED } else { BEST_EFFORT }];
+        let start = volume.latest_start().map(|start| key(start.0, number));
         let tag = (volume.waiting > 0).then(|| key(volume.tag, number));
-        if tag != volume.places.tag {
-            volume.places.tag.inspect(|&tag| tags.remove(tag));
-            tag.inspect(|&tag| tags.insert(tag, number as u32));
-            volume.places.tag = tag;
+        let expiry = (volume.is_guaranteed() && volume.is_silent() && volume.deadline_until(now) > now)
+            .then(|| key(volume.deadline_until(now).0, number));
+        let before = volume.places;
+        let tags = &mut self.tags[if volume.is_guaranteed() { GUARANTEED } else { BEST_EFFORT }];
+        let moves = [(&mut self.starts, before.start, start), (tags, before.tag, tag), (&mut self.expiries, before.expiry, expiry)];
+        for (list, before, after) in moves {
+            if before != after {
+                before.inspect(|&before| list.remove(before));
+                after.inspect(|&after| list.insert(after, number as u32));
+            }
+        }
+        let deadline = volume.deadline(now, own_delay);
+        self.deadlines.update(number, deadline, &mut volume.places.deadline);
+        volume.places = Places { start, tag, expiry, ..volume.places };
+    }
+
+    /// Updates the deadlines of volumes that have had no requests for long enough.
+    fn end_silences(&mut self, now: Nanos) {
+        while let Some((_, number)) = self.expiries.first().filter(|&(until, _)| number_of(until) <= now.0) {
+            self.update_places(now, number as usize);
         }
     }
 
     // Selection.
 
     fn turn(&mut self, now: Nanos) -> Turn {
-        if !self.pacing.has_room() {
+        if self.tuning.in_flight > 0 && self.backlog.count() >= self.tuning.in_flight {
             return Turn::Later(now + COMPLETION_BACKSTOP);
         }
-        let first = self.dues.first().map(|(due, number)| (Nanos(number_of(due)), number as usize));
-        let lead = self.pacing.lead();
+        let first = self.starts.first().map(|(start, number)| (Nanos(number_of(start)), number as usize));
+        let first = first.map(|(start, number)| (start - (self.backlog.work() - self.volumes[number].work_at_device()), number));
         let open = self.current.filter(|&open| self.volumes[open].slot_continues());
-        let Some((due, number)) = first.filter(|&(due, _)| due <= now + lead) else {
-            return self.turn_to_spare(now, open, first.map(|(due, number)| (due - lead, number)));
+        let Some((_, number)) = first.filter(|&(start, _)| start <= now) else {
+            return self.turn_to_spare(now, open, first);
         };
         if let Some(other) = self.neglected(now).filter(|_| !self.refused || self.waited_long(now)) {
             return Turn::Due(other);
         }
-        let both_late = |open: &usize| due < now && self.volumes[*open].due().is_some_and(|due| due < now);
-        Turn::Due(open.filter(both_late).unwrap_or(number))
+        let is_late = |number: usize| self.volumes[number].due().is_some_and(|due| due < now);
+        Turn::Due(open.filter(|&open| is_late(number) && is_late(open)).unwrap_or(number))
     }
 
     /// Shares spare capacity while no volume is at its latest start; `first` is the earliest latest start with its volume.
     ///
-    /// While a volume is behind, spare capacity is used only to keep the device busy. It is not given to a volume whose request would
-    /// occupy the device for longer than another volume with requests now or soon can wait.
+    /// It is not given to a volume whose request would delay another with requests now or soon for longer than that can wait.
     fn turn_to_spare(&mut self, now: Nanos, open: Option<usize>, first: Option<(Nanos, usize)>) -> Turn {
-        let pause = self.pauses.first().map(|(until, _)| Nanos(number_of(until)));
-        let times = [first.map(|(last_moment, _)| last_moment), pause, Some(now + COMPLETION_BACKSTOP)];
-        let mut later = times.into_iter().flatten().min().unwrap_or(now);
-        if self.behind > 0 && !self.pacing.is_idle() {
-            return Turn::Later(later);
-        }
-        let first = first.map(|(_, number)| number);
+        let expiry = self.expiries.first().map(|(until, _)| Nanos(number_of(until)));
+        let times = [first.map(|(start, _)| start), expiry, Some(now + COMPLETION_BACKSTOP)];
+        let later = times.into_iter().flatten().min().unwrap_or(now);
         let neglected = self.neglected(now);
         let [lowest, other] = self.lowest();
         for number in [neglected, open, lowest, other].into_iter().flatten() {
-            let occupancy = self.occupancy_of(number);
-            let candidate = Candidate { number, occupancy, until: now + self.pacing.work() + occupancy };
-            let Some(other) = self.slack.blocked_by(now, &candidate, first, &mut self.volumes) else { return Turn::Spare(number) };
-            self.refused |= !self.volumes[number].is_guaranteed() && self.has_time(now, other);
+            let Some((blocker, deadline)) = self.blocker(now, number).filter(|&(other, _)| !self.bears(other, number)) else {
+                return Turn::Spare(number);
+            };
+            let has_room = deadline > now + self.backlog.work();
+            self.refused |= !self.volumes[number].is_guaranteed() && has_room;
             if neglected == Some(number) {
-                if !self.refused || self.volumes[other].tolerates_preemption(now, self.preemptions) || self.waited_long(now) {
+                if !self.refused || self.volumes[blocker].tolerates_preemption(now, self.preemptions) || self.waited_long(now) {
                     return Turn::Preemption(number);
                 }
-            } else if self.volumes[other].waiting > 0 {
-                return Turn::Spare(other);
+            } else if self.volumes[blocker].waiting > 0 && (self.backlog.count() == 0 || self.blocker(now, blocker).is_none()) {
+                return Turn::Spare(blocker);
             }
-            later = later.min(self.volumes[other].expected_until().unwrap_or(later));
         }
         Turn::Later(later)
+    }
+
+    /// Another volume that must have the device before it has done a further request of this volume, and by when.
+    fn blocker(&self, now: Nanos, number: usize) -> Option<(usize, Nanos)> {
+        let until = now + self.backlog.work() + self.next_cost(number);
+        self.deadlines.first(now, number).filter(|&(_, deadline)| deadline < until)
+    }
+
+    /// Whether the device should rather serve a volume than be idle because of another one that may issue a request: both have guarantees, and
+    /// the request is not much longer than the other's own.
+    fn bears(&self, other: usize, number: usize) -> bool {
+        let [other, volume] = [other, number].map(|number| &self.volumes[number]);
+        let is_idle = self.backlog.count() == 0 && other.waiting == 0;
+        is_idle && volume.is_guaranteed() && self.next_cost(number).0 / DWARFS <= other.guard.own().0
+    }
+
+    /// For how long the next request of a volume keeps the device busy.
+    fn next_cost(&self, number: usize) -> Nanos {
+        let sectors = self.queue.oldest(number).map_or(0, |oldest| self.queue.request(oldest).sectors);
+        Nanos(self.volumes[number].cost.estimate(sectors, &self.cost))
     }
 
     /// The volumes with the lowest tag among those with and without a guarantee; the lower one of both first.
@@ -282,32 +328,9 @@ impl YouChoose {
         lowest
     }
 
-    /// Whether a volume leaves time at the device, if only for requests that are shorter than the refused one.
-    fn has_time(&self, now: Nanos, number: usize) -> bool {
-        let lead = self.pacing.lead();
-        self.volumes[number].due().is_none_or(|due| due > now + lead + lead)
-    }
-
-    /// Worst-case time for which a request of a volume occupies an otherwise idle device. While unknown, that of the other volumes of its
-    /// kind.
-    fn occupancy_of(&self, number: usize) -> Nanos {
-        let volume = &self.volumes[number];
-        let unknown =
-            if volume.is_guaranteed() { Nanos::ZERO } else { self.best_effort_occupancy.get().unwrap_or(self.pacing.lead()) };
-        volume.guard.occupancy().unwrap_or(unknown)
-    }
-
     /// Whether volumes without a guarantee have waited too long to be held back any further.
     fn waited_long(&self, now: Nanos) -> bool {
         now >= self.best_effort_served + Nanos(self.tuning.best_effort_wait.0.saturating_mul(LONG_WAIT_FACTOR))
-    }
-
-    /// Resets the state of volumes that have been behind without requests for long enough.
-    fn end_pauses(&mut self, now: Nanos) {
-        while let Some((_, number)) = self.pauses.first().filter(|&(until, _)| number_of(until) <= now.0) {
-            self.volumes[number as usize].is_behind = false;
-            self.update_places(now, number as usize);
-        }
     }
 
     /// The volume without a guarantee to serve next, if none of them was served for too long.
@@ -320,27 +343,44 @@ impl YouChoose {
 
     /// Reference time of a slot: with few waiting volumes it is longer, so that one of each adds up to the shortest worst-case response among them.
     fn slot_length(&self) -> Nanos {
-        let waiting = self.dues.len().max(1) as u64;
+        let waiting = self.starts.len().max(1) as u64;
         self.tuning.slot.max(Nanos(self.shortest_tail.get().0 / waiting))
+    }
+
+    /// The reference time of a request of a volume; without a reference disk that of its time on this device, at least what makes a slot of
+    /// [`MAX_IN_SLOT`] requests.
+    fn slot_time(&self, number: usize, request: &Request) -> Nanos {
+        let least = Nanos(self.tuning.slot.0 / u64::from(MAX_IN_SLOT));
+        if self.volumes[number].is_guaranteed() {
+            return self.charges.find(request.id).map_or(least, |charge| charge.service);
+        }
+        least.max(self.rate.reference_time(Nanos(self.volumes[number].cost.estimate(request.sectors, &self.cost))))
     }
 
     /// Moves queued requests of a volume into its slot as long as they fit.
     fn fill_slot(&mut self, now: Nanos, number: usize) {
         let length = self.slot_length();
-        let volume = &mut self.volumes[number];
-        volume.open_slot(length, self.tuning.order);
-        // Without a reference disk, the time on this device counts; until it is known, a slot holds a few requests.
-        let least = Nanos(self.tuning.slot.0 / MAX_IN_SLOT).max(self.pacing.in_reference_time(volume.work()));
-        let least = if volume.is_guaranteed() { Nanos::ZERO } else { least };
+        self.volumes[number].open_slot(length, self.tuning.order);
         while let Some(oldest) = self.queue.oldest(number) {
-            let charge = self.charges.find(self.queue.request(oldest).id);
-            let service = charge.map_or(least, |charge| charge.service.max(least));
-            if !volume.has_room_for(service) {
+            let service = self.slot_time(number, self.queue.request(oldest));
+            if !self.volumes[number].has_room_for(service, length, MAX_IN_SLOT) {
                 return;
             }
             let request = self.queue.take(oldest);
-            volume.put_into_slot(now, request, service);
+            self.volumes[number].put_into_slot(now, request, service);
         }
+    }
+
+    /// The next request of a volume: of its slot; in order of arrival if it has the device to itself.
+    fn take(&mut self, now: Nanos, number: usize, cost: &mut dyn FnMut(&Request) -> Option<Nanos>) -> Option<Request> {
+        if self.active == 1 && self.volumes[number].slot_is_empty() {
+            return self.queue.oldest(number).map(|oldest| self.queue.take(oldest));
+        }
+        self.fill_slot(now, number);
+        let request = self.volumes[number].take_from_slot(now, cost)?;
+        let service = self.slot_time(number, &request);
+        self.volumes[number].use_turn(service);
+        Some(request)
     }
 
     /// Dispatches a request of a volume.
@@ -352,18 +392,16 @@ impl YouChoose {
         cost: &mut dyn FnMut(&Request) -> Option<Nanos>,
     ) -> Option<Request> {
         let continues = self.current == Some(number) && self.volumes[number].slot_continues();
-        self.fill_slot(now, number);
-        let request = self.volumes[number].take_from_slot(now, cost)?;
+        let request = self.take(now, number, cost)?;
+        let work = Nanos(self.volumes[number].cost.estimate(request.sectors, &self.cost));
         let volume = &mut self.volumes[number];
         let begin = volume.begin();
         if let Some(charge) = self.charges.find_mut(request.id) {
-            volume.sent(charge.service, charge.arrival, request.sectors);
             charge.dispatched = Some(now);
-            charge.load = Pacing::load_of(&request);
-            charge.work = volume.device_time();
-            charge.before = (self.pacing.work(), self.pacing.count());
-            charge.is_alone = self.pacing.count() < volume.at_device();
-            self.pacing.sent(charge.load, charge.work);
+            charge.work = work;
+            charge.others_done = self.backlog.done() - volume.done();
+            volume.sent(charge.service, work);
+            self.backlog.sent(work);
             let ahead = if volume.is_guaranteed() { 0 } else { self.best_effort_lead };
             if is_spare && !continues {
                 // Only the first request of a slot had the lowest tag.
@@ -373,8 +411,7 @@ impl YouChoose {
                 if !volume.is_guaranteed() {
                     self.best_effort_lead += self.spare_time.saturating_sub(volume.tag.saturating_add(ahead));
                 }
-                let cost = if volume.is_guaranteed() { charge.service } else { self.pacing.in_reference_time(volume.work()) };
-                volume.spend(cost);
+                volume.spend(if volume.is_guaranteed() { charge.service } else { self.rate.reference_time(work) });
             }
         }
         if volume.is_guaranteed() {
@@ -391,11 +428,7 @@ impl YouChoose {
     /// Dispatches a request that occupies the device for longer than others can wait.
     fn preempt(&mut self, now: Nanos, number: usize, cost: &mut dyn FnMut(&Request) -> Option<Nanos>) -> Option<Request> {
         let request = self.send(now, number, false, cost)?;
-        if let Some(charge) = self.charges.find_mut(request.id) {
-            charge.is_preemption = true;
-        }
         self.preemptions = self.preemptions.wrapping_add(1);
-        self.preempted_until = Nanos::MAX;
         Some(request)
     }
 
@@ -406,7 +439,7 @@ impl YouChoose {
         let (spare_time, lead) = (self.spare_time, self.best_effort_lead);
         let others_waited = !self.tags[BEST_EFFORT].is_empty();
         let volume = self.open(number);
-        let was_waiting = volume.waiting > 0;
+        let (was_waiting, was_silent) = (volume.waiting > 0, volume.is_silent());
         let service = volume.arrived(now, reference_now, &Request { lba, ..*request });
         if !was_waiting {
             volume.tag = volume.tag.max(if volume.is_guaranteed() { spare_time } else { spare_time.saturating_sub(lead) });
@@ -414,6 +447,7 @@ impl YouChoose {
                 self.best_effort_served = now;
             }
         }
+        self.active += usize::from(was_silent);
         service
     }
 
@@ -421,14 +455,18 @@ impl YouChoose {
     fn record_placement(&mut self, number: usize, request: &Request, service: Nanos, placed: &Placed) {
         match placed {
             Placed::Queued(_) => {
-                let volume = &self.volumes[number];
-                self.charges.add(request.id, Charge::new(number, service, self.now, volume.open_time(), volume.clock()));
-                self.volumes[number].waiting += 1;
+                let volume = &mut self.volumes[number];
+                let charge = Charge::new(number, service, self.now, volume.open_time(), volume.clock());
+                let sequence = self.charges.add(request.id, charge);
+                volume.began(sequence, self.now);
+                volume.waiting += 1;
             }
             Placed::Merged { into, absorbed } => {
                 self.charges.merge(*into, service, self.volumes[number].clock());
-                if let Some(absorbed) = absorbed {
-                    self.charges.absorb(*into, absorbed.id);
+                if let Some(absorbed) = absorbed
+                    && let Some(later) = self.charges.absorb(*into, absorbed.id)
+                {
+                    self.volumes[number].ended(later);
                     self.volumes[number].waiting -= 1;
                 }
             }
@@ -441,7 +479,13 @@ impl Scheduler for YouChoose {
         self.now = now;
         let number = self.register.number(&request);
         let service = self.charge(now, number, &request);
+        // A volume that has the device to itself is served as without a scheduler, which merges nothing.
+        let limits = self.queue.limits();
+        if self.active == 1 {
+            self.queue.set_limits(&Limits { max_sectors: 0, ..limits });
+        }
         let placed = self.queue.insert(number, Nanos::ZERO, request);
+        self.queue.set_limits(&limits);
         self.tag_shares.inserted(number, &self.register, &placed);
         self.record_placement(number, &request, service, &placed);
         self.update_places(now, number);
@@ -457,7 +501,7 @@ impl Scheduler for YouChoose {
         if self.tags.iter().all(SortedList::is_empty) {
             return Pick::Empty;
         }
-        self.end_pauses(now);
+        self.end_silences(now);
         let sent = match self.turn(now) {
             Turn::Due(number) => self.send(now, number, false, cost),
             Turn::Spare(number) => self.send(now, number, true, cost),
@@ -467,48 +511,33 @@ impl Scheduler for YouChoose {
         sent.map_or(Pick::Empty, Pick::Go)
     }
 
-    fn record_disk_time(&mut self, _request: &Request, disk_time: Nanos) {
-        self.reported_time = Some(Nanos(disk_time.0 / u64::from(self.register.roster().disks())));
-    }
-
     fn completed(&mut self, now: Nanos, request: &Request, _service: Nanos) {
         self.now = now;
-        let reported = self.reported_time.take();
         let Some(charge) = self.charges.remove(request.id) else { return };
         let Some(dispatched) = charge.dispatched else { return };
-        let device_time = self.pacing.completed(now, &charge, dispatched);
-        if charge.is_preemption {
-            self.preempted_until = now;
-        }
+        let device_time = self.backlog.completed(now, charge.work, dispatched);
+        self.cost.learn(request.sectors, device_time.0);
         let volume = &mut self.volumes[charge.volume];
-        volume.completed(now, &charge, (device_time, reported.unwrap_or(device_time)), self.tuning.debt);
+        volume.cost.learn(request.sectors, device_time.0);
+        volume.completed(now, &charge, self.tuning.debt);
+        volume.ended(charge.sequence);
+        self.active -= usize::from(volume.is_silent());
         let at_device = now - dispatched;
-        let alone = charge.is_alone.then_some(at_device);
-        let made_room =
-            self.preempted_until < charge.arrival && self.pacing.had_others(charge.arrival, charge.volume, volume.at_device());
-        let occupancy = device_time.max(self.pacing.own_part(at_device, charge.before));
-        let response = Response {
-            took: now - charge.arrival,
-            allowed: charge.allowed,
-            reference_done: charge.reference_done,
-            occupancy,
-            alone,
-            made_room,
-        };
+        volume.add_done(device_time);
+        let others = self.backlog.done() - volume.done() - charge.others_done;
+        let own = (at_device - others).max(charge.work.min(at_device));
+        let response = Response { took: now - charge.arrival, reference_done: charge.reference_done, own };
         volume.guard.completed(now, &response, self.preemptions);
         self.tag_shares.removed(charge.volume, &self.register);
-        if !volume.is_guaranteed() {
-            self.best_effort_occupancy.add(occupancy);
-        } else {
+        if volume.is_guaranteed() {
             self.shortest_tail.add(volume.guard.tail());
-            self.slack.update(charge.volume, &mut volume.guard);
-            self.pacing.learn(now, dispatched, &charge, volume.is_behind, device_time);
+            self.rate.learn(charge.service, device_time);
         }
         self.update_places(now, charge.volume);
     }
 
     fn tags(&self, room: &Room) -> Option<Tags> {
-        Some(TagShares::tags(room))
+        Some(TagShares::tags(room, &self.register))
     }
 
     fn open_tags(&self, depth: u32, request: &Request) -> u32 {
@@ -520,7 +549,6 @@ impl Scheduler for YouChoose {
         if tuning.order != self.tuning.order {
             self.volumes.iter_mut().for_each(|volume| volume.reorder(self.now, tuning.order));
         }
-        self.pacing.set(tuning.in_flight);
         self.tuning = tuning;
     }
 
@@ -544,6 +572,8 @@ impl Scheduler for YouChoose {
         for request in &out[first..] {
             if let Some(charge) = self.charges.remove(request.id) {
                 self.volumes[charge.volume].withdrawn(&charge);
+                self.volumes[charge.volume].ended(charge.sequence);
+                self.active -= usize::from(self.volumes[charge.volume].is_silent());
                 self.tag_shares.removed(charge.volume, &self.register);
             }
         }

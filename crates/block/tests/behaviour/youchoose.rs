@@ -124,13 +124,18 @@ fn a_volume_that_used_spare_capacity_is_still_served_in_time_when_others_return(
 
 #[test]
 fn requests_of_a_slot_go_in_the_configured_order() {
-    let order_of = |setting: &str| {
+    let order_of = |setting: &str, others: &[Request]| {
         let mut scheduler = unmerged(setting);
-        let roster = Roster::new(vec![guaranteed(1)], vec![(0..VOLUME, 0)], &[], 1).unwrap();
-        scheduler.set_roster(&roster);
-        crate::insert_all(&mut *scheduler, Nanos::ZERO, [read(0, 900), read(1, 100), read(2, 500)]);
-        crate::serve_all(&mut *scheduler, Nanos::ZERO)
+        let volumes = vec![(0..VOLUME, 0), (VOLUME..2 * VOLUME, 1)];
+        scheduler.set_roster(&Roster::new(vec![guaranteed(1), guaranteed(100)], volumes, &[], 1).unwrap());
+        let own = [read(0, 900), read(1, 100), read(2, 500)];
+        crate::insert_all(&mut *scheduler, Nanos::ZERO, own.iter().chain(others).copied());
+        let mut order = crate::serve_all(&mut *scheduler, Nanos::ZERO);
+        order.retain(|&lba| lba < VOLUME);
+        order
     };
+    assert_eq!(order_of("youchoose:slot_ms=40", &[]), [900, 100, 500], "as without a scheduler");
+    let order_of = |setting: &str| order_of(setting, &[read(3, VOLUME)]);
     assert_eq!(order_of("youchoose:slot_ms=40"), [100, 500, 900]);
     assert_eq!(order_of("youchoose:slot_ms=40,order=noop"), [900, 100, 500]);
     assert_eq!(order_of("youchoose:slot_ms=1"), [900, 100, 500], "a slot for each");

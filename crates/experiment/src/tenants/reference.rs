@@ -8,7 +8,6 @@ use anyhow::{Context, bail, ensure};
 use block::tenants::{ConstantTime, ServiceModel};
 use block::{Nanos, Roster, Scheduler};
 use device_model::device::DeviceModel;
-use sim::device::modelled::Modelled;
 use sim::host::{Queue, QueueSettings, RunSummary};
 use sim::profile::Profile;
 use sim::reference::ReferenceDisk;
@@ -106,10 +105,16 @@ impl Reference {
 
     /// The disk behind a queue, both at rest.
     pub fn queue(&self) -> Queue {
+        self.shadow().queue()
+    }
+
+    /// The disk that a tenant has to itself: before it waits a queue that merges.
+    fn shadow(&self) -> ReferenceDisk {
+        let settings = QueueSettings::default();
         match &self.kind {
-            Kind::Disk(profile) => shadow(profile).queue(),
-            Kind::Model(model) => predicted(model, model.capacity_sectors()),
-            Kind::Constant(constant) => predicted(constant, ANY_CAPACITY),
+            Kind::Disk(profile) => reference_disk(profile, settings),
+            Kind::Model(model) => modelled(Arc::new(model.clone()), model.capacity_sectors(), settings),
+            Kind::Constant(constant) => modelled(Arc::new(*constant), ANY_CAPACITY, settings),
         }
     }
 
@@ -118,11 +123,7 @@ impl Reference {
     /// # Errors
     /// There is no model of such a disk.
     pub fn model(&self) -> anyhow::Result<Arc<dyn ServiceModel>> {
-        match &self.kind {
-            Kind::Disk(profile) => Ok(Arc::new(shadow(profile))),
-            Kind::Model(model) => Ok(Arc::new(model.clone())),
-            Kind::Constant(constant) => Ok(Arc::new(*constant)),
-        }
+        Ok(Arc::new(self.shadow()))
     }
 }
 
@@ -190,15 +191,9 @@ fn scheduler(settings: &QueueSettings) -> Box<dyn Scheduler> {
     (spec().build)(&settings.limits(), &spec().defaults())
 }
 
-/// A device that is a prediction, which a tenant has to itself.
-fn predicted(model: &dyn ServiceModel, capacity_sectors: u64) -> Queue {
-    let settings = QueueSettings::default();
-    Queue::new(scheduler(&settings), Box::new(Modelled::new(model.begin(), capacity_sectors)), settings)
-}
-
-/// A disk that a tenant has to itself.
-fn shadow(profile: &Profile) -> ReferenceDisk {
-    reference_disk(profile, QueueSettings::default())
+/// A device that is a prediction.
+fn modelled(model: Arc<dyn ServiceModel>, capacity_sectors: u64, settings: QueueSettings) -> ReferenceDisk {
+    ReferenceDisk::of_model(model, capacity_sectors, settings, (spec(), &spec().defaults()))
 }
 
 fn others(outcome: RunSummary) -> TenantMeasure {

@@ -11,10 +11,10 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use super::cost::Cost;
 use super::cycle::round_up;
 use super::stability::Stability;
 use crate::Nanos;
+use crate::cost::Cost;
 use crate::sorted::SortedList;
 use crate::tenants::ServiceTime;
 

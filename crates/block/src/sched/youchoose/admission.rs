@@ -1,79 +1,71 @@
-//! Whether a request may occupy the device, given the slack of all other volumes.
+//! Whether a request may go to the device, given how long all other volumes can do without it.
+//!
+//! ```text
+//! a volume with …                             can be delayed until              list
+//! requests in flight                          the oldest's arrival + slack      by time
+//! ── none of them queued, but some soon       now + think + slack as well       by slack
+//! none in flight, none expected before t      t + slack                         by time; from t on by slack
+//! ```
+//! A volume's own requests at the device delay it no more than on its reference disk, so what counts for it is the work of others: its place
+//! is later by the delay that its own work causes.
 
 use crate::Nanos;
 use crate::sorted::SortedList;
 
-use super::guard::Guard;
-use super::volume::Volume;
 use super::{key, number_of};
 
-/// How many volumes with the least slack are checked, so that the cost does not grow with the number of volumes. If none of them objects,
-/// but others with too little slack follow, the request is not admitted.
-const MAX_CHECKED: usize = 8;
-
-/// A volume whose next request would occupy the device for this time, until then.
-pub(super) struct Candidate {
-    pub(super) number: usize,
-    pub(super) occupancy: Nanos,
-    pub(super) until: Nanos,
+/// When a volume must have the device at the latest; `None`: not because of that.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Deadline {
+    /// At this time.
+    pub(super) at: Option<Nanos>,
+    /// This long after any time from now on.
+    pub(super) after: Option<Nanos>,
 }
 
-impl Candidate {
-    /// Whether another volume can object. Volumes with guarantees bear delays by requests of about their own size.
-    fn concerns(&self, other: usize, volumes: &[Volume]) -> bool {
-        let volume = &volumes[self.number];
-        other != self.number && (!volume.is_guaranteed() || volume.dwarfs_service_time(self.occupancy, &volumes[other]))
-    }
+/// Its place in the lists.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Place {
+    by_time: Option<u128>,
+    by_slack: Option<u128>,
 }
 
-/// The volumes that have requests or are about to issue one, by slack.
+/// The volumes that have requests or are about to issue one.
 #[derive(Default)]
-pub(super) struct SlackIndex {
+pub(super) struct Deadlines {
+    by_time: SortedList,
     by_slack: SortedList,
 }
 
-impl SlackIndex {
-    /// Updates a volume's entry after its slack may have changed.
-    pub(super) fn update(&mut self, number: usize, guard: &mut Guard) {
-        let slack = guard.slack().0;
-        // Small changes do not move the entry.
-        if guard.place.is_some_and(|place| number_of(place).abs_diff(slack) <= slack / 32) {
+impl Deadlines {
+    /// Moves a volume to its deadline.
+    pub(super) fn update(&mut self, number: usize, deadline: Deadline, place: &mut Place) {
+        let next = Place {
+            by_time: deadline.at.map(|time| key(time.0, number)),
+            by_slack: deadline.after.map(|slack| key(slack.0, number)),
+        };
+        if next == *place {
             return;
         }
-        guard.place.inspect(|&place| self.by_slack.remove(place));
-        let place = key(slack, number);
-        self.by_slack.insert(place, number as u32);
-        guard.place = Some(place);
+        for (list, before, after) in
+            [(&mut self.by_time, place.by_time, next.by_time), (&mut self.by_slack, place.by_slack, next.by_slack)]
+        {
+            if before != after {
+                before.inspect(|&before| list.remove(before));
+                after.inspect(|&after| list.insert(after, number as u32));
+            }
+        }
+        *place = next;
     }
 
-    /// A volume that cannot wait while the candidate occupies the device; `None` if it is admitted. `first` is the volume that is due first.
-    pub(super) fn blocked_by(
-        &mut self,
-        now: Nanos,
-        candidate: &Candidate,
-        first: Option<usize>,
-        volumes: &mut [Volume],
-    ) -> Option<usize> {
-        let is_too_long_for = |volume: &Volume| volume.can_wait_until(now) < candidate.until;
-        if let Some(first) = first.filter(|&first| candidate.concerns(first, volumes) && is_too_long_for(&volumes[first])) {
-            return Some(first);
-        }
-        let mut next = self.by_slack.first();
-        let mut last = None;
-        for _ in 0..MAX_CHECKED {
-            let (place, other) = next.filter(|&(place, _)| now + Nanos(number_of(place)) < candidate.until)?;
-            let number = other as usize;
-            let is_concerned = candidate.concerns(number, volumes);
-            let volume = &mut volumes[number];
-            if volume.expected_until().is_some_and(|until| until <= now) {
-                self.by_slack.remove(place);
-                volume.guard.place = None;
-            } else if is_concerned && is_too_long_for(volume) {
-                return Some(number);
-            }
-            last = is_concerned.then_some(number).or(last);
-            next = self.by_slack.at_or_after(place + 1);
-        }
-        last
+    /// The volume other than `but` that must have the device first, and when.
+    pub(super) fn first(&self, now: Nanos, but: usize) -> Option<(usize, Nanos)> {
+        let first_other = |list: &SortedList| {
+            let first = list.first()?;
+            if first.1 as usize == but { list.at_or_after(first.0 + 1) } else { Some(first) }
+        };
+        let by_time = first_other(&self.by_time).map(|(key, number)| (Nanos(number_of(key)), number as usize));
+        let by_slack = first_other(&self.by_slack).map(|(key, number)| (now + Nanos(number_of(key)), number as usize));
+        by_time.into_iter().chain(by_slack).min().map(|(time, number)| (number, time))
     }
 }

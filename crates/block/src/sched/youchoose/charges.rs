@@ -22,16 +22,10 @@ pub(super) struct Charge {
     pub(super) allowed: Nanos,
     /// Completion time on the reference disk, if all earlier requests had been answered in time.
     pub(super) reference_done: Nanos,
-    /// Its share of the load at the device.
-    pub(super) load: u32,
     /// Expected time for which it keeps the device busy.
     pub(super) work: Nanos,
-    /// Work and number of the requests that were at the device before it.
-    pub(super) before: (Nanos, u32),
-    /// No request of another volume was there.
-    pub(super) is_alone: bool,
-    /// It was dispatched although others could not wait that long.
-    pub(super) is_preemption: bool,
+    /// Work of other volumes that the device had done until it was dispatched.
+    pub(super) others_done: Nanos,
 }
 
 impl Charge {
@@ -45,11 +39,8 @@ impl Charge {
             arrival,
             allowed,
             reference_done,
-            load: 0,
             work: Nanos::ZERO,
-            before: (Nanos::ZERO, 0),
-            is_alone: false,
-            is_preemption: false,
+            others_done: Nanos::ZERO,
         }
     }
 }
@@ -75,11 +66,13 @@ impl Charges {
         self.key(id).map(|key| &mut self.charges[key as usize].1)
     }
 
-    /// Adds the charge of an arriving request.
-    pub(super) fn add(&mut self, id: RequestId, charge: Charge) {
-        let key = self.charges.insert((id, Charge { sequence: self.arrived, ..charge }));
+    /// Adds the charge of an arriving request, and returns its sequence.
+    pub(super) fn add(&mut self, id: RequestId, charge: Charge) -> u64 {
+        let sequence = self.arrived;
+        let key = self.charges.insert((id, Charge { sequence, ..charge }));
         self.arrived += 1;
         self.by_id.insert(u64::from(id), key as u32);
+        sequence
     }
 
     /// Merges an arriving request into a queued one, with the new completion time on the reference disk.
@@ -91,15 +84,16 @@ impl Charges {
         }
     }
 
-    /// Merges a queued request into another.
-    pub(super) fn absorb(&mut self, into: RequestId, absorbed: RequestId) {
-        let Some(absorbed) = self.remove(absorbed) else { return };
-        if let Some(charge) = self.find_mut(into) {
-            charge.service += absorbed.service;
-            charge.parts += absorbed.parts;
-            charge.sequence = charge.sequence.min(absorbed.sequence);
-            charge.reference_done = charge.reference_done.max(absorbed.reference_done);
-        }
+    /// Merges a queued request into another, which gets the lower sequence of both; returns the other one.
+    pub(super) fn absorb(&mut self, into: RequestId, absorbed: RequestId) -> Option<u64> {
+        let absorbed = self.remove(absorbed)?;
+        let charge = self.find_mut(into)?;
+        charge.service += absorbed.service;
+        charge.parts += absorbed.parts;
+        let later = charge.sequence.max(absorbed.sequence);
+        charge.sequence = charge.sequence.min(absorbed.sequence);
+        charge.reference_done = charge.reference_done.max(absorbed.reference_done);
+        Some(later)
     }
 
     pub(super) fn remove(&mut self, id: RequestId) -> Option<Charge> {

@@ -8,9 +8,11 @@
 //! ```
 //! One in a hundred responses may be later than on the reference disk, so the common worst case there counts, not each request's own time.
 //! A volume that has always paused before its next request is not expected earlier. The worst cases of two times rarely coincide, and
-//! caches continue to work after a completion, so slack is corrected by whether responses are late: longer than the worst case, or later
-//! than the reference disk's on average. The latter matters with two requests in flight: otherwise every other one is late, and its
-//! successor is issued late.
+//! caches continue to work after a completion, so slack is corrected by whether responses are late *because of others*: they took longer than
+//! the worst case, or are later than the reference disk's on average, and would not be without the time for which they waited here and what
+//! the device did for others while they were there. A device that reorders can let a request wait for long, so a request that is there counts
+//! as one that waits: the later it is, the fewer others follow it. The average matters with two requests in flight: otherwise every other one is late,
+//! and its successor is issued late.
 
 use crate::Nanos;
 
@@ -61,16 +63,10 @@ impl Low {
 pub(super) struct Response {
     /// Time since arrival.
     pub(super) took: Nanos,
-    /// Time it would have taken on the reference disk.
-    pub(super) allowed: Nanos,
     /// Completion time on the reference disk, if all earlier requests had been answered in time.
     pub(super) reference_done: Nanos,
-    /// For how long it occupied the device, without earlier requests.
-    pub(super) occupancy: Nanos,
-    /// Its time at the device; `None` if requests of other volumes were there before it.
-    pub(super) alone: Option<Nanos>,
-    /// Permitted requests of others delayed it.
-    pub(super) made_room: bool,
+    /// Its time at the device without what the device did for others meanwhile.
+    pub(super) own: Nanos,
 }
 
 /// The guard of one volume.
@@ -78,24 +74,22 @@ pub(super) struct Response {
 pub(super) struct Guard {
     /// Response on the reference disk.
     tail: High,
-    /// Time at this device without requests of other volumes before it.
-    alone: High,
-    /// For how long a request occupies the device.
-    occupancy: High,
-    /// Correction of the slack, in nanoseconds. Positive as the worst cases of `tail` and `alone` rarely coincide; negative for work that
-    /// others leave in a device's cache.
+    /// Time at this device without the work of others.
+    own: High,
+    /// Correction of the slack, in nanoseconds. Positive as the worst cases of `tail` and `own` rarely coincide; negative for work that
+    /// others leave in a device's cache, and for requests that overtake.
     learned: i64,
     /// How much earlier than on the reference disk its requests completed, less what was used up since, at most the worst-case response.
     /// While it is positive, requests are in time on average, and so are those that follow a completion.
     credit: Nanos,
+    /// When the slack was last reduced. Requests from before that show nothing about it.
+    reduced: Nanos,
     /// The least recent think time between a completion and the next request.
     think: Low,
     last_done: Nanos,
     /// Completions since the last preemption by others, and the number of that preemption.
     done: u32,
     preemption: u32,
-    /// Its key in the index by slack.
-    pub(super) place: Option<u128>,
 }
 
 impl Guard {
@@ -106,41 +100,39 @@ impl Guard {
         }
     }
 
+    /// Records a response on the reference disk.
+    pub(super) fn add_reference_response(&mut self, response: Nanos) {
+        self.tail.add(response);
+    }
+
     /// Records a completion; `preemptions` counts those by others.
     pub(super) fn completed(&mut self, now: Nanos, response: &Response, preemptions: u32) {
         self.done = if self.preemption == preemptions { self.done.saturating_add(1) } else { 1 };
         self.preemption = preemptions;
         self.last_done = now;
-        self.tail.add(response.allowed);
-        self.occupancy.add(response.occupancy);
-        if let Some(alone) = response.alone {
-            self.alone.add(alone);
-        }
+        self.own.add(response.own);
         let tail = self.tail().0.cast_signed();
         // The host's own time for the request is not caused by others.
-        let allowed = response.reference_done.max(now - response.took + response.occupancy);
+        let allowed = response.reference_done.max(now - response.took + response.own);
         self.credit = (self.credit + (allowed - now)).min(self.tail());
         let debit = now - allowed;
         let is_overdrawn = debit > self.credit;
-        // A reduction of slack has to take effect before the next one.
         self.credit = if is_overdrawn { self.tail() } else { self.credit - debit };
-        // Only where slack was used is there evidence that it is too large.
-        let change = match response.took > self.tail() || is_overdrawn {
-            true if response.made_room => -tail / STEPS,
-            true => 0,
-            false => tail / STEPS / ONE_IN.cast_signed(),
+        let is_late_by_others = response.took > self.tail() && response.own <= self.tail();
+        let change = match (is_late_by_others || is_overdrawn, response.took > self.tail()) {
+            (true, _) if now - response.took >= self.reduced => {
+                self.reduced = now;
+                -tail / STEPS
+            }
+            (true, _) | (_, true) => 0,
+            (false, false) => tail / STEPS / ONE_IN.cast_signed(),
         };
-        self.learned = self.learned.saturating_add(change).clamp(-tail, tail);
+        self.learned = self.learned.saturating_add(change).clamp(-tail, 0);
     }
 
-    /// For how long one of its requests occupies the device, at worst; `None` until known.
-    pub(super) fn occupancy(&self) -> Option<Nanos> {
-        self.occupancy.get()
-    }
-
-    /// Worst-case time of a request at the device without requests of other volumes before it; `None` until known.
-    pub(super) fn alone(&self) -> Option<Nanos> {
-        self.alone.get()
+    /// Worst-case time of a request at the device without the work of others; zero until known.
+    pub(super) fn own(&self) -> Nanos {
+        self.own.get().unwrap_or(Nanos::ZERO)
     }
 
     /// Worst-case response on the reference disk.
@@ -148,14 +140,14 @@ impl Guard {
         self.tail.get().unwrap_or(Nanos::ZERO)
     }
 
+    /// For how long others may delay one of its requests.
     pub(super) fn slack(&self) -> Nanos {
-        let slack = (self.tail() - self.alone.get().unwrap_or(Nanos::ZERO)).0.saturating_add_signed(self.learned);
-        Nanos(slack).min(self.tail())
+        Nanos((self.tail() - self.own()).0.saturating_add_signed(self.learned)).min(self.tail())
     }
 
-    /// Latest dispatch of a request issued at `from`, or after a think time from then.
-    pub(super) fn can_wait_until(&self, from: Nanos, thinks: bool) -> Nanos {
-        from + if thinks { self.think.get() } else { Nanos::ZERO } + self.slack()
+    /// The least time from a completion to the next request.
+    pub(super) fn think(&self) -> Nanos {
+        self.think.get()
     }
 
     /// Earliest time of its next request, with nothing in flight.

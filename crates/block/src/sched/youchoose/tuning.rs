@@ -44,8 +44,7 @@ crate::tunables! {
         pub(super) slot as "slot_ms": Nanos = Tunable::new(Unit::Milliseconds, 1..=1_000, 40).logarithmic(),
         /// The order of the requests in a slot.
         pub(super) order: Order = Tunable::one_of(Order::WORDS, "clook"),
-        /// The most requests of tenants on the roster at the device (of 128 KiB; larger ones count more); unlimited without a roster. 0
-        /// starts at two for each disk and adapts it so that guaranteed requests are in time.
+        /// The most requests at the device. 0: as many as let all guaranteed requests be in time.
         pub(super) in_flight: u32 = Tunable::new(Unit::Count, 0..=4_096, 0),
         /// How far a volume may lag behind its reference disk and still be owed the whole difference. Anything beyond is forgiven, so that
         /// a guarantee that no host can meet does not take the disk from others.

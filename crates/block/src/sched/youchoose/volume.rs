@@ -4,10 +4,11 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
+use super::admission::{Deadline, Place};
 use super::charges::Charge;
 use super::guard::{Guard, MAX_SILENCE};
 use super::tuning::Order;
-use crate::decay::DecayingMean;
+use crate::cost::Cost;
 use crate::queue::{Limits, Merges};
 use crate::tenants::ServiceTime;
 use crate::{Nanos, Pick, Request, Scheduler};
@@ -15,10 +16,8 @@ use crate::{Nanos, Pick, Request, Scheduler};
 /// The scheduler of a slot merges nothing, as lanes already do.
 const NO_MERGES: Limits = Limits { max_sectors: 0, merges: Merges::Never };
 
-/// A volume without requests counts as behind for at most this time.
-pub(super) const MAX_PAUSE: Nanos = Nanos::from_millis(1_000);
-/// A request dwarfs another from this ratio of size and device time on.
-const DWARFS: u32 = 2;
+/// Requests are sorted over this part of the worst-case response of a volume: the rest of it is for waiting.
+const SORTED_PART: u64 = 4;
 /// Number of completions remembered. A volume with more in flight keeps its reference disk busy, so its issue times hardly matter.
 const MAX_ANSWERS: usize = 64;
 /// The tolerance of a guarantee is this fraction of the time on the reference disk. Service times vary; if each early completion were a
@@ -28,10 +27,10 @@ const TOLERANCE: u64 = 10;
 /// Its keys in the lists.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Places {
-    pub(super) due: Option<u128>,
+    pub(super) start: Option<u128>,
     pub(super) tag: Option<u128>,
-    pub(super) behind: bool,
-    pub(super) pause: Option<u128>,
+    pub(super) expiry: Option<u128>,
+    pub(super) deadline: Place,
 }
 
 /// Requests that are dispatched together.
@@ -40,13 +39,17 @@ struct Slot {
     /// Created on first use.
     scheduler: Option<Box<dyn Scheduler>>,
     len: u32,
-    /// Reference time that is left in it.
+    /// Their reference time.
+    held: Nanos,
+    /// Reference time that is left of its turn.
     left: Nanos,
 }
 
 pub(super) struct Volume {
     /// State of the reference disk; `None`: no guarantee.
     reference: Option<Box<dyn ServiceTime>>,
+    /// The reference disk has reported response times; until then its service times are added up.
+    reports_responses: bool,
     weight: u64,
     /// When the reference disk would have completed all requests so far.
     clock: Nanos,
@@ -59,30 +62,29 @@ pub(super) struct Volume {
     open: u32,
     /// Lateness compared to the reference disk of the last completions that were not yet followed by another request.
     answers: VecDeque<Nanos>,
-    /// Its requests complete later than on its reference disk.
-    pub(super) is_behind: bool,
-    /// Until when that counts without further requests.
-    behind_until: Nanos,
     /// How long it can do without the device.
     pub(super) guard: Guard,
-    /// Arrival of the oldest queued request, assuming dispatch in order of arrival.
-    waits_since: Nanos,
-    /// Size of the last request that was dispatched.
-    sectors: u32,
-    /// Number of its requests at the device.
+    /// Requests in flight in order of arrival, and completed ones behind the oldest: number of earlier arrivals at all volumes, when it counts
+    /// as issued, completed.
+    arrivals: VecDeque<(u64, Nanos, bool)>,
+    /// Number of its requests at the device, and their work.
     at_device: u32,
+    work_at_device: Nanos,
+    /// Busy time of the device for its requests so far.
+    done: Nanos,
     slot: Slot,
     /// Increases with its use of spare capacity.
     pub(super) tag: u64,
     pub(super) places: Places,
-    device_time: DecayingMean,
-    work: DecayingMean,
+    /// For how long its requests keep the device busy, by size.
+    pub(super) cost: Cost,
 }
 
 impl Volume {
     pub(super) fn new(reference: Option<Box<dyn ServiceTime>>, weight: u64) -> Volume {
         Volume {
             reference,
+            reports_responses: false,
             weight: weight.max(1),
             clock: Nanos::ZERO,
             waiting_time: Nanos::ZERO,
@@ -90,17 +92,15 @@ impl Volume {
             waiting: 0,
             open: 0,
             answers: VecDeque::new(),
-            is_behind: false,
-            behind_until: Nanos::ZERO,
             guard: Guard::default(),
-            waits_since: Nanos::ZERO,
-            sectors: 0,
+            arrivals: VecDeque::new(),
             at_device: 0,
+            work_at_device: Nanos::ZERO,
+            done: Nanos::ZERO,
             slot: Slot::default(),
             tag: 0,
             places: Places::default(),
-            device_time: DecayingMean::default(),
-            work: DecayingMean::default(),
+            cost: Cost::default(),
         }
     }
 
@@ -132,15 +132,18 @@ impl Volume {
         Some(self.begin() + Nanos(mean))
     }
 
+    /// When a queued request must be dispatched at the latest if no work of others is at the device; `None` without queued requests or
+    /// guarantee.
+    pub(super) fn latest_start(&self) -> Option<Nanos> {
+        Some(self.due()? - self.guard.own().min(Nanos(self.guard.tail().0 / 2)))
+    }
+
     /// Registers an arrival; `reference_now` is the reference disks' time. Returns the request's time on the reference disk.
     ///
     /// An idle reference disk waits, so its clock catches up with the present; not while requests are in flight, as these are late here and
     /// their successors would have arrived sooner. For the same reason a request that follows a late completion counts as issued earlier by
     /// that lateness.
     pub(super) fn arrived(&mut self, now: Nanos, reference_now: Nanos, request: &Request) -> Nanos {
-        if self.waiting == 0 {
-            self.waits_since = now;
-        }
         let lateness = self.answers.pop_front().unwrap_or(Nanos::ZERO);
         if self.open == 0 {
             self.guard.resumed(now);
@@ -152,6 +155,14 @@ impl Volume {
         };
         // At least 1 ns: a request without cost would be due at once.
         let service = reference.service_time(self.clock, request, self.open).max(Nanos(1));
+        let (guard, reports) = (&mut self.guard, &mut self.reports_responses);
+        reference.take_responses(&mut |response| {
+            guard.add_reference_response(response);
+            *reports = true;
+        });
+        if !*reports {
+            guard.add_reference_response(self.waiting_time + self.device_work + service);
+        }
         self.open += 1;
         self.clock += service;
         self.waiting_time += service;
@@ -165,57 +176,81 @@ impl Volume {
         }
     }
 
-    /// Records a dispatch.
-    pub(super) fn sent(&mut self, service: Nanos, arrival: Nanos, sectors: u32) {
-        self.sectors = sectors;
+    /// Records a dispatch with the expected work.
+    pub(super) fn sent(&mut self, service: Nanos, work: Nanos) {
         self.waiting -= 1;
         self.at_device += 1;
-        self.waits_since = self.waits_since.max(arrival);
+        self.work_at_device += work;
         self.waiting_time = self.waiting_time - service;
         self.device_work += service;
     }
 
-    /// Records a completion; the device was busy for `device_time`, with `work` of disk time.
+    /// Records a completion.
     ///
     /// If it was earlier than on the reference disk, the guarantee restarts here: open requests are due when the reference disk would
     /// complete them if it began now.
-    pub(super) fn completed(&mut self, now: Nanos, charge: &Charge, (device_time, work): (Nanos, Nanos), max_lateness: Nanos) {
+    pub(super) fn completed(&mut self, now: Nanos, charge: &Charge, max_lateness: Nanos) {
         self.device_work = self.device_work - charge.service;
         self.open = self.open.saturating_sub(charge.parts);
         self.at_device = self.at_device.saturating_sub(1);
+        self.work_at_device = self.work_at_device - charge.work;
         let on_time = now + self.open_time();
         let tolerance = Nanos(charge.allowed.0 / TOLERANCE);
-        self.is_behind = self.is_guaranteed() && self.clock + tolerance < on_time;
-        self.behind_until = now + max_lateness.min(MAX_PAUSE);
         self.clock = self.clock.min(on_time + tolerance);
         if self.answers.len() == MAX_ANSWERS {
             self.answers.pop_front();
         }
         self.answers.push_back((now - charge.reference_done).min(max_lateness));
-        self.device_time.add(device_time.0);
-        self.work.add(work.0);
-    }
-
-    /// Until when it counts as behind without requests in flight; `None` unless it does.
-    pub(super) fn pauses_behind(&self) -> Option<Nanos> {
-        (self.is_behind && self.open == 0).then_some(self.behind_until)
     }
 
     // Delays caused by others.
 
-    /// Until when its next request is awaited; `None` while it has requests in flight.
-    pub(super) fn expected_until(&self) -> Option<Nanos> {
-        (self.open == 0).then(|| self.guard.next_at() + MAX_SILENCE)
+    /// Registers a request that counts by itself, with the number of earlier arrivals.
+    ///
+    /// Where more requests are in flight than the worst-case response of the reference disk covers, it would have kept this one waiting for
+    /// as long: it counts as issued later.
+    pub(super) fn began(&mut self, sequence: u64, arrival: Nanos) {
+        let issued = arrival + (self.open_time() - self.guard.tail());
+        self.arrivals.push_back((sequence, issued, false));
     }
 
-    /// Latest dispatch of its next request.
-    pub(super) fn can_wait_until(&self, now: Nanos) -> Nanos {
-        let guard = &self.guard;
-        match (self.waiting, self.open) {
-            (0, 0) => guard.can_wait_until(now.max(guard.next_at()), false),
-            (0, _) => guard.can_wait_until(now, true),
-            _ => guard.can_wait_until(self.waits_since, false),
+    /// Registers that a request is no longer in flight.
+    pub(super) fn ended(&mut self, sequence: u64) {
+        if let Ok(place) = self.arrivals.binary_search_by_key(&sequence, |arrival| arrival.0) {
+            self.arrivals[place].2 = true;
         }
+        while self.arrivals.front().is_some_and(|arrival| arrival.2) {
+            self.arrivals.pop_front();
+        }
+    }
+
+    /// When its next request must have the device; `own_delay` is the delay that its requests at the device cause.
+    pub(super) fn deadline(&self, now: Nanos, own_delay: Nanos) -> Deadline {
+        if self.reference.is_none() || self.guard.tail() == Nanos::ZERO {
+            return Deadline::default();
+        }
+        let slack = self.guard.slack() + own_delay;
+        let next = self.guard.next_at();
+        if let Some(&(_, oldest, _)) = self.arrivals.front() {
+            let after = (self.waiting == 0).then(|| self.guard.think() + slack);
+            return Deadline { at: Some(oldest + slack), after };
+        }
+        match now {
+            _ if now >= next + MAX_SILENCE => Deadline::default(),
+            _ if now < next => Deadline { at: Some(next + slack), after: None },
+            _ => Deadline { at: None, after: Some(slack) },
+        }
+    }
+
+    /// Until when the deadline holds if nothing happens.
+    pub(super) fn deadline_until(&self, now: Nanos) -> Nanos {
+        let next = self.guard.next_at();
+        if now < next { next } else { next + MAX_SILENCE }
+    }
+
+    /// Has no requests in flight.
+    pub(super) fn is_silent(&self) -> bool {
+        self.open == 0
     }
 
     /// Whether requests that occupy the device for longer than that may be dispatched.
@@ -223,29 +258,22 @@ impl Volume {
         self.guard.tolerates_preemption(now, self.open, self.at_device > 0, preemptions)
     }
 
-    /// Whether its requests, which occupy the device for `occupancy`, are much longer and larger than those of another volume. A long seek
-    /// alone does not count, as both volumes cause it.
-    pub(super) fn dwarfs_service_time(&self, occupancy: Nanos, other: &Volume) -> bool {
-        let is_long = other.guard.alone().is_none_or(|others| occupancy.0 / u64::from(DWARFS) > others.0);
-        is_long && self.sectors / DWARFS > other.sectors
+    /// Busy time of the device for its requests so far.
+    pub(super) fn done(&self) -> Nanos {
+        self.done
     }
 
-    /// Number of its requests at the device.
-    pub(super) fn at_device(&self) -> u32 {
-        self.at_device
+    /// Adds busy time.
+    pub(super) fn add_done(&mut self, time: Nanos) {
+        self.done += time;
+    }
+
+    /// Expected work of its requests at the device.
+    pub(super) fn work_at_device(&self) -> Nanos {
+        self.work_at_device
     }
 
     // Spare capacity.
-
-    /// Mean time for which a request keeps the device busy.
-    pub(super) fn device_time(&self) -> Nanos {
-        Nanos(self.device_time.mean())
-    }
-
-    /// Mean disk time of a request.
-    pub(super) fn work(&self) -> Nanos {
-        Nanos(self.work.mean())
-    }
 
     /// Charges reference time beyond the guarantee.
     pub(super) fn spend(&mut self, time: Nanos) {
@@ -254,9 +282,15 @@ impl Volume {
 
     // The slot.
 
-    /// Whether its slot has requests, or room for queued ones.
+    /// Whether its turn goes on: it has requests, and time left for one of them.
     pub(super) fn slot_continues(&self) -> bool {
-        self.slot.len > 0 || self.waiting > 0 && self.slot.left > Nanos::ZERO
+        let usual = self.waiting_time.0.checked_div(u64::from(self.waiting));
+        usual.is_some_and(|usual| self.slot.left > Nanos::ZERO && self.slot.left.0 >= usual)
+    }
+
+    /// Whether no request is in its slot.
+    pub(super) fn slot_is_empty(&self) -> bool {
+        self.slot.len == 0
     }
 
     /// Opens a slot unless one is open.
@@ -265,32 +299,40 @@ impl Volume {
             let spec = order.spec();
             self.slot.scheduler = Some((spec.build)(&NO_MERGES, &spec.defaults()));
         }
-        if self.slot.len == 0 && self.slot.left == Nanos::ZERO {
+        if !self.slot_continues() {
             self.slot.left = length;
         }
     }
 
-    /// Whether a request with this reference time fits into the slot; the first one always does. Closes the slot if not.
-    pub(super) fn has_room_for(&mut self, service: Nanos) -> bool {
-        let fits = self.slot.len == 0 || service <= self.slot.left;
-        if !fits {
-            self.slot.left = Nanos::ZERO;
-        }
-        fits
+    /// Whether another request fits into the slot; the first one always does. Requests are sorted as far as a fourth of the worst-case response
+    /// goes, at least over `length` of reference time; without a guarantee, over at most `most` requests.
+    pub(super) fn has_room_for(&self, service: Nanos, length: Nanos, most: u32) -> bool {
+        let fits = match self.is_guaranteed() {
+            true => self.slot.held + service <= length.max(Nanos(self.guard.tail().0 / SORTED_PART)),
+            false => self.slot.len < most,
+        };
+        fits || self.slot.len == 0
     }
 
     pub(super) fn put_into_slot(&mut self, now: Nanos, request: Request, service: Nanos) {
         if let Some(scheduler) = &mut self.slot.scheduler {
             scheduler.insert(now, request);
             self.slot.len += 1;
-            self.slot.left = self.slot.left - service;
+            self.slot.held += service;
         }
     }
 
+    /// The next request of the slot.
     pub(super) fn take_from_slot(&mut self, now: Nanos, cost: &mut dyn FnMut(&Request) -> Option<Nanos>) -> Option<Request> {
         let Pick::Go(request) = self.slot.scheduler.as_mut()?.pick_with_cost(now, cost) else { return None };
         self.slot.len -= 1;
         Some(request)
+    }
+
+    /// Takes the reference time of a request of the slot off its turn.
+    pub(super) fn use_turn(&mut self, service: Nanos) {
+        self.slot.held = if self.slot.len == 0 { Nanos::ZERO } else { self.slot.held - service };
+        self.slot.left = self.slot.left - service;
     }
 
     /// Switches the scheduler of the slot.
@@ -307,7 +349,7 @@ impl Volume {
         if let Some(scheduler) = &mut self.slot.scheduler {
             scheduler.drain(out);
         }
-        self.slot.len = 0;
+        (self.slot.len, self.slot.held) = (0, Nanos::ZERO);
     }
 
     /// Reverts the arrival of a queued request, which was drained.

@@ -20,10 +20,12 @@ use super::stated::Stated;
 use super::{Paper, PaperRequest, Part};
 use experiment::learned_device;
 use experiment::pool::Workers;
-use experiment::reference_disk::SCHEDULER;
 use runs::{Models, Plan, Runs};
 use scenes::{HOSTS, Lengths, REFERENCE, Scene};
 use sharing::Results;
+
+/// "At a lower level each disk also has its disk scheduler such as C-SCAN" (figure 4).
+const SCHEDULER: &str = "clook";
 
 /// The paper.
 pub static PAPER: Paper = Paper {

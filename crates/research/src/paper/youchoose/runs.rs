@@ -11,9 +11,9 @@ use sim::host::RunSummary;
 use sim::profile::DeviceOptions;
 use sim::run::TenantMeasure;
 
+use super::SCHEDULER;
 use super::scenes::{Lengths, Promised, Scene, promised};
 use experiment::pool::Workers;
-use experiment::reference_disk::SCHEDULER;
 
 /// A scheduler, what a person would type for it, and its input.
 #[derive(Clone, Copy, Debug)]

@@ -214,6 +214,7 @@ impl Queue {
     pub fn set_roster(&mut self, roster: &Roster) {
         self.scheduler.set_roster(roster);
         self.ledger = Some(Box::new(Ledger::new(roster)));
+        self.reset_tags();
     }
 
     /// The tenants of the device; `None` if none were set.

@@ -8,7 +8,7 @@ const FIRST_GUESS: f64 = 5e6;
 
 /// Regression of disk time on sectors: exponentially weighted means and moments.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Cost {
+pub(crate) struct Cost {
     count: f64,
     sectors: f64,
     time: f64,
@@ -19,7 +19,7 @@ pub(super) struct Cost {
 
 impl Cost {
     /// Adds a request with its disk time in nanoseconds.
-    pub(super) fn learn(&mut self, sectors: u32, took: u64) {
+    pub(crate) fn learn(&mut self, sectors: u32, took: u64) {
         if self.count < MEMORY {
             self.count += 1.0;
         }
@@ -32,7 +32,7 @@ impl Cost {
     }
 
     /// Mean disk time of the recent requests in nanoseconds; `None` if there were none.
-    pub(super) fn mean(&self) -> Option<f64> {
+    pub(crate) fn mean(&self) -> Option<f64> {
         (self.count > 0.0).then_some(self.time)
     }
 
@@ -42,7 +42,7 @@ impl Cost {
     }
 
     /// Expected disk time of a request in nanoseconds; what is unknown is taken from `others`.
-    pub(super) fn estimate(&self, sectors: u32, others: &Cost) -> u64 {
+    pub(crate) fn estimate(&self, sectors: u32, others: &Cost) -> u64 {
         let of = if self.count > 0.0 { self } else { others };
         let Some(mean) = of.mean() else { return FIRST_GUESS as u64 };
         let slope = of.slope().or(others.slope()).unwrap_or(0.0);
