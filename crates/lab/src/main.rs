@@ -4,6 +4,7 @@ mod block_device;
 mod emulator;
 mod evaluate;
 mod field;
+mod guarantees;
 mod learn;
 mod live;
 mod paper;
@@ -42,6 +43,8 @@ enum Command {
     Evaluate(evaluate::Args),
     /// Run the agent on emulated disks under the real kernel and compare it with fixed settings
     Field(field::Args),
+    /// Measure whether guarantees to tenants are kept, on drawn hosts with drawn loads
+    Guarantees(guarantees::Args),
     /// Train, test and print models, and gather training data
     #[command(subcommand)]
     Learn(learn::Command),
@@ -78,6 +81,7 @@ fn main() -> ExitCode {
         Command::Counters(args) => evaluate::counters(&args),
         Command::Evaluate(args) => evaluate::controllers(&args),
         Command::Field(args) => field::run(&args),
+        Command::Guarantees(args) => guarantees::run(&args),
         Command::Learn(command) => learn::run(command),
         Command::Man(args) => manual::run(&args, Cli::command()),
         Command::Paper(command) => paper::run(command),

@@ -14,6 +14,7 @@ pub mod evaluation;
 pub mod field;
 pub mod gains;
 pub mod gather;
+pub mod guarantees;
 pub mod live;
 pub mod loads;
 pub mod model;

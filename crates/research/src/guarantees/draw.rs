@@ -1,0 +1,272 @@
+//! Contracts that are drawn: a host, tenants with their loads, and what each is guaranteed.
+//!
+//! Guarantees are drawn so that the host has the capacity for all of them: a tenant whose guarantee would exceed what is left gets a slower
+//! reference disk, and after a few draws none.
+
+use std::fmt::Write as _;
+
+use anyhow::Context as _;
+use block::Nanos;
+use experiment::chance::{happens, one_of, scaled, source};
+use experiment::comparison::JobsLoad;
+use experiment::load::Load;
+use experiment::tenants::{Alone, Contract, Reference, TenantGuarantee, alone};
+use experiment::world::World;
+use rand::Rng as _;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use sim::run::{TenantMeasure, Watch};
+
+use crate::worlds::{self, Which};
+
+/// Draws of a reference disk before a tenant gets no guarantee.
+const ATTEMPTS: u32 = 6;
+/// All files together take at most this part of the host.
+const MOST_OF_CAPACITY: f64 = 0.6;
+/// Largest file of a tenant in MiB: what a run touches is far less.
+const MOST_MIB: u64 = 20_000;
+/// Requests that may be outstanding in all: what a host of many tenants has.
+const MOST_OUTSTANDING: u32 = 512;
+
+/// A kind of load, as the section of a job file.
+pub struct Kind {
+    /// The name.
+    pub name: &'static str,
+    draw: fn(&mut Xoshiro256PlusPlus) -> String,
+    /// It asks for all it can get; has no guarantee.
+    is_flood: bool,
+}
+
+const DIRECT: &str = "ioengine=libaio\ndirect=1\n";
+
+fn depth(random: &mut Xoshiro256PlusPlus, most: f64) -> u32 {
+    scaled(random, 1.0, most).round() as u32
+}
+
+/// Loads of tenants.
+pub static KINDS: &[Kind] = &[
+    Kind {
+        name: "random-reader",
+        draw: |random| format!("{DIRECT}rw=randread\nbs={}k\niodepth={}\n", one_of(random, &[4, 8, 16, 64]), depth(random, 32.0)),
+        is_flood: false,
+    },
+    Kind {
+        name: "mixed",
+        draw: |random| {
+            let (read, kib) = (random.random_range(30..=90), one_of(random, &[4, 8, 16]));
+            format!("{DIRECT}rw=randrw\nrwmixread={read}\nbs={kib}k\niodepth={}\n", depth(random, 32.0))
+        },
+        is_flood: false,
+    },
+    Kind {
+        name: "random-writer",
+        draw: |random| format!("{DIRECT}rw=randwrite\nbs={}k\niodepth={}\n", one_of(random, &[4, 16, 64]), depth(random, 16.0)),
+        is_flood: false,
+    },
+    Kind {
+        name: "stream",
+        draw: |random| format!("{DIRECT}rw=read\nbs={}k\niodepth={}\n", one_of(random, &[4, 64, 256, 1024]), depth(random, 16.0)),
+        is_flood: false,
+    },
+    Kind {
+        name: "cache-writer",
+        draw: |random| {
+            let (pattern, kib) = (one_of(random, &["write", "randwrite"]), one_of(random, &[4, 64, 1024]));
+            format!("ioengine=psync\nrw={pattern}\nbs={kib}k\n")
+        },
+        is_flood: false,
+    },
+    Kind {
+        name: "pauses",
+        draw: |random| {
+            let (blocks, ms) = (one_of(random, &[1, 20, 200]), one_of(random, &[20, 500, 2000]));
+            let kib = one_of(random, &[4, 8, 64]);
+            format!("ioengine=psync\ndirect=1\nrw=randread\nbs={kib}k\nthinktime={ms}ms\nthinktime_blocks={blocks}\n")
+        },
+        is_flood: false,
+    },
+    Kind {
+        name: "steady",
+        draw: |random| {
+            let (rate, kib) = (depth(random, 100.0), one_of(random, &[4, 16, 128]));
+            format!("{DIRECT}rw=randread\nbs={kib}k\niodepth=16\nrate_iops={rate}\nrate_process=poisson\n")
+        },
+        is_flood: false,
+    },
+    Kind {
+        name: "flood",
+        draw: |random| {
+            let pattern = one_of(random, &["randread", "randread", "randwrite", "randrw"]);
+            format!("{DIRECT}rw={pattern}\nbs={}k\niodepth=128\n", one_of(random, &[4, 64, 1024]))
+        },
+        is_flood: true,
+    },
+];
+
+/// A drawn contract on its host.
+pub struct Drawn {
+    /// The host, with the roster.
+    pub world: World,
+    /// The job file.
+    pub text: String,
+    /// The loads.
+    pub load: JobsLoad,
+    /// The guarantees.
+    pub contract: Contract,
+    /// What tenants with a reference disk get alone.
+    pub alone: Vec<Option<Alone>>,
+    /// The part of the host's capacity that all guarantees need.
+    pub needs: f64,
+}
+
+/// A device of a world that is drawn from a seed.
+///
+/// # Errors
+/// A family is wrong.
+pub fn device(which: Which, random: &mut Xoshiro256PlusPlus, seed: u64, number: u32) -> anyhow::Result<World> {
+    let purpose = which.purpose()?;
+    let all: Vec<&str> = purpose.devices.iter().chain(&purpose.training_devices).map(String::as_str).collect();
+    let families: Vec<&str> = all.iter().copied().filter(|name| name.starts_with(worlds::DRAWN)).collect();
+    // Where no family has arrays, those that ship stand in.
+    let arrays = all.iter().copied().filter(|name| name.starts_with("raid")).take(if which == Which::Build { 2 } else { 0 });
+    let choices: Vec<&str> = families.iter().copied().chain(arrays).collect();
+    worlds::drawn(one_of(random, &choices), seed, number)
+}
+
+/// Whether the device is flash, which serves so many requests that runs are shorter.
+pub fn is_flash(world: &World) -> bool {
+    world.profile.build(world.device).flash().is_some()
+}
+
+/// Seconds that a contract runs.
+fn seconds(world: &World) -> u32 {
+    if is_flash(world) { 5 } else { 20 }
+}
+
+/// Draws contract `number`, whose guarantees need at most `most` of the host's capacity.
+///
+/// # Errors
+/// It cannot be run.
+pub fn contract(which: Which, seed: u64, number: u32, most: f64, watch: &Watch) -> anyhow::Result<Drawn> {
+    let mut random = source("contract", seed, number);
+    let mut world = device(which, &mut random, seed, number)?;
+    let tenants = scaled(&mut random, 2.0, 40.0).round() as usize;
+    let capacity_mib = (world.profile.capacity_sectors() / 2048) as f64;
+    let size_mib = ((capacity_mib * MOST_OF_CAPACITY / tenants as f64) as u64).clamp(16, MOST_MIB);
+    let mut text = format!("[global]\ntime_based\nruntime={}\nsize={size_mib}m\n", seconds(&world));
+    let mut floods = Vec::new();
+    let mut sections = Vec::new();
+    for tenant in 0..tenants {
+        let kind = &KINDS[random.random_range(0..KINDS.len())];
+        let is_flood = kind.is_flood && floods.iter().filter(|flood| **flood).count() < (MOST_OUTSTANDING / 128) as usize;
+        let kind = if kind.is_flood && !is_flood { &KINDS[0] } else { kind };
+        floods.push(is_flood);
+        let section = format!("[t{tenant}-{}]\n{}", kind.name, (kind.draw)(&mut random));
+        sections.push(section);
+    }
+    let global = std::mem::take(&mut text);
+    let _ = write!(text, "{global}{}", sections.concat());
+    let load = JobsLoad::new(&text, "drawn", seed, &world)?;
+    let names = load.names();
+    let promise = |name: &String| TenantGuarantee { best_effort: true, ..TenantGuarantee::new(name, &[name]) };
+    let mut contract =
+        Contract { source: "drawn".to_owned(), sha256: String::new(), promises: names.iter().map(promise).collect() };
+    let disks = world.profile.disks();
+    let unguaranteed = contract.roster(&load, &world, &Reference::model)?;
+    let (mut needs, mut kept, mut all) = (0.0, Vec::new(), Vec::new());
+    for (tenant, is_flood) in floods.iter().enumerate() {
+        let mut found = None;
+        let cost = if *is_flood { 0.0 } else { shared_cost(&global, &sections[tenant], &world, seed, watch)? };
+        for attempt in 0..if *is_flood { 0 } else { ATTEMPTS } {
+            let reference = reference(which, &mut random, &world, seed, number * 64 + attempt)?;
+            if reference.capacity_sectors().is_some_and(|sectors| sectors < size_mib * 2048) {
+                continue;
+            }
+            let got = alone(&load, &unguaranteed, tenant, &reference, &world, watch)?;
+            if got.reference.served.requests == 0 || got.here.served.requests == 0 {
+                continue;
+            }
+            let need = Need::of(&got, cost, disks);
+            if needs + need.part <= most && Need::latency(kept.iter().chain([&need])) <= most {
+                needs += need.part;
+                kept.push(need);
+                found = Some((reference, got));
+                break;
+            }
+        }
+        all.push(found.map(|(reference, got)| {
+            let promise = &mut contract.promises[tenant];
+            (promise.reference, promise.best_effort) = (Some(reference), false);
+            got
+        }));
+    }
+    world.roster = Some(contract.roster(&load, &world, &Reference::model).context("the drawn roster")?);
+    let needs = f64::max(needs, Need::latency(kept.iter()));
+    Ok(Drawn { world, text, load, contract, alone: all, needs })
+}
+
+/// Device time of a request of the tenant beside another tenant whose requests are anywhere, in seconds: what moves the arm away between its
+/// requests. 0 if the device does not say.
+fn shared_cost(global: &str, section: &str, world: &World, seed: u64, watch: &Watch) -> anyhow::Result<f64> {
+    let text = format!("{global}{section}[filler]\n{DIRECT}rw=randread\nbs=4k\niodepth=8\n");
+    let load = JobsLoad::new(&text, "drawn", seed, world)?;
+    let names = load.names();
+    let promise = |name: &String| TenantGuarantee::new(name, &[name]);
+    let promises = names.iter().map(promise).collect();
+    let contract = Contract { source: "drawn".to_owned(), sha256: String::new(), promises };
+    let shared = World { roster: Some(contract.roster(&load, world, &Reference::model)?), ..world.clone() };
+    let setting = experiment::comparison::regime::scheduler("none")?;
+    let summary = load.run(shared.queue(shared.scheduler(&setting)), shared.host, watch, None)?;
+    let requests = summary.measure.tenants.as_ref().map_or(0, |tenants| tenants.on_roster()[0].served.requests);
+    let time: u64 = summary.ledger.as_ref().map_or(0, |ledger| ledger.disk_time()[0].bins().iter().sum());
+    Ok(if requests > 0 { time as f64 / 1e9 / requests as f64 } else { 0.0 })
+}
+
+/// What a tenant's guarantee needs.
+struct Need {
+    /// The part of the host: of its work, and of its time while the tenant is active.
+    part: f64,
+    /// The tenant's p99 response time on the reference disk, and alone here.
+    allowed_s: f64,
+    own_s: f64,
+    /// For how long one of its requests occupies the host, at worst.
+    blocks_s: f64,
+}
+
+impl Need {
+    fn of(alone: &Alone, cost: f64, disks: usize) -> Need {
+        let (there, here) = (&alone.reference, &alone.here);
+        let p99 = |measure: &TenantMeasure| measure.responses.quantile(0.99).as_secs_f64();
+        let rate = |measure: &TenantMeasure| measure.served.requests as f64 / measure.wanted.as_secs_f64();
+        let each = cost / disks as f64;
+        let work = f64::max(alone.needs(disks), rate(there) * each);
+        // Of its most active second: bursts that last longer than that need as much as a load without pauses.
+        let width_s = there.timeline.width().as_secs_f64();
+        let (mut second, per_second) = (there.timeline.clone(), Nanos::from_millis(1_000));
+        if width_s < 1.0 {
+            second.widen_to(per_second);
+        }
+        let most = second.bins().iter().map(|bin| bin.requests).max().unwrap_or(0) as f64;
+        let active = (most / second.width().as_secs_f64() / rate(there)).min(1.0);
+        let by_time = f64::max(p99(here) / p99(there), rate(there) / rate(here));
+        Need { part: f64::max(work, by_time) * active, allowed_s: p99(there), own_s: p99(here), blocks_s: 2.0 * cost }
+    }
+
+    /// The largest part of an allowed response time that a tenant's own requests and one of another tenant need.
+    fn latency<'a>(all: impl Iterator<Item = &'a Need> + Clone) -> f64 {
+        let parts = all.clone().enumerate().map(|(number, need)| {
+            let others = all.clone().enumerate().filter(|(other, _)| *other != number);
+            (need.own_s + others.map(|(_, other)| other.blocks_s).fold(0.0, f64::max)) / need.allowed_s
+        });
+        parts.fold(0.0, f64::max)
+    }
+}
+
+/// A reference disk: another drawn device, or a constant.
+fn reference(which: Which, random: &mut Xoshiro256PlusPlus, host: &World, seed: u64, number: u32) -> anyhow::Result<Reference> {
+    if happens(random, 0.3) {
+        let (least, most) = if is_flash(host) { (0.2, 20.0) } else { (5.0, 100.0) };
+        let (request_ms, mb_s) = (scaled(random, least, most), scaled(random, 2.0, 100.0));
+        return Reference::parse(&format!("constant:request_ms={request_ms:.2},mb_s={mb_s:.1}"));
+    }
+    Ok(Reference::of(&device(which, random, seed, 1_000_000 + number)?.profile))
+}

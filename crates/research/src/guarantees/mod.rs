@@ -1,0 +1,4 @@
+//! Whether guarantees to tenants are kept: drawn hosts, loads and contracts, and each scheduler's results.
+
+pub mod bars;
+pub mod draw;
