@@ -10,6 +10,7 @@
 pub mod advice;
 pub mod bench;
 pub mod calibration;
+pub mod capacity;
 pub mod capture;
 pub mod chance;
 pub mod comparison;

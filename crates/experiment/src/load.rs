@@ -81,7 +81,14 @@ pub trait Load: Send + Sync {
 
     /// Runs what one tenant of a roster asks for, and nothing else, on a queue whose disk holds nothing but that tenant's sectors, in their
     /// order from 0 on. What it gets is measured as that of all who are on no roster ([`Tenants::others`](sim::run::Tenants::others)).
-    fn run_tenant(&self, roster: &Roster, tenant: usize, queue: Queue, watch: &Watch) -> Result<RunSummary, RunError>;
+    fn run_tenant(
+        &self,
+        roster: &Roster,
+        tenant: usize,
+        queue: Queue,
+        watch: &Watch,
+        pilot: Option<&mut dyn Pilot>,
+    ) -> Result<RunSummary, RunError>;
 
     /// The speed at which the disk would keep up, where it did not and there is one.
     fn sustainable_speed(&self, outcome: &RunSummary) -> Option<f64>;

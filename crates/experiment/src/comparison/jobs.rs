@@ -195,7 +195,14 @@ impl Load for JobsLoad {
         Ok(all)
     }
 
-    fn run_tenant(&self, roster: &Roster, tenant: usize, queue: Queue, watch: &Watch) -> Result<RunSummary, RunError> {
+    fn run_tenant(
+        &self,
+        roster: &Roster,
+        tenant: usize,
+        queue: Queue,
+        watch: &Watch,
+        pilot: Option<&mut dyn Pilot>,
+    ) -> Result<RunSummary, RunError> {
         let jobs: Vec<usize> = roster.streams().filter(|(_, owner)| *owner == tenant).map(|(stream, _)| stream as usize).collect();
         let files = self.placed.files_alone(&jobs, roster, tenant);
         let ends = files.iter().flat_map(|file| &file.extents).map(|extent| extent.lba + extent.sectors).max().unwrap_or(0);
@@ -207,7 +214,7 @@ impl Load for JobsLoad {
         }
         // Pages without an owner are not on its disk.
         let settings = HostSettings { swap_mib: 0, anonymous_mib: 0, ..self.host };
-        self.run_on(Host::new(queue, files, settings)?, Some(&jobs), Some(&Roster::default()), watch, None)
+        self.run_on(Host::new(queue, files, settings)?, Some(&jobs), Some(&Roster::default()), watch, pilot)
     }
 
     fn sustainable_speed(&self, _outcome: &RunSummary) -> Option<f64> {

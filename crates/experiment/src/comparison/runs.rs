@@ -257,7 +257,7 @@ impl Plan {
     fn tenancy(&self, outcome: &RunSummary, results: &Results) -> Option<Tenancy> {
         let contract = self.contract.as_ref()?;
         let alone: Vec<_> = (0..contract.promises.len()).map(|number| results.tenants.get(&number)).collect();
-        tenants::judge(contract, outcome, &alone, self.world.profile.disks())
+        tenants::judge(contract, outcome, &alone)
     }
 }
 

@@ -292,11 +292,18 @@ impl Load for TraceLoad {
         replay_alone(self.reader()?, &self.placement, build, &self.settings, measure, watch)
     }
 
-    fn run_tenant(&self, roster: &Roster, tenant: usize, queue: Queue, watch: &Watch) -> Result<RunSummary, RunError> {
+    fn run_tenant(
+        &self,
+        roster: &Roster,
+        tenant: usize,
+        queue: Queue,
+        watch: &Watch,
+        pilot: Option<&mut dyn Pilot>,
+    ) -> Result<RunSummary, RunError> {
         let placement = self.placement.alone(roster, tenant, queue.capacity_sectors());
         let streams = roster.streams().filter(|(_, owner)| *owner == tenant).map(|(stream, _)| stream);
         let measure = Measure::new(streams).by_tenant(Some(&Roster::default()), Owner::Stream);
-        replay_tenant(self.reader()?, &placement, queue, &self.settings, measure, watch)
+        replay_tenant(self.reader()?, &placement, queue, &self.settings, measure, watch, pilot)
     }
 
     fn sustainable_speed(&self, outcome: &RunSummary) -> Option<f64> {

@@ -2,13 +2,16 @@
 
 use std::num::NonZeroU64;
 
-use crate::planner::{Basis, Rules, Survey, Volume};
-use block::Nanos;
-use sim::profile::Profile;
+use block::Merges;
+use progress::monitor::Interrupted;
+use sim::host::QueueSettings;
+use sim::profile::{DeviceOptions, Profile};
 
-use crate::placement::{Asks, Cluster, ClusterArray, ClusterVolume, size};
+use crate::capacity::{self, Extent, Rates, saturation, serve};
+use crate::chance;
+use crate::placement::{Asks, size};
 use crate::pool::Workers;
-use crate::synthetic::asks::{Pattern, Places};
+use crate::synthetic::asks::{Draw, Pattern, Places};
 use crate::tenants::Reference;
 
 /// The spectrum of locality, size, operation and depth (as the training load of section III.A covers it).
@@ -16,9 +19,6 @@ const LOCALITIES: [f64; 4] = [0.0, 0.5, 0.9, 1.0];
 const SIZES_KIB: [i64; 3] = [4, 64, 1024];
 const READS: [u32; 3] = [100, 67, 0];
 const OUTSTANDING: [u32; 2] = [1, 32];
-
-/// How long each is sampled.
-const SAMPLE: Nanos = Nanos::from_millis(1_000);
 
 /// The worst of all patterns.
 #[derive(Clone, Debug)]
@@ -43,20 +43,13 @@ pub(super) struct Limits {
 }
 
 impl Limits {
-    /// The part that they allow of what the reference disk does of these requests.
-    fn part_allowed(self, volume: &Volume) -> f64 {
-        let requests = volume.samples.iter().flat_map(|sample| &sample.requests);
-        let (mut busy, mut count, mut bytes) = (Nanos::ZERO, 0, 0);
-        for sampled in requests {
-            busy += sampled.reference;
-            count += 1;
-            bytes += 512 * u64::from(sampled.request.sectors);
-        }
-        let part = |limit: Option<NonZeroU64>, done: u64| match limit {
-            Some(limit) if done > 0 => u64::from(limit) as f64 * busy.as_secs_f64() / done as f64,
+    /// Requests a second of those that the reference disk serves of a pattern that they allow.
+    fn allow(self, there: &Rates) -> f64 {
+        let part = |limit: Option<NonZeroU64>, rate: f64| match limit {
+            Some(limit) if rate > 0.0 => u64::from(limit) as f64 / rate,
             _ => 1.0,
         };
-        part(self.iops, count).min(part(self.bytes_per_s, bytes)).min(1.0)
+        there.requests * part(self.iops, there.requests).min(part(self.bytes_per_s, there.bytes)).min(1.0)
     }
 }
 
@@ -72,34 +65,49 @@ pub(super) fn worst(
     workers: Workers,
 ) -> anyhow::Result<Worst> {
     let patterns = patterns()?;
-    let volumes = patterns.iter().map(|(text, asks)| ClusterVolume {
-        name: text.clone(),
-        sectors,
-        reference: Some(reference.clone()),
-        asks: asks.clone(),
-        on: None,
-    });
-    let array = ClusterArray { name: host.name().to_owned(), profile: host.clone(), capacity: 1.0 };
-    let cluster = Cluster { arrays: vec![array], volumes: volumes.collect(), seed };
-    let rules = Rules { basis: Basis::Reference, ..Rules::default() };
-    let volumes = cluster.samples((1, SAMPLE), workers)?;
-    let survey = Survey::new(&cluster.planned(), &volumes, rules);
-    let demands: Vec<f64> =
-        volumes.iter().enumerate().map(|(pattern, volume)| survey.demand(0, pattern) * limits.part_allowed(volume)).collect();
-    let hardest = (0..demands.len()).max_by(|one, other| demands[*one].total_cmp(&demands[*other])).unwrap_or(0);
-    let easiest = demands.iter().copied().fold(f64::INFINITY, f64::min);
-    let (text, asks) = patterns[hardest].clone();
-    Ok(Worst { demand: demands[hardest], least: easiest, asks, text })
+    let needs = workers.map(&format!("what {reference} serves, on the host"), &patterns, |kind| {
+        need(host, (reference, limits), sectors, kind, seed, workers).map_err(anyhow::Error::from)
+    })?;
+    let hardest = (0..needs.len()).max_by(|one, other| needs[*one].total_cmp(&needs[*other])).unwrap_or(0);
+    let easiest = needs.iter().copied().fold(f64::INFINITY, f64::min);
+    let Kind { text, outstanding, pattern } = &patterns[hardest];
+    let asks = Asks::always(*outstanding, pattern.clone());
+    Ok(Worst { demand: needs[hardest], least: easiest, asks, text: text.clone() })
 }
 
-fn patterns() -> anyhow::Result<Vec<(String, Asks)>> {
+/// What part of the host is needed to serve a pattern as the reference disk does, within its limits.
+fn need(
+    host: &Profile,
+    (reference, limits): (&Reference, Limits),
+    sectors: u64,
+    Kind { outstanding, pattern, .. }: &Kind,
+    seed: u64,
+    workers: Workers,
+) -> Result<f64, Interrupted> {
+    let (stop, extent, depth) = (workers.monitor.stop(), Extent::default(), *outstanding as usize);
+    let wanted = || (Draw::new(0..sectors, chance::source("pattern", seed, 0)), pattern.clone());
+    let on_host = |merges| capacity::host(host, DeviceOptions::default(), QueueSettings { merges, ..QueueSettings::default() });
+    let there = serve(reference.queue(), wanted(), depth, extent, stop)?;
+    let here = serve(on_host(Merges::All), wanted(), depth, extent, stop)?;
+    let saturation = saturation(on_host, wanted, &here, extent, stop)?;
+    Ok(saturation.need(limits.allow(&there), here.work_each()))
+}
+
+/// A pattern.
+struct Kind {
+    text: String,
+    outstanding: u32,
+    pattern: Pattern,
+}
+
+fn patterns() -> anyhow::Result<Vec<Kind>> {
     let mut patterns = Vec::new();
     for locality in LOCALITIES {
         for kib in SIZES_KIB {
             for reads in READS {
                 for outstanding in OUTSTANDING {
                     let pattern = Pattern::Local { locality, reads, sizes: size(kib)?, places: Places::Uniform };
-                    patterns.push((words(locality, kib, reads, outstanding), Asks::always(outstanding, pattern)));
+                    patterns.push(Kind { text: words(locality, kib, reads, outstanding), outstanding, pattern });
                 }
             }
         }

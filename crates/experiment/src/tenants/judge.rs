@@ -38,11 +38,11 @@ const CURVE: u64 = 600;
 /// Judges a run. `alone` are what the tenants get alone, in the contract's order; `None` for those without a reference disk.
 ///
 /// `None` if the run was not one before a queue with the contract's roster.
-pub fn judge(contract: &Contract, outcome: &RunSummary, alone: &[Option<&Alone>], disks: usize) -> Option<Tenancy> {
+pub fn judge(contract: &Contract, outcome: &RunSummary, alone: &[Option<&Alone>]) -> Option<Tenancy> {
     let measured = outcome.measure.tenants.as_deref()?;
     let has_weights = contract.promises.iter().any(|promise| promise.is_weighted);
     let shares = outcome.ledger.as_ref().filter(|_| has_weights).and_then(|ledger| shares(measured, ledger, Nanos::MAX));
-    let capacity = capacity(contract, alone, disks);
+    let capacity = capacity(contract, alone);
     let tenants = contract.promises.iter().zip(measured.on_roster()).enumerate().map(|(number, (promise, here))| {
         let disk_time = outcome.ledger.as_ref().map(|ledger| sum(ledger.disk_time()[number].bins()));
         let share = shares.as_ref().map(|shares| ShareFigures {
@@ -68,10 +68,10 @@ pub fn judge(contract: &Contract, outcome: &RunSummary, alone: &[Option<&Alone>]
 ///
 /// Each tenant's work is what it takes with the tenant alone, so together they need at least so much: arms that must go from one tenant's
 /// sectors to another's work longer. Who may have less than its reference disk does needs no more than for that.
-pub fn capacity(contract: &Contract, alone: &[Option<&Alone>], disks: usize) -> Option<CapacityFigures> {
+pub fn capacity(contract: &Contract, alone: &[Option<&Alone>]) -> Option<CapacityFigures> {
     let each = contract.promises.iter().zip(alone);
     let needs: Vec<Option<f64>> =
-        each.map(|(promise, alone)| (*alone).map(|alone| alone.needs(disks) * part_allowed(promise, &alone.reference))).collect();
+        each.map(|(promise, alone)| (*alone).map(|alone| alone.needs * part_allowed(promise, &alone.reference))).collect();
     let sum = needs.iter().flatten().sum();
     needs.iter().any(Option::is_some).then_some(CapacityFigures { needs_s_per_s: sum, needs_of_tenants_s_per_s: needs })
 }

@@ -16,6 +16,6 @@ mod service_comparison;
 
 pub use contract::{Contract, TenantGuarantee};
 pub use judge::{P99, THROUGHPUT, VIOLATED, WINDOWS, capacity, judge};
-pub use reference::{Alone, Reference, Work, alone};
+pub use reference::{Alone, Reference, alone};
 pub use roster::Models;
 pub use service_comparison::{LEAST, Recovery, ServiceComparison, Windows};

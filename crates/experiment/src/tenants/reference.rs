@@ -3,16 +3,18 @@
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, bail, ensure};
 use block::tenants::{ConstantTime, ServiceModel};
-use block::{Nanos, Roster, Scheduler};
+use block::{Merges, Nanos, Roster, Scheduler};
 use device_model::device::DeviceModel;
 use sim::host::{Queue, QueueSettings, RunSummary};
 use sim::profile::Profile;
 use sim::reference::ReferenceDisk;
-use sim::run::{Owner, RunError, Served, TenantMeasure, Tenants, Timeline, Watch};
+use sim::run::{Owner, Pilot, RunError, Served, TenantMeasure, Tenants, Timeline, Watch};
 
+use crate::capacity::{self, Extent, Rates, Recorded};
 use crate::learned_device;
 use crate::load::Load;
 use crate::reference_disk::{reference_disk, spec};
@@ -134,32 +136,8 @@ pub struct Alone {
     pub reference: TenantMeasure,
     /// On the disk that it shares with others.
     pub here: TenantMeasure,
-    /// For how long that disk was at work meanwhile: of an array its members' times added up, if it tells them.
-    pub work: Work,
-}
-
-/// How long a device was at work.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Work {
-    /// Added up over its disks.
-    OfDisks(Nanos),
-    /// During which anything in it was at work.
-    Busy(Nanos),
-}
-
-impl Alone {
-    /// Disk time that the shared disks must spend for the work that the reference disk does in a second.
-    pub fn needs(&self, disks: usize) -> f64 {
-        let count: fn(&Served) -> u64 =
-            if self.reference.served.bytes > 0 { |served| served.bytes } else { |served| served.requests };
-        let work = match self.work {
-            Work::OfDisks(work) => work.as_secs_f64() / disks.max(1) as f64,
-            Work::Busy(busy) => busy.as_secs_f64(),
-        };
-        let rate = count(&self.reference.served) as f64 / self.reference.wanted.as_secs_f64();
-        let needs = rate * work / count(&self.here.served) as f64;
-        if needs.is_finite() { needs } else { 0.0 }
-    }
+    /// What of it the tenant needs to be served as there, from 0 (see [`capacity`]).
+    pub needs: f64,
 }
 
 /// Runs what a tenant asks for alone, on its reference disk and on the disk of this world.
@@ -174,17 +152,44 @@ pub fn alone(
     world: &World,
     watch: &Watch,
 ) -> Result<Alone, RunError> {
-    let run = |mut queue: Queue| {
+    let run = |mut queue: Queue, pilot: Option<&mut dyn Pilot>| {
         // There are no tenants there: the account is of the whole.
         queue.set_roster(&Roster::default());
-        load.run_tenant(roster, tenant, queue, watch)
+        load.run_tenant(roster, tenant, queue, watch, pilot)
     };
-    let there = run(reference.queue())?;
-    let settings = world.host.queue();
-    let here = run(Queue::new(scheduler(&settings), world.profile.build(world.device), settings))?;
-    let told = here.ledger.as_ref().map_or(0, |ledger| ledger.disk_time().iter().flat_map(Timeline::bins).sum());
-    let work = if told > 0 { Work::OfDisks(Nanos(told)) } else { Work::Busy(here.busy_in_run) };
-    Ok(Alone { reference: others(there), here: others(here), work })
+    let there = run(reference.queue(), None)?;
+    let (settings, mut recorded) = (world.host.queue(), Recorded::default());
+    let on_host = |merges| capacity::host(&world.profile, world.device, QueueSettings { merges, ..settings });
+    let here = run(on_host(settings.merges), Some(&mut recorded))?;
+    let work: u64 = here.ledger.as_ref().map_or(0, |ledger| ledger.disk_time().iter().flat_map(Timeline::bins).sum());
+    let (reference, here) = (others(there), others(here));
+    let needs = needs(&reference, &here, Nanos(work), &recorded, on_host, watch)?;
+    Ok(Alone { reference, here, needs })
+}
+
+/// What part of the host is needed to serve a tenant as its reference disk does; `work` is what the host's units did for what it got `here`,
+/// of which the device saw the recorded requests.
+fn needs(
+    reference: &TenantMeasure,
+    here: &TenantMeasure,
+    work: Nanos,
+    recorded: &Recorded,
+    on_host: impl Fn(Merges) -> Queue,
+    watch: &Watch,
+) -> Result<f64, RunError> {
+    let count: fn(&Served) -> u64 = if reference.served.bytes > 0 { |served| served.bytes } else { |served| served.requests };
+    let served = count(&here.served) as f64;
+    let (Some(wanted), true) = (recorded.again(), served > 0.0 && reference.wanted > Nanos::ZERO) else { return Ok(0.0) };
+    let never = AtomicBool::new(false);
+    let stop = watch.stop.unwrap_or(&never);
+    // The device's requests and work for each that the tenant got, at the pace at which the reference disk serves those.
+    let requests = recorded.count() as f64;
+    let seconds = here.wanted.as_secs_f64();
+    let rate = |count: f64| if seconds > 0.0 { count / seconds } else { 0.0 };
+    let own = Rates { requests: rate(requests), bytes: rate(served), work: rate(work.as_secs_f64()) };
+    let saturation = capacity::saturation(on_host, wanted, &own, Extent::default(), stop).map_err(|_| RunError::Interrupted)?;
+    let pace = count(&reference.served) as f64 / reference.wanted.as_secs_f64() * requests / served;
+    Ok(saturation.need(pace, work.as_secs_f64() / requests))
 }
 
 fn scheduler(settings: &QueueSettings) -> Box<dyn Scheduler> {

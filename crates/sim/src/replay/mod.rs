@@ -116,8 +116,9 @@ pub fn replay_tenant(
     settings: &Settings,
     measure: Measure,
     watch: &Watch,
+    pilot: Option<&mut dyn Pilot>,
 ) -> Result<RunSummary, RunError> {
-    through(queue, Numbered::meant(reader, placement, watch.stop), placement, settings, measure, watch, None)
+    through(queue, Numbered::meant(reader, placement, watch.stop), placement, settings, measure, watch, pilot)
 }
 
 fn through(

@@ -1,0 +1,79 @@
+//! Requests that were recorded, again and again.
+
+use std::sync::Arc;
+
+use sim::run::{Issue, Pilot, ServerEvent};
+
+use super::Wanted;
+use crate::synthetic::asks::Drawn;
+
+/// More requests of a run are not kept: some times as many as are needed to saturate a device.
+const KEPT: usize = 16_384;
+/// Places of requests are moved by multiples of this, which is a page.
+const ALIGNMENT: u64 = 8;
+
+/// The requests of a load at a device, in the order in which they were issued.
+#[derive(Clone, Debug, Default)]
+pub struct Recorded {
+    requests: Vec<Drawn>,
+    count: u64,
+}
+
+impl Recorded {
+    /// Adds one.
+    pub fn push(&mut self, issue: &Issue) {
+        if self.requests.len() < KEPT {
+            self.requests.push(Drawn { lba: issue.lba, sectors: issue.sectors, op: issue.op });
+        }
+        self.count += 1;
+    }
+
+    /// How many there were, kept or not.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// These requests without end. Each time that they begin anew they are elsewhere among the sectors from the first to the last of them,
+    /// so that no cache holds them; what is sequential stays sequential. `None` if there are none.
+    pub fn again(&self) -> Option<impl Fn() -> Again + use<>> {
+        let begin = self.requests.iter().map(|drawn| drawn.lba).min()?;
+        let end = self.requests.iter().map(|drawn| drawn.lba + u64::from(drawn.sectors)).max()?;
+        let requests: Arc<[Drawn]> = self.requests.clone().into();
+        Some(move || Again { requests: requests.clone(), begin, length: end - begin, at: 0, shift: 0 })
+    }
+}
+
+/// Records the requests of a run.
+impl Pilot for Recorded {
+    fn events(&mut self, noted: &[ServerEvent]) {
+        for event in noted {
+            if let ServerEvent::Issued(issue) = event {
+                self.push(issue);
+            }
+        }
+    }
+}
+
+/// See [`Recorded::again`].
+pub struct Again {
+    requests: Arc<[Drawn]>,
+    begin: u64,
+    length: u64,
+    at: usize,
+    shift: u64,
+}
+
+impl Wanted for Again {
+    fn next(&mut self) -> Drawn {
+        if self.at == self.requests.len() {
+            self.at = 0;
+            // The golden section: the places of the next passes are far from those of the last ones.
+            let far = (self.length as f64 * 0.618) as u64;
+            self.shift = (self.shift + far / ALIGNMENT * ALIGNMENT) % self.length.max(1);
+        }
+        let Drawn { lba, sectors, op } = self.requests[self.at];
+        self.at += 1;
+        let places = self.length.saturating_sub(u64::from(sectors)) + 1;
+        Drawn { lba: self.begin + (lba - self.begin + self.shift) % places, sectors, op }
+    }
+}
