@@ -21,9 +21,9 @@ pub struct Recorded {
 
 impl Recorded {
     /// Adds one.
-    pub fn push(&mut self, issue: &Issue) {
+    pub fn push(&mut self, request: Drawn) {
         if self.requests.len() < KEPT {
-            self.requests.push(Drawn { lba: issue.lba, sectors: issue.sectors, op: issue.op });
+            self.requests.push(request);
         }
         self.count += 1;
     }
@@ -47,8 +47,8 @@ impl Recorded {
 impl Pilot for Recorded {
     fn events(&mut self, noted: &[ServerEvent]) {
         for event in noted {
-            if let ServerEvent::Issued(issue) = event {
-                self.push(issue);
+            if let &ServerEvent::Issued(Issue { lba, sectors, op, .. }) = event {
+                self.push(Drawn { lba, sectors, op });
             }
         }
     }

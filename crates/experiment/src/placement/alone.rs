@@ -2,7 +2,6 @@
 
 use std::cell::Cell;
 
-use crate::planner::{Sample, Sampled};
 use block::{Nanos, Roster, StreamId, Tenant};
 use sim::host::Queue;
 use sim::run::{Measure, Owner, RunError, ServerEvent, TenantMeasure, Tenants, Transferred, Watch, run};
@@ -10,6 +9,26 @@ use sim::store::{Place, Store};
 
 use super::asks::{Asker, Askers};
 use crate::tenants::Reference;
+
+/// A group of contiguous slots of a volume.
+#[derive(Clone, Debug, Default)]
+pub struct Sample {
+    /// Its requests in order of arrival. Times count from the sample's beginning, sectors from the volume's.
+    pub requests: Vec<Sampled>,
+    /// How long the sample lasts; as long for each volume.
+    pub lasts: Nanos,
+    /// Requests outstanding at once, at most.
+    pub depth: usize,
+}
+
+/// A request of a volume.
+#[derive(Clone, Copy, Debug)]
+pub struct Sampled {
+    /// As it arrived.
+    pub request: block::Request,
+    /// For how long it keeps the volume's reference disk busy.
+    pub reference: Nanos,
+}
 
 /// What it gets there until this time.
 ///
@@ -70,19 +89,28 @@ fn alone(
 /// Requests in the order in which they were done, as samples. A request keeps the disk busy from the end of the one before, or from when it
 /// came, until it is done.
 fn cut<'a>(done: impl Iterator<Item = &'a Transferred>, number: usize, length: Nanos) -> Vec<Sample> {
-    let mut samples = vec![Sample { requests: Vec::new(), lasts: length }; number];
+    let mut samples = vec![Sample { requests: Vec::new(), lasts: length, depth: 0 }; number];
     let mut before = Nanos::ZERO;
+    // By time, completions before arrivals: the sample, and whether one more is outstanding.
+    let mut changes: Vec<(Nanos, bool, usize)> = Vec::new();
     for Transferred { issue, at, .. } in done {
         let reference = *at - before.max(issue.arrival);
         before = *at;
         let which = (issue.arrival.0 / length.0.max(1)) as usize;
         if let Some(sample) = samples.get_mut(which) {
+            changes.extend([(issue.arrival, true, which), (*at, false, which)]);
             let arrival = Nanos(issue.arrival.0 - which as u64 * length.0);
             let (stream, op, sync, priority, sectors, lba) =
                 (issue.stream, issue.op, issue.sync, issue.priority, issue.sectors, issue.lba);
             let request = block::Request { id: 0, stream, op, sync, priority, sectors, lba, arrival };
             sample.requests.push(Sampled { request, reference });
         }
+    }
+    changes.sort_unstable();
+    let mut outstanding = 0_usize;
+    for (_, is_more, which) in changes {
+        outstanding = if is_more { outstanding + 1 } else { outstanding.saturating_sub(1) };
+        samples[which].depth = samples[which].depth.max(outstanding);
     }
     for sample in &mut samples {
         sample.requests.sort_by_key(|sampled| sampled.request.arrival);

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::planner::{Array, Assignment, Rules, Step, Survey, Volume};
+use crate::planner::{Assignment, Rules, Step, Survey};
 use anyhow::Context;
 use block::tenants::ConstantTime;
 use block::{Nanos, Roster, StreamId, Tenant};
@@ -16,8 +16,8 @@ use sim::store::{Copy, CopyPace, Place, Store};
 use sim::streams::COPY;
 
 use super::alone;
-use super::array::ArrayModel;
 use super::asks::{Asker, Askers, Asks};
+use super::consumption::{SampledVolume, consumptions};
 use crate::pool::Workers;
 use crate::tenants::Reference;
 
@@ -102,26 +102,25 @@ impl Cluster {
         self.volumes.iter().map(|volume| volume.on).collect()
     }
 
-    /// Takes samples of every volume and has the arrays' models serve them.
+    /// Takes samples of every volume and measures what they need of every array.
     ///
     /// What was promised nothing is sampled on the array where it is, or on the first.
     ///
     /// # Errors
     /// It was interrupted.
     pub fn survey(&self, rules: Rules, samples: (usize, Nanos), workers: Workers) -> anyhow::Result<Survey> {
-        Ok(Survey::new(&self.planned(), &self.samples(samples, workers)?, rules))
-    }
-
-    /// Its arrays as the planner knows them.
-    pub fn planned(&self) -> Vec<Array> {
-        self.arrays.iter().map(ClusterArray::array).collect()
+        let volumes = self.samples(samples, workers)?;
+        let samples = consumptions(&self.arrays, &volumes, rules.slot, workers)?;
+        let arrays = self.arrays.iter().map(|array| (array.name.clone(), array.capacity, array.profile.capacity_sectors()));
+        let volumes = self.volumes.iter().map(|volume| (volume.name.clone(), volume.sectors));
+        Ok(Survey::of(samples, arrays.collect(), volumes.collect(), rules))
     }
 
     /// Every volume with samples of its requests: how many, and their length.
     ///
     /// # Errors
     /// It was interrupted.
-    pub fn samples(&self, (number, length): (usize, Nanos), workers: Workers) -> anyhow::Result<Vec<Volume>> {
+    fn samples(&self, (number, length): (usize, Nanos), workers: Workers) -> anyhow::Result<Vec<SampledVolume>> {
         let numbers: Vec<usize> = (0..self.volumes.len()).collect();
         workers.map("sampling volumes", &numbers, |&volume| {
             let ClusterVolume { name, sectors, reference, on, .. } = &self.volumes[volume];
@@ -130,8 +129,7 @@ impl Cluster {
             let watch = Watch { stop: Some(workers.monitor.stop()), ..Watch::default() };
             let samples = alone::samples(&self.asker(volume), &sampled_on, self.seed, (number, length), &watch);
             workers.monitor.check()?;
-            Ok(Volume {
-                name: name.clone(),
+            Ok(SampledVolume {
                 sectors: *sectors,
                 is_promised: reference.is_some(),
                 samples: samples.with_context(|| format!("volume {name}"))?,
@@ -238,14 +236,6 @@ impl Cluster {
 
 /// How long loads run before copying begins, and after it ends.
 const SETTLES: Nanos = Nanos::from_millis(2_000);
-
-impl ClusterArray {
-    /// As the planner knows it.
-    pub fn array(&self) -> Array {
-        let ClusterArray { name, profile, capacity } = self;
-        Array { name: name.clone(), model: ArrayModel::new(profile), sectors: profile.capacity_sectors(), capacity: *capacity }
-    }
-}
 
 /// Where volumes are on their arrays, and will be.
 struct Layout {

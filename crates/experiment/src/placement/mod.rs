@@ -7,9 +7,9 @@
 //! ```
 
 mod alone;
-mod array;
 mod asks;
 mod cluster;
+mod consumption;
 pub mod hybrid;
 mod place;
 mod recorded;
@@ -17,7 +17,6 @@ mod spec;
 
 use block::Scheduler;
 
-pub use array::ArrayModel;
 pub use asks::FOR_EVER;
 pub use asks::{Asker, Asks};
 pub use cluster::{Cluster, ClusterArray, ClusterRun, ClusterVolume, Moving};

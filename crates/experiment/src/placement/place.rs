@@ -1,19 +1,26 @@
 //! The work of `seekwise place`: the matrix, the plan, and its simulated effect.
 
+use std::collections::BTreeMap;
+
 use crate::planner::{Assignment, Plan, Standing, Step, Survey};
-use block::{Nanos, Op, Priority, Request};
+use block::{Merges, Nanos, Op};
 use control::Setting;
 use report::placement::{
     ArrayFigures, GotFigures, MoreFigures, MoveFigures, PhaseFigures, Placement, RuleFigures, SCHEMA, SimulatedFigures,
     StepFigures, VolumeFigures,
 };
+use sim::host::QueueSettings;
+use sim::profile::{DeviceOptions, Profile};
 use sim::run::TenantMeasure;
 use sim::store::CopyPace;
 
 use super::cluster::{Cluster, Moving};
 use super::spec::Specification;
+use crate::capacity::{self, Extent, saturation, serve};
+use crate::chance;
 use crate::comparison::regime;
 use crate::pool::Workers;
+use crate::synthetic::asks::{Draw, Pattern, Places};
 use crate::tenants::judge;
 
 /// Under this scheduler promises are kept.
@@ -22,6 +29,8 @@ pub const YOUCHOOSE: &str = "youchoose";
 /// The part of what the arrays have to spare that copying is planned to take. The copier is promised twice as much, for each chunk is read
 /// and then written: half of what is to spare.
 const SPARE_FOR_COPIES: f64 = 0.25;
+/// Sectors of a chunk that is copied.
+const CHUNK_SECTORS: u32 = 512;
 /// Copying is planned no slower than this: where nothing is to spare, it is the scheduler that makes it wait.
 const SLOWEST_COPY: u64 = 262_144;
 /// A run is given up when a copy takes this many times as long as planned.
@@ -65,7 +74,7 @@ pub fn place(specification: &Specification, trial: Option<&Trial>, workers: Work
     let survey = cluster.survey(specification.rules, specification.samples, workers)?;
     let before = cluster.assignment();
     let decided = decide(specification, &survey, &before);
-    let spare_bytes_per_s = spare_rate(cluster, &survey, &decided);
+    let spare_bytes_per_s = spare_rate(cluster, &survey, &decided, workers)?;
     let pace = specification.pace(spare_bytes_per_s.max(SLOWEST_COPY));
     let moving = Moving { steps: &decided.plan.steps, pace, spare_bytes_per_s };
     let simulated = trial.map(|trial| try_out(cluster, &before, &decided, &moving, trial, workers)).transpose()?;
@@ -121,37 +130,35 @@ fn settle(plan: &mut Plan, volume: usize, (steps, home): (Vec<Step>, usize)) {
 }
 
 /// Bytes a second at which volumes can be copied with a part of what the arrays of the plan have to spare.
-fn spare_rate(cluster: &Cluster, survey: &Survey, decided: &Decided) -> u64 {
+fn spare_rate(cluster: &Cluster, survey: &Survey, decided: &Decided, workers: Workers) -> anyhow::Result<u64> {
     let mut rate = f64::INFINITY;
+    let mut known: BTreeMap<(usize, bool), f64> = BTreeMap::new();
     for each in decided.plan.steps.iter().flat_map(|step| &step.moves) {
         for (array, op) in [(each.from, Op::Read), (each.to, Op::Write)] {
             let spare = survey.spare(&decided.begin, array).min(survey.spare(&decided.plan.after, array));
-            rate = rate.min(SPARE_FOR_COPIES * spare.max(0.0) / seconds_per_byte(cluster, array, op));
+            let part = match known.get(&(array, op == Op::Read)) {
+                Some(part) => *part,
+                None => part_of_bytes(&cluster.arrays[array].profile, op, cluster.seed, workers)?,
+            };
+            known.insert((array, op == Op::Read), part);
+            rate = rate.min(SPARE_FOR_COPIES * spare.max(0.0) / part.max(1e-15));
         }
     }
-    if rate.is_finite() { rate as u64 } else { CopyPace::default().bytes_per_s }
+    Ok(if rate.is_finite() { rate as u64 } else { CopyPace::default().bytes_per_s })
 }
 
-/// How long an array works for each byte that is copied in chunks between other requests.
-fn seconds_per_byte(cluster: &Cluster, array: usize, op: Op) -> f64 {
-    const CHUNKS: u64 = 64;
-    let model = cluster.arrays[array].array();
-    let mut service = model.model.begin();
-    let sectors = CopyPace::default().chunk_sectors;
-    let every = (model.sectors / CHUNKS).max(u64::from(sectors));
-    let chunk = |number: u64| Request {
-        id: 0,
-        stream: 0,
-        op,
-        sync: true,
-        priority: Priority::DEFAULT,
-        sectors,
-        // Others' requests come in between, so that each chunk is a place of its own.
-        lba: (number * 37 % CHUNKS * every).min(model.sectors.saturating_sub(u64::from(sectors))),
-        arrival: Nanos::ZERO,
-    };
-    let time: u64 = (0..CHUNKS).map(|number| service.service_time(Nanos::ZERO, &chunk(number), 0).0).sum();
-    (time as f64 / 1e9 / (CHUNKS * u64::from(sectors) * 512) as f64).max(1e-12)
+/// The part of an array that is needed to copy a byte each second, in chunks between other requests: each is a place of its own.
+fn part_of_bytes(profile: &Profile, op: Op, seed: u64, workers: Workers) -> anyhow::Result<f64> {
+    // All sizes that copies have.
+    const SIZES: &[u32] = &[CHUNK_SECTORS];
+    let pattern =
+        Pattern::Local { locality: 0.0, reads: if op == Op::Read { 100 } else { 0 }, sizes: SIZES, places: Places::Uniform };
+    let wanted = || (Draw::new(0..profile.capacity_sectors(), chance::source("copy", seed, 0)), pattern.clone());
+    let queue = |merges| capacity::host(profile, DeviceOptions::default(), QueueSettings { merges, ..QueueSettings::default() });
+    let (extent, stop) = (Extent::default(), workers.monitor.stop());
+    let own = serve(queue(Merges::All), wanted(), 1, extent, stop)?;
+    let saturation = saturation(queue, wanted, &own, extent, stop)?;
+    Ok(saturation.need(1.0, own.work_each()) / (512.0 * f64::from(CHUNK_SECTORS)))
 }
 
 fn try_out(

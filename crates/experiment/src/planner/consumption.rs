@@ -1,8 +1,6 @@
 //! What volumes take of arrays: the resource-consumption matrix.
 
-use block::{Nanos, Request};
-
-use super::{Array, Assignment, Basis, Rules, Sample, Sampled, Volume};
+use super::{Assignment, Basis, Rules};
 
 /// Tolerance where parts of an array's time are added up: sums of the same numbers in another order are the same.
 pub(super) const ROUNDING: f64 = 1e-9;
@@ -24,25 +22,6 @@ impl Consumption {
     pub fn new(demands: Vec<Vec<f64>>, rates: Vec<f64>) -> Consumption {
         assert!(demands.iter().all(|row| row.len() == rates.len()), "a demand of every volume on every array");
         Consumption { demands, rates }
-    }
-
-    /// Has the models of the arrays serve sample `number` of each volume.
-    ///
-    /// The slots of all volumes take turns, as they would if all were on that array, so that each is charged for the way to its data; the
-    /// requests of a slot are served in order of their sectors.
-    pub fn of(arrays: &[Array], volumes: &[Volume], number: usize, slot: Nanos) -> Consumption {
-        let samples: Vec<&Sample> = volumes.iter().filter_map(|volume| volume.samples.get(number)).collect();
-        assert_eq!(samples.len(), volumes.len(), "as many samples of each volume");
-        let slots: Vec<Vec<Vec<Sampled>>> = samples.iter().map(|sample| sample.slots(slot)).collect();
-        let rates = volumes.iter().zip(samples.iter().zip(&slots)).map(|(volume, (sample, slots))| {
-            let busy: u64 = slots.iter().flatten().map(|sampled| sampled.reference.0).sum();
-            if volume.is_promised { part(Nanos(busy), sample.lasts).min(1.0) } else { 0.0 }
-        });
-        let demands = arrays.iter().map(|array| {
-            let times = served(array, volumes, &slots);
-            times.iter().zip(&samples).map(|(time, sample)| part(*time, sample.lasts)).collect()
-        });
-        Consumption { demands: demands.collect(), rates: rates.collect() }
     }
 
     /// The part of an array's time that a volume takes at the sampled rate.
@@ -68,72 +47,6 @@ impl Consumption {
     }
 }
 
-fn part(time: Nanos, of: Nanos) -> f64 {
-    if of.0 == 0 { 0.0 } else { time.0 as f64 / of.0 as f64 }
-}
-
-impl Sample {
-    /// Its requests by slots of the reference disk's time, by the clock of the paper's section III.B: it advances by each request's
-    /// time, and catches up with the wall clock where nothing waits. Requests that the reference disk would not have done when the
-    /// sample ends are left out: they were not promised.
-    fn slots(&self, slot: Nanos) -> Vec<Vec<Sampled>> {
-        let slot = slot.0.max(1);
-        let mut slots: Vec<Vec<Sampled>> = Vec::new();
-        let (mut clock, mut last) = (0u64, None);
-        for sampled in &self.requests {
-            clock = clock.max(sampled.request.arrival.0).saturating_add(sampled.reference.0);
-            if clock > self.lasts.0 {
-                break;
-            }
-            let number = clock.saturating_sub(1) / slot;
-            if last != Some(number) {
-                slots.push(Vec::new());
-                last = Some(number);
-            }
-            if let Some(slot) = slots.last_mut() {
-                slot.push(*sampled);
-            }
-        }
-        for slot in &mut slots {
-            slot.sort_by_key(|sampled| sampled.request.lba);
-        }
-        slots
-    }
-}
-
-/// How long an array is busy for each volume when their slots take turns there.
-fn served(array: &Array, volumes: &[Volume], slots: &[Vec<Vec<Sampled>>]) -> Vec<Nanos> {
-    let mut service = array.model.begin();
-    let mut clock = Nanos::ZERO;
-    let mut times = vec![Nanos::ZERO; volumes.len()];
-    let offsets: Vec<u64> = (0..volumes.len()).map(|number| offset(array, volumes, number)).collect();
-    let rounds = slots.iter().map(Vec::len).max().unwrap_or(0);
-    for round in 0..rounds {
-        for (number, slots) in slots.iter().enumerate() {
-            let Some(slot) = slots.get(round) else { continue };
-            for (place, sampled) in slot.iter().enumerate() {
-                let waiting = (slot.len() - 1 - place) as u32;
-                let time = service.service_time(clock, &placed(&sampled.request, offsets[number], array.sectors), waiting);
-                times[number] += time;
-                clock += time;
-            }
-        }
-    }
-    times
-}
-
-/// Where a volume would begin if all were on this array: spread evenly over it, however much they hold.
-fn offset(array: &Array, volumes: &[Volume], number: usize) -> u64 {
-    let every = array.sectors / volumes.len().max(1) as u64;
-    (every * number as u64).min(array.sectors.saturating_sub(volumes[number].sectors))
-}
-
-/// A request of a volume that begins at this sector. An array too small for the volume serves it at its end.
-fn placed(request: &Request, offset: u64, sectors: u64) -> Request {
-    let last = sectors.saturating_sub(u64::from(request.sectors));
-    Request { lba: request.lba.saturating_add(offset).min(last), ..*request }
-}
-
 /// What volumes take of arrays in several samples, and how much there is to take.
 #[derive(Clone, Debug)]
 pub struct Survey {
@@ -144,15 +57,6 @@ pub struct Survey {
 }
 
 impl Survey {
-    /// Has the arrays' models serve every sample.
-    pub fn new(arrays: &[Array], volumes: &[Volume], rules: Rules) -> Survey {
-        let samples = volumes.iter().map(|volume| volume.samples.len()).min().unwrap_or(0);
-        let samples = (0..samples).map(|number| Consumption::of(arrays, volumes, number, rules.slot)).collect();
-        let arrays = arrays.iter().map(|array| (array.name.clone(), array.capacity, array.sectors)).collect();
-        let volumes = volumes.iter().map(|volume| (volume.name.clone(), volume.sectors)).collect();
-        Survey { samples, arrays, volumes, rules }
-    }
-
     /// From matrices. Of each array its name, the part of its time that may be promised and its sectors; of each volume its name and its
     /// sectors.
     pub fn of(samples: Vec<Consumption>, arrays: Vec<(String, f64, u64)>, volumes: Vec<(String, u64)>, rules: Rules) -> Survey {

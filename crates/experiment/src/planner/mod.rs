@@ -1,14 +1,11 @@
 //! Which volume belongs on which array (Zhang, Xu, Jiang: "YouChoose", MSST 2012, sections III.C and IV.D).
 //!
 //! ```text
-//!  requests of each volume, with the time        a service model
-//!  that its reference disk takes for each        of each array
-//!            │                                        │
-//!            └──────────▶ Consumption ◀───────────────┘      one for each sample: Table I
-//!                             │
-//!  capacity of each array ─▶ Survey ─▶ findings   significant? misplaced? in every sample?
-//!  who is where                     ─▶ Plan       migrations and swaps, each with its reason
-//!                                   ─▶ initial    where a new volume goes, and how room is made for it
+//!  what each volume needs of each array ─▶ Consumption        one for each sample: Table I
+//!                                               │
+//!                    capacity of each array ─▶ Survey ─▶ findings   significant? misplaced? in every sample?
+//!                    who is where                     ─▶ Plan       migrations and swaps, each with its reason
+//!                                                     ─▶ initial    where a new volume goes, and how room is made for it
 //! ```
 //! A volume's *demand* on an array is the part of the array's time that its requests take there. It is bounded by the volume's reference
 //! disk: no promise exceeds that disk. An array keeps its promises while demands on it add up to no more than its
@@ -26,60 +23,12 @@ mod plan;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
-
-use block::tenants::ServiceModel;
-use block::{Nanos, Request};
+use block::Nanos;
 
 pub use consumption::{Consumption, Survey};
 pub use findings::{Finding, Standing};
 pub use initial::{Initial, Rejected};
 pub use plan::{Move, Plan, Step};
-
-/// An array that volumes can be on.
-#[derive(Clone, Debug)]
-pub struct Array {
-    /// What people call it.
-    pub name: String,
-    /// How long requests take there.
-    pub model: Arc<dyn ServiceModel>,
-    /// 512-byte sectors it holds.
-    pub sectors: u64,
-    /// The part of its time that may be promised, above 0 and at most 1; the rest is for copying volumes and for what the model
-    /// gets wrong.
-    pub capacity: f64,
-}
-
-/// A volume, wherever it is.
-#[derive(Clone, Debug)]
-pub struct Volume {
-    /// What people call it.
-    pub name: String,
-    /// 512-byte sectors it has.
-    pub sectors: u64,
-    /// Whether it was promised a reference disk. What was promised nothing takes up space, but no time that others could not have.
-    pub is_promised: bool,
-    /// Samples of what it asks for, as many for each volume.
-    pub samples: Vec<Sample>,
-}
-
-/// A group of contiguous slots of a volume.
-#[derive(Clone, Debug, Default)]
-pub struct Sample {
-    /// Its requests in order of arrival. Times count from the sample's beginning, sectors from the volume's.
-    pub requests: Vec<Sampled>,
-    /// How long the sample lasts; as long for each volume.
-    pub lasts: Nanos,
-}
-
-/// A request of a volume.
-#[derive(Clone, Copy, Debug)]
-pub struct Sampled {
-    /// As it arrived.
-    pub request: Request,
-    /// For how long it keeps the volume's reference disk busy.
-    pub reference: Nanos,
-}
 
 /// What a volume is counted with when promises are added up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
@@ -97,7 +46,7 @@ pub enum Basis {
 pub struct Rules {
     /// By how much a move must reduce a volume's share of its array, from 0 to 1. The paper's is 0.1: ten points of the matrix.
     pub threshold: f64,
-    /// How much of the reference disk's time is served in one go, as the scheduler has it ([`Sample`]s are cut accordingly).
+    /// How much of the reference disk's time is served in one go, as the scheduler has it (samples are cut accordingly).
     pub slot: Nanos,
     /// What volumes are counted with.
     pub basis: Basis,

@@ -1,7 +1,5 @@
 //! The planner on the paper's Table I, and on anything.
 
-use block::tenants::ConstantTime;
-use block::{Op, Priority};
 use proptest::prelude::*;
 
 use super::*;
@@ -92,36 +90,6 @@ fn room_is_made_by_moving_others() {
     steps.iter().flat_map(|step| &step.moves).for_each(|each| after[each.volume] = Some(each.to));
     after[2] = Some(home);
     assert!(survey.keeps_capacity(&after), "{steps:?}");
-}
-
-#[test]
-fn demands_are_what_the_arrays_model_needs_and_no_more_than_the_reference_disk_can_do() {
-    let constant = |micros| Arc::new(ConstantTime { request: Nanos::from_micros(micros), sector: Nanos::ZERO });
-    let array = Array { name: "fast".to_owned(), model: constant(500), sectors: 1 << 30, capacity: 1.0 };
-    // The reference disk takes 2 ms; requests come every `every` milliseconds for a second.
-    let volume = |every: u64, is_promised| {
-        let request = |number: u64| Request {
-            id: 0,
-            stream: 0,
-            op: Op::Read,
-            sync: true,
-            priority: Priority::DEFAULT,
-            sectors: 8,
-            lba: number * 1000,
-            arrival: Nanos::from_millis(number * every),
-        };
-        let requests = (0..1000 / every).map(|number| Sampled { request: request(number), reference: Nanos::from_millis(2) });
-        let sample = Sample { requests: requests.collect(), lasts: Nanos::from_millis(1000) };
-        Volume { name: String::new(), sectors: 1 << 20, is_promised, samples: vec![sample] }
-    };
-    let volumes = [volume(4, true), volume(1, true), volume(4, false)];
-    let consumption = Consumption::of(&[array], &volumes, 0, Nanos::from_millis(80));
-    let close = |one: f64, other: f64| (one - other).abs() < 1e-3;
-    assert!(close(consumption.demand(0, 0), 0.125) && close(consumption.rate(0), 0.5), "{consumption:?}");
-    assert!(close(consumption.bound(0, 0), 0.25));
-    assert!(close(consumption.demand(0, 1), 0.25), "twice as many as the reference disk can do are asked: {consumption:?}");
-    assert!(close(consumption.demand(0, 2), 0.125) && consumption.bound(0, 2) == 0.0, "what is promised nothing");
-    assert!(close(consumption.share(0, 1), 0.5));
 }
 
 /// Some arrays and volumes in several samples, and where the volumes are.

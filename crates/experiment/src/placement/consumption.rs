@@ -1,0 +1,225 @@
+//! What volumes need of arrays, measured: the entries of the planner's matrix.
+//!
+//! ```text
+//! requests of each volume, with the time ─▶ alone on the array, at their own depth ──┐
+//! that its reference disk takes for each    in turns with all other volumes ─────────┼─▶ need (crate::capacity) ─▶ Consumption
+//!                                           deeper and deeper ─▶ saturation ─────────┘
+//! ```
+//! In turns, a slot of each volume after the other, as the scheduler that keeps promises serves them: so each is charged for the way to its
+//! data. A volume is counted with what it costs so, but with no less than it costs alone.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use block::{Merges, Nanos, Priority, Roster, StreamId, Tenant};
+use progress::monitor::Interrupted;
+use sim::host::{Queue, QueueSettings};
+use sim::profile::{DeviceOptions, Profile};
+use sim::run::{Finished, Issue, Server, Timeline};
+
+use super::alone::{Sample, Sampled};
+use super::cluster::ClusterArray;
+use crate::capacity::{self, Extent, Recorded, Saturation, saturation, serve};
+use crate::planner::Consumption;
+use crate::pool::Workers;
+use crate::synthetic::asks::Drawn;
+
+/// Requests of a volume that take turns with others', at most: enough for a mean within a percent.
+const IN_TURNS: usize = 8_000;
+
+/// A volume with samples of its requests.
+#[derive(Clone, Debug)]
+pub struct SampledVolume {
+    /// 512-byte sectors it has.
+    pub sectors: u64,
+    /// Whether it was promised a reference disk. What was promised nothing takes up space, but no time that others could not have.
+    pub is_promised: bool,
+    /// Samples of what it asks for, as many for each volume.
+    pub samples: Vec<Sample>,
+}
+
+/// The matrix of each sample.
+///
+/// # Errors
+/// It was interrupted.
+pub fn consumptions(
+    arrays: &[ClusterArray],
+    volumes: &[SampledVolume],
+    slot: Nanos,
+    workers: Workers,
+) -> anyhow::Result<Vec<Consumption>> {
+    let pairs: Vec<(usize, usize)> =
+        (0..arrays.len()).flat_map(|array| (0..volumes.len()).map(move |volume| (array, volume))).collect();
+    let alone = workers.map("volumes on each array alone", &pairs, |&(array, volume)| {
+        let offset = offset(&arrays[array].profile, volumes, volume);
+        Ok(alone(&arrays[array].profile, &volumes[volume], offset, workers.monitor.stop())?)
+    })?;
+    let samples = volumes.iter().map(|volume| volume.samples.len()).min().unwrap_or(0);
+    let rounds: Vec<(usize, usize)> = (0..samples).flat_map(|sample| (0..arrays.len()).map(move |array| (sample, array))).collect();
+    let rows = workers.map("volumes on each array in turns", &rounds, |&(sample, array)| {
+        let slots: Vec<Slots> = volumes.iter().map(|volume| Slots::new(&volume.samples[sample], slot)).collect();
+        let work = in_turns(&arrays[array].profile, volumes, &slots, workers.monitor.stop())?;
+        let need = |volume: usize| {
+            let Some((saturation, least)) = alone[array * volumes.len() + volume] else { return 0.0 };
+            saturation.need(slots[volume].requests_per_s(), work[volume].max(least))
+        };
+        let needs: Vec<f64> = (0..volumes.len()).map(need).collect();
+        let rates: Vec<f64> =
+            volumes.iter().zip(&slots).map(|(volume, slots)| if volume.is_promised { slots.rate() } else { 0.0 }).collect();
+        Ok((needs, rates))
+    })?;
+    let one = |rows: &[(Vec<f64>, Vec<f64>)]| {
+        let rates = rows.first().map_or_else(Vec::new, |(_, rates)| rates.clone());
+        Consumption::new(rows.iter().map(|(needs, _)| needs.clone()).collect(), rates)
+    };
+    Ok(rows.chunks(arrays.len().max(1)).map(one).collect())
+}
+
+/// An array at rest, behind a queue that merges so.
+fn on(profile: &Profile, merges: Merges) -> Queue {
+    capacity::host(profile, DeviceOptions::default(), QueueSettings { merges, ..QueueSettings::default() })
+}
+
+/// What saturates the array with requests like a volume's, and its work for each of them at the volume's own depth. `None` if it asks for
+/// nothing.
+fn alone(
+    profile: &Profile,
+    volume: &SampledVolume,
+    offset: u64,
+    stop: &AtomicBool,
+) -> Result<Option<(Saturation, f64)>, Interrupted> {
+    let mut recorded = Recorded::default();
+    for Sampled { request, .. } in volume.samples.iter().flat_map(|sample| &sample.requests) {
+        recorded.push(placed(&Drawn { lba: request.lba, sectors: request.sectors, op: request.op }, offset, profile));
+    }
+    let Some(wanted) = recorded.again() else { return Ok(None) };
+    let depth = volume.samples.iter().map(|sample| sample.depth).max().unwrap_or(1);
+    let own = serve(on(profile, Merges::All), wanted(), depth, Extent::default(), stop)?;
+    let saturation = saturation(|merges| on(profile, merges), wanted, &own, Extent::default(), stop)?;
+    Ok(Some((saturation, own.work_each())))
+}
+
+/// Where a volume would begin if all were on this array: spread evenly over it, however much they hold.
+fn offset(profile: &Profile, volumes: &[SampledVolume], number: usize) -> u64 {
+    let sectors = profile.capacity_sectors();
+    let every = sectors / volumes.len().max(1) as u64;
+    (every * number as u64).min(sectors.saturating_sub(volumes[number].sectors))
+}
+
+/// A request of a volume that begins at this sector. An array too small for the volume serves it at its end.
+fn placed(drawn: &Drawn, offset: u64, profile: &Profile) -> Drawn {
+    let last = profile.capacity_sectors().saturating_sub(u64::from(drawn.sectors));
+    Drawn { lba: drawn.lba.saturating_add(offset).min(last), ..*drawn }
+}
+
+/// A sample's requests by slots of the reference disk's time, by the clock of the paper's section III.B: it advances by each request's time,
+/// and catches up with the wall clock where nothing waits. Requests that the reference disk would not have done when the sample ends are
+/// left out: they were not promised.
+struct Slots {
+    slots: Vec<Vec<Drawn>>,
+    depth: usize,
+    /// For how long they keep the reference disk busy, of which time.
+    busy: Nanos,
+    lasts: Nanos,
+}
+
+impl Slots {
+    fn new(sample: &Sample, slot: Nanos) -> Slots {
+        let slot = slot.0.max(1);
+        let (mut clock, mut last) = (0u64, None);
+        let mut slots = Slots { slots: Vec::new(), depth: sample.depth.max(1), busy: Nanos::ZERO, lasts: sample.lasts };
+        for Sampled { request, reference } in &sample.requests {
+            clock = clock.max(request.arrival.0).saturating_add(reference.0);
+            if clock > sample.lasts.0 {
+                break;
+            }
+            slots.busy += *reference;
+            let number = clock.saturating_sub(1) / slot;
+            if last != Some(number) {
+                slots.slots.push(Vec::new());
+                last = Some(number);
+            }
+            if let Some(slot) = slots.slots.last_mut() {
+                slot.push(Drawn { lba: request.lba, sectors: request.sectors, op: request.op });
+            }
+        }
+        slots
+    }
+
+    /// Requests in each second of the sample.
+    fn requests_per_s(&self) -> f64 {
+        let requests = self.slots.iter().map(Vec::len).sum::<usize>() as f64;
+        if self.lasts > Nanos::ZERO { requests / self.lasts.as_secs_f64() } else { 0.0 }
+    }
+
+    /// The part of its time for which they keep the reference disk busy.
+    fn rate(&self) -> f64 {
+        if self.lasts > Nanos::ZERO { (self.busy.as_secs_f64() / self.lasts.as_secs_f64()).min(1.0) } else { 0.0 }
+    }
+}
+
+/// Seconds of an array's work for a request of each volume when their slots take turns there; 0 where it does not report work.
+fn in_turns(profile: &Profile, volumes: &[SampledVolume], slots: &[Slots], stop: &AtomicBool) -> Result<Vec<f64>, Interrupted> {
+    let tenants = (0..volumes.len()).map(|_| Tenant::new("")).collect();
+    let streams: Vec<(StreamId, usize)> = (0..volumes.len()).map(|number| (number as StreamId, number)).collect();
+    let mut queue = on(profile, Merges::All);
+    // Streams that are numbered have nothing to contradict.
+    queue.set_roster(&Roster::new(tenants, Vec::new(), &streams, 1).unwrap_or_default());
+    let mut turns = Turns { queue, now: Nanos::ZERO, outstanding: vec![0; volumes.len()], finished: Vec::new() };
+    let mut served = vec![0_usize; volumes.len()];
+    let rounds = slots.iter().map(|slots| slots.slots.len()).max().unwrap_or(0);
+    for round in 0..rounds {
+        let mut is_over = true;
+        for (volume, slots) in slots.iter().enumerate() {
+            let Some(slot) = slots.slots.get(round).filter(|_| served[volume] < IN_TURNS) else { continue };
+            let offset = offset(profile, volumes, volume);
+            for drawn in slot {
+                turns.serve(volume, slots.depth - 1);
+                turns.admit(volume, placed(drawn, offset, profile));
+            }
+            turns.serve(volume, slots.depth - 1);
+            served[volume] += slot.len();
+            is_over = false;
+        }
+        if stop.load(Ordering::Relaxed) {
+            return Err(Interrupted);
+        }
+        if is_over {
+            break;
+        }
+    }
+    (0..volumes.len()).for_each(|volume| turns.serve(volume, 0));
+    let work =
+        |volume: usize| turns.queue.ledger().map_or(0, |ledger| Timeline::bins(&ledger.disk_time()[volume]).iter().sum::<u64>());
+    Ok((0..volumes.len())
+        .map(|volume| if served[volume] > 0 { work(volume) as f64 / 1e9 / served[volume] as f64 } else { 0.0 })
+        .collect())
+}
+
+/// An array that serves volumes in turns. What one has outstanding when its turn ends is served meanwhile, as in a queue that all share.
+struct Turns {
+    queue: Queue,
+    now: Nanos,
+    outstanding: Vec<usize>,
+    finished: Vec<Finished>,
+}
+
+impl Turns {
+    fn admit(&mut self, volume: usize, Drawn { lba, sectors, op }: Drawn) {
+        let (arrival, stream, priority) = (self.now, volume as StreamId, Priority::DEFAULT);
+        self.queue.admit(self.now, Issue { arrival, lba, sectors, op, sync: true, stream, priority, token: 0 });
+        self.outstanding[volume] += 1;
+    }
+
+    /// Serves until no more than `left` requests of a volume are left.
+    fn serve(&mut self, volume: usize, left: usize) {
+        while self.outstanding[volume] > left {
+            self.queue.dispatch(self.now);
+            let Some(next) = self.queue.next_event() else { return };
+            self.now = self.now.max(next);
+            self.queue.advance(self.now, &mut self.finished);
+            for done in self.finished.drain(..) {
+                self.outstanding[done.stream() as usize] -= 1;
+            }
+        }
+    }
+}
