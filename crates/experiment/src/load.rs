@@ -12,6 +12,16 @@ use crate::world::World;
 /// Makes a queue in front of a disk at rest.
 pub type Build<'a> = dyn Fn() -> Queue + 'a;
 
+/// What is drawn in a run of a load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Draws {
+    /// The same as in every run.
+    OfTheRun,
+    /// Others: the same load once more, as chance may have it. A trace, of which nothing is drawn, has its volume on other sectors, if its
+    /// disk has them.
+    Others,
+}
+
 /// A row of a report of jobs.
 pub struct Row {
     /// The first job's name.
@@ -86,6 +96,7 @@ pub trait Load: Send + Sync {
         roster: &Roster,
         tenant: usize,
         queue: Queue,
+        draws: Draws,
         watch: &Watch,
         pilot: Option<&mut dyn Pilot>,
     ) -> Result<RunSummary, RunError>;

@@ -13,7 +13,7 @@ use sim::run::{Measure, Owner, Pilot, RunError, Watch};
 use sim::workload::{Job, PlacedWorkload, WorkloadError};
 
 use super::{ALONE, regime};
-use crate::load::{Build, Load, Row};
+use crate::load::{Build, Draws, Load, Row};
 use crate::shipped;
 use crate::world::{World, hexadecimal};
 
@@ -55,6 +55,12 @@ impl JobsLoad {
     pub fn with_staggered_starts(self) -> JobsLoad {
         let placed = self.placed.with_staggered_starts(FIO_STARTS, self.seed);
         JobsLoad { placed, ..self }
+    }
+
+    /// The same jobs on the same files, with other requests where those are drawn.
+    fn drawn_anew(&self) -> JobsLoad {
+        let (name, sha256, host, seed) = (self.name.clone(), self.sha256.clone(), self.host, self.seed);
+        JobsLoad { name, sha256, placed: self.placed.clone().drawn_anew(), host, seed }
     }
 
     /// When each stream may begin at the earliest, in seconds.
@@ -200,6 +206,7 @@ impl Load for JobsLoad {
         roster: &Roster,
         tenant: usize,
         queue: Queue,
+        draws: Draws,
         watch: &Watch,
         pilot: Option<&mut dyn Pilot>,
     ) -> Result<RunSummary, RunError> {
@@ -214,7 +221,11 @@ impl Load for JobsLoad {
         }
         // Pages without an owner are not on its disk.
         let settings = HostSettings { swap_mib: 0, anonymous_mib: 0, ..self.host };
-        self.run_on(Host::new(queue, files, settings)?, Some(&jobs), Some(&Roster::default()), watch, pilot)
+        let host = Host::new(queue, files, settings)?;
+        match draws {
+            Draws::OfTheRun => self.run_on(host, Some(&jobs), Some(&Roster::default()), watch, pilot),
+            Draws::Others => self.drawn_anew().run_on(host, Some(&jobs), Some(&Roster::default()), watch, pilot),
+        }
     }
 
     fn sustainable_speed(&self, _outcome: &RunSummary) -> Option<f64> {

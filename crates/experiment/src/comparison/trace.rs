@@ -13,7 +13,7 @@ use sim::run::{Measure, Owner, Pilot, RunError, Watch};
 use sim::trace::merge::Identity;
 use sim::trace::{Columns, Keeping, Kept, OpenOptions, TraceReader};
 
-use crate::load::{Build, Load};
+use crate::load::{Build, Draws, Load};
 use crate::world::{World, hexadecimal};
 use progress::monitor::{Interrupted, Monitor};
 
@@ -90,6 +90,10 @@ pub const SPEEDS: RangeInclusive<f64> = 1e-6..=1e6;
 
 /// Longer replays are refused: the clock of 64 bits ends after 584 years, and a disk that falls behind needs some of them.
 pub const LONGEST_REPLAY_S: f64 = 100.0 * 365.25 * 86_400.0;
+
+/// Where a volume is on its reference disk if it is to be elsewhere: some dozen tracks, and no whole number of them, so that every request
+/// waits for another part of a rotation.
+const SHIFT_SECTORS: u64 = 40_968;
 
 /// A trace, surveyed and placed on a disk.
 pub struct TraceLoad {
@@ -297,10 +301,18 @@ impl Load for TraceLoad {
         roster: &Roster,
         tenant: usize,
         queue: Queue,
+        draws: Draws,
         watch: &Watch,
         pilot: Option<&mut dyn Pilot>,
     ) -> Result<RunSummary, RunError> {
-        let placement = self.placement.alone(roster, tenant, queue.capacity_sectors());
+        let capacity = queue.capacity_sectors();
+        let held: u64 =
+            roster.volumes().filter(|(_, owner)| *owner == tenant).map(|(sectors, _)| sectors.end - sectors.start).sum();
+        let shift = match draws {
+            Draws::Others if held > 0 => SHIFT_SECTORS.min(capacity.saturating_sub(held)),
+            _ => 0,
+        };
+        let placement = self.placement.alone(roster, tenant, capacity, shift);
         let streams = roster.streams().filter(|(_, owner)| *owner == tenant).map(|(stream, _)| stream);
         let measure = Measure::new(streams).by_tenant(Some(&Roster::default()), Owner::Stream);
         replay_tenant(self.reader()?, &placement, queue, &self.settings, measure, watch, pilot)

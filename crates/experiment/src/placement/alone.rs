@@ -31,14 +31,29 @@ pub struct Sampled {
 }
 
 /// What it gets there until this time.
+#[derive(Clone, Debug)]
+pub struct OnReference {
+    /// With the draws of all runs.
+    pub first: TenantMeasure,
+    /// With others, and on other sectors: how much the disk differs from itself by chance.
+    pub again: TenantMeasure,
+}
+
+/// Where the volume begins when it runs again, if the disk has room: some dozen tracks from its place, and no whole number of them.
+const SHIFT_SECTORS: u64 = 40_968;
+
+/// Measures it.
 ///
 /// # Errors
 /// It was interrupted.
-pub fn measure(asker: &Asker, reference: &Reference, seed: u64, until: Nanos, watch: &Watch) -> Result<TenantMeasure, RunError> {
-    let queue = reference.queue();
+pub fn measure(asker: &Asker, reference: &Reference, seed: u64, until: Nanos, watch: &Watch) -> Result<OnReference, RunError> {
     let roster = roster_of(asker.volume);
-    let (tenants, _) = alone(asker, queue, seed, until, &roster, watch)?;
-    Ok(tenants.on_roster()[0].clone())
+    let run = |seed: u64, begin: u64| -> Result<TenantMeasure, RunError> {
+        let (tenants, _) = alone((asker, begin), reference.queue(), seed, until, &roster, watch)?;
+        Ok(tenants.on_roster()[0].clone())
+    };
+    let room = reference.capacity_sectors().map_or(SHIFT_SECTORS, |capacity| capacity.saturating_sub(asker.sectors));
+    Ok(OnReference { first: run(seed, 0)?, again: run(!seed, SHIFT_SECTORS.min(room))? })
 }
 
 /// Samples of what it asks for there, one after the other, each this long.
@@ -55,7 +70,7 @@ pub fn samples(
     let mut queue = reference.queue();
     queue.record_events();
     let until = Nanos(length.0 * number as u64);
-    let (_, notes) = alone(asker, queue, seed, until, &roster_of(asker.volume), watch)?;
+    let (_, notes) = alone((asker, 0), queue, seed, until, &roster_of(asker.volume), watch)?;
     let done = notes.iter().filter_map(|note| match note {
         ServerEvent::Finished(done) => Some(done),
         _ => None,
@@ -69,14 +84,14 @@ fn roster_of(volume: usize) -> Roster {
 }
 
 fn alone(
-    asker: &Asker,
+    (asker, begin): (&Asker, u64),
     queue: Queue,
     seed: u64,
     until: Nanos,
     roster: &Roster,
     watch: &Watch,
 ) -> Result<(Tenants, Vec<ServerEvent>), RunError> {
-    let mut store = Store::new(vec![queue], vec![Place { array: 0, start: 0 }; asker.volume + 1]);
+    let mut store = Store::new(vec![queue], vec![Place { array: 0, start: begin }; asker.volume + 1]);
     let until = Cell::new(until);
     let measure = Measure::new([]).by_tenant(Some(roster), Owner::Stream);
     let measure = run(Askers::new([asker.clone()], seed, &until), &mut store, measure, watch, None)?;

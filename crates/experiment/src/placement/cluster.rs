@@ -15,7 +15,7 @@ use sim::run::{Measure, Owner, TenantMeasure, Watch, run};
 use sim::store::{Copy, CopyPace, Place, Store};
 use sim::streams::COPY;
 
-use super::alone;
+use super::alone::{self, OnReference};
 use super::asks::{Asker, Askers, Asks};
 use super::consumption::{SampledVolume, consumptions};
 use crate::pool::Workers;
@@ -192,7 +192,7 @@ impl Cluster {
     ///
     /// # Errors
     /// It was interrupted.
-    pub fn alone(&self, of: &[usize], until: Nanos, workers: Workers) -> anyhow::Result<Vec<Option<TenantMeasure>>> {
+    pub fn alone(&self, of: &[usize], until: Nanos, workers: Workers) -> anyhow::Result<Vec<Option<OnReference>>> {
         workers.map("running volumes alone", of, |&volume| {
             let Some(reference) = &self.volumes[volume].reference else { return Ok(None) };
             let watch = Watch { stop: Some(workers.monitor.stop()), ..Watch::default() };

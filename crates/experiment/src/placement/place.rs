@@ -14,6 +14,7 @@ use sim::profile::{DeviceOptions, Profile};
 use sim::run::TenantMeasure;
 use sim::store::CopyPace;
 
+use super::alone::OnReference;
 use super::cluster::{Cluster, Moving};
 use super::spec::Specification;
 use crate::capacity::{self, Extent, saturation, serve};
@@ -200,9 +201,9 @@ fn try_out(
 }
 
 /// What a volume got, next to what it would have got alone or on another array.
-pub fn got(cluster: &Cluster, on: &Assignment, volume: usize, here: &TenantMeasure, there: Option<&TenantMeasure>) -> GotFigures {
+pub fn got(cluster: &Cluster, on: &Assignment, volume: usize, here: &TenantMeasure, there: Option<&OnReference>) -> GotFigures {
     let seconds = here.wanted.as_secs_f64();
-    let figures = there.map(|there| judge::compared(here, there));
+    let figures = there.map(|there| judge::compared(here, &there.first, &there.again));
     let reference = cluster.volumes[volume].reference.as_ref();
     let broken = reference.zip(figures.as_ref()).map(|(disk, figures)| judge::worse_than_reference(&disk.to_string(), figures));
     GotFigures {

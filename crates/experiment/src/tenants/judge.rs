@@ -4,8 +4,8 @@ use std::num::NonZeroU64;
 
 use block::Nanos;
 use report::record::{
-    CapacityFigures, GuaranteeFigures, RecoveryFigures, ReferenceFigures, ShareFigures, Tenancy, TenantCurve, TenantFigures,
-    WindowFigures,
+    CapacityFigures, ChanceFigures, GuaranteeFigures, RecoveryFigures, ReferenceFigures, ShareFigures, Tenancy, TenantCurve,
+    TenantFigures, WindowFigures,
 };
 use sim::host::{Ledger, RunSummary};
 use sim::run::{STEP, Served, TenantMeasure, Tenants, Timeline};
@@ -13,12 +13,13 @@ use sim::run::{STEP, Served, TenantMeasure, Tenants, Timeline};
 use super::contract::{Contract, TenantGuarantee};
 use super::reference::Alone;
 use super::service_comparison::{LEAST, ServiceComparison, Windows};
+use super::significance::{Chance, certain_violation, is_less, is_more_often, least_p99_ratio};
 use crate::figures::{rate, response_figures};
 use crate::reference_disk::SCHEDULER;
 
 /// The lengths of windows that are judged.
 pub const WINDOWS: [Nanos; 3] = [Nanos::from_millis(100), Nanos::from_millis(1_000), Nanos::from_millis(10_000)];
-/// A tenant is served as well as by its reference disk if it gets this part of its throughput, …
+/// A tenant is served as well as by its reference disk if, up to what chance makes, it gets this part of its throughput, …
 pub const THROUGHPUT: f64 = 0.97;
 /// … no more than this part of the windows of a second is in violation, …
 pub const VIOLATED: f64 = 0.01;
@@ -51,7 +52,7 @@ pub fn judge(contract: &Contract, outcome: &RunSummary, alone: &[Option<&Alone>]
         });
         let alone = alone.get(number).copied().flatten();
         let disk_time_s = disk_time.filter(|&time| time > 0 || here.served.requests == 0).map(|time| time as f64 / 1e9);
-        tenant(promise, here, alone.map(|alone| &alone.reference), share, disk_time_s)
+        tenant(promise, here, alone, share, disk_time_s)
     });
     Some(Tenancy {
         contract: contract.source.clone(),
@@ -117,12 +118,12 @@ pub fn shares(measured: &Tenants, ledger: &Ledger, until: Nanos) -> Option<Vec<f
 fn tenant(
     promise: &TenantGuarantee,
     here: &TenantMeasure,
-    there: Option<&TenantMeasure>,
+    alone: Option<&Alone>,
     share: Option<ShareFigures>,
     disk_time_s: Option<f64>,
 ) -> TenantFigures {
     let seconds = here.wanted.as_secs_f64();
-    let reference = there.map(|there| compared(here, there));
+    let reference = alone.map(|alone| compared(here, &alone.reference, &alone.again));
     let mut broken = Vec::new();
     if here.served.requests > 0 {
         if let (Some(disk), Some(figures)) = (&promise.reference, &reference) {
@@ -145,7 +146,7 @@ fn tenant(
         share,
         reference,
         broken,
-        curve: curve(here, there),
+        curve: curve(here, alone.map(|alone| &alone.reference)),
     }
 }
 
@@ -161,13 +162,16 @@ fn promised(promise: &TenantGuarantee) -> GuaranteeFigures {
     }
 }
 
-/// The tenant's figures here next to those on its reference disk.
-pub fn compared(here: &TenantMeasure, there: &TenantMeasure) -> ReferenceFigures {
+/// The tenant's figures here next to those on its reference disk, and how much those differ from a second run `again` there.
+pub fn compared(here: &TenantMeasure, there: &TenantMeasure, again: &TenantMeasure) -> ReferenceFigures {
     let comparison = ServiceComparison::new(here, there);
     let windows = WINDOWS.map(|length| {
         let Windows { windows, violated, worst } = comparison.windows(length);
         WindowFigures { window_s: length.as_secs_f64(), windows, violated, worst_ratio: worst }
     });
+    let chance = Chance::new(there, again, SECOND).figures();
+    let certain = certain_violation(&chance);
+    let certainly_violated = comparison.ratios(SECOND).into_iter().filter(|ratio| *ratio < certain).count() as u64;
     let recovery = comparison.recovery();
     let p99 = |measure: &TenantMeasure| measure.responses.quantile(0.99).as_secs_f64();
     ReferenceFigures {
@@ -177,6 +181,9 @@ pub fn compared(here: &TenantMeasure, there: &TenantMeasure) -> ReferenceFigures
         response: response_figures(&there.responses),
         throughput_ratio: comparison.throughput_ratio(),
         p99_ratio: p99(here) / p99(there),
+        p99_ratio_at_least: least_p99_ratio(&here.responses, &there.responses),
+        certainly_violated,
+        chance,
         lost_s: comparison.lost().as_secs_f64(),
         windows: windows.to_vec(),
         recovery: RecoveryFigures {
@@ -187,23 +194,32 @@ pub fn compared(here: &TenantMeasure, there: &TenantMeasure) -> ReferenceFigures
     }
 }
 
-/// Says in which figures a tenant had less than its reference disk would give.
+/// Says in which figures a tenant had less than its reference disk would give, by more than chance makes (see [`significance`](super::significance)).
 pub fn worse_than_reference(disk: &str, figures: &ReferenceFigures) -> Vec<String> {
+    let ReferenceFigures { throughput_ratio, p99_ratio, p99_ratio_at_least, certainly_violated, chance, .. } = figures;
     let mut broken = Vec::new();
-    if figures.throughput_ratio < THROUGHPUT {
-        let (got, least) = (100.0 * figures.throughput_ratio, 100.0 * THROUGHPUT);
+    let second = figures.windows.iter().find(|window| window.window_s == SECOND.as_secs_f64());
+    if is_less(*throughput_ratio, THROUGHPUT, chance, second.map_or(0, |window| window.windows)) {
+        let (got, least) = (100.0 * throughput_ratio, 100.0 * THROUGHPUT);
         broken.push(format!("it got {got:.1}% of the throughput that it has on {disk}; at least {least:.0}% is guaranteed"));
     }
-    let second = figures.windows.iter().find(|window| window.window_s == SECOND.as_secs_f64());
-    if let Some(WindowFigures { windows, violated, .. }) = second.filter(|w| w.violated as f64 > VIOLATED * w.windows as f64) {
-        let least = 100.0 * LEAST;
-        broken.push(format!("in {violated} of {windows} windows of 1 s it got less than {least:.0}% of what {disk} does"));
+    if let Some(&WindowFigures { windows, violated, .. }) = second {
+        let is_too_many = |violated: u64| violated as f64 > VIOLATED * windows as f64;
+        if is_too_many(*certainly_violated) || is_too_many(violated) && is_more_often(violated, windows, chance) {
+            let (least, by_chance) = (100.0 * LEAST, by_chance(chance));
+            broken.push(format!(
+                "in {violated} of {windows} windows of 1 s it got less than {least:.0}% of what {disk} does{by_chance}"
+            ));
+        }
     }
-    if figures.p99_ratio > P99 {
-        let ratio = figures.p99_ratio;
-        broken.push(format!("its p99 response time is {ratio:.2} times that on {disk}; at most {P99} times is guaranteed"));
+    if *p99_ratio > P99 * chance.p99_ratio && *p99_ratio_at_least > P99 {
+        broken.push(format!("its p99 response time is {p99_ratio:.2} times that on {disk}; at most {P99} times is guaranteed"));
     }
     broken
+}
+
+fn by_chance(chance: &ChanceFigures) -> String {
+    if chance.violated == 0 { String::new() } else { format!(" ({} of {} by chance)", chance.violated, chance.windows) }
 }
 
 fn too_small_a_share(share: &ShareFigures) -> Option<String> {

@@ -13,6 +13,7 @@ pub mod judge;
 mod reference;
 mod roster;
 mod service_comparison;
+mod significance;
 
 pub use contract::{Contract, TenantGuarantee};
 pub use judge::{P99, THROUGHPUT, VIOLATED, WINDOWS, capacity, judge};

@@ -16,7 +16,7 @@ use sim::run::{Owner, Pilot, RunError, Served, TenantMeasure, Tenants, Timeline,
 
 use crate::capacity::{self, Extent, Rates, Recorded};
 use crate::learned_device;
-use crate::load::Load;
+use crate::load::{Draws, Load};
 use crate::reference_disk::{reference_disk, spec};
 use crate::world::World;
 
@@ -134,6 +134,8 @@ impl Reference {
 pub struct Alone {
     /// On its reference disk.
     pub reference: TenantMeasure,
+    /// The same with what is drawn drawn anew: how much the disk differs from itself by chance.
+    pub again: TenantMeasure,
     /// On the disk that it shares with others.
     pub here: TenantMeasure,
     /// What of it the tenant needs to be served as there, from 0 (see [`capacity`]).
@@ -152,19 +154,20 @@ pub fn alone(
     world: &World,
     watch: &Watch,
 ) -> Result<Alone, RunError> {
-    let run = |mut queue: Queue, pilot: Option<&mut dyn Pilot>| {
+    let run = |mut queue: Queue, draws: Draws, pilot: Option<&mut dyn Pilot>| {
         // There are no tenants there: the account is of the whole.
         queue.set_roster(&Roster::default());
-        load.run_tenant(roster, tenant, queue, watch, pilot)
+        load.run_tenant(roster, tenant, queue, draws, watch, pilot)
     };
-    let there = run(reference.queue(), None)?;
+    let there = run(reference.queue(), Draws::OfTheRun, None)?;
+    let again = others(run(reference.queue(), Draws::Others, None)?);
     let (settings, mut recorded) = (world.host.queue(), Recorded::default());
     let on_host = |merges| capacity::host(&world.profile, world.device, QueueSettings { merges, ..settings });
-    let here = run(on_host(settings.merges), Some(&mut recorded))?;
+    let here = run(on_host(settings.merges), Draws::OfTheRun, Some(&mut recorded))?;
     let work: u64 = here.ledger.as_ref().map_or(0, |ledger| ledger.disk_time().iter().flat_map(Timeline::bins).sum());
     let (reference, here) = (others(there), others(here));
     let needs = needs(&reference, &here, Nanos(work), &recorded, on_host, watch)?;
-    Ok(Alone { reference, here, needs })
+    Ok(Alone { reference, again, here, needs })
 }
 
 /// What part of the host is needed to serve a tenant as its reference disk does; `work` is what the host's units did for what it got `here`,

@@ -83,15 +83,20 @@ impl ServiceComparison {
 
     /// Windows of this length by its own clock, one after the other.
     pub fn windows(&self, length: Nanos) -> Windows {
-        let length = ((length.0 / STEP.0) as usize).max(1);
         let mut windows = Windows::default();
-        for begin in (0..).step_by(length).take_while(|begin| begin + length <= self.here.steps()) {
-            let Some(ratio) = self.ratio(begin, length) else { continue };
+        for ratio in self.ratios(length) {
             windows.windows += 1;
             windows.violated += u64::from(ratio < LEAST);
             windows.worst = Some(windows.worst.map_or(ratio, |worst| worst.min(ratio)));
         }
         windows
+    }
+
+    /// What was done in each of these windows by what the reference disk does; those in which it does nothing are left out.
+    pub fn ratios(&self, length: Nanos) -> Vec<f64> {
+        let length = ((length.0 / STEP.0) as usize).max(1);
+        let begins = (0..).step_by(length).take_while(|begin| begin + length <= self.here.steps());
+        begins.filter_map(|begin| self.ratio(begin, length)).collect()
     }
 
     /// How soon it was served as well as there after each return: until the first second, or what there is of one until it falls silent,

@@ -126,6 +126,13 @@ pub struct ReferenceFigures {
     /// p99 response time here by p99 response time there.
     #[serde(deserialize_with = "number_or_null::one")]
     pub p99_ratio: f64,
+    /// The least that this ratio is by the confidence intervals of both quantiles, at 1%.
+    #[serde(deserialize_with = "number_or_null::one")]
+    pub p99_ratio_at_least: f64,
+    /// Number of windows of 1 s so far below the reference disk's work that chance does not explain them.
+    pub certainly_violated: u64,
+    /// How much the reference disk differs from itself by chance.
+    pub chance: ChanceFigures,
     /// Maximum delay relative to the reference disk over any period, in seconds.
     #[serde(deserialize_with = "number_or_null::one")]
     pub lost_s: f64,
@@ -133,6 +140,25 @@ pub struct ReferenceFigures {
     pub windows: Vec<WindowFigures>,
     /// How it fared after idle periods.
     pub recovery: RecoveryFigures,
+}
+
+/// Two runs of the same load on the reference disk that differ by chance alone, compared with each other.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ChanceFigures {
+    /// Throughput of the slower one by that of the other.
+    #[serde(deserialize_with = "number_or_null::one")]
+    pub throughput_ratio: f64,
+    /// The longer p99 response time by the other.
+    #[serde(deserialize_with = "number_or_null::one")]
+    pub p99_ratio: f64,
+    /// Number of windows of 1 s.
+    pub windows: u64,
+    /// Number of these with less than 95% of the other run's work.
+    pub violated: u64,
+    /// Standard deviation of a window's work relative to the other run's.
+    #[serde(deserialize_with = "number_or_null::one")]
+    pub window_deviation: f64,
 }
 
 /// Windows of one length in which a tenant was active, compared with the reference disk.

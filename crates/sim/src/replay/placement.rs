@@ -142,8 +142,8 @@ fn compact_hint(compact: u64, capacity: u64) -> String {
 pub struct Placement {
     capacity: u64,
     layout: Layout,
-    /// Only this tenant's requests have a place, where its volume has it.
-    of: Option<(Roster, usize)>,
+    /// Only this tenant's requests have a place, where its volume has it, which begins at this sector.
+    of: Option<(Roster, usize, u64)>,
 }
 
 #[derive(Clone, Debug)]
@@ -185,16 +185,16 @@ impl Placement {
         Ok(Placement { capacity, layout: Layout::SideBySide(bases), of: None })
     }
 
-    /// The places that a tenant's requests have on a disk of `capacity` sectors that holds only its volume, from sector 0 on. Without a
-    /// volume they keep their addresses.
+    /// The places that a tenant's requests have on a disk of `capacity` sectors that holds only its volume, from sector `begin` on. Without
+    /// a volume they keep their addresses, counted from there.
     #[must_use]
-    pub fn alone(&self, roster: &Roster, tenant: usize, capacity: u64) -> Placement {
-        Placement { capacity, layout: self.layout.clone(), of: Some((roster.clone(), tenant)) }
+    pub fn alone(&self, roster: &Roster, tenant: usize, capacity: u64, begin: u64) -> Placement {
+        Placement { capacity, layout: self.layout.clone(), of: Some((roster.clone(), tenant, begin)) }
     }
 
     /// Whether the request belongs to the tenant placed here, or all requests do.
     pub(super) fn is_meant(&self, request: &TraceRequest) -> bool {
-        let Some((roster, tenant)) = &self.of else { return true };
+        let Some((roster, tenant, _)) = &self.of else { return true };
         self.shared_lba(request).is_some_and(|lba| roster.owner_at(lba, request.stream) == Some(*tenant))
     }
 
@@ -211,7 +211,7 @@ impl Placement {
     /// A request's address on the disk; `None` if it was not in the surveyed trace, or its tenant's own disk is too small for it.
     pub fn lba(&self, request: &TraceRequest) -> Option<u64> {
         let lba = self.shared_lba(request)?;
-        let lba = self.of.as_ref().map_or(lba, |(roster, _)| roster.tenant_lba(lba));
+        let lba = self.of.as_ref().map_or(lba, |(roster, _, begin)| roster.tenant_lba(lba) + begin);
         (lba.checked_add(u64::from(request.sectors))? <= self.capacity).then_some(lba)
     }
 

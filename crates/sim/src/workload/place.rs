@@ -82,6 +82,14 @@ impl PlacedWorkload {
         self
     }
 
+    /// The same jobs with other random numbers.
+    #[must_use]
+    pub fn drawn_anew(mut self) -> PlacedWorkload {
+        // Of splitmix64.
+        self.plans.iter_mut().for_each(|plan| plan.seed = plan.seed.wrapping_add(0x9e37_79b9_7f4a_7c15));
+        self
+    }
+
     /// A job's actions in order of issue, ignoring time: they end as in fio by `size`, `io_size`, `number_ios` or `loops`, and
     /// never if only time ends the job. Separate rate limits of reads and writes, which affect their order, are ignored, too.
     ///

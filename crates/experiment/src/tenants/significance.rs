@@ -1,0 +1,145 @@
+//! How much two runs of the same load on the same disk differ by chance, and what is more than that.
+//!
+//! The load runs a second time alone on its reference disk, with everything that is drawn drawn anew (a trace, of which nothing is drawn, on
+//! other sectors). A guarantee is broken if a figure is beyond its bound, and by more than the reference disk differs from itself:
+//!
+//! * throughput, by the same factor and by the error of the mean of its windows;
+//! * windows in violation, if they are more than 1% and significantly more than those of reference against reference (Fisher's exact test),
+//!   or if more than 1% are so far below the reference that chance does not explain a single one;
+//! * p99, by the same factor, and by the confidence intervals of both quantiles (order statistics).
+
+use block::Nanos;
+use report::record::ChanceFigures;
+use sim::run::{Responses, TenantMeasure};
+
+use super::service_comparison::{LEAST, ServiceComparison};
+
+/// At most this often a difference is called significant that is none, …
+const LEVEL: f64 = 0.01;
+/// … which are this many standard deviations of a normal distribution, on one side.
+const LEVEL_DEVIATIONS: f64 = 2.326;
+/// The same for each of two errors that are added up: 2.326 / √2.
+const EACH_DEVIATIONS: f64 = 1.645;
+/// A window this many standard deviations below the reference is no chance: of a normal distribution one in three million is.
+const NO_CHANCE: f64 = 5.0;
+
+/// How much the reference disk differs from itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Chance {
+    /// Windows, and those in violation.
+    windows: u64,
+    violated: u64,
+    /// Standard deviation of what is done in a window.
+    deviation: f64,
+    /// Throughput of one run by that of the other, at most 1.
+    throughput: f64,
+    /// p99 of one run by that of the other, at least 1.
+    p99: f64,
+}
+
+impl Chance {
+    /// Of two runs alone on the reference disk, in windows of this length. The one that is worse compared with the other counts.
+    pub fn new(one: &TenantMeasure, other: &TenantMeasure, window: Nanos) -> Chance {
+        let compared = |here: &TenantMeasure, there: &TenantMeasure| {
+            let comparison = ServiceComparison::new(here, there);
+            let ratios = comparison.ratios(window);
+            let violated = ratios.iter().filter(|ratio| **ratio < LEAST).count() as u64;
+            (ratios.len() as u64, violated, deviation(&ratios), comparison.throughput_ratio())
+        };
+        let [first, second] = [compared(one, other), compared(other, one)];
+        let (windows, violated, ..) = if first.1 >= second.1 { first } else { second };
+        let p99 = |measure: &TenantMeasure| measure.responses.quantile(0.99).as_secs_f64();
+        let at_least_1 = |ratio: f64| if ratio.is_finite() && ratio > 0.0 { ratio.max(1.0 / ratio) } else { 1.0 };
+        Chance {
+            windows,
+            violated,
+            deviation: first.2.max(second.2),
+            throughput: 1.0 / at_least_1(first.3),
+            p99: at_least_1(p99(one) / p99(other)),
+        }
+    }
+
+    /// The figures, for the report.
+    pub fn figures(&self) -> ChanceFigures {
+        ChanceFigures {
+            throughput_ratio: self.throughput,
+            p99_ratio: self.p99,
+            windows: self.windows,
+            violated: self.violated,
+            window_deviation: self.deviation,
+        }
+    }
+}
+
+fn deviation(ratios: &[f64]) -> f64 {
+    let count = ratios.len() as f64;
+    let mean = ratios.iter().sum::<f64>() / count;
+    let squares: f64 = ratios.iter().map(|ratio| (ratio - mean) * (ratio - mean)).sum();
+    if count > 1.0 { (squares / (count - 1.0)).sqrt() } else { 0.0 }
+}
+
+/// Whether a throughput ratio is below a bound by more than chance makes, over this many windows.
+pub fn is_less(ratio: f64, bound: f64, chance: &ChanceFigures, windows: u64) -> bool {
+    let of_windows = |count: u64| if count > 0 { 1.0 / count as f64 } else { 0.0 };
+    let error = chance.window_deviation * (of_windows(windows) + of_windows(chance.windows)).sqrt();
+    ratio < bound * chance.throughput_ratio && ratio + LEVEL_DEVIATIONS * error < bound
+}
+
+/// Whether `violated` of `windows` windows are significantly more than those of reference against reference.
+pub fn is_more_often(violated: u64, windows: u64, chance: &ChanceFigures) -> bool {
+    probability_of_as_many((violated, windows), (chance.violated, chance.windows)) < LEVEL
+}
+
+/// A window in which less than this part was done cannot be explained by chance.
+pub fn certain_violation(chance: &ChanceFigures) -> f64 {
+    LEAST.min(1.0 - NO_CHANCE * chance.window_deviation)
+}
+
+/// The least that the ratio of two p99 response times can be by the errors of both quantiles.
+pub fn least_p99_ratio(here: &Responses, there: &Responses) -> f64 {
+    let quantile = |responses: &Responses, deviations: f64| {
+        let error = (0.99 * 0.01 / responses.count().max(1) as f64).sqrt();
+        responses.quantile((0.99 + deviations * error).min(1.0)).as_secs_f64()
+    };
+    quantile(here, -EACH_DEVIATIONS) / quantile(there, EACH_DEVIATIONS)
+}
+
+/// Fisher's exact test: how likely at least as many of the first kind's cases are hits if hits are spread over both kinds by chance.
+fn probability_of_as_many((hits, cases): (u64, u64), (other_hits, other_cases): (u64, u64)) -> f64 {
+    let (all, all_hits) = (cases + other_cases, hits + other_hits);
+    let factorials: Vec<f64> = [0.0]
+        .into_iter()
+        .chain((1..=all).scan(0.0, |sum, number| {
+            *sum += (number as f64).ln();
+            Some(*sum)
+        }))
+        .collect();
+    let ways = |of: u64, chosen: u64| factorials[of as usize] - factorials[chosen as usize] - factorials[(of - chosen) as usize];
+    (hits..=all_hits.min(cases))
+        .filter(|first| all_hits - first <= other_cases)
+        .map(|first| (ways(cases, first) + ways(other_cases, all_hits - first) - ways(all, all_hits)).exp())
+        .sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fishers_test_gives_the_probabilities_of_the_tea_tasting_lady() {
+        // Fisher, The Design of Experiments (1935): all of 4 cups of 8 by chance, 1 in 70; at least 3 of them, 17 in 70.
+        let of = |hits| probability_of_as_many((hits, 4), (4 - hits, 4));
+        assert!((of(4) - 1.0 / 70.0).abs() < 1e-9 && (of(3) - 17.0 / 70.0).abs() < 1e-9, "{} {}", of(4), of(3));
+        assert!((probability_of_as_many((0, 0), (0, 20)) - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn three_of_twenty_windows_are_chance_and_all_of_them_are_not() {
+        let chance = ChanceFigures { throughput_ratio: 0.99, p99_ratio: 1.05, windows: 20, violated: 1, window_deviation: 0.03 };
+        assert!(!is_more_often(3, 20, &chance));
+        assert!(is_more_often(12, 20, &chance));
+        assert!(!is_less(0.96, 0.97, &chance, 20), "0.96 may be 0.97");
+        assert!(is_less(0.90, 0.97, &chance, 20));
+        assert!((certain_violation(&chance) - 0.85).abs() < 1e-9);
+    }
+}
