@@ -1,7 +1,7 @@
 //! Guarantees and results of tenants as text, for terminal and page.
 
 use crate::number::{MISSING, grouped, three_digits};
-use crate::record::{CapacityFigures, Record, ReferenceFigures, Tenancy, TenantFigures};
+use crate::record::{ChanceFigures, Record, ReferenceFigures, Tenancy, TenantFigures};
 use crate::text::{paragraph, printable, shortened};
 
 /// Maximum number of tenants shown, those with broken guarantees first.
@@ -42,7 +42,10 @@ pub(crate) fn lines(records: &[Record]) -> Vec<String> {
         let (label, tenancy) = (printable(&record.scheduler.label), record.tenants.as_ref()?);
         Some(format!("{label}: {}.", in_a_line(tenancy)))
     };
-    let capacity = records.iter().find_map(|record| record.tenants.as_ref()?.capacity.as_ref()).map(of_capacity);
+    let mut tenancies = records.iter().filter_map(|record| record.tenants.as_ref());
+    // One in which all were kept shows that they can be.
+    let shown = tenancies.clone().find(|tenancy| is_kept(tenancy)).or(tenancies.next());
+    let capacity = shown.and_then(of_capacity);
     capacity.into_iter().chain(records.iter().filter_map(one)).collect()
 }
 
@@ -138,7 +141,7 @@ fn of_reference(figures: &ReferenceFigures) -> [String; 9] {
 /// What there is to say: of each tenant that is shown what it was promised and whether that was kept, and of the disk.
 pub(crate) fn sentences(tenancy: &Tenancy) -> Vec<String> {
     let mut sentences: Vec<String> = shown(tenancy).into_iter().map(of_tenant).collect();
-    sentences.extend(tenancy.capacity.as_ref().map(of_capacity));
+    sentences.extend(of_capacity(tenancy));
     if tenancy.others_requests > 0 {
         let requests = grouped(tenancy.others_requests);
         sentences.push(format!("{requests} requests belong to no tenant and have no guarantee."));
@@ -149,9 +152,9 @@ pub(crate) fn sentences(tenancy: &Tenancy) -> Vec<String> {
     }
     if tenancy.idle_while_waiting_s > 0.0 {
         let seconds = three_digits(tenancy.idle_while_waiting_s);
-        sentences.push(format!("The disk was idle for {seconds} s while requests waited."));
+        sentences.push(format!("The disk was idle as a whole for {seconds} s while requests waited."));
     } else if tenancy.idle_while_waiting_s == 0.0 {
-        sentences.push("The disk was never idle while requests waited.".to_owned());
+        sentences.push("The disk was never idle as a whole while requests waited.".to_owned());
     }
     sentences
 }
@@ -207,6 +210,7 @@ fn reference_text(figures: &ReferenceFigures) -> String {
     if !windows.is_empty() {
         parts.push(format!("windows with less than 95%: {}", windows.join(", ")));
     }
+    parts.push(by_chance(&figures.chance));
     parts.push(format!("at most {} s lost over any period", three_digits(figures.lost_s)));
     let recovery = &figures.recovery;
     if recovery.returns > 0 {
@@ -219,13 +223,34 @@ fn reference_text(figures: &ReferenceFigures) -> String {
     parts.join("; ")
 }
 
-/// Whether the guarantees can be met at all.
-pub(crate) fn of_capacity(capacity: &CapacityFigures) -> String {
-    let needs = three_digits(capacity.needs_s_per_s);
-    if capacity.needs_s_per_s > 1.0 {
-        return format!(
-            "Guarantees cannot be met: they need {needs} s of this disk’s work per second of 1. Use a faster disk, slower reference disks or fewer tenants."
-        );
-    }
-    format!("To be as fast as its tenants’ reference disks, this disk needs at least {needs} s of work per second of 1.")
+/// How much the reference disk differs from itself.
+fn by_chance(chance: &ChanceFigures) -> String {
+    let (throughput, p99) = (three_digits(100.0 * chance.throughput_ratio), three_digits(chance.p99_ratio));
+    let windows = match chance.windows {
+        0 => String::new(),
+        windows => format!(", {} of {} windows of 1 s", grouped(chance.violated), grouped(windows)),
+    };
+    format!("chance alone makes {throughput}%, {p99} times{windows}")
+}
+
+/// Whether the guarantees of all reference disks were kept.
+fn is_kept(tenancy: &Tenancy) -> bool {
+    tenancy.tenants.iter().all(|tenant| tenant.reference.is_none() || tenant.broken.is_empty())
+}
+
+/// Whether the guarantees can be met at all; `None` if no tenant has a reference disk.
+pub(crate) fn of_capacity(tenancy: &Tenancy) -> Option<String> {
+    let needs_s = tenancy.capacity.as_ref()?.needs_s_per_s;
+    let needs = three_digits(100.0 * needs_s);
+    Some(if needs_s <= 1.0 {
+        format!("To be as fast as its tenants’ reference disks, this disk needs at least {needs}% of its capacity.")
+    } else if is_kept(tenancy) {
+        format!(
+            "To be as fast as its tenants’ reference disks, this disk would need {needs}% of its capacity with each tenant alone. Together they took less, and all guarantees were kept."
+        )
+    } else {
+        format!(
+            "Guarantees cannot be met: they need {needs}% of this disk’s capacity. Use a faster disk, slower reference disks or fewer tenants."
+        )
+    })
 }

@@ -2,8 +2,8 @@
 
 use report::comparison::Comparison;
 use report::record::{
-    CapacityFigures, GuaranteeFigures, Record, RecoveryFigures, ReferenceFigures, ResponseFigures, ShareFigures, Tenancy,
-    TenantCurve, TenantFigures, WindowFigures,
+    CapacityFigures, ChanceFigures, GuaranteeFigures, Record, RecoveryFigures, ReferenceFigures, ResponseFigures, ShareFigures,
+    Tenancy, TenantCurve, TenantFigures, WindowFigures,
 };
 
 use crate::fixture;
@@ -43,6 +43,9 @@ fn tenant(name: &str, broken: &[&str]) -> TenantFigures {
             response: response(20.0),
             throughput_ratio: 0.8192,
             p99_ratio: 1.5,
+            p99_ratio_at_least: 1.3,
+            certainly_violated: 1,
+            chance: ChanceFigures { throughput_ratio: 0.99, p99_ratio: 1.05, windows: 40, violated: 2, window_deviation: 0.03 },
             lost_s: 0.25,
             windows,
             recovery: RecoveryFigures { returns: 2, never: 1, longest_s: Some(0.4) },
@@ -79,7 +82,7 @@ fn a_comparison_shows_kept_promises_and_the_worst_tenant_of_each_scheduler() {
     assert!(table.contains(&kept), "{table}");
     let broken = format!("{}: guarantees of 1 of 2 tenants kept; worst a <b> & c: it got 82%", labels[1]);
     assert!(table.contains(&broken), "{table}");
-    assert!(table.contains("Guarantees cannot be met: they need 1.25 s of this disk’s work per second of 1."), "{table}");
+    assert!(table.contains("this disk would need 125% of its capacity with each tenant alone. Together they took less, and all guarantees were kept."), "{table}");
 }
 
 #[test]
@@ -89,11 +92,11 @@ fn a_run_says_what_each_was_promised_and_got() {
         "Tenants of promises.toml",
         "  on barracuda",
         "a <b> & c: guaranteed at least as fast as barracuda alone, weight 3. BROKEN: it got 82% of the throughput",
-        "windows with less than 95%: 3 of 40 of 1.00 s; at most 0.250 s lost over any period",
+        "windows with less than 95%: 3 of 40 of 1.00 s; chance alone makes 99.0%, 1.05 times, 2 of 40 windows of 1 s; at most 0.250 s lost over any period",
         "2 times active after a pause: as fast as there within 0.400 s, never as fast after 1",
         "71.0% of the disk’s time, 75.0% by weight",
         "7 requests belong to no tenant and have no guarantee.",
-        "The disk was never idle while requests waited.",
+        "The disk was never idle as a whole while requests waited.",
     ] {
         assert!(text.contains(words), "{words:?} is missing in\n{text}");
     }
