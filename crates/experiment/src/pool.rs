@@ -65,6 +65,25 @@ impl<'a> Workers<'a> {
     }
 }
 
+/// A monitor for one of several pieces of work: their number is shown, and not how far each is.
+pub struct Unseen<'a>(pub &'a dyn Monitor);
+
+impl Monitor for Unseen<'_> {
+    fn begin(&self, _total: u64, _what: &str) {}
+
+    fn progress(&self, _done: u64) {}
+
+    fn end(&self) {}
+
+    fn warn(&self, text: &str) {
+        self.0.warn(text);
+    }
+
+    fn stop(&self) -> &AtomicBool {
+        self.0.stop()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]

@@ -34,6 +34,19 @@ pub struct Guarantee {
     pub slack: Option<SlackFigures>,
     /// The results of the scenarios.
     pub scenarios: Vec<ScenarioFigures>,
+    /// What would make guarantees that were refused ones that are admitted; each was tried like these.
+    pub remedies: Vec<RemedyFigures>,
+}
+
+/// A kind of remedy.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RemedyFigures {
+    /// The kind: `a smaller promise`, `another of the shipped devices`.
+    pub kind: String,
+    /// What was tried and would be admitted, as the end of a sentence; `None` if none of those tried would.
+    pub helps: Option<String>,
+    /// What was tried before and would not.
+    pub tried: Vec<String>,
 }
 
 /// Demand of guarantees with one reference disk.
@@ -80,9 +93,9 @@ pub struct ScenarioFigures {
 }
 
 impl Guarantee {
-    /// Whether the guarantees fit by the capacity check, and no scenario broke one.
+    /// Whether they are admitted: no scenario broke one; without scenarios, whether they fit by the capacity check.
     pub fn can_be_guaranteed(&self) -> bool {
-        self.fits() && self.broken().next().is_none()
+        if self.scenarios.is_empty() { self.fits() } else { self.broken().next().is_none() }
     }
 
     fn fits(&self) -> bool {
@@ -116,6 +129,7 @@ impl Guarantee {
         let mut text = String::new();
         let say = |text: &mut String, sentence: &str| paragraph(text, &printable(sentence), width);
         say(&mut text, &self.verdict());
+        self.remedies.iter().for_each(|remedy| say(&mut text, &remedy.text()));
         text.push('\n');
         say(&mut text, &format!("Demand of each guarantee on {}, with its worst-case pattern:", self.host));
         for need in &self.needs {
@@ -154,49 +168,71 @@ impl Guarantee {
         text
     }
 
-    /// The answer in a sentence.
+    /// The answer in a sentence or two.
     pub fn verdict(&self) -> String {
         let needs = three_digits(self.needs_percent);
+        let scenarios = self.scenarios.len();
         let broken: Vec<_> = self.broken().collect();
-        match (self.fits(), broken.first()) {
+        let worst = self.slack.as_ref().and_then(|slack| {
+            broken.iter().find(|(scenario, _, tenant)| scenario.name == slack.scenario && tenant.volume == slack.tenant)
+        });
+        match (self.fits(), worst.or(broken.first())) {
             _ if self.needs.is_empty() => {
-                "No guarantee depends on the host: shares and remaining capacity are always available.".to_owned()
+                "Admit: no guarantee depends on the host. Shares and remaining capacity are always available.".to_owned()
             }
-            (true, None) if self.scenarios.is_empty() => {
-                format!(
-                    "By the capacity check these guarantees can be met: they need at most {needs}% of the host's time, which has 100%. No scenario was simulated."
-                )
-            }
-            (true, None) => format!(
-                "These guarantees can be met: they need at most {needs}% of the host's time, which has 100%, and none was broken in {} scenarios with bad neighbours.",
-                self.scenarios.len()
+            (true, None) if self.scenarios.is_empty() => format!(
+                "Admit, by the capacity check alone: the guarantees need at most {needs}% of the host. No scenario was simulated."
             ),
             (false, None) if self.scenarios.is_empty() => {
-                format!("These guarantees cannot be met: they need {needs}% of the host's time, which has 100%.")
+                format!("Refuse, by the capacity check alone: the guarantees need {needs}% of the host in the worst case.")
             }
+            (true, None) => format!(
+                "Admit: the guarantees need at most {needs}% of the host, and none was broken in {scenarios} scenarios with bad neighbours."
+            ),
             (false, None) => format!(
-                "These guarantees cannot be met: needs {needs}% of the host's time, has 100% in the worst case. None was broken in the {} simulated scenarios.",
-                self.scenarios.len()
+                "Admit: none was broken in {scenarios} scenarios with bad neighbours, though the guarantees need {needs}% of the host if each is counted alone with its worst case. Nothing is to spare."
             ),
-            (false, Some((_, _, tenant))) => format!(
-                "These guarantees cannot be met: needs {needs}% of the host's time, has 100%; in the simulator {} of {} were broken, the first to {}.",
-                broken.len(),
-                self.promises(),
-                tenant.volume
-            ),
-            (true, Some((scenario, number, tenant))) => format!(
-                "These guarantees cannot be met: by capacity they fit ({needs}% of 100% of the host's time), but bad neighbours broke {} of {} in the simulator. {}, with {}: {}.",
-                broken.len(),
-                self.promises(),
-                tenant.volume,
-                scenario.does.get(*number).map_or("", String::as_str),
-                tenant.broken.join("; ")
-            ),
+            (fits, Some((scenario, number, tenant))) => {
+                let capacity = if fits { "They fit by capacity" } else { "By capacity they do not fit" };
+                format!(
+                    "Refuse: bad neighbours break {} of {} guarantees in the simulator. The guarantee of {} breaks first, with {}{}: {}. {capacity} ({needs}% of the host).",
+                    broken.len(),
+                    self.promises(),
+                    tenant.volume,
+                    scenario.does.get(*number).map_or("", String::as_str),
+                    beside(scenario, *number),
+                    tenant.broken.join("; ")
+                )
+            }
         }
     }
 
     fn promises(&self) -> usize {
         self.scenarios.iter().map(|scenario| scenario.tenants.iter().filter(|tenant| tenant.reference.is_some()).count()).sum()
+    }
+}
+
+/// Beside whom a tenant was in a scenario.
+fn beside(scenario: &ScenarioFigures, number: usize) -> String {
+    let others = scenario.tenants.iter().zip(&scenario.does).enumerate().filter(|(other, _)| *other != number);
+    let mut others: Vec<String> = others.map(|(_, (tenant, does))| format!("{} ({does})", tenant.volume)).collect();
+    let more = others.len().saturating_sub(3);
+    others.truncate(3);
+    match (others.is_empty(), more) {
+        (true, _) => String::new(),
+        (false, 0) => format!(" beside {}", others.join(" and ")),
+        (false, more) => format!(" beside {} and {more} more", others.join(", ")),
+    }
+}
+
+impl RemedyFigures {
+    fn text(&self) -> String {
+        let RemedyFigures { kind, helps, tried } = self;
+        match helps {
+            Some(helps) => format!("They would be admitted {helps} (tried)."),
+            None if tried.is_empty() => format!("Nothing was found to try of {kind}."),
+            None => format!("Of {kind}, none of those tried would do: {}.", tried.join(", ")),
+        }
     }
 }
 

@@ -22,7 +22,6 @@ mod requests;
 mod text;
 
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context as _, bail, ensure};
 use control::Setting;
@@ -38,7 +37,7 @@ use twin::{Finding, device};
 
 use crate::comparison::{Experiment, ReplayOptions, promise as on_record, regime};
 use crate::load::Load;
-use crate::pool::Workers;
+use crate::pool::{Unseen, Workers};
 use crate::shipped;
 use crate::world::World;
 pub use aim::Aim;
@@ -73,25 +72,6 @@ pub struct AdviceRequest {
     pub aims: Vec<Aim>,
     /// Tunables of the host with the values that are tried of each, as `--vary` gives them.
     pub varied: Vec<String>,
-}
-
-/// A monitor for one of several pieces of work: their number is shown, and not how far each is.
-struct Unseen<'a>(&'a dyn Monitor);
-
-impl Monitor for Unseen<'_> {
-    fn begin(&self, _total: u64, _what: &str) {}
-
-    fn progress(&self, _done: u64) {}
-
-    fn end(&self) {}
-
-    fn warn(&self, text: &str) {
-        self.0.warn(text);
-    }
-
-    fn stop(&self) -> &AtomicBool {
-        self.0.stop()
-    }
 }
 
 /// Judges it.

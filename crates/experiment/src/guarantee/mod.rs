@@ -7,6 +7,7 @@
 //! A promise about a reference disk holds whatever its owner asks for. So it is counted with the pattern for which the host works longest
 //! in a second of the reference disk's time: of all patterns the one in which the reference disk is best compared with the host.
 
+mod mend;
 mod neighbours;
 mod spectrum;
 
@@ -21,7 +22,7 @@ use sim::profile::Profile;
 
 use crate::comparison::regime;
 use crate::placement::{Asks, Cluster, ClusterArray, ClusterVolume, YOUCHOOSE, got};
-use crate::pool::Workers;
+use crate::pool::{Unseen, Workers};
 use crate::tenants::{Contract, P99, Reference, THROUGHPUT, TenantGuarantee};
 use neighbours::{KINDS, Kind};
 use spectrum::{Limits, Worst};
@@ -48,16 +49,28 @@ struct Candidate<'a> {
     worst: Option<usize>,
 }
 
-/// Answers.
+/// A reference disk with the largest of its volumes and the pattern that is hardest for the host.
+type Hardest = (Reference, u64, Worst);
+
+/// Admits or refuses; if it refuses, it looks for what would mend it.
 ///
 /// # Errors
 /// The tenants do not fit on the host or their reference disks, or it was interrupted.
 pub fn guarantee(request: &GuaranteeRequest, workers: Workers) -> anyhow::Result<Guarantee> {
+    let (mut answer, hardest) = assess(request, workers)?;
+    if !answer.can_be_guaranteed() && !answer.needs.is_empty() {
+        answer.remedies = mend::remedies(request, &answer, &hardest, workers)?;
+    }
+    Ok(answer)
+}
+
+/// Admits or refuses.
+fn assess(request: &GuaranteeRequest, workers: Workers) -> anyhow::Result<(Guarantee, Vec<Hardest>)> {
     let mut candidates = candidates(request)?;
     let kinds = worst_of_each(request, &mut candidates, workers)?;
     let needs: f64 = candidates.iter().filter_map(|candidate| candidate.worst).map(|kind| kinds[kind].2.demand).sum();
     let scenarios = match request.scenario {
-        Some(lasts) => scenarios(request, &candidates, &kinds, lasts, workers)?,
+        Some(lasts) => scenarios(request, (&candidates, needs), &kinds, lasts, workers)?,
         None => Vec::new(),
     };
     let spare = (1.0 - needs).max(0.0);
@@ -66,10 +79,10 @@ pub fn guarantee(request: &GuaranteeRequest, workers: Workers) -> anyhow::Result
         tenants: candidates.iter().filter(|candidate| candidate.worst == Some(kind)).count() as u64,
         needs_percent: 100.0 * worst.demand,
         easiest_percent: 100.0 * worst.least,
-        pattern: worst.text.clone(),
+        pattern: worst.kind.text.clone(),
         more: if worst.demand > 0.0 { (spare / worst.demand + 1e-9) as u64 } else { 0 },
     });
-    Ok(Guarantee {
+    let answer = Guarantee {
         schema: SCHEMA,
         seekwise_version: env!("CARGO_PKG_VERSION").to_owned(),
         contract: request.contract.source.clone(),
@@ -81,7 +94,9 @@ pub fn guarantee(request: &GuaranteeRequest, workers: Workers) -> anyhow::Result
         without_reference: candidates.iter().filter(|candidate| candidate.reference.is_none()).count() as u64,
         slack: slack(&scenarios),
         scenarios,
-    })
+        remedies: Vec::new(),
+    };
+    Ok((answer, kinds))
 }
 
 /// Tenants with their sizes: what was written down, or else equal parts of what is left of the host, but no more than the reference disk
@@ -121,11 +136,7 @@ fn candidates(request: &GuaranteeRequest) -> anyhow::Result<Vec<Candidate<'_>>> 
 }
 
 /// The worst pattern of each reference disk with its limits, for the largest of its volumes: the first two tell kinds of promises apart.
-fn worst_of_each(
-    request: &GuaranteeRequest,
-    candidates: &mut [Candidate],
-    workers: Workers,
-) -> anyhow::Result<Vec<(Reference, u64, Worst)>> {
+fn worst_of_each(request: &GuaranteeRequest, candidates: &mut [Candidate], workers: Workers) -> anyhow::Result<Vec<Hardest>> {
     let mut kinds: Vec<((Reference, Limits), u64)> = Vec::new();
     for candidate in candidates.iter_mut() {
         let Some(reference) = &candidate.reference else { continue };
@@ -160,31 +171,44 @@ fn cluster(request: &GuaranteeRequest, candidates: &[Candidate], asks: impl Fn(u
     Cluster { arrays: vec![host], volumes: volumes.collect(), seed: request.seed }
 }
 
-/// Every tenant is a bad neighbour of each kind in turn, and then each asks for the worst of its own.
+/// Every tenant is a bad neighbour of each kind in turn, and then each asks for the worst of its own. If the capacity check says that they do
+/// not fit and none of these breaks a guarantee, all are bad neighbours of the same kind at once, too.
 fn scenarios(
     request: &GuaranteeRequest,
-    candidates: &[Candidate],
-    kinds: &[(Reference, u64, Worst)],
+    (candidates, needs): (&[Candidate], f64),
+    kinds: &[Hardest],
     lasts: Nanos,
     workers: Workers,
 ) -> anyhow::Result<Vec<ScenarioFigures>> {
     let scheduler = regime::scheduler(YOUCHOOSE)?;
-    let turns = (0..KINDS.len()).map(|turn| {
-        let kind = move |number: usize| &KINDS[(number + turn) % KINDS.len()];
-        let name = format!("{} and others after it, the first tenant first", KINDS[turn].name);
-        (name, cluster(request, candidates, |number| kind(number).asks()), Box::new(kind) as Box<dyn Fn(usize) -> &'static Kind>)
-    });
-    let mut all: Vec<(String, Cluster, Vec<String>)> = turns
-        .map(|(name, cluster, kind)| {
-            let does = (0..candidates.len()).map(|number| kind(number).name.to_owned()).collect();
-            (name, cluster, does)
+    let neighbours = |name: String, kind: &dyn Fn(usize) -> &'static Kind| {
+        let does = (0..candidates.len()).map(|number| kind(number).name.to_owned()).collect();
+        (name, cluster(request, candidates, |number| kind(number).asks()), does)
+    };
+    let mut all: Vec<(String, Cluster, Vec<String>)> = (0..KINDS.len())
+        .map(|turn| {
+            let name = format!("{} and others after it, the first tenant first", KINDS[turn].name);
+            neighbours(name, &|number| &KINDS[(number + turn) % KINDS.len()])
         })
         .collect();
-    let worst = |number: usize| candidates[number].worst.map(|kind| &kinds[kind].2);
-    let asks = |number: usize| worst(number).map_or_else(|| KINDS[0].asks(), |worst| worst.asks.clone());
+    let worst = |number: usize| candidates[number].worst.map(|kind| &kinds[kind].2.kind);
+    let asks = |number: usize| worst(number).map_or_else(|| KINDS[0].asks(), spectrum::Kind::asks);
     let does = (0..candidates.len()).map(|number| worst(number).map_or(KINDS[0].name.to_owned(), |worst| worst.text.clone()));
     all.push(("each has the worst-case pattern".to_owned(), cluster(request, candidates, asks), does.collect()));
-    all.into_iter().map(|(name, cluster, does)| scenario(name, &cluster, &does, &scheduler, lasts, workers)).collect()
+    let run = |all: &[(String, Cluster, Vec<String>)]| {
+        let unseen = Unseen(workers.monitor);
+        let within = Workers { monitor: &unseen, threads: 1 };
+        workers.map("scenarios with bad neighbours", all, |(name, cluster, does)| {
+            scenario(name.clone(), cluster, does, &scheduler, lasts, within)
+        })
+    };
+    let mut ran = run(&all)?;
+    let is_broken = |scenario: &ScenarioFigures| scenario.tenants.iter().any(|tenant| !tenant.broken.is_empty());
+    if needs > 1.0 && candidates.len() > 1 && !ran.iter().any(is_broken) {
+        let alike = KINDS.iter().map(|kind| neighbours(format!("all have {}", kind.name), &|_| kind)).collect::<Vec<_>>();
+        ran.extend(run(&alike)?);
+    }
+    Ok(ran)
 }
 
 fn scenario(

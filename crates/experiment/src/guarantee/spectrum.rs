@@ -3,7 +3,6 @@
 use std::num::NonZeroU64;
 
 use block::Merges;
-use progress::monitor::Interrupted;
 use sim::host::QueueSettings;
 use sim::profile::{DeviceOptions, Profile};
 
@@ -28,13 +27,11 @@ pub(super) struct Worst {
     /// The same of the pattern that is easiest.
     pub least: f64,
     /// The pattern.
-    pub asks: Asks,
-    /// The same in words.
-    pub text: String,
+    pub kind: Kind,
 }
 
 /// What a tenant may have at most, each second of its reference disk's time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Limits {
     /// Requests.
     pub iops: Option<NonZeroU64>,
@@ -66,24 +63,25 @@ pub(super) fn worst(
 ) -> anyhow::Result<Worst> {
     let patterns = patterns()?;
     let needs = workers.map(&format!("what {reference} serves, on the host"), &patterns, |kind| {
-        need(host, (reference, limits), sectors, kind, seed, workers).map_err(anyhow::Error::from)
+        need(host, (reference, limits), sectors, kind, seed, workers)
     })?;
     let hardest = (0..needs.len()).max_by(|one, other| needs[*one].total_cmp(&needs[*other])).unwrap_or(0);
     let easiest = needs.iter().copied().fold(f64::INFINITY, f64::min);
-    let Kind { text, outstanding, pattern } = &patterns[hardest];
-    let asks = Asks::always(*outstanding, pattern.clone());
-    Ok(Worst { demand: needs[hardest], least: easiest, asks, text: text.clone() })
+    Ok(Worst { demand: needs[hardest], least: easiest, kind: patterns[hardest].clone() })
 }
 
 /// What part of the host is needed to serve a pattern as the reference disk does, within its limits.
-fn need(
+///
+/// # Errors
+/// It was interrupted.
+pub(super) fn need(
     host: &Profile,
     (reference, limits): (&Reference, Limits),
     sectors: u64,
     Kind { outstanding, pattern, .. }: &Kind,
     seed: u64,
     workers: Workers,
-) -> Result<f64, Interrupted> {
+) -> anyhow::Result<f64> {
     let (stop, extent, depth) = (workers.monitor.stop(), Extent::default(), *outstanding as usize);
     let wanted = || (Draw::new(0..sectors, chance::source("pattern", seed, 0)), pattern.clone());
     let on_host = |merges| capacity::host(host, DeviceOptions::default(), QueueSettings { merges, ..QueueSettings::default() });
@@ -94,10 +92,19 @@ fn need(
 }
 
 /// A pattern.
-struct Kind {
-    text: String,
+#[derive(Clone, Debug)]
+pub(super) struct Kind {
+    /// In words.
+    pub text: String,
     outstanding: u32,
     pattern: Pattern,
+}
+
+impl Kind {
+    /// What a volume is asked for that always has this pattern.
+    pub(super) fn asks(&self) -> Asks {
+        Asks::always(self.outstanding, self.pattern.clone())
+    }
 }
 
 fn patterns() -> anyhow::Result<Vec<Kind>> {

@@ -49,14 +49,14 @@ const SHIFT_SECTORS: u64 = 40_968;
 pub fn measure(asker: &Asker, reference: &Reference, seed: u64, until: Nanos, watch: &Watch) -> Result<OnReference, RunError> {
     let roster = roster_of(asker.volume);
     let run = |seed: u64, begin: u64| -> Result<TenantMeasure, RunError> {
-        let (tenants, _) = alone((asker, begin), reference.queue(), seed, until, &roster, watch)?;
+        let (tenants, ..) = alone((asker, begin), reference.queue(), seed, until, &roster, watch)?;
         Ok(tenants.on_roster()[0].clone())
     };
     let room = reference.capacity_sectors().map_or(SHIFT_SECTORS, |capacity| capacity.saturating_sub(asker.sectors));
     Ok(OnReference { first: run(seed, 0)?, again: run(!seed, SHIFT_SECTORS.min(room))? })
 }
 
-/// Samples of what it asks for there, one after the other, each this long.
+/// Samples of what it asks for there, one after the other, each this long; shorter if those are very many requests.
 ///
 /// # Errors
 /// It was interrupted.
@@ -70,12 +70,13 @@ pub fn samples(
     let mut queue = reference.queue();
     queue.record_events();
     let until = Nanos(length.0 * number as u64);
-    let (_, notes) = alone((asker, 0), queue, seed, until, &roster_of(asker.volume), watch)?;
+    let (_, notes, until) = alone((asker, 0), queue, seed, until, &roster_of(asker.volume), watch)?;
     let done = notes.iter().filter_map(|note| match note {
         ServerEvent::Finished(done) => Some(done),
         _ => None,
     });
-    Ok(cut(done, number, length))
+    // A run of very many requests is shorter, and so are its samples.
+    Ok(cut(done, number, Nanos(until.0 / number.max(1) as u64)))
 }
 
 fn roster_of(volume: usize) -> Roster {
@@ -90,7 +91,7 @@ fn alone(
     until: Nanos,
     roster: &Roster,
     watch: &Watch,
-) -> Result<(Tenants, Vec<ServerEvent>), RunError> {
+) -> Result<(Tenants, Vec<ServerEvent>, Nanos), RunError> {
     let mut store = Store::new(vec![queue], vec![Place { array: 0, start: begin }; asker.volume + 1]);
     let until = Cell::new(until);
     let measure = Measure::new([]).by_tenant(Some(roster), Owner::Stream);
@@ -98,7 +99,7 @@ fn alone(
     let mut notes = Vec::new();
     store.queue_mut(0).take_events(&mut notes);
     let tenants = measure.tenants.map_or_else(|| Tenants::new(roster, Owner::Stream), |tenants| *tenants);
-    Ok((tenants, notes))
+    Ok((tenants, notes, until.get()))
 }
 
 /// Requests in the order in which they were done, as samples. A request keeps the disk busy from the end of the one before, or from when it

@@ -32,6 +32,11 @@ pub enum Asks {
     },
 }
 
+/// A run ends with this many requests, where every [`PAGE_SECTORS`] of a request count as one more: that much of a flash drive is simulated
+/// in a few seconds, however many requests it serves in one.
+const EXTENT: u64 = 1_000_000;
+const PAGE_SECTORS: u64 = 32;
+
 /// Longer than any run.
 pub const FOR_EVER: Nanos = Nanos::from_millis(1 << 40);
 
@@ -88,6 +93,8 @@ pub struct Askers<'a> {
     due: BinaryHeap<Reverse<Due>>,
     numbers: u64,
     issued: u64,
+    /// What is still simulated, as [`EXTENT`] counts it.
+    left: u64,
     /// Nothing is asked from this time on.
     until: &'a Cell<Nanos>,
     /// What is done of the copier's: steps that are still to come, and for how long all go on then.
@@ -102,7 +109,8 @@ impl<'a> Askers<'a> {
         let volumes = players.iter().map(|player| player.asker.volume + 1).max().unwrap_or(0);
         let mut by_volume = vec![None; volumes];
         players.iter().enumerate().for_each(|(number, player)| by_volume[player.asker.volume] = Some(number));
-        let mut all = Askers { players, by_volume, due: BinaryHeap::new(), numbers: 0, issued: 0, until, copying: None };
+        let mut all =
+            Askers { players, by_volume, due: BinaryHeap::new(), numbers: 0, issued: 0, left: EXTENT, until, copying: None };
         for player in 0..all.players.len() {
             let round = Nanos::ZERO;
             match &all.players[player].asker.asks {
@@ -120,6 +128,15 @@ impl<'a> Askers<'a> {
     /// The same; ends `after` this many steps of the copier.
     pub fn until_copied(self, steps: u64, after: Nanos) -> Askers<'a> {
         Askers { copying: Some((steps, after)), ..self }
+    }
+
+    /// Counts a request, and ends the run if it was the last.
+    fn count(&mut self, now: Nanos, sectors: u32) {
+        self.left = self.left.saturating_sub(1 + u64::from(sectors) / PAGE_SECTORS);
+        // While volumes are copied, it is the copier that ends it.
+        if self.left == 0 && self.copying.is_none() {
+            self.until.set(self.until.get().min(now));
+        }
     }
 
     fn note(&mut self, at: Nanos, player: usize, cause: Cause) {
@@ -169,6 +186,7 @@ impl<'a> Askers<'a> {
                 let at = round + issues[next].arrival;
                 self.note(at, due.player, Cause::Recorded { issue: next, round });
                 let token = self.token(false);
+                self.count(now, issue.sectors);
                 Some(VolumeIssue { volume, issue: Issue { token, ..issue } })
             }
             Cause::Done | Cause::Clock { .. } => self.draw(due, now).map(|issue| VolumeIssue { volume, issue }),
@@ -206,6 +224,7 @@ impl<'a> Askers<'a> {
         let arrival = if by_clock { due.at } else { now };
         let token = self.token(!by_clock);
         let (lba, sectors, op) = (drawn.lba, drawn.sectors, drawn.op);
+        self.count(now, sectors);
         Some(Issue { arrival, lba, sectors, op, sync, stream, priority: Priority::DEFAULT, token })
     }
 }

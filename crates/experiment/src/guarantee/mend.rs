@@ -1,0 +1,121 @@
+//! What would make a refused contract one that is admitted: tried, not guessed.
+
+use report::guarantee::{Guarantee, RemedyFigures};
+use sim::profile::{self, Profile};
+
+use super::{GuaranteeRequest, assess, spectrum};
+use crate::pool::Workers;
+use crate::tenants::Reference;
+
+/// Of each kind of remedy so many are tried at most, each with all scenarios.
+const TRIES: usize = 3;
+
+/// A smaller promise to the tenant whose guarantee breaks first, and another host: of each the first that is admitted.
+///
+/// # Errors
+/// It was interrupted.
+pub(super) fn remedies(
+    request: &GuaranteeRequest,
+    refused: &Guarantee,
+    hardest: &[(Reference, u64, spectrum::Worst)],
+    workers: Workers,
+) -> anyhow::Result<Vec<RemedyFigures>> {
+    let shipped: Vec<Profile> = profile::BUILT_IN.iter().filter_map(|(name, _)| profile::load(name).ok()).collect();
+    let mut found = Vec::new();
+    if let Some(tenant) = blamed(request, refused) {
+        let promises = smaller(request, tenant, &shipped, hardest, workers)?;
+        let tried = promises.into_iter().map(|reference| {
+            let mut smaller = request.clone();
+            let promise = &mut smaller.contract.promises[tenant];
+            let text = format!("if {} were promised {reference}", promise.name);
+            promise.reference = Some(reference);
+            (text, smaller)
+        });
+        found.push(first_admitted("a smaller promise", tried.collect(), workers)?);
+    }
+    let hosts = faster(request, &shipped, hardest, workers)?;
+    let tried = hosts.into_iter().map(|host| (format!("on {}", host.name()), GuaranteeRequest { host, ..request.clone() }));
+    found.push(first_admitted("another of the shipped devices", tried.collect(), workers)?);
+    Ok(found)
+}
+
+/// Tries these in their order.
+fn first_admitted(kind: &str, tried: Vec<(String, GuaranteeRequest)>, workers: Workers) -> anyhow::Result<RemedyFigures> {
+    let mut texts = Vec::new();
+    for (text, request) in tried.into_iter().take(TRIES) {
+        // What does not fit there is no remedy.
+        match assess(&request, workers) {
+            Ok((guarantee, _)) if guarantee.can_be_guaranteed() => {
+                return Ok(RemedyFigures { kind: kind.to_owned(), helps: Some(text), tried: texts });
+            }
+            _ => workers.monitor.check()?,
+        }
+        texts.push(text);
+    }
+    Ok(RemedyFigures { kind: kind.to_owned(), helps: None, tried: texts })
+}
+
+/// The tenant whose guarantee breaks first; by capacity alone, the one that needs most. `None` if it has no reference disk of its own.
+fn blamed(request: &GuaranteeRequest, refused: &Guarantee) -> Option<usize> {
+    let promises = &request.contract.promises;
+    let named = |name: &str| promises.iter().position(|promise| promise.name == name && promise.reference.is_some());
+    let first = refused.slack.as_ref().filter(|slack| slack.slack_percent < 0.0).and_then(|slack| named(&slack.tenant));
+    let needs = |disk: &Reference| {
+        let of_disk = refused.needs.iter().filter(|need| need.reference == disk.to_string());
+        of_disk.map(|need| need.needs_percent).fold(0.0, f64::max)
+    };
+    let most = promises.iter().enumerate().filter_map(|(number, promise)| Some((number, needs(promise.reference.as_ref()?))));
+    first.or_else(|| most.max_by(|one, other| one.1.total_cmp(&other.1)).map(|(number, _)| number))
+}
+
+/// Shipped disks that need less of the host than the tenant's does, the one that needs most first.
+fn smaller(
+    request: &GuaranteeRequest,
+    tenant: usize,
+    shipped: &[Profile],
+    hardest: &[(Reference, u64, spectrum::Worst)],
+    workers: Workers,
+) -> anyhow::Result<Vec<Reference>> {
+    let Some(reference) = &request.contract.promises[tenant].reference else { return Ok(Vec::new()) };
+    let Some((_, sectors, worst)) = hardest.iter().find(|(known, ..)| known == reference) else { return Ok(Vec::new()) };
+    let volumes = &request.contract.promises[tenant].volumes;
+    let holds = if volumes.is_empty() { 0 } else { *sectors };
+    let mut all: Vec<(Reference, f64)> = Vec::new();
+    for disk in shipped.iter().filter(|disk| disk.capacity_sectors() >= holds) {
+        let smaller = Reference::of(disk);
+        let sectors = (*sectors).min(disk.capacity_sectors());
+        let need =
+            spectrum::need(&request.host, (&smaller, spectrum::Limits::default()), sectors, &worst.kind, request.seed, workers)?;
+        all.push((smaller, need));
+    }
+    all.retain(|(_, need)| *need < worst.demand);
+    all.sort_by(|one, other| other.1.total_cmp(&one.1));
+    Ok(all.into_iter().map(|(reference, _)| reference).collect())
+}
+
+/// Shipped devices of which the promises need less than all, by the patterns that were hardest, the one of which they need most first: it is
+/// the smallest that may do.
+fn faster(
+    request: &GuaranteeRequest,
+    shipped: &[Profile],
+    hardest: &[(Reference, u64, spectrum::Worst)],
+    workers: Workers,
+) -> anyhow::Result<Vec<Profile>> {
+    let mut all: Vec<(Profile, f64)> = Vec::new();
+    for host in shipped.iter().filter(|host| host.name() != request.host.name()) {
+        let mut sum = 0.0;
+        for promise in &request.contract.promises {
+            let Some((reference, sectors, worst)) =
+                promise.reference.as_ref().and_then(|disk| hardest.iter().find(|(known, ..)| known == disk))
+            else {
+                continue;
+            };
+            let sectors = (*sectors).min(host.capacity_sectors());
+            sum += spectrum::need(host, (reference, spectrum::Limits::default()), sectors, &worst.kind, request.seed, workers)?;
+        }
+        all.push((host.clone(), sum));
+    }
+    all.retain(|(_, need)| *need <= 1.0);
+    all.sort_by(|one, other| other.1.total_cmp(&one.1));
+    Ok(all.into_iter().map(|(host, _)| host).collect())
+}
