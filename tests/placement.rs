@@ -102,12 +102,45 @@ reference = "barracuda"
 "#;
 
 #[test]
+fn a_new_volume_is_taken_in_only_if_no_guarantee_breaks_in_the_simulator() {
+    const CROWDED: &str = r#"
+[[array]]
+name = "one"
+disk = "atlas10k"
+
+[[volume]]
+name = "old"
+on = "one"
+reference = "barracuda"
+mib = 64
+load = { locality = 0.0, size_kib = 8 }
+
+[[volume]]
+name = "new"
+reference = "hp_c2247a"
+mib = 64
+load = { locality = 1.0, size_kib = 64 }
+"#;
+    let folder = tempfile::tempdir().unwrap();
+    let cluster = file(folder.path(), "cluster.toml", CROWDED);
+    let json = succeeds(&["place", cluster.to_str().unwrap(), "--simulate", "--seconds", "5", "--json"]);
+    let answer: Value = serde_json::from_str(&json).unwrap();
+    let phases = answer["simulated"]["phases"].as_array().unwrap();
+    let broken = |name: &str| {
+        let phase = phases.iter().find(|phase| phase["name"] == name);
+        phase.map_or(0, |phase| phase["volumes"].as_array().unwrap().iter().filter(|got| got["broken"] != Value::Array(vec![])).count())
+    };
+    let is_rejected = answer["rejected"].as_array().unwrap().iter().any(|why| why.as_str().unwrap().starts_with("new "));
+    assert!(is_rejected || broken("after") <= broken("before"), "{json}");
+}
+
+#[test]
 fn a_host_that_is_too_small_cannot_guarantee_and_says_what_it_needs_and_has() {
     let folder = tempfile::tempdir().unwrap();
     let contract = file(folder.path(), "tenants.toml", TENANTS);
     let contract = contract.to_str().unwrap();
     let small = succeeds(&["guarantee", contract, "--disk", "barracuda", "--seconds", "2"]);
-    assert!(small.contains("cannot be met: needs ") && small.contains("has 100%"), "{small}");
+    assert!(small.starts_with("Refuse: bad neighbours break ") && small.contains("By capacity they do not fit"), "{small}");
     let answer = |disk: &str| -> Value {
         serde_json::from_str(&succeeds(&["guarantee", contract, "--disk", disk, "--capacity-only", "--json"])).unwrap()
     };
@@ -122,7 +155,7 @@ fn a_host_with_more_than_enough_keeps_promises_among_bad_neighbours() {
     let folder = tempfile::tempdir().unwrap();
     let contract = file(folder.path(), "tenants.toml", TENANTS);
     let said = succeeds(&["guarantee", contract.to_str().unwrap(), "--disk", "nvme-tlc", "--seconds", "2"]);
-    assert!(said.starts_with("These guarantees can be met"), "{said}");
+    assert!(said.starts_with("Admit: the guarantees need at most "), "{said}");
     assert!(said.contains("would break first"), "{said}");
 }
 

@@ -210,7 +210,7 @@ impl Placement {
             } else {
                 format!("{}, {} before the moves", more.after, more.before)
             };
-            say(&mut text, &format!("More volumes like {} that fit: {fits}", more.like));
+            say(&mut text, &format!("More volumes like {} that fit by capacity: {fits}", more.like));
         }
         if let Some(simulated) = &self.simulated {
             text.push('\n');

@@ -141,7 +141,10 @@ fn worst_of_each(request: &GuaranteeRequest, candidates: &mut [Candidate], worke
     for candidate in candidates.iter_mut() {
         let Some(reference) = &candidate.reference else { continue };
         let TenantGuarantee { limit_iops, limit_bytes_per_s, .. } = candidate.promise;
-        let limits = Limits { iops: *limit_iops, bytes_per_s: *limit_bytes_per_s };
+        // A reservation is of the tenant's requests, however few of them are left when the queue has merged them.
+        let reserved = candidate.promise.reservation_iops.filter(|_| candidate.promise.reference.is_none());
+        let iops = limit_iops.map_or(reserved, |limit| Some(reserved.map_or(limit, |reserved| limit.min(reserved))));
+        let limits = Limits { iops, bytes_per_s: *limit_bytes_per_s };
         let known = kinds.iter().position(|((known, its), _)| known == reference && *its == limits);
         let kind = known.unwrap_or_else(|| {
             kinds.push(((reference.clone(), limits), 0));

@@ -74,20 +74,54 @@ pub fn place(specification: &Specification, trial: Option<&Trial>, workers: Work
     let cluster = &specification.cluster;
     let survey = cluster.survey(specification.rules, specification.samples, workers)?;
     let before = cluster.assignment();
-    let decided = decide(specification, &survey, &before);
-    let spare_bytes_per_s = spare_rate(cluster, &survey, &decided, workers)?;
-    let pace = specification.pace(spare_bytes_per_s.max(SLOWEST_COPY));
-    let moving = Moving { steps: &decided.plan.steps, pace, spare_bytes_per_s };
-    let simulated = trial.map(|trial| try_out(cluster, &before, &decided, &moving, trial, workers)).transpose()?;
-    Ok(report(specification, &survey, &before, &decided, simulated))
+    let mut withheld = Vec::new();
+    loop {
+        let decided = decide(specification, &survey, &before, &withheld);
+        let spare_bytes_per_s = spare_rate(cluster, &survey, &decided, workers)?;
+        let pace = specification.pace(spare_bytes_per_s.max(SLOWEST_COPY));
+        let moving = Moving { steps: &decided.plan.steps, pace, spare_bytes_per_s };
+        let simulated = trial.map(|trial| try_out(cluster, &before, &decided, &moving, trial, workers)).transpose()?;
+        // A new volume is taken in only if that breaks no guarantee: there is one less with each round.
+        match simulated.as_ref().and_then(|simulated| unwelcome(cluster, &before, &decided, simulated)) {
+            Some(volume) => withheld.push(volume),
+            None => return Ok(report(specification, &survey, &before, &decided, simulated)),
+        }
+    }
 }
 
-fn decide(specification: &Specification, survey: &Survey, before: &Assignment) -> Decided {
+/// A new volume that needs an array on which a guarantee breaks in the simulator that was kept before it came, with the sentence about it: of
+/// several the one that was placed last.
+fn unwelcome(cluster: &Cluster, before: &Assignment, decided: &Decided, simulated: &SimulatedFigures) -> Option<(usize, String)> {
+    let phase = |name: &str| simulated.phases.iter().find(|phase| phase.name == name);
+    let was_broken = |volume: &str| {
+        let volumes = phase("before").into_iter().flat_map(|phase| &phase.volumes);
+        volumes.into_iter().any(|got| got.volume == volume && !got.broken.is_empty())
+    };
+    let broken = phase("after")?.volumes.iter().filter(|got| !got.broken.is_empty() && !was_broken(&got.volume));
+    let mut found = None;
+    for got in broken {
+        let on = cluster.arrays.iter().position(|array| array.name == got.on);
+        let newest =
+            (0..before.len()).rev().find(|volume| before[*volume].is_none() && on.is_some() && decided.plan.after[*volume] == on);
+        if let Some(volume) = newest.filter(|volume| found.as_ref().is_none_or(|(known, _)| volume > known)) {
+            let (name, reason) = (&cluster.volumes[volume].name, got.broken.join("; "));
+            let text = format!(
+                "{name} is not taken in on {}, where it fits by capacity: in the simulator {}: {reason}",
+                got.on, got.volume
+            );
+            found = Some((volume, text));
+        }
+    }
+    found
+}
+
+fn decide(specification: &Specification, survey: &Survey, before: &Assignment, withheld: &[(usize, String)]) -> Decided {
     let name = |volume: usize| specification.cluster.volumes[volume].name.as_str();
     let array = |number: usize| specification.cluster.arrays[number].name.as_str();
     let mut begin = before.clone();
-    let (mut placed, mut rejected) = (Vec::new(), Vec::new());
-    let new: Vec<usize> = (0..before.len()).filter(|volume| before[*volume].is_none()).collect();
+    let (mut placed, mut rejected) = (Vec::new(), withheld.iter().map(|(_, why)| why.clone()).collect::<Vec<_>>());
+    let is_withheld = |volume: &usize| withheld.iter().any(|(known, _)| known == volume);
+    let new: Vec<usize> = (0..before.len()).filter(|volume| before[*volume].is_none() && !is_withheld(volume)).collect();
     let mut crowded = Vec::new();
     for volume in new {
         match survey.initial(&begin, volume, specification.initial) {
