@@ -223,6 +223,9 @@ fn reference_text(figures: &ReferenceFigures) -> String {
     parts.join("; ")
 }
 
+/// A disk that is needed wholly is not needed more than that by what measuring rounds.
+const ROUNDING: f64 = 0.005;
+
 /// How much the reference disk differs from itself.
 fn by_chance(chance: &ChanceFigures) -> String {
     let (throughput, p99) = (three_digits(100.0 * chance.throughput_ratio), three_digits(chance.p99_ratio));
@@ -242,7 +245,7 @@ fn is_kept(tenancy: &Tenancy) -> bool {
 pub(crate) fn of_capacity(tenancy: &Tenancy) -> Option<String> {
     let needs_s = tenancy.capacity.as_ref()?.needs_s_per_s;
     let needs = three_digits(100.0 * needs_s);
-    Some(if needs_s <= 1.0 {
+    Some(if needs_s <= 1.0 + ROUNDING {
         format!("To be as fast as its tenants’ reference disks, this disk needs at least {needs}% of its capacity.")
     } else if is_kept(tenancy) {
         format!(

@@ -68,14 +68,17 @@ pub fn saturation<W: Wanted>(
 ) -> Result<Saturation, Interrupted> {
     let mut most = Saturation { work: own.work, requests: own.requests };
     for merges in [Merges::All, Merges::Never] {
+        // Apart from the load's own rates, which shallower queues do not reach.
+        let mut deepest = Saturation::default();
         for depth in DEPTHS {
             let here = serve(build(merges), wanted(), depth, extent, stop)?;
-            let grows = here.work > GROWTH * most.work || here.requests > GROWTH * most.requests;
-            most = Saturation { work: most.work.max(here.work), requests: most.requests.max(here.requests) };
-            if !grows && depth > DEPTHS[0] {
+            let grows = here.work > GROWTH * deepest.work || here.requests > GROWTH * deepest.requests;
+            deepest = Saturation { work: deepest.work.max(here.work), requests: deepest.requests.max(here.requests) };
+            if !grows {
                 break;
             }
         }
+        most = Saturation { work: most.work.max(deepest.work), requests: most.requests.max(deepest.requests) };
     }
     Ok(most)
 }
