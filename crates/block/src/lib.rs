@@ -33,11 +33,12 @@ pub mod host_tunables;
 pub mod in_flight;
 pub mod keyed;
 mod knowledge;
-pub mod limits;
+mod lanes;
 pub mod list;
 mod nearest;
 mod parse;
 pub mod queue;
+pub mod rates;
 mod request;
 pub mod sched;
 mod scheduler;
@@ -54,6 +55,7 @@ pub use knowledge::KnowledgeStore;
 pub use nearest::did_you_mean;
 pub use parse::{SettingError, find, parse, parse_among, parse_values};
 pub use queue::{Insertion, Limits, Merges};
+pub use rates::{Rate, Rates};
 pub use request::{
     Op, Priority, PriorityClass, READ_AHEAD_SECTORS, Request, RequestId, SEQUENTIAL_GAP, StreamId, read_ahead_response_weight,
 };

@@ -1,7 +1,7 @@
 //! The tenants of a disk, and their guarantees.
 //!
 //! ```text
-//! Roster: tenants ── weight, reference disk, reservation, limits
+//! Roster: tenants ── weight, reference disk, rates, latency
 //!         volumes ── the sectors of each tenant   ┐  determine the tenant of a request; sectors have precedence,
 //!         streams ── the streams of each tenant   ┘  as write-back is issued by kernel threads
 //! ```
@@ -14,10 +14,9 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
-use core::num::NonZeroU64;
 use core::ops::Range;
 
-use crate::{Nanos, Request, StreamId};
+use crate::{Nanos, Rates, Request, StreamId};
 
 /// A running prediction of how long consecutive requests take on a device.
 pub trait ServiceTime: Send {
@@ -81,19 +80,17 @@ pub struct Tenant {
     pub weight: u32,
     /// It is served at least as well as by this disk. `None`: no guarantee, spare capacity only.
     pub reference: Option<Arc<dyn ServiceModel>>,
-    /// Requests per second that it gets at least; `None`: no reservation.
-    pub reservation_iops: Option<NonZeroU64>,
-    /// Requests per second that it gets at most, even on an idle disk; `None`: no limit.
-    pub limit_iops: Option<NonZeroU64>,
-    /// Bytes per second that it gets at most; `None`: no limit.
-    pub limit_bytes_per_s: Option<NonZeroU64>,
+    /// Its reservation and its limits.
+    pub rates: Rates,
+    /// The 99th percentile of its response times is at most this; `None`: no bound.
+    pub latency_p99: Option<Nanos>,
 }
 
 impl Tenant {
     /// A tenant with a weight of 1 and no guarantee or limit.
     pub fn new(name: impl Into<String>) -> Tenant {
         let name = name.into();
-        Tenant { name, weight: 1, reference: None, reservation_iops: None, limit_iops: None, limit_bytes_per_s: None }
+        Tenant { name, weight: 1, reference: None, rates: Rates::default(), latency_p99: None }
     }
 
     /// The same with this weight.
@@ -104,6 +101,11 @@ impl Tenant {
     /// The same, guaranteed the service of this disk.
     pub fn with_reference(self, reference: Arc<dyn ServiceModel>) -> Tenant {
         Tenant { reference: Some(reference), ..self }
+    }
+
+    /// The same with these rates.
+    pub fn with_rates(self, rates: Rates) -> Tenant {
+        Tenant { rates, ..self }
     }
 }
 

@@ -8,7 +8,9 @@ use std::panic::catch_unwind;
 
 use super::{assert_conforms, assert_switches};
 use crate::tenants::ConstantTime;
-use crate::{ALL, Insertion, Limits, Nanos, Pick, Request, Roster, Scheduler, SchedulerSpec, StarvationBound, Tenant, find};
+use crate::{
+    ALL, Insertion, Limits, Nanos, Pick, Rate, Rates, Request, Roster, Scheduler, SchedulerSpec, StarvationBound, Tenant, find,
+};
 
 const CASES: u32 = 192;
 const CASES_PER_PAIR: u32 = 48;
@@ -23,10 +25,13 @@ fn every_scheduler_conforms() {
 /// Gives a scheduler a roster: each stream that the scripts use often belongs to a tenant with different terms.
 fn with_tenants(mut scheduler: Box<dyn Scheduler>) -> Box<dyn Scheduler> {
     let disk = |millis| Arc::new(ConstantTime { request: Nanos::from_millis(millis), sector: Nanos::from_micros(1) });
-    let rate = NonZeroU64::new;
+    // Scripts have requests as large as a disk, and none should wait for longer than a script does.
+    let by_request = Rates { unit_bytes: NonZeroU64::MAX, ..Rates::default() };
+    let fast = Rates { reservation: Rate::iops(200), limit: Rate::iops(2_000), ..by_request };
+    let slow = Rates { limit: Rate::bytes_per_s(1 << 46), write_limit: Rate::iops(5_000), ..by_request };
     let tenants = vec![
-        Tenant { reservation_iops: rate(200), limit_iops: rate(2_000), ..Tenant::new("fast").with_reference(disk(2)) },
-        Tenant { limit_bytes_per_s: rate(1 << 46), ..Tenant::new("slow").with_reference(disk(300)).with_weight(3) },
+        Tenant::new("fast").with_reference(disk(2)).with_rates(fast),
+        Tenant::new("slow").with_reference(disk(300)).with_weight(3).with_rates(slow),
         Tenant::new("no guarantee").with_weight(2),
     ];
     scheduler.set_roster(&Roster::new(tenants, Vec::new(), &[(1, 0), (2, 1), (3, 2)], 2).unwrap());

@@ -13,14 +13,15 @@
 //! dispatched on credit and charged to its process as a delay, so there is no debt to forgive; waits for a tag are measured as the time an
 //! eligible request waits for room at the device; requests that span periods do not prevent a speed-up; the model does not change with the
 //! type of device (`ioc_refresh_params`), its defaults are those of hard disks. A request is held for at most [`MAX_WAIT`], whatever its
-//! cost.
+//! cost. Limits are those of the tenant's [`Rates`](crate::Rates): a large request counts as several operations, and waits for its
+//! predecessors only, where `block/blk-throttle.c` grants an allowance for a slice of 100 ms; a read behind a write waits for it.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use super::{Insertion, Pick, Room, Scheduler, SchedulerSpec, Tags, resort, tags_open_to_tenant, wake_batch};
-use crate::limits::Throttle;
 use crate::queue::{Limits, Merging, Queue};
+use crate::rates::Limiter;
 use crate::sorted::SortedList;
 use crate::tenants::Register;
 use crate::{Nanos, Op, Request, Roster, Tunable, Unit, tunables};
@@ -103,7 +104,14 @@ struct Group {
     limited: bool,
     /// Since when that is the next one.
     next_since: Nanos,
-    throttle: Throttle,
+    limiter: Option<Limiter>,
+}
+
+impl Group {
+    /// When its limits let this request go; `now` if they do.
+    fn allowed_at(&self, now: Nanos, request: &Request) -> Nanos {
+        self.limiter.as_ref().map_or(now, |limiter| limiter.ready_at(now, request))
+    }
 }
 
 struct IoCost {
@@ -156,7 +164,7 @@ impl IoCost {
                 may_go_from: 0,
                 limited: false,
                 next_since: Nanos::ZERO,
-                throttle: Throttle::for_tenant(self.register.tenant(newcomer)),
+                limiter: self.register.tenant(newcomer).and_then(Limiter::new),
             });
         }
         let least = self.clock.at(now).saturating_sub(self.clock.margin());
@@ -194,7 +202,7 @@ impl IoCost {
             self.take_back(number);
             due = self.groups[number].clock.saturating_add(self.cost(number, &request).0);
         }
-        let allowed_at = self.groups[number].throttle.next_allowed_at();
+        let allowed_at = self.groups[number].allowed_at(now, &request);
         due = due.min(self.clock.at(self.groups[number].next_since + MAX_WAIT));
         self.groups[number].limited = allowed_at > now && due <= self.clock.at(allowed_at);
         if allowed_at > now {
@@ -221,7 +229,9 @@ impl IoCost {
         group.clock = group.clock.saturating_add(cost).min(self.clock.at(now + MAX_WAIT));
         group.used = group.used.saturating_add(of_device);
         group.cursor = request.end();
-        group.throttle.charge(now, &request);
+        if let Some(limiter) = &mut group.limiter {
+            limiter.charge(now, &request);
+        }
         group.next_since = now;
         group.at_device += 1;
         self.clock.waited_for_device(now, group.may_go_from);
@@ -278,7 +288,8 @@ impl Scheduler for IoCost {
                     None => continue,
                 }
             }
-            let limited = self.groups[number].throttle.next_allowed_at();
+            let Some(slot) = self.queue.oldest(number) else { return Pick::Empty };
+            let limited = self.groups[number].allowed_at(now, self.queue.request(slot));
             if limited <= now {
                 self.clock.short_of_budget();
             }

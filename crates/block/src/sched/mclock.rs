@@ -15,7 +15,9 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use super::{COMPLETION_BACKSTOP, Insertion, Pick, Room, Scheduler, SchedulerSpec, Tags, resort};
-use crate::queue::{Limits, Merging, Queue};
+use crate::lanes::{lane_for, next_within_limits, queued};
+use crate::queue::{Limits, Merging, Queue, Slot};
+use crate::rates::{Limiter, Reservation};
 use crate::sorted::SortedList;
 use crate::tag_shares::TagShares;
 use crate::tenants::{Register, Roster};
@@ -32,12 +34,8 @@ pub(super) static SPEC: SchedulerSpec = SchedulerSpec {
     build: |limits, _| Box::new(MClock::new(*limits, &Roster::default())),
 };
 
-const SECOND: u64 = 1_000_000_000;
 /// Increment of the proportional tag per request, for a weight of 1.
 const SHARE: u64 = 1 << 32;
-/// A sector in bytes.
-const SECTOR: u64 = 512;
-
 /// A tenant's keys in the lists.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct Places {
@@ -47,15 +45,12 @@ struct Places {
     limit: Option<u128>,
 }
 
-/// A tenant: its rates, and the tags of its last request.
+/// A tenant: its rates, and its tags.
 struct Client {
-    /// Interval between requests at its rates; 0: none.
-    reservation_tick: u64,
-    limit_tick: u64,
-    limit_bytes_per_s: u64,
+    reservation: Option<Reservation>,
+    limiter: Option<Limiter>,
     share: u64,
-    reservation: u64,
-    limit: u64,
+    /// Of its last request.
     proportion: u64,
     is_waiting: bool,
     places: Places,
@@ -63,26 +58,14 @@ struct Client {
 
 impl Client {
     fn new(tenant: Option<&Tenant>, weight: u64) -> Client {
-        let tick = |iops: Option<core::num::NonZeroU64>| iops.map_or(0, |iops| SECOND / iops);
         Client {
-            reservation_tick: tick(tenant.and_then(|tenant| tenant.reservation_iops)),
-            limit_tick: tick(tenant.and_then(|tenant| tenant.limit_iops)),
-            limit_bytes_per_s: tenant.and_then(|tenant| tenant.limit_bytes_per_s).map_or(0, |rate| rate.get()),
+            reservation: tenant.and_then(Reservation::new),
+            limiter: tenant.and_then(Limiter::new),
             share: SHARE / weight.max(1),
-            reservation: 0,
-            limit: 0,
             proportion: 0,
             is_waiting: false,
             places: Places::default(),
         }
-    }
-
-    /// The time by which a request delays the next, according to the limit.
-    fn limit_cost(&self, request: &Request) -> u64 {
-        let bytes = if request.op.transfers() { u64::from(request.sectors) * SECTOR } else { 0 };
-        let time = u128::from(bytes) * u128::from(SECOND) / u128::from(self.limit_bytes_per_s.max(1));
-        let by_bytes = if self.limit_bytes_per_s == 0 { 0 } else { u64::try_from(time).unwrap_or(u64::MAX) };
-        by_bytes.max(self.limit_tick)
     }
 }
 
@@ -96,7 +79,7 @@ fn tag(key: u128) -> u64 {
 
 struct MClock {
     register: Register,
-    /// A lane for each tenant.
+    /// Two lanes for each tenant.
     queue: Queue,
     clients: Vec<Client>,
     tag_shares: TagShares,
@@ -131,21 +114,23 @@ impl MClock {
         }
     }
 
-    /// The keys of a tenant, from the tags of its first request.
+    /// A tenant's next request, and when its limits let it go.
+    fn next(&self, now: Nanos, number: usize) -> Option<(Slot, Nanos)> {
+        let limiter = self.clients[number].limiter.as_ref();
+        next_within_limits(&self.queue, number, limiter, now, |lane| self.queue.oldest(lane))
+    }
+
+    /// The keys of a tenant, from the tags of its next request.
     fn places(&self, now: Nanos, number: usize) -> Places {
-        let Some(oldest) = self.queue.oldest(number) else { return Places::default() };
+        let Some((slot, ready_at)) = self.next(now, number) else { return Places::default() };
         let client = &self.clients[number];
-        let arrival = self.queue.request(oldest).arrival.0;
-        let reservation = client.reservation.saturating_add(client.reservation_tick).max(arrival);
-        let has_limit = client.limit_tick > 0 || client.limit_bytes_per_s > 0;
-        // The previous tag includes the cost of its request, which by bytes depends on its size.
-        let limit = client.limit.max(arrival);
+        let due_at = client.reservation.as_ref().map(|reservation| reservation.due_at(self.queue.request(slot)));
         let proportion = client.proportion.saturating_add(client.share);
-        let must_wait = has_limit && limit > now.0;
+        let must_wait = ready_at > now;
         Places {
-            reservation: (client.reservation_tick > 0).then(|| key(reservation, number)),
+            reservation: due_at.map(|due_at| key(if must_wait { due_at.max(ready_at) } else { due_at }.0, number)),
             proportion: (!must_wait).then(|| key(proportion, number)),
-            limit: must_wait.then(|| key(limit, number)),
+            limit: must_wait.then(|| key(ready_at.0, number)),
         }
     }
 
@@ -173,18 +158,20 @@ impl MClock {
         }
     }
 
-    /// Dispatches a tenant's first request. By weight, that does not use up its reservation.
+    /// Dispatches a tenant's next request. By weight, that does not use up its reservation.
     fn serve(&mut self, now: Nanos, number: usize, is_reserved: bool) -> Pick {
-        let Some(oldest) = self.queue.oldest(number) else { return Pick::Empty };
-        let request = self.queue.take(oldest);
+        let Some((slot, _)) = self.next(now, number) else { return Pick::Empty };
+        let request = self.queue.take(slot);
         let client = &mut self.clients[number];
-        if is_reserved {
-            client.reservation = client.places.reservation.map_or(client.reservation, tag);
+        if let Some(reservation) = client.reservation.as_mut().filter(|_| is_reserved) {
+            reservation.charge(&request);
+        }
+        if let Some(limiter) = &mut client.limiter {
+            limiter.charge(now, &request);
         }
         client.proportion = client.proportion.saturating_add(client.share);
         self.served = self.served.max(client.proportion);
-        client.limit = client.limit.max(request.arrival.0).saturating_add(client.limit_cost(&request));
-        client.is_waiting = self.queue.lane_len(number) > 0;
+        client.is_waiting = queued(&self.queue, number) > 0;
         self.update_places(now, number);
         Pick::Go(request)
     }
@@ -206,7 +193,8 @@ impl Scheduler for MClock {
         let number = self.register.number(&request);
         self.open(number);
         self.wake(number);
-        let placed = self.queue.insert(number, Nanos::ZERO, request);
+        let lane = lane_for(number, self.clients[number].limiter.as_ref(), &request);
+        let placed = self.queue.insert(lane, Nanos::ZERO, request);
         self.tag_shares.inserted(number, &self.register, &placed);
         self.update_places(now, number);
         placed.into()

@@ -72,7 +72,7 @@ impl VirtualClock {
 
     /// Interval between requests of a tenant at its rate.
     fn tick(&self, number: usize) -> u64 {
-        let reserved = self.register.tenant(number).and_then(|tenant| tenant.reservation_iops);
+        let reserved = self.register.tenant(number).and_then(|tenant| tenant.rates.reservation.iops);
         SECOND / reserved.map_or(self.tuning.iops, |iops| iops.get()).max(1)
     }
 

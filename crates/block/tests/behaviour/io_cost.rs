@@ -1,8 +1,6 @@
 //! Shares by a cost model, and limits.
 
-use std::num::NonZeroU64;
-
-use block::{Insertion, Nanos, Op, Pick, Request, Roster, Scheduler, Tenant};
+use block::{Insertion, Nanos, Op, Pick, Rate, Rates, Request, Roster, Scheduler, Tenant};
 
 use crate::{insert_all, ms, read, scheduler};
 
@@ -77,8 +75,8 @@ fn the_clock_speeds_up_while_requests_wait_and_latencies_are_met() {
 #[test]
 fn limits_hold_even_on_an_idle_device() {
     let limited = vec![
-        Tenant { limit_iops: NonZeroU64::new(50), ..Tenant::new("operations") },
-        Tenant { limit_bytes_per_s: NonZeroU64::new(409_600), ..Tenant::new("bytes") },
+        Tenant::new("operations").with_rates(Rates { limit: Rate::iops(50), ..Rates::default() }),
+        Tenant::new("bytes").with_rates(Rates { limit: Rate::bytes_per_s(409_600), ..Rates::default() }),
         Tenant::new("free"),
     ];
     let served = served(&at_model_speed(), limited, |_| true);

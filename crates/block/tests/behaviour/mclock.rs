@@ -1,8 +1,6 @@
 //! Reservations, limits and weights.
 
-use core::num::NonZeroU64;
-
-use block::{Limits, Nanos, Pick, Roster, Scheduler, Tenant};
+use block::{Limits, Nanos, Pick, Rate, Rates, Roster, Scheduler, Tenant};
 
 use crate::disk::{Process, Report, run};
 use crate::{insert_all, ms, read, scheduler_with};
@@ -20,8 +18,8 @@ fn mclock(tenants: Vec<Tenant>) -> Box<dyn Scheduler> {
 }
 
 fn tenant((reservation, limit, weight): Terms) -> Tenant {
-    let (reservation_iops, limit_iops) = (NonZeroU64::new(reservation), NonZeroU64::new(limit));
-    Tenant { reservation_iops, limit_iops, ..Tenant::new("tenant").with_weight(weight) }
+    let rates = Rates { reservation: Rate::iops(reservation), limit: Rate::iops(limit), ..Rates::default() };
+    Tenant::new("tenant").with_weight(weight).with_rates(rates)
 }
 
 /// A process whose every request needs a seek: the disk serves 125 per second.
@@ -70,7 +68,7 @@ fn a_limit_holds_even_on_an_idle_disk() {
 
 #[test]
 fn a_byte_limit_counts_transferred_bytes() {
-    let limited = Tenant { limit_bytes_per_s: NonZeroU64::new(40 * 4_096), ..Tenant::new("tenant") };
+    let limited = Tenant::new("tenant").with_rates(Rates { limit: Rate::bytes_per_s(40 * 4_096), ..Rates::default() });
     let report = run(&mut *mclock(vec![limited]), &[process(0)], ms(20_000));
     assert_eq!(rates(&report, 20), [40]);
 }

@@ -1,7 +1,6 @@
 //! Rates that determine the order of service.
 
-use block::{Limits, Nanos, Roster, Scheduler, Tenant};
-use core::num::NonZeroU64;
+use block::{Limits, Nanos, Rate, Rates, Roster, Scheduler, Tenant};
 
 use crate::disk::{Process, run};
 use crate::{ms, scheduler_with};
@@ -9,7 +8,8 @@ use crate::{ms, scheduler_with};
 const VOLUME: u64 = 1 << 40;
 
 fn virtual_clock(rates: &[Option<u64>]) -> Box<dyn Scheduler> {
-    let tenants = rates.iter().map(|rate| Tenant { reservation_iops: rate.and_then(NonZeroU64::new), ..Tenant::new("tenant") });
+    let reserved = |rate: &Option<u64>| Rates { reservation: Rate::iops(rate.unwrap_or(0)), ..Rates::default() };
+    let tenants = rates.iter().map(|rate| Tenant::new("tenant").with_rates(reserved(rate)));
     let volumes = (0..rates.len() as u64).map(|n| (n * VOLUME..(n + 1) * VOLUME, n as usize)).collect();
     let mut scheduler = scheduler_with("virtual-clock", Limits { max_sectors: 0, ..Limits::default() });
     scheduler.set_roster(&Roster::new(tenants.collect(), volumes, &[], 1).unwrap());

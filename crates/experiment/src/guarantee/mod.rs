@@ -117,8 +117,11 @@ fn candidates(request: &GuaranteeRequest) -> anyhow::Result<Vec<Candidate<'_>>> 
     let share = (capacity - all).checked_div(open).unwrap_or(0) / 2048 * 2048;
     ensure!(open == 0 || share > 0, "{source}: {} has no room left for tenants without volumes", request.host.name());
     let each = promises.iter().map(|promise| {
-        let reserved =
-            promise.reservation_iops.map(|iops| Reference::parse(&format!("constant:request_ms={}", 1e3 / iops.get() as f64)));
+        let reserved = promise
+            .rates
+            .reservation
+            .iops
+            .map(|iops| Reference::parse(&format!("constant:request_ms={}", 1e3 / iops.get() as f64)));
         let reference = promise.reference.clone().map(Ok).or(reserved).transpose()?;
         let most = reference.as_ref().and_then(Reference::capacity_sectors).unwrap_or(u64::MAX);
         let sectors = if promise.volumes.is_empty() { share.min(most) } else { given(promise) };
@@ -140,11 +143,11 @@ fn worst_of_each(request: &GuaranteeRequest, candidates: &mut [Candidate], worke
     let mut kinds: Vec<((Reference, Limits), u64)> = Vec::new();
     for candidate in candidates.iter_mut() {
         let Some(reference) = &candidate.reference else { continue };
-        let TenantGuarantee { limit_iops, limit_bytes_per_s, .. } = candidate.promise;
+        let rates = candidate.promise.rates;
         // A reservation is of the tenant's requests, however few of them are left when the queue has merged them.
-        let reserved = candidate.promise.reservation_iops.filter(|_| candidate.promise.reference.is_none());
-        let iops = limit_iops.map_or(reserved, |limit| Some(reserved.map_or(limit, |reserved| limit.min(reserved))));
-        let limits = Limits { iops, bytes_per_s: *limit_bytes_per_s };
+        let reserved = rates.reservation.iops.filter(|_| candidate.promise.reference.is_none());
+        let iops = rates.limit.iops.map_or(reserved, |limit| Some(reserved.map_or(limit, |reserved| limit.min(reserved))));
+        let limits = Limits { iops, bytes_per_s: rates.limit.bytes_per_s };
         let known = kinds.iter().position(|((known, its), _)| known == reference && *its == limits);
         let kind = known.unwrap_or_else(|| {
             kinds.push(((reference.clone(), limits), 0));

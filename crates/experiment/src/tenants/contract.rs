@@ -9,12 +9,11 @@
 //! Both are read into the same keys with the same checks.
 
 use std::collections::BTreeMap;
-use std::num::NonZeroU64;
 use std::ops::Range;
 use std::path::Path;
 
 use anyhow::{Context, bail, ensure};
-use block::did_you_mean;
+use block::{Nanos, Rates, did_you_mean};
 use serde::Deserialize;
 use sha2::Digest;
 use toml::{Spanned, Value};
@@ -22,15 +21,18 @@ use toml::{Spanned, Value};
 use super::reference::Reference;
 use crate::world::hexadecimal;
 
+mod rates;
+
 /// No such file is longer: ten thousand tenants need a megabyte.
 const MAX_BYTES: u64 = 16 << 20;
 /// Sectors of a MiB.
 const MIB: u64 = 2048;
 /// Weights, as cgroup v2 has them (`io.weight`).
 const WEIGHTS: std::ops::RangeInclusive<i64> = 1..=10_000;
-/// The keys of a tenant.
-const KEYS: [&str; 9] =
-    ["name", "jobs", "volumes", "weight", "reference", "best_effort", "reservation_iops", "limit_iops", "limit_mb_s"];
+/// The longest bound of a response time, in milliseconds: an hour.
+const MAX_LATENCY_MS: f64 = 3_600_000.0;
+/// The keys of a tenant, without those of its rates.
+const KEYS: [&str; 7] = ["name", "jobs", "volumes", "weight", "reference", "best_effort", "latency_p99_ms"];
 
 /// Tenants, and what each was promised.
 #[derive(Clone, Debug)]
@@ -62,12 +64,10 @@ pub struct TenantGuarantee {
     pub reference: Option<Reference>,
     /// It gets what others leave.
     pub best_effort: bool,
-    /// Requests a second that it has at least.
-    pub reservation_iops: Option<NonZeroU64>,
-    /// Requests a second that it has at most.
-    pub limit_iops: Option<NonZeroU64>,
-    /// Bytes a second that it has at most.
-    pub limit_bytes_per_s: Option<NonZeroU64>,
+    /// Its reservation and its limits.
+    pub rates: Rates,
+    /// The bound of the 99th percentile of its response times.
+    pub latency_p99: Option<Nanos>,
 }
 
 impl TenantGuarantee {
@@ -82,9 +82,8 @@ impl TenantGuarantee {
             is_weighted: false,
             reference: None,
             best_effort: false,
-            reservation_iops: None,
-            limit_iops: None,
-            limit_bytes_per_s: None,
+            rates: Rates::default(),
+            latency_p99: None,
         }
     }
 }
@@ -198,10 +197,21 @@ fn set(promise: &mut TenantGuarantee, key: &str, value: &Value) -> anyhow::Resul
         "best_effort" => {
             promise.best_effort = value.as_bool().with_context(|| format!("{value} should be true or false"))?;
         }
-        "reservation_iops" => promise.reservation_iops = Some(rate(value)?),
-        "limit_iops" => promise.limit_iops = Some(rate(value)?),
-        "limit_mb_s" => promise.limit_bytes_per_s = Some(bytes_per_s(value)?),
-        _ => bail!("there is no such key; there are {}{}", KEYS.join(", "), did_you_mean(key, KEYS)),
+        "latency_p99_ms" => {
+            let ms = rates::number(value).filter(|ms| (0.001..=MAX_LATENCY_MS).contains(ms));
+            let ms = ms.with_context(|| format!("{value} should be milliseconds, 0.001 to {MAX_LATENCY_MS}"))?;
+            promise.latency_p99 = Some(Nanos::from_millis_f64(ms));
+        }
+        _ => {
+            let known = || KEYS.into_iter().chain(rates::KEYS);
+            let is_known = rates::set(&mut promise.rates, key, value)?;
+            ensure!(
+                is_known,
+                "there is no such key; there are {}{}",
+                known().collect::<Vec<_>>().join(", "),
+                did_you_mean(key, known())
+            );
+        }
     }
     Ok(())
 }
@@ -213,16 +223,17 @@ fn check(promise: &TenantGuarantee) -> anyhow::Result<()> {
         "names neither jobs nor volumes; jobs = [\"oltp\"] says whose requests are its own"
     );
     if promise.best_effort {
-        let promised = [(promise.reference.is_some(), "a reference disk"), (promise.reservation_iops.is_some(), "a reservation")];
+        let promised = [
+            (promise.reference.is_some(), "a reference disk"),
+            (!promise.rates.reservation.is_none(), "a reservation"),
+            (promise.latency_p99.is_some(), "a bound of the response time"),
+        ];
         let promised = promised.into_iter().find(|(promised, _)| *promised);
         if let Some((_, what)) = promised {
             bail!("best_effort means no guarantee, but {what} is one; omit one of them");
         }
     }
-    if let (Some(least), Some(most)) = (promise.reservation_iops, promise.limit_iops) {
-        ensure!(least <= most, "reservation_iops = {least} is more than limit_iops = {most}; it should be at most that");
-    }
-    Ok(())
+    rates::check(&promise.rates)
 }
 
 fn jobs(value: &Value) -> anyhow::Result<Vec<String>> {
@@ -274,19 +285,6 @@ fn piece(value: &Value) -> Option<(i64, i64)> {
 
 fn whole(value: &Value) -> anyhow::Result<i64> {
     value.as_integer().with_context(|| format!("{value} should be a whole number"))
-}
-
-fn rate(value: &Value) -> anyhow::Result<NonZeroU64> {
-    let requests = whole(value)?;
-    let rate = u64::try_from(requests).ok().and_then(NonZeroU64::new);
-    rate.with_context(|| format!("{requests} should be requests a second, at least 1"))
-}
-
-fn bytes_per_s(value: &Value) -> anyhow::Result<NonZeroU64> {
-    let rate = value.as_float().or_else(|| value.as_integer().map(|whole| whole as f64));
-    let bytes = rate.map(|mb_s| mb_s * 1e6).filter(|bytes| (1.0..=1e15).contains(bytes));
-    let bytes = bytes.and_then(|bytes| NonZeroU64::new(bytes.round() as u64));
-    bytes.with_context(|| format!("{value} should be 10^6 bytes a second, more than 0"))
 }
 
 #[cfg(test)]

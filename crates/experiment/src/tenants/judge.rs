@@ -84,7 +84,7 @@ fn part_allowed(promise: &TenantGuarantee, there: &TenantMeasure) -> f64 {
         Some(limit) if count > 0 => u64::from(limit) as f64 / rate(count, seconds),
         _ => 1.0,
     };
-    part(promise.limit_iops, there.served.requests).min(part(promise.limit_bytes_per_s, there.served.bytes)).min(1.0)
+    part(promise.rates.limit.iops, there.served.requests).min(part(promise.rates.limit.bytes_per_s, there.served.bytes)).min(1.0)
 }
 
 fn total_weight(contract: &Contract) -> f64 {
@@ -156,9 +156,9 @@ fn promised(promise: &TenantGuarantee) -> GuaranteeFigures {
         is_weighted: promise.is_weighted,
         reference: promise.reference.as_ref().map(ToString::to_string),
         best_effort: promise.best_effort,
-        reservation_iops: promise.reservation_iops.map(u64::from),
-        limit_iops: promise.limit_iops.map(u64::from),
-        limit_mb_s: promise.limit_bytes_per_s.map(|bytes| u64::from(bytes) as f64 / 1e6),
+        reservation_iops: promise.rates.reservation.iops.map(u64::from),
+        limit_iops: promise.rates.limit.iops.map(u64::from),
+        limit_mb_s: promise.rates.limit.bytes_per_s.map(|bytes| u64::from(bytes) as f64 / 1e6),
     }
 }
 
@@ -230,7 +230,7 @@ fn too_small_a_share(share: &ShareFigures) -> Option<String> {
 
 /// Of a reservation.
 fn too_slow(promise: &TenantGuarantee, here: &TenantMeasure) -> Option<String> {
-    let reserved = u64::from(promise.reservation_iops?);
+    let reserved = u64::from(promise.rates.reservation.iops?);
     let length = (SECOND.0 / STEP.0) as usize;
     let whole = (here.wanted.0 / SECOND.0) as usize;
     let requests = here.steps.chunks(length).take(whole).map(|steps| steps.iter().map(|step| step.requests).sum::<u64>());
@@ -249,12 +249,12 @@ fn too_fast(promise: &TenantGuarantee, here: &TenantMeasure) -> Vec<String> {
         Some(over).filter(|&over| over as f64 > VIOLATED * seconds.bins().len() as f64)
     };
     let mut broken = Vec::new();
-    if let Some(limit) = promise.limit_iops.map(u64::from)
+    if let Some(limit) = promise.rates.limit.iops.map(u64::from)
         && let Some(over) = over(&|bin| bin.requests, limit)
     {
         broken.push(format!("in {over} windows of {width_s} s it got more than its limit of {limit} requests a second"));
     }
-    if let Some(limit) = promise.limit_bytes_per_s.map(u64::from)
+    if let Some(limit) = promise.rates.limit.bytes_per_s.map(u64::from)
         && let Some(over) = over(&|bin| bin.bytes, limit)
     {
         broken.push(format!("in {over} windows of {width_s} s it got more than its limit of {} MB/s", limit as f64 / 1e6));

@@ -30,9 +30,8 @@ impl Contract {
                 name: promise.name.clone(),
                 weight: promise.weight,
                 reference: reference.with_context(|| self.at(promise, "reference"))?,
-                reservation_iops: promise.reservation_iops,
-                limit_iops: promise.limit_iops,
-                limit_bytes_per_s: promise.limit_bytes_per_s,
+                rates: promise.rates,
+                latency_p99: promise.latency_p99,
             })
         });
         let tenants = tenants.collect::<anyhow::Result<Vec<_>>>()?;

@@ -35,7 +35,8 @@ fn a_file_names_the_tenants_and_their_promises() {
     assert_eq!(database.volumes, [0..4096 * 2048, 8192 * 2048..8193 * 2048]);
     assert_eq!((database.weight, database.is_weighted, database.best_effort), (3, true, false));
     assert_eq!(database.reference.as_ref().unwrap().to_string(), "barracuda");
-    let rates = [database.reservation_iops, database.limit_iops, database.limit_bytes_per_s];
+    let block::Rates { reservation, limit, .. } = database.rates;
+    let rates = [reservation.iops, limit.iops, limit.bytes_per_s];
     assert_eq!(rates.map(|rate| rate.unwrap().get()), [100, 500, 20_500_000]);
     assert_eq!((backup.weight, backup.is_weighted, backup.best_effort), (1, false, true));
 }
@@ -48,9 +49,22 @@ fn comments_of_a_job_file_say_the_same() {
     let [database, backup] = &contract.promises[..] else { panic!("{contract:?}") };
     assert_eq!((database.jobs.join(" ").as_str(), database.weight, database.line), ("oltp log", 3, 4));
     assert_eq!(database.volumes, [0..4096 * 2048, 8192 * 2048..8193 * 2048]);
-    assert_eq!(database.limit_bytes_per_s.unwrap().get(), 20_500_000);
+    assert_eq!(database.rates.limit.bytes_per_s.unwrap().get(), 20_500_000);
     assert_eq!((backup.jobs.join(" ").as_str(), backup.best_effort), ("backup", true));
     assert!(Contract::of_job_file("[a]\n; a comment\n", "t.fio").unwrap().is_none());
+}
+
+#[test]
+fn rates_are_of_requests_and_of_bytes_of_reads_and_of_writes() {
+    let text = "[[tenant]]\nname = \"a\"\njobs = [\"x\"]\nreservation_mb_s = 1.5\nlimit_read_iops = 10\nlimit_write_iops = 20\n\
+                limit_read_mb_s = 30\nlimit_write_mb_s = 40\nlimit_burst_s = 0.5\nio_unit_kib = 64\nlatency_p99_ms = 20.5\n";
+    let contract = Contract::parse(text, "t.toml").unwrap();
+    let block::Rates { reservation, limit, read_limit, write_limit, burst, unit_bytes } = contract.promises[0].rates;
+    assert_eq!((reservation, limit), (block::Rate::bytes_per_s(1_500_000), block::Rate::default()));
+    let numbers = |rate: block::Rate| (rate.iops.unwrap().get(), rate.bytes_per_s.unwrap().get());
+    assert_eq!((numbers(read_limit), numbers(write_limit)), ((10, 30_000_000), (20, 40_000_000)));
+    assert_eq!((burst, unit_bytes.get()), (Some(Nanos::from_millis(500)), 65_536));
+    assert_eq!(contract.promises[0].latency_p99, Some(Nanos(20_500_000)));
 }
 
 #[test]
@@ -72,6 +86,18 @@ fn what_is_wrong_with_a_value_is_said_with_line_tenant_key_and_what_would_be_rig
         ("limit_mb_s = 0", "limit_mb_s: 0 should be 10^6 bytes a second, more than 0"),
         ("limit_iops = 0", "limit_iops: 0 should be requests a second, at least 1"),
         ("limit_iops = 5\nreservation_iops = 6", "reservation_iops = 6 is more than limit_iops = 5"),
+        ("limit_mb_s = 5\nreservation_mb_s = 5.5", "reservation_mb_s = 5.5 is more than limit_mb_s = 5"),
+        (
+            "limit_read_iops = 5\nlimit_write_iops = 6\nreservation_iops = 12",
+            "reservation_iops = 12 is more than limit_read_iops and limit_write_iops together allow, 11",
+        ),
+        ("limit_burst_s = 2", "limit_burst_s says how long an unused limit is saved up, but there is no limit"),
+        ("limit_iops = 2\nlimit_burst_s = -1", "limit_burst_s: -1 should be seconds, 0 to 86400"),
+        ("io_unit_kib = 0", "io_unit_kib: 0 should be KiB that count as one request, 1 to 1048576"),
+        ("limit_read_iop = 3", "did you mean limit_read_iops?"),
+        ("latency_p99_ms = 0", "latency_p99_ms: 0 should be milliseconds, 0.001 to 3600000"),
+        ("best_effort = true\nlatency_p99_ms = 20", "but a bound of the response time is one"),
+        ("best_effort = true\nreservation_mb_s = 20", "but a reservation is one"),
         ("best_effort = true\nreference = \"barracuda\"", "but a reference disk is one"),
         ("best_effort = 1", "best_effort: 1 should be true or false"),
     ] {

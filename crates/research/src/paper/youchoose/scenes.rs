@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use block::{Merges, Nanos, Tenant};
+use block::{Merges, Nanos, Rate, Rates, Tenant};
 use sim::host::QueueSettings;
 use sim::profile::{DeviceOptions, Profile, load};
 
@@ -121,7 +121,7 @@ pub fn promised(stage: Stage, promised: Promised, models: &Models, rates: &[f64]
         let tenant = match promised {
             Promised::Disk => actor.tenant.with_reference(Arc::clone(&models.trained)),
             Promised::Shadow => actor.tenant.with_reference(Arc::clone(&models.shadow)),
-            Promised::Rate => Tenant { reservation_iops: std::num::NonZeroU64::new(rate.round() as u64), ..actor.tenant },
+            Promised::Rate => actor.tenant.with_rates(Rates { reservation: Rate::iops(rate.round() as u64), ..Rates::default() }),
             Promised::Nothing => actor.tenant,
         };
         Actor { tenant, ..actor }
