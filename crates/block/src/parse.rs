@@ -1,5 +1,6 @@
 //! Parses schedulers and their tunables: `deadline` or `deadline:read_expire=100,fifo_batch=8`.
 
+use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
@@ -75,13 +76,14 @@ pub fn parse_values(owner: &'static str, tunables: &'static [Tunable], text: Opt
 }
 
 impl Tunable {
-    /// Parses a value: a whole number, or one of the words.
+    /// Parses a value: a whole number, percent with up to two decimals, or one of the words.
     ///
     /// # Errors
     /// It is neither, or out of range.
     pub fn read(&'static self, owner: &'static str, text: &str) -> Result<i64, SettingError> {
         let number = match self.unit {
             Unit::OneOf(words) => words.iter().position(|word| *word == text).map(|place| place as i64),
+            Unit::PercentHundredths => hundredths(text),
             _ => text.parse().ok(),
         };
         let number = number.ok_or_else(|| SettingError::BadValue { owner, tunable: self, value: text.to_string() })?;
@@ -92,10 +94,11 @@ impl Tunable {
     /// The text of a value, as [`read`](Tunable::read) parses it.
     pub fn text(&self, value: i64) -> String {
         let word = match self.unit {
-            Unit::OneOf(words) => usize::try_from(value).ok().and_then(|place| words.get(place)),
+            Unit::OneOf(words) => usize::try_from(value).ok().and_then(|place| words.get(place)).map(|word| word.to_string()),
+            Unit::PercentHundredths => Some(decimal(value)),
             _ => None,
         };
-        word.map_or_else(|| value.to_string(), |word| word.to_string())
+        word.unwrap_or_else(|| value.to_string())
     }
 
     /// Checks that a value is in range. `owner` names whose tunable it is, for the error message.
@@ -106,7 +109,32 @@ impl Tunable {
         if (self.min..=self.max).contains(&value) {
             return Ok(());
         }
-        Err(SettingError::BadValue { owner, tunable: self, value: value.to_string() })
+        Err(SettingError::BadValue { owner, tunable: self, value: self.text(value) })
+    }
+}
+
+/// Reads a decimal number with up to two decimals in hundredths; `None` if it is none.
+fn hundredths(text: &str) -> Option<i64> {
+    let (whole, decimals) = text.split_once('.').unwrap_or((text, "0"));
+    let all_digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    if !(all_digits(whole) && all_digits(decimals)) {
+        return None;
+    }
+    // The kernel prints two; more must not be more exact than its values are.
+    let (kept, rest) = decimals.split_at_checked(2).unwrap_or((decimals, ""));
+    let scale = if kept.len() == 1 { 10 } else { 1 };
+    let is_exact = rest.bytes().all(|byte| byte == b'0');
+    let parts = whole.parse::<i64>().ok()?.checked_mul(100)?.checked_add(kept.parse::<i64>().ok()? * scale)?;
+    is_exact.then_some(parts)
+}
+
+/// Hundredths as a decimal number, without zeros at its end.
+fn decimal(hundredths: i64) -> String {
+    let (whole, decimals) = (hundredths / 100, hundredths.unsigned_abs() % 100);
+    match decimals {
+        0 => format!("{whole}"),
+        _ if decimals % 10 == 0 => format!("{whole}.{}", decimals / 10),
+        _ => format!("{whole}.{decimals:02}"),
     }
 }
 
@@ -181,6 +209,13 @@ impl fmt::Display for SettingError {
                     list(f, words.iter().copied())?;
                     return f.write_str(&did_you_mean(value, words.iter().copied()));
                 }
+                if let Unit::PercentHundredths = unit {
+                    let (min, max) = (tunable.text(*min), tunable.text(*max));
+                    return write!(
+                        f,
+                        "{owner}: {name}={value} should be a number from {min} to {max} %, with at most two decimals"
+                    );
+                }
                 let space = if unit.symbol().is_empty() { "" } else { " " };
                 write!(f, "{owner}: {name}={value} should be a whole number from {min} to {max}{space}{}", unit.symbol())
             }
@@ -234,6 +269,27 @@ mod tests {
         let message = |text| LEARNER.read("two-layer", text).unwrap_err().to_string();
         assert_eq!(message("knn"), "two-layer: learner=knn should be one of c4.5, svm");
         assert_eq!(message("1"), "two-layer: learner=1 should be one of c4.5, svm");
+    }
+
+    #[test]
+    fn percent_is_read_as_the_kernel_prints_it() {
+        let values = |text: &str| {
+            let (spec, values) = parse(text).unwrap();
+            let named = spec.tunables.iter().zip(values);
+            named
+                .filter(|(tunable, value)| *value != tunable.default)
+                .map(|(tunable, value)| tunable.text(value))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            values("io-cost:rpct=95.00,rlat=5000,wpct=99.5,wlat=75000,min=50.01,max=150"),
+            ["95", "5000", "99.5", "75000", "50.01", "150"]
+        );
+        assert!(values("io-cost:rpct=0.00,wpct=0,min=1.000").is_empty(), "the defaults");
+        let error = "should be a number from 0 to 100 %, with at most two decimals";
+        for text in ["-1", "100.01", "5.", ".5", "5.001", "1e2", "+5", "", "99999999999999999999"] {
+            assert_eq!(message(&format!("io-cost:rpct={text}")), format!("io-cost: rpct={text} {error}"));
+        }
     }
 
     #[test]

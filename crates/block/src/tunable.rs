@@ -38,6 +38,8 @@ pub enum Unit {
     Sectors,
     /// Percent.
     Percent,
+    /// Hundredths of a percent; users write percent with up to two decimals, as the kernel does (`cgroup_parse_float`).
+    PercentHundredths,
     /// Per second.
     PerSecond,
     /// A count: requests, batches, a factor.
@@ -59,7 +61,7 @@ impl Unit {
             Unit::Kibibytes => "KiB",
             Unit::Mebibytes => "MiB",
             Unit::Sectors => "sectors",
-            Unit::Percent => "%",
+            Unit::Percent | Unit::PercentHundredths => "%",
             Unit::PerSecond => "per second",
             Unit::Count | Unit::Flag | Unit::OneOf(_) => "",
         }
@@ -203,13 +205,22 @@ impl TunableValue for bool {
 /// Percentages as fractions: 50% is 0.5.
 impl TunableValue for f64 {
     fn from_number(number: i64, unit: Unit) -> f64 {
-        if unit == Unit::Percent { number as f64 / 100.0 } else { number as f64 }
+        number as f64 / percent_scale(unit)
     }
 
     fn number(&self, unit: Unit) -> i64 {
-        let number = if unit == Unit::Percent { self * 100.0 } else { *self };
+        let number = self * percent_scale(unit);
         // There is no rounding without std, and no tunable is negative.
         (number + 0.5) as i64
+    }
+}
+
+/// The number of a whole, for percentages.
+const fn percent_scale(unit: Unit) -> f64 {
+    match unit {
+        Unit::Percent => 100.0,
+        Unit::PercentHundredths => 10_000.0,
+        _ => 1.0,
     }
 }
 

@@ -31,8 +31,8 @@ fn range(tunable: &Tunable) -> String {
     match (tunable.unit, tunable.scale) {
         (Unit::OneOf(words), _) => words.join(", "),
         (Unit::Flag, _) => "0 (off) or 1 (on)".to_owned(),
-        (_, Scale::Linear) => format!("{} to {}", tunable.min, tunable.max),
-        (_, Scale::Logarithmic) => format!("{} to {}, in equal ratios", tunable.min, tunable.max),
+        (_, Scale::Linear) => format!("{} to {}", tunable.text(tunable.min), tunable.text(tunable.max)),
+        (_, Scale::Logarithmic) => format!("{} to {}, in equal ratios", tunable.text(tunable.min), tunable.text(tunable.max)),
     }
 }
 

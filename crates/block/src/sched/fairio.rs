@@ -26,6 +26,8 @@
 //! * **A share is worth several batches.** At the end of a cycle, disks wait for the last tenants with share left. With cycles that are
 //!   short compared to the device queue, that is all the time, and arms move between tenants for one request each. So the automatic cycle
 //!   has room for twice `storage_load_threshold` requests of each tenant: one batch for disks to choose from, and one that follows.
+//! * **A tenant at its limit takes no part.** It is neither waited for nor counted in the shares until its limit lets its next request go,
+//!   and then returns as one that was idle. Reads and writes with limits of their own do not wait for each other.
 //! * **The device queue is bounded.** The next cycle begins only while less than two cycles' service is at the device, or fewer than
 //!   `storage_load_threshold` requests for each disk: a longer queue is better kept here.
 //!
@@ -37,7 +39,10 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use super::{COMPLETION_BACKSTOP, Insertion, Pick, Room, Scheduler, SchedulerSpec, Tags, resort, tags_open_to_tenant, wake_batch};
+use crate::lanes::{lane_for, next_within_limits, queued};
 use crate::queue::{Limits, Merging, Queue, Slot};
+use crate::rates::Limiter;
+use crate::sorted::SortedList;
 use crate::tenants::Register;
 use crate::{Nanos, Request, Roster, Tunable, Unit, tunables, words};
 
@@ -113,12 +118,23 @@ words! {
 /// A share should be worth this many batches of `storage_load_threshold` requests.
 const BATCHES: u32 = 2;
 
+/// The limits of a tenant, and its key in the list of those that wait for theirs.
+#[derive(Default)]
+struct Limited {
+    limiter: Option<Limiter>,
+    key: Option<u128>,
+}
+
 struct Fairio {
     set: Tunables,
-    /// A lane for each tenant, with its number.
+    /// Two lanes for each tenant.
     queue: Queue,
     register: Register,
     accounts: Accounts,
+    /// By number; and the tenants that wait for their limits, by when these let them go.
+    limits: Vec<Limited>,
+    limited: SortedList,
+    now: Nanos,
     flights: Flights,
     /// Over the requests of all tenants.
     cost: Cost,
@@ -142,6 +158,9 @@ impl Fairio {
             queue: Queue::new(*limits, Merging { front: true, within_stream: false }),
             register: Register::default(),
             accounts: Accounts::default(),
+            limits: Vec::new(),
+            limited: SortedList::default(),
+            now: Nanos::ZERO,
             flights: Flights::default(),
             cost: Cost::default(),
             reported_time: None,
@@ -157,35 +176,101 @@ impl Fairio {
         self.register.roster().disks()
     }
 
-    /// The next request of a tenant, and its sort key among those of others.
-    fn candidate(&self, number: usize) -> Option<(Slot, u128)> {
+    /// Opens a tenant's account and its limits.
+    fn open(&mut self, number: usize) {
+        self.accounts.open(number);
+        while self.limits.len() <= number {
+            let limiter = self.register.tenant(self.limits.len()).and_then(Limiter::new);
+            self.limits.push(Limited { limiter, key: None });
+        }
+    }
+
+    /// A tenant's limits; `None` if it has none.
+    fn limiter(&self, number: usize) -> Option<&Limiter> {
+        self.limits.get(number)?.limiter.as_ref()
+    }
+
+    /// Puts a request into its tenant's queue.
+    fn enqueue(&mut self, number: usize, request: Request) -> Insertion {
+        self.open(number);
+        let lane = lane_for(number, self.limiter(number), &request);
+        let placed = self.queue.insert(lane, Nanos::ZERO, request);
+        let weight = self.register.weight(number);
+        if self.limits[number].key.is_none() {
+            self.accounts.arrives(number, weight, self.flights.charged());
+        }
+        self.settle(number);
+        placed.into()
+    }
+
+    /// The next request of a tenant, and when its limits let it go.
+    fn next(&self, number: usize) -> Option<(Slot, Nanos)> {
+        next_within_limits(&self.queue, number, self.limiter(number), self.now, |lane| match self.set.order {
+            Order::Arrival | Order::Share => self.queue.oldest(lane),
+            Order::Clook => self.queue.next_in_sweep(lane, self.head),
+        })
+    }
+
+    /// The sort key of a tenant's next request among those of others.
+    fn key(&self, number: usize, slot: Slot) -> u128 {
         let number_bits = number as u128;
         match self.set.order {
-            Order::Arrival => {
-                let slot = self.queue.oldest(number)?;
-                Some((slot, u128::from(self.queue.place(slot).sequence) << 32 | number_bits))
-            }
-            Order::Share => Some((self.queue.oldest(number)?, self.accounts.key(number))),
+            Order::Arrival => u128::from(self.queue.place(slot).sequence) << 32 | number_bits,
+            Order::Share => self.accounts.key(number),
             Order::Clook => {
-                let slot = self.queue.next_in_sweep(number, self.head)?;
                 let lba = self.queue.request(slot).lba;
                 let sweep = self.sweep.wrapping_add(u32::from(lba < self.head));
-                Some((slot, u128::from(sweep) << 96 | u128::from(lba) << 32 | number_bits))
+                u128::from(sweep) << 96 | u128::from(lba) << 32 | number_bits
             }
         }
     }
 
-    /// Moves a tenant to its list, after its queue or account has changed.
+    /// Moves a tenant to its list, after its queue, account or limit has changed.
     fn settle(&mut self, number: usize) {
-        let key = self.candidate(number).map(|(_, key)| key);
+        let next = self.next(number);
+        let ready_at = match next {
+            Some((_, ready_at)) => ready_at,
+            None => self.limiter(number).map_or(self.now, |limiter| limiter.any_ready_at(self.now)),
+        };
+        let is_limited = ready_at > self.now;
+        let key = next.filter(|_| is_limited).map(|_| u128::from(ready_at.0) << 64 | number as u128);
+        let before = core::mem::replace(&mut self.limits[number].key, key);
+        if before != key {
+            before.inspect(|&before| self.limited.remove(before));
+            key.inspect(|&key| self.limited.insert(key, number as u32));
+        }
+        if is_limited {
+            self.accounts.leave(number);
+            return;
+        }
+        if before.is_some() {
+            self.accounts.arrives(number, self.register.weight(number), self.flights.charged());
+        }
+        let key = next.map(|(slot, _)| self.key(number, slot));
         let least = self.set.class_threshold.saturating_sub(1);
         self.accounts.settle(number, key, least);
     }
 
+    /// Lets tenants take part again whose limits have passed.
+    fn release(&mut self) {
+        while let Some((_, number)) = self.limited.first().filter(|(key, _)| *key >> 64 <= u128::from(self.now.0)) {
+            self.settle(number as usize);
+        }
+    }
+
+    /// Waits until `until`, or until a limit lets a tenant go.
+    fn wait(&self, until: Nanos) -> Pick {
+        let limited = self.limited.first().map_or(Nanos::MAX, |(key, _)| Nanos((key >> 64) as u64));
+        Pick::WaitUntil(until.min(limited).min(self.now + COMPLETION_BACKSTOP))
+    }
+
     /// Dispatches a tenant's next request.
     fn dispatch(&mut self, now: Nanos, number: usize) -> Option<Request> {
-        let (slot, _) = self.candidate(number)?;
+        let (slot, _) = self.next(number)?;
         let request = self.queue.take(slot);
+        if let Some(limiter) = &mut self.limits[number].limiter {
+            limiter.charge(now, &request);
+        }
         if request.lba < self.head {
             self.sweep = self.sweep.wrapping_add(1);
         }
@@ -208,7 +293,7 @@ impl Fairio {
         {
             let model = class.model.get_or_insert_with(|| reference.begin());
             let lba = self.register.roster().tenant_lba_of(request);
-            let waiting = u32::try_from(self.queue.lane_len(number)).unwrap_or(u32::MAX);
+            let waiting = u32::try_from(queued(&self.queue, number)).unwrap_or(u32::MAX);
             return (model.service_time(now, &Request { lba, ..*request }, waiting).0, true);
         }
         (class.cost.estimate(request.sectors, &self.cost), false)
@@ -233,22 +318,20 @@ impl Fairio {
     /// Inserts a request that was queued before.
     fn reinsert(&mut self, request: Request) {
         let number = self.register.number(&request);
-        self.accounts.arrives(number, self.register.weight(number), self.flights.charged());
-        self.queue.insert(number, Nanos::ZERO, request);
-        self.settle(number);
+        self.enqueue(number, request);
     }
 }
 
 impl Scheduler for Fairio {
-    fn insert(&mut self, _now: Nanos, request: Request) -> Insertion {
+    fn insert(&mut self, now: Nanos, request: Request) -> Insertion {
+        self.now = now;
         let number = self.register.number(&request);
-        self.accounts.arrives(number, self.register.weight(number), self.flights.charged());
-        let placed = self.queue.insert(number, Nanos::ZERO, request);
-        self.settle(number);
-        placed.into()
+        self.enqueue(number, request)
     }
 
     fn pick(&mut self, now: Nanos) -> Pick {
+        self.now = now;
+        self.release();
         if self.queue.is_empty() {
             return Pick::Empty;
         }
@@ -261,10 +344,10 @@ impl Scheduler for Fairio {
                 }
                 continue;
             }
-            let Some(number) = self.accounts.first_upheld() else { return Pick::Empty };
+            let Some(number) = self.accounts.first_upheld() else { return self.wait(Nanos::MAX) };
             let Some(until) = self.await_return(now) else {
                 if self.device_has_enough() {
-                    return Pick::WaitUntil(now + COMPLETION_BACKSTOP);
+                    return self.wait(Nanos::MAX);
                 }
                 self.begin_cycle();
                 continue;
@@ -272,7 +355,7 @@ impl Scheduler for Fairio {
             self.hold(now);
             if self.flights.len() >= self.floor as usize {
                 self.refuse();
-                return Pick::WaitUntil(until.min(now + COMPLETION_BACKSTOP));
+                return self.wait(until);
             }
             if let Some(request) = self.dispatch(now, number) {
                 return Pick::Go(request);
@@ -285,6 +368,7 @@ impl Scheduler for Fairio {
     }
 
     fn completed(&mut self, now: Nanos, request: &Request, _service: Nanos) {
+        self.now = now;
         let reported = self.reported_time.take();
         let before = core::mem::replace(&mut self.last_completion, now);
         let Some(Flight { number, charged, is_final, since }) = self.flights.end(request.id) else { return };
@@ -306,7 +390,7 @@ impl Scheduler for Fairio {
 
     fn open_tags(&self, depth: u32, request: &Request) -> u32 {
         let Some(number) = self.register.find(request) else { return depth };
-        let held = self.queue.lane_len(number) as u64 + self.accounts.at_device(number);
+        let held = queued(&self.queue, number) as u64 + self.accounts.at_device(number);
         let weight = self.register.weight(number);
         tags_open_to_tenant(depth, held, weight, self.accounts.weight_with(number, weight))
     }
@@ -327,6 +411,7 @@ impl Scheduler for Fairio {
         let reset = |this: &mut Fairio| {
             this.register = Register::new(roster);
             this.accounts = Accounts::default();
+            (this.limits, this.limited) = (Vec::new(), SortedList::default());
         };
         resort(self, self.queue.limits(), reset, Fairio::reinsert);
     }
@@ -336,6 +421,9 @@ impl Scheduler for Fairio {
         self.flights = Flights::default();
         self.hold = None;
         for number in 0..self.accounts.len() {
+            if let Some(key) = self.limits[number].key.take() {
+                self.limited.remove(key);
+            }
             self.accounts.forget_requests(number);
         }
     }

@@ -63,17 +63,17 @@ tunables! {
         /// Random writes of 4 KiB.
         wrandiops: u64 = Tunable::new(Unit::PerSecond, RATE, 378).logarithmic(),
         /// Percentage of reads that should meet rlat. 0 ignores their latency.
-        rpct: f64 = Tunable::new(Unit::Percent, 0..=100, 0),
+        rpct: f64 = Tunable::new(Unit::PercentHundredths, 0..=10_000, 0),
         /// Latency target of reads at the device, without their transfer.
         rlat: Nanos = Tunable::new(Unit::Microseconds, 100..=10_000_000, 250_000).logarithmic(),
         /// Percentage of writes that should meet wlat. 0 ignores their latency.
-        wpct: f64 = Tunable::new(Unit::Percent, 0..=100, 0),
+        wpct: f64 = Tunable::new(Unit::PercentHundredths, 0..=10_000, 0),
         /// Latency target of writes at the device, without their transfer.
         wlat: Nanos = Tunable::new(Unit::Microseconds, 100..=10_000_000, 250_000).logarithmic(),
         /// The lowest rate of the clock.
-        min: f64 = Tunable::new(Unit::Percent, 1..=10_000, 1).logarithmic(),
+        min: f64 = Tunable::new(Unit::PercentHundredths, 100..=1_000_000, 100).logarithmic(),
         /// The highest rate of the clock; at least min.
-        max: f64 = Tunable::new(Unit::Percent, 1..=10_000, 10_000).logarithmic(),
+        max: f64 = Tunable::new(Unit::PercentHundredths, 100..=1_000_000, 1_000_000).logarithmic(),
     }
 }
 

@@ -23,6 +23,10 @@ use crate::tag_shares::TagShares;
 use crate::tenants::{Register, Roster};
 use crate::{Nanos, Request, Tenant};
 
+mod progress;
+
+use progress::Progress;
+
 pub(super) static SPEC: SchedulerSpec = SchedulerSpec {
     name: "mclock",
     summary: "each tenant has a reservation and a limit of requests per second, and a weight for the rest",
@@ -36,6 +40,11 @@ pub(super) static SPEC: SchedulerSpec = SchedulerSpec {
 
 /// Increment of the proportional tag per request, for a weight of 1.
 const SHARE: u64 = 1 << 32;
+/// Others may have so much at the device that a tenant's requests take this part of the time that its reservation leaves them.
+const ROOM_PART: u64 = 1;
+/// The mean time between completions is over this many.
+const SPACING_MEMORY: u64 = 32;
+
 /// A tenant's keys in the lists.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct Places {
@@ -49,6 +58,8 @@ struct Places {
 struct Client {
     reservation: Option<Reservation>,
     limiter: Option<Limiter>,
+    progress: Progress,
+    at_device: u32,
     share: u64,
     /// Of its last request.
     proportion: u64,
@@ -61,6 +72,8 @@ impl Client {
         Client {
             reservation: tenant.and_then(Reservation::new),
             limiter: tenant.and_then(Limiter::new),
+            progress: Progress::new(),
+            at_device: 0,
             share: SHARE / weight.max(1),
             proportion: 0,
             is_waiting: false,
@@ -87,6 +100,12 @@ struct MClock {
     /// Tenants within their limits by proportional tag; and those beyond, by the end of their wait.
     ready: SortedList,
     limited: SortedList,
+    /// Tenants with a reservation, by number.
+    reserved: Vec<usize>,
+    at_device: u32,
+    /// Mean time between completions of a busy device in nanoseconds; and the last completion, until the device was idle.
+    spacing: u64,
+    last_completion: Option<Nanos>,
     /// The highest proportional tag served.
     served: u64,
     now: Nanos,
@@ -102,6 +121,10 @@ impl MClock {
             reservations: SortedList::default(),
             ready: SortedList::default(),
             limited: SortedList::default(),
+            reserved: Vec::new(),
+            at_device: 0,
+            spacing: 0,
+            last_completion: None,
             served: 0,
             now: Nanos::ZERO,
         }
@@ -111,6 +134,9 @@ impl MClock {
         while self.clients.len() <= number {
             let next = self.clients.len();
             self.clients.push(Client::new(self.register.tenant(next), self.register.weight(next)));
+            if self.clients[next].reservation.is_some() {
+                self.reserved.push(next);
+            }
         }
     }
 
@@ -172,8 +198,49 @@ impl MClock {
         client.proportion = client.proportion.saturating_add(client.share);
         self.served = self.served.max(client.proportion);
         client.is_waiting = queued(&self.queue, number) > 0;
+        client.at_device += 1;
+        self.at_device += 1;
         self.update_places(now, number);
         Pick::Go(request)
+    }
+
+    /// Whether a request may go by weight although tenants with reservations have requests: the tenant that may send it, or until when
+    /// none may.
+    fn by_weight(&mut self, now: Nanos, first: usize) -> Result<usize, Nanos> {
+        let mut held_until: Option<Nanos> = None;
+        let mut room = u64::MAX;
+        for index in 0..self.reserved.len() {
+            let number = self.reserved[index];
+            let client = &mut self.clients[number];
+            let count = client.at_device as usize + queued(&self.queue, number);
+            if count == 0 {
+                continue;
+            }
+            if let Some(until) = client.progress.hold_until(now) {
+                if client.places.proportion.is_some() {
+                    return Ok(number);
+                }
+                held_until = Some(held_until.map_or(until, |held| held.min(until)));
+            }
+            if number != first {
+                room = room.min(client.progress.longest_response(count).0 / ROOM_PART / self.spacing.max(1));
+            }
+        }
+        match held_until {
+            Some(until) => Err(until),
+            None if u64::from(self.at_device) >= room.max(1) => Err(now + COMPLETION_BACKSTOP),
+            None => Ok(first),
+        }
+    }
+
+    /// Learns how fast the device completes requests while it is busy.
+    fn learn_spacing(&mut self, now: Nanos) {
+        if let Some(before) = self.last_completion {
+            let spacing = (now - before).0;
+            let old = if self.spacing == 0 { spacing } else { self.spacing };
+            self.spacing = old - old / SPACING_MEMORY + spacing / SPACING_MEMORY;
+        }
+        self.last_completion = (self.at_device > 0).then_some(now);
     }
 
     /// Starts the share of a tenant that was idle at the present.
@@ -194,6 +261,10 @@ impl Scheduler for MClock {
         self.open(number);
         self.wake(number);
         let lane = lane_for(number, self.clients[number].limiter.as_ref(), &request);
+        let client = &mut self.clients[number];
+        if let Some(reservation) = &client.reservation {
+            client.progress.arrived(now, reservation.span(&request));
+        }
         let placed = self.queue.insert(lane, Nanos::ZERO, request);
         self.tag_shares.inserted(number, &self.register, &placed);
         self.update_places(now, number);
@@ -207,19 +278,33 @@ impl Scheduler for MClock {
         if let Some((_, number)) = owed.filter(|&(reservation, _)| tag(reservation) <= now.0) {
             return self.serve(now, number as usize, true);
         }
+        let mut held_until = None;
         if let Some((_, number)) = self.ready.first() {
-            return self.serve(now, number as usize, false);
+            match self.by_weight(now, number as usize) {
+                Ok(number) => return self.serve(now, number, false),
+                Err(until) => held_until = Some(until.0),
+            }
         }
         let times = [owed, self.limited.first()];
-        match times.into_iter().flatten().map(|(time, _)| tag(time)).min() {
+        match times.into_iter().flatten().map(|(time, _)| tag(time)).chain(held_until).min() {
             Some(time) => Pick::WaitUntil(Nanos(time).min(now + COMPLETION_BACKSTOP)),
             None => Pick::Empty,
         }
     }
 
-    fn completed(&mut self, _now: Nanos, request: &Request, _service: Nanos) {
+    fn completed(&mut self, now: Nanos, request: &Request, _service: Nanos) {
+        self.now = now;
         let number = self.register.number(request);
         self.tag_shares.removed(number, &self.register);
+        self.at_device = self.at_device.saturating_sub(1);
+        self.learn_spacing(now);
+        let is_last = queued(&self.queue, number) == 0;
+        let Some(client) = self.clients.get_mut(number) else { return };
+        client.at_device = client.at_device.saturating_sub(1);
+        if let Some(reservation) = &client.reservation {
+            let span = reservation.span(request);
+            client.progress.completed(now, span, is_last && client.at_device == 0);
+        }
     }
 
     fn tags(&self, room: &Room) -> Option<Tags> {
@@ -248,8 +333,12 @@ impl Scheduler for MClock {
         let first = out.len();
         self.queue.drain(out);
         self.tag_shares.drained(&mut self.register, &out[first..]);
+        (self.at_device, self.last_completion) = (0, None);
         for number in 0..self.clients.len() {
-            self.clients[number].is_waiting = false;
+            let client = &mut self.clients[number];
+            client.is_waiting = false;
+            client.at_device = 0;
+            client.progress.drained(self.now);
             self.update_places(self.now, number);
         }
     }

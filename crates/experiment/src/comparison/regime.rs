@@ -51,7 +51,11 @@ impl Regime {
             Regime::Controller { chosen, .. } => (chosen.spec.name, chosen.spec.tunables, &chosen.values, Vec::new()),
         };
         let tunables = tunables.iter().zip(values).map(|(tunable, &value)| {
-            let value = if let Unit::OneOf(_) = tunable.unit { Value::Word(tunable.text(value)) } else { Value::Number(value) };
+            let value = match tunable.unit {
+                Unit::PercentHundredths if value % 100 == 0 => Value::Number(value / 100),
+                Unit::OneOf(_) | Unit::PercentHundredths => Value::Word(tunable.text(value)),
+                _ => Value::Number(value),
+            };
             (tunable.name.to_owned(), value)
         });
         SchedulerSetting { name: name.to_owned(), label: self.label(), tunables: tunables.collect(), host }

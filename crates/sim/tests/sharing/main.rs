@@ -2,5 +2,6 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected should fail")]
 
+mod rates;
 mod shares;
 mod tenants;

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::{Arc, Mutex};
 
-use block::{Insertion, Limits, Nanos, Op, Pick, Priority, Request, Room, Roster, Scheduler, StreamId, Tags, Tenant, parse};
+use block::{Insertion, Limits, Nanos, Op, Pick, Priority, Rates, Request, Room, Roster, Scheduler, StreamId, Tags, Tenant, parse};
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use sim::host::{Queue, QueueSettings};
@@ -42,11 +42,12 @@ pub struct Asker {
     pub pace: Pace,
     pub op: Op,
     pub sync: bool,
+    pub rates: Rates,
 }
 
 impl Asker {
     pub fn reader(weight: u32, pattern: Pattern, pace: Pace) -> Asker {
-        Asker { weight, pattern, pace, op: Op::Read, sync: true }
+        Asker { weight, pattern, pace, op: Op::Read, sync: true, rates: Rates::default() }
     }
 }
 
@@ -61,6 +62,17 @@ impl Served {
     pub fn disk_time(&self, from: Nanos, end: Nanos) -> Nanos {
         let inside = self.done.iter().filter(|(at, ..)| *at >= from && *at < end);
         inside.fold(Nanos::ZERO, |sum, (_, work, _)| sum + *work)
+    }
+
+    /// Requests done in each whole second before `end`, each counted as often as `count` says.
+    pub fn per_second(&self, end: Nanos, count: impl Fn(u32) -> u64) -> Vec<u64> {
+        let mut seconds = vec![0; (end.0 / 1_000_000_000) as usize];
+        for (at, _, sectors) in &self.done {
+            if let Some(second) = seconds.get_mut((at.0 / 1_000_000_000) as usize) {
+                *second += count(*sectors);
+            }
+        }
+        seconds
     }
 
     pub fn sectors(&self, from: Nanos, end: Nanos) -> u64 {
@@ -251,7 +263,10 @@ pub fn run(device: &str, setting: &str, askers: &[Asker], seed: u64, end: Nanos)
     let watched = CountedWork { inner, work: Nanos::ZERO, served: served.clone() };
     let device = profile.build(Default::default());
     let mut queue = Queue::new(Box::new(watched), device, settings);
-    let tenants = askers.iter().enumerate().map(|(number, asker)| Tenant::new(format!("{number}")).with_weight(asker.weight));
+    let tenants = askers
+        .iter()
+        .enumerate()
+        .map(|(number, asker)| Tenant::new(format!("{number}")).with_weight(asker.weight).with_rates(asker.rates));
     let streams: Vec<_> = (0..askers.len()).map(|number| (number as StreamId, number)).collect();
     queue.set_roster(&Roster::new(tenants.collect(), Vec::new(), &streams, profile.disks() as u32).unwrap());
     let crowd = Crowd::new(askers, profile.capacity_sectors(), seed, end);

@@ -4,7 +4,7 @@
 //! ready    has requests, below the line      by the order of service
 //! upheld   has requests, at the line         by the disk time given
 //! away     has none queued, may return       by the disk time given
-//! gone     has none queued                   in no list; takes no part in cycles
+//! gone     has none queued, or at its limit  in no list; takes no part in cycles
 //! ```
 //! Every change takes logarithmic time in the number of tenants, and the start of a cycle touches only tenants that become ready in it.
 
@@ -111,8 +111,8 @@ impl Accounts {
         self.weight.saturating_add(if takes_part { 0 } else { weight })
     }
 
-    /// Registers an arrival. `at_device`: the charge of all requests at the device, in nanoseconds.
-    pub(super) fn arrives(&mut self, number: usize, weight: u64, at_device: u64) {
+    /// Opens accounts up to this number.
+    pub(super) fn open(&mut self, number: usize) {
         while self.classes.len() <= number {
             self.classes.push(Class {
                 weight: 1,
@@ -128,6 +128,10 @@ impl Accounts {
                 model: None,
             });
         }
+    }
+
+    /// Registers an arrival, or that a tenant may be served again. `at_device`: the charge of all requests at the device, in nanoseconds.
+    pub(super) fn arrives(&mut self, number: usize, weight: u64, at_device: u64) {
         let class = &mut self.classes[number];
         if class.place != Place::Gone {
             return;
@@ -182,7 +186,7 @@ impl Accounts {
         }
     }
 
-    /// Removes a tenant without queued requests from the cycles.
+    /// Removes a tenant without queued requests, or at its limit, from the cycles.
     pub(super) fn leave(&mut self, number: usize) {
         if self.classes[number].place != Place::Gone {
             self.move_to(number, Place::Gone);
