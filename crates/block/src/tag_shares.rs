@@ -16,13 +16,24 @@ const MAX_TAGS: u32 = 1 << 20;
 pub(crate) struct TagShares {
     held: Vec<u32>,
     weights: u64,
+    /// Shares are equal, whatever the weights.
+    is_equal: bool,
 }
 
 impl TagShares {
+    /// Equal shares: a scheduler must see the requests of a tenant with a small weight to keep its reservation.
+    pub(crate) fn equal() -> TagShares {
+        TagShares { is_equal: true, ..TagShares::default() }
+    }
+
+    fn weight(&self, number: usize, register: &Register) -> u64 {
+        if self.is_equal { 1 } else { register.weight(number) }
+    }
+
     /// Counts a request of a tenant after its insertion.
     pub(crate) fn inserted(&mut self, number: usize, register: &Register, placed: &Placed) {
         match placed {
-            Placed::Queued(_) => self.add(number, register.weight(number)),
+            Placed::Queued(_) => self.add(number, self.weight(number, register)),
             Placed::Merged { absorbed: Some(_), .. } => self.removed(number, register),
             Placed::Merged { absorbed: None, .. } => {}
         }
@@ -40,10 +51,11 @@ impl TagShares {
 
     /// Counts a request of a tenant that completed or was absorbed. One from before a new roster is ignored.
     pub(crate) fn removed(&mut self, number: usize, register: &Register) {
+        let weight = self.weight(number, register);
         let Some(held) = self.held.get_mut(number).filter(|held| **held > 0) else { return };
         *held -= 1;
         if *held == 0 {
-            self.weights = self.weights.saturating_sub(register.weight(number));
+            self.weights = self.weights.saturating_sub(weight);
         }
     }
 
@@ -66,7 +78,7 @@ impl TagShares {
     /// How many of the tags are open to a request.
     pub(crate) fn open_tags(&self, depth: u32, register: &Register, request: &Request) -> u32 {
         let Some(number) = register.find(request) else { return depth };
-        let weight = register.weight(number);
+        let weight = self.weight(number, register);
         let held = self.held.get(number).copied().unwrap_or(0);
         let weights = if held > 0 { self.weights } else { self.weights.saturating_add(weight) };
         tags_open_to_tenant(depth, u64::from(held), weight, weights)

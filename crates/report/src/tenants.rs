@@ -1,7 +1,7 @@
 //! Guarantees and results of tenants as text, for terminal and page.
 
 use crate::number::{MISSING, grouped, three_digits};
-use crate::record::{ChanceFigures, Record, ReferenceFigures, Tenancy, TenantFigures};
+use crate::record::{ChanceFigures, GuaranteeFigures, Record, ReferenceFigures, Tenancy, TenantFigures};
 use crate::text::{paragraph, printable, shortened};
 
 /// Maximum number of tenants shown, those with broken guarantees first.
@@ -76,11 +76,7 @@ fn standing(tenant: &TenantFigures) -> f64 {
 
 fn has_promise(tenant: &TenantFigures) -> bool {
     let promised = &tenant.promised;
-    promised.is_weighted
-        || promised.reference.is_some()
-        || promised.reservation_iops.is_some()
-        || promised.limit_iops.is_some()
-        || promised.limit_mb_s.is_some()
+    promised.is_weighted || promised.reference.is_some() || !rates(promised).is_empty() || promised.latency_p99_ms.is_some()
 }
 
 fn margin(tenant: &TenantFigures) -> Option<String> {
@@ -176,18 +172,36 @@ fn of_tenant(tenant: &TenantFigures) -> String {
     format!("{}.", parts.join(". "))
 }
 
+/// The reservation and the limits of a tenant as text.
+fn rates(promised: &GuaranteeFigures) -> Vec<String> {
+    let requests = [
+        ("at least", promised.reservation_iops, "requests"),
+        ("at most", promised.limit_iops, "requests"),
+        ("at most", promised.limit_read_iops, "reads"),
+        ("at most", promised.limit_write_iops, "writes"),
+    ];
+    let bytes = [
+        ("at least", promised.reservation_mb_s, ""),
+        ("at most", promised.limit_mb_s, ""),
+        ("at most", promised.limit_read_mb_s, " of reads"),
+        ("at most", promised.limit_write_mb_s, " of writes"),
+    ];
+    let requests =
+        requests.into_iter().filter_map(|(bound, rate, what)| Some(format!("{bound} {} {what} a second", grouped(rate?))));
+    let bytes = bytes.into_iter().filter_map(|(bound, rate, what)| Some(format!("{bound} {} MB/s{what}", three_digits(rate?))));
+    requests.chain(bytes).collect()
+}
+
 /// The guarantee of a tenant as text.
 pub(crate) fn promised(tenant: &TenantFigures) -> String {
     let promised = &tenant.promised;
     let parts = [
         promised.reference.as_ref().map(|disk| format!("at least as fast as {} alone", printable(disk))),
         promised.is_weighted.then(|| format!("weight {}", promised.weight)),
-        promised.reservation_iops.map(|iops| format!("at least {} requests a second", grouped(iops))),
-        promised.limit_iops.map(|iops| format!("at most {} requests a second", grouped(iops))),
-        promised.limit_mb_s.map(|limit| format!("at most {} MB/s", three_digits(limit))),
+        promised.latency_p99_ms.map(|ms| format!("a p99 response time of at most {} ms", three_digits(ms))),
         promised.best_effort.then(|| "best effort".to_owned()),
     ];
-    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    let parts: Vec<String> = parts.into_iter().flatten().chain(rates(promised)).collect();
     match parts.as_slice() {
         [] => "no guarantee".to_owned(),
         [only] if promised.best_effort => only.clone(),

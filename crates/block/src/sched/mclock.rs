@@ -1,4 +1,4 @@
-//! mClock: each tenant has a reservation and a limit in requests per second, and a weight for the rest.
+//! mClock: each tenant has a reservation and a limit in requests or bytes per second, and a weight for the rest.
 //!
 //! ```text
 //! tags of a tenant's first request
@@ -9,7 +9,19 @@
 //! Requests served by weight do not count towards the reservation: the reservation tag goes back by one request. A tenant that was idle
 //! begins at the lowest proportional tag, so it has neither saved up a share nor pays for the idle time. This is the scheduler of each
 //! dmClock server; with one server the counts of service elsewhere are zero, and tags are computed when a request becomes its tenant's
-//! first, as in Ceph (`src/dmclock`). Without a roster each stream is a tenant with a weight of 1 and no other terms.
+//! first, as in Ceph (`src/dmclock`). A large request counts as several ([`Rates::units`](crate::Rates::units)).
+//!
+//! * **The device's queue is bounded while a tenant with a reservation has requests.** Tags decide when a request reaches the device, but a
+//!   reservation is of completions, and a device whose queue is full of others' requests may take too long for that. By Little's law (the
+//!   paper's section 3.2, on reservations) n requests at a time complete at the rate r if each takes n / r; so others go by weight only
+//!   while the device is expected to complete all that it has in that time, at its mean rate of the last completions. On a disk with 64
+//!   requests in its queue, a tenant with a reservation of 60 a second and four random reads at a time got 46 without this bound.
+//! * **Others are held back while a tenant is behind.** If its completions are more than 20 ms or one request behind its reservation, only
+//!   requests within reservations and its own go to the device. That ends when it has caught up; or after 200 ms in which it did not get
+//!   nearer, as then the disk cannot serve the reservation.
+//! * **Tags of the queue are shared equally**, as requests that wait for a tag are seen by no scheduler.
+//!
+//! Without a roster each stream is a tenant with a weight of 1 and no other terms.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -29,7 +41,7 @@ use progress::Progress;
 
 pub(super) static SPEC: SchedulerSpec = SchedulerSpec {
     name: "mclock",
-    summary: "each tenant has a reservation and a limit of requests per second, and a weight for the rest",
+    summary: "each tenant has a reservation and limits of requests and bytes per second, and a weight for the rest",
     source: "Gulati, Merchant, Varman, mClock: handling throughput variability for hypervisor I/O scheduling, OSDI 2010, section 3",
     tunables: &[],
     work_conserving: false,
@@ -40,8 +52,6 @@ pub(super) static SPEC: SchedulerSpec = SchedulerSpec {
 
 /// Increment of the proportional tag per request, for a weight of 1.
 const SHARE: u64 = 1 << 32;
-/// Others may have so much at the device that a tenant's requests take this part of the time that its reservation leaves them.
-const ROOM_PART: u64 = 1;
 /// The mean time between completions is over this many.
 const SPACING_MEMORY: u64 = 32;
 
@@ -117,7 +127,7 @@ impl MClock {
             register: Register::new(roster),
             queue: Queue::new(limits, Merging { front: true, within_stream: false }),
             clients: Vec::new(),
-            tag_shares: TagShares::default(),
+            tag_shares: TagShares::equal(),
             reservations: SortedList::default(),
             ready: SortedList::default(),
             limited: SortedList::default(),
@@ -223,7 +233,7 @@ impl MClock {
                 held_until = Some(held_until.map_or(until, |held| held.min(until)));
             }
             if number != first {
-                room = room.min(client.progress.longest_response(count).0 / ROOM_PART / self.spacing.max(1));
+                room = room.min(client.progress.longest_response(count).0 / self.spacing.max(1));
             }
         }
         match held_until {

@@ -4,11 +4,11 @@ use std::num::NonZeroU64;
 
 use block::Nanos;
 use report::record::{
-    CapacityFigures, ChanceFigures, GuaranteeFigures, RecoveryFigures, ReferenceFigures, ShareFigures, Tenancy, TenantCurve,
-    TenantFigures, WindowFigures,
+    CapacityFigures, ChanceFigures, RecoveryFigures, ReferenceFigures, ShareFigures, Tenancy, TenantCurve, TenantFigures,
+    WindowFigures,
 };
 use sim::host::{Ledger, RunSummary};
-use sim::run::{STEP, Served, TenantMeasure, Tenants, Timeline};
+use sim::run::{TenantMeasure, Tenants, Timeline};
 
 use super::contract::{Contract, TenantGuarantee};
 use super::reference::Alone;
@@ -16,6 +16,8 @@ use super::service_comparison::{LEAST, ServiceComparison, Windows};
 use super::significance::{Chance, certain_violation, is_less, is_more_often, least_p99_ratio};
 use crate::figures::{rate, response_figures};
 use crate::reference_disk::SCHEDULER;
+
+mod rates;
 
 /// The lengths of windows that are judged.
 pub const WINDOWS: [Nanos; 3] = [Nanos::from_millis(100), Nanos::from_millis(1_000), Nanos::from_millis(10_000)];
@@ -29,8 +31,6 @@ pub const P99: f64 = 1.1;
 const SHARE_POINTS: f64 = 1.0;
 /// Shares are not judged over less than this.
 const SHARE_TIME: Nanos = Nanos::from_millis(1_000);
-/// A limit is kept if no second has more than this many times as much: one that a burst begins in is filled from the one before.
-const LIMIT: f64 = 1.05;
 /// The window in which rates are judged.
 const SECOND: Nanos = WINDOWS[1];
 /// Bins of a curve at most.
@@ -129,13 +129,14 @@ fn tenant(
         if let (Some(disk), Some(figures)) = (&promise.reference, &reference) {
             broken.extend(worse_than_reference(&disk.to_string(), figures));
         }
-        broken.extend(share.as_ref().filter(|_| promise.is_weighted).and_then(too_small_a_share));
-        broken.extend(too_slow(promise, here));
-        broken.extend(too_fast(promise, here));
+        let is_shared = promise.is_weighted && !rates::is_at_limit(&promise.rates, here);
+        broken.extend(share.as_ref().filter(|_| is_shared).and_then(too_small_a_share));
+        broken.extend(rates::broken(promise, here));
+        broken.extend(rates::too_late(promise, here));
     }
     TenantFigures {
         name: promise.name.clone(),
-        promised: promised(promise),
+        promised: rates::promised(promise),
         requests: here.served.requests,
         bytes: here.served.bytes,
         wanted_s: seconds,
@@ -147,18 +148,6 @@ fn tenant(
         reference,
         broken,
         curve: curve(here, alone.map(|alone| &alone.reference)),
-    }
-}
-
-fn promised(promise: &TenantGuarantee) -> GuaranteeFigures {
-    GuaranteeFigures {
-        weight: promise.weight,
-        is_weighted: promise.is_weighted,
-        reference: promise.reference.as_ref().map(ToString::to_string),
-        best_effort: promise.best_effort,
-        reservation_iops: promise.rates.reservation.iops.map(u64::from),
-        limit_iops: promise.rates.limit.iops.map(u64::from),
-        limit_mb_s: promise.rates.limit.bytes_per_s.map(|bytes| u64::from(bytes) as f64 / 1e6),
     }
 }
 
@@ -226,40 +215,6 @@ fn too_small_a_share(share: &ShareFigures) -> Option<String> {
     let ShareFigures { promised_percent, got_percent } = share;
     (promised_percent - got_percent > SHARE_POINTS)
         .then(|| format!("it got {got_percent:.1}% of the disk's time; its share is {promised_percent:.1}%"))
-}
-
-/// Of a reservation.
-fn too_slow(promise: &TenantGuarantee, here: &TenantMeasure) -> Option<String> {
-    let reserved = u64::from(promise.rates.reservation.iops?);
-    let length = (SECOND.0 / STEP.0) as usize;
-    let whole = (here.wanted.0 / SECOND.0) as usize;
-    let requests = here.steps.chunks(length).take(whole).map(|steps| steps.iter().map(|step| step.requests).sum::<u64>());
-    let missed = requests.filter(|&requests| (requests as f64) < LEAST * reserved as f64).count();
-    (missed as f64 > VIOLATED * whole as f64)
-        .then(|| format!("in {missed} of {whole} seconds it got less than {:.0}% of {reserved} requests", 100.0 * LEAST))
-}
-
-/// Of limits.
-fn too_fast(promise: &TenantGuarantee, here: &TenantMeasure) -> Vec<String> {
-    let mut seconds = here.timeline.clone();
-    seconds.widen_to(SECOND);
-    let width_s = seconds.width().as_secs_f64();
-    let over = |count: &dyn Fn(&Served) -> u64, limit: u64| {
-        let over = seconds.bins().iter().filter(|bin| count(bin) as f64 > LIMIT * limit as f64 * width_s).count();
-        Some(over).filter(|&over| over as f64 > VIOLATED * seconds.bins().len() as f64)
-    };
-    let mut broken = Vec::new();
-    if let Some(limit) = promise.rates.limit.iops.map(u64::from)
-        && let Some(over) = over(&|bin| bin.requests, limit)
-    {
-        broken.push(format!("in {over} windows of {width_s} s it got more than its limit of {limit} requests a second"));
-    }
-    if let Some(limit) = promise.rates.limit.bytes_per_s.map(u64::from)
-        && let Some(over) = over(&|bin| bin.bytes, limit)
-    {
-        broken.push(format!("in {over} windows of {width_s} s it got more than its limit of {} MB/s", limit as f64 / 1e6));
-    }
-    broken
 }
 
 /// Throughput by the wall clock, in bins of a second or more.

@@ -88,10 +88,34 @@ pub struct GuaranteeFigures {
     pub best_effort: bool,
     /// Minimum requests per second.
     pub reservation_iops: Option<u64>,
+    /// Minimum 10^6 bytes per second.
+    #[serde(default)]
+    pub reservation_mb_s: Option<f64>,
     /// Maximum requests per second.
     pub limit_iops: Option<u64>,
     /// Maximum 10^6 bytes per second.
     pub limit_mb_s: Option<f64>,
+    /// Maximum reads per second.
+    #[serde(default)]
+    pub limit_read_iops: Option<u64>,
+    /// Maximum writes per second.
+    #[serde(default)]
+    pub limit_write_iops: Option<u64>,
+    /// Maximum 10^6 bytes of reads per second.
+    #[serde(default)]
+    pub limit_read_mb_s: Option<f64>,
+    /// Maximum 10^6 bytes of writes per second.
+    #[serde(default)]
+    pub limit_write_mb_s: Option<f64>,
+    /// Seconds for which an unused limit is saved up; `None`: one request.
+    #[serde(default)]
+    pub limit_burst_s: Option<f64>,
+    /// KiB that count as one request; larger requests count as several.
+    #[serde(default)]
+    pub io_unit_kib: u64,
+    /// Maximum p99 response time in milliseconds.
+    #[serde(default)]
+    pub latency_p99_ms: Option<f64>,
 }
 
 /// A share of the disk's time.

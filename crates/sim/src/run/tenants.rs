@@ -8,7 +8,7 @@
 //! A tenant that is idle is not served because it issues nothing. Service is therefore measured by the tenant's own clock, which
 //! runs only while it has requests outstanding: by that clock two equally fast disks give the same result, wherever the pauses are.
 
-use block::{Nanos, Roster, StreamId};
+use block::{Nanos, Rates, Roster, StreamId};
 
 use super::timeline::Timeline;
 use super::{Finished, Issue, Responses};
@@ -82,12 +82,21 @@ pub struct Served {
     pub bytes: u64,
     /// Requests done, fsyncs among them.
     pub requests: u64,
+    /// The same, large requests counted as several ([`Rates::units`]).
+    pub units: u64,
+    /// The bytes and units of writes, discards and fsyncs alone.
+    pub written_bytes: u64,
+    /// See `written_bytes`.
+    pub written_units: u64,
 }
 
 impl std::ops::AddAssign for Served {
     fn add_assign(&mut self, other: Served) {
         self.bytes += other.bytes;
         self.requests += other.requests;
+        self.units += other.units;
+        self.written_bytes += other.written_bytes;
+        self.written_units += other.written_units;
     }
 }
 
@@ -117,6 +126,7 @@ pub struct TenantMeasure {
     pub wanting: Timeline<u64>,
     /// Its returns from idleness, including the first request; at most 10,000.
     pub returns: Vec<Return>,
+    rates: Rates,
     outstanding: u64,
     since: Nanos,
     /// Its latest completion: a host reports those of one instant of its own in any order.
@@ -126,8 +136,9 @@ pub struct TenantMeasure {
 }
 
 impl TenantMeasure {
-    fn new() -> TenantMeasure {
+    fn new(rates: Rates) -> TenantMeasure {
         TenantMeasure {
+            rates,
             responses: Responses::new(3),
             served: Served::default(),
             wanted: Nanos::ZERO,
@@ -160,7 +171,11 @@ impl TenantMeasure {
         let at = finished.at().max(self.since).max(self.latest);
         self.latest = at;
         let own = self.wanted + (at - self.since);
-        let served = Served { bytes: finished.transfer().map_or(0, super::measure::moved), requests: 1 };
+        let bytes = finished.transfer().map_or(0, super::measure::moved);
+        let units = self.rates.units(bytes);
+        let is_write = finished.transfer().is_none_or(|done| done.issue.op.is_write());
+        let (written_bytes, written_units) = if is_write { (bytes, units) } else { (0, 0) };
+        let served = Served { bytes, requests: 1, units, written_bytes, written_units };
         self.responses.record(finished.at() - finished.arrival());
         self.served += served;
         let step = (own.0 / STEP.0) as usize;
@@ -187,7 +202,8 @@ impl TenantMeasure {
 impl Tenants {
     /// No requests yet.
     pub fn new(roster: &Roster, by: Owner) -> Tenants {
-        let tenants = (0..=roster.tenants().len()).map(|_| TenantMeasure::new()).collect();
+        let tenants =
+            roster.tenants().iter().map(|tenant| tenant.rates).chain([Rates::default()]).map(TenantMeasure::new).collect();
         let (wanting, all_since, all_active) = (0, Nanos::ZERO, Timeline::new(BIN));
         Tenants { roster: roster.clone(), by, tenants, wanting, all_since, all_active }
     }
