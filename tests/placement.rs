@@ -128,7 +128,9 @@ load = { locality = 1.0, size_kib = 64 }
     let phases = answer["simulated"]["phases"].as_array().unwrap();
     let broken = |name: &str| {
         let phase = phases.iter().find(|phase| phase["name"] == name);
-        phase.map_or(0, |phase| phase["volumes"].as_array().unwrap().iter().filter(|got| got["broken"] != Value::Array(vec![])).count())
+        phase.map_or(0, |phase| {
+            phase["volumes"].as_array().unwrap().iter().filter(|got| got["broken"] != Value::Array(vec![])).count()
+        })
     };
     let is_rejected = answer["rejected"].as_array().unwrap().iter().any(|why| why.as_str().unwrap().starts_with("new "));
     assert!(is_rejected || broken("after") <= broken("before"), "{json}");

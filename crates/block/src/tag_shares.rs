@@ -39,7 +39,8 @@ impl TagShares {
         }
     }
 
-    fn add(&mut self, number: usize, weight: u64) {
+    /// Counts a request of a tenant with this weight.
+    pub(crate) fn add(&mut self, number: usize, weight: u64) {
         if self.held.len() <= number {
             self.held.resize(number + 1, 0);
         }

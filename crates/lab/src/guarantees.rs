@@ -93,7 +93,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         let _ = writeln!(out);
         if args.text || args.draws <= 20 {
             for (position, outcome) in r.outcomes.iter().enumerate() {
-                for (tenant, _) in outcome.tenancy.tenants.iter().zip(&outcome.broken).filter(|(_, broken)| **broken) {
+                for tenant in outcome.tenancy.tenants.iter().filter(|tenant| !tenant.broken.is_empty()) {
                     let figures = tenant.reference.as_ref().map(|f| {
                         format!(
                             "{:.2} p99 {:.2} of {:.2} ms, violated {}/{}, n {}",

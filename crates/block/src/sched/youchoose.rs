@@ -32,6 +32,7 @@ mod tuning;
 mod volume;
 
 use alloc::boxed::Box;
+use alloc::vec;
 use alloc::vec::Vec;
 
 use super::{COMPLETION_BACKSTOP, Insertion, Pick, Room, Scheduler, SchedulerSpec, Tags, resort};
@@ -41,7 +42,7 @@ use crate::sorted::SortedList;
 use crate::tag_shares::TagShares;
 use crate::tenants::{Register, Roster};
 use crate::{Nanos, Request};
-use admission::Deadlines;
+use admission::{Deadline, Deadlines};
 use backlog::Backlog;
 use charges::{Charge, Charges};
 use guard::{Low, Response};
@@ -85,7 +86,7 @@ struct YouChoose {
     tags: [SortedList; 2],
     /// When each volume with a guarantee must have the device.
     deadlines: Deadlines,
-    /// Volumes without requests whose deadlines change with time, by when.
+    /// Volumes at their limits, and those without requests whose deadlines change with time, by when.
     expiries: SortedList,
     /// Number of preemptions.
     preemptions: u32,
@@ -96,7 +97,8 @@ struct YouChoose {
     shortest_tail: Low,
     /// The volume with an open slot.
     current: Option<usize>,
-    /// Number of volumes with requests in flight.
+    /// Queued requests; and volumes with requests in flight.
+    waiting: usize,
     active: usize,
     /// Progress of the reference disks' time where the host cannot keep up with them.
     progress: Nanos,
@@ -182,6 +184,7 @@ impl YouChoose {
             refused: false,
             shortest_tail: Low::default(),
             current: None,
+            waiting: 0,
             active: 0,
             progress: Nanos::ZERO,
             spare_time: 0,
@@ -198,10 +201,48 @@ impl YouChoose {
     fn open(&mut self, number: usize) -> &mut Volume {
         while self.volumes.len() <= number {
             let next = self.volumes.len();
-            let reference = self.register.tenant(next).and_then(|tenant| tenant.reference.as_ref());
-            self.volumes.push(Volume::new(reference.map(|reference| reference.begin()), self.register.weight(next)));
+            self.volumes.push(Volume::new(self.register.tenant(next), self.register.weight(next)));
         }
         &mut self.volumes[number]
+    }
+
+    /// Replaces the roster, with no requests queued.
+    fn replace_roster(&mut self, now: Nanos, roster: &Roster) {
+        let before = core::mem::replace(&mut self.register, Register::new(roster));
+        let mut volumes: Vec<Option<Volume>> = self.volumes.drain(..).map(Some).collect();
+        let (gone, old) = (roster.tenants().len(), before.roster().tenants());
+        let mut numbers = vec![gone; volumes.len()];
+        for (number, tenant) in roster.tenants().iter().enumerate() {
+            let known = old.iter().position(|old| old.name == tenant.name);
+            let kept = known.and_then(|known| Some((known, volumes.get_mut(known)?.take()?)));
+            let volume = match kept {
+                Some((known, volume)) => {
+                    numbers[known] = number;
+                    volume.with_promise(now, &old[known], tenant)
+                }
+                None => Volume::new(Some(tenant), u64::from(tenant.weight)),
+            };
+            self.volumes.push(volume);
+        }
+        let others = old.len();
+        let kept = if old.is_empty() { None } else { volumes.get_mut(others).and_then(Option::take) };
+        self.volumes.push(kept.unwrap_or_else(|| Volume::new(None, 1)));
+        let list = || SortedList::default();
+        (self.starts, self.tags, self.expiries, self.deadlines) = (list(), [list(), list()], list(), Deadlines::default());
+        (self.current, self.tag_shares) = (None, TagShares::default());
+        for charge in self.charges.iter_mut() {
+            let number = numbers.get(charge.volume).copied().unwrap_or(gone);
+            if number == gone && charge.volume != others {
+                self.volumes[gone].adopt(charge);
+            }
+            charge.volume = number;
+            self.tag_shares.add(number, self.register.weight(number));
+        }
+        self.active = self.volumes.iter().filter(|volume| !volume.is_silent()).count();
+        for number in 0..self.volumes.len() {
+            self.volumes[number].places = Places::default();
+            self.update_places(now, number);
+        }
     }
 
     // The clocks.
@@ -222,10 +263,16 @@ impl YouChoose {
         let own_delay = self.volumes[number].work_at_device();
         let volume = &mut self.volumes[number];
         volume.forgive(floor);
-        let start = volume.latest_start().map(|start| key(start.0, number));
-        let tag = (volume.waiting > 0).then(|| key(volume.tag, number));
-        let expiry = (volume.is_guaranteed() && volume.is_silent() && volume.deadline_until(now) > now)
-            .then(|| key(volume.deadline_until(now).0, number));
+        volume.set_ready(now, self.queue.oldest(number).map(|oldest| self.queue.request(oldest)));
+        // A volume at its limit has nothing to ask for until it may go on.
+        let is_ready = volume.is_ready(now);
+        let start = volume.latest_start().filter(|_| is_ready).map(|start| key(start.0, number));
+        let tag = (volume.waiting > 0 && is_ready).then(|| key(volume.tag, number));
+        let is_expected = volume.is_guaranteed() && volume.is_silent() && volume.deadline_until(now) > now;
+        let expiry = match is_ready {
+            true => is_expected.then(|| key(volume.deadline_until(now).0, number)),
+            false => Some(key(volume.ready().0, number)),
+        };
         let before = volume.places;
         let tags = &mut self.tags[if volume.is_guaranteed() { GUARANTEED } else { BEST_EFFORT }];
         let moves = [(&mut self.starts, before.start, start), (tags, before.tag, tag), (&mut self.expiries, before.expiry, expiry)];
@@ -235,12 +282,12 @@ impl YouChoose {
                 after.inspect(|&after| list.insert(after, number as u32));
             }
         }
-        let deadline = volume.deadline(now, own_delay);
+        let deadline = if is_ready { volume.deadline(now, own_delay) } else { Deadline::default() };
         self.deadlines.update(number, deadline, &mut volume.places.deadline);
         volume.places = Places { start, tag, expiry, ..volume.places };
     }
 
-    /// Updates the deadlines of volumes that have had no requests for long enough.
+    /// Updates volumes that may go on after their limits, and deadlines of those that have had no requests for long enough.
     fn end_silences(&mut self, now: Nanos) {
         while let Some((_, number)) = self.expiries.first().filter(|&(until, _)| number_of(until) <= now.0) {
             self.update_places(now, number as usize);
@@ -255,7 +302,7 @@ impl YouChoose {
         }
         let first = self.starts.first().map(|(start, number)| (Nanos(number_of(start)), number as usize));
         let first = first.map(|(start, number)| (start - (self.backlog.work() - self.volumes[number].work_at_device()), number));
-        let open = self.current.filter(|&open| self.volumes[open].slot_continues());
+        let open = self.current.filter(|&open| self.volumes[open].slot_continues() && self.volumes[open].is_ready(now));
         let Some((_, number)) = first.filter(|&(start, _)| start <= now) else {
             return self.turn_to_spare(now, open, first);
         };
@@ -298,12 +345,15 @@ impl YouChoose {
         self.deadlines.first(now, number).filter(|&(_, deadline)| deadline < until)
     }
 
-    /// Whether the device should rather serve a volume than be idle because of another one that may issue a request: both have guarantees, and
-    /// the request is not much longer than the other's own.
+    /// Whether the device should rather serve a volume than be idle because of another one that may issue a request: that has time for it,
+    /// whatever it learned about queues of requests at the device; or both have guarantees, and the request is not much longer than its own.
     fn bears(&self, other: usize, number: usize) -> bool {
         let [other, volume] = [other, number].map(|number| &self.volumes[number]);
-        let is_idle = self.backlog.count() == 0 && other.waiting == 0;
-        is_idle && volume.is_guaranteed() && self.next_cost(number).0 / DWARFS <= other.guard.own().0
+        if self.backlog.count() > 0 || other.waiting > 0 {
+            return false;
+        }
+        let (cost, own) = (self.next_cost(number), other.guard.own());
+        cost + own <= other.guard.tail() || volume.is_guaranteed() && cost.0 / DWARFS <= own.0
     }
 
     /// For how long the next request of a volume keeps the device busy.
@@ -400,7 +450,8 @@ impl YouChoose {
             charge.dispatched = Some(now);
             charge.work = work;
             charge.others_done = self.backlog.done() - volume.done();
-            volume.sent(charge.service, work);
+            volume.sent(now, charge.service, work, &request);
+            self.waiting -= 1;
             self.backlog.sent(work);
             let ahead = if volume.is_guaranteed() { 0 } else { self.best_effort_lead };
             if is_spare && !continues {
@@ -460,6 +511,7 @@ impl YouChoose {
                 let sequence = self.charges.add(request.id, charge);
                 volume.began(sequence, self.now);
                 volume.waiting += 1;
+                self.waiting += 1;
             }
             Placed::Merged { into, absorbed } => {
                 self.charges.merge(*into, service, self.volumes[number].clock());
@@ -468,6 +520,7 @@ impl YouChoose {
                 {
                     self.volumes[number].ended(later);
                     self.volumes[number].waiting -= 1;
+                    self.waiting -= 1;
                 }
             }
         }
@@ -498,7 +551,7 @@ impl Scheduler for YouChoose {
 
     fn pick_with_cost(&mut self, now: Nanos, cost: &mut dyn FnMut(&Request) -> Option<Nanos>) -> Pick {
         self.now = now;
-        if self.tags.iter().all(SortedList::is_empty) {
+        if self.waiting == 0 {
             return Pick::Empty;
         }
         self.end_silences(now);
@@ -556,12 +609,13 @@ impl Scheduler for YouChoose {
         self.queue.set_limits(limits);
     }
 
+    /// Tenants that stay, by name, keep their clocks, debts, guards and costs, and their requests at the device.
     fn set_roster(&mut self, roster: &Roster) {
         let (now, limits) = (self.now, self.queue.limits());
         let insert = |this: &mut YouChoose, request| {
             this.insert(now, request);
         };
-        resort(self, limits, |this| *this = YouChoose::new(limits, this.tuning, roster), insert);
+        resort(self, limits, |this| this.replace_roster(now, roster), insert);
     }
 
     fn drain(&mut self, out: &mut Vec<Request>) {
@@ -573,6 +627,7 @@ impl Scheduler for YouChoose {
             if let Some(charge) = self.charges.remove(request.id) {
                 self.volumes[charge.volume].withdrawn(&charge);
                 self.volumes[charge.volume].ended(charge.sequence);
+                self.waiting -= 1;
                 self.active -= usize::from(self.volumes[charge.volume].is_silent());
                 self.tag_shares.removed(charge.volume, &self.register);
             }

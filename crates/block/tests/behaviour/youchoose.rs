@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use block::rates::{Rate, Rates};
 use block::tenants::{ConstantTime, ServiceModel, ServiceTime};
 use block::{Limits, Nanos, Op, Priority, Request, Roster, Scheduler, Tenant};
 use proptest::prelude::*;
@@ -235,4 +236,74 @@ proptest! {
             prop_assert_eq!(report.idle_while_waiting, Nanos::ZERO);
         }
     }
+}
+
+/// How many requests of a stream completed in each second.
+fn by_second(report: &Report, stream: u32, seconds: u64) -> Vec<usize> {
+    let of = |second: u64| report.done.iter().filter(|done| done.0 == stream && done.1.0 / 1_000_000_000 == second).count();
+    (0..seconds).map(of).collect()
+}
+
+#[test]
+fn limits_and_reservations_hold_in_every_second() {
+    // The disk serves 125 requests per second.
+    let limited = Tenant::new("limited").with_rates(Rates { limit: Rate::iops(40), ..Rates::default() });
+    let reserved = Tenant::new("reserved").with_rates(Rates { reservation: Rate::iops(60), ..Rates::default() });
+    let report =
+        share(vec![limited, reserved, Tenant::new("flood").with_weight(50)], &[seeker(0, 8), seeker(1, 4), seeker(2, 128)], 30);
+    let (limited, reserved, flood) = (by_second(&report, 1, 30), by_second(&report, 2, 30), by_second(&report, 3, 30));
+    assert!(limited.iter().all(|&count| count <= 42), "{limited:?}");
+    assert!(reserved.iter().all(|&count| count >= 57), "{reserved:?}");
+    assert!(flood.iter().sum::<usize>() > 30, "{flood:?}");
+    let alone = Tenant::new("limited").with_rates(Rates { limit: Rate::iops(40), ..Rates::default() });
+    let report = share(vec![alone], &[seeker(0, 8)], 10);
+    assert!(by_second(&report, 1, 10).iter().skip(1).all(|count| (38..=42).contains(count)), "{:?}", by_second(&report, 1, 10));
+}
+
+#[test]
+fn a_large_request_counts_as_several_for_its_limit() {
+    let limited = || Tenant::new("limited").with_rates(Rates { limit: Rate::iops(40), ..Rates::default() });
+    let report = share(vec![limited()], &[Process { sectors: 2_048, stride: 0, ..seeker(0, 4) }], 20);
+    let counts = by_second(&report, 1, 20);
+    assert!(counts.iter().skip(1).all(|count| (9..=11).contains(count)), "1 MiB counts as four of 256 KiB: {counts:?}");
+}
+
+#[test]
+fn a_bound_of_the_response_time_is_kept_beside_a_flood() {
+    let bounded = Tenant { latency_p99: Some(ms(30)), ..Tenant::new("bounded") };
+    let polite = Process { think: ms(20), ..seeker(0, 1) };
+    let report = share(vec![bounded, Tenant::new("flood").with_weight(50)], &[polite, seeker(1, 128)], 30);
+    assert!(p99(&report, 1) <= ms(30), "{}", p99(&report, 1));
+    assert!(report.served[1] > 30 * 60, "the rest is the flood's: {:?}", report.served);
+}
+
+#[test]
+fn a_tenant_that_stays_keeps_its_clock_and_its_limit_when_others_come_and_go() {
+    let model: Arc<dyn ServiceModel> = Arc::new(ConstantTime { request: ms(50), sector: Nanos::ZERO });
+    let stays =
+        || Tenant::new("stays").with_rates(Rates { limit: Rate::iops(10), ..Rates::default() }).with_reference(model.clone());
+    let roster = |tenants: Vec<Tenant>| {
+        let volumes = (0..tenants.len()).map(|n| (n as u64 * VOLUME..(n as u64 + 1) * VOLUME, n)).collect();
+        Roster::new(tenants, volumes, &[], 1).unwrap()
+    };
+    let mut scheduler = unmerged("youchoose");
+    scheduler.set_roster(&roster(vec![stays()]));
+    crate::insert_all(&mut *scheduler, Nanos::ZERO, [read(0, 900), read(1, 100), read(2, 500)]);
+    let block::Pick::Go(first) = scheduler.pick(Nanos::ZERO) else { panic!("the first request is within the limit") };
+    assert!(matches!(scheduler.pick(ms(1)), block::Pick::WaitUntil(until) if until == ms(100)), "the next one is not");
+    scheduler.set_roster(&roster(vec![stays(), Tenant::new("comes")]));
+    assert!(matches!(scheduler.pick(ms(2)), block::Pick::WaitUntil(until) if until == ms(100)), "nor beside another tenant");
+    scheduler.completed(ms(5), &first, ms(5));
+    let mut rest = Vec::new();
+    for now in [100, 200] {
+        let block::Pick::Go(request) = scheduler.pick(ms(now)) else { panic!("{now} ms: within its limit") };
+        scheduler.completed(ms(now + 5), &request, ms(5));
+        rest.push(request.lba);
+    }
+    rest.sort_unstable();
+    assert_eq!((rest, scheduler.pick(ms(300))), (vec![100, 500], block::Pick::Empty));
+    crate::insert_all(&mut *scheduler, ms(300), [read(3, 900), read(4, 100)]);
+    assert!(matches!(scheduler.pick(ms(300)), block::Pick::Go(_)));
+    scheduler.set_roster(&roster(vec![Tenant::new("comes")]));
+    assert!(matches!(scheduler.pick(ms(301)), block::Pick::Go(_)), "its limit went with it");
 }

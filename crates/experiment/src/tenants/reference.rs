@@ -195,10 +195,6 @@ fn needs(
     Ok(saturation.need(pace, work.as_secs_f64() / requests))
 }
 
-fn scheduler(settings: &QueueSettings) -> Box<dyn Scheduler> {
-    (spec().build)(&settings.limits(), &spec().defaults())
-}
-
 /// A device that is a prediction.
 fn modelled(model: Arc<dyn ServiceModel>, capacity_sectors: u64, settings: QueueSettings) -> ReferenceDisk {
     ReferenceDisk::of_model(model, capacity_sectors, settings, (spec(), &spec().defaults()))

@@ -7,9 +7,9 @@ use experiment::load::Load as _;
 use experiment::pool::Workers;
 use experiment::tenants::{Contract, Reference, TenantGuarantee, judge};
 use experiment::world::World;
-use report::record::{ReferenceFigures, Tenancy};
+use report::record::Tenancy;
 use sim::host::RunSummary;
-use sim::run::{TenantMeasure, Watch};
+use sim::run::Watch;
 
 use super::draw::{self, Drawn};
 use crate::worlds::Which;
@@ -21,24 +21,6 @@ pub struct Outcome {
     pub bytes: u64,
     /// What was judged.
     pub tenancy: Tenancy,
-    /// Whether each tenant's guarantee was broken by more than chance.
-    pub broken: Vec<bool>,
-}
-
-/// Largest count of events with a probability of 1% in `n` trials that is chance: the normal approximation at 99%.
-fn by_chance(n: f64) -> f64 {
-    0.01 * n + 2.33 * (0.0099 * n).sqrt() + 1.0
-}
-
-/// Whether a tenant's guarantee was broken by more than chance.
-fn is_broken(here: &TenantMeasure, there: &TenantMeasure, figures: &ReferenceFigures) -> bool {
-    let count = here.served.requests as f64;
-    let in_time = here.responses.quantile((1.0 - by_chance(count) / count).max(0.0));
-    let of = there.served.requests as f64;
-    let allowed = there.responses.quantile((0.99 + 2.33 * (0.0099 / of).sqrt()).min(1.0));
-    let second = figures.windows.iter().find(|window| window.window_s == 1.0);
-    let violated = second.is_some_and(|window| window.violated as f64 > by_chance(window.windows as f64));
-    figures.throughput_ratio < 0.97 || violated || in_time.as_secs_f64() > 1.1 * allowed.as_secs_f64()
 }
 
 /// A contract's results.
@@ -59,9 +41,9 @@ pub struct ContractResult {
 impl ContractResult {
     /// Broken and all guarantees under the scheduler of this position.
     pub fn broken(&self, position: usize) -> (usize, usize) {
-        let outcome = &self.outcomes[position];
-        let guaranteed = outcome.tenancy.tenants.iter().filter(|tenant| tenant.reference.is_some());
-        (outcome.broken.iter().filter(|broken| **broken).count(), guaranteed.count())
+        let tenants = &self.outcomes[position].tenancy.tenants;
+        let guaranteed = tenants.iter().filter(|tenant| tenant.reference.is_some());
+        (guaranteed.clone().filter(|tenant| !tenant.broken.is_empty()).count(), guaranteed.count())
     }
 }
 
@@ -89,14 +71,9 @@ pub fn contracts(
 fn run(drawn: &Drawn, scheduler: &Setting, watch: &Watch) -> anyhow::Result<Outcome> {
     let summary = run_load(&drawn.load, &drawn.world, scheduler, watch)?;
     let alone: Vec<_> = drawn.alone.iter().map(Option::as_ref).collect();
-    let tenancy = judge(&drawn.contract, &summary, &alone, drawn.world.profile.disks());
+    let tenancy = judge(&drawn.contract, &summary, &alone);
     let tenancy = tenancy.ok_or_else(|| anyhow::anyhow!("the run had no tenants"))?;
-    let measured = summary.measure.tenants.as_deref().map(|tenants| tenants.on_roster()).unwrap_or_default();
-    let broken = tenancy.tenants.iter().zip(&alone).zip(measured).map(|((tenant, alone), here)| {
-        alone.zip(tenant.reference.as_ref()).is_some_and(|(alone, figures)| is_broken(here, &alone.reference, figures))
-    });
-    let broken = broken.collect();
-    Ok(Outcome { bytes: tenancy.tenants.iter().map(|tenant| tenant.bytes).sum(), tenancy, broken })
+    Ok(Outcome { bytes: tenancy.tenants.iter().map(|tenant| tenant.bytes).sum(), tenancy })
 }
 
 fn run_load(load: &JobsLoad, world: &World, scheduler: &Setting, watch: &Watch) -> anyhow::Result<RunSummary> {

@@ -238,7 +238,7 @@ impl Need {
         let p99 = |measure: &TenantMeasure| measure.responses.quantile(0.99).as_secs_f64();
         let rate = |measure: &TenantMeasure| measure.served.requests as f64 / measure.wanted.as_secs_f64();
         let each = cost / disks as f64;
-        let work = f64::max(alone.needs(disks), rate(there) * each);
+        let work = f64::max(alone.needs, rate(there) * each);
         // Of its most active second: bursts that last longer than that need as much as a load without pauses.
         let width_s = there.timeline.width().as_secs_f64();
         let (mut second, per_second) = (there.timeline.clone(), Nanos::from_millis(1_000));

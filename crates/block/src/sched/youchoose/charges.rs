@@ -96,6 +96,11 @@ impl Charges {
         Some(later)
     }
 
+    /// All charges, in no particular order.
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Charge> {
+        self.charges.iter_mut().map(|(_, (_, charge))| charge)
+    }
+
     pub(super) fn remove(&mut self, id: RequestId) -> Option<Charge> {
         let key = self.key(id)?;
         self.by_id.remove(u64::from(id), key);

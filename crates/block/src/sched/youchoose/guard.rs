@@ -74,6 +74,8 @@ pub(super) struct Response {
 pub(super) struct Guard {
     /// Response on the reference disk.
     tail: High,
+    /// A bound of the worst-case response; `None`: only the reference disk's.
+    bound: Option<Nanos>,
     /// Time at this device without the work of others.
     own: High,
     /// Correction of the slack, in nanoseconds. Positive as the worst cases of `tail` and `own` rarely coincide; negative for work that
@@ -93,6 +95,16 @@ pub(super) struct Guard {
 }
 
 impl Guard {
+    /// A guard that also keeps responses within this bound.
+    pub(super) fn new(bound: Option<Nanos>) -> Guard {
+        Guard { bound, ..Guard::default() }
+    }
+
+    /// What it learned of this device, for another reference disk or bound.
+    pub(super) fn with_bound(self, bound: Option<Nanos>) -> Guard {
+        Guard { tail: High::default(), learned: 0, credit: Nanos::ZERO, bound, ..self }
+    }
+
     /// Records an arrival with nothing in flight.
     pub(super) fn resumed(&mut self, now: Nanos) {
         if self.last_done > Nanos::ZERO {
@@ -135,9 +147,10 @@ impl Guard {
         self.own.get().unwrap_or(Nanos::ZERO)
     }
 
-    /// Worst-case response on the reference disk.
+    /// Worst-case response on the reference disk, or the bound if that is less.
     pub(super) fn tail(&self) -> Nanos {
-        self.tail.get().unwrap_or(Nanos::ZERO)
+        let tail = self.tail.get().unwrap_or(Nanos::ZERO);
+        self.bound.map_or(tail, |bound| tail.min(bound))
     }
 
     /// For how long others may delay one of its requests.

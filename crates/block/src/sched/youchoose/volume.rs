@@ -2,6 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::admission::{Deadline, Place};
@@ -10,8 +11,9 @@ use super::guard::{Guard, MAX_SILENCE};
 use super::tuning::Order;
 use crate::cost::Cost;
 use crate::queue::{Limits, Merges};
+use crate::rates::{Limiter, Reservation};
 use crate::tenants::ServiceTime;
-use crate::{Nanos, Pick, Request, Scheduler};
+use crate::{Nanos, Pick, Request, Scheduler, Tenant};
 
 /// The scheduler of a slot merges nothing, as lanes already do.
 const NO_MERGES: Limits = Limits { max_sectors: 0, merges: Merges::Never };
@@ -23,6 +25,38 @@ const MAX_ANSWERS: usize = 64;
 /// The tolerance of a guarantee is this fraction of the time on the reference disk. Service times vary; if each early completion were a
 /// gift and each late one a debt, all volumes would be owed more than their guarantees.
 const TOLERANCE: u64 = 10;
+
+/// What a tenant is served as well as by: its reference disk; its reservation, as a disk that does just that; a bound of its response time, as
+/// a disk that takes that long for each request; of several the fastest for each request.
+fn promised(tenant: &Tenant) -> Option<Box<dyn ServiceTime>> {
+    let disk = tenant.reference.as_ref().map(|reference| reference.begin());
+    let rate = Reservation::new(tenant);
+    if rate.is_none() && tenant.latency_p99.is_none() {
+        return disk;
+    }
+    Some(Box::new(Fastest { disk, rate, each: tenant.latency_p99 }))
+}
+
+struct Fastest {
+    disk: Option<Box<dyn ServiceTime>>,
+    rate: Option<Reservation>,
+    each: Option<Nanos>,
+}
+
+impl ServiceTime for Fastest {
+    fn service_time(&mut self, start: Nanos, request: &Request, waiting: u32) -> Nanos {
+        let disk = self.disk.as_mut().map(|disk| disk.service_time(start, request, waiting));
+        let rate = self.rate.map(|rate| rate.span(request));
+        [disk, rate, self.each].into_iter().flatten().min().unwrap_or(Nanos::ZERO)
+    }
+
+    fn take_responses(&mut self, each: &mut dyn FnMut(Nanos)) {
+        // Beside a rate the disk's own responses are not the ones that were promised.
+        if let (Some(disk), None) = (&mut self.disk, self.rate) {
+            disk.take_responses(each);
+        }
+    }
+}
 
 /// Its keys in the lists.
 #[derive(Clone, Copy, Debug, Default)]
@@ -48,6 +82,9 @@ struct Slot {
 pub(super) struct Volume {
     /// State of the reference disk; `None`: no guarantee.
     reference: Option<Box<dyn ServiceTime>>,
+    /// Its limits, and when they let its next request go.
+    limiter: Option<Limiter>,
+    ready: Nanos,
     /// The reference disk has reported response times; until then its service times are added up.
     reports_responses: bool,
     weight: u64,
@@ -81,9 +118,12 @@ pub(super) struct Volume {
 }
 
 impl Volume {
-    pub(super) fn new(reference: Option<Box<dyn ServiceTime>>, weight: u64) -> Volume {
+    pub(super) fn new(tenant: Option<&Tenant>, weight: u64) -> Volume {
+        let latency = tenant.and_then(|tenant| tenant.latency_p99);
         Volume {
-            reference,
+            reference: tenant.and_then(promised),
+            limiter: tenant.and_then(Limiter::new),
+            ready: Nanos::ZERO,
             reports_responses: false,
             weight: weight.max(1),
             clock: Nanos::ZERO,
@@ -92,7 +132,7 @@ impl Volume {
             waiting: 0,
             open: 0,
             answers: VecDeque::new(),
-            guard: Guard::default(),
+            guard: Guard::new(latency),
             arrivals: VecDeque::new(),
             at_device: 0,
             work_at_device: Nanos::ZERO,
@@ -102,6 +142,35 @@ impl Volume {
             places: Places::default(),
             cost: Cost::default(),
         }
+    }
+
+    /// The same with another promise. What stayed of it goes on: a reference disk that is the same one, and limits.
+    pub(super) fn with_promise(self, now: Nanos, before: &Tenant, after: &Tenant) -> Volume {
+        let is_same_disk = match (&before.reference, &after.reference) {
+            (Some(before), Some(after)) => Arc::ptr_eq(before, after),
+            (before, after) => before.is_none() && after.is_none(),
+        };
+        let has_same_rates = before.rates == after.rates;
+        let keeps = is_same_disk && has_same_rates && before.latency_p99 == after.latency_p99;
+        let weight = u64::from(after.weight).max(1);
+        if keeps {
+            return Volume { weight, ..self };
+        }
+        let limiter = if has_same_rates { self.limiter } else { Limiter::new(after) };
+        let fresh = Volume::new(Some(after), weight);
+        // On the new disk it begins now, with its requests at the device still to be answered.
+        let (reference, guard) = (fresh.reference, self.guard.with_bound(after.latency_p99));
+        Volume { reference, limiter, weight, guard, reports_responses: false, clock: self.clock.max(now), ..self }
+    }
+
+    /// Takes over a request at the device, whose tenant is gone.
+    pub(super) fn adopt(&mut self, charge: &Charge) {
+        self.open += charge.parts;
+        self.at_device += 1;
+        self.work_at_device += charge.work;
+        self.device_work += charge.service;
+        self.arrivals.push_back((charge.sequence, charge.arrival, false));
+        self.arrivals.make_contiguous().sort_unstable();
     }
 
     pub(super) fn is_guaranteed(&self) -> bool {
@@ -177,7 +246,11 @@ impl Volume {
     }
 
     /// Records a dispatch with the expected work.
-    pub(super) fn sent(&mut self, service: Nanos, work: Nanos) {
+    pub(super) fn sent(&mut self, now: Nanos, service: Nanos, work: Nanos, request: &Request) {
+        if let Some(limiter) = &mut self.limiter {
+            limiter.charge(now, request);
+            self.ready = limiter.ready_at(now, request);
+        }
         self.waiting -= 1;
         self.at_device += 1;
         self.work_at_device += work;
@@ -201,6 +274,25 @@ impl Volume {
             self.answers.pop_front();
         }
         self.answers.push_back((now - charge.reference_done).min(max_lateness));
+    }
+
+    // Limits.
+
+    /// Updates when its limits let the next request go, which is the oldest one of its lane or else like the one before.
+    pub(super) fn set_ready(&mut self, now: Nanos, next: Option<&Request>) {
+        if let (Some(limiter), Some(next)) = (&self.limiter, next) {
+            self.ready = limiter.ready_at(now, next);
+        }
+    }
+
+    /// Whether its limits let a request go now.
+    pub(super) fn is_ready(&self, now: Nanos) -> bool {
+        self.waiting == 0 || self.ready <= now
+    }
+
+    /// When its limits let the next request go.
+    pub(super) fn ready(&self) -> Nanos {
+        self.ready
     }
 
     // Delays caused by others.
