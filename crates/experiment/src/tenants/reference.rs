@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, bail, ensure};
 use block::tenants::{ConstantTime, ServiceModel};
-use block::{Merges, Nanos, Roster, Scheduler};
+use block::{Merges, Nanos, Roster};
 use device_model::device::DeviceModel;
 use sim::host::{Queue, QueueSettings, RunSummary};
 use sim::profile::Profile;

@@ -207,7 +207,7 @@ pub fn contract(which: Which, seed: u64, number: u32, most: f64, watch: &Watch) 
 /// Device time of a request of the tenant beside another tenant whose requests are anywhere, in seconds: what moves the arm away between its
 /// requests. 0 if the device does not say.
 fn shared_cost(global: &str, section: &str, world: &World, seed: u64, watch: &Watch) -> anyhow::Result<f64> {
-    let text = format!("{global}{section}[filler]\n{DIRECT}rw=randread\nbs=4k\niodepth=8\n");
+    let text = format!("{global}{section}[filler]\n{DIRECT}rw=randread\nbs=4k\niodepth=1\n");
     let load = JobsLoad::new(&text, "drawn", seed, world)?;
     let names = load.names();
     let promise = |name: &String| TenantGuarantee::new(name, &[name]);
