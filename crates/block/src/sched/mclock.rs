@@ -17,8 +17,11 @@
 //!   while the device is expected to complete all that it has in that time, at its mean rate of the last completions. On a disk with 64
 //!   requests in its queue, a tenant with a reservation of 60 a second and four random reads at a time got 46 without this bound.
 //! * **Others are held back while a tenant is behind.** If its completions are more than 20 ms or one request behind its reservation, only
-//!   requests within reservations and its own go to the device. That ends when it has caught up; or after 200 ms in which it did not get
-//!   nearer, as then the disk cannot serve the reservation.
+//!   requests within reservations and its own go to the device, until it has caught up.
+//! * **A reservation that the disk cannot serve starves nobody.** The paper leaves it to admission control that reservations fit the disk;
+//!   else their tags are always due. If a tenant does not get nearer to its reservation in the time of 16 requests (at least 200 ms) in
+//!   which others were held back and the device had nothing of theirs, it goes by weight; but such tenants have at least half of the
+//!   requests at the device, so that they get about half of what the disk can do. After a second it is tried again.
 //! * **Tags of the queue are shared equally**, as requests that wait for a tag are seen by no scheduler.
 //!
 //! Without a roster each stream is a tenant with a weight of 1 and no other terms.
@@ -100,6 +103,13 @@ fn tag(key: u128) -> u64 {
     (key >> 64) as u64
 }
 
+/// Tenants whose reservations the disk cannot serve: their requests at the device, and the lowest proportional tag of those that may go.
+#[derive(Default)]
+struct Unmet {
+    at_device: u32,
+    first: Option<(u128, usize)>,
+}
+
 struct MClock {
     register: Register,
     /// Two lanes for each tenant.
@@ -160,7 +170,8 @@ impl MClock {
     fn places(&self, now: Nanos, number: usize) -> Places {
         let Some((slot, ready_at)) = self.next(now, number) else { return Places::default() };
         let client = &self.clients[number];
-        let due_at = client.reservation.as_ref().map(|reservation| reservation.due_at(self.queue.request(slot)));
+        let reservation = client.reservation.as_ref().filter(|_| !client.progress.is_unmet());
+        let due_at = reservation.map(|reservation| reservation.due_at(self.queue.request(slot)));
         let proportion = client.proportion.saturating_add(client.share);
         let must_wait = ready_at > now;
         Places {
@@ -214,33 +225,70 @@ impl MClock {
         Pick::Go(request)
     }
 
+    /// Until when others' requests are held back for a tenant with a reservation.
+    fn hold_until(&mut self, now: Nanos, number: usize) -> Option<Nanos> {
+        let reserved: u32 = self.reserved.iter().map(|&number| self.clients[number].at_device).sum();
+        let progress = &mut self.clients[number].progress;
+        let was_unmet = progress.is_unmet();
+        let until = progress.hold_until(now, self.at_device <= reserved);
+        if progress.is_unmet() != was_unmet {
+            self.update_places(now, number);
+        }
+        until
+    }
+
+    /// The tenant whose request is due by its reservation; of several the one with the lowest tag.
+    fn due(&mut self, now: Nanos) -> Option<usize> {
+        while let Some((_, number)) = self.reservations.first().filter(|&(reservation, _)| tag(reservation) <= now.0) {
+            let number = number as usize;
+            self.hold_until(now, number);
+            if !self.clients[number].progress.is_unmet() {
+                return Some(number);
+            }
+        }
+        None
+    }
+
     /// Whether a request may go by weight although tenants with reservations have requests: the tenant that may send it, or until when
     /// none may.
     fn by_weight(&mut self, now: Nanos, first: usize) -> Result<usize, Nanos> {
         let mut held_until: Option<Nanos> = None;
         let mut room = u64::MAX;
+        let mut unmet = Unmet::default();
         for index in 0..self.reserved.len() {
             let number = self.reserved[index];
-            let client = &mut self.clients[number];
-            let count = client.at_device as usize + queued(&self.queue, number);
+            let count = self.clients[number].at_device as usize + queued(&self.queue, number);
             if count == 0 {
                 continue;
             }
-            if let Some(until) = client.progress.hold_until(now) {
+            let until = self.hold_until(now, number);
+            let client = &self.clients[number];
+            if let Some(until) = until {
                 if client.places.proportion.is_some() {
                     return Ok(number);
                 }
                 held_until = Some(held_until.map_or(until, |held| held.min(until)));
             }
-            if number != first {
+            if client.progress.is_unmet() {
+                unmet.at_device += client.at_device;
+                unmet.first = [unmet.first, client.places.proportion.map(|place| (place, number))].into_iter().flatten().min();
+            } else if number != first {
                 room = room.min(client.progress.longest_response(count).0 / self.spacing.max(1));
             }
         }
-        match held_until {
-            Some(until) => Err(until),
-            None if u64::from(self.at_device) >= room.max(1) => Err(now + COMPLETION_BACKSTOP),
-            None => Ok(first),
+        if let Some(until) = held_until {
+            return Err(until);
         }
+        let others = self.at_device.saturating_sub(unmet.at_device);
+        let mut chosen = first;
+        if others >= unmet.at_device.max(1) {
+            match unmet.first {
+                Some((_, number)) => chosen = number,
+                None if unmet.at_device > 0 => return Err(now + COMPLETION_BACKSTOP),
+                None => {}
+            }
+        }
+        if u64::from(self.at_device) >= room.max(1) { Err(now + COMPLETION_BACKSTOP) } else { Ok(chosen) }
     }
 
     /// Learns how fast the device completes requests while it is busy.
@@ -284,9 +332,8 @@ impl Scheduler for MClock {
     fn pick(&mut self, now: Nanos) -> Pick {
         self.now = now;
         self.release(now);
-        let owed = self.reservations.first();
-        if let Some((_, number)) = owed.filter(|&(reservation, _)| tag(reservation) <= now.0) {
-            return self.serve(now, number as usize, true);
+        if let Some(number) = self.due(now) {
+            return self.serve(now, number, true);
         }
         let mut held_until = None;
         if let Some((_, number)) = self.ready.first() {
@@ -295,7 +342,11 @@ impl Scheduler for MClock {
                 Err(until) => held_until = Some(until.0),
             }
         }
-        let times = [owed, self.limited.first()];
+        // One whose reservation turned out to be served is due again.
+        if let Some(number) = self.due(now) {
+            return self.serve(now, number, true);
+        }
+        let times = [self.reservations.first(), self.limited.first()];
         match times.into_iter().flatten().map(|(time, _)| tag(time)).chain(held_until).min() {
             Some(time) => Pick::WaitUntil(Nanos(time).min(now + COMPLETION_BACKSTOP)),
             None => Pick::Empty,

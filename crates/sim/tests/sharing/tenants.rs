@@ -34,7 +34,7 @@ pub enum Pace {
     Bursts { size: u32, interval: Nanos },
 }
 
-/// A tenant.
+/// A stream of a tenant, usually its only one.
 #[derive(Clone, Copy, Debug)]
 pub struct Asker {
     pub weight: u32,
@@ -43,17 +43,20 @@ pub struct Asker {
     pub op: Op,
     pub sync: bool,
     pub rates: Rates,
+    /// It is of the same tenant as the one before.
+    pub is_same: bool,
 }
 
 impl Asker {
     pub fn reader(weight: u32, pattern: Pattern, pace: Pace) -> Asker {
-        Asker { weight, pattern, pace, op: Op::Read, sync: true, rates: Rates::default() }
+        Asker { weight, pattern, pace, op: Op::Read, sync: true, rates: Rates::default(), is_same: false }
     }
 }
 
-/// A tenant's service: completion, disk time and sectors of each of its requests.
+/// A stream's service: dispatch and sectors, and completion, disk time and sectors of each of its requests.
 #[derive(Clone, Debug, Default)]
 pub struct Served {
+    pub dispatched: Vec<(Nanos, u32)>,
     pub done: Vec<(Nanos, Nanos, u32)>,
 }
 
@@ -65,14 +68,13 @@ impl Served {
     }
 
     /// Requests done in each whole second before `end`, each counted as often as `count` says.
-    pub fn per_second(&self, end: Nanos, count: impl Fn(u32) -> u64) -> Vec<u64> {
-        let mut seconds = vec![0; (end.0 / 1_000_000_000) as usize];
-        for (at, _, sectors) in &self.done {
-            if let Some(second) = seconds.get_mut((at.0 / 1_000_000_000) as usize) {
-                *second += count(*sectors);
-            }
-        }
-        seconds
+    pub fn done_per_second(&self, end: Nanos, count: impl Fn(u32) -> u64) -> Vec<u64> {
+        per_second(self.done.iter().map(|&(at, _, sectors)| (at, count(sectors))), end)
+    }
+
+    /// The same for requests sent to the device.
+    pub fn dispatched_per_second(&self, end: Nanos, count: impl Fn(u32) -> u64) -> Vec<u64> {
+        per_second(self.dispatched.iter().map(|&(at, sectors)| (at, count(sectors))), end)
     }
 
     pub fn sectors(&self, from: Nanos, end: Nanos) -> u64 {
@@ -80,7 +82,17 @@ impl Served {
     }
 }
 
-/// The result of a run.
+fn per_second(counts: impl Iterator<Item = (Nanos, u64)>, end: Nanos) -> Vec<u64> {
+    let mut seconds = vec![0; (end.0 / 1_000_000_000) as usize];
+    for (at, count) in counts {
+        if let Some(second) = seconds.get_mut((at.0 / 1_000_000_000) as usize) {
+            *second += count;
+        }
+    }
+    seconds
+}
+
+/// The result of a run: the service of each stream.
 pub struct Outcome {
     pub tenants: Vec<Served>,
 }
@@ -112,7 +124,7 @@ impl Outcome {
     }
 }
 
-/// A scheduler, and a record of the disk times reported to it.
+/// A scheduler, and a record of its dispatches and of the disk times reported to it.
 struct CountedWork {
     inner: Box<dyn Scheduler>,
     work: Nanos,
@@ -124,7 +136,12 @@ impl Scheduler for CountedWork {
         self.inner.insert(now, request)
     }
     fn pick(&mut self, now: Nanos) -> Pick {
-        self.inner.pick(now)
+        let pick = self.inner.pick(now);
+        if let Pick::Go(request) = &pick {
+            let mut served = self.served.lock().unwrap();
+            served.entry(request.stream).or_default().dispatched.push((now, request.sectors));
+        }
+        pick
     }
     fn completed(&mut self, now: Nanos, request: &Request, service: Nanos) {
         self.inner.completed(now, request, service);
@@ -166,12 +183,13 @@ struct Crowd {
     asking: Vec<Asking>,
     capacity: u64,
     due: BinaryHeap<Reverse<(u64, usize)>>,
+    taken: u64,
     end: Nanos,
 }
 
 impl Crowd {
     fn new(askers: &[Asker], capacity: u64, seed: u64, end: Nanos) -> Crowd {
-        let mut crowd = Crowd { asking: Vec::new(), capacity, due: BinaryHeap::new(), end };
+        let mut crowd = Crowd { asking: Vec::new(), capacity, due: BinaryHeap::new(), taken: 0, end };
         for (number, &asker) in askers.iter().enumerate() {
             let random = Xoshiro256PlusPlus::seed_from_u64(seed * 1_000 + number as u64);
             let at = match asker.pattern {
@@ -241,7 +259,8 @@ impl Source for Crowd {
             _ => {}
         }
         let Asker { op, sync, .. } = *asker;
-        let (priority, token) = (Priority::DEFAULT, 0);
+        let (priority, token) = (Priority::DEFAULT, self.taken);
+        self.taken += 1;
         Ok(Some(Issue { arrival: Nanos(at), lba, sectors, op, sync, stream: number as StreamId, priority, token }))
     }
 
@@ -263,12 +282,15 @@ pub fn run(device: &str, setting: &str, askers: &[Asker], seed: u64, end: Nanos)
     let watched = CountedWork { inner, work: Nanos::ZERO, served: served.clone() };
     let device = profile.build(Default::default());
     let mut queue = Queue::new(Box::new(watched), device, settings);
-    let tenants = askers
-        .iter()
-        .enumerate()
-        .map(|(number, asker)| Tenant::new(format!("{number}")).with_weight(asker.weight).with_rates(asker.rates));
-    let streams: Vec<_> = (0..askers.len()).map(|number| (number as StreamId, number)).collect();
-    queue.set_roster(&Roster::new(tenants.collect(), Vec::new(), &streams, profile.disks() as u32).unwrap());
+    let mut tenants: Vec<Tenant> = Vec::new();
+    let mut streams = Vec::new();
+    for (number, asker) in askers.iter().enumerate() {
+        if !asker.is_same {
+            tenants.push(Tenant::new(format!("{number}")).with_weight(asker.weight).with_rates(asker.rates));
+        }
+        streams.push((number as StreamId, tenants.len() - 1));
+    }
+    queue.set_roster(&Roster::new(tenants, Vec::new(), &streams, profile.disks() as u32).unwrap());
     let crowd = Crowd::new(askers, profile.capacity_sectors(), seed, end);
     sim::run::run(crowd, &mut queue, Measure::new([]), &Watch::default(), None).unwrap();
     let mut served = std::mem::take(&mut *served.lock().unwrap());
