@@ -175,3 +175,11 @@ fn a_tenant_that_may_have_less_than_its_reference_disk_needs_less() {
     assert!((generous - unlimited).abs() < 1e-9, "{generous}% and {unlimited}%");
     assert!(by_both < unlimited / 2.0, "ten requests a second need {by_both}%, all that the disk can do {unlimited}%");
 }
+
+#[test]
+fn a_reservation_of_bytes_is_refused_with_what_would_be_right() {
+    let folder = tempfile::tempdir().unwrap();
+    let contract = file(folder.path(), "tenants.toml", "[[tenant]]\nname = \"a\"\njobs = [\"x\"]\nreservation_mb_s = 3\n");
+    let said = refused(&["guarantee", contract.to_str().unwrap(), "--disk", "atlas10k", "--capacity-only"]);
+    assert!(said.contains("tenants.toml:1: tenant a: reservation_mb_s: ") && said.contains("constant:mb_s="), "{said}");
+}

@@ -160,6 +160,71 @@ fn limits_and_reservations_are_judged_by_the_second() {
     assert!(said("slow").contains("less than 95% of 5000 requests"), "{}", said("slow"));
 }
 
+/// What is broken of the guarantees of the tenants of two jobs, each given as its comment and its lines, and the text for a terminal.
+fn broken_of_two(scheduler: &str, [one, two]: [(&str, &str); 2]) -> ([String; 2], String) {
+    let folder = tempfile::tempdir().unwrap();
+    let section = |name: &str, (terms, job): (&str, &str)| format!("[{name}]\n; seekwise: tenant={name} {terms}\n{job}\n");
+    let head = "[global]\nruntime=10\ntime_based\ndirect=1\nioengine=libaio\nrw=randread\nbs=4k\nsize=256m\n";
+    let job = file(folder.path(), "two.fio", &[head, &section("one", one), &section("two", two)].concat());
+    let arguments = [job.to_str().unwrap(), "--scheduler", scheduler];
+    let tenancy = tenancy(&arguments);
+    let broken = ["one", "two"].map(|name| broken(tenant(&tenancy, name)).join("; "));
+    (broken, succeeds(&[&["simulate"], &arguments[..]].concat()))
+}
+
+#[test]
+fn a_tenant_at_its_own_limit_is_not_judged_by_its_share() {
+    let flood = ("weight=1", "iodepth=32");
+    let (broken, _) = broken_of_two("fairio", [("weight=1 limit_iops=10", "iodepth=4"), flood]);
+    assert_eq!(broken, ["", ""]);
+    let (broken, _) = broken_of_two("noop", [("weight=1 limit_iops=1000", "iodepth=1"), flood]);
+    assert!(broken[0].contains("its share is 50.0%"), "it is far from its limit: {broken:?}");
+}
+
+#[test]
+fn the_capacity_that_a_tenant_needs_is_counted_within_its_limits() {
+    let needs = |limits: &str| {
+        let folder = tempfile::tempdir().unwrap();
+        let text = format!("{}; seekwise: tenant=one reference=barracuda {limits}\n", FLOOD.replace("4g", "1g"));
+        let job = file(folder.path(), "limited.fio", &text);
+        let tenancy = tenancy(&[job.to_str().unwrap(), "--scheduler", "mclock"]);
+        tenancy["capacity"]["needs_s_per_s"].as_f64().unwrap()
+    };
+    let unlimited = needs("");
+    assert!(needs("limit_read_iops=2") < unlimited / 4.0 && needs("limit_iops=2") < unlimited / 4.0, "{unlimited}");
+    assert!((needs("limit_write_iops=2") - unlimited).abs() < 1e-9, "it writes nothing");
+}
+
+#[test]
+fn a_bound_of_the_p99_response_time_is_judged_and_printed() {
+    let jobs = [("latency_p99_ms=20", "iodepth=1"), ("latency_p99_ms=60000", "iodepth=32")];
+    let (broken, printed) = broken_of_two("noop", jobs);
+    assert!(broken[0].contains("its p99 response time is ") && broken[0].ends_with("at most 20 ms is guaranteed"), "{broken:?}");
+    assert_eq!(broken[1], "");
+    assert!(printed.contains("one: guaranteed a p99 response time of at most 20.0 ms. BROKEN: "), "{printed}");
+}
+
+#[test]
+fn a_reservation_is_judged_in_seconds_in_which_the_tenant_asked_all_the_time() {
+    let flood = ("best_effort=true", "iodepth=32");
+    let (broken, _) = broken_of_two("noop", [("reservation_iops=1000", "iodepth=1"), flood]);
+    assert!(broken[0].contains("of 10 seconds it got less than 95% of 1000 requests"), "{broken:?}");
+    let (broken, _) = broken_of_two("noop", [("reservation_iops=1000", "iodepth=1\nthinktime=20000"), flood]);
+    assert_eq!(broken[0], "", "it pauses in every second");
+}
+
+#[test]
+fn large_requests_count_as_several_and_writes_have_a_limit_of_their_own() {
+    let one = ("limit_iops=8", "iodepth=2\nbs=1m");
+    let two = ("limit_write_iops=20 limit_read_iops=100000", "rw=randrw\niodepth=2");
+    let (broken, printed) = broken_of_two("mclock", [one, two]);
+    assert_eq!(broken, ["", ""], "two of 1 MiB in a second are eight of 256 KiB");
+    assert!(printed.contains("at most 20 writes a second"), "{printed}");
+    let (broken, _) = broken_of_two("noop", [one, two]);
+    assert!(broken[0].contains("more than its limit of 8 requests a second"), "{broken:?}");
+    assert!(broken[1].contains("more than its limit of 20 writes a second") && !broken[1].contains("reads"), "{broken:?}");
+}
+
 #[test]
 fn streams_of_a_trace_and_pieces_of_a_disk_are_tenants_too() {
     let folder = tempfile::tempdir().unwrap();

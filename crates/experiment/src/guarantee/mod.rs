@@ -117,6 +117,13 @@ fn candidates(request: &GuaranteeRequest) -> anyhow::Result<Vec<Candidate<'_>>> 
     let share = (capacity - all).checked_div(open).unwrap_or(0) / 2048 * 2048;
     ensure!(open == 0 || share > 0, "{source}: {} has no room left for tenants without volumes", request.host.name());
     let each = promises.iter().map(|promise| {
+        ensure!(
+            promise.rates.reservation.bytes_per_s.is_none(),
+            "{source}:{}: tenant {}: reservation_mb_s: admission control counts reservations in requests only; reservation_iops, or \
+             reference = \"constant:mb_s=…\", would be right",
+            promise.line,
+            promise.name
+        );
         let reserved = promise
             .rates
             .reservation

@@ -1,7 +1,5 @@
 //! Guarantee and result of each tenant: figures, and as text which guarantees were broken.
 
-use std::num::NonZeroU64;
-
 use block::Nanos;
 use report::record::{
     CapacityFigures, ChanceFigures, RecoveryFigures, ReferenceFigures, ShareFigures, Tenancy, TenantCurve, TenantFigures,
@@ -71,20 +69,11 @@ pub fn judge(contract: &Contract, outcome: &RunSummary, alone: &[Option<&Alone>]
 /// sectors to another's work longer. Who may have less than its reference disk does needs no more than for that.
 pub fn capacity(contract: &Contract, alone: &[Option<&Alone>]) -> Option<CapacityFigures> {
     let each = contract.promises.iter().zip(alone);
-    let needs: Vec<Option<f64>> =
-        each.map(|(promise, alone)| (*alone).map(|alone| alone.needs * part_allowed(promise, &alone.reference))).collect();
+    let needs: Vec<Option<f64>> = each
+        .map(|(promise, alone)| (*alone).map(|alone| alone.needs * rates::part_allowed(&promise.rates, &alone.reference)))
+        .collect();
     let sum = needs.iter().flatten().sum();
     needs.iter().any(Option::is_some).then_some(CapacityFigures { needs_s_per_s: sum, needs_of_tenants_s_per_s: needs })
-}
-
-/// The part of what a tenant does on its reference disk that its limits allow.
-fn part_allowed(promise: &TenantGuarantee, there: &TenantMeasure) -> f64 {
-    let seconds = there.wanted.as_secs_f64();
-    let part = |limit: Option<NonZeroU64>, count: u64| match limit {
-        Some(limit) if count > 0 => u64::from(limit) as f64 / rate(count, seconds),
-        _ => 1.0,
-    };
-    part(promise.rates.limit.iops, there.served.requests).min(part(promise.rates.limit.bytes_per_s, there.served.bytes)).min(1.0)
 }
 
 fn total_weight(contract: &Contract) -> f64 {

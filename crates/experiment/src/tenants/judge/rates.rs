@@ -64,6 +64,13 @@ pub(super) fn is_at_limit(rates: &Rates, here: &TenantMeasure) -> bool {
     limits(rates, here).iter().any(|bound| (bound.count)(&here.served) as f64 >= LEAST * bound.per_second * seconds)
 }
 
+/// The part of what a tenant does on its reference disk that its limits allow.
+pub(super) fn part_allowed(rates: &Rates, there: &TenantMeasure) -> f64 {
+    let seconds = there.wanted.as_secs_f64();
+    let parts = limits(rates, there).into_iter().map(|bound| bound.per_second * seconds / (bound.count)(&there.served) as f64);
+    parts.fold(1.0, f64::min)
+}
+
 /// Which rates were broken: sentences.
 pub(super) fn broken(promise: &TenantGuarantee, here: &TenantMeasure) -> Vec<String> {
     let rates = &promise.rates;
