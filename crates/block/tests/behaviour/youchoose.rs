@@ -137,9 +137,9 @@ fn requests_of_a_slot_go_in_the_configured_order() {
     };
     assert_eq!(order_of("youchoose:slot_ms=40", &[]), [900, 100, 500], "as without a scheduler");
     let order_of = |setting: &str| order_of(setting, &[read(3, VOLUME)]);
-    assert_eq!(order_of("youchoose:slot_ms=40"), [100, 500, 900]);
+    assert_eq!(order_of("youchoose:slot_ms=40,order=clook"), [100, 500, 900]);
     assert_eq!(order_of("youchoose:slot_ms=40,order=noop"), [900, 100, 500]);
-    assert_eq!(order_of("youchoose:slot_ms=1"), [900, 100, 500], "a slot for each");
+    assert_eq!(order_of("youchoose:slot_ms=1,order=clook"), [900, 100, 500], "a slot for each");
 }
 
 #[test]

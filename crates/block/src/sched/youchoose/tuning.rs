@@ -42,8 +42,9 @@ crate::tunables! {
         /// disk. A longer slot saves seeks, a shorter one makes response times more even. Slots are longer while few volumes wait: one of
         /// each adds up to the shortest worst-case response among the reference disks.
         pub(super) slot as "slot_ms": Nanos = Tunable::new(Unit::Milliseconds, 1..=1_000, 40).logarithmic(),
-        /// The order of the requests in a slot.
-        pub(super) order: Order = Tunable::one_of(Order::WORDS, "clook"),
+        /// The order of the requests in a slot. Disks and arrays with queues of their own sort in them, and sorting twice only makes requests
+        /// wait: that of arrival keeps more guarantees there. An elevator suits a disk without a queue.
+        pub(super) order: Order = Tunable::one_of(Order::WORDS, "noop"),
         /// The most requests at the device. 0: as many as let all guaranteed requests be in time.
         pub(super) in_flight: u32 = Tunable::new(Unit::Count, 0..=4_096, 0),
         /// How far a volume may lag behind its reference disk and still be owed the whole difference. Anything beyond is forgiven, so that
