@@ -320,6 +320,20 @@ impl Register {
         }
     }
 
+    /// The number here of the issuer that has `number` in `other`: the tenant of the same name, or all requests without a tenant. `None` if
+    /// there is none.
+    pub fn number_of_same(&self, other: &Register, number: usize) -> Option<usize> {
+        let (here, there) = (self.roster.tenants(), other.roster.tenants());
+        match there.get(number) {
+            Some(Tenant { name, .. }) => {
+                // Names may repeat.
+                let before = there[..number].iter().filter(|tenant| tenant.name == *name).count();
+                here.iter().enumerate().filter(|(_, tenant)| tenant.name == *name).nth(before).map(|(number, _)| number)
+            }
+            None => (!here.is_empty() && !there.is_empty()).then_some(here.len()),
+        }
+    }
+
     /// The tenant with this number; `None` if it is not on the roster.
     pub fn tenant(&self, number: usize) -> Option<&Tenant> {
         self.roster.tenants().get(number)

@@ -12,6 +12,7 @@ use research::evaluation::ceiling::Ceiling;
 use research::evaluation::counting::Counting;
 use research::evaluation::processor_time::ProcessorTime;
 use research::evaluation::worth::Worth;
+use research::shares::Shares;
 use research::worlds::Which;
 
 use seekwise::number;
@@ -230,6 +231,41 @@ pub struct WorthArgs {
     /// Print JSON instead of the page, with all pairs
     #[arg(long)]
     json: bool,
+}
+
+/// Arguments of `seekwise-lab shares`.
+#[derive(clap::Args)]
+pub struct SharesArgs {
+    /// How many devices with tenants to draw
+    #[arg(long, value_name = "N", default_value_t = 40, value_parser = number::within::<u32>(1..=10_000, "draws"))]
+    draws: u32,
+    /// Number of the first draw
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = number::within::<u32>(0..=1_000_000, "first draw"))]
+    first: u32,
+    /// Seed of all draws
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = number::seed)]
+    seed: u64,
+    /// Draw devices of the validation world: laptop drives, SATA flash and arrays of them (default)
+    #[arg(long)]
+    build_world: bool,
+    /// Draw devices of the training world
+    #[arg(long, conflicts_with = "build_world")]
+    learn_world: bool,
+    /// Number of draws at once [default: one per core]
+    #[arg(long, value_name = "N", value_parser = number::within::<u16>(1..=1024, "threads"))]
+    threads: Option<u16>,
+}
+
+/// Measures shares of drawn tenants on drawn devices.
+///
+/// # Errors
+/// Wrong arguments, or an interruption.
+pub fn shares(args: &SharesArgs) -> anyhow::Result<()> {
+    let world = if args.learn_world { Which::Learn } else { Which::Build };
+    let shares = Shares { draws: args.draws, first: args.first, seed: args.seed, world };
+    let terminal = Terminal::default();
+    let report = shares.measure(Workers::new(&terminal, args.threads.map(usize::from)))?;
+    Ok(terminal::print(&report.text())?)
 }
 
 /// Says what each group of settings is worth.

@@ -53,6 +53,8 @@ enum Command {
     /// Replicate a paper's experiments and compare the results with the paper's
     #[command(subcommand)]
     Paper(paper::Command),
+    /// Measure the shares of disk time that `fairio` gives drawn tenants on drawn devices, and their cost in throughput
+    Shares(evaluate::SharesArgs),
     /// Like `seekwise simulate`, with the research controllers too
     Simulate(simulate::Args),
     /// Measure the processor time of a controller at a steady rate of requests, after its first minute
@@ -86,6 +88,7 @@ fn main() -> ExitCode {
         Command::Man(args) => manual::run(&args, Cli::command()),
         Command::Paper(command) => paper::run(command),
         Command::ProcessorTime(args) => evaluate::processor_time(&args),
+        Command::Shares(args) => evaluate::shares(&args),
         Command::Simulate(args) => simulate::run(&args, &controllers),
         Command::Twin(args) => evaluate::twin(&args),
         Command::Worth(args) => evaluate::worth(&args),

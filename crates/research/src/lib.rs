@@ -20,5 +20,6 @@ pub mod loads;
 pub mod model;
 pub mod paper;
 pub mod report;
+pub mod shares;
 pub mod validation;
 pub mod worlds;

@@ -38,7 +38,7 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use super::{COMPLETION_BACKSTOP, Insertion, Pick, Room, Scheduler, SchedulerSpec, Tags, resort, tags_open_to_tenant, wake_batch};
+use super::{COMPLETION_BACKSTOP, Insertion, Pick, Room, Scheduler, SchedulerSpec, Tags, tags_open_to_tenant, wake_batch};
 use crate::lanes::{lane_for, next_within_limits, queued};
 use crate::queue::{Limits, Merging, Queue, Slot};
 use crate::rates::Limiter;
@@ -51,6 +51,7 @@ mod accounts;
 mod cycle;
 mod flights;
 mod hold;
+mod rate;
 mod stability;
 
 use crate::cost::Cost;
@@ -58,6 +59,7 @@ use accounts::Accounts;
 pub use cycle::{CycleClass, Stable, cycle_length};
 use flights::{Flight, Flights};
 use hold::Hold;
+use rate::Rate;
 
 pub(super) static SPEC: SchedulerSpec = SchedulerSpec {
     name: "fairio",
@@ -84,8 +86,8 @@ tunables! {
         /// left may return. This is the initial limit, which is then adapted to what shares allow. An automatic cycle has room for twice
         /// this number of requests of each tenant.
         storage_load_threshold: u32 = Tunable::new(Unit::Count, 1..=1_024, 16).logarithmic(),
-        /// What a request is charged: its measured disk time, known on completion; or the prediction of the tenant's reference disk, if it
-        /// has one.
+        /// What a request is charged: its disk time as the device measures it, known on completion, and where it does not, as inferred
+        /// from completions; always as inferred; or the prediction of the tenant's reference disk, if it has one.
         disk_time: Charge = Tunable::one_of(Charge::WORDS, "measured"),
         /// Which tenant with share left is served next: the one with the least disk time; the one with the oldest request, as in the paper;
         /// or the one with the next request upwards on the disk, which is the most efficient and the least fair over short windows.
@@ -96,8 +98,10 @@ tunables! {
 words! {
     /// Source of the disk time of a request.
     enum Charge {
-        /// The device, or else the spacing of completions.
+        /// The device, or else inferred.
         Measured = "measured",
+        /// The times of completions.
+        Inferred = "inferred",
         /// A model of the device.
         Predicted = "predicted",
     }
@@ -146,6 +150,8 @@ struct Fairio {
     sweep: u32,
     /// How many requests are kept at the device while tenants with share left are waited for.
     floor: u32,
+    /// The device's, while nobody is held back.
+    rate: Rate,
     /// The current hold; `None` if there was none in this cycle.
     hold: Option<Hold>,
 }
@@ -168,6 +174,7 @@ impl Fairio {
             head: 0,
             sweep: 0,
             floor: set.storage_load_threshold,
+            rate: Rate::new(1),
             hold: None,
         }
     }
@@ -306,7 +313,12 @@ impl Fairio {
     }
 
     /// Begins the next cycle: all queued tenants have used their share, and none is waited for.
-    fn begin_cycle(&mut self) {
+    fn begin_cycle(&mut self, now: Nanos) {
+        if self.hold.is_none_or(|hold| !hold.has_refused()) {
+            self.rate.end_span(now);
+        } else {
+            self.rate.restart(now);
+        }
         self.end_hold();
         let fixed = self.set.cycle_ms.map(|length| length.0.saturating_mul(u64::from(self.disks())));
         self.accounts.begin_cycle(fixed, self.disks());
@@ -349,7 +361,7 @@ impl Scheduler for Fairio {
                 if self.device_has_enough() {
                     return self.wait(Nanos::MAX);
                 }
-                self.begin_cycle();
+                self.begin_cycle(now);
                 continue;
             };
             self.hold(now);
@@ -364,7 +376,7 @@ impl Scheduler for Fairio {
     }
 
     fn record_disk_time(&mut self, _request: &Request, disk_time: Nanos) {
-        self.reported_time = Some(disk_time);
+        self.reported_time = (self.set.disk_time != Charge::Inferred).then_some(disk_time);
     }
 
     fn completed(&mut self, now: Nanos, request: &Request, _service: Nanos) {
@@ -375,6 +387,7 @@ impl Scheduler for Fairio {
         // Unless the device reports it: all its disks have worked for this request since the previous completion.
         let spacing = (now - before.max(since)).0.saturating_mul(u64::from(self.disks()));
         let took = reported.map_or(spacing, |reported| reported.0);
+        self.rate.add(took);
         self.cost.learn(request.sectors, took);
         let batch = BATCHES.saturating_mul(self.set.storage_load_threshold);
         self.accounts.completed(number, now, request.sectors, took, batch);
@@ -407,13 +420,22 @@ impl Scheduler for Fairio {
         self.queue.set_limits(limits);
     }
 
+    /// Tenants on both rosters keep their accounts, and their requests at the device.
     fn set_roster(&mut self, roster: &Roster) {
-        let reset = |this: &mut Fairio| {
-            this.register = Register::new(roster);
-            this.accounts = Accounts::default();
-            (this.limits, this.limited) = (Vec::new(), SortedList::default());
-        };
-        resort(self, self.queue.limits(), reset, Fairio::reinsert);
+        let limits = self.queue.limits();
+        let mut waiting = Vec::new();
+        self.queue.drain(&mut waiting);
+        let before = core::mem::replace(&mut self.register, Register::new(roster));
+        let number = |number| self.register.number_of_same(&before, number);
+        self.flights.renumber(number);
+        let numbers = (0..self.accounts.len()).filter_map(|from| number(from).map(|to| (from, to, self.register.weight(to))));
+        self.accounts.renumber(numbers.collect());
+        (self.limits, self.limited) = (Vec::new(), SortedList::default());
+        (self.hold, self.rate) = (None, Rate::new(roster.disks()));
+        // Merged requests stay as they are.
+        self.queue.set_limits(&Limits { max_sectors: 0, ..limits });
+        waiting.into_iter().for_each(|request| self.reinsert(request));
+        self.queue.set_limits(&limits);
     }
 
     fn drain(&mut self, out: &mut Vec<Request>) {

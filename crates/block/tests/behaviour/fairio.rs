@@ -198,6 +198,41 @@ fn a_new_roster_applies_to_queued_requests() {
 }
 
 #[test]
+fn tenants_on_both_rosters_keep_their_accounts() {
+    // The first has two volumes' requests at the device when a third tenant joins before it on the roster.
+    let roster = |names: &[&str]| {
+        let tenants = names.iter().map(|name| Tenant::new(*name)).collect();
+        let begin = |name: &str| 1_000_000 * u64::from(name.as_bytes()[0] - b'a');
+        let volumes = names.iter().enumerate().map(|(number, name)| (begin(name)..begin(name) + 1_000_000, number)).collect();
+        Roster::new(tenants, volumes, &[], 1).unwrap()
+    };
+    let mut fairio = scheduler("fairio:cycle_ms=100");
+    fairio.set_roster(&roster(&["b", "c"]));
+    insert_all(&mut *fairio, ms(0), (0..100).map(|n| read(n, 1_000_000 + u64::from(n) * 100)));
+    insert_all(&mut *fairio, ms(0), (100..200).map(|n| read(n, 2_000_000 + u64::from(n) * 100)));
+    let mut served = [0, 0, 0];
+    let mut serve = |fairio: &mut dyn Scheduler, now| {
+        let Pick::Go(request) = fairio.pick(now) else { panic!("nothing goes") };
+        served[(request.lba / 1_000_000) as usize] += 1;
+        // Those of b take nine times as long.
+        let took = ms(if request.lba < 2_000_000 { 9 } else { 1 });
+        fairio.record_disk_time(&request, took);
+        fairio.completed(now, &request, took);
+        served
+    };
+    (0..40).for_each(|n| _ = serve(&mut *fairio, ms(n)));
+    let Pick::Go(at_device) = fairio.pick(ms(40)) else { panic!("nothing goes") };
+    fairio.set_roster(&roster(&["a", "b", "c"]));
+    let Pick::Go(next) = fairio.pick(ms(41)) else { panic!("nothing goes") };
+    fairio.record_disk_time(&at_device, ms(1));
+    fairio.completed(ms(42), &at_device, ms(1));
+    fairio.record_disk_time(&next, ms(1));
+    fairio.completed(ms(42), &next, ms(1));
+    let [_, b, c] = (43..83).map(|n| serve(&mut *fairio, ms(n))).last().unwrap();
+    assert!((7..=11).contains(&b), "a tenth is of b, by costs that were learned before: {b} and {c}");
+}
+
+#[test]
 fn while_others_may_return_the_number_at_the_device_is_limited() {
     for threshold in [2, 16] {
         let mut fairio = knowing_two(&format!("fairio:cycle_ms=100,storage_load_threshold={threshold}"), ms(5), 1);

@@ -70,7 +70,20 @@ pub fn find(name: &str) -> Option<&'static Family> {
 /// What was drawn is no profile, which is a mistake in the family; or an array's members cannot be written to the folder for temporary
 /// files.
 pub fn draw(family: &Family, seed: u64, number: u32) -> anyhow::Result<Profile> {
-    let drawn = (family.draw)(&mut chance::source(family.name, seed, number));
+    profile((family.draw)(&mut chance::source(family.name, seed, number)))
+}
+
+/// Draws an array of drives of a family: same arguments, same profile.
+///
+/// # Errors
+/// As [`draw`].
+pub fn draw_array(family: &Family, seed: u64, number: u32) -> anyhow::Result<Profile> {
+    let random = &mut chance::source(family.name, seed, number);
+    // An array has no arrays in it.
+    profile(if family.name.ends_with("array") { (family.draw)(random) } else { array::of(random, &[family]) })
+}
+
+fn profile(drawn: DrawnDevice) -> anyhow::Result<Profile> {
     if drawn.members.is_empty() {
         return Ok(Profile::parse(&drawn.text, &drawn.name)?);
     }

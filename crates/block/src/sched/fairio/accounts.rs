@@ -29,8 +29,9 @@ const LONGEST: u64 = 500_000_000;
 /// A tenant with this fraction of the next share in advance is too far ahead.
 const AHEAD: u128 = 4;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Place {
+    #[default]
     Gone,
     Ready(u128),
     Upheld(u128),
@@ -38,6 +39,7 @@ enum Place {
 }
 
 /// The account of a tenant.
+#[derive(Default)]
 pub(super) struct Class {
     weight: u64,
     /// The disk time it was given; and the last cycle in which it was given some, with the amount.
@@ -113,25 +115,33 @@ impl Accounts {
 
     /// Opens accounts up to this number.
     pub(super) fn open(&mut self, number: usize) {
-        while self.classes.len() <= number {
-            self.classes.push(Class {
-                weight: 1,
-                given: 0,
-                given_in: (0, 0),
-                place: Place::Gone,
-                at_device: 0,
-                last_seen: Nanos::ZERO,
-                failures: 0,
-                waited_for_from: 0,
-                cost: Cost::default(),
-                stability: Stability::default(),
-                model: None,
-            });
+        if self.classes.len() <= number {
+            self.classes.resize_with(number + 1, Class::default);
         }
+    }
+
+    /// Gives accounts new numbers and weights, and forgets all others: for each that is kept, its number until now, its new one, and its
+    /// weight. Tenants with queued requests count as about to return until these are inserted again.
+    pub(super) fn renumber(&mut self, kept: Vec<(usize, usize, u64)>) {
+        let mut before = core::mem::take(&mut self.classes);
+        (self.ready, self.upheld, self.away) = Default::default();
+        self.weight = 0;
+        for (from, to, weight) in kept {
+            let Some(class) = before.get_mut(from).map(core::mem::take) else { continue };
+            self.open(to);
+            let is_active = class.place != Place::Gone;
+            self.classes[to] = Class { weight: weight.max(1), place: Place::Gone, model: None, ..class };
+            if is_active {
+                self.weight = self.weight.saturating_add(weight.max(1));
+                self.move_to(to, Place::Away(self.key(to)));
+            }
+        }
+        self.line_weight = self.weight;
     }
 
     /// Registers an arrival, or that a tenant may be served again. `at_device`: the charge of all requests at the device, in nanoseconds.
     pub(super) fn arrives(&mut self, number: usize, weight: u64, at_device: u64) {
+        self.open(number);
         let class = &mut self.classes[number];
         if class.place != Place::Gone {
             return;

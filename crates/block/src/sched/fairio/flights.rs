@@ -21,7 +21,7 @@ pub(super) struct Flight {
 /// All requests at the device, by the host's id.
 #[derive(Default)]
 pub(super) struct Flights {
-    flights: Slab<Flight>,
+    flights: Slab<(RequestId, Flight)>,
     charged: u64,
     by_id: HashIndex,
 }
@@ -40,15 +40,24 @@ impl Flights {
         // A host that reuses an id did not report the first request's completion.
         self.end(id);
         self.charged = self.charged.saturating_add(flight.charged);
-        let slot = self.flights.insert(flight);
+        let slot = self.flights.insert((id, flight));
         self.by_id.insert(u64::from(id), slot as u32);
+    }
+
+    /// Gives tenants new numbers, and forgets the requests of those without one.
+    pub(super) fn renumber(&mut self, number: impl Fn(usize) -> Option<usize>) {
+        for (_, (id, flight)) in core::mem::take(self).flights {
+            if let Some(number) = number(flight.number) {
+                self.begin(id, Flight { number, ..flight });
+            }
+        }
     }
 
     /// Removes a completed request; `None` if it is unknown.
     pub(super) fn end(&mut self, id: RequestId) -> Option<Flight> {
         let slot = self.by_id.get(u64::from(id)).next()?;
         self.by_id.remove(u64::from(id), slot);
-        let flight = self.flights.remove(slot as usize);
+        let (_, flight) = self.flights.remove(slot as usize);
         self.charged = self.charged.saturating_sub(flight.charged);
         Some(flight)
     }

@@ -6,8 +6,11 @@ use crate::Nanos;
 /// A process that issues its next request within this time of a completion is waited for: CFQ's `slice_idle`.
 const LINGER: Nanos = Nanos::from_millis(8);
 
-/// Tenants that may return get this multiple of the time that all disks need for the cycle and for the requests at the device.
+/// Tenants that may return get this multiple of the time that the device needs for the cycle and for the requests at it.
 const PATIENCE: u64 = 2;
+
+/// Lower bound of the limit: the device is not idle while requests wait.
+const LEAST: u32 = 1;
 
 /// When a tenant gets ahead, the limit is lowered by this fraction.
 const FEWER: u32 = 8;
@@ -26,18 +29,24 @@ pub(super) struct Hold {
     is_unfair: bool,
 }
 
+impl Hold {
+    pub(super) fn has_refused(&self) -> bool {
+        self.has_refused
+    }
+}
+
 impl Fairio {
     /// Accounts for a dispatch during a hold. If the tenant is far ahead of others, these have to wait behind its requests at the device,
     /// so the limit is lowered.
     pub(super) fn count_while_held(&mut self, number: usize, has_share: bool, charged: u64) {
-        let (least, at_device) = (self.least_floor(), u32::try_from(self.flights.len()).unwrap_or(u32::MAX));
+        let at_device = u32::try_from(self.flights.len()).unwrap_or(u32::MAX);
         let Some(hold) = &mut self.hold else { return };
         if has_share {
             hold.others += charged;
         } else if self.accounts.is_far_ahead(number) {
             hold.is_unfair = true;
             let floor = self.floor.min(at_device);
-            self.floor = floor.saturating_sub(floor / FEWER + 1).max(least);
+            self.floor = floor.saturating_sub(floor / FEWER + 1).max(LEAST);
         }
     }
 
@@ -57,11 +66,6 @@ impl Fairio {
         self.floor = self.floor.saturating_add(u32::from(is_too_low));
     }
 
-    /// Lower bound of the limit: one request for each disk can keep them all busy.
-    fn least_floor(&self) -> u32 {
-        self.disks().min(self.set.storage_load_threshold)
-    }
-
     /// Begins a hold unless there is one.
     pub(super) fn hold(&mut self, now: Nanos) {
         self.hold = Some(self.hold.unwrap_or_else(|| self.hold_from(now)));
@@ -69,8 +73,8 @@ impl Fairio {
 
     /// A new hold from `now` on.
     fn hold_from(&self, now: Nanos) -> Hold {
-        let service = self.accounts.service().saturating_add(self.flights.charged()) / u64::from(self.disks());
-        let until = now + Nanos(service.saturating_mul(PATIENCE));
+        let work = self.accounts.service().saturating_add(self.flights.charged());
+        let until = now + Nanos(self.rate.time_for(work.saturating_mul(PATIENCE)));
         Hold { since: now, until, others: 0, has_refused: false, is_unfair: false }
     }
 
@@ -104,12 +108,11 @@ impl Fairio {
     /// awaited tenants use the disks in proportion to their weights, and so will reach their share.
     fn extend_hold(&mut self, now: Nanos, number: usize) -> bool {
         let Some(hold) = self.hold else { return false };
-        let least = self.least_floor();
-        let elapsed = (now - hold.since).0.saturating_mul(u64::from(self.disks()));
-        if self.floor <= least && hold.others < self.accounts.part_of(number, elapsed) {
+        let usual = self.rate.work_in((now - hold.since).0);
+        if self.floor <= LEAST && hold.others < self.accounts.part_of(number, usual) {
             return false;
         }
-        self.floor = (self.floor / 2).max(least);
+        self.floor = (self.floor / 2).max(LEAST);
         self.hold = Some(self.hold_from(now));
         true
     }

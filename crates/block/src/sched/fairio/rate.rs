@@ -1,0 +1,59 @@
+//! How much disk time the device works in a time: less than the time of all its disks if tenants have few requests, and more than that of a
+//! single one if it is flash with several units.
+
+use crate::Nanos;
+
+/// Length of the memory, in spans.
+const MEMORY: f64 = 16.0;
+/// Completions come in bursts: a span is at least this long.
+const SPAN: u64 = 50_000_000;
+
+/// The mean disk time per time while nobody is held back.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rate {
+    rate: f64,
+    spans: f64,
+    since: Nanos,
+    done: u64,
+}
+
+impl Rate {
+    /// Before the first span, all disks are assumed to be busy.
+    pub(super) fn new(disks: u32) -> Rate {
+        Rate { rate: f64::from(disks), spans: 0.0, since: Nanos::ZERO, done: 0 }
+    }
+
+    /// Adds the disk time of a completed request.
+    pub(super) fn add(&mut self, took: u64) {
+        self.done = self.done.saturating_add(took);
+    }
+
+    /// Begins a span, without regard to the last one.
+    pub(super) fn restart(&mut self, now: Nanos) {
+        (self.since, self.done) = (now, 0);
+    }
+
+    /// Ends a span if it is long enough.
+    pub(super) fn end_span(&mut self, now: Nanos) {
+        let elapsed = (now - self.since).0;
+        if elapsed < SPAN {
+            return;
+        }
+        self.spans = (self.spans + 1.0).min(MEMORY);
+        self.rate += (self.done as f64 / elapsed as f64 - self.rate) / self.spans;
+        self.restart(now);
+    }
+
+    /// The disk time that the device works in this time.
+    pub(super) fn work_in(&self, time: u64) -> u64 {
+        (self.rate * time as f64) as u64
+    }
+
+    /// The time that the device needs for this disk time.
+    pub(super) fn time_for(&self, work: u64) -> u64 {
+        (work as f64 / self.rate.max(MOST_IDLE)) as u64
+    }
+}
+
+/// A device that is almost idle is not waited for without end.
+const MOST_IDLE: f64 = 0.1;
