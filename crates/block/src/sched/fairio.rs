@@ -314,11 +314,7 @@ impl Fairio {
 
     /// Begins the next cycle: all queued tenants have used their share, and none is waited for.
     fn begin_cycle(&mut self, now: Nanos) {
-        if self.hold.is_none_or(|hold| !hold.has_refused()) {
-            self.rate.end_span(now);
-        } else {
-            self.rate.restart(now);
-        }
+        self.rate.end_span(now, self.hold.is_some_and(|hold| hold.has_refused()));
         self.end_hold();
         let fixed = self.set.cycle_ms.map(|length| length.0.saturating_mul(u64::from(self.disks())));
         self.accounts.begin_cycle(fixed, self.disks());
@@ -364,7 +360,6 @@ impl Scheduler for Fairio {
                 self.begin_cycle(now);
                 continue;
             };
-            self.hold(now);
             if self.flights.len() >= self.floor as usize {
                 self.refuse();
                 return self.wait(until);

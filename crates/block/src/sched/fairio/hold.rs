@@ -21,8 +21,11 @@ pub(super) struct Hold {
     since: Nanos,
     /// When the others have had enough time.
     until: Nanos,
-    /// What tenants with share left were charged meanwhile, in nanoseconds.
-    others: u64,
+    /// The tenant that is furthest behind, and what it was charged meanwhile, in nanoseconds.
+    awaited: usize,
+    charged: u64,
+    /// The limit before the hold.
+    floor: u32,
     /// A tenant that used its share was refused.
     has_refused: bool,
     /// A tenant that used its share got far ahead.
@@ -41,9 +44,10 @@ impl Fairio {
     pub(super) fn count_while_held(&mut self, number: usize, has_share: bool, charged: u64) {
         let at_device = u32::try_from(self.flights.len()).unwrap_or(u32::MAX);
         let Some(hold) = &mut self.hold else { return };
-        if has_share {
-            hold.others += charged;
-        } else if self.accounts.is_far_ahead(number) {
+        if number == hold.awaited {
+            hold.charged = hold.charged.saturating_add(charged);
+        }
+        if !has_share && self.accounts.is_far_ahead(number) {
             hold.is_unfair = true;
             let floor = self.floor.min(at_device);
             self.floor = floor.saturating_sub(floor / FEWER + 1).max(LEAST);
@@ -66,25 +70,24 @@ impl Fairio {
         self.floor = self.floor.saturating_add(u32::from(is_too_low));
     }
 
-    /// Begins a hold unless there is one.
-    pub(super) fn hold(&mut self, now: Nanos) {
-        self.hold = Some(self.hold.unwrap_or_else(|| self.hold_from(now)));
-    }
-
-    /// A new hold from `now` on.
-    fn hold_from(&self, now: Nanos) -> Hold {
+    /// A new hold for a tenant from `now` on.
+    fn hold_from(&self, now: Nanos, awaited: usize) -> Hold {
         let work = self.accounts.service().saturating_add(self.flights.charged());
         let until = now + Nanos(self.rate.time_for(work.saturating_mul(PATIENCE)));
-        Hold { since: now, until, others: 0, has_refused: false, is_unfair: false }
+        let floor = self.hold.map_or(self.floor, |hold| hold.floor);
+        Hold { since: now, until, awaited, charged: 0, floor, has_refused: false, is_unfair: false }
     }
 
     /// Until when to wait for a tenant with share left and nothing queued; `None` if none is worth waiting for.
     pub(super) fn await_return(&mut self, now: Nanos) -> Option<Nanos> {
         while let Some(number) = self.accounts.away_with_share() {
-            let limit = self.hold.unwrap_or_else(|| self.hold_from(now)).until;
+            let limit = self.hold.get_or_insert(self.hold_from(now, number)).until;
             if now >= limit {
                 if !self.extend_hold(now, number) {
-                    self.give_up_waiting();
+                    self.accounts.record_unused_share(number, self.set.window_cycles);
+                    self.accounts.leave(number);
+                    // Others may use theirs.
+                    self.hold = None;
                 }
                 continue;
             }
@@ -109,19 +112,14 @@ impl Fairio {
     fn extend_hold(&mut self, now: Nanos, number: usize) -> bool {
         let Some(hold) = self.hold else { return false };
         let usual = self.rate.work_in((now - hold.since).0);
-        if self.floor <= LEAST && hold.others < self.accounts.part_of(number, usual) {
+        if self.floor <= LEAST && hold.awaited == number && hold.charged < self.accounts.part_of(number, usual) {
+            // It did not help.
+            self.floor = hold.floor;
             return false;
         }
         self.floor = (self.floor / 2).max(LEAST);
-        self.hold = Some(self.hold_from(now));
+        self.hold = Some(self.hold_from(now, number));
         true
     }
 
-    /// Gives up on tenants that had time to use their share and did not.
-    fn give_up_waiting(&mut self) {
-        while let Some(number) = self.accounts.away_with_share() {
-            self.accounts.record_unused_share(number, self.set.window_cycles);
-            self.accounts.leave(number);
-        }
-    }
 }

@@ -5,6 +5,8 @@ use crate::Nanos;
 
 /// Length of the memory, in spans.
 const MEMORY: f64 = 16.0;
+/// The same for lower rates in spans in which tenants were held back.
+const HELD_MEMORY: f64 = 256.0;
 /// Completions come in bursts: a span is at least this long.
 const SPAN: u64 = 50_000_000;
 
@@ -15,12 +17,13 @@ pub(super) struct Rate {
     spans: f64,
     since: Nanos,
     done: u64,
+    is_held: bool,
 }
 
 impl Rate {
     /// Before the first span, all disks are assumed to be busy.
     pub(super) fn new(disks: u32) -> Rate {
-        Rate { rate: f64::from(disks), spans: 0.0, since: Nanos::ZERO, done: 0 }
+        Rate { rate: f64::from(disks), spans: 0.0, since: Nanos::ZERO, done: 0, is_held: false }
     }
 
     /// Adds the disk time of a completed request.
@@ -28,20 +31,21 @@ impl Rate {
         self.done = self.done.saturating_add(took);
     }
 
-    /// Begins a span, without regard to the last one.
-    pub(super) fn restart(&mut self, now: Nanos) {
-        (self.since, self.done) = (now, 0);
-    }
-
-    /// Ends a span if it is long enough.
-    pub(super) fn end_span(&mut self, now: Nanos) {
+    /// Ends a span if it is long enough. `is_held`: tenants were held back in it, so that the device may have worked less than usual.
+    pub(super) fn end_span(&mut self, now: Nanos, is_held: bool) {
         let elapsed = (now - self.since).0;
+        self.is_held |= is_held;
         if elapsed < SPAN {
             return;
         }
-        self.spans = (self.spans + 1.0).min(MEMORY);
-        self.rate += (self.done as f64 / elapsed as f64 - self.rate) / self.spans;
-        self.restart(now);
+        let rate = self.done as f64 / elapsed as f64;
+        if !self.is_held || rate > self.rate {
+            self.spans = (self.spans + 1.0).min(MEMORY);
+            self.rate += (rate - self.rate) / self.spans;
+        } else {
+            self.rate += (rate - self.rate) / HELD_MEMORY;
+        }
+        (self.since, self.done, self.is_held) = (now, 0, false);
     }
 
     /// The disk time that the device works in this time.
