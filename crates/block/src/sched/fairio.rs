@@ -17,12 +17,15 @@
 //! * **Idle capacity is not charged.** If all queued tenants have used their shares and none is about to return, the line just moves on. A
 //!   returning tenant begins at the average of the others: time it did not ask for is lost. Time of requests that are still at the device
 //!   is not yet included in that average.
-//! * **Tenants about to return are waited for, but not at the cost of the disks.** While a tenant with share left has requests at the
-//!   device or has just completed one, tenants at the line are served only up to a limit of requests at the device, and are charged for
-//!   them. The limit starts at `storage_load_threshold`. If a tenant thereby gets a fourth of a share ahead, the limit is lowered, down to
-//!   one for each disk; after a cycle without that in which more could have been sent, it is raised by one. So the device is kept as full
-//!   as shares allow. A tenant that cannot use its share nevertheless loses it and is not waited for in the following 1, 2, 4, … cycles, up
-//!   to `window_cycles`.
+//! * **Tenants about to return are waited for.** While a tenant with share left has requests at the device or has just completed one, tenants
+//!   at the line are served only up to a limit of requests at the device, and are charged for them. The limit starts at
+//!   `storage_load_threshold`. If a tenant thereby gets a fourth of a share ahead, or the time that the device usually needs for two cycles
+//!   passes, the limit is lowered, down to one; after a cycle without that in which more could have been sent, it is raised by one. So the
+//!   device is kept as full as shares allow.
+//! * **A tenant that cannot use its share is not waited for.** It is one that has less disk time while all others are held back than its
+//!   share of the disk time that the device usually works in that time (`rate.rs`): a stream of one request at a time keeps one disk of eight
+//!   busy at most. It loses the share, and is not waited for in the following 1, 2, 4, … cycles, up to `window_cycles`. It is not judged
+//!   by the number of disks, which nothing may keep busy, and which is 1 for flash with many units.
 //! * **A share is worth several batches.** At the end of a cycle, disks wait for the last tenants with share left. With cycles that are
 //!   short compared to the device queue, that is all the time, and arms move between tenants for one request each. So the automatic cycle
 //!   has room for twice `storage_load_threshold` requests of each tenant: one batch for disks to choose from, and one that follows.
@@ -86,8 +89,8 @@ tunables! {
         /// left may return. This is the initial limit, which is then adapted to what shares allow. An automatic cycle has room for twice
         /// this number of requests of each tenant.
         storage_load_threshold: u32 = Tunable::new(Unit::Count, 1..=1_024, 16).logarithmic(),
-        /// What a request is charged: its disk time as the device measures it, known on completion, and where it does not, as inferred
-        /// from completions; always as inferred; or the prediction of the tenant's reference disk, if it has one.
+        /// What a request is charged: its disk time as the device reports it, known on completion, and inferred from completions where it
+        /// does not; the prediction of the tenant's reference disk, if it has one; or always as inferred, as on most real devices.
         disk_time: Charge = Tunable::one_of(Charge::WORDS, "measured"),
         /// Which tenant with share left is served next: the one with the least disk time; the one with the oldest request, as in the paper;
         /// or the one with the next request upwards on the disk, which is the most efficient and the least fair over short windows.
@@ -100,10 +103,10 @@ words! {
     enum Charge {
         /// The device, or else inferred.
         Measured = "measured",
-        /// The times of completions.
-        Inferred = "inferred",
         /// A model of the device.
         Predicted = "predicted",
+        /// The times of completions.
+        Inferred = "inferred",
     }
 }
 

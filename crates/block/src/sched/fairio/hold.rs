@@ -121,5 +121,4 @@ impl Fairio {
         self.hold = Some(self.hold_from(now, number));
         true
     }
-
 }
