@@ -287,6 +287,7 @@ impl Fairio {
         self.head = request.end();
         let (charged, is_final) = self.charge_of(now, number, &request);
         self.flights.begin(request.id, Flight { number, charged, is_final, since: now });
+        self.rate.begin(now);
         self.accounts.dispatched(number);
         let has_share = self.accounts.has_share(number);
         self.accounts.charge(number, charged.cast_signed());
@@ -386,6 +387,9 @@ impl Scheduler for Fairio {
         let spacing = (now - before.max(since)).0.saturating_mul(u64::from(self.disks()));
         let took = reported.map_or(spacing, |reported| reported.0);
         self.rate.add(took);
+        if self.flights.len() == 0 {
+            self.rate.end(now);
+        }
         self.cost.learn(request.sectors, took);
         let batch = BATCHES.saturating_mul(self.set.storage_load_threshold);
         self.accounts.completed(number, now, request.sectors, took, batch);
@@ -439,7 +443,7 @@ impl Scheduler for Fairio {
     fn drain(&mut self, out: &mut Vec<Request>) {
         self.queue.drain(out);
         self.flights = Flights::default();
-        self.hold = None;
+        (self.hold, self.rate) = (None, Rate::new(self.disks()));
         for number in 0..self.accounts.len() {
             if let Some(key) = self.limits[number].key.take() {
                 self.limited.remove(key);

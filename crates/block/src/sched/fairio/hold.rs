@@ -1,4 +1,4 @@
-//! Holding back tenants that used their share while others may return, only as far as it helps those and costs the disks nothing.
+//! Holding back tenants that used their share while others may return, only as far as it helps those.
 
 use super::Fairio;
 use crate::Nanos;

@@ -7,6 +7,8 @@ use crate::Nanos;
 const MEMORY: f64 = 16.0;
 /// The same for lower rates in spans in which tenants were held back.
 const HELD_MEMORY: f64 = 256.0;
+/// Where a cache serves almost all requests, a cycle is not waited for without end.
+const LEAST_RATE: f64 = 0.1;
 /// Completions come in bursts: a span is at least this long.
 const SPAN: u64 = 50_000_000;
 
@@ -16,6 +18,8 @@ pub(super) struct Rate {
     rate: f64,
     spans: f64,
     since: Nanos,
+    /// Since when the device has had nothing to do; that time is no part of a span.
+    idle_since: Option<Nanos>,
     done: u64,
     is_held: bool,
 }
@@ -23,7 +27,19 @@ pub(super) struct Rate {
 impl Rate {
     /// Before the first span, all disks are assumed to be busy.
     pub(super) fn new(disks: u32) -> Rate {
-        Rate { rate: f64::from(disks), spans: 0.0, since: Nanos::ZERO, done: 0, is_held: false }
+        Rate { rate: f64::from(disks), spans: 0.0, since: Nanos::ZERO, idle_since: Some(Nanos::ZERO), done: 0, is_held: false }
+    }
+
+    /// A request goes to the device.
+    pub(super) fn begin(&mut self, now: Nanos) {
+        if let Some(since) = self.idle_since.take() {
+            self.since += now - since;
+        }
+    }
+
+    /// The last request at the device is done.
+    pub(super) fn end(&mut self, now: Nanos) {
+        self.idle_since.get_or_insert(now);
     }
 
     /// Adds the disk time of a completed request.
@@ -33,7 +49,7 @@ impl Rate {
 
     /// Ends a span if it is long enough. `is_held`: tenants were held back in it, so that the device may have worked less than usual.
     pub(super) fn end_span(&mut self, now: Nanos, is_held: bool) {
-        let elapsed = (now - self.since).0;
+        let elapsed = (self.idle_since.unwrap_or(now) - self.since).0;
         self.is_held |= is_held;
         if elapsed < SPAN {
             return;
@@ -45,7 +61,7 @@ impl Rate {
         } else {
             self.rate += (rate - self.rate) / HELD_MEMORY;
         }
-        (self.since, self.done, self.is_held) = (now, 0, false);
+        (self.since, self.done, self.is_held) = (self.idle_since.unwrap_or(now), 0, false);
     }
 
     /// The disk time that the device works in this time.
@@ -55,9 +71,6 @@ impl Rate {
 
     /// The time that the device needs for this disk time.
     pub(super) fn time_for(&self, work: u64) -> u64 {
-        (work as f64 / self.rate.max(MOST_IDLE)) as u64
+        (work as f64 / self.rate.max(LEAST_RATE)) as u64
     }
 }
-
-/// A device that is almost idle is not waited for without end.
-const MOST_IDLE: f64 = 0.1;
