@@ -6,8 +6,8 @@
 //!                                  ├─▶ together under fairio ────────────▶ shares, throughput
 //!                                  └─▶ the same, without disk times from the device
 //! ```
-//! All tenants ask all the time, in closed loops. A tenant that gets less disk time alone than its share is worth cannot use the share: what it
-//! leaves is due to the others by weight.
+//! All tenants ask all the time, in closed loops. A tenant that gets less disk time alone than its share of what all get without sharing cannot
+//! use the share: what it leaves is due to the others by weight.
 
 use std::fmt::Write as _;
 
@@ -70,6 +70,9 @@ struct Share {
     /// … and under `fairio` without disk times from the device.
     inferred: (f64, f64),
 }
+
+/// What a tenant got in one of the runs: disk time and bytes per second.
+type Got = fn(&Share) -> (f64, f64);
 
 /// One draw.
 #[derive(Clone, Debug)]
@@ -195,7 +198,7 @@ impl Draw {
         }
     }
 
-    fn quality(&self, got: impl Fn(&Share) -> (f64, f64)) -> (Quality, Vec<bool>) {
+    fn quality(&self, got: Got) -> (Quality, Vec<bool>) {
         let total = |of: &dyn Fn(&Share) -> f64| sum(self.tenants.iter().map(of));
         let time = total(&|tenant| got(tenant).0);
         let can = self.can_use(total(&|tenant| tenant.unshared.0));
@@ -221,8 +224,7 @@ impl Report {
         let mut text = String::new();
         let mut qualities: [Vec<Quality>; 2] = Default::default();
         for draw in &self.draws {
-            let kinds: [(&str, fn(&Share) -> (f64, f64)); 2] =
-                [("fairio", |share| share.shared), ("inferred", |share| share.inferred)];
+            let kinds: [(&str, Got); 2] = [("fairio", |share| share.shared), ("inferred", |share| share.inferred)];
             let _ = writeln!(text, "{} {}", draw.number, draw.device);
             for ((name, got), qualities) in kinds.into_iter().zip(&mut qualities) {
                 let (quality, can) = draw.quality(got);
