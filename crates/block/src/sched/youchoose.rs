@@ -332,7 +332,7 @@ impl YouChoose {
                 if !self.refused || self.volumes[blocker].tolerates_preemption(now, self.preemptions) || self.waited_long(now) {
                     return Turn::Preemption(number);
                 }
-            } else if self.volumes[blocker].waiting > 0 && (self.backlog.count() == 0 || self.blocker(now, blocker).is_none()) {
+            } else if self.volumes[blocker].waiting > 0 {
                 return Turn::Spare(blocker);
             }
         }
@@ -341,6 +341,11 @@ impl YouChoose {
 
     /// Another volume that must have the device before it has done a further request of this volume, and by when.
     fn blocker(&self, now: Nanos, number: usize) -> Option<(usize, Nanos)> {
+        let volume = &self.volumes[number];
+        if volume.cost.mean().is_none() && volume.work_at_device() > Nanos::ZERO {
+            // How long its requests take shows when the first is done.
+            return self.deadlines.first(now, number);
+        }
         let until = now + self.backlog.work() + self.next_cost(number);
         self.deadlines.first(now, number).filter(|&(_, deadline)| deadline < until)
     }

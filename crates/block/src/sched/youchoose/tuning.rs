@@ -41,7 +41,7 @@ crate::tunables! {
         /// Requests of a volume are sorted, and dispatched together if time allows, in slots of this much service time of its reference
         /// disk. A longer slot saves seeks, a shorter one makes response times more even. Slots are longer while few volumes wait: one of
         /// each adds up to the shortest worst-case response among the reference disks.
-        pub(super) slot as "slot_ms": Nanos = Tunable::new(Unit::Milliseconds, 1..=1_000, 40).logarithmic(),
+        pub(super) slot as "slot_ms": Nanos = Tunable::new(Unit::Milliseconds, 1..=1_000, 20).logarithmic(),
         /// The order of the requests in a slot. Disks and arrays with queues of their own sort in them, and sorting twice only makes requests
         /// wait: that of arrival keeps more guarantees there. An elevator suits a disk without a queue.
         pub(super) order: Order = Tunable::one_of(Order::WORDS, "noop"),
