@@ -60,7 +60,10 @@ fn slowed(measure: &TenantMeasure, times: f64) -> TenantMeasure {
     let (bytes, requests): (fn(&Served) -> u64, fn(&Served) -> u64) = (|served| served.bytes, |served| served.requests);
     let mut slow = measure.clone();
     slow.steps = (0..steps)
-        .map(|step| Served { bytes: at(step + 1, bytes) - at(step, bytes), requests: at(step + 1, requests) - at(step, requests) })
+        .map(|step| {
+            let of = |count| at(step + 1, count) - at(step, count);
+            Served { bytes: of(bytes), requests: of(requests), ..Served::default() }
+        })
         .collect();
     slow.wanted = block::Nanos((measure.wanted.0 as f64 * times) as u64);
     slow

@@ -151,8 +151,8 @@ const MAX_IN_SLOT: u32 = 64;
 /// Factor on `best_effort_wait_ms` for volumes whose requests would occupy the device for too long.
 const LONG_WAIT_FACTOR: u64 = 10;
 
-/// A request dwarfs another from this ratio of times on.
-const DWARFS: u64 = 2;
+/// A request dwarfs another from this ratio of sizes on.
+const DWARFS: u32 = 2;
 
 /// Indexes of the lists of tags.
 const GUARANTEED: usize = 0;
@@ -297,7 +297,11 @@ impl YouChoose {
     // Selection.
 
     fn turn(&mut self, now: Nanos) -> Turn {
-        if self.tuning.in_flight > 0 && self.backlog.count() >= self.tuning.in_flight {
+        let is_full = match self.tuning.in_flight {
+            0 => self.active > 1 && self.backlog.is_full(),
+            most => self.backlog.count() >= most,
+        };
+        if is_full {
             return Turn::Later(now + COMPLETION_BACKSTOP);
         }
         let first = self.starts.first().map(|(start, number)| (Nanos(number_of(start)), number as usize));
@@ -351,14 +355,16 @@ impl YouChoose {
     }
 
     /// Whether the device should rather serve a volume than be idle because of another one that may issue a request: that has time for it,
-    /// whatever it learned about queues of requests at the device; or both have guarantees, and the request is not much longer than its own.
+    /// whatever it learned about queues of requests at the device; or both have guarantees, and the request is not much larger than its own.
     fn bears(&self, other: usize, number: usize) -> bool {
         let [other, volume] = [other, number].map(|number| &self.volumes[number]);
         if self.backlog.count() > 0 || other.waiting > 0 {
             return false;
         }
-        let (cost, own) = (self.next_cost(number), other.guard.own());
-        cost + own <= other.guard.tail() || volume.is_guaranteed() && cost.0 / DWARFS <= own.0
+        let sectors = self.queue.oldest(number).map_or(volume.sectors(), |oldest| self.queue.request(oldest).sectors);
+        let is_larger = sectors / DWARFS > other.sectors();
+        let has_time = self.next_cost(number) + other.guard.own() <= other.guard.tail();
+        !is_larger && (has_time || volume.is_guaranteed())
     }
 
     /// For how long the next request of a volume keeps the device busy.
@@ -454,6 +460,7 @@ impl YouChoose {
         if let Some(charge) = self.charges.find_mut(request.id) {
             charge.dispatched = Some(now);
             charge.work = work;
+            charge.at_device = self.backlog.count() + 1;
             charge.others_done = self.backlog.done() - volume.done();
             volume.sent(now, charge.service, work, &request);
             self.waiting -= 1;
@@ -585,7 +592,12 @@ impl Scheduler for YouChoose {
         let others = self.backlog.done() - volume.done() - charge.others_done;
         let own = (at_device - others).max(charge.work.min(at_device));
         let response = Response { took: now - charge.arrival, reference_done: charge.reference_done, own };
-        volume.guard.completed(now, &response, self.preemptions);
+        let is_late = volume.guard.completed(now, &response, self.preemptions);
+        if is_late && 2 * at_device.0 > response.took.0 {
+            self.backlog.was_late(now, dispatched, charge.at_device);
+        } else if !is_late {
+            self.backlog.was_in_time();
+        }
         self.tag_shares.removed(charge.volume, &self.register);
         if volume.is_guaranteed() {
             self.shortest_tail.add(volume.guard.tail());

@@ -74,7 +74,8 @@ fn a_host_with_the_capacity_serves_each_locality_as_well_as_its_reference_disk()
     ] {
         let habits = [0, 25, 50, 75, 100].map(|locality| Habit::saturating(locality, at_once));
         for (kept, habit) in share(host, reference, "youchoose", &habits, seed, end).iter().zip(&habits) {
-            assert!(kept.throughput >= 0.97 && kept.missed <= 0.05 && kept.p99 <= 1.1, "{host}, {habit:?}: {kept:?}");
+            // One window: a volume that gets twice as much has 18 of them.
+            assert!(kept.throughput >= 0.97 && kept.missed <= 1.0 / 18.0 && kept.p99 <= 1.1, "{host}, {habit:?}: {kept:?}");
         }
     }
 }

@@ -5,11 +5,28 @@
 //! requests are served at a time. So the sum over the requests at the device is the time until it has done them all, whatever its parts are,
 //! and a device that could do more at a time shows it as soon as it is given more.
 
+//!
+//! Where volumes with guarantees share it, the number of requests at the device is bounded as well: on each that is late because of the time
+//! that it spends there, the bound falls; it rises with those that are in time, so that about one in a hundred is late. It begins low, and doubles until the
+//! first is late (congestion avoidance and slow start: Jacobson, SIGCOMM 1988).
+
 use crate::Nanos;
 
+/// The bound falls by this part of the requests at the device, …
+const FALLS: u64 = 8;
+/// … and rises by one in this many requests that are in time; until the first was late, by one for each.
+const RISES: u64 = 64;
+/// The bound at first.
+const FIRST: u64 = 2;
+/// Fraction of a request in which the bound is kept.
+const PARTS: u64 = 1 << 16;
+
 /// All work at the device.
-#[derive(Default)]
 pub(super) struct Backlog {
+    /// Bound of the number of requests, in [`PARTS`].
+    bound: u64,
+    /// When it fell last, if it did. Requests from before that show nothing about it.
+    fell: Option<Nanos>,
     count: u32,
     work: Nanos,
     /// Busy time for all requests so far.
@@ -17,7 +34,36 @@ pub(super) struct Backlog {
     last_completion: Nanos,
 }
 
+impl Default for Backlog {
+    fn default() -> Backlog {
+        let none = Nanos::ZERO;
+        Backlog { bound: FIRST * PARTS, fell: None, count: 0, work: none, done: none, last_completion: none }
+    }
+}
+
 impl Backlog {
+    /// Whether no further request should be at the device.
+    pub(super) fn is_full(&self) -> bool {
+        u64::from(self.count) * PARTS >= self.bound
+    }
+
+    /// Records a request that was late because of others, dispatched with `count` requests at the device.
+    pub(super) fn was_late(&mut self, now: Nanos, dispatched: Nanos, count: u32) {
+        if self.fell.is_none_or(|fell| dispatched >= fell) {
+            let count = u64::from(count.max(1)) * PARTS;
+            self.bound = self.bound.min(count - count / FALLS).max(PARTS);
+            self.fell = Some(now);
+        }
+    }
+
+    /// Records a request that was in time.
+    pub(super) fn was_in_time(&mut self) {
+        // A bound that is not reached shows nothing about a higher one.
+        if u64::from(self.count + 1) * PARTS >= self.bound {
+            self.bound = self.bound.saturating_add(if self.fell.is_none() { PARTS } else { PARTS / RISES });
+        }
+    }
+
     /// Number of requests at the device.
     pub(super) fn count(&self) -> u32 {
         self.count

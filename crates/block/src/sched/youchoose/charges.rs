@@ -24,6 +24,8 @@ pub(super) struct Charge {
     pub(super) reference_done: Nanos,
     /// Expected time for which it keeps the device busy.
     pub(super) work: Nanos,
+    /// Number of requests at the device with it.
+    pub(super) at_device: u32,
     /// Work of other volumes that the device had done until it was dispatched.
     pub(super) others_done: Nanos,
 }
@@ -40,6 +42,7 @@ impl Charge {
             allowed,
             reference_done,
             work: Nanos::ZERO,
+            at_device: 0,
             others_done: Nanos::ZERO,
         }
     }

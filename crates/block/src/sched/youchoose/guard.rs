@@ -117,8 +117,8 @@ impl Guard {
         self.tail.add(response);
     }
 
-    /// Records a completion; `preemptions` counts those by others.
-    pub(super) fn completed(&mut self, now: Nanos, response: &Response, preemptions: u32) {
+    /// Records a completion; `preemptions` counts those by others. Returns whether it was late because of others.
+    pub(super) fn completed(&mut self, now: Nanos, response: &Response, preemptions: u32) -> bool {
         self.done = if self.preemption == preemptions { self.done.saturating_add(1) } else { 1 };
         self.preemption = preemptions;
         self.last_done = now;
@@ -140,6 +140,7 @@ impl Guard {
             (false, false) => tail / STEPS / ONE_IN.cast_signed(),
         };
         self.learned = self.learned.saturating_add(change).clamp(-tail, 0);
+        is_late_by_others
     }
 
     /// Worst-case time of a request at the device without the work of others; zero until known.

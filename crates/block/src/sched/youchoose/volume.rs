@@ -104,6 +104,8 @@ pub(super) struct Volume {
     /// Requests in flight in order of arrival, and completed ones behind the oldest: number of earlier arrivals at all volumes, when it counts
     /// as issued, completed.
     arrivals: VecDeque<(u64, Nanos, bool)>,
+    /// Size of the last request that was dispatched.
+    sectors: u32,
     /// Number of its requests at the device, and their work.
     at_device: u32,
     work_at_device: Nanos,
@@ -134,6 +136,7 @@ impl Volume {
             answers: VecDeque::new(),
             guard: Guard::new(latency),
             arrivals: VecDeque::new(),
+            sectors: 0,
             at_device: 0,
             work_at_device: Nanos::ZERO,
             done: Nanos::ZERO,
@@ -251,6 +254,7 @@ impl Volume {
             limiter.charge(now, request);
             self.ready = limiter.ready_at(now, request);
         }
+        self.sectors = request.sectors;
         self.waiting -= 1;
         self.at_device += 1;
         self.work_at_device += work;
@@ -358,6 +362,11 @@ impl Volume {
     /// Adds busy time.
     pub(super) fn add_done(&mut self, time: Nanos) {
         self.done += time;
+    }
+
+    /// Size of the last request that was dispatched.
+    pub(super) fn sectors(&self) -> u32 {
+        self.sectors
     }
 
     /// Expected work of its requests at the device.
