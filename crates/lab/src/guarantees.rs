@@ -1,39 +1,54 @@
 //! `seekwise-lab guarantees`: measures whether guarantees to tenants are kept on drawn hosts.
 
+use std::fmt::Write as _;
+
 use control::Setting;
+use experiment::comparison::regime;
 use experiment::pool::Workers;
-use research::guarantees::bars;
+use research::guarantees::bars::{self, AloneResult, ContractResult};
 use research::worlds::Which;
 use seekwise::number;
 use terminal::Terminal;
 
+/// The part of a host that the guarantees of a drawn contract need at most.
+const MOST_NEEDED: f64 = 0.7;
+/// A tenant alone gets this part of the throughput without a scheduler, and at most this many times the p99 response time.
+const ALONE: (f64, f64) = (0.99, 1.05);
+/// All tenants together should get this part of the bytes without guarantees.
+const BYTES: f64 = 0.85;
+/// Broken guarantees are listed if no more contracts than this are drawn.
+const LISTED: u32 = 20;
+
 /// Arguments of `seekwise-lab guarantees`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// What is measured
+    /// `alone`: a tenant alone on the disk that it is guaranteed; `contracts`: several tenants whose guarantees need at most 0.7 of the host
     #[arg(value_parser = ["alone", "contracts"])]
     what: String,
     /// Seed of all draws
     #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = number::seed)]
     seed: u64,
-    /// First draw
+    /// Number of the first draw
     #[arg(long, value_name = "N", default_value_t = 0)]
     first: u32,
     /// Number of draws
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = number::within::<u32>(1..=10_000, "draws"))]
     draws: u32,
-    /// Schedulers, the one to be judged first
-    #[arg(long, value_name = "NAME[:KEY=VALUE,...]", value_delimiter = ';', default_value = "youchoose;none")]
+    /// The scheduler to be judged, others, and last the one without guarantees
+    #[arg(long, value_name = "NAME[:KEY=VALUE,...][;...]", value_delimiter = ';', default_value = "youchoose;none")]
     schedulers: Vec<String>,
-    /// Use the validation world
+    /// Use the validation world (design choices) instead of the test world (reported results)
     #[arg(long)]
     build_world: bool,
-    /// Use the training world
+    /// Use the training world instead of the test world
     #[arg(long, conflicts_with = "build_world")]
     learn_world: bool,
-    /// Print the job files
+    /// Print the job file of each contract
     #[arg(long)]
-    text: bool,
+    jobs: bool,
+    /// Number of runs at once [default: one per core]
+    #[arg(long, value_name = "N", value_parser = number::within::<u16>(1..=1024, "threads"))]
+    threads: Option<u16>,
 }
 
 /// Runs the command.
@@ -46,92 +61,79 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         (_, true) => Which::Build,
         _ => Which::Report,
     };
-    let schedulers = args
-        .schedulers
-        .iter()
-        .map(|text| experiment::comparison::regime::scheduler(text))
-        .collect::<anyhow::Result<Vec<Setting>>>()?;
+    let schedulers = args.schedulers.iter().map(|text| regime::scheduler(text)).collect::<anyhow::Result<Vec<Setting>>>()?;
+    anyhow::ensure!(
+        schedulers.len() >= 2,
+        "--schedulers: {} should be at least two, separated by semicolons",
+        args.schedulers.join(";")
+    );
     let terminal = Terminal::default();
-    let workers = Workers::new(&terminal, None);
-    let numbers: Vec<u32> = (args.first..args.first + args.draws).collect();
-    let mut out = String::new();
-    use std::fmt::Write as _;
-    if args.what == "alone" {
-        let pair = [schedulers[0].clone(), schedulers[1].clone()];
-        let all = bars::alone(which, args.seed, &numbers, &pair, workers)?;
-        for r in &all {
-            let ok = r.throughput >= 0.99 && r.p99 <= 1.05;
-            let _ = writeln!(
-                out,
-                "{} {:3} {:50} {:28} {:.3} p99 {:.3}",
-                if ok { "ok " } else { "BAD" },
-                r.number,
-                r.host,
-                r.text,
-                r.throughput,
-                r.p99
-            );
-        }
-        let kept = all.iter().filter(|r| r.throughput >= 0.99 && r.p99 <= 1.05).count();
-        let _ = writeln!(out, "alone: {kept} of {}", all.len());
-        return Ok(terminal::print(&out)?);
+    let workers = Workers::new(&terminal, args.threads.map(usize::from));
+    let numbers: Vec<u32> = (args.first..args.first.saturating_add(args.draws)).collect();
+    let text = if args.what == "alone" {
+        let pair = [schedulers[0].clone(), schedulers[schedulers.len() - 1].clone()];
+        alone_text(&bars::alone(which, args.seed, &numbers, &pair, workers)?)
+    } else {
+        contracts_text(args, &bars::contracts(which, args.seed, &numbers, MOST_NEEDED, &schedulers, workers)?)
+    };
+    Ok(terminal::print(&text)?)
+}
+
+fn alone_text(all: &[AloneResult]) -> String {
+    let is_kept = |result: &AloneResult| result.throughput >= ALONE.0 && result.p99 <= ALONE.1;
+    let mut text = String::new();
+    for result in all {
+        let AloneResult { number, host, text: load, throughput, p99 } = result;
+        let verdict = if is_kept(result) { "" } else { "  missed" };
+        let _ = writeln!(text, "{number:3} {host:45} {load:26} throughput {throughput:.3}, p99 {p99:.3}{verdict}");
     }
-    let all = bars::contracts(which, args.seed, &numbers, 0.7, &schedulers, workers)?;
-    for r in &all {
-        if args.text {
-            let _ = writeln!(out, "{}", r.text);
+    let kept = all.iter().filter(|result| is_kept(result)).count();
+    let _ = writeln!(text, "alone: {kept} of {}", all.len());
+    text
+}
+
+fn contracts_text(args: &Args, all: &[ContractResult]) -> String {
+    let mut text = String::new();
+    let bytes = |result: &ContractResult, position: usize| {
+        let last = result.outcomes.last().map_or(0, |outcome| outcome.bytes);
+        result.outcomes[position].bytes as f64 / last as f64
+    };
+    for result in all {
+        if args.jobs {
+            let _ = writeln!(text, "{}", result.text);
         }
-        let _ = write!(out, "{:3} {:44} needs {:.2} tenants {:2}", r.number, r.host, r.needs, r.outcomes[0].tenancy.tenants.len());
-        for (position, outcome) in r.outcomes.iter().enumerate() {
-            let (broken, of) = r.broken(position);
-            let _ = write!(
-                out,
-                " | {broken}/{of} broken, bytes {:.2}",
-                outcome.bytes as f64 / r.outcomes[r.outcomes.len() - 1].bytes as f64
-            );
+        let tenants = result.outcomes[0].tenancy.tenants.len();
+        let _ = write!(text, "{:3} {:45} needs {:.2}, {tenants:2} tenants", result.number, result.host, result.needs);
+        for position in 0..result.outcomes.len() {
+            let (broken, of) = result.broken(position);
+            let _ = write!(text, "; {broken} of {of} broken, bytes {:.2}", bytes(result, position));
         }
-        let _ = writeln!(out);
-        if args.text || args.draws <= 20 {
-            for (position, outcome) in r.outcomes.iter().enumerate() {
-                for tenant in outcome.tenancy.tenants.iter().filter(|tenant| !tenant.broken.is_empty()) {
-                    let figures = tenant.reference.as_ref().map(|f| {
-                        format!(
-                            "{:.2} p99 {:.2} of {:.2} ms, violated {}/{}, n {}",
-                            f.throughput_ratio,
-                            f.p99_ratio,
-                            f.response.p99_ms,
-                            f.windows[1].violated,
-                            f.windows[1].windows,
-                            tenant.requests
-                        )
-                    });
-                    let _ = writeln!(
-                        out,
-                        "     {} {} on {:?}: {}",
-                        args.schedulers[position],
-                        tenant.name,
-                        tenant.promised.reference,
-                        figures.unwrap_or_default()
-                    );
-                }
-            }
+        text.push('\n');
+        if args.draws <= LISTED {
+            list_broken(&mut text, args, result);
         }
     }
-    for position in 0..schedulers.len() {
-        let kept = all.iter().filter(|r| r.broken(position).0 == 0).count();
-        let promises: (usize, usize) = all.iter().map(|r| r.broken(position)).fold((0, 0), |s, b| (s.0 + b.0, s.1 + b.1));
-        let least = all
-            .iter()
-            .filter(|r| r.outcomes[position].bytes as f64 >= 0.85 * r.outcomes[schedulers.len() - 1].bytes as f64)
-            .count();
+    for (position, scheduler) in args.schedulers.iter().enumerate() {
+        let kept = all.iter().filter(|result| result.broken(position).0 == 0).count();
+        let guarantees =
+            all.iter().map(|result| result.broken(position)).fold((0, 0), |sum, (broken, of)| (sum.0 + broken, sum.1 + of));
+        let enough = all.iter().filter(|result| bytes(result, position) >= BYTES).count();
         let _ = writeln!(
-            out,
-            "{}: all kept in {kept} of {} contracts; {} of {} guarantees broken; bytes at least 85% in {least}",
-            args.schedulers[position],
+            text,
+            "{scheduler}: all kept in {kept} of {} contracts; {} of {} guarantees broken; bytes at least 85% in {enough}",
             all.len(),
-            promises.0,
-            promises.1
+            guarantees.0,
+            guarantees.1
         );
     }
-    Ok(terminal::print(&out)?)
+    text
+}
+
+fn list_broken(text: &mut String, args: &Args, result: &ContractResult) {
+    for (scheduler, outcome) in args.schedulers.iter().zip(&result.outcomes) {
+        for tenant in outcome.tenancy.tenants.iter().filter(|tenant| !tenant.broken.is_empty()) {
+            let reference = tenant.promised.reference.as_deref().unwrap_or_default();
+            let _ = writeln!(text, "    {scheduler}: {} on {reference}: {}", tenant.name, tenant.broken.join("; "));
+        }
+    }
 }

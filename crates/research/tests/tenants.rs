@@ -57,12 +57,11 @@ fn slowed(measure: &TenantMeasure, times: f64) -> TenantMeasure {
         before + ((after - before) as f64 * place.fract()) as u64
     };
     let steps = (sums.len() as f64 * times) as usize;
-    let (bytes, requests): (fn(&Served) -> u64, fn(&Served) -> u64) = (|served| served.bytes, |served| served.requests);
     let mut slow = measure.clone();
     slow.steps = (0..steps)
         .map(|step| {
-            let of = |count| at(step + 1, count) - at(step, count);
-            Served { bytes: of(bytes), requests: of(requests), ..Served::default() }
+            let of = |count: fn(&Served) -> u64| at(step + 1, count) - at(step, count);
+            Served { bytes: of(|served| served.bytes), requests: of(|served| served.requests), ..Served::default() }
         })
         .collect();
     slow.wanted = block::Nanos((measure.wanted.0 as f64 * times) as u64);

@@ -3,7 +3,6 @@
 use control::Setting;
 use experiment::chance::{one_of, scaled, source};
 use experiment::comparison::JobsLoad;
-use experiment::load::Load as _;
 use experiment::pool::Workers;
 use experiment::tenants::{Contract, Reference, TenantGuarantee, judge};
 use experiment::world::World;
@@ -132,7 +131,7 @@ pub fn alone(
         });
         let got = got.collect::<anyhow::Result<Vec<_>>>()?;
         let text = format!("{pattern} {kib}k depth {depth}");
-        let host = format!("{} {}", world.profile.name(), load.names().len());
+        let host = world.profile.name().to_owned();
         Ok(AloneResult { number, host, text, throughput: got[0].0 / got[1].0, p99: got[0].1 / got[1].1 })
     })
 }
