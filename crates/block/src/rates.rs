@@ -14,7 +14,7 @@
 
 use core::num::NonZeroU64;
 
-use crate::{Nanos, Request, Tenant};
+use crate::{Nanos, Request};
 
 /// In nanoseconds.
 const SECOND: u64 = 1_000_000_000;
@@ -53,10 +53,10 @@ impl Rate {
 ///
 /// ```
 /// use block::rates::{Limiter, Rate, Rates};
-/// use block::{Nanos, Op, Priority, Request, Tenant};
+/// use block::{Nanos, Op, Priority, Request};
 ///
-/// let tenant = Tenant::new("web").with_rates(Rates { limit: Rate::iops(100), ..Rates::default() });
-/// let mut limiter = Limiter::new(&tenant).unwrap();
+/// let rates = Rates { limit: Rate::iops(100), ..Rates::default() };
+/// let mut limiter = Limiter::new(&rates).unwrap();
 /// let (op, priority) = (Op::Read, Priority::DEFAULT);
 /// let read = Request { id: 1, stream: 1, op, sync: true, priority, sectors: 2048, lba: 0, arrival: Nanos::ZERO };
 /// assert_eq!(limiter.ready_at(Nanos::ZERO, &read), Nanos::ZERO);
@@ -163,8 +163,8 @@ pub struct Limiter {
 
 impl Limiter {
     /// The limits of a tenant; `None` if it has none.
-    pub fn new(tenant: &Tenant) -> Option<Limiter> {
-        let rates = tenant.rates;
+    pub fn new(rates: &Rates) -> Option<Limiter> {
+        let rates = *rates;
         let by_direction = [pair(rates.read_limit), pair(rates.write_limit)];
         rates.is_limited().then(|| Limiter { rates, all: pair(rates.limit), by_direction })
     }
@@ -214,8 +214,8 @@ pub struct Reservation {
 
 impl Reservation {
     /// The reservation of a tenant; `None` if it has none.
-    pub fn new(tenant: &Tenant) -> Option<Reservation> {
-        let rates = tenant.rates;
+    pub fn new(rates: &Rates) -> Option<Reservation> {
+        let rates = *rates;
         (!rates.reservation.is_none()).then(|| Reservation { rates, reserved: pair(rates.reservation) })
     }
 

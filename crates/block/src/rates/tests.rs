@@ -16,7 +16,7 @@ fn read(sectors: u32) -> Request {
 }
 
 fn limiter(rates: Rates) -> Limiter {
-    Limiter::new(&Tenant::new("a").with_rates(rates)).unwrap()
+    Limiter::new(&rates).unwrap()
 }
 
 fn limited(limit: Rate) -> Rates {
@@ -38,8 +38,8 @@ fn the_slower_of_both_limits_spaces_requests() {
 #[test]
 fn a_tenant_without_limits_has_no_limiter_and_one_without_reservation_none() {
     let reserved = Rates { reservation: Rate::iops(5), ..Rates::default() };
-    assert!(Limiter::new(&Tenant::new("a").with_rates(reserved)).is_none());
-    assert!(Reservation::new(&Tenant::new("a").with_rates(limited(Rate::iops(5)))).is_none());
+    assert!(Limiter::new(&reserved).is_none());
+    assert!(Reservation::new(&limited(Rate::iops(5))).is_none());
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn no_time_is_lost_or_gained_in_an_hour() {
 #[test]
 fn a_request_is_due_when_the_reserved_rate_pays_for_it() {
     let reserved = Rates { reservation: Rate { bytes_per_s: NonZeroU64::new(40_960_000), ..Rate::iops(100) }, ..Rates::default() };
-    let mut reservation = Reservation::new(&Tenant::new("a").with_rates(reserved)).unwrap();
+    let mut reservation = Reservation::new(&reserved).unwrap();
     let due = [(8, 0), (8, 0), (4_096, 0), (8, 500), (8, 0)].map(|(sectors, arrival_ms)| {
         let request = request(Op::Read, sectors, Nanos::from_millis(arrival_ms));
         let due = reservation.due_at(&request);

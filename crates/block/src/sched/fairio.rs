@@ -190,7 +190,7 @@ impl Fairio {
     fn open(&mut self, number: usize) {
         self.accounts.open(number);
         while self.limits.len() <= number {
-            let limiter = self.register.tenant(self.limits.len()).and_then(Limiter::new);
+            let limiter = self.register.tenant(self.limits.len()).and_then(|tenant| Limiter::new(&tenant.rates));
             self.limits.push(Limited { limiter, key: None });
         }
     }

@@ -164,7 +164,7 @@ impl IoCost {
                 may_go_from: 0,
                 limited: false,
                 next_since: Nanos::ZERO,
-                limiter: self.register.tenant(newcomer).and_then(Limiter::new),
+                limiter: self.register.tenant(newcomer).and_then(|tenant| Limiter::new(&tenant.rates)),
             });
         }
         let least = self.clock.at(now).saturating_sub(self.clock.margin());

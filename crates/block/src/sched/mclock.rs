@@ -83,8 +83,8 @@ struct Client {
 impl Client {
     fn new(tenant: Option<&Tenant>, weight: u64) -> Client {
         Client {
-            reservation: tenant.and_then(Reservation::new),
-            limiter: tenant.and_then(Limiter::new),
+            reservation: tenant.and_then(|tenant| Reservation::new(&tenant.rates)),
+            limiter: tenant.and_then(|tenant| Limiter::new(&tenant.rates)),
             progress: Progress::new(),
             at_device: 0,
             share: SHARE / weight.max(1),

@@ -30,7 +30,7 @@ const TOLERANCE: u64 = 10;
 /// a disk that takes that long for each request; of several the fastest for each request.
 fn promised(tenant: &Tenant) -> Option<Box<dyn ServiceTime>> {
     let disk = tenant.reference.as_ref().map(|reference| reference.begin());
-    let rate = Reservation::new(tenant);
+    let rate = Reservation::new(&tenant.rates);
     if rate.is_none() && tenant.latency_p99.is_none() {
         return disk;
     }
@@ -124,7 +124,7 @@ impl Volume {
         let latency = tenant.and_then(|tenant| tenant.latency_p99);
         Volume {
             reference: tenant.and_then(promised),
-            limiter: tenant.and_then(Limiter::new),
+            limiter: tenant.and_then(|tenant| Limiter::new(&tenant.rates)),
             ready: Nanos::ZERO,
             reports_responses: false,
             weight: weight.max(1),
@@ -159,7 +159,7 @@ impl Volume {
         if keeps {
             return Volume { weight, ..self };
         }
-        let limiter = if has_same_rates { self.limiter } else { Limiter::new(after) };
+        let limiter = if has_same_rates { self.limiter } else { Limiter::new(&after.rates) };
         let fresh = Volume::new(Some(after), weight);
         // On the new disk it begins now, with its requests at the device still to be answered.
         let (reference, guard) = (fresh.reference, self.guard.with_bound(after.latency_p99));
