@@ -19,7 +19,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("replay", &["host", "keyed", "run", "trace"]),
     ("store", &["host", "run", "streams"]),
     ("workload", &["host", "run", "scramble"]),
-    ("reference", &["host", "profile", "run"]),
+    ("reference", &["device", "host", "profile", "run"]),
 ];
 
 /// The names of the modules that `code` refers to as `crate::NAME` or `crate::{NAME, …}`.
