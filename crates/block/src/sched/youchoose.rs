@@ -110,6 +110,8 @@ struct YouChoose {
     /// Last dispatch of a volume without a guarantee, or the last time that none had requests.
     best_effort_served: Nanos,
     backlog: Backlog,
+    /// Disk time reported for the request whose completion comes next, divided by the number of disks.
+    reported_time: Option<Nanos>,
     /// For how long requests keep the device busy, by size.
     cost: Cost,
     rate: Exchange,
@@ -190,7 +192,8 @@ impl YouChoose {
             spare_time: 0,
             best_effort_lead: 0,
             best_effort_served: Nanos::ZERO,
-            backlog: Backlog::default(),
+            backlog: Backlog::new(roster.disks()),
+            reported_time: None,
             cost: Cost::default(),
             rate: Exchange::default(),
             now: Nanos::ZERO,
@@ -298,7 +301,7 @@ impl YouChoose {
 
     fn turn(&mut self, now: Nanos) -> Turn {
         let is_full = match self.tuning.in_flight {
-            0 => self.active > 1 && self.backlog.is_full(),
+            0 => self.active > 1 && !self.register.roster().tenants().is_empty() && self.backlog.is_full(),
             most => self.backlog.count() >= most,
         };
         if is_full {
@@ -455,6 +458,7 @@ impl YouChoose {
         let continues = self.current == Some(number) && self.volumes[number].slot_continues();
         let request = self.take(now, number, cost)?;
         let work = Nanos(self.volumes[number].cost.estimate(request.sectors, &self.cost));
+        let disk_time = Nanos(self.volumes[number].disk_time.estimate(request.sectors, &self.cost));
         let volume = &mut self.volumes[number];
         let begin = volume.begin();
         if let Some(charge) = self.charges.find_mut(request.id) {
@@ -474,7 +478,7 @@ impl YouChoose {
                 if !volume.is_guaranteed() {
                     self.best_effort_lead += self.spare_time.saturating_sub(volume.tag.saturating_add(ahead));
                 }
-                volume.spend(if volume.is_guaranteed() { charge.service } else { self.rate.reference_time(work) });
+                volume.spend(if volume.is_guaranteed() { charge.service } else { self.rate.reference_time(disk_time) });
             }
         }
         if volume.is_guaranteed() {
@@ -576,14 +580,20 @@ impl Scheduler for YouChoose {
         sent.map_or(Pick::Empty, Pick::Go)
     }
 
+    fn record_disk_time(&mut self, _request: &Request, disk_time: Nanos) {
+        self.reported_time = Some(Nanos(disk_time.0 / u64::from(self.register.roster().disks())));
+    }
+
     fn completed(&mut self, now: Nanos, request: &Request, _service: Nanos) {
         self.now = now;
+        let reported = self.reported_time.take();
         let Some(charge) = self.charges.remove(request.id) else { return };
         let Some(dispatched) = charge.dispatched else { return };
         let device_time = self.backlog.completed(now, charge.work, dispatched);
         self.cost.learn(request.sectors, device_time.0);
         let volume = &mut self.volumes[charge.volume];
         volume.cost.learn(request.sectors, device_time.0);
+        volume.disk_time.learn(request.sectors, reported.unwrap_or(device_time).0);
         volume.completed(now, &charge, self.tuning.debt);
         volume.ended(charge.sequence);
         self.active -= usize::from(volume.is_silent());
@@ -595,7 +605,8 @@ impl Scheduler for YouChoose {
         let is_late = volume.guard.completed(now, &response, self.preemptions);
         if is_late && 2 * at_device.0 > response.took.0 {
             self.backlog.was_late(now, dispatched, charge.at_device);
-        } else if !is_late {
+        } else if !is_late && volume.is_guaranteed() {
+            // Without guarantees, shares by weight need a short queue.
             self.backlog.was_in_time();
         }
         self.tag_shares.removed(charge.volume, &self.register);

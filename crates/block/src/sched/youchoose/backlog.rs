@@ -16,7 +16,7 @@ use crate::Nanos;
 const FALLS: u64 = 8;
 /// … and rises by one in this many requests that are in time; until the first was late, by one for each.
 const RISES: u64 = 64;
-/// The bound at first.
+/// The bound at first, for each disk.
 const FIRST: u64 = 2;
 /// Fraction of a request in which the bound is kept.
 const PARTS: u64 = 1 << 16;
@@ -34,14 +34,14 @@ pub(super) struct Backlog {
     last_completion: Nanos,
 }
 
-impl Default for Backlog {
-    fn default() -> Backlog {
-        let none = Nanos::ZERO;
-        Backlog { bound: FIRST * PARTS, fell: None, count: 0, work: none, done: none, last_completion: none }
-    }
-}
-
 impl Backlog {
+    /// Of a device with this many disks.
+    pub(super) fn new(disks: u32) -> Backlog {
+        let none = Nanos::ZERO;
+        let bound = FIRST * u64::from(disks) * PARTS;
+        Backlog { bound, fell: None, count: 0, work: none, done: none, last_completion: none }
+    }
+
     /// Whether no further request should be at the device.
     pub(super) fn is_full(&self) -> bool {
         u64::from(self.count) * PARTS >= self.bound

@@ -117,6 +117,8 @@ pub(super) struct Volume {
     pub(super) places: Places,
     /// For how long its requests keep the device busy, by size.
     pub(super) cost: Cost,
+    /// Disk time of its requests, by size, which is more where the device reports writes before they are done.
+    pub(super) disk_time: Cost,
 }
 
 impl Volume {
@@ -144,6 +146,7 @@ impl Volume {
             tag: 0,
             places: Places::default(),
             cost: Cost::default(),
+            disk_time: Cost::default(),
         }
     }
 
