@@ -76,7 +76,7 @@ pub struct Args {
 
 /// Selection of one of the three worlds.
 #[derive(clap::Args)]
-struct WorldArgs {
+pub struct WorldArgs {
     /// Use the validation world (design choices) instead of the test world (reported results)
     #[arg(long)]
     build_world: bool,
@@ -86,7 +86,8 @@ struct WorldArgs {
 }
 
 impl WorldArgs {
-    fn which(&self) -> Which {
+    /// The world.
+    pub fn which(&self) -> Which {
         match (self.learn_world, self.build_world) {
             (true, _) => Which::Learn,
             (_, true) => Which::Build,

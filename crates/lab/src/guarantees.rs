@@ -6,9 +6,10 @@ use control::Setting;
 use experiment::comparison::regime;
 use experiment::pool::Workers;
 use research::guarantees::bars::{self, AloneResult, ContractResult};
-use research::worlds::Which;
 use seekwise::number;
 use terminal::Terminal;
+
+use crate::evaluate::WorldArgs;
 
 /// The part of a host that the guarantees of a drawn contract need at most.
 const MOST_NEEDED: f64 = 0.7;
@@ -37,12 +38,8 @@ pub struct Args {
     /// The scheduler to be judged, others, and last the one without guarantees
     #[arg(long, value_name = "NAME[:KEY=VALUE,...][;...]", value_delimiter = ';', default_value = "youchoose;none")]
     schedulers: Vec<String>,
-    /// Use the validation world (design choices) instead of the test world (reported results)
-    #[arg(long)]
-    build_world: bool,
-    /// Use the training world instead of the test world
-    #[arg(long, conflicts_with = "build_world")]
-    learn_world: bool,
+    #[command(flatten)]
+    world: WorldArgs,
     /// Print the job file of each contract
     #[arg(long)]
     jobs: bool,
@@ -56,11 +53,7 @@ pub struct Args {
 /// # Errors
 /// Wrong arguments, or an interruption.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    let which = match (args.learn_world, args.build_world) {
-        (true, _) => Which::Learn,
-        (_, true) => Which::Build,
-        _ => Which::Report,
-    };
+    let which = args.world.which();
     let schedulers = args.schedulers.iter().map(|text| regime::scheduler(text)).collect::<anyhow::Result<Vec<Setting>>>()?;
     anyhow::ensure!(
         schedulers.len() >= 2,

@@ -66,8 +66,8 @@ impl ReferenceDisk {
         ReferenceDisk { device: Kind::Profile(profile.clone(), options), settings, scheduler, values: values.to_vec() }
     }
 
-    /// A device of this capacity that serves requests in order, each for the time that a model predicts. As before any other device, requests
-    /// that wait are merged, and a merged request is served as one.
+    /// A device of this capacity that serves requests in order, each for the time that a model predicts, behind a queue as any other device: if
+    /// the scheduler merges requests that wait, they are served as one.
     pub fn of_model(
         model: Arc<dyn ServiceModel>,
         capacity_sectors: u64,

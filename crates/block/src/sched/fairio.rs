@@ -153,7 +153,7 @@ struct Fairio {
     sweep: u32,
     /// How many requests are kept at the device while tenants with share left are waited for.
     floor: u32,
-    /// The device's, while nobody is held back.
+    /// The device's, while no tenant is held back.
     rate: Rate,
     /// The current hold; `None` if there was none in this cycle.
     hold: Option<Hold>,

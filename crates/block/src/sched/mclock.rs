@@ -18,7 +18,7 @@
 //!   requests in its queue, a tenant with a reservation of 60 a second and four random reads at a time got 46 without this bound.
 //! * **Others are held back while a tenant is behind.** If its completions are more than 20 ms or one request behind its reservation, only
 //!   requests within reservations and its own go to the device, until it has caught up.
-//! * **A reservation that the disk cannot serve starves nobody.** The paper leaves it to admission control that reservations fit the disk;
+//! * **A reservation that the disk cannot serve does not starve others.** The paper leaves it to admission control that reservations fit the disk;
 //!   else their tags are always due. If a tenant does not get nearer to its reservation in the time of 16 requests (at least 200 ms) in
 //!   which others were held back and the device had nothing of theirs, it goes by weight; but such tenants have at least half of the
 //!   requests at the device, so that they get about half of what the disk can do. After a second it is tried again.

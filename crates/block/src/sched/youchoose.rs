@@ -32,7 +32,6 @@ mod tuning;
 mod volume;
 
 use alloc::boxed::Box;
-use alloc::vec;
 use alloc::vec::Vec;
 
 use super::{COMPLETION_BACKSTOP, Insertion, Pick, Room, Scheduler, SchedulerSpec, Tags, resort};
@@ -213,31 +212,25 @@ impl YouChoose {
     fn replace_roster(&mut self, now: Nanos, roster: &Roster) {
         let before = core::mem::replace(&mut self.register, Register::new(roster));
         let mut volumes: Vec<Option<Volume>> = self.volumes.drain(..).map(Some).collect();
-        let (gone, old) = (roster.tenants().len(), before.roster().tenants());
-        let mut numbers = vec![gone; volumes.len()];
-        for (number, tenant) in roster.tenants().iter().enumerate() {
-            let known = old.iter().position(|old| old.name == tenant.name);
-            let kept = known.and_then(|known| Some((known, volumes.get_mut(known)?.take()?)));
-            let volume = match kept {
-                Some((known, volume)) => {
-                    numbers[known] = number;
-                    volume.with_promise(now, &old[known], tenant)
-                }
-                None => Volume::new(Some(tenant), u64::from(tenant.weight)),
-            };
-            self.volumes.push(volume);
+        let others = roster.tenants().len();
+        self.open(others);
+        let numbers: Vec<Option<usize>> = (0..volumes.len()).map(|number| self.register.number_of_same(&before, number)).collect();
+        for (known, number) in numbers.iter().enumerate() {
+            if let (Some(number), Some(volume)) = (*number, volumes[known].take()) {
+                self.volumes[number] = match (before.tenant(known), self.register.tenant(number)) {
+                    (Some(before), Some(after)) => volume.with_promise(now, before, after),
+                    _ => volume,
+                };
+            }
         }
-        let others = old.len();
-        let kept = if old.is_empty() { None } else { volumes.get_mut(others).and_then(Option::take) };
-        self.volumes.push(kept.unwrap_or_else(|| Volume::new(None, 1)));
         let list = || SortedList::default();
         (self.starts, self.tags, self.expiries, self.deadlines) = (list(), [list(), list()], list(), Deadlines::default());
         (self.current, self.tag_shares) = (None, TagShares::default());
         for charge in self.charges.iter_mut() {
-            let number = numbers.get(charge.volume).copied().unwrap_or(gone);
-            if number == gone && charge.volume != others {
-                self.volumes[gone].adopt(charge);
-            }
+            let number = numbers[charge.volume].unwrap_or_else(|| {
+                self.volumes[others].adopt(charge);
+                others
+            });
             charge.volume = number;
             self.tag_shares.add(number, self.register.weight(number));
         }

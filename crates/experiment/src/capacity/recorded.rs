@@ -33,7 +33,7 @@ impl Recorded {
         self.count
     }
 
-    /// These requests without end. Each time that they begin anew they are elsewhere among the sectors from the first to the last of them,
+    /// These requests without end. In each pass they are elsewhere among the sectors from the first to the last of them,
     /// so that no cache holds them; what is sequential stays sequential. `None` if there are none.
     pub fn again(&self) -> Option<impl Fn() -> Again + use<>> {
         let begin = self.requests.iter().map(|drawn| drawn.lba).min()?;

@@ -1,11 +1,11 @@
-//! A device that always has so many requests outstanding, and what it does of them in each second.
+//! A device with a constant number of outstanding requests, and what it does in each second.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use block::{Nanos, Op, Priority, Roster};
 use progress::monitor::Interrupted;
 use sim::host::Queue;
-use sim::run::{Issue, Server, Timeline};
+use sim::run::{Issue, Server};
 
 use crate::synthetic::asks::{Draw, Drawn, Pattern};
 
@@ -130,5 +130,5 @@ pub fn serve(
 
 /// Nanoseconds for which the units worked.
 fn work(queue: &Queue) -> u64 {
-    queue.ledger().map_or(0, |ledger| ledger.disk_time().iter().flat_map(Timeline::bins).sum())
+    queue.ledger().map_or(0, |ledger| ledger.work().0)
 }

@@ -58,9 +58,9 @@ impl JobsLoad {
     }
 
     /// The same jobs on the same files, with other requests where those are drawn.
-    fn drawn_anew(&self) -> JobsLoad {
+    fn redrawn(&self) -> JobsLoad {
         let (name, sha256, host, seed) = (self.name.clone(), self.sha256.clone(), self.host, self.seed);
-        JobsLoad { name, sha256, placed: self.placed.clone().drawn_anew(), host, seed }
+        JobsLoad { name, sha256, placed: self.placed.clone().redrawn(), host, seed }
     }
 
     /// When each stream may begin at the earliest, in seconds.
@@ -224,7 +224,7 @@ impl Load for JobsLoad {
         let host = Host::new(queue, files, settings)?;
         match draws {
             Draws::OfTheRun => self.run_on(host, Some(&jobs), Some(&Roster::default()), watch, pilot),
-            Draws::Others => self.drawn_anew().run_on(host, Some(&jobs), Some(&Roster::default()), watch, pilot),
+            Draws::Others => self.redrawn().run_on(host, Some(&jobs), Some(&Roster::default()), watch, pilot),
         }
     }
 

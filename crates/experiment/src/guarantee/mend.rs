@@ -7,7 +7,7 @@ use super::{GuaranteeRequest, assess, spectrum};
 use crate::pool::Workers;
 use crate::tenants::Reference;
 
-/// Of each kind of remedy so many are tried at most, each with all scenarios.
+/// Most remedies of each kind that are tried, each with all scenarios.
 const TRIES: usize = 3;
 
 /// A smaller promise to the tenant whose guarantee breaks first, and another host: of each the first that is admitted.

@@ -14,7 +14,7 @@ use block::{Merges, Nanos, Priority, Roster, StreamId, Tenant};
 use progress::monitor::Interrupted;
 use sim::host::{Queue, QueueSettings};
 use sim::profile::{DeviceOptions, Profile};
-use sim::run::{Finished, Issue, Server, Timeline};
+use sim::run::{Finished, Issue, Server};
 
 use super::alone::{Sample, Sampled};
 use super::cluster::ClusterArray;
@@ -188,10 +188,9 @@ fn in_turns(profile: &Profile, volumes: &[SampledVolume], slots: &[Slots], stop:
         }
     }
     (0..volumes.len()).for_each(|volume| turns.serve(volume, 0));
-    let work =
-        |volume: usize| turns.queue.ledger().map_or(0, |ledger| Timeline::bins(&ledger.disk_time()[volume]).iter().sum::<u64>());
+    let work = |volume: usize| turns.queue.ledger().map_or(Nanos::ZERO, |ledger| ledger.work_of(volume));
     Ok((0..volumes.len())
-        .map(|volume| if served[volume] > 0 { work(volume) as f64 / 1e9 / served[volume] as f64 } else { 0.0 })
+        .map(|volume| if served[volume] > 0 { work(volume).as_secs_f64() / served[volume] as f64 } else { 0.0 })
         .collect())
 }
 

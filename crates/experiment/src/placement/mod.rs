@@ -25,10 +25,10 @@ pub use place::{Trial, YOUCHOOSE, place};
 pub use spec::Specification;
 pub use spec::size;
 
-/// The order of `youchoose` in its slots.
+/// The order in which recorded loads are served.
 const SCHEDULER: &str = "clook";
 
-/// The order in which a disk serves a single tenant, and in which slots are served.
+/// Of [`SCHEDULER`].
 fn elevator() -> Box<dyn Scheduler> {
     let spec = block::CLASSIC.iter().find(|spec| spec.name == SCHEDULER).unwrap_or(&block::CLASSIC[0]);
     (spec.build)(&block::Limits::default(), &spec.defaults())

@@ -43,7 +43,7 @@ pub fn judge(contract: &Contract, outcome: &RunSummary, alone: &[Option<&Alone>]
     let shares = outcome.ledger.as_ref().filter(|_| has_weights).and_then(|ledger| shares(measured, ledger, Nanos::MAX));
     let capacity = capacity(contract, alone);
     let tenants = contract.promises.iter().zip(measured.on_roster()).enumerate().map(|(number, (promise, here))| {
-        let disk_time = outcome.ledger.as_ref().map(|ledger| sum(ledger.disk_time()[number].bins()));
+        let disk_time = outcome.ledger.as_ref().map(|ledger| ledger.work_of(number).0);
         let share = shares.as_ref().map(|shares| ShareFigures {
             promised_percent: 100.0 * f64::from(promise.weight) / total_weight(contract),
             got_percent: shares[number],
@@ -151,7 +151,7 @@ pub fn compared(here: &TenantMeasure, there: &TenantMeasure, again: &TenantMeasu
     let certain = certain_violation(&chance);
     let certainly_violated = comparison.ratios(SECOND).into_iter().filter(|ratio| *ratio < certain).count() as u64;
     let recovery = comparison.recovery();
-    let p99 = |measure: &TenantMeasure| measure.responses.quantile(0.99).as_secs_f64();
+    let p99 = |measure: &TenantMeasure| measure.p99().as_secs_f64();
     ReferenceFigures {
         scheduler: SCHEDULER.to_owned(),
         wanted_s: there.wanted.as_secs_f64(),

@@ -9,10 +9,10 @@ use anyhow::{Context, bail, ensure};
 use block::tenants::{ConstantTime, ServiceModel};
 use block::{Merges, Nanos, Roster};
 use device_model::device::DeviceModel;
-use sim::host::{Queue, QueueSettings, RunSummary};
+use sim::host::{Ledger, Queue, QueueSettings, RunSummary};
 use sim::profile::Profile;
 use sim::reference::ReferenceDisk;
-use sim::run::{Owner, Pilot, RunError, Served, TenantMeasure, Tenants, Timeline, Watch};
+use sim::run::{Owner, Pilot, RunError, Served, TenantMeasure, Tenants, Watch};
 
 use crate::capacity::{self, Extent, Rates, Recorded};
 use crate::learned_device;
@@ -110,7 +110,7 @@ impl Reference {
         self.shadow().queue()
     }
 
-    /// The disk that a tenant has to itself: before it waits a queue that merges.
+    /// The disk that a tenant has to itself, behind a queue without a scheduler.
     fn shadow(&self) -> ReferenceDisk {
         let settings = QueueSettings::default();
         match &self.kind {
@@ -134,7 +134,7 @@ impl Reference {
 pub struct Alone {
     /// On its reference disk.
     pub reference: TenantMeasure,
-    /// The same with what is drawn drawn anew: how much the disk differs from itself by chance.
+    /// The same with other random numbers: how much the disk differs from itself by chance.
     pub again: TenantMeasure,
     /// On the disk that it shares with others.
     pub here: TenantMeasure,
@@ -164,9 +164,9 @@ pub fn alone(
     let (settings, mut recorded) = (world.host.queue(), Recorded::default());
     let on_host = |merges| capacity::host(&world.profile, world.device, QueueSettings { merges, ..settings });
     let here = run(on_host(settings.merges), Draws::OfTheRun, Some(&mut recorded))?;
-    let work: u64 = here.ledger.as_ref().map_or(0, |ledger| ledger.disk_time().iter().flat_map(Timeline::bins).sum());
+    let work = here.ledger.as_ref().map_or(Nanos::ZERO, Ledger::work);
     let (reference, here) = (others(there), others(here));
-    let needs = needs(&reference, &here, Nanos(work), &recorded, on_host, watch)?;
+    let needs = needs(&reference, &here, work, &recorded, on_host, watch)?;
     Ok(Alone { reference, again, here, needs })
 }
 

@@ -1,7 +1,6 @@
 //! How much two runs of the same load on the same disk differ by chance, and what is more than that.
 //!
-//! The load runs a second time alone on its reference disk, with everything that is drawn drawn anew (a trace, of which nothing is drawn, on
-//! other sectors). A guarantee is broken if a figure is beyond its bound, and by more than the reference disk differs from itself:
+//! The load runs a second time alone on its reference disk, with other random numbers (a trace, which has none, on other sectors). A guarantee is broken if a figure is beyond its bound, and by more than the reference disk differs from itself:
 //!
 //! * throughput, by the factor between the two runs, or by the error of the mean of its windows, whichever is more, but at most by
 //!   5%;
@@ -50,7 +49,7 @@ impl Chance {
         };
         let [first, second] = [compared(one, other), compared(other, one)];
         let (windows, violated, ..) = if first.1 >= second.1 { first } else { second };
-        let p99 = |measure: &TenantMeasure| measure.responses.quantile(0.99).as_secs_f64();
+        let p99 = |measure: &TenantMeasure| measure.p99().as_secs_f64();
         let at_least_1 = |ratio: f64| if ratio.is_finite() && ratio > 0.0 { ratio.max(1.0 / ratio) } else { 1.0 };
         Chance {
             windows,

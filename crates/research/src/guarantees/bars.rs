@@ -3,8 +3,9 @@
 use control::Setting;
 use experiment::chance::{one_of, scaled, source};
 use experiment::comparison::JobsLoad;
+use experiment::load::Load as _;
 use experiment::pool::Workers;
-use experiment::tenants::{Contract, Reference, TenantGuarantee, judge};
+use experiment::tenants::{Reference, TenantGuarantee, judge};
 use experiment::world::World;
 use report::record::Tenancy;
 use sim::host::RunSummary;
@@ -77,7 +78,7 @@ fn run(drawn: &Drawn, scheduler: &Setting, watch: &Watch) -> anyhow::Result<Outc
 
 fn run_load(load: &JobsLoad, world: &World, scheduler: &Setting, watch: &Watch) -> anyhow::Result<RunSummary> {
     let queue = world.queue(world.scheduler(scheduler));
-    Ok(experiment::load::Load::run(load, queue, world.host, watch, None)?)
+    Ok(load.run(queue, world.host, watch, None)?)
 }
 
 /// A tenant alone on the disk that it is guaranteed: under the first of the schedulers, relative to the second.
@@ -120,14 +121,13 @@ pub fn alone(
         let load = JobsLoad::new(&text, "drawn", seed, &world)?;
         let reference = Some(Reference::of(&world.profile));
         let promise = TenantGuarantee { reference, ..TenantGuarantee::new("only", &["only"]) };
-        let contract = Contract { source: "drawn".to_owned(), sha256: String::new(), promises: vec![promise] };
+        let contract = draw::of_promises(vec![promise]);
         world.roster = Some(contract.roster(&load, &world, &Reference::model)?);
         let got = schedulers.iter().map(|scheduler| {
             let summary = run_load(&load, &world, scheduler, &watch)?;
             let tenants = summary.measure.tenants.ok_or_else(|| anyhow::anyhow!("the run had no tenants"))?;
             let tenant = &tenants.on_roster()[0];
-            let rate = tenant.served.requests as f64 / tenant.wanted.as_secs_f64();
-            Ok((rate, tenant.responses.quantile(0.99).as_secs_f64()))
+            Ok((tenant.iops(), tenant.p99().as_secs_f64()))
         });
         let got = got.collect::<anyhow::Result<Vec<_>>>()?;
         let text = format!("{pattern} {kib}k depth {depth}");

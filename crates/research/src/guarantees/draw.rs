@@ -3,8 +3,6 @@
 //! Guarantees are drawn so that the host has the capacity for all of them: a tenant whose guarantee would exceed what is left gets a slower
 //! reference disk, and after a few draws none.
 
-use std::fmt::Write as _;
-
 use anyhow::Context as _;
 use block::Nanos;
 use experiment::chance::{happens, one_of, scaled, source};
@@ -132,14 +130,14 @@ pub fn device(which: Which, random: &mut Xoshiro256PlusPlus, seed: u64, number: 
     worlds::drawn(one_of(random, &choices), seed, number)
 }
 
-/// Whether the device is flash, which serves so many requests that runs are shorter.
+/// Whether the device is flash. It serves more requests than disks by some orders of magnitude: runs are shorter.
 pub fn is_flash(world: &World) -> bool {
     world.profile.build(world.device).flash().is_some()
 }
 
-/// Seconds that a contract runs.
-fn seconds(world: &World) -> u32 {
-    if is_flash(world) { 5 } else { 20 }
+/// A contract of these guarantees.
+pub fn of_promises(promises: Vec<TenantGuarantee>) -> Contract {
+    Contract { source: "drawn".to_owned(), sha256: String::new(), promises }
 }
 
 /// Draws contract `number`, whose guarantees need at most `most` of the host's capacity.
@@ -152,24 +150,20 @@ pub fn contract(which: Which, seed: u64, number: u32, most: f64, watch: &Watch) 
     let tenants = scaled(&mut random, 2.0, 40.0).round() as usize;
     let capacity_mib = (world.profile.capacity_sectors() / 2048) as f64;
     let size_mib = ((capacity_mib * MOST_OF_CAPACITY / tenants as f64) as u64).clamp(16, MOST_MIB);
-    let mut text = format!("[global]\ntime_based\nruntime={}\nsize={size_mib}m\n", seconds(&world));
-    let mut floods = Vec::new();
-    let mut sections = Vec::new();
+    let is_flash = is_flash(&world);
+    let global = format!("[global]\ntime_based\nruntime={}\nsize={size_mib}m\n", if is_flash { 5 } else { 20 });
+    let (mut floods, mut sections) = (Vec::new(), Vec::new());
     for tenant in 0..tenants {
         let kind = &KINDS[random.random_range(0..KINDS.len())];
         let is_flood = kind.is_flood && floods.iter().filter(|flood| **flood).count() < (MOST_OUTSTANDING / 128) as usize;
         let kind = if kind.is_flood && !is_flood { &KINDS[0] } else { kind };
         floods.push(is_flood);
-        let section = format!("[t{tenant}-{}]\n{}", kind.name, (kind.draw)(&mut random));
-        sections.push(section);
+        sections.push(format!("[t{tenant}-{}]\n{}", kind.name, (kind.draw)(&mut random)));
     }
-    let global = std::mem::take(&mut text);
-    let _ = write!(text, "{global}{}", sections.concat());
+    let text = format!("{global}{}", sections.concat());
     let load = JobsLoad::new(&text, "drawn", seed, &world)?;
-    let names = load.names();
     let promise = |name: &String| TenantGuarantee { best_effort: true, ..TenantGuarantee::new(name, &[name]) };
-    let mut contract =
-        Contract { source: "drawn".to_owned(), sha256: String::new(), promises: names.iter().map(promise).collect() };
+    let mut contract = of_promises(load.names().iter().map(promise).collect());
     let disks = world.profile.disks();
     let unguaranteed = contract.roster(&load, &world, &Reference::model)?;
     let (mut needs, mut kept, mut all) = (0.0, Vec::new(), Vec::new());
@@ -177,7 +171,7 @@ pub fn contract(which: Which, seed: u64, number: u32, most: f64, watch: &Watch) 
         let mut found = None;
         let cost = if *is_flood { 0.0 } else { shared_cost(&global, &sections[tenant], &world, seed, watch)? };
         for attempt in 0..if *is_flood { 0 } else { ATTEMPTS } {
-            let reference = reference(which, &mut random, &world, seed, number * 64 + attempt)?;
+            let reference = reference(which, &mut random, is_flash, seed, number * 64 + attempt)?;
             if reference.capacity_sectors().is_some_and(|sectors| sectors < size_mib * 2048) {
                 continue;
             }
@@ -209,16 +203,13 @@ pub fn contract(which: Which, seed: u64, number: u32, most: f64, watch: &Watch) 
 fn shared_cost(global: &str, section: &str, world: &World, seed: u64, watch: &Watch) -> anyhow::Result<f64> {
     let text = format!("{global}{section}[filler]\n{DIRECT}rw=randread\nbs=4k\niodepth=1\n");
     let load = JobsLoad::new(&text, "drawn", seed, world)?;
-    let names = load.names();
-    let promise = |name: &String| TenantGuarantee::new(name, &[name]);
-    let promises = names.iter().map(promise).collect();
-    let contract = Contract { source: "drawn".to_owned(), sha256: String::new(), promises };
+    let contract = of_promises(load.names().iter().map(|name| TenantGuarantee::new(name, &[name])).collect());
     let shared = World { roster: Some(contract.roster(&load, world, &Reference::model)?), ..world.clone() };
     let setting = experiment::comparison::regime::scheduler("none")?;
     let summary = load.run(shared.queue(shared.scheduler(&setting)), shared.host, watch, None)?;
     let requests = summary.measure.tenants.as_ref().map_or(0, |tenants| tenants.on_roster()[0].served.requests);
-    let time: u64 = summary.ledger.as_ref().map_or(0, |ledger| ledger.disk_time()[0].bins().iter().sum());
-    Ok(if requests > 0 { time as f64 / 1e9 / requests as f64 } else { 0.0 })
+    let work = summary.ledger.as_ref().map_or(Nanos::ZERO, |ledger| ledger.work_of(0));
+    Ok(if requests > 0 { work.as_secs_f64() / requests as f64 } else { 0.0 })
 }
 
 /// What a tenant's guarantee needs.
@@ -235,19 +226,14 @@ struct Need {
 impl Need {
     fn of(alone: &Alone, cost: f64, disks: usize) -> Need {
         let (there, here) = (&alone.reference, &alone.here);
-        let p99 = |measure: &TenantMeasure| measure.responses.quantile(0.99).as_secs_f64();
-        let rate = |measure: &TenantMeasure| measure.served.requests as f64 / measure.wanted.as_secs_f64();
-        let each = cost / disks as f64;
-        let work = f64::max(alone.needs, rate(there) * each);
+        let p99 = |measure: &TenantMeasure| measure.p99().as_secs_f64();
+        let work = f64::max(alone.needs, there.iops() * cost / disks as f64);
         // Of its most active second: bursts that last longer than that need as much as a load without pauses.
-        let width_s = there.timeline.width().as_secs_f64();
-        let (mut second, per_second) = (there.timeline.clone(), Nanos::from_millis(1_000));
-        if width_s < 1.0 {
-            second.widen_to(per_second);
-        }
-        let most = second.bins().iter().map(|bin| bin.requests).max().unwrap_or(0) as f64;
-        let active = (most / second.width().as_secs_f64() / rate(there)).min(1.0);
-        let by_time = f64::max(p99(here) / p99(there), rate(there) / rate(here));
+        let mut seconds = there.timeline.clone();
+        seconds.widen_to(Nanos::from_millis(1_000));
+        let most = seconds.bins().iter().map(|bin| bin.requests).max().unwrap_or(0) as f64;
+        let active = (most / seconds.width().as_secs_f64() / there.iops()).min(1.0);
+        let by_time = f64::max(p99(here) / p99(there), there.iops() / here.iops());
         Need { part: f64::max(work, by_time) * active, allowed_s: p99(there), own_s: p99(here), blocks_s: 2.0 * cost }
     }
 
@@ -262,9 +248,9 @@ impl Need {
 }
 
 /// A reference disk: another drawn device, or a constant.
-fn reference(which: Which, random: &mut Xoshiro256PlusPlus, host: &World, seed: u64, number: u32) -> anyhow::Result<Reference> {
+fn reference(which: Which, random: &mut Xoshiro256PlusPlus, is_flash: bool, seed: u64, number: u32) -> anyhow::Result<Reference> {
     if happens(random, 0.3) {
-        let (least, most) = if is_flash(host) { (0.2, 20.0) } else { (5.0, 100.0) };
+        let (least, most) = if is_flash { (0.2, 20.0) } else { (5.0, 100.0) };
         let (request_ms, mb_s) = (scaled(random, least, most), scaled(random, 2.0, 100.0));
         return Reference::parse(&format!("constant:request_ms={request_ms:.2},mb_s={mb_s:.1}"));
     }

@@ -33,6 +33,16 @@ impl Ledger {
         &self.disk_time
     }
 
+    /// Device time of one of these timelines: of a tenant by its number, or of all other streams.
+    pub fn work_of(&self, number: usize) -> Nanos {
+        Nanos(self.disk_time[number].bins().iter().sum())
+    }
+
+    /// Device time of all requests; zero if the device does not report its work.
+    pub fn work(&self) -> Nanos {
+        Nanos(self.disk_time.iter().flat_map(Timeline::bins).sum())
+    }
+
     /// Time during which the device was idle while requests waited that it could have served.
     pub fn idle_while_waiting(&self) -> Nanos {
         self.idle_while_waiting

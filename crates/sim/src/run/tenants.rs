@@ -136,6 +136,16 @@ pub struct TenantMeasure {
 }
 
 impl TenantMeasure {
+    /// The 99th percentile of its response times.
+    pub fn p99(&self) -> Nanos {
+        self.responses.quantile(0.99)
+    }
+
+    /// Requests per second of its own clock.
+    pub fn iops(&self) -> f64 {
+        self.served.requests as f64 / self.wanted.as_secs_f64()
+    }
+
     fn new(rates: Rates) -> TenantMeasure {
         TenantMeasure {
             rates,

@@ -84,7 +84,7 @@ impl PlacedWorkload {
 
     /// The same jobs with other random numbers.
     #[must_use]
-    pub fn drawn_anew(mut self) -> PlacedWorkload {
+    pub fn redrawn(mut self) -> PlacedWorkload {
         // Of splitmix64.
         self.plans.iter_mut().for_each(|plan| plan.seed = plan.seed.wrapping_add(0x9e37_79b9_7f4a_7c15));
         self

@@ -46,7 +46,7 @@ fn mclock_keeps_a_reservation_beside_floods_in_every_second() {
 }
 
 #[test]
-fn mclock_starves_nobody_for_a_reservation_that_the_disk_cannot_serve() {
+fn mclock_starves_no_tenant_for_a_reservation_that_the_disk_cannot_serve() {
     for (iops, depth) in [(2_000, 1), (2_000, 4), (2_000, 128), (300, 4)] {
         let outcome = run("sata7200", "mclock", &[reserved(iops, depth), flood(1)], 1, END);
         let (first, others) = (done(&outcome), outcome.tenants[1].done_per_second(END, units));

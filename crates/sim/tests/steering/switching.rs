@@ -418,7 +418,7 @@ fn successors_get_the_roster_and_the_accounts_continue() {
     }
     assert_eq!(*rosters.lock().unwrap(), ["a", "a"]);
     let ledger = queue.ledger().unwrap();
-    let worked = |tenant: usize| ledger.disk_time()[tenant].bins().iter().sum::<u64>();
+    let worked = |tenant: usize| ledger.work_of(tenant).0;
     assert!(
         worked(0) > 50_000_000 && worked(1) > 50_000_000,
         "ten writes each take some milliseconds: {} {}",

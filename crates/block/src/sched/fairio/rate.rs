@@ -12,7 +12,7 @@ const LEAST_RATE: f64 = 0.1;
 /// Completions come in bursts: a span is at least this long.
 const SPAN: u64 = 50_000_000;
 
-/// The mean disk time per time while nobody is held back.
+/// The mean disk time per time while no tenant is held back.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rate {
     rate: f64,

@@ -4,11 +4,10 @@
 //! completions. On a device with parallel units (the members of an array, the dies of a flash device) completions are the closer the more
 //! requests are served at a time. So the sum over the requests at the device is the time until it has done them all, whatever its parts are,
 //! and a device that could do more at a time shows it as soon as it is given more.
-
 //!
 //! Where volumes with guarantees share it, the number of requests at the device is bounded as well: on each that is late because of the time
-//! that it spends there, the bound falls; it rises with those that are in time, so that about one in a hundred is late. It begins low, and doubles until the
-//! first is late (congestion avoidance and slow start: Jacobson, SIGCOMM 1988).
+//! that it spends there, the bound falls; it rises with those that are in time, so that about one in a hundred is late. It begins
+//! low, and doubles until the first is late (congestion avoidance and slow start: Jacobson, SIGCOMM 1988).
 
 use crate::Nanos;
 

@@ -115,7 +115,7 @@ fn windows(width: Nanos) -> String {
 
 /// Whether the 99th percentile of response times is above its bound, as a sentence.
 pub(super) fn too_late(promise: &TenantGuarantee, here: &TenantMeasure) -> Option<String> {
-    let (bound, p99) = (promise.latency_p99?, here.responses.quantile(0.99));
+    let (bound, p99) = (promise.latency_p99?, here.p99());
     let (bound_ms, p99_ms) = (bound.as_millis_f64(), p99.as_millis_f64());
     (p99 > bound).then(|| format!("its p99 response time is {p99_ms:.3} ms; at most {bound_ms} ms is guaranteed"))
 }

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use anyhow::Context;
+use block::Nanos;
 use block::tenants::ServiceModel;
 use control::Setting;
-use sim::host::RunSummary;
+use sim::host::{Ledger, RunSummary};
 use sim::profile::DeviceOptions;
 use sim::run::TenantMeasure;
 
@@ -181,9 +182,8 @@ impl Plan {
 
 /// For how long a device worked, in seconds; of an array its disks' mean, if they tell.
 fn work_s(run: &RunSummary, disks: usize) -> f64 {
-    let ledger = run.ledger.as_ref();
-    let told: u64 = ledger.map_or(0, |ledger| ledger.disk_time().iter().flat_map(|line| line.bins()).sum());
-    if told > 0 { told as f64 / 1e9 / disks.max(1) as f64 } else { run.busy_in_run.as_secs_f64() }
+    let work = run.ledger.as_ref().map_or(Nanos::ZERO, Ledger::work);
+    if work > Nanos::ZERO { work.as_secs_f64() / disks.max(1) as f64 } else { run.busy_in_run.as_secs_f64() }
 }
 
 fn volumes(run: RunSummary) -> anyhow::Result<Vec<TenantMeasure>> {

@@ -41,7 +41,7 @@ impl Kept {
     fn new(here: &TenantMeasure, there: &TenantMeasure) -> Kept {
         let comparison = ServiceComparison::new(here, there);
         let windows = WINDOWS.map(|length| comparison.windows(length));
-        let p99 = |volume: &TenantMeasure| volume.responses.quantile(0.99).as_secs_f64();
+        let p99 = |volume: &TenantMeasure| volume.p99().as_secs_f64();
         Kept {
             throughput_percent: 100.0 * comparison.throughput_ratio(),
             p99_percent: 100.0 * p99(here) / p99(there).max(1e-9),
