@@ -159,6 +159,7 @@ struct Shared {
     volumes: Vec<Volume>,
     streams: BTreeMap<StreamId, usize>,
     disks: u32,
+    is_rotational: bool,
 }
 
 /// A range of sectors of a tenant.
@@ -172,7 +173,14 @@ struct Volume {
 
 impl Default for Shared {
     fn default() -> Shared {
-        Shared { tenants: Vec::new(), roaming: BTreeMap::new(), volumes: Vec::new(), streams: BTreeMap::new(), disks: 1 }
+        Shared {
+            tenants: Vec::new(),
+            roaming: BTreeMap::new(),
+            volumes: Vec::new(),
+            streams: BTreeMap::new(),
+            disks: 1,
+            is_rotational: false,
+        }
     }
 }
 
@@ -215,7 +223,7 @@ impl Roster {
                 return Err(RosterError::StreamTwice(stream, name(other), name(number)));
             }
         }
-        let shared = Shared { tenants, roaming: BTreeMap::new(), volumes, streams: by_stream, disks: disks.max(1) };
+        let shared = Shared { tenants, volumes, streams: by_stream, disks: disks.max(1), ..Shared::default() };
         Ok(Roster { shared: Arc::new(shared) })
     }
 
@@ -223,6 +231,18 @@ impl Roster {
     pub fn with_roaming(mut self, streams: &[(StreamId, usize)]) -> Roster {
         Arc::make_mut(&mut self.shared).roaming.extend(streams.iter().copied());
         self
+    }
+
+    /// The same, of a device that is rotational or not (`/sys/block/*/queue/rotational`); at first it is not.
+    #[must_use]
+    pub fn with_rotational(mut self, is_rotational: bool) -> Roster {
+        Arc::make_mut(&mut self.shared).is_rotational = is_rotational;
+        self
+    }
+
+    /// Whether the device is a single disk with an arm, which serves one request at a time in an order of its own.
+    pub fn has_one_arm(&self) -> bool {
+        self.shared.is_rotational && self.shared.disks == 1
     }
 
     /// The tenants, by number.

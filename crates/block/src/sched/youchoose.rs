@@ -17,7 +17,9 @@
 //!
 //! A request at the device cannot be preempted. So a request that is not at its latest start goes only if the work at the device, itself
 //! included, lets every other volume that has a request, or is about to issue one, have the device in time ([`guard`], [`admission`]). The
-//! time for that work is learned from completions ([`backlog`]), so parallel units are kept busy although no device says how many it has. A
+//! time for that work is learned from completions ([`backlog`]), so parallel units are kept busy although no device says how many it has.
+//! A disk that serves the nearest request first keeps one that is far away waiting for as long as nearer ones come. So on a single disk
+//! nothing with a later due time follows a request that would be late if it were served last of all. A
 //! request that is always too long goes so rarely that it makes at most one in a hundred responses late, but after ten times
 //! `best_effort_wait_ms` at the latest. A volume that has the device to itself is served in order of arrival, as without a scheduler.
 //!
@@ -41,8 +43,8 @@ use crate::sorted::SortedList;
 use crate::tag_shares::TagShares;
 use crate::tenants::{Register, Roster};
 use crate::{Nanos, Request};
-use admission::{Deadline, Deadlines};
-use backlog::Backlog;
+use admission::{Deadline, Deadlines, first_other};
+use backlog::{Backlog, Bound};
 use charges::{Charge, Charges};
 use guard::{Low, Response};
 use tuning::Tunables;
@@ -109,6 +111,12 @@ struct YouChoose {
     /// Last dispatch of a volume without a guarantee, or the last time that none had requests.
     best_effort_served: Nanos,
     backlog: Backlog,
+    /// Volumes with requests in flight, by when the oldest of them must be done.
+    dues: SortedList,
+    /// The most requests at the device; on a single disk at first.
+    bound: Bound,
+    /// Volumes of a single disk that have or expect requests, by how many they bear at the device.
+    bounds: SortedList,
     /// Disk time reported for the request whose completion comes next, divided by the number of disks.
     reported_time: Option<Nanos>,
     /// For how long requests keep the device busy, by size.
@@ -191,7 +199,10 @@ impl YouChoose {
             spare_time: 0,
             best_effort_lead: 0,
             best_effort_served: Nanos::ZERO,
-            backlog: Backlog::new(roster.disks()),
+            backlog: Backlog::default(),
+            dues: SortedList::default(),
+            bound: Bound::of_disks(roster.disks()),
+            bounds: SortedList::default(),
             reported_time: None,
             cost: Cost::default(),
             rate: Exchange::default(),
@@ -225,6 +236,7 @@ impl YouChoose {
         }
         let list = || SortedList::default();
         (self.starts, self.tags, self.expiries, self.deadlines) = (list(), [list(), list()], list(), Deadlines::default());
+        (self.bounds, self.dues) = (list(), list());
         (self.current, self.tag_shares) = (None, TagShares::default());
         for charge in self.charges.iter_mut() {
             let number = numbers[charge.volume].unwrap_or_else(|| {
@@ -269,18 +281,26 @@ impl YouChoose {
             true => is_expected.then(|| key(volume.deadline_until(now).0, number)),
             false => Some(key(volume.ready().0, number)),
         };
+        let deadline = if is_ready { volume.deadline(now, own_delay) } else { Deadline::default() };
+        let bears = volume.bears.filter(|_| deadline != Deadline::default()).map(|bound| key(bound.most(), number));
+        let due = volume.oldest_due().filter(|_| is_ready).map(|due| key(due.0, number));
         let before = volume.places;
         let tags = &mut self.tags[if volume.is_guaranteed() { GUARANTEED } else { BEST_EFFORT }];
-        let moves = [(&mut self.starts, before.start, start), (tags, before.tag, tag), (&mut self.expiries, before.expiry, expiry)];
+        let moves = [
+            (&mut self.starts, before.start, start),
+            (tags, before.tag, tag),
+            (&mut self.expiries, before.expiry, expiry),
+            (&mut self.bounds, before.bears, bears),
+            (&mut self.dues, before.due, due),
+        ];
         for (list, before, after) in moves {
             if before != after {
                 before.inspect(|&before| list.remove(before));
                 after.inspect(|&after| list.insert(after, number as u32));
             }
         }
-        let deadline = if is_ready { volume.deadline(now, own_delay) } else { Deadline::default() };
         self.deadlines.update(number, deadline, &mut volume.places.deadline);
-        volume.places = Places { start, tag, expiry, ..volume.places };
+        volume.places = Places { start, tag, expiry, bears, due, ..volume.places };
     }
 
     /// Updates volumes that may go on after their limits, and deadlines of those that have had no requests for long enough.
@@ -294,7 +314,10 @@ impl YouChoose {
 
     fn turn(&mut self, now: Nanos) -> Turn {
         let is_full = match self.tuning.in_flight {
-            0 => self.active > 1 && !self.register.roster().tenants().is_empty() && self.backlog.is_full(),
+            0 => {
+                let least = self.bounds.first().map_or(self.bound.most(), |(most, _)| number_of(most));
+                self.active > 1 && !self.register.roster().tenants().is_empty() && self.backlog.is_full(least)
+            }
             most => self.backlog.count() >= most,
         };
         if is_full {
@@ -310,7 +333,30 @@ impl YouChoose {
             return Turn::Due(other);
         }
         let is_late = |number: usize| self.volumes[number].due().is_some_and(|due| due < now);
-        Turn::Due(open.filter(|&open| is_late(number) && is_late(open)).unwrap_or(number))
+        let number = open.filter(|&open| is_late(number) && is_late(open)).unwrap_or(number);
+        self.not_overtaking(now, number).map_or(Turn::Later(now + COMPLETION_BACKSTOP), Turn::Due)
+    }
+
+    /// Which volume goes in place of this one, so that no request of another with an earlier due time becomes late; `None`: that one's
+    /// requests are all at the device. Of two that are late already the clocks decide. On devices with several units a request may wait for
+    /// one of them, and the others would stand idle for it.
+    fn not_overtaking(&self, now: Nanos, number: usize) -> Option<usize> {
+        if !self.register.roster().has_one_arm() {
+            return Some(number);
+        }
+        let until = now + self.backlog.work() + self.next_cost(number);
+        let own_due = self.volumes[number].oldest_due();
+        let Some((due, other)) = first_other(&self.dues, number) else { return Some(number) };
+        let first = &self.volumes[other];
+        let own = first.guard.own().min(Nanos(first.guard.tail().0 / 2));
+        if own_due.is_some_and(|own_due| own_due <= due) || until + own <= due {
+            return Some(number);
+        }
+        match first.waiting {
+            0 => None,
+            _ if due < now => Some(number),
+            _ => Some(other),
+        }
     }
 
     /// Shares spare capacity while no volume is at its latest start; `first` is the earliest latest start with its volume.
@@ -332,8 +378,10 @@ impl YouChoose {
                 if !self.refused || self.volumes[blocker].tolerates_preemption(now, self.preemptions) || self.waited_long(now) {
                     return Turn::Preemption(number);
                 }
-            } else if self.volumes[blocker].waiting > 0 {
-                return Turn::Spare(blocker);
+            } else if self.volumes[blocker].waiting > 0
+                && let Some(first) = self.not_overtaking(now, blocker)
+            {
+                return Turn::Spare(first);
             }
         }
         Turn::Later(later)
@@ -596,11 +644,18 @@ impl Scheduler for YouChoose {
         let own = (at_device - others).max(charge.work.min(at_device));
         let response = Response { took: now - charge.arrival, reference_done: charge.reference_done, own };
         let is_late = volume.guard.completed(now, &response, self.preemptions);
-        if is_late && 2 * at_device.0 > response.took.0 {
-            self.backlog.was_late(now, dispatched, charge.at_device);
-        } else if !is_late && volume.is_guaranteed() {
-            // Without guarantees, shares by weight need a short queue.
-            self.backlog.was_in_time();
+        if volume.is_guaranteed() {
+            let bound = if self.register.roster().has_one_arm() {
+                let least = self.bounds.first().map_or(self.bound.most(), |(most, _)| number_of(most));
+                volume.bears.get_or_insert(Bound::new(least))
+            } else {
+                &mut self.bound
+            };
+            if is_late && 2 * at_device.0 > response.took.0 {
+                bound.was_late(now, dispatched, charge.at_device);
+            } else if !is_late {
+                bound.was_in_time(self.backlog.count());
+            }
         }
         self.tag_shares.removed(charge.volume, &self.register);
         if volume.is_guaranteed() {

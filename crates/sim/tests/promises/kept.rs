@@ -3,7 +3,9 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use block::tenants::ConstantTime;
 use block::{Nanos, Roster, Tenant, parse};
+use sim::device::hdd::spec::QueuePolicy;
 use sim::host::{Queue, QueueSettings};
 use sim::profile::{DeviceOptions, load};
 
@@ -110,4 +112,31 @@ fn no_neighbour_takes_from_a_guaranteed_volume() {
             assert!(kept.missed <= 0.05, "{name} next to {neighbour}: {:.3} of its seconds missed", kept.missed);
         }
     }
+}
+
+#[test]
+fn a_rare_reader_is_not_kept_by_a_disk_that_serves_the_nearest_first() {
+    let (end, profile) = (Nanos::from_millis(60_000), load("sata7200").unwrap());
+    let part = profile.capacity_sectors() / 8;
+    let rarely = Arc::new(ConstantTime { request: Nanos::from_millis(50), sector: Nanos::ZERO });
+    let tenants = vec![
+        Tenant::new("rare").with_reference(rarely),
+        Tenant::new("deep").with_reference(Arc::new(disk("raid0:disk=barracuda,disks=2,stripe_unit_kib=64"))),
+    ];
+    // Far from each other, so that the disk prefers the many requests of the one to a request of the other.
+    let volumes = [0..part, 6 * part..7 * part];
+    let roster = Roster::new(tenants, volumes.iter().cloned().zip(0..).collect(), &[], 1).unwrap();
+    let habits = [Habit { think: Nanos::from_millis(400), ..Habit::saturating(0, 1) }, Habit::saturating(50, 24)];
+    let asking: Vec<_> = habits.into_iter().zip(volumes).zip(5..).map(|((habit, volume), seed)| (habit, volume, seed)).collect();
+    let responses = |scheduler: &str| {
+        let (spec, values) = parse(scheduler).unwrap();
+        let device = profile.build(DeviceOptions { queue_depth: Some(32), queue_policy: Some(QueuePolicy::Sstf) });
+        let settings = QueueSettings::default();
+        let mut queue = Queue::new((spec.build)(&settings.limits(), &values), device, settings);
+        queue.set_roster(&roster);
+        p99(&ask(&mut queue, &asking, end)[0])
+    };
+    let (ours, none) = (responses("youchoose"), responses("none"));
+    assert!(none > 500.0, "{none} ms: the disk does not starve it by itself");
+    assert!(ours < 150.0, "{ours} ms with 50 allowed, {none} without guarantees");
 }

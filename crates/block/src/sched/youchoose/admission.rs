@@ -60,12 +60,15 @@ impl Deadlines {
 
     /// The volume other than `but` that must have the device first, and when.
     pub(super) fn first(&self, now: Nanos, but: usize) -> Option<(usize, Nanos)> {
-        let first_other = |list: &SortedList| {
-            let first = list.first()?;
-            if first.1 as usize == but { list.at_or_after(first.0 + 1) } else { Some(first) }
-        };
-        let by_time = first_other(&self.by_time).map(|(key, number)| (Nanos(number_of(key)), number as usize));
-        let by_slack = first_other(&self.by_slack).map(|(key, number)| (now + Nanos(number_of(key)), number as usize));
-        by_time.into_iter().chain(by_slack).min().map(|(time, number)| (number, time))
+        let by_slack = first_other(&self.by_slack, but).map(|(slack, number)| (now + slack, number));
+        let all = first_other(&self.by_time, but).into_iter().chain(by_slack);
+        all.min().map(|(time, number)| (number, time))
     }
+}
+
+/// Of a list by time, the first volume other than `but`, with its time.
+pub(super) fn first_other(list: &SortedList, but: usize) -> Option<(Nanos, usize)> {
+    let first = list.first()?;
+    let first = if first.1 as usize == but { list.at_or_after(first.0 + 1)? } else { first };
+    Some((Nanos(number_of(first.0)), first.1 as usize))
 }

@@ -7,7 +7,9 @@
 //!
 //! Where volumes with guarantees share it, the number of requests at the device is bounded as well: on each that is late because of the time
 //! that it spends there, the bound falls; it rises with those that are in time, so that about one in a hundred is late. It begins
-//! low, and doubles until the first is late (congestion avoidance and slow start: Jacobson, SIGCOMM 1988).
+//! low, and doubles until the first is late (congestion avoidance and slow start: Jacobson, SIGCOMM 1988). On a single disk each volume has
+//! a bound of its own, and the lowest of those that have requests or soon will holds: one that issues a request each second beside hundreds
+//! of others would have all of its requests late before one in a hundred is. With several units the lowest of many bounds would keep units idle.
 
 use crate::Nanos;
 
@@ -20,12 +22,52 @@ const FIRST: u64 = 2;
 /// Fraction of a request in which the bound is kept.
 const PARTS: u64 = 1 << 16;
 
-/// All work at the device.
-pub(super) struct Backlog {
-    /// Bound of the number of requests, in [`PARTS`].
-    bound: u64,
+/// The most requests at the device.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bound {
+    /// In [`PARTS`].
+    most: u64,
     /// When it fell last, if it did. Requests from before that show nothing about it.
     fell: Option<Nanos>,
+}
+
+impl Bound {
+    /// Of so many disks.
+    pub(super) fn of_disks(disks: u32) -> Bound {
+        Bound::new(FIRST * u64::from(disks) * PARTS)
+    }
+
+    /// With so many requests, in parts (see [`Bound::most`]).
+    pub(super) fn new(most: u64) -> Bound {
+        Bound { most, fell: None }
+    }
+
+    /// In parts of a request, for [`Backlog::is_full`].
+    pub(super) fn most(self) -> u64 {
+        self.most
+    }
+
+    /// Records a request that was late because of others, dispatched with `count` requests at the device.
+    pub(super) fn was_late(&mut self, now: Nanos, dispatched: Nanos, count: u32) {
+        if self.fell.is_none_or(|fell| dispatched >= fell) {
+            let count = u64::from(count.max(1)) * PARTS;
+            self.most = self.most.min(count - count / FALLS).max(PARTS);
+            self.fell = Some(now);
+        }
+    }
+
+    /// Records a request that was in time, with `count` left at the device.
+    pub(super) fn was_in_time(&mut self, count: u32) {
+        // A bound that is not reached shows nothing about a higher one.
+        if u64::from(count + 1) * PARTS >= self.most {
+            self.most = self.most.saturating_add(if self.fell.is_none() { PARTS } else { PARTS / RISES });
+        }
+    }
+}
+
+/// All work at the device.
+#[derive(Default)]
+pub(super) struct Backlog {
     count: u32,
     work: Nanos,
     /// Busy time for all requests so far.
@@ -34,33 +76,9 @@ pub(super) struct Backlog {
 }
 
 impl Backlog {
-    /// Of a device with this many disks.
-    pub(super) fn new(disks: u32) -> Backlog {
-        let none = Nanos::ZERO;
-        let bound = FIRST * u64::from(disks) * PARTS;
-        Backlog { bound, fell: None, count: 0, work: none, done: none, last_completion: none }
-    }
-
-    /// Whether no further request should be at the device.
-    pub(super) fn is_full(&self) -> bool {
-        u64::from(self.count) * PARTS >= self.bound
-    }
-
-    /// Records a request that was late because of others, dispatched with `count` requests at the device.
-    pub(super) fn was_late(&mut self, now: Nanos, dispatched: Nanos, count: u32) {
-        if self.fell.is_none_or(|fell| dispatched >= fell) {
-            let count = u64::from(count.max(1)) * PARTS;
-            self.bound = self.bound.min(count - count / FALLS).max(PARTS);
-            self.fell = Some(now);
-        }
-    }
-
-    /// Records a request that was in time.
-    pub(super) fn was_in_time(&mut self) {
-        // A bound that is not reached shows nothing about a higher one.
-        if u64::from(self.count + 1) * PARTS >= self.bound {
-            self.bound = self.bound.saturating_add(if self.fell.is_none() { PARTS } else { PARTS / RISES });
-        }
+    /// Whether no further request should be at the device, by this bound.
+    pub(super) fn is_full(&self, most: u64) -> bool {
+        u64::from(self.count) * PARTS >= most
     }
 
     /// Number of requests at the device.

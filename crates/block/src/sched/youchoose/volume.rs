@@ -6,6 +6,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::admission::{Deadline, Place};
+use super::backlog::Bound;
 use super::charges::Charge;
 use super::guard::{Guard, MAX_SILENCE};
 use super::tuning::Order;
@@ -65,6 +66,8 @@ pub(super) struct Places {
     pub(super) tag: Option<u128>,
     pub(super) expiry: Option<u128>,
     pub(super) deadline: Place,
+    pub(super) bears: Option<u128>,
+    pub(super) due: Option<u128>,
 }
 
 /// Requests that are dispatched together.
@@ -101,6 +104,8 @@ pub(super) struct Volume {
     answers: VecDeque<Nanos>,
     /// How long it can do without the device.
     pub(super) guard: Guard,
+    /// How many requests it bears at the device, itself included; `None` before its first one is completed.
+    pub(super) bears: Option<Bound>,
     /// Requests in flight in order of arrival, and completed ones behind the oldest: number of earlier arrivals at all volumes, when it counts
     /// as issued, completed.
     arrivals: VecDeque<(u64, Nanos, bool)>,
@@ -137,6 +142,7 @@ impl Volume {
             open: 0,
             answers: VecDeque::new(),
             guard: Guard::new(latency),
+            bears: None,
             arrivals: VecDeque::new(),
             sectors: 0,
             at_device: 0,
@@ -339,6 +345,12 @@ impl Volume {
             _ if now < next => Deadline { at: Some(next + slack), after: None },
             _ => Deadline { at: None, after: Some(slack) },
         }
+    }
+
+    /// When the oldest of its requests in flight must be done.
+    pub(super) fn oldest_due(&self) -> Option<Nanos> {
+        self.reference.as_ref()?;
+        self.arrivals.front().map(|&(_, oldest, _)| oldest + self.guard.tail())
     }
 
     /// Until when the deadline holds if nothing happens.

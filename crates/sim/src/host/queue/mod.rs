@@ -212,8 +212,9 @@ impl Queue {
 
     /// Sets the tenants of the device, for this scheduler and its successors.
     pub fn set_roster(&mut self, roster: &Roster) {
-        self.scheduler.set_roster(roster);
-        self.ledger = Some(Box::new(Ledger::new(roster)));
+        let roster = roster.clone().with_rotational(self.device.is_rotational());
+        self.scheduler.set_roster(&roster);
+        self.ledger = Some(Box::new(Ledger::new(&roster)));
         self.reset_tags();
     }
 
