@@ -54,7 +54,7 @@ fn a_promise_that_a_flood_breaks_is_reported_as_broken_and_alone_it_is_kept() {
     let second = &customer["reference"]["windows"][1];
     assert!(second["windows"].as_u64() >= Some(9) && second["violated"] == second["windows"], "{second}");
     assert!(broken(tenant(&flooded, "other")).is_empty(), "it has no guarantee");
-    assert!(flooded["capacity"]["needs_s_per_s"].as_f64().unwrap() < 1.0, "the disk could have kept it: {flooded}");
+    assert!(flooded["capacity"]["needs_percent"].as_f64().unwrap() < 100.0, "the disk could have kept it: {flooded}");
     let printed = succeeds(&[&["simulate"], &arguments[..]].concat());
     assert!(printed.contains("customer: guaranteed at least as fast as barracuda alone. BROKEN: it got"), "{printed}");
 
@@ -125,7 +125,7 @@ fn a_host_that_cannot_do_it_is_said_not_to() {
     }
     let job = file(folder.path(), "four.fio", &job);
     let printed = succeeds(&["simulate", job.to_str().unwrap(), "--disk", "barracuda"]);
-    assert!(printed.contains("Guarantees cannot be met: they need "), "{printed}");
+    assert!(printed.contains("Guarantees do not fit: they need "), "{printed}");
     assert!(printed.contains("% of this disk’s capacity"), "{printed}");
 }
 
@@ -188,7 +188,7 @@ fn the_capacity_that_a_tenant_needs_is_counted_within_its_limits() {
         let text = format!("{}; seekwise: tenant=one reference=barracuda {limits}\n", FLOOD.replace("4g", "1g"));
         let job = file(folder.path(), "limited.fio", &text);
         let tenancy = tenancy(&[job.to_str().unwrap(), "--scheduler", "mclock"]);
-        tenancy["capacity"]["needs_s_per_s"].as_f64().unwrap()
+        tenancy["capacity"]["needs_percent"].as_f64().unwrap()
     };
     let unlimited = needs("");
     assert!(needs("limit_read_iops=2") < unlimited / 4.0 && needs("limit_iops=2") < unlimited / 4.0, "{unlimited}");

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use crate::number::three_digits;
 use crate::placement::GotFigures;
+pub use crate::record::{NeedKind, NeedParts};
 use crate::text::{paragraph, printable};
 
 /// The version of the JSON's layout.
@@ -24,8 +25,10 @@ pub struct Guarantee {
     pub scheduler: String,
     /// The random seed.
     pub seed: u64,
-    /// Share of the host's time, in percent, that all guarantees need together in the worst case.
+    /// Share of the host, in percent, that all guarantees need together in the worst case.
     pub needs_percent: f64,
+    /// Its parts.
+    pub parts: NeedParts,
     /// Demand by reference disk.
     pub needs: Vec<NeedFigures>,
     /// Number of tenants without a reference disk.
@@ -56,8 +59,10 @@ pub struct NeedFigures {
     pub reference: String,
     /// Number of tenants with this reference disk.
     pub tenants: u64,
-    /// Share of the host's time, in percent, that each needs with the worst-case pattern.
+    /// Share of the host, in percent, that each needs with the worst-case pattern: of its work or its time, whichever is more.
     pub needs_percent: f64,
+    /// Its parts.
+    pub parts: NeedParts,
     /// The same with the best-case pattern.
     pub easiest_percent: f64,
     /// The worst-case pattern as text.
@@ -96,6 +101,11 @@ impl Guarantee {
     /// Whether they are admitted: no scenario broke one; without scenarios, whether they fit by the capacity check.
     pub fn can_be_guaranteed(&self) -> bool {
         if self.scenarios.is_empty() { self.fits() } else { self.broken().next().is_none() }
+    }
+
+    /// Number of tenants, with and without a reference disk.
+    pub fn tenants(&self) -> u64 {
+        self.needs.iter().map(|need| need.tenants).sum::<u64>() + self.without_reference
     }
 
     fn fits(&self) -> bool {
@@ -137,8 +147,13 @@ impl Guarantee {
             say(
                 &mut text,
                 &format!(
-                    "{count}{}: needs {:.1}% of the host's time ({}; best case {:.1}%); {} more would fit",
-                    need.reference, need.needs_percent, need.pattern, need.easiest_percent, need.more
+                    "{count}{}: needs {:.1}% of the host with {} ({}; best case {:.1}%); {} more would fit",
+                    need.reference,
+                    need.needs_percent,
+                    need.pattern,
+                    need.parts.text(),
+                    need.easiest_percent,
+                    need.more
                 ),
             );
         }
@@ -170,8 +185,8 @@ impl Guarantee {
 
     /// The answer in a sentence or two.
     pub fn verdict(&self) -> String {
-        let needs = three_digits(self.needs_percent);
-        let scenarios = self.scenarios.len();
+        let needs = format!("{}% of the host, by {}", three_digits(self.needs_percent), self.parts.cause());
+        let (parts, scenarios) = (self.parts.text(), self.scenarios.len());
         let broken: Vec<_> = self.broken().collect();
         let worst = self.slack.as_ref().and_then(|slack| {
             broken.iter().find(|(scenario, _, tenant)| scenario.name == slack.scenario && tenant.volume == slack.tenant)
@@ -181,21 +196,21 @@ impl Guarantee {
                 "Admit: no guarantee depends on the host. Shares and remaining capacity are always available.".to_owned()
             }
             (true, None) if self.scenarios.is_empty() => format!(
-                "Admit, by the capacity check alone: the guarantees need at most {needs}% of the host. No scenario was simulated."
+                "Admit, by the capacity check alone: the guarantees need at most {needs} ({parts}). No scenario was simulated."
             ),
             (false, None) if self.scenarios.is_empty() => {
-                format!("Refuse, by the capacity check alone: the guarantees need {needs}% of the host in the worst case.")
+                format!("Refuse, by the capacity check alone: the guarantees need {needs}, in the worst case ({parts}).")
             }
             (true, None) => format!(
-                "Admit: the guarantees need at most {needs}% of the host, and none was broken in {scenarios} scenarios with bad neighbours."
+                "Admit: the guarantees need at most {needs} ({parts}), and none was broken in {scenarios} scenarios with bad neighbours."
             ),
             (false, None) => format!(
-                "Admit: none was broken in {scenarios} scenarios with bad neighbours, though the guarantees need {needs}% of the host if each is counted alone with its worst case. Nothing is to spare."
+                "Admit: none was broken in {scenarios} scenarios with bad neighbours, though the guarantees need {needs}, in the worst case ({parts}). Nothing is to spare."
             ),
             (fits, Some((scenario, number, tenant))) => {
                 let capacity = if fits { "They fit by capacity" } else { "By capacity they do not fit" };
                 format!(
-                    "Refuse: bad neighbours break {} of {} guarantees in the simulator. The guarantee of {} breaks first, with {}{}: {}. {capacity} ({needs}% of the host).",
+                    "Refuse: bad neighbours break {} of {} guarantees in the simulator. The guarantee of {} breaks first, with {}{}: {}. {capacity}: they need {needs} ({parts}).",
                     broken.len(),
                     self.promises(),
                     tenant.volume,

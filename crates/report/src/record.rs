@@ -9,8 +9,8 @@ pub mod unfinished;
 
 pub use file::{FileError, SUFFIX, check_replaceable, destination, read, read_dir, replace, write};
 pub use tenants::{
-    CapacityFigures, ChanceFigures, GuaranteeFigures, RecoveryFigures, ReferenceFigures, ShareFigures, Tenancy, TenantCurve,
-    TenantFigures, WindowFigures,
+    CapacityFigures, ChanceFigures, GuaranteeFigures, NeedKind, NeedParts, RecoveryFigures, ReferenceFigures, ShareFigures,
+    Tenancy, TenantCurve, TenantFigures, WindowFigures,
 };
 
 use std::fmt;

@@ -237,8 +237,8 @@ fn reference_text(figures: &ReferenceFigures) -> String {
     parts.join("; ")
 }
 
-/// A disk that is needed wholly is not needed more than that by what measuring rounds.
-const ROUNDING: f64 = 0.005;
+/// A disk that is needed wholly is not needed more than that by what measuring rounds, in points.
+const ROUNDING: f64 = 0.5;
 
 /// How much the reference disk differs from itself.
 fn by_chance(chance: &ChanceFigures) -> String {
@@ -257,17 +257,18 @@ fn is_kept(tenancy: &Tenancy) -> bool {
 
 /// Whether the guarantees can be met at all; `None` if no tenant has a reference disk.
 pub(crate) fn of_capacity(tenancy: &Tenancy) -> Option<String> {
-    let needs_s = tenancy.capacity.as_ref()?.needs_s_per_s;
-    let needs = three_digits(100.0 * needs_s);
-    Some(if needs_s <= 1.0 + ROUNDING {
-        format!("To be as fast as its tenants’ reference disks, this disk needs at least {needs}% of its capacity.")
+    let capacity = tenancy.capacity.as_ref()?;
+    let (needs, parts) = (three_digits(capacity.needs_percent), capacity.parts.text());
+    Some(if capacity.needs_percent <= 100.0 + ROUNDING {
+        format!("To be as fast as its tenants’ reference disks, this disk needs {needs}% of its capacity ({parts}).")
     } else if is_kept(tenancy) {
         format!(
-            "To be as fast as its tenants’ reference disks, this disk would need {needs}% of its capacity with each tenant alone. Together they took less, and all guarantees were kept."
+            "To be as fast as its tenants’ reference disks whatever the order of requests, this disk would need {needs}% of its capacity ({parts}). Here all guarantees were kept."
         )
     } else {
         format!(
-            "Guarantees cannot be met: they need {needs}% of this disk’s capacity. Use a faster disk, slower reference disks or fewer tenants."
+            "Guarantees do not fit: they need {needs}% of this disk’s capacity, by {} ({parts}). Use a faster disk, slower reference disks or fewer tenants.",
+            capacity.parts.cause()
         )
     })
 }

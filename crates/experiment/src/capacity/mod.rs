@@ -1,8 +1,9 @@
-//! The capacity of a device, and the part of it that a load needs: the one notion behind `guarantee`, `place` and the report of tenants.
+//! The capacity of a device, and the part of it that a guarantee needs: the one notion behind `guarantee`, `place`, the report of tenants and
+//! the contracts that are drawn. [`need`] has its three parts: work, time, and the wait for one request of a neighbour. The work:
 //!
 //! ```text
 //!                 work of the host's units for the load, at the pace at which its reference disk serves it
-//!  need  =  ───────────────────────────────────────────────────────────────────────────────────────────────────
+//!  work  =  ───────────────────────────────────────────────────────────────────────────────────────────────────
 //!                       work that these units do at most, saturated with such requests
 //! ```
 //! A *unit* is what serves one thing at a time: the arm of a disk, a member of an array, a die, a channel, the port of a limited volume. How
@@ -22,14 +23,15 @@
 //! The units' most is taken over requests as they are and over those that the queue has merged: sequential requests become so large at a
 //! depth that a link is saturated before dies that a single one keeps at work.
 //!
-//! Needs of several loads add up, each measured alone. An arm that must go from one load's sectors to another's works longer, so a sum below
-//! 1 is no proof; a sum above 1 is one.
+//! A load that shares the device is charged what its requests cost beside a neighbour's ([`serve_beside`]), where that is more than alone.
 
+pub mod need;
 mod recorded;
 mod serve;
 
+pub use need::{Need, Needs, Service};
 pub use recorded::{Again, Recorded};
-pub use serve::{Extent, Rates, Wanted, serve};
+pub use serve::{Extent, Rates, Wanted, serve, serve_beside};
 
 use std::sync::atomic::AtomicBool;
 
@@ -84,7 +86,7 @@ pub fn saturation<W: Wanted>(
 }
 
 impl Saturation {
-    /// The part of the device that a load needs with `pace` requests per second and `work` seconds of its units' work for each (0 if they do not
+    /// The part of the device's work that a load needs with `pace` requests per second and `work` seconds of its units' work for each (0 if they do not
     /// report it).
     pub fn need(&self, pace: f64, work: f64) -> f64 {
         let part = |of: f64, most: f64| if most > 0.0 { of / most } else { 0.0 };

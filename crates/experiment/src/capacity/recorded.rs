@@ -17,6 +17,9 @@ const ALIGNMENT: u64 = 8;
 pub struct Recorded {
     requests: Vec<Drawn>,
     count: u64,
+    /// Requests outstanding now, and the sum of what was outstanding with each one that was issued.
+    outstanding: u64,
+    depths: u64,
 }
 
 impl Recorded {
@@ -26,6 +29,11 @@ impl Recorded {
             self.requests.push(request);
         }
         self.count += 1;
+    }
+
+    /// How many requests of a run were outstanding when one was issued, this included, in the mean: at least 1.
+    pub fn depth(&self) -> usize {
+        (self.depths as f64 / self.count.max(1) as f64).round().max(1.0) as usize
     }
 
     /// How many there were, kept or not.
@@ -47,8 +55,14 @@ impl Recorded {
 impl Pilot for Recorded {
     fn events(&mut self, noted: &[ServerEvent]) {
         for event in noted {
-            if let &ServerEvent::Issued(Issue { lba, sectors, op, .. }) = event {
-                self.push(Drawn { lba, sectors, op });
+            match *event {
+                ServerEvent::Issued(Issue { lba, sectors, op, .. }) => {
+                    self.outstanding += 1;
+                    self.depths += self.outstanding;
+                    self.push(Drawn { lba, sectors, op });
+                }
+                ServerEvent::Finished(_) => self.outstanding = self.outstanding.saturating_sub(1),
+                _ => {}
             }
         }
     }

@@ -39,3 +39,21 @@ fn one_reader_needs_its_unit_of_many() {
     assert!(flash < 0.5, "{flash}");
     assert!(of_itself("raid0:disk=atlas10k,disks=8,stripe_unit_kib=64", 256) > 0.95);
 }
+
+#[test]
+fn a_stream_costs_a_seek_beside_a_neighbour_and_random_reads_cost_what_they_cost_alone() {
+    let (disk, stop) = (sim::profile::load("atlas10k").unwrap(), AtomicBool::new(false));
+    let queue = || host(&disk, DeviceOptions::default(), QueueSettings::default());
+    let costs = |locality: f64| {
+        let wanted = || {
+            let pattern = Pattern::Local { locality, reads: 100, sizes: &[8], places: Places::Uniform };
+            (Draw::new(0..(4 << 21), chance::source("reads", 1, 0)), pattern)
+        };
+        let alone = serve(queue(), wanted(), 1, Extent::default(), &stop).unwrap();
+        let beside = serve_beside(queue(), wanted(), 1, disk.capacity_sectors(), Extent::default(), &stop).unwrap();
+        beside.work_each() / alone.work_each()
+    };
+    let (stream, random) = (costs(1.0), costs(0.0));
+    assert!(stream > 10.0, "{stream} times");
+    assert!((0.8..1.5).contains(&random), "{random} times");
+}

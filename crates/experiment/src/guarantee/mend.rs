@@ -80,15 +80,16 @@ fn smaller(
     let Some((_, sectors, worst)) = hardest.iter().find(|(known, ..)| known == reference) else { return Ok(Vec::new()) };
     let volumes = &request.contract.promises[tenant].volumes;
     let holds = if volumes.is_empty() { 0 } else { *sectors };
+    let is_shared = request.contract.promises.len() > 1;
     let mut all: Vec<(Reference, f64)> = Vec::new();
     for disk in shipped.iter().filter(|disk| disk.capacity_sectors() >= holds) {
         let smaller = Reference::of(disk);
         let sectors = (*sectors).min(disk.capacity_sectors());
-        let need =
-            spectrum::need(&request.host, (&smaller, spectrum::Limits::default()), sectors, &worst.kind, request.seed, workers)?;
-        all.push((smaller, need));
+        let there = spectrum::on_reference(&smaller, &worst.kind, sectors, request.seed, workers)?;
+        let hosted = spectrum::OnHost::measure(&request.host, &worst.kind, sectors, request.seed, workers)?;
+        all.push((smaller, hosted.need(&there, spectrum::Limits::default(), is_shared).part()));
     }
-    all.retain(|(_, need)| *need < worst.demand);
+    all.retain(|(_, need)| *need < worst.need.part());
     all.sort_by(|one, other| other.1.total_cmp(&one.1));
     Ok(all.into_iter().map(|(reference, _)| reference).collect())
 }
@@ -102,6 +103,7 @@ fn faster(
     workers: Workers,
 ) -> anyhow::Result<Vec<Profile>> {
     let mut all: Vec<(Profile, f64)> = Vec::new();
+    let is_shared = request.contract.promises.len() > 1;
     for host in shipped.iter().filter(|host| host.name() != request.host.name()) {
         let mut sum = 0.0;
         for promise in &request.contract.promises {
@@ -111,7 +113,9 @@ fn faster(
                 continue;
             };
             let sectors = (*sectors).min(host.capacity_sectors());
-            sum += spectrum::need(host, (reference, spectrum::Limits::default()), sectors, &worst.kind, request.seed, workers)?;
+            let there = spectrum::on_reference(reference, &worst.kind, sectors, request.seed, workers)?;
+            let hosted = spectrum::OnHost::measure(host, &worst.kind, sectors, request.seed, workers)?;
+            sum += hosted.need(&there, spectrum::Limits::default(), is_shared).part();
         }
         all.push((host.clone(), sum));
     }

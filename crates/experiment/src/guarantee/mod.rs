@@ -4,8 +4,8 @@
 //! Contract ─▶ for each reference disk: patterns of every kind ─▶ the worst of them ─▶ needs …, has …
 //!        └──▶ all tenants at once, each a bad neighbour in turn ─▶ youchoose ─▶ which promise was broken, or would be first
 //! ```
-//! A promise about a reference disk holds whatever its owner asks for. So it is counted with the pattern for which the host works longest
-//! in a second of the reference disk's time: of all patterns the one in which the reference disk is best compared with the host.
+//! A guarantee about a reference disk holds whatever its owner asks for. So it is counted with the pattern that needs most of the host
+//! (see [`need`](crate::capacity::need)): of all patterns the one in which the reference disk is best compared with the host.
 
 mod mend;
 mod neighbours;
@@ -20,6 +20,7 @@ use control::Setting;
 use report::guarantee::{Guarantee, NeedFigures, SCHEMA, ScenarioFigures, SlackFigures};
 use sim::profile::Profile;
 
+use crate::capacity::{Need, Needs};
 use crate::comparison::regime;
 use crate::placement::{Asks, Cluster, ClusterArray, ClusterVolume, YOUCHOOSE, got};
 use crate::pool::{Unseen, Workers};
@@ -64,23 +65,40 @@ pub fn guarantee(request: &GuaranteeRequest, workers: Workers) -> anyhow::Result
     Ok(answer)
 }
 
-/// Admits or refuses.
+/// Admits or refuses, without looking for remedies.
+///
+/// # Errors
+/// As [`guarantee`].
+pub fn admit(request: &GuaranteeRequest, workers: Workers) -> anyhow::Result<Guarantee> {
+    assess(request, workers).map(|(answer, _)| answer)
+}
+
+/// Admits or refuses, and what was hardest.
 fn assess(request: &GuaranteeRequest, workers: Workers) -> anyhow::Result<(Guarantee, Vec<Hardest>)> {
     let mut candidates = candidates(request)?;
     let kinds = worst_of_each(request, &mut candidates, workers)?;
-    let needs: f64 = candidates.iter().filter_map(|candidate| candidate.worst).map(|kind| kinds[kind].2.demand).sum();
+    let each: Vec<&Worst> = candidates.iter().filter_map(|candidate| candidate.worst).map(|kind| &kinds[kind].2).collect();
+    let all: Vec<Need> = each.iter().map(|worst| worst.need).collect();
+    let needs = Needs::of(&all);
     let scenarios = match request.scenario {
-        Some(lasts) => scenarios(request, (&candidates, needs), &kinds, lasts, workers)?,
+        Some(lasts) => scenarios(request, (&candidates, needs.part()), &kinds, lasts, workers)?,
         None => Vec::new(),
     };
-    let spare = (1.0 - needs).max(0.0);
-    let figures = kinds.iter().enumerate().map(|(kind, (reference, _, worst))| NeedFigures {
-        reference: reference.to_string(),
-        tenants: candidates.iter().filter(|candidate| candidate.worst == Some(kind)).count() as u64,
-        needs_percent: 100.0 * worst.demand,
-        easiest_percent: 100.0 * worst.least,
-        pattern: worst.kind.text.clone(),
-        more: if worst.demand > 0.0 { (spare / worst.demand + 1e-9) as u64 } else { 0 },
+    let spare = 1.0 - each.iter().map(|worst| worst.part_beside).sum::<f64>();
+    let figures = kinds.iter().enumerate().map(|(kind, (reference, _, worst))| {
+        let waits = Needs::of(&[&all[..], &[worst.need]].concat()).wait;
+        let fit = if waits <= 1.0 { (spare / worst.part_beside + 1e-9) as u64 } else { 0 };
+        // The wait beside all who are there.
+        let own = Needs { wait: waits, ..Needs::of(&[worst.need]) };
+        NeedFigures {
+            reference: reference.to_string(),
+            tenants: candidates.iter().filter(|candidate| candidate.worst == Some(kind)).count() as u64,
+            needs_percent: 100.0 * worst.need.part(),
+            parts: own.figures(),
+            easiest_percent: 100.0 * worst.least,
+            pattern: worst.kind.text.clone(),
+            more: fit,
+        }
     });
     let answer = Guarantee {
         schema: SCHEMA,
@@ -89,7 +107,8 @@ fn assess(request: &GuaranteeRequest, workers: Workers) -> anyhow::Result<(Guara
         host: request.host.description().to_owned(),
         scheduler: YOUCHOOSE.to_owned(),
         seed: request.seed,
-        needs_percent: 100.0 * needs,
+        needs_percent: 100.0 * needs.part(),
+        parts: needs.figures(),
         needs: figures.collect(),
         without_reference: candidates.iter().filter(|candidate| candidate.reference.is_none()).count() as u64,
         slack: slack(&scenarios),
@@ -163,12 +182,10 @@ fn worst_of_each(request: &GuaranteeRequest, candidates: &mut [Candidate], worke
         kinds[kind].1 = kinds[kind].1.max(candidate.sectors);
         candidate.worst = Some(kind);
     }
-    let mut all = Vec::new();
-    for ((reference, limits), sectors) in kinds {
-        let worst = spectrum::worst(&request.host, (&reference, limits), sectors, request.seed, workers)?;
-        all.push((reference, sectors, worst));
-    }
-    Ok(all)
+    let is_shared = candidates.len() > 1;
+    let asked: Vec<_> = kinds.iter().map(|((reference, limits), sectors)| (reference, *limits, *sectors)).collect();
+    let worst = spectrum::worst(&request.host, &asked, is_shared, request.seed, workers)?;
+    Ok(kinds.into_iter().zip(worst).map(|(((reference, _), sectors), worst)| (reference, sectors, worst)).collect())
 }
 
 /// The host with all of them on it, each asking for what `asks` says.

@@ -6,7 +6,7 @@ use block::Merges;
 use sim::host::QueueSettings;
 use sim::profile::{DeviceOptions, Profile};
 
-use crate::capacity::{self, Extent, Rates, saturation, serve};
+use crate::capacity::{self, Extent, Need, Rates, Saturation, saturation, serve, serve_beside};
 use crate::chance;
 use crate::placement::{Asks, size};
 use crate::pool::Workers;
@@ -19,14 +19,16 @@ const SIZES_KIB: [i64; 3] = [4, 64, 1024];
 const READS: [u32; 3] = [100, 67, 0];
 const OUTSTANDING: [u32; 2] = [1, 32];
 
-/// The worst of all patterns.
+/// What a guarantee of a reference disk needs with its worst pattern.
 #[derive(Clone, Debug)]
 pub(super) struct Worst {
-    /// The part of the host's time that it takes to do what the reference disk does.
-    pub demand: f64,
-    /// The same of the pattern that is easiest.
+    /// What it needs.
+    pub need: Need,
+    /// The part that it needs beside other tenants, as it would if there were more.
+    pub part_beside: f64,
+    /// The part that it needs with the pattern that is easiest.
     pub least: f64,
-    /// The pattern.
+    /// The pattern that needs most.
     pub kind: Kind,
 }
 
@@ -50,45 +52,87 @@ impl Limits {
     }
 }
 
-/// Finds it for a volume of this many sectors.
+/// What a host does of a pattern.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OnHost {
+    alone: Rates,
+    saturation: Saturation,
+    /// Its work for a request beside a neighbour's, in seconds; no less than alone.
+    cost_beside_s: f64,
+}
+
+impl OnHost {
+    /// Measures it.
+    ///
+    /// # Errors
+    /// It was interrupted.
+    pub(super) fn measure(host: &Profile, kind: &Kind, sectors: u64, seed: u64, workers: Workers) -> anyhow::Result<OnHost> {
+        let (stop, extent, depth) = (workers.monitor.stop(), Extent::default(), kind.outstanding as usize);
+        let build = |merges| capacity::host(host, DeviceOptions::default(), QueueSettings { merges, ..QueueSettings::default() });
+        let wanted = || kind.wanted(sectors, seed);
+        let alone = serve(build(Merges::All), wanted(), depth, extent, stop)?;
+        let saturation = saturation(build, wanted, &alone, extent, stop)?;
+        let beside = serve_beside(build(Merges::All), wanted(), depth, host.capacity_sectors(), extent, stop)?;
+        Ok(OnHost { alone, saturation, cost_beside_s: beside.work_each().max(alone.work_each()) })
+    }
+
+    /// What of the host is needed to serve the pattern as the reference disk does, within limits: alone there, or beside others.
+    pub(super) fn need(&self, there: &Rates, limits: Limits, is_shared: bool) -> Need {
+        let cost_s = if is_shared { self.cost_beside_s } else { self.alone.work_each() };
+        let work = self.saturation.need(there.requests, cost_s);
+        let part = if there.requests > 0.0 { limits.allow(there) / there.requests } else { 0.0 };
+        Need::new(work, there.service(), self.alone.service(), cost_s).times(part)
+    }
+}
+
+/// What a reference disk does of a pattern.
+///
+/// # Errors
+/// It was interrupted.
+pub(super) fn on_reference(reference: &Reference, kind: &Kind, sectors: u64, seed: u64, workers: Workers) -> anyhow::Result<Rates> {
+    Ok(serve(reference.queue(), kind.wanted(sectors, seed), kind.outstanding as usize, Extent::default(), workers.monitor.stop())?)
+}
+
+/// What each kind of guarantee needs in the worst case: a reference disk with limits, for a volume of so many sectors.
 ///
 /// # Errors
 /// It was interrupted.
 pub(super) fn worst(
     host: &Profile,
-    (reference, limits): (&Reference, Limits),
-    sectors: u64,
+    kinds: &[(&Reference, Limits, u64)],
+    is_shared: bool,
     seed: u64,
     workers: Workers,
-) -> anyhow::Result<Worst> {
+) -> anyhow::Result<Vec<Worst>> {
     let patterns = patterns()?;
-    let needs = workers.map(&format!("what {reference} serves, on the host"), &patterns, |kind| {
-        need(host, (reference, limits), sectors, kind, seed, workers)
+    let mut sizes: Vec<u64> = kinds.iter().map(|(.., sectors)| *sectors).collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    let pairs =
+        |count: usize| (0..count).flat_map(|one| (0..patterns.len()).map(move |pattern| (one, pattern))).collect::<Vec<_>>();
+    let hosted = workers.map("patterns on the host", &pairs(sizes.len()), |&(size, pattern)| {
+        OnHost::measure(host, &patterns[pattern], sizes[size], seed, workers)
     })?;
-    let hardest = (0..needs.len()).max_by(|one, other| needs[*one].total_cmp(&needs[*other])).unwrap_or(0);
-    let easiest = needs.iter().copied().fold(f64::INFINITY, f64::min);
-    Ok(Worst { demand: needs[hardest], least: easiest, kind: patterns[hardest].clone() })
-}
-
-/// What part of the host is needed to serve a pattern as the reference disk does, within its limits.
-///
-/// # Errors
-/// It was interrupted.
-pub(super) fn need(
-    host: &Profile,
-    (reference, limits): (&Reference, Limits),
-    sectors: u64,
-    Kind { outstanding, pattern, .. }: &Kind,
-    seed: u64,
-    workers: Workers,
-) -> anyhow::Result<f64> {
-    let (stop, extent, depth) = (workers.monitor.stop(), Extent::default(), *outstanding as usize);
-    let wanted = || (Draw::new(0..sectors, chance::source("pattern", seed, 0)), pattern.clone());
-    let on_host = |merges| capacity::host(host, DeviceOptions::default(), QueueSettings { merges, ..QueueSettings::default() });
-    let there = serve(reference.queue(), wanted(), depth, extent, stop)?;
-    let here = serve(on_host(Merges::All), wanted(), depth, extent, stop)?;
-    let saturation = saturation(on_host, wanted, &here, extent, stop)?;
-    Ok(saturation.need(limits.allow(&there), here.work_each()))
+    let referred = workers.map("patterns on reference disks", &pairs(kinds.len()), |&(kind, pattern)| {
+        on_reference(kinds[kind].0, &patterns[pattern], kinds[kind].2, seed, workers)
+    })?;
+    let all = kinds.iter().enumerate().map(|(number, &(_, limits, sectors))| {
+        let size = sizes.partition_point(|size| *size < sectors);
+        let need = |pattern: usize, is_shared: bool| {
+            let there = &referred[number * patterns.len() + pattern];
+            hosted[size * patterns.len() + pattern].need(there, limits, is_shared)
+        };
+        let needs: Vec<Need> = (0..patterns.len()).map(|pattern| need(pattern, is_shared)).collect();
+        let part = |pattern: usize| needs[pattern].part();
+        let hardest = (0..needs.len()).max_by(|one, other| part(*one).total_cmp(&part(*other))).unwrap_or(0);
+        Worst {
+            need: needs[hardest],
+            part_beside: (0..patterns.len()).map(|pattern| need(pattern, true).part()).fold(0.0, f64::max),
+            least: needs.iter().map(Need::part).fold(f64::INFINITY, f64::min),
+            kind: patterns[hardest].clone(),
+        }
+    });
+    Ok(all.collect())
 }
 
 /// A pattern.
@@ -101,6 +145,10 @@ pub(super) struct Kind {
 }
 
 impl Kind {
+    fn wanted(&self, sectors: u64, seed: u64) -> (Draw, Pattern) {
+        (Draw::new(0..sectors, chance::source("pattern", seed, 0)), self.pattern.clone())
+    }
+
     /// What a volume is asked for that always has this pattern.
     pub(super) fn asks(&self) -> Asks {
         Asks::always(self.outstanding, self.pattern.clone())

@@ -131,7 +131,7 @@ impl Cluster {
             workers.monitor.check()?;
             Ok(SampledVolume {
                 sectors: *sectors,
-                is_promised: reference.is_some(),
+                reference: reference.clone(),
                 samples: samples.with_context(|| format!("volume {name}"))?,
             })
         })

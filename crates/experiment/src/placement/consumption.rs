@@ -6,7 +6,8 @@
 //!                                           deeper and deeper ─▶ saturation ─────────┘
 //! ```
 //! In turns, a slot of each volume after the other, as the scheduler that keeps promises serves them: so each is charged for the way to its
-//! data. A volume is counted with what it costs so, but with no less than it costs alone.
+//! data. A volume is counted with what it costs so, but with no less than it costs alone; and what fits on an array is counted with the time
+//! that a volume needs while it is active, too, where that is more ([`Need`]).
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -18,10 +19,11 @@ use sim::run::{Finished, Issue, Server};
 
 use super::alone::{Sample, Sampled};
 use super::cluster::ClusterArray;
-use crate::capacity::{self, Extent, Recorded, Saturation, saturation, serve};
+use crate::capacity::{self, Extent, Need, Rates, Recorded, Saturation, saturation, serve};
 use crate::planner::Consumption;
 use crate::pool::Workers;
 use crate::synthetic::asks::Drawn;
+use crate::tenants::Reference;
 
 /// Requests of a volume that take turns with others', at most: enough for a mean within a percent.
 const IN_TURNS: usize = 8_000;
@@ -31,8 +33,8 @@ const IN_TURNS: usize = 8_000;
 pub struct SampledVolume {
     /// 512-byte sectors it has.
     pub sectors: u64,
-    /// Whether it was promised a reference disk. What was promised nothing takes up space, but no time that others could not have.
-    pub is_promised: bool,
+    /// The disk of its guarantee. A volume without one takes up space, but no time that others could not have.
+    pub reference: Option<Reference>,
     /// Samples of what it asks for, as many for each volume.
     pub samples: Vec<Sample>,
 }
@@ -53,23 +55,32 @@ pub fn consumptions(
         let offset = offset(&arrays[array].profile, volumes, volume);
         Ok(alone(&arrays[array].profile, &volumes[volume], offset, workers.monitor.stop())?)
     })?;
+    let there =
+        workers.map("volumes on their reference disks", volumes, |volume| Ok(on_reference(volume, workers.monitor.stop())?))?;
     let samples = volumes.iter().map(|volume| volume.samples.len()).min().unwrap_or(0);
     let rounds: Vec<(usize, usize)> = (0..samples).flat_map(|sample| (0..arrays.len()).map(move |array| (sample, array))).collect();
     let rows = workers.map("volumes on each array in turns", &rounds, |&(sample, array)| {
         let slots: Vec<Slots> = volumes.iter().map(|volume| Slots::new(&volume.samples[sample], slot)).collect();
         let work = in_turns(&arrays[array].profile, volumes, &slots, workers.monitor.stop())?;
         let need = |volume: usize| {
-            let Some((saturation, least)) = alone[array * volumes.len() + volume] else { return 0.0 };
+            let Some((saturation, here)) = alone[array * volumes.len() + volume] else { return 0.0 };
+            let least = here.work_each();
             saturation.need(slots[volume].requests_per_s(), work[volume].max(least))
         };
         let needs: Vec<f64> = (0..volumes.len()).map(need).collect();
         let rates: Vec<f64> =
-            volumes.iter().zip(&slots).map(|(volume, slots)| if volume.is_promised { slots.rate() } else { 0.0 }).collect();
+            volumes.iter().zip(&slots).map(|(volume, slots)| if volume.reference.is_some() { slots.rate() } else { 0.0 }).collect();
         Ok((needs, rates))
     })?;
+    let time = |array: usize, volume: usize| {
+        let here = alone[array * volumes.len() + volume].map(|(_, here)| here.service());
+        here.zip(there[volume]).map_or(0.0, |(here, there)| Need::new(0.0, there.service(), here, 0.0).time)
+    };
+    let times: Vec<Vec<f64>> =
+        (0..arrays.len()).map(|array| (0..volumes.len()).map(|volume| time(array, volume)).collect()).collect();
     let one = |rows: &[(Vec<f64>, Vec<f64>)]| {
         let rates = rows.first().map_or_else(Vec::new, |(_, rates)| rates.clone());
-        Consumption::new(rows.iter().map(|(needs, _)| needs.clone()).collect(), rates)
+        Consumption::new(rows.iter().map(|(needs, _)| needs.clone()).collect(), rates).with_times(times.clone())
     };
     Ok(rows.chunks(arrays.len().max(1)).map(one).collect())
 }
@@ -79,23 +90,36 @@ fn on(profile: &Profile, merges: Merges) -> Queue {
     capacity::host(profile, DeviceOptions::default(), QueueSettings { merges, ..QueueSettings::default() })
 }
 
-/// What saturates the array with requests like a volume's, and its work for each of them at the volume's own depth. `None` if it asks for
+/// What saturates the array with requests like a volume's, and what it does of them at the volume's own depth. `None` if it asks for
 /// nothing.
 fn alone(
     profile: &Profile,
     volume: &SampledVolume,
     offset: u64,
     stop: &AtomicBool,
-) -> Result<Option<(Saturation, f64)>, Interrupted> {
+) -> Result<Option<(Saturation, Rates)>, Interrupted> {
+    let Some(wanted) = recorded(volume, |drawn| placed(&drawn, offset, profile)).again() else { return Ok(None) };
+    let own = serve(on(profile, Merges::All), wanted(), depth(volume), Extent::default(), stop)?;
+    let saturation = saturation(|merges| on(profile, merges), wanted, &own, Extent::default(), stop)?;
+    Ok(Some((saturation, own)))
+}
+
+/// What the volume's reference disk does of such requests. `None` if it has none, or asks for nothing.
+fn on_reference(volume: &SampledVolume, stop: &AtomicBool) -> Result<Option<Rates>, Interrupted> {
+    let (Some(reference), Some(wanted)) = (&volume.reference, recorded(volume, |drawn| drawn).again()) else { return Ok(None) };
+    serve(reference.queue(), wanted(), depth(volume), Extent::default(), stop).map(Some)
+}
+
+fn recorded(volume: &SampledVolume, place: impl Fn(Drawn) -> Drawn) -> Recorded {
     let mut recorded = Recorded::default();
     for Sampled { request, .. } in volume.samples.iter().flat_map(|sample| &sample.requests) {
-        recorded.push(placed(&Drawn { lba: request.lba, sectors: request.sectors, op: request.op }, offset, profile));
+        recorded.push(place(Drawn { lba: request.lba, sectors: request.sectors, op: request.op }));
     }
-    let Some(wanted) = recorded.again() else { return Ok(None) };
-    let depth = volume.samples.iter().map(|sample| sample.depth).max().unwrap_or(1);
-    let own = serve(on(profile, Merges::All), wanted(), depth, Extent::default(), stop)?;
-    let saturation = saturation(|merges| on(profile, merges), wanted, &own, Extent::default(), stop)?;
-    Ok(Some((saturation, own.work_each())))
+    recorded
+}
+
+fn depth(volume: &SampledVolume) -> usize {
+    volume.samples.iter().map(|sample| sample.depth).max().unwrap_or(1)
 }
 
 /// Where a volume would begin if all were on this array: spread evenly over it, however much they hold.

@@ -12,6 +12,8 @@ pub struct Consumption {
     demands: Vec<Vec<f64>>,
     /// By volume: seconds of its reference disk's time for each second of the sample, at most 1; 0 of who was promised nothing.
     rates: Vec<f64>,
+    /// By array, then by volume: the part of the array's time while the volume is active ([`Need::time`](crate::capacity::Need)).
+    times: Vec<Vec<f64>>,
 }
 
 impl Consumption {
@@ -21,7 +23,23 @@ impl Consumption {
     /// If not every array has a demand of every volume.
     pub fn new(demands: Vec<Vec<f64>>, rates: Vec<f64>) -> Consumption {
         assert!(demands.iter().all(|row| row.len() == rates.len()), "a demand of every volume on every array");
-        Consumption { demands, rates }
+        let times = demands.iter().map(|row| vec![0.0; row.len()]).collect();
+        Consumption { demands, rates, times }
+    }
+
+    /// The same with times by array and volume. They count in what fits on an array and not in shares.
+    ///
+    /// # Panics
+    /// If not every array has a time of every volume.
+    #[must_use]
+    pub fn with_times(self, times: Vec<Vec<f64>>) -> Consumption {
+        assert!(times.iter().all(|row| row.len() == self.rates.len()), "a time of every volume on every array");
+        Consumption { times, ..self }
+    }
+
+    /// The part of an array's time that a volume needs while it is active, with what its reference disk does.
+    pub fn time(&self, array: usize, volume: usize) -> f64 {
+        self.times[array][volume]
     }
 
     /// The part of an array's time that a volume takes at the sampled rate.
@@ -101,12 +119,12 @@ impl Survey {
         each.max_by(f64::total_cmp).unwrap_or(0.0)
     }
 
-    /// What a volume is counted with on an array: the part of its time, in the sample where it is most.
+    /// What a volume is counted with on an array: the part of its work or of its time, whichever is more, in the sample where it is most.
     pub fn demand(&self, array: usize, volume: usize) -> f64 {
         let of = |sample: &Consumption| match self.rules.basis {
             _ if sample.rate(volume) == 0.0 => 0.0,
-            Basis::Reference => sample.bound(array, volume),
-            Basis::Sampled => sample.demand(array, volume),
+            Basis::Reference => sample.bound(array, volume).max(sample.time(array, volume)),
+            Basis::Sampled => sample.demand(array, volume).max(sample.time(array, volume) * sample.rate(volume)),
         };
         self.samples.iter().map(of).fold(0.0, f64::max)
     }

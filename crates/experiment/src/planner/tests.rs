@@ -31,6 +31,19 @@ fn table_i_volumes_1_and_2_swap_places_and_volume_4_is_insignificant() {
 }
 
 #[test]
+fn the_time_of_a_volume_counts_in_what_fits_and_not_in_its_share() {
+    let arrays = vec![("A".to_owned(), 1.0, 1000)];
+    let volumes = vec![("VSD 1".to_owned(), 10), ("VSD 2".to_owned(), 10)];
+    let sample = Consumption::new(vec![vec![0.1, 0.3]], vec![0.5, 1.0]).with_times(vec![vec![0.6, 0.2]]);
+    let survey = |basis| Survey::of(vec![sample.clone()], arrays.clone(), volumes.clone(), Rules { basis, ..Rules::default() });
+    let both = vec![Some(0), Some(0)];
+    let (reference, sampled) = (survey(Basis::Reference), survey(Basis::Sampled));
+    assert!((reference.load(&both, 0) - 0.9).abs() < 1e-9 && (sampled.load(&both, 0) - 0.6).abs() < 1e-9);
+    assert!((reference.share(0, 0) - 0.25).abs() < 1e-9);
+    assert_eq!(reference.more_like(&both, 1), 0, "0.3 of 0.1 that is left");
+}
+
+#[test]
 fn a_misplaced_volume_migrates_where_there_is_room_as_volume_7_of_table_ii_does() {
     let rows: [&[f64]; 3] = [
         &[7.6, 7.6, 7.6, 31.0, 7.6, 7.6, 31.0],

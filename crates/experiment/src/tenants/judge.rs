@@ -12,6 +12,7 @@ use super::contract::{Contract, TenantGuarantee};
 use super::reference::Alone;
 use super::service_comparison::{LEAST, ServiceComparison, Windows};
 use super::significance::{Chance, certain_violation, is_less, is_more_often, least_p99_ratio};
+use crate::capacity::{Need, Needs};
 use crate::figures::{rate, response_figures};
 use crate::reference_disk::SCHEDULER;
 
@@ -63,17 +64,20 @@ pub fn judge(contract: &Contract, outcome: &RunSummary, alone: &[Option<&Alone>]
     })
 }
 
-/// Whether the disk can be as good as all the reference disks at once: for how long it must work to do what they do in a second.
-///
-/// Each tenant's work is what it takes with the tenant alone, so together they need at least so much: arms that must go from one tenant's
-/// sectors to another's work longer. Who may have less than its reference disk does needs no more than for that.
+/// What the disk needs to be as good as all the reference disks at once (see [`need`](crate::capacity::need)). A tenant whose limits allow
+/// less than its reference disk does needs no more than for that.
 pub fn capacity(contract: &Contract, alone: &[Option<&Alone>]) -> Option<CapacityFigures> {
     let each = contract.promises.iter().zip(alone);
-    let needs: Vec<Option<f64>> = each
-        .map(|(promise, alone)| (*alone).map(|alone| alone.needs * rates::part_allowed(&promise.rates, &alone.reference)))
+    let each: Vec<Option<Need>> = each
+        .map(|(promise, alone)| (*alone).map(|alone| alone.need.times(rates::part_allowed(&promise.rates, &alone.reference))))
         .collect();
-    let sum = needs.iter().flatten().sum();
-    needs.iter().any(Option::is_some).then_some(CapacityFigures { needs_s_per_s: sum, needs_of_tenants_s_per_s: needs })
+    let guaranteed: Vec<Need> = each.iter().flatten().copied().collect();
+    let needs = Needs::of(&guaranteed);
+    (!guaranteed.is_empty()).then(|| CapacityFigures {
+        needs_percent: 100.0 * needs.part(),
+        parts: needs.figures(),
+        needs_of_tenants_percent: each.iter().map(|need| need.map(|need| 100.0 * need.part())).collect(),
+    })
 }
 
 fn total_weight(contract: &Contract) -> f64 {

@@ -14,7 +14,7 @@ use sim::profile::Profile;
 use sim::reference::ReferenceDisk;
 use sim::run::{Owner, Pilot, RunError, Served, TenantMeasure, Tenants, Watch};
 
-use crate::capacity::{self, Extent, Rates, Recorded};
+use crate::capacity::{self, Extent, Need, Rates, Recorded, Service, serve_beside};
 use crate::learned_device;
 use crate::load::{Draws, Load};
 use crate::reference_disk::{reference_disk, spec};
@@ -138,8 +138,8 @@ pub struct Alone {
     pub again: TenantMeasure,
     /// On the disk that it shares with others.
     pub here: TenantMeasure,
-    /// What of it the tenant needs to be served as there, from 0 (see [`capacity`]).
-    pub needs: f64,
+    /// What of it the tenant needs to be served as there.
+    pub need: Need,
 }
 
 /// Runs what a tenant asks for alone, on its reference disk and on the disk of this world.
@@ -166,33 +166,58 @@ pub fn alone(
     let here = run(on_host(settings.merges), Draws::OfTheRun, Some(&mut recorded))?;
     let work = here.ledger.as_ref().map_or(Nanos::ZERO, Ledger::work);
     let (reference, here) = (others(there), others(here));
-    let needs = needs(&reference, &here, work, &recorded, on_host, watch)?;
-    Ok(Alone { reference, again, here, needs })
+    let names = load.names();
+    let mut streams = names.iter().flat_map(|name| load.streams_of(name));
+    let is_shared = roster.tenants().len() > 1 || streams.any(|stream| roster.owner_of_stream(stream) != Some(tenant));
+    let neighbour = is_shared.then(|| world.profile.capacity_sectors());
+    let need = need((&reference, &here), work, &recorded, on_host, neighbour, watch)?;
+    Ok(Alone { reference, again, here, need })
 }
 
-/// What part of the host is needed to serve a tenant as its reference disk does; `work` is what the host's units did for what it got `here`,
-/// of which the device saw the recorded requests.
-fn needs(
-    reference: &TenantMeasure,
-    here: &TenantMeasure,
+/// What of the host is needed to serve a tenant as its reference disk does; `work` is what the host's units did for what it got `here`,
+/// of which the device saw the recorded requests. A neighbour, if there is one, has its requests among so many sectors.
+fn need(
+    (reference, here): (&TenantMeasure, &TenantMeasure),
     work: Nanos,
     recorded: &Recorded,
     on_host: impl Fn(Merges) -> Queue,
+    neighbour: Option<u64>,
     watch: &Watch,
-) -> Result<f64, RunError> {
+) -> Result<Need, RunError> {
     let count: fn(&Served) -> u64 = if reference.served.bytes > 0 { |served| served.bytes } else { |served| served.requests };
     let served = count(&here.served) as f64;
-    let (Some(wanted), true) = (recorded.again(), served > 0.0 && reference.wanted > Nanos::ZERO) else { return Ok(0.0) };
+    let (Some(wanted), true) = (recorded.again(), served > 0.0 && reference.wanted > Nanos::ZERO) else {
+        return Ok(Need::default());
+    };
     let never = AtomicBool::new(false);
     let stop = watch.stop.unwrap_or(&never);
     // The device's requests and work for each that the tenant got, at the pace at which the reference disk serves those.
     let requests = recorded.count() as f64;
     let seconds = here.wanted.as_secs_f64();
     let rate = |count: f64| if seconds > 0.0 { count / seconds } else { 0.0 };
-    let own = Rates { requests: rate(requests), bytes: rate(served), work: rate(work.as_secs_f64()) };
-    let saturation = capacity::saturation(on_host, wanted, &own, Extent::default(), stop).map_err(|_| RunError::Interrupted)?;
+    let own = Rates { requests: rate(requests), bytes: rate(served), work: rate(work.as_secs_f64()), p99: here.p99() };
+    let interrupted = |_| RunError::Interrupted;
+    let saturation = capacity::saturation(&on_host, &wanted, &own, Extent::default(), stop).map_err(interrupted)?;
+    let mut cost_s = own.work_each();
+    if let Some(sectors) = neighbour {
+        let beside = serve_beside(on_host(Merges::All), wanted(), recorded.depth(), sectors, Extent::default(), stop);
+        cost_s = cost_s.max(beside.map_err(interrupted)?.work_each());
+    }
     let pace = count(&reference.served) as f64 / reference.wanted.as_secs_f64() * requests / served;
-    Ok(saturation.need(pace, work.as_secs_f64() / requests))
+    let need = Need::new(saturation.need(pace, cost_s), service(reference), service(here), cost_s);
+    Ok(need.times(activity(reference)))
+}
+
+fn service(measure: &TenantMeasure) -> Service {
+    Service { iops: measure.iops(), p99_s: measure.p99().as_secs_f64() }
+}
+
+/// The part of its most active second in which a tenant is active: bursts that last longer than that need as much as a load without pauses.
+fn activity(measure: &TenantMeasure) -> f64 {
+    let mut seconds = measure.timeline.clone();
+    seconds.widen_to(Nanos::from_millis(1_000));
+    let most = seconds.bins().iter().map(|bin| bin.requests).max().unwrap_or(0) as f64;
+    (most / seconds.width().as_secs_f64() / measure.iops()).min(1.0)
 }
 
 /// A device that is a prediction.

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{ResponseFigures, number_or_null};
+use crate::number::three_digits;
 
 /// The tenants of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -27,15 +28,67 @@ pub struct Tenancy {
     pub capacity: Option<CapacityFigures>,
 }
 
-/// Capacity check: demand of all reference disks together.
+/// Capacity check: what all guarantees of reference disks need together.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CapacityFigures {
-    /// Seconds that the disk needs for the work of one second of all reference disks, each tenant run alone; above 1 it does not fit.
+    /// Share of the disk in percent; above 100 they do not fit.
     #[serde(deserialize_with = "number_or_null::one")]
-    pub needs_s_per_s: f64,
-    /// The same for each tenant; `None` without a reference disk.
-    pub needs_of_tenants_s_per_s: Vec<Option<f64>>,
+    pub needs_percent: f64,
+    /// Its parts.
+    pub parts: NeedParts,
+    /// Share of the disk for each tenant; `None` without a reference disk.
+    pub needs_of_tenants_percent: Vec<Option<f64>>,
+}
+
+/// What guarantees need of a disk, in three parts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NeedParts {
+    /// The largest of them.
+    pub largest: NeedKind,
+    /// Share of the disk's work, each request with its cost beside others'.
+    #[serde(deserialize_with = "number_or_null::one")]
+    pub work_percent: f64,
+    /// Share of the disk's time while tenants are active: their p99 response times and rates alone here relative to those on their reference
+    /// disks.
+    #[serde(deserialize_with = "number_or_null::one")]
+    pub time_percent: f64,
+    /// Share of the allowed p99 response time that a tenant's own requests take, and one request of a neighbour; of the tenant with the
+    /// largest.
+    #[serde(deserialize_with = "number_or_null::one")]
+    pub wait_percent: f64,
+}
+
+/// A part of what guarantees need: work, time, or the wait for one request of a neighbour.
+#[expect(missing_docs, reason = "the enumeration says it, and schemas list variants without texts")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum NeedKind {
+    Work,
+    Time,
+    Wait,
+}
+
+impl NeedParts {
+    /// The largest part, as the end of a sentence: "by …".
+    pub fn cause(&self) -> &'static str {
+        match self.largest {
+            NeedKind::Work => "work",
+            NeedKind::Time => "time",
+            NeedKind::Wait => "the wait for one request of a neighbour",
+        }
+    }
+
+    /// The three parts as text.
+    pub fn text(&self) -> String {
+        format!(
+            "work {}%, time {}%, wait for one request of a neighbour {}%",
+            three_digits(self.work_percent),
+            three_digits(self.time_percent),
+            three_digits(self.wait_percent)
+        )
+    }
 }
 
 /// Guarantee and results of a tenant.

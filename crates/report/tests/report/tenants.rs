@@ -2,8 +2,8 @@
 
 use report::comparison::Comparison;
 use report::record::{
-    CapacityFigures, ChanceFigures, GuaranteeFigures, Record, RecoveryFigures, ReferenceFigures, ResponseFigures, ShareFigures,
-    Tenancy, TenantCurve, TenantFigures, WindowFigures,
+    CapacityFigures, ChanceFigures, GuaranteeFigures, NeedKind, NeedParts, Record, RecoveryFigures, ReferenceFigures,
+    ResponseFigures, ShareFigures, Tenancy, TenantCurve, TenantFigures, WindowFigures,
 };
 
 use crate::fixture;
@@ -75,7 +75,11 @@ fn two() -> Vec<Record> {
             others_requests: 7,
             all_wanted_s: 39.0,
             idle_while_waiting_s: 0.0,
-            capacity: Some(CapacityFigures { needs_s_per_s: 1.25, needs_of_tenants_s_per_s: vec![Some(1.25), None] }),
+            capacity: Some(CapacityFigures {
+                needs_percent: 125.0,
+                parts: NeedParts { largest: NeedKind::Time, work_percent: 50.0, time_percent: 125.0, wait_percent: 90.0 },
+                needs_of_tenants_percent: vec![Some(125.0), None],
+            }),
         });
     }
     records
@@ -90,7 +94,7 @@ fn a_comparison_shows_kept_promises_and_the_worst_tenant_of_each_scheduler() {
     assert!(table.contains(&kept), "{table}");
     let broken = format!("{}: guarantees of 1 of 2 tenants kept; worst a <b> & c: it got 82%", labels[1]);
     assert!(table.contains(&broken), "{table}");
-    assert!(table.contains("this disk would need 125% of its capacity with each tenant alone. Together they took less, and all guarantees were kept."), "{table}");
+    assert!(table.contains("this disk would need 125% of its capacity (work 50%, time 125%, wait for one request of a neighbour 90%). Here all guarantees were kept."), "{table}");
 }
 
 #[test]

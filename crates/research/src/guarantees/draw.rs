@@ -4,7 +4,7 @@
 //! reference disk, and after a few draws none.
 
 use anyhow::Context as _;
-use block::Nanos;
+use experiment::capacity::{Need, Needs};
 use experiment::chance::{happens, one_of, scaled, source};
 use experiment::comparison::JobsLoad;
 use experiment::load::Load;
@@ -12,7 +12,7 @@ use experiment::tenants::{Alone, Contract, Reference, TenantGuarantee, alone};
 use experiment::world::World;
 use rand::Rng as _;
 use rand_xoshiro::Xoshiro256PlusPlus;
-use sim::run::{TenantMeasure, Watch};
+use sim::run::Watch;
 
 use crate::worlds::{self, Which};
 
@@ -22,8 +22,8 @@ const ATTEMPTS: u32 = 6;
 const MOST_OF_CAPACITY: f64 = 0.6;
 /// Largest file of a tenant in MiB: what a run touches is far less.
 const MOST_MIB: u64 = 20_000;
-/// Requests that may be outstanding in all: what a host of many tenants has.
-const MOST_OUTSTANDING: u32 = 512;
+/// Floods beside each other, each with 128 requests outstanding: 512 in all is what a host of many tenants has.
+pub const MOST_FLOODS: u32 = 4;
 
 /// A kind of load, as the section of a job file.
 pub struct Kind {
@@ -31,7 +31,16 @@ pub struct Kind {
     pub name: &'static str,
     draw: fn(&mut Xoshiro256PlusPlus) -> String,
     /// It asks for all it can get; has no guarantee.
-    is_flood: bool,
+    pub is_flood: bool,
+    /// It writes through the page cache.
+    pub is_buffered: bool,
+}
+
+impl Kind {
+    /// Draws the options of such a job.
+    pub fn draw(&self, random: &mut Xoshiro256PlusPlus) -> String {
+        (self.draw)(random)
+    }
 }
 
 const DIRECT: &str = "ioengine=libaio\ndirect=1\n";
@@ -46,6 +55,7 @@ pub static KINDS: &[Kind] = &[
         name: "random-reader",
         draw: |random| format!("{DIRECT}rw=randread\nbs={}k\niodepth={}\n", one_of(random, &[4, 8, 16, 64]), depth(random, 32.0)),
         is_flood: false,
+        is_buffered: false,
     },
     Kind {
         name: "mixed",
@@ -54,16 +64,19 @@ pub static KINDS: &[Kind] = &[
             format!("{DIRECT}rw=randrw\nrwmixread={read}\nbs={kib}k\niodepth={}\n", depth(random, 32.0))
         },
         is_flood: false,
+        is_buffered: false,
     },
     Kind {
         name: "random-writer",
         draw: |random| format!("{DIRECT}rw=randwrite\nbs={}k\niodepth={}\n", one_of(random, &[4, 16, 64]), depth(random, 16.0)),
         is_flood: false,
+        is_buffered: false,
     },
     Kind {
         name: "stream",
         draw: |random| format!("{DIRECT}rw=read\nbs={}k\niodepth={}\n", one_of(random, &[4, 64, 256, 1024]), depth(random, 16.0)),
         is_flood: false,
+        is_buffered: false,
     },
     Kind {
         name: "cache-writer",
@@ -72,6 +85,7 @@ pub static KINDS: &[Kind] = &[
             format!("ioengine=psync\nrw={pattern}\nbs={kib}k\n")
         },
         is_flood: false,
+        is_buffered: true,
     },
     Kind {
         name: "pauses",
@@ -81,6 +95,7 @@ pub static KINDS: &[Kind] = &[
             format!("ioengine=psync\ndirect=1\nrw=randread\nbs={kib}k\nthinktime={ms}ms\nthinktime_blocks={blocks}\n")
         },
         is_flood: false,
+        is_buffered: false,
     },
     Kind {
         name: "steady",
@@ -89,6 +104,7 @@ pub static KINDS: &[Kind] = &[
             format!("{DIRECT}rw=randread\nbs={kib}k\niodepth=16\nrate_iops={rate}\nrate_process=poisson\n")
         },
         is_flood: false,
+        is_buffered: false,
     },
     Kind {
         name: "flood",
@@ -97,6 +113,7 @@ pub static KINDS: &[Kind] = &[
             format!("{DIRECT}rw={pattern}\nbs={}k\niodepth=128\n", one_of(random, &[4, 64, 1024]))
         },
         is_flood: true,
+        is_buffered: false,
     },
 ];
 
@@ -135,6 +152,17 @@ pub fn is_flash(world: &World) -> bool {
     world.profile.build(world.device).flash().is_some()
 }
 
+/// Size of each tenant's file in MiB.
+pub fn size_mib(world: &World, tenants: usize) -> u64 {
+    let capacity_mib = (world.profile.capacity_sectors() / 2048) as f64;
+    ((capacity_mib * MOST_OF_CAPACITY / tenants as f64) as u64).clamp(16, MOST_MIB)
+}
+
+/// The section of a job file that applies to all jobs, which have files of this size.
+pub fn global(world: &World, size_mib: u64) -> String {
+    format!("[global]\ntime_based\nruntime={}\nsize={size_mib}m\n", if is_flash(world) { 5 } else { 20 })
+}
+
 /// A contract of these guarantees.
 pub fn of_promises(promises: Vec<TenantGuarantee>) -> Contract {
     Contract { source: "drawn".to_owned(), sha256: String::new(), promises }
@@ -148,14 +176,12 @@ pub fn contract(which: Which, seed: u64, number: u32, most: f64, watch: &Watch) 
     let mut random = source("contract", seed, number);
     let mut world = device(which, &mut random, seed, number)?;
     let tenants = scaled(&mut random, 2.0, 40.0).round() as usize;
-    let capacity_mib = (world.profile.capacity_sectors() / 2048) as f64;
-    let size_mib = ((capacity_mib * MOST_OF_CAPACITY / tenants as f64) as u64).clamp(16, MOST_MIB);
-    let is_flash = is_flash(&world);
-    let global = format!("[global]\ntime_based\nruntime={}\nsize={size_mib}m\n", if is_flash { 5 } else { 20 });
+    let (size_mib, is_flash) = (size_mib(&world, tenants), is_flash(&world));
+    let global = global(&world, size_mib);
     let (mut floods, mut sections) = (Vec::new(), Vec::new());
     for tenant in 0..tenants {
         let kind = &KINDS[random.random_range(0..KINDS.len())];
-        let is_flood = kind.is_flood && floods.iter().filter(|flood| **flood).count() < (MOST_OUTSTANDING / 128) as usize;
+        let is_flood = kind.is_flood && floods.iter().filter(|flood| **flood).count() < MOST_FLOODS as usize;
         let kind = if kind.is_flood && !is_flood { &KINDS[0] } else { kind };
         floods.push(is_flood);
         sections.push(format!("[t{tenant}-{}]\n{}", kind.name, (kind.draw)(&mut random)));
@@ -164,12 +190,10 @@ pub fn contract(which: Which, seed: u64, number: u32, most: f64, watch: &Watch) 
     let load = JobsLoad::new(&text, "drawn", seed, &world)?;
     let promise = |name: &String| TenantGuarantee { best_effort: true, ..TenantGuarantee::new(name, &[name]) };
     let mut contract = of_promises(load.names().iter().map(promise).collect());
-    let disks = world.profile.disks();
     let unguaranteed = contract.roster(&load, &world, &Reference::model)?;
-    let (mut needs, mut kept, mut all) = (0.0, Vec::new(), Vec::new());
+    let (mut kept, mut all): (Vec<Need>, _) = (Vec::new(), Vec::new());
     for (tenant, is_flood) in floods.iter().enumerate() {
         let mut found = None;
-        let cost = if *is_flood { 0.0 } else { shared_cost(&global, &sections[tenant], &world, seed, watch)? };
         for attempt in 0..if *is_flood { 0 } else { ATTEMPTS } {
             let reference = reference(which, &mut random, is_flash, seed, number * 64 + attempt)?;
             if reference.capacity_sectors().is_some_and(|sectors| sectors < size_mib * 2048) {
@@ -179,13 +203,12 @@ pub fn contract(which: Which, seed: u64, number: u32, most: f64, watch: &Watch) 
             if got.reference.served.requests == 0 || got.here.served.requests == 0 {
                 continue;
             }
-            let need = Need::of(&got, cost, disks);
-            if needs + need.part <= most && Need::latency(kept.iter().chain([&need])) <= most {
-                needs += need.part;
-                kept.push(need);
+            kept.push(got.need);
+            if Needs::of(&kept).part() <= most {
                 found = Some((reference, got));
                 break;
             }
+            kept.pop();
         }
         all.push(found.map(|(reference, got)| {
             let promise = &mut contract.promises[tenant];
@@ -194,57 +217,7 @@ pub fn contract(which: Which, seed: u64, number: u32, most: f64, watch: &Watch) 
         }));
     }
     world.roster = Some(contract.roster(&load, &world, &Reference::model).context("the drawn roster")?);
-    let needs = f64::max(needs, Need::latency(kept.iter()));
-    Ok(Drawn { world, text, load, contract, alone: all, needs })
-}
-
-/// Device time of a request of the tenant beside another tenant whose requests are anywhere, in seconds: what moves the arm away between its
-/// requests. 0 if the device does not say.
-fn shared_cost(global: &str, section: &str, world: &World, seed: u64, watch: &Watch) -> anyhow::Result<f64> {
-    let text = format!("{global}{section}[filler]\n{DIRECT}rw=randread\nbs=4k\niodepth=1\n");
-    let load = JobsLoad::new(&text, "drawn", seed, world)?;
-    let contract = of_promises(load.names().iter().map(|name| TenantGuarantee::new(name, &[name])).collect());
-    let shared = World { roster: Some(contract.roster(&load, world, &Reference::model)?), ..world.clone() };
-    let setting = experiment::comparison::regime::scheduler("none")?;
-    let summary = load.run(shared.queue(shared.scheduler(&setting)), shared.host, watch, None)?;
-    let requests = summary.measure.tenants.as_ref().map_or(0, |tenants| tenants.on_roster()[0].served.requests);
-    let work = summary.ledger.as_ref().map_or(Nanos::ZERO, |ledger| ledger.work_of(0));
-    Ok(if requests > 0 { work.as_secs_f64() / requests as f64 } else { 0.0 })
-}
-
-/// What a tenant's guarantee needs.
-struct Need {
-    /// The part of the host: of its work, and of its time while the tenant is active.
-    part: f64,
-    /// The tenant's p99 response time on the reference disk, and alone here.
-    allowed_s: f64,
-    own_s: f64,
-    /// For how long one of its requests occupies the host, at worst.
-    blocks_s: f64,
-}
-
-impl Need {
-    fn of(alone: &Alone, cost: f64, disks: usize) -> Need {
-        let (there, here) = (&alone.reference, &alone.here);
-        let p99 = |measure: &TenantMeasure| measure.p99().as_secs_f64();
-        let work = f64::max(alone.needs, there.iops() * cost / disks as f64);
-        // Of its most active second: bursts that last longer than that need as much as a load without pauses.
-        let mut seconds = there.timeline.clone();
-        seconds.widen_to(Nanos::from_millis(1_000));
-        let most = seconds.bins().iter().map(|bin| bin.requests).max().unwrap_or(0) as f64;
-        let active = (most / seconds.width().as_secs_f64() / there.iops()).min(1.0);
-        let by_time = f64::max(p99(here) / p99(there), there.iops() / here.iops());
-        Need { part: f64::max(work, by_time) * active, allowed_s: p99(there), own_s: p99(here), blocks_s: 2.0 * cost }
-    }
-
-    /// The largest part of an allowed response time that a tenant's own requests and one of another tenant need.
-    fn latency<'a>(all: impl Iterator<Item = &'a Need> + Clone) -> f64 {
-        let parts = all.clone().enumerate().map(|(number, need)| {
-            let others = all.clone().enumerate().filter(|(other, _)| *other != number);
-            (need.own_s + others.map(|(_, other)| other.blocks_s).fold(0.0, f64::max)) / need.allowed_s
-        });
-        parts.fold(0.0, f64::max)
-    }
+    Ok(Drawn { world, text, load, contract, alone: all, needs: Needs::of(&kept).part() })
 }
 
 /// A reference disk: another drawn device, or a constant.
