@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use control::Setting;
 use experiment::comparison::regime;
 use experiment::pool::Workers;
+use research::guarantees::admission::{AdmissionResult, admission};
 use research::guarantees::bars::{self, AloneResult, ContractResult};
 use seekwise::number;
 use terminal::Terminal;
@@ -23,8 +24,9 @@ const LISTED: u32 = 20;
 /// Arguments of `seekwise-lab guarantees`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// `alone`: a tenant alone on the disk that it is guaranteed; `contracts`: several tenants whose guarantees need at most 0.7 of the host
-    #[arg(value_parser = ["alone", "contracts"])]
+    /// `alone`: a tenant alone on the disk that it is guaranteed; `contracts`: several tenants whose guarantees need at most 0.7 of the
+    /// host; `admission`: contracts of any need, the answer of `seekwise guarantee` to each, and whether drawn loads break it
+    #[arg(value_parser = ["alone", "contracts", "admission"])]
     what: String,
     /// Seed of all draws
     #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = number::seed)]
@@ -63,11 +65,13 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let terminal = Terminal::default();
     let workers = Workers::new(&terminal, args.threads.map(usize::from));
     let numbers: Vec<u32> = (args.first..args.first.saturating_add(args.draws)).collect();
-    let text = if args.what == "alone" {
-        let pair = [schedulers[0].clone(), schedulers[schedulers.len() - 1].clone()];
-        alone_text(&bars::alone(which, args.seed, &numbers, &pair, workers)?)
-    } else {
-        contracts_text(args, &bars::contracts(which, args.seed, &numbers, MOST_NEEDED, &schedulers, workers)?)
+    let text = match args.what.as_str() {
+        "alone" => {
+            let pair = [schedulers[0].clone(), schedulers[schedulers.len() - 1].clone()];
+            alone_text(&bars::alone(which, args.seed, &numbers, &pair, workers)?)
+        }
+        "admission" => admission_text(args, &admission(which, args.seed, &numbers, workers)?),
+        _ => contracts_text(args, &bars::contracts(which, args.seed, &numbers, MOST_NEEDED, &schedulers, workers)?),
     };
     Ok(terminal::print(&text)?)
 }
@@ -82,6 +86,38 @@ fn alone_text(all: &[AloneResult]) -> String {
     }
     let kept = all.iter().filter(|result| is_kept(result)).count();
     let _ = writeln!(text, "alone: {kept} of {}", all.len());
+    text
+}
+
+fn admission_text(args: &Args, all: &[AdmissionResult]) -> String {
+    let mut text = String::new();
+    for result in all {
+        if args.jobs {
+            let _ = writeln!(text, "{}", result.text);
+        }
+        let AdmissionResult { number, host, total, answer, broken, .. } = result;
+        let verdict = if answer.can_be_guaranteed() { "admitted" } else { "refused" };
+        let outcome = if broken.is_empty() { "kept".to_owned() } else { format!("{} broken", broken.len()) };
+        let wrong = if result.is_right() { "" } else { "  wrong" };
+        let tenants = answer.tenants();
+        let needs = answer.needs_percent;
+        let _ = writeln!(
+            text,
+            "{number:3} {host:45} total {total:.2}, {tenants:2} tenants, needs {needs:.0}%: {verdict}, {outcome}{wrong}"
+        );
+        if args.draws <= LISTED {
+            let _ = writeln!(text, "    {}", answer.verdict());
+            for broken in broken {
+                let _ = writeln!(text, "    {broken}");
+            }
+        }
+    }
+    let right = |admitted: bool| {
+        let those = all.iter().filter(|result| result.answer.can_be_guaranteed() == admitted);
+        (those.clone().filter(|result| result.is_right()).count(), those.count())
+    };
+    let ((kept, admitted), (broken, refused)) = (right(true), right(false));
+    let _ = writeln!(text, "admission: kept {kept} of {admitted} admitted; broken {broken} of {refused} refused");
     text
 }
 

@@ -1,0 +1,222 @@
+//! How well admission control (`seekwise guarantee`) tells contracts that a host keeps from those that it does not.
+//!
+//! ```text
+//! drawn host, tenants, reference disks ─▶ guarantee, with its scenarios ─▶ admitted or refused ─┐
+//!                     │                                                                         ├─▶ right or wrong
+//!                     └─▶ several drawn sets of loads under youchoose ─▶ kept, or broken in one ─┘
+//! ```
+//! The loads are those of [`draw::KINDS`], which are not the neighbours that admission control tries.
+
+use std::sync::atomic::AtomicBool;
+
+use block::{Merges, Nanos};
+use experiment::capacity::{self, Extent, serve};
+use experiment::chance::{happens, one_of, scaled, source};
+use experiment::comparison::{JobsLoad, regime};
+use experiment::guarantee::{GuaranteeRequest, admit};
+use experiment::load::Load as _;
+use experiment::placement::YOUCHOOSE;
+use experiment::pool::{Unseen, Workers};
+use experiment::synthetic::asks::{Draw, Pattern, Places};
+use experiment::tenants::{Contract, Reference, TenantGuarantee, alone, judge};
+use experiment::world::World;
+use rand::Rng as _;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use report::guarantee::Guarantee;
+use sim::host::QueueSettings;
+use sim::run::Watch;
+
+use super::draw::{self, KINDS, Kind};
+use crate::worlds::Which;
+
+/// Sets of loads for each contract; the worst counts.
+const SETS: u32 = 4;
+/// How fast all reference disks are together, relative to the host: chosen so that about half of the contracts are refused.
+const LEAST_TOTAL: f64 = 0.02;
+const MOST_TOTAL: f64 = 1.0;
+/// There are no more tenants than get a reference disk that takes this long for a random read in the mean, in seconds: a window of a second
+/// says little about one that does a request a second.
+const MOST_REQUEST_S: f64 = 0.1;
+/// The fastest reference disk is this many times as fast as the slowest.
+const MOST_WEIGHT: f64 = 4.0;
+/// Draws of a device as a reference disk before a tenant gets a constant.
+const ATTEMPTS: u32 = 4;
+/// Part of the tenants that have no guarantee.
+const BEST_EFFORT: f64 = 0.2;
+/// Such a tenant floods the host this often.
+const FLOODS: f64 = 0.5;
+/// How long each scenario of admission control lasts: its default.
+const SCENARIO: Nanos = Nanos::from_millis(10_000);
+
+/// A contract's results.
+#[derive(Clone, Debug)]
+pub struct AdmissionResult {
+    /// Its number.
+    pub number: u32,
+    /// The host.
+    pub host: String,
+    /// How fast all reference disks are together, relative to the host.
+    pub total: f64,
+    /// The answer of admission control.
+    pub answer: Guarantee,
+    /// Tenants whose guarantee was broken, each with its load and how, in the first set of loads that broke one.
+    pub broken: Vec<String>,
+    /// The contract and that set's job file.
+    pub text: String,
+}
+
+impl AdmissionResult {
+    /// Whether admission control was right: admitted and kept, or refused and broken.
+    pub fn is_right(&self) -> bool {
+        self.answer.can_be_guaranteed() == self.broken.is_empty()
+    }
+}
+
+/// Draws contracts, asks admission control about each, and runs each with drawn loads.
+///
+/// # Errors
+/// One cannot be run, or it was interrupted.
+pub fn admission(which: Which, seed: u64, numbers: &[u32], workers: Workers) -> anyhow::Result<Vec<AdmissionResult>> {
+    workers.map("contracts", numbers, |&number| {
+        let drawn = Drawn::new(which, seed, number, workers.monitor.stop())?;
+        let unseen = Unseen(workers.monitor);
+        let request =
+            GuaranteeRequest { contract: drawn.with_sizes(), host: drawn.world.profile.clone(), scenario: Some(SCENARIO), seed };
+        let answer = admit(&request, Workers { monitor: &unseen, threads: 1 })?;
+        let watch = Watch { stop: Some(workers.monitor.stop()), ..Watch::default() };
+        let (mut broken, mut text) = (Vec::new(), String::new());
+        for set in 0..SETS {
+            (broken, text) = drawn.run(seed, number * SETS + set, &watch)?;
+            if !broken.is_empty() {
+                break;
+            }
+        }
+        let host = drawn.world.profile.name().to_owned();
+        Ok(AdmissionResult { number, host, total: drawn.total, answer, broken, text })
+    })
+}
+
+/// A drawn contract, whose tenants have no loads yet.
+struct Drawn {
+    world: World,
+    total: f64,
+    size_mib: u64,
+    contract: Contract,
+}
+
+impl Drawn {
+    fn new(which: Which, seed: u64, number: u32, stop: &AtomicBool) -> anyhow::Result<Drawn> {
+        let mut random = source("admission", seed, number);
+        let world = draw::device(which, &mut random, seed, number)?;
+        let host = || capacity::host(&world.profile, world.device, QueueSettings { merges: Merges::All, ..world.host.queue() });
+        let all = world.profile.capacity_sectors();
+        // For a small request, and for each byte of a large one.
+        let (request_s, byte_s) = (mean_s(host(), all, &[8], stop)?, mean_s(host(), all, &[2048], stop)? / f64::from(1 << 20));
+        let least = LEAST_TOTAL.max(2.0 * request_s / MOST_REQUEST_S).min(MOST_TOTAL);
+        let total = scaled(&mut random, least, MOST_TOTAL);
+        let tenants = scaled(&mut random, 2.0, 40.0).round().min(total * MOST_REQUEST_S / request_s).max(2.0) as usize;
+        let size_mib = draw::size_mib(&world, tenants);
+        let sectors = size_mib * 2048;
+        let weights: Vec<f64> = (0..tenants).map(|_| scaled(&mut random, 1.0, MOST_WEIGHT)).collect();
+        let sum: f64 = weights.iter().sum();
+        let mut promises = Vec::new();
+        for (tenant, weight) in weights.iter().enumerate() {
+            let name = format!("t{tenant}");
+            let promise = TenantGuarantee::new(&name, &[&name]);
+            // One of them at least has a guarantee.
+            promises.push(if tenant > 0 && happens(&mut random, BEST_EFFORT) {
+                TenantGuarantee { best_effort: true, ..promise }
+            } else {
+                let times = sum / weight / total;
+                let first = number * 256 + tenant as u32 * ATTEMPTS;
+                let slow = slow_device(which, &mut random, (seed, first), sectors, times * request_s, stop)?;
+                let constant = || {
+                    let mb_s = 1e-6 / (times * byte_s);
+                    Reference::parse(&format!("constant:request_ms={:.4},mb_s={mb_s:.3}", 1e3 * times * request_s))
+                };
+                TenantGuarantee { reference: Some(slow.map_or_else(constant, Ok)?), ..promise }
+            });
+        }
+        Ok(Drawn { world, total, size_mib, contract: draw::of_promises(promises) })
+    }
+
+    /// The contract as an operator writes it, with the sizes of volumes.
+    fn with_sizes(&self) -> Contract {
+        let mut contract = self.contract.clone();
+        let sectors = self.size_mib * 2048;
+        for (number, promise) in (0_u64..).zip(&mut contract.promises) {
+            promise.volumes = vec![number * sectors..(number + 1) * sectors];
+        }
+        contract
+    }
+
+    /// Draws a load for each tenant and runs them together. Returns which guarantees were broken and how, and the job file.
+    fn run(&self, seed: u64, set: u32, watch: &Watch) -> anyhow::Result<(Vec<String>, String)> {
+        let mut random = source("admission loads", seed, set);
+        let mut floods = 0;
+        let kinds: Vec<&Kind> = self.contract.promises.iter().map(|promise| kind(&mut random, promise, &mut floods)).collect();
+        let mut text = draw::global(&self.world, self.size_mib);
+        for (promise, kind) in self.contract.promises.iter().zip(&kinds) {
+            text += &format!("[{}]\n{}", promise.name, kind.draw(&mut random));
+        }
+        // Other random numbers than those of admission control.
+        let load = JobsLoad::new(&text, "drawn", seed.wrapping_add(1 + u64::from(set)), &self.world)?;
+        let roster = self.contract.roster(&load, &self.world, &Reference::model)?;
+        let world = World { roster: Some(roster.clone()), ..self.world.clone() };
+        let queue = world.queue(world.scheduler(&regime::scheduler(YOUCHOOSE)?));
+        let summary = load.run(queue, world.host, watch, None)?;
+        let alone = self.contract.promises.iter().enumerate().map(|(tenant, promise)| {
+            let reference = promise.reference.as_ref();
+            reference.map(|reference| alone(&load, &roster, tenant, reference, &world, watch)).transpose()
+        });
+        let alone = alone.collect::<Result<Vec<_>, _>>()?;
+        let alone: Vec<_> = alone.iter().map(Option::as_ref).collect();
+        let tenancy = judge(&self.contract, &summary, &alone).ok_or_else(|| anyhow::anyhow!("the run had no tenants"))?;
+        let broken = tenancy.tenants.iter().zip(&kinds).filter(|(tenant, _)| !tenant.broken.is_empty()).map(|(tenant, kind)| {
+            let reference = tenant.promised.reference.as_deref().unwrap_or_default();
+            format!("{} ({}) on {reference}: {}", tenant.name, kind.name, tenant.broken.join("; "))
+        });
+        Ok((broken.collect(), text))
+    }
+}
+
+/// A kind of load for a tenant. One with a guarantee writes through no page cache: the guarantee covers the disk and not the memory, which
+/// such a tenant has to itself on its reference disk and shares here. Beside another writer it got 70% of the throughput with nearly no
+/// request at the disk.
+fn kind(random: &mut Xoshiro256PlusPlus, promise: &TenantGuarantee, floods: &mut u32) -> &'static Kind {
+    let is_flood = promise.best_effort && happens(random, FLOODS);
+    let is_flood = is_flood && *floods < draw::MOST_FLOODS;
+    *floods += u32::from(is_flood);
+    let is_allowed = |kind: &&Kind| kind.is_flood == is_flood && (promise.best_effort || !kind.is_buffered);
+    one_of(random, &KINDS.iter().filter(is_allowed).collect::<Vec<_>>())
+}
+
+/// Seconds for each of the random reads of these sizes, one outstanding.
+fn mean_s(queue: sim::host::Queue, sectors: u64, sizes: &'static [u32], stop: &AtomicBool) -> anyhow::Result<f64> {
+    let pattern = Pattern::Local { locality: 0.0, reads: 100, sizes, places: Places::Uniform };
+    let wanted = (Draw::new(0..sectors, source("admission reads", 1, 0)), pattern);
+    let extent = Extent { requests: 500, ..Extent::default() };
+    Ok(1.0 / serve(queue, wanted, 1, extent, stop)?.requests)
+}
+
+/// A drawn device that holds this many sectors and takes at least this long for a random read of 4 KiB. `None` if none of those drawn does.
+fn slow_device(
+    which: Which,
+    random: &mut Xoshiro256PlusPlus,
+    (seed, first): (u64, u32),
+    sectors: u64,
+    least_s: f64,
+    stop: &AtomicBool,
+) -> anyhow::Result<Option<Reference>> {
+    if random.random::<bool>() {
+        return Ok(None);
+    }
+    for attempt in 0..ATTEMPTS {
+        let reference = Reference::of(&draw::device(which, random, seed, 2_000_000 + first + attempt)?.profile);
+        let holds = reference.capacity_sectors().is_none_or(|capacity| capacity >= sectors);
+        if holds && mean_s(reference.queue(), sectors, &[8], stop)? >= least_s {
+            return Ok(Some(reference));
+        }
+    }
+    Ok(None)
+}
