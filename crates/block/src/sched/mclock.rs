@@ -67,6 +67,16 @@ struct Places {
     limit: Option<u128>,
 }
 
+/// The keys of a tenant with a reservation and requests.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+struct Watches {
+    /// In the list of tenants that are behind or were, or of those that are not, by when they will be.
+    watched: Option<u128>,
+    behind: Option<u128>,
+    /// By how long its requests may take; `None` if the disk cannot serve its reservation.
+    response: Option<u128>,
+}
+
 /// A tenant: its rates, and its tags.
 struct Client {
     reservation: Option<Reservation>,
@@ -78,6 +88,7 @@ struct Client {
     proportion: u64,
     is_waiting: bool,
     places: Places,
+    watches: Watches,
 }
 
 impl Client {
@@ -91,6 +102,7 @@ impl Client {
             proportion: 0,
             is_waiting: false,
             places: Places::default(),
+            watches: Watches::default(),
         }
     }
 }
@@ -101,6 +113,16 @@ fn key(tag: u64, number: usize) -> u128 {
 
 fn tag(key: u128) -> u64 {
     (key >> 64) as u64
+}
+
+/// Moves a tenant from its key before to its key now, in each of the lists.
+fn move_in(lists: [(&mut SortedList, Option<u128>, Option<u128>); 3], number: usize) {
+    for (list, before, after) in lists {
+        if before != after {
+            before.inspect(|&before| list.remove(before));
+            after.inspect(|&after| list.insert(after, number as u32));
+        }
+    }
 }
 
 /// Tenants whose reservations the disk cannot serve: their requests at the device, and the lowest proportional tag of those that may go.
@@ -120,9 +142,14 @@ struct MClock {
     /// Tenants within their limits by proportional tag; and those beyond, by the end of their wait.
     ready: SortedList,
     limited: SortedList,
-    /// Tenants with a reservation, by number.
-    reserved: Vec<usize>,
+    /// Tenants with a reservation and requests: those that are behind or were, by number; those that are not, by when they will be; and
+    /// those that the disk can serve, by how long their requests may take.
+    watched: SortedList,
+    behind: SortedList,
+    responses: SortedList,
     at_device: u32,
+    /// Of tenants with a reservation.
+    reserved_at_device: u32,
     /// Mean time between completions of a busy device in nanoseconds; and the last completion, until the device was idle.
     spacing: u64,
     last_completion: Option<Nanos>,
@@ -141,8 +168,11 @@ impl MClock {
             reservations: SortedList::default(),
             ready: SortedList::default(),
             limited: SortedList::default(),
-            reserved: Vec::new(),
+            watched: SortedList::default(),
+            behind: SortedList::default(),
+            responses: SortedList::default(),
             at_device: 0,
+            reserved_at_device: 0,
             spacing: 0,
             last_completion: None,
             served: 0,
@@ -154,9 +184,6 @@ impl MClock {
         while self.clients.len() <= number {
             let next = self.clients.len();
             self.clients.push(Client::new(self.register.tenant(next), self.register.weight(next)));
-            if self.clients[next].reservation.is_some() {
-                self.reserved.push(next);
-            }
         }
     }
 
@@ -190,11 +217,41 @@ impl MClock {
             (&mut self.ready, before.proportion, places.proportion),
             (&mut self.limited, before.limit, places.limit),
         ];
-        for (list, before, after) in lists {
-            if before != after {
-                before.inspect(|&before| list.remove(before));
-                after.inspect(|&after| list.insert(after, number as u32));
-            }
+        move_in(lists, number);
+        self.update_watches(number);
+    }
+
+    /// Updates the entries of a tenant with a reservation, after its progress or the number of its requests has changed.
+    fn update_watches(&mut self, number: usize) {
+        let client = &mut self.clients[number];
+        if client.reservation.is_none() {
+            return;
+        }
+        let count = client.at_device as usize + queued(&self.queue, number);
+        let progress = &client.progress;
+        let watches = if count > 0 {
+            let behind = progress.behind_from().map(|time| key(time.0, number));
+            let response = (!progress.is_unmet()).then(|| key(progress.longest_response(count).0, number));
+            Watches { watched: behind.is_none().then_some(key(0, number)), behind, response }
+        } else {
+            Watches::default()
+        };
+        let before = core::mem::replace(&mut client.watches, watches);
+        let lists = [
+            (&mut self.watched, before.watched, watches.watched),
+            (&mut self.behind, before.behind, watches.behind),
+            (&mut self.responses, before.response, watches.response),
+        ];
+        move_in(lists, number);
+    }
+
+    /// Moves tenants that have fallen behind to the list of those.
+    fn watch(&mut self, now: Nanos) {
+        while let Some((behind, number)) = self.behind.first().filter(|&(behind, _)| tag(behind) <= now.0) {
+            self.behind.remove(behind);
+            let watches = &mut self.clients[number as usize].watches;
+            (watches.watched, watches.behind) = (Some(key(0, number as usize)), None);
+            self.watched.insert(key(0, number as usize), number);
         }
     }
 
@@ -221,18 +278,21 @@ impl MClock {
         client.is_waiting = queued(&self.queue, number) > 0;
         client.at_device += 1;
         self.at_device += 1;
+        self.reserved_at_device += u32::from(client.reservation.is_some());
         self.update_places(now, number);
         Pick::Go(request)
     }
 
     /// Until when others' requests are held back for a tenant with a reservation.
     fn hold_until(&mut self, now: Nanos, number: usize) -> Option<Nanos> {
-        let reserved: u32 = self.reserved.iter().map(|&number| self.clients[number].at_device).sum();
+        let is_alone = self.at_device <= self.reserved_at_device;
         let progress = &mut self.clients[number].progress;
         let was_unmet = progress.is_unmet();
-        let until = progress.hold_until(now, self.at_device <= reserved);
+        let until = progress.hold_until(now, is_alone);
         if progress.is_unmet() != was_unmet {
             self.update_places(now, number);
+        } else {
+            self.update_watches(number);
         }
         until
     }
@@ -253,14 +313,12 @@ impl MClock {
     /// none may.
     fn by_weight(&mut self, now: Nanos, first: usize) -> Result<usize, Nanos> {
         let mut held_until: Option<Nanos> = None;
-        let mut room = u64::MAX;
         let mut unmet = Unmet::default();
-        for index in 0..self.reserved.len() {
-            let number = self.reserved[index];
-            let count = self.clients[number].at_device as usize + queued(&self.queue, number);
-            if count == 0 {
-                continue;
-            }
+        self.watch(now);
+        let mut from = 0;
+        while let Some((watched, number)) = self.watched.at_or_after(from) {
+            from = watched + 1;
+            let number = number as usize;
             let until = self.hold_until(now, number);
             let client = &self.clients[number];
             if let Some(until) = until {
@@ -272,8 +330,6 @@ impl MClock {
             if client.progress.is_unmet() {
                 unmet.at_device += client.at_device;
                 unmet.first = [unmet.first, client.places.proportion.map(|place| (place, number))].into_iter().flatten().min();
-            } else if number != first {
-                room = room.min(client.progress.longest_response(count).0 / self.spacing.max(1));
             }
         }
         if let Some(until) = held_until {
@@ -288,6 +344,10 @@ impl MClock {
                 None => {}
             }
         }
+        // Its own requests need no room beside themselves.
+        let response = self.responses.first().filter(|&(_, number)| number as usize != first);
+        let response = response.or_else(|| self.responses.at_or_after(self.responses.first()?.0 + 1));
+        let room = response.map_or(u64::MAX, |(response, _)| tag(response) / self.spacing.max(1));
         if u64::from(self.at_device) >= room.max(1) { Err(now + COMPLETION_BACKSTOP) } else { Ok(chosen) }
     }
 
@@ -361,10 +421,13 @@ impl Scheduler for MClock {
         self.learn_spacing(now);
         let is_last = queued(&self.queue, number) == 0;
         let Some(client) = self.clients.get_mut(number) else { return };
-        client.at_device = client.at_device.saturating_sub(1);
+        let was_here = client.at_device > 0;
+        client.at_device -= u32::from(was_here);
         if let Some(reservation) = &client.reservation {
+            self.reserved_at_device -= u32::from(was_here);
             let span = reservation.span(request);
             client.progress.completed(now, span, is_last && client.at_device == 0);
+            self.update_watches(number);
         }
     }
 
@@ -394,7 +457,7 @@ impl Scheduler for MClock {
         let first = out.len();
         self.queue.drain(out);
         self.tag_shares.drained(&mut self.register, &out[first..]);
-        (self.at_device, self.last_completion) = (0, None);
+        (self.at_device, self.reserved_at_device, self.last_completion) = (0, 0, None);
         for number in 0..self.clients.len() {
             let client = &mut self.clients[number];
             client.is_waiting = false;

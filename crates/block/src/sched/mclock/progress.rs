@@ -63,6 +63,13 @@ impl Progress {
         self.unmet_until.is_some()
     }
 
+    /// From when on it is behind if nothing completes; `None` if it is or was, so that [`hold_until`](Progress::hold_until) has to be asked
+    /// each time.
+    pub(super) fn behind_from(&self) -> Option<Nanos> {
+        let is_watched = self.held.is_some() || self.unmet_until.is_some();
+        (!is_watched).then(|| self.fulfilled_until + SLACK.max(self.span) + Nanos(1))
+    }
+
     /// Until when others' requests are to be held back for it, because it is behind; `None` if it is not, or if that does not help.
     /// `is_alone`: the device has no requests of tenants without a reservation.
     pub(super) fn hold_until(&mut self, now: Nanos, is_alone: bool) -> Option<Nanos> {
