@@ -6,7 +6,7 @@ use report::record::{
     WindowFigures,
 };
 use sim::host::{Ledger, RunSummary};
-use sim::run::{TenantMeasure, Tenants, Timeline};
+use sim::run::{Served, TenantMeasure, Tenants, Timeline};
 
 use super::contract::{Contract, TenantGuarantee};
 use super::reference::Alone;
@@ -17,6 +17,8 @@ use crate::figures::{rate, response_figures};
 use crate::reference_disk::SCHEDULER;
 
 mod rates;
+
+pub use rates::{RateFigures, rate_figures};
 
 /// The lengths of windows that are judged.
 pub const WINDOWS: [Nanos; 3] = [Nanos::from_millis(100), Nanos::from_millis(1_000), Nanos::from_millis(10_000)];
@@ -51,7 +53,8 @@ pub fn judge(contract: &Contract, outcome: &RunSummary, alone: &[Option<&Alone>]
         });
         let alone = alone.get(number).copied().flatten();
         let disk_time_s = disk_time.filter(|&time| time > 0 || here.served.requests == 0).map(|time| time as f64 / 1e9);
-        tenant(promise, here, alone, share, disk_time_s)
+        let sent = outcome.ledger.as_ref().map_or(&here.timeline, |ledger| &ledger.sent()[number]);
+        tenant(promise, here, sent, alone, share, disk_time_s)
     });
     Some(Tenancy {
         contract: contract.source.clone(),
@@ -111,6 +114,7 @@ pub fn shares(measured: &Tenants, ledger: &Ledger, until: Nanos) -> Option<Vec<f
 fn tenant(
     promise: &TenantGuarantee,
     here: &TenantMeasure,
+    sent: &Timeline<Served>,
     alone: Option<&Alone>,
     share: Option<ShareFigures>,
     disk_time_s: Option<f64>,
@@ -124,7 +128,7 @@ fn tenant(
         }
         let is_shared = promise.is_weighted && !rates::is_at_limit(&promise.rates, here);
         broken.extend(share.as_ref().filter(|_| is_shared).and_then(too_small_a_share));
-        broken.extend(rates::broken(promise, here));
+        broken.extend(rates::broken(promise, here, sent));
         broken.extend(rates::too_late(promise, here));
     }
     TenantFigures {

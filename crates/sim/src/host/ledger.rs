@@ -1,8 +1,8 @@
-//! Per-tenant device time of a queue, and the time during which the device was idle although requests waited.
+//! Per-tenant requests and device time of a queue, and the time during which the device was idle although requests waited.
 
-use block::{Nanos, Request, Roster};
+use block::{Nanos, Rates, Request, Roster};
 
-use crate::run::{BIN, Timeline};
+use crate::run::{BIN, Served, Timeline};
 
 /// The accounts of one run.
 #[derive(Clone, Debug)]
@@ -10,6 +10,8 @@ pub struct Ledger {
     roster: Roster,
     /// Nanoseconds of device time by completion time: one for each tenant in the roster's order, then one for all other streams.
     disk_time: Vec<Timeline<u64>>,
+    /// Requests by the time at which they were sent to the device, in the same order.
+    sent: Vec<Timeline<Served>>,
     idle_while_waiting: Nanos,
     /// When the device became idle although requests wait; `None` if it is not.
     idle_since: Option<Nanos>,
@@ -18,8 +20,9 @@ pub struct Ledger {
 impl Ledger {
     /// Empty accounts.
     pub(super) fn new(roster: &Roster) -> Ledger {
-        let disk_time = (0..=roster.tenants().len()).map(|_| Timeline::new(BIN)).collect();
-        Ledger { roster: roster.clone(), disk_time, idle_while_waiting: Nanos::ZERO, idle_since: None }
+        let issuers = roster.tenants().len() + 1;
+        let (disk_time, sent) = (vec![Timeline::new(BIN); issuers], vec![Timeline::new(BIN); issuers]);
+        Ledger { roster: roster.clone(), disk_time, sent, idle_while_waiting: Nanos::ZERO, idle_since: None }
     }
 
     /// The roster.
@@ -31,6 +34,12 @@ impl Ledger {
     /// streams. They stay empty if the device does not report its work.
     pub fn disk_time(&self) -> &[Timeline<u64>] {
         &self.disk_time
+    }
+
+    /// Requests by the time at which they were sent to the device, merged ones counted once: a timeline for each tenant in the roster's
+    /// order, and one for all other streams.
+    pub fn sent(&self) -> &[Timeline<Served>] {
+        &self.sent
     }
 
     /// Device time of one of these timelines: of a tenant by its number, or of all other streams.
@@ -52,6 +61,14 @@ impl Ledger {
     pub(super) fn add_work(&mut self, at: Nanos, request: &Request, work: Nanos) {
         let number = self.roster.owner(request).unwrap_or(self.disk_time.len() - 1);
         self.disk_time[number].add(at, work.0);
+    }
+
+    /// Adds a request that is sent to the device at `now`.
+    pub(super) fn add_sent(&mut self, now: Nanos, request: &Request) {
+        let number = self.roster.owner(request).unwrap_or(self.sent.len() - 1);
+        let rates = self.roster.tenants().get(number).map_or(Rates::default(), |tenant| tenant.rates);
+        let bytes = if request.op.transfers() { u64::from(request.sectors) * 512 } else { 0 };
+        self.sent[number].add(now, Served::of(&rates, request.op.is_write(), bytes));
     }
 
     /// Sets whether from `now` on the device is idle while requests wait.

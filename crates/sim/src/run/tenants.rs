@@ -80,7 +80,7 @@ impl Attributed for Issue {
 pub struct Served {
     /// Bytes read and written.
     pub bytes: u64,
-    /// Requests done, fsyncs among them.
+    /// Requests, fsyncs among them.
     pub requests: u64,
     /// The same, large requests counted as several ([`Rates::units`]).
     pub units: u64,
@@ -88,6 +88,17 @@ pub struct Served {
     pub written_bytes: u64,
     /// See `written_bytes`.
     pub written_units: u64,
+    /// Bytes of the largest one.
+    pub largest: u64,
+}
+
+impl Served {
+    /// One request of this many bytes, as a tenant with these rates counts it.
+    pub(crate) fn of(rates: &Rates, is_write: bool, bytes: u64) -> Served {
+        let units = rates.units(bytes);
+        let (written_bytes, written_units) = if is_write { (bytes, units) } else { (0, 0) };
+        Served { bytes, requests: 1, units, written_bytes, written_units, largest: bytes }
+    }
 }
 
 impl std::ops::AddAssign for Served {
@@ -97,6 +108,7 @@ impl std::ops::AddAssign for Served {
         self.units += other.units;
         self.written_bytes += other.written_bytes;
         self.written_units += other.written_units;
+        self.largest = self.largest.max(other.largest);
     }
 }
 
@@ -182,10 +194,8 @@ impl TenantMeasure {
         self.latest = at;
         let own = self.wanted + (at - self.since);
         let bytes = finished.transfer().map_or(0, super::measure::moved);
-        let units = self.rates.units(bytes);
         let is_write = finished.transfer().is_none_or(|done| done.issue.op.is_write());
-        let (written_bytes, written_units) = if is_write { (bytes, units) } else { (0, 0) };
-        let served = Served { bytes, requests: 1, units, written_bytes, written_units };
+        let served = Served::of(&self.rates, is_write, bytes);
         self.responses.record(finished.at() - finished.arrival());
         self.served += served;
         let step = (own.0 / STEP.0) as usize;

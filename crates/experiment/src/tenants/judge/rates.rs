@@ -18,40 +18,40 @@ struct Bound {
     per_second: f64,
     /// The unit of figures in sentences: 1 for requests, 10^6 for bytes.
     scale: f64,
-    /// Amount per mean request, and how much of it is saved up at most.
+    /// Amount of the largest request, and how much of it is saved up at most.
     request: f64,
     burst: f64,
     count: fn(&Served) -> u64,
 }
 
-/// The bounds of a rate; `what` and `count` are for requests and for bytes.
-fn bounds(rates: &Rates, rate: &Rate, here: &TenantMeasure, what: [&'static str; 2], count: [fn(&Served) -> u64; 2]) -> Vec<Bound> {
-    let [requests, bytes] = count;
-    let per_request = |count: fn(&Served) -> u64| count(&here.served) as f64 / here.served.requests.max(1) as f64;
-    let unit = [1.0, rates.unit_bytes.get() as f64];
-    let given = [(rate.iops, 1.0, requests), (rate.bytes_per_s, 1e6, bytes)];
-    let all = given.into_iter().zip(what).zip(unit).filter_map(|(((rate, scale, count), what), unit)| {
-        let per_second = u64::from(rate?) as f64;
-        let burst = rates.burst.map_or(unit, |burst| per_second * burst.as_secs_f64());
-        Some(Bound { what, per_second, scale, request: per_request(count).max(unit), burst, count })
-    });
-    all.collect()
+/// The bounds of a rate; `what` and `count` are for requests and for bytes; `all`: all requests of the tenant.
+fn bounds(rates: &Rates, rate: &Rate, all: &Served, what: [&'static str; 2], count: [fn(&Served) -> u64; 2]) -> Vec<Bound> {
+    let unit = rates.unit_bytes.get() as f64;
+    let largest = [rates.units(all.largest) as f64, (all.largest as f64).max(unit)];
+    let given = [(rate.iops, 1.0, 1.0), (rate.bytes_per_s, 1e6, unit)];
+    let bounds =
+        given.into_iter().zip(what).zip(count).zip(largest).filter_map(|((((rate, scale, unit), what), count), request)| {
+            let per_second = u64::from(rate?) as f64;
+            let burst = rates.burst.map_or(unit, |burst| per_second * burst.as_secs_f64());
+            Some(Bound { what, per_second, scale, request, burst, count })
+        });
+    bounds.collect()
 }
 
-/// All limits.
-fn limits(rates: &Rates, here: &TenantMeasure) -> Vec<Bound> {
-    let all = bounds(rates, &rates.limit, here, ["requests", "MB"], [|served| served.units, |served| served.bytes]);
+/// All limits; `total`: all requests of the tenant.
+fn limits(rates: &Rates, total: &Served) -> Vec<Bound> {
+    let all = bounds(rates, &rates.limit, total, ["requests", "MB"], [|served| served.units, |served| served.bytes]);
     let reads = bounds(
         rates,
         &rates.read_limit,
-        here,
+        total,
         ["reads", "MB of reads"],
         [|served| served.units - served.written_units, |served| served.bytes - served.written_bytes],
     );
     let writes = bounds(
         rates,
         &rates.write_limit,
-        here,
+        total,
         ["writes", "MB of writes"],
         [|served| served.written_units, |served| served.written_bytes],
     );
@@ -61,52 +61,98 @@ fn limits(rates: &Rates, here: &TenantMeasure) -> Vec<Bound> {
 /// Whether a tenant used one of its limits up, so that it could have had no larger share.
 pub(super) fn is_at_limit(rates: &Rates, here: &TenantMeasure) -> bool {
     let seconds = here.wanted.as_secs_f64();
-    limits(rates, here).iter().any(|bound| (bound.count)(&here.served) as f64 >= LEAST * bound.per_second * seconds)
+    limits(rates, &here.served).iter().any(|bound| (bound.count)(&here.served) as f64 >= LEAST * bound.per_second * seconds)
 }
 
 /// The part of what a tenant does on its reference disk that its limits allow.
 pub(super) fn part_allowed(rates: &Rates, there: &TenantMeasure) -> f64 {
     let seconds = there.wanted.as_secs_f64();
-    let parts = limits(rates, there).into_iter().map(|bound| bound.per_second * seconds / (bound.count)(&there.served) as f64);
+    let parts =
+        limits(rates, &there.served).into_iter().map(|bound| bound.per_second * seconds / (bound.count)(&there.served) as f64);
     parts.fold(1.0, f64::min)
 }
 
-/// Which rates were broken: sentences.
-pub(super) fn broken(promise: &TenantGuarantee, here: &TenantMeasure) -> Vec<String> {
-    let rates = &promise.rates;
-    let (mut served, mut wanting) = (here.timeline.clone(), here.wanting.clone());
-    let width = served.width().max(wanting.width()).max(SECOND);
-    served.widen_to(width);
-    wanting.widen_to(width);
-    let reserved = bounds(rates, &rates.reservation, here, ["requests", "MB"], [|served| served.units, |served| served.bytes]);
-    let too_slow = reserved.iter().filter_map(|bound| too_slow(bound, &served, &wanting));
-    too_slow.chain(limits(rates, here).iter().filter_map(|bound| too_fast(bound, &served))).collect()
+/// How one reservation or one limit was kept.
+#[derive(Clone, Debug)]
+pub struct RateFigures {
+    /// What it bounds: "requests", "MB of reads".
+    pub what: &'static str,
+    /// The amount per second.
+    pub per_second: f64,
+    /// A limit, else a reservation.
+    pub is_limit: bool,
+    /// Length of the windows: a second, unless the run is long.
+    pub window: Nanos,
+    /// Windows that count: of a reservation those in which the tenant had something outstanding all the time.
+    pub windows: usize,
+    /// Those in which it was not kept.
+    pub missed: usize,
+    /// What the worst of them got, as a part of the rate, after what is allowed beside it was added or taken off.
+    pub worst: f64,
 }
 
-/// Of a reservation, in the seconds in which the tenant had something outstanding all the time.
-fn too_slow(bound: &Bound, served: &Timeline<Served>, wanting: &Timeline<u64>) -> Option<String> {
+/// How the reservations and limits of a tenant were kept: reservations by completions, limits by what was `sent` to the device.
+pub fn rate_figures(rates: &Rates, here: &TenantMeasure, sent: &Timeline<Served>) -> Vec<RateFigures> {
+    let (mut served, mut wanting, mut sent) = (here.timeline.clone(), here.wanting.clone(), sent.clone());
+    let width = [served.width(), wanting.width(), sent.width()].into_iter().fold(SECOND, Nanos::max);
+    served.widen_to(width);
+    wanting.widen_to(width);
+    sent.widen_to(width);
+    let reserved =
+        bounds(rates, &rates.reservation, &here.served, ["requests", "MB"], [|served| served.units, |served| served.bytes]);
+    let all_sent = sent.bins().iter().fold(Served::default(), |mut sum, bin| {
+        sum += *bin;
+        sum
+    });
+    let reservations = reserved.iter().map(|bound| reservation_figures(bound, &served, &wanting));
+    reservations.chain(limits(rates, &all_sent).iter().map(|bound| limit_figures(bound, &sent))).collect()
+}
+
+/// Which rates were broken: sentences.
+pub(super) fn broken(promise: &TenantGuarantee, here: &TenantMeasure, sent: &Timeline<Served>) -> Vec<String> {
+    let all = rate_figures(&promise.rates, here, sent).into_iter();
+    all.filter(|figures| figures.missed as f64 > VIOLATED * figures.windows as f64).map(|figures| sentence(&figures)).collect()
+}
+
+/// Of a reservation.
+fn reservation_figures(bound: &Bound, served: &Timeline<Served>, wanting: &Timeline<u64>) -> RateFigures {
     let width = served.width();
+    let per_window = bound.per_second * width.as_secs_f64();
     let asked: Vec<usize> = (0..wanting.bins().len()).filter(|&bin| wanting.bins()[bin] == width.0).collect();
     // A request that is done a moment later counts in the next second.
-    let least = LEAST * bound.per_second * width.as_secs_f64() - bound.request;
-    let got = |bin: usize| served.bins().get(bin).map_or(0, |served| (bound.count)(served)) as f64;
-    let missed = asked.iter().filter(|&&bin| got(bin) < least).count();
-    (missed as f64 > VIOLATED * asked.len() as f64).then(|| {
-        let Bound { what, per_second, scale, .. } = bound;
-        let (seconds, percent) = (asked.len(), 100.0 * LEAST);
-        format!("in {missed} of {seconds} {} it got less than {percent:.0}% of {} {what}", windows(width), per_second / scale)
-    })
+    let got = |bin: usize| served.bins().get(bin).map_or(0, |served| (bound.count)(served)) as f64 + bound.request;
+    let missed = asked.iter().filter(|&&bin| got(bin) < LEAST * per_window).count();
+    let worst = asked.iter().map(|&bin| got(bin) / per_window).fold(f64::INFINITY, f64::min);
+    let Bound { what, per_second, .. } = *bound;
+    RateFigures { what, per_second: per_second / bound.scale, is_limit: false, window: width, windows: asked.len(), missed, worst }
 }
 
 /// Of a limit.
-fn too_fast(bound: &Bound, served: &Timeline<Served>) -> Option<String> {
-    let width = served.width();
-    let most = LIMIT * bound.per_second * width.as_secs_f64() + bound.burst + bound.request;
-    let over = served.bins().iter().filter(|bin| (bound.count)(bin) as f64 > most).count();
-    (over as f64 > VIOLATED * served.bins().len() as f64).then(|| {
-        let Bound { what, per_second, scale, .. } = bound;
-        format!("in {over} {} it got more than its limit of {} {what} a second", windows(width), per_second / scale)
-    })
+fn limit_figures(bound: &Bound, sent: &Timeline<Served>) -> RateFigures {
+    let width = sent.width();
+    let per_window = bound.per_second * width.as_secs_f64();
+    let parts = sent.bins().iter().map(|bin| ((bound.count)(bin) as f64 - bound.burst - bound.request) / per_window);
+    let missed = parts.clone().filter(|part| *part > LIMIT).count();
+    let worst = parts.fold(0.0, f64::max);
+    let Bound { what, per_second, .. } = *bound;
+    RateFigures {
+        what,
+        per_second: per_second / bound.scale,
+        is_limit: true,
+        window: width,
+        windows: sent.bins().len(),
+        missed,
+        worst,
+    }
+}
+
+fn sentence(figures: &RateFigures) -> String {
+    let RateFigures { what, per_second, missed, windows: of, .. } = figures;
+    let windows = windows(figures.window);
+    match figures.is_limit {
+        true => format!("in {missed} {windows} it got more than its limit of {per_second} {what} a second"),
+        false => format!("in {missed} of {of} {windows} it got less than {:.0}% of {per_second} {what}", 100.0 * LEAST),
+    }
 }
 
 fn windows(width: Nanos) -> String {

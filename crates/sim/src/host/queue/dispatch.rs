@@ -19,6 +19,9 @@ impl Queue {
             let Some(request) = self.picked.take().or_else(|| self.pick(now)) else { return };
             self.at_device += 1;
             self.device.submit(now, &request);
+            if let Some(ledger) = &mut self.ledger {
+                ledger.add_sent(now, &request);
+            }
             if request.op == Op::Read && self.throttle.is_on() {
                 self.throttle.read_dispatched(now, request.id);
             }
