@@ -7,6 +7,7 @@ use experiment::comparison::regime;
 use experiment::pool::Workers;
 use research::guarantees::admission::{AdmissionResult, admission};
 use research::guarantees::bars::{self, AloneResult, ContractResult};
+use research::guarantees::rates::{self, RatesResult};
 use seekwise::number;
 use terminal::Terminal;
 
@@ -25,8 +26,9 @@ const LISTED: u32 = 20;
 #[derive(clap::Args)]
 pub struct Args {
     /// `alone`: a tenant alone on the disk that it is guaranteed; `contracts`: several tenants whose guarantees need at most 0.7 of the
-    /// host; `admission`: contracts of any need, the answer of `seekwise guarantee` to each, and whether drawn loads break it
-    #[arg(value_parser = ["alone", "contracts", "admission"])]
+    /// host; `admission`: contracts of any need, the answer of `seekwise guarantee` to each, and whether drawn loads break it; `rates`:
+    /// limits and reservations in every second, of tenants that ask all the time
+    #[arg(value_parser = ["alone", "contracts", "admission", "rates"])]
     what: String,
     /// Seed of all draws
     #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = number::seed)]
@@ -37,8 +39,15 @@ pub struct Args {
     /// Number of draws
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = number::within::<u32>(1..=10_000, "draws"))]
     draws: u32,
-    /// The scheduler to be judged, others, and last the one without guarantees
-    #[arg(long, value_name = "NAME[:KEY=VALUE,...][;...]", value_delimiter = ';', default_value = "youchoose;none")]
+    /// The scheduler to be judged, others, and last the one without guarantees [default: youchoose;none, for `rates` youchoose;mclock;fairio;none]
+    #[arg(
+        long,
+        value_name = "NAME[:KEY=VALUE,...][;...]",
+        value_delimiter = ';',
+        hide_default_value = true,
+        default_value = "youchoose;none",
+        default_value_if("what", "rates", "youchoose;mclock;fairio;none")
+    )]
     schedulers: Vec<String>,
     #[command(flatten)]
     world: WorldArgs,
@@ -71,6 +80,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             alone_text(&bars::alone(which, args.seed, &numbers, &pair, workers)?)
         }
         "admission" => admission_text(args, &admission(which, args.seed, &numbers, workers)?),
+        "rates" => rates_text(args, &rates::rates(which, args.seed, &numbers, MOST_NEEDED, &schedulers, workers)?),
         _ => contracts_text(args, &bars::contracts(which, args.seed, &numbers, MOST_NEEDED, &schedulers, workers)?),
     };
     Ok(terminal::print(&text)?)
@@ -163,6 +173,63 @@ fn list_broken(text: &mut String, args: &Args, result: &ContractResult) {
         for tenant in outcome.tenancy.tenants.iter().filter(|tenant| !tenant.broken.is_empty()) {
             let reference = tenant.promised.reference.as_deref().unwrap_or_default();
             let _ = writeln!(text, "    {scheduler}: {} on {reference}: {}", tenant.name, tenant.broken.join("; "));
+        }
+    }
+}
+
+fn rates_text(args: &Args, all: &[RatesResult]) -> String {
+    let mut text = String::new();
+    for result in all {
+        if args.jobs {
+            let _ = writeln!(text, "{}", result.text);
+        }
+        let RatesResult { number, host, needs, outcomes, .. } = result;
+        let last = outcomes.last().map_or(0, |(_, bytes)| *bytes);
+        let _ = write!(text, "{number:3} {host:45} needs {needs:.2}, {:2} tenants with rates", outcomes[0].0.len());
+        for (position, (_, bytes)) in outcomes.iter().enumerate() {
+            let [(limits, of_limits), (reservations, of_reservations)] = [true, false].map(|kind| result.broken(position, kind));
+            let _ = write!(text, "; {limits} of {of_limits} limits and {reservations} of {of_reservations} reservations broken");
+            let _ = write!(text, ", bytes {:.2}", *bytes as f64 / last as f64);
+        }
+        text.push('\n');
+        if args.draws <= LISTED {
+            list_missed(&mut text, args, result);
+        }
+    }
+    for (position, scheduler) in args.schedulers.iter().enumerate() {
+        let sum = |is_limit| {
+            let each = all.iter().map(|result| result.broken(position, is_limit));
+            each.fold((0, 0), |sum, (broken, of)| (sum.0 + broken, sum.1 + of))
+        };
+        let ((limits, of_limits), (reservations, of_reservations)) = (sum(true), sum(false));
+        let kept = all.iter().filter(|result| [true, false].iter().all(|&kind| result.broken(position, kind).0 == 0)).count();
+        let _ = writeln!(
+            text,
+            "{scheduler}: all kept in every second in {kept} of {} cases; {limits} of {of_limits} limits and {reservations} of \
+             {of_reservations} reservations broken",
+            all.len()
+        );
+    }
+    text
+}
+
+fn list_missed(text: &mut String, args: &Args, result: &RatesResult) {
+    for (scheduler, (tenants, _)) in args.schedulers.iter().zip(&result.outcomes) {
+        for tenant in tenants {
+            for figures in tenant.rates.iter().filter(|figures| figures.missed > 0) {
+                let kind = if figures.is_limit { "limit" } else { "reservation" };
+                let _ = writeln!(
+                    text,
+                    "    {scheduler}: {}: {kind} of {} {}: missed in {} of {} windows of {} s, the worst got {:.2} of it",
+                    tenant.name,
+                    figures.per_second,
+                    figures.what,
+                    figures.missed,
+                    figures.windows,
+                    figures.window.as_secs_f64(),
+                    figures.worst
+                );
+            }
         }
     }
 }

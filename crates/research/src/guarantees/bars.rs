@@ -76,7 +76,7 @@ fn run(drawn: &Drawn, scheduler: &Setting, watch: &Watch) -> anyhow::Result<Outc
     Ok(Outcome { bytes: tenancy.tenants.iter().map(|tenant| tenant.bytes).sum(), tenancy })
 }
 
-fn run_load(load: &JobsLoad, world: &World, scheduler: &Setting, watch: &Watch) -> anyhow::Result<RunSummary> {
+pub(super) fn run_load(load: &JobsLoad, world: &World, scheduler: &Setting, watch: &Watch) -> anyhow::Result<RunSummary> {
     let queue = world.queue(world.scheduler(scheduler));
     Ok(load.run(queue, world.host, watch, None)?)
 }

@@ -3,3 +3,4 @@
 pub mod admission;
 pub mod bars;
 pub mod draw;
+pub mod rates;
