@@ -38,7 +38,8 @@ use alloc::vec::Vec;
 
 use super::{COMPLETION_BACKSTOP, Insertion, Pick, Room, Scheduler, SchedulerSpec, Tags, resort};
 use crate::cost::Cost;
-use crate::queue::{Limits, Merging, Placed, Queue};
+use crate::lanes::{lane_for, next_within_limits};
+use crate::queue::{Limits, Merging, Placed, Queue, Slot};
 use crate::sorted::SortedList;
 use crate::tag_shares::TagShares;
 use crate::tenants::{Register, Roster};
@@ -76,7 +77,7 @@ enum Turn {
 struct YouChoose {
     tuning: Tunables,
     register: Register,
-    /// A lane for each volume, with requests that are in no slot yet.
+    /// Two lanes for each volume, with requests that are in no slot yet.
     queue: Queue,
     volumes: Vec<Volume>,
     charges: Charges,
@@ -269,9 +270,12 @@ impl YouChoose {
     fn update_places(&mut self, now: Nanos, number: usize) {
         let floor = self.reference_now(now) - self.tuning.debt;
         let own_delay = self.volumes[number].work_at_device();
+        let next = self.next(now, number);
         let volume = &mut self.volumes[number];
         volume.forgive(floor);
-        volume.set_ready(now, self.queue.oldest(number).map(|oldest| self.queue.request(oldest)));
+        if let Some((_, ready_at)) = next {
+            volume.set_ready(ready_at);
+        }
         // A volume at its limit has nothing to ask for until it may go on.
         let is_ready = volume.is_ready(now);
         let start = volume.latest_start().filter(|_| is_ready).map(|start| key(start.0, number));
@@ -405,15 +409,20 @@ impl YouChoose {
         if self.backlog.count() > 0 || other.waiting > 0 {
             return false;
         }
-        let sectors = self.queue.oldest(number).map_or(volume.sectors(), |oldest| self.queue.request(oldest).sectors);
+        let sectors = self.next(self.now, number).map_or(volume.sectors(), |(next, _)| self.queue.request(next).sectors);
         let is_larger = sectors / DWARFS > other.sectors();
         let has_time = self.next_cost(number) + other.guard.own() <= other.guard.tail();
         !is_larger && (has_time || volume.is_guaranteed())
     }
 
+    /// The next request of a volume that is in no slot yet, and when its limits let it go.
+    fn next(&self, now: Nanos, number: usize) -> Option<(Slot, Nanos)> {
+        next_within_limits(&self.queue, number, self.volumes[number].limiter(), now, |lane| self.queue.oldest(lane))
+    }
+
     /// For how long the next request of a volume keeps the device busy.
     fn next_cost(&self, number: usize) -> Nanos {
-        let sectors = self.queue.oldest(number).map_or(0, |oldest| self.queue.request(oldest).sectors);
+        let sectors = self.next(self.now, number).map_or(0, |(next, _)| self.queue.request(next).sectors);
         Nanos(self.volumes[number].cost.estimate(sectors, &self.cost))
     }
 
@@ -466,7 +475,7 @@ impl YouChoose {
     fn fill_slot(&mut self, now: Nanos, number: usize) {
         let length = self.slot_length();
         self.volumes[number].open_slot(length, self.tuning.order);
-        while let Some(oldest) = self.queue.oldest(number) {
+        while let Some((oldest, _)) = self.next(now, number) {
             let service = self.slot_time(number, self.queue.request(oldest));
             if !self.volumes[number].has_room_for(service, length, MAX_IN_SLOT) {
                 return;
@@ -476,13 +485,20 @@ impl YouChoose {
         }
     }
 
-    /// The next request of a volume: of its slot; in order of arrival if it has the device to itself.
+    /// The next request of a volume: of its slot; in order of arrival if it has the device to itself. If its reads and writes have limits of
+    /// their own, no request waits in a slot behind another one's limit.
     fn take(&mut self, now: Nanos, number: usize, cost: &mut dyn FnMut(&Request) -> Option<Nanos>) -> Option<Request> {
         if self.active == 1 && self.volumes[number].slot_is_empty() {
-            return self.queue.oldest(number).map(|oldest| self.queue.take(oldest));
+            return self.next(now, number).map(|(next, _)| self.queue.take(next));
         }
-        self.fill_slot(now, number);
-        let request = self.volumes[number].take_from_slot(now, cost)?;
+        let request = if self.volumes[number].is_limited_by_direction() {
+            let length = self.slot_length();
+            self.volumes[number].open_slot(length, self.tuning.order);
+            self.next(now, number).map(|(next, _)| self.queue.take(next))?
+        } else {
+            self.fill_slot(now, number);
+            self.volumes[number].take_from_slot(now, cost)?
+        };
         let service = self.slot_time(number, &request);
         self.volumes[number].use_turn(service);
         Some(request)
@@ -594,7 +610,8 @@ impl Scheduler for YouChoose {
         if self.active == 1 {
             self.queue.set_limits(&Limits { max_sectors: 0, ..limits });
         }
-        let placed = self.queue.insert(number, Nanos::ZERO, request);
+        let lane = lane_for(number, self.volumes[number].limiter(), &request);
+        let placed = self.queue.insert(lane, Nanos::ZERO, request);
         self.queue.set_limits(&limits);
         self.tag_shares.inserted(number, &self.register, &placed);
         self.record_placement(number, &request, service, &placed);

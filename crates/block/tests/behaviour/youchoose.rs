@@ -8,7 +8,7 @@ use block::{Limits, Nanos, Op, Priority, Request, Roster, Scheduler, Tenant};
 use proptest::prelude::*;
 
 use crate::disk::{Process, Report, run, run_slowed, service_of};
-use crate::{ms, read, scheduler_with};
+use crate::{insert_all, ms, read, scheduler_with, serve_all, write};
 
 /// The disk of these tests, slower by a factor; it knows the position of its head.
 #[derive(Debug)]
@@ -306,4 +306,16 @@ fn a_tenant_that_stays_keeps_its_clock_and_its_limit_when_others_come_and_go() {
     assert!(matches!(scheduler.pick(ms(300)), block::Pick::Go(_)));
     scheduler.set_roster(&roster(vec![Tenant::new("comes")]));
     assert!(matches!(scheduler.pick(ms(301)), block::Pick::Go(_)), "its limit went with it");
+}
+
+#[test]
+fn reads_do_not_wait_behind_a_write_at_its_limit() {
+    let rates = Rates { write_limit: Rate::iops(10), burst: Some(Nanos::ZERO), ..Rates::default() };
+    let mut scheduler = youchoose(vec![Tenant::new("limited").with_rates(rates), Tenant::new("other")]);
+    let requests = [write(1, 0), write(2, 1_000), read(3, 2_000), read(4, 3_000), read(5, VOLUME)];
+    insert_all(&mut *scheduler, Nanos::ZERO, requests);
+    let mut order = serve_all(&mut *scheduler, Nanos::ZERO);
+    order.sort_unstable();
+    assert_eq!(order, [0, 2_000, 3_000, VOLUME], "one write in a tenth of a second");
+    assert_eq!(serve_all(&mut *scheduler, ms(100)), [1_000]);
 }

@@ -291,11 +291,19 @@ impl Volume {
 
     // Limits.
 
-    /// Updates when its limits let the next request go, which is the oldest one of its lane or else like the one before.
-    pub(super) fn set_ready(&mut self, now: Nanos, next: Option<&Request>) {
-        if let (Some(limiter), Some(next)) = (&self.limiter, next) {
-            self.ready = limiter.ready_at(now, next);
-        }
+    /// Its limits; `None` if it has none.
+    pub(super) fn limiter(&self) -> Option<&Limiter> {
+        self.limiter.as_ref()
+    }
+
+    /// Whether its reads and writes have limits of their own.
+    pub(super) fn is_limited_by_direction(&self) -> bool {
+        self.limiter.as_ref().is_some_and(Limiter::is_by_direction)
+    }
+
+    /// Sets when its limits let the next request go.
+    pub(super) fn set_ready(&mut self, ready: Nanos) {
+        self.ready = ready;
     }
 
     /// Whether its limits let a request go now.
