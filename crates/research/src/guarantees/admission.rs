@@ -145,7 +145,7 @@ impl Drawn {
         let mut contract = self.contract.clone();
         let sectors = self.size_mib * 2048;
         for (number, promise) in (0_u64..).zip(&mut contract.promises) {
-            promise.volumes = vec![number * sectors..(number + 1) * sectors];
+            promise.volumes.push(number * sectors..(number + 1) * sectors);
         }
         contract
     }

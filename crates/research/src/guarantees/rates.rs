@@ -8,6 +8,7 @@ use block::Nanos;
 use control::Setting;
 use experiment::chance::{happens, one_of, scaled, source};
 use experiment::comparison::JobsLoad;
+use experiment::load::Load as _;
 use experiment::pool::Workers;
 use experiment::tenants::judge::{RateFigures, rate_figures};
 use experiment::tenants::{Contract, Reference, TenantGuarantee};
