@@ -94,7 +94,7 @@ fn a_comparison_shows_kept_promises_and_the_worst_tenant_of_each_scheduler() {
     assert!(table.contains(&kept), "{table}");
     let broken = format!("{}: guarantees of 1 of 2 tenants kept; worst a <b> & c: it got 82%", labels[1]);
     assert!(table.contains(&broken), "{table}");
-    assert!(table.contains("this disk would need 125% of its capacity (work 50%, time 125%, wait for one request of a neighbour 90%). Here all guarantees were kept."), "{table}");
+    assert!(table.contains("this disk would need 125% of its capacity (work 50.0%, time 125%, wait for one request of a neighbour 90.0%). Here all guarantees were kept."), "{table}");
 }
 
 #[test]
