@@ -108,6 +108,15 @@ impl SortedList {
         }
     }
 
+    /// Moves a number from its key before to its key after; `None`: it was or is not in the list.
+    #[inline]
+    pub(crate) fn move_entry(&mut self, before: Option<u128>, after: Option<u128>, number: u32) {
+        if before != after {
+            before.inspect(|&before| self.remove(before));
+            after.inspect(|&after| self.insert(after, number));
+        }
+    }
+
     fn remove_only(&mut self, key: u128) {
         let only = &mut self.chunks[0];
         if only.keys.first() == Some(&key) {
@@ -146,6 +155,13 @@ impl SortedList {
     #[inline]
     pub(crate) fn first(&self) -> Found {
         self.get((0, 0))
+    }
+
+    /// The first key of another number than `but`, which has one key at most.
+    #[inline]
+    pub(crate) fn first_but(&self, but: u32) -> Found {
+        let first = self.first()?;
+        if first.1 == but { self.at_or_after(first.0 + 1) } else { Some(first) }
     }
 
     pub(crate) fn last(&self) -> Found {

@@ -7,6 +7,7 @@ use anyhow::Context;
 use rayon::prelude::*;
 
 use progress::monitor::Monitor;
+use sim::run::Watch;
 
 /// What work runs with.
 #[derive(Clone, Copy)]
@@ -22,6 +23,11 @@ impl<'a> Workers<'a> {
     pub fn new(monitor: &'a dyn Monitor, threads: Option<usize>) -> Workers<'a> {
         let cores = || std::thread::available_parallelism().map_or(1, usize::from);
         Workers { monitor, threads: threads.unwrap_or_else(cores).max(1) }
+    }
+
+    /// Stops runs when the work is interrupted.
+    pub fn watch(&self) -> Watch<'a> {
+        Watch { stop: Some(self.monitor.stop()), ..Watch::default() }
     }
 
     /// Does `work` for each item, and shows how many are done as `what`.

@@ -245,10 +245,7 @@ impl Fairio {
         let is_limited = ready_at > self.now;
         let key = next.filter(|_| is_limited).map(|_| u128::from(ready_at.0) << 64 | number as u128);
         let before = core::mem::replace(&mut self.limits[number].key, key);
-        if before != key {
-            before.inspect(|&before| self.limited.remove(before));
-            key.inspect(|&key| self.limited.insert(key, number as u32));
-        }
+        self.limited.move_entry(before, key, number as u32);
         if is_limited {
             self.accounts.leave(number);
             return;

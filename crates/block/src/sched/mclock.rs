@@ -18,9 +18,9 @@
 //!   requests in its queue, a tenant with a reservation of 60 a second and four random reads at a time got 46 without this bound.
 //! * **Others are held back while a tenant is behind.** If its completions are more than 20 ms or one request behind its reservation, only
 //!   requests within reservations and its own go to the device, until it has caught up.
-//! * **A reservation that the disk cannot serve does not starve others.** The paper leaves it to admission control that reservations fit the disk;
-//!   else their tags are always due. If a tenant does not get nearer to its reservation in the time of 16 requests (at least 200 ms) in
-//!   which others were held back and the device had nothing of theirs, it goes by weight; but such tenants have at least half of the
+//! * **A reservation that the disk cannot serve does not starve others.** The paper leaves it to admission control that reservations fit the
+//!   disk; else their tags are always due. If a tenant does not get nearer to its reservation in the time of 16 requests (at least 200 ms)
+//!   in which others were held back and the device had nothing of theirs, it goes by weight; but such tenants have at least half of the
 //!   requests at the device, so that they get about half of what the disk can do. After a second it is tried again.
 //! * **Tags of the queue are shared equally**, as requests that wait for a tag are seen by no scheduler.
 //!
@@ -115,16 +115,6 @@ fn tag(key: u128) -> u64 {
     (key >> 64) as u64
 }
 
-/// Moves a tenant from its key before to its key now, in each of the lists.
-fn move_in(lists: [(&mut SortedList, Option<u128>, Option<u128>); 3], number: usize) {
-    for (list, before, after) in lists {
-        if before != after {
-            before.inspect(|&before| list.remove(before));
-            after.inspect(|&after| list.insert(after, number as u32));
-        }
-    }
-}
-
 /// Tenants whose reservations the disk cannot serve: their requests at the device, and the lowest proportional tag of those that may go.
 #[derive(Default)]
 struct Unmet {
@@ -212,12 +202,9 @@ impl MClock {
     fn update_places(&mut self, now: Nanos, number: usize) {
         let places = self.places(now, number);
         let before = core::mem::replace(&mut self.clients[number].places, places);
-        let lists = [
-            (&mut self.reservations, before.reservation, places.reservation),
-            (&mut self.ready, before.proportion, places.proportion),
-            (&mut self.limited, before.limit, places.limit),
-        ];
-        move_in(lists, number);
+        self.reservations.move_entry(before.reservation, places.reservation, number as u32);
+        self.ready.move_entry(before.proportion, places.proportion, number as u32);
+        self.limited.move_entry(before.limit, places.limit, number as u32);
         self.update_watches(number);
     }
 
@@ -237,12 +224,9 @@ impl MClock {
             Watches::default()
         };
         let before = core::mem::replace(&mut client.watches, watches);
-        let lists = [
-            (&mut self.watched, before.watched, watches.watched),
-            (&mut self.behind, before.behind, watches.behind),
-            (&mut self.responses, before.response, watches.response),
-        ];
-        move_in(lists, number);
+        self.watched.move_entry(before.watched, watches.watched, number as u32);
+        self.behind.move_entry(before.behind, watches.behind, number as u32);
+        self.responses.move_entry(before.response, watches.response, number as u32);
     }
 
     /// Moves tenants that have fallen behind to the list of those.
@@ -345,9 +329,7 @@ impl MClock {
             }
         }
         // Its own requests need no room beside themselves.
-        let response = self.responses.first().filter(|&(_, number)| number as usize != first);
-        let response = response.or_else(|| self.responses.at_or_after(self.responses.first()?.0 + 1));
-        let room = response.map_or(u64::MAX, |(response, _)| tag(response) / self.spacing.max(1));
+        let room = self.responses.first_but(first as u32).map_or(u64::MAX, |(response, _)| tag(response) / self.spacing.max(1));
         if u64::from(self.at_device) >= room.max(1) { Err(now + COMPLETION_BACKSTOP) } else { Ok(chosen) }
     }
 

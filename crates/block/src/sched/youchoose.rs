@@ -290,19 +290,11 @@ impl YouChoose {
         let due = volume.oldest_due().filter(|_| is_ready).map(|due| key(due.0, number));
         let before = volume.places;
         let tags = &mut self.tags[if volume.is_guaranteed() { GUARANTEED } else { BEST_EFFORT }];
-        let moves = [
-            (&mut self.starts, before.start, start),
-            (tags, before.tag, tag),
-            (&mut self.expiries, before.expiry, expiry),
-            (&mut self.bounds, before.bears, bears),
-            (&mut self.dues, before.due, due),
-        ];
-        for (list, before, after) in moves {
-            if before != after {
-                before.inspect(|&before| list.remove(before));
-                after.inspect(|&after| list.insert(after, number as u32));
-            }
-        }
+        tags.move_entry(before.tag, tag, number as u32);
+        self.starts.move_entry(before.start, start, number as u32);
+        self.expiries.move_entry(before.expiry, expiry, number as u32);
+        self.bounds.move_entry(before.bears, bears, number as u32);
+        self.dues.move_entry(before.due, due, number as u32);
         self.deadlines.update(number, deadline, &mut volume.places.deadline);
         volume.places = Places { start, tag, expiry, bears, due, ..volume.places };
     }
@@ -318,10 +310,7 @@ impl YouChoose {
 
     fn turn(&mut self, now: Nanos) -> Turn {
         let is_full = match self.tuning.in_flight {
-            0 => {
-                let least = self.bounds.first().map_or(self.bound.most(), |(most, _)| number_of(most));
-                self.active > 1 && !self.register.roster().tenants().is_empty() && self.backlog.is_full(least)
-            }
+            0 => self.active > 1 && !self.register.roster().tenants().is_empty() && self.backlog.is_full(self.least_bound()),
             most => self.backlog.count() >= most,
         };
         if is_full {
@@ -341,6 +330,11 @@ impl YouChoose {
         self.not_overtaking(now, number).map_or(Turn::Later(now + COMPLETION_BACKSTOP), Turn::Due)
     }
 
+    /// The bound of the requests at the device, in parts (see [`Bound::most`]).
+    fn least_bound(&self) -> u64 {
+        self.bounds.first().map_or(self.bound.most(), |(most, _)| number_of(most))
+    }
+
     /// Which volume goes in place of this one, so that no request of another with an earlier due time becomes late; `None`: that one's
     /// requests are all at the device. Of two that are late already the clocks decide. On devices with several units a request may wait for
     /// one of them, and the others would stand idle for it.
@@ -352,8 +346,7 @@ impl YouChoose {
         let own_due = self.volumes[number].oldest_due();
         let Some((due, other)) = first_other(&self.dues, number) else { return Some(number) };
         let first = &self.volumes[other];
-        let own = first.guard.own().min(Nanos(first.guard.tail().0 / 2));
-        if own_due.is_some_and(|own_due| own_due <= due) || until + own <= due {
+        if own_due.is_some_and(|own_due| own_due <= due) || until + first.guard.lead() <= due {
             return Some(number);
         }
         match first.waiting {
@@ -647,7 +640,7 @@ impl Scheduler for YouChoose {
         let reported = self.reported_time.take();
         let Some(charge) = self.charges.remove(request.id) else { return };
         let Some(dispatched) = charge.dispatched else { return };
-        let device_time = self.backlog.completed(now, charge.work, dispatched);
+        let (device_time, least) = (self.backlog.completed(now, charge.work, dispatched), self.least_bound());
         self.cost.learn(request.sectors, device_time.0);
         let volume = &mut self.volumes[charge.volume];
         volume.cost.learn(request.sectors, device_time.0);
@@ -662,11 +655,9 @@ impl Scheduler for YouChoose {
         let response = Response { took: now - charge.arrival, reference_done: charge.reference_done, own };
         let is_late = volume.guard.completed(now, &response, self.preemptions);
         if volume.is_guaranteed() {
-            let bound = if self.register.roster().has_one_arm() {
-                let least = self.bounds.first().map_or(self.bound.most(), |(most, _)| number_of(most));
-                volume.bears.get_or_insert(Bound::new(least))
-            } else {
-                &mut self.bound
+            let bound = match self.register.roster().has_one_arm() {
+                true => volume.bears.get_or_insert(Bound::new(least)),
+                false => &mut self.bound,
             };
             if is_late && 2 * at_device.0 > response.took.0 {
                 bound.was_late(now, dispatched, charge.at_device);

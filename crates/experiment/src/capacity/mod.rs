@@ -86,8 +86,8 @@ pub fn saturation<W: Wanted>(
 }
 
 impl Saturation {
-    /// The part of the device's work that a load needs with `pace` requests per second and `work` seconds of its units' work for each (0 if they do not
-    /// report it).
+    /// The part of the device's work that a load needs with `pace` requests per second and `work` seconds of its units' work for each (0 if
+    /// they do not report it).
     pub fn need(&self, pace: f64, work: f64) -> f64 {
         let part = |of: f64, most: f64| if most > 0.0 { of / most } else { 0.0 };
         part(pace * work, self.work).max(part(pace, self.requests))

@@ -62,7 +62,7 @@ impl Need {
         self.work.max(self.time)
     }
 
-    /// The part of its allowed response time that its own requests take, and a neighbour's that occupies the host for so long, in seconds.
+    /// The part of its allowed response time that its own requests take, and one of a neighbour's, which occupies the host for `neighbour_s` seconds.
     pub fn wait(&self, neighbour_s: f64) -> f64 {
         if neighbour_s > 0.0 && self.allowed_s > 0.0 { (self.own_s + neighbour_s) / self.allowed_s } else { 0.0 }
     }

@@ -89,8 +89,8 @@ pub fn serve(queue: Queue, wanted: impl Wanted, depth: usize, extent: Extent, st
     serve_all(queue, wanted, depth, None, extent, stop)
 }
 
-/// The same beside a neighbour with one random read of 4 KiB outstanding, anywhere among so many sectors: it moves an arm away between
-/// requests. Only the requests of `wanted` count.
+/// The same beside a neighbour with one random read of 4 KiB outstanding, anywhere among the first `sectors` of the device: it moves an arm
+/// away between requests. Only the requests of `wanted` count.
 ///
 /// # Errors
 /// It was interrupted.

@@ -81,13 +81,19 @@ fn smaller(
     let volumes = &request.contract.promises[tenant].volumes;
     let holds = if volumes.is_empty() { 0 } else { *sectors };
     let is_shared = request.contract.promises.len() > 1;
+    // Nearly all disks hold the volume, so the size is that of the last one.
+    let mut hosted: Option<(u64, spectrum::OnHost)> = None;
     let mut all: Vec<(Reference, f64)> = Vec::new();
     for disk in shipped.iter().filter(|disk| disk.capacity_sectors() >= holds) {
         let smaller = Reference::of(disk);
         let sectors = (*sectors).min(disk.capacity_sectors());
         let there = spectrum::on_reference(&smaller, &worst.kind, sectors, request.seed, workers)?;
-        let hosted = spectrum::OnHost::measure(&request.host, &worst.kind, sectors, request.seed, workers)?;
-        all.push((smaller, hosted.need(&there, spectrum::Limits::default(), is_shared).part()));
+        let on_host = match hosted {
+            Some((known, on_host)) if known == sectors => on_host,
+            _ => spectrum::OnHost::measure(&request.host, &worst.kind, sectors, request.seed, workers)?,
+        };
+        hosted = Some((sectors, on_host));
+        all.push((smaller, on_host.need(&there, spectrum::Limits::default(), is_shared).part()));
     }
     all.retain(|(_, need)| *need < worst.need.part());
     all.sort_by(|one, other| other.1.total_cmp(&one.1));
@@ -105,18 +111,16 @@ fn faster(
     let mut all: Vec<(Profile, f64)> = Vec::new();
     let is_shared = request.contract.promises.len() > 1;
     for host in shipped.iter().filter(|host| host.name() != request.host.name()) {
-        let mut sum = 0.0;
-        for promise in &request.contract.promises {
-            let Some((reference, sectors, worst)) =
-                promise.reference.as_ref().and_then(|disk| hardest.iter().find(|(known, ..)| known == disk))
-            else {
-                continue;
-            };
+        let parts = hardest.iter().map(|(reference, sectors, worst)| {
             let sectors = (*sectors).min(host.capacity_sectors());
             let there = spectrum::on_reference(reference, &worst.kind, sectors, request.seed, workers)?;
             let hosted = spectrum::OnHost::measure(host, &worst.kind, sectors, request.seed, workers)?;
-            sum += hosted.need(&there, spectrum::Limits::default(), is_shared).part();
-        }
+            Ok(hosted.need(&there, spectrum::Limits::default(), is_shared).part())
+        });
+        let parts = parts.collect::<anyhow::Result<Vec<f64>>>()?;
+        let references = request.contract.promises.iter().filter_map(|promise| promise.reference.as_ref());
+        let kinds = references.filter_map(|disk| hardest.iter().position(|(known, ..)| known == disk));
+        let sum: f64 = kinds.map(|kind| parts[kind]).sum();
         all.push((host.clone(), sum));
     }
     all.retain(|(_, need)| *need <= 1.0);

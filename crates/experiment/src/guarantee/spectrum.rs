@@ -93,7 +93,7 @@ pub(super) fn on_reference(reference: &Reference, kind: &Kind, sectors: u64, see
     Ok(serve(reference.queue(), kind.wanted(sectors, seed), kind.outstanding as usize, Extent::default(), workers.monitor.stop())?)
 }
 
-/// What each kind of guarantee needs in the worst case: a reference disk with limits, for a volume of so many sectors.
+/// What each kind of guarantee needs in the worst case: a reference disk with limits, for a volume of this size in sectors.
 ///
 /// # Errors
 /// It was interrupted.

@@ -11,7 +11,7 @@ use block::{Nanos, Roster, StreamId, Tenant};
 use control::Setting;
 use sim::host::{Queue, QueueSettings};
 use sim::profile::{DeviceOptions, Profile};
-use sim::run::{Measure, Owner, TenantMeasure, Watch, run};
+use sim::run::{Measure, Owner, TenantMeasure, run};
 use sim::store::{Copy, CopyPace, Place, Store};
 use sim::streams::COPY;
 
@@ -126,7 +126,7 @@ impl Cluster {
             let ClusterVolume { name, sectors, reference, on, .. } = &self.volumes[volume];
             let stand_in = || Reference::of(&self.arrays[on.unwrap_or(0)].profile);
             let sampled_on = reference.clone().unwrap_or_else(stand_in);
-            let watch = Watch { stop: Some(workers.monitor.stop()), ..Watch::default() };
+            let watch = workers.watch();
             let samples = alone::samples(&self.asker(volume), &sampled_on, self.seed, (number, length), &watch);
             workers.monitor.check()?;
             Ok(SampledVolume {
@@ -175,7 +175,7 @@ impl Cluster {
             source = source.until_copied(number, SETTLES);
         }
         let measured = self.measured()?;
-        let watch = Watch { stop: Some(workers.monitor.stop()), ..Watch::default() };
+        let watch = workers.watch();
         let measure = run(source, &mut store, Measure::new([]).by_tenant(Some(&measured), Owner::Stream), &watch, None);
         workers.monitor.check()?;
         let tenants = measure?.tenants.context("a run that is measured by tenant")?;
@@ -195,7 +195,7 @@ impl Cluster {
     pub fn alone(&self, of: &[usize], until: Nanos, workers: Workers) -> anyhow::Result<Vec<Option<OnReference>>> {
         workers.map("running volumes alone", of, |&volume| {
             let Some(reference) = &self.volumes[volume].reference else { return Ok(None) };
-            let watch = Watch { stop: Some(workers.monitor.stop()), ..Watch::default() };
+            let watch = workers.watch();
             let measure = alone::measure(&self.asker(volume), reference, self.seed, until, &watch);
             workers.monitor.check()?;
             Ok(Some(measure?))

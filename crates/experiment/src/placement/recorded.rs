@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use block::Nanos;
-use sim::run::{Issue, Pilot, ServerEvent, Steerable, Watch};
+use sim::run::{Issue, Pilot, ServerEvent, Steerable};
 
 use super::asks::Asks;
 use super::elevator;
@@ -46,7 +46,7 @@ pub(super) fn run(load: &Path, reference: &Reference, seed: u64, workers: Worker
     let world = experiment.world()?;
     let load = experiment.load(&world, workers.monitor)?;
     let mut recorder = Recorder::default();
-    let watch = Watch { stop: Some(workers.monitor.stop()), ..Watch::default() };
+    let watch = workers.watch();
     let outcome = load.run(world.queue(elevator()), world.host, &watch, Some(&mut recorder));
     workers.monitor.check()?;
     let ends = outcome?.measure.last_completion;

@@ -175,7 +175,7 @@ pub fn alone(
 }
 
 /// What of the host is needed to serve a tenant as its reference disk does; `work` is what the host's units did for what it got `here`,
-/// of which the device saw the recorded requests. A neighbour, if there is one, has its requests among so many sectors.
+/// of which the device saw the recorded requests. `neighbour`: the capacity in sectors among which another tenant has its requests, if there is one.
 fn need(
     (reference, here): (&TenantMeasure, &TenantMeasure),
     work: Nanos,

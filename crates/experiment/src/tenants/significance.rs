@@ -1,6 +1,7 @@
 //! How much two runs of the same load on the same disk differ by chance, and what is more than that.
 //!
-//! The load runs a second time alone on its reference disk, with other random numbers (a trace, which has none, on other sectors). A guarantee is broken if a figure is beyond its bound, and by more than the reference disk differs from itself:
+//! The load runs a second time alone on its reference disk, with other random numbers (a trace, which has none, on other sectors). A
+//! guarantee is broken if a figure is beyond its bound, and by more than the reference disk differs from itself:
 //!
 //! * throughput, by the factor between the two runs, or by the error of the mean of its windows, whichever is more, but at most by
 //!   5%;

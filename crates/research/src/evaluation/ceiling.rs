@@ -21,7 +21,6 @@ use observe::performance::Performance;
 use sim::device::Device;
 use sim::host::Queue;
 use sim::profile::DeviceOptions;
-use sim::run::Watch;
 use twin::load::Understood;
 use twin::{CallModel, Load, ObservedRequest, Recording, TrialResult};
 
@@ -195,7 +194,7 @@ impl<'a> Asked<'a> {
     ) -> anyhow::Result<BTreeMap<String, TrialResult>> {
         let call_model =
             CallModel::infer(self.recording.calls(), self.recording.seen().chain(self.recording.flushes()), from + SETTLES, to);
-        let watch = Watch { stop: Some(workers.monitor.stop()), ..Watch::default() };
+        let watch = workers.watch();
         let world = &self.question.world;
         let extent = twin::trial::TrialLength { warmup: SETTLES, judged: load.span() - SETTLES, max_requests: u64::MAX };
         let one = |setting: &Setting| {

@@ -14,7 +14,6 @@ use experiment::capacity::{self, Extent, serve};
 use experiment::chance::{happens, one_of, scaled, source};
 use experiment::comparison::{JobsLoad, regime};
 use experiment::guarantee::{GuaranteeRequest, admit};
-use experiment::load::Load as _;
 use experiment::placement::YOUCHOOSE;
 use experiment::pool::{Unseen, Workers};
 use experiment::synthetic::asks::{Draw, Pattern, Places};
@@ -26,6 +25,7 @@ use report::guarantee::Guarantee;
 use sim::host::QueueSettings;
 use sim::run::Watch;
 
+use super::bars::run_load;
 use super::draw::{self, KINDS, Kind};
 use crate::worlds::Which;
 
@@ -83,7 +83,7 @@ pub fn admission(which: Which, seed: u64, numbers: &[u32], workers: Workers) -> 
         let request =
             GuaranteeRequest { contract: drawn.with_sizes(), host: drawn.world.profile.clone(), scenario: Some(SCENARIO), seed };
         let answer = admit(&request, Workers { monitor: &unseen, threads: 1 })?;
-        let watch = Watch { stop: Some(workers.monitor.stop()), ..Watch::default() };
+        let watch = workers.watch();
         let (mut broken, mut text) = (Vec::new(), String::new());
         for set in 0..SETS {
             (broken, text) = drawn.run(seed, number * SETS + set, &watch)?;
@@ -163,8 +163,7 @@ impl Drawn {
         let load = JobsLoad::new(&text, "drawn", seed.wrapping_add(1 + u64::from(set)), &self.world)?;
         let roster = self.contract.roster(&load, &self.world, &Reference::model)?;
         let world = World { roster: Some(roster.clone()), ..self.world.clone() };
-        let queue = world.queue(world.scheduler(&regime::scheduler(YOUCHOOSE)?));
-        let summary = load.run(queue, world.host, watch, None)?;
+        let summary = run_load(&load, &world, &regime::scheduler(YOUCHOOSE)?, watch)?;
         let alone = self.contract.promises.iter().enumerate().map(|(tenant, promise)| {
             let reference = promise.reference.as_ref();
             reference.map(|reference| alone(&load, &roster, tenant, reference, &world, watch)).transpose()

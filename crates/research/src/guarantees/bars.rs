@@ -60,7 +60,7 @@ pub fn contracts(
     workers: Workers,
 ) -> anyhow::Result<Vec<ContractResult>> {
     workers.map("contracts", numbers, |&number| {
-        let watch = Watch { stop: Some(workers.monitor.stop()), ..Watch::default() };
+        let watch = workers.watch();
         let drawn = draw::contract(which, seed, number, most, &watch)?;
         let outcomes = schedulers.iter().map(|scheduler| run(&drawn, scheduler, &watch)).collect::<anyhow::Result<Vec<_>>>()?;
         let host = drawn.world.profile.name().to_owned();
@@ -108,7 +108,7 @@ pub fn alone(
     workers: Workers,
 ) -> anyhow::Result<Vec<AloneResult>> {
     workers.map("tenants alone", numbers, |&number| {
-        let watch = Watch { stop: Some(workers.monitor.stop()), ..Watch::default() };
+        let watch = workers.watch();
         let mut random = source("alone", seed, number);
         let mut world = draw::device(which, &mut random, seed, number)?;
         let pattern = one_of(&mut random, &["randread", "randwrite", "randrw", "read", "write"]);

@@ -19,9 +19,9 @@ use crate::worlds::{self, Which};
 /// Draws of a reference disk before a tenant gets no guarantee.
 const ATTEMPTS: u32 = 6;
 /// All files together take at most this part of the host.
-pub(super) const MOST_OF_CAPACITY: f64 = 0.6;
+const MOST_OF_CAPACITY: f64 = 0.6;
 /// Largest file of a tenant in MiB: what a run touches is far less.
-pub(super) const MOST_MIB: u64 = 20_000;
+const MOST_MIB: u64 = 20_000;
 /// Floods beside each other, each with 128 requests outstanding: 512 in all is what a host of many tenants has.
 pub const MOST_FLOODS: u32 = 4;
 

@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use block::Nanos;
 use control::Setting;
 use experiment::chance::{happens, one_of, scaled, source};
-use experiment::comparison::JobsLoad;
+use experiment::comparison::{JobsLoad, regime};
 use experiment::load::Load as _;
 use experiment::pool::Workers;
 use experiment::tenants::judge::{RateFigures, rate_figures};
@@ -17,7 +17,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use sim::run::{Served, TenantMeasure, Watch};
 
 use super::bars::run_load;
-use super::draw::{self, DIRECT, MOST_MIB, MOST_OF_CAPACITY};
+use super::draw::{self, DIRECT};
 use crate::worlds::Which;
 
 /// Draws of a reservation before a tenant gets none.
@@ -73,7 +73,7 @@ pub fn rates(
     workers: Workers,
 ) -> anyhow::Result<Vec<RatesResult>> {
     workers.map("rates", numbers, |&number| {
-        let watch = Watch { stop: Some(workers.monitor.stop()), ..Watch::default() };
+        let watch = workers.watch();
         let drawn = draw(which, seed, number, most, &watch)?;
         let outcomes = schedulers.iter().map(|scheduler| run(&drawn, scheduler, &watch)).collect::<anyhow::Result<Vec<_>>>()?;
         Ok(RatesResult { number, host: drawn.world.profile.name().to_owned(), text: drawn.text, needs: drawn.needs, outcomes })
@@ -133,10 +133,8 @@ fn draw(which: Which, seed: u64, number: u32, most: f64, watch: &Watch) -> anyho
     let mut random = source("rates", seed, number);
     let mut world = draw::device(which, &mut random, seed, number)?;
     let tenants = scaled(&mut random, 2.0, 8.0).round() as usize;
-    let capacity_mib = (world.profile.capacity_sectors() / 2048) as f64;
     // A tenant has at most two jobs.
-    let size_mib = ((capacity_mib * MOST_OF_CAPACITY / (2 * tenants) as f64) as u64).clamp(16, MOST_MIB);
-    let global = format!("[global]\ntime_based\nruntime={}\nsize={size_mib}m\n", if draw::is_flash(&world) { 5 } else { 20 });
+    let global = draw::global(&world, draw::size_mib(&world, 2 * tenants));
     let (mut needs, mut floods, mut sections) = (0.0, 0, Vec::new());
     for tenant in 0..tenants {
         let jobs = Jobs::draw(&mut random, floods < FLOODS);
@@ -175,7 +173,7 @@ impl Alone {
         let load = JobsLoad::new(&format!("{global}[only]\n{section}"), "drawn", seed, world)?;
         let contract = draw::of_promises(vec![TenantGuarantee::new("only", &["only"])]);
         let alone = World { roster: Some(contract.roster(&load, world, &Reference::model)?), ..world.clone() };
-        let setting = experiment::comparison::regime::scheduler("none")?;
+        let setting = regime::scheduler("none")?;
         let summary = run_load(&load, &alone, &setting, watch)?;
         let tenants = summary.measure.tenants.context("the run had no tenants")?;
         let here: &TenantMeasure = &tenants.on_roster()[0];
@@ -197,8 +195,8 @@ fn cost_beside(global: &str, section: &str, world: &World, seed: u64, watch: &Wa
     let load = JobsLoad::new(&text, "drawn", seed, world)?;
     let contract = draw::of_promises(load.names().iter().map(|name| TenantGuarantee::new(name, &[name])).collect());
     let shared = World { roster: Some(contract.roster(&load, world, &Reference::model)?), ..world.clone() };
-    let setting = experiment::comparison::regime::scheduler("none")?;
-    let summary = load.run(shared.queue(shared.scheduler(&setting)), shared.host, watch, None)?;
+    let setting = regime::scheduler("none")?;
+    let summary = run_load(&load, &shared, &setting, watch)?;
     let requests = summary.measure.tenants.as_ref().map_or(0, |tenants| tenants.on_roster()[0].served.requests);
     let work = summary.ledger.as_ref().map_or(Nanos::ZERO, |ledger| ledger.work_of(0));
     Ok(if requests > 0 { work.as_secs_f64() / requests as f64 } else { 0.0 })

@@ -44,17 +44,8 @@ impl Deadlines {
             by_time: deadline.at.map(|time| key(time.0, number)),
             by_slack: deadline.after.map(|slack| key(slack.0, number)),
         };
-        if next == *place {
-            return;
-        }
-        for (list, before, after) in
-            [(&mut self.by_time, place.by_time, next.by_time), (&mut self.by_slack, place.by_slack, next.by_slack)]
-        {
-            if before != after {
-                before.inspect(|&before| list.remove(before));
-                after.inspect(|&after| list.insert(after, number as u32));
-            }
-        }
+        self.by_time.move_entry(place.by_time, next.by_time, number as u32);
+        self.by_slack.move_entry(place.by_slack, next.by_slack, number as u32);
         *place = next;
     }
 
@@ -68,7 +59,5 @@ impl Deadlines {
 
 /// Of a list by time, the first volume other than `but`, with its time.
 pub(super) fn first_other(list: &SortedList, but: usize) -> Option<(Nanos, usize)> {
-    let first = list.first()?;
-    let first = if first.1 as usize == but { list.at_or_after(first.0 + 1)? } else { first };
-    Some((Nanos(number_of(first.0)), first.1 as usize))
+    list.first_but(but as u32).map(|(key, number)| (Nanos(number_of(key)), number as usize))
 }

@@ -32,12 +32,12 @@ pub(super) struct Bound {
 }
 
 impl Bound {
-    /// Of so many disks.
+    /// Of a device with this many disks.
     pub(super) fn of_disks(disks: u32) -> Bound {
         Bound::new(FIRST * u64::from(disks) * PARTS)
     }
 
-    /// With so many requests, in parts (see [`Bound::most`]).
+    /// With `most` parts of a request (see [`Bound::most`]).
     pub(super) fn new(most: u64) -> Bound {
         Bound { most, fell: None }
     }

@@ -154,6 +154,11 @@ impl Guard {
         self.bound.map_or(tail, |bound| tail.min(bound))
     }
 
+    /// For how long before it is due a request must have the device: its own time, but at most half of what is allowed.
+    pub(super) fn lead(&self) -> Nanos {
+        self.own().min(Nanos(self.tail().0 / 2))
+    }
+
     /// For how long others may delay one of its requests.
     pub(super) fn slack(&self) -> Nanos {
         Nanos((self.tail() - self.own()).0.saturating_add_signed(self.learned)).min(self.tail())

@@ -216,7 +216,7 @@ impl Volume {
     /// When a queued request must be dispatched at the latest if no work of others is at the device; `None` without queued requests or
     /// guarantee.
     pub(super) fn latest_start(&self) -> Option<Nanos> {
-        Some(self.due()? - self.guard.own().min(Nanos(self.guard.tail().0 / 2)))
+        Some(self.due()? - self.guard.lead())
     }
 
     /// Registers an arrival; `reference_now` is the reference disks' time. Returns the request's time on the reference disk.
