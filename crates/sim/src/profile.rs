@@ -12,6 +12,7 @@ use block::did_you_mean;
 
 use crate::device::Device;
 use crate::device::hdd::spec::{HddSpecification, QueuePolicy};
+use crate::device::slowed::{Slowed, Speed};
 
 pub use hdd::HddProfile;
 use keys::KeyTable;
@@ -445,9 +446,64 @@ impl Profile {
         self.device.capacity_sectors()
     }
 
+    /// The same device at a part of its speed. Its text remains that of the device.
+    #[must_use]
+    pub fn at_speed(&self, speed: Speed) -> Profile {
+        Profile { device: Arc::new(AtSpeed { device: self.device.clone(), speed }), ..self.clone() }
+    }
+
     /// Builds an idle device in its profile's initial state. Devices of one profile share its tables.
     pub fn build(&self, options: DeviceOptions) -> Box<dyn Device> {
         let queue_depth = options.queue_depth.map(|depth| depth.clamp(1, 1024));
         self.device.build(DeviceOptions { queue_depth, ..options })
+    }
+}
+
+/// See [`Profile::at_speed`].
+#[derive(Debug)]
+struct AtSpeed {
+    device: Arc<dyn DeviceProfile>,
+    speed: Speed,
+}
+
+impl DeviceProfile for AtSpeed {
+    fn name(&self) -> &str {
+        self.device.name()
+    }
+
+    fn description(&self) -> &str {
+        self.device.description()
+    }
+
+    fn page(&self) -> Option<&str> {
+        self.device.page()
+    }
+
+    fn capacity_sectors(&self) -> u64 {
+        self.device.capacity_sectors()
+    }
+
+    fn build(&self, options: DeviceOptions) -> Box<dyn Device> {
+        Box::new(Slowed::new(self.device.build(options), self.speed))
+    }
+
+    fn disks(&self) -> usize {
+        self.device.disks()
+    }
+
+    fn rotational(&self) -> bool {
+        self.device.rotational()
+    }
+
+    fn queue_policy(&self, options: DeviceOptions) -> QueuePolicy {
+        self.device.queue_policy(options)
+    }
+
+    fn parts(&self) -> &[(String, Arc<Profile>)] {
+        self.device.parts()
+    }
+
+    fn hdd(&self) -> Option<&HddProfile> {
+        self.device.hdd()
     }
 }

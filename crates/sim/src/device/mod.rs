@@ -6,6 +6,7 @@ pub mod limited;
 pub mod modelled;
 pub mod raid;
 mod reciprocal;
+pub mod slowed;
 pub mod ssd;
 
 use block::{Nanos, Request, RequestId};
