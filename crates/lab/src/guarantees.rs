@@ -142,7 +142,7 @@ fn contracts_text(args: &Args, all: &[ContractResult]) -> String {
             let _ = writeln!(text, "{}", result.text);
         }
         let tenants = result.outcomes[0].tenancy.tenants.len();
-        let _ = write!(text, "{:3} {:45} needs {:.2}, {tenants:2} tenants", result.number, result.host, result.needs);
+        let _ = write!(text, "{:3} {:45} {tenants:2} tenants", result.number, result.host);
         for position in 0..result.outcomes.len() {
             let (broken, of) = result.broken(position);
             let _ = write!(text, "; {broken} of {of} broken, bytes {:.2}", bytes(result, position));

@@ -88,6 +88,16 @@ impl JobsLoad {
         rows
     }
 
+    /// Runs these streams together and no others, on the files that they have beside the others.
+    ///
+    /// # Errors
+    /// It was interrupted, or the files do not fit.
+    pub fn run_only(&self, streams: &[StreamId], queue: Queue, host: HostSettings, watch: &Watch) -> Result<RunSummary, RunError> {
+        let roster = queue.roster().cloned();
+        let jobs: Vec<usize> = streams.iter().map(|&stream| stream as usize).collect();
+        self.run_on(Host::new(queue, self.placed.files(), host)?, Some(&jobs), roster.as_ref(), watch, None)
+    }
+
     fn run_on(
         &self,
         host: Host,

@@ -179,14 +179,12 @@ impl Drawn {
     }
 }
 
-/// A kind of load for a tenant. One with a guarantee writes through no page cache: the guarantee covers the disk and not the memory, which
-/// such a tenant has to itself on its reference disk and shares here. Beside another writer it got 70% of the throughput with nearly no
-/// request at the disk.
+/// A kind of load for a tenant.
 fn kind(random: &mut Xoshiro256PlusPlus, promise: &TenantGuarantee, floods: &mut u32) -> &'static Kind {
     let is_flood = promise.best_effort && happens(random, FLOODS);
     let is_flood = is_flood && *floods < draw::MOST_FLOODS;
     *floods += u32::from(is_flood);
-    let is_allowed = |kind: &&Kind| kind.is_flood == is_flood && (promise.best_effort || !kind.is_buffered);
+    let is_allowed = |kind: &&Kind| if promise.best_effort { kind.is_flood == is_flood } else { kind.may_have_guarantee() };
     one_of(random, &KINDS.iter().filter(is_allowed).collect::<Vec<_>>())
 }
 

@@ -32,8 +32,6 @@ pub struct ContractResult {
     pub host: String,
     /// Its job file.
     pub text: String,
-    /// What its guarantees need of the host's capacity.
-    pub needs: f64,
     /// By scheduler, in the order given.
     pub outcomes: Vec<Outcome>,
 }
@@ -64,7 +62,7 @@ pub fn contracts(
         let drawn = draw::contract(which, seed, number, most, &watch)?;
         let outcomes = schedulers.iter().map(|scheduler| run(&drawn, scheduler, &watch)).collect::<anyhow::Result<Vec<_>>>()?;
         let host = drawn.world.profile.name().to_owned();
-        Ok(ContractResult { number, host, text: drawn.text, needs: drawn.needs, outcomes })
+        Ok(ContractResult { number, host, text: drawn.text, outcomes })
     })
 }
 

@@ -1,21 +1,32 @@
 //! Contracts that are drawn: a host, tenants with their loads, and what each is guaranteed.
 //!
-//! Guarantees are drawn so that the host has the capacity for all of them: a tenant whose guarantee would exceed what is left gets a slower
-//! reference disk, and after a few draws none.
+//! Guarantees are drawn so that the host has the capacity for all of them, which is measured: a host of a part of its speed has to keep them.
+//! Of those that it does not keep, the one that is broken worst gets a slower reference disk, and in the end none, until it keeps all.
 
-use anyhow::Context as _;
-use experiment::capacity::{Need, Needs};
+use anyhow::{Context as _, bail};
 use experiment::chance::{happens, one_of, scaled, source};
-use experiment::comparison::JobsLoad;
+use experiment::comparison::{JobsLoad, regime};
 use experiment::load::Load;
-use experiment::tenants::{Alone, Contract, Reference, TenantGuarantee, alone};
+use experiment::placement::YOUCHOOSE;
+use experiment::tenants::{Alone, Contract, Reference, TenantGuarantee, alone, judge};
 use experiment::world::World;
 use rand::Rng as _;
 use rand_xoshiro::Xoshiro256PlusPlus;
+use report::record::TenantFigures;
+use sim::device::slowed::Speed;
 use sim::run::Watch;
 
 use crate::worlds::{self, Which};
 
+/// How often a reference disk that is too fast is replaced by one that serves requests this many times more slowly.
+const SLOWED: u32 = 3;
+const SLOWER: f64 = 2.0;
+/// Draws of a contract before one that has no guarantee is an error.
+const DRAWS: u32 = 16;
+/// Numbers of contracts are less than this.
+const MOST_NUMBER: u32 = 10_000_000;
+/// Reads of the largest size of tenants without a guarantee, for each second, while it is measured what guarantees need.
+const PROBES: u32 = 5;
 /// Draws of a reference disk before a tenant gets no guarantee.
 const ATTEMPTS: u32 = 6;
 /// All files together take at most this part of the host.
@@ -37,6 +48,13 @@ pub struct Kind {
 }
 
 impl Kind {
+    /// Whether a tenant with such a load may have a guarantee. One that writes through the page cache has none: the guarantee covers the
+    /// disk and not the memory, which such a tenant has to itself on its reference disk and shares here. Beside another writer it got 70%
+    /// of the throughput with nearly no request at the disk.
+    pub(super) fn may_have_guarantee(&self) -> bool {
+        !self.is_flood && !self.is_buffered
+    }
+
     /// Draws the options of such a job.
     pub fn draw(&self, random: &mut Xoshiro256PlusPlus) -> String {
         (self.draw)(random)
@@ -129,8 +147,6 @@ pub struct Drawn {
     pub contract: Contract,
     /// What tenants with a reference disk get alone.
     pub alone: Vec<Option<Alone>>,
-    /// The part of the host's capacity that all guarantees need.
-    pub needs: f64,
 }
 
 /// A device of a world that is drawn from a seed.
@@ -168,22 +184,33 @@ pub fn of_promises(promises: Vec<TenantGuarantee>) -> Contract {
     Contract { source: "drawn".to_owned(), sha256: String::new(), promises }
 }
 
-/// Draws contract `number`, whose guarantees need at most `most` of the host's capacity.
+/// Draws contract `number`, whose guarantees, one at least, a host of `most` times the speed keeps without the other tenants.
 ///
 /// # Errors
-/// It cannot be run.
+/// It cannot be run, or none of some draws has a guarantee.
 pub fn contract(which: Which, seed: u64, number: u32, most: f64, watch: &Watch) -> anyhow::Result<Drawn> {
+    for again in 0..DRAWS {
+        let drawn = draw(which, seed, number + again * MOST_NUMBER, most, watch)?;
+        if drawn.alone.iter().any(Option::is_some) {
+            return Ok(drawn);
+        }
+    }
+    bail!("contract {number}: none of {DRAWS} draws has a guarantee that fits")
+}
+
+fn draw(which: Which, seed: u64, number: u32, most: f64, watch: &Watch) -> anyhow::Result<Drawn> {
     let mut random = source("contract", seed, number);
     let mut world = device(which, &mut random, seed, number)?;
     let tenants = scaled(&mut random, 2.0, 40.0).round() as usize;
     let (size_mib, is_flash) = (size_mib(&world, tenants), is_flash(&world));
     let global = global(&world, size_mib);
-    let (mut floods, mut sections) = (Vec::new(), Vec::new());
+    let (mut floods, mut sections, mut may_have) = (0, Vec::new(), Vec::new());
     for tenant in 0..tenants {
         let kind = &KINDS[random.random_range(0..KINDS.len())];
-        let is_flood = kind.is_flood && floods.iter().filter(|flood| **flood).count() < MOST_FLOODS as usize;
+        let is_flood = kind.is_flood && floods < MOST_FLOODS;
         let kind = if kind.is_flood && !is_flood { &KINDS[0] } else { kind };
-        floods.push(is_flood);
+        floods += u32::from(is_flood);
+        may_have.push(kind.may_have_guarantee());
         sections.push(format!("[t{tenant}-{}]\n{}", kind.name, (kind.draw)(&mut random)));
     }
     let text = format!("{global}{}", sections.concat());
@@ -191,24 +218,19 @@ pub fn contract(which: Which, seed: u64, number: u32, most: f64, watch: &Watch) 
     let promise = |name: &String| TenantGuarantee { best_effort: true, ..TenantGuarantee::new(name, &[name]) };
     let mut contract = of_promises(load.names().iter().map(promise).collect());
     let unguaranteed = contract.roster(&load, &world, &Reference::model)?;
-    let (mut kept, mut all): (Vec<Need>, _) = (Vec::new(), Vec::new());
-    for (tenant, is_flood) in floods.iter().enumerate() {
+    let mut all = Vec::new();
+    for (tenant, may_have) in may_have.into_iter().enumerate() {
         let mut found = None;
-        for attempt in 0..if *is_flood { 0 } else { ATTEMPTS } {
-            let reference = reference(which, &mut random, is_flash, seed, number * 64 + attempt)?;
+        for attempt in 0..if may_have { ATTEMPTS } else { 0 } {
+            let reference = reference(which, &mut random, is_flash, seed, number.wrapping_mul(64) + attempt)?;
             if reference.capacity_sectors().is_some_and(|sectors| sectors < size_mib * 2048) {
                 continue;
             }
             let got = alone(&load, &unguaranteed, tenant, &reference, &world, watch)?;
-            if got.reference.served.requests == 0 || got.here.served.requests == 0 {
-                continue;
-            }
-            kept.push(got.need);
-            if Needs::of(&kept).part() <= most {
+            if got.reference.served.requests > 0 && got.need.part() <= most {
                 found = Some((reference, got));
                 break;
             }
-            kept.pop();
         }
         all.push(found.map(|(reference, got)| {
             let promise = &mut contract.promises[tenant];
@@ -216,8 +238,76 @@ pub fn contract(which: Which, seed: u64, number: u32, most: f64, watch: &Watch) 
             got
         }));
     }
+    let fits = Fits { world: &world, text: &text, sections: &sections, seed, most, watch };
+    let mut slowed = vec![0; tenants];
+    while let Some(broken) = fits.broken(&contract, &all)? {
+        let promise = &mut contract.promises[broken];
+        slowed[broken] += 1;
+        let iops = all[broken].as_ref().map(|alone| alone.reference.iops()).filter(|_| slowed[broken] <= SLOWED);
+        promise.reference =
+            iops.map(|iops| Reference::parse(&format!("constant:request_ms={:.3}", SLOWER * 1e3 / iops))).transpose()?;
+        promise.best_effort = promise.reference.is_none();
+        let again = |reference| alone(&load, &unguaranteed, broken, reference, &world, watch);
+        all[broken] = promise.reference.as_ref().map(again).transpose()?;
+    }
     world.roster = Some(contract.roster(&load, &world, &Reference::model).context("the drawn roster")?);
-    Ok(Drawn { world, text, load, contract, alone: all, needs: Needs::of(&kept).part() })
+    Ok(Drawn { world, text, load, contract, alone: all })
+}
+
+/// Whether guarantees fit on a part of a host.
+struct Fits<'a> {
+    world: &'a World,
+    text: &'a str,
+    sections: &'a [String],
+    seed: u64,
+    most: f64,
+    watch: &'a Watch<'a>,
+}
+
+impl Fits<'_> {
+    /// The tenant whose guarantee a host of that speed breaks worst; `None` if it keeps all of them. The other tenants are left out but for
+    /// one of their largest reads [`PROBES`] times a second: no scheduler spares a tenant the wait for a request that is being served.
+    fn broken(&self, contract: &Contract, all: &[Option<Alone>]) -> anyhow::Result<Option<usize>> {
+        let guaranteed = || all.iter().enumerate().filter(|(_, alone)| alone.is_some()).map(|(tenant, _)| tenant);
+        if guaranteed().next().is_none() {
+            return Ok(None);
+        }
+        let kib = self.sections.iter().zip(all).filter(|(_, alone)| alone.is_none()).filter_map(|(section, _)| block_kib(section));
+        let kib = kib.max().unwrap_or(4);
+        let probe =
+            format!("[probe]\n{DIRECT}size=64m\nrw=randread\nbs={kib}k\niodepth=4\nrate_iops={PROBES}\nrate_process=poisson\n");
+        let slow = World { profile: self.world.profile.at_speed(Speed::of(self.most)), ..self.world.clone() };
+        let load = JobsLoad::new(&format!("{}{probe}", self.text), "drawn", self.seed, &slow)?;
+        let mut contract = contract.clone();
+        contract.promises.push(TenantGuarantee { best_effort: true, ..TenantGuarantee::new("probe", &["probe"]) });
+        let slow = World { roster: Some(contract.roster(&load, &slow, &Reference::model)?), ..slow };
+        let names = guaranteed().map(|tenant| contract.promises[tenant].name.as_str()).chain(["probe"]);
+        let streams: Vec<_> = names.flat_map(|name| load.streams_of(name)).collect();
+        let alone: Vec<Option<&Alone>> = all.iter().map(Option::as_ref).chain([None]).collect();
+        let mut worst = None;
+        // Either keeps it: what a scheduler for guarantees breaks by itself is not for want of room.
+        for scheduler in [YOUCHOOSE, "none"] {
+            let queue = slow.queue(slow.scheduler(&regime::scheduler(scheduler)?));
+            let summary = load.run_only(&streams, queue, slow.host, self.watch)?;
+            let tenancy = judge(&contract, &summary, &alone).context("the run had no tenants")?;
+            let broken = tenancy.tenants.iter().enumerate().filter(|(_, tenant)| !tenant.broken.is_empty());
+            let by_how_much = |tenant: &TenantFigures| {
+                tenant.reference.as_ref().map_or(0.0, |figures| figures.p99_ratio.max(1.0 / figures.throughput_ratio))
+            };
+            let found =
+                broken.max_by(|(_, one), (_, other)| by_how_much(one).total_cmp(&by_how_much(other))).map(|(tenant, _)| tenant);
+            if found.is_none() {
+                return Ok(None);
+            }
+            worst = worst.or(found);
+        }
+        Ok(worst)
+    }
+}
+
+/// The size of the requests of a job in KiB.
+fn block_kib(section: &str) -> Option<u32> {
+    section.lines().find_map(|line| line.strip_prefix("bs=")?.strip_suffix('k')?.parse().ok())
 }
 
 /// A reference disk: another drawn device, or a constant.
