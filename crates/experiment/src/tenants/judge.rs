@@ -11,7 +11,7 @@ use sim::run::{Served, TenantMeasure, Tenants, Timeline};
 use super::contract::{Contract, TenantGuarantee};
 use super::reference::Alone;
 use super::service_comparison::{LEAST, ServiceComparison, Windows};
-use super::significance::{Chance, certain_violation, is_less, is_more_often, least_p99_ratio};
+use super::significance::{Chance, certain_violation, is_less, is_more_often, is_too_often, least_p99_ratio};
 use crate::capacity::{Need, Needs};
 use crate::figures::{rate, response_figures};
 use crate::reference_disk::SCHEDULER;
@@ -157,7 +157,7 @@ pub fn compared(here: &TenantMeasure, there: &TenantMeasure, again: &TenantMeasu
     });
     let chance = Chance::new(there, again, SECOND).figures();
     let certain = certain_violation(&chance);
-    let certainly_violated = comparison.ratios(SECOND).into_iter().filter(|ratio| *ratio < certain).count() as u64;
+    let violations: Vec<f64> = comparison.ratios(SECOND).into_iter().filter(|ratio| *ratio < certain).collect();
     let recovery = comparison.recovery();
     let p99 = |measure: &TenantMeasure| measure.p99().as_secs_f64();
     ReferenceFigures {
@@ -168,7 +168,8 @@ pub fn compared(here: &TenantMeasure, there: &TenantMeasure, again: &TenantMeasu
         throughput_ratio: comparison.throughput_ratio(),
         p99_ratio: p99(here) / p99(there),
         p99_ratio_at_least: least_p99_ratio(&here.responses, &there.responses),
-        certainly_violated,
+        certainly_violated: violations.len() as u64,
+        certainly_missing: violations.iter().map(|ratio| certain - ratio).sum(),
         chance,
         lost_s: comparison.lost().as_secs_f64(),
         windows: windows.to_vec(),
@@ -182,7 +183,7 @@ pub fn compared(here: &TenantMeasure, there: &TenantMeasure, again: &TenantMeasu
 
 /// Says in which figures a tenant had less than its reference disk would give, by more than chance makes (see [`significance`](super::significance)).
 pub fn worse_than_reference(disk: &str, figures: &ReferenceFigures) -> Vec<String> {
-    let ReferenceFigures { throughput_ratio, p99_ratio, p99_ratio_at_least, certainly_violated, chance, .. } = figures;
+    let ReferenceFigures { throughput_ratio, p99_ratio, p99_ratio_at_least, chance, .. } = figures;
     let mut broken = Vec::new();
     let second = figures.windows.iter().find(|window| window.window_s == SECOND.as_secs_f64());
     if is_less(*throughput_ratio, THROUGHPUT, chance, second.map_or(0, |window| window.windows)) {
@@ -190,8 +191,10 @@ pub fn worse_than_reference(disk: &str, figures: &ReferenceFigures) -> Vec<Strin
         broken.push(format!("it got {got:.1}% of the throughput that it has on {disk}; at least {least:.0}% is guaranteed"));
     }
     if let Some(&WindowFigures { windows, violated, .. }) = second {
-        let is_too_many = |violated: u64| violated as f64 > VIOLATED * windows as f64;
-        if is_too_many(*certainly_violated) || is_too_many(violated) && is_more_often(violated, windows, chance) {
+        let often = is_too_often(figures.certainly_violated, windows, VIOLATED);
+        let much = figures.certainly_missing > VIOLATED * windows as f64;
+        let more = violated as f64 > VIOLATED * windows as f64 && is_more_often(violated, windows, chance);
+        if often || much || more {
             let (least, by_chance) = (100.0 * LEAST, by_chance(chance));
             broken.push(format!(
                 "in {violated} of {windows} windows of 1 s it got less than {least:.0}% of what {disk} does{by_chance}"

@@ -5,8 +5,10 @@
 //!
 //! * throughput, by the factor between the two runs, or by the error of the mean of its windows, whichever is more, but at most by
 //!   5%;
-//! * windows in violation, if they are more than 1% and significantly more than those of reference against reference (Fisher's exact test),
-//!   or if more than 1% are so far below the reference that chance does not explain a single one;
+//! * windows in violation, if they are more than 1% and significantly more than those of reference against reference (Fisher's exact test).
+//!   Of those so far below the reference that chance does not explain a single one, if significantly more than 1% are (binomial test), or if
+//!   more is missing in them than 1% of all windows: one of twenty that is short of a fifteenth says nothing about a hundred, and one in
+//!   which a tenant starves does;
 //! * p99, by the factor between the two runs, and by the confidence intervals of both quantiles (order statistics).
 
 use block::Nanos;
@@ -93,6 +95,19 @@ pub fn is_more_often(violated: u64, windows: u64, chance: &ChanceFigures) -> boo
     probability_of_as_many((violated, windows), (chance.violated, chance.windows)) < LEVEL
 }
 
+/// Whether `violated` of `windows` windows are significantly more than this part of them (binomial test).
+pub fn is_too_often(violated: u64, windows: u64, part: f64) -> bool {
+    // That there are fewer: term by term, each from the one before.
+    let first = (1.0 - part).powf(windows as f64);
+    let next = |count: u64, term: f64| term * (windows - count) as f64 / (count + 1) as f64 * part / (1.0 - part);
+    let terms = (0..violated.min(windows)).scan(first, |term, count| {
+        let this = *term;
+        *term = next(count, this);
+        Some(this)
+    });
+    violated > 0 && 1.0 - terms.sum::<f64>() < LEVEL
+}
+
 /// A window in which less than this part was done cannot be explained by chance.
 pub fn certain_violation(chance: &ChanceFigures) -> f64 {
     LEAST.min(1.0 - NO_CHANCE * chance.window_deviation)
@@ -134,6 +149,14 @@ mod tests {
         let of = |hits| probability_of_as_many((hits, 4), (4 - hits, 4));
         assert!((of(4) - 1.0 / 70.0).abs() < 1e-9 && (of(3) - 17.0 / 70.0).abs() < 1e-9, "{} {}", of(4), of(3));
         assert!((probability_of_as_many((0, 0), (0, 20)) - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn one_in_a_hundred_windows_may_be_two_of_twenty_and_not_three() {
+        // Of 20 at 1% each: none with 0.818, one with 0.165, two with 0.0159, and 0.0010 of three or more.
+        assert!(!is_too_often(0, 20, 0.01) && !is_too_often(2, 20, 0.01) && is_too_often(3, 20, 0.01));
+        assert!(!is_too_often(1, 2, 0.01) && is_too_often(2, 2, 0.01), "one of two is 2%, two of two one in ten thousand");
+        assert!(!is_too_often(16, 1_000, 0.01) && is_too_often(19, 1_000, 0.01));
     }
 
     #[test]

@@ -208,6 +208,8 @@ pub struct ReferenceFigures {
     pub p99_ratio_at_least: f64,
     /// Number of windows of 1 s so far below the reference disk's work that chance does not explain them.
     pub certainly_violated: u64,
+    /// What is missing in these windows together, in windows of the reference disk's work.
+    pub certainly_missing: f64,
     /// How much the reference disk differs from itself by chance.
     pub chance: ChanceFigures,
     /// Maximum delay relative to the reference disk over any period, in seconds.

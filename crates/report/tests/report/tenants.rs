@@ -53,6 +53,7 @@ fn tenant(name: &str, broken: &[&str]) -> TenantFigures {
             p99_ratio: 1.5,
             p99_ratio_at_least: 1.3,
             certainly_violated: 1,
+            certainly_missing: 0.4,
             chance: ChanceFigures { throughput_ratio: 0.99, p99_ratio: 1.05, windows: 40, violated: 2, window_deviation: 0.03 },
             lost_s: 0.25,
             windows,
