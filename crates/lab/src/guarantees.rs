@@ -105,15 +105,16 @@ fn admission_text(args: &Args, all: &[AdmissionResult]) -> String {
         if args.jobs {
             let _ = writeln!(text, "{}", result.text);
         }
-        let AdmissionResult { number, host, total, answer, broken, .. } = result;
+        let AdmissionResult { number, host, total, answer, breaks_again, broken, .. } = result;
         let verdict = if answer.can_be_guaranteed() { "admitted" } else { "refused" };
         let outcome = if broken.is_empty() { "kept".to_owned() } else { format!("{} broken", broken.len()) };
+        let again = if *breaks_again { ", breaks again" } else { "" };
         let wrong = if result.is_right() { "" } else { "  wrong" };
         let tenants = answer.tenants();
         let needs = answer.needs_percent;
         let _ = writeln!(
             text,
-            "{number:3} {host:45} total {total:.2}, {tenants:2} tenants, needs {needs:.0}%: {verdict}, {outcome}{wrong}"
+            "{number:3} {host:45} total {total:.2}, {tenants:2} tenants, needs {needs:.0}%: {verdict}{again}, {outcome}{wrong}"
         );
         if args.draws <= LISTED {
             let _ = writeln!(text, "    {}", answer.verdict());
@@ -127,7 +128,11 @@ fn admission_text(args: &Args, all: &[AdmissionResult]) -> String {
         (those.clone().filter(|result| result.is_right()).count(), those.count())
     };
     let ((kept, admitted), (broken, refused)) = (right(true), right(false));
-    let _ = writeln!(text, "admission: kept {kept} of {admitted} admitted; broken {broken} of {refused} refused");
+    let by_drawn = all.iter().filter(|result| !result.answer.can_be_guaranteed() && !result.broken.is_empty()).count();
+    let _ = writeln!(
+        text,
+        "admission: kept {kept} of {admitted} admitted; broken {broken} of {refused} refused, {by_drawn} of them by drawn loads"
+    );
     text
 }
 

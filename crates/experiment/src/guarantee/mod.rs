@@ -2,8 +2,12 @@
 //!
 //! ```text
 //! Contract ─▶ for each reference disk: patterns of every kind ─▶ the worst of them ─▶ needs …, has …
-//!        └──▶ all tenants at once, each a bad neighbour in turn ─▶ youchoose ─▶ which promise was broken, or would be first
+//!        └──▶ all tenants at once, each a bad neighbour in turn, ─▶ youchoose ─▶ which promise was broken, or would be first
+//!             then each with loads that are drawn
 //! ```
+//! A guarantee that is broken in a scenario is tried there a second time, for twice as long and with other random numbers: it counts as broken
+//! if it is broken in both.
+//!
 //! A guarantee about a reference disk holds whatever its owner asks for. So it is counted with the pattern that needs most of the host
 //! (see [`need`](crate::capacity::need)): of all patterns the one in which the reference disk is best compared with the host.
 
@@ -21,12 +25,16 @@ use report::guarantee::{Guarantee, NeedFigures, SCHEMA, ScenarioFigures, SlackFi
 use sim::profile::Profile;
 
 use crate::capacity::{Need, Needs};
+use crate::chance;
 use crate::comparison::regime;
 use crate::placement::{Asks, Cluster, ClusterArray, ClusterVolume, YOUCHOOSE, got};
 use crate::pool::{Unseen, Workers};
 use crate::tenants::{Contract, P99, Reference, THROUGHPUT, TenantGuarantee};
 use neighbours::{KINDS, Kind};
 use spectrum::{Limits, Worst};
+
+/// Scenarios in which each tenant has a load that is drawn.
+const DRAWN: u32 = 6;
 
 /// What is asked.
 #[derive(Clone, Debug)]
@@ -71,6 +79,31 @@ pub fn guarantee(request: &GuaranteeRequest, workers: Workers) -> anyhow::Result
 /// As [`guarantee`].
 pub fn admit(request: &GuaranteeRequest, workers: Workers) -> anyhow::Result<Guarantee> {
     assess(request, workers).map(|(answer, _)| answer)
+}
+
+/// Whether one of the scenarios that broke a guarantee does so again, with random numbers of its own and `times` as long.
+///
+/// # Errors
+/// As [`guarantee`].
+pub fn breaks_again(request: &GuaranteeRequest, refused: &Guarantee, times: u64, workers: Workers) -> anyhow::Result<bool> {
+    let Some(lasts) = request.scenario else { return Ok(false) };
+    let mut candidates = candidates(request)?;
+    let kinds = worst_of_each(request, &mut candidates, workers)?;
+    let broken: Vec<&str> =
+        refused.scenarios.iter().filter(|scenario| is_broken(scenario)).map(|scenario| scenario.name.as_str()).collect();
+    let (first, alike) = list(request, &candidates, &kinds)?;
+    let scheduler = regime::scheduler(YOUCHOOSE)?;
+    for scenario in first.iter().chain(&alike).filter(|scenario| broken.contains(&scenario.name.as_str())) {
+        let seed = request.seed.wrapping_add(2);
+        if is_broken(&scenario.run((request, seed), &candidates, &scheduler, Nanos(times * lasts.0), workers)?) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn is_broken(scenario: &ScenarioFigures) -> bool {
+    scenario.tenants.iter().any(|tenant| !tenant.broken.is_empty())
 }
 
 /// Admits or refuses, and what was hardest.
@@ -188,21 +221,58 @@ fn worst_of_each(request: &GuaranteeRequest, candidates: &mut [Candidate], worke
     Ok(kinds.into_iter().zip(worst).map(|(((reference, _), sectors), worst)| (reference, sectors, worst)).collect())
 }
 
-/// The host with all of them on it, each asking for what `asks` says.
-fn cluster(request: &GuaranteeRequest, candidates: &[Candidate], asks: impl Fn(usize) -> Asks) -> Cluster {
+/// The host with all of them on it, each with its load.
+fn cluster(request: &GuaranteeRequest, candidates: &[Candidate], loads: &[(String, Asks)], seed: u64) -> Cluster {
     let host = ClusterArray { name: request.host.name().to_owned(), profile: request.host.clone(), capacity: 1.0 };
-    let volumes = candidates.iter().enumerate().map(|(number, candidate)| ClusterVolume {
+    let volumes = candidates.iter().zip(loads).map(|(candidate, (_, asks))| ClusterVolume {
         name: candidate.promise.name.clone(),
         sectors: candidate.sectors,
         reference: candidate.reference.clone(),
-        asks: asks(number),
+        asks: asks.clone(),
         on: Some(0),
     });
-    Cluster { arrays: vec![host], volumes: volumes.collect(), seed: request.seed }
+    Cluster { arrays: vec![host], volumes: volumes.collect(), seed }
 }
 
-/// Every tenant is a bad neighbour of each kind in turn, and then each asks for the worst of its own. If the capacity check says that they do
-/// not fit and none of these breaks a guarantee, all are bad neighbours of the same kind at once, too.
+/// What all tenants do at once.
+struct Scenario {
+    name: String,
+    /// In words and as it is asked, each.
+    loads: Vec<(String, Asks)>,
+}
+
+/// Every tenant is a bad neighbour of each kind in turn, then each asks for the worst of its own, and then for what is drawn. Apart from them
+/// all are bad neighbours of the same kind at once.
+fn list(request: &GuaranteeRequest, candidates: &[Candidate], kinds: &[Hardest]) -> anyhow::Result<(Vec<Scenario>, Vec<Scenario>)> {
+    let load = |kind: &Kind| (kind.name.to_owned(), kind.asks());
+    let neighbours = |name: String, kind: &dyn Fn(usize) -> &'static Kind| {
+        let loads = (0..candidates.len()).map(|number| load(kind(number))).collect();
+        Scenario { name, loads }
+    };
+    let mut all: Vec<Scenario> = (0..KINDS.len())
+        .map(|turn| {
+            let name = format!("{} and others after it, the first tenant first", KINDS[turn].name);
+            neighbours(name, &|number| &KINDS[(number + turn) % KINDS.len()])
+        })
+        .collect();
+    let worst = |candidate: &Candidate| {
+        candidate.worst.map_or_else(|| load(&KINDS[0]), |kind| (kinds[kind].2.kind.text.clone(), kinds[kind].2.kind.asks()))
+    };
+    all.push(Scenario { name: "each has the worst-case pattern".to_owned(), loads: candidates.iter().map(worst).collect() });
+    if candidates.len() < 2 {
+        return Ok((all, Vec::new()));
+    }
+    for number in 0..DRAWN {
+        let mut random = chance::source("drawn loads", request.seed, number);
+        let loads = candidates.iter().map(|_| neighbours::drawn(&mut random)).collect::<anyhow::Result<_>>()?;
+        all.push(Scenario { name: format!("each has a load that is drawn, draw {}", number + 1), loads });
+    }
+    let alike = KINDS.iter().map(|kind| neighbours(format!("all have {}", kind.name), &|_| kind)).collect();
+    Ok((all, alike))
+}
+
+/// Runs the scenarios; those in which all are bad neighbours of the same kind only if the capacity check says that they do not fit and none
+/// of the others breaks a guarantee.
 fn scenarios(
     request: &GuaranteeRequest,
     (candidates, needs): (&[Candidate], f64),
@@ -211,51 +281,62 @@ fn scenarios(
     workers: Workers,
 ) -> anyhow::Result<Vec<ScenarioFigures>> {
     let scheduler = regime::scheduler(YOUCHOOSE)?;
-    let neighbours = |name: String, kind: &dyn Fn(usize) -> &'static Kind| {
-        let does = (0..candidates.len()).map(|number| kind(number).name.to_owned()).collect();
-        (name, cluster(request, candidates, |number| kind(number).asks()), does)
-    };
-    let mut all: Vec<(String, Cluster, Vec<String>)> = (0..KINDS.len())
-        .map(|turn| {
-            let name = format!("{} and others after it, the first tenant first", KINDS[turn].name);
-            neighbours(name, &|number| &KINDS[(number + turn) % KINDS.len()])
-        })
-        .collect();
-    let worst = |number: usize| candidates[number].worst.map(|kind| &kinds[kind].2.kind);
-    let asks = |number: usize| worst(number).map_or_else(|| KINDS[0].asks(), spectrum::Kind::asks);
-    let does = (0..candidates.len()).map(|number| worst(number).map_or(KINDS[0].name.to_owned(), |worst| worst.text.clone()));
-    all.push(("each has the worst-case pattern".to_owned(), cluster(request, candidates, asks), does.collect()));
-    let run = |all: &[(String, Cluster, Vec<String>)]| {
+    let (first, alike) = list(request, candidates, kinds)?;
+    let run = |all: &[Scenario]| {
         let unseen = Unseen(workers.monitor);
         let within = Workers { monitor: &unseen, threads: 1 };
-        workers.map("scenarios with bad neighbours", all, |(name, cluster, does)| {
-            scenario(name.clone(), cluster, does, &scheduler, lasts, within)
+        workers.map("scenarios with bad neighbours", all, |scenario| {
+            scenario.confirmed(request, candidates, &scheduler, lasts, within)
         })
     };
-    let mut ran = run(&all)?;
-    let is_broken = |scenario: &ScenarioFigures| scenario.tenants.iter().any(|tenant| !tenant.broken.is_empty());
-    if needs > 1.0 && candidates.len() > 1 && !ran.iter().any(is_broken) {
-        let alike = KINDS.iter().map(|kind| neighbours(format!("all have {}", kind.name), &|_| kind)).collect::<Vec<_>>();
+    let mut ran = run(&first)?;
+    if needs > 1.0 && !ran.iter().any(is_broken) {
         ran.extend(run(&alike)?);
     }
     Ok(ran)
 }
 
-fn scenario(
-    name: String,
-    cluster: &Cluster,
-    does: &[String],
-    scheduler: &Setting,
-    lasts: Nanos,
-    workers: Workers,
-) -> anyhow::Result<ScenarioFigures> {
-    let on: Assignment = cluster.assignment();
-    let ran = cluster.live(&on, None, scheduler, lasts, workers)?;
-    let numbers: Vec<usize> = (0..cluster.volumes.len()).collect();
-    let alone = cluster.alone(&numbers, ran.until, workers)?;
-    let tenants =
-        numbers.iter().zip(&alone).map(|(&volume, alone)| got(cluster, &on, volume, &ran.volumes[volume], alone.as_ref()));
-    Ok(ScenarioFigures { name, lasts_s: ran.until.as_secs_f64(), does: does.to_vec(), tenants: tenants.collect() })
+impl Scenario {
+    /// What each gets; if a guarantee is broken, of a second run, with those that are broken in both.
+    fn confirmed(
+        &self,
+        request: &GuaranteeRequest,
+        candidates: &[Candidate],
+        scheduler: &Setting,
+        lasts: Nanos,
+        workers: Workers,
+    ) -> anyhow::Result<ScenarioFigures> {
+        let first = self.run((request, request.seed), candidates, scheduler, lasts, workers)?;
+        if !is_broken(&first) {
+            return Ok(first);
+        }
+        let mut second = self.run((request, request.seed.wrapping_add(1)), candidates, scheduler, lasts + lasts, workers)?;
+        for (before, tenant) in first.tenants.iter().zip(&mut second.tenants) {
+            if before.broken.is_empty() {
+                tenant.broken.clear();
+            }
+        }
+        Ok(second)
+    }
+
+    fn run(
+        &self,
+        (request, seed): (&GuaranteeRequest, u64),
+        candidates: &[Candidate],
+        scheduler: &Setting,
+        lasts: Nanos,
+        workers: Workers,
+    ) -> anyhow::Result<ScenarioFigures> {
+        let cluster = cluster(request, candidates, &self.loads, seed);
+        let on: Assignment = cluster.assignment();
+        let ran = cluster.live(&on, None, scheduler, lasts, workers)?;
+        let numbers: Vec<usize> = (0..cluster.volumes.len()).collect();
+        let alone = cluster.alone(&numbers, ran.until, workers)?;
+        let tenants =
+            numbers.iter().zip(&alone).map(|(&volume, alone)| got(&cluster, &on, volume, &ran.volumes[volume], alone.as_ref()));
+        let does = self.loads.iter().map(|(text, _)| text.clone()).collect();
+        Ok(ScenarioFigures { name: self.name.clone(), lasts_s: ran.until.as_secs_f64(), does, tenants: tenants.collect() })
+    }
 }
 
 /// Which promise is nearest to being broken, or broken worst.

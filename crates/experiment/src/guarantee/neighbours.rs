@@ -1,7 +1,10 @@
-//! Noisy neighbours.
+//! Noisy neighbours, and loads that are drawn.
 
 use block::Nanos;
+use rand::Rng as _;
+use rand_xoshiro::Xoshiro256PlusPlus;
 
+use crate::chance::{happens, one_of, scaled};
 use crate::placement::{Asks, FOR_EVER, size};
 use crate::synthetic::asks::{Arrival, Pattern, Phase, Places};
 
@@ -43,4 +46,34 @@ impl Kind {
         };
         Asks::Drawn { phases, is_sync: self.is_sync }
     }
+}
+
+/// A load for a tenant: what it does in words, and what it asks for. Any pattern of requests, all the time, with pauses or at random times.
+pub(super) fn drawn(random: &mut Xoshiro256PlusPlus) -> anyhow::Result<(String, Asks)> {
+    let locality = one_of(random, &[0.0, 0.0, 0.5, 1.0]);
+    let reads = one_of(random, &[100, 100, 70, 30, 0]);
+    let kib = one_of(random, &[4, 8, 16, 64, 256]);
+    let pattern = Pattern::Local { locality, reads, sizes: size(kib)?, places: Places::Uniform };
+    let text = format!("requests of {kib} KiB, {reads}% of them reads, {:.0}% sequential", 100.0 * locality);
+    let phase = |until, arrival| Phase { until, arrival, pattern: pattern.clone() };
+    let (phases, how) = match random.random_range(0..5) {
+        // Steady: up to a hundred requests a second, which any disk serves of its own.
+        0 => {
+            let rate = scaled(random, 1.0, 100.0).round();
+            (vec![phase(FOR_EVER, Arrival::AtRandom(Nanos((1e9 / rate) as u64)))], format!("{rate} a second"))
+        }
+        one => {
+            let depth = scaled(random, 1.0, 32.0).round() as u32;
+            let outstanding = Arrival::Outstanding(depth);
+            if one == 1 && happens(random, 0.5) {
+                let (works, rests) = (one_of(random, &[20, 200, 2_000]), one_of(random, &[20, 500, 2_000]));
+                let (works, rests) = (Nanos::from_millis(works), Nanos::from_millis(rests));
+                let phases = vec![phase(works, outstanding), phase(works + rests, Arrival::Outstanding(0))];
+                (phases, format!("{depth} outstanding for {works}, nothing for {rests}"))
+            } else {
+                (vec![phase(FOR_EVER, outstanding)], format!("{depth} outstanding"))
+            }
+        }
+    };
+    Ok((format!("{text}, {how}"), Asks::Drawn { phases, is_sync: true }))
 }

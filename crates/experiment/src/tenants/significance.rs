@@ -19,8 +19,12 @@ use super::service_comparison::{LEAST, ServiceComparison};
 
 /// At most this often a difference is called significant that is none, …
 const LEVEL: f64 = 0.01;
-/// … which for each of two errors of a normal distribution that are added up are this many standard deviations, on one side: 2.326 / √2.
+/// … which for each of two errors of a normal distribution that are added up are this many standard deviations, on one side: 2.326 / √2, …
 const EACH_DEVIATIONS: f64 = 1.645;
+/// … which are exceeded this often.
+const EACH_LEVEL: f64 = 0.05;
+/// Of more cases than this the binomial distribution is taken as a normal one.
+const EXACT: u64 = 10_000;
 /// Chance excuses no throughput below this part of the bound. Where a disk has two modes (sequential reads and writes mixed, with and without
 /// its read-ahead) two draws can differ by a factor of 3; nine tenths of the service are broken there, too.
 const LEAST_EXCUSED: f64 = 0.95;
@@ -97,15 +101,31 @@ pub fn is_more_often(violated: u64, windows: u64, chance: &ChanceFigures) -> boo
 
 /// Whether `violated` of `windows` windows are significantly more than this part of them (binomial test).
 pub fn is_too_often(violated: u64, windows: u64, part: f64) -> bool {
-    // That there are fewer: term by term, each from the one before.
-    let first = (1.0 - part).powf(windows as f64);
-    let next = |count: u64, term: f64| term * (windows - count) as f64 / (count + 1) as f64 * part / (1.0 - part);
-    let terms = (0..violated.min(windows)).scan(first, |term, count| {
-        let this = *term;
-        *term = next(count, this);
-        Some(this)
-    });
-    violated > 0 && 1.0 - terms.sum::<f64>() < LEVEL
+    violated >= fewest_significant(windows, part, LEVEL)
+}
+
+/// The smallest number that this many cases exceed with a probability below `level` if each is one of them with probability `part`, plus
+/// one; more than all of them if there is none.
+fn fewest_significant(cases: u64, part: f64, level: f64) -> u64 {
+    let count = cases as f64;
+    if cases > EXACT {
+        return (count * part + deviations(level) * (count * part * (1.0 - part)).sqrt()).ceil() as u64;
+    }
+    // How likely fewer are: term by term, each from the one before.
+    let (mut term, mut fewer) = ((1.0 - part).powf(count), 0.0);
+    (0..=cases)
+        .find(|&hits| {
+            let at_least = 1.0 - fewer;
+            fewer += term;
+            term *= (count - hits as f64) / (hits + 1) as f64 * part / (1.0 - part);
+            at_least < level
+        })
+        .unwrap_or(cases + 1)
+}
+
+/// How many standard deviations of a normal distribution are exceeded, on one side, this often.
+fn deviations(level: f64) -> f64 {
+    if level <= LEVEL { 2.326 } else { EACH_DEVIATIONS }
 }
 
 /// A window in which less than this part was done cannot be explained by chance.
@@ -113,13 +133,19 @@ pub fn certain_violation(chance: &ChanceFigures) -> f64 {
     LEAST.min(1.0 - NO_CHANCE * chance.window_deviation)
 }
 
-/// The least that the ratio of two p99 response times can be by the errors of both quantiles.
+/// The least that the ratio of two p99 response times can be by the errors of both quantiles: the least response of which significantly more
+/// than one in a hundred are longer, by the counterpart there. On a disk that always takes the same time only the first has an error.
 pub fn least_p99_ratio(here: &Responses, there: &Responses) -> f64 {
-    let quantile = |responses: &Responses, deviations: f64| {
-        let error = (0.99 * 0.01 / responses.count().max(1) as f64).sqrt();
-        responses.quantile((0.99 + deviations * error).min(1.0)).as_secs_f64()
-    };
-    quantile(here, -EACH_DEVIATIONS) / quantile(there, EACH_DEVIATIONS)
+    let error = (0.99 * 0.01 / there.count().max(1) as f64).sqrt();
+    let most = there.quantile((0.99 + EACH_DEVIATIONS * error).min(1.0));
+    let level = if most == there.quantile(0.99) { LEVEL } else { EACH_LEVEL };
+    let count = here.count();
+    let longer = fewest_significant(count, 0.01, level);
+    if longer > count {
+        return 0.0;
+    }
+    let least = here.quantile(1.0 - (longer as f64 - 0.5) / count as f64);
+    least.as_secs_f64() / most.as_secs_f64()
 }
 
 /// Fisher's exact test: how likely at least as many of the first kind's cases are hits if hits are spread over both kinds by chance.
@@ -141,6 +167,9 @@ fn probability_of_as_many((hits, cases): (u64, u64), (other_hits, other_cases): 
 
 #[cfg(test)]
 mod tests {
+    use block::{Op, Priority, Roster};
+    use sim::run::{Finished, Issue, Owner, Tenants, Transferred};
+
     use super::*;
 
     #[test]
@@ -157,6 +186,27 @@ mod tests {
         assert!(!is_too_often(0, 20, 0.01) && !is_too_often(2, 20, 0.01) && is_too_often(3, 20, 0.01));
         assert!(!is_too_often(1, 2, 0.01) && is_too_often(2, 2, 0.01), "one of two is 2%, two of two one in ten thousand");
         assert!(!is_too_often(16, 1_000, 0.01) && is_too_often(19, 1_000, 0.01));
+        assert_eq!((fewest_significant(10_000, 0.01, LEVEL), fewest_significant(10_001, 0.01, LEVEL)), (125, 124), "either way");
+    }
+
+    #[test]
+    fn one_late_response_of_three_says_nothing_about_a_hundred_and_two_do() {
+        let responses = |all: &[u64]| {
+            let mut tenants = Tenants::new(&Roster::default(), Owner::Stream);
+            for &ms in all {
+                let (op, priority, at) = (Op::Read, Priority::DEFAULT, Nanos::from_millis(ms));
+                let issue = Issue { arrival: Nanos::ZERO, lba: 0, sectors: 8, op, sync: true, stream: 1, priority, token: 0 };
+                tenants.issued(Nanos::ZERO, &issue);
+                tenants.completed(&Finished::Transfer(Transferred { issue, bytes: 4096, dispatched: Nanos::ZERO, at }));
+            }
+            tenants.others().responses.clone()
+        };
+        let there = responses(&[10; 100]);
+        let ratio = |all: &[u64]| least_p99_ratio(&responses(all), &there);
+        assert!(ratio(&[30]) < 1.0 && ratio(&[10, 10, 30]) < 1.01, "one of three is 1 in 34 if each is 1 in 100");
+        assert!(ratio(&[10, 30, 30]) > 2.9, "two of three are 1 in 3,356");
+        let late = |count: usize| [vec![10; 200 - count], vec![30; count]].concat();
+        assert!(ratio(&late(6)) < 1.01 && ratio(&late(7)) > 2.9, "of 200, seven are 1 in 225");
     }
 
     #[test]
