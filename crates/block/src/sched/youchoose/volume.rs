@@ -59,10 +59,6 @@ impl ServiceTime for Fastest {
     }
 }
 
-/// How far a volume may fall behind the pace of its reference disk, beyond a request: a twentieth of a second, as a second in which less than
-/// 95% is done is in violation.
-const UNEVEN: Nanos = Nanos::from_millis(50);
-
 /// Its keys in the lists.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Places {
@@ -359,13 +355,10 @@ impl Volume {
         }
     }
 
-    /// When the oldest of its requests in flight must be done: for its response time, and for an even pace. Of many that arrived together the
-    /// reference disk serves the first long before the last one's worst case.
+    /// When the oldest of its requests in flight must be done.
     pub(super) fn oldest_due(&self) -> Option<Nanos> {
         self.reference.as_ref()?;
-        let &(_, oldest, _) = self.arrivals.front()?;
-        let mean = Nanos(self.open_time().0 / u64::from(self.open.max(1)));
-        Some((oldest + self.guard.tail()).min(self.clock - self.open_time() + mean + UNEVEN))
+        self.arrivals.front().map(|&(_, oldest, _)| oldest + self.guard.tail())
     }
 
     /// Until when the deadline holds if nothing happens.
