@@ -188,9 +188,9 @@ fn rates_text(args: &Args, all: &[RatesResult]) -> String {
         if args.jobs {
             let _ = writeln!(text, "{}", result.text);
         }
-        let RatesResult { number, host, needs, outcomes, .. } = result;
+        let RatesResult { number, host, outcomes, .. } = result;
         let last = outcomes.last().map_or(0, |(_, bytes)| *bytes);
-        let _ = write!(text, "{number:3} {host:45} needs {needs:.2}, {:2} tenants with rates", outcomes[0].0.len());
+        let _ = write!(text, "{number:3} {host:45} {:2} tenants with rates", outcomes[0].0.len());
         for (position, (_, bytes)) in outcomes.iter().enumerate() {
             let [(limits, of_limits), (reservations, of_reservations)] = [true, false].map(|kind| result.broken(position, kind));
             let _ = write!(text, "; {limits} of {of_limits} limits and {reservations} of {of_reservations} reservations broken");

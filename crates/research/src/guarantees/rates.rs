@@ -1,27 +1,28 @@
 //! Limits and reservations in every second: drawn hosts and tenants, and each scheduler's results.
 //!
-//! Tenants ask all the time. Reservations are drawn so that the host has room for all of them at once: of its work, with each request's
-//! cost beside others, and of its time, of which a tenant needs the part that its reservation is of what it gets alone in its worst second.
+//! Tenants ask all the time. Reservations are drawn so that the host has room for all of them at once, which is measured: a host of a part of its
+//! speed has to keep them without the tenants that have none. Of those that it does not keep, the tenant whose are missed most often loses its rates,
+//! until it keeps the rest.
 
 use anyhow::Context as _;
 use block::Nanos;
 use control::Setting;
 use experiment::chance::{happens, one_of, scaled, source};
 use experiment::comparison::{JobsLoad, regime};
-use experiment::load::Load as _;
+use experiment::placement::YOUCHOOSE;
 use experiment::pool::Workers;
 use experiment::tenants::judge::{RateFigures, rate_figures};
 use experiment::tenants::{Contract, Reference, TenantGuarantee};
 use experiment::world::World;
 use rand_xoshiro::Xoshiro256PlusPlus;
+use sim::device::slowed::Speed;
+use sim::host::RunSummary;
 use sim::run::{Served, TenantMeasure, Watch};
 
 use super::bars::run_load;
 use super::draw::{self, DIRECT};
 use crate::worlds::Which;
 
-/// Draws of a reservation before a tenant gets none.
-const ATTEMPTS: u32 = 6;
 /// A limit is at least this many times a reservation of the same tenant.
 const ABOVE_RESERVATION: f64 = 1.2;
 /// Tenants that may ask with 128 requests at a time: what a host of few tenants has.
@@ -45,8 +46,6 @@ pub struct RatesResult {
     pub host: String,
     /// Its job file, with the guarantees.
     pub text: String,
-    /// What its reservations need of the host.
-    pub needs: f64,
     /// Its tenants with rates, and the bytes of all, by scheduler in the order given.
     pub outcomes: Vec<(Vec<TenantRates>, u64)>,
 }
@@ -76,19 +75,26 @@ pub fn rates(
         let watch = workers.watch();
         let drawn = draw(which, seed, number, most, &watch)?;
         let outcomes = schedulers.iter().map(|scheduler| run(&drawn, scheduler, &watch)).collect::<anyhow::Result<Vec<_>>>()?;
-        Ok(RatesResult { number, host: drawn.world.profile.name().to_owned(), text: drawn.text, needs: drawn.needs, outcomes })
+        Ok(RatesResult { number, host: drawn.world.profile.name().to_owned(), text: drawn.text, outcomes })
     })
 }
 
 fn run(drawn: &Drawn, scheduler: &Setting, watch: &Watch) -> anyhow::Result<(Vec<TenantRates>, u64)> {
     let summary = run_load(&drawn.load, &drawn.world, scheduler, watch)?;
+    let all = tenant_rates(&drawn.contract, &summary)?.into_iter().zip(&drawn.contract.promises);
+    let rates = all.filter(|(_, promise)| promise.rates.is_limited() || !promise.rates.reservation.is_none());
     let tenants = summary.measure.tenants.context("the run had no tenants")?;
-    let ledger = summary.ledger.context("the run had no ledger")?;
-    let all = drawn.contract.promises.iter().zip(tenants.on_roster()).zip(ledger.sent());
-    let rates = all.filter(|((promise, _), _)| promise.rates.is_limited() || !promise.rates.reservation.is_none());
-    let rates = rates
+    Ok((rates.map(|(rates, _)| rates).collect(), tenants.on_roster().iter().map(|tenant| tenant.served.bytes).sum()))
+}
+
+/// How the rates of each tenant were kept.
+fn tenant_rates(contract: &Contract, summary: &RunSummary) -> anyhow::Result<Vec<TenantRates>> {
+    let tenants = summary.measure.tenants.as_ref().context("the run had no tenants")?;
+    let ledger = summary.ledger.as_ref().context("the run had no ledger")?;
+    let all = contract.promises.iter().zip(tenants.on_roster()).zip(ledger.sent());
+    let rates = all
         .map(|((promise, here), sent)| TenantRates { name: promise.name.clone(), rates: rate_figures(&promise.rates, here, sent) });
-    Ok((rates.collect(), tenants.on_roster().iter().map(|tenant| tenant.served.bytes).sum()))
+    Ok(rates.collect())
 }
 
 /// A drawn case on its host.
@@ -97,7 +103,6 @@ struct Drawn {
     text: String,
     load: JobsLoad,
     contract: Contract,
-    needs: f64,
 }
 
 /// The jobs of a tenant: one, or one that reads and one that writes.
@@ -128,37 +133,67 @@ impl Jobs {
     }
 }
 
-/// Draws case `number`, whose reservations need at most `most` of the host's capacity.
+/// Draws case `number`, whose reservations a host of `most` times the speed keeps without the other tenants.
 fn draw(which: Which, seed: u64, number: u32, most: f64, watch: &Watch) -> anyhow::Result<Drawn> {
     let mut random = source("rates", seed, number);
-    let mut world = draw::device(which, &mut random, seed, number)?;
+    let world = draw::device(which, &mut random, seed, number)?;
     let tenants = scaled(&mut random, 2.0, 8.0).round() as usize;
     // A tenant has at most two jobs.
     let global = draw::global(&world, draw::size_mib(&world, 2 * tenants));
-    let (mut needs, mut floods, mut sections) = (0.0, 0, Vec::new());
-    for tenant in 0..tenants {
-        let jobs = Jobs::draw(&mut random, floods < FLOODS);
-        floods += usize::from(jobs.is_flood);
-        let alone = jobs.sections.iter().map(|section| Alone::of(&global, section, &world, seed, watch));
+    let (mut floods, mut jobs, mut all) = (0, Vec::new(), Vec::new());
+    for _ in 0..tenants {
+        let its = Jobs::draw(&mut random, floods < FLOODS);
+        floods += usize::from(its.is_flood);
+        let alone = its.sections.iter().map(|section| Alone::of(&global, section, &world, seed, watch));
         let alone = alone.collect::<anyhow::Result<Vec<Alone>>>()?;
-        let mut reserved = None;
-        if !jobs.is_flood && happens(&mut random, 0.7) {
-            let cost = cost_beside(&global, &jobs.sections[0], &world, seed, watch)?;
-            reserved = (0..ATTEMPTS).find_map(|_| {
-                let part = scaled(&mut random, 0.02, 0.7);
-                let need = f64::max(part, part * alone[0].least.requests as f64 * cost / world.profile.disks() as f64);
-                (needs + need <= most).then_some((part, need))
-            });
-            needs += reserved.map_or(0.0, |(_, need)| need);
-        }
-        let terms = terms(&mut random, &alone, reserved.map(|(part, _)| part), jobs.is_flood);
-        sections.push(jobs.text(tenant, &terms));
+        let is_reserved = !its.is_flood && happens(&mut random, 0.7);
+        let part = is_reserved.then(|| scaled(&mut random, 0.02, 0.7));
+        all.push(terms(&mut random, &alone, part, its.is_flood));
+        jobs.push(its);
     }
-    let text = format!("{global}{}", sections.concat());
-    let load = JobsLoad::new(&text, "drawn", seed, &world)?;
-    let contract = Contract::of_job_file(&text, "drawn")?.context("the drawn text names no tenants")?;
-    world.roster = Some(contract.roster(&load, &world, &Reference::model).context("the drawn roster")?);
-    Ok(Drawn { world, text, load, contract, needs })
+    loop {
+        let sections = jobs.iter().zip(&all).enumerate().map(|(number, (jobs, terms))| jobs.text(number, terms));
+        let drawn = Drawn::new(format!("{global}{}", sections.collect::<String>()), &world, seed)?;
+        let Some(missed) = drawn.most_missed(most, seed, watch)? else { return Ok(drawn) };
+        all[missed].clear();
+    }
+}
+
+impl Drawn {
+    fn new(text: String, world: &World, seed: u64) -> anyhow::Result<Drawn> {
+        let load = JobsLoad::new(&text, "drawn", seed, world)?;
+        let contract = Contract::of_job_file(&text, "drawn")?.context("the drawn text names no tenants")?;
+        let roster = Some(contract.roster(&load, world, &Reference::model).context("the drawn roster")?);
+        Ok(Drawn { world: World { roster, ..world.clone() }, text, load, contract })
+    }
+
+    /// Whose reservation a host of this speed misses most often, without the tenants that have none; `None` if it keeps all, under
+    /// `youchoose` or without a scheduler.
+    fn most_missed(&self, speed: f64, seed: u64, watch: &Watch) -> anyhow::Result<Option<usize>> {
+        let slow = World { profile: self.world.profile.at_speed(Speed::of(speed)), roster: None, ..self.world.clone() };
+        let slow = Drawn::new(self.text.clone(), &slow, seed)?;
+        let has_one = |tenant: usize| !self.contract.promises[tenant].rates.reservation.is_none();
+        let roster = slow.world.roster.clone().unwrap_or_default();
+        let streams: Vec<_> = roster.streams().filter(|(_, owner)| has_one(*owner)).map(|(stream, _)| stream).collect();
+        let mut most = None;
+        for scheduler in [YOUCHOOSE, "none"] {
+            if streams.is_empty() {
+                break;
+            }
+            let queue = slow.world.queue(slow.world.scheduler(&regime::scheduler(scheduler)?));
+            let summary = slow.load.run_only(&streams, queue, slow.world.host, watch)?;
+            let rates = tenant_rates(&slow.contract, &summary)?;
+            let missed = |rates: &TenantRates| {
+                rates.rates.iter().filter(|figures| !figures.is_limit).map(|figures| figures.missed).max().unwrap_or(0)
+            };
+            let worst = (0..rates.len()).max_by_key(|&tenant| missed(&rates[tenant])).filter(|&tenant| missed(&rates[tenant]) > 0);
+            if worst.is_none() {
+                return Ok(None);
+            }
+            most = most.or(worst);
+        }
+        Ok(most)
+    }
 }
 
 /// What a job gets alone on the host in a second without a scheduler.
@@ -186,20 +221,6 @@ impl Alone {
         let mean = Served { bytes: per_second(here.served.bytes), requests: per_second(here.served.requests), ..Served::default() };
         Ok(Alone { least, mean })
     }
-}
-
-/// Device time of a request of the tenant beside another tenant whose requests are anywhere, in seconds: what moves the arm away between its
-/// requests. 0 if the device does not say.
-fn cost_beside(global: &str, section: &str, world: &World, seed: u64, watch: &Watch) -> anyhow::Result<f64> {
-    let text = format!("{global}{section}[filler]\n{DIRECT}rw=randread\nbs=4k\niodepth=1\n");
-    let load = JobsLoad::new(&text, "drawn", seed, world)?;
-    let contract = draw::of_promises(load.names().iter().map(|name| TenantGuarantee::new(name, &[name])).collect());
-    let shared = World { roster: Some(contract.roster(&load, world, &Reference::model)?), ..world.clone() };
-    let setting = regime::scheduler("none")?;
-    let summary = run_load(&load, &shared, &setting, watch)?;
-    let requests = summary.measure.tenants.as_ref().map_or(0, |tenants| tenants.on_roster()[0].served.requests);
-    let work = summary.ledger.as_ref().map_or(Nanos::ZERO, |ledger| ledger.work_of(0));
-    Ok(if requests > 0 { work.as_secs_f64() / requests as f64 } else { 0.0 })
 }
 
 /// A tenant's guarantees, as in the comment of a job; `reserved`: the part of what it gets alone that is its reservation.
