@@ -285,8 +285,8 @@ impl YouChoose {
             true => is_expected.then(|| key(volume.deadline_until(now).0, number)),
             false => Some(key(volume.ready().0, number)),
         };
-        let deadline = if is_ready { volume.deadline(now, own_delay) } else { Deadline::default() };
-        let bears = volume.bears.filter(|_| deadline != Deadline::default()).map(|bound| key(bound.most(), number));
+        let deadline = volume.deadline(now, own_delay);
+        let bears = volume.bears.filter(|_| is_ready && deadline != Deadline::default()).map(|bound| key(bound.most(), number));
         let due = volume.oldest_due().filter(|_| is_ready).map(|due| key(due.0, number));
         let before = volume.places;
         let tags = &mut self.tags[if volume.is_guaranteed() { GUARANTEED } else { BEST_EFFORT }];
@@ -376,6 +376,7 @@ impl YouChoose {
                     return Turn::Preemption(number);
                 }
             } else if self.volumes[blocker].waiting > 0
+                && self.volumes[blocker].is_ready(now)
                 && let Some(first) = self.not_overtaking(now, blocker)
             {
                 return Turn::Spare(first);

@@ -261,6 +261,17 @@ fn limits_and_reservations_hold_in_every_second() {
 }
 
 #[test]
+fn a_tenant_whose_limit_lets_it_go_on_soon_is_waited_for() {
+    // It reads 4 KiB in 0.4 ms, and its limit lets the next go 0.1 ms later; a request of another would cost it 16 ms.
+    let rates = Rates { reservation: Rate::iops(1_200), limit: Rate::iops(2_000), burst: Some(Nanos::ZERO), ..Rates::default() };
+    let reader = Process::sequential_reader(1_000, Nanos::ZERO);
+    let report = share(vec![Tenant::new("reserved").with_rates(rates), Tenant::new("flood")], &[reader, seeker(1, 128)], 20);
+    let reserved = by_second(&report, 1, 20);
+    assert!(reserved.iter().skip(1).all(|count| (1_140..=2_001).contains(count)), "{reserved:?}");
+    assert!(report.served[1] >= 19, "the other is served at least once a second: {}", report.served[1]);
+}
+
+#[test]
 fn a_large_request_counts_as_several_for_its_limit() {
     let limited = || Tenant::new("limited").with_rates(Rates { limit: Rate::iops(40), ..Rates::default() });
     let report = share(vec![limited()], &[Process { sectors: 2_048, stride: 0, ..seeker(0, 4) }], 20);

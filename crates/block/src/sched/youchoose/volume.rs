@@ -343,6 +343,10 @@ impl Volume {
             return Deadline::default();
         }
         let slack = self.guard.slack() + own_delay;
+        if !self.is_ready(now) {
+            // Its limit lets the next one go then.
+            return Deadline { at: Some(self.ready + slack), after: None };
+        }
         let next = self.guard.next_at();
         if let Some(&(_, oldest, _)) = self.arrivals.front() {
             let after = (self.waiting == 0).then(|| self.guard.think() + slack);
