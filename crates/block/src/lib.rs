@@ -60,7 +60,7 @@ pub use request::{
     Op, Priority, PriorityClass, READ_AHEAD_SECTORS, Request, RequestId, SEQUENTIAL_GAP, StreamId, read_ahead_response_weight,
 };
 pub use sched::{ALL, CLASSIC, KERNEL, OUT_OF_TREE, SHARING, linux_name, of_linux};
-pub use scheduler::{Knowledge, LiveSwitch, Pick, Scheduler, SchedulerSpec, StarvationBound, switch};
+pub use scheduler::{Knowledge, LiveSwitch, Pick, Scheduler, SchedulerSpec, Standing, StarvationBound, switch};
 pub use tags::{Room, Tags};
 pub use tenants::{Roster, Tenant};
 pub use time::Nanos;

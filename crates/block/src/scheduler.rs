@@ -117,9 +117,31 @@ pub trait Scheduler: Send {
         let _ = roster;
     }
 
+    /// How the guarantee of a tenant, by its number on the roster, stands at this time. `None`: it has none, or the scheduler keeps no account
+    /// of it.
+    fn standing(&self, now: Nanos, tenant: usize) -> Option<Standing> {
+        let _ = (now, tenant);
+        None
+    }
+
     /// Removes all queued requests, oldest first, for another scheduler to take over. Requests at the device stay there; their
     /// [`completed`](Scheduler::completed) is not called any more.
     fn drain(&mut self, out: &mut Vec<Request>);
+}
+
+/// How a tenant's guarantee stands, since it was given.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// Requests completed; merged ones count once.
+    pub completed: u64,
+    /// Of these, those that took longer than the worst case on the reference disk, …
+    pub late: u64,
+    /// … and would not have without the requests of others.
+    pub late_by_others: u64,
+    /// By how much the oldest request in flight is behind the reference disk; zero if none is.
+    pub behind: Nanos,
+    /// For how long others may delay its next request.
+    pub slack: Nanos,
 }
 
 /// A guarantee against starvation.

@@ -43,7 +43,7 @@ use crate::queue::{Limits, Merging, Placed, Queue, Slot};
 use crate::sorted::SortedList;
 use crate::tag_shares::TagShares;
 use crate::tenants::{Register, Roster};
-use crate::{Nanos, Request};
+use crate::{Nanos, Request, Standing};
 use admission::{Deadline, Deadlines, first_other};
 use backlog::{Backlog, Bound};
 use charges::{Charge, Charges};
@@ -701,6 +701,10 @@ impl Scheduler for YouChoose {
             this.insert(now, request);
         };
         resort(self, limits, |this| this.replace_roster(now, roster), insert);
+    }
+
+    fn standing(&self, now: Nanos, tenant: usize) -> Option<Standing> {
+        self.volumes.get(tenant)?.standing(now)
     }
 
     fn drain(&mut self, out: &mut Vec<Request>) {

@@ -88,6 +88,31 @@ fn an_overcommitted_host_serves_all_volumes_in_proportion() {
 }
 
 #[test]
+fn a_scheduler_says_how_each_guarantee_stands() {
+    let at_end = |tenants: Vec<Tenant>, seconds: u64| {
+        let mut scheduler = youchoose(tenants);
+        let processes = [seeker(0, 8), seeker(1, 8), seeker(2, 128)];
+        let report = run(&mut *scheduler, &processes, ms(seconds * 1_000));
+        let standings = [0, 1, 2, 3].map(|tenant| scheduler.standing(ms(seconds * 1_000), tenant));
+        (report, standings)
+    };
+    let (report, standings) = at_end(vec![guaranteed(4), guaranteed(4), Tenant::new("flood")], 20);
+    assert_eq!(standings[2..], [None, None], "a tenant without a guarantee, and none at all");
+    for (number, standing) in standings[..2].iter().enumerate() {
+        let standing = standing.unwrap();
+        assert_eq!(standing.completed, report.served[number]);
+        assert!(standing.late * 100 <= standing.completed && standing.late_by_others <= standing.late, "{standing:?}");
+        assert!(standing.behind <= ms(32), "one request there: {standing:?}");
+    }
+    // Twice what the disk can do: neither is in time, because of the other.
+    let (_, standings) = at_end(vec![guaranteed(1), guaranteed(1), Tenant::new("flood")], 20);
+    for standing in &standings[..2] {
+        let standing = standing.unwrap();
+        assert!(2 * standing.late_by_others > standing.completed && standing.behind > ms(100), "{standing:?}");
+    }
+}
+
+#[test]
 fn a_constant_model_guarantees_plain_throughput() {
     let often = Tenant::new("often").with_reference(Arc::new(ConstantTime { request: ms(20), sector: Nanos::ZERO }));
     let report = share(vec![often, guaranteed(2)], &[seeker(0, 1), seeker(1, 64)], 40);

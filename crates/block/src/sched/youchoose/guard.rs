@@ -92,6 +92,8 @@ pub(super) struct Guard {
     /// Completions since the last preemption by others, and the number of that preemption.
     done: u32,
     preemption: u32,
+    /// Completions since the guarantee began, those that were late, and those that were because of others.
+    counts: [u64; 3],
 }
 
 impl Guard {
@@ -102,7 +104,7 @@ impl Guard {
 
     /// What it learned of this device, for another reference disk or bound.
     pub(super) fn with_bound(self, bound: Option<Nanos>) -> Guard {
-        Guard { tail: High::default(), learned: 0, credit: Nanos::ZERO, bound, ..self }
+        Guard { tail: High::default(), learned: 0, credit: Nanos::ZERO, bound, counts: [0; 3], ..self }
     }
 
     /// Records an arrival with nothing in flight.
@@ -130,8 +132,12 @@ impl Guard {
         let debit = now - allowed;
         let is_overdrawn = debit > self.credit;
         self.credit = if is_overdrawn { self.tail() } else { self.credit - debit };
-        let is_late_by_others = response.took > self.tail() && response.own <= self.tail();
-        let change = match (is_late_by_others || is_overdrawn, response.took > self.tail()) {
+        let is_late = response.took > self.tail();
+        let is_late_by_others = is_late && response.own <= self.tail();
+        for (count, is_one) in self.counts.iter_mut().zip([true, is_late, is_late_by_others]) {
+            *count += u64::from(is_one);
+        }
+        let change = match (is_late_by_others || is_overdrawn, is_late) {
             (true, _) if now - response.took >= self.reduced => {
                 self.reduced = now;
                 -tail / STEPS
@@ -141,6 +147,11 @@ impl Guard {
         };
         self.learned = self.learned.saturating_add(change).clamp(-tail, 0);
         is_late_by_others
+    }
+
+    /// Completions since the guarantee began, those that were late, and those that were because of others.
+    pub(super) fn counts(&self) -> [u64; 3] {
+        self.counts
     }
 
     /// Worst-case time of a request at the device without the work of others; zero until known.

@@ -14,7 +14,7 @@ use crate::cost::Cost;
 use crate::queue::{Limits, Merges};
 use crate::rates::{Limiter, Reservation};
 use crate::tenants::ServiceTime;
-use crate::{Nanos, Pick, Request, Scheduler, Tenant};
+use crate::{Nanos, Pick, Request, Scheduler, Standing, Tenant};
 
 /// The scheduler of a slot merges nothing, as lanes already do.
 const NO_MERGES: Limits = Limits { max_sectors: 0, merges: Merges::Never };
@@ -363,6 +363,15 @@ impl Volume {
     pub(super) fn oldest_due(&self) -> Option<Nanos> {
         self.reference.as_ref()?;
         self.arrivals.front().map(|&(_, oldest, _)| oldest + self.guard.tail())
+    }
+
+    /// How its guarantee stands; `None` if it has none.
+    pub(super) fn standing(&self, now: Nanos) -> Option<Standing> {
+        self.reference.as_ref()?;
+        let [completed, late, late_by_others] = self.guard.counts();
+        let mean = Nanos(self.open_time().0.checked_div(u64::from(self.open)).unwrap_or(0));
+        let behind = if self.is_silent() { Nanos::ZERO } else { now - (self.clock - self.open_time() + mean) };
+        Some(Standing { completed, late, late_by_others, behind, slack: self.guard.slack() })
     }
 
     /// Until when the deadline holds if nothing happens.
