@@ -44,7 +44,7 @@ pub struct Guarantee {
 /// A kind of remedy.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RemedyFigures {
-    /// The kind: `a smaller promise`, `another of the shipped devices`.
+    /// The kind: `a limit on tenants without a guarantee`, `a smaller promise`, `another of the shipped devices`.
     pub kind: String,
     /// What was tried and would be admitted, as the end of a sentence; `None` if none of those tried would.
     pub helps: Option<String>,

@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use block::tenants::{ServiceModel, ServiceTime};
-use block::{Nanos, Request, SchedulerSpec};
+use block::{Nanos, Request, Scheduler, SchedulerSpec};
 
 use crate::device::Device;
 use crate::device::modelled::Modelled;
@@ -79,7 +79,11 @@ impl ReferenceDisk {
 
     /// The queue and the disk, at rest.
     pub fn queue(&self) -> Queue {
-        let scheduler = (self.scheduler.build)(&self.settings.limits(), &self.values);
+        self.queue_under((self.scheduler.build)(&self.settings.limits(), &self.values))
+    }
+
+    /// The same with another scheduler.
+    pub fn queue_under(&self, scheduler: Box<dyn Scheduler>) -> Queue {
         let device: Box<dyn Device> = match &self.device {
             Kind::Profile(profile, options) => profile.build(*options),
             Kind::Model(model, capacity_sectors) => Box::new(Modelled::new(model.begin(), *capacity_sectors)),

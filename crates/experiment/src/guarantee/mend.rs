@@ -1,16 +1,23 @@
 //! What would make a refused contract one that is admitted: tried, not guessed.
 
+use std::num::NonZeroU64;
+
 use report::guarantee::{Guarantee, RemedyFigures};
+use report::number::three_digits;
 use sim::profile::{self, Profile};
 
-use super::{GuaranteeRequest, assess, spectrum};
+use super::{GuaranteeRequest, assess, is_broken, spectrum};
 use crate::pool::Workers;
 use crate::tenants::Reference;
 
 /// Most remedies of each kind that are tried, each with all scenarios.
 const TRIES: usize = 3;
 
-/// A smaller promise to the tenant whose guarantee breaks first, and another host: of each the first that is admitted.
+/// Parts of what tenants without a guarantee got where one was broken, to which they are limited.
+const LIMITS: [f64; TRIES] = [0.5, 0.1, 0.02];
+
+/// A limit on tenants without a guarantee, a smaller promise to the tenant whose guarantee breaks first, and another host: of each the first
+/// that is admitted.
 ///
 /// # Errors
 /// It was interrupted.
@@ -22,6 +29,10 @@ pub(super) fn remedies(
 ) -> anyhow::Result<Vec<RemedyFigures>> {
     let shipped: Vec<Profile> = profile::BUILT_IN.iter().filter_map(|(name, _)| profile::load(name).ok()).collect();
     let mut found = Vec::new();
+    let limited = limited(request, refused);
+    if !limited.is_empty() {
+        found.push(first_admitted("a limit on tenants without a guarantee", limited, workers)?);
+    }
     if let Some(tenant) = blamed(request, refused) {
         let promises = smaller(request, tenant, &shipped, hardest, workers)?;
         let tried = promises.into_iter().map(|reference| {
@@ -37,6 +48,32 @@ pub(super) fn remedies(
     let tried = hosts.into_iter().map(|host| (format!("on {}", host.name()), GuaranteeRequest { host, ..request.clone() }));
     found.push(first_admitted("another of the shipped devices", tried.collect(), workers)?);
     Ok(found)
+}
+
+/// With limits on the tenants without a guarantee, relative to what they got where one was broken; none if there are no such tenants.
+fn limited(request: &GuaranteeRequest, refused: &Guarantee) -> Vec<(String, GuaranteeRequest)> {
+    let Some(broken) = refused.scenarios.iter().find(|scenario| is_broken(scenario)) else { return Vec::new() };
+    let promises = &request.contract.promises;
+    let got = |number: usize| broken.tenants.get(number).map_or(0.0, |tenant| tenant.throughput_mb_s);
+    let without =
+        (0..promises.len()).filter(|&number| promises[number].reference.is_none() && promises[number].rates.reservation.is_none());
+    let without: Vec<usize> = without.filter(|&number| got(number) > 0.0).collect();
+    if without.is_empty() {
+        return Vec::new();
+    }
+    let tried = LIMITS.into_iter().map(|part| {
+        let (mut limited, mut texts) = (request.clone(), Vec::new());
+        for &number in &without {
+            let promise = &mut limited.contract.promises[number];
+            let mb_s = part * got(number);
+            let bytes_per_s = NonZeroU64::new((1e6 * mb_s) as u64).unwrap_or(NonZeroU64::MIN);
+            let before = promise.rates.limit.bytes_per_s;
+            promise.rates.limit.bytes_per_s = Some(before.map_or(bytes_per_s, |before| before.min(bytes_per_s)));
+            texts.push(format!("{} to {} MB/s", promise.name, three_digits(mb_s)));
+        }
+        (format!("if these were limited: {}", texts.join(", ")), limited)
+    });
+    tried.collect()
 }
 
 /// Tries these in their order.

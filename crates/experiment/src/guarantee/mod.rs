@@ -20,6 +20,7 @@ use std::ops::Range;
 use crate::planner::Assignment;
 use anyhow::ensure;
 use block::Nanos;
+use block::rates::{Rate, Rates};
 use control::Setting;
 use report::guarantee::{Guarantee, NeedFigures, SCHEMA, ScenarioFigures, SlackFigures};
 use sim::profile::Profile;
@@ -228,6 +229,8 @@ fn cluster(request: &GuaranteeRequest, candidates: &[Candidate], loads: &[(Strin
         name: candidate.promise.name.clone(),
         sectors: candidate.sectors,
         reference: candidate.reference.clone(),
+        // What is reserved is its reference disk here.
+        rates: Rates { reservation: Rate::default(), ..candidate.promise.rates },
         asks: asks.clone(),
         on: Some(0),
     });

@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 
+use block::rates::Rates;
 use block::{Nanos, Roster, StreamId, Tenant};
 use sim::host::Queue;
 use sim::run::{Measure, Owner, RunError, ServerEvent, TenantMeasure, Tenants, Transferred, Watch, run};
@@ -42,14 +43,20 @@ pub struct OnReference {
 /// Where the volume begins when it runs again, if the disk has room: some dozen tracks from its place, and no whole number of them.
 const SHIFT_SECTORS: u64 = 40_968;
 
-/// Measures it.
+/// Measures it, within the volume's limits.
 ///
 /// # Errors
 /// It was interrupted.
-pub fn measure(asker: &Asker, reference: &Reference, seed: u64, until: Nanos, watch: &Watch) -> Result<OnReference, RunError> {
+pub fn measure(
+    asker: &Asker,
+    (reference, rates): (&Reference, &Rates),
+    seed: u64,
+    until: Nanos,
+    watch: &Watch,
+) -> Result<OnReference, RunError> {
     let roster = roster_of(asker.volume);
     let run = |seed: u64, begin: u64| -> Result<TenantMeasure, RunError> {
-        let (tenants, ..) = alone((asker, begin), reference.queue(), seed, until, &roster, watch)?;
+        let (tenants, ..) = alone((asker, begin), reference.queue_within(rates), seed, until, &roster, watch)?;
         Ok(tenants.on_roster()[0].clone())
     };
     let room = reference.capacity_sectors().map_or(SHIFT_SECTORS, |capacity| capacity.saturating_sub(asker.sectors));

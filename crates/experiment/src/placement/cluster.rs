@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::planner::{Assignment, Rules, Step, Survey};
 use anyhow::Context;
+use block::rates::Rates;
 use block::tenants::ConstantTime;
 use block::{Nanos, Roster, StreamId, Tenant};
 use control::Setting;
@@ -41,6 +42,8 @@ pub struct ClusterVolume {
     pub sectors: u64,
     /// The disk that it was promised; `None`: it gets what others leave.
     pub reference: Option<Reference>,
+    /// Its limits.
+    pub rates: Rates,
     /// What it is asked for.
     pub asks: Asks,
     /// Where it is.
@@ -196,7 +199,8 @@ impl Cluster {
         workers.map("running volumes alone", of, |&volume| {
             let Some(reference) = &self.volumes[volume].reference else { return Ok(None) };
             let watch = workers.watch();
-            let measure = alone::measure(&self.asker(volume), reference, self.seed, until, &watch);
+            let promised = (reference, &self.volumes[volume].rates);
+            let measure = alone::measure(&self.asker(volume), promised, self.seed, until, &watch);
             workers.monitor.check()?;
             Ok(Some(measure?))
         })
@@ -205,7 +209,7 @@ impl Cluster {
     /// Who is on each array, and where: all that are there at some time, and the copier.
     fn rosters(&self, layout: &Layout, copies: Option<ConstantTime>) -> anyhow::Result<Vec<Roster>> {
         let tenants = self.volumes.iter().map(|volume| {
-            let tenant = Tenant::new(&volume.name);
+            let tenant = Tenant::new(&volume.name).with_rates(volume.rates);
             Ok(match &volume.reference {
                 Some(reference) => tenant.with_reference(reference.model()?),
                 None => tenant,

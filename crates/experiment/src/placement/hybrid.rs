@@ -12,6 +12,7 @@
 
 use crate::planner::{Assignment, Consumption, Initial, Rules, Step, Survey};
 use block::Nanos;
+use block::rates::Rates;
 
 use super::asks::Asks;
 use super::cluster::{Cluster, ClusterArray, ClusterVolume};
@@ -189,6 +190,7 @@ impl Hybrid {
             name: format!("VSD {} ({})", number + 1, if *films { "films" } else { "search" }),
             sectors: SECTORS,
             reference: Some(self.reference.clone()),
+            rates: Rates::default(),
             asks: if *films { watches() } else { searches() },
             on: *on,
         });

@@ -18,6 +18,7 @@ use std::path::Path;
 
 use crate::planner::{Basis, Initial, Rules};
 use anyhow::{Context, bail, ensure};
+use block::rates::Rates;
 use block::{Nanos, did_you_mean};
 use serde::Deserialize;
 use sim::store::CopyPace;
@@ -263,7 +264,14 @@ fn volumes(
                 capacity / MIB
             );
         }
-        volumes.push(ClusterVolume { name: name.into_inner(), sectors, reference: reference_disk, asks, on });
+        volumes.push(ClusterVolume {
+            name: name.into_inner(),
+            sectors,
+            reference: reference_disk,
+            rates: Rates::default(),
+            asks,
+            on,
+        });
     }
     Ok(volumes)
 }

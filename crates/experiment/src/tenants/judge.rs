@@ -44,7 +44,7 @@ pub fn judge(contract: &Contract, outcome: &RunSummary, alone: &[Option<&Alone>]
     let measured = outcome.measure.tenants.as_deref()?;
     let has_weights = contract.promises.iter().any(|promise| promise.is_weighted);
     let shares = outcome.ledger.as_ref().filter(|_| has_weights).and_then(|ledger| shares(measured, ledger, Nanos::MAX));
-    let capacity = capacity(contract, alone);
+    let capacity = capacity(alone);
     let tenants = contract.promises.iter().zip(measured.on_roster()).enumerate().map(|(number, (promise, here))| {
         let disk_time = outcome.ledger.as_ref().map(|ledger| ledger.work_of(number).0);
         let share = shares.as_ref().map(|shares| ShareFigures {
@@ -67,13 +67,9 @@ pub fn judge(contract: &Contract, outcome: &RunSummary, alone: &[Option<&Alone>]
     })
 }
 
-/// What the disk needs to be as good as all the reference disks at once (see [`need`](crate::capacity::need)). A tenant whose limits allow
-/// less than its reference disk does needs no more than for that.
-pub fn capacity(contract: &Contract, alone: &[Option<&Alone>]) -> Option<CapacityFigures> {
-    let each = contract.promises.iter().zip(alone);
-    let each: Vec<Option<Need>> = each
-        .map(|(promise, alone)| (*alone).map(|alone| alone.need.times(rates::part_allowed(&promise.rates, &alone.reference))))
-        .collect();
+/// What the disk needs to be as good as all the reference disks at once (see [`need`](crate::capacity::need)).
+pub fn capacity(alone: &[Option<&Alone>]) -> Option<CapacityFigures> {
+    let each: Vec<Option<Need>> = alone.iter().map(|alone| alone.map(|alone| alone.need)).collect();
     let guaranteed: Vec<Need> = each.iter().flatten().copied().collect();
     let needs = Needs::of(&guaranteed);
     (!guaranteed.is_empty()).then(|| CapacityFigures {

@@ -6,15 +6,16 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, bail, ensure};
+use block::rates::{Rate, Rates};
 use block::tenants::{ConstantTime, ServiceModel};
-use block::{Merges, Nanos, Roster};
+use block::{Merges, Nanos, Roster, Tenant};
 use device_model::device::DeviceModel;
 use sim::host::{Ledger, Queue, QueueSettings, RunSummary};
 use sim::profile::Profile;
 use sim::reference::ReferenceDisk;
 use sim::run::{Owner, Pilot, RunError, Served, TenantMeasure, Tenants, Watch};
 
-use crate::capacity::{self, Extent, Need, Rates, Recorded, Service, serve_beside};
+use crate::capacity::{self, Extent, Need, Recorded, Service, serve_beside};
 use crate::learned_device;
 use crate::load::{Draws, Load};
 use crate::reference_disk::{reference_disk, spec};
@@ -25,6 +26,9 @@ const CONSTANT: &str = "constant:";
 
 /// What the file of a learned device ends with.
 const MODEL: &str = ".json";
+
+/// The scheduler that holds limits on a reference disk. It serves a tenant alone as if there were none.
+const LIMITS: &str = "youchoose";
 
 /// A disk that serves anything is as large as any.
 const ANY_CAPACITY: u64 = 1 << 54;
@@ -110,6 +114,18 @@ impl Reference {
         self.shadow().queue()
     }
 
+    /// The same for a tenant with these limits, which hold there as well: what its own limit takes is not taken by others.
+    pub fn queue_within(&self, rates: &Rates) -> Queue {
+        let Some(limits) = block::find(LIMITS).filter(|_| rates.is_limited()) else { return self.queue() };
+        let shadow = self.shadow();
+        let mut queue = shadow.queue_under((limits.build)(&QueueSettings::default().limits(), &limits.defaults()));
+        let tenant = Tenant::new("").with_rates(Rates { reservation: Rate::default(), ..*rates });
+        // One tenant with one volume has nothing to contradict.
+        let roster = Roster::new(vec![tenant], vec![(0..queue.capacity_sectors(), 0)], &[], 1);
+        queue.set_roster(&roster.unwrap_or_default());
+        queue
+    }
+
     /// The disk that a tenant has to itself, behind a queue without a scheduler.
     fn shadow(&self) -> ReferenceDisk {
         let settings = QueueSettings::default();
@@ -154,16 +170,17 @@ pub fn alone(
     world: &World,
     watch: &Watch,
 ) -> Result<Alone, RunError> {
-    let run = |mut queue: Queue, draws: Draws, pilot: Option<&mut dyn Pilot>| {
-        // There are no tenants there: the account is of the whole.
-        queue.set_roster(&Roster::default());
-        load.run_tenant(roster, tenant, queue, draws, watch, pilot)
-    };
-    let there = run(reference.queue(), Draws::OfTheRun, None)?;
-    let again = others(run(reference.queue(), Draws::Others, None)?);
+    let run =
+        |queue: Queue, draws: Draws, pilot: Option<&mut dyn Pilot>| load.run_tenant(roster, tenant, queue, draws, watch, pilot);
+    let rates = roster.tenants().get(tenant).map_or_else(Rates::default, |tenant| tenant.rates);
+    let there = run(reference.queue_within(&rates), Draws::OfTheRun, None)?;
+    let again = others(run(reference.queue_within(&rates), Draws::Others, None)?);
     let (settings, mut recorded) = (world.host.queue(), Recorded::default());
     let on_host = |merges| capacity::host(&world.profile, world.device, QueueSettings { merges, ..settings });
-    let here = run(on_host(settings.merges), Draws::OfTheRun, Some(&mut recorded))?;
+    let mut host = on_host(settings.merges);
+    // There are no tenants there: the account is of the whole.
+    host.set_roster(&Roster::default());
+    let here = run(host, Draws::OfTheRun, Some(&mut recorded))?;
     let work = here.ledger.as_ref().map_or(Nanos::ZERO, Ledger::work);
     let (reference, here) = (others(there), others(here));
     let names = load.names();
@@ -195,7 +212,7 @@ fn need(
     let requests = recorded.count() as f64;
     let seconds = here.wanted.as_secs_f64();
     let rate = |count: f64| if seconds > 0.0 { count / seconds } else { 0.0 };
-    let own = Rates { requests: rate(requests), bytes: rate(served), work: rate(work.as_secs_f64()), p99: here.p99() };
+    let own = capacity::Rates { requests: rate(requests), bytes: rate(served), work: rate(work.as_secs_f64()), p99: here.p99() };
     let interrupted = |_| RunError::Interrupted;
     let saturation = capacity::saturation(&on_host, &wanted, &own, Extent::default(), stop).map_err(interrupted)?;
     let mut cost_s = own.work_each();

@@ -64,14 +64,6 @@ pub(super) fn is_at_limit(rates: &Rates, here: &TenantMeasure) -> bool {
     limits(rates, &here.served).iter().any(|bound| (bound.count)(&here.served) as f64 >= LEAST * bound.per_second * seconds)
 }
 
-/// The part of what a tenant does on its reference disk that its limits allow.
-pub(super) fn part_allowed(rates: &Rates, there: &TenantMeasure) -> f64 {
-    let seconds = there.wanted.as_secs_f64();
-    let parts =
-        limits(rates, &there.served).into_iter().map(|bound| bound.per_second * seconds / (bound.count)(&there.served) as f64);
-    parts.fold(1.0, f64::min)
-}
-
 /// How one reservation or one limit was kept.
 #[derive(Clone, Debug)]
 pub struct RateFigures {
