@@ -35,6 +35,8 @@ pub struct Guarantee {
     pub without_reference: u64,
     /// The guarantee with the least slack; `None` without simulation or guarantees.
     pub slack: Option<SlackFigures>,
+    /// The least part of the host's speed, in percent, at which all scenarios were kept as well; `None` if that was not tried.
+    pub kept_at_percent: Option<f64>,
     /// The results of the scenarios.
     pub scenarios: Vec<ScenarioFigures>,
     /// What would make guarantees that were refused ones that are admitted; each was tried like these.
@@ -201,11 +203,9 @@ impl Guarantee {
             (false, None) if self.scenarios.is_empty() => {
                 format!("Refuse, by the capacity check alone: the guarantees need {needs}, in the worst case ({parts}).")
             }
-            (true, None) => format!(
-                "Admit: the guarantees need at most {needs} ({parts}), and none was broken in {scenarios} scenarios with bad neighbours."
-            ),
-            (false, None) => format!(
-                "Admit: none was broken in {scenarios} scenarios with bad neighbours, though the guarantees need {needs}, in the worst case ({parts}). Nothing is to spare."
+            (_, None) => format!(
+                "Admit: none of the guarantees was broken in {scenarios} scenarios with bad neighbours{}. In the worst case of each, added up, they need {needs} ({parts}).",
+                self.reserve()
             ),
             (fits, Some((scenario, number, tenant))) => {
                 let capacity = if fits { "They fit by capacity" } else { "By capacity they do not fit" };
@@ -219,6 +219,15 @@ impl Guarantee {
                     tenant.broken.join("; ")
                 )
             }
+        }
+    }
+
+    /// What is to spare, as the end of a sentence.
+    fn reserve(&self) -> String {
+        match self.kept_at_percent {
+            None => String::new(),
+            Some(kept) if kept >= 100.0 => ", but a host of nine tenths of the speed breaks one: nothing is to spare".to_owned(),
+            Some(kept) => format!(", nor on a host of {}% of the speed", three_digits(kept)),
         }
     }
 

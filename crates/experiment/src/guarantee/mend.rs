@@ -82,7 +82,7 @@ fn first_admitted(kind: &str, tried: Vec<(String, GuaranteeRequest)>, workers: W
     for (text, request) in tried.into_iter().take(TRIES) {
         // What does not fit there is no remedy.
         match assess(&request, workers) {
-            Ok((guarantee, _)) if guarantee.can_be_guaranteed() => {
+            Ok((guarantee, ..)) if guarantee.can_be_guaranteed() => {
                 return Ok(RemedyFigures { kind: kind.to_owned(), helps: Some(text), tried: texts });
             }
             _ => workers.monitor.check()?,

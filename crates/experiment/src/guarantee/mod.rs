@@ -23,6 +23,7 @@ use block::Nanos;
 use block::rates::{Rate, Rates};
 use control::Setting;
 use report::guarantee::{Guarantee, NeedFigures, SCHEMA, ScenarioFigures, SlackFigures};
+use sim::device::slowed::Speed;
 use sim::profile::Profile;
 
 use crate::capacity::{Need, Needs};
@@ -34,6 +35,8 @@ use crate::tenants::{Contract, P99, Reference, THROUGHPUT, TenantGuarantee};
 use neighbours::{KINDS, Kind};
 use spectrum::{Limits, Worst};
 
+/// Steps of the speed at which it is tried how much is to spare.
+const TENTHS: u32 = 10;
 /// Scenarios in which each tenant has a load that is drawn.
 const DRAWN: u32 = 6;
 
@@ -62,14 +65,16 @@ struct Candidate<'a> {
 /// A reference disk with the largest of its volumes and the pattern that is hardest for the host.
 type Hardest = (Reference, u64, Worst);
 
-/// Admits or refuses; if it refuses, it looks for what would mend it.
+/// Admits or refuses; if it admits, it looks for how much is to spare, and if it refuses, for what would mend it.
 ///
 /// # Errors
 /// The tenants do not fit on the host or their reference disks, or it was interrupted.
 pub fn guarantee(request: &GuaranteeRequest, workers: Workers) -> anyhow::Result<Guarantee> {
-    let (mut answer, hardest) = assess(request, workers)?;
-    if !answer.can_be_guaranteed() && !answer.needs.is_empty() {
-        answer.remedies = mend::remedies(request, &answer, &hardest, workers)?;
+    let (mut answer, hardest, worst) = assess(request, workers)?;
+    match answer.can_be_guaranteed() {
+        _ if answer.needs.is_empty() => {}
+        true => answer.kept_at_percent = kept_at_percent(request, &hardest, &worst, workers)?,
+        false => answer.remedies = mend::remedies(request, &answer, &hardest, workers)?,
     }
     Ok(answer)
 }
@@ -79,7 +84,7 @@ pub fn guarantee(request: &GuaranteeRequest, workers: Workers) -> anyhow::Result
 /// # Errors
 /// As [`guarantee`].
 pub fn admit(request: &GuaranteeRequest, workers: Workers) -> anyhow::Result<Guarantee> {
-    assess(request, workers).map(|(answer, _)| answer)
+    assess(request, workers).map(|(answer, ..)| answer)
 }
 
 /// Whether one of the scenarios that broke a guarantee does so again, with random numbers of its own and `times` as long.
@@ -103,12 +108,36 @@ pub fn breaks_again(request: &GuaranteeRequest, refused: &Guarantee, times: u64,
     Ok(false)
 }
 
+/// The least part of the host's speed at which all scenarios are kept, in steps of a tenth; `None` without scenarios.
+fn kept_at_percent(
+    request: &GuaranteeRequest,
+    hardest: &[Hardest],
+    worst: &[Option<usize>],
+    workers: Workers,
+) -> anyhow::Result<Option<f64>> {
+    let Some(lasts) = request.scenario else { return Ok(None) };
+    let (mut breaks, mut keeps) = (0, TENTHS);
+    while breaks + 1 < keeps {
+        let tenths = breaks.midpoint(keeps);
+        let slower = request.host.at_speed(Speed::of(f64::from(tenths) / f64::from(TENTHS)));
+        let slower = GuaranteeRequest { host: slower, ..request.clone() };
+        let mut candidates = candidates(&slower)?;
+        candidates.iter_mut().zip(worst).for_each(|(candidate, worst)| candidate.worst = *worst);
+        let ran = scenarios(&slower, (&candidates, 0.0), hardest, lasts, workers)?;
+        if ran.iter().any(is_broken) { breaks = tenths } else { keeps = tenths }
+    }
+    Ok(Some(100.0 * f64::from(keeps) / f64::from(TENTHS)))
+}
+
 fn is_broken(scenario: &ScenarioFigures) -> bool {
     scenario.tenants.iter().any(|tenant| !tenant.broken.is_empty())
 }
 
+/// What was hardest, and the number of that for each tenant.
+type Assessed = (Guarantee, Vec<Hardest>, Vec<Option<usize>>);
+
 /// Admits or refuses, and what was hardest.
-fn assess(request: &GuaranteeRequest, workers: Workers) -> anyhow::Result<(Guarantee, Vec<Hardest>)> {
+fn assess(request: &GuaranteeRequest, workers: Workers) -> anyhow::Result<Assessed> {
     let mut candidates = candidates(request)?;
     let kinds = worst_of_each(request, &mut candidates, workers)?;
     let each: Vec<&Worst> = candidates.iter().filter_map(|candidate| candidate.worst).map(|kind| &kinds[kind].2).collect();
@@ -146,10 +175,12 @@ fn assess(request: &GuaranteeRequest, workers: Workers) -> anyhow::Result<(Guara
         needs: figures.collect(),
         without_reference: candidates.iter().filter(|candidate| candidate.reference.is_none()).count() as u64,
         slack: slack(&scenarios),
+        kept_at_percent: None,
         scenarios,
         remedies: Vec::new(),
     };
-    Ok((answer, kinds))
+    let worst = candidates.iter().map(|candidate| candidate.worst).collect();
+    Ok((answer, kinds, worst))
 }
 
 /// Tenants with their sizes: what was written down, or else equal parts of what is left of the host, but no more than the reference disk
