@@ -38,7 +38,7 @@ use spectrum::{Limits, Worst};
 /// Steps of the speed at which it is tried how much is to spare.
 const TENTHS: u32 = 10;
 /// Scenarios in which each tenant has a load that is drawn.
-const DRAWN: u32 = 6;
+const DRAWN: u32 = 12;
 
 /// What is asked.
 #[derive(Clone, Debug)]

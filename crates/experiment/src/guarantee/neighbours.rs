@@ -52,7 +52,7 @@ impl Kind {
 pub(super) fn drawn(random: &mut Xoshiro256PlusPlus) -> anyhow::Result<(String, Asks)> {
     let locality = one_of(random, &[0.0, 0.0, 0.5, 1.0]);
     let reads = one_of(random, &[100, 100, 70, 30, 0]);
-    let kib = one_of(random, &[4, 8, 16, 64, 256]);
+    let kib = one_of(random, &[4, 8, 16, 64, 256, 1024]);
     let pattern = Pattern::Local { locality, reads, sizes: size(kib)?, places: Places::Uniform };
     let text = format!("requests of {kib} KiB, {reads}% of them reads, {:.0}% sequential", 100.0 * locality);
     let phase = |until, arrival| Phase { until, arrival, pattern: pattern.clone() };
