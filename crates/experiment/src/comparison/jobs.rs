@@ -88,6 +88,23 @@ impl JobsLoad {
         rows
     }
 
+    /// Runs only these streams, on the places that they have beside the others.
+    ///
+    /// # Errors
+    /// The host cannot be built, or it was interrupted.
+    pub fn run_streams(
+        &self,
+        streams: &[StreamId],
+        queue: Queue,
+        host: HostSettings,
+        watch: &Watch,
+        pilot: Option<&mut dyn Pilot>,
+    ) -> Result<RunSummary, RunError> {
+        let only: Vec<usize> = streams.iter().map(|&stream| stream as usize).collect();
+        let roster = queue.roster().cloned();
+        self.run_on(Host::new(queue, self.placed.files(), host)?, Some(&only), roster.as_ref(), watch, pilot)
+    }
+
     fn run_on(
         &self,
         host: Host,
