@@ -117,6 +117,11 @@ impl Meter {
         self.recent = Work::default();
     }
 
+    /// Requests done since the last step.
+    pub fn recent_requests(&self) -> u32 {
+        (self.recent.flows[0].requests + self.recent.flows[1].requests) as u32
+    }
+
     /// What is known of its speed.
     pub fn known_speed(&self) -> Option<&Work> {
         self.speed.as_ref().or_else(|| (self.average.seconds > 0.0).then_some(&self.average))

@@ -137,16 +137,17 @@ const FORGET: Nanos = Nanos::from_millis(30_000);
 const LARGEST_CUT: f64 = 0.15;
 /// Neighbours with less of the device's time than this are not the cause.
 const HARMLESS: f64 = 0.01;
+/// Neighbours make use of their limits if they take this part of the device time that these allow; what a device's cache takes costs less
+/// than when it was measured.
+const USED: f64 = 0.2;
 /// Neighbours' device time that is not cut further.
 const LEAST: f64 = 1e-4;
 /// With all at their floors for so long, a promise cannot be kept.
 const AT_FLOOR: Nanos = Nanos::from_millis(2_000);
 /// After that it is tried again.
 const RETRY: Nanos = Nanos::from_millis(60_000);
-/// How long limits may take until they have their effect: requests that are queued already go on.
-const DRAIN: Nanos = Nanos::from_millis(2_000);
-/// They have gone on when this part of them is left.
-const DRAINED: u32 = 16;
+/// Requests that are queued already when limits change go on; the limits have their effect when as many are done, or after so long.
+const DRAIN: Nanos = Nanos::from_millis(20_000);
 /// Sets of neighbours whose limits are remembered.
 const REMEMBERED: usize = 64;
 
@@ -185,7 +186,8 @@ struct Guard {
     changed: Nanos,
     /// The limits have had their effect.
     is_settled: bool,
-    outstanding_at_change: u32,
+    /// Neighbours' requests that were queued when the limits changed and are not done.
+    to_drain: u32,
     /// Device time of the neighbours in the span, and the length of the span.
     used: f64,
     span: f64,
@@ -378,7 +380,7 @@ impl Guard {
             began: Nanos::ZERO,
             changed: Nanos::ZERO,
             is_settled: true,
-            outstanding_at_change: 0,
+            to_drain: 0,
             used: 0.0,
             span: 0.0,
             floor_since: None,
@@ -421,7 +423,8 @@ impl Guard {
             self.used += neighbours.iter().map(|&unit| times[unit]).sum::<f64>();
             self.span += period.as_secs_f64();
         } else {
-            let drained = outstanding <= (self.outstanding_at_change / DRAINED).max(neighbours.len() as u32);
+            self.to_drain = self.to_drain.saturating_sub(neighbours.iter().map(|&unit| meters[unit].recent_requests()).sum());
+            let drained = self.to_drain == 0 || outstanding <= neighbours.len() as u32;
             self.is_settled = now - self.changed >= DRAIN || (drained && now - self.changed >= PERIOD);
             if self.is_settled {
                 self.begin_span(now);
@@ -471,7 +474,7 @@ impl Guard {
 
     fn set(&mut self, now: Nanos, time: f64, outstanding: u32) {
         self.level.time = time;
-        (self.changed, self.outstanding_at_change) = (now, outstanding);
+        (self.changed, self.to_drain) = (now, outstanding);
         // Without a limit there is no effect to wait for.
         self.is_settled = time.is_infinite();
         self.begin_span(now);
@@ -495,14 +498,17 @@ impl Guard {
         if !self.is_settled || self.neighbours.is_empty() {
             return;
         }
-        let verdict = self.watch.verdict(now);
         let is_seeking = now - self.began < SEEKING;
+        let verdict = self.watch.verdict(now);
         let used = if self.span > 0.0 { self.used / self.span } else { 0.0 };
         if verdict.is_broken {
             self.broken(now, &verdict, used, is_seeking, outstanding, (meters, units));
         } else {
             self.floor_since = None;
-            self.kept(now, &verdict, is_seeking, outstanding);
+            // Limits that are not made use of show no room.
+            if used >= USED * self.level.time {
+                self.kept(now, &verdict, is_seeking, outstanding);
+            }
         }
     }
 
@@ -519,7 +525,8 @@ impl Guard {
             || self.neighbours.iter().all(|&unit| is_at_floor(&units[unit], &meters[unit], self.cap(units, meters)));
         if at_floor || (used < HARMLESS && self.level.time.is_infinite()) {
             let since = *self.floor_since.get_or_insert(now);
-            if now - since >= AT_FLOOR {
+            // As long as it is kept now and then, the limits are not in vain.
+            if now - since >= AT_FLOOR && verdict.is_mostly_broken {
                 self.gave_up = Some(now);
                 self.level = Level::default();
                 self.state = State::CannotBeKept;
@@ -539,7 +546,7 @@ impl Guard {
         }
         self.level.broken = self.level.broken.min(self.level.time.min(from * 1.5));
         self.level.broken_at = now;
-        let time = (from * verdict.factor.clamp(LARGEST_CUT, 0.8)).max(self.level.kept);
+        let time = (from * verdict.cut.clamp(LARGEST_CUT, 0.8)).max(self.level.kept);
         self.set(now, time.max(LEAST), outstanding);
     }
 
@@ -555,7 +562,7 @@ impl Guard {
             (self.level.broken, self.level.broken_at) = (self.level.broken * 1.5, now);
         }
         let between = (self.level.time * self.level.broken).sqrt();
-        let time = (self.level.time * verdict.factor).min(between);
+        let time = (self.level.time * verdict.raise).min(between);
         if time < SMALL_STEP * self.level.time {
             return;
         }

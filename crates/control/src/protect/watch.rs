@@ -12,10 +12,24 @@ use super::chance::{bearable_mean, tail};
 pub(super) const LATE: f64 = 0.01;
 /// Below so many requests in a second a p99 allows none to be late; from here on at least one.
 pub(super) const FEW: f64 = 20.0;
-/// Standard deviations between the mean rate and the promised one, so that 97% of seconds have it.
-const RATE_MARGIN: f64 = 1.9;
-/// Probability below which more late requests than promised are no chance.
-const CHANCE: f64 = 0.03;
+/// Standard deviations between the mean rate and the promised one, so that 97% of seconds have it; half as much again, as the parts of a
+/// second that they are taken from depend on each other where the device or the page cache writes in bursts; …
+const RATE_MARGIN: f64 = 2.8;
+/// … and at least this part above it, for bursts that are rarer than a span.
+const RATE_RESERVE: f64 = 0.05;
+/// Probability below which more late requests than bearable are no chance. Every step asks, so that limits end below what is just
+/// bearable.
+const CHANCE: f64 = 0.1;
+/// The part of seconds that may break the promise, so that 95% keep it.
+const BROKEN: f64 = 0.03;
+/// So many broken seconds say that most are.
+const HOPELESS: f64 = 3.0;
+/// The same of so few late requests that there is room for more.
+const ROOM: f64 = 0.3;
+/// A cut aims at this part of the late requests that are bearable.
+const AIM: f64 = 0.5;
+/// If so many requests all took at most this part of the limit, there is room as well.
+const FAR: (f64, f64) = (100.0, 0.6);
 
 /// Requests of a kind with a promised p99.
 #[derive(Clone, Debug)]
@@ -43,12 +57,14 @@ struct Span {
     kinds: [Count; 3],
     /// The same of requests that came after the limits had their effect.
     fresh: [Count; 3],
-    /// Seconds with requests outstanding, what was done in them, and the sum of squares of the parts of a second's tenth.
+    /// Seconds with requests or calls outstanding, what was done in them, and the sum of squares of the parts of a second's tenth.
     wanted: f64,
     requests: f64,
     bytes: f64,
     slots: f64,
     squares: [f64; 2],
+    /// Whole seconds in which the promise was broken.
+    broken: f64,
 }
 
 /// A rate that is promised.
@@ -67,10 +83,14 @@ pub(super) struct Verdict {
     pub is_broken: bool,
     /// It is broken far beyond what chance or the limits' own precision could do.
     pub is_far: bool,
+    /// Most whole seconds of the span broke it.
+    pub is_mostly_broken: bool,
     /// Neighbours may have more, as far as the span is long enough to say so.
     pub has_room: bool,
-    /// By what neighbours' device time should be multiplied.
-    pub factor: f64,
+    /// By what neighbours' device time should be multiplied where the promise is broken, …
+    pub cut: f64,
+    /// … and where there is room.
+    pub raise: f64,
     /// With figures.
     pub about: String,
 }
@@ -93,6 +113,8 @@ pub(super) struct Watch {
     has_calls: bool,
     /// Requests that came before do not show what the limits do.
     fresh_from: Nanos,
+    /// Steps until the next whole second of the span is over.
+    until_second: usize,
 }
 
 impl Count {
@@ -123,6 +145,7 @@ impl Watch {
             alone: [0.0; 2],
             has_calls: false,
             fresh_from: Nanos::ZERO,
+            until_second: STEPS,
         }
     }
 
@@ -172,10 +195,20 @@ impl Watch {
                 }
                 self.done(kind, request.arrival, *at);
             }
-            Event::Flushed { asked, at, .. } if !self.has_calls => self.done(FLUSH, *asked, *at),
+            Event::Flushed { asked, at, .. } if !self.has_calls => {
+                if self.outstanding == 0 {
+                    self.slot.wanted += (*at - self.since.max(*asked)).as_secs_f64();
+                    self.since = *at;
+                }
+                self.done(FLUSH, *asked, *at);
+            }
             Event::Flushed { .. } => {}
-            Event::Called { .. } => self.has_calls = true,
+            Event::Called { at, .. } => {
+                self.has_calls = true;
+                self.is_wanting(*at, true);
+            }
             Event::Returned { op, bytes, called, at, .. } => {
+                self.is_wanting(*at, false);
                 if op.is_write() && *bytes == 0 {
                     self.done(FLUSH, *called, *at);
                 }
@@ -202,6 +235,11 @@ impl Watch {
         }
         self.second.push_back(slot);
         let second = self.last_second();
+        self.until_second = self.until_second.saturating_sub(usize::from(is_settled));
+        if self.until_second == 0 {
+            self.until_second = STEPS;
+            self.span.broken += f64::from(u8::from(self.is_broken(&second)));
+        }
         for (kind, count) in self.kinds.iter_mut().zip(&second.kinds) {
             if let Some(kind) = kind
                 && (is_alone || count.late <= LATE * count.done)
@@ -218,6 +256,14 @@ impl Watch {
         }
     }
 
+    /// Whether a second broke the promise, by chance or not.
+    fn is_broken(&self, second: &Span) -> bool {
+        let late = self.kinds.iter().zip(&second.fresh).any(|(kind, count)| kind.is_some() && count.late > allowed(count.done));
+        let done = [second.requests, second.bytes];
+        let slow = self.least.iter().zip(done).any(|(least, done)| least.is_some_and(|least| done + 1.0 < least * second.wanted));
+        late || slow
+    }
+
     fn last_second(&self) -> Span {
         let mut sum = Span::default();
         self.second.iter().for_each(|slot| sum.add(slot));
@@ -226,7 +272,7 @@ impl Watch {
 
     /// Begins another span: the limits have had their effect.
     pub fn begin_span(&mut self, now: Nanos) {
-        (self.span, self.fresh_from) = (Span::default(), now);
+        (self.span, self.fresh_from, self.until_second) = (Span::default(), now, STEPS);
     }
 
     /// Seconds of the span in which it asked.
@@ -246,13 +292,21 @@ impl Watch {
     }
 
     fn judge(&self, span: &Span, counts: &[Count; 3], (now, from): (Nanos, Nanos)) -> Verdict {
-        let mut verdict = Verdict { has_room: true, factor: f64::INFINITY, ..Verdict::default() };
+        let mut verdict = Verdict { has_room: true, cut: f64::INFINITY, raise: f64::INFINITY, ..Verdict::default() };
         let seconds = span.wanted.max(1e-3);
         for (kind, count) in self.kinds.iter().zip(counts) {
             if let Some(kind) = kind {
                 late(kind, count, seconds, (now, from), &mut verdict);
             }
         }
+        // Late requests come in groups, and rates fall for longer than a part of a second: broken seconds count by themselves.
+        let expected = BROKEN * seconds;
+        if span.broken > 0.0 && tail(span.broken, expected) < CHANCE {
+            verdict.is_broken = true;
+        }
+        verdict.has_room &= span.broken <= expected;
+        verdict.cut = verdict.cut.min((AIM * expected + 0.5) / (span.broken + 0.5));
+        verdict.is_mostly_broken = span.broken >= HOPELESS && span.broken >= 0.5 * seconds.floor();
         let done = [("requests", span.requests), ("bytes", span.bytes)];
         for (index, (name, done)) in done.into_iter().enumerate() {
             if let Some(promised) = self.least[index] {
@@ -276,8 +330,14 @@ impl Span {
         self.requests += other.requests;
         self.bytes += other.bytes;
         self.slots += other.slots;
+        self.broken += other.broken;
         self.squares.iter_mut().zip(&other.squares).for_each(|(square, other)| *square += other);
     }
+}
+
+/// Late requests that a p99 allows among so many in a second.
+fn allowed(requests: f64) -> f64 {
+    if requests < FEW { 0.0 } else { (LATE * requests).floor().max(1.0) }
 }
 
 fn late(kind: &Kind, count: &Count, seconds: f64, (now, from): (Nanos, Nanos), verdict: &mut Verdict) {
@@ -287,19 +347,21 @@ fn late(kind: &Kind, count: &Count, seconds: f64, (now, from): (Nanos, Nanos), v
     let oldest = fresh().next().map_or(0.0, |arrival| (now - *arrival).0 as f64 / kind.limit.0.max(1) as f64);
     let (late, longest) = (count.late + overdue, count.longest.max(oldest));
     let rate = (count.done / seconds).max(kind.usual);
-    let allowed = if rate < FEW { 0.0 } else { (LATE * rate).floor().max(1.0) };
     // Late requests per second with which nearly all seconds keep the promise.
-    let bearable = bearable_mean(allowed);
+    let bearable = bearable_mean(allowed(rate));
     let expected = bearable * seconds;
-    let chance = tail(late, expected);
+    // A promise is of seconds: one late request at the beginning of a span says little.
+    let chance = tail(late, bearable * seconds.max(1.0));
     if late > 0.0 && chance < CHANCE {
         verdict.is_broken = true;
         verdict.is_far |= chance < 1e-6 && late > 5.0 * expected;
     }
-    verdict.has_room &= late <= 0.5 * expected;
+    let is_far_below = count.done >= FAR.0 && longest < FAR.1;
+    verdict.has_room &= is_far_below || 1.0 - tail(late + 1.0, expected) < ROOM;
     // Without late requests, the longest response says how far they are.
-    let factor = if late > 0.0 { (expected + 0.5) / (late + 0.5) } else { (1.0 / longest.max(0.1)).powi(2).clamp(1.1, 4.0) };
-    verdict.factor = verdict.factor.min(factor);
+    let raise = if late > 0.0 { (expected + 0.5) / (late + 0.5) } else { (1.0 / longest.max(0.1)).powi(2).clamp(1.2, 4.0) };
+    verdict.cut = verdict.cut.min((AIM * expected + 0.5) / (late + 0.5));
+    verdict.raise = verdict.raise.min(raise);
     verdict.about += &format!(
         "{} of {} {} in {seconds:.1} s took over {} ms; ",
         late,
@@ -320,7 +382,7 @@ impl Rate {
         // Of a second, which has ten slots, and of the whole span.
         let of_second = (variance / STEPS as f64).sqrt();
         let of_span = (variance / span.slots.max(1.0)).sqrt();
-        let target = self.promised + RATE_MARGIN * of_second.min(0.15 * self.promised);
+        let target = self.promised * (1.0 + (RATE_MARGIN * of_second / self.promised.max(1e-9)).clamp(RATE_RESERVE, 0.2));
         if mean + 1.5 * of_span < target && mean < 1.02 * self.promised.max(target) {
             verdict.is_broken |= mean + of_span < self.promised || span.wanted > 1.0;
             verdict.is_far |= mean < 0.6 * self.promised && span.wanted > 0.2;
@@ -328,7 +390,7 @@ impl Rate {
         verdict.has_room &= mean > target;
         let alone = if alone > 1.02 * target { alone } else { 1.4 * target };
         let factor = ((alone - target) / (alone - mean).max(0.02 * alone)).clamp(0.0, 4.0);
-        verdict.factor = verdict.factor.min(factor);
+        (verdict.cut, verdict.raise) = (verdict.cut.min(factor), verdict.raise.min(factor));
         let about = format!("{:.0} {} a second, {:.0} are promised; ", mean, self.name, self.promised);
         verdict.about += &about;
     }
