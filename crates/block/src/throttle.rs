@@ -10,7 +10,7 @@
 //! begun since `slice_start`, so small requests pass in a burst at the beginning of each slice. Slices begin with a submission after a
 //! pause and are trimmed as they are used: of the past at most two remain, so that no budget is saved up. A request that lacks bytes waits
 //! until the end of the slice and then as long as its rate needs for them. When a limit changes, a group with waiting requests keeps what it had earned or owed
-//! (`tg_update_carryover`); any other begins anew.
+//! (`tg_update_carryover`); any other begins with an empty account.
 //!
 //! Requests are counted before they are merged. One that is to be split counts once for each part, and once in bytes.
 //!

@@ -119,19 +119,19 @@ pub struct Standing {
     pub blame: Vec<Blame>,
 }
 
-/// A neighbour counts as active for so long after its last event.
+/// Time after its last event during which a neighbour counts as active.
 const ACTIVE: Nanos = Nanos::from_millis(2_000);
-/// A promised unit counts as idle so long after its last event, so that a pause between two requests lifts no limit.
+/// Time after its last event from which a promised unit counts as idle, so that a pause between two requests lifts no limit.
 const IDLE: Nanos = Nanos::from_millis(600);
-/// After the load changed, limits are sought in quick steps for so long, …
+/// Time after a change of the load during which limits are sought in quick steps; …
 const SEEKING: Nanos = Nanos::from_millis(5_000);
-/// … and then changed by more than [`SMALL_STEP`] only so often.
+/// … from then on, least time between two changes.
 const STEADY: Nanos = Nanos::from_millis(5_000);
-/// Changes by less are no oscillation.
+/// Limits are not raised by a smaller factor.
 const SMALL_STEP: f64 = 1.15;
-/// Limits are raised while seeking if so much time shows room for it.
+/// Seconds of the unit's requests that must show room before limits are raised.
 const HOLD: f64 = 0.4;
-/// A level that broke the promise is tried again after so long.
+/// Time after which a level that broke the promise may be approached again.
 const FORGET: Nanos = Nanos::from_millis(30_000);
 /// A step down is at most to this part.
 const LARGEST_CUT: f64 = 0.15;
@@ -142,11 +142,12 @@ const HARMLESS: f64 = 0.01;
 const USED: f64 = 0.2;
 /// Neighbours' device time that is not cut further.
 const LEAST: f64 = 1e-4;
-/// With all at their floors for so long, a promise cannot be kept.
+/// Time with all neighbours at their floors after which a promise cannot be kept, if most seconds break it.
 const AT_FLOOR: Nanos = Nanos::from_millis(2_000);
-/// After that it is tried again.
+/// Time after which it is tried again.
 const RETRY: Nanos = Nanos::from_millis(60_000);
-/// Requests that are queued already when limits change go on; the limits have their effect when as many are done, or after so long.
+/// Requests that are queued already when limits change go on; the limits have their effect when as many are done, or after this
+/// time.
 const DRAIN: Nanos = Nanos::from_millis(20_000);
 /// Sets of neighbours whose limits are remembered.
 const REMEMBERED: usize = 64;
@@ -299,7 +300,7 @@ impl Protector {
         self.meters[unit].is_active(now, within)
     }
 
-    /// The limit of a unit: the least that a promise needs, and because of which.
+    /// The limit of a unit: the lowest that a promise needs, and the number of that promise's guard.
     fn limit_of(&self, unit: usize) -> (Limit, Option<usize>) {
         let mut least = (f64::INFINITY, None);
         for (number, guard) in self.guards.iter().enumerate() {

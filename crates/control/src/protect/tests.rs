@@ -209,7 +209,7 @@ fn limits_go_when_the_neighbour_leaves_and_are_remembered_when_it_returns() {
 }
 
 #[test]
-fn a_promise_that_no_limit_keeps_takes_from_nobody() {
+fn a_promise_that_no_limit_keeps_leaves_neighbours_unlimited() {
     // A read takes 8 ms.
     let mut protector = Protector::new(units(read_p99(5), 1));
     let mut disk = Disk::new(vec![reader(&[(0, 60_000)]), flood(&[(2_000, 60_000)])]);
@@ -236,12 +236,12 @@ fn a_neighbour_that_must_not_be_limited_is_not() {
 #[test]
 fn no_limit_is_below_the_floor() {
     let mut all = units(read_p99(20), 1);
-    all[1].floor_bytes_per_s = 20 << 20;
+    all[1].floor_bytes_per_s = 100 << 20;
     let mut protector = Protector::new(all);
     let mut disk = Disk::new(vec![reader(&[(0, 20_000)]), flood(&[(2_000, 20_000)])]);
     disk.run(&mut protector, 20_000);
     let least = disk.changes.iter().filter_map(|(_, change)| change.limit.write_bytes_per_s).min().unwrap();
-    assert!(least >= 20 << 20, "{least}");
+    assert!(least >= 100 << 20, "{least}");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use super::chance::{bearable_mean, tail};
 
 /// The part of requests that a p99 allows to be late.
 pub(super) const LATE: f64 = 0.01;
-/// Below so many requests in a second a p99 allows none to be late; from here on at least one.
+/// Requests per second from which a p99 allows one of them to be late; below, none.
 pub(super) const FEW: f64 = 20.0;
 /// Standard deviations between the mean rate and the promised one, so that 97% of seconds have it; half as much again, as the parts of a
 /// second that they are taken from depend on each other where the device or the page cache writes in bursts; …
@@ -22,13 +22,13 @@ const RATE_RESERVE: f64 = 0.05;
 const CHANCE: f64 = 0.1;
 /// The part of seconds that may break the promise, so that 95% keep it.
 const BROKEN: f64 = 0.03;
-/// So many broken seconds say that most are.
+/// Least number of broken seconds from which it can be said that most are.
 const HOPELESS: f64 = 3.0;
-/// The same of so few late requests that there is room for more.
+/// Probability of so few late requests below which there is room for more.
 const ROOM: f64 = 0.3;
 /// A cut aims at this part of the late requests that are bearable.
 const AIM: f64 = 0.5;
-/// If so many requests all took at most this part of the limit, there is room as well.
+/// Number of requests, and the part of the limit below which all of them show that there is room.
 const FAR: (f64, f64) = (100.0, 0.6);
 
 /// Requests of a kind with a promised p99.
@@ -335,7 +335,7 @@ impl Span {
     }
 }
 
-/// Late requests that a p99 allows among so many in a second.
+/// Late requests that a p99 allows in a second with this number of requests.
 fn allowed(requests: f64) -> f64 {
     if requests < FEW { 0.0 } else { (LATE * requests).floor().max(1.0) }
 }

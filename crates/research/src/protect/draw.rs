@@ -196,7 +196,7 @@ impl Drawn {
         self.spans.iter().flatten().any(|&(from, to)| (from..to).contains(&second))
     }
 
-    /// Whether the load changes within `before` seconds before this one ends: somebody comes, or a pause begins or ends.
+    /// Whether the load changes within `before` seconds before this one ends: a neighbour comes or leaves, or the pause begins or ends.
     pub fn has_changed(&self, second: u64, before: u64) -> bool {
         let changes = self.spans.iter().flatten().flat_map(|&(from, to)| [from, to]).chain([self.pause.0, self.pause.1, 0]);
         changes.into_iter().any(|change| change <= second && second < change + before)

@@ -7,13 +7,13 @@ use super::draw::{Drawn, Promised};
 
 /// In nanoseconds.
 const SECOND: u64 = 1_000_000_000;
-/// Below so many requests in a second none of them may be late; from here on one.
+/// Requests in a second from which one may be late; below, none.
 const FEW: u64 = 20;
 /// The share of seconds in which a promise must be kept.
 pub const KEPT: f64 = 0.95;
 /// A change of a limit by more than this factor counts.
 const CHANGED: f64 = 1.2;
-/// A load is steady from so many seconds after its last change, for the count of changes.
+/// Seconds after a change of the load from which it is steady, for the count of changes.
 const SETTLED_S: u64 = 5;
 
 /// A promise with its figure.
@@ -50,7 +50,7 @@ pub fn seconds(promise: Promise, record: &CgroupRecord, length: u64) -> Vec<Opti
             let kept = |number: usize| {
                 let second = record.seconds.get(number).copied().unwrap_or_default();
                 let wanted = second.wanted.as_secs_f64();
-                (wanted > 0.0).then(|| second.requests as f64 >= least * wanted - 1.0)
+                (wanted > 0.0).then_some(second.requests as f64 >= least * wanted - 1.0)
             };
             (0..length as usize).map(kept).collect()
         }
