@@ -47,6 +47,7 @@ mod sorted;
 mod tag_shares;
 mod tags;
 pub mod tenants;
+pub mod throttle;
 mod time;
 mod tunable;
 

@@ -24,6 +24,7 @@ pub mod load;
 pub mod placement;
 pub mod planner;
 pub mod pool;
+pub mod protect;
 pub mod recorded;
 pub mod reference_disk;
 pub mod request_log;

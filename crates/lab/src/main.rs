@@ -9,6 +9,7 @@ mod learn;
 mod live;
 mod paper;
 mod programs;
+mod protect;
 mod validate;
 
 use std::process::ExitCode;
@@ -53,6 +54,8 @@ enum Command {
     /// Replicate a paper's experiments and compare the results with the paper's
     #[command(subcommand)]
     Paper(paper::Command),
+    /// Measure whether promises to cgroups are kept beside noisy neighbours, on drawn hosts: by limits that a controller sets, and by others
+    Protect(protect::Args),
     /// Measure the shares of disk time that `fairio` gives drawn tenants on drawn devices, and their cost in throughput
     Shares(evaluate::SharesArgs),
     /// Like `seekwise simulate`, with the research controllers too
@@ -88,6 +91,7 @@ fn main() -> ExitCode {
         Command::Man(args) => manual::run(&args, Cli::command()),
         Command::Paper(command) => paper::run(command),
         Command::ProcessorTime(args) => evaluate::processor_time(&args),
+        Command::Protect(args) => protect::run(&args),
         Command::Shares(args) => evaluate::shares(&args),
         Command::Simulate(args) => simulate::run(&args, &controllers),
         Command::Twin(args) => evaluate::twin(&args),

@@ -19,6 +19,7 @@ pub mod live;
 pub mod loads;
 pub mod model;
 pub mod paper;
+pub mod protect;
 pub mod report;
 pub mod shares;
 pub mod validation;

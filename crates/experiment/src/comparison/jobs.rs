@@ -88,14 +88,21 @@ impl JobsLoad {
         rows
     }
 
-    /// Runs these streams together and no others, on the files that they have beside the others.
+    /// Runs only these streams, on the places that they have beside the others.
     ///
     /// # Errors
-    /// It was interrupted, or the files do not fit.
-    pub fn run_only(&self, streams: &[StreamId], queue: Queue, host: HostSettings, watch: &Watch) -> Result<RunSummary, RunError> {
+    /// The host cannot be built, or it was interrupted.
+    pub fn run_streams(
+        &self,
+        streams: &[StreamId],
+        queue: Queue,
+        host: HostSettings,
+        watch: &Watch,
+        pilot: Option<&mut dyn Pilot>,
+    ) -> Result<RunSummary, RunError> {
+        let only: Vec<usize> = streams.iter().map(|&stream| stream as usize).collect();
         let roster = queue.roster().cloned();
-        let jobs: Vec<usize> = streams.iter().map(|&stream| stream as usize).collect();
-        self.run_on(Host::new(queue, self.placed.files(), host)?, Some(&jobs), roster.as_ref(), watch, None)
+        self.run_on(Host::new(queue, self.placed.files(), host)?, Some(&only), roster.as_ref(), watch, pilot)
     }
 
     fn run_on(

@@ -288,7 +288,7 @@ impl Fits<'_> {
         // Either keeps it: what a scheduler for guarantees breaks by itself is not for want of room.
         for scheduler in [YOUCHOOSE, "none"] {
             let queue = slow.queue(slow.scheduler(&regime::scheduler(scheduler)?));
-            let summary = load.run_only(&streams, queue, slow.host, self.watch)?;
+            let summary = load.run_streams(&streams, queue, slow.host, self.watch, None)?;
             let tenancy = judge(&contract, &summary, &alone).context("the run had no tenants")?;
             let broken = tenancy.tenants.iter().enumerate().filter(|(_, tenant)| !tenant.broken.is_empty());
             let by_how_much = |tenant: &TenantFigures| {

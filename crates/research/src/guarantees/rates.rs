@@ -181,7 +181,7 @@ impl Drawn {
                 break;
             }
             let queue = slow.world.queue(slow.world.scheduler(&regime::scheduler(scheduler)?));
-            let summary = slow.load.run_only(&streams, queue, slow.world.host, watch)?;
+            let summary = slow.load.run_streams(&streams, queue, slow.world.host, watch, None)?;
             let rates = tenant_rates(&slow.contract, &summary)?;
             let missed = |rates: &TenantRates| {
                 rates.rates.iter().filter(|figures| !figures.is_limit).map(|figures| figures.missed).max().unwrap_or(0)

@@ -1,6 +1,6 @@
 //! Changes the settings of a queue and of a host during a run.
 
-use block::{Limits, Nanos, Scheduler, SettingError, Tunable};
+use block::{Limits, Nanos, Rate, Scheduler, SettingError, Tunable};
 
 use super::settings::{of_the_queue, settable};
 use super::{Host, Queue, TUNABLES};
@@ -37,6 +37,10 @@ impl Steerable for Queue {
 
     fn retune(&mut self, values: &[i64]) {
         Queue::retune(self, values);
+    }
+
+    fn set_io_max(&mut self, now: Nanos, tenant: usize, limits: [Rate; 2]) {
+        Queue::set_io_max(self, now, tenant, limits);
     }
 
     fn tunables(&self) -> &'static [Tunable] {
@@ -85,6 +89,10 @@ impl Steerable for Host {
 
     fn retune(&mut self, values: &[i64]) {
         self.queue_mut().retune(values);
+    }
+
+    fn set_io_max(&mut self, now: Nanos, tenant: usize, limits: [Rate; 2]) {
+        self.queue_mut().set_io_max(now, tenant, limits);
     }
 
     fn tunables(&self) -> &'static [Tunable] {

@@ -1,6 +1,6 @@
 //! Pilots: observe a run in virtual time and change settings while it runs.
 
-use block::{Limits, Nanos, Scheduler, SettingError, Tunable};
+use block::{Limits, Nanos, Rate, Scheduler, SettingError, Tunable};
 
 use super::ServerEvent;
 
@@ -46,6 +46,10 @@ pub trait Steerable {
 
     /// Sets the scheduler's tunables, in their order and within their ranges. Takes no time.
     fn retune(&mut self, values: &[i64]);
+
+    /// Sets the limits of a tenant of the roster on its reads and on its writes, as `io.max` of a cgroup. Those of a tenant that is not on
+    /// the roster are ignored.
+    fn set_io_max(&mut self, now: Nanos, tenant: usize, limits: [Rate; 2]);
 
     /// The tunables of the server, apart from the scheduler's.
     fn tunables(&self) -> &'static [Tunable];

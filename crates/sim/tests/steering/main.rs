@@ -5,6 +5,7 @@
 #[path = "../../../../tests/cases/mod.rs"]
 mod cases;
 mod device;
+mod limits;
 mod pilot;
 mod switching;
 mod tags;

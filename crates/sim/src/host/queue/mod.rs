@@ -1,7 +1,7 @@
 //! The queue of a block device: admission, splitting, merging, dispatch.
 //!
 //! ```text
-//! Issue --admit--> TagWaiters --> [split into parts] --insert--> Scheduler --dispatch--> Device (queue_depth at once)
+//! Issue --io.max--> TagWaiters --> [split into parts] --insert--> Scheduler --dispatch--> Device (queue_depth at once)
 //!                  until there                                       |                     |
 //!                  is room                                           |<---- complete ------|--> Finished
 //! ```
@@ -15,11 +15,13 @@
 mod admit;
 mod dispatch;
 mod flush;
+mod io_max;
 mod switch;
 mod tag_waiters;
 mod tags;
 mod write_back_throttle;
 
+use block::throttle::Throttle;
 use block::{Limits, Merges, Nanos, Request, Roster, Scheduler};
 
 use slab::Slab;
@@ -146,6 +148,8 @@ pub struct Queue {
     settings: QueueSettings,
     /// Tenants of the device, passed to every scheduler, and their account.
     ledger: Option<Box<Ledger>>,
+    /// The tenants' limits, and the issues that wait for them; `None` until a limit is set.
+    io_max: Option<Box<Throttle<Issue>>>,
     /// [`Device::queue_depth`], which never changes.
     depth: usize,
     parts: Slab<Part>,
@@ -183,6 +187,7 @@ impl Queue {
             device,
             settings,
             ledger: None,
+            io_max: None,
             parts: Slab::new(),
             waiters: TagWaiters::default(),
             tags: None,
@@ -210,11 +215,12 @@ impl Queue {
         self.throttle.writer_sleeps(now);
     }
 
-    /// Sets the tenants of the device, for this scheduler and its successors.
+    /// Sets the tenants of the device, without limits, for this scheduler and its successors. Call it before anything is issued.
     pub fn set_roster(&mut self, roster: &Roster) {
         let roster = roster.clone().with_rotational(self.device.is_rotational());
         self.scheduler.set_roster(&roster);
         self.ledger = Some(Box::new(Ledger::new(&roster)));
+        self.io_max = None;
         self.reset_tags();
     }
 
@@ -293,6 +299,17 @@ impl Queue {
     }
 }
 
+impl Queue {
+    /// An issue passed the limits.
+    #[inline]
+    fn enter(&mut self, now: Nanos, issue: Issue) {
+        if let Some(notes) = &mut self.notes {
+            notes.push(ServerEvent::Issued(issue));
+        }
+        self.admit_issue(now, issue);
+    }
+}
+
 #[inline]
 fn earliest(a: Option<Nanos>, b: Option<Nanos>) -> Option<Nanos> {
     match (a, b) {
@@ -310,19 +327,21 @@ impl Server for Queue {
     type Work = Issue;
 
     fn has_room(&self) -> bool {
-        self.waiters.len() < MAX_WAITERS
+        self.waiters.len() + self.held_back() < MAX_WAITERS
     }
 
     #[inline]
     fn admit(&mut self, now: Nanos, issue: Issue) {
-        if let Some(notes) = &mut self.notes {
-            notes.push(ServerEvent::Issued(issue));
+        if self.io_max.is_none() {
+            self.enter(now, issue);
+        } else {
+            self.admit_within_limits(now, issue);
         }
-        self.admit_issue(now, issue);
     }
 
     fn next_event(&self) -> Option<Nanos> {
-        earliest(earliest(self.device.wake_at(), self.wait_until), self.throttle.next_event())
+        let of_limits = self.io_max.as_ref().and_then(|io_max| io_max.next_at());
+        earliest(earliest(earliest(self.device.wake_at(), self.wait_until), self.throttle.next_event()), of_limits)
     }
 
     fn advance(&mut self, now: Nanos, finished: &mut Vec<Finished>) {
@@ -340,6 +359,9 @@ impl Server for Queue {
         completions.clear();
         self.completions = completions;
         self.dispatch_flush(now, finished);
+        if self.io_max.is_some() {
+            self.release_held_back(now);
+        }
         if !self.waiters.is_empty() {
             self.admit_waiters(now);
         }

@@ -1,0 +1,106 @@
+//! `seekwise-lab protect`: measures whether promises to cgroups are kept on drawn hosts.
+
+use std::fmt::Write as _;
+
+use experiment::pool::Workers;
+use research::protect::{ProtectResult, RIVALS, promise_text, protect};
+use seekwise::number;
+use terminal::Terminal;
+
+use crate::evaluate::WorldArgs;
+
+/// Neighbours should keep this part of what the oracle's fixed limit leaves them.
+const NEIGHBOURS: f64 = 0.7;
+
+/// Arguments of `seekwise-lab protect`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Seed of all draws
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = number::seed)]
+    seed: u64,
+    /// Number of the first draw
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    first: u32,
+    /// Number of draws
+    #[arg(long, value_name = "N", default_value_t = 60, value_parser = number::within::<u32>(1..=10_000, "draws"))]
+    draws: u32,
+    #[command(flatten)]
+    world: WorldArgs,
+    /// Print each case's job file, its seconds and every change of a limit
+    #[arg(long)]
+    trace: bool,
+    /// Number of runs at once [default: one per core]
+    #[arg(long, value_name = "N", value_parser = number::within::<u16>(1..=1024, "threads"))]
+    threads: Option<u16>,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Wrong arguments, or an interruption.
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    let terminal = Terminal::default();
+    let workers = Workers::new(&terminal, args.threads.map(usize::from));
+    let numbers: Vec<u32> = (args.first..args.first.saturating_add(args.draws)).collect();
+    let all = protect(args.world.which(), args.seed, &numbers, workers)?;
+    Ok(terminal::print(&text(&all, args.trace))?)
+}
+
+fn ratio(one: u64, other: u64) -> f64 {
+    one as f64 / other.max(1) as f64
+}
+
+fn text(all: &[ProtectResult], trace: bool) -> String {
+    let mut text = String::new();
+    for result in all {
+        let [nothing, .., fixed, protected] = &result.outcomes;
+        let _ = writeln!(text, "{:3} {}; promised {}", result.number, result.about, promise_text(result.promise));
+        let _ = write!(text, "    kept in");
+        for (name, outcome) in RIVALS.iter().zip(&result.outcomes) {
+            let _ = write!(text, " {:.0}% {name},", 100.0 * outcome.kept);
+        }
+        let _ = writeln!(
+            text,
+            " fixed at {:.2} MB/s; neighbours {:.2} of fixed, idle {:.2} of nothing; {} changes in 5 s; kept after {} s{}",
+            result.fixed_bytes_per_s as f64 / 1e6,
+            ratio(protected.bytes, fixed.bytes),
+            ratio(protected.bytes_in_pause, nothing.bytes_in_pause),
+            protected.changes,
+            protected.until_kept.map_or("-".to_owned(), |seconds| seconds.to_string()),
+            if protected.is_kept() { "" } else { "  missed" }
+        );
+        if trace {
+            let _ = writeln!(text, "{}\n    {}", result.text, result.seconds);
+            result.changes.iter().for_each(|change| _ = writeln!(text, "    {change}"));
+            result.standings.iter().for_each(|standing| _ = writeln!(text, "    {standing:?}"));
+        }
+    }
+    text + &summary(all)
+}
+
+fn summary(all: &[ProtectResult]) -> String {
+    let mut text = String::new();
+    for (number, name) in RIVALS.iter().enumerate() {
+        let outcomes = || all.iter().map(|result| &result.outcomes[number]);
+        let kept = outcomes().filter(|outcome| outcome.is_kept()).count();
+        let parts = |of: &dyn Fn(&ProtectResult) -> f64| {
+            let mut parts: Vec<f64> = all.iter().map(of).collect();
+            parts.sort_by(f64::total_cmp);
+            (parts.get(parts.len() / 2).copied().unwrap_or(f64::NAN), parts)
+        };
+        let (active, each) = parts(&|result| ratio(result.outcomes[number].bytes, result.outcomes[3].bytes));
+        let (idle, _) = parts(&|result| ratio(result.outcomes[number].bytes_in_pause, result.outcomes[0].bytes_in_pause));
+        let mut until: Vec<u64> = outcomes().filter_map(|outcome| outcome.until_kept).collect();
+        until.sort_unstable();
+        let _ = writeln!(
+            text,
+            "{name}: kept in {kept} of {} cases; neighbours get {active:.2} of the fixed limit's in the median, at least {NEIGHBOURS} in {}, \
+             and {idle:.2} of nothing's while the victim is idle; at most {} changes by over 20% in 5 s; kept after {} s in the median",
+            all.len(),
+            each.iter().filter(|part| **part >= NEIGHBOURS).count(),
+            outcomes().map(|outcome| outcome.changes).max().unwrap_or(0),
+            until.get(until.len() / 2).map_or("-".to_owned(), u64::to_string),
+        );
+    }
+    text
+}

@@ -1,0 +1,224 @@
+//! Drawn pairs of a victim and its neighbours on a drawn device, and the times at which each of them asks.
+
+use block::{Nanos, Roster, Tenant};
+use experiment::chance::{happens, one_of, scaled};
+use experiment::comparison::JobsLoad;
+use experiment::load::Load as _;
+use experiment::world::World;
+use rand::Rng as _;
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use crate::guarantees::draw;
+use crate::worlds::Which;
+
+const DIRECT: &str = "ioengine=libaio\ndirect=1\n";
+
+/// A kind of load: its name, and what draws the options of its job.
+struct Kind {
+    name: &'static str,
+    draw: fn(&mut Xoshiro256PlusPlus) -> String,
+}
+
+/// What a victim is promised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Promised {
+    /// The p99 of its reads.
+    ReadP99,
+    /// The p99 of its calls of fsync.
+    FlushP99,
+    /// Requests per second.
+    Iops,
+}
+
+/// Loads of victims, with what each may be promised.
+static VICTIMS: &[(Kind, &[Promised])] = &[
+    (
+        Kind {
+            name: "reader",
+            draw: |random| {
+                let (kib, depth) = (one_of(random, &[4, 8, 16]), random.random_range(1..=8));
+                format!("{DIRECT}rw=randread\nbs={kib}k\niodepth={depth}\n")
+            },
+        },
+        &[Promised::ReadP99, Promised::Iops],
+    ),
+    (
+        Kind { name: "log", draw: |random| format!("ioengine=psync\nrw=write\nbs={}k\nfsync=1\n", one_of(random, &[4, 8, 16])) },
+        &[Promised::FlushP99, Promised::Iops],
+    ),
+    (
+        Kind {
+            name: "oltp",
+            draw: |random| {
+                let (reads, depth) = (one_of(random, &[70, 80, 90]), random.random_range(1..=8));
+                format!("{DIRECT}rw=randrw\nrwmixread={reads}\nbs=8k\niodepth={depth}\n")
+            },
+        },
+        &[Promised::ReadP99, Promised::Iops],
+    ),
+    (
+        Kind {
+            name: "pauses",
+            draw: |random| {
+                let (blocks, ms, kib) = (one_of(random, &[1, 5, 20]), one_of(random, &[5, 20, 100]), one_of(random, &[4, 8, 16]));
+                format!("ioengine=psync\ndirect=1\nrw=randread\nbs={kib}k\nthinktime={ms}ms\nthinktime_blocks={blocks}\n")
+            },
+        },
+        &[Promised::ReadP99],
+    ),
+];
+
+/// Loads of neighbours.
+static NEIGHBOURS: &[Kind] = &[
+    Kind {
+        name: "large-writes",
+        draw: |random| {
+            let (pattern, depth) = (one_of(random, &["write", "randwrite"]), one_of(random, &[4, 8, 16, 32]));
+            format!("{DIRECT}rw={pattern}\nbs=1m\niodepth={depth}\n")
+        },
+    },
+    Kind {
+        name: "large-reads",
+        draw: |random| {
+            let (kib, depth) = (one_of(random, &[256, 512]), one_of(random, &[4, 8, 16]));
+            format!("{DIRECT}rw=randread\nbs={kib}k\niodepth={depth}\n")
+        },
+    },
+    Kind {
+        name: "stream",
+        draw: |random| {
+            let (kib, depth) = (one_of(random, &[128, 1024]), random.random_range(1..=4));
+            format!("{DIRECT}rw=read\nbs={kib}k\niodepth={depth}\n")
+        },
+    },
+    Kind {
+        name: "cache-writer",
+        draw: |random| {
+            let (pattern, kib) = (one_of(random, &["write", "write", "randwrite"]), one_of(random, &[64, 256, 1024]));
+            format!("ioengine=psync\nrw={pattern}\nbs={kib}k\n")
+        },
+    },
+    Kind { name: "scan", draw: |_| "ioengine=psync\nrw=read\nbs=128k\n".to_owned() },
+    Kind { name: "log", draw: |random| format!("ioengine=psync\nrw=write\nbs={}k\nfsync=1\n", one_of(random, &[4, 16])) },
+];
+
+/// Seconds of a run on a disk. Flash serves many times as many requests and takes as long to simulate: half of it.
+const SECONDS: u64 = 60;
+/// The weight of the victim, of those by one: as ten times the default of `io.bfq.weight` and `io.weight`.
+const WEIGHT: u32 = 10;
+
+/// A span of the run in seconds.
+pub type Span = (u64, u64);
+
+/// A drawn case, without its promise.
+pub struct Drawn {
+    /// The device and the host, with a roster: the victim first.
+    pub world: World,
+    /// The job file.
+    pub text: String,
+    /// The same, placed.
+    pub load: JobsLoad,
+    /// What the victim is promised.
+    pub promised: Promised,
+    /// When the victim asks for nothing.
+    pub pause: Span,
+    /// When each neighbour asks, twice each.
+    pub spans: Vec<[Span; 2]>,
+    /// Length of the run in seconds.
+    pub seconds: u64,
+    /// In a few words.
+    pub about: String,
+    /// The scheduler of all runs that do not name one.
+    pub scheduler: &'static str,
+}
+
+/// Draws a case.
+///
+/// # Errors
+/// It cannot be placed.
+pub fn case(which: Which, random: &mut Xoshiro256PlusPlus, seed: u64, number: u32) -> anyhow::Result<Drawn> {
+    let mut world = draw::device(which, random, seed, number)?;
+    let is_flash = draw::is_flash(&world);
+    let seconds = if is_flash { SECONDS / 2 } else { SECONDS };
+    let scheduler = if happens(random, if is_flash { 0.3 } else { 0.8 }) { "mq-deadline" } else { "none" };
+    let (victim, promises) = &VICTIMS[random.random_range(0..VICTIMS.len())];
+    let promised = one_of(random, promises);
+    let count = random.random_range(1..=4);
+    let size = draw::size_mib(&world, 2 * (count + 1));
+    let options = (victim.draw)(random);
+    let from = seconds * 2 / 5 + random.random_range(0..=seconds / 20);
+    let pause = (from, from + 4 + random.random_range(0..=2));
+    let section =
+        |name: String, (from, to): Span, options: &str| format!("[{name}]\nstartdelay={from}\nruntime={}\n{options}", to - from);
+    let mut text = format!("[global]\ntime_based\nsize={size}m\n");
+    text += &section("victim-0".to_owned(), (0, pause.0), &options);
+    text += &section("victim-1".to_owned(), (pause.1, seconds), &options);
+    let mut about = format!("{} ({}) beside", victim.name, options.replace('\n', " ").trim());
+    let mut spans = Vec::new();
+    for neighbour in 0..count {
+        let kind = &NEIGHBOURS[random.random_range(0..NEIGHBOURS.len())];
+        let options = (kind.draw)(random);
+        // The first comes early and is there while the victim pauses.
+        let late = if neighbour == 0 { 0 } else { random.random_range(0..=seconds / 6) };
+        let arrives = seconds / 15 + random.random_range(0..=3) + late;
+        let leaves = pause.1 + random.random_range(2..=seconds / 6);
+        let returns = leaves + scaled(random, 3.0, seconds as f64 / 6.0).round() as u64;
+        let both = [(arrives, leaves), (returns, seconds)];
+        for (index, span) in both.into_iter().enumerate() {
+            text += &section(format!("n{neighbour}-{index}"), span, &options);
+        }
+        spans.push(both);
+        about += &format!(" {} ({});", kind.name, options.replace('\n', " ").trim());
+    }
+    let load = JobsLoad::new(&text, "drawn", seed, &world)?;
+    world.roster = Some(roster(&load, count)?);
+    about = format!("{}, {scheduler}: {}", world.profile.name(), about.trim_end_matches(';'));
+    Ok(Drawn { world, text, load, promised, pause, spans, seconds, about, scheduler })
+}
+
+/// The victim and its neighbours, each with the places of its files: write-back belongs to who made the pages dirty.
+fn roster(load: &JobsLoad, neighbours: usize) -> anyhow::Result<Roster> {
+    let mut tenants = vec![Tenant::new("victim").with_weight(WEIGHT)];
+    tenants.extend((0..neighbours).map(|number| Tenant::new(format!("n{number}"))));
+    let (mut streams, mut volumes) = (Vec::new(), Vec::new());
+    for (number, tenant) in tenants.iter().enumerate() {
+        for stream in [0, 1].into_iter().flat_map(|index| load.streams_of(&format!("{}-{index}", tenant.name))) {
+            streams.push((stream, number));
+            volumes.extend(load.sectors_of(stream).into_iter().map(|sectors| (sectors, number)));
+        }
+    }
+    Ok(Roster::new(tenants, volumes, &streams, 1)?)
+}
+
+impl Drawn {
+    /// Whether a neighbour asks in all of this second.
+    pub fn has_neighbours(&self, second: u64) -> bool {
+        self.spans.iter().flatten().any(|&(from, to)| (from..to).contains(&second))
+    }
+
+    /// Whether the load changes within `before` seconds before this one ends: a neighbour comes or leaves, or the pause begins or ends.
+    pub fn has_changed(&self, second: u64, before: u64) -> bool {
+        let changes = self.spans.iter().flatten().flat_map(|&(from, to)| [from, to]).chain([self.pause.0, self.pause.1, 0]);
+        changes.into_iter().any(|change| change <= second && second < change + before)
+    }
+
+    /// Whether in this second a neighbour, or the victim, has been back for less than a second.
+    pub fn is_arrival(&self, second: u64) -> bool {
+        self.spans.iter().flatten().any(|&(from, _)| from == second) || self.pause.1 == second || second == 0
+    }
+
+    /// When the first neighbour arrives.
+    pub fn arrival(&self) -> u64 {
+        self.spans.iter().flatten().map(|&(from, _)| from).min().unwrap_or(0)
+    }
+
+    /// Whether the victim pauses in all of this second, and has for a second.
+    pub fn is_pause(&self, second: u64) -> bool {
+        (self.pause.0 + 1..self.pause.1).contains(&second)
+    }
+
+    /// The end of the run.
+    pub fn end(&self) -> Nanos {
+        Nanos::from_millis(1_000 * self.seconds)
+    }
+}

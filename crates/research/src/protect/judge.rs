@@ -1,0 +1,151 @@
+//! Whether a promise was kept, second by second, and what neighbours got.
+
+use block::Nanos;
+use experiment::protect::{CgroupPilot, CgroupRecord, Kind};
+
+use super::draw::{Drawn, Promised};
+
+/// In nanoseconds.
+const SECOND: u64 = 1_000_000_000;
+/// Requests in a second from which one may be late; below, none.
+const FEW: u64 = 20;
+/// The share of seconds in which a promise must be kept.
+pub const KEPT: f64 = 0.95;
+/// A change of a limit by more than this factor counts.
+const CHANGED: f64 = 1.2;
+/// Seconds after a change of the load from which it is steady, for the count of changes.
+const SETTLED_S: u64 = 5;
+
+/// A promise with its figure.
+#[derive(Clone, Copy, Debug)]
+pub enum Promise {
+    /// Of this kind at most 1% take longer.
+    P99(Kind, Nanos),
+    /// Requests per second of the time in which some are outstanding.
+    Iops(f64),
+}
+
+/// The p99 and the IOPS of a tenant alone, and what follows for a promise.
+pub fn promise(promised: Promised, alone: &CgroupRecord, times: f64, part: f64) -> Option<Promise> {
+    let kind = match promised {
+        Promised::ReadP99 => Kind::Read,
+        Promised::FlushP99 => Kind::Flush,
+        Promised::Iops => {
+            let (requests, wanted) =
+                alone.seconds.iter().fold((0, Nanos::ZERO), |sum, second| (sum.0 + second.requests, sum.1 + second.wanted));
+            return (requests > 0).then(|| Promise::Iops(part * requests as f64 / wanted.as_secs_f64()));
+        }
+    };
+    let mut times_of: Vec<Nanos> =
+        alone.responses.iter().filter(|response| response.kind == kind).map(|response| response.at - response.arrival).collect();
+    times_of.sort_unstable();
+    let place = (times_of.len() * 99).div_ceil(100).checked_sub(1)?;
+    Some(Promise::P99(kind, Nanos((times_of[place].0 as f64 * times) as u64)))
+}
+
+/// By second, whether the promise was kept; `None` where the victim asked for nothing.
+pub fn seconds(promise: Promise, record: &CgroupRecord, length: u64) -> Vec<Option<bool>> {
+    match promise {
+        Promise::Iops(least) => {
+            let kept = |number: usize| {
+                let second = record.seconds.get(number).copied().unwrap_or_default();
+                let wanted = second.wanted.as_secs_f64();
+                (wanted > 0.0).then_some(second.requests as f64 >= least * wanted - 1.0)
+            };
+            (0..length as usize).map(kept).collect()
+        }
+        Promise::P99(kind, limit) => {
+            let mut counts = vec![(0_u64, 0_u64); length as usize];
+            for response in record.responses.iter().filter(|response| response.kind == kind) {
+                let done = response.at.0 / SECOND;
+                let late_from = (response.arrival + limit).0 / SECOND;
+                if response.at - response.arrival <= limit {
+                    if let Some(count) = counts.get_mut(done as usize) {
+                        count.0 += 1;
+                    }
+                    continue;
+                }
+                // It is late in every second from when it became late until it was done.
+                for second in late_from..=done {
+                    if let Some(count) = counts.get_mut(second as usize) {
+                        (count.0, count.1) = (count.0 + 1, count.1 + 1);
+                    }
+                }
+            }
+            let kept = |(requests, late): (u64, u64)| {
+                let allowed = if requests < FEW { 0 } else { (requests / 100).max(1) };
+                (requests > 0).then_some(late <= allowed)
+            };
+            counts.into_iter().map(kept).collect()
+        }
+    }
+}
+
+/// What a run gave.
+#[derive(Clone, Copy, Debug)]
+pub struct Outcome {
+    /// The share of the victim's active seconds in which its promise was kept, from the second after each arrival.
+    pub kept: f64,
+    /// Bytes of the neighbours in those seconds.
+    pub bytes: u64,
+    /// Bytes of the neighbours while the victim paused, from the second after.
+    pub bytes_in_pause: u64,
+    /// Changes of one neighbour's limit by over 20% in 5 s of steady load, at most.
+    pub changes: u32,
+    /// Seconds from the first arrival until the promise was kept in three seconds in a row; `None`: never.
+    pub until_kept: Option<u64>,
+}
+
+impl Outcome {
+    /// Whether the promise was kept.
+    pub fn is_kept(&self) -> bool {
+        self.kept >= KEPT
+    }
+}
+
+/// Judges a run.
+pub fn judge(drawn: &Drawn, promise: Promise, pilot: &CgroupPilot) -> Outcome {
+    let all = seconds(promise, &pilot.records[0], drawn.seconds);
+    let counts = |second: &u64| {
+        drawn.has_neighbours(*second) && !drawn.is_arrival(*second) && !(drawn.pause.0..=drawn.pause.1).contains(second)
+    };
+    let counted: Vec<u64> = (0..drawn.seconds).filter(counts).collect();
+    let judged: Vec<bool> = counted.iter().filter_map(|&second| all[second as usize]).collect();
+    let kept = judged.iter().filter(|kept| **kept).count() as f64 / judged.len().max(1) as f64;
+    let bytes = |second: u64| -> u64 {
+        pilot.records[1..].iter().filter_map(|record| record.seconds.get(second as usize)).map(|second| second.bytes).sum()
+    };
+    let arrival = drawn.arrival();
+    let is_kept = |second: u64| all.get(second as usize).copied().flatten() == Some(true);
+    let until_kept =
+        (arrival..drawn.seconds.saturating_sub(2)).find(|&from| (from..from + 3).all(is_kept)).map(|from| from - arrival);
+    Outcome {
+        kept,
+        bytes: counted.iter().map(|&second| bytes(second)).sum(),
+        bytes_in_pause: (0..drawn.seconds).filter(|&second| drawn.is_pause(second)).map(bytes).sum(),
+        changes: (1..pilot.records.len()).map(|unit| changes(drawn, pilot, unit)).max().unwrap_or(0),
+        until_kept,
+    }
+}
+
+/// The largest number of changes of a unit's limit by over 20% in 5 s of steady load.
+fn changes(drawn: &Drawn, pilot: &CgroupPilot, unit: usize) -> u32 {
+    let figures = |limit: &control::protect::Limit| {
+        [limit.read_bytes_per_s, limit.write_bytes_per_s, limit.read_iops, limit.write_iops]
+            .map(|figure| figure.map_or(f64::INFINITY, |figure| figure as f64))
+    };
+    let mut reference = [f64::INFINITY; 4];
+    let mut times: Vec<Nanos> = Vec::new();
+    for (at, change) in pilot.changes.iter().filter(|(_, change)| change.unit == unit) {
+        let now = figures(&change.limit);
+        let differs = reference.iter().zip(&now).any(|(one, other)| one != other && (one / other).max(other / one) > CHANGED);
+        if differs {
+            reference = now;
+            if !drawn.has_changed(at.0 / SECOND, SETTLED_S) {
+                times.push(*at);
+            }
+        }
+    }
+    let in_span = |from: &Nanos| times.iter().filter(|at| *at >= from && **at < *from + Nanos(5 * SECOND)).count() as u32;
+    times.iter().map(in_span).max().unwrap_or(0)
+}

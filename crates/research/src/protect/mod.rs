@@ -1,0 +1,189 @@
+//! Whether promises to cgroups are kept on drawn hosts: by a [`Protector`], and by what it is compared with.
+//!
+//! ```text
+//! drawn device, victim, neighbours ─▶ victim alone ─▶ promise ─┬─▶ nothing: broken, else another case is drawn
+//!                                                              ├─▶ largest fixed limit that keeps it (the oracle), else another
+//!                                                              ├─▶ bfq, io-cost with ten times the weight
+//!                                                              └─▶ Protector
+//! ```
+
+pub mod draw;
+pub mod judge;
+
+use block::Nanos;
+use control::Setting;
+use control::protect::{Limit, Promise as PromisedFigures, Protector, Standing, Unit};
+use experiment::chance::source;
+use experiment::load::Load as _;
+use experiment::pool::Workers;
+use experiment::protect::{CgroupPilot, Kind};
+use sim::run::Watch;
+
+use crate::worlds::Which;
+use draw::Drawn;
+use judge::{Outcome, Promise, judge};
+
+/// What a victim is promised: this many times its p99 alone, …
+const P99_TIMES: f64 = 1.5;
+/// … or this part of its IOPS alone.
+const IOPS_PART: f64 = 0.7;
+/// Part of the seconds of a victim alone in which it keeps its own promise, or there is no room for it.
+const ALONE: f64 = 0.98;
+/// No neighbour is limited to less: a page cache's read-ahead window a second.
+pub const FLOOR: u64 = 128 << 10;
+/// Fixed limits are tried in steps of the eighth part of a decade, …
+const STEPS_PER_DECADE: i32 = 8;
+/// … up to ten thousand times the floor, 1.3 GB/s.
+const STEPS: i32 = 4 * STEPS_PER_DECADE;
+/// Draws of a case until one has room and needs protection.
+const ATTEMPTS: u32 = 40;
+
+/// What a victim's neighbours are controlled by.
+pub const RIVALS: [&str; 5] = ["nothing", "bfq", "io-cost", "fixed io.max", "protector"];
+
+/// A case and its results.
+#[derive(Clone, Debug)]
+pub struct ProtectResult {
+    /// Its number.
+    pub number: u32,
+    /// Device, scheduler and loads.
+    pub about: String,
+    /// Its job file.
+    pub text: String,
+    /// The promise.
+    pub promise: Promise,
+    /// The fixed limit.
+    pub fixed_bytes_per_s: u64,
+    /// In the order of [`RIVALS`].
+    pub outcomes: [Outcome; 5],
+    /// What the protector changed: times, units and why.
+    pub changes: Vec<String>,
+    /// By second, how the victim fared under the protector.
+    pub seconds: String,
+    /// How its promise stood at the end.
+    pub standings: Vec<Standing>,
+}
+
+/// Draws cases and runs each in all ways.
+///
+/// # Errors
+/// One cannot be run, or it was interrupted.
+pub fn protect(which: Which, seed: u64, numbers: &[u32], workers: Workers) -> anyhow::Result<Vec<ProtectResult>> {
+    workers.map("cases", numbers, |&number| case(which, seed, number, &workers.watch()))
+}
+
+fn case(which: Which, seed: u64, number: u32, watch: &Watch) -> anyhow::Result<ProtectResult> {
+    for attempt in 0..ATTEMPTS {
+        let name = number * ATTEMPTS + attempt;
+        let mut random = source("protect", seed, name);
+        let drawn = draw::case(which, &mut random, seed, name)?;
+        if let Some(result) = run_case(&drawn, number, watch)? {
+            return Ok(result);
+        }
+    }
+    anyhow::bail!("case {number} of seed {seed}: none of {ATTEMPTS} draws has room for its promise and needs protection")
+}
+
+/// Runs a case in all ways; `None` if there is no room, or no need.
+fn run_case(drawn: &Drawn, number: u32, watch: &Watch) -> anyhow::Result<Option<ProtectResult>> {
+    let alone = run_alone(drawn, watch)?;
+    let Some(promise) = judge::promise(drawn.promised, &alone.records[0], P99_TIMES, IOPS_PART) else { return Ok(None) };
+    let kept = judge::seconds(promise, &alone.records[0], drawn.seconds);
+    let kept: Vec<bool> = kept.into_iter().flatten().collect();
+    if (kept.iter().filter(|kept| **kept).count() as f64) < ALONE * kept.len() as f64 || kept.is_empty() {
+        return Ok(None);
+    }
+    let outcome = |pilot: &CgroupPilot| judge(drawn, promise, pilot);
+    let nothing = outcome(&run(drawn, drawn.scheduler, pilot(drawn), watch)?);
+    if nothing.is_kept() {
+        return Ok(None);
+    }
+    let Some((fixed_bytes_per_s, fixed)) = oracle(drawn, promise, watch)? else { return Ok(None) };
+    let bfq = outcome(&run(drawn, "bfq", pilot(drawn), watch)?);
+    let io_cost = outcome(&run(drawn, "io-cost", pilot(drawn), watch)?);
+    let protected = run(drawn, drawn.scheduler, pilot(drawn).with_protector(protector(drawn, promise)), watch)?;
+    let changes = protected
+        .changes
+        .iter()
+        .map(|(at, change)| format!("{:7.1} s n{}: {:?}: {}", at.as_secs_f64(), change.unit - 1, change.limit, change.why));
+    let seconds = judge::seconds(promise, &protected.records[0], drawn.seconds);
+    let seconds = seconds.into_iter().map(|kept| kept.map_or('.', |kept| if kept { '+' } else { '-' })).collect();
+    Ok(Some(ProtectResult {
+        number,
+        about: drawn.about.clone(),
+        text: drawn.text.clone(),
+        promise,
+        fixed_bytes_per_s,
+        outcomes: [nothing, bfq, io_cost, fixed, outcome(&protected)],
+        changes: changes.collect(),
+        seconds,
+        standings: protected.standings(),
+    }))
+}
+
+/// The largest equal limit of all neighbours that keeps the promise, by bisection; `None` if not even the least does.
+fn oracle(drawn: &Drawn, promise: Promise, watch: &Watch) -> anyhow::Result<Option<(u64, Outcome)>> {
+    let run_at = |step: i32| -> anyhow::Result<(u64, Outcome)> {
+        let bytes = (FLOOR as f64 * 10_f64.powf(f64::from(step) / f64::from(STEPS_PER_DECADE))) as u64;
+        let limit = Limit { read_bytes_per_s: Some(bytes), write_bytes_per_s: Some(bytes), ..Limit::default() };
+        let limits = (1..=drawn.spans.len()).map(|unit| (unit, limit)).collect();
+        Ok((bytes, judge(drawn, promise, &run(drawn, drawn.scheduler, pilot(drawn).with_limits(limits), watch)?)))
+    };
+    let mut best = run_at(0)?;
+    if !best.1.is_kept() {
+        return Ok(None);
+    }
+    let (mut kept, mut broken) = (0, STEPS + 1);
+    while broken - kept > 1 {
+        let middle = (kept + broken) / 2;
+        let at = run_at(middle)?;
+        if at.1.is_kept() {
+            (kept, best) = (middle, at);
+        } else {
+            broken = middle;
+        }
+    }
+    Ok(Some(best))
+}
+
+fn pilot(drawn: &Drawn) -> CgroupPilot {
+    CgroupPilot::new(&drawn.world.roster.clone().unwrap_or_default(), 0)
+}
+
+fn protector(drawn: &Drawn, promise: Promise) -> Protector {
+    let mut figures = PromisedFigures::default();
+    match promise {
+        Promise::P99(Kind::Read, limit) => figures.read_p99 = Some(limit),
+        Promise::P99(Kind::Write, limit) => figures.write_p99 = Some(limit),
+        Promise::P99(Kind::Flush, limit) => figures.flush_p99 = Some(limit),
+        Promise::Iops(least) => figures.least_iops = Some(least),
+    }
+    let victim = Unit { name: "victim".to_owned(), promise: Some(figures), is_limitable: true, floor_bytes_per_s: 0 };
+    let neighbour = |number| Unit { name: format!("n{number}"), promise: None, is_limitable: true, floor_bytes_per_s: FLOOR };
+    Protector::new([victim].into_iter().chain((0..drawn.spans.len()).map(neighbour)).collect())
+}
+
+fn run(drawn: &Drawn, scheduler: &str, mut pilot: CgroupPilot, watch: &Watch) -> anyhow::Result<CgroupPilot> {
+    let setting = Setting::parse(scheduler)?;
+    let queue = drawn.world.queue(drawn.world.scheduler(&setting));
+    drawn.load.run(queue, drawn.world.host, watch, Some(&mut pilot))?;
+    Ok(pilot)
+}
+
+/// The victim without its neighbours, on the same places of the same device.
+fn run_alone(drawn: &Drawn, watch: &Watch) -> anyhow::Result<CgroupPilot> {
+    let mut pilot = pilot(drawn);
+    let setting = Setting::parse(drawn.scheduler)?;
+    let queue = drawn.world.queue(drawn.world.scheduler(&setting));
+    let streams: Vec<_> = ["victim-0", "victim-1"].iter().flat_map(|name| drawn.load.streams_of(name)).collect();
+    drawn.load.run_streams(&streams, queue, drawn.world.host, watch, Some(&mut pilot))?;
+    Ok(pilot)
+}
+
+/// The span of a response time limit in milliseconds, or the requests per second.
+pub fn promise_text(promise: Promise) -> String {
+    match promise {
+        Promise::P99(kind, limit) => format!("p99 of {kind:?} {:.2} ms", Nanos::as_millis_f64(limit)),
+        Promise::Iops(least) => format!("{least:.0} IOPS"),
+    }
+}

@@ -1,0 +1,23 @@
+//! Promises to cgroups on drawn hosts, at a size that takes seconds; `seekwise-lab protect` has the rest.
+
+#![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
+
+use experiment::pool::Workers;
+use progress::monitor::Quiet;
+use research::protect::{ProtectResult, protect};
+use research::worlds::Which;
+
+#[test]
+fn drawn_promises_are_kept_where_nothing_keeps_them_and_threads_change_nothing() {
+    let quiet = Quiet::default();
+    let run = |threads| protect(Which::Learn, 1, &[0, 1], Workers::new(&quiet, Some(threads))).unwrap();
+    let (one, two): (Vec<ProtectResult>, _) = (run(1), run(2));
+    for (one, two) in one.iter().zip(&two) {
+        assert_eq!(format!("{one:?}"), format!("{two:?}"));
+        let [nothing, _, _, fixed, protected] = &one.outcomes;
+        assert!(!nothing.is_kept() && fixed.is_kept(), "{one:?}");
+        assert!(protected.is_kept(), "{one:?}");
+        assert!(protected.bytes * 10 >= 7 * fixed.bytes, "{one:?}");
+        assert!(protected.bytes_in_pause * 10 >= 9 * nothing.bytes_in_pause, "{one:?}");
+    }
+}

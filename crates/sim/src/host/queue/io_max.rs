@@ -1,0 +1,56 @@
+//! Limits of tenants in front of the queue, as `io.max` limits cgroups: [`Throttle`].
+//!
+//! An issue is charged to the tenant of its sectors, or else of its stream ([`Roster::owner_at`](block::Roster::owner_at)): write-back to
+//! the tenant in whose volume the pages are, as cgroup write-back charges it to the cgroup that made them dirty. Swapping and flushes
+//! pass. Dirty pages are not counted by tenant, so a tenant whose write-back is held back slows all writers once the host's limit is
+//! reached; Linux has limits for each cgroup.
+
+use block::Nanos;
+use block::rates::Rate;
+use block::throttle::{Charge, Throttle};
+
+use super::Queue;
+use crate::run::Issue;
+
+/// What a discard is charged, in bytes (`throtl_bio_data_size`).
+const DISCARD_BYTES: u64 = 512;
+
+impl Queue {
+    /// Sets a tenant's limits on reads and writes. Those of a tenant that is not on the roster are ignored.
+    pub fn set_io_max(&mut self, now: Nanos, tenant: usize, limits: [Rate; 2]) {
+        let tenants = self.roster().map_or(0, |roster| roster.tenants().len());
+        let io_max = self.io_max.get_or_insert_with(|| Box::new(Throttle::new(tenants)));
+        io_max.set(now, tenant, limits);
+        self.release_held_back(now);
+    }
+
+    /// Number of issues that wait for a limit.
+    pub(super) fn held_back(&self) -> usize {
+        self.io_max.as_ref().map_or(0, |io_max| io_max.len())
+    }
+
+    /// Admits an issue if its tenant's limits let it pass now.
+    pub(super) fn admit_within_limits(&mut self, now: Nanos, issue: Issue) {
+        let owner = self.roster().and_then(|roster| roster.owner_at(issue.lba, issue.stream));
+        let passes = match (&mut self.io_max, owner) {
+            (Some(io_max), Some(tenant)) => {
+                let requests =
+                    if issue.op.transfers() { issue.sectors.div_ceil(self.settings.max_sectors.max(1)).max(1) } else { 1 };
+                let bytes = if issue.op.transfers() { issue.bytes() } else { DISCARD_BYTES };
+                io_max.submit(now, tenant, Charge { op: issue.op, bytes, requests }, issue)
+            }
+            _ => Some(issue),
+        };
+        if let Some(issue) = passes {
+            self.enter(now, issue);
+        }
+    }
+
+    /// Admits what the limits let pass by now. To observers it arrives now, as a bio that was throttled does at the kernel's tracepoints.
+    pub(super) fn release_held_back(&mut self, now: Nanos) {
+        while let Some(issue) = self.io_max.as_mut().and_then(|io_max| io_max.release(now)) {
+            self.record_event(crate::run::ServerEvent::Issued(Issue { arrival: now, ..issue }));
+            self.admit_issue(now, issue);
+        }
+    }
+}
