@@ -9,6 +9,7 @@
 
 pub mod attribute;
 mod can;
+pub mod cgroup;
 mod client;
 mod error;
 pub mod journal;

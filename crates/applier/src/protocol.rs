@@ -1,4 +1,6 @@
 //! The protocol of the applier's socket: a line of JSON each way. Opened pipes come with the answer's line (`SCM_RIGHTS`).
+//!
+//! Where a device is named, the path of a [cgroup](crate::cgroup) may stand, except for a trace and for what becomes of it at the end.
 
 use serde::{Deserialize, Serialize};
 
@@ -63,9 +65,9 @@ pub enum Request {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SetRequest {
-    /// As in `sda`, or [`MACHINE`](crate::attribute::MACHINE).
+    /// As in `sda`, or [`MACHINE`](crate::attribute::MACHINE), or a [cgroup](crate::cgroup) as in `/system.slice/backup.service`.
     pub device: String,
-    /// Names and values. The order does not matter: they are written in the one that the kernel needs.
+    /// Names and values; of a cgroup as in `io.max sda` and `wbps=5000000`. The order does not matter: they are written in the one that the kernel needs.
     pub values: Vec<(String, String)>,
     /// Names and the values that the decision rests on: where one of them is different now, nothing is set.
     #[serde(default)]
