@@ -94,6 +94,8 @@ fn only_the_devices_line_is_written_and_put_back() {
     assert_eq!(changed[0].now.as_deref(), Some("rbps=max wbps=20000000 riops=max wiops=max"));
     assert_eq!(machine.cgroups()[BACKUP].lines[&("io.max", "8:16".to_owned())], "rbps=7000000 wbps=max riops=max wiops=max");
     assert!(set(&mut first, BACKUP, &[("io.max", "wbps=20000000")]).unwrap().is_empty(), "it is so");
+    set(&mut first, BACKUP, &[("io.max", "rbps=max wbps=max riops=max wiops=max")]).unwrap();
+    assert_eq!(limit(&machine, BACKUP).as_deref(), Some("rbps=max wbps=50000000 riops=max wiops=max"), "the limit of its own");
     let originals = first.originals(None).unwrap();
     assert_eq!((originals[0].device.as_str(), originals[0].attribute.as_str()), (BACKUP, "io.max sda"));
     // Of one cgroup, as when its client leaves.

@@ -33,10 +33,13 @@ const PERCENT: Value = Value::Number(0.0, 100.0, None);
 const SPEED: Value = Value::Number(1.0, 10_000.0, None);
 const CONTROL: Value = Value::Words(&["auto", "user"]);
 
+/// The file of limits.
+const LIMITS: &str = "io.max";
+
 /// In the order in which they are listed.
 static ALL: [Attribute; 5] = [
     Attribute {
-        name: "io.max",
+        name: LIMITS,
         is_of_root: false,
         default: "rbps=max wbps=max riops=max wiops=max",
         keys: &[("rbps", LIMIT), ("wbps", LIMIT), ("riops", REQUESTS), ("wiops", REQUESTS)],
@@ -171,6 +174,17 @@ impl Attribute {
         self.canonical(&self.keys.iter().filter_map(word).collect::<Vec<_>>().join(" "))
     }
 
+    /// The tighter of two values, limit by limit; of other attributes than limits the one that is `given`.
+    pub(super) fn tightened(&self, given: &str, original: &str) -> String {
+        if self.name != LIMITS {
+            return given.to_owned();
+        }
+        let limit = |text: &str| text.parse().unwrap_or(f64::INFINITY);
+        let of = |key: &str| pairs(original).find(|(of, _)| *of == key).map_or("max", |(_, value)| value);
+        let tighter = |(key, value)| format!("{key}={}", if limit(of(key)) < limit(value) { of(key) } else { value });
+        pairs(given).map(tighter).collect::<Vec<_>>().join(" ")
+    }
+
     /// Whether what was `written` is what is read now: the kernel writes numbers its own way, and adds keys.
     pub(super) fn is(&self, written: &str, now: &str) -> bool {
         pairs(written).all(|(key, value)| {
@@ -183,7 +197,7 @@ impl Attribute {
 
     /// The lowest of the limits in bytes per second that a value sets; `None` if it limits nothing in bytes.
     pub(super) fn least_bytes_per_s(&self, value: &str) -> Option<u64> {
-        let limits = pairs(value).filter(|(key, _)| self.name == "io.max" && matches!(*key, "rbps" | "wbps"));
+        let limits = pairs(value).filter(|(key, _)| self.name == LIMITS && matches!(*key, "rbps" | "wbps"));
         limits.filter_map(|(_, limit)| limit.parse().ok()).min()
     }
 }
@@ -223,6 +237,15 @@ mod tests {
         assert_eq!(merged, "rbps=5 wbps=7 riops=max wiops=max");
         assert_eq!(of("io.weight").merged("default", "50"), "50");
         assert_eq!(of("io.cost.qos").merged("enable=0 ctrl=auto", "enable=1"), "enable=1 ctrl=auto");
+    }
+
+    #[test]
+    fn a_limit_is_never_looser_than_the_one_before_the_agents() {
+        let original = "rbps=max wbps=50000000 riops=100 wiops=max";
+        let tightened = |given: &str| of("io.max").tightened(given, original);
+        assert_eq!(tightened("rbps=5 wbps=60000000 riops=max wiops=7"), "rbps=5 wbps=50000000 riops=100 wiops=7");
+        assert_eq!(tightened("rbps=max wbps=max riops=max wiops=max"), original);
+        assert_eq!(of("io.weight").tightened("50", "20"), "50");
     }
 
     #[test]

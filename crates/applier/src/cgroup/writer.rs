@@ -61,7 +61,7 @@ impl Writer {
         Ok(all(path == ROOT).map(can).collect())
     }
 
-    /// Sets lines of a cgroup, all or none, and reads them back.
+    /// Sets lines of a cgroup, all or none, and reads them back. A limit never becomes looser than it was before the agent's.
     ///
     /// # Errors
     /// Nothing is changed then, unless it is [`Kind::HalfDone`].
@@ -82,11 +82,12 @@ impl Writer {
         }
         let mut steps: Vec<Step> = Vec::new();
         for (name, value) in &wanted.values {
-            let step = self.checked_step(&hierarchy, path, name, value)?;
+            let mut step = self.checked_step(&hierarchy, path, name, value)?;
+            let record = records.iter().find(|record| record.device == step.line.identity && record.attribute == *name);
             // Since it was looked for external changes, there may have been one.
-            if let Some(record) = records.iter().find(|record| record.device == step.line.identity && record.attribute == *name) {
-                refuse_foreign(record, step.line.attribute, &step.before)?;
-            }
+            record.map_or(Ok(()), |record| refuse_foreign(record, step.line.attribute, &step.before))?;
+            let original = record.and_then(|record| record.original.as_deref()).unwrap_or(&step.before);
+            step.value = step.line.attribute.tightened(&step.value, original);
             if steps.iter().any(|other| other.name == step.name) {
                 return Err(not_allowed(path, format_args!("{name} is given twice; once is right")));
             }
