@@ -1,0 +1,124 @@
+//! What a unit does: its requests, the device time that they take, and its speed.
+
+use block::{Nanos, Op, Request, SEQUENTIAL_GAP};
+
+/// Time constant of the averages of a unit's load.
+const MEMORY: Nanos = Nanos::from_millis(1_000);
+/// A unit's speed is known from this much device time on: a few requests of a disk.
+const KNOWN: f64 = 0.03;
+/// Requests are limited by number rather than bytes if they are smaller than this and do not follow each other: a disk's arm moves longer
+/// than it transfers (128 KiB take 1 ms at 128 MB/s).
+const SMALL: f64 = 131_072.0;
+
+/// Requests of a direction.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Flow {
+    pub requests: f64,
+    pub bytes: f64,
+    pub sequential: f64,
+}
+
+impl Flow {
+    fn scale(&mut self, by: f64) {
+        *self = Flow { requests: self.requests * by, bytes: self.bytes * by, sequential: self.sequential * by };
+    }
+
+    fn add(&mut self, other: &Flow) {
+        self.requests += other.requests;
+        self.bytes += other.bytes;
+        self.sequential += other.sequential;
+    }
+
+    /// Whether its requests are small and scattered.
+    pub fn is_by_requests(&self) -> bool {
+        self.bytes < SMALL * self.requests && self.sequential < 0.5 * self.requests
+    }
+
+    /// Bytes of a request, on average; at least a sector.
+    pub fn mean_bytes(&self) -> f64 {
+        (self.bytes / self.requests.max(1e-9)).max(512.0)
+    }
+}
+
+/// Requests and the device time that they took: reads, writes, seconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Work {
+    pub flows: [Flow; 2],
+    pub seconds: f64,
+}
+
+impl Work {
+    fn scale(&mut self, by: f64) {
+        self.flows.iter_mut().for_each(|flow| flow.scale(by));
+        self.seconds *= by;
+    }
+
+    fn add(&mut self, other: &Work) {
+        self.flows.iter_mut().zip(&other.flows).for_each(|(flow, other)| flow.add(other));
+        self.seconds += other.seconds;
+    }
+}
+
+/// A unit's load.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Meter {
+    /// Requests queued or at the device.
+    pub outstanding: u32,
+    /// Calls in progress.
+    pub calls: u32,
+    /// Its last event.
+    pub last: Option<Nanos>,
+    /// Since the last step.
+    pub recent: Work,
+    /// Averages over [`MEMORY`].
+    average: Work,
+    /// Its averages when it was last unlimited, or the first ones: what a second of device time is worth to it.
+    pub speed: Option<Work>,
+    /// Part of the device's time that it took when it was last unlimited.
+    pub demand: f64,
+    /// Ends of its last requests.
+    ends: [u64; 2],
+}
+
+impl Meter {
+    pub fn queued(&mut self, request: &Request) {
+        self.outstanding += 1;
+        self.last = Some(request.arrival);
+    }
+
+    pub fn completed(&mut self, request: &Request, at: Nanos, charge: Nanos) {
+        self.outstanding = self.outstanding.saturating_sub(1);
+        self.last = Some(at);
+        self.recent.seconds += charge.as_secs_f64();
+        let direction = usize::from(request.op.is_write());
+        let flow = &mut self.recent.flows[direction];
+        flow.requests += 1.0;
+        flow.bytes += if request.op == Op::Discard { 0.0 } else { f64::from(request.sectors) * 512.0 };
+        let gap = request.lba.abs_diff(self.ends[direction]);
+        flow.sequential += f64::from(u8::from(gap <= SEQUENTIAL_GAP));
+        self.ends[direction] = request.end();
+    }
+
+    /// Whether it had an event within this time.
+    pub fn is_active(&self, now: Nanos, within: Nanos) -> bool {
+        self.outstanding > 0 || self.calls > 0 || self.last.is_some_and(|last| now - last <= within)
+    }
+
+    /// Ends a period; a unit's speed is learned while it is not limited.
+    pub fn close(&mut self, period: Nanos, is_limited: bool) {
+        let keep = (-period.as_secs_f64() / MEMORY.as_secs_f64()).exp();
+        self.average.scale(keep);
+        self.average.add(&self.recent);
+        let enough = self.average.seconds >= KNOWN;
+        if enough && (!is_limited || self.speed.is_none()) && self.recent.seconds > 0.0 {
+            self.speed = Some(self.average);
+            self.demand = self.average.seconds / MEMORY.as_secs_f64();
+        }
+        self.recent = Work::default();
+    }
+
+    /// What is known of its speed.
+    pub fn known_speed(&self) -> Option<&Work> {
+        self.speed.as_ref().or_else(|| (self.average.seconds > 0.0).then_some(&self.average))
+    }
+}

@@ -1,0 +1,292 @@
+#![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
+
+use std::collections::VecDeque;
+
+use block::{Nanos, Op, Priority, Request};
+use observe::Event;
+
+use super::*;
+
+/// Resolution of the simulated time.
+const TICK: Nanos = Nanos::from_micros(100);
+
+/// A process that keeps requests outstanding while it is awake.
+#[derive(Clone)]
+struct Load {
+    op: Op,
+    bytes: u64,
+    depth: u32,
+    service: Nanos,
+    /// Milliseconds from and to which it asks.
+    awake: Vec<(u64, u64)>,
+    is_sequential: bool,
+}
+
+/// Reads of 8 KiB at random, 8 ms each.
+fn reader(awake: &[(u64, u64)]) -> Load {
+    let (op, bytes, service) = (Op::Read, 8192, Nanos::from_millis(8));
+    Load { op, bytes, depth: 1, service, awake: awake.to_vec(), is_sequential: false }
+}
+
+/// Writes of 1 MiB one after the other, 7 ms each.
+fn flood(awake: &[(u64, u64)]) -> Load {
+    let (op, bytes, service) = (Op::Write, 1 << 20, Nanos::from_millis(7));
+    Load { op, bytes, depth: 16, service, awake: awake.to_vec(), is_sequential: true }
+}
+
+/// One request at a time, first come first served; a token bucket for each unit.
+struct Disk {
+    now: Nanos,
+    loads: Vec<Load>,
+    outstanding: Vec<u32>,
+    limits: Vec<Limit>,
+    tokens: Vec<f64>,
+    places: Vec<u64>,
+    queue: VecDeque<(usize, Request)>,
+    serving: Option<(usize, Request, Nanos, Nanos)>,
+    /// Unit, arrival and completion.
+    done: Vec<(usize, Nanos, Nanos)>,
+    changes: Vec<(Nanos, Change)>,
+}
+
+impl Disk {
+    fn new(loads: Vec<Load>) -> Disk {
+        let units = loads.len();
+        Disk {
+            now: Nanos::ZERO,
+            loads,
+            outstanding: vec![0; units],
+            limits: vec![Limit::default(); units],
+            tokens: vec![0.0; units],
+            places: vec![1; units],
+            queue: VecDeque::new(),
+            serving: None,
+            done: Vec::new(),
+            changes: Vec::new(),
+        }
+    }
+
+    fn may_submit(&mut self, unit: usize) -> bool {
+        let load = &self.loads[unit];
+        let ms = self.now.0 / 1_000_000;
+        if self.outstanding[unit] >= load.depth || !load.awake.iter().any(|&(from, to)| (from..to).contains(&ms)) {
+            return false;
+        }
+        let limit = &self.limits[unit];
+        let (bytes, iops) = match load.op {
+            Op::Read => (limit.read_bytes_per_s, limit.read_iops),
+            _ => (limit.write_bytes_per_s, limit.write_iops),
+        };
+        let seconds = [(bytes, load.bytes as f64), (iops, 1.0)].map(|(rate, cost)| rate.map_or(0.0, |rate| cost / rate as f64));
+        let cost = seconds[0].max(seconds[1]);
+        // Tokens are seconds of the rate.
+        let pays = cost == 0.0 || self.tokens[unit] >= 0.0;
+        if pays && cost > 0.0 {
+            self.tokens[unit] -= cost;
+        }
+        pays
+    }
+
+    fn tick(&mut self, protector: &mut Protector) {
+        self.now += TICK;
+        for unit in 0..self.loads.len() {
+            self.tokens[unit] = (self.tokens[unit] + TICK.as_secs_f64()).min(0.0);
+            while self.may_submit(unit) {
+                let load = &self.loads[unit];
+                let sectors = (load.bytes / 512) as u32;
+                let step = if load.is_sequential { u64::from(sectors) } else { 1_000_003 };
+                self.places[unit] = (self.places[unit] + step) % (1 << 40);
+                let (stream, priority, lba) = (unit as u32, Priority::DEFAULT, self.places[unit]);
+                let request = Request { id: 0, stream, op: load.op, sync: true, priority, sectors, lba, arrival: self.now };
+                protector.event(unit, &Event::Queued(request));
+                self.outstanding[unit] += 1;
+                self.queue.push_back((unit, request));
+            }
+        }
+        if let Some((unit, request, dispatched, at)) = self.serving.take_if(|(.., at)| *at <= self.now) {
+            protector.event(unit, &Event::Completed { request, dispatched, at });
+            self.outstanding[unit] -= 1;
+            self.done.push((unit, request.arrival, at));
+        }
+        if self.serving.is_none()
+            && let Some((unit, request)) = self.queue.pop_front()
+        {
+            self.serving = Some((unit, request, self.now, self.now + self.loads[unit].service));
+        }
+        if self.now.0.is_multiple_of(PERIOD.0) {
+            for change in protector.step(self.now) {
+                self.limits[change.unit] = change.limit;
+                self.changes.push((self.now, change));
+            }
+        }
+    }
+
+    fn run(&mut self, protector: &mut Protector, to_ms: u64) {
+        while self.now < Nanos::from_millis(to_ms) {
+            self.tick(protector);
+        }
+    }
+
+    /// Completions of a unit between these milliseconds, and those that took longer than a limit.
+    fn counts(&self, unit: usize, (from, to): (u64, u64), limit: Nanos) -> (usize, usize) {
+        let within = |at: Nanos| (from..to).contains(&(at.0 / 1_000_000));
+        let all = self.done.iter().filter(|(of, _, at)| *of == unit && within(*at));
+        (all.clone().count(), all.filter(|(_, arrival, at)| *at - *arrival > limit).count())
+    }
+}
+
+const FLOOR: u64 = 64 << 10;
+
+fn units(promise: Promise, neighbours: usize) -> Vec<Unit> {
+    let victim = Unit { name: "database".to_owned(), promise: Some(promise), is_limitable: true, floor_bytes_per_s: 0 };
+    let neighbour = |number| Unit { name: format!("n{number}"), promise: None, is_limitable: true, floor_bytes_per_s: FLOOR };
+    [victim].into_iter().chain((0..neighbours).map(neighbour)).collect()
+}
+
+fn read_p99(ms: u64) -> Promise {
+    Promise { read_p99: Some(Nanos::from_millis(ms)), ..Promise::default() }
+}
+
+fn state(protector: &Protector) -> State {
+    protector.standings()[0].state
+}
+
+#[test]
+fn a_flood_is_limited_within_a_second_so_that_the_promise_is_kept() {
+    let mut protector = Protector::new(units(read_p99(20), 1));
+    let mut disk = Disk::new(vec![reader(&[(0, 60_000)]), flood(&[(2_000, 60_000)])]);
+    disk.run(&mut protector, 60_000);
+    let (requests, late) = disk.counts(0, (3_500, 60_000), Nanos::from_millis(20));
+    assert!(late * 50 <= requests, "{late} of {requests} late");
+    assert!(disk.changes[0].0 < Nanos::from_millis(3_000), "{}", disk.changes[0].0);
+    let (writes, _) = disk.counts(1, (30_000, 60_000), Nanos::MAX);
+    assert!(writes > 30, "{writes} in 30 s");
+    assert!(disk.changes.iter().all(|(_, change)| change.unit == 1 && change.limit.read_bytes_per_s.is_none()), "only writes");
+}
+
+#[test]
+fn a_rate_is_kept_and_the_neighbour_has_what_is_left() {
+    let promise = Promise { least_iops: Some(80.0), ..Promise::default() };
+    let mut protector = Protector::new(units(promise, 1));
+    let mut disk = Disk::new(vec![reader(&[(0, 60_000)]), flood(&[(3_000, 60_000)])]);
+    disk.run(&mut protector, 60_000);
+    for second in 20..60 {
+        let (requests, _) = disk.counts(0, (1_000 * second, 1_000 * second + 1_000), Nanos::MAX);
+        assert!(requests >= 79, "{requests} in second {second}");
+    }
+    // 125 reads a second alone; 80 leave a third of the time.
+    let (writes, _) = disk.counts(1, (20_000, 60_000), Nanos::MAX);
+    assert!(writes > 40 * 30, "{writes} in 40 s");
+    assert_eq!(state(&protector), State::Kept);
+}
+
+#[test]
+fn limits_go_when_the_victim_pauses_and_come_back_with_it() {
+    let mut protector = Protector::new(units(read_p99(20), 1));
+    let mut disk = Disk::new(vec![reader(&[(0, 20_000), (26_000, 40_000)]), flood(&[(2_000, 40_000)])]);
+    disk.run(&mut protector, 20_000);
+    let limited = disk.limits[1];
+    assert!(!limited.is_none());
+    disk.run(&mut protector, 21_000);
+    assert!(disk.limits[1].is_none(), "{:?}", disk.limits[1]);
+    assert_eq!(state(&protector), State::Idle);
+    disk.run(&mut protector, 26_500);
+    assert_eq!(disk.limits[1], limited, "what worked before");
+    let (requests, late) = disk.counts(0, (27_000, 40_000), Nanos::from_millis(20));
+    assert!(late * 50 <= requests, "{late} of {requests} late");
+}
+
+#[test]
+fn limits_go_when_the_neighbour_leaves_and_are_remembered_when_it_returns() {
+    let mut protector = Protector::new(units(read_p99(20), 1));
+    let mut disk = Disk::new(vec![reader(&[(0, 60_000)]), flood(&[(2_000, 20_000), (40_000, 60_000)])]);
+    disk.run(&mut protector, 20_000);
+    let limited = disk.limits[1];
+    disk.run(&mut protector, 39_900);
+    assert!(disk.limits[1].is_none(), "{:?}", disk.limits[1]);
+    disk.run(&mut protector, 40_200);
+    assert_eq!(disk.limits[1], limited);
+}
+
+#[test]
+fn a_promise_that_no_limit_keeps_takes_from_nobody() {
+    // A read takes 8 ms.
+    let mut protector = Protector::new(units(read_p99(5), 1));
+    let mut disk = Disk::new(vec![reader(&[(0, 60_000)]), flood(&[(2_000, 60_000)])]);
+    disk.run(&mut protector, 30_000);
+    assert_eq!(state(&protector), State::CannotBeKept);
+    assert!(disk.limits[1].is_none(), "{:?}", disk.limits[1]);
+    let standing = &protector.standings()[0];
+    assert!(standing.measured.contains("reads"), "{}", standing.measured);
+    assert_eq!(standing.blame[0].unit, 1);
+}
+
+#[test]
+fn a_neighbour_that_must_not_be_limited_is_not() {
+    let mut all = units(read_p99(20), 1);
+    all[1].is_limitable = false;
+    let mut protector = Protector::new(all);
+    let mut disk = Disk::new(vec![reader(&[(0, 20_000)]), flood(&[(2_000, 20_000)])]);
+    disk.run(&mut protector, 20_000);
+    assert!(disk.changes.is_empty(), "{:?}", disk.changes);
+    assert_ne!(state(&protector), State::Kept);
+    assert!(protector.standings()[0].blame[0].share > 0.9);
+}
+
+#[test]
+fn no_limit_is_below_the_floor() {
+    let mut all = units(read_p99(20), 1);
+    all[1].floor_bytes_per_s = 20 << 20;
+    let mut protector = Protector::new(all);
+    let mut disk = Disk::new(vec![reader(&[(0, 20_000)]), flood(&[(2_000, 20_000)])]);
+    disk.run(&mut protector, 20_000);
+    let least = disk.changes.iter().filter_map(|(_, change)| change.limit.write_bytes_per_s).min().unwrap();
+    assert!(least >= 20 << 20, "{least}");
+}
+
+#[test]
+fn small_scattered_requests_are_limited_by_number() {
+    let mut protector = Protector::new(units(read_p99(20), 1));
+    let scattered = Load { depth: 32, ..reader(&[(2_000, 20_000)]) };
+    let mut disk = Disk::new(vec![reader(&[(0, 20_000)]), scattered]);
+    disk.run(&mut protector, 20_000);
+    assert!(disk.limits[1].read_iops.is_some() && disk.limits[1].read_bytes_per_s.is_none(), "{:?}", disk.limits[1]);
+}
+
+#[test]
+fn in_a_steady_load_limits_change_by_a_fifth_at_most_once_in_five_seconds() {
+    for (promise, from) in [(read_p99(20), 8), (Promise { least_iops: Some(80.0), ..Promise::default() }, 8)] {
+        let mut protector = Protector::new(units(promise, 2));
+        let awake = [(2_000, 120_000)];
+        let mut disk = Disk::new(vec![reader(&[(0, 120_000)]), flood(&awake), Load { depth: 8, ..reader(&awake) }]);
+        disk.run(&mut protector, 120_000);
+        for unit in [1, 2] {
+            let mut last: Option<(Nanos, f64)> = None;
+            for (at, change) in
+                disk.changes.iter().filter(|(at, change)| change.unit == unit && *at > Nanos::from_millis(1_000 * from))
+            {
+                let limit = change.limit;
+                let figure = [limit.write_bytes_per_s, limit.read_iops].into_iter().flatten().next().unwrap_or(u64::MAX) as f64;
+                let Some((before, reference)) = last else {
+                    last = Some((*at, figure));
+                    continue;
+                };
+                if (figure / reference).max(reference / figure) > 1.2 {
+                    assert!(*at - before >= Nanos::from_millis(5_000), "unit {unit} at {before} and {at}: {reference} {figure}");
+                    last = Some((*at, figure));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_same_events_give_the_same_changes() {
+    let run = || {
+        let mut protector = Protector::new(units(read_p99(20), 2));
+        let mut disk = Disk::new(vec![reader(&[(0, 20_000)]), flood(&[(1_000, 20_000)]), flood(&[(5_000, 20_000)])]);
+        disk.run(&mut protector, 20_000);
+        disk.changes
+    };
+    assert_eq!(run(), run());
+}

@@ -1,0 +1,335 @@
+//! How a promised unit is served: late requests, and requests and bytes per second of the time in which it asks.
+
+use std::collections::VecDeque;
+
+use block::{Nanos, Request};
+use observe::Event;
+
+use super::Promise;
+use super::chance::{bearable_mean, tail};
+
+/// The part of requests that a p99 allows to be late.
+pub(super) const LATE: f64 = 0.01;
+/// Below so many requests in a second a p99 allows none to be late; from here on at least one.
+pub(super) const FEW: f64 = 20.0;
+/// Standard deviations between the mean rate and the promised one, so that 97% of seconds have it.
+const RATE_MARGIN: f64 = 1.9;
+/// Probability below which more late requests than promised are no chance.
+const CHANCE: f64 = 0.03;
+
+/// Requests of a kind with a promised p99.
+#[derive(Clone, Debug)]
+struct Kind {
+    name: &'static str,
+    limit: Nanos,
+    /// Arrivals of those that are not done, in order.
+    pending: VecDeque<Nanos>,
+    /// Requests per second while nothing was late; the most of its averages.
+    usual: f64,
+}
+
+/// Counts of a kind over a span.
+#[derive(Clone, Copy, Debug, Default)]
+struct Count {
+    done: f64,
+    late: f64,
+    /// The longest response time by the limit.
+    longest: f64,
+}
+
+/// Counts over a span.
+#[derive(Clone, Debug, Default)]
+struct Span {
+    kinds: [Count; 3],
+    /// The same of requests that came after the limits had their effect.
+    fresh: [Count; 3],
+    /// Seconds with requests outstanding, what was done in them, and the sum of squares of the parts of a second's tenth.
+    wanted: f64,
+    requests: f64,
+    bytes: f64,
+    slots: f64,
+    squares: [f64; 2],
+}
+
+/// A rate that is promised.
+struct Rate {
+    name: &'static str,
+    promised: f64,
+    /// What was done.
+    done: f64,
+    squares: f64,
+}
+
+/// How the promise is kept over a span.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Verdict {
+    /// It is broken, and not by chance.
+    pub is_broken: bool,
+    /// It is broken far beyond what chance or the limits' own precision could do.
+    pub is_far: bool,
+    /// Neighbours may have more, as far as the span is long enough to say so.
+    pub has_room: bool,
+    /// By what neighbours' device time should be multiplied.
+    pub factor: f64,
+    /// With figures.
+    pub about: String,
+}
+
+/// A unit with a promise.
+#[derive(Clone, Debug)]
+pub(super) struct Watch {
+    kinds: [Option<Kind>; 3],
+    least: [Option<f64>; 2],
+    outstanding: u32,
+    since: Nanos,
+    /// Since the last step.
+    slot: Span,
+    /// Since the limits changed.
+    span: Span,
+    /// The last second, by steps.
+    second: VecDeque<Span>,
+    /// Requests and bytes per second without neighbours; 0 as long as not known.
+    alone: [f64; 2],
+    has_calls: bool,
+    /// Requests that came before do not show what the limits do.
+    fresh_from: Nanos,
+}
+
+impl Count {
+    fn add(&mut self, response: Nanos, limit: Nanos) {
+        self.done += 1.0;
+        self.late += f64::from(u8::from(response > limit));
+        self.longest = self.longest.max(response.0 as f64 / limit.0.max(1) as f64);
+    }
+}
+
+const READ: usize = 0;
+const WRITE: usize = 1;
+const FLUSH: usize = 2;
+/// Steps of a second.
+const STEPS: usize = 10;
+
+impl Watch {
+    pub fn new(promise: &Promise) -> Watch {
+        let kind = |name, limit: Option<Nanos>| limit.map(|limit| Kind { name, limit, pending: VecDeque::new(), usual: 0.0 });
+        Watch {
+            kinds: [kind("reads", promise.read_p99), kind("writes", promise.write_p99), kind("flushes", promise.flush_p99)],
+            least: [promise.least_iops, promise.least_bytes_per_s],
+            outstanding: 0,
+            since: Nanos::ZERO,
+            slot: Span::default(),
+            span: Span::default(),
+            second: VecDeque::new(),
+            alone: [0.0; 2],
+            has_calls: false,
+            fresh_from: Nanos::ZERO,
+        }
+    }
+
+    /// The kind of a request that has a response time: write-back has none.
+    fn kind_of(request: &Request) -> Option<usize> {
+        match request.op.is_write() {
+            false => Some(READ),
+            true => request.sync.then_some(WRITE),
+        }
+    }
+
+    fn is_wanting(&mut self, now: Nanos, more: bool) {
+        if self.outstanding > 0 {
+            self.slot.wanted += (now - self.since).as_secs_f64();
+        }
+        self.since = now;
+        self.outstanding = if more { self.outstanding + 1 } else { self.outstanding.saturating_sub(1) };
+    }
+
+    fn done(&mut self, kind: usize, arrival: Nanos, at: Nanos) {
+        let Some(kept) = &self.kinds[kind] else { return };
+        let limit = kept.limit;
+        self.slot.kinds[kind].add(at - arrival, limit);
+        if arrival >= self.fresh_from {
+            self.slot.fresh[kind].add(at - arrival, limit);
+        }
+    }
+
+    pub fn event(&mut self, event: &Event) {
+        match event {
+            Event::Queued(request) => {
+                self.is_wanting(request.arrival, true);
+                if let Some(kind) = Self::kind_of(request).and_then(|kind| self.kinds[kind].as_mut()) {
+                    kind.pending.push_back(request.arrival);
+                }
+            }
+            Event::Completed { request, at, .. } => {
+                self.is_wanting(*at, false);
+                self.slot.requests += 1.0;
+                self.slot.bytes += if request.op.transfers() { f64::from(request.sectors) * 512.0 } else { 0.0 };
+                let Some(kind) = Self::kind_of(request) else { return };
+                if let Some(kind) = &mut self.kinds[kind] {
+                    let place = kind.pending.partition_point(|arrival| *arrival < request.arrival);
+                    if kind.pending.get(place) == Some(&request.arrival) {
+                        kind.pending.remove(place);
+                    }
+                }
+                self.done(kind, request.arrival, *at);
+            }
+            Event::Flushed { asked, at, .. } if !self.has_calls => self.done(FLUSH, *asked, *at),
+            Event::Flushed { .. } => {}
+            Event::Called { .. } => self.has_calls = true,
+            Event::Returned { op, bytes, called, at, .. } => {
+                if op.is_write() && *bytes == 0 {
+                    self.done(FLUSH, *called, *at);
+                }
+            }
+        }
+    }
+
+    /// Ends a slot. `is_settled`: the limits have had their effect, so that it counts for the span. `is_alone`: no neighbour was active.
+    pub fn close(&mut self, now: Nanos, is_settled: bool, is_alone: bool) {
+        if self.outstanding > 0 {
+            self.slot.wanted += (now - self.since).as_secs_f64();
+        }
+        self.since = now;
+        let mut slot = std::mem::take(&mut self.slot);
+        if slot.wanted > 0.05 {
+            slot.slots = 1.0;
+            slot.squares = [slot.requests / slot.wanted, slot.bytes / slot.wanted].map(|rate| rate * rate);
+        }
+        if self.second.len() == STEPS {
+            self.second.pop_front();
+        }
+        if is_settled {
+            self.span.add(&slot);
+        }
+        self.second.push_back(slot);
+        let second = self.last_second();
+        for (kind, count) in self.kinds.iter_mut().zip(&second.kinds) {
+            if let Some(kind) = kind
+                && (is_alone || count.late <= LATE * count.done)
+                && second.wanted > 0.5
+            {
+                kind.usual = (0.99 * kind.usual).max(count.done / second.wanted.max(0.1));
+            }
+        }
+        if is_alone && second.wanted > 0.5 {
+            let now = [second.requests, second.bytes].map(|done| done / second.wanted);
+            for (alone, now) in self.alone.iter_mut().zip(now) {
+                *alone = if *alone == 0.0 { now } else { 0.8 * *alone + 0.2 * now };
+            }
+        }
+    }
+
+    fn last_second(&self) -> Span {
+        let mut sum = Span::default();
+        self.second.iter().for_each(|slot| sum.add(slot));
+        sum
+    }
+
+    /// Begins another span: the limits have had their effect.
+    pub fn begin_span(&mut self, now: Nanos) {
+        (self.span, self.fresh_from) = (Span::default(), now);
+    }
+
+    /// Seconds of the span in which it asked.
+    pub fn wanted(&self) -> f64 {
+        self.span.wanted
+    }
+
+    /// The promise over the span since the limits changed.
+    pub fn verdict(&self, now: Nanos) -> Verdict {
+        self.judge(&self.span, &self.span.fresh, (now, self.fresh_from))
+    }
+
+    /// The promise over the last second, whatever the limits were.
+    pub fn verdict_of_second(&self, now: Nanos) -> Verdict {
+        let second = self.last_second();
+        self.judge(&second, &second.kinds, (now, Nanos::ZERO))
+    }
+
+    fn judge(&self, span: &Span, counts: &[Count; 3], (now, from): (Nanos, Nanos)) -> Verdict {
+        let mut verdict = Verdict { has_room: true, factor: f64::INFINITY, ..Verdict::default() };
+        let seconds = span.wanted.max(1e-3);
+        for (kind, count) in self.kinds.iter().zip(counts) {
+            if let Some(kind) = kind {
+                late(kind, count, seconds, (now, from), &mut verdict);
+            }
+        }
+        let done = [("requests", span.requests), ("bytes", span.bytes)];
+        for (index, (name, done)) in done.into_iter().enumerate() {
+            if let Some(promised) = self.least[index] {
+                let rate = Rate { name, promised, done, squares: span.squares[index] };
+                rate.judge(span, self.alone[index], &mut verdict);
+            }
+        }
+        verdict
+    }
+}
+
+impl Span {
+    fn add(&mut self, other: &Span) {
+        let counts = self.kinds.iter_mut().zip(&other.kinds).chain(self.fresh.iter_mut().zip(&other.fresh));
+        for (count, other) in counts {
+            count.done += other.done;
+            count.late += other.late;
+            count.longest = count.longest.max(other.longest);
+        }
+        self.wanted += other.wanted;
+        self.requests += other.requests;
+        self.bytes += other.bytes;
+        self.slots += other.slots;
+        self.squares.iter_mut().zip(&other.squares).for_each(|(square, other)| *square += other);
+    }
+}
+
+fn late(kind: &Kind, count: &Count, seconds: f64, (now, from): (Nanos, Nanos), verdict: &mut Verdict) {
+    // Those that wait for longer than promised are late already.
+    let fresh = || kind.pending.iter().skip_while(|arrival| **arrival < from);
+    let overdue = fresh().take_while(|arrival| now - **arrival > kind.limit).count() as f64;
+    let oldest = fresh().next().map_or(0.0, |arrival| (now - *arrival).0 as f64 / kind.limit.0.max(1) as f64);
+    let (late, longest) = (count.late + overdue, count.longest.max(oldest));
+    let rate = (count.done / seconds).max(kind.usual);
+    let allowed = if rate < FEW { 0.0 } else { (LATE * rate).floor().max(1.0) };
+    // Late requests per second with which nearly all seconds keep the promise.
+    let bearable = bearable_mean(allowed);
+    let expected = bearable * seconds;
+    let chance = tail(late, expected);
+    if late > 0.0 && chance < CHANCE {
+        verdict.is_broken = true;
+        verdict.is_far |= chance < 1e-6 && late > 5.0 * expected;
+    }
+    verdict.has_room &= late <= 0.5 * expected;
+    // Without late requests, the longest response says how far they are.
+    let factor = if late > 0.0 { (expected + 0.5) / (late + 0.5) } else { (1.0 / longest.max(0.1)).powi(2).clamp(1.1, 4.0) };
+    verdict.factor = verdict.factor.min(factor);
+    verdict.about += &format!(
+        "{} of {} {} in {seconds:.1} s took over {} ms; ",
+        late,
+        count.done + overdue,
+        kind.name,
+        kind.limit.as_millis_f64()
+    );
+}
+
+impl Rate {
+    fn judge(&self, span: &Span, alone: f64, verdict: &mut Verdict) {
+        if span.wanted < 0.05 {
+            verdict.has_room = false;
+            return;
+        }
+        let mean = self.done / span.wanted;
+        let variance = if span.slots >= 3.0 { (self.squares / span.slots - mean * mean).max(0.0) } else { (0.3 * mean).powi(2) };
+        // Of a second, which has ten slots, and of the whole span.
+        let of_second = (variance / STEPS as f64).sqrt();
+        let of_span = (variance / span.slots.max(1.0)).sqrt();
+        let target = self.promised + RATE_MARGIN * of_second.min(0.15 * self.promised);
+        if mean + 1.5 * of_span < target && mean < 1.02 * self.promised.max(target) {
+            verdict.is_broken |= mean + of_span < self.promised || span.wanted > 1.0;
+            verdict.is_far |= mean < 0.6 * self.promised && span.wanted > 0.2;
+        }
+        verdict.has_room &= mean > target;
+        let alone = if alone > 1.02 * target { alone } else { 1.4 * target };
+        let factor = ((alone - target) / (alone - mean).max(0.02 * alone)).clamp(0.0, 4.0);
+        verdict.factor = verdict.factor.min(factor);
+        let about = format!("{:.0} {} a second, {:.0} are promised; ", mean, self.name, self.promised);
+        verdict.about += &about;
+    }
+}
