@@ -174,7 +174,7 @@ fn protected(args: &Args, sysfs: &Sysfs, configuration: &Configuration, terms: &
 }
 
 /// Keeps the promise until it is asked to stop.
-fn keep(args: &Args, protected: &mut Vec<Protected>, print: &dyn Fn(String) -> std::io::Result<()>) -> anyhow::Result<()> {
+fn keep(args: &Args, protected: &mut [Protected], print: &dyn Fn(String) -> std::io::Result<()>) -> anyhow::Result<()> {
     let ends = args.seconds.map(|seconds| now().at + Nanos::from_millis(1000 * u64::from(seconds)));
     let mut events: Vec<Event> = Vec::new();
     while !terminal::interrupted().load(Ordering::Relaxed) && ends.is_none_or(|ends| now().at < ends) {
