@@ -13,6 +13,7 @@ pub mod cgroup;
 mod client;
 mod error;
 pub mod journal;
+mod lines;
 pub mod log;
 pub mod notify;
 pub mod other_writers;

@@ -11,11 +11,11 @@ enum Value {
 
 /// A file with a line for each device.
 #[derive(Debug)]
-pub(super) struct Attribute {
+pub(crate) struct Attribute {
     /// The file's name.
-    pub(super) name: &'static str,
+    pub(crate) name: &'static str,
     /// Whether only the root cgroup has it; otherwise all but the root have it.
-    pub(super) is_of_root: bool,
+    pub(crate) is_of_root: bool,
     /// What is in force for a device without a line, as it is written.
     default: &'static str,
     /// Keys of a line, as in `rbps=1000000`; the key is empty if a line is one value.
@@ -94,7 +94,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 }
 
 /// Those that the root, or any other cgroup, may have.
-pub(super) fn all(of_root: bool) -> impl Iterator<Item = &'static Attribute> {
+pub(crate) fn all(of_root: bool) -> impl Iterator<Item = &'static Attribute> {
     ALL.iter().filter(move |attribute| attribute.is_of_root == of_root)
 }
 
@@ -102,7 +102,7 @@ pub(super) fn all(of_root: bool) -> impl Iterator<Item = &'static Attribute> {
 ///
 /// # Errors
 /// Says which there are.
-pub(super) fn parse(name: &str, of_root: bool) -> Result<(&'static Attribute, &str), String> {
+pub(crate) fn parse(name: &str, of_root: bool) -> Result<(&'static Attribute, &str), String> {
     let (file, device) = name.split_once(' ').unwrap_or((name, ""));
     let found = all(of_root).find(|attribute| attribute.name == file);
     let is_device = !device.is_empty() && !device.starts_with('.') && !device.contains(['/', ' ', '\0', '\n']);
@@ -119,7 +119,7 @@ fn pairs(line: &str) -> impl Iterator<Item = (&str, &str)> {
 
 impl Attribute {
     /// Checks a value. Says what would be right.
-    pub(super) fn check(&self, value: &str) -> Result<(), String> {
+    pub(crate) fn check(&self, value: &str) -> Result<(), String> {
         let name = self.name;
         let mut seen = Vec::new();
         for (key, given) in pairs(value) {
@@ -149,7 +149,7 @@ impl Attribute {
     }
 
     /// The value of the device with this number, as in `8:0`, in the file's text.
-    pub(super) fn value(&self, text: &str, number: &str) -> String {
+    pub(crate) fn value(&self, text: &str, number: &str) -> String {
         let mut lines = text.lines().filter_map(|line| line.trim().split_once(' '));
         let line = lines.find(|(device, _)| *device == number).map_or(self.default, |(_, line)| line);
         self.canonical(line)
@@ -163,7 +163,7 @@ impl Attribute {
     }
 
     /// The whole value once this was written: keys that are not given stay.
-    pub(super) fn merged(&self, before: &str, given: &str) -> String {
+    pub(crate) fn merged(&self, before: &str, given: &str) -> String {
         let of = |line: &'static (&'static str, Value), from: &str| {
             pairs(from).find(|(key, _)| *key == line.0).map(|(_, value)| value.to_owned())
         };
@@ -175,7 +175,7 @@ impl Attribute {
     }
 
     /// The tighter of two values, limit by limit; of other attributes than limits the one that is `given`.
-    pub(super) fn tightened(&self, given: &str, original: &str) -> String {
+    pub(crate) fn tightened(&self, given: &str, original: &str) -> String {
         if self.name != LIMITS {
             return given.to_owned();
         }
@@ -186,7 +186,7 @@ impl Attribute {
     }
 
     /// Whether what was `written` is what is read now: the kernel writes numbers its own way, and adds keys.
-    pub(super) fn is(&self, written: &str, now: &str) -> bool {
+    pub(crate) fn is(&self, written: &str, now: &str) -> bool {
         pairs(written).all(|(key, value)| {
             let mut there = pairs(now).filter(|(of, _)| *of == key);
             there.any(|(_, now)| {
@@ -196,7 +196,7 @@ impl Attribute {
     }
 
     /// The lowest of the limits in bytes per second that a value sets; `None` if it limits nothing in bytes.
-    pub(super) fn least_bytes_per_s(&self, value: &str) -> Option<u64> {
+    pub(crate) fn least_bytes_per_s(&self, value: &str) -> Option<u64> {
         let limits = pairs(value).filter(|(key, _)| self.name == LIMITS && matches!(*key, "rbps" | "wbps"));
         limits.filter_map(|(_, limit)| limit.parse().ok()).min()
     }

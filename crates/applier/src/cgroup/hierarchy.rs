@@ -57,7 +57,7 @@ impl Hierarchy {
     }
 
     /// Why a cgroup that is there has no such file, and what would give it one.
-    pub(super) fn why_missing(&self, files: &dyn Files, path: &str, file: &str) -> String {
+    pub(crate) fn why_missing(&self, files: &dyn Files, path: &str, file: &str) -> String {
         let has_io = |folder: &Path, list: &str| {
             files.read(&folder.join(list)).is_ok_and(|text| text.split_whitespace().any(|controller| controller == "io"))
         };
@@ -108,7 +108,7 @@ fn unescaped(text: &str) -> String {
 }
 
 /// The number of a cgroup's folder, which no other cgroup has or gets while the machine runs; `None` if there is none.
-pub(super) fn number(files: &dyn Files, hierarchy: &Hierarchy, path: &str) -> Result<Option<u64>, ApplierError> {
+pub(crate) fn number(files: &dyn Files, hierarchy: &Hierarchy, path: &str) -> Result<Option<u64>, ApplierError> {
     match files.folder_number(&hierarchy.mount, path.trim_start_matches('/')) {
         Ok(number) => Ok(Some(number)),
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(None),

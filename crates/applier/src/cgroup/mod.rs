@@ -5,9 +5,8 @@
 //! that line is written, read back and put back. Nothing is set unless the administrator's configuration names the cgroup, or a slice above it.
 //! Sources: Linux 6.18 `Documentation/admin-guide/cgroup-v2.rst`, `block/blk-throttle.c`, `block/blk-iocost.c`, `block/bfq-cgroup.c`.
 
-mod attribute;
-mod hierarchy;
-mod writer;
+pub(crate) mod attribute;
+pub(crate) mod hierarchy;
 
 pub use attribute::names as attribute_names;
 pub use hierarchy::{Hierarchy, checked_path};
@@ -15,7 +14,7 @@ pub use hierarchy::{Hierarchy, checked_path};
 /// What the journal's page of all cgroups is called, where a device's name stands for a device.
 pub(crate) const PAGE: &str = "cgroup";
 /// The root of the hierarchy.
-const ROOT: &str = "/";
+pub(crate) const ROOT: &str = "/";
 
 /// Whether a client means cgroups: one by its path, or all that the journal has.
 pub(crate) fn is_cgroup(name: &str) -> bool {

@@ -10,9 +10,9 @@
 use std::io;
 use std::path::PathBuf;
 
-use super::attribute::{Attribute, all, parse};
-use super::hierarchy::{Hierarchy, checked_path, number};
-use super::{PAGE, ROOT};
+use crate::cgroup::attribute::{Attribute, all, parse};
+use crate::cgroup::hierarchy::number;
+use crate::cgroup::{Hierarchy, PAGE, ROOT, checked_path};
 use crate::error::{ApplierError, Kind};
 use crate::journal::{AtExit, Identity, Page, Record};
 use crate::protocol::{Can, Changed, Foreign, Original, Outcome, Restored, SetRequest};
