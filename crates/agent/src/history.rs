@@ -44,6 +44,8 @@ pub enum Kind {
     Trouble,
     /// Learning began or ended, or something was learned.
     Learning,
+    /// A promise to a unit is kept or not, or another unit is limited for it.
+    Promise,
 }
 
 impl Kind {
@@ -61,6 +63,7 @@ impl Kind {
             Kind::Gone => "gone",
             Kind::Trouble => "trouble",
             Kind::Learning => "learning",
+            Kind::Promise => "promise",
         }
     }
 }

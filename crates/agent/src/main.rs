@@ -50,6 +50,12 @@ enum Command {
     Learn(program::learn::Args),
     /// Print a command's manual page, or write the pages of all commands
     Man(manual::Arguments),
+    /// Keep a promise to a service, container or cgroup by limiting its neighbours
+    ///
+    /// Requires root. Watches the requests of each cgroup, and limits only the units that --limit or the configuration names, only while that
+    /// is needed and never below a floor. Prints each limit with its reason. Stops on Ctrl-C and puts everything back, also if it is killed.
+    /// The daemon keeps the promises of [[protect]] in the configuration.
+    Protect(program::protect::Args),
     /// Resume tuning of a device that the agent stopped tuning after an external change
     Resume(program::ask::ResumeArgs),
     /// Restore the settings from before the agent, also after a crash or a reboot
@@ -77,6 +83,7 @@ fn main() -> ExitCode {
         Command::History(args) => program::history::run(&args),
         Command::Learn(args) => program::learn::run(&args),
         Command::Man(args) => manual::run(&args, Cli::command()),
+        Command::Protect(args) => program::protect::run(&args),
         Command::Resume(args) => program::ask::resume(&args),
         Command::Restore(args) => program::restore::run(&args),
         Command::Status(args) => program::ask::status(&args),

@@ -1,6 +1,7 @@
 //! The proof that what may be set can be set.
 
 use crate::attribute::{Attribute, MACHINE, MAX_SECTORS, NONE, NR_REQUESTS, Owner, SCHEDULER, State, WRITE_BACK_THROTTLE, all};
+use crate::cgroup::is_cgroup;
 use crate::error::{ApplierError, Kind};
 use crate::protocol::Can;
 use crate::sysfs::SysfsError;
@@ -13,6 +14,9 @@ impl Writer {
     /// # Errors
     /// There is no such device; the journal cannot be written; the system forbids to write one of them, which a sandbox would to all.
     pub fn can(&mut self, device: &str) -> Result<Vec<Can>, ApplierError> {
+        if is_cgroup(device) {
+            return self.can_cgroup(device);
+        }
         let known = self.known(device)?;
         whole(&known.damage)?;
         self.store(device, &known.records)?;

@@ -9,9 +9,11 @@
 
 pub mod attribute;
 mod can;
+pub mod cgroup;
 mod client;
 mod error;
 pub mod journal;
+mod lines;
 pub mod log;
 pub mod notify;
 pub mod other_writers;

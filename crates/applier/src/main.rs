@@ -4,6 +4,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use applier::cgroup::Allowed;
 use applier::log::{self, printable};
 use applier::notify::Notify;
 use applier::policy::{Policy, Sources};
@@ -24,6 +25,7 @@ Options:
       --socket <PATH>    Where to listen [default: the socket that systemd passes, else the configuration's]
       --journal <DIR>    Where the journal is [default: /var/lib/seekwise]
       --user <USER>      A user that is served besides root, by name or number; may be repeated
+      --cgroup <NAME>    A unit or cgroup that may be limited besides those of the configuration; may be repeated
       --ends-with-stdin  End when standard input does: for a program that starts its own applier
       --quiet            Log only what fails
   -h, --help             Print help
@@ -40,6 +42,7 @@ struct Arguments {
     socket: Option<PathBuf>,
     journal: PathBuf,
     users: Vec<String>,
+    cgroups: Vec<String>,
     ends_with_stdin: bool,
     is_quiet: bool,
 }
@@ -82,14 +85,22 @@ enum Asked {
 
 fn arguments(mut parser: Parser) -> Result<Asked, lexopt::Error> {
     let journal = PathBuf::from("/var/lib/seekwise");
-    let mut arguments =
-        Arguments { config: None, socket: None, journal, users: Vec::new(), ends_with_stdin: false, is_quiet: false };
+    let mut arguments = Arguments {
+        config: None,
+        socket: None,
+        journal,
+        users: Vec::new(),
+        cgroups: Vec::new(),
+        ends_with_stdin: false,
+        is_quiet: false,
+    };
     while let Some(argument) = parser.next()? {
         match argument {
             Arg::Long("config") => arguments.config = Some(parser.value()?.into()),
             Arg::Long("socket") => arguments.socket = Some(parser.value()?.into()),
             Arg::Long("journal") => arguments.journal = parser.value()?.into(),
             Arg::Long("user") => arguments.users.push(parser.value()?.string()?),
+            Arg::Long("cgroup") => arguments.cgroups.push(parser.value()?.string()?),
             Arg::Long("ends-with-stdin") => arguments.ends_with_stdin = true,
             Arg::Long("quiet") => arguments.is_quiet = true,
             Arg::Long("help") | Arg::Short('h') => return Ok(Asked::Text(HELP.to_owned())),
@@ -109,6 +120,11 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
     let sources = arguments.config.clone().map_or_else(|| Sources::Below(PathBuf::from("/")), Sources::Only);
     let policy = Policy::load(&sources).map_err(Failure::Input)?;
     let users = arguments.users.iter().map(|user| number(user)).collect::<Result<Vec<u32>, String>>().map_err(Failure::Input)?;
+    let mut cgroups = policy.cgroups;
+    for name in &arguments.cgroups {
+        Allowed::check(name).map_err(|reason| Failure::Input(format!("--cgroup {name}: {reason}")))?;
+        cgroups.names.push(name.clone());
+    }
     let passed = ListenFd::from_env().take_unix_listener(0);
     let passed = passed.map_err(|error| Failure::Input(format!("the socket that systemd passes: {error}")))?;
     let listen = match (passed, &arguments.socket) {
@@ -119,7 +135,7 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
         journal: arguments.journal.clone(),
         listen,
         users,
-        rules: Rules { machine: policy.may_touch_machine, ..Rules::default() },
+        rules: Rules { machine: policy.may_touch_machine, cgroups, ..Rules::default() },
         log: if arguments.is_quiet { |_| {} } else { log::info },
         details: log::debug,
         ..Options::new(stop)
@@ -177,7 +193,7 @@ mod tests {
     #[test]
     fn help_names_every_option() {
         let Ok(Asked::Text(help)) = parsed("--help") else { panic!("no help") };
-        for option in ["--config", "--socket", "--journal", "--user", "--ends-with-stdin", "--quiet", "--version"] {
+        for option in ["--config", "--socket", "--journal", "--user", "--cgroup", "--ends-with-stdin", "--quiet", "--version"] {
             assert!(help.contains(option), "{option}");
         }
         assert!(number("nobody-is-called-so").unwrap_err().contains("no such user") && number("7") == Ok(7));

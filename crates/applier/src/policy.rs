@@ -1,4 +1,5 @@
-//! What the applier reads of the agent's configuration: where to listen, and whether the machine's own settings may be changed.
+//! What the applier reads of the agent's configuration: where to listen, whether the machine's own settings may be changed, and which cgroups
+//! may be limited.
 //!
 //! All other keys are the agent's, which checks them when it starts. The files are found after the UAPI group's configuration files
 //! specification:
@@ -19,10 +20,14 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use crate::attribute::MACHINE_PREFIX;
+use crate::cgroup::Allowed;
 
 /// From the vendor's to the administrator's.
 const FOLDERS: [&str; 3] = ["usr/lib/seekwise", "run/seekwise", "etc/seekwise"];
 const FILE: &str = "agent.toml";
+/// The default of `floor_mb_s`: a command that reads its program and libraries, some 10 MB, still starts within seconds.
+pub const FLOOR_MB_S: u64 = 2;
+const MB: u64 = 1_000_000;
 
 /// Where to look.
 #[derive(Clone, Debug)]
@@ -94,6 +99,8 @@ pub struct Policy {
     pub socket: PathBuf,
     /// Whether the machine's own settings may be changed [default: no]: an `attributes` names one of them, as in `vm/swappiness`.
     pub may_touch_machine: bool,
+    /// Which cgroups may be limited [default: none].
+    pub cgroups: Allowed,
 }
 
 /// The keys of a file that matter here.
@@ -103,6 +110,16 @@ struct Keys {
     attributes: Option<Vec<String>>,
     #[serde(default)]
     device: Vec<DeviceKeys>,
+    #[serde(default)]
+    limits: LimitKeys,
+}
+
+/// Those of `[limits]`.
+#[derive(Default, Deserialize)]
+struct LimitKeys {
+    neighbours: Option<Vec<String>>,
+    floor_mb_s: Option<u64>,
+    io_cost: Option<bool>,
 }
 
 /// Those of a `[[device]]`.
@@ -120,6 +137,7 @@ impl Policy {
     pub fn load(sources: &Sources) -> Result<Policy, String> {
         let mut socket = PathBuf::from("/run/seekwise/applier.sock");
         let (mut for_all, mut for_some) = (false, false);
+        let mut cgroups = Allowed { floor_bytes_per_s: FLOOR_MB_S * MB, ..Allowed::default() };
         let of_machine = |attributes: &[String]| attributes.iter().any(|pattern| pattern.starts_with(MACHINE_PREFIX));
         for path in sources.files().map_err(|error| error.to_string())? {
             let wrong = |error: &dyn fmt::Display| format!("{}: {error}", path.display());
@@ -135,9 +153,19 @@ impl Policy {
             if let Some(attributes) = keys.attributes {
                 for_all = of_machine(&attributes);
             }
+            let LimitKeys { neighbours, floor_mb_s, io_cost } = keys.limits;
+            if let Some(names) = neighbours {
+                let check = |name: &String| {
+                    Allowed::check(name).map_err(|reason| wrong(&format_args!("limits: neighbours: {name:?} {reason}")))
+                };
+                names.iter().try_for_each(check)?;
+                cgroups.names = names;
+            }
+            cgroups.floor_bytes_per_s = floor_mb_s.map_or(cgroups.floor_bytes_per_s, |floor| floor.saturating_mul(MB));
+            cgroups.io_cost = io_cost.unwrap_or(cgroups.io_cost);
             for_some |= keys.device.iter().any(|device| of_machine(&device.attributes));
         }
-        Ok(Policy { socket, may_touch_machine: for_all || for_some })
+        Ok(Policy { socket, may_touch_machine: for_all || for_some, cgroups })
     }
 }
 
@@ -163,7 +191,8 @@ mod tests {
 
     #[test]
     fn without_a_file_it_listens_at_the_usual_place_and_leaves_the_machine_alone() {
-        let usual = Policy { socket: PathBuf::from("/run/seekwise/applier.sock"), may_touch_machine: false };
+        let cgroups = Allowed { floor_bytes_per_s: 2_000_000, ..Allowed::default() };
+        let usual = Policy { socket: PathBuf::from("/run/seekwise/applier.sock"), may_touch_machine: false, cgroups };
         assert_eq!(load(&[]).unwrap(), usual);
         assert_eq!(
             load(&[("etc/seekwise/agent.toml", "mode = \"act\"\nattributes = [\"*\"]\n[learning]\nload = 1")]).unwrap(),
@@ -181,6 +210,20 @@ mod tests {
             ("etc/seekwise/agent.toml.d/1.conf", "attributes = [\"scheduler\"]")
         ]));
         assert!(may(&[("etc/seekwise/agent.toml.d/1.conf", "[[device]]\nname = \"sd*\"\nattributes = [\"vm/*\"]")]));
+    }
+
+    #[test]
+    fn cgroups_may_be_limited_that_the_last_file_names() {
+        let cgroups = |files: &[(&str, &str)]| load(files).unwrap().cgroups;
+        let vendor = ("usr/lib/seekwise/agent.toml", "[limits]\nneighbours = [\"user.slice\"]\nfloor_mb_s = 1\nio_cost = true");
+        assert_eq!(
+            cgroups(&[vendor]),
+            Allowed { names: vec!["user.slice".to_owned()], io_cost: true, floor_bytes_per_s: 1_000_000 }
+        );
+        let own = cgroups(&[vendor, ("etc/seekwise/agent.toml.d/1.conf", "[limits]\nneighbours = [\"backup.service\"]")]);
+        assert_eq!((own.names.join(" "), own.floor_bytes_per_s), ("backup.service".to_owned(), 1_000_000));
+        let error = load(&[("etc/seekwise/agent.toml", "[limits]\nneighbours = [\"../a\"]")]).unwrap_err();
+        assert!(error.starts_with("/etc/seekwise/agent.toml: limits: neighbours: \"../a\" should be a unit, as in"), "{error}");
     }
 
     #[test]

@@ -1,4 +1,8 @@
 //! The protocol of the applier's socket: a line of JSON each way. Opened pipes come with the answer's line (`SCM_RIGHTS`).
+//!
+//! Where a device is named, the path of a [cgroup](crate::cgroup) may stand, except for a trace and for what becomes of it at the end.
+
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
@@ -63,9 +67,9 @@ pub enum Request {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SetRequest {
-    /// As in `sda`, or [`MACHINE`](crate::attribute::MACHINE).
+    /// As in `sda`, or [`MACHINE`](crate::attribute::MACHINE), or a [cgroup](crate::cgroup) as in `/system.slice/backup.service`.
     pub device: String,
-    /// Names and values. The order does not matter: they are written in the one that the kernel needs.
+    /// Names and values; of a cgroup as in `io.max sda` and `wbps=5000000`. The order does not matter: they are written in the one that the kernel needs.
     pub values: Vec<(String, String)>,
     /// Names and the values that the decision rests on: where one of them is different now, nothing is set.
     #[serde(default)]
@@ -130,6 +134,25 @@ pub struct Restored {
     pub original: Option<String>,
     /// The outcome.
     pub outcome: Outcome,
+}
+
+/// In words, without the device.
+impl fmt::Display for Restored {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        let Restored { attribute, original, outcome, .. } = self;
+        let original = original.as_deref().unwrap_or("what it was");
+        let attribute = if attribute.is_empty() { "all of it" } else { attribute };
+        match outcome {
+            Outcome::Back { instead_of } => write!(f, "{attribute} is {original} again, not {instead_of}"),
+            Outcome::AlreadyThere => write!(f, "{attribute} was {original} already"),
+            Outcome::Foreign { now: Some(now) } => write!(f, "{attribute} stays {now}: changed externally"),
+            Outcome::Foreign { now: None } => write!(f, "{attribute} is not there any more"),
+            Outcome::EarlierBoot => write!(f, "{attribute}: the machine was restarted, which put it back"),
+            Outcome::Gone if self.device.starts_with('/') => write!(f, "{attribute}: the cgroup is gone, or its device"),
+            Outcome::Gone => write!(f, "{attribute}: the device is gone"),
+            Outcome::Failed { reason } => write!(f, "{attribute} could not be put back: {reason}"),
+        }
+    }
 }
 
 /// The outcome for an original value.

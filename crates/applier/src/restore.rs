@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use crate::attribute::{Attribute, MAX_SECTORS, SCHEDULER, State, Upheaval, all, find};
+use crate::cgroup::{PAGE, is_cgroup};
 use crate::error::{ApplierError, Kind};
 use crate::journal::{AtExit, Journal, Record};
 use crate::ownership::{Ownership, ownership_of};
@@ -49,6 +50,9 @@ impl Writer {
     /// # Errors
     /// The journal cannot be read or written.
     pub fn end_of(&mut self, device: &str) -> Result<Vec<Restored>, ApplierError> {
+        if is_cgroup(device) {
+            return self.restore_device(device);
+        }
         let page = self.journal.page(&*self.files, checked(device)?)?;
         let keeps = page.damage.is_empty() && page.records.iter().all(|record| record.at_exit == AtExit::Keep);
         if !keeps || self.is_gone(device) {
@@ -72,6 +76,9 @@ impl Writer {
     }
 
     fn restore_device(&mut self, device: &str) -> Result<Vec<Restored>, ApplierError> {
+        if is_cgroup(device) {
+            return self.restore_cgroups(Some(device).filter(|device| *device != PAGE));
+        }
         match self.restore_what_is_there(device) {
             Err(error) if error.kind == Kind::NoDevice => {
                 let page = self.journal.page(&*self.files, device)?;

@@ -8,6 +8,7 @@
 use block::Nanos;
 
 use crate::attribute::{Attribute, READ_AHEAD, SCHEDULER, State, Upheaval, WRITE_BACK_THROTTLE, all, find};
+use crate::cgroup::is_cgroup;
 use crate::error::{ApplierError, Kind};
 use crate::journal::Record;
 use crate::other_writers::OtherWriters;
@@ -60,6 +61,9 @@ impl Writer {
     /// Nothing is changed then, unless it is [`Kind::HalfDone`].
     pub fn set(&mut self, at: Moment, wanted: &SetRequest) -> Result<Vec<Changed>, ApplierError> {
         let device = wanted.device.as_str();
+        if is_cgroup(device) {
+            return self.set_cgroup(at, wanted);
+        }
         let mut known = self.known(device)?;
         whole(&known.damage)?;
         let before = self.state(device)?;

@@ -51,6 +51,11 @@ impl Sysfs {
         self.root.join("proc")
     }
 
+    /// A place of the machine by its absolute path.
+    pub(crate) fn below(&self, path: &Path) -> PathBuf {
+        self.root.join(path.strip_prefix("/").unwrap_or(path))
+    }
+
     /// The folder `/dev`.
     pub fn dev(&self) -> PathBuf {
         self.root.join("dev")
@@ -154,6 +159,12 @@ pub trait Files: Send {
         let _ = (folder, others);
         self.set(path, value).map(|took| (took, Vec::new()))
     }
+
+    /// The inode's number of a folder below another one, without links on the way.
+    ///
+    /// # Errors
+    /// The system's; a link is an error, too.
+    fn folder_number(&self, root: &Path, below: &str) -> io::Result<u64>;
 
     /// Whether one of the kernel's settings could be written: opens it, and writes nothing.
     ///
@@ -271,6 +282,16 @@ impl Files for RealFiles {
             is_done.store(true, Ordering::Relaxed);
             Ok((took?, reading.join().unwrap_or_default()))
         })
+    }
+
+    fn folder_number(&self, root: &Path, below: &str) -> io::Result<u64> {
+        let path = fs::canonicalize(root)?.join(below);
+        // Where nothing is below, the path would end with a slash.
+        if fs::canonicalize(&path)?.components().ne(path.components()) {
+            return Err(io::Error::other("a part of the path is a link, and a cgroup is not"));
+        }
+        let metadata = fs::symlink_metadata(&path)?;
+        if metadata.is_dir() { Ok(metadata.ino()) } else { Err(io::ErrorKind::NotADirectory.into()) }
     }
 
     fn may_set(&self, path: &Path) -> io::Result<()> {

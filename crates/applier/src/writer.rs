@@ -7,6 +7,7 @@ use std::io;
 use block::Nanos;
 
 use crate::attribute::{Attribute, MACHINE, SCHEDULER, State, find};
+use crate::cgroup::{Allowed, PAGE, is_cgroup};
 use crate::error::{ApplierError, Kind};
 use crate::journal::{AtExit, Identity, Journal, JournalError, Page, Record};
 use crate::other_writers::OtherWriters;
@@ -29,6 +30,8 @@ pub struct Moment {
 pub struct Rules {
     /// Whether the machine's own attributes may be set.
     pub machine: bool,
+    /// Which cgroups may be set.
+    pub cgroups: Allowed,
     /// Maximum switches of the scheduler per minute and device. Going back is always allowed.
     pub switches_per_minute: u32,
     /// What becomes of settings when the agent ends, where a client does not say so.
@@ -37,7 +40,7 @@ pub struct Rules {
 
 impl Default for Rules {
     fn default() -> Rules {
-        Rules { machine: false, switches_per_minute: 60, at_exit: AtExit::Restore }
+        Rules { machine: false, cgroups: Allowed::default(), switches_per_minute: 60, at_exit: AtExit::Restore }
     }
 }
 
@@ -118,6 +121,9 @@ impl Writer {
     /// # Errors
     /// There is no such device, or it or the journal cannot be read.
     pub fn foreign(&mut self, device: &str) -> Result<Vec<Foreign>, ApplierError> {
+        if is_cgroup(device) {
+            return self.foreign_cgroup(device);
+        }
         let records = self.known(device)?.records;
         let state = self.state(device)?;
         let foreign = |record: &Record| {
@@ -137,6 +143,9 @@ impl Writer {
     /// # Errors
     /// As [`foreign`](Writer::foreign), or the journal cannot be written. An attribute is not known.
     pub fn release(&mut self, at: Moment, device: &str, changed: &[(String, String)]) -> Result<(), ApplierError> {
+        if is_cgroup(device) {
+            return self.release_cgroup(device, changed);
+        }
         let changed = changed
             .iter()
             .map(|(name, value)| Ok((known_attribute(name, device)?, value)))
@@ -177,6 +186,9 @@ impl Writer {
     /// # Errors
     /// As [`release`](Writer::release).
     pub fn resume(&mut self, device: &str) -> Result<(), ApplierError> {
+        if is_cgroup(device) {
+            return self.resume_cgroup(device);
+        }
         self.keep(device, |_, ownership| ownership != Ownership::Foreign)
     }
 
@@ -185,6 +197,10 @@ impl Writer {
     /// # Errors
     /// As [`release`](Writer::release).
     pub fn at_exit(&mut self, device: &str, policy: AtExit) -> Result<(), ApplierError> {
+        if is_cgroup(device) {
+            let message = format_args!("{device}: limits of a cgroup are always put back at the end");
+            return Err(ApplierError::new(Kind::NotAllowed, message));
+        }
         self.keep(device, |record, _| {
             record.at_exit = policy;
             true
@@ -201,6 +217,10 @@ impl Writer {
     pub fn originals(&self, device: Option<&str>) -> Result<Vec<Original>, ApplierError> {
         let mut originals = Vec::new();
         for device in self.devices(device)? {
+            if is_cgroup(&device) {
+                originals.extend(self.originals_of_cgroups(Some(device.as_str()).filter(|device| *device != PAGE))?);
+                continue;
+            }
             // Another device may have the name of one that is gone.
             let known = match self.known(&device) {
                 Err(error) if error.kind == Kind::NoDevice => continue,
@@ -231,6 +251,7 @@ impl Writer {
     /// This device, or all of which the journal has something.
     pub(crate) fn devices(&self, device: Option<&str>) -> Result<Vec<String>, ApplierError> {
         match device {
+            Some(device) if is_cgroup(device) => Ok(vec![device.to_owned()]),
             Some(device) => Ok(vec![checked(device)?.to_owned()]),
             None => Ok(self.journal.devices(&*self.files)?),
         }

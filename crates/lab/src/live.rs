@@ -165,7 +165,7 @@ impl Drop for BlockDevice {
         match self.linux.applier().restore(Some(&self.device.name)) {
             Ok(restored) => {
                 for one in restored.iter().filter(|one| matches!(one.outcome, applier::Outcome::Failed { .. })) {
-                    eprint_line(&format!("{}: {}", one.device, agent::daemon::restored(one)));
+                    eprint_line(&format!("{}: {one}", one.device));
                 }
             }
             // The applier itself puts everything back when it is started again, or `seekwise-agent restore`.

@@ -9,7 +9,7 @@ use observe::Preference;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::{Configuration, Exit, Listen, Mode, Pattern, Rule, Settings, learning};
+use super::{Configuration, Exit, Listen, Mode, Pattern, Rule, Settings, learning, protect};
 
 /// The default candidates.
 pub const CANDIDATES: &str = "linux";
@@ -297,6 +297,18 @@ impl Configuration {
             } else if key == "learning" {
                 let wrong = || (source.line(name.span().start), "learning: should be a table below a line [learning]".to_owned());
                 changed.learning.add(&source, value.get_ref().as_table().ok_or_else(wrong)?)?;
+            } else if key == "limits" {
+                let wrong = || (source.line(name.span().start), "limits: should be a table below a line [limits]".to_owned());
+                changed.limits.add(&source, value.get_ref().as_table().ok_or_else(wrong)?)?;
+            } else if key == "protect" {
+                let wrong =
+                    || (source.line(name.span().start), "protect: should be tables, each below a line [[protect]]".to_owned());
+                for entry in value.get_ref().as_array().ok_or_else(wrong)?.iter() {
+                    let promised = protect::promised(&source, entry.get_ref().as_table().ok_or_else(wrong)?, entry.span().start)?;
+                    // A later file's takes the place of its namesake.
+                    changed.promises.retain(|other| (&other.unit, &other.device) != (&promised.unit, &promised.device));
+                    changed.promises.push(promised);
+                }
             } else if key == "device" {
                 let wrong =
                     || (source.line(name.span().start), "device: should be tables, each below a line [[device]]".to_owned());
@@ -308,7 +320,7 @@ impl Configuration {
                     .iter()
                     .map(|key| key.name)
                     .chain(OF_PROGRAM.iter().map(|key| key.name))
-                    .chain(["device", "learning"]);
+                    .chain(["device", "learning", "protect", "limits"]);
                 return Err((source.line(name.span().start), unknown(key, known)));
             }
         }
@@ -368,8 +380,14 @@ pub fn vendor_file() -> String {
         text += &format!("#{} = {:<17} # {}\n", key.name, key.default, key.doc);
     }
     text += "#mode = \"act\"\n\n# Learning mode: while a device with mode = \"act\" is idle, workloads run on a scratch file and settings are tried.\n#[learning]\n";
-    for key in learning::KEYS {
-        text += &format!("# {}\n#{} = {}\n", key.doc, key.name, key.default);
-    }
+    let mut add = |name: &str, default: &str, doc: &str| text += &format!("# {doc}\n#{name} = {default}\n");
+    learning::KEYS.iter().for_each(|key| add(key.name, key.default, key.doc));
+    text += "\n# A [[protect]] promises a unit response times or throughput. It names the unit and at least one promise. Its neighbours are limited\n\
+             # (io.max of their cgroups) while that is needed to keep the promise.\n#[[protect]]\n";
+    let mut add = |name: &str, default: &str, doc: &str| text += &format!("# {doc}\n#{name} = {default}\n");
+    protect::OF_PROMISES.iter().for_each(|key| add(key.name, key.default, key.doc));
+    text += "\n# Which units may be limited for promises. Nothing is limited that is not named here.\n#[limits]\n";
+    let mut add = |name: &str, default: &str, doc: &str| text += &format!("# {doc}\n#{name} = {default}\n");
+    protect::OF_LIMITS.iter().for_each(|key| add(key.name, key.default, key.doc));
     text
 }

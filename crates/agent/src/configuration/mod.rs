@@ -15,6 +15,7 @@ mod hours;
 mod keys;
 mod learning;
 mod pattern;
+mod protect;
 #[cfg(test)]
 mod tests;
 
@@ -33,6 +34,7 @@ pub use hours::{Hours, WallTime};
 pub use keys::{listen, vendor_file};
 pub use learning::{Learning, searching};
 pub use pattern::Pattern;
+pub use protect::{Limits, Promised};
 
 use linux::topology::Device;
 
@@ -154,6 +156,10 @@ pub struct Configuration {
     pub metrics: Option<Listen>,
     /// Where and when learning mode runs.
     pub learning: Learning,
+    /// What units are promised.
+    pub promises: Vec<Promised>,
+    /// Who may be limited for that.
+    pub limits: Limits,
     /// The files that were read, in that order.
     pub read: Vec<PathBuf>,
 }
@@ -179,6 +185,8 @@ impl Default for Configuration {
             applier_socket: PathBuf::from("/run/seekwise/applier.sock"),
             metrics: None,
             learning: Learning::default(),
+            promises: Vec::new(),
+            limits: Limits::default(),
             read: Vec::new(),
         }
         .with_candidates()

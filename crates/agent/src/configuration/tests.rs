@@ -6,6 +6,8 @@ use std::path::Path;
 use applier::policy::Policy;
 
 use super::*;
+use block::Nanos;
+use control::protect::Promise;
 use linux::topology::Kind;
 
 fn device(name: &str, model: &str) -> Device {
@@ -173,6 +175,63 @@ fn a_candidate_is_allowed_only_if_all_attributes_that_it_changes_are() {
     assert!(!settings("[\"iosched/*\"]").allows(&setting("bfq"), &found));
     assert!(settings("[\"iosched/*\"]").allows(&setting("mq-deadline"), &found));
     assert!(!scheduler_only.allows(&setting("bfq read_ahead_kb=512"), &found));
+}
+
+#[test]
+fn promises_are_read_and_a_later_file_replaces_its_namesake() {
+    let folder = folder(&[
+        (
+            "etc/seekwise/agent.toml",
+            "[[protect]]\nunit = \"postgresql.service\"\nread_p99_ms = 15\nfsync_p99_ms = 20.5\n\
+             [[protect]]\nunit = \"4f2a\"\ndevice = \"sd*\"\nleast_iops = 200\nleast_mb_s = 0.5\n\
+             [limits]\nneighbours = [\"backup.service\"]\nfloor_mb_s = 3\n",
+        ),
+        ("etc/seekwise/agent.toml.d/1.conf", "[[protect]]\nunit = \"postgresql.service\"\nwrite_p99_ms = 9\n"),
+    ]);
+    let configuration = load(folder.path());
+    let [container, postgres] = &configuration.promises[..] else { panic!("{:?}", configuration.promises) };
+    assert_eq!(postgres.promise, Promise { write_p99: Some(Nanos::from_millis(9)), ..Promise::default() });
+    assert!(
+        postgres.is_about(&device("vda", "")) && !container.is_about(&device("vda", "")) && container.is_about(&device("sdb", ""))
+    );
+    assert_eq!((container.promise.least_iops, container.promise.least_bytes_per_s), (Some(200.0), Some(500_000.0)));
+    assert_eq!((configuration.limits.neighbours.join(" "), configuration.limits.floor_mb_s), ("backup.service".to_owned(), 3));
+    let cgroups = Policy::load(&Sources::Below(folder.path().to_owned())).unwrap().cgroups;
+    assert_eq!(
+        (cgroups.names, cgroups.floor_bytes_per_s),
+        (vec!["backup.service".to_owned()], 3_000_000),
+        "the applier reads the same"
+    );
+}
+
+#[test]
+fn errors_of_promises_name_the_line() {
+    let wrong = [
+        ("[[protect]]\nread_p99_ms = 5\n", "a.toml:1: protect: names no unit; set unit, as in unit = \"postgresql.service\""),
+        ("\n[[protect]]\nunit = \"a\"\n", "a.toml:2: protect: promises a nothing; set for example read_p99_ms = 15"),
+        ("[[protect]]\nunit = \"\"\n", "a.toml:2: unit = \"\": should be a unit, as in"),
+        ("[[protect]]\nunit = \"a\"\nread_p99_ms = 0\n", "a.toml:3: read_p99_ms = 0: should be a number from 0.001 to 60000"),
+        ("[[protect]]\nunit = \"a\"\nread_p99_ms = nan\n", "a.toml:3: read_p99_ms = nan: should be a number"),
+        ("[[protect]]\nunit = \"a\"\nread_p99_ms = \"5ms\"\n", "a.toml:3: read_p99_ms = \"5ms\": should be a number"),
+        ("[[protect]]\nunit = \"a\"\nleast_iops = -1\n", "a.toml:3: least_iops = -1: should be a number from 1 to"),
+        (
+            "[[protect]]\nunit = \"a\"\nread_p99 = 5\n",
+            "a.toml:3: protect: read_p99: there is no such key; did you mean read_p99_ms?",
+        ),
+        ("[protect]\nunit = \"a\"\n", "a.toml:1: protect: should be tables, each below a line [[protect]]"),
+        ("limits = 3\n", "a.toml:1: limits: should be a table below a line [limits]"),
+        (
+            "[limits]\nneighbours = [\"../etc\"]\n",
+            "a.toml:2: neighbours = [\"../etc\"]: \"../etc\" should be a unit, as in \"backup.service\"",
+        ),
+        ("[limits]\nfloor_mb_s = 0\n", "a.toml:2: floor_mb_s = 0: should be a whole number from 1 to"),
+        ("[limits]\nio_cost = 1\n", "a.toml:2: io_cost = 1: should be true or false"),
+        ("[limits]\nneighbors = []\n", "a.toml:2: limits: neighbors: there is no such key; did you mean neighbours?"),
+    ];
+    for (text, expected) in wrong {
+        let message = message(text);
+        assert!(message.starts_with(expected), "{text:?}: {message}\nshould begin with {expected}");
+    }
 }
 
 #[test]

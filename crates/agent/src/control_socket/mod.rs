@@ -7,6 +7,7 @@ mod server;
 use serde::{Deserialize, Serialize};
 
 use crate::history::Entry;
+use crate::protect::{LimitStatus, PromiseStatus};
 
 pub use client::ask;
 pub use server::{Asked, Server};
@@ -23,7 +24,7 @@ pub enum Ask {
     History,
     /// Resume tuning of a device on which the agent has stood down.
     Resume {
-        /// Kernel name, such as `sda`.
+        /// Kernel name, such as `sda`, or the path of a cgroup that is left alone.
         device: String,
     },
     /// Restore the original settings and stop tuning.
@@ -91,6 +92,12 @@ pub struct DeviceStatus {
     pub blind: Option<String>,
     /// Rates in the latest window.
     pub latest: Rates,
+    /// Promises to units on this device.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub promises: Vec<PromiseStatus>,
+    /// Units that may be limited for them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub limits: Vec<LimitStatus>,
 }
 
 /// A recommendation that is not applied because the device is only monitored.

@@ -37,8 +37,8 @@ use crate::configuration::{Configuration, Exit, Mode, Settings};
 use crate::control_socket::{Answer, Ask, DeviceStatus, Differs, Status};
 use crate::learning::Memory;
 use crate::metrics::{DeviceSample, DeviceState, Metrics};
+use crate::protect::{Protection, Terms};
 use applier::sysfs::Sysfs;
-use applier::{Outcome, Restored};
 use linux::clock::Moment;
 use linux::events::EventSource;
 use linux::topology::{self, Device, wwid};
@@ -49,6 +49,8 @@ const LOOKS_FOR_DEVICES: Nanos = Nanos(5_000_000_000);
 const SWARM: Nanos = Nanos(200_000_000);
 /// How often what searches found under real work is written down.
 const KEEPS_POOLS: Nanos = Nanos(600_000_000_000);
+/// How often metrics of promises are updated.
+const SAMPLE_INTERVAL: Nanos = Nanos(1_000_000_000);
 /// Memory for what was seen of all devices together, in MiB. A third is for requests: some 40,000, of which a trial takes a few thousand. To
 /// understand more at every question costs more processor time than the trials, where 10,000 come a second.
 const MEMORY_MIB: i64 = 8;
@@ -65,6 +67,15 @@ pub trait Opens {
     /// # Errors
     /// Why it cannot be observed, or not be tuned, as a sentence for the log.
     fn open(&mut self, device: &Device, settings: &Settings, at: Nanos) -> Result<Opened, String>;
+
+    /// What keeps promises to units on a device; `None` where nothing may be limited.
+    ///
+    /// # Errors
+    /// Why it cannot be, as a sentence for the log.
+    fn protect(&mut self, device: &Device, terms: Terms, at: Nanos) -> Result<Option<Protection>, String> {
+        let _ = (device, terms, at);
+        Ok(None)
+    }
 }
 
 /// The devices to observe, and what to do with them.
@@ -118,6 +129,7 @@ pub struct Daemon {
     memory: Option<Memory>,
     learner: Option<Learner>,
     looks: Nanos,
+    samples: Nanos,
     keeps: Nanos,
     began: Moment,
 }
@@ -146,6 +158,7 @@ impl Daemon {
             memory: None,
             learner: None,
             looks: began.at,
+            samples: began.at,
             keeps: began.at + KEEPS_POOLS,
             began,
         }
@@ -212,6 +225,12 @@ impl Daemon {
                 Err(error) => gone.push((identity.clone(), error.to_string())),
             }
             self.metrics.seen(&sample(session));
+            if let Some(protection) = session.protection().filter(|_| now.at >= self.samples) {
+                self.metrics.protects(&identity.name, &protection.promises(), &protection.limits());
+            }
+        }
+        if now.at >= self.samples {
+            self.samples = now.at + SAMPLE_INTERVAL;
         }
         all.into_iter().for_each(|(name, notices)| self.tell(now, &name, notices));
         gone.into_iter().for_each(|(identity, why)| self.drop_device(now, &identity, &why));
@@ -291,8 +310,9 @@ impl Daemon {
             Ok((device_control, source)) => {
                 let budget = Budget { cpu_permille: self.wants.configuration.budget_permille, memory_mib };
                 let experience = self.experience.clone();
-                let (session, notices) =
+                let (mut session, mut notices) =
                     DeviceSession::begin(now.at, &device.name, (settings, budget), experience, device_control, source);
+                self.protect(now, device, &mut session, &mut notices);
                 self.metrics.begins(&device.name);
                 self.left_alone.remove(&identity);
                 self.devices.insert(identity, session);
@@ -303,6 +323,26 @@ impl Daemon {
                 if self.left_alone.insert(identity, reason.clone()).is_none_or(|known| known != reason) {
                     self.tell(now, &device.name, Notice::Entry(Box::new(Entry::new(&device.name, Kind::Trouble, "", "", reason))));
                 }
+            }
+        }
+    }
+
+    /// Keeps the promises that are about a device, unless all is only looked at.
+    fn protect(&mut self, now: Moment, device: &Device, session: &mut DeviceSession, notices: &mut Vec<Notice>) {
+        let terms = Terms::of(&self.wants.configuration, device);
+        if terms.promises.is_empty() || self.wants.mode == Some(Mode::Watch) {
+            return;
+        }
+        let protection = match session.source().counters_only() {
+            Some(counters) => Err(format!("requests cannot be traced ({})", counters.why)),
+            None => self.opens.protect(device, terms, now.at),
+        };
+        match protection {
+            Ok(Some(protection)) => session.protect(protection),
+            Ok(None) => {}
+            Err(why) => {
+                let why = format!("promises to units cannot be kept: {why}");
+                notices.push(Notice::Entry(Box::new(Entry::new(&device.name, Kind::Trouble, "", "", why))));
             }
         }
     }
@@ -353,9 +393,27 @@ impl Daemon {
             Ask::Verify => Answer::Differs(self.differs()),
             Ask::History => Answer::History(self.history.entries().cloned().collect()),
             Ask::Resume { .. } | Ask::Restore { .. } if !is_privileged => forbidden(),
+            Ask::Resume { device } if device.starts_with('/') => self.resume_cgroup(now, device),
             Ask::Resume { device } => self.touch(now, Some(device), DeviceSession::resume),
             Ask::Restore { device } => self.touch(now, device.as_deref(), DeviceSession::restore),
         }
+    }
+
+    /// May limit a cgroup again on every device.
+    fn resume_cgroup(&mut self, now: Moment, path: &str) -> Answer {
+        let mut came = Vec::new();
+        for session in self.devices.values_mut() {
+            match session.resume_cgroup(path) {
+                Ok(notices) => came.extend(notices.into_iter().flatten().map(|one| (session.name().to_owned(), one))),
+                Err(reason) => return Answer::Refused(reason),
+            }
+        }
+        if came.is_empty() {
+            return Answer::Refused(format!("{path}: is not left alone; `seekwise-agent status` lists units that are"));
+        }
+        let said = came.iter().filter_map(|(_, notices)| notices.text()).collect();
+        came.into_iter().for_each(|(name, notices)| self.tell(now, &name, notices));
+        Answer::Done(said)
     }
 
     fn touch(
@@ -419,6 +477,7 @@ impl Daemon {
         let mut came = Vec::new();
         for (identity, session) in &mut self.devices {
             came.extend(session.end_lesson(now.at, "the agent ends").into_iter().map(|one| (identity.name.clone(), one)));
+            came.extend(session.end().into_iter().map(|one| (identity.name.clone(), one)));
             if *session.ownership() != Ownership::Agent {
                 continue;
             }
@@ -469,6 +528,8 @@ fn device_status(session: &DeviceSession) -> DeviceStatus {
         lost: session.lost(),
         blind: session.source().counters_only().map(|counters| counters.why.clone()),
         latest: session.latest().finite(),
+        promises: session.protection().map(Protection::promises).unwrap_or_default(),
+        limits: session.protection().map(Protection::limits).unwrap_or_default(),
     }
 }
 
@@ -478,21 +539,5 @@ fn log(entry: &Entry) {
     match entry.kind {
         Kind::Conflict | Kind::Guarded | Kind::Trouble | Kind::Refused => warn!(device, kind, id, from, to, promised, "{why}"),
         _ => info!(device, kind, id, from, to, promised, "{why}"),
-    }
-}
-
-/// The outcome for an original value, in words.
-pub fn restored(one: &Restored) -> String {
-    let Restored { attribute, original, outcome, .. } = one;
-    let original = original.as_deref().unwrap_or("what it was");
-    let attribute = if attribute.is_empty() { "all of it" } else { attribute };
-    match outcome {
-        Outcome::Back { instead_of } => format!("{attribute} is {original} again, not {instead_of}"),
-        Outcome::AlreadyThere => format!("{attribute} was {original} already"),
-        Outcome::Foreign { now: Some(now) } => format!("{attribute} stays {now}: changed externally"),
-        Outcome::Foreign { now: None } => format!("{attribute} is not there any more"),
-        Outcome::EarlierBoot => format!("{attribute}: the machine was restarted, which put it back"),
-        Outcome::Gone => format!("{attribute}: the device is gone"),
-        Outcome::Failed { reason } => format!("{attribute} could not be put back: {reason}"),
     }
 }

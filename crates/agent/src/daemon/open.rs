@@ -9,6 +9,7 @@ use super::device_control::DeviceControl;
 use super::read_only::ReadOnlyDevice;
 use super::{Opened, Opens};
 use crate::configuration::{Exit, Mode, Settings};
+use crate::protect::{ByApplier, Protection, Terms};
 use applier::sysfs::Sysfs;
 use applier::{ApplierError, AtExit, Client, Foreign, Kind, Restored};
 use linux::events::counter_source::ASKED_FOR;
@@ -82,6 +83,12 @@ impl Opens for Machine {
         let linux = applied(&self.sysfs, &self.applier, device, settings);
         let linux = linux.map_err(|error| format!("it cannot be tuned: {error}"))?;
         Ok((Box::new(linux), source))
+    }
+
+    fn protect(&mut self, device: &Device, terms: Terms, at: Nanos) -> Result<Option<Protection>, String> {
+        let limiter = Box::new(ByApplier::new(self.applier.clone()));
+        let protection = Protection::begin(at, &self.sysfs, device, terms, limiter);
+        protection.map(Some).map_err(|error| error.to_string())
     }
 }
 

@@ -33,6 +33,7 @@ use super::guard::Guard;
 use crate::configuration::{Mode, Settings};
 use crate::control_socket::{PendingAdvice, Rates};
 use crate::history::{Entry, Kind};
+use crate::protect::{Protection, Told};
 use applier::Foreign;
 use control::Window;
 use control::ab_test::Comparison;
@@ -40,6 +41,7 @@ use control::experience::MIN_REQUESTS;
 use linux::events::counter_source::CANNOT_KNOW;
 use linux::events::{EventSource, ObserveError};
 use observe::merit::Scored;
+use tracing::debug;
 
 /// How often to check for external changes.
 const EXTERNAL_CHECK_INTERVAL: Nanos = Nanos(1_000_000_000);
@@ -102,6 +104,8 @@ pub struct DeviceSession {
     /// Why the applier cannot be asked; said once.
     applier_trouble: Option<String>,
     next_external_check: Nanos,
+    /// Promises to units on this device.
+    protection: Option<Protection>,
     /// Kept for its memory.
     events: Vec<Event>,
 }
@@ -140,6 +144,7 @@ impl DeviceSession {
             refusal: None,
             applier_trouble: None,
             next_external_check: now + EXTERNAL_CHECK_INTERVAL,
+            protection: None,
             events: Vec::new(),
         };
         let what = match &session.ownership {
@@ -154,6 +159,29 @@ impl DeviceSession {
         let began = session.notice(Kind::Began, format!("{what} by {by}"));
         session.start(now);
         (session, vec![began])
+    }
+
+    /// Keeps promises to units from now on.
+    pub fn protect(&mut self, protection: Protection) {
+        self.protection = Some(protection);
+    }
+
+    /// The promises to units, if there are any.
+    pub fn protection(&self) -> Option<&Protection> {
+        self.protection.as_ref()
+    }
+
+    /// May limit a cgroup again that was left alone. `None` if it is none of this device's.
+    ///
+    /// # Errors
+    /// The applier refuses.
+    pub fn resume_cgroup(&mut self, path: &str) -> Result<Option<Vec<Notice>>, String> {
+        let Some(protection) = &mut self.protection else { return Ok(None) };
+        if !protection.resume(path).map_err(|error| error.to_string())? {
+            return Ok(None);
+        }
+        let why = format!("{path} may be limited again, the administrator says so");
+        Ok(Some(vec![self.notice(Kind::Resumed, why)]))
     }
 
     /// Its name.
@@ -232,7 +260,8 @@ impl DeviceSession {
 
     /// When the next window ends.
     pub fn next(&self) -> Option<Nanos> {
-        self.learning.lesson.as_ref().map_or_else(|| self.control_loop.next_deadline(), |lesson| lesson.next())
+        let next = self.learning.lesson.as_ref().map_or_else(|| self.control_loop.next_deadline(), |lesson| lesson.next());
+        next.into_iter().chain(self.protection.as_ref().map(Protection::next)).min()
     }
 
     /// Starts the controller, without observations, from the active setting.
@@ -284,6 +313,7 @@ impl DeviceSession {
             return read.map(|()| notices);
         }
         self.observe(now, &events, &mut notices);
+        self.keep_promises(now, &events, &mut notices);
         self.events = events;
         read?;
         if now >= self.next_external_check {
@@ -301,6 +331,33 @@ impl DeviceSession {
         }
         self.steer(now, errors, Kind::Set, &mut notices, |control_loop, target| control_loop.advance(now, target));
         Ok(notices)
+    }
+
+    /// Limits the neighbours of promised units.
+    fn keep_promises(&mut self, now: Nanos, events: &[Event], notices: &mut Vec<Notice>) {
+        let Some(protection) = &mut self.protection else { return };
+        protection.observe(now, events, |stream| self.source.name(stream));
+        let told = protection.step(now);
+        notices.extend(told.into_iter().filter_map(|told| self.promise_notice(told)));
+    }
+
+    fn promise_notice(&self, told: Told) -> Option<Notice> {
+        match told {
+            Told::Promise(why) | Told::Limited(why) => Some(self.notice(Kind::Promise, why)),
+            Told::Conflict(why) => Some(self.notice(Kind::Conflict, why)),
+            Told::Trouble(why) => Some(self.notice(Kind::Trouble, why)),
+            // Too many for the history.
+            Told::Moved(why) => {
+                debug!(device = self.name, "{why}");
+                None
+            }
+        }
+    }
+
+    /// Puts the limits of other units back, and promises nothing from then on.
+    fn end_promises(&mut self, notices: &mut Vec<Notice>) {
+        let told = self.protection.take().map(|mut protection| protection.end()).unwrap_or_default();
+        notices.extend(told.into_iter().filter_map(|told| self.promise_notice(told)));
     }
 
     fn observe(&mut self, now: Nanos, events: &[Event], notices: &mut Vec<Notice>) {
@@ -425,10 +482,11 @@ impl DeviceSession {
     /// The applier cannot.
     pub fn restore(&mut self, now: Nanos) -> Result<Vec<Notice>, String> {
         let mut notices = self.end_lesson(now, "the administrator has everything put back");
+        self.end_promises(&mut notices);
         let from = self.active.to_string();
         let restored = self.device_control.restore().map_err(|error| error.to_string())?;
         notices.extend(self.verification.finish(&self.settings.preference).map(Notice::Measured));
-        let back = restored.iter().map(super::restored).collect::<Vec<_>>().join(", ");
+        let back = restored.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
         let why = if restored.is_empty() { "nothing had been changed".to_owned() } else { back };
         self.original = self.device_control.setting();
         notices.push(Notice::entry(Entry::new(&self.name, Kind::Restored, &from, &self.original.to_string(), why)));
@@ -438,6 +496,13 @@ impl DeviceSession {
         self.guard.settled();
         self.restart(now);
         Ok(notices)
+    }
+
+    /// The agent ends: limits of other units never stay without it.
+    pub fn end(&mut self) -> Vec<Notice> {
+        let mut notices = Vec::new();
+        self.end_promises(&mut notices);
+        notices
     }
 
     /// The agent ends and settings stay: replaces a setting on trial by the controller's final one.

@@ -13,7 +13,7 @@ use observe::Event;
 
 use super::*;
 use crate::configuration::Sources;
-use applier::{ApplierError, AtExit, Foreign, Kind as Trouble};
+use applier::{ApplierError, AtExit, Foreign, Kind as Trouble, Outcome, Restored};
 use linux::events::ObserveError;
 
 /// What a device and its applier are, as far as the daemon sees them.

@@ -15,6 +15,7 @@ use prometheus_client::registry::{Registry, Unit};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::history::{Entry, Kind};
+use crate::protect::{LimitStatus, PromiseStatus, STATES as STATES_OF_PROMISES};
 
 pub use server::serve;
 
@@ -33,6 +34,20 @@ struct OfChange {
 struct OfState {
     device: String,
     state: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfPromise {
+    device: String,
+    unit: String,
+    state: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfLimit {
+    device: String,
+    unit: String,
+    direction: &'static str,
 }
 
 /// A gauge with a floating-point value.
@@ -84,6 +99,8 @@ pub struct Metrics {
     measured: Family<OfDevice, Fraction>,
     advised: Family<OfDevice, Fraction>,
     state: Family<OfState, Gauge>,
+    promises: Family<OfPromise, Gauge>,
+    limits: Family<OfLimit, Gauge>,
     processor: Counter<f64, AtomicU64>,
     memory: Gauge,
 }
@@ -109,6 +126,8 @@ impl Metrics {
             measured: Family::default(),
             advised: Family::default(),
             state: Family::default(),
+            promises: Family::default(),
+            limits: Family::default(),
             processor: Counter::default(),
             memory: Gauge::default(),
         };
@@ -126,6 +145,10 @@ impl Metrics {
         let advised = ratio("Predicted gain of the pending recommendation");
         registry.register_with_unit("advised_gain", advised, Unit::Ratios, metrics.advised.clone());
         registry.register("device_state", "1 for the current state of the device, else 0", metrics.state.clone());
+        let promise = "1 for the current state of a promise to a unit, else 0";
+        registry.register("promise_state", promise, metrics.promises.clone());
+        let limit = "Limit of a unit per second, while it is limited for a promise to another one";
+        registry.register_with_unit("limit", limit, Unit::Bytes, metrics.limits.clone());
         let processor = "CPU time of the daemon";
         registry.register_with_unit("cpu", processor, Unit::Seconds, metrics.processor.clone());
         let memory = "Maximum resident memory of the daemon so far";
@@ -162,6 +185,25 @@ impl Metrics {
         self.is_in(sample.device, sample.state);
     }
 
+    /// Updates the series of a device's promises and limits.
+    pub fn protects(&self, device: &str, promises: &[PromiseStatus], limits: &[LimitStatus]) {
+        for promise in promises {
+            for (_, state) in STATES_OF_PROMISES {
+                let of = OfPromise { device: device.to_owned(), unit: promise.unit.clone(), state };
+                self.promises.get_or_create(&of).set(i64::from(promise.state == state));
+            }
+        }
+        for limit in limits {
+            for (direction, bytes) in [("read", limit.bytes_per_s.0), ("write", limit.bytes_per_s.1)] {
+                let of = OfLimit { device: device.to_owned(), unit: limit.unit.clone(), direction };
+                match bytes.map(i64::try_from) {
+                    Some(bytes) => drop(self.limits.get_or_create(&of).set(bytes.unwrap_or(i64::MAX))),
+                    None => drop(self.limits.remove(&of)),
+                }
+            }
+        }
+    }
+
     /// Counts a history entry.
     pub fn happened(&self, entry: &Entry) {
         let of = OfDevice { device: entry.device.clone() };
@@ -176,7 +218,7 @@ impl Metrics {
             Kind::Restored => changed(REASONS[2]),
             Kind::Refused => drop(self.refusals.get_or_create(&of).inc()),
             Kind::Conflict => drop(self.conflicts.get_or_create(&of).inc()),
-            Kind::Began | Kind::WouldSet | Kind::Resumed | Kind::Gone | Kind::Trouble | Kind::Learning => {}
+            Kind::Began | Kind::WouldSet | Kind::Resumed | Kind::Gone | Kind::Trouble | Kind::Learning | Kind::Promise => {}
         }
     }
 

@@ -48,7 +48,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let named = names(&args.devices)?;
     let user = configuration.user.as_deref().map(user).transpose()?;
     // Started before privileges are dropped. It exits at the end of its standard input, even if this process is killed.
-    let _applier = own_applier((&args.journal, false), &args.configured, &configuration, user.as_ref())?;
+    let _applier = own_applier((&args.journal, false), &args.configured, &configuration, user.as_ref(), &[])?;
     for folder in [configuration.socket.parent(), Some(configuration.state_directory.as_path())].into_iter().flatten() {
         make(folder, user.as_ref())?;
     }
@@ -163,7 +163,8 @@ fn become_user(user: &User) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Starts an applier with its journal in this folder; `is_quiet`: it logs only warnings. `None` if one is running already, or this is not
+/// Starts an applier with its journal in this folder; `is_quiet`: it logs only warnings. Besides those of the configuration it may limit these
+/// `cgroups`. `None` if one is running already, or this is not
 /// root.
 ///
 /// # Errors
@@ -173,6 +174,7 @@ pub fn own_applier(
     configured: &Configured,
     configuration: &Configuration,
     user: Option<&User>,
+    cgroups: &[String],
 ) -> anyhow::Result<Option<OwnApplier>> {
     let socket = &configuration.applier_socket;
     if !is_root() || Client::connect(socket).is_ok() {
@@ -190,6 +192,9 @@ pub fn own_applier(
     }
     if let Some(file) = configured.file() {
         command.arg("--config").arg(file);
+    }
+    for cgroup in cgroups {
+        command.arg("--cgroup").arg(cgroup);
     }
     if let Some(user) = user {
         command.arg("--user").arg(user.uid.to_string());

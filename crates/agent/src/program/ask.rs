@@ -32,7 +32,7 @@ pub struct VerifyArgs {
 /// Arguments of `seekwise-agent resume`.
 #[derive(clap::Args)]
 pub struct ResumeArgs {
-    /// The device, such as `sda` or /dev/disk/by-id/…
+    /// The device, such as `sda` or /dev/disk/by-id/…, or a cgroup that is left alone, such as /system.slice/backup.service
     device: String,
     #[command(flatten)]
     configured: Configured,
@@ -114,6 +114,8 @@ fn device_text(device: &DeviceStatus) -> Vec<String> {
         };
         format!("Recommended: {}{gain}; details: `seekwise-agent explain {}`.", advice.setting, advice.id)
     }));
+    sentences.extend(device.promises.iter().map(say::promise));
+    sentences.extend(device.limits.iter().map(say::limit));
     sentences.extend(device.thoughts.last().map(|latest| format!("Latest decision: {latest}.")));
     sentences
 }
@@ -154,7 +156,10 @@ fn difference(one: &Differs) -> String {
 
 /// Resumes tuning of a device.
 pub fn resume(args: &ResumeArgs) -> anyhow::Result<()> {
-    let device = names(std::slice::from_ref(&args.device))?.remove(0);
+    let device = match args.device.starts_with('/') && !args.device.starts_with("/dev/") {
+        true => args.device.clone(),
+        false => names(std::slice::from_ref(&args.device))?.remove(0),
+    };
     let Answer::Done(said) = daemon(&args.configured, &Ask::Resume { device })? else {
         bail!("unexpected reply from the daemon; are both programs of the same version?")
     };

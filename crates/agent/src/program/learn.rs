@@ -60,7 +60,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         bail!("learning mode changes settings and requires root");
     }
     expect_no_daemon(&configuration, &device)?;
-    let _applier = own_applier((&args.journal, true), &args.configured, &configuration, None)?;
+    let _applier = own_applier((&args.journal, true), &args.configured, &configuration, None, &[])?;
     make(&configuration.state_directory, None)?;
     let (state, began) = (configuration.state_directory.clone(), now());
     let history = History::open(&state, configuration.history).with_context(|| state.display().to_string())?;

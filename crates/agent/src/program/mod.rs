@@ -8,6 +8,7 @@ pub mod generate;
 pub mod history;
 pub mod learn;
 pub mod moved;
+pub mod protect;
 pub mod restore;
 mod say;
 pub mod watch;

@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use agent::control_socket::{self, Answer, Ask};
-use agent::daemon::restored;
 use anyhow::Context as _;
 use applier::{Client, Kind, Outcome, Restored, restore_alone};
 use terminal::Failed;
@@ -13,7 +12,7 @@ use super::{Configured, is_root, say};
 /// Arguments of `seekwise-agent restore`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The device, such as `sda` [default: all devices and the machine-wide settings]
+    /// The device, such as `sda`, or a cgroup, such as /system.slice/backup.service [default: everything]
     device: Option<String>,
     /// Journal directory, used if no applier is running
     #[arg(long, value_name = "DIR", default_value = "/var/lib/seekwise")]
@@ -54,7 +53,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 /// # Errors
 /// A device could not be restored.
 fn outcome(restored: &[Restored]) -> anyhow::Result<Vec<String>> {
-    let sentence = |one: &Restored| format!("{}: {}", one.device, self::restored(one));
+    let sentence = |one: &Restored| format!("{}: {one}", one.device);
     let failed: Vec<String> = restored.iter().filter(|one| matches!(one.outcome, Outcome::Failed { .. })).map(sentence).collect();
     if failed.is_empty() { Ok(restored.iter().map(sentence).collect()) } else { Err(Failed(failed.join("; ")).into()) }
 }

@@ -1,6 +1,7 @@
 //! History entries as text.
 
 use agent::history::{Entry, Kind};
+use agent::protect::{LimitStatus, PromiseStatus};
 use applier::log::date_and_time;
 use report::promises::{signed, with_error};
 use report::{paragraph, printable};
@@ -24,9 +25,29 @@ pub fn entry(entry: &Entry) -> String {
         Kind::Resumed => format!("{device}: tuning resumed: {why}"),
         Kind::Restored => format!("{device}: restored: {why}"),
         Kind::Gone => format!("{device}: no longer monitored: {why}"),
-        Kind::Trouble | Kind::Learning => format!("{device}: {why}"),
+        Kind::Trouble | Kind::Learning | Kind::Promise => format!("{device}: {why}"),
     };
     printable(&what)
+}
+
+/// How a promise stands, as a sentence.
+pub fn promise(status: &PromiseStatus) -> String {
+    let PromiseStatus { unit, promise, state, measured, because_of } = status;
+    let measured = if measured.is_empty() { String::new() } else { format!(": {measured}") };
+    let blame = |(unit, share): &(String, f64)| format!("{unit} {:.0}%", 100.0 * share);
+    let blamed = because_of.iter().take(3).map(blame).collect::<Vec<_>>().join(", ");
+    let blamed = if blamed.is_empty() { blamed } else { format!("; waits behind {blamed}") };
+    format!("Promise to {unit} ({promise}): {state}{measured}{blamed}.")
+}
+
+/// Whether a unit is limited, as a sentence.
+pub fn limit(status: &LimitStatus) -> String {
+    let LimitStatus { unit, limit, why, .. } = status;
+    match limit {
+        Some(limit) => format!("{unit} is limited to {limit}: {why}."),
+        None if why.is_empty() => format!("{unit} is not limited."),
+        None => format!("{unit} is left alone: {why}."),
+    }
 }
 
 /// Date and time in UTC.

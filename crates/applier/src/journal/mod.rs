@@ -130,6 +130,19 @@ impl Journal {
     /// # Errors
     /// They are not; those before may be.
     pub fn put(&self, files: &mut dyn Files, device: &str, records: &[Record]) -> Result<(), JournalError> {
+        self.replace(files, device, records, true)
+    }
+
+    /// As [`put`](Journal::put), without waiting for the disk where only values of the agent's have changed: that outlives this process, and
+    /// the kernel forgets its settings with the machine. The disk may be the one whose load the new value is to limit.
+    ///
+    /// # Errors
+    /// As [`put`](Journal::put).
+    pub fn put_without_waiting(&self, files: &mut dyn Files, device: &str, records: &[Record]) -> Result<(), JournalError> {
+        self.replace(files, device, records, false)
+    }
+
+    fn replace(&self, files: &mut dyn Files, device: &str, records: &[Record], waits: bool) -> Result<(), JournalError> {
         let path = self.path(device);
         if records.is_empty() {
             match files.remove(&path) {
@@ -140,8 +153,13 @@ impl Journal {
             let unfinished = self.folder.join(format!("{device}{UNFINISHED}"));
             let text: String = records.iter().map(Record::line).chain([end_of(records.len()), "\n".to_owned()]).collect();
             files.write(&unfinished, text.as_bytes()).map_err(JournalError::at(&unfinished, "write it"))?;
-            files.sync(&unfinished).map_err(JournalError::at(&unfinished, "wait for the disk"))?;
+            if waits {
+                files.sync(&unfinished).map_err(JournalError::at(&unfinished, "wait for the disk"))?;
+            }
             files.rename(&unfinished, &path).map_err(JournalError::at(&path, "replace it"))?;
+        }
+        if !waits {
+            return Ok(());
         }
         files.sync(&self.folder).map_err(JournalError::at(&self.folder, "wait for the disk"))
     }

@@ -143,6 +143,7 @@ impl Disk {
             "queue/wbt_lat_usec" => self.wbt_lat_usec,
             "mq/0/nr_tags" => self.tags,
             "size" => 2_097_152,
+            "dev" => return Some("8:0".to_owned()),
             "diskseq" => self.sequence as i64,
             "queue/iosched/slice_idle" => self.tunables.get("slice_idle_us")? / 1000,
             _ => *self.tunables.get(name.strip_prefix("queue/iosched/")?)?,
@@ -230,6 +231,65 @@ impl Disk {
     }
 }
 
+/// A cgroup with a controller `io`; only lines that differ from the kernel's defaults are there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cgroup {
+    pub inode: u64,
+    /// By the file's name and the device's number.
+    pub lines: BTreeMap<(&'static str, String), String>,
+    /// `io` in `cgroup.subtree_control`, without which those below have no such files.
+    pub enables_io: bool,
+}
+
+/// The mount of the unified hierarchy.
+const CGROUPS: &str = "/sys/fs/cgroup";
+/// The files of a cgroup, with whether it is the root's, and what holds without a line.
+const CGROUP_FILES: [(&str, bool, &str); 4] = [
+    ("io.max", false, "rbps=max wbps=max riops=max wiops=max"),
+    ("io.weight", false, "default"),
+    ("io.bfq.weight", false, "default"),
+    ("io.cost.qos", true, "enable=0 ctrl=auto rpct=0.00 rlat=250000 wpct=0.00 wlat=250000 min=1.00 max=10000.00"),
+];
+
+impl Cgroup {
+    fn read(&self, file: &str, is_root: bool, has_io: bool) -> Option<String> {
+        if file == "cgroup.controllers" || file == "cgroup.subtree_control" {
+            let io = if file == "cgroup.controllers" { has_io } else { self.enables_io };
+            return Some(if io { "cpu io memory".to_owned() } else { "cpu memory".to_owned() });
+        }
+        CGROUP_FILES.iter().find(|(name, of_root, _)| *name == file && *of_root == is_root && has_io)?;
+        let head = file.ends_with("weight").then(|| "default 100".to_owned());
+        let lines = self.lines.iter().filter(|((name, _), _)| *name == file).map(|((_, number), line)| format!("{number} {line}"));
+        Some(head.into_iter().chain(lines).collect::<Vec<_>>().join("\n"))
+    }
+
+    fn write(&mut self, file: &str, text: &str) -> Result<(), i32> {
+        let (name, _, default) = *CGROUP_FILES.iter().find(|(name, _, _)| *name == file).ok_or(EACCES)?;
+        let (number, given) = text.split_once(' ').ok_or(EINVAL)?;
+        let key = (name, number.to_owned());
+        let now = self.lines.get(&key).map_or(default, String::as_str);
+        let value = match given.split_once('=') {
+            None => given.to_owned(),
+            // Keys that are not given stay; a choice of one's own is one by hand.
+            Some(_) => {
+                let pair = |word: &str| {
+                    let (key, _) = word.split_once('=').unwrap();
+                    let of_key = given.split(' ').rfind(|word| word.split_once('=').is_some_and(|(name, _)| name == key));
+                    of_key.unwrap_or(word).to_owned()
+                };
+                now.split(' ').map(pair).collect::<Vec<_>>().join(" ")
+            }
+        };
+        // What is as without a line has none, except for io.cost, which stays once it was there.
+        if value == default && !name.starts_with("io.cost") {
+            self.lines.remove(&key)
+        } else {
+            self.lines.insert(key, value)
+        };
+        Ok(())
+    }
+}
+
 /// What goes wrong.
 #[derive(Clone, Debug, Default)]
 pub enum Fault {
@@ -249,8 +309,11 @@ pub enum Fault {
     Unreadable(i32),
     /// The disk is pulled out before this operation.
     Unplugged(usize),
-    /// Before this operation, reading included, an external program writes this value to this file of the disk `sda`.
+    /// Before this operation, reading included, an external program writes this value to this file of the disk `sda`; of a cgroup, if the name
+    /// begins with a slash.
     Rival(usize, &'static str, &'static str),
+    /// Before this operation this cgroup is removed.
+    CgroupRemoved(usize, &'static str),
 }
 
 #[derive(Default)]
@@ -258,6 +321,9 @@ struct Inner {
     boot: u32,
     disks: BTreeMap<String, Disk>,
     vm: BTreeMap<String, i64>,
+    cgroups: BTreeMap<String, Cgroup>,
+    /// Cgroups that were made so far.
+    inodes: u64,
     files: BTreeMap<PathBuf, Vec<u8>>,
     folders: BTreeSet<PathBuf>,
     /// Files whose content is not yet on the disk.
@@ -307,6 +373,10 @@ impl Machine {
 
     /// What an administrator does in a shell.
     pub fn echo(&self, value: &str, name: &str) {
+        if let Some((cgroup, file)) = name.strip_prefix('/').and_then(|_| name.rsplit_once('/')) {
+            self.inner().cgroups.get_mut(of_root(cgroup)).unwrap().write(file, value).unwrap();
+            return;
+        }
         match name.strip_prefix("vm/") {
             Some(name) => set_vm(&mut self.inner().vm, name, value).unwrap(),
             None => self.inner().disks.get_mut("sda").unwrap().write(&format!("queue/{name}"), value).unwrap(),
@@ -329,6 +399,31 @@ impl Machine {
         inner.boot += 1;
         inner.vm = fresh.vm();
         inner.disks = BTreeMap::from([("sda".to_owned(), fresh.disk())]);
+        inner.cgroups.clear();
+    }
+
+    /// Makes a cgroup, and those above it, with the controller `io`, as service managers do.
+    pub fn make_cgroup(&self, path: &str) {
+        let mut inner = self.inner();
+        let above = path.match_indices('/').map(|(at, _)| of_root(&path[..at]).to_owned()).chain([path.to_owned()]);
+        for path in above {
+            inner.inodes += 1;
+            let inode = inner.inodes;
+            inner.cgroups.entry(path).or_insert_with(|| Cgroup { inode, enables_io: true, ..Cgroup::default() });
+        }
+    }
+
+    pub fn remove_cgroup(&self, path: &str) {
+        self.inner().cgroups.remove(path);
+    }
+
+    /// Whether what is below this cgroup has the controller.
+    pub fn enable_io(&self, path: &str, is_enabled: bool) {
+        self.inner().cgroups.get_mut(path).unwrap().enables_io = is_enabled;
+    }
+
+    pub fn cgroups(&self) -> BTreeMap<String, Cgroup> {
+        self.inner().cgroups.clone()
     }
 
     pub fn unplug(&self) {
@@ -412,6 +507,10 @@ impl Process {
                 self.machine.echo(value, name);
                 Ok(())
             }
+            Fault::CgroupRemoved(at, path) if count.1 == at => {
+                self.machine.remove_cgroup(path);
+                Ok(())
+            }
             _ => Ok(()),
         }
     }
@@ -434,6 +533,26 @@ impl Process {
 fn of_disk(path: &Path) -> Option<(&str, &str)> {
     let text = path.strip_prefix("/sys/block").ok()?.to_str()?;
     Some(text.split_once('/').unwrap_or((text, "")))
+}
+
+/// The path of a cgroup, of which that of the root is a slash.
+fn of_root(path: &str) -> &str {
+    if path.is_empty() { "/" } else { path }
+}
+
+/// The cgroup's path and the file in it.
+fn of_cgroup(path: &Path) -> Option<(String, String)> {
+    let file = path.file_name()?.to_str()?.to_owned();
+    let folder = path.parent()?.strip_prefix(CGROUPS).ok()?.to_str()?;
+    Some((format!("/{folder}"), file))
+}
+
+impl Inner {
+    /// Whether the cgroup above it gives it the controller.
+    fn has_io(&self, path: &str) -> bool {
+        let mut above = path.match_indices('/').map(|(at, _)| of_root(&path[..at]));
+        path == "/" || above.all(|above| self.cgroups.get(above).is_some_and(|above| above.enables_io))
+    }
 }
 
 fn of_vm(path: &Path) -> Option<&str> {
@@ -467,6 +586,16 @@ impl Files for Process {
         }
         if let Some(name) = of_vm(path) {
             return inner.vm.get(name).map(i64::to_string).ok_or_else(|| error(ENOENT));
+        }
+        if path.ends_with("self/mountinfo") {
+            return Ok(format!("41 31 0:38 / {CGROUPS} rw,relatime - cgroup2 cgroup2 rw"));
+        }
+        if path.ends_with("self/cgroup") {
+            return Ok("0::/system.slice/seekwise-applier.service".to_owned());
+        }
+        if let Some((cgroup, file)) = of_cgroup(path) {
+            let read = inner.cgroups.get(&cgroup).and_then(|found| found.read(&file, cgroup == "/", inner.has_io(&cgroup)));
+            return read.ok_or_else(|| error(ENOENT));
         }
         let (device, name) = of_disk(path).ok_or_else(|| error(ENOENT))?;
         inner.disks.get(device).and_then(|disk| disk.read(name)).ok_or_else(|| error(ENOENT))
@@ -527,6 +656,8 @@ impl Files for Process {
         let bytes = inner.files.remove(from).ok_or_else(|| error(ENOENT))?;
         if inner.unsynced.remove(from) {
             inner.unsynced.insert(to.to_owned());
+        } else {
+            inner.unsynced.remove(to);
         }
         inner.files.insert(to.to_owned(), bytes);
         Ok(())
@@ -545,10 +676,19 @@ impl Files for Process {
         }
         self.write_operation()?;
         let mut inner = self.machine.inner();
-        let attribute = path.strip_prefix("/proc/sys").ok().or_else(|| path.strip_prefix("/sys/block/sda/queue").ok()).unwrap();
-        let record = format!("\"attribute\":\"{}\"", attribute.display());
+        let attribute = path.strip_prefix("/proc/sys").ok().or_else(|| path.strip_prefix("/sys/block/sda/queue").ok());
+        let of_cgroup = of_cgroup(path);
+        let record = match (&of_cgroup, attribute) {
+            (Some((_, file)), _) => format!("\"attribute\":\"{file} sda\""),
+            (None, attribute) => format!("\"attribute\":\"{}\"", attribute.unwrap().display()),
+        };
         if !inner.durable.values().any(|bytes| String::from_utf8_lossy(bytes).contains(&record)) {
-            inner.too_early.push(attribute.display().to_string());
+            inner.too_early.push(record);
+        }
+        if let Some((cgroup, file)) = of_cgroup {
+            let has_io = inner.has_io(&cgroup);
+            let found = inner.cgroups.get_mut(&cgroup).filter(|found| found.read(&file, cgroup == "/", has_io).is_some());
+            return found.ok_or_else(|| error(ENOENT))?.write(&file, value).map(|()| Duration::ZERO).map_err(error);
         }
         if let Some(name) = of_vm(path) {
             return set_vm(&mut inner.vm, name, value).map(|()| Duration::ZERO).map_err(error);
@@ -558,6 +698,11 @@ impl Files for Process {
         disk.read(name).ok_or_else(|| error(ENOENT))?;
         disk.write(name, value).map_err(error)?;
         Ok(if name == "queue/scheduler" { SWITCH } else { Duration::from_micros(20) })
+    }
+
+    fn folder_number(&self, _root: &Path, below: &str) -> io::Result<u64> {
+        self.operation()?;
+        self.machine.inner().cgroups.get(&format!("/{below}")).map(|found| found.inode).ok_or_else(|| error(ENOENT))
     }
 
     fn may_set(&self, path: &Path) -> io::Result<()> {

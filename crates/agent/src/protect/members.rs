@@ -1,0 +1,169 @@
+//! The units whose requests are told apart on a device: those that are promised something, those that may be limited, and all others.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use control::protect::{Promise, Unit};
+use linux::cgroups::{CgroupError, Cgroups};
+
+use super::Terms;
+
+/// The number of the member that stands for all processes that are in no other one.
+pub(super) const OTHERS: usize = 0;
+const OTHERS_NAME: &str = "other processes";
+
+/// A unit, by its cgroup.
+#[derive(Clone, Debug, PartialEq)]
+struct Member {
+    name: String,
+    path: String,
+    promise: Option<Promise>,
+    is_limitable: bool,
+}
+
+/// The units, in the order of their numbers but for [`OTHERS`].
+#[derive(Clone, Debug, Default)]
+pub(super) struct Members {
+    all: Vec<Member>,
+}
+
+impl Members {
+    /// Those that are there now, and why others are not. `paths` has the paths of names that were found before: to look for a name takes
+    /// a look at every cgroup.
+    pub(super) fn find(
+        cgroups: &Cgroups,
+        paths: &mut BTreeMap<String, String>,
+        terms: &Terms,
+        own: &str,
+    ) -> (Members, BTreeSet<String>) {
+        let mut find = |name: &String| {
+            if let Some(path) = paths.get(name).filter(|path| cgroups.folder(path).is_dir()) {
+                return Ok(path.clone());
+            }
+            let path = cgroups.find(name)?.path;
+            paths.insert(name.clone(), path.clone());
+            Ok::<_, CgroupError>(path)
+        };
+        let mut members = Members::default();
+        let mut missing = BTreeSet::new();
+        for promised in &terms.promises {
+            match find(&promised.unit) {
+                Ok(path) => {
+                    members.add(Member { name: promised.unit.clone(), path, promise: Some(promised.promise), is_limitable: false })
+                }
+                Err(error) => drop(missing.insert(error.to_string())),
+            }
+        }
+        let spared: Vec<String> = members.all.iter().map(|member| member.path.clone()).chain([own.to_owned()]).collect();
+        for name in &terms.neighbours {
+            match find(name) {
+                Ok(path) => match members.all.iter_mut().find(|member| member.path == path) {
+                    // What is promised something itself is limited only by its own name.
+                    Some(known) => known.is_limitable = true,
+                    None => members.add_neighbours(cgroups, &path, &spared),
+                },
+                Err(error) => drop(missing.insert(error.to_string())),
+            }
+        }
+        (members, missing)
+    }
+
+    /// A cgroup as one member, or, where one of those that are spared is below it, what is below it.
+    fn add_neighbours(&mut self, cgroups: &Cgroups, path: &str, spared: &[String]) {
+        if spared.iter().any(|spared| is_below(spared, path) && spared != path) {
+            let entries = std::fs::read_dir(cgroups.folder(path)).into_iter().flatten().flatten();
+            let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+            let mut names: Vec<String> = folders.filter_map(|entry| entry.file_name().to_str().map(str::to_owned)).collect();
+            names.sort();
+            names.iter().for_each(|name| self.add_neighbours(cgroups, &format!("{}/{name}", path.trim_end_matches('/')), spared));
+        } else if !self.has(path) && !spared.iter().any(|spared| spared == path) {
+            self.add(Member { name: path.to_owned(), path: path.to_owned(), promise: None, is_limitable: true });
+        }
+    }
+
+    fn add(&mut self, member: Member) {
+        match self.all.iter_mut().find(|known| known.path == member.path) {
+            // Two names of one unit: both promises hold.
+            Some(known) => known.promise = known.promise.zip(member.promise).map(|(one, other)| both(one, other)),
+            None => self.all.push(member),
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// Whether these are more than those, or may be limited otherwise. A unit that went away may come back: it is kept.
+    pub(super) fn adds_to(&self, before: &Members) -> bool {
+        self.all.iter().any(|member| !before.all.contains(member))
+    }
+
+    pub(super) fn has(&self, path: &str) -> bool {
+        self.all.iter().any(|member| member.path == path)
+    }
+
+    /// The paths of those that may be limited.
+    pub(super) fn limitable(&self) -> Vec<String> {
+        self.all.iter().filter(|member| member.is_limitable).map(|member| member.path.clone()).collect()
+    }
+
+    pub(super) fn leave_alone(&mut self, left_alone: &BTreeMap<String, String>) {
+        self.all.iter_mut().for_each(|member| member.is_limitable &= !left_alone.contains_key(&member.path));
+    }
+
+    /// The number of the innermost member that a cgroup is in.
+    pub(super) fn of(&self, cgroup: &str) -> usize {
+        let inside = self.all.iter().enumerate().filter(|(_, member)| is_below(cgroup, &member.path));
+        inside.max_by_key(|(_, member)| member.path.len()).map_or(OTHERS, |(at, _)| at + 1)
+    }
+
+    fn get(&self, number: usize) -> Option<&Member> {
+        self.all.get(number.checked_sub(1)?)
+    }
+
+    pub(super) fn number(&self, path: &str) -> Option<usize> {
+        self.all.iter().position(|member| member.path == path).map(|at| at + 1)
+    }
+
+    pub(super) fn path(&self, number: usize) -> Option<String> {
+        self.get(number).map(|member| member.path.clone())
+    }
+
+    pub(super) fn name(&self, number: usize) -> String {
+        self.get(number).map_or_else(|| OTHERS_NAME.to_owned(), |member| member.name.clone())
+    }
+
+    pub(super) fn promise(&self, number: usize) -> Option<Promise> {
+        self.get(number).and_then(|member| member.promise)
+    }
+
+    /// As the controller wants them.
+    pub(super) fn units(&self, terms: &Terms) -> Vec<Unit> {
+        let floor_bytes_per_s = terms.floor_bytes_per_s;
+        let others = Unit { name: OTHERS_NAME.to_owned(), promise: None, is_limitable: false, floor_bytes_per_s };
+        let unit = |member: &Member| Unit {
+            name: member.name.clone(),
+            promise: member.promise,
+            is_limitable: member.is_limitable,
+            floor_bytes_per_s,
+        };
+        std::iter::once(others).chain(self.all.iter().map(unit)).collect()
+    }
+}
+
+/// Whether a cgroup is this one or below it.
+fn is_below(cgroup: &str, path: &str) -> bool {
+    path == "/" || cgroup.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// The stricter of each.
+fn both(one: Promise, other: Promise) -> Promise {
+    let sooner = |one: Option<block::Nanos>, other: Option<block::Nanos>| one.into_iter().chain(other).min();
+    let more = |one: Option<f64>, other: Option<f64>| one.into_iter().chain(other).reduce(f64::max);
+    Promise {
+        read_p99: sooner(one.read_p99, other.read_p99),
+        write_p99: sooner(one.write_p99, other.write_p99),
+        flush_p99: sooner(one.flush_p99, other.flush_p99),
+        least_iops: more(one.least_iops, other.least_iops),
+        least_bytes_per_s: more(one.least_bytes_per_s, other.least_bytes_per_s),
+    }
+}

@@ -1,0 +1,241 @@
+#![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
+
+use std::fs;
+use std::sync::{Arc, Mutex};
+
+use super::*;
+use crate::configuration::Promised;
+
+const BACKUP: &str = "/system.slice/backup.service";
+const MINE: &str = "/system.slice/postgresql.service";
+
+/// What was asked of a limiter, and how it answers next.
+#[derive(Default)]
+struct Asked {
+    lines: Vec<String>,
+    refuses: Option<Kind>,
+    refuses_check: Option<String>,
+}
+
+struct FakeLimiter(Arc<Mutex<Asked>>);
+
+impl FakeLimiter {
+    fn asked(&self, line: String) -> Result<(), ApplierError> {
+        let mut asked = self.0.lock().unwrap();
+        asked.lines.push(line);
+        asked.refuses.map_or(Ok(()), |kind| Err(ApplierError::new(kind, "refused")))
+    }
+}
+
+impl Limiter for FakeLimiter {
+    fn check(&mut self, cgroup: &str) -> Result<(), ApplierError> {
+        let refuses = self.0.lock().unwrap().refuses_check.clone().filter(|refused| refused == cgroup);
+        refuses.map_or(Ok(()), |_| Err(ApplierError::new(Kind::NotAllowed, "the controller io is not enabled for it")))
+    }
+
+    fn limit(&mut self, cgroup: &str, device: &str, limit: &Limit, _why: &str) -> Result<(), ApplierError> {
+        self.asked(format!("{cgroup} {device} {}", text(limit)))
+    }
+
+    fn release(&mut self, cgroup: &str) -> Result<(), ApplierError> {
+        self.0.lock().unwrap().lines.push(format!("release {cgroup}"));
+        Ok(())
+    }
+
+    fn resume(&mut self, cgroup: &str) -> Result<(), ApplierError> {
+        self.0.lock().unwrap().lines.push(format!("resume {cgroup}"));
+        Ok(())
+    }
+
+    fn restore(&mut self, cgroup: &str) -> Result<String, ApplierError> {
+        self.0.lock().unwrap().lines.push(format!("restore {cgroup}"));
+        Ok("back".to_owned())
+    }
+}
+
+/// A machine with cgroups and processes.
+struct Machine {
+    root: tempfile::TempDir,
+    asked: Arc<Mutex<Asked>>,
+}
+
+impl Machine {
+    fn new(cgroups: &[&str]) -> Machine {
+        let machine = Machine { root: tempfile::tempdir().unwrap(), asked: Arc::default() };
+        cgroups.iter().for_each(|path| machine.make(path));
+        machine
+    }
+
+    fn place(&self, of: &str, path: &str) -> PathBuf {
+        self.root.path().join(of).join(path.trim_start_matches('/'))
+    }
+
+    fn make(&self, path: &str) {
+        fs::create_dir_all(self.place("cgroup", path)).unwrap();
+    }
+
+    fn process(&self, number: u32, cgroup: &str) {
+        let folder = self.place("proc", &number.to_string());
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("cgroup"), format!("4:memory:/elsewhere\n0::{cgroup}\n")).unwrap();
+    }
+
+    fn cgroups(&self) -> Cgroups {
+        Cgroups::at(&self.place("cgroup", ""))
+    }
+
+    fn protection(&self, unit: &str, neighbours: &[&str]) -> Protection {
+        let limiter = Box::new(FakeLimiter(self.asked.clone()));
+        let own = "/system.slice/seekwise-agent.service".to_owned();
+        Protection::new(Nanos(0), ("sda", "8:0"), terms(unit, neighbours), (self.cgroups(), self.place("proc", ""), own), limiter)
+    }
+
+    fn take(&self) -> Vec<String> {
+        std::mem::take(&mut self.asked.lock().unwrap().lines)
+    }
+
+    fn refuse(&self, kind: Option<Kind>) {
+        self.asked.lock().unwrap().refuses = kind;
+    }
+}
+
+fn terms(unit: &str, neighbours: &[&str]) -> Terms {
+    let promise = Promise { read_p99: Some(Nanos::from_millis(15)), least_iops: Some(200.0), ..Promise::default() };
+    let promises = vec![Promised { unit: unit.to_owned(), device: None, promise }];
+    Terms { promises, neighbours: neighbours.iter().map(|name| (*name).to_owned()).collect(), floor_bytes_per_s: 2_000_000 }
+}
+
+fn at(milliseconds: u64) -> Nanos {
+    Nanos::from_millis(milliseconds)
+}
+
+fn writes(mb: u64) -> Limit {
+    Limit { write_bytes_per_s: Some(mb * 1_000_000), ..Limit::default() }
+}
+
+#[test]
+fn a_slice_is_limited_as_a_whole_unless_a_promised_unit_or_the_agent_is_in_it() {
+    let machine = Machine::new(&[
+        MINE,
+        BACKUP,
+        "/system.slice/seekwise-agent.service",
+        "/system.slice/nested.slice/a.service",
+        "/user.slice/user-1.slice",
+    ]);
+    let limitable = |unit: &str, neighbours: &[&str]| {
+        let (members, missing) = Members::find(
+            &machine.cgroups(),
+            &mut BTreeMap::new(),
+            &terms(unit, neighbours),
+            "/system.slice/seekwise-agent.service",
+        );
+        assert!(missing.is_empty(), "{missing:?}");
+        members.limitable()
+    };
+    assert_eq!(limitable("postgresql", &["user.slice"]), ["/user.slice"]);
+    assert_eq!(limitable("postgresql", &["system.slice"]), [BACKUP, "/system.slice/nested.slice"]);
+    assert_eq!(limitable("a.service", &["nested.slice", "backup.service"]), [BACKUP]);
+    assert_eq!(limitable("postgresql", &["backup.service", "postgresql.service"]), [MINE, BACKUP], "named, it may be");
+}
+
+#[test]
+fn a_process_belongs_to_the_innermost_member_whose_cgroup_it_is_in() {
+    let machine = Machine::new(&[MINE, BACKUP, "/user.slice/user-1.slice"]);
+    machine.process(7, "/system.slice/postgresql.service/worker");
+    machine.process(8, BACKUP);
+    machine.process(9, "/system.slice/other.service");
+    machine.process(10, "/user.slice/user-1.slice/session.scope");
+    let (members, _) =
+        Members::find(&machine.cgroups(), &mut BTreeMap::new(), &terms("postgresql", &["backup.service", "user.slice"]), "/");
+    let mut streams = Streams::new(machine.place("proc", ""));
+    let mut name = |now: Nanos, process| members.name(streams.member(now, process, &members));
+    assert_eq!(name(at(0), 7), "postgresql");
+    assert_eq!((name(at(0), 8), name(at(0), 9)), (BACKUP.to_owned(), "other processes".to_owned()));
+    assert_eq!((name(at(0), 10), name(at(0), 11)), ("/user.slice".to_owned(), "other processes".to_owned()));
+    // It moves, which is noticed; it ends, and what is left of its requests stays where it was.
+    machine.process(8, MINE);
+    assert_eq!((name(at(4_000), 8), name(at(6_000), 8)), (BACKUP.to_owned(), "postgresql".to_owned()));
+    fs::remove_dir_all(machine.place("proc", "8")).unwrap();
+    assert_eq!(name(at(20_000), 8), "postgresql");
+}
+
+#[test]
+fn a_limit_is_sent_again_each_second_so_that_a_restarted_service_has_it() {
+    let machine = Machine::new(&[MINE, BACKUP]);
+    let mut protection = machine.protection("postgresql", &["backup.service"]);
+    assert!(protection.step(at(0)).is_empty());
+    let mut told = Vec::new();
+    assert!(!protection.apply(BACKUP, writes(20), "a test", &mut told));
+    assert_eq!(told, [Told::Limited(format!("{BACKUP} is limited to writes 20.0 MB/s: a test"))]);
+    assert!(!protection.apply(BACKUP, writes(10), "less", &mut told));
+    assert_eq!(told[1], Told::Moved(format!("{BACKUP}: writes 10.0 MB/s now: less")));
+    protection.apply(BACKUP, writes(1), "below the floor", &mut told);
+    assert_eq!(protection.limits()[0].bytes_per_s, (None, Some(2_000_000)));
+    protection.apply(BACKUP, writes(10), "less", &mut told);
+    machine.take();
+    // Gone for a moment: nothing to be told, and sent again.
+    machine.refuse(Some(Kind::NoDevice));
+    assert!(protection.step(at(1_000)).is_empty());
+    machine.refuse(None);
+    assert!(protection.step(at(1_500)).is_empty() && protection.step(at(2_000)).is_empty());
+    assert_eq!(machine.take(), [format!("{BACKUP} sda writes 10.0 MB/s"), format!("{BACKUP} sda writes 10.0 MB/s")]);
+    let limits = protection.limits();
+    assert_eq!(
+        (limits[0].limit.as_deref(), limits[0].bytes_per_s, limits[0].why.as_str()),
+        (Some("writes 10.0 MB/s"), (None, Some(10_000_000)), "less")
+    );
+    let mut told = Vec::new();
+    assert!(!protection.apply(BACKUP, Limit::default(), "idle", &mut told));
+    assert_eq!(told, [Told::Limited(format!("{BACKUP} is not limited any more: idle"))]);
+    protection.apply(BACKUP, writes(10), "again", &mut told);
+    machine.take();
+    assert_eq!(protection.end(), [Told::Limited(format!("{BACKUP}: back"))]);
+    assert!(protection.end().is_empty() && protection.step(at(9_000)).is_empty());
+    assert_eq!(machine.take(), [format!("restore {BACKUP}")]);
+}
+
+#[test]
+fn a_cgroup_that_another_program_limits_is_left_alone_until_it_is_resumed() {
+    let machine = Machine::new(&[MINE, BACKUP]);
+    let mut protection = machine.protection("postgresql", &["backup.service"]);
+    protection.step(at(0));
+    protection.apply(BACKUP, writes(20), "a test", &mut Vec::new());
+    machine.take();
+    machine.refuse(Some(Kind::Foreign));
+    let told = protection.step(at(1_000));
+    let [Told::Conflict(conflict)] = &told[..] else { panic!("{told:?}") };
+    assert!(conflict.contains(&format!("{BACKUP} is left alone until `seekwise-agent resume {BACKUP}`: refused")), "{conflict}");
+    assert_eq!(machine.take(), [format!("{BACKUP} sda writes 20.0 MB/s"), format!("release {BACKUP}")]);
+    machine.refuse(None);
+    assert!(protection.step(at(5_000)).is_empty() && machine.take().is_empty());
+    assert!(protection.members.limitable().is_empty() && protection.limits()[0].why == "refused");
+    assert!(!protection.resume(MINE).unwrap() && protection.resume(BACKUP).unwrap());
+    protection.step(at(5_100));
+    assert_eq!(protection.members.limitable(), [BACKUP]);
+    assert_eq!(machine.take(), [format!("resume {BACKUP}")]);
+    assert!(protection.end().is_empty(), "it has no limit of ours");
+}
+
+#[test]
+fn trouble_is_told_once_and_a_unit_that_comes_later_is_found() {
+    let machine = Machine::new(&[BACKUP, "/system.slice/build.service"]);
+    machine.asked.lock().unwrap().refuses_check = Some("/system.slice/build.service".to_owned());
+    let mut protection = machine.protection("postgresql", &["backup.service", "build.service"]);
+    let told: Vec<String> = protection.step(at(0)).iter().map(|told| told.text().to_owned()).collect();
+    assert!(told.len() == 2, "{told:?}");
+    assert!(told[0].contains("build.service cannot be limited: the controller io is not enabled for it"), "{told:?}");
+    assert!(told[1].contains("postgresql: no such unit"), "{told:?}");
+    assert!(protection.step(at(2_000)).is_empty() && protection.promises().is_empty());
+    machine.make(MINE);
+    assert!(protection.step(at(4_000)).is_empty());
+    let promises = protection.promises();
+    assert_eq!(
+        (promises[0].unit.as_str(), promises[0].promise.as_str()),
+        ("postgresql", "read p99 15.0 ms, at least 200 requests/s")
+    );
+    // The applier is away for a moment: that is tried again.
+    machine.refuse(Some(Kind::Unreachable));
+    let mut told = Vec::new();
+    assert!(!protection.apply(BACKUP, writes(20), "a test", &mut told));
+    assert!(matches!(&told[..], [Told::Trouble(_)]) && protection.left_alone.len() == 1);
+}
