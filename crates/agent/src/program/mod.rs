@@ -10,6 +10,7 @@ pub mod learn;
 pub mod moved;
 pub mod restore;
 mod say;
+pub mod top;
 pub mod watch;
 
 use std::path::PathBuf;
