@@ -13,8 +13,10 @@ use observe::units::{UnitId, Units};
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// Two seconds of them.
-const REQUESTS: u64 = 10_000;
+/// Few enough that a measurement is seldom interrupted.
+const REQUESTS: u64 = 1_000;
+/// Two seconds of them go before.
+const BEFORE: u64 = 10_000;
 const UNITS: u32 = 50;
 
 /// Events of requests of which about `waiting` are outstanding; every hundredth is a flush.
@@ -22,7 +24,7 @@ fn events(waiting: usize) -> Vec<(UnitId, Event)> {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
     let (mut events, mut open) = (Vec::new(), VecDeque::new());
     let mut now = Nanos::ZERO;
-    for number in 0..2 * REQUESTS {
+    for number in 0..BEFORE + REQUESTS {
         now += Nanos::from_micros(random.random_range(0..400));
         let unit = random.random_range(0..UNITS);
         let op = if random.random() { Op::Read } else { Op::Write };
@@ -55,7 +57,7 @@ fn units(criterion: &mut Criterion) {
     group.throughput(Throughput::Elements(REQUESTS));
     for waiting in [50, 800] {
         let events = events(waiting);
-        let (before, measured) = events.split_at(events.len() / 2);
+        let (before, measured) = events.split_at(events.len() - 2 * REQUESTS as usize);
         // It knows the units, as that of a program that has run for a while.
         let mut known = Units::new();
         before.iter().for_each(|(unit, event)| known.event(*unit, event));

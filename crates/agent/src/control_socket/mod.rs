@@ -7,6 +7,7 @@ mod server;
 use serde::{Deserialize, Serialize};
 
 use crate::history::Entry;
+use crate::units::UnitTable;
 
 pub use client::ask;
 pub use server::{Asked, Server};
@@ -91,6 +92,9 @@ pub struct DeviceStatus {
     pub blind: Option<String>,
     /// Rates in the latest window.
     pub latest: Rates,
+    /// The units that used it in the latest interval; `None` before one has ended, and where only counters are available.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub units: Option<UnitTable>,
 }
 
 /// A recommendation that is not applied because the device is only monitored.

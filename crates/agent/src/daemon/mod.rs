@@ -37,6 +37,7 @@ use crate::configuration::{Configuration, Exit, Mode, Settings};
 use crate::control_socket::{Answer, Ask, DeviceStatus, Differs, Status};
 use crate::learning::Memory;
 use crate::metrics::{DeviceSample, DeviceState, Metrics};
+use crate::units::UnitMonitor;
 use applier::sysfs::Sysfs;
 use applier::{Outcome, Restored};
 use linux::clock::Moment;
@@ -49,6 +50,8 @@ const LOOKS_FOR_DEVICES: Nanos = Nanos(5_000_000_000);
 const SWARM: Nanos = Nanos(200_000_000);
 /// How often what searches found under real work is written down.
 const KEEPS_POOLS: Nanos = Nanos(600_000_000_000);
+/// How often the figures of the units that use a device are new: often enough for metrics that are read every 15 s, as is usual.
+const UNITS_EVERY: Nanos = Nanos(10_000_000_000);
 /// Memory for what was seen of all devices together, in MiB. A third is for requests: some 40,000, of which a trial takes a few thousand. To
 /// understand more at every question costs more processor time than the trials, where 10,000 come a second.
 const MEMORY_MIB: i64 = 8;
@@ -291,8 +294,9 @@ impl Daemon {
             Ok((device_control, source)) => {
                 let budget = Budget { cpu_permille: self.wants.configuration.budget_permille, memory_mib };
                 let experience = self.experience.clone();
-                let (session, notices) =
+                let (mut session, notices) =
                     DeviceSession::begin(now.at, &device.name, (settings, budget), experience, device_control, source);
+                session.follow_units(UnitMonitor::new(&self.sysfs, device.number, UNITS_EVERY, false, now.at));
                 self.metrics.begins(&device.name);
                 self.left_alone.remove(&identity);
                 self.devices.insert(identity, session);
@@ -318,6 +322,10 @@ impl Daemon {
     /// Puts notices where they belong: the history, the metrics, the log.
     fn tell(&mut self, now: Moment, device: &str, notices: Notice) {
         let written = match notices {
+            Notice::Units(table) => {
+                self.metrics.units(device, &table);
+                Ok(())
+            }
             Notice::Measured(comparison) => {
                 let measured = Measured::of(&comparison);
                 info!(device, "measured {} of the latest change", measured.text());
@@ -469,6 +477,7 @@ fn device_status(session: &DeviceSession) -> DeviceStatus {
         lost: session.lost(),
         blind: session.source().counters_only().map(|counters| counters.why.clone()),
         latest: session.latest().finite(),
+        units: session.unit_table().cloned(),
     }
 }
 
