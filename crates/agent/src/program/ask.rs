@@ -63,7 +63,7 @@ pub fn status(args: &StatusArgs) -> anyhow::Result<()> {
         bail!("unexpected reply from the daemon; are both programs of the same version?")
     };
     if args.json {
-        return Ok(terminal::print(&(serde_json::to_string_pretty(&status)? + "\n"))?);
+        return Ok(terminal::print(&(units::json_for_terminals(&serde_json::to_string_pretty(&status)?) + "\n"))?);
     }
     Ok(terminal::print(&text(&status, terminal::style().0))?)
 }

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use agent::daemon::open::Machine;
-use agent::units::{Screen, UnitMonitor, UnitTable, text};
+use agent::units::{Screen, UnitMonitor, UnitTable, json_for_terminals, text};
 use anyhow::bail;
 use applier::sysfs::Sysfs;
 use block::Nanos;
@@ -166,7 +166,7 @@ fn show(args: &Args, watched: &[Watched]) -> anyhow::Result<()> {
     if args.json {
         for (one, table) in tables {
             let line = Line { device: &one.name, lost_events: one.source.lost(), table };
-            terminal::print(&(serde_json::to_string(&line)? + "\n"))?;
+            terminal::print(&(json_for_terminals(&serde_json::to_string(&line)?) + "\n"))?;
         }
         return Ok(());
     }

@@ -1,7 +1,7 @@
 //! The units that share a device: what each did in the latest interval, what it waited for, and because of whom.
 //!
 //! ```text
-//! EventSource ─▶ Processes: which unit? ─▶ observe::units ─▶ [write-back] charged by io.stat ─▶ UnitTable: top, status, metrics
+//! EventSource ─▶ Processes: which unit? ─▶ observe::units ─▶ what the kernel sent, charged by io.stat ─▶ UnitTable: top, status, metrics
 //! ```
 
 mod text;
@@ -9,17 +9,20 @@ mod text;
 use std::collections::BTreeMap;
 
 use applier::sysfs::Sysfs;
-use block::{Nanos, StreamId};
-use linux::cgroups::{Cgroups, Processes, Source, WriteBack};
+use block::{Nanos, Op, StreamId};
+use linux::cgroups::{Cgroups, Processes, Role, Source, Transferred, UnitCounters};
 use linux::events::EventSource;
 use observe::Event;
 use observe::units::{Group, Report, Row, UnitId, Units};
 use serde::{Deserialize, Serialize};
 
-pub use text::{Screen, text};
+pub use text::{Screen, json_for_terminals, text};
 
 /// How many neighbours of a unit are named; there may be 255.
 const NEIGHBOURS: usize = 10;
+/// What `io.stat` counts for a unit beyond the requests of its processes is taken for requests of the kernel from this part of theirs on.
+/// Below it may come from reading both at different times: some milliseconds of an interval of a second.
+const LEAST_BEYOND: f64 = 0.01;
 /// The name of the row of all units beyond those that are told apart, and of what was waited for before it was recorded.
 const OTHER: &str = "[other]";
 
@@ -95,7 +98,9 @@ pub struct UnitMonitor {
     processes: Processes,
     units: Units,
     /// `None` where rows are slices, or there are no cgroups of version 2.
-    write_back: Option<WriteBack>,
+    counters: Option<UnitCounters>,
+    /// What the processes of each unit asked for in this interval.
+    queued: BTreeMap<UnitId, Transferred>,
     interval: Nanos,
     ends: Nanos,
     /// Events lost before.
@@ -107,11 +112,11 @@ impl UnitMonitor {
     /// slice instead of each unit.
     pub fn new(sysfs: &Sysfs, device: (u32, u32), interval: Nanos, by_slice: bool, now: Nanos) -> UnitMonitor {
         let cgroups = Cgroups::mounted(sysfs).ok().filter(|_| !by_slice);
-        let mut write_back = cgroups.map(|cgroups| WriteBack::new(cgroups, device));
-        write_back.iter_mut().for_each(|counted| drop(counted.shares(0, |_| 0)));
+        let counters = cgroups.map(|cgroups| UnitCounters::new(cgroups, device));
         let mut units = Units::new();
         units.begin(now);
-        UnitMonitor { processes: Processes::new(sysfs, by_slice), units, write_back, interval, ends: now + interval, lost: 0 }
+        let (processes, queued) = (Processes::new(sysfs, by_slice), BTreeMap::new());
+        UnitMonitor { processes, units, counters, queued, interval, ends: now + interval, lost: 0 }
     }
 
     /// When the interval ends.
@@ -142,6 +147,15 @@ impl UnitMonitor {
         };
         // Also when a request is queued, because the process may have ended by the time that it is done.
         let unit = self.unit(stream, source, event.at());
+        if let Event::Queued(request) = event {
+            let queued = self.queued.entry(unit).or_default();
+            let bytes = u64::from(request.sectors) * 512;
+            match request.op {
+                Op::Read => queued.read += bytes,
+                Op::Write => queued.written += bytes,
+                Op::Discard => {}
+            }
+        }
         self.units.event(unit, event);
     }
 
@@ -151,7 +165,7 @@ impl UnitMonitor {
 
     fn close(&mut self, now: Nanos) -> UnitTable {
         let mut report = self.units.close(now);
-        self.charge_write_back(&mut report);
+        self.charge_kernel(&mut report);
         let units = names(&report, &self.processes);
         let name = |unit: &Option<UnitId>| units.get(unit).cloned().unwrap_or_else(|| OTHER.to_owned());
         let row = |row: &Row| {
@@ -174,22 +188,37 @@ impl UnitMonitor {
         UnitTable { seconds: (report.to - report.from).as_secs_f64(), units: report.rows.iter().map(row).collect() }
     }
 
-    /// Charges what the kernel wrote back to the units for which it did, as far as it counts that.
-    fn charge_write_back(&mut self, report: &mut Report) {
-        let UnitMonitor { processes, write_back, .. } = self;
-        let Some(counted) = write_back else { return };
-        let written = |unit: Option<UnitId>| report.rows.iter().find(|row| row.unit == unit).map_or(0, |row| row.writes.bytes);
-        let from = processes.write_back();
-        let known = |path: &str| {
-            let is_unit = |unit: UnitId| processes.source(unit).is_some_and(|source| source.path() == Some(path));
-            report.rows.iter().filter_map(|row| row.unit).find(|unit| is_unit(*unit))
-        };
-        let shares = counted
-            .shares(from.map_or(0, |from| written(Some(from))), |unit| known(&unit.path).map_or(0, |unit| written(Some(unit))));
-        if let Some(from) = from {
+    /// Charges what the kernel sent to the units for which it did, as far as it counts that: write-back by what was written beyond the
+    /// requests of the unit's processes, other workers, which send what `io.max` held back, also by what was read.
+    fn charge_kernel(&mut self, report: &mut Report) {
+        let queued = std::mem::take(&mut self.queued);
+        let Some(counters) = &mut self.counters else { return };
+        let mut beyond: Vec<(UnitId, [f64; 2])> = Vec::new();
+        for (unit, counted) in counters.since() {
+            let unit = self.processes.number(Source::Unit(unit));
+            let own = queued.get(&unit).copied().unwrap_or_default();
+            let least = |own: u64, counted: u64| {
+                let rest = counted.saturating_sub(own) as f64;
+                if rest > LEAST_BEYOND * own as f64 { rest } else { 0.0 }
+            };
+            beyond.push((unit, [least(own.read, counted.read), least(own.written, counted.written)]));
+        }
+        let roles = [Role::WriteBack, Role::Worker].map(|role| self.processes.kernel(role));
+        let sent = roles.map(|unit| {
+            let sent = unit.and_then(|unit| queued.get(&unit)).copied().unwrap_or_default();
+            [sent.read as f64, sent.written as f64]
+        });
+        // Of reads and of writes: all that the kernel sent, or that was counted for units if that is more.
+        let all = [0, 1].map(|op| {
+            let counted: f64 = beyond.iter().map(|(_, bytes)| bytes[op]).sum();
+            counted.max(sent[0][op] + sent[1][op]).max(1.0)
+        });
+        for (unit, sent) in roles.into_iter().zip(sent).filter_map(|(unit, sent)| Some((unit?, sent))) {
+            let share =
+                |bytes: &[f64; 2]| (sent[0] * bytes[0] / all[0] + sent[1] * bytes[1] / all[1]) / (sent[0] + sent[1]).max(1.0);
             let shares: Vec<(UnitId, f64)> =
-                shares.into_iter().map(|(unit, share)| (processes.number(Source::Unit(unit)), share)).collect();
-            report.charge(from, &shares);
+                beyond.iter().map(|(unit, bytes)| (*unit, share(bytes))).filter(|(_, share)| *share > 0.0).collect();
+            report.charge(unit, &shares);
         }
     }
 }
@@ -214,7 +243,7 @@ mod tests {
     use std::os::fd::BorrowedFd;
     use std::{fs, path::Path};
 
-    use block::{Op, Priority, Request};
+    use block::{Priority, Request};
     use linux::events::ObserveError;
 
     use super::*;
@@ -264,7 +293,7 @@ mod tests {
         write(root, "proc/2/stat", "2 (kworker/u8:1) I 2 0 0 0 -1 2097152 0");
         write(root, "proc/3/cgroup", "0::/a.slice/job.service\n");
         write(root, "proc/4/cgroup", "0::/b.slice/job.service\n");
-        write(root, "cg/backup/io.stat", "8:0 wbytes=0\n");
+        write(root, "cg/backup/io.stat", "8:0 rbytes=0 wbytes=0\n");
         let source = Names { names: HashMap::from([(1, "postgres"), (2, "kworker/u8:1"), (3, "j"), (4, "j")]), lost: 0 };
         let second = Nanos::from_millis(1_000);
         let mut monitor = UnitMonitor::new(&Sysfs::at(root), (8, 0), second, false, Nanos::ZERO);
@@ -275,8 +304,15 @@ mod tests {
             completed(4, Op::Read, 8, (110, 120)),
             completed(5, Op::Read, 8, (120, 130)),
         ];
+        let queued = events.map(|event| match event {
+            Event::Completed { request, .. } => Event::Queued(request),
+            other => other,
+        });
+        monitor.read(Nanos(1), &queued, &source);
         assert_eq!(monitor.read(Nanos::from_millis(999), &events, &source), None);
-        write(root, "cg/backup/io.stat", "8:0 wbytes=768000\n");
+        write(root, "cg/backup/io.stat", "8:0 rbytes=0 wbytes=768000\n");
+        // Of what its processes asked for there is nothing left to charge.
+        write(root, "cg/system.slice/db.service/io.stat", "8:0 rbytes=4096 wbytes=0\n");
         let table = monitor.read(second, &[], &source).unwrap();
         let names: Vec<&str> = table.units.iter().map(|row| row.unit.as_str()).collect();
         let expected = ["[write-back]", "db.service", "/a.slice/job.service", "/b.slice/job.service", "[ended: ]", "/backup"];
@@ -292,6 +328,27 @@ mod tests {
         // A table is the same after it went through JSON.
         let read: UnitTable = serde_json::from_str(&serde_json::to_string(&table).unwrap()).unwrap();
         assert_eq!(read.units.len(), table.units.len());
+    }
+
+    #[test]
+    fn what_io_max_held_back_is_charged_to_those_who_asked_for_it() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path();
+        write(root, "proc/self/mounts", &format!("cgroup2 {}/cg cgroup2 rw 0 0\n", root.display()));
+        write(root, "proc/1/cgroup", "0::/db\n");
+        write(root, "proc/2/cgroup", "0::/\n");
+        write(root, "proc/2/stat", "2 (kworker/1:1) I 2 0 0 0 -1 2097152 0");
+        let source = Names { names: HashMap::from([(1, "postgres"), (2, "kworker/1:1")]), lost: 0 };
+        let second = Nanos::from_millis(1_000);
+        write(root, "cg/scan/io.stat", "");
+        let mut monitor = UnitMonitor::new(&Sysfs::at(root), (8, 0), second, false, Nanos::ZERO);
+        let held_back = completed(2, Op::Read, 2_000, (0, 80));
+        let Event::Completed { request, .. } = held_back else { panic!("it completes") };
+        monitor.read(Nanos(1), &[Event::Queued(request), held_back, completed(1, Op::Read, 8, (0, 100))], &source);
+        write(root, "cg/scan/io.stat", "8:0 rbytes=1024000 wbytes=0\n");
+        let table = monitor.read(second, &[], &source).unwrap();
+        let database = table.units.iter().find(|row| row.unit == "/db").unwrap();
+        assert_eq!(database.neighbour(), Some(&Behind { unit: "/scan".to_owned(), share_percent: 80.0 }));
     }
 
     #[test]

@@ -23,6 +23,21 @@ pub struct Screen {
     pub colour: bool,
 }
 
+/// JSON in which names hold no character that a terminal would act on: what is neither ASCII nor a letter or digit is escaped, which is the
+/// same to who parses it.
+pub fn json_for_terminals(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    for c in json.chars() {
+        if c == '\n' || c.is_alphanumeric() || c.is_ascii() && !c.is_control() {
+            out.push(c);
+        } else {
+            let mut units = [0; 2];
+            c.encode_utf16(&mut units).iter().for_each(|unit| out += &format!("\\u{unit:04x}"));
+        }
+    }
+    out
+}
+
 struct Column {
     heading: [&'static str; 2],
     cells: Vec<String>,
@@ -175,6 +190,16 @@ postgresql.service   1.23      –   150  10.0/240         –  33.0/412  3.21  
         assert_eq!(words(&shown), words(expected), "{shown}");
         assert!(!shown.contains('\u{1b}'));
         assert_eq!(text(&UnitTable::default(), Screen::default()), "no requests\n");
+    }
+
+    #[test]
+    fn json_means_the_same_without_characters_that_a_terminal_acts_on() {
+        let mut table = table();
+        table.units[0].unit = "a\u{9b}31m\u{1b}\u{7f}\u{202e}\u{1f600}ä\n\"".to_owned();
+        let json = serde_json::to_string_pretty(&table).unwrap();
+        let escaped = json_for_terminals(&json);
+        assert!(escaped.chars().all(|c| c == '\n' || !c.is_control() && printable(&c.to_string()) == c.to_string()), "{escaped}");
+        assert_eq!(serde_json::from_str::<UnitTable>(&escaped).unwrap(), table);
     }
 
     #[test]

@@ -2,15 +2,15 @@
 //!
 //! ```text
 //! request: process ─▶ Processes: /proc/PID/cgroup ─▶ Unit::of: postgresql.service, docker-4f2a1b2c3d4e, /batch
-//!          write-back ─▶ WriteBack: io.stat ─▶ for whom it was
+//!          of the kernel ─▶ UnitCounters: io.stat ─▶ for whom it was
 //!          name: postgresql, 4f2a ─▶ Cgroups::find ─▶ /system.slice/postgresql.service
 //! ```
 //! This module only reads.
 
+mod counters;
 mod find;
 mod processes;
 mod unit;
-mod write_back;
 
 use std::fs;
 use std::io;
@@ -18,9 +18,9 @@ use std::path::{Path, PathBuf};
 
 use applier::sysfs::Sysfs;
 
+pub use counters::{Transferred, UnitCounters};
 pub use processes::{Processes, Role, Source};
 pub use unit::Unit;
-pub use write_back::WriteBack;
 
 /// The hierarchy of cgroups of version 2.
 #[derive(Clone, Debug)]

@@ -169,9 +169,9 @@ impl Processes {
         self.sources.get(&unit)
     }
 
-    /// The number of what the kernel writes for processes that wrote to the page cache, if it did.
-    pub fn write_back(&self) -> Option<UnitId> {
-        self.numbers.get(&Source::Kernel(Role::WriteBack)).copied()
+    /// The number of what the kernel sends in this role, if it did.
+    pub fn kernel(&self, role: Role) -> Option<UnitId> {
+        self.numbers.get(&Source::Kernel(role)).copied()
     }
 }
 
@@ -276,7 +276,7 @@ mod tests {
             machine.begins(process, "0::/\n", KERNEL_THREAD | 0x40);
             assert_eq!(name(&mut processes, process, program, 0), row);
         }
-        assert!(processes.write_back().is_some());
+        assert!(processes.kernel(Role::WriteBack).is_some());
         // A program may have any name: only the kernel's flag counts as long as it is there.
         machine.begins(50, "0::/\n", 0x40);
         assert_eq!(name(&mut processes, 50, "kworker/u8:3", 0), "/");
