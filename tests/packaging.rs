@@ -10,6 +10,7 @@ use std::process::Command;
 
 use agent::history::{Entry, Kind};
 use agent::metrics::Metrics;
+use agent::units::{Behind, Times, UnitRow, UnitTable};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -126,6 +127,11 @@ fn the_dashboard_shows_every_metric_and_no_other() {
     metrics.begins("sda");
     metrics.happened(&Entry::new("sda", Kind::Set, "none", "bfq", "because"));
     metrics.measured("sda", 1.0);
+    let times = Some(Times { p50_ms: 1.0, p99_ms: 2.0 });
+    let behind = vec![Behind { unit: "backup.service".to_owned(), share_percent: 50.0 }];
+    let unit =
+        UnitRow { unit: "postgresql.service".to_owned(), read: times, write: times, fsync: times, behind, ..UnitRow::default() };
+    metrics.units("sda", &UnitTable { seconds: 10.0, units: vec![unit] });
     let there: BTreeSet<String> = metrics
         .text()
         .lines()

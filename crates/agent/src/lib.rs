@@ -23,3 +23,4 @@ pub mod learning;
 pub mod metrics;
 pub mod own_applier;
 pub mod protect;
+pub mod units;

@@ -62,6 +62,11 @@ enum Command {
     Restore(program::restore::Args),
     /// Print the state of the daemon and of its devices
     Status(program::ask::StatusArgs),
+    /// Show who is slow, and because of whom: systemd units and containers that use a device, with their response times and what they wait
+    /// for
+    ///
+    /// Requires root, or the applier. Refreshes in place on a terminal; in a pipe, prints one table after the other. Ends on Ctrl-C.
+    Top(program::top::Args),
     /// Compare the active settings with those that the agent set, and name conflicting tools; exit code 1 if they differ
     Verify(program::ask::VerifyArgs),
     /// Monitor devices and report what would be set, without changing anything
@@ -87,6 +92,7 @@ fn main() -> ExitCode {
         Command::Resume(args) => program::ask::resume(&args),
         Command::Restore(args) => program::restore::run(&args),
         Command::Status(args) => program::ask::status(&args),
+        Command::Top(args) => program::top::run(&args),
         Command::Verify(args) => program::ask::verify(&args),
         Command::Watch(args) => program::watch::run(&args),
     };

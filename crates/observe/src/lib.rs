@@ -38,6 +38,7 @@ pub mod performance;
 pub mod preference;
 pub mod similarity;
 pub mod stream_table;
+pub mod units;
 pub mod window;
 
 pub use event::Event;

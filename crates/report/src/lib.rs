@@ -34,4 +34,4 @@ mod tenants;
 pub mod text;
 pub mod verdict;
 
-pub use text::{paragraph, printable};
+pub use text::{paragraph, printable, shortened};

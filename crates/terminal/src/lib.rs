@@ -83,6 +83,14 @@ pub fn style() -> (Option<usize>, bool) {
     (asked_columns().or(terminal), terminal.is_some() && console::colors_enabled())
 }
 
+/// Rows and columns of the terminal that standard output is; `None` in a pipe, and where the terminal cannot be written to again and again
+/// in one place (`TERM=dumb`).
+pub fn screen() -> Option<(usize, usize)> {
+    let is_dumb = std::env::var("TERM").is_ok_and(|term| term == "dumb");
+    let (rows, columns) = console::Term::stdout().size_checked().filter(|_| !is_dumb)?;
+    Some((rows.into(), asked_columns().unwrap_or(columns.into())))
+}
+
 /// What `COLUMNS` says.
 fn asked_columns() -> Option<usize> {
     std::env::var("COLUMNS").ok().and_then(|columns| columns.trim().parse().ok()).filter(|&columns| columns > 0)

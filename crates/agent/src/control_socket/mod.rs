@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::history::Entry;
 use crate::protect::{LimitStatus, PromiseStatus};
+use crate::units::UnitTable;
 
 pub use client::ask;
 pub use server::{Asked, Server};
@@ -98,6 +99,9 @@ pub struct DeviceStatus {
     /// Units that may be limited for them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<LimitStatus>,
+    /// The units that used it in the latest interval; `None` before one has ended, and where only counters are available.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub units: Option<UnitTable>,
 }
 
 /// A recommendation that is not applied because the device is only monitored.

@@ -38,6 +38,7 @@ use crate::control_socket::{Answer, Ask, DeviceStatus, Differs, Status};
 use crate::learning::Memory;
 use crate::metrics::{DeviceSample, DeviceState, Metrics};
 use crate::protect::{Protection, Terms};
+use crate::units::UnitMonitor;
 use applier::sysfs::Sysfs;
 use linux::clock::Moment;
 use linux::events::EventSource;
@@ -51,6 +52,8 @@ const SWARM: Nanos = Nanos(200_000_000);
 const KEEPS_POOLS: Nanos = Nanos(600_000_000_000);
 /// How often metrics of promises are updated.
 const SAMPLE_INTERVAL: Nanos = Nanos(1_000_000_000);
+/// How often the figures of the units that use a device are new: often enough for metrics that are read every 15 s, as is usual.
+const UNITS_EVERY: Nanos = Nanos(10_000_000_000);
 /// Memory for what was seen of all devices together, in MiB. A third is for requests: some 40,000, of which a trial takes a few thousand. To
 /// understand more at every question costs more processor time than the trials, where 10,000 come a second.
 const MEMORY_MIB: i64 = 8;
@@ -312,6 +315,7 @@ impl Daemon {
                 let experience = self.experience.clone();
                 let (mut session, mut notices) =
                     DeviceSession::begin(now.at, &device.name, (settings, budget), experience, device_control, source);
+                session.follow_units(UnitMonitor::new(&self.sysfs, device.number, UNITS_EVERY, false, now.at));
                 self.protect(now, device, &mut session, &mut notices);
                 self.metrics.begins(&device.name);
                 self.left_alone.remove(&identity);
@@ -358,6 +362,10 @@ impl Daemon {
     /// Puts notices where they belong: the history, the metrics, the log.
     fn tell(&mut self, now: Moment, device: &str, notices: Notice) {
         let written = match notices {
+            Notice::Units(table) => {
+                self.metrics.units(device, &table);
+                Ok(())
+            }
             Notice::Measured(comparison) => {
                 let measured = Measured::of(&comparison);
                 info!(device, "measured {} of the latest change", measured.text());
@@ -530,6 +538,7 @@ fn device_status(session: &DeviceSession) -> DeviceStatus {
         latest: session.latest().finite(),
         promises: session.protection().map(Protection::promises).unwrap_or_default(),
         limits: session.protection().map(Protection::limits).unwrap_or_default(),
+        units: session.unit_table().cloned(),
     }
 }
 

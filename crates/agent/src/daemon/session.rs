@@ -34,6 +34,7 @@ use crate::configuration::{Mode, Settings};
 use crate::control_socket::{PendingAdvice, Rates};
 use crate::history::{Entry, Kind};
 use crate::protect::{Protection, Told};
+use crate::units::{UnitMonitor, UnitTable};
 use applier::Foreign;
 use control::Window;
 use control::ab_test::Comparison;
@@ -62,6 +63,8 @@ pub enum Notice {
     Entry(Box<Entry>),
     /// The measured gain of the latest change.
     Measured(Comparison),
+    /// The units that used the device in an interval.
+    Units(Box<UnitTable>),
 }
 
 impl Notice {
@@ -69,11 +72,11 @@ impl Notice {
         Notice::Entry(Box::new(entry))
     }
 
-    /// As a sentence; `None` of a measurement.
+    /// As a sentence; `None` of figures.
     pub fn text(&self) -> Option<String> {
         match self {
             Notice::Entry(entry) => Some(format!("{}: {}", entry.device, entry.why)),
-            Notice::Measured(_) => None,
+            Notice::Measured(_) | Notice::Units(_) => None,
         }
     }
 }
@@ -99,6 +102,9 @@ pub struct DeviceSession {
     verification: Verification,
     traffic: Traffic,
     learning: LearningState,
+    /// Who uses the device; `None` where requests are not seen.
+    units: Option<UnitMonitor>,
+    unit_table: Option<UnitTable>,
     /// Why the latest change was refused; `None` if it was not.
     refusal: Option<String>,
     /// Why the applier cannot be asked; said once.
@@ -141,6 +147,8 @@ impl DeviceSession {
             advice: AdviceLog::default(),
             verification: Verification::default(),
             learning: LearningState::new(now),
+            units: None,
+            unit_table: None,
             refusal: None,
             applier_trouble: None,
             next_external_check: now + EXTERNAL_CHECK_INTERVAL,
@@ -182,6 +190,16 @@ impl DeviceSession {
         }
         let why = format!("{path} may be limited again, the administrator says so");
         Ok(Some(vec![self.notice(Kind::Resumed, why)]))
+    }
+
+    /// Has it follow the units that use the device, unless only counters are available.
+    pub fn follow_units(&mut self, monitor: UnitMonitor) {
+        self.units = Some(monitor).filter(|_| self.source.counters_only().is_none());
+    }
+
+    /// The units that used the device in the latest interval; `None` before one has ended.
+    pub fn unit_table(&self) -> Option<&UnitTable> {
+        self.unit_table.as_ref()
     }
 
     /// Its name.
@@ -307,8 +325,12 @@ impl DeviceSession {
         events.clear();
         let read = self.source.read(&mut events);
         let mut notices = Vec::new();
+        if let Some(table) = self.units.as_mut().and_then(|units| units.read(now, &events, &*self.source)) {
+            notices.push(Notice::Units(Box::new(table.clone())));
+            self.unit_table = Some(table);
+        }
         if self.learning.lesson.is_some() {
-            notices = self.step_lesson(now, &events, errors);
+            notices.extend(self.step_lesson(now, &events, errors));
             self.events = events;
             return read.map(|()| notices);
         }

@@ -428,6 +428,30 @@ fn what_was_measured_of_a_change_is_noted_with_it() {
 }
 
 #[test]
+fn units_that_use_a_device_are_in_status_and_metrics() {
+    let mut scene = Scene::new("");
+    let folder = scene.root.path().join("proc/1");
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("cgroup"), "0::/system.slice/postgresql.service\n").unwrap();
+    scene.pass(9, 5);
+    assert_eq!(scene.status().devices[0].units, None, "no interval has ended");
+    scene.pass(1, 5);
+    let table = scene.status().devices[0].units.clone().unwrap();
+    assert_eq!((table.seconds, table.units.len()), (10.0, 1));
+    let unit = &table.units[0];
+    assert_eq!((unit.unit.as_str(), unit.iops, unit.wait), ("postgresql.service", 200.0, 1.0));
+    let series = "seekwise_unit_requests_per_second{device=\"sda\",unit=\"postgresql.service\"} 200.0";
+    assert!(scene.metrics.text().contains(series), "{}", scene.metrics.text());
+    // An idle interval has no rows.
+    (0..10).for_each(|_| {
+        scene.now_s += 1;
+        scene.daemon.step(scene.moment());
+    });
+    assert_eq!(scene.status().devices[0].units.clone().unwrap().units, []);
+    assert!(!scene.metrics.text().contains("seekwise_unit_requests_per_second{"));
+}
+
+#[test]
 fn lost_events_restart_the_observation() {
     let mut scene = Scene::new("");
     scene.pass(2, 5);

@@ -2,8 +2,9 @@
 
 mod server;
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
@@ -12,10 +13,12 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
+use report::printable;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::history::{Entry, Kind};
 use crate::protect::{LimitStatus, PromiseStatus, STATES as STATES_OF_PROMISES};
+use crate::units::{UnitRow, UnitTable};
 
 pub use server::serve;
 
@@ -49,6 +52,24 @@ struct OfLimit {
     unit: String,
     direction: &'static str,
 }
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfUnit {
+    device: String,
+    unit: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfNeighbour {
+    device: String,
+    unit: String,
+    neighbour: String,
+}
+
+/// Units of a device that have series of their own at a time: those that waited longest. The others are one, `other`.
+const UNITS: usize = 10;
+/// The label of all others.
+const OTHER: &str = "other";
 
 /// A gauge with a floating-point value.
 type Fraction = Gauge<f64, AtomicU64>;
@@ -101,6 +122,7 @@ pub struct Metrics {
     state: Family<OfState, Gauge>,
     promises: Family<OfPromise, Gauge>,
     limits: Family<OfLimit, Gauge>,
+    units: UnitMetrics,
     processor: Counter<f64, AtomicU64>,
     memory: Gauge,
 }
@@ -128,6 +150,7 @@ impl Metrics {
             state: Family::default(),
             promises: Family::default(),
             limits: Family::default(),
+            units: UnitMetrics::default(),
             processor: Counter::default(),
             memory: Gauge::default(),
         };
@@ -149,6 +172,7 @@ impl Metrics {
         registry.register("promise_state", promise, metrics.promises.clone());
         let limit = "Limit of a unit per second, while it is limited for a promise to another one";
         registry.register_with_unit("limit", limit, Unit::Bytes, metrics.limits.clone());
+        metrics.units.register(&mut registry);
         let processor = "CPU time of the daemon";
         registry.register_with_unit("cpu", processor, Unit::Seconds, metrics.processor.clone());
         let memory = "Maximum resident memory of the daemon so far";
@@ -204,6 +228,11 @@ impl Metrics {
         }
     }
 
+    /// Replaces the series of the units of a device.
+    pub fn units(&self, device: &str, table: &UnitTable) {
+        self.units.replace(device, &table.units);
+    }
+
     /// Counts a history entry.
     pub fn happened(&self, entry: &Entry) {
         let of = OfDevice { device: entry.device.clone() };
@@ -233,6 +262,7 @@ impl Metrics {
         self.promised.remove(&of);
         self.measured.remove(&of);
         self.advised.remove(&of);
+        self.units.replace(device, &[]);
         for (_, state) in STATES {
             self.state.remove(&OfState { device: of.device.clone(), state });
         }
@@ -253,6 +283,89 @@ impl Metrics {
     }
 }
 
+/// What units do, in the latest interval.
+#[derive(Clone, Default)]
+struct UnitMetrics {
+    read_bytes: Family<OfUnit, Fraction>,
+    written_bytes: Family<OfUnit, Fraction>,
+    requests: Family<OfUnit, Fraction>,
+    wait: Family<OfUnit, Fraction>,
+    read_p99: Family<OfUnit, Fraction>,
+    write_p99: Family<OfUnit, Fraction>,
+    fsync_p99: Family<OfUnit, Fraction>,
+    behind: Family<OfNeighbour, Fraction>,
+    /// The series that each device has.
+    shown: Arc<Mutex<BTreeMap<String, Vec<OfNeighbour>>>>,
+}
+
+impl UnitMetrics {
+    fn register(&self, registry: &mut Registry) {
+        registry.register("unit_read_bytes_per_second", "Throughput of a unit's reads", self.read_bytes.clone());
+        registry.register("unit_written_bytes_per_second", "Throughput of a unit's writes", self.written_bytes.clone());
+        registry.register("unit_requests_per_second", "Completed requests of a unit", self.requests.clone());
+        registry.register("unit_waiting_requests", "Mean number of a unit's requests that wait", self.wait.clone());
+        for (name, of, family) in [
+            ("unit_read_p99", "reads", &self.read_p99),
+            ("unit_write_p99", "writes", &self.write_p99),
+            ("unit_fsync_p99", "flushes of the write cache", &self.fsync_p99),
+        ] {
+            let help = format!("99th percentile of response times of a unit's {of}");
+            registry.register_with_unit(name, help, Unit::Seconds, family.clone());
+        }
+        let behind = "Share of a unit's waiting time behind requests of the neighbour that it waited for most";
+        registry.register_with_unit("unit_behind_neighbour", behind, Unit::Ratios, self.behind.clone());
+    }
+
+    fn replace(&self, device: &str, rows: &[UnitRow]) {
+        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        for behind in shown.remove(device).into_iter().flatten() {
+            let of = OfUnit { device: behind.device.clone(), unit: behind.unit.clone() };
+            let families = [&self.read_bytes, &self.written_bytes, &self.requests, &self.wait];
+            let quantiles = [&self.read_p99, &self.write_p99, &self.fsync_p99];
+            for family in families.into_iter().chain(quantiles) {
+                family.remove(&of);
+            }
+            self.behind.remove(&behind);
+        }
+        let (own, others) = rows.split_at(rows.len().min(UNITS));
+        let sum = |of: fn(&UnitRow) -> f64| others.iter().map(of).sum();
+        let other = UnitRow {
+            unit: OTHER.to_owned(),
+            read_mb_s: sum(|row| row.read_mb_s),
+            write_mb_s: sum(|row| row.write_mb_s),
+            iops: sum(|row| row.iops),
+            wait: sum(|row| row.wait),
+            ..UnitRow::default()
+        };
+        let rows = own.iter().chain((!others.is_empty()).then_some(&other));
+        let labels = rows.map(|row| self.set(device, row)).collect();
+        shown.insert(device.to_owned(), labels);
+    }
+
+    /// Sets the series of a unit. Returns the labels, for when they are to go.
+    fn set(&self, device: &str, row: &UnitRow) -> OfNeighbour {
+        let unit = printable(&row.unit);
+        let of = OfUnit { device: device.to_owned(), unit: unit.clone() };
+        let set = |family: &Family<OfUnit, Fraction>, value: f64| {
+            family.get_or_create(&of).set(value);
+        };
+        set(&self.read_bytes, 1e6 * row.read_mb_s);
+        set(&self.written_bytes, 1e6 * row.write_mb_s);
+        set(&self.requests, row.iops);
+        set(&self.wait, row.wait);
+        for (family, times) in [(&self.read_p99, row.read), (&self.write_p99, row.write), (&self.fsync_p99, row.fsync)] {
+            times.iter().for_each(|times| set(family, times.p99_ms / 1e3));
+        }
+        let neighbour = row.neighbour();
+        let name = neighbour.map_or_else(String::new, |neighbour| printable(&neighbour.unit));
+        let of = OfNeighbour { device: device.to_owned(), unit, neighbour: name };
+        if let Some(neighbour) = neighbour {
+            self.behind.get_or_create(&of).set(neighbour.share_percent / 100.0);
+        }
+        of
+    }
+}
+
 /// Peak resident memory of the process in bytes (VmHWM); 0 if unknown.
 fn resident_bytes() -> i64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -265,5 +378,41 @@ fn raise(counter: &Counter, total: u64) {
     let known = counter.get();
     if total > known {
         counter.inner().fetch_add(total - known, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::{Behind, Times};
+
+    #[test]
+    fn units_beyond_those_that_waited_longest_are_one_series_and_what_is_gone_has_none() {
+        let metrics = Metrics::new();
+        let row = |number: usize| UnitRow {
+            unit: format!("job\u{1b}{number}.service"),
+            iops: 1.0,
+            wait: 1.0,
+            read: Some(Times { p50_ms: 1.0, p99_ms: 20.0 }),
+            behind: vec![Behind { unit: "backup.service".to_owned(), share_percent: 75.0 }],
+            ..UnitRow::default()
+        };
+        let table = |rows: std::ops::Range<usize>| UnitTable { seconds: 10.0, units: rows.map(row).collect() };
+        metrics.units("sda", &table(0..30));
+        metrics.units("sdb", &table(0..1));
+        let series = |name: &str| metrics.text().lines().filter(|line| line.starts_with(name)).count();
+        assert_eq!((series("seekwise_unit_waiting_requests{"), series("seekwise_unit_read_p99_seconds{")), (12, 11));
+        let text = metrics.text();
+        for line in [
+            "seekwise_unit_requests_per_second{device=\"sda\",unit=\"other\"} 20.0",
+            "seekwise_unit_read_p99_seconds{device=\"sdb\",unit=\"job\u{fffd}0.service\"} 0.02",
+            "seekwise_unit_behind_neighbour_ratios{device=\"sdb\",unit=\"job\u{fffd}0.service\",neighbour=\"backup.service\"} 0.75",
+        ] {
+            assert!(text.lines().any(|other| other == line), "{line} is missing in\n{text}");
+        }
+        metrics.units("sda", &table(40..42));
+        assert_eq!(series("seekwise_unit_waiting_requests{device=\"sda\""), 2);
+        metrics.gone("sda");
+        assert_eq!((series("seekwise_unit_waiting_requests{device=\"sda\""), series("seekwise_unit_waiting_requests{")), (0, 1));
     }
 }

@@ -1,6 +1,7 @@
 //! `status`, `verify` and `resume`: requests to the daemon.
 
 use agent::control_socket::{self, Answer, Ask, DeviceStatus, Differs, Status};
+use agent::units::{self, Screen};
 use anyhow::{Context as _, bail};
 use linux::events::counter_source::CANNOT_KNOW;
 use report::number::{grouped, three_digits};
@@ -62,23 +63,29 @@ pub fn status(args: &StatusArgs) -> anyhow::Result<()> {
         bail!("unexpected reply from the daemon; are both programs of the same version?")
     };
     if args.json {
-        return Ok(terminal::print(&(serde_json::to_string_pretty(&status)? + "\n"))?);
+        return Ok(terminal::print(&(units::json_for_terminals(&serde_json::to_string_pretty(&status)?) + "\n"))?);
     }
     Ok(terminal::print(&text(&status, terminal::style().0))?)
 }
 
 fn text(status: &Status, width: Option<usize>) -> String {
-    let mut sentences = vec![format!(
+    let sentences = vec![format!(
         "seekwise-agent {}, running for {} s, {} {}.",
         status.version,
         three_digits(status.runs_for_s),
         status.devices.len(),
         if status.devices.len() == 1 { "device" } else { "devices" }
     )];
+    let mut out = say::lines(sentences, width);
     for device in &status.devices {
-        sentences.push(String::new());
-        sentences.extend(device_text(device));
+        out.push('\n');
+        out += &say::lines(device_text(device), width);
+        if let Some(table) = &device.units {
+            out += &format!("Units in the latest {} s:\n", three_digits(table.seconds));
+            out += &units::text(table, Screen { width, ..Screen::default() });
+        }
     }
+    let mut sentences = Vec::new();
     if let Some(learning) = &status.learning {
         sentences.extend([String::new(), learning.clone()]);
     }
@@ -86,7 +93,7 @@ fn text(status: &Status, width: Option<usize>) -> String {
         sentences.push(String::new());
         sentences.extend(status.left_alone.iter().map(|(name, why)| format!("{name} is left alone: {why}")));
     }
-    say::lines(sentences, width)
+    out + &say::lines(sentences, width)
 }
 
 fn device_text(device: &DeviceStatus) -> Vec<String> {

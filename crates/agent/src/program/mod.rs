@@ -11,6 +11,7 @@ pub mod moved;
 pub mod protect;
 pub mod restore;
 mod say;
+pub mod top;
 pub mod watch;
 
 use std::path::PathBuf;

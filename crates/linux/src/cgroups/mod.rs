@@ -1,12 +1,15 @@
 //! Which unit a request belongs to: systemd's services and scopes, containers, and other cgroups of version 2.
 //!
 //! ```text
-//! request: process ─▶ /proc/PID/cgroup ─▶ Unit::of: postgresql.service, docker-4f2a1b2c3d4e, /batch
+//! request: process ─▶ Processes: /proc/PID/cgroup ─▶ Unit::of: postgresql.service, docker-4f2a1b2c3d4e, /batch
+//!          of the kernel ─▶ UnitCounters: io.stat ─▶ for whom it was
 //!          name: postgresql, 4f2a ─▶ Cgroups::find ─▶ /system.slice/postgresql.service
 //! ```
 //! This module only reads.
 
+mod counters;
 mod find;
+mod processes;
 mod unit;
 
 use std::fs;
@@ -15,6 +18,8 @@ use std::path::{Path, PathBuf};
 
 use applier::sysfs::Sysfs;
 
+pub use counters::{Transferred, UnitCounters};
+pub use processes::{Processes, Role, Source};
 pub use unit::Unit;
 
 /// The hierarchy of cgroups of version 2.

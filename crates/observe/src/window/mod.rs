@@ -19,4 +19,5 @@ pub use extractor::Extractor;
 pub use features::{FEATURES, Features};
 pub use outcome::{Calls, Tally, WindowOutcome, depth};
 pub use page::features_page;
+pub(crate) use quantiles::Quantiles;
 pub use table::Feature;

@@ -4,13 +4,13 @@ use hdrhistogram::Histogram;
 
 /// Counts whole numbers in steps of a number of significant digits.
 #[derive(Clone, Debug)]
-pub(super) struct Quantiles {
+pub(crate) struct Quantiles {
     counts: Histogram<u32>,
 }
 
 impl Quantiles {
     /// For numbers up to `highest` (2 at least; a larger one counts as this), with 1 to 5 significant digits. Allocates only here.
-    #[expect(clippy::expect_used, reason = "refused only with bounds or digits that its two callers do not give")]
+    #[expect(clippy::expect_used, reason = "refused only with bounds or digits that its callers do not give")]
     pub fn new(highest: u64, digits: u8) -> Quantiles {
         Quantiles { counts: Histogram::new_with_bounds(1, highest, digits).expect("bounds and digits in range") }
     }

@@ -1,0 +1,366 @@
+//! The units that share a device: what each did in the latest interval, what it waited for, and because of whom.
+//!
+//! ```text
+//! EventSource ─▶ Processes: which unit? ─▶ observe::units ─▶ what the kernel sent, charged by io.stat ─▶ UnitTable: top, status, metrics
+//! ```
+
+mod text;
+
+use std::collections::BTreeMap;
+
+use applier::sysfs::Sysfs;
+use block::{Nanos, Op, StreamId};
+use linux::cgroups::{Cgroups, Processes, Role, Source, Transferred, UnitCounters};
+use linux::events::EventSource;
+use observe::Event;
+use observe::units::{Group, Report, Row, UnitId, Units};
+use serde::{Deserialize, Serialize};
+
+pub use text::{Screen, json_for_terminals, text};
+
+/// How many neighbours of a unit are named; there may be 255.
+const NEIGHBOURS: usize = 10;
+/// What `io.stat` counts for a unit beyond the requests of its processes is taken for requests of the kernel from this part of theirs on.
+/// Below it may come from reading both at different times: some milliseconds of an interval of a second.
+const LEAST_BEYOND: f64 = 0.01;
+/// The name of the row of all units beyond those that are told apart, and of what was waited for before it was recorded.
+const OTHER: &str = "[other]";
+
+/// Units that used a device in an interval.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct UnitTable {
+    /// Length of the interval in seconds.
+    pub seconds: f64,
+    /// Units with completed requests, those that waited longest first.
+    pub units: Vec<UnitRow>,
+}
+
+/// A unit in an interval.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct UnitRow {
+    /// Name: a systemd unit, a container by its runtime and short id, the path of another cgroup, or in brackets what is none of these.
+    pub unit: String,
+    /// Path of the cgroup; `None` of what is none.
+    pub cgroup: Option<String>,
+    /// Throughput of reads in 10^6 bytes per second.
+    pub read_mb_s: f64,
+    /// Throughput of writes in 10^6 bytes per second, with the write-back that is known to be on its behalf.
+    pub write_mb_s: f64,
+    /// Completed requests per second, as they were queued: before merges and splits.
+    pub iops: f64,
+    /// Response times of reads; `None` without any.
+    pub read: Option<Times>,
+    /// Response times of writes; `None` without any.
+    pub write: Option<Times>,
+    /// Response times of those writes that a process waits for; `None` without any.
+    pub sync_write: Option<Times>,
+    /// How long flushes of the write cache took, as fsync asks for them; `None` without any.
+    pub fsync: Option<Times>,
+    /// Mean number of operations that were waiting.
+    pub wait: f64,
+    /// Shares of its waiting time behind the requests of units, its own among them, the largest first; ten at most.
+    pub behind: Vec<Behind>,
+}
+
+/// Quantiles of response times.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Times {
+    /// Median in milliseconds.
+    pub p50_ms: f64,
+    /// 99th percentile in milliseconds.
+    pub p99_ms: f64,
+}
+
+/// A share of waiting time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Behind {
+    /// The unit whose requests were completed meanwhile.
+    pub unit: String,
+    /// Share of the waiting time, in percent.
+    pub share_percent: f64,
+}
+
+impl UnitRow {
+    /// The other unit that it waited behind longest.
+    pub fn neighbour(&self) -> Option<&Behind> {
+        self.behind.iter().find(|behind| behind.unit != self.unit)
+    }
+}
+
+impl Times {
+    fn of(group: &Group) -> Option<Times> {
+        Some(Times { p50_ms: group.p50?.as_millis_f64(), p99_ms: group.p99?.as_millis_f64() })
+    }
+}
+
+/// Follows the units of one device.
+pub struct UnitMonitor {
+    processes: Processes,
+    units: Units,
+    /// `None` where rows are slices, or there are no cgroups of version 2.
+    counters: Option<UnitCounters>,
+    /// What the processes of each unit asked for in this interval.
+    queued: BTreeMap<UnitId, Transferred>,
+    interval: Nanos,
+    ends: Nanos,
+    /// Events lost before.
+    lost: u64,
+}
+
+impl UnitMonitor {
+    /// Of the device with this major and minor number, in intervals of this length, the first from now on; with `by_slice` a row for each
+    /// slice instead of each unit.
+    pub fn new(sysfs: &Sysfs, device: (u32, u32), interval: Nanos, by_slice: bool, now: Nanos) -> UnitMonitor {
+        let cgroups = Cgroups::mounted(sysfs).ok().filter(|_| !by_slice);
+        let counters = cgroups.map(|cgroups| UnitCounters::new(cgroups, device));
+        let mut units = Units::new();
+        units.begin(now);
+        let (processes, queued) = (Processes::new(sysfs, by_slice), BTreeMap::new());
+        UnitMonitor { processes, units, counters, queued, interval, ends: now + interval, lost: 0 }
+    }
+
+    /// When the interval ends.
+    pub fn ends(&self) -> Nanos {
+        self.ends
+    }
+
+    /// Takes in what the source has just read. Returns the table if the interval ended.
+    pub fn read(&mut self, now: Nanos, events: &[Event], source: &dyn EventSource) -> Option<UnitTable> {
+        events.iter().for_each(|event| self.event(event, source));
+        if source.lost() > self.lost {
+            self.lost = source.lost();
+            self.units.gap();
+        }
+        if now < self.ends {
+            return None;
+        }
+        // After a pause, as of a machine that was suspended, not one interval for each that was missed.
+        self.ends = if now < self.ends + self.interval { self.ends + self.interval } else { now + self.interval };
+        Some(self.close(now))
+    }
+
+    fn event(&mut self, event: &Event, source: &dyn EventSource) {
+        let stream = match event {
+            Event::Queued(request) | Event::Completed { request, .. } => request.stream,
+            Event::Flushed { stream, .. } => *stream,
+            Event::Called { .. } | Event::Returned { .. } => return,
+        };
+        // Also when a request is queued, because the process may have ended by the time that it is done.
+        let unit = self.unit(stream, source, event.at());
+        if let Event::Queued(request) = event {
+            let queued = self.queued.entry(unit).or_default();
+            let bytes = u64::from(request.sectors) * 512;
+            match request.op {
+                Op::Read => queued.read += bytes,
+                Op::Write => queued.written += bytes,
+                Op::Discard => {}
+            }
+        }
+        self.units.event(unit, event);
+    }
+
+    fn unit(&mut self, stream: StreamId, source: &dyn EventSource, at: Nanos) -> UnitId {
+        self.processes.unit(stream, source.name(stream), at)
+    }
+
+    fn close(&mut self, now: Nanos) -> UnitTable {
+        let mut report = self.units.close(now);
+        self.charge_kernel(&mut report);
+        let units = names(&report, &self.processes);
+        let name = |unit: &Option<UnitId>| units.get(unit).cloned().unwrap_or_else(|| OTHER.to_owned());
+        let row = |row: &Row| {
+            let share = |waited: Nanos| 100.0 * waited.0 as f64 / row.waited.0.max(1) as f64;
+            let behind = row.behind.iter().take(NEIGHBOURS);
+            UnitRow {
+                unit: name(&row.unit),
+                cgroup: row.unit.and_then(|unit| Some(self.processes.source(unit)?.path()?.to_owned())),
+                read_mb_s: report.per_second(row.reads.bytes) / 1e6,
+                write_mb_s: report.per_second(row.writes.bytes) / 1e6,
+                iops: report.per_second(row.requests()),
+                read: Times::of(&row.reads),
+                write: Times::of(&row.writes),
+                sync_write: Times::of(&row.sync_writes),
+                fsync: Times::of(&row.flushes),
+                wait: report.wait(row),
+                behind: behind.map(|(unit, waited)| Behind { unit: name(unit), share_percent: share(*waited) }).collect(),
+            }
+        };
+        UnitTable { seconds: (report.to - report.from).as_secs_f64(), units: report.rows.iter().map(row).collect() }
+    }
+
+    /// Charges what the kernel sent to the units for which it did, as far as it counts that: write-back by what was written beyond the
+    /// requests of the unit's processes, other workers, which send what `io.max` held back, also by what was read.
+    fn charge_kernel(&mut self, report: &mut Report) {
+        let queued = std::mem::take(&mut self.queued);
+        let Some(counters) = &mut self.counters else { return };
+        let mut beyond: Vec<(UnitId, [f64; 2])> = Vec::new();
+        for (unit, counted) in counters.since() {
+            let unit = self.processes.number(Source::Unit(unit));
+            let own = queued.get(&unit).copied().unwrap_or_default();
+            let least = |own: u64, counted: u64| {
+                let rest = counted.saturating_sub(own) as f64;
+                if rest > LEAST_BEYOND * own as f64 { rest } else { 0.0 }
+            };
+            beyond.push((unit, [least(own.read, counted.read), least(own.written, counted.written)]));
+        }
+        let roles = [Role::WriteBack, Role::Worker].map(|role| self.processes.kernel(role));
+        let sent = roles.map(|unit| {
+            let sent = unit.and_then(|unit| queued.get(&unit)).copied().unwrap_or_default();
+            [sent.read as f64, sent.written as f64]
+        });
+        // Of reads and of writes: all that the kernel sent, or that was counted for units if that is more.
+        let all = [0, 1].map(|op| {
+            let counted: f64 = beyond.iter().map(|(_, bytes)| bytes[op]).sum();
+            counted.max(sent[0][op] + sent[1][op]).max(1.0)
+        });
+        for (unit, sent) in roles.into_iter().zip(sent).filter_map(|(unit, sent)| Some((unit?, sent))) {
+            let share =
+                |bytes: &[f64; 2]| (sent[0] * bytes[0] / all[0] + sent[1] * bytes[1] / all[1]) / (sent[0] + sent[1]).max(1.0);
+            let shares: Vec<(UnitId, f64)> =
+                beyond.iter().map(|(unit, bytes)| (*unit, share(bytes))).filter(|(_, share)| *share > 0.0).collect();
+            report.charge(unit, &shares);
+        }
+    }
+}
+
+/// The names of all units in a report; of several with the same name the paths.
+fn names(report: &Report, processes: &Processes) -> BTreeMap<Option<UnitId>, String> {
+    let all = report.rows.iter().flat_map(|row| row.behind.iter().map(|(unit, _)| *unit).chain([row.unit]));
+    let mut names: BTreeMap<Option<UnitId>, String> =
+        all.filter_map(|unit| Some((unit, processes.source(unit?)?.name()))).collect();
+    let mut times: BTreeMap<String, usize> = BTreeMap::new();
+    names.values().for_each(|name| *times.entry(name.clone()).or_default() += 1);
+    for (unit, name) in names.iter_mut().filter(|(_, name)| times[*name] > 1) {
+        let path = unit.and_then(|unit| processes.source(unit)?.path());
+        path.iter().for_each(|path| (*path).clone_into(name));
+    }
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+    use std::os::fd::BorrowedFd;
+    use std::{fs, path::Path};
+
+    use block::{Priority, Request};
+    use linux::events::ObserveError;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Names {
+        names: HashMap<StreamId, &'static str>,
+        lost: u64,
+    }
+
+    impl EventSource for Names {
+        fn read(&mut self, _out: &mut Vec<Event>) -> Result<(), ObserveError> {
+            Ok(())
+        }
+
+        fn lost(&self) -> u64 {
+            self.lost
+        }
+
+        fn name(&self, stream: StreamId) -> Option<&str> {
+            self.names.get(&stream).copied()
+        }
+
+        fn fds(&self) -> Vec<BorrowedFd<'_>> {
+            Vec::new()
+        }
+    }
+
+    fn write(root: &Path, path: &str, text: &str) {
+        fs::create_dir_all(root.join(path).parent().unwrap()).unwrap();
+        fs::write(root.join(path), text).unwrap();
+    }
+
+    fn completed(stream: StreamId, op: Op, sectors: u32, (from_ms, to_ms): (u64, u64)) -> Event {
+        let arrival = Nanos::from_millis(from_ms);
+        let request = Request { id: 0, stream, op, sync: true, priority: Priority::DEFAULT, sectors, lba: 0, arrival };
+        Event::Completed { request, dispatched: arrival, at: Nanos::from_millis(to_ms) }
+    }
+
+    #[test]
+    fn the_table_names_units_and_charges_write_back() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path();
+        write(root, "proc/self/mounts", &format!("cgroup2 {}/cg cgroup2 rw 0 0\n", root.display()));
+        write(root, "proc/1/cgroup", "0::/system.slice/db.service\n");
+        write(root, "proc/2/cgroup", "0::/\n");
+        write(root, "proc/2/stat", "2 (kworker/u8:1) I 2 0 0 0 -1 2097152 0");
+        write(root, "proc/3/cgroup", "0::/a.slice/job.service\n");
+        write(root, "proc/4/cgroup", "0::/b.slice/job.service\n");
+        write(root, "cg/backup/io.stat", "8:0 rbytes=0 wbytes=0\n");
+        let source = Names { names: HashMap::from([(1, "postgres"), (2, "kworker/u8:1"), (3, "j"), (4, "j")]), lost: 0 };
+        let second = Nanos::from_millis(1_000);
+        let mut monitor = UnitMonitor::new(&Sysfs::at(root), (8, 0), second, false, Nanos::ZERO);
+        let events = [
+            completed(2, Op::Write, 2_000, (0, 90)),
+            completed(1, Op::Read, 8, (10, 100)),
+            completed(3, Op::Read, 8, (100, 110)),
+            completed(4, Op::Read, 8, (110, 120)),
+            completed(5, Op::Read, 8, (120, 130)),
+        ];
+        let queued = events.map(|event| match event {
+            Event::Completed { request, .. } => Event::Queued(request),
+            other => other,
+        });
+        monitor.read(Nanos(1), &queued, &source);
+        assert_eq!(monitor.read(Nanos::from_millis(999), &events, &source), None);
+        write(root, "cg/backup/io.stat", "8:0 rbytes=0 wbytes=768000\n");
+        // Of what its processes asked for there is nothing left to charge.
+        write(root, "cg/system.slice/db.service/io.stat", "8:0 rbytes=4096 wbytes=0\n");
+        let table = monitor.read(second, &[], &source).unwrap();
+        let names: Vec<&str> = table.units.iter().map(|row| row.unit.as_str()).collect();
+        let expected = ["[write-back]", "db.service", "/a.slice/job.service", "/b.slice/job.service", "[ended: ]", "/backup"];
+        assert_eq!(names, expected);
+        let database = &table.units[1];
+        assert_eq!((database.cgroup.as_deref(), database.iops, database.wait), (Some("/system.slice/db.service"), 1.0, 0.09));
+        let neighbour = database.neighbour().unwrap();
+        // 80 of 90 ms behind write-back, of which three quarters were the backup's.
+        assert!(neighbour.unit == "/backup" && (neighbour.share_percent - 100.0 * 60.0 / 90.0).abs() < 0.01, "{neighbour:?}");
+        assert_eq!((table.units[0].write_mb_s, table.units[5].write_mb_s), (0.256, 0.768));
+        assert_eq!(monitor.read(Nanos::from_millis(9_000), &[], &source), Some(UnitTable { seconds: 8.0, units: Vec::new() }));
+        assert_eq!(monitor.ends(), Nanos::from_millis(10_000));
+        // A table is the same after it went through JSON.
+        let read: UnitTable = serde_json::from_str(&serde_json::to_string(&table).unwrap()).unwrap();
+        assert_eq!(read.units.len(), table.units.len());
+    }
+
+    #[test]
+    fn what_io_max_held_back_is_charged_to_those_who_asked_for_it() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path();
+        write(root, "proc/self/mounts", &format!("cgroup2 {}/cg cgroup2 rw 0 0\n", root.display()));
+        write(root, "proc/1/cgroup", "0::/db\n");
+        write(root, "proc/2/cgroup", "0::/\n");
+        write(root, "proc/2/stat", "2 (kworker/1:1) I 2 0 0 0 -1 2097152 0");
+        let source = Names { names: HashMap::from([(1, "postgres"), (2, "kworker/1:1")]), lost: 0 };
+        let second = Nanos::from_millis(1_000);
+        write(root, "cg/scan/io.stat", "");
+        let mut monitor = UnitMonitor::new(&Sysfs::at(root), (8, 0), second, false, Nanos::ZERO);
+        let held_back = completed(2, Op::Read, 2_000, (0, 80));
+        let Event::Completed { request, .. } = held_back else { panic!("it completes") };
+        monitor.read(Nanos(1), &[Event::Queued(request), held_back, completed(1, Op::Read, 8, (0, 100))], &source);
+        write(root, "cg/scan/io.stat", "8:0 rbytes=1024000 wbytes=0\n");
+        let table = monitor.read(second, &[], &source).unwrap();
+        let database = table.units.iter().find(|row| row.unit == "/db").unwrap();
+        assert_eq!(database.neighbour(), Some(&Behind { unit: "/scan".to_owned(), share_percent: 80.0 }));
+    }
+
+    #[test]
+    fn lost_events_leave_time_that_is_of_no_unit() {
+        let root = tempfile::tempdir().unwrap();
+        let mut source = Names::default();
+        let mut monitor = UnitMonitor::new(&Sysfs::at(root.path()), (8, 0), Nanos::from_millis(1_000), true, Nanos::ZERO);
+        monitor.read(Nanos(1), &[completed(1, Op::Read, 8, (0, 10))], &source);
+        source.lost = 5;
+        monitor.read(Nanos(2), &[], &source);
+        let table = monitor.read(Nanos::from_millis(1_000), &[completed(1, Op::Read, 8, (10, 20))], &source).unwrap();
+        let shares: Vec<_> = table.units[0].behind.iter().map(|one| (one.unit.as_str(), one.share_percent)).collect();
+        assert_eq!(shares, [(OTHER, 50.0), ("[ended: ]", 50.0)]);
+    }
+}

@@ -1,0 +1,156 @@
+//! What units did in an interval.
+
+use std::cmp::Reverse;
+
+use block::Nanos;
+
+use super::UnitId;
+use crate::window::Quantiles;
+
+/// The longest response time that quantiles tell from longer ones: as long as a request may be under way.
+const LONGEST: Nanos = Nanos::from_millis(300_000);
+
+/// Requests of one kind while they are counted.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Responses {
+    requests: u64,
+    bytes: u64,
+    /// Made for the first one: most units have no requests of some kinds, and it takes 18 KB.
+    times: Option<Quantiles>,
+}
+
+impl Responses {
+    pub(super) fn add(&mut self, bytes: u64, response: Nanos) {
+        self.requests += 1;
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.times.get_or_insert_with(|| Quantiles::new(LONGEST.0, 2)).add(response.0);
+    }
+
+    /// What they were; the next interval begins.
+    pub(super) fn take(&mut self) -> Group {
+        let quantile = |share| {
+            let value = self.times.as_ref().filter(|_| self.requests > 0).map(|times| times.quantile(share));
+            value.map(|value| Nanos(value as u64))
+        };
+        let group = Group { requests: self.requests, bytes: self.bytes, p50: quantile(0.5), p99: quantile(0.99) };
+        if self.requests > 0 {
+            self.times.iter_mut().for_each(Quantiles::clear);
+        }
+        (self.requests, self.bytes) = (0, 0);
+        group
+    }
+}
+
+/// Requests of one kind that completed in an interval.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Group {
+    /// How many.
+    pub requests: u64,
+    /// What they transferred.
+    pub bytes: u64,
+    /// Median of their response times, to 1 percent; `None` if there was none.
+    pub p50: Option<Nanos>,
+    /// 99th percentile of their response times, to 1 percent, at most five minutes; `None` if there was none.
+    pub p99: Option<Nanos>,
+}
+
+/// A unit in an interval.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Row {
+    /// The unit; `None`: all beyond the [number](super::MOST_UNITS) that is told apart.
+    pub unit: Option<UnitId>,
+    /// Its reads.
+    pub reads: Group,
+    /// Its writes.
+    pub writes: Group,
+    /// Those writes that a process waits for: direct ones, and those of fsync.
+    pub sync_writes: Group,
+    /// Flushes of the write cache on its behalf, as by fsync.
+    pub flushes: Group,
+    /// Discards.
+    pub others: u64,
+    /// Sum of the response times of all these.
+    pub waited: Nanos,
+    /// How much of that it waited behind requests of each unit, its own among them, the most first. The sum is `waited`. `None`: behind
+    /// units that are not told apart, or before the record began.
+    pub behind: Vec<(Option<UnitId>, Nanos)>,
+}
+
+impl Row {
+    /// Requests that completed.
+    pub fn requests(&self) -> u64 {
+        self.reads.requests + self.writes.requests + self.others
+    }
+
+    /// The other unit that it waited behind longest, and the share of its waiting time; `None` if it waited for itself only.
+    pub fn neighbour(&self) -> Option<(Option<UnitId>, f64)> {
+        let (unit, waited) = self.behind.iter().find(|(unit, _)| *unit != self.unit)?;
+        Some((*unit, waited.0 as f64 / self.waited.0.max(1) as f64))
+    }
+}
+
+/// Units in an interval.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// When it began.
+    pub from: Nanos,
+    /// When it ended.
+    pub to: Nanos,
+    /// Units with completions, those that waited longest first.
+    pub rows: Vec<Row>,
+}
+
+impl Report {
+    /// Puts the rows and what each waited behind in order.
+    pub(super) fn sort(&mut self) {
+        for row in &mut self.rows {
+            row.behind.sort_by_key(|(unit, waited)| (Reverse(*waited), *unit));
+        }
+        self.rows.sort_by_key(|row| (Reverse(row.waited), row.unit));
+    }
+
+    /// A quantity per second; 0 of an interval without length.
+    pub fn per_second(&self, quantity: u64) -> f64 {
+        let seconds = (self.to - self.from).as_secs_f64();
+        if seconds > 0.0 { quantity as f64 / seconds } else { 0.0 }
+    }
+
+    /// Mean number of a unit's requests that were waiting: their response times divided by the interval.
+    pub fn wait(&self, row: &Row) -> f64 {
+        self.per_second(row.waited.0) / 1e9
+    }
+
+    /// Charges what one unit wrote, and what was waited for behind it, to others by these shares, of which the sum is 1 at most. Its own
+    /// waiting and response times stay its own. For write-back, which the kernel does for those who wrote to the page cache.
+    pub fn charge(&mut self, from: UnitId, shares: &[(UnitId, f64)]) {
+        let part = |of: u64, share: f64| (of as f64 * share.clamp(0.0, 1.0)) as u64;
+        let Some(written) = self.rows.iter().find(|row| row.unit == Some(from)).map(|row| row.writes.bytes) else { return };
+        for (unit, share) in shares.iter().filter(|(unit, _)| *unit != from) {
+            if self.rows.iter().all(|row| row.unit != Some(*unit)) {
+                self.rows.push(Row { unit: Some(*unit), ..Row::default() });
+            }
+            for row in &mut self.rows {
+                let bytes = part(written, *share);
+                if row.unit == Some(from) {
+                    row.writes.bytes = row.writes.bytes.saturating_sub(bytes);
+                } else if row.unit == Some(*unit) {
+                    row.writes.bytes += bytes;
+                }
+            }
+        }
+        for row in self.rows.iter_mut().filter(|row| row.unit != Some(from)) {
+            let Some(place) = row.behind.iter().position(|(unit, _)| *unit == Some(from)) else { continue };
+            let waited = row.behind[place].1.0;
+            for (unit, share) in shares.iter().filter(|(unit, _)| *unit != from) {
+                let moved = part(waited, *share).min(row.behind[place].1.0);
+                row.behind[place].1 = Nanos(row.behind[place].1.0 - moved);
+                match row.behind.iter_mut().find(|(other, _)| *other == Some(*unit)) {
+                    Some((_, sum)) => *sum += Nanos(moved),
+                    None => row.behind.push((Some(*unit), Nanos(moved))),
+                }
+            }
+            row.behind.retain(|(_, waited)| waited.0 > 0);
+        }
+        self.sort();
+    }
+}
