@@ -42,9 +42,9 @@ pub struct UnitRow {
     pub unit: String,
     /// Path of the cgroup; `None` of what is none.
     pub cgroup: Option<String>,
-    /// Throughput of reads in 10^6 bytes per second.
+    /// Throughput of reads in 10^6 bytes per second, with what the kernel is known to have sent on its behalf.
     pub read_mb_s: f64,
-    /// Throughput of writes in 10^6 bytes per second, with the write-back that is known to be on its behalf.
+    /// Throughput of writes in 10^6 bytes per second; the same holds.
     pub write_mb_s: f64,
     /// Completed requests per second, as they were queued: before merges and splits.
     pub iops: f64,
@@ -349,6 +349,8 @@ mod tests {
         let table = monitor.read(second, &[], &source).unwrap();
         let database = table.units.iter().find(|row| row.unit == "/db").unwrap();
         assert_eq!(database.neighbour(), Some(&Behind { unit: "/scan".to_owned(), share_percent: 80.0 }));
+        let read: Vec<f64> = table.units.iter().filter(|row| row.unit != "/db").map(|row| row.read_mb_s).collect();
+        assert_eq!(read, [0.0, 1.024], "the workers' row, and the unit's");
     }
 
     #[test]

@@ -120,21 +120,24 @@ impl Report {
         self.per_second(row.waited.0) / 1e9
     }
 
-    /// Charges what one unit wrote, and what was waited for behind it, to others by these shares, of which the sum is 1 at most. Its own
-    /// waiting and response times stay its own. For write-back, which the kernel does for those who wrote to the page cache.
+    /// Charges what one unit transferred, and what was waited for behind it, to others by these shares, of which the sum is 1 at most. Its
+    /// own waiting and response times stay its own. For what the kernel sends on behalf of others, such as write-back.
     pub fn charge(&mut self, from: UnitId, shares: &[(UnitId, f64)]) {
         let part = |of: u64, share: f64| (of as f64 * share.clamp(0.0, 1.0)) as u64;
-        let Some(written) = self.rows.iter().find(|row| row.unit == Some(from)).map(|row| row.writes.bytes) else { return };
+        let Some(sent) = self.rows.iter().find(|row| row.unit == Some(from)) else { return };
+        let (read, written) = (sent.reads.bytes, sent.writes.bytes);
         for (unit, share) in shares.iter().filter(|(unit, _)| *unit != from) {
             if self.rows.iter().all(|row| row.unit != Some(*unit)) {
                 self.rows.push(Row { unit: Some(*unit), ..Row::default() });
             }
+            let (read, written) = (part(read, *share), part(written, *share));
             for row in &mut self.rows {
-                let bytes = part(written, *share);
                 if row.unit == Some(from) {
-                    row.writes.bytes = row.writes.bytes.saturating_sub(bytes);
+                    row.reads.bytes = row.reads.bytes.saturating_sub(read);
+                    row.writes.bytes = row.writes.bytes.saturating_sub(written);
                 } else if row.unit == Some(*unit) {
-                    row.writes.bytes += bytes;
+                    row.reads.bytes += read;
+                    row.writes.bytes += written;
                 }
             }
         }

@@ -156,8 +156,15 @@ proptest! {
         let mut charged = report(&events, 2_000_000_000);
         let before = charged.clone();
         charged.charge(0, &shares);
-        let written = |report: &Report| report.rows.iter().map(|row| row.writes.bytes).sum::<u64>();
-        prop_assert_eq!(written(&before), written(&charged));
+        let bytes = |report: &Report| {
+            let both = report.rows.iter().map(|row| (row.reads.bytes, row.writes.bytes));
+            both.fold((0, 0), |(read, written), (more, wrote)| (read + more, written + wrote))
+        };
+        prop_assert_eq!(bytes(&before), bytes(&charged));
+        let row = |report: &Report, unit| report.rows.iter().find(|row| row.unit == Some(unit)).map_or(0, |row| row.reads.bytes);
+        let moved: f64 = shares.iter().filter(|(unit, _)| *unit == 1).map(|(_, share)| share).sum();
+        let more = (row(&charged, 1) - row(&before, 1)) as f64;
+        prop_assert!((more - moved * row(&before, 0) as f64).abs() < shares.len() as f64 + 1.0);
         for row in &charged.rows {
             prop_assert_eq!(row.behind.iter().map(|(_, waited)| waited.0).sum::<u64>(), row.waited.0);
         }
