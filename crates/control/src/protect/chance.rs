@@ -26,17 +26,17 @@ fn normal_tail(z: f64) -> f64 {
     if z < 0.0 { 1.0 - upper } else { upper }
 }
 
-/// The largest mean with which at most `allowed` events happen with a probability of 97%.
+/// The largest mean with which at most `allowed` events happen with a probability of 99%.
 pub(super) fn bearable_mean(allowed: f64) -> f64 {
     if allowed > 30.0 {
         // Wilson and Hilferty, "The distribution of chi-square" (1931), to 0.1% there.
         let degrees = allowed + 1.0;
-        return degrees * (1.0 - 1.0 / (9.0 * degrees) - 1.880_8 / (3.0 * degrees.sqrt())).powi(3);
+        return degrees * (1.0 - 1.0 / (9.0 * degrees) - 2.326_3 / (3.0 * degrees.sqrt())).powi(3);
     }
     let (mut least, mut most) = (0.0, allowed + 1.0);
     for _ in 0..40 {
         let middle = (least + most) / 2.0;
-        if tail(allowed + 1.0, middle) <= 0.03 { least = middle } else { most = middle }
+        if tail(allowed + 1.0, middle) <= 0.01 { least = middle } else { most = middle }
     }
     least
 }
@@ -55,10 +55,10 @@ mod tests {
 
     #[test]
     fn the_bearable_mean_is_the_inverse() {
-        for (allowed, expected) in [(0.0, 0.030_459), (1.0, 0.266_06), (10.0, 5.0), (100.0, 82.5)] {
+        for (allowed, expected) in [(0.0, 0.010_050), (1.0, 0.148_55), (10.0, 4.771), (100.0, 79.1)] {
             let mean = bearable_mean(allowed);
-            assert!((tail(allowed + 1.0, mean) - 0.03).abs() < 1e-3, "{allowed}");
-            assert!((mean / expected - 1.0).abs() < 0.25, "{allowed}: {mean}");
+            assert!((tail(allowed + 1.0, mean) - 0.01).abs() < 1e-3, "{allowed}");
+            assert!((mean / expected - 1.0).abs() < 0.02, "{allowed}: {mean}");
         }
     }
 }
