@@ -8,6 +8,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use block::{Nanos, Request, StreamId};
+use linux::cgroups::Transferred;
 use observe::Event;
 
 /// Requests under way that are remembered at most; a device has fewer.
@@ -49,8 +50,9 @@ impl HeldBack {
             let account = self.accounts.entry(*member).or_default();
             // Of one alone nothing has to be known.
             if limited.len() > 1
-                && let Some(bytes) = counted(&fs::read_to_string(folder.join("io.stat")).unwrap_or_default(), device)
+                && let Some(all) = Transferred::of(&fs::read_to_string(folder.join("io.stat")).unwrap_or_default(), device)
             {
+                let bytes = all.read + all.written;
                 account.owed += account.counted.map_or(0, |before| bytes.saturating_sub(before) as i64);
                 account.counted = Some(bytes);
             }
@@ -85,13 +87,6 @@ impl HeldBack {
     pub(super) fn forget(&mut self) {
         *self = HeldBack::default();
     }
-}
-
-/// Bytes read and written of a device, from the text of `io.stat`.
-fn counted(text: &str, device: &str) -> Option<u64> {
-    let line = text.lines().find_map(|line| line.strip_prefix(device)?.strip_prefix(' '))?;
-    let value = |key: &str| line.split(' ').find_map(|word| word.strip_prefix(key)?.strip_prefix('=')?.parse::<u64>().ok());
-    Some(value("rbytes")? + value("wbytes")?)
 }
 
 #[cfg(test)]

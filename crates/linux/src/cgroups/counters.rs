@@ -18,6 +18,15 @@ pub struct Transferred {
     pub written: u64,
 }
 
+impl Transferred {
+    /// Of a device (`8:0`), from the text of `io.stat`; `None` if it has none of it.
+    pub fn of(text: &str, device: &str) -> Option<Transferred> {
+        let line = text.lines().find_map(|line| line.strip_prefix(device)?.strip_prefix(' '))?;
+        let number = |key: &str| line.split(' ').find_map(|word| word.strip_prefix(key)?.parse().ok());
+        Some(Transferred { read: number("rbytes=")?, written: number("wbytes=")? })
+    }
+}
+
 /// Counters of all units on one device.
 pub struct UnitCounters {
     cgroups: Cgroups,
@@ -62,9 +71,7 @@ impl UnitCounters {
 
     fn of(&self, path: &str) -> Option<Transferred> {
         let text = fs::read_to_string(self.cgroups.folder(path).join("io.stat")).ok()?;
-        let line = text.lines().find_map(|line| line.strip_prefix(&self.device)?.strip_prefix(' '))?;
-        let number = |key: &str| line.split(' ').find_map(|word| word.strip_prefix(key)?.parse().ok());
-        Some(Transferred { read: number("rbytes=")?, written: number("wbytes=")? })
+        Transferred::of(&text, &self.device)
     }
 }
 
