@@ -96,8 +96,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }
     let configuration = args.configured.load()?;
     let (sysfs, cgroups) = (Sysfs::real(), Cgroups::mounted(&Sysfs::real()).map_err(|error| Failed(error.to_string()))?);
-    let unit = cgroups.find(&args.unit).map_err(|error| Failed(error.to_string()))?;
-    let limited = args.limit.iter().map(|name| Ok(cgroups.find(name).map_err(|error| Failed(error.to_string()))?.path));
+    let unit = cgroups.find(&args.unit)?;
+    let limited = args.limit.iter().map(|name| Ok(cgroups.find(name)?.path));
     let limited = limited.collect::<anyhow::Result<Vec<String>>>()?;
     let width = terminal::style().0;
     let print = |sentence: String| terminal::print(&say::lines([sentence], width));
