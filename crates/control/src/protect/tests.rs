@@ -290,3 +290,39 @@ fn the_same_events_give_the_same_changes() {
     };
     assert_eq!(run(), run());
 }
+
+#[test]
+fn a_call_of_fsync_that_does_not_return_is_late_while_it_waits() {
+    let promise = Promise { flush_p99: Some(Nanos::from_millis(20)), ..Promise::default() };
+    let mut protector = Protector::new(units(promise, 1));
+    let at = |ms: u64| Nanos::from_millis(ms);
+    // A call each 10 ms takes 5, until the neighbour comes after 2 s: the next takes for ever, and nothing completes.
+    let mut changes = Vec::new();
+    for ms in 0..6_000 {
+        if ms % 10 == 0 && ms <= 2_000 {
+            protector.event(0, &Event::Called { stream: 0, at: at(ms) });
+        }
+        if ms % 10 == 5 && ms < 2_000 {
+            let called = at(ms - 5);
+            protector.event(0, &Event::Returned { stream: 0, op: Op::Write, bytes: 0, called, at: at(ms) });
+        }
+        if ms >= 2_000 && ms % 8 == 0 {
+            let request = Request {
+                id: 0,
+                stream: 1,
+                op: Op::Write,
+                sync: false,
+                priority: Priority::DEFAULT,
+                sectors: 2_048,
+                lba: 2_048 * ms,
+                arrival: at(ms),
+            };
+            protector.event(1, &Event::Queued(request));
+            protector.event(1, &Event::Completed { request, dispatched: at(ms), at: at(ms + 7) });
+        }
+        if ms % 100 == 99 {
+            changes.extend(protector.step(at(ms + 1)));
+        }
+    }
+    assert!(changes.iter().any(|change| change.unit == 1 && !change.limit.is_none()), "{changes:?}");
+}

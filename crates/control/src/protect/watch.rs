@@ -43,6 +43,21 @@ struct Kind {
     usual: f64,
 }
 
+impl Kind {
+    /// One that arrived then is done.
+    fn remove(&mut self, arrival: Nanos) {
+        let place = self.pending.partition_point(|other| *other < arrival);
+        if self.pending.get(place) == Some(&arrival) {
+            self.pending.remove(place);
+        }
+    }
+
+    /// Those that have waited for longer than promised from then on: they are late already, whenever they came.
+    fn overdue(&self, now: Nanos, from: Nanos) -> usize {
+        self.pending.iter().take_while(|arrival| now - from.max(**arrival) > self.limit).count()
+    }
+}
+
 /// Counts of a kind over a span.
 #[derive(Clone, Copy, Debug, Default)]
 struct Count {
@@ -189,10 +204,7 @@ impl Watch {
                 self.slot.bytes += if request.op.transfers() { f64::from(request.sectors) * 512.0 } else { 0.0 };
                 let Some(kind) = Self::kind_of(request) else { return };
                 if let Some(kind) = &mut self.kinds[kind] {
-                    let place = kind.pending.partition_point(|arrival| *arrival < request.arrival);
-                    if kind.pending.get(place) == Some(&request.arrival) {
-                        kind.pending.remove(place);
-                    }
+                    kind.remove(request.arrival);
                 }
                 self.done(kind, request.arrival, *at);
             }
@@ -207,9 +219,16 @@ impl Watch {
             Event::Called { at, .. } => {
                 self.has_calls = true;
                 self.is_wanting(*at, true);
+                // What is called shows when it returns; until then it may be an fsync, which may wait for longer than anything else.
+                if let Some(kind) = &mut self.kinds[FLUSH] {
+                    kind.pending.push_back(*at);
+                }
             }
             Event::Returned { op, bytes, called, at, .. } => {
                 self.is_wanting(*at, false);
+                if let Some(kind) = &mut self.kinds[FLUSH] {
+                    kind.remove(*called);
+                }
                 if op.is_write() && *bytes == 0 {
                     self.done(FLUSH, *called, *at);
                 }
@@ -239,7 +258,7 @@ impl Watch {
         self.until_second = self.until_second.saturating_sub(usize::from(is_settled));
         if self.until_second == 0 {
             self.until_second = STEPS;
-            self.span.broken += f64::from(u8::from(self.is_broken(&second)));
+            self.span.broken += f64::from(u8::from(self.is_broken(&second, now)));
         }
         for (kind, count) in self.kinds.iter_mut().zip(&second.kinds) {
             if let Some(kind) = kind
@@ -258,8 +277,10 @@ impl Watch {
     }
 
     /// Whether a second broke the promise, by chance or not.
-    fn is_broken(&self, second: &Span) -> bool {
-        let late = self.kinds.iter().zip(&second.fresh).any(|(kind, count)| kind.is_some() && count.late > allowed(count.done));
+    fn is_broken(&self, second: &Span, now: Nanos) -> bool {
+        let overdue = |kind: &Kind| kind.overdue(now, self.fresh_from) as f64;
+        let is_late = |kind: &Kind, count: &Count| count.late + overdue(kind) > allowed(count.done);
+        let late = self.kinds.iter().zip(&second.fresh).any(|(kind, count)| kind.as_ref().is_some_and(|kind| is_late(kind, count)));
         let done = [second.requests, second.bytes];
         let slow = self.least.iter().zip(done).any(|(least, done)| least.is_some_and(|least| done + 1.0 < least * second.wanted));
         late || slow
@@ -342,10 +363,12 @@ fn allowed(requests: f64) -> f64 {
 }
 
 fn late(kind: &Kind, count: &Count, seconds: f64, (now, from): (Nanos, Nanos), verdict: &mut Verdict) {
-    // Those that wait for longer than promised are late already.
-    let fresh = || kind.pending.iter().skip_while(|arrival| **arrival < from);
-    let overdue = fresh().take_while(|arrival| now - **arrival > kind.limit).count() as f64;
-    let oldest = fresh().next().map_or(0.0, |arrival| (now - *arrival).0 as f64 / kind.limit.0.max(1) as f64);
+    let overdue = kind.overdue(now, from) as f64;
+    let oldest = kind
+        .pending
+        .iter()
+        .find(|arrival| **arrival >= from)
+        .map_or(0.0, |arrival| (now - from.max(*arrival)).0 as f64 / kind.limit.0.max(1) as f64);
     let (late, longest) = (count.late + overdue, count.longest.max(oldest));
     let rate = (count.done / seconds).max(kind.usual);
     // Late requests per second with which nearly all seconds keep the promise.
