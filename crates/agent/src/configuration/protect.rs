@@ -19,7 +19,7 @@ const MIN_P99_MS: f64 = 0.001;
 /// More than a device of this decade does.
 const MAX_IOPS: f64 = 1e9;
 const MAX_MB_S: f64 = 1e6;
-/// A floor that is higher limits nobody.
+/// With a higher floor no unit would be limited.
 const MAX_FLOOR_MB_S: i64 = 1_000_000;
 
 /// What a unit is promised on a device.

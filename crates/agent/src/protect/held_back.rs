@@ -30,7 +30,7 @@ fn key(request: &Request) -> Key {
 struct Account {
     /// The kernel's count of bytes at the last look; `None` before the first.
     counted: Option<u64>,
-    /// Bytes that the kernel counted, and of which no request was charged to it yet.
+    /// Bytes that the kernel counted, without those of requests that were charged to it.
     owed: i64,
 }
 
