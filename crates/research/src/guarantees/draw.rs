@@ -4,6 +4,7 @@
 //! Of those that it does not keep, the one that is broken worst gets a slower reference disk, and in the end none, until it keeps all.
 
 use anyhow::{Context as _, bail};
+use block::StreamId;
 use experiment::chance::{happens, one_of, scaled, source};
 use experiment::comparison::{JobsLoad, regime};
 use experiment::load::Load;
@@ -14,6 +15,7 @@ use rand::Rng as _;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use report::record::TenantFigures;
 use sim::device::slowed::Speed;
+use sim::host::RunSummary;
 use sim::run::Watch;
 
 use crate::worlds::{self, Which};
@@ -284,25 +286,36 @@ impl Fits<'_> {
         let names = guaranteed().map(|tenant| contract.promises[tenant].name.as_str()).chain(["probe"]);
         let streams: Vec<_> = names.flat_map(|name| load.streams_of(name)).collect();
         let alone: Vec<Option<&Alone>> = all.iter().map(Option::as_ref).chain([None]).collect();
-        let mut worst = None;
-        // Either keeps it: what a scheduler for guarantees breaks by itself is not for want of room.
-        for scheduler in [YOUCHOOSE, "none"] {
-            let queue = slow.queue(slow.scheduler(&regime::scheduler(scheduler)?));
-            let summary = load.run_streams(&streams, queue, slow.host, self.watch, None)?;
-            let tenancy = judge(&contract, &summary, &alone).context("the run had no tenants")?;
+        worst_of_either(&load, &streams, &slow, self.watch, |summary| {
+            let tenancy = judge(&contract, summary, &alone).context("the run had no tenants")?;
             let broken = tenancy.tenants.iter().enumerate().filter(|(_, tenant)| !tenant.broken.is_empty());
             let by_how_much = |tenant: &TenantFigures| {
                 tenant.reference.as_ref().map_or(0.0, |figures| figures.p99_ratio.max(1.0 / figures.throughput_ratio))
             };
-            let found =
-                broken.max_by(|(_, one), (_, other)| by_how_much(one).total_cmp(&by_how_much(other))).map(|(tenant, _)| tenant);
-            if found.is_none() {
-                return Ok(None);
-            }
-            worst = worst.or(found);
-        }
-        Ok(worst)
+            Ok(broken.max_by(|(_, one), (_, other)| by_how_much(one).total_cmp(&by_how_much(other))).map(|(tenant, _)| tenant))
+        })
     }
+}
+
+/// Runs these streams and no others under `youchoose` and without a scheduler: the tenant that has it worst under the first of the two; `None`
+/// if none has under either, as what a scheduler for guarantees breaks by itself is not for want of room.
+pub(super) fn worst_of_either(
+    load: &JobsLoad,
+    streams: &[StreamId],
+    world: &World,
+    watch: &Watch,
+    worst: impl Fn(&RunSummary) -> anyhow::Result<Option<usize>>,
+) -> anyhow::Result<Option<usize>> {
+    let mut first = None;
+    for scheduler in [YOUCHOOSE, "none"] {
+        let queue = world.queue(world.scheduler(&regime::scheduler(scheduler)?));
+        let found = worst(&load.run_streams(streams, queue, world.host, watch, None)?)?;
+        if found.is_none() {
+            return Ok(None);
+        }
+        first = first.or(found);
+    }
+    Ok(first)
 }
 
 /// The size of the requests of a job in KiB.

@@ -9,7 +9,6 @@ use block::Nanos;
 use control::Setting;
 use experiment::chance::{happens, one_of, scaled, source};
 use experiment::comparison::{JobsLoad, regime};
-use experiment::placement::YOUCHOOSE;
 use experiment::pool::Workers;
 use experiment::tenants::judge::{RateFigures, rate_figures};
 use experiment::tenants::{Contract, Reference, TenantGuarantee};
@@ -175,24 +174,16 @@ impl Drawn {
         let has_one = |tenant: usize| !self.contract.promises[tenant].rates.reservation.is_none();
         let roster = slow.world.roster.clone().unwrap_or_default();
         let streams: Vec<_> = roster.streams().filter(|(_, owner)| has_one(*owner)).map(|(stream, _)| stream).collect();
-        let mut most = None;
-        for scheduler in [YOUCHOOSE, "none"] {
-            if streams.is_empty() {
-                break;
-            }
-            let queue = slow.world.queue(slow.world.scheduler(&regime::scheduler(scheduler)?));
-            let summary = slow.load.run_streams(&streams, queue, slow.world.host, watch, None)?;
-            let rates = tenant_rates(&slow.contract, &summary)?;
+        if streams.is_empty() {
+            return Ok(None);
+        }
+        draw::worst_of_either(&slow.load, &streams, &slow.world, watch, |summary| {
+            let rates = tenant_rates(&slow.contract, summary)?;
             let missed = |rates: &TenantRates| {
                 rates.rates.iter().filter(|figures| !figures.is_limit).map(|figures| figures.missed).max().unwrap_or(0)
             };
-            let worst = (0..rates.len()).max_by_key(|&tenant| missed(&rates[tenant])).filter(|&tenant| missed(&rates[tenant]) > 0);
-            if worst.is_none() {
-                return Ok(None);
-            }
-            most = most.or(worst);
-        }
-        Ok(most)
+            Ok((0..rates.len()).max_by_key(|&tenant| missed(&rates[tenant])).filter(|&tenant| missed(&rates[tenant]) > 0))
+        })
     }
 }
 
