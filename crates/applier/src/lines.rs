@@ -165,19 +165,7 @@ impl Writer {
         let Page { records, damage } = self.journal.page(&*self.files, PAGE)?;
         whole(&damage)?;
         let wanted = records.into_iter().filter(|record| path.is_none_or(|path| record.device.name == path));
-        Ok(wanted
-            .filter_map(|record| {
-                Some(Original {
-                    device: record.device.name,
-                    attribute: record.attribute,
-                    original: record.original?,
-                    ours: record.ours,
-                    why: record.why,
-                    unix_seconds: record.unix_seconds,
-                    at_exit: record.at_exit,
-                })
-            })
-            .collect())
+        Ok(wanted.filter_map(Original::of).collect())
     }
 
     /// Puts the lines back, of one cgroup or of all, but never over external changes.
@@ -351,7 +339,7 @@ impl Writer {
         Ok(Changed { attribute: name.clone(), before, wanted, now: Some(now), stall_microseconds, note: String::new() })
     }
 
-    /// Puts back what was written of these, with the journal from before, and adds what came of it to the error.
+    /// Puts back what was written of these, with the journal from before, and adds to the error whether that failed.
     fn undo_steps(&mut self, path: &str, records: &[Record], steps: &[Step], error: ApplierError) -> ApplierError {
         for Step { line, name, before, value } in steps {
             let is_ours = |now: &String| line.attribute.is(value, now) && now != before;

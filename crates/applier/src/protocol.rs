@@ -7,7 +7,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::error::ApplierError;
-use crate::journal::AtExit;
+use crate::journal::{AtExit, Record};
 use crate::trace::Formats;
 
 /// What is wanted.
@@ -199,6 +199,14 @@ pub struct Original {
     pub unix_seconds: u64,
     /// Whether it is restored when the agent ends.
     pub at_exit: AtExit,
+}
+
+impl Original {
+    /// What a record of the journal has; `None` if it has no value from before.
+    pub(crate) fn of(record: Record) -> Option<Original> {
+        let Record { device, attribute, original, ours, why, unix_seconds, at_exit, .. } = record;
+        Some(Original { device: device.name, attribute, original: original?, ours, why, unix_seconds, at_exit })
+    }
 }
 
 /// What comes back.

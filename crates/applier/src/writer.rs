@@ -227,17 +227,8 @@ impl Writer {
                 known => known?,
             };
             whole(&known.damage)?;
-            originals.extend(known.records.into_iter().filter_map(|record| {
-                Some(Original {
-                    device: device.clone(),
-                    attribute: record.attribute,
-                    original: record.original?,
-                    ours: record.ours,
-                    why: record.why,
-                    unix_seconds: record.unix_seconds,
-                    at_exit: record.at_exit,
-                })
-            }));
+            let of_device = known.records.into_iter().filter_map(Original::of);
+            originals.extend(of_device.map(|original| Original { device: device.clone(), ..original }));
         }
         Ok(originals)
     }

@@ -16,7 +16,7 @@ pub(crate) struct Attribute {
     pub(crate) name: &'static str,
     /// Whether only the root cgroup has it; otherwise all but the root have it.
     pub(crate) is_of_root: bool,
-    /// What is in force for a device without a line, as it is written.
+    /// What holds for a device without a line, as it is written.
     default: &'static str,
     /// Keys of a line, as in `rbps=1000000`; the key is empty if a line is one value.
     keys: &'static [(&'static str, Value)],

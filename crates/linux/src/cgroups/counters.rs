@@ -1,4 +1,4 @@
-//! What the kernel counts for units, whoever sends their requests.
+//! What the kernel counts for units, also of requests that it sends itself.
 //!
 //! With the `io` controller `io.stat` of a cgroup counts all that is transferred on its behalf: by its processes, by the kernel for pages
 //! that they dirtied (cgroup write-back, which ext4, XFS, btrfs and f2fs support with the `memory` controller), and by the kernel when
