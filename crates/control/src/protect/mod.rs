@@ -219,12 +219,36 @@ pub struct Protector {
 impl Protector {
     /// A controller of these units, which are numbered in their order. None is limited at first.
     pub fn new(units: Vec<Unit>) -> Protector {
-        let promised = units.iter().enumerate().filter_map(|(unit, of)| of.promise.as_ref().map(|promise| (unit, promise)));
-        let guards: Vec<Guard> = promised.map(|(unit, promise)| Guard::new(unit, promise, units.len())).collect();
-        let mut guard_of = vec![None; units.len()];
-        guards.iter().enumerate().for_each(|(number, guard)| guard_of[guard.unit] = Some(number));
-        let (meters, limits) = (vec![Meter::default(); units.len()], vec![Limit::default(); units.len()]);
-        Protector { units, meters, guards, guard_of, limits, last_completion: Nanos::ZERO, stepped: Nanos::ZERO }
+        let mut protector = Protector {
+            units: Vec::new(),
+            meters: Vec::new(),
+            guards: Vec::new(),
+            guard_of: Vec::new(),
+            limits: Vec::new(),
+            last_completion: Nanos::ZERO,
+            stepped: Nanos::ZERO,
+        };
+        units.into_iter().for_each(|unit| protector.add(unit));
+        protector
+    }
+
+    /// Adds a unit, numbered after all others. What is known of these is kept, and so are their limits.
+    pub fn add(&mut self, unit: Unit) {
+        let number = self.units.len();
+        self.guard_of.push(unit.promise.as_ref().map(|_| self.guards.len()));
+        self.guards.extend(unit.promise.as_ref().map(|promise| Guard::new(number, promise, number)));
+        self.guards.iter_mut().for_each(|guard| guard.behind.push(0.0));
+        self.units.push(unit);
+        self.meters.push(Meter::default());
+        self.limits.push(Limit::default());
+    }
+
+    /// Sets whether a unit may be limited. The next step lifts the limit of one that may not.
+    ///
+    /// # Panics
+    /// There is no such unit.
+    pub fn set_limitable(&mut self, unit: usize, is_limitable: bool) {
+        self.units[unit].is_limitable = is_limitable;
     }
 
     /// Takes note of an event of a unit. Events come in order of time.

@@ -281,6 +281,34 @@ fn in_a_steady_load_limits_change_by_a_fifth_at_most_once_in_five_seconds() {
 }
 
 #[test]
+fn units_are_added_and_released_while_others_stay_limited() {
+    let mut protector = Protector::new(units(read_p99(20), 1));
+    let mut disk = Disk::new(vec![reader(&[(0, 60_000)]), flood(&[(2_000, 60_000)])]);
+    disk.run(&mut protector, 20_000);
+    let limited = disk.limits[1];
+    assert!(!limited.is_none());
+    // Another neighbour, and another promise.
+    units(read_p99(40), 1).into_iter().rev().for_each(|unit| protector.add(unit));
+    for load in [flood(&[(25_000, 60_000)]), reader(&[(40_000, 60_000)])] {
+        disk.loads.push(load);
+        disk.outstanding.push(0);
+        disk.limits.push(Limit::default());
+        disk.tokens.push(0.0);
+        disk.places.push(1);
+    }
+    let before = disk.changes.len();
+    disk.run(&mut protector, 40_000);
+    assert!(disk.changes[before..].iter().all(|(_, change)| change.unit != 1 || !change.limit.is_none()), "{:?}", disk.changes);
+    assert!(!disk.limits[2].is_none());
+    disk.run(&mut protector, 45_000);
+    assert_eq!(protector.standings().iter().map(|standing| standing.unit).collect::<Vec<_>>(), [0, 3]);
+    assert_ne!(protector.standings()[1].state, State::Idle);
+    protector.set_limitable(1, false);
+    disk.run(&mut protector, 46_000);
+    assert!(disk.limits[1].is_none() && !disk.limits[2].is_none(), "{:?}", disk.limits);
+}
+
+#[test]
 fn the_same_events_give_the_same_changes() {
     let run = || {
         let mut protector = Protector::new(units(read_p99(20), 2));
