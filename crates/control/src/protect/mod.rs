@@ -284,11 +284,18 @@ impl Protector {
         }
     }
 
-    /// The device worked for a unit; who has requests outstanding waited behind it.
+    /// Events were lost: which requests and calls are outstanding is not known any more. Those that complete later count all the same.
+    pub fn lost(&mut self) {
+        self.meters.iter_mut().for_each(|meter| (meter.outstanding, meter.calls) = (0, 0));
+        self.guards.iter_mut().for_each(|guard| guard.watch.lost());
+    }
+
+    /// The device worked for a unit; who has requests or calls outstanding waited behind it.
     fn charge(&mut self, unit: usize, at: Nanos, charge: Nanos) {
         self.last_completion = self.last_completion.max(at);
         for guard in &mut self.guards {
-            if guard.unit != unit && self.meters[guard.unit].outstanding > 0 {
+            let meter = &self.meters[guard.unit];
+            if guard.unit != unit && (meter.outstanding > 0 || meter.calls > 0) {
                 guard.behind[unit] += charge.as_secs_f64();
             }
         }

@@ -309,6 +309,21 @@ fn units_are_added_and_released_while_others_stay_limited() {
 }
 
 #[test]
+fn requests_whose_completion_was_lost_do_not_keep_limits() {
+    let mut protector = Protector::new(units(read_p99(20), 1));
+    let mut disk = Disk::new(vec![reader(&[(0, 10_000)]), flood(&[(2_000, 20_000)])]);
+    disk.run(&mut protector, 9_000);
+    assert!(!disk.limits[1].is_none());
+    let (stream, priority, arrival) = (0, Priority::DEFAULT, disk.now);
+    protector.event(0, &Event::Queued(Request { id: 0, stream, op: Op::Read, sync: true, priority, sectors: 16, lba: 7, arrival }));
+    disk.run(&mut protector, 12_000);
+    assert_ne!(state(&protector), State::Idle, "it seems to wait");
+    protector.lost();
+    disk.run(&mut protector, 12_500);
+    assert!(state(&protector) == State::Idle && disk.limits[1].is_none(), "{:?}", disk.limits[1]);
+}
+
+#[test]
 fn the_same_events_give_the_same_changes() {
     let run = || {
         let mut protector = Protector::new(units(read_p99(20), 2));

@@ -190,6 +190,12 @@ impl Watch {
         }
     }
 
+    /// What is outstanding is not known any more.
+    pub fn lost(&mut self) {
+        self.outstanding = 0;
+        self.kinds.iter_mut().flatten().for_each(|kind| kind.pending.clear());
+    }
+
     pub fn event(&mut self, event: &Event) {
         match event {
             Event::Queued(request) => {
