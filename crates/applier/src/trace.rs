@@ -1,5 +1,6 @@
 //! An instance of tracefs of our own: the events of one device, without disturbing other tracing.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -18,6 +19,9 @@ use serde::{Deserialize, Serialize};
 /// Where it is mounted on every distribution, and where we mount it.
 const USUAL: &str = "/sys/kernel/tracing";
 
+/// Where the kernel lists devices by number.
+const DEVICES: &str = "/sys/dev/block";
+
 /// What the buffers of all processors take together: some 100,000 events.
 const BUFFERS_KIB: usize = 8192;
 /// What a processor's takes at least.
@@ -33,6 +37,12 @@ const WAKES_AT_PERCENT: &str = "25";
 pub const REQUEST_EVENTS: &[&str] = &["block_bio_queue", "block_rq_issue", "block_rq_complete"];
 /// Events of a device without one, such as a stack or memory.
 pub const BIO_EVENTS: &[&str] = &["block_bio_queue", "block_bio_complete"];
+/// A call of fsync or fdatasync, or a write that is to be on the media when it returns, on an ext4 of the device. Other file systems have
+/// no event of its end.
+pub const SYNC_EVENTS: &[&str] = &["ext4_sync_file_enter", "ext4_sync_file_exit"];
+
+/// More devices than this in a filter are left out: a machine with so many volumes on one disk is rare, and the kernel takes a page of text.
+const MAX_FILESYSTEMS: usize = 64;
 
 /// Texts of tracefs's `header_page` and of the events' `format` files. Reading them requires root; other users receive them together with
 /// the pipes.
@@ -123,7 +133,22 @@ pub struct Instance {
     folder: PathBuf,
     /// While this is open the kernel does not let it be removed. `None` once it should be.
     tracing_on: Option<File>,
-    events: &'static [&'static str],
+    events: Vec<TraceEvent>,
+}
+
+/// An event to be recorded.
+#[derive(Debug)]
+struct TraceEvent {
+    /// Its folder below `events`.
+    system: &'static str,
+    name: &'static str,
+    filter: String,
+}
+
+impl TraceEvent {
+    fn folder(&self) -> String {
+        format!("events/{}/{}", self.system, self.name)
+    }
 }
 
 impl Instance {
@@ -140,16 +165,30 @@ impl Instance {
         let own_number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let folder = instances.join(format!("seekwise-{own}-{}-{own_number}", started(own).unwrap_or_default()));
         fs::create_dir(&folder).map_err(|error| TraceError::at(&folder, error))?;
-        let events = if has_queue { REQUEST_EVENTS } else { BIO_EVENTS };
-        let mut instance = Instance { folder, tracing_on: None, events };
+        let mut instance = Instance { folder, tracing_on: None, events: Vec::new() };
+        instance.choose(number, has_queue);
         let tracing_on = instance.folder.join("tracing_on");
         let opened = OpenOptions::new().write(true).open(&tracing_on).map_err(|error| TraceError::at(&tracing_on, error))?;
         instance.tracing_on = Some(opened);
-        instance.set_up(number)?;
+        instance.set_up()?;
         Ok(instance)
     }
 
-    fn set_up(&self, (major, minor): (u32, u32)) -> Result<(), TraceError> {
+    /// Chooses the events: those of requests, and those of fsync where the kernel has them.
+    fn choose(&mut self, number: (u32, u32), has_queue: bool) {
+        let events = if has_queue { REQUEST_EVENTS } else { BIO_EVENTS };
+        let filter = format!("dev == {}", kernel_number(number));
+        self.events = events.iter().map(|name| TraceEvent { system: "block", name, filter: filter.clone() }).collect();
+        let mut numbers = BTreeSet::new();
+        add_filesystems(Path::new(DEVICES), number, &mut numbers);
+        let filter: Vec<String> = numbers.into_iter().map(|number| format!("dev == {}", kernel_number(number))).collect();
+        let sync = SYNC_EVENTS.iter().map(|name| TraceEvent { system: "ext4", name, filter: filter.join(" || ") });
+        let has = |event: &TraceEvent| self.folder.join(event.folder()).is_dir();
+        let sync: Vec<TraceEvent> = sync.filter(has).collect();
+        self.events.extend(sync);
+    }
+
+    fn set_up(&self) -> Result<(), TraceError> {
         self.stop()?;
         // One clock for all processors: their events are put in order by it.
         self.write("trace_clock", "mono")?;
@@ -158,10 +197,9 @@ impl Instance {
         self.write("buffer_percent", WAKES_AT_PERCENT)?;
         // Otherwise every switch of the processor to another task would be noted for the sake of names that the events have anyway.
         self.write("trace_options", "norecord-cmd")?;
-        for event in self.events {
-            // The kernel's own number: 12 bits of major, 20 of minor.
-            self.write(&format!("events/block/{event}/filter"), &format!("dev == {}", major << 20 | minor))?;
-            self.write(&format!("events/block/{event}/enable"), "1")?;
+        for event in &self.events {
+            self.write(&format!("{}/filter", event.folder()), &event.filter)?;
+            self.write(&format!("{}/enable", event.folder()), "1")?;
         }
         Ok(())
     }
@@ -209,7 +247,7 @@ impl Instance {
     /// # Errors
     /// A file cannot be read.
     pub fn formats(&self) -> Result<Formats, TraceError> {
-        let format = |event: &&str| Ok(((*event).to_owned(), self.read(&format!("events/block/{event}/format"))?));
+        let format = |event: &TraceEvent| Ok((event.name.to_owned(), self.read(&format!("{}/format", event.folder()))?));
         let events = self.events.iter().map(format).collect::<Result<_, TraceError>>()?;
         Ok(Formats { header_page: self.read("events/header_page")?, events })
     }
@@ -245,11 +283,32 @@ impl Instance {
 impl Drop for Instance {
     fn drop(&mut self) {
         // What cannot be taken down because its pipes are open costs nothing from here on, and goes when the next one is made.
-        for event in self.events {
-            let _ = self.write(&format!("events/block/{event}/enable"), "0");
+        for event in &self.events {
+            let _ = self.write(&format!("{}/enable", event.folder()), "0");
         }
         self.tracing_on = None;
         let _ = fs::remove_dir(&self.folder);
+    }
+}
+
+/// The kernel's own number of a device: 12 bits of major, 20 of minor.
+fn kernel_number((major, minor): (u32, u32)) -> u32 {
+    major << 20 | minor
+}
+
+/// Adds the numbers of devices with file systems whose data are on this one: itself, its partitions, and what is built on these (volumes,
+/// encryption, arrays). `devices` is a folder such as `/sys/dev/block`.
+fn add_filesystems(devices: &Path, number: (u32, u32), numbers: &mut BTreeSet<(u32, u32)>) {
+    if numbers.len() >= MAX_FILESYSTEMS || !numbers.insert(number) {
+        return;
+    }
+    let folder = devices.join(format!("{}:{}", number.0, number.1));
+    let below = |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect::<Vec<_>>();
+    let partitions = below(&folder).into_iter().filter(|path| path.join("partition").exists());
+    for place in partitions.chain(below(&folder.join("holders"))) {
+        if let Ok(number) = device_number(&place) {
+            add_filesystems(devices, number, numbers);
+        }
     }
 }
 

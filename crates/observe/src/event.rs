@@ -49,6 +49,19 @@ pub enum Event {
 }
 
 impl Event {
+    /// The process or other stream that it is about.
+    pub fn stream(&self) -> StreamId {
+        match self {
+            Event::Queued(request) | Event::Completed { request, .. } => request.stream,
+            Event::Flushed { stream, .. } | Event::Called { stream, .. } | Event::Returned { stream, .. } => *stream,
+        }
+    }
+
+    /// Whether it is about a call of a process, not about a request or flush of the device.
+    pub fn is_call(&self) -> bool {
+        matches!(self, Event::Called { .. } | Event::Returned { .. })
+    }
+
     /// The time of the event.
     pub fn at(&self) -> Nanos {
         match self {

@@ -41,6 +41,19 @@ const ANSWER: &str = "	field:int error;	offset:28;	size:4;	signed:1;
 	field:char rwbs[10];	offset:32;	size:10;	signed:0;
 ";
 
+const SYNC_COMMON: &str = "format:
+	field:unsigned short common_type;	offset:0;	size:2;	signed:0;
+	field:unsigned char common_flags;	offset:2;	size:1;	signed:0;
+	field:unsigned char common_preempt_count;	offset:3;	size:1;	signed:0;
+	field:int common_pid;	offset:4;	size:4;	signed:1;
+
+	field:dev_t dev;	offset:8;	size:4;	signed:0;
+	field:ino_t ino;	offset:16;	size:8;	signed:0;
+";
+/// Events of fsync: name and number.
+const SYNC_CALLED: (&str, u16) = ("ext4_sync_file_enter", 1232);
+const SYNC_RETURNED: (&str, u16) = ("ext4_sync_file_exit", 1231);
+
 /// An event: its name, its number, the rest of its text, where its letters and the program's name stand.
 type Layout = (&'static str, u16, &'static str, usize, Option<usize>);
 
@@ -57,6 +70,14 @@ fn formats(layouts: &[Layout]) -> Formats {
 /// Of a disk with a queue.
 pub(super) fn of_requests() -> Formats {
     formats(&[QUEUED, ISSUED, COMPLETED])
+}
+
+/// Of a disk with an ext4.
+pub(super) fn with_fsync() -> Formats {
+    let mut formats = of_requests();
+    let sync = [SYNC_CALLED, SYNC_RETURNED].map(|(name, id)| (name.to_owned(), format!("name: {name}\nID: {id}\n{SYNC_COMMON}")));
+    formats.events.extend(sync);
+    formats
 }
 
 /// Of a device without one.
@@ -78,6 +99,16 @@ impl Page {
     /// The driver has done something.
     pub(super) fn completed(self, at: u64, letters: &str, extent: (u64, u32)) -> Page {
         self.event(at, &event(COMPLETED, letters, extent, 14, ""))
+    }
+
+    /// A process calls fsync.
+    pub(super) fn sync_called(self, at: u64, process: u32) -> Page {
+        self.event(at, &event((SYNC_CALLED.0, SYNC_CALLED.1, "", 28, None), "", (0, 0), process, ""))
+    }
+
+    /// The call is over.
+    pub(super) fn sync_returned(self, at: u64, process: u32) -> Page {
+        self.event(at, &event((SYNC_RETURNED.0, SYNC_RETURNED.1, "", 28, None), "", (0, 0), process, ""))
     }
 
     /// A device without a queue has done something.

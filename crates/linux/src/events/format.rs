@@ -17,14 +17,27 @@ pub(super) enum What {
     Completed,
     /// `block_bio_complete`: a device without a queue of its own (a stack, memory) has done what was asked.
     Answered,
+    /// `ext4_sync_file_enter`: a process called fsync.
+    SyncCalled,
+    /// `ext4_sync_file_exit`: the call is over.
+    SyncReturned,
 }
 
-/// What each of the [events](applier::trace::REQUEST_EVENTS) tells.
-const EVENTS: [(&str, What); 4] = [
+impl What {
+    /// Whether it is about a call of a process, not about a request.
+    pub(super) fn is_call(self) -> bool {
+        matches!(self, What::SyncCalled | What::SyncReturned)
+    }
+}
+
+/// What each of the events tells: [of requests](applier::trace::REQUEST_EVENTS), and [of fsync](applier::trace::SYNC_EVENTS).
+const EVENTS: [(&str, What); 6] = [
     ("block_bio_queue", What::Queued),
     ("block_rq_issue", What::Issued),
     ("block_rq_complete", What::Completed),
     ("block_bio_complete", What::Answered),
+    ("ext4_sync_file_enter", What::SyncCalled),
+    ("ext4_sync_file_exit", What::SyncReturned),
 ];
 
 /// Where a field is.
@@ -67,6 +80,13 @@ pub(super) struct EventLayout {
     pub(super) id: u64,
     pub(super) what: What,
     pub(super) pid: Field,
+    /// `None` of a call.
+    pub(super) request: Option<RequestLayout>,
+}
+
+/// The layout of what an event tells about a request.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RequestLayout {
     pub(super) sector: Field,
     pub(super) sectors: Field,
     pub(super) rwbs: Field,
@@ -93,18 +113,11 @@ impl Layouts {
         let (mut events, mut common_type) = (Vec::new(), None);
         for (name, text) in &formats.events {
             let Some(&(_, what)) = EVENTS.iter().find(|(known, _)| known == name) else { continue };
-            let text = Text { file: format!("events/block/{name}/format"), text };
+            let system = if what.is_call() { "ext4" } else { "block" };
+            let text = Text { file: format!("events/{system}/{name}/format"), text };
             common_type = Some(text.number("common_type")?);
-            events.push(EventLayout {
-                id: text.id()?,
-                what,
-                pid: text.number("common_pid")?,
-                sector: text.number("sector")?,
-                sectors: text.number("nr_sector")?,
-                rwbs: text.field("rwbs")?,
-                comm: if what == What::Queued { text.field("comm").ok() } else { None },
-                ioprio: text.number("ioprio").ok(),
-            });
+            let request = if what.is_call() { None } else { Some(text.request(what)?) };
+            events.push(EventLayout { id: text.id()?, what, pid: text.number("common_pid")?, request });
         }
         let queued = events.iter().any(|event| event.what == What::Queued);
         let done = events.iter().any(|event| matches!(event.what, What::Completed | What::Answered));
@@ -133,6 +146,16 @@ impl Text<'_> {
     fn id(&self) -> Result<u64, ObserveError> {
         let id = self.text.lines().find_map(|line| line.strip_prefix("ID:")?.trim().parse().ok());
         id.ok_or_else(|| self.wrong("has no line such as ID: 2104".to_owned()))
+    }
+
+    fn request(&self, what: What) -> Result<RequestLayout, ObserveError> {
+        Ok(RequestLayout {
+            sector: self.number("sector")?,
+            sectors: self.number("nr_sector")?,
+            rwbs: self.field("rwbs")?,
+            comm: if what == What::Queued { self.field("comm").ok() } else { None },
+            ioprio: self.number("ioprio").ok(),
+        })
     }
 
     /// `field:char rwbs[10]; offset:34; size:10; signed:0;`, with tabs between them.

@@ -6,10 +6,10 @@
 //! A write can ask for the write cache to be emptied before it, and to be on the media when it is done, for which Linux has the cache
 //! emptied after it where the device has no better way (`block/blk-flush.c`). One flush serves all who asked before it began.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use block::in_flight::InFlight;
-use block::{Nanos, Request, StreamId};
+use block::{Nanos, Op, Request, StreamId};
 use observe::Event;
 
 use super::format::What;
@@ -19,6 +19,8 @@ use super::raw::Raw;
 const MOST_UNDER_WAY: usize = 16_384;
 /// How long one may be under way: Linux itself gives up on a command after 30 s and a few retries.
 const PATIENCE: Nanos = Nanos::from_millis(300_000);
+/// How many processes may be in a call.
+const MOST_CALLS: usize = 16_384;
 /// How many may wait for a flush.
 const MOST_FLUSHES: usize = 1024;
 
@@ -38,6 +40,8 @@ pub(super) struct Joining {
     flushes: VecDeque<Nanos>,
     /// Whether a write is on the media without a flush after it, if it asks for that.
     writes_through: bool,
+    /// Processes that are in a call of fsync, and since when.
+    calls: BTreeMap<StreamId, Nanos>,
 }
 
 /// What a request's number says: it is to be on the media when it is done.
@@ -71,7 +75,23 @@ impl Joining {
                 }
             }
             What::Answered => self.completed(raw, out),
+            What::SyncCalled => self.called(raw.process, raw.at, out),
+            What::SyncReturned => {
+                if let Some(called) = self.calls.remove(&raw.process) {
+                    out.push(Event::Returned { stream: raw.process, op: Op::Write, bytes: 0, called, at: raw.at });
+                }
+            }
         }
+    }
+
+    fn called(&mut self, stream: StreamId, at: Nanos, out: &mut Vec<Event>) {
+        // That an earlier call returned was lost: it is over, and no call of fsync whose time is known.
+        let over = |stream, called| Event::Returned { stream, op: Op::Read, bytes: 0, called, at };
+        if self.calls.len() >= MOST_CALLS {
+            out.extend(std::mem::take(&mut self.calls).into_iter().map(|(stream, called)| over(stream, called)));
+        }
+        out.extend(self.calls.insert(stream, at).map(|called| over(stream, called)));
+        out.push(Event::Called { stream, at });
     }
 
     /// Events before this time were lost. What is under way since then may be done.

@@ -41,6 +41,9 @@ pub trait EventSource: Send {
     /// The device is [gone](ObserveError::Gone), or the kernel says what cannot be understood.
     fn read(&mut self, out: &mut Vec<Event>) -> Result<(), ObserveError>;
 
+    /// Has it also report calls of fsync ([`Event::Called`], [`Event::Returned`]) from now on, where the kernel has events of them: on ext4.
+    fn report_fsync(&mut self) {}
+
     /// Events lost by the kernel so far, because they were not read in time. Where it rose, requests in flight are unknown: start
     /// windows again.
     fn lost(&self) -> u64;

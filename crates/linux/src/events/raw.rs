@@ -2,9 +2,9 @@
 
 use block::{Nanos, Op, Priority, PriorityClass};
 
-use super::format::{EventLayout, Layouts, What};
+use super::format::{Layouts, RequestLayout, What};
 
-/// What an event says.
+/// What an event says; of a call only when, what and by which process.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Raw {
     pub(super) at: Nanos,
@@ -56,14 +56,18 @@ impl Raw {
     /// Reads an event's bytes. Also returns the name of the program that asked, up to its end. `None`: an event of another kind.
     pub(super) fn read<'a>(layouts: &Layouts, at: Nanos, bytes: &'a [u8]) -> Option<(Raw, &'a [u8])> {
         let id = layouts.common_type.number(bytes)?;
-        let EventLayout { what, pid, sector, sectors, rwbs, comm, ioprio, .. } =
-            layouts.events.iter().find(|event| event.id == id)?;
+        let event = layouts.events.iter().find(|event| event.id == id)?;
+        let (what, process) = (event.what, event.pid.number(bytes)? as u32);
+        let Some(RequestLayout { sector, sectors, rwbs, comm, ioprio }) = event.request else {
+            let (kind, priority) = (Kind::read(&[]), Priority::DEFAULT);
+            return Some((Raw { at, lba: 0, sectors: 0, process, what, kind, priority }, &[]));
+        };
         let raw = Raw {
             at,
             lba: sector.number(bytes)?,
             sectors: sectors.number(bytes)? as u32,
-            process: pid.number(bytes)? as u32,
-            what: *what,
+            process,
+            what,
             kind: Kind::read(text(rwbs.of(bytes))),
             priority: ioprio.and_then(|ioprio| ioprio.number(bytes)).map_or(Priority::DEFAULT, priority),
         };

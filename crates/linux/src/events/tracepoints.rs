@@ -41,6 +41,7 @@ pub struct Tracepoints {
     reader: Reader,
     joining: Joining,
     watched: SameDevice,
+    reports_fsync: bool,
 }
 
 /// A processor: its pipe, and what was read from it in order of time.
@@ -94,6 +95,7 @@ impl Tracepoints {
             reader: Reader { layouts, page, names: Names::default(), lost: 0, gaps: Vec::new() },
             joining: Joining::new(writes_through),
             watched: SameDevice::of(sysfs, device),
+            reports_fsync: false,
         })
     }
 
@@ -140,7 +142,9 @@ impl Tracepoints {
                 while let Some(gap) = gaps.next_if(|gap| **gap <= raw.at) {
                     self.joining.gap(*gap);
                 }
-                self.joining.event(raw, out);
+                if self.reports_fsync || !raw.what.is_call() {
+                    self.joining.event(raw, out);
+                }
                 lane.joined += 1;
             }
         }
@@ -205,6 +209,10 @@ impl EventSource for Tracepoints {
         self.watched.look(now)
     }
 
+    fn report_fsync(&mut self) {
+        self.reports_fsync = true;
+    }
+
     fn lost(&self) -> u64 {
         self.reader.lost
     }
@@ -250,7 +258,7 @@ mod tests {
 
     use block::{Op, Priority, Request};
 
-    use super::super::fixtures::{of_bios, of_requests};
+    use super::super::fixtures::{of_bios, of_requests, with_fsync};
     use super::super::page::writing::Page;
     use super::*;
 
@@ -352,6 +360,34 @@ mod tests {
         let write = request(Op::Write, true, 800, 2, 7, 100);
         let expected = [Event::Queued(write), flushed(100, 2_400), completed(write, 2_409, 6_300), flushed(6_300, 10_400)];
         assert_eq!(seen(&of_requests(), [vec![page()], vec![]]), expected);
+    }
+
+    #[test]
+    fn calls_of_fsync_are_reported_where_they_are_asked_for() {
+        let pages = || {
+            let first = Page::at(0).sync_returned(50, 40).sync_called(100, 40).queued(110, "FWFSM", (800, 2), (7, "jbd2/loop1-8"));
+            // The end of a call was lost: it is over, but how long it took is not known.
+            let second = Page::at(200).sync_called(200, 41).sync_called(900, 41).sync_returned(950, 40).sync_returned(970, 41);
+            [vec![first], vec![second]]
+        };
+        let called = |stream, at| Event::Called { stream, at: Nanos(at) };
+        let returned = |stream, op, called, at| Event::Returned { stream, op, bytes: 0, called: Nanos(called), at: Nanos(at) };
+        let write = Event::Queued(request(Op::Write, true, 800, 2, 7, 110));
+        let expected = [
+            called(40, 100),
+            write,
+            called(41, 200),
+            returned(41, Op::Read, 200, 900),
+            called(41, 900),
+            returned(40, Op::Write, 100, 950),
+            returned(41, Op::Write, 900, 970),
+        ];
+        assert_eq!(seen(&with_fsync(), pages()), [write]);
+        let (_root, mut source) = source(&with_fsync(), pages());
+        source.report_fsync();
+        let mut events = Vec::new();
+        source.finish(&mut events).unwrap();
+        assert_eq!(events, expected);
     }
 
     #[test]

@@ -14,6 +14,8 @@
 //!   once may have served both without either delaying the other: there the share behind a neighbour is an upper bound of its effect.
 //! - While the device idles for a request to come (an I/O scheduler that anticipates), the time is charged to what completes next.
 //! - A flush of the write cache is waited for like a request, and completes like one. A write that first asks for a flush waits for both.
+//! - A call of fsync is waited for from its beginning to the last completion before its end, and the requests of its process meanwhile are part of
+//!   it. What other threads do for it, as a journal's, is waited for as theirs. Where calls are observed they are `flushes`, and flushes are not.
 //! - Everything counts in the interval in which it completes. What has been waiting for longer than the record reaches back
 //!   (16,384 changes from one unit to another, five minutes, 191 other units) waited before that behind no unit.
 //!
@@ -43,7 +45,7 @@ mod timeline;
 
 use std::collections::BTreeMap;
 
-use block::{Nanos, Op, Request};
+use block::{Nanos, Op, Request, StreamId};
 
 use self::report::Responses;
 use self::timeline::Timeline;
@@ -69,6 +71,8 @@ struct Slot {
     last_run: u64,
     /// Whether anything completed in this interval.
     is_active: bool,
+    /// Its calls of fsync are observed, so that flushes do not count as such.
+    has_calls: bool,
     reads: Responses,
     writes: Responses,
     sync_writes: Responses,
@@ -90,6 +94,8 @@ pub struct Units {
     served: Vec<(u16, u64)>,
     /// Slot, and when it began to wait.
     waited: Vec<(u16, Nanos)>,
+    /// Streams that are in a call, and since when.
+    calls: BTreeMap<StreamId, Nanos>,
     /// Events were lost since the time that is settled.
     is_gap: bool,
     from: Nanos,
@@ -111,6 +117,7 @@ impl Units {
             at: Nanos::ZERO,
             served: Vec::new(),
             waited: Vec::new(),
+            calls: BTreeMap::new(),
             is_gap: false,
             from: Nanos::ZERO,
         }
@@ -121,11 +128,11 @@ impl Units {
         self.from = at;
     }
 
-    /// Adds an event of a unit. Events are in order of time; those other than completions and flushes change nothing.
+    /// Adds an event of a unit. Events are in order of time.
     pub fn event(&mut self, unit: UnitId, event: &Event) {
         match event {
             Event::Completed { request, at, .. } => {
-                let slot = self.completed(unit, request.arrival, *at, weight(request));
+                let slot = self.completed(unit, request.stream, request.arrival, *at, weight(request));
                 let slot = &mut self.slots[usize::from(slot)];
                 let (bytes, response) = (u64::from(request.sectors) * 512, *at - request.arrival);
                 match request.op {
@@ -139,11 +146,36 @@ impl Units {
                     Op::Discard => slot.others += 1,
                 }
             }
-            Event::Flushed { asked, at, .. } => {
-                let slot = self.completed(unit, *asked, *at, 1);
-                self.slots[usize::from(slot)].flushes.add(0, *at - *asked);
+            Event::Flushed { stream, asked, at } => {
+                let slot = self.completed(unit, *stream, *asked, *at, 1);
+                let slot = &mut self.slots[usize::from(slot)];
+                if !slot.has_calls {
+                    slot.flushes.add(0, *at - *asked);
+                }
             }
-            Event::Queued(_) | Event::Called { .. } | Event::Returned { .. } => {}
+            Event::Called { stream, at } => {
+                let slot = self.slot(unit);
+                self.slots[usize::from(slot)].has_calls = true;
+                self.calls.insert(*stream, *at);
+            }
+            Event::Returned { stream, op, bytes, called, at } => {
+                self.calls.remove(stream);
+                if op.is_write() && *bytes == 0 {
+                    self.synced(unit, *called, *at);
+                }
+            }
+            Event::Queued(_) => {}
+        }
+    }
+
+    /// A call of fsync returned: it waited for what the device completed meanwhile.
+    fn synced(&mut self, unit: UnitId, called: Nanos, at: Nanos) {
+        let slot = self.slot(unit);
+        let of = &mut self.slots[usize::from(slot)];
+        of.is_active = true;
+        of.flushes.add(0, at - called);
+        if called < self.at {
+            self.waited.push((slot, called));
         }
     }
 
@@ -151,9 +183,10 @@ impl Units {
     pub fn gap(&mut self) {
         self.settle();
         self.is_gap = true;
+        self.calls.clear();
     }
 
-    fn completed(&mut self, unit: UnitId, arrival: Nanos, at: Nanos, weight: u64) -> u16 {
+    fn completed(&mut self, unit: UnitId, stream: StreamId, arrival: Nanos, at: Nanos, weight: u64) -> u16 {
         if at > self.at {
             self.settle();
             self.at = at;
@@ -166,13 +199,16 @@ impl Units {
             Some((_, sum)) => *sum += weight,
             None => self.served.push((slot, weight)),
         }
-        self.waited.push((slot, arrival));
+        // A process in a call waits for the call, of which its requests are a part.
+        if self.calls.get(&stream).is_none_or(|called| *called > arrival) {
+            self.waited.push((slot, arrival));
+        }
         slot
     }
 
     /// Charges the time up to the latest completions.
     fn settle(&mut self) {
-        if self.waited.is_empty() {
+        if self.waited.is_empty() && self.served.is_empty() {
             return;
         }
         let Units { slots, timeline, served, waited, at, is_gap, .. } = self;
@@ -214,7 +250,7 @@ impl Units {
             None => return 0,
         };
         let slot = &mut self.slots[place];
-        (slot.unit, slot.is_used) = (Some(unit), true);
+        (slot.unit, slot.is_used, slot.has_calls) = (Some(unit), true, false);
         self.by_unit.insert(unit, place as u16);
         place as u16
     }

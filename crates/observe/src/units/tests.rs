@@ -207,6 +207,30 @@ fn a_row_has_rates_quantiles_and_the_neighbour_that_it_waited_for_most() {
 }
 
 #[test]
+fn a_call_of_fsync_waits_for_what_the_device_completes_meanwhile_and_counts_once() {
+    let (neighbour, database, journal) = (2, 1, 7);
+    let events = [
+        completed(neighbour, Op::Read, 8, 0, 100),
+        (database, Event::Called { stream: 1, at: Nanos(100) }),
+        completed(database, Op::Write, 8, 110, 200),
+        completed(journal, Op::Write, 8, 150, 500),
+        (database, Event::Flushed { stream: 1, asked: Nanos(200), at: Nanos(600) }),
+        completed(neighbour, Op::Read, 8, 0, 1_000),
+        (database, Event::Returned { stream: 1, op: Op::Write, bytes: 0, called: Nanos(100), at: Nanos(1_050) }),
+        // One that had nothing to wait for, and one of which it is not known how long it took.
+        (database, Event::Called { stream: 1, at: Nanos(1_060) }),
+        (database, Event::Returned { stream: 1, op: Op::Write, bytes: 0, called: Nanos(1_060), at: Nanos(1_070) }),
+        (database, Event::Returned { stream: 3, op: Op::Read, bytes: 0, called: Nanos(0), at: Nanos(1_070) }),
+        completed(database, Op::Read, 8, 1_100, 1_200),
+    ];
+    let report = report(&events, 2_000);
+    let row = report.rows.iter().find(|row| row.unit == Some(database)).unwrap();
+    assert_eq!((row.flushes.requests, row.waited), (2, Nanos(900 + 100)));
+    assert!(row.flushes.p99.is_some_and(|p99| p99 <= Nanos(950) && p99 > Nanos(930)), "{row:?}");
+    assert_eq!(row.behind, [(Some(neighbour), Nanos(400)), (Some(database), Nanos(200 + 100)), (Some(journal), Nanos(300))]);
+}
+
+#[test]
 fn requests_that_complete_at_once_share_the_time_by_their_sizes() {
     let events =
         [completed(3, Op::Read, 8, 0, 1_000), completed(1, Op::Write, 24, 1_000, 1_800), completed(2, Op::Write, 8, 1_000, 1_800)];
