@@ -226,6 +226,10 @@ impl EventSource for Lent {
         self.tracepoints.read(out)
     }
 
+    fn report_fsync(&mut self) {
+        self.tracepoints.report_fsync();
+    }
+
     fn lost(&self) -> u64 {
         self.tracepoints.lost()
     }

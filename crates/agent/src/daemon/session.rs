@@ -171,6 +171,7 @@ impl DeviceSession {
 
     /// Keeps promises to units from now on.
     pub fn protect(&mut self, protection: Protection) {
+        self.source.report_fsync();
         self.protection = Some(protection);
     }
 
@@ -358,7 +359,7 @@ impl DeviceSession {
     /// Limits the neighbours of promised units.
     fn keep_promises(&mut self, now: Nanos, events: &[Event], notices: &mut Vec<Notice>) {
         let Some(protection) = &mut self.protection else { return };
-        protection.observe(now, events, |stream| self.source.name(stream));
+        protection.observe(now, events, &*self.source);
         let told = protection.step(now);
         notices.extend(told.into_iter().filter_map(|told| self.promise_notice(told)));
     }
@@ -383,7 +384,8 @@ impl DeviceSession {
     }
 
     fn observe(&mut self, now: Nanos, events: &[Event], notices: &mut Vec<Notice>) {
-        for event in events {
+        // Calls of fsync are not scored: only those of reads and writes together would show what a setting is worth.
+        for event in events.iter().filter(|event| !event.is_call()) {
             self.learning.observe(now, event, |stream| self.source.name(stream));
             self.guard.event(event);
             self.control_loop.event(event);

@@ -158,7 +158,8 @@ fn protected(args: &Args, sysfs: &Sysfs, configuration: &Configuration, terms: &
     let mut protected = Vec::new();
     for device in devices.iter().filter(is_meant) {
         let failed = |why: String| Failed(format!("{}: {why}", device.name));
-        let source = machine.source(device).map_err(failed)?;
+        let mut source = machine.source(device).map_err(failed)?;
+        source.report_fsync();
         if let Some(counters) = source.counters_only() {
             return Err(failed(format!("requests cannot be traced: {}", counters.why)).into());
         }
@@ -182,7 +183,7 @@ fn keep(args: &Args, protected: &mut [Protected], print: &dyn Fn(String) -> std:
             events.clear();
             source.read(&mut events).with_context(|| name.clone())?;
             let at = now().at;
-            protection.observe(at, &events, |stream| source.name(stream));
+            protection.observe(at, &events, &**source);
             for told in protection.step(at) {
                 let sentence = match &told {
                     Told::Trouble(text) | Told::Conflict(text) => format!("{name}: warning: {text}."),

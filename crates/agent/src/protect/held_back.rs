@@ -14,11 +14,6 @@ use observe::Event;
 /// Requests under way that are remembered at most; a device has fewer.
 const MAX_UNDER_WAY: usize = 65_536;
 
-/// Whether a thread of this name sends what was held back. Workers that are bound to no processor (`kworker/u`) write the page cache back.
-pub(super) fn is_worker(name: &str) -> bool {
-    name.strip_prefix("kworker/").is_some_and(|rest| !rest.starts_with('u'))
-}
-
 /// What identifies a request while it is under way.
 type Key = (StreamId, u64, Nanos);
 
@@ -109,12 +104,6 @@ mod tests {
             lba,
             arrival,
         }
-    }
-
-    #[test]
-    fn only_bound_workers_send_what_was_held_back() {
-        assert!(is_worker("kworker/0:1") && is_worker("kworker/1:2H"));
-        assert!(!is_worker("kworker/u4:3") && !is_worker("kworker") && !is_worker("tar"));
     }
 
     #[test]

@@ -92,9 +92,35 @@ impl Members {
         self.all.is_empty()
     }
 
-    /// Whether these are more than those, or may be limited otherwise. A unit that went away may come back: it is kept.
-    pub(super) fn adds_to(&self, before: &Members) -> bool {
-        self.all.iter().any(|member| !before.all.contains(member))
+    pub(super) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// Takes over what was found: numbers stay, and members are added behind. A unit that went away may come back: it is kept. One that is
+    /// there, but is not found any more, is divided into what is below it, and may be limited no longer. Returns the numbers of those that may be
+    /// limited from now on, or not; `None`, where something else is promised to a unit.
+    pub(super) fn take_over(&mut self, found: &Members, is_there: impl Fn(&str) -> bool) -> Option<Vec<(usize, bool)>> {
+        let mut limitable = Vec::new();
+        for (at, known) in self.all.iter_mut().enumerate() {
+            let same_name = |member: &&Member| known.promise.is_some() && member.name == known.name;
+            let now = found.all.iter().find(|member| member.path == known.path).or_else(|| found.all.iter().find(same_name));
+            let is_limitable = match now {
+                Some(now) if now.promise != known.promise => return None,
+                Some(now) => {
+                    // A container that was made again has another path.
+                    known.path.clone_from(&now.path);
+                    now.is_limitable
+                }
+                None => known.is_limitable && !is_there(&known.path),
+            };
+            if is_limitable != known.is_limitable {
+                known.is_limitable = is_limitable;
+                limitable.push((at + 1, is_limitable));
+            }
+        }
+        let added: Vec<Member> = found.all.iter().filter(|member| !self.has(&member.path)).cloned().collect();
+        self.all.extend(added);
+        Some(limitable)
     }
 
     pub(super) fn has(&self, path: &str) -> bool {

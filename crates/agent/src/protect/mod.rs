@@ -1,7 +1,7 @@
 //! Promises to units that share a device, kept by limits on their neighbours.
 //!
 //! ```text
-//! events ─▶ Streams: process ─▶ cgroup ─▶ member ─▶ Protector ──every 100 ms──▶ Limiter: the applier, io.max
+//! events ─▶ Processes: process ─▶ cgroup ─▶ member ─▶ Protector ──every 100 ms──▶ Limiter: the applier, io.max
 //!                        Members: promised units, neighbours          └─▶ Told, PromiseStatus, LimitStatus
 //! ```
 //! A neighbour is limited as a whole. A slice in which a promised unit or this program runs is not: what is below it is, each by itself.
@@ -9,27 +9,26 @@
 mod held_back;
 mod limiter;
 mod members;
-mod streams;
 #[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
 
 use applier::sysfs::Sysfs;
 use applier::{ApplierError, Kind};
 use block::{Nanos, StreamId};
 use control::protect::{Limit, PERIOD, Promise, Protector, State};
-use linux::cgroups::{CgroupError, Cgroups};
+use linux::cgroups::{CgroupError, Cgroups, Processes, Role, Source};
+use linux::events::EventSource;
 use linux::topology::Device;
 use observe::Event;
+use observe::units::UnitId;
 use report::number::three_digits;
 use serde::{Deserialize, Serialize};
 
 use held_back::HeldBack;
 pub use limiter::{ByApplier, Limiter};
 use members::{Members, OTHERS};
-use streams::Streams;
 
 use crate::configuration::{Configuration, Promised};
 
@@ -37,6 +36,11 @@ use crate::configuration::{Configuration, Promised};
 const CHECK_INTERVAL: Nanos = Nanos::from_millis(1_000);
 /// How often it is looked for units that came.
 const SCAN_INTERVAL: Nanos = Nanos::from_millis(2_000);
+/// Members that are remembered at most, gone ones among them: then those that are gone are forgotten, for which all limits are lifted for a moment.
+/// As many units as `top` tells apart.
+const MAX_MEMBERS: usize = 255;
+/// Units whose member is remembered at most; as many as [`Processes`] knows.
+const MAX_UNITS: usize = 1_024;
 
 /// What is to be kept on a device, and who may be limited for it.
 #[derive(Clone, Debug, Default)]
@@ -138,8 +142,12 @@ pub struct Protection {
     paths: BTreeMap<String, String>,
     /// Why units that are named are not there.
     missing: BTreeSet<String>,
-    streams: Streams,
+    processes: Processes,
+    /// The members of units of processes; `None` for what workers of the kernel send, which may have been held back.
+    member_of: BTreeMap<UnitId, Option<usize>>,
     held_back: HeldBack,
+    /// Events lost before.
+    lost: u64,
     protector: Protector,
     limiter: Box<dyn Limiter>,
     /// By path.
@@ -169,15 +177,15 @@ impl Protection {
         let own = std::fs::read_to_string(sysfs.proc().join("self/cgroup")).unwrap_or_default();
         let number = format!("{}:{}", device.number.0, device.number.1);
         let own = own.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or("/").to_owned();
-        Ok(Protection::new(now, (&device.name, &number), terms, (cgroups, sysfs.proc(), own), limiter))
+        Ok(Protection::new(now, (&device.name, &number), terms, (cgroups, sysfs, own), limiter))
     }
 
-    /// Begins to keep promises on a device. `proc` is where processes are, and `own` the cgroup of this program.
+    /// Begins to keep promises on a device. `own` is the cgroup of this program.
     pub fn new(
         now: Nanos,
         (device, number): (&str, &str),
         terms: Terms,
-        (cgroups, proc, own): (Cgroups, PathBuf, String),
+        (cgroups, sysfs, own): (Cgroups, &Sysfs, String),
         limiter: Box<dyn Limiter>,
     ) -> Protection {
         Protection {
@@ -189,8 +197,10 @@ impl Protection {
             members: Members::default(),
             paths: BTreeMap::new(),
             missing: BTreeSet::new(),
-            streams: Streams::new(proc),
+            processes: Processes::new(sysfs, false),
+            member_of: BTreeMap::new(),
             held_back: HeldBack::default(),
+            lost: 0,
             protector: Protector::new(Vec::new()),
             limiter,
             active: BTreeMap::new(),
@@ -207,22 +217,44 @@ impl Protection {
         self.next
     }
 
-    /// Takes note of events of the device, in order of time. `name` is that of a process.
-    pub fn observe<'a>(&mut self, now: Nanos, events: &[Event], name: impl Fn(StreamId) -> Option<&'a str>) {
+    /// Takes note of events that the source of the device has just returned.
+    pub fn observe(&mut self, now: Nanos, events: &[Event], source: &dyn EventSource) {
         if self.members.is_empty() {
             return;
         }
         for event in events {
-            let stream = streams::of(event);
-            let member = if name(stream).is_some_and(held_back::is_worker) {
-                self.held_back.member(event).unwrap_or(OTHERS)
-            } else {
-                let member = self.streams.member(now, stream, &self.members);
-                self.held_back.sent_itself(member, event);
-                member
+            let stream = event.stream();
+            let member = match self.member(now, stream, source.name(stream)) {
+                Some(member) => {
+                    self.held_back.sent_itself(member, event);
+                    member
+                }
+                None => self.held_back.member(event).unwrap_or(OTHERS),
             };
             self.protector.event(member, event);
         }
+        if source.lost() > self.lost {
+            self.lost = source.lost();
+            self.protector.lost();
+        }
+    }
+
+    /// The member of a process; `None` of a worker of the kernel that sends what was held back.
+    fn member(&mut self, now: Nanos, stream: StreamId, name: Option<&str>) -> Option<usize> {
+        let unit = self.processes.unit(stream, name, now);
+        if let Some(member) = self.member_of.get(&unit) {
+            return *member;
+        }
+        let member = match self.processes.source(unit) {
+            Some(Source::Kernel(Role::Worker)) => None,
+            Some(Source::Unit(unit)) => Some(self.members.of(&unit.path)),
+            _ => Some(OTHERS),
+        };
+        if self.member_of.len() >= MAX_UNITS {
+            self.member_of.clear();
+        }
+        self.member_of.insert(unit, member);
+        member
     }
 
     /// Decides and applies, if it is time. Returns what happened.
@@ -236,21 +268,18 @@ impl Protection {
             self.next_scan = now + SCAN_INTERVAL;
             self.scan(&mut told);
         }
-        let mut leaves = false;
         for change in self.protector.step(now) {
-            let Some(path) = self.members.path(change.unit) else { continue };
-            leaves |= self.apply(&path, change.limit, change.why.trim_end_matches([';', ' ']), &mut told);
+            let path = self.members.path(change.unit).filter(|path| !self.left_alone.contains_key(path));
+            let Some(path) = path else { continue };
+            self.apply(&path, change.limit, change.why.trim_end_matches([';', ' ']), &mut told);
         }
         if now >= self.next_check {
             self.next_check = now + CHECK_INTERVAL;
             let active: Vec<(String, Limit, String)> =
                 self.active.iter().map(|(path, active)| (path.clone(), active.limit, active.why.clone())).collect();
             for (path, limit, why) in active {
-                leaves |= self.apply(&path, limit, &why, &mut told);
+                self.apply(&path, limit, &why, &mut told);
             }
-        }
-        if leaves {
-            self.begin_again(&mut told);
         }
         let limited = self.active.keys().filter_map(|path| Some((self.members.number(path)?, self.cgroups.folder(path))));
         self.held_back.look(&limited.collect::<Vec<_>>(), &self.number);
@@ -273,9 +302,21 @@ impl Protection {
         members.leave_alone(&self.left_alone);
         told.extend(missing.difference(&self.missing).cloned().map(Told::Trouble));
         self.missing = missing;
-        if members.adds_to(&self.members) {
-            self.members = members;
-            self.begin_again(told);
+        let known = self.members.len();
+        match self.members.take_over(&members, |path| self.cgroups.folder(path).is_dir()) {
+            Some(limitable) if self.members.len() <= MAX_MEMBERS && known > 0 => {
+                let added = self.members.units(&self.terms).split_off(1 + known);
+                // What a new unit's processes did before was of its parent, or of others.
+                if !added.is_empty() || !limitable.is_empty() {
+                    self.member_of.clear();
+                }
+                added.into_iter().for_each(|unit| self.protector.add(unit));
+                limitable.into_iter().for_each(|(unit, is_limitable)| self.protector.set_limitable(unit, is_limitable));
+            }
+            _ => {
+                self.members = members;
+                self.begin_again(told);
+            }
         }
     }
 
@@ -285,14 +326,14 @@ impl Protection {
             self.apply(&path, Limit::default(), "the units on the device are others now", told);
         }
         self.members.leave_alone(&self.left_alone);
-        self.streams.forget();
+        self.member_of.clear();
         self.held_back.forget();
         self.states.clear();
         self.protector = Protector::new(self.members.units(&self.terms));
     }
 
-    /// Applies a limit. Returns whether the unit is left alone from now on.
-    fn apply(&mut self, path: &str, limit: Limit, why: &str, told: &mut Vec<Told>) -> bool {
+    /// Applies a limit.
+    fn apply(&mut self, path: &str, limit: Limit, why: &str, told: &mut Vec<Told>) {
         let floored = |limit: Option<u64>| limit.map(|bytes| bytes.max(self.terms.floor_bytes_per_s));
         // Of a unit that reads and writes the controller divides the floor; the applier wants it of each.
         let limit = Limit {
@@ -320,29 +361,31 @@ impl Protection {
                 self.active.insert(path.to_owned(), Active { limit, why: why.to_owned() });
             }
             Err(error) if error.kind == Kind::NoDevice => drop(self.active.remove(path)),
-            Err(error) => return self.refused(path, &error, told),
+            Err(error) => self.refused(path, &error, told),
         }
-        false
     }
 
-    fn refused(&mut self, path: &str, error: &ApplierError, told: &mut Vec<Told>) -> bool {
+    fn refused(&mut self, path: &str, error: &ApplierError, told: &mut Vec<Told>) {
         if matches!(error.kind, Kind::Unreachable | Kind::Journal) {
             // Tried again at the next check.
             let trouble = Told::Trouble(error.to_string());
             if !told.contains(&trouble) {
                 told.push(trouble);
             }
-            return false;
+            return;
         }
         self.active.remove(path);
         self.left_alone.insert(path.to_owned(), error.to_string());
+        self.members.leave_alone(&self.left_alone);
+        if let Some(number) = self.members.number(path) {
+            self.protector.set_limitable(number, false);
+        }
         if matches!(error.kind, Kind::Foreign | Kind::Stale) {
             let released = self.limiter.release(path).err().map_or_else(String::new, |error| format!(" ({error})"));
             told.push(Told::Conflict(format!("{path} is left alone until `seekwise-agent resume {path}`: {error}{released}")));
         } else {
             told.push(Told::Trouble(format!("{path} cannot be limited: {error}")));
         }
-        true
     }
 
     fn tell_states(&mut self, told: &mut Vec<Told>) {
@@ -411,8 +454,7 @@ impl Protection {
         }
         self.limiter.resume(path)?;
         self.left_alone.remove(path);
-        // The next scan finds it.
-        self.members = Members::default();
+        // The scan finds that it may be limited.
         self.next_scan = Nanos(0);
         Ok(true)
     }

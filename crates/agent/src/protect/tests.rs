@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
 
 use std::fs;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use super::*;
@@ -80,6 +81,10 @@ impl Machine {
         fs::write(folder.join("cgroup"), format!("4:memory:/elsewhere\n0::{cgroup}\n")).unwrap();
     }
 
+    fn sysfs(&self) -> Sysfs {
+        Sysfs::at(self.root.path())
+    }
+
     fn cgroups(&self) -> Cgroups {
         Cgroups::at(&self.place("cgroup", ""))
     }
@@ -87,7 +92,7 @@ impl Machine {
     fn protection(&self, unit: &str, neighbours: &[&str]) -> Protection {
         let limiter = Box::new(FakeLimiter(self.asked.clone()));
         let own = "/system.slice/seekwise-agent.service".to_owned();
-        Protection::new(Nanos(0), ("sda", "8:0"), terms(unit, neighbours), (self.cgroups(), self.place("proc", ""), own), limiter)
+        Protection::new(Nanos(0), ("sda", "8:0"), terms(unit, neighbours), (self.cgroups(), &self.sysfs(), own), limiter)
     }
 
     fn take(&self) -> Vec<String> {
@@ -145,16 +150,18 @@ fn a_process_belongs_to_the_innermost_member_whose_cgroup_it_is_in() {
     machine.process(8, BACKUP);
     machine.process(9, "/system.slice/other.service");
     machine.process(10, "/user.slice/user-1.slice/session.scope");
-    let (members, _) =
-        Members::find(&machine.cgroups(), &mut BTreeMap::new(), &terms("postgresql", &["backup.service", "user.slice"]), "/");
-    let mut streams = Streams::new(machine.place("proc", ""));
-    let mut name = |now: Nanos, process| members.name(streams.member(now, process, &members));
+    let mut protection = machine.protection("postgresql", &["backup.service", "user.slice"]);
+    protection.step(at(0));
+    let mut name = |now: Nanos, process| {
+        let member = protection.member(now, process, Some("program")).unwrap();
+        protection.members.name(member)
+    };
     assert_eq!(name(at(0), 7), "postgresql");
     assert_eq!((name(at(0), 8), name(at(0), 9)), (BACKUP.to_owned(), "other processes".to_owned()));
     assert_eq!((name(at(0), 10), name(at(0), 11)), ("/user.slice".to_owned(), "other processes".to_owned()));
     // It moves, which is noticed; it ends, and what is left of its requests stays where it was.
     machine.process(8, MINE);
-    assert_eq!((name(at(4_000), 8), name(at(6_000), 8)), (BACKUP.to_owned(), "postgresql".to_owned()));
+    assert_eq!((name(at(1_900), 8), name(at(2_000), 8)), (BACKUP.to_owned(), "postgresql".to_owned()));
     fs::remove_dir_all(machine.place("proc", "8")).unwrap();
     assert_eq!(name(at(20_000), 8), "postgresql");
 }
@@ -165,9 +172,9 @@ fn a_limit_is_sent_again_each_second_so_that_a_restarted_service_has_it() {
     let mut protection = machine.protection("postgresql", &["backup.service"]);
     assert!(protection.step(at(0)).is_empty());
     let mut told = Vec::new();
-    assert!(!protection.apply(BACKUP, writes(20), "a test", &mut told));
+    protection.apply(BACKUP, writes(20), "a test", &mut told);
     assert_eq!(told, [Told::Limited(format!("{BACKUP} is limited to writes 20.0 MB/s: a test"))]);
-    assert!(!protection.apply(BACKUP, writes(10), "less", &mut told));
+    protection.apply(BACKUP, writes(10), "less", &mut told);
     assert_eq!(told[1], Told::Moved(format!("{BACKUP}: writes 10.0 MB/s now: less")));
     protection.apply(BACKUP, writes(1), "below the floor", &mut told);
     assert_eq!(protection.limits()[0].bytes_per_s, (None, Some(2_000_000)));
@@ -185,7 +192,7 @@ fn a_limit_is_sent_again_each_second_so_that_a_restarted_service_has_it() {
         (Some("writes 10.0 MB/s"), (None, Some(10_000_000)), "less")
     );
     let mut told = Vec::new();
-    assert!(!protection.apply(BACKUP, Limit::default(), "idle", &mut told));
+    protection.apply(BACKUP, Limit::default(), "idle", &mut told);
     assert_eq!(told, [Told::Limited(format!("{BACKUP} is not limited any more: idle"))]);
     protection.apply(BACKUP, writes(10), "again", &mut told);
     machine.take();
@@ -236,6 +243,29 @@ fn trouble_is_told_once_and_a_unit_that_comes_later_is_found() {
     // The applier is away for a moment: that is tried again.
     machine.refuse(Some(Kind::Unreachable));
     let mut told = Vec::new();
-    assert!(!protection.apply(BACKUP, writes(20), "a test", &mut told));
+    protection.apply(BACKUP, writes(20), "a test", &mut told);
     assert!(matches!(&told[..], [Told::Trouble(_)]) && protection.left_alone.len() == 1);
+}
+
+#[test]
+fn a_unit_that_comes_below_a_slice_leaves_the_limits_of_others() {
+    let machine = Machine::new(&[MINE, BACKUP, "/user.slice"]);
+    let mut protection = machine.protection("postgresql", &["backup.service", "system.slice", "user.slice"]);
+    protection.step(at(0));
+    let mut told = Vec::new();
+    protection.apply(BACKUP, writes(20), "a test", &mut told);
+    machine.take();
+    machine.make("/system.slice/docker-1.scope");
+    assert!(protection.step(at(2_000)).is_empty(), "it is found, and no limit is lifted");
+    assert_eq!(protection.members.limitable(), [BACKUP, "/user.slice", "/system.slice/docker-1.scope"]);
+    assert_eq!(machine.take(), [format!("{BACKUP} sda writes 20.0 MB/s")]);
+    machine.process(7, "/system.slice/docker-1.scope");
+    assert_eq!(protection.member(at(2_000), 7, Some("cp")), protection.members.number("/system.slice/docker-1.scope"));
+    // A promise to what is in a slice that may be limited: the slice may not any more, but what is beside it.
+    protection.terms.promises.push(Promised { unit: "a.scope".to_owned(), ..protection.terms.promises[0].clone() });
+    ["/user.slice/a.scope", "/user.slice/b.scope"].iter().for_each(|path| machine.make(path));
+    assert!(protection.step(at(4_000)).is_empty());
+    assert_eq!(protection.members.limitable(), [BACKUP, "/system.slice/docker-1.scope", "/user.slice/b.scope"]);
+    assert_eq!(protection.promises().len(), 2);
+    assert!(machine.take().iter().all(|line| line == &format!("{BACKUP} sda writes 20.0 MB/s")), "no limit was lifted");
 }
