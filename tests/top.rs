@@ -85,6 +85,24 @@ impl Drop for Emulator {
     }
 }
 
+/// An ext4 on a disk, mounted.
+struct Mounted(tempfile::TempDir);
+
+impl Mounted {
+    fn new(disk: &str) -> Mounted {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(Command::new("mkfs.ext4").args(["-q", "-F", disk]).status().unwrap().success());
+        assert!(Command::new("mount").arg(disk).arg(folder.path()).status().unwrap().success());
+        Mounted(folder)
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(self.0.path()).status();
+    }
+}
+
 /// The rows of the last of some tables.
 fn rows(place: &Place, arguments: &[&str]) -> Vec<Value> {
     let output = place.run(&[&["top", "--json", "--count", "3"], arguments].concat());
@@ -102,7 +120,9 @@ fn row<'a>(rows: &'a [Value], unit: &str) -> &'a Value {
 fn top_says_who_is_slow_and_because_of_whom() {
     let mount = hierarchy();
     let has_fio = Command::new("fio").arg("--version").output().is_ok_and(|output| output.status.success());
-    if !can_run(&[(mount.is_none(), "a hierarchy of cgroups of version 2 that may be written to"), (!has_fio, "fio")]) {
+    let has_ext4 = Command::new("mkfs.ext4").arg("-V").output().is_ok();
+    let version_2 = (mount.is_none(), "a hierarchy of cgroups of version 2 that may be written to");
+    if !can_run(&[version_2, (!has_fio, "fio"), (!has_ext4, "mkfs.ext4")]) {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -179,7 +199,27 @@ fn top_says_who_is_slow_and_because_of_whom() {
     }
 
     drop((short, neighbour, victim));
+    calls_of_fsync_on_ext4_are_the_units_that_made_them(&place, &disk, &base);
     drop(base);
+}
+
+/// On an ext4 the flushes are the journal's.
+fn calls_of_fsync_on_ext4_are_the_units_that_made_them(place: &Place, disk: &str, base: &Group) {
+    let mounted = Mounted::new(disk);
+    let mut log = Group::new(&base.folder, "log");
+    let file = mounted.0.path().join("log");
+    log.start(&format!(
+        "exec fio --name=log --filename={} --rw=write --bs=8k --size=64m --fsync=1 --time_based --runtime=600",
+        file.display()
+    ));
+    let rows = rows(place, &["--on", disk, "--interval", "1s"]);
+    let row = row(&rows, &format!("/seekwise-top-{}/log", std::process::id()));
+    // A journal's commit takes a turn of the disk at least.
+    assert!(row["fsync"]["p50_ms"].as_f64().unwrap() > 1.0, "{row}");
+    let behind = row["behind"].as_array().unwrap();
+    assert!(behind.iter().any(|one| one["unit"] == "[journal]" && one["share_percent"].as_f64().unwrap() > 10.0), "{row}");
+    assert!(row["wait"].as_f64().unwrap() < 1.05, "one process waits for one thing at a time: {row}");
+    log.end();
 }
 
 /// Those of `docs/protect.md`, on this disk and for one table.

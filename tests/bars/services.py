@@ -208,19 +208,17 @@ class Disk:
             raise Failed(f"{name} cannot be emulated: {self.device}")
         self.name = self.device.removeprefix("/dev/")
         self.number = Path(f"/sys/block/{self.name}/dev").read_text().strip()
-        for key, value in ("max_bytes", DIRTY_BYTES), ("strict_limit", 1):
-            self.restored(stack, Path("/sys/block") / self.name / "bdi" / key, value)
+        # max_bytes as it was is more than may be written to it: max_ratio is the same as a share of memory.
+        bdi = Path("/sys/block") / self.name / "bdi"
+        for key in "max_ratio", "strict_limit":
+            stack.callback((bdi / key).write_text, (bdi / key).read_text())
+        (bdi / "max_bytes").write_text(str(DIRTY_BYTES))
+        (bdi / "strict_limit").write_text("1")
         self.place = folder / "mounted"
         self.place.mkdir()
         stack.callback(self.place.rmdir)
         run("mount", self.device, self.place)
         stack.callback(self.unmount)
-
-    def restored(self, stack, path, value):
-        """Sets a value, and puts it back at the end."""
-        before = path.read_text()
-        path.write_text(str(value))
-        stack.callback(lambda: path.write_text(before))
 
     def unmount(self):
         until("it is not in use", lambda: call("umount", str(self.place)).returncode == 0)
@@ -377,9 +375,9 @@ class Bench:
         return {"read": p99("read"), "fsync": p99("fsync"), "behind": behind}
 
     def oracle(self, neighbours, wanted_ms):
-        """The highest limit of STEPS that keeps the p99."""
+        """The highest limit of --step that keeps the p99."""
         best = None
-        for step in STEPS:
+        for step in self.options.step:
             found = self.run("oracle", neighbours, step) | {"limit": step}
             if best is None or found["p99"] < best["p99"]:
                 best = found
@@ -458,6 +456,7 @@ def parser(description):
     options.add_argument("--warm", type=int, default=10, help="seconds before that which do not count")
     options.add_argument("--rate", type=int, help="transactions per second; times then count from when each was due [default: as many as it can]")
     options.add_argument("--times", type=float, default=1.3, help="the promise: so many times the p99 of reads and of fsync alone")
+    options.add_argument("--step", type=int, action="append", help="MB/s that the oracle tries, from the highest; may be repeated [default: 64, 32, … 1]")
     options.add_argument("--programs", type=Path, default=ROOT / "target/debug", help="where seekwise and seekwise-agent are")
     options.add_argument("--image", type=Path, help="file with the prepared file system: made if there is none, and kept")
     options.add_argument("--top", action="store_true", help="print the table of all units and what the agent said")
@@ -468,6 +467,7 @@ def parsed(options):
     options.disk = options.disk or DISKS
     options.neighbour = options.neighbour or [*NEIGHBOURS, "all"]
     options.method = options.method or METHODS
+    options.step = options.step or STEPS
     return options
 
 

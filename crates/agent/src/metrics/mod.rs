@@ -307,7 +307,7 @@ impl UnitMetrics {
         for (name, of, family) in [
             ("unit_read_p99", "reads", &self.read_p99),
             ("unit_write_p99", "writes", &self.write_p99),
-            ("unit_fsync_p99", "flushes of the write cache", &self.fsync_p99),
+            ("unit_fsync_p99", "calls of fsync on ext4, or flushes of the write cache", &self.fsync_p99),
         ] {
             let help = format!("99th percentile of response times of a unit's {of}");
             registry.register_with_unit(name, help, Unit::Seconds, family.clone());

@@ -121,7 +121,8 @@ fn open(args: &Args) -> anyhow::Result<Vec<Watched>> {
             None => Ok(source),
         });
         match source {
-            Ok(source) => {
+            Ok(mut source) => {
+                source.report_fsync();
                 let monitor = UnitMonitor::new(&sysfs, device.number, args.interval, args.slice, began);
                 watched.push(Watched { name: device.name, source, monitor, table: None });
             }

@@ -54,7 +54,7 @@ pub struct UnitRow {
     pub write: Option<Times>,
     /// Response times of those writes that a process waits for; `None` without any.
     pub sync_write: Option<Times>,
-    /// How long flushes of the write cache took, as fsync asks for them; `None` without any.
+    /// How long calls of fsync took or, where these cannot be observed, the flushes of the write cache that they ask for; `None` without any.
     pub fsync: Option<Times>,
     /// Mean number of operations that were waiting.
     pub wait: f64,
@@ -140,13 +140,8 @@ impl UnitMonitor {
     }
 
     fn event(&mut self, event: &Event, source: &dyn EventSource) {
-        let stream = match event {
-            Event::Queued(request) | Event::Completed { request, .. } => request.stream,
-            Event::Flushed { stream, .. } => *stream,
-            Event::Called { .. } | Event::Returned { .. } => return,
-        };
         // Also when a request is queued, because the process may have ended by the time that it is done.
-        let unit = self.unit(stream, source, event.at());
+        let unit = self.unit(event.stream(), source, event.at());
         if let Event::Queued(request) = event {
             let queued = self.queued.entry(unit).or_default();
             let bytes = u64::from(request.sectors) * 512;
