@@ -174,7 +174,7 @@ impl Default for Level {
 struct Guard {
     unit: usize,
     watch: Watch,
-    /// Device time of others while this unit had requests outstanding: since the last step, and averaged over seconds.
+    /// Device time of each unit while this one had requests or calls outstanding, its own among them, of the last seconds.
     behind: Vec<f64>,
     state: State,
     is_idle: bool,
@@ -295,7 +295,7 @@ impl Protector {
         self.last_completion = self.last_completion.max(at);
         for guard in &mut self.guards {
             let meter = &self.meters[guard.unit];
-            if guard.unit != unit && (meter.outstanding > 0 || meter.calls > 0) {
+            if guard.unit == unit || meter.outstanding > 0 || meter.calls > 0 {
                 guard.behind[unit] += charge.as_secs_f64();
             }
         }
@@ -607,7 +607,7 @@ impl Guard {
             .behind
             .iter()
             .enumerate()
-            .filter(|(_, behind)| **behind > 0.0)
+            .filter(|(unit, behind)| *unit != self.unit && **behind > 0.0)
             .map(|(unit, behind)| Blame { unit, share: behind / all })
             .collect();
         blame.sort_by(|one, other| other.share.total_cmp(&one.share));
