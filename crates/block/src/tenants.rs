@@ -268,6 +268,11 @@ impl Roster {
         self.volume(lba).map(|volume| volume.tenant).or_else(|| self.owner_of_stream(stream))
     }
 
+    /// The tenant in whose volume a sector is.
+    pub fn owner_of_sector(&self, lba: u64) -> Option<usize> {
+        self.volume(lba).map(|volume| volume.tenant)
+    }
+
     /// The tenant of a stream, whatever it accesses.
     pub fn owner_of_stream(&self, stream: StreamId) -> Option<usize> {
         let roaming = self.shared.roaming.get(&stream);

@@ -71,7 +71,7 @@ impl Memory {
         let swap = Swap::new(settings, &files, queue.capacity_sectors(), &mut cache)?;
         Ok(Memory {
             cache,
-            write_back: WriteBack::new(files.len(), settings),
+            write_back: WriteBack::new(&files, queue.cgroups(), settings),
             swap,
             transfers: Transfers::new(queue, files),
             new_files: NewFiles::default(),

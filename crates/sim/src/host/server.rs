@@ -303,7 +303,7 @@ impl Host {
     fn transfer_ended(&mut self, now: Nanos, purpose: Purpose, run: PageRun) {
         match purpose {
             Purpose::Read => {}
-            Purpose::WriteBack => self.memory.write_back.written(run.pages),
+            Purpose::WriteBack => self.memory.write_back.written(run.file, run.pages),
             Purpose::SwapIn => {
                 self.memory.swap.read_done();
                 let timers = &mut self.timers;

@@ -10,8 +10,8 @@
 //!        freerun  setpoint  limit
 //! ```
 //! Follows `mm/page-writeback.c` of Linux 6.x: `domain_dirty_limits`, `pos_ratio_polynom`, `wb_update_write_bandwidth`,
-//! `wb_update_dirty_ratelimit`, `wb_min_pause`, `dirty_poll_interval`. Simplified: one device, no control groups, so the second control line
-//! (for each device) falls away; floating point in place of shifts.
+//! `wb_update_dirty_ratelimit`, `wb_min_pause`, `dirty_poll_interval`. Simplified: the second control line (for each device and cgroup) is
+//! left out, as are cgroups' limits of memory; floating point in place of shifts.
 
 use block::Nanos;
 
@@ -177,9 +177,10 @@ impl Throttle {
         self.balanced = balanced;
     }
 
-    /// How long a process must sleep now; `None` if that is too little, so that it continues and sleeps later.
-    pub fn pause(&self, now: Nanos, limits: DirtyLimits, dirty: u64, writer: &mut Writer) -> Option<Nanos> {
-        let longest = self.longest_pause(dirty);
+    /// How long a process must sleep now; `None` if that is too little, so that it continues and sleeps later. `own`: the dirty pages that
+    /// this throttle counts, of all.
+    pub fn pause(&self, now: Nanos, limits: DirtyLimits, (dirty, own): (u64, u64), writer: &mut Writer) -> Option<Nanos> {
+        let longest = self.longest_pause(own);
         let pace = self.pace * position_ratio(limits, dirty);
         let (check_after, shortest) = self.pages_between_pauses(longest.as_secs_f64(), pace);
         let pause = if dirty >= limits.limit || pace < 1.0 {
@@ -284,7 +285,7 @@ mod tests {
     #[test]
     fn pauses_end_at_the_longest_and_at_the_limit_every_writer_sleeps() {
         let throttle = Throttle::new(25_600.0);
-        let pause = |dirty, dirtied| throttle.pause(Nanos::ZERO, LIMITS, dirty, &mut Writer { dirtied, ..Writer::new() });
+        let pause = |dirty, dirtied| throttle.pause(Nanos::ZERO, LIMITS, (dirty, dirty), &mut Writer { dirtied, ..Writer::new() });
         assert_eq!(pause(1750, 1_000_000), Some(throttle.longest_pause(1750)));
         assert!(pause(2000, 1) > Some(Nanos::ZERO));
     }
@@ -301,7 +302,7 @@ mod tests {
             let longest = throttle.longest_pause(BALANCED).as_secs_f64();
             assert_eq!(throttle.pages_between_pauses(longest, pace).0, pages, "{pace}");
             let mut writer = Writer { dirtied: pages, ..Writer::new() };
-            let pause = throttle.pause(Nanos::ZERO, LARGE, BALANCED, &mut writer);
+            let pause = throttle.pause(Nanos::ZERO, LARGE, (BALANCED, BALANCED), &mut writer);
             assert!(pause.is_some_and(|pause| (pause.as_millis_f64() / pause_ms - 1.0).abs() < 0.06), "{pace}: {pause:?}");
             assert_eq!((writer.dirtied, writer.check_after, writer.slept_until), (0, pages, pause));
         }
@@ -312,12 +313,12 @@ mod tests {
         let throttle = Throttle::new(25_600.0);
         let mut writer = Writer { dirtied: 64, slept_until: Some(Nanos::ZERO), ..Writer::new() };
         // 2.5 ms of pages, in none.
-        assert_eq!(throttle.pause(Nanos::ZERO, LARGE, BALANCED, &mut writer), None);
+        assert_eq!(throttle.pause(Nanos::ZERO, LARGE, (BALANCED, BALANCED), &mut writer), None);
         writer.dirtied = 192;
-        let pause = throttle.pause(Nanos::ZERO, LARGE, BALANCED, &mut writer);
+        let pause = throttle.pause(Nanos::ZERO, LARGE, (BALANCED, BALANCED), &mut writer);
         assert!(pause.is_some_and(|pause| (pause.as_millis_f64() - 10.0).abs() < 0.1), "{pause:?}");
         // The time between calls counts as sleep.
         writer.dirtied = 256;
-        assert_eq!(throttle.pause(Nanos::from_millis(19), LARGE, BALANCED, &mut writer), None);
+        assert_eq!(throttle.pause(Nanos::from_millis(19), LARGE, (BALANCED, BALANCED), &mut writer), None);
     }
 }

@@ -3,10 +3,11 @@
 //! Follows `fs/fs-writeback.c` of Linux 6.x (`wb_writeback`, `writeback_sb_inodes`), `ext4_writepages` for the order within a file,
 //! and `balance_dirty_pages` in `mm/page-writeback.c`. As in Linux, the flusher waits where the queue has no room.
 
-use block::Nanos;
+use block::{Nanos, Roster};
 
 use super::dirty::DirtyPages;
 use super::dirty_files::DirtyFiles;
+use super::files::{File, Files};
 use super::page_cache::{PageCache, flag};
 use super::throttle::{DirtyLimits, DirtyShare, Throttle, Writer};
 use super::transfers::{Issuer, PageRun, Purpose, Transfers};
@@ -75,25 +76,47 @@ pub(super) struct Counts {
     pub throttled: Nanos,
 }
 
+/// A cgroup's share of write-back (`struct bdi_writeback`).
+struct Group {
+    throttle: Throttle,
+    /// Its pages that are dirty or on their way to the device.
+    pages: u64,
+}
+
+/// Pages of a cgroup that its counters may be wrong by (`wb_stat_error`), on a machine of four processors: a writer whose cgroup has no
+/// more is not held up for the pages of others.
+const FEW_PAGES: u64 = 96;
+
 /// Dirty pages and their writers.
 pub(super) struct WriteBack {
     dirty: DirtyPages,
     files: DirtyFiles,
     /// Pages on their way to the device.
     under_way: u64,
-    throttle: Throttle,
+    /// One, or where tenants are cgroups, one for each and one for files of none.
+    groups: Vec<Group>,
+    /// By file, its group; empty if there is only one.
+    group_of: Vec<usize>,
     flusher: Flusher,
     policy: Policy,
     counts: Counts,
 }
 
 impl WriteBack {
-    pub fn new(files: usize, settings: &HostSettings) -> WriteBack {
+    /// `cgroups`: whose files are counted each for itself.
+    pub fn new(files: &Files, cgroups: Option<&Roster>, settings: &HostSettings) -> WriteBack {
+        let throttle = || Throttle::new((settings.write_bandwidth_kib / 4).max(1) as f64);
+        let groups = 1 + cgroups.map_or(0, |roster| roster.tenants().len());
+        let group_of = |roster: &Roster, file: &File| {
+            let owner = file.extents.first().and_then(|extent| roster.owner_of_sector(extent.lba));
+            owner.unwrap_or(groups - 1)
+        };
         WriteBack {
             dirty: DirtyPages::default(),
-            files: DirtyFiles::new(files),
+            files: DirtyFiles::new(files.len()),
             under_way: 0,
-            throttle: Throttle::new((settings.write_bandwidth_kib / 4).max(1) as f64),
+            groups: (0..groups).map(|_| Group { throttle: throttle(), pages: 0 }).collect(),
+            group_of: cgroups.map_or_else(Vec::new, |roster| files.iter().map(|file| group_of(roster, file)).collect()),
             flusher: Flusher::default(),
             policy: Policy::new(settings),
             counts: Counts::default(),
@@ -133,7 +156,9 @@ impl WriteBack {
         let page = *cache.page(frame);
         cache.set(frame, flag::DIRTY);
         self.dirty.insert(page.file, page.index);
-        self.throttle.dirtied += 1;
+        let group = self.group(page.file);
+        self.groups[group].throttle.dirtied += 1;
+        self.groups[group].pages += 1;
         self.counts.dirtied += 1;
         self.counts.dirty_peak = self.counts.dirty_peak.max(self.dirty_pages());
         writer.dirtied += 1;
@@ -149,10 +174,16 @@ impl WriteBack {
         self.files.page_cleaned(file);
     }
 
-    /// Pages are on the device.
-    pub fn written(&mut self, pages: u64) {
+    fn group(&self, file: FileId) -> usize {
+        self.group_of.get(file as usize).copied().unwrap_or(0)
+    }
+
+    /// Pages of a file are on the device.
+    pub fn written(&mut self, file: FileId, pages: u64) {
+        let group = self.group(file);
+        self.groups[group].throttle.written += pages;
+        self.groups[group].pages -= pages;
         self.under_way -= pages;
-        self.throttle.written += pages;
         self.counts.written_back += pages;
     }
 
@@ -161,25 +192,36 @@ impl WriteBack {
         DirtyLimits::of(cache.available_to_files(), self.policy.limit, self.policy.background)
     }
 
-    /// How long a writer must sleep before it makes another page dirty. The limit itself is checked before every page, so it holds
-    /// exactly; Linux checks now and then, and may go over it a little.
-    pub fn pause(&mut self, now: Nanos, writer: &mut Writer, cache: &mut PageCache, transfers: &mut Transfers) -> Option<Nanos> {
+    /// How long a writer must sleep before it makes another page of a file dirty. The limit itself is checked before every page, so it
+    /// holds exactly, but for cgroups with few pages; Linux checks now and then, and may go over it a little.
+    pub fn pause(
+        &mut self,
+        now: Nanos,
+        file: FileId,
+        writer: &mut Writer,
+        cache: &mut PageCache,
+        transfers: &mut Transfers,
+    ) -> Option<Nanos> {
         let (dirty, limits) = (self.dirty_pages(), self.limits(cache));
-        if dirty < limits.limit && writer.dirtied < writer.check_after {
+        let group = self.group(file);
+        let has_few = !self.group_of.is_empty() && self.groups[group].pages <= FEW_PAGES;
+        if (dirty < limits.limit || has_few) && writer.dirtied < writer.check_after {
             return None;
         }
         if self.dirty.len() > limits.background {
             self.start_in_background(now, cache, transfers);
         }
         let writing = dirty > limits.free_run();
-        self.throttle.update(now, limits, dirty, writing);
+        self.groups[group].throttle.update(now, limits, dirty, writing);
         if !writing {
             *writer = Writer { dirtied: 0, check_after: limits.poll_interval(dirty), slept_until: Some(now) };
             return None;
         }
         // Above the free run all dirty pages are written, even if the background share is not reached by dirty pages alone.
         self.start_in_background(now, cache, transfers);
-        let pause = self.throttle.pause(now, limits, dirty, writer)?;
+        let group = &self.groups[group];
+        let pages = if self.group_of.is_empty() { dirty } else { group.pages };
+        let pause = group.throttle.pause(now, limits, (dirty, pages), writer)?;
         self.counts.throttled += pause;
         transfers.queue_mut().writer_sleeps(now);
         Some(pause)
@@ -247,7 +289,7 @@ impl WriteBack {
                 continue;
             }
             if let Some(file) = self.files.next() {
-                let left = self.throttle.chunk(self.limits(cache));
+                let left = self.groups[self.group(file)].throttle.chunk(self.limits(cache));
                 return Some(Pass { file, left, began: now, started_at: self.files.write_from(file), wrapped: false });
             }
         }
@@ -257,7 +299,7 @@ impl WriteBack {
         self.flusher.work = None;
         self.wake_later(now);
         let (limits, dirty) = (self.limits(cache), self.dirty_pages());
-        self.throttle.update(now, limits, dirty, false);
+        self.groups.iter_mut().for_each(|group| group.throttle.update(now, limits, dirty, false));
     }
 
     /// Fills the list of files to write. False if there is none, or the last round wrote nothing.
@@ -325,7 +367,7 @@ impl WriteBack {
         if pages > 0 {
             self.under_way += pages;
             if !transfers.start(now, cache, Purpose::WriteBack, PageRun { file, first, pages }, issuer) {
-                self.written(pages);
+                self.written(file, pages);
             }
         }
         pages.max(1)

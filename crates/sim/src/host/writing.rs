@@ -15,7 +15,7 @@ pub(super) fn write(now: Nanos, running: &mut Running, writer: &mut Writer, memo
     let last = running.last_page();
     while running.page <= last {
         let Running { file, page, from, to, .. } = *running;
-        if let Some(pause) = memory.write_back.pause(now, writer, &mut memory.cache, &mut memory.transfers) {
+        if let Some(pause) = memory.write_back.pause(now, file, writer, &mut memory.cache, &mut memory.transfers) {
             return Step::Wait(Wait::Until(now + pause));
         }
         let frame = match memory.cache.find(file, page) {

@@ -3,7 +3,8 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-use block::{Nanos, Op, Priority, Request, StreamId};
+use block::rates::Rate;
+use block::{Nanos, Op, Priority, Request, Roster, StreamId, Tenant};
 use sim::device::{Completion, Device};
 use sim::host::{Access, Action, Advice, Call, Extent, File, FileId, Files, Host, HostSettings, Queue, QueueSettings};
 use sim::profile::{DeviceOptions, Profile};
@@ -121,6 +122,26 @@ impl Machine {
 
     pub fn on_profile(profile: &Profile, scheduler: &str, files: Files, settings: &str) -> Machine {
         Machine::on(queue(scheduler, profile.build(DeviceOptions::default())), Log::default(), files, settings)
+    }
+
+    /// [`Machine::new`] with two tenants, the first of whom has the first file; the second may write 1 MiB a second to the device.
+    /// `are_cgroups`: write-back counts each for itself.
+    pub fn with_limited_tenant(files: Files, are_cgroups: bool, settings: &str) -> Machine {
+        let device = Plain {
+            log: Log::default(),
+            each: Nanos::from_micros(100),
+            sector: Nanos(5_120),
+            queue: VecDeque::new(),
+            busy: Nanos::ZERO,
+        };
+        let places = files.iter().map(|file| file.extents[0].lba..file.extents[0].lba + file.extents[0].sectors);
+        let roster = Roster::new(vec![Tenant::new("free"), Tenant::new("limited")], places.zip(0..).collect(), &[], 1).unwrap();
+        let mut queue = queue("noop", Box::new(device));
+        queue.set_roster(&roster);
+        let queue = if are_cgroups { queue.with_cgroups() } else { queue };
+        let mut machine = Machine::on(queue, Log::default(), files, settings);
+        machine.host.steerable().unwrap().set_io_max(Nanos::ZERO, 1, [Rate::default(), Rate::bytes_per_s(MIB)]);
+        machine
     }
 
     pub fn on_device(device: Box<dyn Device>, files: Files, settings: &str) -> Machine {

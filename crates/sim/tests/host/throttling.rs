@@ -4,7 +4,7 @@ use block::{Nanos, Op};
 use sim::host::Action;
 use sim::profile::{Profile, load};
 
-use crate::machine::{MIB, Machine, direct, files, scramble, write};
+use crate::machine::{MIB, Machine, direct, files, fsync, scramble, write};
 
 const READ_FILE: u64 = 2048 * MIB;
 const WRITTEN_FILE: u64 = 4096 * MIB;
@@ -110,4 +110,35 @@ fn flash_has_a_target_of_its_own() {
     );
     assert_eq!(on, outcome(",wbt_lat_usec=2000"));
     assert_ne!(on, outcome(",wbt_lat_usec=75000"));
+}
+
+/// Calls of fsync after 8 KiB each in the second half of a minute, beside a writer through the page cache whose write-back is limited.
+fn syncs_beside_a_limited_writer(are_cgroups: bool) -> usize {
+    let mut machine = Machine::with_limited_tenant(files(&[64 * MIB, 1024 * MIB]), are_cgroups, "memory_mib=256");
+    let mut writes = (0..).map(|n| write(1, n * MIB % (1024 * MIB), MIB));
+    let log = |n: u64| if n.is_multiple_of(2) { write(0, n / 2 * 8192 % (64 * MIB), 8192) } else { fsync(0) };
+    let (mut calls, mut synced) = (0, 0);
+    let mut logging = machine.start(0, log(0));
+    machine.start(1, writes.next().unwrap());
+    while machine.now < Nanos::from_millis(60_000) && machine.step() {
+        for done in machine.take_finished() {
+            if done.token() == logging {
+                calls += 1;
+                synced += usize::from(calls % 2 == 0 && machine.now > Nanos::from_millis(30_000));
+                logging = machine.start(0, log(calls));
+            } else {
+                machine.start(1, writes.next().unwrap());
+            }
+        }
+    }
+    synced
+}
+
+#[test]
+fn a_limited_cgroup_does_not_slow_another_that_has_few_dirty_pages() {
+    let (apart, together) = (syncs_beside_a_limited_writer(true), syncs_beside_a_limited_writer(false));
+    println!("{apart} calls of fsync in 30 s, {together} where all dirty pages count together");
+    // Once dirty pages are at the limit, each write sleeps for at least a tick.
+    assert!(apart > 3_000, "{apart}");
+    assert!(3 * together < apart, "{together} and {apart}");
 }

@@ -2,12 +2,11 @@
 //!
 //! An issue is charged to the tenant of its sectors, or else of its stream ([`Roster::owner_at`](block::Roster::owner_at)): write-back to
 //! the tenant in whose volume the pages are, as cgroup write-back charges it to the cgroup that made them dirty. Swapping and flushes
-//! pass. Dirty pages are not counted by tenant, so a tenant whose write-back is held back slows all writers once the host's limit is
-//! reached; Linux has limits for each cgroup.
+//! pass.
 
-use block::Nanos;
 use block::rates::Rate;
 use block::throttle::{Charge, Throttle};
+use block::{Nanos, Roster};
 
 use super::Queue;
 use crate::run::Issue;
@@ -16,6 +15,19 @@ use crate::run::Issue;
 const DISCARD_BYTES: u64 = 512;
 
 impl Queue {
+    /// Makes the tenants cgroups, whose write-back the host counts each for itself, and none of which is limited yet.
+    #[must_use]
+    pub fn with_cgroups(mut self) -> Queue {
+        let tenants = self.roster().map_or(0, |roster| roster.tenants().len());
+        self.io_max = Some(Box::new(Throttle::new(tenants)));
+        self
+    }
+
+    /// The tenants, if they are cgroups.
+    pub(in crate::host) fn cgroups(&self) -> Option<&Roster> {
+        self.io_max.as_ref().and(self.roster())
+    }
+
     /// Sets a tenant's limits on reads and writes. Those of a tenant that is not on the roster are ignored.
     pub fn set_io_max(&mut self, now: Nanos, tenant: usize, limits: [Rate; 2]) {
         let tenants = self.roster().map_or(0, |roster| roster.tenants().len());
