@@ -71,6 +71,11 @@ fn text(all: &[ProtectResult], trace: bool) -> String {
         );
         if trace {
             let _ = writeln!(text, "{}\n    {}", result.text, result.seconds);
+            for (unit, seconds) in result.bytes.iter().enumerate() {
+                let name = if unit == 0 { "victim".to_owned() } else { format!("n{}", unit - 1) };
+                let mb: Vec<String> = seconds.iter().map(|bytes| format!("{:.1}", *bytes as f64 / 1e6)).collect();
+                let _ = writeln!(text, "    {name} MB/s: {}", mb.join(" "));
+            }
             result.changes.iter().for_each(|change| _ = writeln!(text, "    {change}"));
             result.standings.iter().for_each(|standing| _ = writeln!(text, "    {standing:?}"));
         }

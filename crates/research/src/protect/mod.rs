@@ -60,6 +60,8 @@ pub struct ProtectResult {
     pub changes: Vec<String>,
     /// By second, how the victim fared under the protector.
     pub seconds: String,
+    /// By unit, the victim first, the bytes of each second under the protector.
+    pub bytes: Vec<Vec<u64>>,
     /// How its promise stood at the end.
     pub standings: Vec<Standing>,
 }
@@ -117,6 +119,7 @@ fn run_case(drawn: &Drawn, number: u32, watch: &Watch) -> anyhow::Result<Option<
         outcomes: [nothing, bfq, io_cost, fixed, outcome(&protected)],
         changes: changes.collect(),
         seconds,
+        bytes: protected.records.iter().map(|record| record.seconds.iter().map(|second| second.bytes).collect()).collect(),
         standings: protected.standings(),
     }))
 }
@@ -165,7 +168,7 @@ fn protector(drawn: &Drawn, promise: Promise) -> Protector {
 
 fn run(drawn: &Drawn, scheduler: &str, mut pilot: CgroupPilot, watch: &Watch) -> anyhow::Result<CgroupPilot> {
     let setting = Setting::parse(scheduler)?;
-    let queue = drawn.world.queue(drawn.world.scheduler(&setting));
+    let queue = drawn.world.queue(drawn.world.scheduler(&setting)).with_cgroups();
     drawn.load.run(queue, drawn.world.host, watch, Some(&mut pilot))?;
     Ok(pilot)
 }
@@ -174,7 +177,7 @@ fn run(drawn: &Drawn, scheduler: &str, mut pilot: CgroupPilot, watch: &Watch) ->
 fn run_alone(drawn: &Drawn, watch: &Watch) -> anyhow::Result<CgroupPilot> {
     let mut pilot = pilot(drawn);
     let setting = Setting::parse(drawn.scheduler)?;
-    let queue = drawn.world.queue(drawn.world.scheduler(&setting));
+    let queue = drawn.world.queue(drawn.world.scheduler(&setting)).with_cgroups();
     let streams: Vec<_> = ["victim-0", "victim-1"].iter().flat_map(|name| drawn.load.streams_of(name)).collect();
     drawn.load.run_streams(&streams, queue, drawn.world.host, watch, Some(&mut pilot))?;
     Ok(pilot)
