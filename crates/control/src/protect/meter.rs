@@ -4,6 +4,8 @@ use block::{Nanos, Op, Request, SEQUENTIAL_GAP};
 
 /// Time constant of the averages of a unit's load.
 const MEMORY: Nanos = Nanos::from_millis(1_000);
+/// Time constant of the pace of write-back, three steps: it shows when a queue is full.
+const PACE: Nanos = Nanos::from_millis(300);
 /// A unit's speed is known from this much device time on: a few requests of a disk.
 const KNOWN: f64 = 0.03;
 /// Requests are limited by number rather than bytes if they are smaller than this and do not follow each other: a disk's arm moves longer
@@ -59,23 +61,37 @@ impl Work {
     }
 }
 
+fn is_written_back(request: &Request) -> bool {
+    request.op.is_write() && !request.sync
+}
+
 /// A unit's load.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Meter {
     /// Requests queued or at the device.
     pub outstanding: u32,
+    /// Of these, writes that no process waits for, and their bytes.
+    written_back: u32,
+    written_back_bytes: u64,
     /// Calls in progress.
     pub calls: u32,
     /// Its last event.
     pub last: Option<Nanos>,
     /// Since the last step.
     pub recent: Work,
+    /// When the last of them was queued.
+    last_written_back: Option<Nanos>,
+    /// The same, done: since the last step, and of a second as an average over [`PACE`].
+    recent_written_back: Flow,
+    write_back_pace: Flow,
     /// Averages over [`MEMORY`].
     average: Work,
     /// Its averages when it was last unlimited, or the first ones: what a second of device time is worth to it.
     pub speed: Option<Work>,
-    /// Part of the device's time that it took when it was last unlimited.
-    pub demand: f64,
+    /// Time for which it has worked without limits.
+    free: Nanos,
+    /// Part of the device's time that it took when it had worked without limits for [`MEMORY`]; `None`: it never did.
+    pub demand: Option<f64>,
     /// Ends of its last requests.
     ends: [u64; 2],
 }
@@ -83,11 +99,22 @@ pub(super) struct Meter {
 impl Meter {
     pub fn queued(&mut self, request: &Request) {
         self.outstanding += 1;
+        if is_written_back(request) {
+            self.written_back += 1;
+            self.written_back_bytes += u64::from(request.sectors) * 512;
+            self.last_written_back = Some(request.arrival);
+        }
         self.last = Some(request.arrival);
     }
 
     pub fn completed(&mut self, request: &Request, at: Nanos, charge: Nanos) {
         self.outstanding = self.outstanding.saturating_sub(1);
+        if is_written_back(request) {
+            self.written_back = self.written_back.saturating_sub(1);
+            self.written_back_bytes = self.written_back_bytes.saturating_sub(u64::from(request.sectors) * 512);
+            self.recent_written_back.requests += 1.0;
+            self.recent_written_back.bytes += f64::from(request.sectors) * 512.0;
+        }
         self.last = Some(at);
         self.recent.seconds += charge.as_secs_f64();
         let direction = usize::from(request.op.is_write());
@@ -109,21 +136,35 @@ impl Meter {
         let keep = (-period.as_secs_f64() / MEMORY.as_secs_f64()).exp();
         self.average.scale(keep);
         self.average.add(&self.recent);
-        let enough = self.average.seconds >= KNOWN;
-        if enough && (!is_limited || self.speed.is_none()) && self.recent.seconds > 0.0 {
+        self.write_back_pace.scale((-period.as_secs_f64() / PACE.as_secs_f64()).exp());
+        self.recent_written_back.scale(1.0 / PACE.as_secs_f64());
+        self.write_back_pace.add(&std::mem::take(&mut self.recent_written_back));
+        // Limited, a unit's speed is not what it was: it is taken once, and again as long as little is known.
+        let is_known = self.speed.is_some_and(|speed| speed.seconds >= KNOWN || self.average.seconds < 2.0 * speed.seconds);
+        if self.recent.seconds > 0.0 && (!is_known || (!is_limited && self.average.seconds >= KNOWN)) {
             self.speed = Some(self.average);
-            self.demand = self.average.seconds / MEMORY.as_secs_f64();
+        }
+        let is_free = !is_limited && self.recent.seconds > 0.0;
+        self.free = if is_free { self.free + period } else { Nanos::ZERO };
+        if self.free >= MEMORY {
+            self.demand = Some(self.average.seconds / MEMORY.as_secs_f64());
         }
         self.recent = Work::default();
+    }
+
+    /// Whether it made use of write-back within this time.
+    pub fn has_write_back(&self, now: Nanos, within: Nanos) -> bool {
+        self.last_written_back.is_some_and(|last| now - last <= within)
+    }
+
+    /// Bytes and requests of write-back: done per second, and queued.
+    pub fn write_back(&self) -> [(f64, f64); 2] {
+        let pace = &self.write_back_pace;
+        [(pace.bytes, self.written_back_bytes as f64), (pace.requests, f64::from(self.written_back))]
     }
 
     /// Requests done since the last step.
     pub fn recent_requests(&self) -> u32 {
         (self.recent.flows[0].requests + self.recent.flows[1].requests) as u32
-    }
-
-    /// What is known of its speed.
-    pub fn known_speed(&self) -> Option<&Work> {
-        self.speed.as_ref().or_else(|| (self.average.seconds > 0.0).then_some(&self.average))
     }
 }

@@ -8,16 +8,16 @@
 //! applies the changes.
 
 mod chance;
+mod guard;
+mod limits;
 mod meter;
 mod watch;
-
-use std::collections::BTreeMap;
 
 use block::Nanos;
 use observe::Event;
 
+use guard::Guard;
 use meter::Meter;
-use watch::{Verdict, Watch};
 
 /// Time between two calls of [`Protector::step`].
 pub const PERIOD: Nanos = Nanos::from_millis(100);
@@ -121,81 +121,9 @@ pub struct Standing {
 
 /// Time after its last event during which a neighbour counts as active.
 const ACTIVE: Nanos = Nanos::from_millis(2_000);
-/// Time after its last event from which a promised unit counts as idle, so that a pause between two requests lifts no limit.
-const IDLE: Nanos = Nanos::from_millis(600);
-/// Time after a change of the load during which limits are sought in quick steps; …
-const SEEKING: Nanos = Nanos::from_millis(5_000);
-/// … from then on, least time between two changes.
-const STEADY: Nanos = Nanos::from_millis(5_000);
-/// Limits are not raised by a smaller factor.
-const SMALL_STEP: f64 = 1.15;
-/// Seconds of the unit's requests that must show room before limits are raised.
-const HOLD: f64 = 0.4;
-/// Time after which a level that broke the promise may be approached again.
-const FORGET: Nanos = Nanos::from_millis(30_000);
-/// A step down is at most to this part.
-const LARGEST_CUT: f64 = 0.15;
-/// Neighbours with less of the device's time than this are not the cause.
-const HARMLESS: f64 = 0.01;
-/// Neighbours make use of their limits if they take this part of the device time that these allow; what a device's cache takes costs less
-/// than when it was measured.
-const USED: f64 = 0.2;
-/// Neighbours' device time that is not cut further.
-const LEAST: f64 = 1e-4;
-/// Time with all neighbours at their floors after which a promise cannot be kept, if most seconds break it.
-const AT_FLOOR: Nanos = Nanos::from_millis(2_000);
-/// Time after which it is tried again.
-const RETRY: Nanos = Nanos::from_millis(60_000);
-/// Requests that are queued already when limits change go on; the limits have their effect when as many are done, or after this
-/// time.
-const DRAIN: Nanos = Nanos::from_millis(20_000);
-/// Sets of neighbours whose limits are remembered.
-const REMEMBERED: usize = 64;
-
-/// What is known about the neighbours' device time with which a promise is kept, for one set of neighbours.
-#[derive(Clone, Copy, Debug)]
-struct Level {
-    /// Seconds of device time per second that all neighbours together may have; infinite: no limit.
-    time: f64,
-    /// The most with which the promise was kept, and the least with which it was broken.
-    kept: f64,
-    broken: f64,
-    broken_at: Nanos,
-}
-
-impl Default for Level {
-    fn default() -> Level {
-        Level { time: f64::INFINITY, kept: 0.0, broken: f64::INFINITY, broken_at: Nanos::ZERO }
-    }
-}
-
-/// A promised unit's side of the control.
-#[derive(Debug)]
-struct Guard {
-    unit: usize,
-    watch: Watch,
-    /// Device time of each unit while this one had requests or calls outstanding, its own among them, of the last seconds.
-    behind: Vec<f64>,
-    state: State,
-    is_idle: bool,
-    neighbours: Vec<usize>,
-    level: Level,
-    /// By set of neighbours, and when it was last in use.
-    memory: BTreeMap<Vec<usize>, (Nanos, Level)>,
-    /// When the load changed: it, or a neighbour, came.
-    began: Nanos,
-    changed: Nanos,
-    /// The limits have had their effect.
-    is_settled: bool,
-    /// Neighbours' requests that were queued when the limits changed and are not done.
-    to_drain: u32,
-    /// Device time of the neighbours in the span, and the length of the span.
-    used: f64,
-    span: f64,
-    floor_since: Option<Nanos>,
-    gave_up: Option<Nanos>,
-    about: String,
-}
+/// A neighbour that asks for nothing for this long, or for twice the time between two requests that its limit allows, leaves room that says
+/// nothing about limits.
+const PAUSE: Nanos = Nanos::from_millis(200);
 
 /// The controller.
 ///
@@ -203,6 +131,9 @@ struct Guard {
 /// that those that want less than an equal part get what they want, and translated to a limit by what each moved in a second of device time
 /// when it was not limited. While the promise is broken the time is cut, in proportion to how far; while it is kept with room to spare, it is
 /// raised towards the least that broke it. What worked is remembered for each set of neighbours.
+///
+/// A neighbour that asks for nothing keeps its limit while the promised unit asks: without one it would fill the queue within a period when it
+/// comes back. While the promised unit asks for nothing there are no limits, but for write-back that has piled up in front of one.
 #[derive(Debug)]
 pub struct Protector {
     units: Vec<Unit>,
@@ -237,7 +168,7 @@ impl Protector {
         let number = self.units.len();
         self.guard_of.push(unit.promise.as_ref().map(|_| self.guards.len()));
         self.guards.extend(unit.promise.as_ref().map(|promise| Guard::new(number, promise, number)));
-        self.guards.iter_mut().for_each(|guard| guard.behind.push(0.0));
+        self.guards.iter_mut().for_each(Guard::add_unit);
         self.units.push(unit);
         self.meters.push(Meter::default());
         self.limits.push(Limit::default());
@@ -306,9 +237,11 @@ impl Protector {
         let period = now - self.stepped;
         self.stepped = now;
         let active: Vec<bool> = (0..self.units.len()).map(|unit| self.is_active(now, unit)).collect();
-        let times: Vec<f64> = self.meters.iter().map(|meter| meter.recent.seconds).collect();
+        let limited = self.meters.iter().zip(&self.limits);
+        let present: Vec<bool> =
+            limited.map(|(meter, limit)| meter.is_active(now, limits::longest_gap(meter, limit).max(PAUSE))).collect();
         for guard in &mut self.guards {
-            guard.step(now, period, &self.units, &self.meters, &active, &times);
+            guard.step(now, period, &self.units, &self.meters, &active, &present);
         }
         for (meter, limit) in self.meters.iter_mut().zip(&self.limits) {
             meter.close(period, !limit.is_none());
@@ -316,7 +249,8 @@ impl Protector {
         let wanted: Vec<(Limit, Option<usize>)> = (0..self.units.len()).map(|unit| self.limit_of(unit)).collect();
         let mut changes = Vec::new();
         for (unit, (limit, because)) in wanted.into_iter().enumerate() {
-            if differs(&self.limits[unit], &limit) {
+            let limit = limits::lifted(&self.meters[unit], self.stepped, &self.limits[unit], limit);
+            if limits::differs(&self.limits[unit], &limit) {
                 self.limits[unit] = limit;
                 changes.push(Change { unit, limit, why: self.why(because) });
             }
@@ -326,24 +260,26 @@ impl Protector {
 
     /// A limited unit may have nothing but requests that wait for its limit, which are not seen.
     fn is_active(&self, now: Nanos, unit: usize) -> bool {
-        let limit = &self.limits[unit];
-        let within = if limit.is_none() { ACTIVE } else { Nanos(3 * ACTIVE.0) };
-        self.meters[unit].is_active(now, within)
+        let (meter, limit) = (&self.meters[unit], &self.limits[unit]);
+        let within = if limit.is_none() { ACTIVE } else { limits::longest_gap(meter, limit).max(Nanos(3 * ACTIVE.0)) };
+        meter.is_active(now, within)
     }
 
     /// The limit of a unit: the lowest that a promise needs, and the number of that promise's guard.
     fn limit_of(&self, unit: usize) -> (Limit, Option<usize>) {
         let mut least = (f64::INFINITY, None);
+        if !self.units[unit].is_limitable {
+            return (Limit::default(), None);
+        }
         for (number, guard) in self.guards.iter().enumerate() {
-            if guard.is_limiting() && guard.neighbours.contains(&unit) {
-                let cap = guard.cap(&self.units, &self.meters);
-                if cap < least.0 {
-                    least = (cap, Some(number));
-                }
+            if let Some(cap) = guard.cap_of(unit, &self.meters)
+                && cap < least.0
+            {
+                least = (cap, Some(number));
             }
         }
         match least {
-            (cap, Some(_)) => (translate(&self.units[unit], &self.meters[unit], cap), least.1),
+            (cap, Some(_)) => (limits::translate(&self.units[unit], &self.meters[unit], cap), least.1),
             _ => (Limit::default(), None),
         }
     }
@@ -359,266 +295,6 @@ impl Protector {
     pub fn standings(&self) -> Vec<Standing> {
         self.guards.iter().map(Guard::standing).collect()
     }
-}
-
-/// Whether limits differ by more than can be ignored.
-fn differs(one: &Limit, other: &Limit) -> bool {
-    let pairs = [
-        (one.read_bytes_per_s, other.read_bytes_per_s),
-        (one.write_bytes_per_s, other.write_bytes_per_s),
-        (one.read_iops, other.read_iops),
-        (one.write_iops, other.write_iops),
-    ];
-    pairs.into_iter().any(|pair| match pair {
-        (Some(one), Some(other)) => one.abs_diff(other) as f64 > 0.03 * one as f64,
-        (one, other) => one != other,
-    })
-}
-
-/// The limit with which a unit takes at most `cap` seconds of device time per second: of each direction that it uses, in bytes, or in
-/// requests where these are small and scattered.
-fn translate(unit: &Unit, meter: &Meter, cap: f64) -> Limit {
-    let mut limit = Limit::default();
-    let Some(speed) = meter.known_speed() else { return limit };
-    let all: f64 = speed.flows.iter().map(|flow| flow.bytes).sum();
-    for (direction, flow) in speed.flows.iter().enumerate() {
-        if flow.requests < 0.02 * (speed.flows[0].requests + speed.flows[1].requests) {
-            continue;
-        }
-        let floor = unit.floor_bytes_per_s as f64 * flow.bytes / all.max(1.0);
-        let bytes = (cap * flow.bytes / speed.seconds.max(1e-9)).max(floor).max(512.0);
-        let (rate, per_second) = match (direction, flow.is_by_requests()) {
-            (0, false) => (bytes, &mut limit.read_bytes_per_s),
-            (_, false) => (bytes, &mut limit.write_bytes_per_s),
-            (0, true) => (bytes / flow.mean_bytes(), &mut limit.read_iops),
-            (_, true) => (bytes / flow.mean_bytes(), &mut limit.write_iops),
-        };
-        *per_second = Some((rate.round() as u64).max(1));
-    }
-    limit
-}
-
-impl Guard {
-    fn new(unit: usize, promise: &Promise, units: usize) -> Guard {
-        Guard {
-            unit,
-            watch: Watch::new(promise),
-            behind: vec![0.0; units],
-            state: State::Idle,
-            is_idle: true,
-            neighbours: Vec::new(),
-            level: Level::default(),
-            memory: BTreeMap::new(),
-            began: Nanos::ZERO,
-            changed: Nanos::ZERO,
-            is_settled: true,
-            to_drain: 0,
-            used: 0.0,
-            span: 0.0,
-            floor_since: None,
-            gave_up: None,
-            about: String::new(),
-        }
-    }
-
-    /// Whether it limits its neighbours.
-    fn is_limiting(&self) -> bool {
-        !self.is_idle && self.gave_up.is_none() && self.level.time.is_finite()
-    }
-
-    /// The device time that a neighbour may have: those that want less than an equal part leave the rest to the others.
-    fn cap(&self, units: &[Unit], meters: &[Meter]) -> f64 {
-        let _ = units;
-        let mut demands: Vec<f64> = self.neighbours.iter().map(|&unit| meters[unit].demand.max(1e-3)).collect();
-        demands.sort_by(f64::total_cmp);
-        let (mut left, mut count) = (self.level.time, demands.len() as f64);
-        for demand in demands {
-            if demand * count >= left {
-                break;
-            }
-            left -= demand;
-            count -= 1.0;
-        }
-        // All want less than there is: what is left is room for each.
-        if count < 1.0 { self.level.time } else { left / count }
-    }
-
-    fn step(&mut self, now: Nanos, period: Nanos, units: &[Unit], meters: &[Meter], active: &[bool], times: &[f64]) {
-        let neighbours: Vec<usize> = (0..units.len())
-            .filter(|&unit| active[unit] && unit != self.unit && units[unit].is_limitable && units[unit].promise.is_none())
-            .collect();
-        let is_idle = !meters[self.unit].is_active(now, IDLE);
-        let outstanding: u32 = neighbours.iter().map(|&unit| meters[unit].outstanding).sum();
-        let is_alone = neighbours.is_empty() && outstanding == 0;
-        self.watch.close(now, self.is_settled && !is_alone, is_alone);
-        if self.is_settled {
-            self.used += neighbours.iter().map(|&unit| times[unit]).sum::<f64>();
-            self.span += period.as_secs_f64();
-        } else {
-            self.to_drain = self.to_drain.saturating_sub(neighbours.iter().map(|&unit| meters[unit].recent_requests()).sum());
-            let drained = self.to_drain == 0 || outstanding <= neighbours.len() as u32;
-            self.is_settled = now - self.changed >= DRAIN || (drained && now - self.changed >= PERIOD);
-            if self.is_settled {
-                self.begin_span(now);
-            }
-        }
-        // Blame fades with the time constant of ten seconds.
-        let keep = (-period.as_secs_f64() / 10.0).exp();
-        self.behind.iter_mut().for_each(|behind| *behind *= keep);
-        if neighbours != self.neighbours {
-            self.neighbours_changed(now, neighbours, outstanding);
-        }
-        if is_idle != self.is_idle {
-            self.is_idle = is_idle;
-            self.load_changed(now, outstanding);
-        }
-        self.decide(now, meters, units, outstanding);
-    }
-
-    fn neighbours_changed(&mut self, now: Nanos, neighbours: Vec<usize>, outstanding: u32) {
-        let before = std::mem::replace(&mut self.neighbours, neighbours);
-        if !before.is_empty() {
-            if self.memory.len() >= REMEMBERED
-                && let Some(oldest) = self.memory.iter().min_by_key(|(_, (used, _))| *used).map(|(key, _)| key.clone())
-            {
-                self.memory.remove(&oldest);
-            }
-            self.memory.insert(before, (now, self.level));
-        }
-        let left = Level { time: self.level.time, ..Level::default() };
-        self.level = self.memory.get(&self.neighbours).map_or(left, |(_, level)| *level);
-        if self.neighbours.is_empty() {
-            self.level = Level::default();
-        }
-        self.load_changed(now, outstanding);
-    }
-
-    fn load_changed(&mut self, now: Nanos, outstanding: u32) {
-        self.began = now;
-        (self.floor_since, self.gave_up) = (None, None);
-        self.set(now, self.level.time, outstanding);
-    }
-
-    fn begin_span(&mut self, now: Nanos) {
-        self.watch.begin_span(now);
-        (self.used, self.span) = (0.0, 0.0);
-    }
-
-    fn set(&mut self, now: Nanos, time: f64, outstanding: u32) {
-        self.level.time = time;
-        (self.changed, self.to_drain) = (now, outstanding);
-        // Without a limit there is no effect to wait for.
-        self.is_settled = time.is_infinite();
-        self.begin_span(now);
-    }
-
-    fn decide(&mut self, now: Nanos, meters: &[Meter], units: &[Unit], outstanding: u32) {
-        let second = self.watch.verdict_of_second(now);
-        self.about = second.about.clone();
-        if self.is_idle {
-            self.state = State::Idle;
-            return;
-        }
-        if let Some(since) = self.gave_up {
-            self.state = State::CannotBeKept;
-            if now - since >= RETRY {
-                self.load_changed(now, outstanding);
-            }
-            return;
-        }
-        self.state = if second.is_broken { State::NotKept } else { State::Kept };
-        if !self.is_settled || self.neighbours.is_empty() {
-            return;
-        }
-        let is_seeking = now - self.began < SEEKING;
-        let verdict = self.watch.verdict(now);
-        let used = if self.span > 0.0 { self.used / self.span } else { 0.0 };
-        if verdict.is_broken {
-            self.broken(now, &verdict, used, is_seeking, outstanding, (meters, units));
-        } else {
-            self.floor_since = None;
-            // Limits that are not made use of show no room.
-            if used >= USED * self.level.time {
-                self.kept(now, &verdict, is_seeking, outstanding);
-            }
-        }
-    }
-
-    fn broken(
-        &mut self,
-        now: Nanos,
-        verdict: &Verdict,
-        used: f64,
-        is_seeking: bool,
-        outstanding: u32,
-        (meters, units): (&[Meter], &[Unit]),
-    ) {
-        let at_floor = self.level.time <= LEAST
-            || self.neighbours.iter().all(|&unit| is_at_floor(&units[unit], &meters[unit], self.cap(units, meters)));
-        if at_floor || (used < HARMLESS && self.level.time.is_infinite()) {
-            let since = *self.floor_since.get_or_insert(now);
-            // As long as it is kept now and then, the limits are not in vain.
-            if now - since >= AT_FLOOR && verdict.is_mostly_broken {
-                self.gave_up = Some(now);
-                self.level = Level::default();
-                self.state = State::CannotBeKept;
-            }
-            return;
-        }
-        if !is_seeking && !verdict.is_far && now - self.changed < STEADY {
-            return;
-        }
-        if verdict.is_far && !is_seeking {
-            // The load is another one.
-            self.began = now;
-        }
-        let from = self.level.time.min(used.max(1e-3));
-        if self.level.kept >= self.level.time {
-            self.level.kept = 0.0;
-        }
-        self.level.broken = self.level.broken.min(self.level.time.min(from * 1.5));
-        self.level.broken_at = now;
-        let time = (from * verdict.cut.clamp(LARGEST_CUT, 0.8)).max(self.level.kept);
-        self.set(now, time.max(LEAST), outstanding);
-    }
-
-    fn kept(&mut self, now: Nanos, verdict: &Verdict, is_seeking: bool, outstanding: u32) {
-        if self.level.time.is_infinite() || !verdict.has_room || self.watch.wanted() < HOLD {
-            return;
-        }
-        if !is_seeking && now - self.changed < STEADY {
-            return;
-        }
-        self.level.kept = self.level.kept.max(self.level.time);
-        if now - self.level.broken_at >= FORGET {
-            (self.level.broken, self.level.broken_at) = (self.level.broken * 1.5, now);
-        }
-        let between = (self.level.time * self.level.broken).sqrt();
-        let time = (self.level.time * verdict.raise).min(between);
-        if time < SMALL_STEP * self.level.time {
-            return;
-        }
-        self.set(now, if time >= 1.0 { f64::INFINITY } else { time }, outstanding);
-    }
-
-    fn standing(&self) -> Standing {
-        let all: f64 = self.behind.iter().sum();
-        let mut blame: Vec<Blame> = self
-            .behind
-            .iter()
-            .enumerate()
-            .filter(|(unit, behind)| *unit != self.unit && **behind > 0.0)
-            .map(|(unit, behind)| Blame { unit, share: behind / all })
-            .collect();
-        blame.sort_by(|one, other| other.share.total_cmp(&one.share));
-        Standing { unit: self.unit, state: self.state, measured: self.about.trim_end_matches("; ").to_owned(), blame }
-    }
-}
-
-/// Whether a unit is limited to its floor by this device time.
-fn is_at_floor(unit: &Unit, meter: &Meter, cap: f64) -> bool {
-    let speed = meter.known_speed().map_or(0.0, |speed| (speed.flows[0].bytes + speed.flows[1].bytes) / speed.seconds.max(1e-9));
-    cap * speed <= unit.floor_bytes_per_s as f64
 }
 
 #[cfg(test)]

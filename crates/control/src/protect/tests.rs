@@ -66,19 +66,30 @@ impl Disk {
         }
     }
 
+    /// Seconds that a limit takes for a request.
+    fn cost(load: &Load, limit: &Limit) -> f64 {
+        let (bytes, iops) = match load.op {
+            Op::Read => (limit.read_bytes_per_s, limit.read_iops),
+            _ => (limit.write_bytes_per_s, limit.write_iops),
+        };
+        let seconds = [(bytes, load.bytes as f64), (iops, 1.0)].map(|(rate, cost)| rate.map_or(0.0, |rate| cost / rate as f64));
+        seconds[0].max(seconds[1])
+    }
+
+    /// What was owed under another limit is owed under this one, as in `tg_update_carryover` of the kernel.
+    fn limit(&mut self, unit: usize, limit: Limit) {
+        let [before, now] = [self.limits[unit], limit].map(|limit| Self::cost(&self.loads[unit], &limit));
+        self.tokens[unit] *= if before > 0.0 { now / before } else { 0.0 };
+        self.limits[unit] = limit;
+    }
+
     fn may_submit(&mut self, unit: usize) -> bool {
         let load = &self.loads[unit];
         let ms = self.now.0 / 1_000_000;
         if self.outstanding[unit] >= load.depth || !load.awake.iter().any(|&(from, to)| (from..to).contains(&ms)) {
             return false;
         }
-        let limit = &self.limits[unit];
-        let (bytes, iops) = match load.op {
-            Op::Read => (limit.read_bytes_per_s, limit.read_iops),
-            _ => (limit.write_bytes_per_s, limit.write_iops),
-        };
-        let seconds = [(bytes, load.bytes as f64), (iops, 1.0)].map(|(rate, cost)| rate.map_or(0.0, |rate| cost / rate as f64));
-        let cost = seconds[0].max(seconds[1]);
+        let cost = Self::cost(load, &self.limits[unit]);
         // Tokens are seconds of the rate.
         let pays = cost == 0.0 || self.tokens[unit] >= 0.0;
         if pays && cost > 0.0 {
@@ -115,7 +126,7 @@ impl Disk {
         }
         if self.now.0.is_multiple_of(PERIOD.0) {
             for change in protector.step(self.now) {
-                self.limits[change.unit] = change.limit;
+                self.limit(change.unit, change.limit);
                 self.changes.push((self.now, change));
             }
         }
@@ -197,15 +208,66 @@ fn limits_go_when_the_victim_pauses_and_come_back_with_it() {
 }
 
 #[test]
-fn limits_go_when_the_neighbour_leaves_and_are_remembered_when_it_returns() {
+fn a_neighbour_that_leaves_finds_its_limit_when_it_returns_but_not_without_the_victim() {
     let mut protector = Protector::new(units(read_p99(20), 1));
-    let mut disk = Disk::new(vec![reader(&[(0, 60_000)]), flood(&[(2_000, 20_000), (40_000, 60_000)])]);
+    let flood = flood(&[(2_000, 20_000), (40_000, 60_000), (70_000, 71_000)]);
+    let mut disk = Disk::new(vec![reader(&[(0, 62_000)]), flood]);
     disk.run(&mut protector, 20_000);
     let limited = disk.limits[1];
+    assert!(!limited.is_none());
     disk.run(&mut protector, 39_900);
-    assert!(disk.limits[1].is_none(), "{:?}", disk.limits[1]);
+    assert_eq!(disk.limits[1], limited, "so that it does not fill the queue");
     disk.run(&mut protector, 40_200);
     assert_eq!(disk.limits[1], limited);
+    let (requests, late) = disk.counts(0, (40_000, 45_000), Nanos::from_millis(20));
+    assert!(late * 50 <= requests, "{late} of {requests} late");
+    disk.run(&mut protector, 63_000);
+    assert!(disk.limits[1].is_none(), "{:?}", disk.limits[1]);
+}
+
+#[test]
+fn write_back_that_piled_up_in_front_of_a_limit_is_not_let_go_at_once() {
+    let mut meter = meter::Meter::default();
+    let at = |ms: u64| Nanos::from_millis(ms);
+    let write = |ms: u64| Request {
+        id: 0,
+        stream: 1,
+        op: Op::Write,
+        sync: false,
+        priority: Priority::DEFAULT,
+        sectors: 2_048,
+        lba: 2_048 * ms,
+        arrival: at(ms),
+    };
+    let mut limit = Limit { write_bytes_per_s: Some(1 << 20), ..Limit::default() };
+    // The device writes 10 MiB a second. What the limit lets go is queued at once.
+    meter.queued(&write(0));
+    let (mut queued, mut let_go, mut most) = (1_u64, 0.0, 0);
+    for ms in 0..20_000_u64 {
+        let_go += limit.write_bytes_per_s.unwrap() as f64 / 1e3 / f64::from(1 << 20);
+        while let_go >= 1.0 {
+            meter.queued(&write(ms));
+            (queued, let_go) = (queued + 1, let_go - 1.0);
+        }
+        if ms % 100 == 0 && queued > 0 {
+            meter.completed(&write(ms), at(ms), at(100));
+            queued -= 1;
+        }
+        if ms % 100 == 99 {
+            meter.close(PERIOD, true);
+            limit = limits::lifted(&meter, at(ms), &limit, Limit::default());
+        }
+        if ms > 5_000 {
+            most = most.max(queued);
+        }
+    }
+    let (bytes, _) = meter.write_back()[0];
+    assert!(bytes > 8e6, "{bytes} a second are written");
+    assert!(most <= 15, "{most} MiB are queued at most");
+    // Nothing was written back for longer than the flusher's period.
+    assert!(limits::lifted(&meter, at(40_000), &limit, Limit::default()).is_none());
+    let none = limits::lifted(&meter, at(20_000), &Limit::default(), Limit::default());
+    assert!(none.is_none(), "without a limit nothing has piled up: {none:?}");
 }
 
 #[test]
@@ -213,7 +275,7 @@ fn a_promise_that_no_limit_keeps_leaves_neighbours_unlimited() {
     // A read takes 8 ms.
     let mut protector = Protector::new(units(read_p99(5), 1));
     let mut disk = Disk::new(vec![reader(&[(0, 60_000)]), flood(&[(2_000, 60_000)])]);
-    disk.run(&mut protector, 30_000);
+    disk.run(&mut protector, 50_000);
     assert_eq!(state(&protector), State::CannotBeKept);
     assert!(disk.limits[1].is_none(), "{:?}", disk.limits[1]);
     let standing = &protector.standings()[0];

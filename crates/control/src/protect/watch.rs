@@ -23,8 +23,6 @@ const CHANCE: f64 = 0.1;
 /// The part of seconds that may break the promise: well below the 5% that are allowed, as the ones in which limits are sought count, too.
 /// With 3%, 8 of 20 drawn cases kept the promise, with 1.5% 12.
 const BROKEN: f64 = 0.015;
-/// Least number of broken seconds from which it can be said that most are.
-const HOPELESS: f64 = 3.0;
 /// Probability of so few late requests below which there is room for more.
 const ROOM: f64 = 0.3;
 /// A cut aims at this part of the late requests that are bearable.
@@ -39,8 +37,6 @@ struct Kind {
     limit: Nanos,
     /// Arrivals of those that are not done, in order.
     pending: VecDeque<Nanos>,
-    /// Requests per second while nothing was late; the most of its averages.
-    usual: f64,
 }
 
 impl Kind {
@@ -73,6 +69,8 @@ struct Span {
     kinds: [Count; 3],
     /// The same of requests that came after the limits had their effect.
     fresh: [Count; 3],
+    /// Seconds in all.
+    wall: f64,
     /// Seconds with requests or calls outstanding, what was done in them, and the sum of squares of the parts of a second's tenth.
     wanted: f64,
     requests: f64,
@@ -99,8 +97,6 @@ pub(super) struct Verdict {
     pub is_broken: bool,
     /// It is broken far beyond what chance or the limits' own precision could do.
     pub is_far: bool,
-    /// Most whole seconds of the span broke it.
-    pub is_mostly_broken: bool,
     /// Neighbours may have more, as far as the span is long enough to say so.
     pub has_room: bool,
     /// By what neighbours' device time should be multiplied where the promise is broken, …
@@ -149,7 +145,7 @@ const STEPS: usize = 10;
 
 impl Watch {
     pub fn new(promise: &Promise) -> Watch {
-        let kind = |name, limit: Option<Nanos>| limit.map(|limit| Kind { name, limit, pending: VecDeque::new(), usual: 0.0 });
+        let kind = |name, limit: Option<Nanos>| limit.map(|limit| Kind { name, limit, pending: VecDeque::new() });
         Watch {
             kinds: [kind("reads", promise.read_p99), kind("writes", promise.write_p99), kind("flushes", promise.flush_p99)],
             least: [promise.least_iops, promise.least_bytes_per_s],
@@ -249,6 +245,7 @@ impl Watch {
         }
         self.since = now;
         let mut slot = std::mem::take(&mut self.slot);
+        slot.wall = 1.0 / STEPS as f64;
         if slot.wanted > 0.05 {
             slot.slots = 1.0;
             slot.squares = [slot.requests / slot.wanted, slot.bytes / slot.wanted].map(|rate| rate * rate);
@@ -265,14 +262,6 @@ impl Watch {
         if self.until_second == 0 {
             self.until_second = STEPS;
             self.span.broken += f64::from(u8::from(self.is_broken(&second, now)));
-        }
-        for (kind, count) in self.kinds.iter_mut().zip(&second.kinds) {
-            if let Some(kind) = kind
-                && (is_alone || count.late <= LATE * count.done)
-                && second.wanted > 0.5
-            {
-                kind.usual = (0.99 * kind.usual).max(count.done / second.wanted.max(0.1));
-            }
         }
         if is_alone && second.wanted > 0.5 {
             let now = [second.requests, second.bytes].map(|done| done / second.wanted);
@@ -303,9 +292,9 @@ impl Watch {
         (self.span, self.fresh_from, self.until_second) = (Span::default(), now, STEPS);
     }
 
-    /// Seconds of the span in which it asked.
-    pub fn wanted(&self) -> f64 {
-        self.span.wanted
+    /// Seconds of the span.
+    pub fn wall(&self) -> f64 {
+        self.span.wall
     }
 
     /// The promise over the span since the limits changed.
@@ -321,7 +310,7 @@ impl Watch {
 
     fn judge(&self, span: &Span, counts: &[Count; 3], (now, from): (Nanos, Nanos)) -> Verdict {
         let mut verdict = Verdict { has_room: true, cut: f64::INFINITY, raise: f64::INFINITY, ..Verdict::default() };
-        let seconds = span.wanted.max(1e-3);
+        let seconds = span.wall.max(1e-3);
         for (kind, count) in self.kinds.iter().zip(counts) {
             if let Some(kind) = kind {
                 late(kind, count, seconds, (now, from), &mut verdict);
@@ -334,7 +323,6 @@ impl Watch {
         }
         verdict.has_room &= span.broken <= expected;
         verdict.cut = verdict.cut.min((AIM * expected + 0.5) / (span.broken + 0.5));
-        verdict.is_mostly_broken = span.broken >= HOPELESS && span.broken >= 0.5 * seconds.floor();
         let done = [("requests", span.requests), ("bytes", span.bytes)];
         for (index, (name, done)) in done.into_iter().enumerate() {
             if let Some(promised) = self.least[index] {
@@ -354,6 +342,7 @@ impl Span {
             count.late += other.late;
             count.longest = count.longest.max(other.longest);
         }
+        self.wall += other.wall;
         self.wanted += other.wanted;
         self.requests += other.requests;
         self.bytes += other.bytes;
@@ -376,7 +365,7 @@ fn late(kind: &Kind, count: &Count, seconds: f64, (now, from): (Nanos, Nanos), v
         .find(|arrival| **arrival >= from)
         .map_or(0.0, |arrival| (now - from.max(*arrival)).0 as f64 / kind.limit.0.max(1) as f64);
     let (late, longest) = (count.late + overdue, count.longest.max(oldest));
-    let rate = (count.done / seconds).max(kind.usual);
+    let rate = count.done / seconds;
     // Late requests per second with which nearly all seconds keep the promise.
     let bearable = bearable_mean(allowed(rate));
     let expected = bearable * seconds;

@@ -1,0 +1,379 @@
+//! The control of one promise: the device time of all neighbours together.
+
+use std::collections::BTreeMap;
+
+use block::Nanos;
+
+use super::meter::Meter;
+use super::watch::{Verdict, Watch};
+use super::{Blame, PERIOD, Promise, Standing, State, Unit, limits};
+
+/// Time after its last event from which a promised unit counts as idle, so that a pause between two requests lifts no limit.
+const IDLE: Nanos = Nanos::from_millis(600);
+/// Time after a change of the load during which limits are sought in quick steps; …
+const SEEKING: Nanos = Nanos::from_millis(5_000);
+/// … from then on, least time between two changes.
+const STEADY: Nanos = Nanos::from_millis(5_000);
+/// Limits are not raised by a smaller factor.
+const SMALL_STEP: f64 = 1.1;
+/// In a steady load no limit is raised by more than this part at once, so that it can be taken back at once without being felt.
+const STEADY_STEP: f64 = 0.19;
+/// Seconds of the unit's requests that must show room before limits are raised.
+const HOLD: f64 = 0.4;
+/// Time after which a level that broke the promise may be approached again.
+const FORGET: Nanos = Nanos::from_millis(30_000);
+/// A step down is at most to this part.
+const LARGEST_CUT: f64 = 0.15;
+/// Neighbours with less of the device's time than this are not the cause.
+const HARMLESS: f64 = 0.01;
+/// Neighbours make use of their limits if they take this part of the device time that these allow; what a device's cache takes costs less
+/// than when it was measured.
+const USED: f64 = 0.2;
+/// Time constant of their device time.
+const PRESENT: Nanos = Nanos::from_millis(2_000);
+/// Neighbours' device time that is not cut further.
+const LEAST: f64 = 1e-4;
+/// Time with all neighbours at their floors after which a promise cannot be kept, if most seconds break it.
+const AT_FLOOR: Nanos = Nanos::from_millis(10_000);
+/// Time after which it is tried again.
+const RETRY: Nanos = Nanos::from_millis(60_000);
+/// Requests that are queued already when limits change go on; the limits have their effect when as many are done, or after this
+/// time.
+const DRAIN: Nanos = Nanos::from_millis(20_000);
+/// Time for which neighbours have no more than their floors after the load changed, unless what was queued is done before.
+const AT_FLOORS: Nanos = Nanos::from_millis(1_000);
+/// Sets of neighbours whose limits are remembered.
+const REMEMBERED: usize = 64;
+
+/// What is known about the neighbours' device time with which a promise is kept, for one set of neighbours.
+#[derive(Clone, Copy, Debug)]
+struct Level {
+    /// Seconds of device time per second that all neighbours together may have; infinite: no limit.
+    time: f64,
+    /// The most with which the promise was kept, and the least with which it was broken.
+    kept: f64,
+    broken: f64,
+    broken_at: Nanos,
+}
+
+impl Default for Level {
+    fn default() -> Level {
+        Level { time: f64::INFINITY, kept: 0.0, broken: f64::INFINITY, broken_at: Nanos::ZERO }
+    }
+}
+
+/// Whether a promise is broken with all neighbours at their floors.
+#[derive(Clone, Copy, Debug, Default)]
+struct AtFloor {
+    since: Option<Nanos>,
+    steps: u32,
+    broken: u32,
+}
+
+impl AtFloor {
+    /// Takes note of a step. Whether most steps of a long time broke the promise with all neighbours at their floors; as long as it is
+    /// kept now and then, the limits are not in vain.
+    fn is_in_vain(&mut self, now: Nanos, is_at_floor: bool, is_broken: bool) -> bool {
+        if !is_at_floor {
+            *self = AtFloor::default();
+            return false;
+        }
+        let since = *self.since.get_or_insert(now);
+        (self.steps, self.broken) = (self.steps + 1, self.broken + u32::from(is_broken));
+        if now - since < AT_FLOOR {
+            return false;
+        }
+        let is_in_vain = 2 * self.broken > self.steps;
+        *self = AtFloor::default();
+        is_in_vain
+    }
+}
+
+/// A promised unit's side of the control.
+#[derive(Debug)]
+pub(super) struct Guard {
+    pub unit: usize,
+    pub watch: Watch,
+    /// Device time of each unit while this one had requests or calls outstanding, its own among them, of the last seconds.
+    pub behind: Vec<f64>,
+    state: State,
+    is_idle: bool,
+    neighbours: Vec<usize>,
+    level: Level,
+    /// By set of neighbours, and when it was last in use.
+    memory: BTreeMap<Vec<usize>, (Nanos, Level)>,
+    /// When the load changed: it, or a neighbour, came.
+    began: Nanos,
+    changed: Nanos,
+    /// The limits have had their effect.
+    is_settled: bool,
+    /// Limits were raised a little in a steady load, and have not shown yet that they keep the promise.
+    is_tried: bool,
+    /// Neighbours' requests that were queued when the limits changed and are not done.
+    to_drain: u32,
+    /// Until then neighbours have no more than their floors, so that what was queued without limits is done sooner.
+    floors_until: Nanos,
+    is_at_floors: bool,
+    /// By unit, the device time that it had when it was last active; infinite: no limit.
+    left: Vec<f64>,
+    /// The device time that neighbours may have since the last step; infinite: no limit.
+    applied: f64,
+    /// Device time of the neighbours per second, averaged over [`PRESENT`].
+    recent: f64,
+    /// Device time of the neighbours in the span, and the length of the span.
+    used: f64,
+    span: f64,
+    at_floor: AtFloor,
+    gave_up: Option<Nanos>,
+    pub about: String,
+}
+
+impl Guard {
+    pub fn new(unit: usize, promise: &Promise, units: usize) -> Guard {
+        Guard {
+            unit,
+            watch: Watch::new(promise),
+            behind: vec![0.0; units],
+            state: State::Idle,
+            is_idle: true,
+            neighbours: Vec::new(),
+            level: Level::default(),
+            memory: BTreeMap::new(),
+            began: Nanos::ZERO,
+            changed: Nanos::ZERO,
+            is_settled: true,
+            is_tried: false,
+            to_drain: 0,
+            floors_until: Nanos::ZERO,
+            is_at_floors: false,
+            left: vec![f64::INFINITY; units],
+            applied: f64::INFINITY,
+            recent: 0.0,
+            used: 0.0,
+            span: 0.0,
+            at_floor: AtFloor::default(),
+            gave_up: None,
+            about: String::new(),
+        }
+    }
+
+    /// One more unit, numbered after the others.
+    pub fn add_unit(&mut self) {
+        self.behind.push(0.0);
+        self.left.push(f64::INFINITY);
+    }
+
+    /// Whether it limits its neighbours.
+    fn is_limiting(&self) -> bool {
+        !self.is_idle && self.gave_up.is_none() && self.level.time.is_finite()
+    }
+
+    /// The device time that a unit may have. One that asks for nothing keeps what it had, so that it does not fill the queue when it comes
+    /// back.
+    pub fn cap_of(&self, unit: usize, meters: &[Meter]) -> Option<f64> {
+        if self.is_limiting() && self.neighbours.contains(&unit) {
+            return Some(self.cap(meters));
+        }
+        (!self.is_idle && self.gave_up.is_none() && self.left[unit].is_finite()).then_some(self.left[unit])
+    }
+
+    /// The device time that a neighbour may have.
+    fn cap(&self, meters: &[Meter]) -> f64 {
+        if self.is_at_floors { 0.0 } else { self.shares(meters).0 }
+    }
+
+    /// The device time that each neighbour may have that wants at least as much, and the number of these: those that want less than an equal
+    /// part leave the rest to the others.
+    fn shares(&self, meters: &[Meter]) -> (f64, f64) {
+        let mut demands: Vec<f64> = self.neighbours.iter().map(|&unit| meters[unit].demand.unwrap_or(1.0).max(1e-3)).collect();
+        demands.sort_by(f64::total_cmp);
+        let (mut left, mut count) = (self.level.time, demands.len() as f64);
+        for demand in demands {
+            if demand * count >= left {
+                break;
+            }
+            left -= demand;
+            count -= 1.0;
+        }
+        // All want less than there is: what is left is room for each.
+        if count < 1.0 { (self.level.time, 1.0) } else { (left / count, count) }
+    }
+
+    pub fn step(&mut self, now: Nanos, period: Nanos, units: &[Unit], meters: &[Meter], active: &[bool], present: &[bool]) {
+        let neighbours: Vec<usize> = (0..units.len())
+            .filter(|&unit| active[unit] && unit != self.unit && units[unit].is_limitable && units[unit].promise.is_none())
+            .collect();
+        let is_idle = !meters[self.unit].is_active(now, IDLE);
+        let outstanding: u32 = neighbours.iter().map(|&unit| meters[unit].outstanding).sum();
+        let is_alone = neighbours.is_empty() && outstanding == 0;
+        let time = neighbours.iter().map(|&unit| meters[unit].recent.seconds).sum::<f64>();
+        let keep = (-period.as_secs_f64() / PRESENT.as_secs_f64()).exp();
+        self.recent = keep * self.recent + (1.0 - keep) * time / period.as_secs_f64().max(1e-9);
+        // Limits that are not made use of show no room.
+        let is_present = neighbours.iter().any(|&unit| present[unit]);
+        let is_used = self.level.time.is_infinite() || (is_present && self.recent >= USED * self.level.time);
+        self.watch.close(now, self.is_settled && !is_alone && is_used, is_alone);
+        if self.is_settled {
+            self.used += if is_used { time } else { 0.0 };
+            self.span += if is_used { period.as_secs_f64() } else { 0.0 };
+        } else {
+            self.to_drain = self.to_drain.saturating_sub(neighbours.iter().map(|&unit| meters[unit].recent_requests()).sum());
+            let drained = self.to_drain == 0 || outstanding <= neighbours.len() as u32;
+            self.is_settled = now - self.changed >= DRAIN || (drained && now - self.changed >= PERIOD);
+            if self.is_settled {
+                self.begin_span(now);
+            }
+        }
+        // Blame fades with the time constant of ten seconds.
+        let keep = (-period.as_secs_f64() / 10.0).exp();
+        self.behind.iter_mut().for_each(|behind| *behind *= keep);
+        if neighbours != self.neighbours {
+            self.neighbours_changed(now, neighbours, outstanding);
+        }
+        if is_idle != self.is_idle {
+            self.is_idle = is_idle;
+            self.load_changed(now, outstanding);
+        }
+        self.decide(now, meters, units, outstanding);
+        self.is_at_floors = !self.is_settled && now < self.floors_until;
+        self.applied = if self.is_limiting() { self.level.time } else { f64::INFINITY };
+        if !self.is_idle && !self.is_at_floors {
+            let cap = if self.is_limiting() { self.cap(meters) } else { f64::INFINITY };
+            self.neighbours.iter().for_each(|&unit| self.left[unit] = cap);
+        }
+    }
+
+    fn neighbours_changed(&mut self, now: Nanos, neighbours: Vec<usize>, outstanding: u32) {
+        let before = std::mem::replace(&mut self.neighbours, neighbours);
+        if !before.is_empty() {
+            if self.memory.len() >= REMEMBERED
+                && let Some(oldest) = self.memory.iter().min_by_key(|(_, (used, _))| *used).map(|(key, _)| key.clone())
+            {
+                self.memory.remove(&oldest);
+            }
+            self.memory.insert(before, (now, self.level));
+        }
+        let left = Level { time: self.level.time, ..Level::default() };
+        self.level = self.memory.get(&self.neighbours).map_or(left, |(_, level)| *level);
+        if self.neighbours.is_empty() {
+            self.level = Level::default();
+        }
+        self.load_changed(now, outstanding);
+    }
+
+    fn load_changed(&mut self, now: Nanos, outstanding: u32) {
+        self.began = now;
+        (self.at_floor, self.gave_up) = (AtFloor::default(), None);
+        self.set(now, self.level.time, outstanding);
+    }
+
+    fn begin_span(&mut self, now: Nanos) {
+        self.watch.begin_span(now);
+        (self.used, self.span) = (0.0, 0.0);
+    }
+
+    fn set(&mut self, now: Nanos, time: f64, outstanding: u32) {
+        self.level.time = time;
+        let is_tighter = time < self.applied && now - self.began < SEEKING;
+        self.floors_until = if is_tighter && outstanding > 2 * self.neighbours.len() as u32 { now + AT_FLOORS } else { now };
+        (self.changed, self.to_drain) = (now, outstanding);
+        // Without a limit there is no effect to wait for.
+        self.is_settled = time.is_infinite();
+        self.begin_span(now);
+    }
+
+    fn decide(&mut self, now: Nanos, meters: &[Meter], units: &[Unit], outstanding: u32) {
+        let second = self.watch.verdict_of_second(now);
+        self.about = second.about.clone();
+        if self.is_idle {
+            self.state = State::Idle;
+            return;
+        }
+        if let Some(since) = self.gave_up {
+            self.state = State::CannotBeKept;
+            if now - since >= RETRY {
+                self.load_changed(now, outstanding);
+            }
+            return;
+        }
+        self.state = if second.is_broken { State::NotKept } else { State::Kept };
+        if !self.is_settled || self.neighbours.is_empty() {
+            return;
+        }
+        let is_seeking = now - self.began < SEEKING;
+        let verdict = self.watch.verdict(now);
+        let used = if self.span > 0.0 { self.used / self.span } else { 0.0 };
+        let is_at_floor = self.level.time <= LEAST
+            || self.neighbours.iter().all(|&unit| limits::is_at_floor(&units[unit], &meters[unit], self.cap(meters)))
+            || (self.level.time.is_infinite() && self.recent < HARMLESS);
+        if self.at_floor.is_in_vain(now, is_at_floor, second.is_broken) {
+            self.gave_up = Some(now);
+            self.level = Level::default();
+            self.left.fill(f64::INFINITY);
+            self.state = State::CannotBeKept;
+        } else if !verdict.is_broken {
+            self.kept(now, &verdict, is_seeking, outstanding, meters);
+        } else if !is_at_floor {
+            self.broken(now, &verdict, used, is_seeking, outstanding);
+        }
+    }
+
+    fn broken(&mut self, now: Nanos, verdict: &Verdict, used: f64, is_seeking: bool, outstanding: u32) {
+        let was_raised = std::mem::take(&mut self.is_tried) && self.level.kept > 0.0;
+        if !is_seeking && !verdict.is_far && !was_raised && now - self.changed < STEADY {
+            return;
+        }
+        if verdict.is_far && !is_seeking {
+            // The load is another one.
+            self.began = now;
+        }
+        let from = self.level.time.min(used.max(1e-3));
+        let is_first = self.level.broken.is_infinite() && !was_raised;
+        if self.level.kept >= self.level.time {
+            self.level.kept = 0.0;
+        }
+        self.level.broken = self.level.broken.min(self.level.time.min(from * 1.5));
+        self.level.broken_at = now;
+        let cut = if is_first { (0.3 * verdict.cut).clamp(0.03, 0.3) } else { verdict.cut.clamp(LARGEST_CUT, 0.8) };
+        let time = (from * cut).max(self.level.kept);
+        self.set(now, time.max(LEAST), outstanding);
+    }
+
+    fn kept(&mut self, now: Nanos, verdict: &Verdict, is_seeking: bool, outstanding: u32, meters: &[Meter]) {
+        if self.level.time.is_infinite() || !verdict.has_room || self.watch.wall() < HOLD {
+            return;
+        }
+        if !is_seeking && now - self.changed < STEADY {
+            return;
+        }
+        self.level.kept = self.level.kept.max(self.level.time);
+        self.is_tried = false;
+        if now - self.level.broken_at >= FORGET {
+            (self.level.broken, self.level.broken_at) = (self.level.broken * 1.5, now);
+        }
+        let between = (self.level.time * self.level.broken).sqrt();
+        let (cap, count) = self.shares(meters);
+        let most = if is_seeking { f64::INFINITY } else { self.level.time + STEADY_STEP * cap * count };
+        let wanted = (self.level.time * verdict.raise).min(between);
+        if wanted < SMALL_STEP * self.level.time {
+            return;
+        }
+        let time = wanted.min(most);
+        self.is_tried = !is_seeking;
+        self.set(now, if time >= 1.0 { f64::INFINITY } else { time }, outstanding);
+    }
+
+    /// How the promise stands.
+    pub fn standing(&self) -> Standing {
+        let all: f64 = self.behind.iter().sum();
+        let mut blame: Vec<Blame> = self
+            .behind
+            .iter()
+            .enumerate()
+            .filter(|(unit, behind)| *unit != self.unit && **behind > 0.0)
+            .map(|(unit, behind)| Blame { unit, share: behind / all })
+            .collect();
+        blame.sort_by(|one, other| other.share.total_cmp(&one.share));
+        Standing { unit: self.unit, state: self.state, measured: self.about.trim_end_matches("; ").to_owned(), blame }
+    }
+}
