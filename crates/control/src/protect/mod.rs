@@ -7,8 +7,10 @@
 //! It knows no kernel, simulator or clock: its host passes in events with their times, calls [`Protector::step`] every [`PERIOD`], and
 //! applies the changes.
 
+mod admission;
 mod chance;
 mod meter;
+mod reference;
 mod watch;
 
 use std::collections::BTreeMap;
@@ -16,17 +18,25 @@ use std::collections::BTreeMap;
 use block::Nanos;
 use observe::Event;
 
+pub use admission::{Admission, Alone, Figure};
 use meter::Meter;
+pub use reference::Reference;
 use watch::{Verdict, Watch};
 
 /// Time between two calls of [`Protector::step`].
 pub const PERIOD: Nanos = Nanos::from_millis(100);
 
+/// Kinds of response times: of reads, of writes that are waited for, of flushes.
+pub const KINDS: usize = 3;
+/// Rates: requests, bytes, seconds of device time, seconds of a reference disk's service.
+pub const RATES: usize = 4;
+
 /// What a unit is promised. Every field that is `None` promises nothing.
 ///
 /// A promise holds for each second in which the unit has requests: at most 1% of its requests take longer than the p99, and it completes at
-/// least as many requests and bytes per second of the time in which it has some outstanding.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+/// least as many requests and bytes per second of the time in which it has some outstanding. In that time, the device works for it at least
+/// for its share, and it is served as by the reference disk.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Promise {
     /// Largest 99th percentile of the response times of reads.
     pub read_p99: Option<Nanos>,
@@ -38,6 +48,10 @@ pub struct Promise {
     pub least_iops: Option<f64>,
     /// Bytes per second, at least.
     pub least_bytes_per_s: Option<f64>,
+    /// Part of the device's time, at least.
+    pub share: Option<f64>,
+    /// A disk that serves it no better.
+    pub reference: Option<Reference>,
 }
 
 /// A cgroup whose requests are observed.
@@ -95,6 +109,8 @@ pub enum State {
     NotKept,
     /// It is not kept even with its neighbours at their floors, or they are not the cause. Their limits were given back.
     CannotBeKept,
+    /// The device cannot keep it even with nothing else there, or not beside other promises: nothing is limited for it.
+    Refused,
 }
 
 /// The part of a unit's waiting that was behind another unit's requests.
@@ -117,6 +133,8 @@ pub struct Standing {
     pub measured: String,
     /// The units behind whose requests it waited, the worst first.
     pub blame: Vec<Blame>,
+    /// Whether it was accepted, and why.
+    pub admission: Admission,
 }
 
 /// Time after its last event during which a neighbour counts as active.
@@ -149,6 +167,8 @@ const RETRY: Nanos = Nanos::from_millis(60_000);
 /// Requests that are queued already when limits change go on; the limits have their effect when as many are done, or after this
 /// time.
 const DRAIN: Nanos = Nanos::from_millis(20_000);
+/// How often it is decided which promises are accepted.
+const DECIDED: Nanos = Nanos::from_millis(1_000);
 /// Sets of neighbours whose limits are remembered.
 const REMEMBERED: usize = 64;
 
@@ -214,6 +234,8 @@ pub struct Protector {
     /// The last completion of any unit: device time is counted from there.
     last_completion: Nanos,
     stepped: Nanos,
+    /// When it was last decided which promises are accepted.
+    decided: Nanos,
 }
 
 impl Protector {
@@ -224,7 +246,16 @@ impl Protector {
         let mut guard_of = vec![None; units.len()];
         guards.iter().enumerate().for_each(|(number, guard)| guard_of[guard.unit] = Some(number));
         let (meters, limits) = (vec![Meter::default(); units.len()], vec![Limit::default(); units.len()]);
-        Protector { units, meters, guards, guard_of, limits, last_completion: Nanos::ZERO, stepped: Nanos::ZERO }
+        Protector {
+            units,
+            meters,
+            guards,
+            guard_of,
+            limits,
+            last_completion: Nanos::ZERO,
+            stepped: Nanos::ZERO,
+            decided: Nanos::ZERO,
+        }
     }
 
     /// Takes note of an event of a unit. Events come in order of time.
@@ -264,7 +295,9 @@ impl Protector {
     fn charge(&mut self, unit: usize, at: Nanos, charge: Nanos) {
         self.last_completion = self.last_completion.max(at);
         for guard in &mut self.guards {
-            if guard.unit != unit && self.meters[guard.unit].outstanding > 0 {
+            if guard.unit == unit {
+                guard.watch.worked(charge);
+            } else if self.meters[guard.unit].outstanding > 0 {
                 guard.behind[unit] += charge.as_secs_f64();
             }
         }
@@ -276,9 +309,14 @@ impl Protector {
         self.stepped = now;
         let active: Vec<bool> = (0..self.units.len()).map(|unit| self.is_active(now, unit)).collect();
         let times: Vec<f64> = self.meters.iter().map(|meter| meter.recent.seconds).collect();
+        let mut taken = 0.0;
         for guard in &mut self.guards {
             guard.step(now, period, &self.units, &self.meters, &active, &times);
+            if now >= self.decided + DECIDED {
+                taken += guard.watch.trial.decide(now, taken);
+            }
         }
+        self.decided = if now >= self.decided + DECIDED { now } else { self.decided };
         for (meter, limit) in self.meters.iter_mut().zip(&self.limits) {
             meter.close(period, !limit.is_none());
         }
@@ -322,6 +360,18 @@ impl Protector {
             Some(guard) => format!("{}: {}", self.units[guard.unit].name, guard.about),
             None => "no promise needs a limit".to_owned(),
         }
+    }
+
+    /// Takes a forecast of what a unit gets with nothing else there: its promise is refused if that is less, until it is measured.
+    pub fn forecast(&mut self, unit: usize, alone: Alone) {
+        if let Some(Some(guard)) = self.guard_of.get(unit) {
+            self.guards[*guard].watch.trial.forecast(alone);
+        }
+    }
+
+    /// What was measured of a unit with a promise while nothing else used the device; `None` as long as that is too little.
+    pub fn alone(&self, unit: usize) -> Option<Alone> {
+        self.guards[(*self.guard_of.get(unit)?)?].watch.trial.measured()
     }
 
     /// How each promise stands, in the order of units.
@@ -419,7 +469,9 @@ impl Guard {
         let is_idle = !meters[self.unit].is_active(now, IDLE);
         let outstanding: u32 = neighbours.iter().map(|&unit| meters[unit].outstanding).sum();
         let is_alone = neighbours.is_empty() && outstanding == 0;
-        self.watch.close(now, self.is_settled && !is_alone, is_alone);
+        let is_undisturbed =
+            (0..units.len()).all(|unit| unit == self.unit || (times[unit] == 0.0 && meters[unit].outstanding == 0));
+        self.watch.close((now - period, now), self.is_settled && !is_alone, is_alone, is_undisturbed);
         if self.is_settled {
             self.used += neighbours.iter().map(|&unit| times[unit]).sum::<f64>();
             self.span += period.as_secs_f64();
@@ -484,6 +536,14 @@ impl Guard {
     fn decide(&mut self, now: Nanos, meters: &[Meter], units: &[Unit], outstanding: u32) {
         let second = self.watch.verdict_of_second(now);
         self.about = second.about.clone();
+        if let Admission::Refused(_) = self.watch.trial.admission {
+            self.state = State::Refused;
+            if self.level.time.is_finite() {
+                self.level = Level::default();
+                self.load_changed(now, outstanding);
+            }
+            return;
+        }
         if self.is_idle {
             self.state = State::Idle;
             return;
@@ -580,7 +640,8 @@ impl Guard {
             .map(|(unit, behind)| Blame { unit, share: behind / all })
             .collect();
         blame.sort_by(|one, other| other.share.total_cmp(&one.share));
-        Standing { unit: self.unit, state: self.state, measured: self.about.trim_end_matches("; ").to_owned(), blame }
+        let admission = self.watch.trial.admission.clone();
+        Standing { unit: self.unit, state: self.state, measured: self.about.trim_end_matches("; ").to_owned(), blame, admission }
     }
 }
 
