@@ -20,7 +20,7 @@ fn request(criterion: &mut Criterion) {
     let promise = Promise { read_p99: Some(Nanos::from_millis(20)), least_iops: Some(50.0), ..Promise::default() };
     let unit = |number| Unit {
         name: format!("unit {number}"),
-        promise: (number < PROMISED).then_some(promise),
+        promise: (number < PROMISED).then(|| promise.clone()),
         is_limitable: true,
         floor_bytes_per_s: 1 << 20,
     };

@@ -12,7 +12,7 @@ use block::{Nanos, Op, Roster};
 use control::protect::{Change, Limit, PERIOD, Protector, Standing};
 use observe::Event;
 use sim::run::{Pilot, ServerEvent, Steerable};
-use twin::event;
+use twin::{Recording, event};
 
 /// A request or a call of fsync whose response time counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +45,8 @@ pub struct Second {
     pub requests: u64,
     /// Bytes read and written.
     pub bytes: u64,
+    /// Time for which the device worked for it.
+    pub device: Nanos,
 }
 
 /// What one tenant got.
@@ -121,6 +123,10 @@ pub struct CgroupPilot {
     followed: usize,
     /// All changes with their times.
     pub changes: Vec<(Nanos, Change)>,
+    /// The latest requests of all tenants, if they are to be recorded.
+    pub recording: Option<Recording>,
+    /// The last completion of any tenant: device time is counted from there.
+    last_completion: Nanos,
 }
 
 impl CgroupPilot {
@@ -128,7 +134,23 @@ impl CgroupPilot {
     pub fn new(roster: &Roster, followed: usize) -> CgroupPilot {
         let records = vec![CgroupRecord::default(); roster.tenants().len()];
         let (fixed, changes) = (Vec::new(), Vec::new());
-        CgroupPilot { roster: roster.clone(), fixed, protector: None, next: PERIOD, records, followed, changes }
+        CgroupPilot {
+            roster: roster.clone(),
+            fixed,
+            protector: None,
+            next: PERIOD,
+            records,
+            followed,
+            changes,
+            recording: None,
+            last_completion: Nanos::ZERO,
+        }
+    }
+
+    /// The same with a recording.
+    #[must_use]
+    pub fn with_recording(self) -> CgroupPilot {
+        CgroupPilot { recording: Some(Recording::new()), ..self }
     }
 
     /// The same with limits that stay.
@@ -146,6 +168,18 @@ impl CgroupPilot {
     /// How the controller's promises stand.
     pub fn standings(&self) -> Vec<Standing> {
         self.protector.as_ref().map(Protector::standings).unwrap_or_default()
+    }
+
+    /// For how long the device worked for what completed, as the controller counts.
+    fn worked(&mut self, event: &Event) -> Option<(Nanos, Nanos)> {
+        let (begun, at) = match event {
+            Event::Completed { dispatched, at, .. } => (*dispatched, *at),
+            Event::Flushed { asked, at, .. } => (*asked, *at),
+            _ => return None,
+        };
+        let time = at - self.last_completion.max(begun);
+        self.last_completion = self.last_completion.max(at);
+        Some((at, time))
     }
 
     fn owner(&self, event: &Event) -> Option<usize> {
@@ -176,7 +210,14 @@ impl Pilot for CgroupPilot {
 
     fn events(&mut self, noted: &[ServerEvent]) {
         for event in noted.iter().map(event) {
+            if let Some(recording) = &mut self.recording {
+                recording.event(&event);
+            }
+            let worked = self.worked(&event);
             let Some(tenant) = self.owner(&event) else { continue };
+            if let Some((at, time)) = worked {
+                self.records[tenant].second(at).device += time;
+            }
             self.records[tenant].event(&event, tenant == self.followed);
             if let Some(protector) = &mut self.protector {
                 protector.event(tenant, &event);

@@ -2,8 +2,10 @@
 
 use std::fmt::Write as _;
 
+use control::Setting;
 use experiment::pool::Workers;
-use research::protect::{ProtectResult, RIVALS, promise_text, protect};
+use research::protect::draw::PromiseKind;
+use research::protect::{Draws, ProtectResult, RIVALS, promise_text, protect};
 use seekwise::number;
 use terminal::Terminal;
 
@@ -26,12 +28,29 @@ pub struct Args {
     draws: u32,
     #[command(flatten)]
     world: WorldArgs,
+    /// Kinds of promises that are drawn, of p99, least, share and reference
+    #[arg(long, value_name = "KINDS", value_delimiter = ',', default_value = "p99,least", value_parser = kind)]
+    kinds: Vec<PromiseKind>,
+    /// Try the protector under this scheduler, with weights that are ten times as large for the victim [default: the case's]
+    #[arg(long, value_name = "SCHEDULER", value_parser = scheduler)]
+    under: Option<String>,
     /// Print each case's job file, its seconds and every change of a limit
     #[arg(long)]
     trace: bool,
     /// Number of runs at once [default: one per core]
     #[arg(long, value_name = "N", value_parser = number::within::<u16>(1..=1024, "threads"))]
     threads: Option<u16>,
+}
+
+/// Parses a kind of promises.
+fn kind(text: &str) -> Result<PromiseKind, String> {
+    let found = PromiseKind::ALL.iter().find(|(name, _)| *name == text);
+    found.map(|(_, kind)| *kind).ok_or_else(|| "should be p99, least, share or reference".to_owned())
+}
+
+/// Parses a scheduler.
+fn scheduler(text: &str) -> Result<String, String> {
+    Setting::parse(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
 }
 
 /// Runs the command.
@@ -42,7 +61,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let terminal = Terminal::default();
     let workers = Workers::new(&terminal, args.threads.map(usize::from));
     let numbers: Vec<u32> = (args.first..args.first.saturating_add(args.draws)).collect();
-    let all = protect(args.world.which(), args.seed, &numbers, workers)?;
+    let draws = Draws { which: args.world.which(), kinds: &args.kinds, under: args.under.as_deref() };
+    let all = protect(draws, args.seed, &numbers, workers)?;
     Ok(terminal::print(&text(&all, args.trace))?)
 }
 
@@ -69,6 +89,11 @@ fn text(all: &[ProtectResult], trace: bool) -> String {
             protected.until_kept.map_or("-".to_owned(), |seconds| seconds.to_string()),
             if protected.is_kept() { "" } else { "  missed" }
         );
+        let (alone, forecast) = &result.alone;
+        let _ = match forecast {
+            Ok(forecast) => writeln!(text, "    the twin forecasts {:.2} times what the victim gets alone", forecast / alone),
+            Err(why) => writeln!(text, "    the twin forecasts nothing of the victim alone: {why}"),
+        };
         if trace {
             let _ = writeln!(text, "{}\n    {}", result.text, result.seconds);
             for (unit, seconds) in result.bytes.iter().enumerate() {
@@ -84,7 +109,7 @@ fn text(all: &[ProtectResult], trace: bool) -> String {
 }
 
 fn summary(all: &[ProtectResult]) -> String {
-    let mut text = String::new();
+    let mut text = forecasts(all) + &by_kind(all);
     for (number, name) in RIVALS.iter().enumerate() {
         let outcomes = || all.iter().map(|result| &result.outcomes[number]);
         let kept = outcomes().filter(|outcome| outcome.is_kept()).count();
@@ -106,6 +131,37 @@ fn summary(all: &[ProtectResult]) -> String {
             outcomes().map(|outcome| outcome.changes).max().unwrap_or(0),
             until.get(until.len() / 2).map_or("-".to_owned(), u64::to_string),
         );
+    }
+    text
+}
+
+/// How far the forecasts of victims alone are off.
+fn forecasts(all: &[ProtectResult]) -> String {
+    let mut ratios: Vec<f64> = all.iter().filter_map(|result| Some(result.alone.1.as_ref().ok()? / result.alone.0)).collect();
+    ratios.sort_by(f64::total_cmp);
+    let at = |part: f64| ratios.get((part * ratios.len() as f64) as usize).copied().unwrap_or(f64::NAN);
+    format!(
+        "twin: forecasts {} of {} victims alone; a tenth below {:.2} times what they get, half below {:.2}, nine tenths below {:.2}\n",
+        ratios.len(),
+        all.len(),
+        at(0.1),
+        at(0.5),
+        at(0.9)
+    )
+}
+
+/// How many promises of each kind are kept by each.
+fn by_kind(all: &[ProtectResult]) -> String {
+    let mut text = String::new();
+    for (name, kind) in PromiseKind::ALL {
+        let of_kind: Vec<&ProtectResult> = all.iter().filter(|result| result.kind == kind).collect();
+        if of_kind.is_empty() {
+            continue;
+        }
+        let kept = RIVALS.iter().enumerate().map(|(number, rival)| {
+            format!("{} by {rival}", of_kind.iter().filter(|result| result.outcomes[number].is_kept()).count())
+        });
+        let _ = writeln!(text, "{name}: {} cases; kept {}", of_kind.len(), kept.collect::<Vec<_>>().join(", "));
     }
     text
 }

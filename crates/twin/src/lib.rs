@@ -10,6 +10,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod alone;
 pub mod call_model;
 pub mod controller;
 pub mod counters;

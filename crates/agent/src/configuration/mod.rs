@@ -34,7 +34,7 @@ pub use hours::{Hours, WallTime};
 pub use keys::{listen, vendor_file};
 pub use learning::{Learning, searching};
 pub use pattern::Pattern;
-pub use protect::{Limits, Promised};
+pub use protect::{Limits, Promised, reference};
 
 use linux::topology::Device;
 

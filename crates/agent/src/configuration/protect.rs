@@ -3,7 +3,7 @@
 use applier::cgroup::Allowed;
 use applier::policy::FLOOR_MB_S;
 use block::Nanos;
-use control::protect::Promise;
+use control::protect::{Promise, Reference};
 use linux::topology::Device;
 use toml::de::{DeTable, DeValue};
 
@@ -19,6 +19,8 @@ const MIN_P99_MS: f64 = 0.001;
 /// More than a device of this decade does.
 const MAX_IOPS: f64 = 1e9;
 const MAX_MB_S: f64 = 1e6;
+/// A smaller share is less than a request in a second of a disk.
+const MIN_SHARE_PERCENT: f64 = 0.1;
 /// With a higher floor no unit would be limited.
 const MAX_FLOOR_MB_S: i64 = 1_000_000;
 
@@ -119,7 +121,34 @@ pub(super) const OF_PROMISES: &[Key<Put<Promised>>] = &[
             Ok(Box::new(move |promised| promised.promise.least_bytes_per_s = Some(mb * MB)))
         },
     },
+    Key {
+        name: "share_percent",
+        default: "40",
+        doc: "While it has requests, the device works for it at least this part of the time.",
+        read: |value| {
+            let percent = decimal(value, MIN_SHARE_PERCENT, 100.0)?;
+            Ok(Box::new(move |promised| promised.promise.share = Some(percent / 100.0)))
+        },
+    },
+    Key {
+        name: "reference",
+        default: "\"sata7200\"",
+        doc: "It is served at least as fast as by this disk alone: a profile, its file, or a constant, as in constant:request_ms=10,mb_s=50.",
+        read: |value| {
+            let reference = reference(text(value)?)?;
+            Ok(Box::new(move |promised| promised.promise.reference = Some(reference)))
+        },
+    },
 ];
+
+/// A reference disk by its name.
+///
+/// # Errors
+/// There is no such disk; the message says what there is.
+pub fn reference(name: &str) -> Result<Reference, String> {
+    let model = experiment::tenants::Reference::parse(name).and_then(|disk| disk.model()).map_err(|error| format!("{error:#}"))?;
+    Ok(Reference { name: name.to_owned(), model })
+}
 
 /// Keys of `[limits]`.
 pub(super) const OF_LIMITS: &[Key<Put<Limits>>] = &[

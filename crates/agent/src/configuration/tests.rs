@@ -184,6 +184,7 @@ fn promises_are_read_and_a_later_file_replaces_its_namesake() {
             "etc/seekwise/agent.toml",
             "[[protect]]\nunit = \"postgresql.service\"\nread_p99_ms = 15\nfsync_p99_ms = 20.5\n\
              [[protect]]\nunit = \"4f2a\"\ndevice = \"sd*\"\nleast_iops = 200\nleast_mb_s = 0.5\n\
+             share_percent = 40\nreference = \"sata7200\"\n\
              [limits]\nneighbours = [\"backup.service\"]\nfloor_mb_s = 3\n",
         ),
         ("etc/seekwise/agent.toml.d/1.conf", "[[protect]]\nunit = \"postgresql.service\"\nwrite_p99_ms = 9\n"),
@@ -195,6 +196,8 @@ fn promises_are_read_and_a_later_file_replaces_its_namesake() {
         postgres.is_about(&device("vda", "")) && !container.is_about(&device("vda", "")) && container.is_about(&device("sdb", ""))
     );
     assert_eq!((container.promise.least_iops, container.promise.least_bytes_per_s), (Some(200.0), Some(500_000.0)));
+    let reference = container.promise.reference.as_ref().map(|reference| reference.name.as_str());
+    assert_eq!((container.promise.share, reference), (Some(0.4), Some("sata7200")));
     assert_eq!((configuration.limits.neighbours.join(" "), configuration.limits.floor_mb_s), ("backup.service".to_owned(), 3));
     let cgroups = Policy::load(&Sources::Below(folder.path().to_owned())).unwrap().cgroups;
     assert_eq!(
@@ -214,6 +217,12 @@ fn errors_of_promises_name_the_line() {
         ("[[protect]]\nunit = \"a\"\nread_p99_ms = nan\n", "a.toml:3: read_p99_ms = nan: should be a number"),
         ("[[protect]]\nunit = \"a\"\nread_p99_ms = \"5ms\"\n", "a.toml:3: read_p99_ms = \"5ms\": should be a number"),
         ("[[protect]]\nunit = \"a\"\nleast_iops = -1\n", "a.toml:3: least_iops = -1: should be a number from 1 to"),
+        ("[[protect]]\nunit = \"a\"\nshare_percent = 101\n", "a.toml:3: share_percent = 101: should be a number from 0.1 to 100"),
+        (
+            "[[protect]]\nunit = \"a\"\nreference = \"sata720\"\n",
+            "a.toml:3: reference = \"sata720\": sata720: neither a file, nor one of the built-in disks (",
+        ),
+        ("[[protect]]\nunit = \"a\"\nreference = 7\n", "a.toml:3: reference = 7: should be"),
         (
             "[[protect]]\nunit = \"a\"\nread_p99 = 5\n",
             "a.toml:3: protect: read_p99: there is no such key; did you mean read_p99_ms?",

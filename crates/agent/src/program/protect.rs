@@ -4,10 +4,10 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use agent::configuration::{Configuration, Promised};
+use agent::configuration::{Configuration, Promised, reference};
 use agent::daemon::open::Machine;
 use agent::protect::{ByApplier, Protection, Terms, Told, promise_text};
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
 use applier::sysfs::Sysfs;
 use block::Nanos;
 use control::protect::Promise;
@@ -43,6 +43,12 @@ pub struct Args {
     /// It gets at least this, such as 200iops or 10MB/s; may be repeated
     #[arg(long, value_name = "RATE", value_parser = rate)]
     at_least: Vec<Rate>,
+    /// While it has requests, the device works for it at least this part of the time, such as 40%
+    #[arg(long, value_name = "PERCENT", value_parser = share)]
+    share: Option<f64>,
+    /// It is served at least as fast as by this disk alone, such as sata7200: a profile, its file, or constant:request_ms=10,mb_s=50
+    #[arg(long, value_name = "DISK")]
+    as_on: Option<String>,
     /// On this device, such as `sda`; may be repeated [default: all]
     #[arg(long, value_name = "DEVICE")]
     on: Vec<String>,
@@ -88,6 +94,12 @@ fn rate(text: &str) -> Result<Rate, String> {
     iops.or_else(bytes).ok_or_else(|| "give a rate such as 200iops or 10MB/s".to_owned())
 }
 
+/// Parses a share, as in `40%`.
+fn share(text: &str) -> Result<f64, String> {
+    let percent = text.strip_suffix('%').and_then(number).filter(|percent| (0.1..=100.0).contains(percent));
+    percent.map(|percent| percent / 100.0).ok_or_else(|| "give a share such as 40%, from 0.1% to 100%".to_owned())
+}
+
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let promise = promise(args)?;
@@ -102,7 +114,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let width = terminal::style().0;
     let print = |sentence: String| terminal::print(&say::lines([sentence], width));
     let terms = Terms {
-        promises: vec![Promised { unit: unit.path.clone(), device: None, promise }],
+        promises: vec![Promised { unit: unit.path.clone(), device: None, promise: promise.clone() }],
         neighbours: configuration.limits.neighbours.iter().chain(&limited).cloned().collect(),
         floor_bytes_per_s: configuration.limits.floor_mb_s.saturating_mul(1_000_000),
     };
@@ -126,8 +138,15 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 fn promise(args: &Args) -> anyhow::Result<Promise> {
-    let mut promise =
-        Promise { read_p99: args.read_p99, write_p99: args.write_p99, flush_p99: args.fsync_p99, ..Promise::default() };
+    let reference = args.as_on.as_deref().map(|name| reference(name).map_err(|why| anyhow!("--as-on {name}: {why}")));
+    let mut promise = Promise {
+        read_p99: args.read_p99,
+        write_p99: args.write_p99,
+        flush_p99: args.fsync_p99,
+        share: args.share,
+        reference: reference.transpose()?,
+        ..Promise::default()
+    };
     for rate in &args.at_least {
         match rate {
             Rate::Iops(iops) => promise.least_iops = Some(*iops),
@@ -135,7 +154,9 @@ fn promise(args: &Args) -> anyhow::Result<Promise> {
         }
     }
     if promise == Promise::default() {
-        bail!("nothing is promised: give --read-p99, --write-p99, --fsync-p99 or --at-least, such as --read-p99 15ms");
+        bail!(
+            "nothing is promised: give --read-p99, --write-p99, --fsync-p99, --at-least, --share or --as-on, such as --read-p99 15ms"
+        );
     }
     Ok(promise)
 }
@@ -216,6 +237,10 @@ mod tests {
             assert!(time(wrong).unwrap_err().contains("such as 15ms"), "{wrong}");
         }
         assert_eq!((rate("200iops"), rate("10MB/s")), (Ok(Rate::Iops(200.0)), Ok(Rate::BytesPerSecond(1e7))));
+        assert_eq!(share("40%"), Ok(0.4));
+        for wrong in ["40", "%", "0%", "101%", "-1%", "40 %"] {
+            assert!(share(wrong).unwrap_err().contains("such as 40%"), "{wrong}");
+        }
         for wrong in ["200", "iops", "0iops", "10MiB/s", "infMB/s", "10mb/s"] {
             assert!(rate(wrong).unwrap_err().contains("such as 200iops"), "{wrong}");
         }

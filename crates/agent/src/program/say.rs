@@ -32,12 +32,13 @@ pub fn entry(entry: &Entry) -> String {
 
 /// How a promise stands, as a sentence.
 pub fn promise(status: &PromiseStatus) -> String {
-    let PromiseStatus { unit, promise, state, measured, because_of } = status;
+    let PromiseStatus { unit, promise, state, measured, because_of, admission } = status;
     let measured = if measured.is_empty() { String::new() } else { format!(": {measured}") };
     let blame = |(unit, share): &(String, f64)| format!("{unit} {:.0}%", 100.0 * share);
     let blamed = because_of.iter().take(3).map(blame).collect::<Vec<_>>().join(", ");
     let blamed = if blamed.is_empty() { blamed } else { format!("; waits behind {blamed}") };
-    format!("Promise to {unit} ({promise}): {state}{measured}{blamed}.")
+    let admission = if admission.is_empty() { String::new() } else { format!("; {admission}") };
+    format!("Promise to {unit} ({promise}): {state}{measured}{blamed}{admission}.")
 }
 
 /// Whether a unit is limited, as a sentence.

@@ -47,9 +47,12 @@ impl Members {
         let mut missing = BTreeSet::new();
         for promised in &terms.promises {
             match find(&promised.unit) {
-                Ok(path) => {
-                    members.add(Member { name: promised.unit.clone(), path, promise: Some(promised.promise), is_limitable: false })
-                }
+                Ok(path) => members.add(Member {
+                    name: promised.unit.clone(),
+                    path,
+                    promise: Some(promised.promise.clone()),
+                    is_limitable: false,
+                }),
                 Err(error) => drop(missing.insert(error.to_string())),
             }
         }
@@ -83,7 +86,7 @@ impl Members {
     fn add(&mut self, member: Member) {
         match self.all.iter_mut().find(|known| known.path == member.path) {
             // Two names of one unit: both promises hold.
-            Some(known) => known.promise = known.promise.zip(member.promise).map(|(one, other)| both(one, other)),
+            Some(known) => known.promise = known.promise.take().zip(member.promise).map(|(one, other)| both(one, other)),
             None => self.all.push(member),
         }
     }
@@ -159,7 +162,12 @@ impl Members {
     }
 
     pub(super) fn promise(&self, number: usize) -> Option<Promise> {
-        self.get(number).and_then(|member| member.promise)
+        self.get(number).and_then(|member| member.promise.clone())
+    }
+
+    /// The numbers of those that are promised something.
+    pub(super) fn promised(&self) -> Vec<usize> {
+        (0..=self.all.len()).filter(|&number| self.promise(number).is_some()).collect()
     }
 
     /// As the controller wants them.
@@ -168,7 +176,7 @@ impl Members {
         let others = Unit { name: OTHERS_NAME.to_owned(), promise: None, is_limitable: false, floor_bytes_per_s };
         let unit = |member: &Member| Unit {
             name: member.name.clone(),
-            promise: member.promise,
+            promise: member.promise.clone(),
             is_limitable: member.is_limitable,
             floor_bytes_per_s,
         };
@@ -181,7 +189,7 @@ fn is_below(cgroup: &str, path: &str) -> bool {
     path == "/" || cgroup.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// The stricter of each.
+/// The stricter of each. Of two reference disks neither is the stricter in all: the first.
 fn both(one: Promise, other: Promise) -> Promise {
     let sooner = |one: Option<block::Nanos>, other: Option<block::Nanos>| one.into_iter().chain(other).min();
     let more = |one: Option<f64>, other: Option<f64>| one.into_iter().chain(other).reduce(f64::max);
@@ -191,5 +199,7 @@ fn both(one: Promise, other: Promise) -> Promise {
         flush_p99: sooner(one.flush_p99, other.flush_p99),
         least_iops: more(one.least_iops, other.least_iops),
         least_bytes_per_s: more(one.least_bytes_per_s, other.least_bytes_per_s),
+        share: more(one.share, other.share),
+        reference: one.reference.or(other.reference),
     }
 }

@@ -6,6 +6,7 @@
 //! ```
 //! A neighbour is limited as a whole. A slice in which a promised unit or this program runs is not: what is below it is, each by itself.
 
+mod forecast;
 mod held_back;
 mod limiter;
 mod members;
@@ -17,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use applier::sysfs::Sysfs;
 use applier::{ApplierError, Kind};
 use block::{Nanos, StreamId};
-use control::protect::{Limit, PERIOD, Promise, Protector, State};
+use control::protect::{Admission, Limit, PERIOD, Promise, Protector, State};
 use linux::cgroups::{CgroupError, Cgroups, Processes, Role, Source};
 use linux::events::EventSource;
 use linux::topology::Device;
@@ -26,6 +27,7 @@ use observe::units::UnitId;
 use report::number::three_digits;
 use serde::{Deserialize, Serialize};
 
+use forecast::Forecasts;
 use held_back::HeldBack;
 pub use limiter::{ByApplier, Limiter};
 use members::{Members, OTHERS};
@@ -93,12 +95,15 @@ pub struct PromiseStatus {
     pub unit: String,
     /// What it is promised.
     pub promise: String,
-    /// `idle`, `kept`, `not kept` or `cannot be kept`.
+    /// `idle`, `kept`, `not kept`, `cannot be kept` or `refused`.
     pub state: String,
     /// What was measured.
     pub measured: String,
     /// Units behind whose requests it waited, the worst first, with their share of its waiting from 0 to 1.
     pub because_of: Vec<(String, f64)>,
+    /// Why it was accepted or refused, or that it is on trial.
+    #[serde(default)]
+    pub admission: String,
 }
 
 /// A unit that may be limited.
@@ -115,8 +120,13 @@ pub struct LimitStatus {
 }
 
 /// The states, in their order, as they are written.
-pub const STATES: [(State, &str); 4] =
-    [(State::Idle, "idle"), (State::Kept, "kept"), (State::NotKept, "not kept"), (State::CannotBeKept, "cannot be kept")];
+pub const STATES: [(State, &str); 5] = [
+    (State::Idle, "idle"),
+    (State::Kept, "kept"),
+    (State::NotKept, "not kept"),
+    (State::CannotBeKept, "cannot be kept"),
+    (State::Refused, "refused"),
+];
 
 fn word(state: State) -> &'static str {
     STATES.iter().find(|(known, _)| *known == state).map_or("idle", |(_, word)| word)
@@ -133,6 +143,7 @@ pub struct Protection {
     device: String,
     /// Its major and minor number, as in `8:0`.
     number: String,
+    capacity_sectors: u64,
     terms: Terms,
     cgroups: Cgroups,
     /// The cgroup of this program.
@@ -148,6 +159,7 @@ pub struct Protection {
     held_back: HeldBack,
     /// Events lost before.
     lost: u64,
+    forecasts: Forecasts,
     protector: Protector,
     limiter: Box<dyn Limiter>,
     /// By path.
@@ -177,13 +189,13 @@ impl Protection {
         let own = std::fs::read_to_string(sysfs.proc().join("self/cgroup")).unwrap_or_default();
         let number = format!("{}:{}", device.number.0, device.number.1);
         let own = own.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or("/").to_owned();
-        Ok(Protection::new(now, (&device.name, &number), terms, (cgroups, sysfs, own), limiter))
+        Ok(Protection::new(now, (&device.name, &number, device.size_sectors), terms, (cgroups, sysfs, own), limiter))
     }
 
     /// Begins to keep promises on a device. `own` is the cgroup of this program.
     pub fn new(
         now: Nanos,
-        (device, number): (&str, &str),
+        (device, number, capacity_sectors): (&str, &str, u64),
         terms: Terms,
         (cgroups, sysfs, own): (Cgroups, &Sysfs, String),
         limiter: Box<dyn Limiter>,
@@ -191,6 +203,7 @@ impl Protection {
         Protection {
             device: device.to_owned(),
             number: number.to_owned(),
+            capacity_sectors,
             terms,
             cgroups,
             own,
@@ -201,6 +214,7 @@ impl Protection {
             member_of: BTreeMap::new(),
             held_back: HeldBack::default(),
             lost: 0,
+            forecasts: Forecasts::default(),
             protector: Protector::new(Vec::new()),
             limiter,
             active: BTreeMap::new(),
@@ -232,6 +246,7 @@ impl Protection {
                 None => self.held_back.member(event).unwrap_or(OTHERS),
             };
             self.protector.event(member, event);
+            self.forecasts.event(member, stream, event);
         }
         if source.lost() > self.lost {
             self.lost = source.lost();
@@ -266,8 +281,9 @@ impl Protection {
         self.next = now + PERIOD;
         if now >= self.next_scan {
             self.next_scan = now + SCAN_INTERVAL;
-            self.scan(&mut told);
+            self.scan(now, &mut told);
         }
+        self.forecast(now);
         for change in self.protector.step(now) {
             let path = self.members.path(change.unit).filter(|path| !self.left_alone.contains_key(path));
             let Some(path) = path else { continue };
@@ -287,8 +303,16 @@ impl Protection {
         told
     }
 
+    /// Has forecast what units get alone, as long as that cannot be measured.
+    fn forecast(&mut self, now: Nanos) {
+        let members = &self.members;
+        if let Some((member, alone)) = self.forecasts.step(now, self.capacity_sectors, |member| members.promise(member)) {
+            self.protector.forecast(member, alone);
+        }
+    }
+
     /// Looks for units that came.
-    fn scan(&mut self, told: &mut Vec<Told>) {
+    fn scan(&mut self, now: Nanos, told: &mut Vec<Told>) {
         let (mut members, missing) = Members::find(&self.cgroups, &mut self.paths, &self.terms, &self.own);
         for path in members.limitable() {
             if !self.members.has(&path)
@@ -315,13 +339,13 @@ impl Protection {
             }
             _ => {
                 self.members = members;
-                self.begin_again(told);
+                self.begin_again(now, told);
             }
         }
     }
 
     /// A new controller, of the members as they are now. It knows of no limits, so there are none.
-    fn begin_again(&mut self, told: &mut Vec<Told>) {
+    fn begin_again(&mut self, now: Nanos, told: &mut Vec<Told>) {
         for path in self.active.keys().cloned().collect::<Vec<_>>() {
             self.apply(&path, Limit::default(), "the units on the device are others now", told);
         }
@@ -330,6 +354,7 @@ impl Protection {
         self.held_back.forget();
         self.states.clear();
         self.protector = Protector::new(self.members.units(&self.terms));
+        self.forecasts = Forecasts::begin(now, &self.members.promised());
     }
 
     /// Applies a limit.
@@ -390,6 +415,9 @@ impl Protection {
 
     fn tell_states(&mut self, told: &mut Vec<Told>) {
         for standing in self.protector.standings() {
+            if self.protector.alone(standing.unit).is_some() {
+                self.forecasts.is_measured(standing.unit);
+            }
             let before = self.states.insert(standing.unit, standing.state);
             let is_news = match (before, standing.state) {
                 (before, now) if before == Some(now) => false,
@@ -401,10 +429,11 @@ impl Protection {
             if is_news {
                 let status = self.status_of(&standing);
                 let because = match standing.state {
-                    State::Kept | State::Idle => String::new(),
+                    State::Kept | State::Idle | State::Refused => String::new(),
                     State::NotKept | State::CannotBeKept => blamed(&status.because_of),
                 };
-                let PromiseStatus { unit, promise, state, measured, .. } = status;
+                let PromiseStatus { unit, promise, state, measured, admission, .. } = status;
+                let measured = if standing.state == State::Refused { admission } else { measured };
                 let measured = if measured.is_empty() { measured } else { format!("; {measured}") };
                 told.push(Told::Promise(format!("the promise to {unit} ({promise}) is {}{measured}{because}", is_word(&state))));
             }
@@ -418,6 +447,10 @@ impl Protection {
             state: word(standing.state).to_owned(),
             measured: standing.measured.clone(),
             because_of: standing.blame.iter().map(|blame| (self.members.name(blame.unit), blame.share)).collect(),
+            admission: match &standing.admission {
+                Admission::OnTrial => format!("on trial: what {} gives it with nothing else there is not known yet", self.device),
+                Admission::Admitted(why) | Admission::Refused(why) => format!("on {}, {why}", self.device),
+            },
         }
     }
 
@@ -515,6 +548,8 @@ pub fn promise_text(promise: &Promise) -> String {
         p99(promise.flush_p99, "fsync"),
         promise.least_iops.map(|iops| format!("at least {} requests/s", three_digits(iops))),
         promise.least_bytes_per_s.map(|bytes| format!("at least {} MB/s", three_digits(bytes / 1e6))),
+        promise.share.map(|share| format!("at least {}% of the device's time", three_digits(100.0 * share))),
+        promise.reference.as_ref().map(|reference| format!("as on {}", reference.name)),
     ];
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }

@@ -1,8 +1,11 @@
 #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
 
 use std::fs;
+use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
+
+use linux::events::ObserveError;
 
 use super::*;
 use crate::configuration::Promised;
@@ -92,7 +95,7 @@ impl Machine {
     fn protection(&self, unit: &str, neighbours: &[&str]) -> Protection {
         let limiter = Box::new(FakeLimiter(self.asked.clone()));
         let own = "/system.slice/seekwise-agent.service".to_owned();
-        Protection::new(Nanos(0), ("sda", "8:0"), terms(unit, neighbours), (self.cgroups(), &self.sysfs(), own), limiter)
+        Protection::new(Nanos(0), ("sda", "8:0", 1 << 30), terms(unit, neighbours), (self.cgroups(), &self.sysfs(), own), limiter)
     }
 
     fn take(&self) -> Vec<String> {
@@ -268,4 +271,59 @@ fn a_unit_that_comes_below_a_slice_leaves_the_limits_of_others() {
     assert_eq!(protection.members.limitable(), [BACKUP, "/system.slice/docker-1.scope", "/user.slice/b.scope"]);
     assert_eq!(protection.promises().len(), 2);
     assert!(machine.take().iter().all(|line| line == &format!("{BACKUP} sda writes 20.0 MB/s")), "no limit was lifted");
+}
+
+/// Events that are passed on by hand, of processes without names.
+struct Silent;
+
+impl EventSource for Silent {
+    fn read(&mut self, _: &mut Vec<Event>) -> Result<(), ObserveError> {
+        Ok(())
+    }
+
+    fn lost(&self) -> u64 {
+        0
+    }
+
+    fn name(&self, _: StreamId) -> Option<&str> {
+        None
+    }
+
+    fn fds(&self) -> Vec<BorrowedFd<'_>> {
+        Vec::new()
+    }
+}
+
+#[test]
+fn a_promise_is_on_trial_until_the_unit_is_seen_alone_and_refused_with_the_figure_if_that_is_less() {
+    let machine = Machine::new(&[MINE, BACKUP]);
+    machine.process(7, MINE);
+    let mut protection = machine.protection("postgresql", &["backup.service"]);
+    let (mut told, mut number) = (Vec::new(), 0);
+    let mut run = |protection: &mut Protection, to: u64| {
+        // Reads one at a time that take 18 ms, of which 15 ms are promised.
+        while number * 20 < to {
+            let arrival = at(20 * number);
+            let (op, priority) = (block::Op::Read, block::Priority::DEFAULT);
+            let request = block::Request { id: 0, stream: 7, op, sync: true, priority, sectors: 16, lba: 16 * number, arrival };
+            let completed = Event::Completed { request, dispatched: arrival, at: arrival + at(18) };
+            protection.observe(arrival, &[Event::Queued(request), completed], &Silent);
+            told.extend(protection.step(at(20 * number + 19)));
+            number += 1;
+        }
+        protection.promises()[0].clone()
+    };
+    let status = run(&mut protection, 1_000);
+    assert_eq!(status.admission, "on trial: what sda gives it with nothing else there is not known yet");
+    let status = run(&mut protection, 5_000);
+    let why = "on sda, with nothing else there its reads take 18.0 ms at the 99th percentile (measured in ";
+    assert!(status.admission.starts_with(why), "{status:?}");
+    assert!(status.admission.ends_with(" requests); 15.0 ms is not possible"), "{status:?}");
+    assert_eq!(status.state, "refused");
+    let sentence = told.last().unwrap().text();
+    assert!(
+        sentence.starts_with("the promise to postgresql (read p99 15.0 ms, at least 200 requests/s) is refused; on sda, "),
+        "{sentence}"
+    );
+    assert!(machine.take().is_empty(), "nothing is limited");
 }

@@ -6,7 +6,7 @@ use block::Nanos;
 
 use super::meter::Meter;
 use super::watch::{Verdict, Watch};
-use super::{Blame, PERIOD, Promise, Standing, State, Unit, limits};
+use super::{Admission, Blame, PERIOD, Promise, Standing, State, Unit, limits};
 
 /// Time after its last event from which a promised unit counts as idle, so that a pause between two requests lifts no limit.
 const IDLE: Nanos = Nanos::from_millis(600);
@@ -212,7 +212,9 @@ impl Guard {
         // Limits that are not made use of show no room.
         let is_present = neighbours.iter().any(|&unit| present[unit]);
         let is_used = self.level.time.is_infinite() || (is_present && self.recent >= USED * self.level.time);
-        self.watch.close(now, self.is_settled && !is_alone && is_used, is_alone);
+        let is_undisturbed =
+            (0..units.len()).all(|unit| unit == self.unit || (meters[unit].recent.seconds == 0.0 && meters[unit].outstanding == 0));
+        self.watch.close((now - period, now), self.is_settled && !is_alone && is_used, is_alone, is_undisturbed);
         if self.is_settled {
             self.used += if is_used { time } else { 0.0 };
             self.span += if is_used { period.as_secs_f64() } else { 0.0 };
@@ -285,6 +287,15 @@ impl Guard {
     fn decide(&mut self, now: Nanos, meters: &[Meter], units: &[Unit], outstanding: u32) {
         let second = self.watch.verdict_of_second(now);
         self.about = second.about.clone();
+        if let Admission::Refused(_) = self.watch.trial.admission {
+            self.state = State::Refused;
+            self.left.fill(f64::INFINITY);
+            if self.level.time.is_finite() {
+                self.level = Level::default();
+                self.load_changed(now, outstanding);
+            }
+            return;
+        }
         if self.is_idle {
             self.state = State::Idle;
             return;
@@ -374,6 +385,7 @@ impl Guard {
             .map(|(unit, behind)| Blame { unit, share: behind / all })
             .collect();
         blame.sort_by(|one, other| other.share.total_cmp(&one.share));
-        Standing { unit: self.unit, state: self.state, measured: self.about.trim_end_matches("; ").to_owned(), blame }
+        let admission = self.watch.trial.admission.clone();
+        Standing { unit: self.unit, state: self.state, measured: self.about.trim_end_matches("; ").to_owned(), blame, admission }
     }
 }

@@ -7,26 +7,36 @@
 //! It knows no kernel, simulator or clock: its host passes in events with their times, calls [`Protector::step`] every [`PERIOD`], and
 //! applies the changes.
 
+mod admission;
 mod chance;
 mod guard;
 mod limits;
 mod meter;
+mod reference;
 mod watch;
 
 use block::Nanos;
 use observe::Event;
 
+pub use admission::{Admission, Alone, Figure};
 use guard::Guard;
 use meter::Meter;
+pub use reference::Reference;
 
 /// Time between two calls of [`Protector::step`].
 pub const PERIOD: Nanos = Nanos::from_millis(100);
 
+/// Kinds of response times: of reads, of writes that are waited for, of flushes.
+pub const KINDS: usize = 3;
+/// Rates: requests, bytes, seconds of device time, seconds of a reference disk's service.
+pub const RATES: usize = 4;
+
 /// What a unit is promised. Every field that is `None` promises nothing.
 ///
 /// A promise holds for each second in which the unit has requests: at most 1% of its requests take longer than the p99, and it completes at
-/// least as many requests and bytes per second of the time in which it has some outstanding.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+/// least as many requests and bytes per second of the time in which it has some outstanding. In that time, the device works for it at least
+/// for its share, and it is served as by the reference disk.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Promise {
     /// Largest 99th percentile of the response times of reads.
     pub read_p99: Option<Nanos>,
@@ -38,6 +48,10 @@ pub struct Promise {
     pub least_iops: Option<f64>,
     /// Bytes per second, at least.
     pub least_bytes_per_s: Option<f64>,
+    /// Part of the device's time, at least.
+    pub share: Option<f64>,
+    /// A disk that serves it no better.
+    pub reference: Option<Reference>,
 }
 
 /// A cgroup whose requests are observed.
@@ -95,6 +109,8 @@ pub enum State {
     NotKept,
     /// It is not kept even with its neighbours at their floors, or they are not the cause. Their limits were given back.
     CannotBeKept,
+    /// The device cannot keep it even with nothing else there, or not beside other promises: nothing is limited for it.
+    Refused,
 }
 
 /// The part of a unit's waiting that was behind another unit's requests.
@@ -117,6 +133,8 @@ pub struct Standing {
     pub measured: String,
     /// The units behind whose requests it waited, the worst first.
     pub blame: Vec<Blame>,
+    /// Whether it was accepted, and why.
+    pub admission: Admission,
 }
 
 /// Time after its last event during which a neighbour counts as active.
@@ -124,6 +142,8 @@ const ACTIVE: Nanos = Nanos::from_millis(2_000);
 /// A neighbour that asks for nothing for this long, or for twice the time between two requests that its limit allows, leaves room that says
 /// nothing about limits.
 const PAUSE: Nanos = Nanos::from_millis(200);
+/// How often it is decided which promises are accepted.
+const DECIDED: Nanos = Nanos::from_millis(1_000);
 
 /// The controller.
 ///
@@ -145,6 +165,8 @@ pub struct Protector {
     /// The last completion of any unit: device time is counted from there.
     last_completion: Nanos,
     stepped: Nanos,
+    /// When it was last decided which promises are accepted.
+    decided: Nanos,
 }
 
 impl Protector {
@@ -158,6 +180,7 @@ impl Protector {
             limits: Vec::new(),
             last_completion: Nanos::ZERO,
             stepped: Nanos::ZERO,
+            decided: Nanos::ZERO,
         };
         units.into_iter().for_each(|unit| protector.add(unit));
         protector
@@ -225,6 +248,9 @@ impl Protector {
     fn charge(&mut self, unit: usize, at: Nanos, charge: Nanos) {
         self.last_completion = self.last_completion.max(at);
         for guard in &mut self.guards {
+            if guard.unit == unit {
+                guard.watch.worked(charge);
+            }
             let meter = &self.meters[guard.unit];
             if guard.unit == unit || meter.outstanding > 0 || meter.calls > 0 {
                 guard.behind[unit] += charge.as_secs_f64();
@@ -240,9 +266,14 @@ impl Protector {
         let limited = self.meters.iter().zip(&self.limits);
         let present: Vec<bool> =
             limited.map(|(meter, limit)| meter.is_active(now, limits::longest_gap(meter, limit).max(PAUSE))).collect();
+        let mut taken = 0.0;
         for guard in &mut self.guards {
             guard.step(now, period, &self.units, &self.meters, &active, &present);
+            if now >= self.decided + DECIDED {
+                taken += guard.watch.trial.decide(now, taken);
+            }
         }
+        self.decided = if now >= self.decided + DECIDED { now } else { self.decided };
         for (meter, limit) in self.meters.iter_mut().zip(&self.limits) {
             meter.close(period, !limit.is_none());
         }
@@ -289,6 +320,18 @@ impl Protector {
             Some(guard) => format!("{}: {}", self.units[guard.unit].name, guard.about),
             None => "no promise needs a limit".to_owned(),
         }
+    }
+
+    /// Takes a forecast of what a unit gets with nothing else there: its promise is refused if that is less, until it is measured.
+    pub fn forecast(&mut self, unit: usize, alone: Alone) {
+        if let Some(Some(guard)) = self.guard_of.get(unit) {
+            self.guards[*guard].watch.trial.forecast(alone);
+        }
+    }
+
+    /// What was measured of a unit with a promise while nothing else used the device; `None` as long as that is too little.
+    pub fn alone(&self, unit: usize) -> Option<Alone> {
+        self.guards[(*self.guard_of.get(unit)?)?].watch.trial.measured()
     }
 
     /// How each promise stands, in the order of units.

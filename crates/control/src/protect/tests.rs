@@ -191,6 +191,67 @@ fn a_rate_is_kept_and_the_neighbour_has_what_is_left() {
     assert_eq!(state(&protector), State::Kept);
 }
 
+/// A disk with a constant service time.
+fn constant(ms: u64) -> Reference {
+    let model = block::tenants::ConstantTime { request: Nanos::from_millis(ms), sector: Nanos::ZERO };
+    Reference { name: format!("a disk of {ms} ms"), model: std::sync::Arc::new(model) }
+}
+
+#[test]
+fn a_share_of_the_time_and_the_speed_of_a_reference_disk_are_kept() {
+    // Both are 75 reads of 8 ms a second, or somewhat more.
+    let share = Promise { share: Some(0.6), ..Promise::default() };
+    let reference = Promise { reference: Some(constant(13)), ..Promise::default() };
+    for (promise, figure) in [(share, "% of the device's time"), (reference, " times the speed of a disk of 13 ms")] {
+        let mut protector = Protector::new(units(promise, 1));
+        let mut disk = Disk::new(vec![reader(&[(0, 60_000)]), flood(&[(3_000, 60_000)])]);
+        disk.run(&mut protector, 60_000);
+        for second in 20..60 {
+            let (requests, _) = disk.counts(0, (1_000 * second, 1_000 * second + 1_000), Nanos::MAX);
+            assert!((74..112).contains(&requests), "{requests} in second {second}");
+        }
+        let (writes, _) = disk.counts(1, (20_000, 60_000), Nanos::MAX);
+        assert!(writes > 40 * 25, "{writes} in 40 s");
+        let standing = &protector.standings()[0];
+        assert_eq!(standing.state, State::Kept);
+        assert!(standing.measured.contains(figure), "{}", standing.measured);
+    }
+}
+
+#[test]
+fn shares_and_disks_that_are_not_to_be_had_are_refused() {
+    let reference = Promise { reference: Some(constant(4)), ..Promise::default() };
+    let mut protector = Protector::new(units(reference, 1));
+    Disk::new(vec![reader(&[(0, 60_000)]), flood(&[(4_000, 60_000)])]).run(&mut protector, 6_000);
+    let Admission::Refused(why) = &protector.standings()[0].admission else { panic!("{:?}", protector.standings()) };
+    assert!(why.starts_with("with nothing else there it gets 0.500 times the speed of a disk of 4 ms (measured"), "{why}");
+    // Shares contradict each other before anything is known of the device.
+    let share = |part| Some(Promise { share: Some(part), ..Promise::default() });
+    let mut all = units(Promise::default(), 3);
+    all.iter_mut().zip([share(0.6), share(0.4), share(0.1)]).for_each(|(unit, share)| unit.promise = share);
+    let mut protector = Protector::new(all);
+    protector.step(Nanos::from_millis(1_000));
+    protector.step(Nanos::from_millis(1_100));
+    let standings = protector.standings();
+    let why = "it needs at least 10.0% of the device's time, and promises before it 100%".to_owned();
+    assert_eq!([&standings[1].admission, &standings[2].admission], [&Admission::OnTrial, &Admission::Refused(why)]);
+    assert_eq!(standings[2].state, State::Refused);
+}
+
+#[test]
+fn a_reference_disk_idles_with_its_unit_and_its_speed_counts_requests_alone() {
+    let mut shadow = reference::Shadow::new(&constant(10));
+    let request = |ms: u64| {
+        let (op, priority) = (Op::Read, Priority::DEFAULT);
+        Request { id: 0, stream: 0, op, sync: true, priority, sectors: 8, lba: 0, arrival: Nanos::from_millis(ms) }
+    };
+    assert_eq!(shadow.completed(Nanos::ZERO), Nanos::ZERO, "a request from before");
+    [0, 1].iter().for_each(|&ms| shadow.queued(&request(ms)));
+    assert_eq!([5, 9].map(|ms| shadow.completed(Nanos::from_millis(ms))), [Nanos::from_millis(10); 2]);
+    shadow.queued(&request(100));
+    assert_eq!(format!("{shadow:?}"), format!("Shadow {{ end: {:?}, under_way: 1, .. }}", Nanos::from_millis(20 + 91 + 10)));
+}
+
 #[test]
 fn limits_go_when_the_victim_pauses_and_come_back_with_it() {
     let mut protector = Protector::new(units(read_p99(20), 1));
@@ -272,9 +333,11 @@ fn write_back_that_piled_up_in_front_of_a_limit_is_not_let_go_at_once() {
 
 #[test]
 fn a_promise_that_no_limit_keeps_leaves_neighbours_unlimited() {
-    // A read takes 8 ms.
-    let mut protector = Protector::new(units(read_p99(5), 1));
-    let mut disk = Disk::new(vec![reader(&[(0, 60_000)]), flood(&[(2_000, 60_000)])]);
+    // A read takes 8 ms, which does not show as long as the neighbour writes in each part of a second.
+    let mut all = units(read_p99(5), 1);
+    all[1].floor_bytes_per_s = 40 << 20;
+    let mut protector = Protector::new(all);
+    let mut disk = Disk::new(vec![reader(&[(0, 60_000)]), flood(&[(0, 60_000)])]);
     disk.run(&mut protector, 50_000);
     assert_eq!(state(&protector), State::CannotBeKept);
     assert!(disk.limits[1].is_none(), "{:?}", disk.limits[1]);
@@ -283,6 +346,69 @@ fn a_promise_that_no_limit_keeps_leaves_neighbours_unlimited() {
     assert_eq!(standing.blame[0].unit, 1);
     // It waits for at most 16 writes of 7 ms, for fewer while limits were sought, and for its own read of 8 ms.
     assert!((0.85..=112.0 / 120.0).contains(&standing.blame[0].share), "{}", standing.blame[0].share);
+}
+
+#[test]
+fn a_promise_that_is_not_kept_alone_is_refused_with_the_figure_and_nothing_is_limited() {
+    let rate = |iops| Promise { least_iops: Some(iops), ..Promise::default() };
+    for (promise, why) in [
+        (
+            read_p99(5),
+            "with nothing else there its reads take 8.00 ms at the 99th percentile (measured in 123 requests); 5.00 ms is",
+        ),
+        (rate(150.0), "with nothing else there it gets 125 requests/s (measured for 2.86 s); 150 requests/s is not possible"),
+    ] {
+        let mut protector = Protector::new(units(promise, 1));
+        let mut disk = Disk::new(vec![reader(&[(0, 60_000)]), flood(&[(4_000, 60_000)])]);
+        disk.run(&mut protector, 500);
+        assert_eq!(protector.standings()[0].admission, Admission::OnTrial);
+        disk.run(&mut protector, 60_000);
+        assert!(disk.changes.is_empty(), "{:?}", disk.changes);
+        let standing = &protector.standings()[0];
+        assert_eq!(standing.state, State::Refused);
+        let Admission::Refused(said) = &standing.admission else { panic!("{standing:?}") };
+        assert!(said.starts_with(why), "{said}");
+    }
+    let mut protector = Protector::new(units(rate(100.0), 1));
+    Disk::new(vec![reader(&[(0, 60_000)]), flood(&[(4_000, 60_000)])]).run(&mut protector, 5_000);
+    let admitted = "with nothing else there it gets 125 requests/s (measured for 3.75 s)".to_owned();
+    assert_eq!(protector.standings()[0].admission, Admission::Admitted(admitted));
+}
+
+#[test]
+fn of_promises_that_need_more_than_the_device_the_later_is_refused() {
+    let rate = Promise { least_iops: Some(70.0), ..Promise::default() };
+    let mut all = units(rate.clone(), 1);
+    all[1].promise = Some(rate);
+    let mut protector = Protector::new(all);
+    // 125 reads a second alone: each promise needs 56% of the device's time, measured for three seconds.
+    let mut disk = Disk::new(vec![reader(&[(0, 4_000), (8_000, 20_000)]), reader(&[(4_000, 20_000)])]);
+    disk.run(&mut protector, 20_000);
+    let [one, other] = &protector.standings()[..] else { panic!() };
+    assert!(matches!(one.admission, Admission::Admitted(_)), "{one:?}");
+    let why = "it needs at least 52.3% of the device's time, and promises before it 52.8%".to_owned();
+    assert_eq!((other.state, &other.admission), (State::Refused, &Admission::Refused(why)));
+}
+
+#[test]
+fn a_forecast_stands_until_it_is_measured() {
+    let figure = |value| Some(Figure { value, bound: value });
+    let alone = |p99_s| Alone { p99_s: [figure(p99_s), None, None], basis: "forecast".to_owned(), ..Alone::default() };
+    let mut all = units(read_p99(17), 1);
+    all[1].floor_bytes_per_s = 40 << 20;
+    let mut protector = Protector::new(all);
+    let mut disk = Disk::new(vec![reader(&[(0, 100_000)]), flood(&[(0, 20_000)])]);
+    disk.run(&mut protector, 5_000);
+    assert!(!disk.limits[1].is_none());
+    protector.forecast(0, alone(0.018));
+    disk.run(&mut protector, 20_000);
+    assert!(disk.limits[1].is_none());
+    let Admission::Refused(why) = &protector.standings()[0].admission else { panic!("{:?}", protector.standings()) };
+    assert_eq!(why, "with nothing else there its reads take 18.0 ms at the 99th percentile (forecast); 17.0 ms is not possible");
+    // Alone it reads in 8 ms: a refusal stands for a minute at least.
+    disk.run(&mut protector, 100_000);
+    assert!(matches!(&protector.standings()[0].admission, Admission::Admitted(why) if why.contains("8.00 ms")));
+    assert_eq!(state(&protector), State::Kept);
 }
 
 #[test]

@@ -5,8 +5,10 @@ use std::collections::VecDeque;
 use block::{Nanos, Request};
 use observe::Event;
 
-use super::Promise;
+use super::admission::{DEVICE_TIME, REFERENCE, Trial};
 use super::chance::{bearable_mean, tail};
+use super::reference::Shadow;
+use super::{KINDS, Promise, RATES};
 
 /// The part of requests that a p99 allows to be late.
 pub(super) const LATE: f64 = 0.01;
@@ -66,28 +68,38 @@ struct Count {
 /// Counts over a span.
 #[derive(Clone, Debug, Default)]
 struct Span {
-    kinds: [Count; 3],
+    kinds: [Count; KINDS],
     /// The same of requests that came after the limits had their effect.
-    fresh: [Count; 3],
+    fresh: [Count; KINDS],
     /// Seconds in all.
     wall: f64,
-    /// Seconds with requests or calls outstanding, what was done in them, and the sum of squares of the parts of a second's tenth.
+    /// Seconds with requests or calls outstanding.
     wanted: f64,
-    requests: f64,
-    bytes: f64,
-    slots: f64,
-    squares: [f64; 2],
+    /// Seconds with requests or flushes outstanding: the device's time is asked for. And with requests alone.
+    asked: f64,
+    requested: f64,
+    rates: [Done; RATES],
     /// Whole seconds in which the promise was broken.
     broken: f64,
 }
 
+/// What was done of a quantity whose rate may be promised.
+#[derive(Clone, Copy, Debug, Default)]
+struct Done {
+    sum: f64,
+    /// Of the parts of a second (steps) in which it was wanted: the sum of squares of their rates, and their number.
+    squares: f64,
+    slots: f64,
+}
+
 /// A rate that is promised.
 struct Rate {
-    name: &'static str,
     promised: f64,
-    /// What was done.
-    done: f64,
-    squares: f64,
+    done: Done,
+    /// Seconds in which it was wanted.
+    wanted: f64,
+    /// Without neighbours; 0 as long as not known.
+    alone: f64,
 }
 
 /// How the promise is kept over a span.
@@ -108,25 +120,34 @@ pub(super) struct Verdict {
 }
 
 /// A unit with a promise.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Watch {
-    kinds: [Option<Kind>; 3],
-    least: [Option<f64>; 2],
+    promise: Promise,
+    kinds: [Option<Kind>; KINDS],
+    least: [Option<f64>; RATES],
+    /// Requests and calls.
     outstanding: u32,
     since: Nanos,
+    /// Requests alone.
+    requests: u32,
+    asked_since: Nanos,
     /// Since the last step.
     slot: Span,
     /// Since the limits changed.
     span: Span,
     /// The last second, by steps.
     second: VecDeque<Span>,
-    /// Requests and bytes per second without neighbours; 0 as long as not known.
-    alone: [f64; 2],
+    /// Rates without neighbours; 0 as long as not known.
+    alone: [f64; RATES],
     has_calls: bool,
     /// Requests that came before do not show what the limits do.
     fresh_from: Nanos,
     /// Steps until the next whole second of the span is over.
     until_second: usize,
+    /// The reference disk.
+    shadow: Option<Shadow>,
+    /// Whether the promise can be kept at all.
+    pub trial: Trial,
 }
 
 impl Count {
@@ -147,17 +168,22 @@ impl Watch {
     pub fn new(promise: &Promise) -> Watch {
         let kind = |name, limit: Option<Nanos>| limit.map(|limit| Kind { name, limit, pending: VecDeque::new() });
         Watch {
+            promise: promise.clone(),
             kinds: [kind("reads", promise.read_p99), kind("writes", promise.write_p99), kind("flushes", promise.flush_p99)],
-            least: [promise.least_iops, promise.least_bytes_per_s],
+            least: promise.rates(),
             outstanding: 0,
             since: Nanos::ZERO,
+            requests: 0,
+            asked_since: Nanos::ZERO,
             slot: Span::default(),
             span: Span::default(),
             second: VecDeque::new(),
-            alone: [0.0; 2],
+            alone: [0.0; RATES],
             has_calls: false,
             fresh_from: Nanos::ZERO,
             until_second: STEPS,
+            shadow: promise.reference.as_ref().map(Shadow::new),
+            trial: Trial::new(promise),
         }
     }
 
@@ -177,9 +203,24 @@ impl Watch {
         self.outstanding = if more { self.outstanding + 1 } else { self.outstanding.saturating_sub(1) };
     }
 
+    /// The same of requests alone.
+    fn is_asking(&mut self, now: Nanos, more: bool) {
+        if self.requests > 0 {
+            self.slot.is_asking((now - self.asked_since).as_secs_f64());
+        }
+        self.asked_since = now;
+        self.requests = if more { self.requests + 1 } else { self.requests.saturating_sub(1) };
+    }
+
+    /// The device worked for this unit.
+    pub fn worked(&mut self, time: Nanos) {
+        self.slot.rates[DEVICE_TIME].sum += time.as_secs_f64();
+    }
+
     fn done(&mut self, kind: usize, arrival: Nanos, at: Nanos) {
         let Some(kept) = &self.kinds[kind] else { return };
         let limit = kept.limit;
+        self.trial.responded(kind, arrival, at - arrival);
         self.slot.kinds[kind].add(at - arrival, limit);
         if arrival >= self.fresh_from {
             self.slot.fresh[kind].add(at - arrival, limit);
@@ -188,36 +229,50 @@ impl Watch {
 
     /// What is outstanding is not known any more.
     pub fn lost(&mut self) {
-        self.outstanding = 0;
+        (self.outstanding, self.requests) = (0, 0);
         self.kinds.iter_mut().flatten().for_each(|kind| kind.pending.clear());
+        self.shadow.iter_mut().for_each(Shadow::lost);
     }
 
     pub fn event(&mut self, event: &Event) {
         match event {
             Event::Queued(request) => {
                 self.is_wanting(request.arrival, true);
+                self.is_asking(request.arrival, true);
+                if let Some(shadow) = &mut self.shadow {
+                    shadow.queued(request);
+                }
                 if let Some(kind) = Self::kind_of(request).and_then(|kind| self.kinds[kind].as_mut()) {
                     kind.pending.push_back(request.arrival);
                 }
             }
             Event::Completed { request, at, .. } => {
                 self.is_wanting(*at, false);
-                self.slot.requests += 1.0;
-                self.slot.bytes += if request.op.transfers() { f64::from(request.sectors) * 512.0 } else { 0.0 };
+                self.is_asking(*at, false);
+                if let Some(shadow) = &mut self.shadow {
+                    self.slot.rates[REFERENCE].sum += shadow.completed(*at).as_secs_f64();
+                }
+                self.slot.rates[0].sum += 1.0;
+                self.slot.rates[1].sum += if request.op.transfers() { f64::from(request.sectors) * 512.0 } else { 0.0 };
                 let Some(kind) = Self::kind_of(request) else { return };
                 if let Some(kind) = &mut self.kinds[kind] {
                     kind.remove(request.arrival);
                 }
                 self.done(kind, request.arrival, *at);
             }
-            Event::Flushed { asked, at, .. } if !self.has_calls => {
-                if self.outstanding == 0 {
-                    self.slot.wanted += (*at - self.since.max(*asked)).as_secs_f64();
-                    self.since = *at;
+            Event::Flushed { asked, at, .. } => {
+                if self.requests == 0 {
+                    self.slot.asked += (*at - self.asked_since.max(*asked)).as_secs_f64();
+                    self.asked_since = *at;
                 }
-                self.done(FLUSH, *asked, *at);
+                if !self.has_calls {
+                    if self.outstanding == 0 {
+                        self.slot.wanted += (*at - self.since.max(*asked)).as_secs_f64();
+                        self.since = *at;
+                    }
+                    self.done(FLUSH, *asked, *at);
+                }
             }
-            Event::Flushed { .. } => {}
             Event::Called { at, .. } => {
                 self.has_calls = true;
                 self.is_wanting(*at, true);
@@ -238,18 +293,23 @@ impl Watch {
         }
     }
 
-    /// Ends a slot. `is_settled`: the limits have had their effect, so that it counts for the span. `is_alone`: no neighbour was active.
-    pub fn close(&mut self, now: Nanos, is_settled: bool, is_alone: bool) {
+    /// Ends a slot, which began at `from`. `is_settled`: the limits have had their effect, so that it counts for the span. `is_alone`: no
+    /// neighbour was active. `is_undisturbed`: nothing else used the device.
+    pub fn close(&mut self, (from, now): (Nanos, Nanos), is_settled: bool, is_alone: bool, is_undisturbed: bool) {
         if self.outstanding > 0 {
             self.slot.wanted += (now - self.since).as_secs_f64();
         }
-        self.since = now;
+        if self.requests > 0 {
+            self.slot.is_asking((now - self.asked_since).as_secs_f64());
+        }
+        (self.since, self.asked_since) = (now, now);
         let mut slot = std::mem::take(&mut self.slot);
         slot.wall = 1.0 / STEPS as f64;
-        if slot.wanted > 0.05 {
-            slot.slots = 1.0;
-            slot.squares = [slot.requests / slot.wanted, slot.bytes / slot.wanted].map(|rate| rate * rate);
+        let times = slot.times();
+        for (done, time) in slot.rates.iter_mut().zip(times).filter(|(_, time)| *time > 0.05) {
+            (done.squares, done.slots) = ((done.sum / time).powi(2), 1.0);
         }
+        self.trial.close((from, now), is_undisturbed, std::array::from_fn(|number| (times[number], slot.rates[number].sum)));
         if self.second.len() == STEPS {
             self.second.pop_front();
         }
@@ -264,8 +324,8 @@ impl Watch {
             self.span.broken += f64::from(u8::from(self.is_broken(&second, now)));
         }
         if is_alone && second.wanted > 0.5 {
-            let now = [second.requests, second.bytes].map(|done| done / second.wanted);
-            for (alone, now) in self.alone.iter_mut().zip(now) {
+            for (alone, (done, time)) in self.alone.iter_mut().zip(second.rates.iter().zip(second.times())) {
+                let now = done.sum / time.max(1e-3);
                 *alone = if *alone == 0.0 { now } else { 0.8 * *alone + 0.2 * now };
             }
         }
@@ -276,9 +336,10 @@ impl Watch {
         let overdue = |kind: &Kind| kind.overdue(now, self.fresh_from) as f64;
         let is_late = |kind: &Kind, count: &Count| count.late + overdue(kind) > allowed(count.done);
         let late = self.kinds.iter().zip(&second.fresh).any(|(kind, count)| kind.as_ref().is_some_and(|kind| is_late(kind, count)));
-        let done = [second.requests, second.bytes];
-        let slow = self.least.iter().zip(done).any(|(least, done)| least.is_some_and(|least| done + 1.0 < least * second.wanted));
-        late || slow
+        let mut done = self.least.iter().zip(second.rates.iter().zip(second.times()));
+        // Less by a request is not less.
+        let one = |done: &Done| done.sum / second.rates[0].sum.max(1.0);
+        late || done.any(|(least, (done, time))| least.is_some_and(|least| done.sum + one(done) < least * time))
     }
 
     fn last_second(&self) -> Span {
@@ -308,7 +369,7 @@ impl Watch {
         self.judge(&second, &second.kinds, (now, Nanos::ZERO))
     }
 
-    fn judge(&self, span: &Span, counts: &[Count; 3], (now, from): (Nanos, Nanos)) -> Verdict {
+    fn judge(&self, span: &Span, counts: &[Count; KINDS], (now, from): (Nanos, Nanos)) -> Verdict {
         let mut verdict = Verdict { has_room: true, cut: f64::INFINITY, raise: f64::INFINITY, ..Verdict::default() };
         let seconds = span.wall.max(1e-3);
         for (kind, count) in self.kinds.iter().zip(counts) {
@@ -323,11 +384,13 @@ impl Watch {
         }
         verdict.has_room &= span.broken <= expected;
         verdict.cut = verdict.cut.min((AIM * expected + 0.5) / (span.broken + 0.5));
-        let done = [("requests", span.requests), ("bytes", span.bytes)];
-        for (index, (name, done)) in done.into_iter().enumerate() {
-            if let Some(promised) = self.least[index] {
-                let rate = Rate { name, promised, done, squares: span.squares[index] };
-                rate.judge(span, self.alone[index], &mut verdict);
+        for (number, wanted) in span.times().into_iter().enumerate() {
+            if let Some(promised) = self.least[number] {
+                let rate = Rate { promised, done: span.rates[number], wanted, alone: self.alone[number] };
+                if let Some(mean) = rate.judge(&mut verdict) {
+                    let [mean, promised] = [mean, promised].map(|rate| self.promise.rate_text(number, rate));
+                    verdict.about += &format!("{mean}, {promised} are promised; ");
+                }
             }
         }
         verdict
@@ -344,11 +407,24 @@ impl Span {
         }
         self.wall += other.wall;
         self.wanted += other.wanted;
-        self.requests += other.requests;
-        self.bytes += other.bytes;
-        self.slots += other.slots;
+        self.asked += other.asked;
+        self.requested += other.requested;
         self.broken += other.broken;
-        self.squares.iter_mut().zip(&other.squares).for_each(|(square, other)| *square += other);
+        for (done, other) in self.rates.iter_mut().zip(&other.rates) {
+            done.sum += other.sum;
+            done.squares += other.squares;
+            done.slots += other.slots;
+        }
+    }
+
+    /// By rate, the seconds in which it was wanted.
+    fn times(&self) -> [f64; RATES] {
+        [self.wanted, self.wanted, self.asked, self.requested]
+    }
+
+    fn is_asking(&mut self, seconds: f64) {
+        self.asked += seconds;
+        self.requested += seconds;
     }
 }
 
@@ -391,26 +467,27 @@ fn late(kind: &Kind, count: &Count, seconds: f64, (now, from): (Nanos, Nanos), v
 }
 
 impl Rate {
-    fn judge(&self, span: &Span, alone: f64, verdict: &mut Verdict) {
-        if span.wanted < 0.05 {
+    /// Judges it, and returns what it is; `None` if it was not wanted for long enough.
+    fn judge(&self, verdict: &mut Verdict) -> Option<f64> {
+        let Rate { promised, done, wanted, alone } = *self;
+        if wanted < 0.05 {
             verdict.has_room = false;
-            return;
+            return None;
         }
-        let mean = self.done / span.wanted;
-        let variance = if span.slots >= 3.0 { (self.squares / span.slots - mean * mean).max(0.0) } else { (0.3 * mean).powi(2) };
+        let mean = done.sum / wanted;
+        let variance = if done.slots >= 3.0 { (done.squares / done.slots - mean * mean).max(0.0) } else { (0.3 * mean).powi(2) };
         // Of a second, which has ten slots, and of the whole span.
         let of_second = (variance / STEPS as f64).sqrt();
-        let of_span = (variance / span.slots.max(1.0)).sqrt();
-        let target = self.promised * (1.0 + (RATE_MARGIN * of_second / self.promised.max(1e-9)).clamp(RATE_RESERVE, 0.2));
-        if mean + 1.5 * of_span < target && mean < 1.02 * self.promised.max(target) {
-            verdict.is_broken |= mean + of_span < self.promised || span.wanted > 1.0;
-            verdict.is_far |= mean < 0.6 * self.promised && span.wanted > 0.2;
+        let of_span = (variance / done.slots.max(1.0)).sqrt();
+        let target = promised * (1.0 + (RATE_MARGIN * of_second / promised.max(1e-9)).clamp(RATE_RESERVE, 0.2));
+        if mean + 1.5 * of_span < target && mean < 1.02 * promised.max(target) {
+            verdict.is_broken |= mean + of_span < promised || wanted > 1.0;
+            verdict.is_far |= mean < 0.6 * promised && wanted > 0.2;
         }
         verdict.has_room &= mean > target;
         let alone = if alone > 1.02 * target { alone } else { 1.4 * target };
         let factor = ((alone - target) / (alone - mean).max(0.02 * alone)).clamp(0.0, 4.0);
         (verdict.cut, verdict.raise) = (verdict.cut.min(factor), verdict.raise.min(factor));
-        let about = format!("{:.0} {} a second, {:.0} are promised; ", mean, self.name, self.promised);
-        verdict.about += &about;
+        Some(mean)
     }
 }

@@ -324,7 +324,16 @@ fn block_kib(section: &str) -> Option<u32> {
 }
 
 /// A reference disk: another drawn device, or a constant.
-fn reference(which: Which, random: &mut Xoshiro256PlusPlus, is_flash: bool, seed: u64, number: u32) -> anyhow::Result<Reference> {
+///
+/// # Errors
+/// It cannot be drawn.
+pub fn reference(
+    which: Which,
+    random: &mut Xoshiro256PlusPlus,
+    is_flash: bool,
+    seed: u64,
+    number: u32,
+) -> anyhow::Result<Reference> {
     if happens(random, 0.3) {
         let (least, most) = if is_flash { (0.2, 20.0) } else { (5.0, 100.0) };
         let (request_ms, mb_s) = (scaled(random, least, most), scaled(random, 2.0, 100.0));

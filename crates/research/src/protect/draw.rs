@@ -1,9 +1,11 @@
 //! Drawn pairs of a victim and its neighbours on a drawn device, and the times at which each of them asks.
 
+use anyhow::Context as _;
 use block::{Nanos, Roster, Tenant};
 use experiment::chance::{happens, one_of, scaled};
 use experiment::comparison::JobsLoad;
 use experiment::load::Load as _;
+use experiment::tenants::Reference;
 use experiment::world::World;
 use rand::Rng as _;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -20,7 +22,7 @@ struct Kind {
 }
 
 /// What a victim is promised.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Promised {
     /// The p99 of its reads.
     ReadP99,
@@ -28,7 +30,58 @@ pub enum Promised {
     FlushP99,
     /// Requests per second.
     Iops,
+    /// This part of the device's time that it has alone.
+    Share(f64),
+    /// The service of a slower disk.
+    Reference,
 }
+
+/// Kinds of promises.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PromiseKind {
+    /// The 99th percentile of reads or of calls of fsync.
+    P99,
+    /// Requests per second.
+    Least,
+    /// A share of the device's time.
+    Share,
+    /// As on a reference disk.
+    Reference,
+}
+
+impl PromiseKind {
+    /// All, by name.
+    pub const ALL: [(&str, PromiseKind); 4] = [
+        ("p99", PromiseKind::P99),
+        ("least", PromiseKind::Least),
+        ("share", PromiseKind::Share),
+        ("reference", PromiseKind::Reference),
+    ];
+    /// Those that are drawn unless others are asked for.
+    pub const USUAL: [PromiseKind; 2] = [PromiseKind::P99, PromiseKind::Least];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
+    }
+}
+
+impl Promised {
+    /// Its kind.
+    pub fn kind(self) -> PromiseKind {
+        match self {
+            Promised::ReadP99 | Promised::FlushP99 => PromiseKind::P99,
+            Promised::Iops => PromiseKind::Least,
+            Promised::Share(_) => PromiseKind::Share,
+            Promised::Reference => PromiseKind::Reference,
+        }
+    }
+}
+
+/// Shares of what the victim has alone.
+const SHARES: [f64; 3] = [0.3, 0.5, 0.7];
+/// Reference disks of which one must be slow enough.
+const REFERENCES: u32 = 16;
 
 /// Loads of victims, with what each may be promised.
 static VICTIMS: &[(Kind, &[Promised])] = &[
@@ -120,6 +173,8 @@ pub struct Drawn {
     pub load: JobsLoad,
     /// What the victim is promised.
     pub promised: Promised,
+    /// Disks that it may be promised to be served like.
+    pub references: Vec<Reference>,
     /// When the victim asks for nothing.
     pub pause: Span,
     /// When each neighbour asks, twice each.
@@ -132,17 +187,30 @@ pub struct Drawn {
     pub scheduler: &'static str,
 }
 
-/// Draws a case.
+/// What a victim may be promised, of these kinds. A log in the page cache has no share of its own and no reference: the kernel writes it.
+fn promises(victim: &(Kind, &[Promised]), kinds: &[PromiseKind]) -> Vec<Promised> {
+    let further = [Promised::Share(0.0), Promised::Reference];
+    let further = further.iter().filter(|_| victim.0.name != "log");
+    victim.1.iter().chain(further).copied().filter(|promised| kinds.contains(&promised.kind())).collect()
+}
+
+/// Draws a case with a promise of one of these kinds.
 ///
 /// # Errors
 /// It cannot be placed.
-pub fn case(which: Which, random: &mut Xoshiro256PlusPlus, seed: u64, number: u32) -> anyhow::Result<Drawn> {
+pub fn case(
+    (which, kinds): (Which, &[PromiseKind]),
+    random: &mut Xoshiro256PlusPlus,
+    seed: u64,
+    number: u32,
+) -> anyhow::Result<Drawn> {
     let mut world = draw::device(which, random, seed, number)?;
     let is_flash = draw::is_flash(&world);
     let seconds = SECONDS;
     let scheduler = if happens(random, if is_flash { 0.3 } else { 0.8 }) { "mq-deadline" } else { "none" };
-    let (victim, promises) = &VICTIMS[random.random_range(0..VICTIMS.len())];
-    let promised = one_of(random, promises);
+    let victims: Vec<_> = VICTIMS.iter().filter(|victim| !promises(victim, kinds).is_empty()).collect();
+    let drawn = victims.get(random.random_range(0..victims.len().max(1))).context("no kind of promise")?;
+    let (victim, promised) = (&drawn.0, one_of(random, &promises(drawn, kinds)));
     let count = random.random_range(1..=4);
     let size = draw::size_mib(&world, 2 * (count + 1));
     let options = (victim.draw)(random);
@@ -172,8 +240,18 @@ pub fn case(which: Which, random: &mut Xoshiro256PlusPlus, seed: u64, number: u3
     }
     let load = JobsLoad::new(&text, "drawn", seed, &world)?;
     world.roster = Some(roster(&load, count)?);
+    let promised = if let Promised::Share(_) = promised { Promised::Share(one_of(random, &SHARES)) } else { promised };
+    let mut references = Vec::new();
+    if promised == Promised::Reference {
+        for further in 0..REFERENCES {
+            let reference = draw::reference(which, random, is_flash, seed, number.wrapping_mul(REFERENCES) + further)?;
+            if reference.capacity_sectors().is_none_or(|sectors| sectors >= world.profile.capacity_sectors()) {
+                references.push(reference);
+            }
+        }
+    }
     about = format!("{}, {scheduler}: {}", world.profile.name(), about.trim_end_matches(';'));
-    Ok(Drawn { world, text, load, promised, pause, spans, seconds, about, scheduler })
+    Ok(Drawn { world, text, load, promised, references, pause, spans, seconds, about, scheduler })
 }
 
 /// The victim and its neighbours, each with the places of its files: write-back belongs to who made the pages dirty.

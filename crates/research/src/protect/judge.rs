@@ -1,7 +1,7 @@
 //! Whether a promise was kept, second by second, and what neighbours got.
 
 use block::Nanos;
-use experiment::protect::{CgroupPilot, CgroupRecord, Kind};
+use experiment::protect::{CgroupPilot, CgroupRecord, Kind, Second};
 
 use super::draw::{Drawn, Promised};
 
@@ -11,6 +11,8 @@ const SECOND: u64 = 1_000_000_000;
 const FEW: u64 = 20;
 /// The share of seconds in which a promise must be kept.
 pub const KEPT: f64 = 0.95;
+/// The part of what the reference disk does that counts as this: each second of it is another draw of places.
+const AS_ON_IT: f64 = 0.95;
 /// A change of a limit by more than this factor counts.
 const CHANGED: f64 = 1.2;
 /// Seconds after a change of the load from which it is steady, for the count of changes.
@@ -23,18 +25,30 @@ pub enum Promise {
     P99(Kind, Nanos),
     /// Requests per second of the time in which some are outstanding.
     Iops(f64),
+    /// This part of that time the device works for it.
+    Share(f64),
+    /// These requests per second of that time, as it gets on the reference disk.
+    Reference(f64),
 }
 
-/// The p99 and the IOPS of a tenant alone, and what follows for a promise.
+/// Requests per second of the time in which some are outstanding, and the part of it for which the device works.
+pub fn rates(record: &CgroupRecord) -> Option<(f64, f64)> {
+    let sum = record
+        .seconds
+        .iter()
+        .fold((0, Nanos::ZERO, Nanos::ZERO), |sum, second| (sum.0 + second.requests, sum.1 + second.device, sum.2 + second.wanted));
+    let (requests, device, wanted) = (sum.0, sum.1.as_secs_f64(), sum.2.as_secs_f64());
+    (requests > 0).then(|| (requests as f64 / wanted, device / wanted))
+}
+
+/// The p99 and the rates of a tenant alone, and what follows for a promise; `None` of a reference disk.
 pub fn promise(promised: Promised, alone: &CgroupRecord, times: f64, part: f64) -> Option<Promise> {
     let kind = match promised {
         Promised::ReadP99 => Kind::Read,
         Promised::FlushP99 => Kind::Flush,
-        Promised::Iops => {
-            let (requests, wanted) =
-                alone.seconds.iter().fold((0, Nanos::ZERO), |sum, second| (sum.0 + second.requests, sum.1 + second.wanted));
-            return (requests > 0).then(|| Promise::Iops(part * requests as f64 / wanted.as_secs_f64()));
-        }
+        Promised::Iops => return rates(alone).map(|(iops, _)| Promise::Iops(part * iops)),
+        Promised::Share(of) => return rates(alone).map(|(_, share)| Promise::Share(of * share)),
+        Promised::Reference => return None,
     };
     let mut times_of: Vec<Nanos> =
         alone.responses.iter().filter(|response| response.kind == kind).map(|response| response.at - response.arrival).collect();
@@ -45,15 +59,23 @@ pub fn promise(promised: Promised, alone: &CgroupRecord, times: f64, part: f64) 
 
 /// By second, whether the promise was kept; `None` where the victim asked for nothing.
 pub fn seconds(promise: Promise, record: &CgroupRecord, length: u64) -> Vec<Option<bool>> {
+    // Of seconds that the tenant was in, whether it got enough of something in them.
+    let by_second = |is_enough: &dyn Fn(&Second, f64) -> bool| {
+        let kept = |number: usize| {
+            let second = record.seconds.get(number).copied().unwrap_or_default();
+            let wanted = second.wanted.as_secs_f64();
+            (wanted > 0.0).then(|| is_enough(&second, wanted))
+        };
+        (0..length as usize).map(kept).collect()
+    };
     match promise {
-        Promise::Iops(least) => {
-            let kept = |number: usize| {
-                let second = record.seconds.get(number).copied().unwrap_or_default();
-                let wanted = second.wanted.as_secs_f64();
-                (wanted > 0.0).then_some(second.requests as f64 >= least * wanted - 1.0)
-            };
-            (0..length as usize).map(kept).collect()
-        }
+        Promise::Iops(least) => by_second(&|second, wanted| second.requests as f64 >= least * wanted - 1.0),
+        Promise::Reference(least) => by_second(&|second, wanted| second.requests as f64 >= AS_ON_IT * least * wanted - 1.0),
+        Promise::Share(share) => by_second(&|second, wanted| {
+            let device = second.device.as_secs_f64();
+            // Less by a request is not less.
+            device + device / second.requests.max(1) as f64 >= share * wanted
+        }),
         Promise::P99(kind, limit) => {
             let mut counts = vec![(0_u64, 0_u64); length as usize];
             for response in record.responses.iter().filter(|response| response.kind == kind) {

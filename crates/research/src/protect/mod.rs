@@ -16,17 +16,22 @@ use control::protect::{Limit, Promise as PromisedFigures, Protector, Standing, U
 use experiment::chance::source;
 use experiment::load::Load as _;
 use experiment::pool::Workers;
-use experiment::protect::{CgroupPilot, Kind};
+use experiment::protect::{CgroupPilot, CgroupRecord, Kind};
+use experiment::tenants::Reference;
+use sim::host::Queue;
 use sim::run::Watch;
+use twin::alone::Seen;
 
 use crate::worlds::Which;
-use draw::Drawn;
+use draw::{Drawn, PromiseKind, Promised};
 use judge::{Outcome, Promise, judge};
 
 /// What a victim is promised: this many times its p99 alone, …
 const P99_TIMES: f64 = 1.5;
 /// … or this part of its IOPS alone.
 const IOPS_PART: f64 = 0.7;
+/// The slowest reference disk gives this part of the IOPS alone.
+const REFERENCE_LEAST: f64 = 0.2;
 /// Part of the seconds of a victim alone in which it keeps its own promise, or there is no room for it.
 const ALONE: f64 = 0.98;
 /// No neighbour is limited to less: a page cache's read-ahead window a second.
@@ -52,6 +57,8 @@ pub struct ProtectResult {
     pub text: String,
     /// The promise.
     pub promise: Promise,
+    /// Its kind.
+    pub kind: PromiseKind,
     /// The fixed limit.
     pub fixed_bytes_per_s: u64,
     /// In the order of [`RIVALS`].
@@ -64,22 +71,42 @@ pub struct ProtectResult {
     pub bytes: Vec<Vec<u64>>,
     /// How its promise stood at the end.
     pub standings: Vec<Standing>,
+    /// What is promised as it is alone, and as the twin forecast it from a run beside the neighbours; in seconds, or requests per second.
+    pub alone: (f64, Result<f64, String>),
 }
 
 /// Draws cases and runs each in all ways.
 ///
 /// # Errors
 /// One cannot be run, or it was interrupted.
-pub fn protect(which: Which, seed: u64, numbers: &[u32], workers: Workers) -> anyhow::Result<Vec<ProtectResult>> {
-    workers.map("cases", numbers, |&number| case(which, seed, number, &workers.watch()))
+pub fn protect(draws: Draws, seed: u64, numbers: &[u32], workers: Workers) -> anyhow::Result<Vec<ProtectResult>> {
+    workers.map("cases", numbers, |&number| case(draws, seed, number, &workers.watch()))
 }
 
-fn case(which: Which, seed: u64, number: u32, watch: &Watch) -> anyhow::Result<ProtectResult> {
+/// What is drawn, and how it is run.
+#[derive(Clone, Copy, Debug)]
+pub struct Draws<'a> {
+    /// Devices and loads.
+    pub which: Which,
+    /// Promises.
+    pub kinds: &'a [PromiseKind],
+    /// The scheduler under which the protector is tried; `None`: that of the case.
+    pub under: Option<&'a str>,
+}
+
+impl Draws<'_> {
+    /// The usual kinds of promises.
+    pub fn of(which: Which) -> Draws<'static> {
+        Draws { which, kinds: &PromiseKind::USUAL, under: None }
+    }
+}
+
+fn case(draws: Draws, seed: u64, number: u32, watch: &Watch) -> anyhow::Result<ProtectResult> {
     for attempt in 0..ATTEMPTS {
         let name = number * ATTEMPTS + attempt;
         let mut random = source("protect", seed, name);
-        let drawn = draw::case(which, &mut random, seed, name)?;
-        if let Some(result) = run_case(&drawn, number, watch)? {
+        let drawn = draw::case((draws.which, draws.kinds), &mut random, seed, name)?;
+        if let Some(result) = run_case(&drawn, number, draws.under, watch)? {
             return Ok(result);
         }
     }
@@ -87,23 +114,31 @@ fn case(which: Which, seed: u64, number: u32, watch: &Watch) -> anyhow::Result<P
 }
 
 /// Runs a case in all ways; `None` if there is no room, or no need.
-fn run_case(drawn: &Drawn, number: u32, watch: &Watch) -> anyhow::Result<Option<ProtectResult>> {
-    let alone = run_alone(drawn, watch)?;
-    let Some(promise) = judge::promise(drawn.promised, &alone.records[0], P99_TIMES, IOPS_PART) else { return Ok(None) };
+fn run_case(drawn: &Drawn, number: u32, under: Option<&str>, watch: &Watch) -> anyhow::Result<Option<ProtectResult>> {
+    let setting = Setting::parse(drawn.scheduler)?;
+    let alone = run_alone(drawn, drawn.world.queue(drawn.world.scheduler(&setting)).with_cgroups(), watch)?;
+    let known = match judge::promise(drawn.promised, &alone.records[0], P99_TIMES, IOPS_PART) {
+        Some(promise) => Some((promise, None)),
+        None => reference(drawn, &alone.records[0], watch)?,
+    };
+    let Some((promise, reference)) = known else { return Ok(None) };
+    let promised = figures(promise, reference.as_ref())?;
     let kept = judge::seconds(promise, &alone.records[0], drawn.seconds);
     let kept: Vec<bool> = kept.into_iter().flatten().collect();
     if (kept.iter().filter(|kept| **kept).count() as f64) < ALONE * kept.len() as f64 || kept.is_empty() {
         return Ok(None);
     }
     let outcome = |pilot: &CgroupPilot| judge(drawn, promise, pilot);
-    let nothing = outcome(&run(drawn, drawn.scheduler, pilot(drawn), watch)?);
+    let unprotected = run(drawn, drawn.scheduler, pilot(drawn).with_recording(), watch)?;
+    let nothing = outcome(&unprotected);
     if nothing.is_kept() {
         return Ok(None);
     }
     let Some((fixed_bytes_per_s, fixed)) = oracle(drawn, promise, watch)? else { return Ok(None) };
     let bfq = outcome(&run(drawn, "bfq", pilot(drawn), watch)?);
     let io_cost = outcome(&run(drawn, "io-cost", pilot(drawn), watch)?);
-    let protected = run(drawn, drawn.scheduler, pilot(drawn).with_protector(protector(drawn, promise)), watch)?;
+    let protected = pilot(drawn).with_protector(protector(drawn, &promised));
+    let protected = run(drawn, under.unwrap_or(drawn.scheduler), protected, watch)?;
     let changes = protected
         .changes
         .iter()
@@ -121,6 +156,8 @@ fn run_case(drawn: &Drawn, number: u32, watch: &Watch) -> anyhow::Result<Option<
         seconds,
         bytes: protected.records.iter().map(|record| record.seconds.iter().map(|second| second.bytes).collect()).collect(),
         standings: protected.standings(),
+        kind: drawn.promised.kind(),
+        alone: (figure_alone(drawn.promised, promise, &alone.records[0]), forecast(drawn, (promise, &promised), &unprotected)),
     }))
 }
 
@@ -153,15 +190,65 @@ fn pilot(drawn: &Drawn) -> CgroupPilot {
     CgroupPilot::new(&drawn.world.roster.clone().unwrap_or_default(), 0)
 }
 
-fn protector(drawn: &Drawn, promise: Promise) -> Protector {
+/// A reference disk on which the victim alone gets less than here, but not next to nothing, and what it gets there.
+fn reference(drawn: &Drawn, here: &CgroupRecord, watch: &Watch) -> anyhow::Result<Option<(Promise, Option<Reference>)>> {
+    let Some((iops, _)) = judge::rates(here).filter(|_| drawn.promised == Promised::Reference) else { return Ok(None) };
+    for reference in &drawn.references {
+        let there = run_alone(drawn, reference.queue(), watch)?;
+        let Some((least, _)) = judge::rates(&there.records[0]) else { continue };
+        if (REFERENCE_LEAST * iops..=IOPS_PART * iops).contains(&least) {
+            return Ok(Some((Promise::Reference(least), Some(reference.clone()))));
+        }
+    }
+    Ok(None)
+}
+
+/// As the controller takes it.
+fn figures(promise: Promise, reference: Option<&Reference>) -> anyhow::Result<PromisedFigures> {
     let mut figures = PromisedFigures::default();
     match promise {
         Promise::P99(Kind::Read, limit) => figures.read_p99 = Some(limit),
         Promise::P99(Kind::Write, limit) => figures.write_p99 = Some(limit),
         Promise::P99(Kind::Flush, limit) => figures.flush_p99 = Some(limit),
         Promise::Iops(least) => figures.least_iops = Some(least),
+        Promise::Share(share) => figures.share = Some(share),
+        Promise::Reference(_) => {
+            let disk = |disk: &Reference| anyhow::Ok(control::protect::Reference { name: disk.to_string(), model: disk.model()? });
+            figures.reference = reference.map(disk).transpose()?;
+        }
     }
-    let victim = Unit { name: "victim".to_owned(), promise: Some(figures), is_limitable: true, floor_bytes_per_s: 0 };
+    Ok(figures)
+}
+
+/// What the promise was derived from; of a reference disk, by how much the device is faster.
+fn figure_alone(promised: Promised, promise: Promise, alone: &CgroupRecord) -> f64 {
+    match (promised, promise) {
+        (_, Promise::P99(_, limit)) => limit.as_secs_f64() / P99_TIMES,
+        (_, Promise::Iops(least)) => least / IOPS_PART,
+        (Promised::Share(of), Promise::Share(share)) => share / of,
+        (_, Promise::Share(share)) => share,
+        (_, Promise::Reference(least)) => judge::rates(alone).map_or(f64::NAN, |(iops, _)| iops / least),
+    }
+}
+
+/// The same as the twin forecasts it from what was recorded.
+fn forecast(drawn: &Drawn, (promise, promised): (Promise, &PromisedFigures), recorded: &CgroupPilot) -> Result<f64, String> {
+    let recording = recorded.recording.as_ref().ok_or("nothing was recorded")?;
+    let roster = drawn.world.roster.as_ref().ok_or("there are no tenants")?;
+    let seen = Seen::new(recording, drawn.end(), |stream| roster.owner_of_stream(stream) == Some(0))?;
+    let alone = seen.alone(promised, drawn.world.profile.capacity_sectors())?;
+    let kinds = [Kind::Read, Kind::Write, Kind::Flush];
+    let figure = match promise {
+        Promise::P99(of, _) => kinds.iter().zip(alone.p99_s).find(|(kind, _)| **kind == of).and_then(|(_, figure)| figure),
+        Promise::Iops(_) => alone.rates[0],
+        Promise::Share(_) => alone.rates[2],
+        Promise::Reference(_) => alone.rates[3],
+    };
+    figure.map(|figure| figure.value).ok_or_else(|| "too few requests in the forecast".to_owned())
+}
+
+fn protector(drawn: &Drawn, promised: &PromisedFigures) -> Protector {
+    let victim = Unit { name: "victim".to_owned(), promise: Some(promised.clone()), is_limitable: true, floor_bytes_per_s: 0 };
     let neighbour = |number| Unit { name: format!("n{number}"), promise: None, is_limitable: true, floor_bytes_per_s: FLOOR };
     Protector::new([victim].into_iter().chain((0..drawn.spans.len()).map(neighbour)).collect())
 }
@@ -173,11 +260,9 @@ fn run(drawn: &Drawn, scheduler: &str, mut pilot: CgroupPilot, watch: &Watch) ->
     Ok(pilot)
 }
 
-/// The victim without its neighbours, on the same places of the same device.
-fn run_alone(drawn: &Drawn, watch: &Watch) -> anyhow::Result<CgroupPilot> {
+/// The victim without its neighbours, on the same places of a device.
+fn run_alone(drawn: &Drawn, queue: Queue, watch: &Watch) -> anyhow::Result<CgroupPilot> {
     let mut pilot = pilot(drawn);
-    let setting = Setting::parse(drawn.scheduler)?;
-    let queue = drawn.world.queue(drawn.world.scheduler(&setting)).with_cgroups();
     let streams: Vec<_> = ["victim-0", "victim-1"].iter().flat_map(|name| drawn.load.streams_of(name)).collect();
     drawn.load.run_streams(&streams, queue, drawn.world.host, watch, Some(&mut pilot))?;
     Ok(pilot)
@@ -188,5 +273,7 @@ pub fn promise_text(promise: Promise) -> String {
     match promise {
         Promise::P99(kind, limit) => format!("p99 of {kind:?} {:.2} ms", Nanos::as_millis_f64(limit)),
         Promise::Iops(least) => format!("{least:.0} IOPS"),
+        Promise::Share(share) => format!("{:.0}% of the device's time", 100.0 * share),
+        Promise::Reference(least) => format!("as on a disk that gives it {least:.0} IOPS"),
     }
 }

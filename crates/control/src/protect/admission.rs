@@ -1,0 +1,311 @@
+//! Whether a promise can be kept at all: by what its unit got while nothing else used the device, or by a forecast of that.
+
+use std::collections::VecDeque;
+
+use block::Nanos;
+
+use super::chance::tail;
+use super::{KINDS, Promise, RATES};
+
+/// Latest response times that are judged; the 99th percentile is the tenth longest.
+const RESPONSES: usize = 1_000;
+/// Fewer say nothing of a 99th percentile.
+const FEW_RESPONSES: usize = 100;
+/// Latest parts of a second (steps) of which rates are judged: ten seconds.
+const SLOTS: usize = 100;
+/// Fewer say nothing of a rate: two seconds.
+const FEW_SLOTS: usize = 20;
+/// The probability of refusing what the unit would get: a promise is judged once a second, for days.
+const BY_CHANCE: f64 = 1e-6;
+/// Standard errors of a mean with that probability: of neighbouring parts of a second, which depend on each other, twice the 4.75 of independent ones.
+const STANDARD_ERRORS: f64 = 9.5;
+/// Time for which a refusal stands at least, so that a neighbour's limits do not come and go with it.
+const REFUSED: Nanos = Nanos::from_millis(60_000);
+
+/// A figure, and what it surely is not beyond: of a response time the least, of a rate the most.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Figure {
+    /// As measured or forecast.
+    pub value: f64,
+    /// The bound in the unit's favour.
+    pub bound: f64,
+}
+
+/// What a unit gets of a device while nothing else uses it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Alone {
+    /// 99th percentiles in seconds: of reads, of writes that are waited for, of flushes.
+    pub p99_s: [Option<Figure>; KINDS],
+    /// In a second in which it has requests: requests, bytes, seconds of device time, seconds of the reference disk's service.
+    pub rates: [Option<Figure>; RATES],
+    /// Where the figures are from, as in `measured in 412 requests`.
+    pub basis: String,
+}
+
+/// Whether a promise was accepted.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Admission {
+    /// It is not known yet what the unit gets with nothing else there.
+    OnTrial,
+    /// It was, for this reason.
+    Admitted(String),
+    /// It was not: the figure that speaks against it.
+    Refused(String),
+}
+
+/// A unit's latest responses and rates while nothing else used the device.
+#[derive(Clone, Debug, Default)]
+struct Measured {
+    responses: [VecDeque<Nanos>; KINDS],
+    /// Time with requests, and what was done, of each step.
+    slots: VecDeque<[(f64, f64); RATES]>,
+    /// Kind, arrival and response time, since the last step.
+    recent: Vec<(usize, Nanos, Nanos)>,
+    /// Since when nothing else has used the device; `None`: something does.
+    since: Option<Nanos>,
+}
+
+/// A promise before its judge.
+#[derive(Clone, Debug)]
+pub(super) struct Trial {
+    promise: Promise,
+    measured: Measured,
+    forecast: Option<Alone>,
+    pub admission: Admission,
+    /// When it was refused.
+    refused: Nanos,
+}
+
+/// Three significant digits.
+fn digits(value: f64) -> String {
+    let decimals = (2 - value.abs().max(1e-9).log10().floor() as i32).clamp(0, 6);
+    format!("{value:.*}", decimals as usize)
+}
+
+impl Measured {
+    fn close(&mut self, (from, now): (Nanos, Nanos), is_undisturbed: bool, slot: [(f64, f64); RATES]) {
+        let recent = std::mem::take(&mut self.recent);
+        if !is_undisturbed {
+            self.since = None;
+            return;
+        }
+        let is_first = self.since.is_none();
+        let since = *self.since.get_or_insert(from);
+        for (kind, _, response) in recent.into_iter().filter(|(_, arrival, _)| *arrival >= since) {
+            keep(&mut self.responses[kind], response, RESPONSES);
+        }
+        // Of the first step, what completes may have waited behind others. A step without a completion is part of a long request.
+        if !is_first && slot.iter().any(|(time, _)| *time > 0.5 * (now - from).as_secs_f64()) {
+            keep(&mut self.slots, slot, SLOTS);
+        }
+    }
+
+    fn alone(&self) -> Option<Alone> {
+        let mut alone = Alone::default();
+        let mut requests = 0;
+        for (figure, responses) in alone.p99_s.iter_mut().zip(&self.responses) {
+            *figure = p99(responses);
+            requests += responses.len();
+        }
+        let mut seconds = 0.0;
+        if self.slots.len() >= FEW_SLOTS {
+            for (number, figure) in alone.rates.iter_mut().enumerate() {
+                *figure = rate(self.slots.iter().map(|slot| slot[number]));
+            }
+            seconds = self.slots.iter().map(|slot| slot[0].0).sum();
+        }
+        let is_known = alone.p99_s.iter().any(Option::is_some) || alone.rates.iter().any(Option::is_some);
+        alone.basis = match requests {
+            0 => format!("measured for {} s", digits(seconds)),
+            _ => format!("measured in {requests} requests"),
+        };
+        is_known.then_some(alone)
+    }
+}
+
+fn keep<T>(ring: &mut VecDeque<T>, last: T, most: usize) {
+    if ring.len() == most {
+        ring.pop_front();
+    }
+    ring.push_back(last);
+}
+
+/// The 99th percentile, and what it surely is at least: if it were less, as many responses would not be longer.
+fn p99(responses: &VecDeque<Nanos>) -> Option<Figure> {
+    let count = responses.len();
+    if count < FEW_RESPONSES {
+        return None;
+    }
+    let mut sorted: Vec<Nanos> = responses.iter().copied().collect();
+    sorted.sort_unstable_by(|one, other| other.cmp(one));
+    let expected = 0.01 * count as f64;
+    let longer = (1..count).find(|&longer| tail(longer as f64, expected) < BY_CHANCE)?;
+    let seconds = |place: usize| sorted.get(place).map_or(0.0, |time| time.as_secs_f64());
+    Some(Figure { value: seconds(count / 100), bound: seconds(longer - 1) })
+}
+
+/// The mean rate and what it is at most.
+fn rate(slots: impl Iterator<Item = (f64, f64)> + Clone) -> Option<Figure> {
+    let sums = slots.clone().fold((0.0, 0.0, 0.0), |sum, (time, done)| (sum.0 + time, sum.1 + done, sum.2 + 1.0));
+    let (time, done, count) = sums;
+    if time < 1.0 {
+        return None;
+    }
+    let (mean, of_slot) = (done / time, time / count);
+    let squares: f64 = slots.map(|(time, done)| ((done - mean * time) / of_slot).powi(2)).sum();
+    let error = (squares / count).sqrt() / count.sqrt();
+    Some(Figure { value: mean, bound: mean + STANDARD_ERRORS * error })
+}
+
+impl Alone {
+    /// The same without the figures that another one has.
+    fn without(mut self, other: &Alone) -> Alone {
+        self.p99_s.iter_mut().zip(&other.p99_s).for_each(|(figure, known)| *figure = figure.filter(|_| known.is_none()));
+        self.rates.iter_mut().zip(&other.rates).for_each(|(figure, known)| *figure = figure.filter(|_| known.is_none()));
+        self
+    }
+
+    /// What is promised and not to be had, with figures.
+    fn shortfall(&self, promise: &Promise) -> Option<String> {
+        let p99s = self.p99_s.iter().zip(promise.p99s()).zip(["reads", "writes", "calls of fsync"]);
+        for ((figure, promised), name) in p99s {
+            if let (Some(figure), Some(promised)) = (figure, promised)
+                && figure.bound > promised.as_secs_f64()
+            {
+                let (is, promised) = (digits(1e3 * figure.value), digits(promised.as_millis_f64()));
+                return Some(format!(
+                    "its {name} take {is} ms at the 99th percentile ({}); {promised} ms is not possible",
+                    self.basis
+                ));
+            }
+        }
+        for (number, (figure, promised)) in self.rates.iter().zip(promise.rates()).enumerate() {
+            if let (Some(figure), Some(promised)) = (figure, promised)
+                && figure.bound < promised
+            {
+                let (is, promised) = (promise.rate_text(number, figure.value), promise.rate_text(number, promised));
+                return Some(format!("it gets {is} ({}); {promised} is not possible", self.basis));
+            }
+        }
+        None
+    }
+
+    /// A figure that the promise is about.
+    fn text(&self, promise: &Promise) -> Option<String> {
+        let names = ["reads", "writes", "calls of fsync"];
+        let p99 = self.p99_s.iter().zip(promise.p99s()).zip(names).find_map(|((figure, promised), name)| {
+            let value = figure.filter(|_| promised.is_some())?.value;
+            Some(format!("its {name} take {} ms at the 99th percentile ({})", digits(1e3 * value), self.basis))
+        });
+        let rate = || {
+            let mut rates = self.rates.iter().zip(promise.rates()).enumerate();
+            rates.find_map(|(number, (figure, promised))| {
+                let value = figure.filter(|_| promised.is_some())?.value;
+                Some(format!("it gets {} ({})", promise.rate_text(number, value), self.basis))
+            })
+        };
+        p99.or_else(rate)
+    }
+}
+
+impl Promise {
+    /// In the order of [`Alone::p99_s`].
+    pub(super) fn p99s(&self) -> [Option<Nanos>; KINDS] {
+        [self.read_p99, self.write_p99, self.flush_p99]
+    }
+
+    /// In the order of [`Alone::rates`].
+    pub(super) fn rates(&self) -> [Option<f64>; RATES] {
+        [self.least_iops, self.least_bytes_per_s, self.share, self.reference.as_ref().map(|_| 1.0)]
+    }
+
+    /// A rate in words.
+    pub(super) fn rate_text(&self, number: usize, value: f64) -> String {
+        match number {
+            0 => format!("{} requests/s", digits(value)),
+            1 => format!("{} MB/s", digits(value / 1e6)),
+            DEVICE_TIME => format!("{}% of the device's time", digits(100.0 * value)),
+            _ => {
+                let name = self.reference.as_ref().map_or("the reference disk", |reference| &reference.name);
+                format!("{} times the speed of {name}", digits(value))
+            }
+        }
+    }
+}
+
+/// Number of the device time in [`Alone::rates`].
+pub(super) const DEVICE_TIME: usize = 2;
+/// Number of the reference disk's service.
+pub(super) const REFERENCE: usize = 3;
+
+impl Trial {
+    pub fn new(promise: &Promise) -> Trial {
+        let (measured, admission) = (Measured::default(), Admission::OnTrial);
+        Trial { promise: promise.clone(), measured, forecast: None, admission, refused: Nanos::ZERO }
+    }
+
+    /// A request of this kind, or a call of fsync, was answered.
+    pub fn responded(&mut self, kind: usize, arrival: Nanos, response: Nanos) {
+        if self.measured.recent.len() < RESPONSES {
+            self.measured.recent.push((kind, arrival, response));
+        }
+    }
+
+    /// Ends a step: the time with requests and what was done in it, by rate. `is_undisturbed`: nothing else used the device.
+    pub fn close(&mut self, span: (Nanos, Nanos), is_undisturbed: bool, slot: [(f64, f64); RATES]) {
+        self.measured.close(span, is_undisturbed, slot);
+    }
+
+    /// What was measured while nothing else used the device.
+    pub fn measured(&self) -> Option<Alone> {
+        self.measured.alone()
+    }
+
+    /// Takes a forecast of what the unit gets with nothing else there. What was measured overrides it.
+    pub fn forecast(&mut self, alone: Alone) {
+        self.forecast = Some(alone);
+    }
+
+    /// Decides, given the share of the device's time that is promised to others before it. Returns the share that it needs itself.
+    pub fn decide(&mut self, now: Nanos, taken: f64) -> f64 {
+        let measured = self.measured.alone();
+        // A forecast says nothing against what was measured.
+        let forecast = self.forecast.clone().map(|forecast| measured.iter().fold(forecast, Alone::without));
+        let known: Vec<Alone> = measured.iter().cloned().chain(forecast).collect();
+        let need = self.need(&known);
+        let is_refused = matches!(self.admission, Admission::Refused(_));
+        if !(is_refused && now - self.refused < REFUSED) {
+            self.admission = self.admitted(&known, need, taken);
+            if matches!(self.admission, Admission::Refused(_)) && !is_refused {
+                self.refused = now;
+            }
+        }
+        if matches!(self.admission, Admission::Refused(_)) { 0.0 } else { need.unwrap_or(0.0) }
+    }
+
+    fn admitted(&self, known: &[Alone], need: Option<f64>, taken: f64) -> Admission {
+        if let Some(why) = known.iter().find_map(|alone| alone.shortfall(&self.promise)) {
+            return Admission::Refused(format!("with nothing else there {why}"));
+        }
+        if let Some(need) = need.filter(|need| need + taken > 1.0 + 1e-9) {
+            let (need, taken) = (digits(100.0 * need), digits(100.0 * taken));
+            return Admission::Refused(format!("it needs at least {need}% of the device's time, and promises before it {taken}%"));
+        }
+        let figure = known.iter().find_map(|alone| alone.text(&self.promise));
+        figure.map_or(Admission::OnTrial, |figure| Admission::Admitted(format!("with nothing else there {figure}")))
+    }
+
+    /// The share of the device's time that the promised rates need at least; `None`: not known, or no rate is promised.
+    fn need(&self, known: &[Alone]) -> Option<f64> {
+        let promised = self.promise.rates();
+        let needs = promised.iter().enumerate().filter_map(|(number, promised)| {
+            let promised = (*promised)?;
+            if number == DEVICE_TIME {
+                return Some(promised);
+            }
+            let rates = |number: usize| known.iter().find_map(|alone| alone.rates[number]);
+            rates(DEVICE_TIME).zip(rates(number)).map(|(time, rate)| promised * time.value / rate.bound.max(1e-9))
+        });
+        needs.reduce(f64::max)
+    }
+}

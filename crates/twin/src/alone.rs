@@ -1,0 +1,83 @@
+//! What a unit would get of a device with nobody else there: the requests of its processes alone, on the fitted device.
+
+use block::{Limits, Nanos, StreamId};
+use control::Setting;
+use control::protect::{Alone, Figure, PERIOD, Promise, Protector, Unit};
+use control::target::Bounds;
+use sim::profile::DeviceProfile;
+
+use crate::device::{self, MAX_FITTED};
+use crate::forecast::{MAX_TRIAL, TrialRig};
+use crate::load::Load;
+use crate::recording::{ObservedRequest, Recording};
+use crate::trial::{REQUESTS, TrialLength};
+
+/// Requests of the unit, and of the device, without which nothing is forecast.
+pub const MIN_REQUESTS: usize = 300;
+/// A forecast speaks against a promise only if it is off by more than this part.
+const ERROR: f64 = 0.3;
+/// Requests of a trial at most: twice those of the usual length, as a unit alone is faster than it was seen.
+const MAX_REQUESTS: u64 = 2 * REQUESTS as u64;
+
+/// What processes asked for, and the device that served it.
+pub struct Seen {
+    load: Load,
+    sample: Vec<ObservedRequest>,
+}
+
+impl Seen {
+    /// The requests of these processes until now, or why that is too little.
+    ///
+    /// # Errors
+    /// Too few requests.
+    pub fn new(recording: &Recording, now: Nanos, is_of: impl Fn(StreamId) -> bool) -> Result<Seen, String> {
+        let skipped = recording.seen().len().saturating_sub(MAX_FITTED);
+        let sample: Vec<ObservedRequest> = recording.seen().skip(skipped).chain(recording.flushes()).copied().collect();
+        let waiting: Vec<ObservedRequest> = recording.in_flight().collect();
+        let asked = recording.seen().chain(recording.flushes()).chain(&waiting).filter(|seen| is_of(seen.request.stream));
+        let load = Load::infer(asked, recording.known_from(), now);
+        match load.requests() {
+            requests if requests < MIN_REQUESTS => Err(format!("{requests} requests are too few")),
+            _ => Ok(Seen { load, sample }),
+        }
+    }
+
+    /// Fits the device, and replays the requests on it. `capacity_sectors`: its size.
+    ///
+    /// # Errors
+    /// No device can be fitted, or nothing could be served.
+    pub fn alone(self, promise: &Promise, capacity_sectors: u64) -> Result<Alone, String> {
+        let fitted = device::fit(&self.sample, Some(capacity_sectors)).map_err(|error| error.to_string())?;
+        on(&*fitted.profile(), &self.load, promise, capacity_sectors)
+    }
+}
+
+fn on(device: &dyn DeviceProfile, load: &Load, promise: &Promise, capacity_sectors: u64) -> Result<Alone, String> {
+    let bounds = Bounds { capacity_sectors, limits: Limits::default(), nr_requests: NR_REQUESTS, read_ahead_kib: None };
+    let length = TrialLength::new(MAX_TRIAL, MAX_REQUESTS);
+    let rig = TrialRig { device, bounds, load, call_model: None, length };
+    let unit = Unit { name: String::new(), promise: Some(promise.clone()), is_limitable: false, floor_bytes_per_s: 0 };
+    let mut protector = Protector::new(vec![unit]);
+    let mut next = PERIOD;
+    let setting = Setting::parse(SCHEDULER).map_err(|error| error.to_string())?;
+    let build = |setting: &Setting, limits: &Limits| (setting.spec.build)(limits, &setting.values);
+    let result = rig.run_for((&setting, None), &build, length, &mut |event| {
+        while event.at() >= next {
+            protector.step(next);
+            next += PERIOD;
+        }
+        protector.event(0, event);
+    });
+    result.ok_or("nothing can be served")?;
+    let mut alone = protector.alone(0).ok_or("too little was served")?;
+    let beyond = |figure: Option<Figure>, by: f64| figure.map(|Figure { value, .. }| Figure { value, bound: value * by });
+    alone.p99_s = alone.p99_s.map(|figure| beyond(figure, 1.0 - ERROR));
+    alone.rates = alone.rates.map(|figure| beyond(figure, 1.0 + ERROR));
+    alone.basis = format!("forecast from {} requests", load.requests());
+    Ok(alone)
+}
+
+/// The scheduler of the forecast: with nobody else there, there is nobody to prefer.
+const SCHEDULER: &str = "none";
+/// Requests that the queue takes, as Linux has it by default (`BLKDEV_DEFAULT_RQ`, twice with a scheduler).
+const NR_REQUESTS: u32 = 256;
