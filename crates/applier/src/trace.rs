@@ -334,3 +334,35 @@ fn started(process: u32) -> Option<u64> {
     // Behind the program's name, which may hold anything, in parentheses: `S 1 …`, of which this is the 20th.
     text.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
+
+    use super::*;
+
+    #[test]
+    fn filesystems_on_a_device_are_those_of_its_partitions_and_of_what_is_built_on_them() {
+        let root = tempfile::tempdir().unwrap();
+        let devices = root.path();
+        let make = |place: &str, number: &str| {
+            fs::create_dir_all(devices.join(place)).unwrap();
+            fs::write(devices.join(place).join("dev"), format!("{number}\n")).unwrap();
+        };
+        // A disk with two partitions; on the second a volume, on that an encrypted one. The kernel's entries are links to the same folders.
+        for (place, number) in
+            [("8:0/sda1", "8:1"), ("8:0/sda2", "8:2"), ("8:2/holders/dm-0", "253:0"), ("253:0/holders/dm-1", "253:1")]
+        {
+            make(place, number);
+        }
+        for partition in ["sda1", "sda2"] {
+            fs::write(devices.join("8:0").join(partition).join("partition"), "1\n").unwrap();
+        }
+        make("8:0/queue", "9:9");
+        make("8:16", "8:16");
+        let mut numbers = BTreeSet::new();
+        add_filesystems(devices, (8, 0), &mut numbers);
+        assert_eq!(numbers.into_iter().collect::<Vec<_>>(), [(8, 0), (8, 1), (8, 2), (253, 0), (253, 1)]);
+        assert_eq!(kernel_number((8, 1)), 8 << 20 | 1);
+    }
+}

@@ -38,8 +38,7 @@ use crate::configuration::{Configuration, Promised};
 const CHECK_INTERVAL: Nanos = Nanos::from_millis(1_000);
 /// How often it is looked for units that came.
 const SCAN_INTERVAL: Nanos = Nanos::from_millis(2_000);
-/// Members that are remembered at most, gone ones among them: then those that are gone are forgotten, for which all limits are lifted for a moment.
-/// As many units as `top` tells apart.
+/// Members from which on those that are gone are forgotten, for which all limits are lifted for a moment: as many as `top` tells apart.
 const MAX_MEMBERS: usize = 255;
 /// Units whose member is remembered at most; as many as [`Processes`] knows.
 const MAX_UNITS: usize = 1_024;
@@ -327,13 +326,13 @@ impl Protection {
         told.extend(missing.difference(&self.missing).cloned().map(Told::Trouble));
         self.missing = missing;
         let known = self.members.len();
-        match self.members.take_over(&members, |path| self.cgroups.folder(path).is_dir()) {
-            Some(limitable) if self.members.len() <= MAX_MEMBERS && known > 0 => {
+        let limitable = self.members.take_over(&members, |path| self.cgroups.folder(path).is_dir());
+        let is_crowded = self.members.len() > known.max(MAX_MEMBERS) && members.len() < self.members.len();
+        // What a new unit's processes did before was of its parent, or of others.
+        self.member_of.clear();
+        match limitable {
+            Some(limitable) if known > 0 && !is_crowded => {
                 let added = self.members.units(&self.terms).split_off(1 + known);
-                // What a new unit's processes did before was of its parent, or of others.
-                if !added.is_empty() || !limitable.is_empty() {
-                    self.member_of.clear();
-                }
                 added.into_iter().for_each(|unit| self.protector.add(unit));
                 limitable.into_iter().for_each(|(unit, is_limitable)| self.protector.set_limitable(unit, is_limitable));
             }

@@ -264,11 +264,20 @@ fn a_unit_that_comes_below_a_slice_leaves_the_limits_of_others() {
     assert_eq!(machine.take(), [format!("{BACKUP} sda writes 20.0 MB/s")]);
     machine.process(7, "/system.slice/docker-1.scope");
     assert_eq!(protection.member(at(2_000), 7, Some("cp")), protection.members.number("/system.slice/docker-1.scope"));
+    // Seen before it is found.
+    machine.process(8, "/system.slice/docker-2.scope");
+    assert_eq!(protection.member(at(2_500), 8, Some("cp")), Some(OTHERS));
+    machine.make("/system.slice/docker-2.scope");
+    protection.step(at(4_000));
+    assert_eq!(protection.member(at(4_100), 8, Some("cp")), protection.members.number("/system.slice/docker-2.scope"));
+    fs::remove_dir(machine.place("cgroup", "/system.slice/docker-2.scope")).unwrap();
+    machine.take();
     // A promise to what is in a slice that may be limited: the slice may not any more, but what is beside it.
     protection.terms.promises.push(Promised { unit: "a.scope".to_owned(), ..protection.terms.promises[0].clone() });
     ["/user.slice/a.scope", "/user.slice/b.scope"].iter().for_each(|path| machine.make(path));
-    assert!(protection.step(at(4_000)).is_empty());
-    assert_eq!(protection.members.limitable(), [BACKUP, "/system.slice/docker-1.scope", "/user.slice/b.scope"]);
+    assert!(protection.step(at(6_000)).is_empty());
+    let scopes = ["/system.slice/docker-1.scope", "/system.slice/docker-2.scope", "/user.slice/b.scope"];
+    assert_eq!(protection.members.limitable()[1..], scopes, "one that is gone may come back");
     assert_eq!(protection.promises().len(), 2);
     assert!(machine.take().iter().all(|line| line == &format!("{BACKUP} sda writes 20.0 MB/s")), "no limit was lifted");
 }
