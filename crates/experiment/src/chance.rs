@@ -29,3 +29,8 @@ pub fn scaled(random: &mut Xoshiro256PlusPlus, least: f64, most: f64) -> f64 {
 pub fn happens(random: &mut Xoshiro256PlusPlus, probability: f64) -> bool {
     random.random::<f64>() < probability
 }
+
+/// Overwrites bytes with random ones.
+pub fn fill(random: &mut Xoshiro256PlusPlus, bytes: &mut [u8]) {
+    random.fill(bytes);
+}

@@ -19,6 +19,7 @@ pub mod figures;
 pub mod fio;
 pub mod gain_model;
 pub mod guarantee;
+pub mod iocost;
 pub mod learned_device;
 pub mod load;
 pub mod placement;

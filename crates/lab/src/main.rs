@@ -5,6 +5,7 @@ mod emulator;
 mod evaluate;
 mod field;
 mod guarantees;
+mod iocost;
 mod learn;
 mod live;
 mod paper;
@@ -46,6 +47,8 @@ enum Command {
     Field(field::Args),
     /// Measure whether guarantees to tenants are kept, on drawn hosts with drawn loads
     Guarantees(guarantees::Args),
+    /// Measure how right `seekwise learn iocost` is, on drawn devices, and beside it the kernel's script
+    Iocost(iocost::Args),
     /// Train, test and print models, and gather training data
     #[command(subcommand)]
     Learn(learn::Command),
@@ -87,6 +90,7 @@ fn main() -> ExitCode {
         Command::Evaluate(args) => evaluate::controllers(&args),
         Command::Field(args) => field::run(&args),
         Command::Guarantees(args) => guarantees::run(&args),
+        Command::Iocost(args) => iocost::run(&args),
         Command::Learn(command) => learn::run(command),
         Command::Man(args) => manual::run(&args, Cli::command()),
         Command::Paper(command) => paper::run(command),

@@ -15,6 +15,7 @@ pub mod field;
 pub mod gains;
 pub mod gather;
 pub mod guarantees;
+pub mod iocost;
 pub mod live;
 pub mod loads;
 pub mod model;

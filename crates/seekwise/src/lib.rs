@@ -10,6 +10,7 @@ pub mod emulate;
 pub mod guarantee;
 pub mod host;
 pub mod kb;
+pub mod learn;
 pub mod moved;
 pub mod number;
 pub mod offered;

@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use seekwise::{
-    advise, check, compare, controller, disk, emulate, guarantee, host, kb, moved, offered, place, records, scheduler, schema,
-    simulate, trace, workload,
+    advise, check, compare, controller, disk, emulate, guarantee, host, kb, learn, moved, offered, place, records,
+    scheduler, schema, simulate, trace, workload,
 };
 use terminal::manual;
 
@@ -63,6 +63,9 @@ enum Command {
     /// Inspect, exchange, merge and prune knowledge bases: what was observed, decided and learned
     #[command(subcommand)]
     Kb(kb::Command),
+    /// Measure what the kernel wants to know about a device
+    #[command(subcommand)]
+    Learn(learn::Command),
     /// Print a command's manual page, or write the pages of all commands
     Man(manual::Arguments),
     /// Plan on which of several arrays each volume belongs, which migrations that needs, and simulate their effect
@@ -95,9 +98,6 @@ enum Command {
     /// Now `seekwise-lab evaluate`, `twin`, `counters`, `field` and `worlds`
     #[command(hide = true)]
     Lab(moved::Args),
-    /// Now `seekwise-lab learn`; `learn device` is `seekwise disk learn`
-    #[command(hide = true)]
-    Learn(moved::Args),
     /// Now `seekwise-lab paper`
     #[command(hide = true)]
     Paper(moved::Args),
@@ -121,7 +121,7 @@ fn main() -> ExitCode {
         Command::Host(command) => host::run(&command),
         Command::Kb(command) => kb::run(command),
         Command::Lab(args) => moved::lab(&args),
-        Command::Learn(args) => moved::learn(&args),
+        Command::Learn(command) => learn::run(&command),
         Command::Man(args) => manual::run(&args, Cli::command()),
         Command::Paper(args) => moved::paper(&args),
         Command::Place(args) => place::run(&args),

@@ -29,12 +29,12 @@ pub fn lab(args: &Args) -> anyhow::Result<()> {
     bail!("`seekwise {old}` has moved: it is `seekwise-lab {new}` now")
 }
 
-/// Refuses `seekwise learn`.
+/// Refuses `seekwise learn` with a command that it has no longer.
 ///
 /// # Errors
 /// Always.
-pub fn learn(args: &Args) -> anyhow::Result<()> {
-    match args.arguments.first().map(String::as_str) {
+pub fn learn(words: &[String]) -> anyhow::Result<()> {
+    match words.first().map(String::as_str) {
         Some("device") => bail!("`seekwise learn device` has moved: it is `seekwise disk learn` now"),
         _ => bail!("`seekwise learn` has moved: it is `seekwise-lab learn` now"),
     }

@@ -13,7 +13,7 @@ use rustix::io::Errno;
 
 use super::load::Place;
 use applier::sysfs::Sysfs;
-use linux::topology::{self, Device, stacks};
+use linux::topology;
 
 /// Minimum size: with less, the heads would hardly move, and eight processes would have no room for large requests.
 const MIN_BYTES: u64 = 64 << 20;
@@ -56,7 +56,7 @@ impl Scratch {
             let (has, least) = (place.bytes >> 20, MIN_BYTES >> 20);
             return Err(wrong(format!("has {has} MiB; should be at least {least} MiB, better 1% of the disk")));
         }
-        let device = queue_of(sysfs, number_of(&metadata)).map_err(wrong)?;
+        let device = topology::queue_of(sysfs, number_of(&metadata)).map_err(wrong)?;
         Ok(Scratch { file, device, place })
     }
 }
@@ -68,7 +68,7 @@ impl Scratch {
 pub fn device_of(sysfs: &Sysfs, path: &Path) -> Result<String, String> {
     let wrong = |reason: String| format!("{}: {reason}", path.display());
     let metadata = path.metadata().map_err(|error| wrong(not_there(&error)))?;
-    queue_of(sysfs, number_of(&metadata)).map_err(wrong)
+    topology::queue_of(sysfs, number_of(&metadata)).map_err(wrong)
 }
 
 /// Major and minor number of the device, or of the device that the file is on.
@@ -128,29 +128,6 @@ fn of_device(file: &File) -> Result<Place, String> {
         return Err(format!("its first MiB is not zero, so it may contain data; {remedy}"));
     }
     Ok(Place { begins: HEAD, bytes: bytes.saturating_sub(HEAD) })
-}
-
-/// Kernel name of the device whose queue the requests for device `number` go through.
-fn queue_of(sysfs: &Sysfs, number: (u32, u32)) -> Result<String, String> {
-    let devices = topology::devices(sysfs).map_err(|error| error.to_string())?;
-    let is_it = |device: &&Device| device.number == number || device.partitions.iter().any(|part| part.number == number);
-    let Some(device) = devices.iter().find(is_it) else {
-        let (major, minor) = number;
-        return Err(format!(
-            "is on a filesystem without a single block device ({major}:{minor}); btrfs, overlay, tmpfs and network filesystems are not \
-             supported"
-        ));
-    };
-    let queues = stacks(&devices).into_iter().find(|stack| stack.devices.contains(&device.name)).map(|stack| stack.queues);
-    match queues.unwrap_or_default().as_slice() {
-        [one] => Ok(one.clone()),
-        [] => Err(format!("is on {}, which has no queue to tune", device.name)),
-        several => Err(format!(
-            "is on {}, which consists of several devices ({}); learning mode requires a single one",
-            device.name,
-            several.join(", ")
-        )),
-    }
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use super::{Device, TopologyError, devices};
+use super::{Device, TopologyError, devices, stacks};
 use applier::sysfs::Sysfs;
 
 /// The whole disk that is meant by a path such as `/dev/sda`, `/dev/disk/by-id/…` or `/dev/mapper/home`, or a name such as `sda`; and the
@@ -32,4 +32,30 @@ pub fn find(sysfs: &Sysfs, given: &str) -> Result<(Device, Option<String>), Topo
         given: given.to_owned(),
         candidates: devices.iter().filter(|device| device.size_sectors > 0).map(|device| format!("/dev/{}", device.name)).collect(),
     })
+}
+
+/// Kernel name of the device whose queue the requests for device `number` go through.
+///
+/// # Errors
+/// There is no such block device, or its requests do not go through exactly one queue.
+pub fn queue_of(sysfs: &Sysfs, number: (u32, u32)) -> Result<String, String> {
+    let devices = devices(sysfs).map_err(|error| error.to_string())?;
+    let is_it = |device: &&Device| device.number == number || device.partitions.iter().any(|part| part.number == number);
+    let Some(device) = devices.iter().find(is_it) else {
+        let (major, minor) = number;
+        return Err(format!(
+            "is on a filesystem without a single block device ({major}:{minor}); btrfs, overlay, tmpfs and network filesystems are not \
+             supported"
+        ));
+    };
+    let queues = stacks(&devices).into_iter().find(|stack| stack.devices.contains(&device.name)).map(|stack| stack.queues);
+    match queues.unwrap_or_default().as_slice() {
+        [one] => Ok(one.clone()),
+        [] => Err(format!("is on {}, which has no queue to tune", device.name)),
+        several => Err(format!(
+            "is on {}, which consists of several devices ({}); a single one is required",
+            device.name,
+            several.join(", ")
+        )),
+    }
 }

@@ -21,7 +21,7 @@ use std::path::PathBuf;
 
 use applier::sysfs::Sysfs;
 
-pub use find::find;
+pub use find::{find, queue_of};
 pub use hotplug::HotPlug;
 pub use read::wwid;
 pub use stack::{Stack, stacks};
