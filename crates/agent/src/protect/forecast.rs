@@ -32,8 +32,16 @@ pub(super) struct Forecasts {
 impl Forecasts {
     /// Forecasts of these members from now on.
     pub(super) fn begin(now: Nanos, members: &[usize]) -> Forecasts {
-        let due = members.iter().map(|member| (*member, (now + FIRST, FIRST))).collect();
-        Forecasts { recording: None, streams: BTreeMap::new(), due, running: None }
+        let mut forecasts = Forecasts::default();
+        forecasts.add(now, members);
+        forecasts
+    }
+
+    /// Forecasts these members as well, if they are new.
+    pub(super) fn add(&mut self, now: Nanos, members: &[usize]) {
+        for member in members {
+            self.due.entry(*member).or_insert((now + FIRST, FIRST));
+        }
     }
 
     /// Takes an event of a member in.

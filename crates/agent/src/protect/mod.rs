@@ -277,6 +277,7 @@ impl Protection {
     /// Has forecast what units get alone, as long as that cannot be measured.
     fn forecast(&mut self, now: Nanos) {
         let (members, protector) = (&self.members, &self.protector);
+        self.forecasts.add(now, &members.promised());
         let promise = |member: usize| members.promise(member).filter(|_| protector.alone(member).is_none());
         if let Some((member, alone)) = self.forecasts.step(now, self.capacity_sectors, promise) {
             self.protector.forecast(member, alone);
