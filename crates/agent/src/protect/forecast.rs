@@ -32,8 +32,16 @@ pub(super) struct Forecasts {
 impl Forecasts {
     /// Forecasts of these members from now on.
     pub(super) fn begin(now: Nanos, members: &[usize]) -> Forecasts {
-        let due = members.iter().map(|member| (*member, (now + FIRST, FIRST))).collect();
-        Forecasts { recording: None, streams: BTreeMap::new(), due, running: None }
+        let mut forecasts = Forecasts::default();
+        forecasts.add(now, members);
+        forecasts
+    }
+
+    /// Forecasts these members as well, if they are new.
+    pub(super) fn add(&mut self, now: Nanos, members: &[usize]) {
+        for member in members {
+            self.due.entry(*member).or_insert((now + FIRST, FIRST));
+        }
     }
 
     /// Takes an event of a member in.
@@ -51,16 +59,7 @@ impl Forecasts {
         }
     }
 
-    /// What is measured of a member needs no forecast.
-    pub(super) fn is_measured(&mut self, member: usize) {
-        self.due.remove(&member);
-        self.streams.remove(&member);
-        if self.due.is_empty() {
-            self.recording = None;
-        }
-    }
-
-    /// Begins a forecast that is due, and returns one that is done. `promise`: of a member.
+    /// Begins a forecast that is due, and returns one that is done. `promise`: of a member; `None` if it needs no forecast.
     pub(super) fn step(
         &mut self,
         now: Nanos,
@@ -80,9 +79,9 @@ impl Forecasts {
         let member = *self.due.iter().find(|(_, (at, _))| now >= *at)?.0;
         let (at, after) = self.due.get_mut(&member)?;
         (*at, *after) = (now + *after, Nanos(after.0 * 2).min(LONGEST));
+        let promise = promise(member)?;
         let (recording, streams) = (self.recording.as_ref()?, self.streams.get(&member)?);
         let seen = Seen::new(recording, now, |stream| streams.contains(&stream)).ok()?;
-        let promise = promise(member)?;
         let (sender, receiver) = channel();
         let forecast = move || drop(sender.send(seen.alone(&promise, capacity_sectors)));
         // Without a thread there is no forecast, and the promise stays on trial.

@@ -304,8 +304,10 @@ impl Protection {
 
     /// Has forecast what units get alone, as long as that cannot be measured.
     fn forecast(&mut self, now: Nanos) {
-        let members = &self.members;
-        if let Some((member, alone)) = self.forecasts.step(now, self.capacity_sectors, |member| members.promise(member)) {
+        let (members, protector) = (&self.members, &self.protector);
+        self.forecasts.add(now, &members.promised());
+        let promise = |member: usize| members.promise(member).filter(|_| protector.alone(member).is_none());
+        if let Some((member, alone)) = self.forecasts.step(now, self.capacity_sectors, promise) {
             self.protector.forecast(member, alone);
         }
     }
@@ -414,9 +416,6 @@ impl Protection {
 
     fn tell_states(&mut self, told: &mut Vec<Told>) {
         for standing in self.protector.standings() {
-            if self.protector.alone(standing.unit).is_some() {
-                self.forecasts.is_measured(standing.unit);
-            }
             let before = self.states.insert(standing.unit, standing.state);
             let is_news = match (before, standing.state) {
                 (before, now) if before == Some(now) => false,

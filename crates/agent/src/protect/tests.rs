@@ -336,3 +336,38 @@ fn a_promise_is_on_trial_until_the_unit_is_seen_alone_and_refused_with_the_figur
     );
     assert!(machine.take().is_empty(), "nothing is limited");
 }
+
+#[test]
+fn what_a_unit_that_is_never_alone_would_get_is_forecast() {
+    let machine = Machine::new(&[MINE, BACKUP]);
+    [(7, MINE), (8, BACKUP)].iter().for_each(|(process, cgroup)| machine.process(*process, cgroup));
+    let mut terms = terms("postgresql", &["backup.service"]);
+    terms.promises[0].promise = Promise { read_p99: Some(at(1)), ..Promise::default() };
+    let place = (machine.cgroups(), machine.place("proc", ""), "/".to_owned());
+    let mut protection =
+        Protection::new(Nanos(0), ("sda", "8:0", 1 << 30), terms, place, Box::new(FakeLimiter(machine.asked.clone())));
+    for number in 0..600 {
+        // Both read at random, one after the other.
+        let read = |stream: u32, from: u64| {
+            let (op, priority, lba) = (block::Op::Read, block::Priority::DEFAULT, (number * 2 + from) * 7_919_003 % (1 << 29));
+            let arrival = at(20 * number);
+            let request = block::Request { id: 0, stream, op, sync: true, priority, sectors: 16, lba, arrival };
+            let dispatched = arrival + at(9 * from);
+            (request, Event::Completed { request, dispatched, at: dispatched + at(9) })
+        };
+        let ((one, first), (other, second)) = (read(7, 0), read(8, 1));
+        protection.observe(at(20 * number), &[Event::Queued(one), Event::Queued(other), first, second], |_| None);
+        protection.step(at(20 * number + 19));
+    }
+    let begun = std::time::Instant::now();
+    while protection.promises()[0].state != "refused" {
+        assert!(begun.elapsed().as_secs() < 60, "{:?}", protection.promises());
+        std::thread::sleep(std::time::Duration::from_millis(10));
+        protection.step(at(12_000 + begun.elapsed().as_millis() as u64));
+    }
+    let status = &protection.promises()[0];
+    assert!(
+        status.admission.starts_with("on sda, with nothing else there its reads take ")
+            && status.admission.contains(" (forecast from ")
+    );
+}

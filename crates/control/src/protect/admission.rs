@@ -21,6 +21,8 @@ const BY_CHANCE: f64 = 1e-6;
 const STANDARD_ERRORS: f64 = 9.5;
 /// Time for which a refusal stands at least, so that a neighbour's limits do not come and go with it.
 const REFUSED: Nanos = Nanos::from_millis(60_000);
+/// Time after which a measurement is too old to say something of the load.
+const FORGOTTEN: Nanos = Nanos::from_millis(600_000);
 
 /// A figure, and what it surely is not beyond: of a response time the least, of a rate the most.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -63,6 +65,8 @@ struct Measured {
     recent: Vec<(usize, Nanos, Nanos)>,
     /// Since when nothing else has used the device; `None`: something does.
     since: Option<Nanos>,
+    /// When something was measured last.
+    latest: Nanos,
 }
 
 /// A promise before its judge.
@@ -78,6 +82,9 @@ pub(super) struct Trial {
 
 /// Three significant digits.
 fn digits(value: f64) -> String {
+    if value == 0.0 {
+        return "0".to_owned();
+    }
     let decimals = (2 - value.abs().max(1e-9).log10().floor() as i32).clamp(0, 6);
     format!("{value:.*}", decimals as usize)
 }
@@ -89,13 +96,14 @@ impl Measured {
             self.since = None;
             return;
         }
+        self.latest = now;
         let is_first = self.since.is_none();
         let since = *self.since.get_or_insert(from);
         for (kind, _, response) in recent.into_iter().filter(|(_, arrival, _)| *arrival >= since) {
             keep(&mut self.responses[kind], response, RESPONSES);
         }
-        // Of the first step, what completes may have waited behind others. A step without a completion is part of a long request.
-        if !is_first && slot.iter().any(|(time, _)| *time > 0.5 * (now - from).as_secs_f64()) {
+        // Of the first step, what completes may have waited behind others.
+        if !is_first && slot.iter().any(|(time, _)| *time > 0.0) {
             keep(&mut self.slots, slot, SLOTS);
         }
     }
@@ -268,6 +276,9 @@ impl Trial {
 
     /// Decides, given the share of the device's time that is promised to others before it. Returns the share that it needs itself.
     pub fn decide(&mut self, now: Nanos, taken: f64) -> f64 {
+        if now - self.measured.latest >= FORGOTTEN {
+            self.measured = Measured { latest: now, ..Measured::default() };
+        }
         let measured = self.measured.alone();
         // A forecast says nothing against what was measured.
         let forecast = self.forecast.clone().map(|forecast| measured.iter().fold(forecast, Alone::without));
@@ -307,5 +318,57 @@ impl Trial {
             rates(DEVICE_TIME).zip(rates(number)).map(|(time, rate)| promised * time.value / rate.bound.max(1e-9))
         });
         needs.reduce(f64::max)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seconds(seconds: u64) -> Nanos {
+        Nanos::from_millis(1_000 * seconds)
+    }
+
+    /// Ten seconds of 20 responses each, of which one in `one_in` takes 30 ms and the others 8.
+    fn measured(promise: &Promise, one_in: u64) -> Trial {
+        let mut trial = Trial::new(promise);
+        let step = |number: u64| Nanos::from_millis(100 * number);
+        for number in 0..100 {
+            for response in 2 * number..2 * number + 2 {
+                let takes = Nanos::from_millis(if response % one_in == 0 { 30 } else { 8 });
+                trial.responded(0, step(number), takes);
+            }
+            trial.close((step(number), step(number + 1)), true, [(0.1, 2.0); RATES]);
+        }
+        trial
+    }
+
+    #[test]
+    fn what_a_few_late_responses_may_be_by_chance_is_not_refused() {
+        let promise = Promise { read_p99: Some(Nanos::from_millis(20)), ..Promise::default() };
+        for (one_in, is_refused) in [(1_000, false), (50, false), (12, true)] {
+            let mut trial = measured(&promise, one_in);
+            trial.decide(seconds(10), 0.0);
+            let (refused, admission) = (matches!(trial.admission, Admission::Refused(_)), &trial.admission);
+            assert_eq!(refused, is_refused, "one in {one_in}: {admission:?}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_is_forgotten_with_its_measurement() {
+        let promise = Promise { read_p99: Some(Nanos::from_millis(5)), ..Promise::default() };
+        let mut trial = measured(&promise, 1_000);
+        let mut at = |second| {
+            trial.decide(seconds(second), 0.0);
+            trial.admission.clone()
+        };
+        assert!(matches!(at(10), Admission::Refused(_)) && matches!(at(600), Admission::Refused(_)));
+        assert_eq!(at(611), Admission::OnTrial);
+    }
+
+    #[test]
+    fn figures_have_three_digits() {
+        assert_eq!(digits(0.0), "0");
+        assert_eq!([0.000_123, 1.0, 12.34, 999.4, 1_000.0].map(digits), ["0.000123", "1.00", "12.3", "999", "1000"]);
     }
 }
