@@ -9,7 +9,7 @@ use super::Terms;
 
 /// The number of the member that stands for all processes that are in no other one.
 pub(super) const OTHERS: usize = 0;
-const OTHERS_NAME: &str = "other processes";
+const OTHERS_NAME: &str = "other processes and write-back";
 
 /// A unit, by its cgroup.
 #[derive(Clone, Debug, PartialEq)]

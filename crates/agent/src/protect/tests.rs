@@ -160,8 +160,8 @@ fn a_process_belongs_to_the_innermost_member_whose_cgroup_it_is_in() {
         protection.members.name(member)
     };
     assert_eq!(name(at(0), 7), "postgresql");
-    assert_eq!((name(at(0), 8), name(at(0), 9)), (BACKUP.to_owned(), "other processes".to_owned()));
-    assert_eq!((name(at(0), 10), name(at(0), 11)), ("/user.slice".to_owned(), "other processes".to_owned()));
+    assert_eq!((name(at(0), 8), name(at(0), 9)), (BACKUP.to_owned(), "other processes and write-back".to_owned()));
+    assert_eq!((name(at(0), 10), name(at(0), 11)), ("/user.slice".to_owned(), "other processes and write-back".to_owned()));
     // It moves, which is noticed; it ends, and what is left of its requests stays where it was.
     machine.process(8, MINE);
     assert_eq!((name(at(1_900), 8), name(at(2_000), 8)), (BACKUP.to_owned(), "postgresql".to_owned()));
