@@ -30,6 +30,7 @@ pub mod recorded;
 pub mod reference_disk;
 pub mod request_log;
 pub mod shipped;
+pub mod static_limits;
 pub mod steered;
 pub mod synthetic;
 pub mod tenants;

@@ -16,6 +16,7 @@ pub mod number;
 pub mod offered;
 pub mod output;
 pub mod place;
+pub mod protect;
 pub mod records;
 pub mod scheduler;
 pub mod schema;

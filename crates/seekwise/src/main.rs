@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use seekwise::{
-    advise, check, compare, controller, disk, emulate, guarantee, host, kb, learn, moved, offered, place, records,
+    advise, check, compare, controller, disk, emulate, guarantee, host, kb, learn, moved, offered, place, protect, records,
     scheduler, schema, simulate, trace, workload,
 };
 use terminal::manual;
@@ -70,6 +70,9 @@ enum Command {
     Man(manual::Arguments),
     /// Plan on which of several arrays each volume belongs, which migrations that needs, and simulate their effect
     Place(place::Args),
+    /// Keep promises to services without a daemon
+    #[command(subcommand)]
+    Protect(protect::Command),
     /// Show a comparison's records again as a table, JSON or HTML page
     Report(records::Args),
     /// List schedulers and their tunables
@@ -125,6 +128,7 @@ fn main() -> ExitCode {
         Command::Man(args) => manual::run(&args, Cli::command()),
         Command::Paper(args) => moved::paper(&args),
         Command::Place(args) => place::run(&args),
+        Command::Protect(command) => protect::run(&command),
         Command::Report(args) => records::run(&args),
         Command::Scheduler(command) => scheduler::run(command),
         Command::Schema(args) => schema::run(&args),

@@ -13,6 +13,7 @@ use sim::trace::write::{About, Out, OutputFormat, named};
 use terminal::Failed;
 
 use super::rule;
+use crate::cgroups::Processes;
 use crate::events::{Recorded, Tracepoints, Until, record};
 use crate::target;
 use crate::topology::Device;
@@ -44,7 +45,7 @@ impl LoadTracker {
         let file = tempfile::Builder::new().suffix(".parquet").tempfile().context(cannot_keep)?;
         let out = file.reopen().context(cannot_keep)?;
         let capture = to_store(out, (sysfs, device), program)?;
-        let recorded = captured(sysfs, device, capture, Until { time: Some(lasts), requests: None }, monitor)?;
+        let recorded = captured(sysfs, device, capture, Until { time: Some(lasts), requests: None }, None, monitor)?;
         Ok(LoadTracker { file, recorded, lasts })
     }
 
@@ -129,14 +130,21 @@ fn about(sysfs: &Sysfs, device: &Device, program: &str) -> About {
     About { program: program.to_owned(), source: format!("/dev/{name}"), device: Some(recorded) }
 }
 
-/// Captures what a device is asked until then, as root.
+/// Captures what a device is asked until then, as root; with `units`, streams are named by them.
 ///
 /// # Errors
 /// The user is not root, or the device cannot be observed.
-pub fn captured(sysfs: &Sysfs, device: &Device, capture: Capture, until: Until, monitor: &dyn Monitor) -> anyhow::Result<Recorded> {
+pub fn captured(
+    sysfs: &Sysfs,
+    device: &Device,
+    capture: Capture,
+    until: Until,
+    units: Option<Processes>,
+    monitor: &dyn Monitor,
+) -> anyhow::Result<Recorded> {
     if !rustix::process::geteuid().is_root() {
         bail!("the kernel tells only root what {} is asked: run this as root", device.name);
     }
     let source = Tracepoints::open(sysfs, device).with_context(|| format!("{} cannot be observed", device.name))?;
-    Ok(record(source, capture, until, monitor)?)
+    Ok(record(source, capture, until, units, monitor)?)
 }

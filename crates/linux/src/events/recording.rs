@@ -15,6 +15,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
 use super::{EventSource as _, ObserveError, Tracepoints};
+use crate::cgroups::{Processes, Source};
 use crate::clock::monotonic;
 
 /// How often is read, unless there is much.
@@ -55,11 +56,18 @@ pub enum RecordError {
     Write(#[from] io::Error),
 }
 
-/// Records until then. When the work is stopped, what was recorded until then is kept.
+/// Records until then. When the work is stopped, what was recorded until then is kept. With `units`, streams are named by the unit of their
+/// process, else by its program.
 ///
 /// # Errors
 /// What happens cannot be understood, or the trace cannot be written.
-pub fn record(mut source: Tracepoints, mut capture: Capture, until: Until, monitor: &dyn Monitor) -> Result<Recorded, RecordError> {
+pub fn record(
+    mut source: Tracepoints,
+    mut capture: Capture,
+    until: Until,
+    mut units: Option<Processes>,
+    monitor: &dyn Monitor,
+) -> Result<Recorded, RecordError> {
     let began = monotonic();
     let steps = |time: Nanos| (time.as_secs_f64() * STEPS_A_SECOND) as u64;
     let is_timed = until.requests.is_none() && until.time.is_some();
@@ -73,7 +81,7 @@ pub fn record(mut source: Tracepoints, mut capture: Capture, until: Until, monit
             Err(ObserveError::Gone { .. }) => is_gone = true,
             other => other?,
         }
-        take(&mut events, &mut capture, &source, &until, closed.is_some())?;
+        take(&mut events, &mut capture, &source, &until, closed.is_some(), units.as_mut())?;
         if source.lost() > lost {
             lost = source.lost();
             capture.gap()?;
@@ -89,7 +97,7 @@ pub fn record(mut source: Tracepoints, mut capture: Capture, until: Until, monit
         monitor.progress(if is_timed { steps(time) } else { capture.requests() });
     }
     source.finish(&mut events)?;
-    take(&mut events, &mut capture, &source, &until, closed.is_some())?;
+    take(&mut events, &mut capture, &source, &until, closed.is_some(), units.as_mut())?;
     monitor.end();
     Ok(Recorded { lost: source.lost(), is_gone, trace: capture.finish()? })
 }
@@ -101,11 +109,20 @@ fn take(
     source: &Tracepoints,
     until: &Until,
     is_closed: bool,
+    mut units: Option<&mut Processes>,
 ) -> Result<(), RecordError> {
     for event in events.drain(..) {
         let is_full = is_closed || until.requests.is_some_and(|most| capture.requests() >= most);
-        if !(is_full && matches!(event, Event::Queued(_))) {
-            capture.event(&event, |stream| source.name(stream))?;
+        let Event::Queued(request) = event else {
+            capture.event(&event, |_| None)?;
+            continue;
+        };
+        if !is_full {
+            let unit = units.as_mut().and_then(|units| {
+                let unit = units.unit(request.stream, source.name(request.stream), request.arrival);
+                units.source(unit).map(Source::name)
+            });
+            capture.event(&event, |stream| unit.as_deref().or_else(|| source.name(stream)))?;
         }
     }
     Ok(())
@@ -137,7 +154,7 @@ impl Background {
     pub fn begin(source: Tracepoints, capture: Capture) -> Background {
         let monitor = Arc::new(Quiet::default());
         let of_thread = Arc::clone(&monitor);
-        let thread = std::thread::spawn(move || record(source, capture, Until::default(), &*of_thread));
+        let thread = std::thread::spawn(move || record(source, capture, Until::default(), None, &*of_thread));
         Background { monitor, thread }
     }
 

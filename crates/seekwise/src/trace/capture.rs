@@ -9,6 +9,7 @@ use applier::sysfs::Sysfs;
 use block::Nanos;
 use experiment::capture::Capture;
 use experiment::shipped;
+use linux::cgroups::Processes;
 use linux::events::{Recorded, Until};
 use linux::topology::{self, Device};
 use progress::Monitor;
@@ -37,6 +38,18 @@ pub struct Args {
     /// The format of FILE [default: by its extension]
     #[arg(long, value_name = "FORMAT")]
     to: Option<String>,
+    /// Name streams by the program of their process, or by its systemd unit, container or cgroup
+    #[arg(long, value_enum, value_name = "WHAT", default_value_t = Named::Program)]
+    by: Named,
+}
+
+/// What streams are named by.
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Named {
+    /// The name of the program
+    Program,
+    /// The unit, as `seekwise-agent top` shows it
+    Unit,
 }
 
 /// Runs the command.
@@ -47,11 +60,11 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     if args.output == Path::new("-") {
         copy::expect_text(format)?;
         let capture = begin(format, Box::new(BufWriter::new(io::stdout())), &device)?;
-        return report(&captured(&device, capture, until, &Terminal::default())?, &device, format, "standard output");
+        return report(&captured(&device, capture, until, args.by, &Terminal::default())?, &device, format, "standard output");
     }
     let file = WholeFile::create(&args.output)?;
     let capture = begin(format, Box::new(BufWriter::new(file.writer()?)), &device)?;
-    let recorded = captured(&device, capture, until, &Terminal::default())?;
+    let recorded = captured(&device, capture, until, args.by, &Terminal::default())?;
     let output = args.output.display().to_string();
     if recorded.trace.requests == 0 {
         let text = format!("{}: was asked nothing in this time; {output} was not written", args.device);
@@ -95,8 +108,9 @@ fn begin(format: &'static OutputFormat, out: Out, device: &Device) -> anyhow::Re
     linux::advice::begin(format, out, (&Sysfs::real(), device), &program())
 }
 
-fn captured(device: &Device, capture: Capture, until: Until, monitor: &dyn Monitor) -> anyhow::Result<Recorded> {
-    let recorded = linux::advice::captured(&Sysfs::real(), device, capture, until, monitor)?;
+fn captured(device: &Device, capture: Capture, until: Until, by: Named, monitor: &dyn Monitor) -> anyhow::Result<Recorded> {
+    let units = matches!(by, Named::Unit).then(|| Processes::new(&Sysfs::real(), false));
+    let recorded = linux::advice::captured(&Sysfs::real(), device, capture, until, units, monitor)?;
     warn(&recorded, device);
     Ok(recorded)
 }
