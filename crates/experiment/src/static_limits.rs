@@ -398,7 +398,7 @@ mod tests {
 
     #[test]
     fn windows_are_kept_if_99_of_100_are_in_time_and_rates_count_while_it_waits() {
-        let busy = Second { wanted: Nanos::from_millis(1_000), requests: 50, bytes: 0 };
+        let busy = Second { wanted: Nanos::from_millis(1_000), requests: 50, bytes: 0, ..Second::default() };
         let mut record = CgroupRecord::default();
         record.seconds.resize(20, busy);
         record.seconds.resize(30, Second::default());

@@ -343,7 +343,8 @@ fn what_a_unit_that_is_never_alone_would_get_is_forecast() {
     [(7, MINE), (8, BACKUP)].iter().for_each(|(process, cgroup)| machine.process(*process, cgroup));
     let mut terms = terms("postgresql", &["backup.service"]);
     terms.promises[0].promise = Promise { read_p99: Some(at(1)), ..Promise::default() };
-    let place = (machine.cgroups(), machine.place("proc", ""), "/".to_owned());
+    let sysfs = machine.sysfs();
+    let place = (machine.cgroups(), &sysfs, "/".to_owned());
     let mut protection =
         Protection::new(Nanos(0), ("sda", "8:0", 1 << 30), terms, place, Box::new(FakeLimiter(machine.asked.clone())));
     for number in 0..600 {
@@ -356,7 +357,7 @@ fn what_a_unit_that_is_never_alone_would_get_is_forecast() {
             (request, Event::Completed { request, dispatched, at: dispatched + at(9) })
         };
         let ((one, first), (other, second)) = (read(7, 0), read(8, 1));
-        protection.observe(at(20 * number), &[Event::Queued(one), Event::Queued(other), first, second], |_| None);
+        protection.observe(at(20 * number), &[Event::Queued(one), Event::Queued(other), first, second], &Silent);
         protection.step(at(20 * number + 19));
     }
     let begun = std::time::Instant::now();
