@@ -35,6 +35,10 @@ const PRESENT: Nanos = Nanos::from_millis(2_000);
 const LEAST: f64 = 1e-4;
 /// Time with all neighbours at their floors after which a promise cannot be kept, if most seconds break it.
 const AT_FLOOR: Nanos = Nanos::from_millis(10_000);
+/// Time without limits, draining included, after which it shows whether they were of use: …
+const WITHOUT: Nanos = Nanos::from_millis(4_000);
+/// … the promise is broken this many times as badly without them.
+const USEFUL: f64 = 2.0;
 /// Time after which it is tried again.
 const RETRY: Nanos = Nanos::from_millis(60_000);
 /// Requests that are queued already when limits change go on; the limits have their effect when as many are done, or after this
@@ -68,24 +72,44 @@ struct AtFloor {
     since: Option<Nanos>,
     steps: u32,
     broken: u32,
+    /// Sum over the steps.
+    severity: f64,
 }
 
 impl AtFloor {
-    /// Takes note of a step. Whether most steps of a long time broke the promise with all neighbours at their floors; as long as it is
-    /// kept now and then, the limits are not in vain.
-    fn is_in_vain(&mut self, now: Nanos, is_at_floor: bool, is_broken: bool) -> bool {
+    /// Takes note of a step. Returns how badly the promise was broken, on average, if most steps of a long time broke it with all neighbours
+    /// at their floors; as long as it is kept now and then, the limits are not in vain.
+    fn hopeless(&mut self, now: Nanos, is_at_floor: bool, second: &Verdict) -> Option<f64> {
         if !is_at_floor {
             *self = AtFloor::default();
-            return false;
+            return None;
         }
         let since = *self.since.get_or_insert(now);
-        (self.steps, self.broken) = (self.steps + 1, self.broken + u32::from(is_broken));
+        (self.steps, self.broken) = (self.steps + 1, self.broken + u32::from(second.is_broken));
+        self.severity += second.severity;
         if now - since < AT_FLOOR {
-            return false;
+            return None;
         }
-        let is_in_vain = 2 * self.broken > self.steps;
-        *self = AtFloor::default();
-        is_in_vain
+        let AtFloor { steps, broken, severity, .. } = std::mem::take(self);
+        (2 * broken > steps).then_some(severity / f64::from(steps))
+    }
+}
+
+/// A promise that is broken even with all neighbours at their floors, so that their limits were given back.
+#[derive(Clone, Copy, Debug)]
+struct GivenUp {
+    since: Nanos,
+    /// How badly it was broken with limits, and how badly it has been without, as a sum over steps.
+    with: f64,
+    without: f64,
+    steps: u32,
+}
+
+impl GivenUp {
+    /// Takes note of a step without limits. Whether the limits were some use after all.
+    fn were_useful(&mut self, now: Nanos, second: &Verdict) -> bool {
+        (self.without, self.steps) = (self.without + second.severity, self.steps + 1);
+        now - self.since >= WITHOUT && self.without >= USEFUL * self.with * f64::from(self.steps)
     }
 }
 
@@ -124,7 +148,9 @@ pub(super) struct Guard {
     used: f64,
     span: f64,
     at_floor: AtFloor,
-    gave_up: Option<Nanos>,
+    gave_up: Option<GivenUp>,
+    /// The promise is broken with all neighbours at their floors, but worse without.
+    is_hopeless: bool,
     pub about: String,
 }
 
@@ -153,6 +179,7 @@ impl Guard {
             span: 0.0,
             at_floor: AtFloor::default(),
             gave_up: None,
+            is_hopeless: false,
             about: String::new(),
         }
     }
@@ -265,7 +292,7 @@ impl Guard {
 
     fn load_changed(&mut self, now: Nanos, outstanding: u32) {
         self.began = now;
-        (self.at_floor, self.gave_up) = (AtFloor::default(), None);
+        (self.at_floor, self.gave_up, self.is_hopeless) = (AtFloor::default(), None, false);
         self.set(now, self.level.time, outstanding);
     }
 
@@ -300,14 +327,22 @@ impl Guard {
             self.state = State::Idle;
             return;
         }
-        if let Some(since) = self.gave_up {
+        if let Some(given_up) = &mut self.gave_up {
             self.state = State::CannotBeKept;
-            if now - since >= RETRY {
+            if given_up.were_useful(now, &second) {
+                self.level.time = LEAST;
+                self.load_changed(now, outstanding);
+                self.is_hopeless = true;
+            } else if now - given_up.since >= RETRY {
                 self.load_changed(now, outstanding);
             }
             return;
         }
-        self.state = if second.is_broken { State::NotKept } else { State::Kept };
+        self.state = match second.is_broken {
+            true if self.is_hopeless => State::CannotBeKept,
+            true => State::NotKept,
+            false => State::Kept,
+        };
         if !self.is_settled || self.neighbours.is_empty() {
             return;
         }
@@ -317,8 +352,9 @@ impl Guard {
         let is_at_floor = self.level.time <= LEAST
             || self.neighbours.iter().all(|&unit| limits::is_at_floor(&units[unit], &meters[unit], self.cap(meters)))
             || (self.level.time.is_infinite() && self.recent < HARMLESS);
-        if self.at_floor.is_in_vain(now, is_at_floor, second.is_broken) {
-            self.gave_up = Some(now);
+        self.is_hopeless &= is_at_floor;
+        if let Some(with) = self.at_floor.hopeless(now, is_at_floor, &second).filter(|_| !self.is_hopeless) {
+            self.gave_up = Some(GivenUp { since: now, with, without: 0.0, steps: 0 });
             self.level = Level::default();
             self.left.fill(f64::INFINITY);
             self.state = State::CannotBeKept;

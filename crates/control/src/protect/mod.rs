@@ -107,7 +107,8 @@ pub enum State {
     Kept,
     /// It is not, and limits on neighbours are being sought with which it is.
     NotKept,
-    /// It is not kept even with its neighbours at their floors, or they are not the cause. Their limits were given back.
+    /// It is not kept even with its neighbours at their floors, or they are not the cause. Their limits were given back, unless it is broken at
+    /// least twice as badly without them.
     CannotBeKept,
     /// The device cannot keep it even with nothing else there, or not beside other promises: nothing is limited for it.
     Refused,

@@ -412,6 +412,21 @@ fn a_forecast_stands_until_it_is_measured() {
 }
 
 #[test]
+fn limits_that_do_not_keep_a_promise_stay_if_it_is_broken_worse_without() {
+    let mut all = units(read_p99(12), 1);
+    all[1].floor_bytes_per_s = 4 << 20;
+    let mut protector = Protector::new(all);
+    let mut disk = Disk::new(vec![reader(&[(0, 60_000)]), flood(&[(2_000, 60_000)])]);
+    disk.run(&mut protector, 60_000);
+    // Four reads in a second wait for a write of 7 ms; without limits all wait for 16.
+    assert_eq!((state(&protector), disk.limits[1].write_bytes_per_s), (State::CannotBeKept, Some(4 << 20)));
+    let lifted: Vec<Nanos> = disk.changes.iter().filter(|(_, change)| change.limit.is_none()).map(|(at, _)| *at).collect();
+    assert_eq!(lifted.len(), 1, "they are lifted once, to see what they are worth: {lifted:?}");
+    let (requests, late) = disk.counts(0, (30_000, 60_000), Nanos::from_millis(12));
+    assert!(late * 20 < requests, "{late} of {requests}");
+}
+
+#[test]
 fn a_neighbour_that_must_not_be_limited_is_not() {
     let mut all = units(read_p99(20), 1);
     all[1].is_limitable = false;

@@ -111,6 +111,8 @@ pub(super) struct Verdict {
     pub is_far: bool,
     /// Neighbours may have more, as far as the span is long enough to say so.
     pub has_room: bool,
+    /// How badly it is broken: the part of requests that are late by the part that may be, or the promised rate by the rate; the larger one.
+    pub severity: f64,
     /// By what neighbours' device time should be multiplied where the promise is broken, …
     pub cut: f64,
     /// … and where there is room.
@@ -445,6 +447,7 @@ fn late(kind: &Kind, count: &Count, seconds: f64, (now, from): (Nanos, Nanos), v
     // Late requests per second with which nearly all seconds keep the promise.
     let bearable = bearable_mean(allowed(rate));
     let expected = bearable * seconds;
+    verdict.severity = verdict.severity.max(late / (count.done + overdue).max(1.0) / LATE);
     // A promise is of seconds: one late request at the beginning of a span says little.
     let chance = tail(late, bearable * seconds.max(1.0));
     if late > 0.0 && chance < CHANCE {
@@ -475,6 +478,7 @@ impl Rate {
             return None;
         }
         let mean = done.sum / wanted;
+        verdict.severity = verdict.severity.max(promised / mean.max(LATE * promised));
         let variance = if done.slots >= 3.0 { (done.squares / done.slots - mean * mean).max(0.0) } else { (0.3 * mean).powi(2) };
         // Of a second, which has ten slots, and of the whole span.
         let of_second = (variance / STEPS as f64).sqrt();
