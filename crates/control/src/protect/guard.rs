@@ -26,11 +26,8 @@ const FORGET: Nanos = Nanos::from_millis(30_000);
 const LARGEST_CUT: f64 = 0.15;
 /// Neighbours with less of the device's time than this are not the cause.
 const HARMLESS: f64 = 0.01;
-/// Neighbours make use of their limits if they take this part of the device time that these allow; what a device's cache takes costs less
-/// than when it was measured.
-const USED: f64 = 0.2;
-/// Time constant of their device time.
-const PRESENT: Nanos = Nanos::from_millis(2_000);
+/// Neighbours make use of their limits if one of them moves this part of what it may.
+const USED: f64 = 0.5;
 /// Neighbours' device time that is not cut further.
 const LEAST: f64 = 1e-4;
 /// Time with all neighbours at their floors after which a promise cannot be kept, if most seconds break it.
@@ -142,8 +139,6 @@ pub(super) struct Guard {
     left: Vec<f64>,
     /// The device time that neighbours may have since the last step; infinite: no limit.
     applied: f64,
-    /// Device time of the neighbours per second, averaged over [`PRESENT`].
-    recent: f64,
     /// Device time of the neighbours in the span, and the length of the span.
     used: f64,
     span: f64,
@@ -174,7 +169,6 @@ impl Guard {
             is_at_floors: false,
             left: vec![f64::INFINITY; units],
             applied: f64::INFINITY,
-            recent: 0.0,
             used: 0.0,
             span: 0.0,
             at_floor: AtFloor::default(),
@@ -234,11 +228,8 @@ impl Guard {
         let outstanding: u32 = neighbours.iter().map(|&unit| meters[unit].outstanding).sum();
         let is_alone = neighbours.is_empty() && outstanding == 0;
         let time = neighbours.iter().map(|&unit| meters[unit].recent.seconds).sum::<f64>();
-        let keep = (-period.as_secs_f64() / PRESENT.as_secs_f64()).exp();
-        self.recent = keep * self.recent + (1.0 - keep) * time / period.as_secs_f64().max(1e-9);
         // Limits that are not made use of show no room.
-        let is_present = neighbours.iter().any(|&unit| present[unit]);
-        let is_used = self.level.time.is_infinite() || (is_present && self.recent >= USED * self.level.time);
+        let is_used = self.level.time.is_infinite() || neighbours.iter().any(|&unit| present[unit] && meters[unit].used >= USED);
         let is_undisturbed =
             (0..units.len()).all(|unit| unit == self.unit || (meters[unit].recent.seconds == 0.0 && meters[unit].outstanding == 0));
         self.watch.close((now - period, now), self.is_settled && !is_alone && is_used, is_alone, is_undisturbed);
@@ -351,7 +342,7 @@ impl Guard {
         let used = if self.span > 0.0 { self.used / self.span } else { 0.0 };
         let is_at_floor = self.level.time <= LEAST
             || self.neighbours.iter().all(|&unit| limits::is_at_floor(&units[unit], &meters[unit], self.cap(meters)))
-            || (self.level.time.is_infinite() && self.recent < HARMLESS);
+            || (self.level.time.is_infinite() && used < HARMLESS);
         self.is_hopeless &= is_at_floor;
         if let Some(with) = self.at_floor.hopeless(now, is_at_floor, &second).filter(|_| !self.is_hopeless) {
             self.gave_up = Some(GivenUp { since: now, with, without: 0.0, steps: 0 });

@@ -26,16 +26,23 @@ pub(super) fn differs(one: &Limit, other: &Limit) -> bool {
     })
 }
 
-/// Twice the time between two requests of a unit that makes use of all of its limit.
-pub(super) fn longest_gap(meter: &Meter, limit: &Limit) -> Nanos {
-    let Some(speed) = &meter.speed else { return Nanos::ZERO };
+/// The bytes per second that a unit may move, by its mean requests, and twice the time between two requests at that rate; `None` without a
+/// limit.
+pub(super) fn allowed(meter: &Meter, limit: &Limit) -> Option<(f64, Nanos)> {
+    let speed = meter.speed.as_ref()?;
     let of = |flow: &Flow, bytes: Option<u64>, requests: Option<u64>| {
-        let by_bytes = bytes.map(|bytes| flow.mean_bytes() / bytes.max(1) as f64);
-        by_bytes.or(requests.map(|requests| 1.0 / requests.max(1) as f64)).unwrap_or(0.0)
+        let rate = bytes.map(|bytes| bytes as f64).or(requests.map(|requests| requests as f64 * flow.mean_bytes()))?;
+        Some((rate, 2.0 * flow.mean_bytes() / rate.max(1.0)))
     };
     let reads = of(&speed.flows[0], limit.read_bytes_per_s, limit.read_iops);
     let writes = of(&speed.flows[1], limit.write_bytes_per_s, limit.write_iops);
-    Nanos::from_secs_f64(2.0 * reads.max(writes))
+    let both = [reads, writes].into_iter().flatten();
+    both.reduce(|one, other| (one.0 + other.0, one.1.max(other.1))).map(|(rate, time)| (rate, Nanos::from_secs_f64(time)))
+}
+
+/// Twice the time between two requests of a unit that makes use of all of its limit; zero without one.
+pub(super) fn gap(meter: &Meter, limit: &Limit) -> Nanos {
+    allowed(meter, limit).map_or(Nanos::ZERO, |(_, time)| time)
 }
 
 /// The limit with which a unit takes at most `cap` seconds of device time per second: of each direction that it uses, in bytes, or in

@@ -6,6 +6,8 @@ use block::{Nanos, Op, Request, SEQUENTIAL_GAP};
 const MEMORY: Nanos = Nanos::from_millis(1_000);
 /// Time constant of the pace of write-back, three steps: it shows when a queue is full.
 const PACE: Nanos = Nanos::from_millis(300);
+/// Time constant of the use of limits.
+const USE: Nanos = Nanos::from_millis(2_000);
 /// A unit's speed is known from this much device time on: a few requests of a disk.
 const KNOWN: f64 = 0.03;
 /// Requests are limited by number rather than bytes if they are smaller than this and do not follow each other: a disk's arm moves longer
@@ -92,6 +94,8 @@ pub(super) struct Meter {
     free: Nanos,
     /// Part of the device's time that it took when it had worked without limits for [`MEMORY`]; `None`: it never did.
     pub demand: Option<f64>,
+    /// The part of its limit that it makes use of, averaged over [`USE`], or longer where requests are rarer; 1 without a limit.
+    pub used: f64,
     /// Ends of its last requests.
     ends: [u64; 2],
 }
@@ -132,7 +136,15 @@ impl Meter {
     }
 
     /// Ends a period; a unit's speed is learned while it is not limited.
-    pub fn close(&mut self, period: Nanos, is_limited: bool) {
+    ///
+    /// `limit`: the bytes per second that it may move, and the time in which that is one request or more.
+    pub fn close(&mut self, period: Nanos, limit: Option<(f64, Nanos)>) {
+        let is_limited = limit.is_some();
+        self.used = limit.map_or(1.0, |(bytes_per_s, time)| {
+            let keep = (-period.as_secs_f64() / time.max(USE).as_secs_f64()).exp();
+            let moved = self.recent.flows.iter().map(|flow| flow.bytes).sum::<f64>() / period.as_secs_f64().max(1e-9);
+            keep * self.used + (1.0 - keep) * moved / bytes_per_s.max(1.0)
+        });
         let keep = (-period.as_secs_f64() / MEMORY.as_secs_f64()).exp();
         self.average.scale(keep);
         self.average.add(&self.recent);

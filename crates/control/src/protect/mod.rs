@@ -265,8 +265,7 @@ impl Protector {
         self.stepped = now;
         let active: Vec<bool> = (0..self.units.len()).map(|unit| self.is_active(now, unit)).collect();
         let limited = self.meters.iter().zip(&self.limits);
-        let present: Vec<bool> =
-            limited.map(|(meter, limit)| meter.is_active(now, limits::longest_gap(meter, limit).max(PAUSE))).collect();
+        let present: Vec<bool> = limited.map(|(meter, limit)| meter.is_active(now, limits::gap(meter, limit).max(PAUSE))).collect();
         let mut taken = 0.0;
         for guard in &mut self.guards {
             guard.step(now, period, &self.units, &self.meters, &active, &present);
@@ -276,7 +275,7 @@ impl Protector {
         }
         self.decided = if now >= self.decided + DECIDED { now } else { self.decided };
         for (meter, limit) in self.meters.iter_mut().zip(&self.limits) {
-            meter.close(period, !limit.is_none());
+            meter.close(period, limits::allowed(meter, limit));
         }
         let wanted: Vec<(Limit, Option<usize>)> = (0..self.units.len()).map(|unit| self.limit_of(unit)).collect();
         let mut changes = Vec::new();
@@ -293,7 +292,7 @@ impl Protector {
     /// A limited unit may have nothing but requests that wait for its limit, which are not seen.
     fn is_active(&self, now: Nanos, unit: usize) -> bool {
         let (meter, limit) = (&self.meters[unit], &self.limits[unit]);
-        let within = if limit.is_none() { ACTIVE } else { limits::longest_gap(meter, limit).max(Nanos(3 * ACTIVE.0)) };
+        let within = if limit.is_none() { ACTIVE } else { limits::gap(meter, limit).max(Nanos(3 * ACTIVE.0)) };
         meter.is_active(now, within)
     }
 

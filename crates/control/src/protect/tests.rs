@@ -315,7 +315,7 @@ fn write_back_that_piled_up_in_front_of_a_limit_is_not_let_go_at_once() {
             queued -= 1;
         }
         if ms % 100 == 99 {
-            meter.close(PERIOD, true);
+            meter.close(PERIOD, limits::allowed(&meter, &limit));
             limit = limits::lifted(&meter, at(ms), &limit, Limit::default());
         }
         if ms > 5_000 {
