@@ -28,6 +28,8 @@ const LARGEST_CUT: f64 = 0.15;
 const HARMLESS: f64 = 0.01;
 /// Neighbours make use of their limits if one of them moves this part of what it may.
 const USED: f64 = 0.5;
+/// A cut begins at this part of their limits at least.
+const LEAST_USED: f64 = 0.1;
 /// Neighbours' device time that is not cut further.
 const LEAST: f64 = 1e-4;
 /// Time with all neighbours at their floors after which a promise cannot be kept, if most seconds break it.
@@ -352,11 +354,11 @@ impl Guard {
         } else if !verdict.is_broken {
             self.kept(now, &verdict, is_seeking, outstanding, meters);
         } else if !is_at_floor {
-            self.broken(now, &verdict, used, is_seeking, outstanding);
+            self.broken(now, &verdict, used, is_seeking, outstanding, meters);
         }
     }
 
-    fn broken(&mut self, now: Nanos, verdict: &Verdict, used: f64, is_seeking: bool, outstanding: u32) {
+    fn broken(&mut self, now: Nanos, verdict: &Verdict, used: f64, is_seeking: bool, outstanding: u32, meters: &[Meter]) {
         let was_raised = std::mem::take(&mut self.is_tried) && self.level.kept > 0.0;
         if !is_seeking && !verdict.is_far && !was_raised && now - self.changed < STEADY {
             return;
@@ -365,7 +367,9 @@ impl Guard {
             // The load is another one.
             self.began = now;
         }
-        let from = self.level.time.min(used.max(1e-3));
+        // What a device's cache takes costs less of its time than when it was measured, so that what they make use of counts in bytes.
+        let used_part = self.neighbours.iter().map(|&unit| meters[unit].used).fold(LEAST_USED, f64::max).min(1.0);
+        let from = if self.level.time.is_infinite() { used.max(1e-3) } else { self.level.time * used_part };
         let is_first = self.level.broken.is_infinite() && !was_raised;
         if self.level.kept >= self.level.time {
             self.level.kept = 0.0;

@@ -146,6 +146,12 @@ impl Disk {
     }
 }
 
+/// A write of 1 MiB that no process waits for, of the second unit.
+fn written_back(ms: u64) -> Request {
+    let (priority, arrival, lba) = (Priority::DEFAULT, Nanos::from_millis(ms), 2_048 * ms);
+    Request { id: 0, stream: 1, op: Op::Write, sync: false, priority, sectors: 2_048, lba, arrival }
+}
+
 const FLOOR: u64 = 64 << 10;
 
 fn units(promise: Promise, neighbours: usize) -> Vec<Unit> {
@@ -290,28 +296,18 @@ fn a_neighbour_that_leaves_finds_its_limit_when_it_returns_but_not_without_the_v
 fn write_back_that_piled_up_in_front_of_a_limit_is_not_let_go_at_once() {
     let mut meter = meter::Meter::default();
     let at = |ms: u64| Nanos::from_millis(ms);
-    let write = |ms: u64| Request {
-        id: 0,
-        stream: 1,
-        op: Op::Write,
-        sync: false,
-        priority: Priority::DEFAULT,
-        sectors: 2_048,
-        lba: 2_048 * ms,
-        arrival: at(ms),
-    };
     let mut limit = Limit { write_bytes_per_s: Some(1 << 20), ..Limit::default() };
     // The device writes 10 MiB a second. What the limit lets go is queued at once.
-    meter.queued(&write(0));
+    meter.queued(&written_back(0));
     let (mut queued, mut let_go, mut most) = (1_u64, 0.0, 0);
     for ms in 0..20_000_u64 {
         let_go += limit.write_bytes_per_s.unwrap() as f64 / 1e3 / f64::from(1 << 20);
         while let_go >= 1.0 {
-            meter.queued(&write(ms));
+            meter.queued(&written_back(ms));
             (queued, let_go) = (queued + 1, let_go - 1.0);
         }
         if ms % 100 == 0 && queued > 0 {
-            meter.completed(&write(ms), at(ms), at(100));
+            meter.completed(&written_back(ms), at(ms), at(100));
             queued -= 1;
         }
         if ms % 100 == 99 {
@@ -555,16 +551,7 @@ fn a_call_of_fsync_that_does_not_return_is_late_while_it_waits() {
             protector.event(0, &Event::Returned { stream: 0, op: Op::Write, bytes: 0, called, at: at(ms) });
         }
         if ms >= 2_000 && ms % 8 == 0 {
-            let request = Request {
-                id: 0,
-                stream: 1,
-                op: Op::Write,
-                sync: false,
-                priority: Priority::DEFAULT,
-                sectors: 2_048,
-                lba: 2_048 * ms,
-                arrival: at(ms),
-            };
+            let request = written_back(ms);
             protector.event(1, &Event::Queued(request));
             protector.event(1, &Event::Completed { request, dispatched: at(ms), at: at(ms + 7) });
         }
