@@ -4,7 +4,7 @@
     tests/bars/services.py [--disk NAME]... [--neighbour NAME]... [--method NAME]... [--seconds N] [--rate N] [--programs DIR] [--image FILE] [--top]
 
 Disks are profiles of `seekwise disk list`. The data directory is on ext4, larger than shared_buffers, and the page cache is dropped before each run, so that it
-reads. pgbench has 8 clients, which do as many transactions as they can or, with --rate, so many per second. The database and each neighbour are in cgroups of
+reads. pgbench has 8 clients, which do as many transactions as they can or, with --rate, that many per second. The database and each neighbour are in cgroups of
 their own; pgbench itself is in none, as it uses no disk. "kernel MB/s" is what threads of the kernel transfer for all: write-back, the journal.
 
 backup   tar of a tree of files into a pipe         scan    dd of a file through the page cache
@@ -455,7 +455,7 @@ def parser(description):
     options.add_argument("--seconds", type=int, default=60, help="of each run")
     options.add_argument("--warm", type=int, default=10, help="seconds before that which do not count")
     options.add_argument("--rate", type=int, help="transactions per second; times then count from when each was due [default: as many as it can]")
-    options.add_argument("--times", type=float, default=1.3, help="the promise: so many times the p99 of reads and of fsync alone")
+    options.add_argument("--times", type=float, default=1.3, help="the promise: this many times the p99 of reads and of fsync alone")
     options.add_argument("--step", type=int, action="append", help="MB/s that the oracle tries, from the highest; may be repeated [default: 64, 32, … 1]")
     options.add_argument("--programs", type=Path, default=ROOT / "target/debug", help="where seekwise and seekwise-agent are")
     options.add_argument("--image", type=Path, help="file with the prepared file system: made if there is none, and kept")

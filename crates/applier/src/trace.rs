@@ -41,7 +41,7 @@ pub const BIO_EVENTS: &[&str] = &["block_bio_queue", "block_bio_complete"];
 /// no event of its end.
 pub const SYNC_EVENTS: &[&str] = &["ext4_sync_file_enter", "ext4_sync_file_exit"];
 
-/// More devices than this in a filter are left out: a machine with so many volumes on one disk is rare, and the kernel takes a page of text.
+/// More devices than this in a filter are left out: more volumes on one disk are rare, and the kernel takes a page of text.
 const MAX_FILESYSTEMS: usize = 64;
 
 /// Texts of tracefs's `header_page` and of the events' `format` files. Reading them requires root; other users receive them together with

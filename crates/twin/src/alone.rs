@@ -1,4 +1,4 @@
-//! What a unit would get of a device with nobody else there: the requests of its processes alone, on the fitted device.
+//! What a unit would get of a device with nothing else there: the requests of its processes alone, on the fitted device.
 
 use block::{Limits, Nanos, StreamId};
 use control::Setting;
@@ -21,6 +21,10 @@ const P99_FACTOR: f64 = 3.0;
 const ERROR: f64 = 0.3;
 /// Requests of a trial at most: two seconds of a fast solid-state drive, some tenths of a second to simulate.
 const MAX_REQUESTS: u64 = 100_000;
+/// The scheduler of the forecast: with nothing else there, there is nothing to prefer.
+const SCHEDULER: &str = "none";
+/// Requests that the queue takes, as Linux has it by default (`BLKDEV_DEFAULT_RQ`, twice with a scheduler).
+const NR_REQUESTS: u32 = 256;
 
 /// What processes asked for, and the device that served it.
 pub struct Seen {
@@ -79,8 +83,3 @@ fn on(device: &dyn DeviceProfile, load: &Load, promise: &Promise, capacity_secto
     alone.basis = format!("forecast from {} requests", load.requests());
     Ok(alone)
 }
-
-/// The scheduler of the forecast: with nobody else there, there is nobody to prefer.
-const SCHEDULER: &str = "none";
-/// Requests that the queue takes, as Linux has it by default (`BLKDEV_DEFAULT_RQ`, twice with a scheduler).
-const NR_REQUESTS: u32 = 256;

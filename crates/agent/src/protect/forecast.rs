@@ -1,4 +1,4 @@
-//! What a promised unit would get with nobody else there, forecast by the twin from what was seen of it beside others.
+//! What a promised unit would get with nothing else there, forecast by the twin from what was seen of it beside others.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::{Receiver, TryRecvError, channel};

@@ -22,6 +22,10 @@ const STEADY_STEP: f64 = 0.19;
 const HOLD: f64 = 0.8;
 /// Time after which a level that broke the promise may be approached again.
 const FORGET: Nanos = Nanos::from_millis(30_000);
+/// The first cut for neighbours of which nothing is known goes this much further than the late requests say, …
+const FIRST_CUT: f64 = 0.3;
+/// … and to a part in this range: limits rise from there in quick steps.
+const FIRST: (f64, f64) = (0.03, 0.3);
 /// A step down is at most to this part.
 const LARGEST_CUT: f64 = 0.15;
 /// Neighbours with less of the device's time than this are not the cause.
@@ -44,7 +48,7 @@ const RETRY: Nanos = Nanos::from_millis(60_000);
 /// time.
 const DRAIN: Nanos = Nanos::from_millis(20_000);
 /// Time for which neighbours have no more than their floors after the load changed, unless what was queued is done before.
-const AT_FLOORS: Nanos = Nanos::from_millis(1_000);
+const DIP: Nanos = Nanos::from_millis(1_000);
 /// Sets of neighbours whose limits are remembered.
 const REMEMBERED: usize = 64;
 
@@ -297,7 +301,7 @@ impl Guard {
     fn set(&mut self, now: Nanos, time: f64, outstanding: u32) {
         self.level.time = time;
         let is_tighter = time < self.applied && now - self.began < SEEKING;
-        self.floors_until = if is_tighter && outstanding > 2 * self.neighbours.len() as u32 { now + AT_FLOORS } else { now };
+        self.floors_until = if is_tighter && outstanding > 2 * self.neighbours.len() as u32 { now + DIP } else { now };
         (self.changed, self.to_drain) = (now, outstanding);
         // Without a limit there is no effect to wait for.
         self.is_settled = time.is_infinite();
@@ -376,7 +380,7 @@ impl Guard {
         }
         self.level.broken = self.level.broken.min(self.level.time.min(from * 1.5));
         self.level.broken_at = now;
-        let cut = if is_first { (0.3 * verdict.cut).clamp(0.03, 0.3) } else { verdict.cut.clamp(LARGEST_CUT, 0.8) };
+        let cut = if is_first { (FIRST_CUT * verdict.cut).clamp(FIRST.0, FIRST.1) } else { verdict.cut.clamp(LARGEST_CUT, 0.8) };
         let time = (from * cut).max(self.level.kept);
         self.set(now, time.max(LEAST), outstanding);
     }

@@ -8,6 +8,10 @@ use super::{Limit, Unit};
 /// Write-back may go on as fast as it is done, so that this many seconds of it are queued; a larger or smaller queue is corrected within as
 /// many seconds as the second says.
 const QUEUED: (f64, f64) = (0.5, 0.5);
+/// Bytes and writes that may be queued whatever the pace, so that it can begin: a large write, or some small ones.
+const LEAST_QUEUED: (f64, f64) = (1e6, 4.0);
+/// Corrections by a smaller factor are no use.
+const CORRECTED: f64 = 1.5;
 /// A unit that used write-back within this time may have some piled up in front of its limit: the flusher writes what has expired every
 /// five seconds.
 const PILED: Nanos = Nanos::from_millis(10_000);
@@ -38,11 +42,6 @@ pub(super) fn allowed(meter: &Meter, limit: &Limit) -> Option<(f64, Nanos)> {
     let writes = of(&speed.flows[1], limit.write_bytes_per_s, limit.write_iops);
     let both = [reads, writes].into_iter().flatten();
     both.reduce(|one, other| (one.0 + other.0, one.1.max(other.1))).map(|(rate, time)| (rate, Nanos::from_secs_f64(time)))
-}
-
-/// Twice the time between two requests of a unit that makes use of all of its limit; zero without one.
-pub(super) fn gap(meter: &Meter, limit: &Limit) -> Nanos {
-    allowed(meter, limit).map_or(Nanos::ZERO, |(_, time)| time)
 }
 
 /// The limit with which a unit takes at most `cap` seconds of device time per second: of each direction that it uses, in bytes, or in
@@ -88,14 +87,13 @@ pub(super) fn lifted(meter: &Meter, now: Nanos, before: &Limit, wanted: Limit) -
         }
         let before = before? as f64;
         let limit = (pace + (pace * QUEUED.0 + least - queued) / QUEUED.1).max(least);
-        // Small corrections are no use.
-        let is_other = limit > 1.5 * before || before > 1.5 * limit;
+        let is_other = limit > CORRECTED * before || before > CORRECTED * limit;
         Some(if is_other { limit } else { before } as u64)
     };
     let [bytes, writes] = meter.write_back();
     Limit {
-        write_bytes_per_s: next(before.write_bytes_per_s, wanted.write_bytes_per_s, bytes, 1e6),
-        write_iops: next(before.write_iops, wanted.write_iops, writes, 4.0),
+        write_bytes_per_s: next(before.write_bytes_per_s, wanted.write_bytes_per_s, bytes, LEAST_QUEUED.0),
+        write_iops: next(before.write_iops, wanted.write_iops, writes, LEAST_QUEUED.1),
         ..wanted
     }
 }

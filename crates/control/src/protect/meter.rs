@@ -75,17 +75,17 @@ pub(super) struct Meter {
     /// Of these, writes that no process waits for, and their bytes.
     written_back: u32,
     written_back_bytes: u64,
+    /// When the last of them was queued.
+    last_written_back: Option<Nanos>,
+    /// The same, done: since the last step, and of a second as an average over [`PACE`].
+    recent_written_back: Flow,
+    write_back_pace: Flow,
     /// Calls in progress.
     pub calls: u32,
     /// Its last event.
     pub last: Option<Nanos>,
     /// Since the last step.
     pub recent: Work,
-    /// When the last of them was queued.
-    last_written_back: Option<Nanos>,
-    /// The same, done: since the last step, and of a second as an average over [`PACE`].
-    recent_written_back: Flow,
-    write_back_pace: Flow,
     /// Averages over [`MEMORY`].
     average: Work,
     /// Its averages when it was last unlimited, or the first ones: what a second of device time is worth to it.
@@ -128,6 +128,11 @@ impl Meter {
         let gap = request.lba.abs_diff(self.ends[direction]);
         flow.sequential += f64::from(u8::from(gap <= SEQUENTIAL_GAP));
         self.ends[direction] = request.end();
+    }
+
+    /// Which requests and calls are outstanding is not known any more.
+    pub fn lost(&mut self) {
+        (self.outstanding, self.written_back, self.written_back_bytes, self.calls) = (0, 0, 0, 0);
     }
 
     /// Whether it had an event within this time.

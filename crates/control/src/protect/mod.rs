@@ -241,7 +241,7 @@ impl Protector {
 
     /// Events were lost: which requests and calls are outstanding is not known any more. Those that complete later count all the same.
     pub fn lost(&mut self) {
-        self.meters.iter_mut().for_each(|meter| (meter.outstanding, meter.calls) = (0, 0));
+        self.meters.iter_mut().for_each(Meter::lost);
         self.guards.iter_mut().for_each(|guard| guard.watch.lost());
     }
 
@@ -263,9 +263,14 @@ impl Protector {
     pub fn step(&mut self, now: Nanos) -> Vec<Change> {
         let period = now - self.stepped;
         self.stepped = now;
-        let active: Vec<bool> = (0..self.units.len()).map(|unit| self.is_active(now, unit)).collect();
-        let limited = self.meters.iter().zip(&self.limits);
-        let present: Vec<bool> = limited.map(|(meter, limit)| meter.is_active(now, limits::gap(meter, limit).max(PAUSE))).collect();
+        let allowed: Vec<Option<(f64, Nanos)>> =
+            self.meters.iter().zip(&self.limits).map(|(meter, limit)| limits::allowed(meter, limit)).collect();
+        let gap = |unit: usize| allowed[unit].map_or(Nanos::ZERO, |(_, time)| time);
+        // A limited unit may have nothing but requests that wait for its limit, which are not seen.
+        let longest = |unit: usize| if self.limits[unit].is_none() { ACTIVE } else { gap(unit).max(Nanos(3 * ACTIVE.0)) };
+        let units = 0..self.units.len();
+        let active: Vec<bool> = units.clone().map(|unit| self.meters[unit].is_active(now, longest(unit))).collect();
+        let present: Vec<bool> = units.map(|unit| self.meters[unit].is_active(now, gap(unit).max(PAUSE))).collect();
         let mut taken = 0.0;
         for guard in &mut self.guards {
             guard.step(now, period, &self.units, &self.meters, &active, &present);
@@ -274,8 +279,8 @@ impl Protector {
             }
         }
         self.decided = if now >= self.decided + DECIDED { now } else { self.decided };
-        for (meter, limit) in self.meters.iter_mut().zip(&self.limits) {
-            meter.close(period, limits::allowed(meter, limit));
+        for (meter, allowed) in self.meters.iter_mut().zip(allowed) {
+            meter.close(period, allowed);
         }
         let wanted: Vec<(Limit, Option<usize>)> = (0..self.units.len()).map(|unit| self.limit_of(unit)).collect();
         let mut changes = Vec::new();
@@ -287,13 +292,6 @@ impl Protector {
             }
         }
         changes
-    }
-
-    /// A limited unit may have nothing but requests that wait for its limit, which are not seen.
-    fn is_active(&self, now: Nanos, unit: usize) -> bool {
-        let (meter, limit) = (&self.meters[unit], &self.limits[unit]);
-        let within = if limit.is_none() { ACTIVE } else { limits::gap(meter, limit).max(Nanos(3 * ACTIVE.0)) };
-        meter.is_active(now, within)
     }
 
     /// The limit of a unit: the lowest that a promise needs, and the number of that promise's guard.

@@ -199,7 +199,7 @@ impl Units {
             Some((_, sum)) => *sum += weight,
             None => self.served.push((slot, weight)),
         }
-        // A process in a call waits for the call, of which its requests are a part.
+        // A process in a call waits for the call; its requests are a part of that.
         if self.calls.get(&stream).is_none_or(|called| *called > arrival) {
             self.waited.push((slot, arrival));
         }

@@ -217,7 +217,7 @@ fn a_call_of_fsync_waits_for_what_the_device_completes_meanwhile_and_counts_once
         (database, Event::Flushed { stream: 1, asked: Nanos(200), at: Nanos(600) }),
         completed(neighbour, Op::Read, 8, 0, 1_000),
         (database, Event::Returned { stream: 1, op: Op::Write, bytes: 0, called: Nanos(100), at: Nanos(1_050) }),
-        // One that had nothing to wait for, and one of which it is not known how long it took.
+        // One that had nothing to wait for, and one whose length is not known.
         (database, Event::Called { stream: 1, at: Nanos(1_060) }),
         (database, Event::Returned { stream: 1, op: Op::Write, bytes: 0, called: Nanos(1_060), at: Nanos(1_070) }),
         (database, Event::Returned { stream: 3, op: Op::Read, bytes: 0, called: Nanos(0), at: Nanos(1_070) }),
