@@ -201,6 +201,29 @@ pub fn rates(limit: &Limit) -> [Rate; 2] {
     [rate(limit.read_iops, limit.read_bytes_per_s), rate(limit.write_iops, limit.write_bytes_per_s)]
 }
 
+/// The outcome of the largest step below `beyond` that keeps the promise, by bisection; `lowest` is that of step 0, which does.
+///
+/// # Errors
+/// A step cannot be run.
+pub fn largest_kept<T>(
+    lowest: T,
+    beyond: u32,
+    mut run: impl FnMut(u32) -> anyhow::Result<T>,
+    is_kept: impl Fn(&T) -> bool,
+) -> anyhow::Result<T> {
+    let (mut best, mut kept, mut broken) = (lowest, 0, beyond);
+    while broken - kept > 1 {
+        let middle = u32::midpoint(kept, broken);
+        let outcome = run(middle)?;
+        if is_kept(&outcome) {
+            (kept, best) = (middle, outcome);
+        } else {
+            broken = middle;
+        }
+    }
+    Ok(best)
+}
+
 impl Pilot for CgroupPilot {
     fn begin(&mut self, plant: &mut dyn Steerable) {
         for (tenant, limit) in &self.fixed {

@@ -23,7 +23,7 @@ use sim::run::{Finished, Issue, Measure, RunError, Source, Watch, run};
 use sim::trace::OpenOptions;
 use twin::ObservedRequest;
 
-use crate::protect::{CgroupPilot, CgroupRecord, Kind};
+use crate::protect::{CgroupPilot, CgroupRecord, Kind, largest_kept};
 use crate::recorded::{MOST, Recorded};
 
 /// The promise is judged in windows of this many seconds, …
@@ -40,8 +40,6 @@ const STEPS_PER_DECADE: f64 = 8.0;
 const LARGE_BYTES: f64 = 131_072.0;
 const SECONDS_PER_HOUR: usize = 3_600;
 const MB: f64 = 1e6;
-/// The part of the recording that the device is fitted to when the fit is judged.
-const SHARE: f64 = 0.5;
 /// Streams that an error names.
 const NAMED: usize = 20;
 /// The scheduler of recordings that do not name theirs: Linux's default.
@@ -132,29 +130,21 @@ pub fn find(wanted: &LimitRequest, monitor: &dyn Monitor) -> anyhow::Result<Stat
     let is_kept = |records: &[CgroupRecord]| {
         hourly(&windows(&wanted.promise, &records[0])).iter().all(|kept| kept.is_none_or(|kept| kept >= KEPT))
     };
-    let mut best = (Vec::new(), None);
-    let mut is_out_of_reach = false;
+    let (mut limits, mut after, mut is_out_of_reach) = (Vec::new(), None, false);
     if !is_kept(&before) {
         let peak = before[1..].iter().flat_map(|record| &record.seconds).map(|second| second.bytes).max().unwrap_or(0);
         let floor = wanted.floor_bytes_per_s as f64;
-        let at = |step: u32| limited((floor * 10_f64.powf(f64::from(step) / STEPS_PER_DECADE)) as u64);
-        let (mut kept, mut broken) = (0, ((peak as f64 / floor).log10().max(0.0) * STEPS_PER_DECADE) as u32 + 1);
-        let lowest = at(0);
-        let records = recording.replay(&lowest, monitor)?;
-        is_out_of_reach = !is_kept(&records);
-        best = (lowest, Some(records));
-        while broken - kept > 1 && !is_out_of_reach {
-            let middle = u32::midpoint(kept, broken);
-            let limits = at(middle);
+        let beyond = ((peak as f64 / floor).log10().max(0.0) * STEPS_PER_DECADE) as u32 + 1;
+        let at = |step: u32| {
+            let limits = limited((floor * 10_f64.powf(f64::from(step) / STEPS_PER_DECADE)) as u64);
             let records = recording.replay(&limits, monitor)?;
-            if is_kept(&records) {
-                (kept, best) = (middle, (limits, Some(records)));
-            } else {
-                broken = middle;
-            }
-        }
+            Ok((limits, records))
+        };
+        let lowest = at(0)?;
+        is_out_of_reach = !is_kept(&lowest.1);
+        let best = if is_out_of_reach { lowest } else { largest_kept(lowest, beyond, at, |(_, records)| is_kept(records))? };
+        (limits, after) = (best.0, Some(best.1));
     }
-    let (limits, after) = best;
     let hours = hours(&wanted.promise, &before, after.as_deref().unwrap_or(&before));
     let Recording { device, error_ms, .. } = recording;
     Ok(StaticLimits { device, error_ms, is_out_of_reach, limits, hours })
@@ -204,7 +194,8 @@ impl Recording {
         let capacity = about.and_then(|device| device.capacity_sectors);
         let device = reader.device_name(number).filter(|name| !name.is_empty()).map(str::to_owned);
         monitor.begin(0, "fitting the device");
-        let (fitted, residual) = twin::device::fit_and_judge(&seen, capacity, SHARE).with_context(|| path.to_string())?;
+        let (fitted, residual) =
+            twin::device::fit_and_judge(&seen, capacity, twin::device::JUDGED_SHARE).with_context(|| path.to_string())?;
         monitor.end();
         Ok(Recording { seen, profile: fitted.profile(), device, error_ms: residual.mean_error_ms, roster, scheduler })
     }

@@ -8,13 +8,11 @@ use progress::Monitor;
 use sim::device::Device;
 use sim::profile::DeviceProfile;
 use twin::ObservedRequest;
-use twin::device::{MIN_ACCESSES, Residual, fit_and_judge};
+use twin::device::{JUDGED_SHARE, MIN_ACCESSES, Residual, fit_and_judge};
 
 use super::simulated::Simulated;
 use super::{Learned, learn};
 
-/// The part of a recording that the fit is judged by.
-const SHARE: f64 = 0.5;
 /// Length of a sample in virtual time.
 const SAMPLE: Nanos = Nanos::from_millis(2_000);
 /// The file that is written to in the simulator, in sectors: 1 GiB.
@@ -31,7 +29,7 @@ pub fn from_requests(
     monitor: &dyn Monitor,
 ) -> anyhow::Result<(Learned, Residual)> {
     let capacity = capacity.or_else(|| seen.iter().map(|one| one.request.end()).max());
-    let (fitted, residual) = fit_and_judge(seen, capacity, SHARE)?;
+    let (fitted, residual) = fit_and_judge(seen, capacity, JUDGED_SHARE)?;
     let probed = |profile: Arc<dyn DeviceProfile>| -> anyhow::Result<Learned> {
         let device: Box<dyn Device> = profile.build(sim::profile::DeviceOptions::default());
         learn(&mut Simulated::of(device, FILE, 1), SAMPLE, monitor)

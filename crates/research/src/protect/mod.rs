@@ -16,7 +16,7 @@ use control::protect::{Limit, Promise as PromisedFigures, Protector, Standing, U
 use experiment::chance::source;
 use experiment::load::Load as _;
 use experiment::pool::Workers;
-use experiment::protect::{CgroupPilot, CgroupRecord, Kind};
+use experiment::protect::{CgroupPilot, CgroupRecord, Kind, largest_kept};
 use experiment::tenants::Reference;
 use sim::host::Queue;
 use sim::run::Watch;
@@ -37,9 +37,9 @@ const ALONE: f64 = 0.98;
 /// No neighbour is limited to less: a page cache's read-ahead window a second.
 pub const FLOOR: u64 = 128 << 10;
 /// Fixed limits are tried in steps of the eighth part of a decade, …
-const STEPS_PER_DECADE: i32 = 8;
+const STEPS_PER_DECADE: u32 = 8;
 /// … up to ten thousand times the floor, 1.3 GB/s.
-const STEPS: i32 = 4 * STEPS_PER_DECADE;
+const STEPS: u32 = 4 * STEPS_PER_DECADE;
 /// Draws of a case until one has room and needs protection.
 const ATTEMPTS: u32 = 40;
 
@@ -163,27 +163,17 @@ fn run_case(drawn: &Drawn, number: u32, under: Option<&str>, watch: &Watch) -> a
 
 /// The largest equal limit of all neighbours that keeps the promise, by bisection; `None` if not even the least does.
 fn oracle(drawn: &Drawn, promise: Promise, watch: &Watch) -> anyhow::Result<Option<(u64, Outcome)>> {
-    let run_at = |step: i32| -> anyhow::Result<(u64, Outcome)> {
+    let run_at = |step: u32| -> anyhow::Result<(u64, Outcome)> {
         let bytes = (FLOOR as f64 * 10_f64.powf(f64::from(step) / f64::from(STEPS_PER_DECADE))) as u64;
         let limit = Limit { read_bytes_per_s: Some(bytes), write_bytes_per_s: Some(bytes), ..Limit::default() };
         let limits = (1..=drawn.spans.len()).map(|unit| (unit, limit)).collect();
         Ok((bytes, judge(drawn, promise, &run(drawn, drawn.scheduler, pilot(drawn).with_limits(limits), watch)?)))
     };
-    let mut best = run_at(0)?;
-    if !best.1.is_kept() {
+    let lowest = run_at(0)?;
+    if !lowest.1.is_kept() {
         return Ok(None);
     }
-    let (mut kept, mut broken) = (0, STEPS + 1);
-    while broken - kept > 1 {
-        let middle = (kept + broken) / 2;
-        let at = run_at(middle)?;
-        if at.1.is_kept() {
-            (kept, best) = (middle, at);
-        } else {
-            broken = middle;
-        }
-    }
-    Ok(Some(best))
+    largest_kept(lowest, STEPS + 1, run_at, |(_, outcome)| outcome.is_kept()).map(Some)
 }
 
 fn pilot(drawn: &Drawn) -> CgroupPilot {

@@ -9,13 +9,11 @@ use experiment::recorded::Recorded;
 use sim::profile::load;
 use sim::trace::OpenOptions;
 use twin::ObservedRequest;
-use twin::device::{Fitted, Residual, fit_and_judge, judge};
+use twin::device::{Fitted, JUDGED_SHARE, Residual, fit_and_judge, judge};
 
 use crate::arguments::ColumnsArgument;
 use terminal::{self, Interrupted};
 
-/// The part that is fitted to when the fit is judged.
-const SHARE: f64 = 0.5;
 /// What a capacity in GB is multiplied with.
 const SECTORS_A_GB: f64 = 1e9 / 512.0;
 
@@ -57,10 +55,10 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let capacity = capacity(arguments)?;
     let beside = arguments.beside.as_deref().map(load).transpose()?;
     let seen = seen(arguments)?;
-    let (fitted, residual) = fit_and_judge(&seen, capacity, SHARE).with_context(|| name.clone())?;
+    let (fitted, residual) = fit_and_judge(&seen, capacity, JUDGED_SHARE).with_context(|| name.clone())?;
     let other = match &beside {
         Some(profile) => {
-            let residual = judge(profile, &seen, SHARE).with_context(|| format!("{name} on {}", profile.name()))?;
+            let residual = judge(profile, &seen, JUDGED_SHARE).with_context(|| format!("{name} on {}", profile.name()))?;
             Some((profile.name().to_owned(), residual))
         }
         None => None,

@@ -127,6 +127,9 @@ pub fn fit(seen: &[ObservedRequest], capacity_sectors: Option<u64>) -> Result<Fi
     fitted(&accesses, capacity, capacity_sectors.is_some(), None)
 }
 
+/// The share of a recording that a device is fitted to where the fit is judged by the rest.
+pub const JUDGED_SHARE: f64 = 0.5;
+
 /// As [`fit`], with the residual error: of a fit to this first share of the accesses on the others.
 ///
 /// # Errors
