@@ -69,8 +69,9 @@ fn a_quick_run_draws_every_figure_and_says_of_every_bar_whether_it_is_met() {
     }
     assert!(bars[0]["detail"].as_str().unwrap().contains("; constant "), "{}", bars[0]);
     assert!(html.contains("achieving an accuracy of 89 percent") && html.contains("prefers-color-scheme: dark"));
-    let svm = figures[4]["statements"].as_array().unwrap().iter().find(|statement| statement["paper"] == "89%").unwrap();
-    assert!(svm["ours"].is_string() && svm["mark"].is_array(), "{svm}");
+    every_part_and_statement("self-learning", &replication);
+    let svm = replication["statements"].as_array().unwrap().iter().find(|statement| statement["paper"] == "89%").unwrap();
+    assert!(svm["printed"].is_string() && !figures[4]["marks"].as_array().unwrap().is_empty(), "{svm}");
 }
 
 #[test]
@@ -85,6 +86,26 @@ fn the_same_seed_gives_the_same_bytes_for_any_number_of_threads_and_another_seed
     let one = once("1", "7");
     assert!(one == once("4", "7"));
     assert_ne!(one.1, once("2", "8").1);
+}
+
+/// Every figure and table of `papers/NAME/paper.toml` is shown, or said to have nothing to repeat; every statement has a verdict, and was run for.
+fn every_part_and_statement(name: &str, replication: &Value) {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../papers/{name}/paper.toml"));
+    let stated: toml::Table = toml::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
+    let ids = |key: &str| -> Vec<String> {
+        let parts = replication[key].as_array().unwrap().iter();
+        parts.map(|part| part["id"].as_str().unwrap().to_owned()).collect()
+    };
+    let shown: Vec<String> = ["figures", "tables", "curves", "not_repeated"].into_iter().flat_map(ids).collect();
+    for part in stated["part"].as_array().unwrap() {
+        let id = part["id"].as_str().unwrap();
+        assert!(shown.iter().any(|shown| shown == id), "{name}: {id} is not in {shown:?}");
+    }
+    let statements = replication["statements"].as_array().unwrap();
+    assert_eq!(statements.len(), stated["statement"].as_array().unwrap().len(), "{name}");
+    for statement in statements {
+        assert_ne!(statement["verdict"], "not-run", "{name}: {statement}");
+    }
 }
 
 /// What a quick run of a paper prints and writes, with the ids of its bars; each bar's line says what its figure says.
@@ -111,6 +132,7 @@ fn quick(name: &str, figures: &[&str], bars: &[&str]) -> Value {
         let bound: f64 = bound.strip_suffix('%').unwrap().parse().unwrap();
         assert_eq!(bar["met"].as_bool(), Some(if is_least { percent >= bound } else { percent <= bound }), "{bar}");
     }
+    every_part_and_statement(name, &replication);
     let all: Vec<String> = ["figures", "tables", "curves"].into_iter().flat_map(ids).collect();
     let html = std::fs::read_to_string(&page).unwrap();
     for figure in figures {
@@ -176,7 +198,7 @@ fn a_figure_of_the_genetic_study_is_drawn_from_both_workloads_of_its_pair() {
     let (json, page) = (folder.path().join("paper.json"), folder.path().join("paper.html"));
     let files = ["--json", json.to_str().unwrap(), "-o", page.to_str().unwrap()];
     let text = succeeds(&[&["run", "genetic", "--quick", "--only", "fig-4"], &files[..]].concat());
-    assert!(text.contains("convergence time of random reads: paper 10 s, ours"), "{text}");
+    assert!(text.contains("convergence time of random reads: paper 10 s, as printed"), "{text}");
     let curves = &read(&json)["curves"][0];
     assert_eq!((curves["id"].as_str(), curves["plots"].as_array().unwrap().len()), (Some("fig-4"), 2));
     for line in curves["plots"].as_array().unwrap().iter().flat_map(|plot| plot["lines"].as_array().unwrap()) {
@@ -195,8 +217,25 @@ fn a_trace_takes_the_place_of_one_that_cannot_be_had() {
     std::fs::write(&trace, lines.collect::<String>()).unwrap();
     let trace = trace.to_str().unwrap();
     let text = succeeds(&["run", "youchoose", "--quick", "--only", "fig-7", "--trace", trace]);
-    assert!(text.contains("windows of 0.08 s within 30%, without a sample: paper 80%, ours "), "{text}");
+    assert!(text.contains("windows of 0.08 s within 30%, without a sample: paper 80%, as printed "), "{text}");
     assert!(refused(&["run", "fairio", "--trace", trace]).contains("fairio uses no traces"));
+}
+
+#[test]
+fn an_overview_shows_papers_that_were_run_and_refuses_what_is_no_result() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (json, page, other) = (path("genetic.json"), path("papers.html"), path("other.json"));
+    succeeds(&["run", "genetic", "--quick", "--only", "fig-4", "--json", &json]);
+    let text = succeeds(&["overview", &json, "-o", &page]);
+    assert!(text.starts_with("| paper | statements |") && text.contains("\n## genetic\n") && text.contains("| 10 s |"), "{text}");
+    assert!(std::fs::read_to_string(&page).unwrap().contains("<section id=\"genetic\">"));
+    std::fs::write(&other, "{\"schema\": 1}").unwrap();
+    let refusal = refused(&["overview", &json, &other]);
+    assert!(refusal.contains("other.json: schema: 1 should be 2"), "{refusal}");
+    std::fs::write(&other, "no JSON").unwrap();
+    assert!(refused(&["overview", &other]).contains("other.json: should be the output of"));
+    assert!(refused(&["overview", &path("none.json")]).contains("none.json"));
 }
 
 #[test]

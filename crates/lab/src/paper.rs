@@ -6,6 +6,7 @@ use anyhow::{Context, bail};
 use experiment::pool::Workers;
 use research::paper;
 use research::paper::{EMULATED, OnDevice, PaperRequest};
+use research::report;
 use research::report::paper::Replication;
 
 use crate::live::{self, BlockDevice};
@@ -20,6 +21,19 @@ pub enum Command {
     List,
     /// Replicate a paper's experiments
     Run(Arguments),
+    /// Show what papers state, what was reproduced and what is better, from results of `run`; prints Markdown
+    Overview(Overview),
+}
+
+/// Arguments of `seekwise-lab paper overview`.
+#[derive(clap::Args)]
+pub struct Overview {
+    /// JSON of `seekwise-lab paper run`, one for each paper
+    #[arg(value_name = "FILE", required = true)]
+    results: Vec<PathBuf>,
+    /// Write a self-contained HTML page
+    #[arg(short, long, value_name = "PAGE.html")]
+    output: Option<PathBuf>,
 }
 
 /// Arguments of `seekwise-lab paper run`.
@@ -72,6 +86,7 @@ pub fn run(command: Command) -> anyhow::Result<()> {
     match command {
         Command::List => Ok(terminal::print(&paper::list()?)?),
         Command::Run(arguments) => repeat(&arguments),
+        Command::Overview(arguments) => overview(&arguments),
     }
 }
 
@@ -104,15 +119,29 @@ fn repeat(arguments: &Arguments) -> anyhow::Result<()> {
     write(arguments, &replication)
 }
 
-fn write(arguments: &Arguments, replication: &Replication) -> anyhow::Result<()> {
-    let replace = |path: &Path, text: String| {
-        report::record::replace(path, text.as_bytes()).with_context(|| format!("cannot write {}", path.display()))
+fn overview(arguments: &Overview) -> anyhow::Result<()> {
+    arguments.output.as_deref().map_or(Ok(()), |path| output::check_page("--output", path))?;
+    let read = |path: &PathBuf| {
+        let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
+        report::paper::Overview::read(&text).with_context(|| path.display().to_string())
     };
+    let all = arguments.results.iter().map(read).collect::<anyhow::Result<Vec<_>>>()?;
+    if let Some(path) = &arguments.output {
+        replace(path, &report::paper::Overview::html(&all))?;
+    }
+    Ok(terminal::print(&report::paper::Overview::markdown(&all))?)
+}
+
+fn replace(path: &Path, text: &str) -> anyhow::Result<()> {
+    ::report::record::replace(path, text.as_bytes()).with_context(|| format!("cannot write {}", path.display()))
+}
+
+fn write(arguments: &Arguments, replication: &Replication) -> anyhow::Result<()> {
     if let Some(path) = &arguments.json {
-        replace(path, replication.to_json()?)?;
+        replace(path, &replication.to_json()?)?;
     }
     if let Some(path) = &arguments.output {
-        replace(path, replication.html())?;
+        replace(path, &replication.html())?;
     }
     Ok(terminal::print(&replication.text())?)
 }

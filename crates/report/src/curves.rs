@@ -1,11 +1,9 @@
-//! Figures that are lines: throughput over time, distributions, what a paper shows in them and states about them.
+//! Figures that are lines: throughput over time, distributions.
 
 #[cfg(feature = "pages")]
 mod lines;
 
 use serde::Serialize;
-
-use crate::number;
 
 #[cfg(feature = "pages")]
 pub use lines::{CurvesPart, curves_part};
@@ -25,27 +23,6 @@ pub struct Curves {
     pub y: Quantity,
     /// The plots, all with the same axes.
     pub plots: Vec<Plot>,
-    /// The paper's statements about it.
-    pub statements: Vec<Statement>,
-}
-
-/// A statement of the paper, and our result.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Statement {
-    /// The paper's section.
-    pub section: String,
-    /// Its subject.
-    pub about: String,
-    /// The paper's result in short: a number with its unit, or a name.
-    pub paper: String,
-    /// The quotation.
-    pub quote: String,
-    /// Our result in short.
-    pub ours: Option<String>,
-    /// Whether our result agrees; `None` if there is no yes or no.
-    pub agrees: Option<bool>,
-    /// The value to mark in the plot: group, series and value.
-    pub mark: Option<(usize, usize, f64)>,
 }
 
 /// One plot.
@@ -86,14 +63,6 @@ pub enum Quantity {
     Milliseconds,
     /// Difference from the default, of it.
     ChangePercent,
-}
-
-impl Statement {
-    /// The subject, the paper's result and ours: a line for a terminal.
-    pub fn line(&self) -> String {
-        let ours = self.ours.as_deref().unwrap_or(number::MISSING);
-        format!("  {}: paper {}, ours {ours}", self.about, self.paper)
-    }
 }
 
 impl Quantity {

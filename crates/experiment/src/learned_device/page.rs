@@ -38,7 +38,6 @@ fn curves(judged: &Judged) -> Curves {
         x: Quantity::ErrorPercent,
         y: Quantity::SharePercent,
         plots: plots.map(|(name, lines)| Plot { name: name.to_owned(), lines }).collect(),
-        statements: Vec::new(),
     }
 }
 

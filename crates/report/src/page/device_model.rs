@@ -44,7 +44,6 @@ mod tests {
             x: Quantity::ErrorPercent,
             y: Quantity::SharePercent,
             plots: vec![Plot { name: "one at a time".to_owned(), lines: vec![line] }],
-            statements: Vec::new(),
         };
         let model = DeviceModel {
             name: "<disk>".to_owned(),

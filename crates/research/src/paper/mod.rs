@@ -13,14 +13,14 @@ mod youchoose;
 
 use std::path::PathBuf;
 
-use crate::report::paper::Replication;
+use crate::report::paper::{Bar, Curves, Figure, NotRepeated, Replication, Table};
 use anyhow::{Context as _, ensure};
 use block::did_you_mean;
 
 use crate::live::LiveDevice;
 use clock::Clock;
 use experiment::pool::Workers;
-use stated::Stated;
+use stated::{Measures, Stated, StatedPart};
 
 /// A paper whose experiments can be repeated.
 struct Paper {
@@ -33,7 +33,7 @@ struct Paper {
     /// A trace of the user's can stand for one of its own.
     takes_trace: bool,
     /// Runs what is wanted, which was checked.
-    repeat: fn(&PaperRequest, Stated, Workers) -> anyhow::Result<Replication>,
+    repeat: fn(&PaperRequest, &Stated, Workers) -> anyhow::Result<Repeated>,
     /// How it is repeated on a block device of the real kernel, if it can be.
     live: Option<OnKernel>,
 }
@@ -42,7 +42,20 @@ struct Paper {
 struct OnKernel {
     /// Tunables of the host that searches may set there.
     host: &'static [&'static str],
-    repeat: fn(&PaperRequest, &OnDevice, Stated, &mut dyn LiveDevice, Workers) -> anyhow::Result<Replication>,
+    repeat: fn(&PaperRequest, &OnDevice, &Stated, &mut dyn LiveDevice, Workers) -> anyhow::Result<Repeated>,
+}
+
+/// What came out of a paper's experiments.
+#[derive(Default)]
+struct Repeated {
+    setup: Vec<(String, String)>,
+    notes: Vec<String>,
+    bars: Vec<Bar>,
+    figures: Vec<Figure>,
+    tables: Vec<Table>,
+    curves: Vec<Curves>,
+    /// What statements are judged by, in addition to the figures.
+    measures: Measures,
 }
 
 /// Every paper.
@@ -145,7 +158,9 @@ impl PaperRequest {
     pub fn repeat(&self, workers: Workers) -> anyhow::Result<Replication> {
         self.check()?;
         let paper = self.paper()?;
-        (paper.repeat)(self, Stated::read(paper)?, workers)
+        let stated = Stated::read(paper)?;
+        let repeated = (paper.repeat)(self, &stated, workers)?;
+        Ok(self.replication(stated, repeated))
     }
 
     /// Runs it on the device of [`live`](PaperRequest::live).
@@ -156,7 +171,9 @@ impl PaperRequest {
         self.check()?;
         let paper = self.paper()?;
         let (on, kernel) = self.live.as_ref().zip(paper.live.as_ref()).context("no device")?;
-        (kernel.repeat)(self, on, Stated::read(paper)?, live, workers)
+        let stated = Stated::read(paper)?;
+        let repeated = (kernel.repeat)(self, on, &stated, live, workers)?;
+        Ok(self.replication(stated, repeated))
     }
 
     /// Tunables of the host that are to be set on the device of [`live`](PaperRequest::live), in addition to the scheduler and its tunables.
@@ -207,8 +224,15 @@ impl PaperRequest {
         text + " --output page.html"
     }
 
-    /// The replication without what was run.
-    fn replication(&self, stated: Stated) -> Replication {
+    /// What came out, with every statement of the paper judged by it.
+    fn replication(&self, stated: Stated, repeated: Repeated) -> Replication {
+        let Repeated { setup, notes, bars, mut figures, tables, curves, measures } = repeated;
+        figures.iter_mut().for_each(|figure| stated.mark(figure));
+        let statements = stated.judge(&measures, &figures);
+        let not_repeated = stated.parts.into_iter();
+        let not_repeated = not_repeated
+            .filter_map(|StatedPart { id, title, nothing }| Some(NotRepeated { id, title, reason: nothing? }))
+            .collect();
         Replication {
             schema: crate::report::paper::SCHEMA,
             seekwise_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -217,12 +241,14 @@ impl PaperRequest {
             authors: stated.authors,
             title: stated.title,
             published: stated.published,
-            setup: Vec::new(),
-            notes: Vec::new(),
-            bars: Vec::new(),
-            figures: Vec::new(),
-            tables: Vec::new(),
-            curves: Vec::new(),
+            setup,
+            notes,
+            statements,
+            not_repeated,
+            bars,
+            figures,
+            tables,
+            curves,
         }
     }
 }

@@ -3,6 +3,8 @@
 //!
 //! Text, page and JSON show only what is in a [`Replication`], so they always agree.
 
+mod overview;
+mod statement;
 mod table;
 
 use askama::Template;
@@ -15,11 +17,13 @@ use ::report::text::{printable, wrapped};
 use ::report::verdict::NEGLIGIBLE_PERCENT;
 use table::Written;
 
-pub use ::report::curves::{Curves, Line, Plot, Quantity, Statement};
+pub use ::report::curves::{Curves, Line, Plot, Quantity};
+pub use overview::Overview;
+pub use statement::{Counts, Statement, Verdict};
 pub use table::{Cell, Column, Row, Table};
 
 /// The version of the JSON's layout.
-pub const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 2;
 
 /// A paper's experiments, repeated.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -42,6 +46,10 @@ pub struct Replication {
     pub setup: Vec<(String, String)>,
     /// Notes on comparing the figures.
     pub notes: Vec<String>,
+    /// Every statement of the paper with a number or a name, in its order.
+    pub statements: Vec<Statement>,
+    /// Its figures and tables of which there is nothing to repeat.
+    pub not_repeated: Vec<NotRepeated>,
     /// The targets.
     pub bars: Vec<Bar>,
     /// The paper's figures that are bars.
@@ -50,6 +58,17 @@ pub struct Replication {
     pub tables: Vec<Table>,
     /// Its figures that are lines.
     pub curves: Vec<Curves>,
+}
+
+/// A figure or table of the paper with nothing to repeat.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct NotRepeated {
+    /// `fig-1`.
+    pub id: String,
+    /// The paper's number and title.
+    pub title: String,
+    /// Why.
+    pub reason: String,
 }
 
 /// A target.
@@ -148,10 +167,12 @@ pub struct Figure {
     pub series: Vec<String>,
     /// The workloads or sets of them.
     pub groups: Vec<String>,
+    /// The first of the series, as many as the paper has: among these it names the best.
+    pub of_paper: usize,
     /// One per disk or way to count; the first is drawn, the table has all.
     pub panels: Vec<Panel>,
-    /// The paper's statements about it.
-    pub statements: Vec<Statement>,
+    /// Values that the paper states: group, series and value.
+    pub marks: Vec<(usize, usize, f64)>,
 }
 
 /// A figure's values in one setup.
@@ -179,26 +200,25 @@ impl Replication {
         page.render().expect("the page's template formats strings only")
     }
 
-    /// The replication as text for a terminal: the targets, then the paper's statements, figure by figure.
+    /// The replication as text for a terminal: the targets, the paper's statements, then its figures.
     pub fn text(&self) -> String {
         let mut lines = vec![format!("{}, {}", self.authors, self.title), String::new()];
         for bar in &self.bars {
             let figure = bar.percent.map_or_else(|| number::MISSING.to_owned(), percent);
             lines.push(format!("{:12} {figure:>8}  {} ({})", verdict(bar.met), bar.about, bar.wanted));
         }
+        lines.extend([String::new(), format!("Statements of the paper: {}", Counts::of(&self.statements).text())]);
+        lines.extend(self.statements.iter().map(|statement| format!("  {}", statement.line())));
         for figure in &self.figures {
             lines.extend([String::new(), format!("{}: {} [{}]", figure.id, figure.title, figure.unit.title())]);
             lines.extend(figure.lines());
-            lines.extend(figure.statements.iter().map(Statement::line));
         }
         for table in &self.tables {
             lines.extend([String::new(), format!("{}: {}", table.id, table.title)]);
             lines.extend(table.lines());
-            lines.extend(table.statements.iter().map(Statement::line));
         }
         for curves in &self.curves {
             lines.extend([String::new(), format!("{}: {} (drawn in the page)", curves.id, curves.title)]);
-            lines.extend(curves.statements.iter().map(Statement::line));
         }
         for note in &self.notes {
             lines.push(String::new());
@@ -218,8 +238,9 @@ impl Figure {
             unit: Unit::AccuracyPercent,
             series: Vec::new(),
             groups: Vec::new(),
+            of_paper: 0,
             panels: Vec::new(),
-            statements: Vec::new(),
+            marks: Vec::new(),
         }
     }
 
@@ -298,6 +319,8 @@ fn verdict(met: Option<bool>) -> &'static str {
 #[template(path = "paper.html")]
 struct Page<'a> {
     paper: &'a Replication,
+    counts: String,
+    statements: Vec<StatementRow>,
     bars: Vec<BarRow>,
     figures: Vec<FigurePart>,
     tables: Vec<TablePart>,
@@ -321,7 +344,6 @@ struct FigurePart {
     marks: bool,
     series: Vec<String>,
     panels: Vec<PanelPart>,
-    statements: Vec<StatementRow>,
 }
 
 struct PanelPart {
@@ -340,21 +362,23 @@ struct TablePart {
     method: String,
     corner: String,
     written: Written,
-    statements: Vec<StatementRow>,
 }
 
 struct LinesPart {
     id: String,
     curves: CurvesPart,
-    statements: Vec<StatementRow>,
 }
 
 struct StatementRow {
+    /// Where it is shown on the page.
+    part: String,
     about: String,
     section: String,
     paper: String,
+    printed: String,
     ours: String,
-    agrees: &'static str,
+    verdict: &'static str,
+    reason: String,
     quote: String,
 }
 
@@ -362,6 +386,8 @@ impl<'a> Page<'a> {
     fn new(paper: &'a Replication) -> Page<'a> {
         Page {
             paper,
+            counts: Counts::of(&paper.statements).text(),
+            statements: paper.statements.iter().map(statement_row).collect(),
             bars: paper.bars.iter().map(bar_row).collect(),
             figures: paper.figures.iter().map(figure_part).collect(),
             tables: paper.tables.iter().map(table_part).collect(),
@@ -400,10 +426,9 @@ fn figure_part(figure: &Figure) -> FigurePart {
         title: printable(&figure.title),
         method: printable(&figure.method),
         plots: (0..figure.groups.len()).filter_map(|group| plot::series(figure, group)).collect(),
-        marks: figure.statements.iter().any(|statement| statement.mark.is_some()),
+        marks: !figure.marks.is_empty(),
         series: figure.series.iter().map(|series| printable(series)).collect(),
         panels: figure.panels.iter().enumerate().map(panel).collect(),
-        statements: figure.statements.iter().map(statement_row).collect(),
     }
 }
 
@@ -414,30 +439,25 @@ fn table_part(table: &Table) -> TablePart {
         method: printable(&table.method),
         corner: printable(&table.corner),
         written: table.written(),
-        statements: table.statements.iter().map(statement_row).collect(),
     }
 }
 
 fn lines_part(curves: &Curves) -> LinesPart {
-    LinesPart {
-        id: printable(&curves.id),
-        curves: curves_part(curves),
-        statements: curves.statements.iter().map(statement_row).collect(),
-    }
+    LinesPart { id: printable(&curves.id), curves: curves_part(curves) }
 }
 
 fn statement_row(statement: &Statement) -> StatementRow {
-    let agrees = match statement.agrees {
-        Some(true) => "yes",
-        Some(false) => "no",
-        None => number::MISSING,
-    };
+    let shown = |result: &Option<String>| result.as_deref().map_or_else(|| number::MISSING.to_owned(), printable);
+    let reasons = [statement.reason.as_str(), statement.behind.as_str()].map(printable);
     StatementRow {
+        part: printable(&statement.part),
         about: printable(&statement.about),
         section: printable(&statement.section),
         paper: printable(&statement.paper),
-        ours: statement.ours.as_deref().map_or_else(|| number::MISSING.to_owned(), printable),
-        agrees,
+        printed: shown(&statement.printed),
+        ours: shown(&statement.ours),
+        verdict: statement.verdict.name(),
+        reason: reasons.into_iter().filter(|reason| !reason.is_empty()).collect::<Vec<_>>().join("; "),
         quote: printable(&statement.quote),
     }
 }
@@ -450,13 +470,18 @@ mod tests {
 
     fn replication() -> Replication {
         let statement = Statement {
+            part: "fig-6".to_owned(),
             section: "5.2.3".to_owned(),
             about: "accuracy of <SVM>".to_owned(),
             paper: "89%".to_owned(),
             quote: "achieving an accuracy of 89 percent".to_owned(),
-            ours: Some("93.0%".to_owned()),
-            agrees: Some(true),
-            mark: Some((0, 1, 89.0)),
+            printed: Some("93%".to_owned()),
+            ours: Some("95%".to_owned()),
+            verdict: Verdict::Explained,
+            reason: "one <disk>".to_owned(),
+            shown_by: None,
+            beats: Some(true),
+            behind: String::new(),
         };
         let figure = Figure {
             id: "fig-6".to_owned(),
@@ -466,7 +491,8 @@ mod tests {
             series: vec!["C4.5".to_owned(), "SVM".to_owned()],
             groups: vec!["Table 4".to_owned(), "10-fold".to_owned()],
             panels: vec![Panel { name: "sata7200".to_owned(), values: vec![vec![Some(70.0), Some(93.0)], vec![None, Some(91.0)]] }],
-            statements: vec![statement],
+            of_paper: 2,
+            marks: vec![(0, 1, 89.0)],
         };
         let bar = |id: &str, percent, met| Bar {
             id: id.to_owned(),
@@ -486,6 +512,8 @@ mod tests {
             command: "seekwise-lab paper run self-learning".to_owned(),
             setup: vec![("disk".to_owned(), "sata7200".to_owned())],
             notes: vec!["note".to_owned()],
+            statements: vec![statement],
+            not_repeated: vec![NotRepeated { id: "fig-1".to_owned(), title: "Fig. 1".to_owned(), reason: "a drawing".to_owned() }],
             bars: vec![bar("accuracy", Some(93.0), Some(true)), bar("gain", Some(1.0), Some(false)), bar("none", None, None)],
             figures: vec![figure],
             tables: Vec::new(),
@@ -499,9 +527,19 @@ mod tests {
         let body = html.strip_prefix("<!doctype html>\n").unwrap();
         let page = roxmltree::Document::parse(body).unwrap();
         let text: String = page.descendants().filter_map(|node| node.text()).collect();
-        for shown in
-            ["A & B", "accuracy of <SVM>", "93.0", "70.0", "91.0", "achieving an accuracy", "met", "missed", "not measured"]
-        {
+        for shown in [
+            "A & B",
+            "accuracy of <SVM>",
+            "one <disk>",
+            "explained",
+            "a drawing",
+            "93.0",
+            "70.0",
+            "91.0",
+            "achieving",
+            "met",
+            "not measured",
+        ] {
             assert!(text.contains(shown), "{shown} is not in {text}");
         }
         let bars =
@@ -512,7 +550,6 @@ mod tests {
     #[test]
     fn tables_and_lines_are_on_the_page_with_what_the_paper_states() {
         let mut page = replication();
-        let statement = page.figures[0].statements.remove(0);
         let line = |name: &str, y| Line { name: name.to_owned(), points: vec![(0.0, y), (1.0, y)] };
         page.curves = vec![Curves {
             id: "fig-8".to_owned(),
@@ -521,7 +558,6 @@ mod tests {
             x: Quantity::Seconds,
             y: Quantity::RequestsPerSecond,
             plots: vec![Plot { name: "youchoose".to_owned(), lines: vec![line("workload 1", 5.0), line("workload 2", 7.0)] }],
-            statements: vec![statement],
         }];
         page.tables = vec![Table {
             id: "table-3".to_owned(),
@@ -530,7 +566,6 @@ mod tests {
             corner: "factor".to_owned(),
             columns: vec![Table::column("volumes", true)],
             rows: vec![Row { name: "30%".to_owned(), cells: vec![Cell { paper: Some(17.0), ours: Some(20.0), met: Some(false) }] }],
-            statements: Vec::new(),
         }];
         let html = page.html();
         let document = roxmltree::Document::parse(html.strip_prefix("<!doctype html>\n").unwrap()).unwrap();
@@ -539,7 +574,10 @@ mod tests {
             assert!(text.contains(shown), "{shown} is not in {text}");
         }
         let text = page.text();
-        assert!(text.contains("30%") && text.contains("fig-8: Fig. 8") && text.contains("paper 89%, ours 93.0%"), "{text}");
+        assert!(
+            text.contains("30%") && text.contains("fig-8: Fig. 8") && text.contains("as printed 93%, ours 95%; one <disk>"),
+            "{text}"
+        );
     }
 
     #[test]
@@ -573,6 +611,6 @@ mod tests {
         let text = replication().text();
         assert!(text.contains("met             93.0%  accuracy (at least 89%)"), "{text}");
         assert!(text.contains("missed           1.0%  gain") && text.contains("not measured        –  none"), "{text}");
-        assert!(text.contains("accuracy of <SVM>: paper 89%, ours 93.0%"), "{text}");
+        assert!(text.contains("explained     fig-6: accuracy of <SVM>: paper 89%, as printed 93%, ours 95%; one <disk>"), "{text}");
     }
 }

@@ -7,10 +7,8 @@ mod runs;
 mod shares;
 mod tables;
 
-use crate::report::paper::Replication;
-
 use super::stated::Stated;
-use super::{Paper, PaperRequest, Part};
+use super::{Paper, PaperRequest, Part, Repeated};
 use experiment::pool::Workers;
 use runs::{Plan, Runs};
 use tables::Results;
@@ -25,18 +23,19 @@ pub static PAPER: Paper = Paper {
     live: None,
 };
 
-fn repeat(wanted: &PaperRequest, stated: Stated, workers: Workers) -> anyhow::Result<Replication> {
+fn repeat(wanted: &PaperRequest, stated: &Stated, workers: Workers) -> anyhow::Result<Repeated> {
     let plan = Plan { is_quick: wanted.is_quick, seed: wanted.seed };
     let wants = |id: &str| wanted.only.is_empty() || wanted.only.iter().any(|only| only == id);
     let trials = tables::trials(|id| wants(id) || wanted.wants_bars());
     let mut runs = Runs::new();
     plan.run(tables::unshared(&trials), &mut runs, workers)?;
-    plan.run(tables::shared(&trials, &plan, &runs, &stated), &mut runs, workers)?;
-    let results = Results { plan, runs: &runs, stated: &stated };
+    plan.run(tables::shared(&trials, &plan, &runs, stated), &mut runs, workers)?;
+    let results = Results { plan, runs: &runs, stated };
     let tables = tables::all(&results).into_iter().filter(|table| wants(&table.id)).collect();
     let figures = tables::peers(&results).into_iter().filter(|figure| wants(&figure.id)).collect();
     let bars = if wanted.wants_bars() { bars::all(&results) } else { Vec::new() };
-    Ok(Replication { setup: setup(&plan), notes: notes(&plan), bars, figures, tables, ..wanted.replication(stated) })
+    let measures = results.measures();
+    Ok(Repeated { setup: setup(&plan), notes: notes(&plan), bars, figures, tables, measures, ..Repeated::default() })
 }
 
 fn setup(plan: &Plan) -> Vec<(String, String)> {

@@ -5,9 +5,10 @@ use block::Nanos;
 use block::sched::fairio::{CycleClass, cycle_length};
 
 use super::array::DISKS;
+use super::bars::ABLE_PERCENT;
 use super::runs::{BENCHMARKS, Plan, Runs, Trial};
 use super::shares::{Outcome, WINDOWS};
-use crate::paper::stated::{Measured, Measures, Stated};
+use crate::paper::stated::{Measures, Stated};
 
 /// What can be asked for.
 pub const PARTS: [(&str, &str); 5] = [
@@ -110,6 +111,22 @@ impl Results<'_> {
         self.best_by(trial, Outcome::error_together)
     }
 
+    /// What statements are judged by.
+    pub fn measures(&self) -> Measures {
+        let mut measures = Measures::default();
+        for (number, [spread, best]) in [(1, ["spread-1", "best-cycle-1"]), (2, ["spread-2", "best-cycle-2"])] {
+            let trial = Trial::Illustration(number);
+            let throughputs = self.cycles().iter().filter_map(|&ms| Some(self.get(trial, &fixed(ms))?.throughput_mb_s));
+            let (least, most) = throughputs.fold((f64::INFINITY, 0.0_f64), |(least, most), it| (least.min(it), most.max(it)));
+            measures.ours(spread, (most > 0.0).then(|| 100.0 * (most / least - 1.0)));
+            measures.ours(best, self.best_fixed(trial).map(|(ms, _)| f64::from(ms)));
+        }
+        let by_heuristic = |(trial, _): (Trial, String)| self.get(trial, &fixed(self.heuristic_ms(trial)?));
+        let able = self.trials().into_iter().filter_map(by_heuristic).filter(|outcome| outcome.wanting_percent >= ABLE_PERCENT);
+        measures.ours("worst-able", able.map(Outcome::error).max_by(f64::total_cmp));
+        measures
+    }
+
     fn best_by(&self, trial: Trial, error: impl Fn(&Outcome) -> Option<f64>) -> Option<(u32, f64)> {
         let errors = self.cycles().iter().filter_map(|&ms| Some((ms, error(self.get(trial, &fixed(ms))?)?)));
         errors.min_by(|a, b| a.1.total_cmp(&b.1))
@@ -146,7 +163,6 @@ fn table(id: &str, corner: &str, method: &str) -> Table {
         corner: corner.to_owned(),
         columns: Vec::new(),
         rows: Vec::new(),
-        statements: Vec::new(),
     }
 }
 
@@ -167,13 +183,6 @@ fn illustration(results: &Results, trial: Trial, id: &str) -> Option<Table> {
         Row { name, cells }
     };
     let rows: Vec<Row> = fixed_cycles.chain(others).map(row).collect();
-    let throughputs = results.cycles().iter().filter_map(|&ms| Some(results.get(trial, &fixed(ms))?.throughput_mb_s));
-    let (least, most) = throughputs.fold((f64::INFINITY, 0.0_f64), |(least, most), it| (least.min(it), most.max(it)));
-    let mut measures = Measures::new();
-    measures.insert("spread", Measured::Number(100.0 * (most / least - 1.0)));
-    if let Some((ms, _)) = results.best_fixed(trial) {
-        measures.insert("best-cycle", Measured::Number(f64::from(ms)));
-    }
     let method = "Cycle lengths in ms as the report’s, then the cycle that fairio chooses, and other schedulers. The report’s and ours differ in \
                   what a cycle is: there it ends by the clock, here when its disk time is used.";
     Some(Table {
@@ -183,7 +192,6 @@ fn illustration(results: &Results, trial: Trial, id: &str) -> Option<Table> {
             Table::column("MB/s", true),
         ],
         rows,
-        statements: results.stated.about(id, &measures),
         ..table(id, "cycle", method)
     })
 }
@@ -195,15 +203,11 @@ fn of_benchmarks(results: &Results) -> Vec<(Trial, String)> {
 
 fn benchmarks(results: &Results) -> Option<Table> {
     let id = "table-5";
-    let mut worst_able: Option<f64> = None;
     let mut rows = Vec::new();
     for (trial, name) in of_benchmarks(results) {
         let paper = |column: &str| results.stated.number(id, &name, column);
         let heuristic = results.heuristic_ms(trial);
         let by_heuristic = heuristic.and_then(|ms| results.get(trial, &fixed(ms)));
-        if let Some(outcome) = by_heuristic.filter(|outcome| outcome.wanting_percent >= super::bars::ABLE_PERCENT) {
-            worst_able = Some(worst_able.unwrap_or(0.0).max(outcome.error()));
-        }
         let best = results.best_fixed(trial);
         let adaptive = results.adaptive(trial);
         let cells = vec![
@@ -220,7 +224,6 @@ fn benchmarks(results: &Results) -> Option<Table> {
         ];
         rows.push(Row { name, cells });
     }
-    let measures = worst_able.map(|worst| ("worst-able", Measured::Number(worst))).into_iter().collect();
     let method = "The number of requests in equation 3 is the report’s for each workload; the disk time of a request is ours, measured \
                   without shares as there. Wanting: the least part of the time in which a class had a request outstanding. While all want: errors \
                   of the times in which every class had one.";
@@ -238,7 +241,6 @@ fn benchmarks(results: &Results) -> Option<Table> {
             Table::column("wanting, %", false),
         ],
         rows,
-        statements: results.stated.about(id, &measures),
         ..table(id, "workload", method)
     })
 }

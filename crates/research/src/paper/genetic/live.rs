@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use crate::report::paper::Replication;
 use control::Setting;
 use control::controller::{Controller, ControllerInput, Fixed};
 use control::experience::WINDOW;
 use observe::Preference;
 use twin::controller;
 
+use super::super::Repeated;
 use super::convergence::Course;
 use super::pairs::{AS_THE_PAPERS, DEFAULT, FIGURES, IN_THE_TWIN, Pair, Ran, Runs, UNDERS, WORKLOADS};
 use super::results::Results;
@@ -34,10 +34,10 @@ const SMALL_FILES_BYTES: u64 = 64_000 << 10;
 pub fn repeat(
     wanted: &PaperRequest,
     on: &OnDevice,
-    stated: Stated,
+    _: &Stated,
     live: &mut dyn LiveDevice,
     workers: Workers,
-) -> anyhow::Result<Replication> {
+) -> anyhow::Result<Repeated> {
     let length_s = if wanted.is_quick { 6.0 } else { 60.0 };
     let mut clock = Clock::new(on.minutes, live.now(), workers.monitor);
     let found = live.plant().setting();
@@ -61,9 +61,10 @@ pub fn repeat(
     }
     workers.monitor.end();
     let runs = Runs::of(ran);
-    let results = Results { runs: &runs, stated: &stated };
+    let results = Results { runs: &runs };
     let (curves, tables, bars) = (results.curves(), results.tables(), results.bars());
-    Ok(Replication {
+    let measures = results.measures();
+    Ok(Repeated {
         setup: setup(length_s, &found, on, live, clock.done(), wanted.seed),
         notes: std::iter::once(
             "What runs is real, and other work of the machine shows in it. What the default shows by itself is shown next to the searches: no search can \
@@ -75,7 +76,8 @@ pub fn repeat(
         bars,
         tables,
         curves,
-        ..wanted.replication(stated)
+        measures,
+        ..Repeated::default()
     })
 }
 

@@ -5,10 +5,8 @@ mod live;
 mod pairs;
 mod results;
 
-use crate::report::paper::Replication;
-
 use super::stated::Stated;
-use super::{OnKernel, Paper, PaperRequest, Part};
+use super::{OnKernel, Paper, PaperRequest, Part, Repeated};
 use experiment::pool::Workers;
 use pairs::{FIGURES, Pair, Runs, UNDERS};
 use results::Results;
@@ -54,7 +52,7 @@ impl Plan {
     }
 }
 
-fn repeat(wanted: &PaperRequest, stated: Stated, workers: Workers) -> anyhow::Result<Replication> {
+fn repeat(wanted: &PaperRequest, _: &Stated, workers: Workers) -> anyhow::Result<Repeated> {
     let plan = Plan { is_quick: wanted.is_quick, seed: wanted.seed };
     let wants = |id: &str| wanted.only.is_empty() || wanted.only.iter().any(|only| only == id);
     let drawn = FIGURES.iter().filter(|(id, _)| wants(id)).map(|(_, pair)| *pair);
@@ -66,11 +64,12 @@ fn repeat(wanted: &PaperRequest, stated: Stated, workers: Workers) -> anyhow::Re
         wanted_runs.extend(Pair::all().flat_map(|pair| (0..unders).map(move |under| (pair, under))));
     }
     let runs = Runs::run(wanted_runs, plan, workers)?;
-    let results = Results { runs: &runs, stated: &stated };
+    let results = Results { runs: &runs };
     let curves = results.curves().into_iter().filter(|curves| wants(&curves.id)).collect();
     let tables = results.tables().into_iter().filter(|table| wants(&table.id)).collect();
     let bars = if wanted.wants_bars() { results.bars() } else { Vec::new() };
-    Ok(Replication { setup: setup(plan), notes: notes(plan), bars, tables, curves, ..wanted.replication(stated) })
+    let measures = results.measures();
+    Ok(Repeated { setup: setup(plan), notes: notes(plan), bars, tables, curves, measures, ..Repeated::default() })
 }
 
 fn setup(plan: Plan) -> Vec<(String, String)> {

@@ -6,7 +6,7 @@ use super::convergence::Settled;
 use super::pairs::{AS_THE_PAPERS, DEFAULT, FIGURES, IN_THE_TWIN, Pair, Runs, UNDERS, WORKLOADS};
 use super::title;
 use crate::paper::aims::at_least;
-use crate::paper::stated::{Measured, Measures, Stated};
+use crate::paper::stated::Measures;
 
 /// With the twin a workload converges so soon after a change, in seconds.
 const SOON_S: f64 = 30.0;
@@ -15,8 +15,6 @@ const SOON_S: f64 = 30.0;
 pub struct Results<'a> {
     /// What was run.
     pub runs: &'a Runs,
-    /// The paper.
-    pub stated: &'a Stated,
 }
 
 /// How a workload settled wherever it was run under something.
@@ -91,12 +89,12 @@ impl Results<'_> {
             x: Quantity::Seconds,
             y: Quantity::MegabytesPerSecond,
             plots,
-            statements: self.stated.about(id, &self.measures()),
         })
     }
 
     /// Convergence times of the genetic library as the paper has it.
-    fn measures(&self) -> Measures {
+    pub fn measures(&self) -> Measures {
+        let mut measures = Measures::default();
         let worst = |workload: usize| self.settling(workload, AS_THE_PAPERS).times().last().copied();
         let converging = (0..WORKLOADS.len()).filter(|&workload| {
             let settling = self.settling(workload, AS_THE_PAPERS);
@@ -107,7 +105,8 @@ impl Results<'_> {
             ("random-reads", worst(1)),
             ("converging", self.runs.get(Pair(0, 1), AS_THE_PAPERS).map(|_| converging.count() as f64)),
         ];
-        known.into_iter().filter_map(|(name, value)| Some((name, Measured::Number(value?)))).collect()
+        known.into_iter().for_each(|(name, value)| measures.printed(name, value));
+        measures
     }
 
     /// Convergence, hypotheses, pairs.
@@ -155,7 +154,6 @@ impl Results<'_> {
             corner: "workload".to_owned(),
             columns: names.map(|name| Table::column(name, false)).to_vec(),
             rows,
-            statements: self.stated.about("convergence", &self.measures()),
         }
     }
 
@@ -194,7 +192,6 @@ impl Results<'_> {
             corner: "workload".to_owned(),
             columns: names.map(|name| Table::column(name, false)).to_vec(),
             rows: (0..WORKLOADS.len()).filter(was_run).flat_map(of).map(row).collect(),
-            statements: self.stated.about("hypotheses", &self.measures()),
         }
     }
 
@@ -215,7 +212,6 @@ impl Results<'_> {
             corner: "workloads".to_owned(),
             columns: names.map(|name| Table::column(name, false)).to_vec(),
             rows: Pair::all().filter(|pair| self.runs.get(*pair, DEFAULT).is_some()).map(row).collect(),
-            statements: Vec::new(),
         }
     }
 

@@ -9,12 +9,13 @@
 
 use std::fmt::Write as _;
 
-use crate::report::paper::{Bar, Cell, Replication, Row, Table};
+use crate::report::paper::{Bar, Cell, Row, Table};
 use control::Setting;
 use control::controller::ControllerInput;
 use control::search::ioperf::Pattern;
 use twin::controller;
 
+use super::super::Repeated;
 use super::machine::{Got, pattern, preference};
 use super::results::{self, worst};
 use super::searches::{Case, Searched};
@@ -115,10 +116,10 @@ impl Ran {
 pub fn repeat(
     wanted: &PaperRequest,
     on: &OnDevice,
-    stated: Stated,
+    stated: &Stated,
     live: &mut dyn LiveDevice,
     workers: Workers,
-) -> anyhow::Result<Replication> {
+) -> anyhow::Result<Repeated> {
     let plan = if wanted.is_quick { &QUICK } else { &FULL };
     let mut clock = Clock::new(on.minutes, live.now(), workers.monitor);
     let found = live.plant().setting();
@@ -132,13 +133,13 @@ pub fn repeat(
     workers.monitor.end();
     let searched = searched(&all, plan, &found);
     let table = Table { id: "live".to_owned(), ..results::compared("live", &searched) };
-    let table = with_the_papers(table, &stated);
-    Ok(Replication {
+    let table = with_the_papers(table, stated);
+    Ok(Repeated {
         setup: setup(plan, &found, on, live, all.len(), wanted.seed),
         notes: notes(&all).into_iter().chain(clock.failed()).collect(),
         bars: bars(&searched, &all),
         tables: vec![table, near(&all)],
-        ..wanted.replication(stated)
+        ..Repeated::default()
     })
 }
 
@@ -226,7 +227,6 @@ fn near(all: &[Ran]) -> Table {
         corner: "workload".to_owned(),
         columns: names.map(|name| Table::column(name, false)).to_vec(),
         rows: all.iter().map(row).collect(),
-        statements: Vec::new(),
     }
 }
 

@@ -7,11 +7,10 @@ mod machine;
 mod results;
 mod searches;
 
-use crate::report::paper::Replication;
 use control::search::ioperf::{EVALUATION_S, POPULATION};
 
 use super::stated::Stated;
-use super::{OnKernel, Paper, PaperRequest, Part};
+use super::{OnKernel, Paper, PaperRequest, Part, Repeated};
 use evolution::Evolution;
 use experiment::pool::Workers;
 use machine::Kernel;
@@ -97,7 +96,7 @@ impl Plan {
     }
 }
 
-fn repeat(wanted: &PaperRequest, stated: Stated, workers: Workers) -> anyhow::Result<Replication> {
+fn repeat(wanted: &PaperRequest, stated: &Stated, workers: Workers) -> anyhow::Result<Repeated> {
     let plan = Plan::new(wanted.is_quick, wanted.seed);
     let wants = |id: &str| wanted.only.is_empty() || wanted.only.iter().any(|only| only == id);
     let is_evolved = EVOLVED.iter().any(|id| wants(id));
@@ -107,11 +106,12 @@ fn repeat(wanted: &PaperRequest, stated: Stated, workers: Workers) -> anyhow::Re
         is_wanted.then(|| Searched::run(plan, kernel, workers)).transpose()
     };
     let (then, today) = (searched("searches", &Kernel::OF_THE_PAPER)?, searched("today", &Kernel::OF_TODAY)?);
-    let results = Results { evolution: evolution.as_ref(), then: then.as_ref(), today: today.as_ref(), stated: &stated };
+    let results = Results { evolution: evolution.as_ref(), then: then.as_ref(), today: today.as_ref(), stated };
     let curves = results.curves().into_iter().filter(|curves| wants(&curves.id)).collect();
     let tables = results.tables().into_iter().filter(|table| wants(&table.id)).collect();
     let bars = if wanted.wants_bars() { results.bars() } else { Vec::new() };
-    Ok(Replication { setup: setup(plan), notes: notes(plan, &results), bars, tables, curves, ..wanted.replication(stated) })
+    let measures = results.measures();
+    Ok(Repeated { setup: setup(plan), notes: notes(plan, &results), bars, tables, curves, measures, ..Repeated::default() })
 }
 
 fn setup(plan: Plan) -> Vec<(String, String)> {

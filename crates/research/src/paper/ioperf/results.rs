@@ -6,7 +6,7 @@ use super::evolution::{Evolution, Test};
 use super::searches::{OURS, Searched};
 use super::title;
 use crate::paper::aims::at_least;
-use crate::paper::stated::{Measured, Measures, Stated};
+use crate::paper::stated::{Measures, Stated};
 
 /// What is drawn from.
 pub struct Results<'a> {
@@ -65,7 +65,6 @@ impl Results<'_> {
             x: Quantity::TestNumber,
             y,
             plots: vec![Plot { name: "tests, in their order".to_owned(), lines }],
-            statements: self.stated.about(id, &self.measures()),
         };
         let explanation = "Each test is a random workload under what the population of its generation has for the most similar pattern (IOPerf), and \
                       under the kernel’s default (IOBad).";
@@ -104,8 +103,9 @@ impl Results<'_> {
     }
 
     /// What the paper states numbers of, as of all tests.
-    fn measures(&self) -> Measures {
-        let Some(evolution) = self.evolution else { return Measures::new() };
+    pub fn measures(&self) -> Measures {
+        let mut measures = Measures::default();
+        let Some(evolution) = self.evolution else { return measures };
         let gains: Vec<f64> = evolution.tests.iter().map(|test| test.ours.gain_percent(&test.default)).collect();
         let faster: Vec<f64> = evolution.tests.iter().map(|test| -test.ours.slower_percent(&test.default)).collect();
         let both: Vec<(f64, f64)> =
@@ -122,7 +122,8 @@ impl Results<'_> {
             ("improvement-of-both", mean(&gains_of_both)),
             ("neither", Some(of_all(neither))),
         ];
-        known.into_iter().filter_map(|(name, value)| Some((name, Measured::Number(value?)))).collect()
+        known.into_iter().for_each(|(name, value)| measures.printed(name, value));
+        measures
     }
 
     /// Section 6, and the searches.
@@ -162,7 +163,6 @@ impl Results<'_> {
             corner: "tests of".to_owned(),
             columns: columns(),
             rows,
-            statements: self.stated.about("section-6", &self.measures()),
         }
     }
 
@@ -252,7 +252,6 @@ pub fn compared(id: &str, searched: &Searched) -> Table {
         corner: "ended by".to_owned(),
         columns: columns(),
         rows: searched.names.iter().enumerate().map(row).collect(),
-        statements: Vec::new(),
     }
 }
 

@@ -4,7 +4,7 @@ use crate::report::paper::{Best, Figure, Panel, Unit};
 use observe::merit::TOLERANCE;
 
 use super::super::Part;
-use super::super::stated::{Measured, Measures, Stated};
+use super::super::stated::Measures;
 use super::judge::{Count, Data, JUDGED_BY, Trial, accuracy, aggregated_s, score};
 use super::plan::{Load, Plan, TABLE_3, TABLE_4, TABLE_5};
 use super::runs::{Store, Summary, Under};
@@ -71,24 +71,19 @@ impl Drawing {
         Part { id: self.id, title: self.title, is_cpu: self.is_cpu }
     }
 
-    /// Draws it, with what the paper states about it.
-    pub fn draw(&self, world: &World, stated: &Stated) -> Figure {
-        let mut figure = (self.draw)(self, world);
-        let measures = world.measures(&figure);
-        stated.compare(&mut figure, self.among, &measures);
-        figure
+    /// Draws it.
+    pub fn draw(&self, world: &World) -> Figure {
+        Figure { of_paper: self.among, ..(self.draw)(self, world) }
     }
 
     fn figure(&self, unit: Unit, series: &[&str], groups: &[&str], method: &str) -> Figure {
         Figure {
-            id: self.id.to_owned(),
             title: self.title.to_owned(),
             method: method.to_owned(),
             unit,
             series: series.iter().map(|&name| name.to_owned()).collect(),
             groups: groups.iter().map(|&name| name.to_owned()).collect(),
-            panels: Vec::new(),
-            statements: Vec::new(),
+            ..Figure::new(self.id)
         }
     }
 }
@@ -187,23 +182,24 @@ impl World<'_> {
     }
 
     /// Numbers of the text that belong to a figure and are none of its bars.
-    fn measures(&self, figure: &Figure) -> Measures {
-        let mut measures = Measures::new();
-        if figure.id == "fig-8" {
-            measures.extend(best_window(figure).map(|window| ("best-window", window)));
-            return measures;
-        }
-        let (name, value) = match figure.id.as_str() {
-            "fig-4" => ("per-request-share", self.per_request_share()),
-            "fig-10" => ("mixed-2-gain", self.gain_over_best("mixed-2", Scheme::TWO_LAYER, aggregated_s)),
-            "fig-13" => ("multi-threaded-gain", self.gain_over_best("multi-threaded-access", Scheme::TWO_LAYER, response_ms)),
-            "fig-14" => {
-                let gain = self.gain_over_best("maximum-throughput", Scheme::TWO_LAYER, seconds_a_megabyte);
-                ("maximum-throughput-gain", gain.map(|less| 100.0 * (100.0 / (100.0 - less) - 1.0)))
+    pub fn measures(&self, figures: &[Figure]) -> Measures {
+        let mut measures = Measures::default();
+        for figure in figures {
+            match figure.id.as_str() {
+                "fig-4" => measures.printed("per-request-share", self.per_request_share()),
+                "fig-8" => best_window(figure, &mut measures),
+                "fig-10" => measures.printed("mixed-2-gain", self.gain_over_best("mixed-2", Scheme::TWO_LAYER, aggregated_s)),
+                "fig-13" => {
+                    let gain = self.gain_over_best("multi-threaded-access", Scheme::TWO_LAYER, response_ms);
+                    measures.printed("multi-threaded-gain", gain);
+                }
+                "fig-14" => {
+                    let gain = self.gain_over_best("maximum-throughput", Scheme::TWO_LAYER, seconds_a_megabyte);
+                    measures.printed("maximum-throughput-gain", gain.map(|less| 100.0 * (100.0 / (100.0 - less) - 1.0)));
+                }
+                _ => {}
             }
-            _ => return measures,
-        };
-        measures.extend(value.map(|value| (name, Measured::Number(value))));
+        }
         measures
     }
 
@@ -234,18 +230,23 @@ fn cpu_us_a_second(run: &Summary, _: &Summary) -> Option<f64> {
 }
 
 /// The window of the least geometric mean of response times over the workloads.
-fn best_window(figure: &Figure) -> Option<Measured> {
+fn best_window(figure: &Figure, measures: &mut Measures) {
     let mean = |series: usize| {
         let values = (0..figure.groups.len()).map(|group| figure.value(0, group, series).map(f64::ln));
         let values = values.collect::<Option<Vec<f64>>>()?;
         Some((values.iter().sum::<f64>() / values.len() as f64).exp())
     };
     let means: Vec<Option<f64>> = (0..WINDOWS_S.len()).map(mean).collect();
-    means.iter().all(Option::is_some).then_some(())?;
+    if means.iter().any(Option::is_none) {
+        return;
+    }
     match figure.unit.best(&means) {
-        Best::None => None,
-        Best::One(best) => Some(Measured::Number(f64::from(WINDOWS_S[best]))),
-        tie => tie.tie(|index| WINDOW_NAMES[index].to_owned()).map(Measured::Tie),
+        Best::None => {}
+        Best::One(best) => measures.printed("best-window", Some(f64::from(WINDOWS_S[best]))),
+        tie => {
+            let text = tie.tie(|index| WINDOW_NAMES[index].to_owned());
+            text.into_iter().for_each(|text| measures.printed_words("best-window", text, false));
+        }
     }
 }
 

@@ -7,11 +7,10 @@ mod plan;
 mod runs;
 mod schemes;
 
-use crate::report::paper::Replication;
 use observe::{Preference, merit};
 
 use super::stated::Stated;
-use super::{Paper, PaperRequest};
+use super::{Paper, PaperRequest, Repeated};
 use experiment::pool::Workers;
 use figures::{Drawing, World};
 use plan::{ONLINE, Plan};
@@ -28,20 +27,21 @@ pub static PAPER: Paper = Paper {
     live: None,
 };
 
-fn repeat(wanted: &PaperRequest, stated: Stated, workers: Workers) -> anyhow::Result<Replication> {
+fn repeat(wanted: &PaperRequest, _: &Stated, workers: Workers) -> anyhow::Result<Repeated> {
     let drawings: Vec<&Drawing> = figures::ALL.iter().filter(|drawing| wanted.wants(&drawing.part())).collect();
     let mut plan = Plan::new(wanted.is_quick, wanted.seed)?;
     plan.measures_cpu = wanted.measures_cpu;
     let mut store = Store::default();
-    let (figures, bars) = loop {
+    let (figures, measures, bars) = loop {
         let world = World { plan: &plan, store: &store };
-        let figures: Vec<_> = drawings.iter().map(|drawing| drawing.draw(&world, &stated)).collect();
+        let figures: Vec<_> = drawings.iter().map(|drawing| drawing.draw(&world)).collect();
+        let measures = world.measures(&figures);
         let bars = if wanted.wants_bars() { bars::all(&world) } else { Vec::new() };
         if !store.fill(&plan, workers)? {
-            break (figures, bars);
+            break (figures, measures, bars);
         }
     };
-    Ok(Replication { setup: setup(&plan), notes: notes(&plan), bars, figures, ..wanted.replication(stated) })
+    Ok(Repeated { setup: setup(&plan), notes: notes(&plan), bars, figures, measures, ..Repeated::default() })
 }
 
 fn setup(plan: &Plan) -> Vec<(String, String)> {

@@ -67,13 +67,12 @@ mod tests {
     use super::super::runs::{OURS, Runs, UNDERS};
     use super::super::scenes::{HOSTS, Lengths};
     use super::*;
-    use crate::paper::stated::Stated;
 
     /// The bars of throughput, windows and p99 if these volumes were served as `under` does in place of youchoose.
     fn met(of: impl Fn(f64) -> f64) -> Vec<Option<bool>> {
-        let (runs, stated) = (Runs::made_up(HOSTS.len(), &of), Stated::read(&super::super::PAPER).unwrap());
+        let runs = Runs::made_up(HOSTS.len(), &of);
         assert!(UNDERS[OURS].name == "youchoose");
-        let results = Results { runs: &runs, lengths: Lengths::new(true), stated: &stated };
+        let results = Results { runs: &runs, lengths: Lengths::new(true) };
         sharing(&results).iter().map(|bar| bar.met).collect()
     }
 

@@ -9,15 +9,14 @@ mod sharing;
 
 use std::sync::Arc;
 
-use crate::report::paper::Replication;
 use block::Merges;
 use control::Setting;
 use sim::host::QueueSettings;
 use sim::profile::DeviceOptions;
 use sim::reference::ReferenceDisk;
 
-use super::stated::Stated;
-use super::{Paper, PaperRequest, Part};
+use super::stated::{Measures, Stated};
+use super::{Paper, PaperRequest, Part, Repeated};
 use experiment::learned_device;
 use experiment::pool::Workers;
 use runs::{Models, Plan, Runs};
@@ -56,7 +55,7 @@ fn title(id: &str) -> &'static str {
     PARTS.iter().find(|(part, _)| *part == id).map_or("", |(_, title)| title)
 }
 
-fn repeat(wanted: &PaperRequest, stated: Stated, workers: Workers) -> anyhow::Result<Replication> {
+fn repeat(wanted: &PaperRequest, stated: &Stated, workers: Workers) -> anyhow::Result<Repeated> {
     let wants = |id: &str| wanted.only.is_empty() || wanted.only.iter().any(|only| only == id);
     let plan = Plan { lengths: Lengths::new(wanted.is_quick), seed: wanted.seed };
     let scenes = scenes(|id| wants(id) || wanted.wants_bars());
@@ -68,14 +67,14 @@ fn repeat(wanted: &PaperRequest, stated: Stated, workers: Workers) -> anyhow::Re
     let is_modelled = wanted.wants_bars() || wants("fig-5") || wants("fig-7");
     let accuracy = is_modelled.then(|| model::accuracy(wanted.is_quick, wanted.seed, wanted.trace.as_deref(), workers));
     let accuracy = accuracy.transpose()?;
-    let results = Results { runs: &runs, lengths: plan.lengths, stated: &stated };
+    let results = Results { runs: &runs, lengths: plan.lengths };
     let figures = sharing::figure_6(&results).into_iter().filter(|figure| wants(&figure.id)).collect();
     let over_time = [Scene::Change, Scene::Real].into_iter().filter_map(|scene| sharing::over_time(&results, scene));
-    let curves = accuracy.iter().flat_map(|accuracy| model::figures(accuracy, &stated)).chain(over_time);
+    let curves = accuracy.iter().flat_map(|accuracy| model::figures(accuracy)).chain(over_time);
     let curves = curves.filter(|curves| wants(&curves.id)).collect();
     let is_placed = wanted.wants_bars() || PARTS.iter().any(|(id, _)| id.starts_with("table-") && wants(id));
     let placed = if is_placed { placing::place(wanted.is_quick, wanted.seed, workers)? } else { Vec::new() };
-    let tables = placing::tables(&placed, &stated).into_iter();
+    let tables = placing::tables(&placed, stated).into_iter();
     let tables = tables.chain([sharing::promises(&results), sharing::peers(&results)].into_iter().flatten());
     let tables = tables.filter(|table| wants(&table.id)).collect();
     let mut bars = Vec::new();
@@ -84,8 +83,12 @@ fn repeat(wanted: &PaperRequest, stated: Stated, workers: Workers) -> anyhow::Re
         bars.extend(bars::sharing(&results));
         bars.extend(placing::bars(&placed));
     }
+    let mut measures = Measures::default();
+    accuracy.iter().for_each(|accuracy| model::measures(accuracy, &mut measures));
+    sharing::measures(&results, &mut measures);
+    placing::measures(&placed, &mut measures);
     let (setup, notes) = (setup(wanted), notes(wanted));
-    Ok(Replication { setup, notes, bars, figures, tables, curves, ..wanted.replication(stated) })
+    Ok(Repeated { setup, notes, bars, figures, tables, curves, measures, ..Repeated::default() })
 }
 
 /// Models of the reference disk for schedulers: a trained regression tree, and a shadow of the disk itself.

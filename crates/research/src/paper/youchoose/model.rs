@@ -12,7 +12,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use super::scenes::web_search;
 use super::title;
 use crate::paper::aims::{at_least, at_most};
-use crate::paper::stated::{Measured, Measures, Stated};
+use crate::paper::stated::Measures;
 use experiment::learned_device::errors::{Distribution, Errors, WITHIN};
 use experiment::learned_device::page::line;
 use experiment::learned_device::{Options, Trained, train};
@@ -76,14 +76,17 @@ fn within(distribution: &Distribution, percent: f64) -> Option<f64> {
     Some(100.0 * distribution.within[place])
 }
 
+/// What statements about the model are judged by: it is the paper's own kind of model.
+pub fn measures(accuracy: &Accuracy, measures: &mut Measures) {
+    let Accuracy { without, with, .. } = accuracy;
+    measures.printed("request-error", Some(100.0 * with.requests.mean));
+    measures.printed("windows-15", within(&with.windows[1], 15.0));
+    measures.printed("windows-30", within(&without.windows[1], 30.0));
+}
+
 /// Figures 5 and 7.
-pub fn figures(accuracy: &Accuracy, stated: &Stated) -> Vec<Curves> {
+pub fn figures(accuracy: &Accuracy) -> Vec<Curves> {
     let Accuracy { without, with, load } = accuracy;
-    let mut measures = Measures::new();
-    measures.insert("request-error", Measured::Number(100.0 * with.requests.mean));
-    let mut add = |name, value: Option<f64>| value.map(|value| measures.insert(name, Measured::Number(value)));
-    add("windows-15", within(&with.windows[1], 15.0));
-    add("windows-30", within(&without.windows[1], 30.0));
     let plot = |name: &str, lines: Vec<Line>| Plot { name: name.to_owned(), lines };
     let curves = |id: &str, method: String, plots| Curves {
         id: id.to_owned(),
@@ -92,7 +95,6 @@ pub fn figures(accuracy: &Accuracy, stated: &Stated) -> Vec<Curves> {
         x: Quantity::ErrorPercent,
         y: Quantity::SharePercent,
         plots,
-        statements: stated.about(id, &measures),
     };
     let each = [("requests", &with.requests), ("windows of 0.04 s", &with.windows[0]), ("windows of 0.08 s", &with.windows[1])];
     let both = [("with a sample", &with.windows[1]), ("without", &without.windows[1])];

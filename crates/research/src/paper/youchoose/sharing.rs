@@ -7,7 +7,7 @@ use sim::run::TenantMeasure;
 use super::runs::{OURS, Runs, UNDERS, VIRTUAL_CLOCK, rate};
 use super::scenes::{HOSTS, LOCALITIES, Lengths, Scene};
 use super::{PARTS, title};
-use crate::paper::stated::{Measured, Measures, Stated};
+use crate::paper::stated::Measures;
 use experiment::tenants::{ServiceComparison, WINDOWS};
 
 /// The width of a point in figures over time.
@@ -19,8 +19,6 @@ pub struct Results<'a> {
     pub runs: &'a Runs,
     /// How long.
     pub lengths: Lengths,
-    /// The paper.
-    pub stated: &'a Stated,
 }
 
 /// A volume under a scheduler, compared with its reference disk.
@@ -90,7 +88,7 @@ pub fn figure_6(results: &Results) -> Option<Figure> {
     let panels: Vec<Panel> = results.hosts().into_iter().map(|(host, needs)| throughputs(results, host, needs)).collect();
     let mut series = vec!["reference disk".to_owned()];
     series.extend(UNDERS.iter().map(|under| under.name.to_owned()));
-    let mut figure = Figure {
+    let figure = Figure {
         title: title("fig-6").to_owned(),
         method: "Five volumes of 3.5 GiB, each promised two slow disks, ask for 4 KiB with 32 outstanding; the reference disks serve each \
                  alone, in C-LOOK order. (a) of the paper is the first bar, (b) the second, (c) the third. virtual-clock is promised 100 \
@@ -103,17 +101,6 @@ pub fn figure_6(results: &Results) -> Option<Figure> {
         panels,
         ..Figure::new("fig-6")
     };
-    let mut measures = Measures::new();
-    if let Some(kept) = results.kept(Scene::Localities(0), OURS) {
-        let least = kept.iter().map(|kept| kept.throughput_percent).fold(f64::INFINITY, f64::min);
-        measures.insert("youchoose-least", Measured::Number(least));
-    }
-    if let Some(shared) = results.runs.shared(Scene::Localities(0), VIRTUAL_CLOCK) {
-        let rates = || shared.volumes.iter().map(rate);
-        let ratio = rates().fold(0.0, f64::max) / rates().fold(f64::INFINITY, f64::min);
-        measures.insert("virtual-clock-ratio", Measured::Number(ratio));
-    }
-    results.stated.compare(&mut figure, 0, &measures);
     (!figure.panels.is_empty()).then_some(figure)
 }
 
@@ -229,7 +216,6 @@ pub(super) fn table(id: &str, corner: &str, method: &str) -> Table {
         corner: corner.to_owned(),
         columns: Vec::new(),
         rows: Vec::new(),
-        statements: Vec::new(),
     }
 }
 
@@ -255,28 +241,27 @@ pub fn over_time(results: &Results, scene: Scene) -> Option<Curves> {
         x: Quantity::Seconds,
         y: Quantity::RequestsPerSecond,
         plots,
-        statements: results.stated.about(id, &measures(results, scene)),
     })
 }
 
-fn measures(results: &Results, scene: Scene) -> Measures {
-    let mut measures = Measures::new();
-    // Whose neighbour changes.
-    let other = usize::from(scene == Scene::Change);
-    if let Some(loss) = results.loss_percent(scene, OURS, other) {
-        measures.insert("neighbour-loss", Measured::Number(loss));
-    }
-    if scene == Scene::Change {
-        if let Some(loss) = results.loss_percent(scene, VIRTUAL_CLOCK, other) {
-            measures.insert("virtual-clock-loss", Measured::Number(loss));
-        }
-        if let Some(shared) = results.runs.shared(scene, OURS) {
-            let rates = results.rates_of_parts(&shared.volumes[0]);
-            measures.insert("workload-1-75", Measured::Number(rates[1]));
-            measures.insert("workload-1-0", Measured::Number(rates[2]));
-        }
-    }
-    measures
+/// What statements about sharing are judged by.
+pub fn measures(results: &Results, measures: &mut Measures) {
+    let localities = Scene::Localities(0);
+    let least =
+        results.kept(localities, OURS).map(|kept| kept.iter().map(|kept| kept.throughput_percent).fold(f64::INFINITY, f64::min));
+    measures.ours("youchoose-least", least);
+    let ratio = results.runs.shared(localities, VIRTUAL_CLOCK).map(|shared| {
+        let rates = || shared.volumes.iter().map(rate);
+        rates().fold(0.0, f64::max) / rates().fold(f64::INFINITY, f64::min)
+    });
+    measures.printed("virtual-clock-ratio", ratio);
+    // The volume that does not change.
+    measures.ours("change-loss", results.loss_percent(Scene::Change, OURS, 1));
+    measures.printed("virtual-clock-loss", results.loss_percent(Scene::Change, VIRTUAL_CLOCK, 1));
+    measures.ours("real-loss", results.loss_percent(Scene::Real, OURS, 0));
+    let rates = results.runs.shared(Scene::Change, OURS).map(|shared| results.rates_of_parts(&shared.volumes[0]));
+    measures.ours("workload-1-75", rates.map(|rates| rates[1]));
+    measures.ours("workload-1-0", rates.map(|rates| rates[2]));
 }
 
 fn plot(name: &str, volumes: &[TenantMeasure]) -> Plot {

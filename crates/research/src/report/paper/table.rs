@@ -2,7 +2,6 @@
 
 use serde::Serialize;
 
-use super::Statement;
 use ::report::number::{self, three_digits};
 use ::report::text::printable;
 
@@ -21,8 +20,6 @@ pub struct Table {
     pub columns: Vec<Column>,
     /// Its rows.
     pub rows: Vec<Row>,
-    /// The paper's statements about it.
-    pub statements: Vec<Statement>,
 }
 
 /// A quantity.
@@ -158,7 +155,6 @@ mod tests {
                 },
                 Row { name: "mean".to_owned(), cells: vec![cell(1.5, None, Some(false)), Cell::default(), Cell::ours(Some(1.0))] },
             ],
-            statements: Vec::new(),
         };
         assert_eq!(
             table.lines(),

@@ -17,11 +17,8 @@ const LEFT: f64 = 146.0;
 /// One group of a figure's first panel, with the paper's values as diamonds. `None` if there is nothing to draw.
 pub(crate) fn series(figure: &Figure, group: usize) -> Option<String> {
     let values: Vec<Option<f64>> = (0..figure.series.len()).map(|series| figure.value(0, group, series)).collect();
-    let stated: Vec<(usize, f64)> = figure
-        .statements
-        .iter()
-        .filter_map(|statement| statement.mark.filter(|mark| mark.0 == group).map(|(_, series, value)| (series, value)))
-        .collect();
+    let stated: Vec<(usize, f64)> =
+        figure.marks.iter().filter(|mark| mark.0 == group).map(|&(_, series, value)| (series, value)).collect();
     values.iter().flatten().next()?;
     // A share is easiest to judge against the whole.
     let whole = (figure.unit == Unit::AccuracyPercent).then_some(100.0);
