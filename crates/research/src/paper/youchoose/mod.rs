@@ -70,7 +70,7 @@ fn repeat(wanted: &PaperRequest, stated: &Stated, workers: Workers) -> anyhow::R
     let results = Results { runs: &runs, lengths: plan.lengths };
     let figures = sharing::figure_6(&results).into_iter().filter(|figure| wants(&figure.id)).collect();
     let over_time = [Scene::Change, Scene::Real].into_iter().filter_map(|scene| sharing::over_time(&results, scene));
-    let curves = accuracy.iter().flat_map(|accuracy| model::figures(accuracy)).chain(over_time);
+    let curves = accuracy.iter().flat_map(model::figures).chain(over_time);
     let curves = curves.filter(|curves| wants(&curves.id)).collect();
     let is_placed = wanted.wants_bars() || PARTS.iter().any(|(id, _)| id.starts_with("table-") && wants(id));
     let placed = if is_placed { placing::place(wanted.is_quick, wanted.seed, workers)? } else { Vec::new() };
@@ -88,7 +88,7 @@ fn repeat(wanted: &PaperRequest, stated: &Stated, workers: Workers) -> anyhow::R
     sharing::measures(&results, &mut measures);
     placing::measures(&placed, &mut measures);
     let (setup, notes) = (setup(wanted), notes(wanted));
-    Ok(Repeated { setup, notes, bars, figures, tables, curves, measures, ..Repeated::default() })
+    Ok(Repeated { setup, notes, bars, figures, tables, curves, measures })
 }
 
 /// Models of the reference disk for schedulers: a trained regression tree, and a shadow of the disk itself.
