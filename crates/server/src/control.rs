@@ -1,0 +1,208 @@
+//! Commands over a unix socket: a line of JSON each way.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use anyhow::{Context, bail};
+use serde::{Deserialize, Serialize};
+use serve::nbd::Export as _;
+
+use crate::catalog::EXTENT_BYTES;
+use crate::server::Server;
+
+/// The longest command.
+const MOST_BYTES: u64 = 1 << 20;
+
+/// What can be asked for.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "do", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Command {
+    /// Makes a volume.
+    Create {
+        /// What people call it.
+        name: String,
+        /// Where; needed if there are several stores.
+        store: Option<String>,
+        /// Its size.
+        bytes: u64,
+        /// Whether it has all of its extents from the beginning.
+        thick: bool,
+        /// What it is promised: keys of a tenant in TOML.
+        contract: String,
+    },
+    /// Changes the size.
+    Resize {
+        /// Which.
+        name: String,
+        /// The new size.
+        bytes: u64,
+        /// Whether it may become smaller.
+        shrink: bool,
+    },
+    /// Changes what it is promised.
+    Promise {
+        /// Which.
+        name: String,
+        /// Keys of a tenant in TOML.
+        contract: String,
+    },
+    /// Deletes a volume.
+    Delete {
+        /// Which.
+        name: String,
+    },
+    /// Says what there is.
+    Status,
+}
+
+/// What there is.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Status {
+    /// The stores.
+    pub stores: Vec<StoreStatus>,
+    /// The volumes, by name.
+    pub volumes: Vec<VolumeStatus>,
+}
+
+/// A store.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct StoreStatus {
+    /// What people call it.
+    pub name: String,
+    /// Its scheduler with its tunables.
+    pub scheduler: String,
+    /// Its size.
+    pub bytes: u64,
+    /// What no volume has.
+    pub free_bytes: u64,
+    /// Pieces that were asked for.
+    pub pieces: u64,
+    /// Requests that they became, after merging.
+    pub requests: u64,
+    /// Of these, those that failed.
+    pub failed: u64,
+    /// Flushes.
+    pub flushes: u64,
+}
+
+/// A volume.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct VolumeStatus {
+    /// What people call it.
+    pub name: String,
+    /// Where it is.
+    pub store: String,
+    /// Its size.
+    pub bytes: u64,
+    /// What it has of the store.
+    pub allocated_bytes: u64,
+    /// Clients that have it open.
+    pub clients: usize,
+    /// Requests so far.
+    pub reads: u64,
+    /// Requests so far.
+    pub writes: u64,
+    /// Bytes so far.
+    pub read_bytes: u64,
+    /// Bytes so far.
+    pub written_bytes: u64,
+    /// What it was promised.
+    pub contract: String,
+}
+
+/// The answer to a command.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Answer {
+    Done(Option<Status>),
+    Refused(String),
+}
+
+/// Answers the commands of a client.
+///
+/// # Errors
+/// Of the connection.
+pub fn answer(stream: UnixStream, server: &Arc<Server>) -> std::io::Result<()> {
+    let mut writer = stream.try_clone()?;
+    let mut reader = BufReader::new(stream);
+    loop {
+        let mut line = String::new();
+        if reader.by_ref().take(MOST_BYTES).read_line(&mut line)? == 0 {
+            return Ok(());
+        }
+        let command = serde_json::from_str(&line).context("no command");
+        let answer = match command.and_then(|command| carry_out(command, server)) {
+            Ok(status) => Answer::Done(status),
+            Err(error) => Answer::Refused(format!("{error:#}")),
+        };
+        let mut text = serde_json::to_string(&answer)?;
+        text.push('\n');
+        writer.write_all(text.as_bytes())?;
+    }
+}
+
+fn carry_out(command: Command, server: &Arc<Server>) -> anyhow::Result<Option<Status>> {
+    match command {
+        Command::Create { name, store, bytes, thick, contract } => {
+            server.create(&name, store.as_deref(), bytes, thick, &contract)?;
+        }
+        Command::Resize { name, bytes, shrink } => server.resize(&name, bytes, shrink)?,
+        Command::Promise { name, contract } => server.promise(&name, &contract)?,
+        Command::Delete { name } => server.delete(&name)?,
+        Command::Status => return Ok(Some(status(server))),
+    }
+    Ok(None)
+}
+
+fn status(server: &Server) -> Status {
+    let stores = server.stores().iter().map(|store| {
+        let counts = store.host.status();
+        StoreStatus {
+            name: store.name.clone(),
+            scheduler: store.scheduler.clone(),
+            bytes: u64::from(store.extents) * EXTENT_BYTES,
+            free_bytes: u64::from(server.free(store)) * EXTENT_BYTES,
+            pieces: counts.pieces.load(Ordering::Relaxed),
+            requests: counts.requests.load(Ordering::Relaxed),
+            failed: counts.failed.load(Ordering::Relaxed),
+            flushes: counts.flushes.load(Ordering::Relaxed),
+        }
+    });
+    let volumes = server.volumes().into_iter().map(|volume| {
+        let [reads, writes, read_bytes, written_bytes] = volume.counts();
+        VolumeStatus {
+            name: volume.name.clone(),
+            store: volume.store.name.clone(),
+            bytes: volume.bytes(),
+            allocated_bytes: volume.extents().len() as u64 * EXTENT_BYTES,
+            clients: volume.clients(),
+            reads,
+            writes,
+            read_bytes,
+            written_bytes,
+            contract: volume.contract(),
+        }
+    });
+    Status { stores: stores.collect(), volumes: volumes.collect() }
+}
+
+/// Asks a running server.
+///
+/// # Errors
+/// No server answers at this socket, or it refuses.
+pub fn ask(socket: &Path, command: &Command) -> anyhow::Result<Option<Status>> {
+    let at = || format!("{}: no server answers; is seekwise-serve running, and may you open its socket?", socket.display());
+    let mut stream = UnixStream::connect(socket).with_context(at)?;
+    let mut text = serde_json::to_string(command)?;
+    text.push('\n');
+    stream.write_all(text.as_bytes()).with_context(at)?;
+    let mut line = String::new();
+    BufReader::new(stream).read_line(&mut line).with_context(at)?;
+    match serde_json::from_str(&line).with_context(at)? {
+        Answer::Done(status) => Ok(status),
+        Answer::Refused(reason) => bail!("{reason}"),
+    }
+}

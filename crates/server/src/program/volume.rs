@@ -1,0 +1,157 @@
+//! `seekwise-serve volume`: commands to a running server.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use server::control::{self, Status};
+use terminal::size::size;
+
+/// The subcommands.
+#[derive(clap::Subcommand)]
+pub enum Command {
+    /// Make a volume
+    Create(Create),
+    /// Change the size of a volume; clients see it when they connect again
+    Resize(Resize),
+    /// Change what a volume is promised
+    Promise(Promise),
+    /// Delete a volume and what is in it
+    Delete(Delete),
+    /// List stores and volumes, with what they did so far
+    Status(Status_),
+}
+
+/// Where the server is.
+#[derive(Args)]
+pub struct Socket {
+    /// The server's control socket
+    #[arg(long, value_name = "SOCKET", default_value = "/run/seekwise/serve.sock")]
+    control: PathBuf,
+}
+
+/// Arguments of `create`.
+#[derive(Args)]
+pub struct Create {
+    /// The volume's name
+    name: String,
+    /// Its size, such as 512M, 16G or 2T
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    size: u64,
+    /// The store; may be omitted if there is one only
+    #[arg(long, value_name = "STORE")]
+    store: Option<String>,
+    /// Give it all of its space now, not as it is written
+    #[arg(long)]
+    thick: bool,
+    #[command(flatten)]
+    contract: Contract,
+    #[command(flatten)]
+    socket: Socket,
+}
+
+/// What a volume is promised.
+#[derive(Args)]
+pub struct Contract {
+    /// A key of its contract, as of a tenant: `reference="sata7200"`, `weight=2`, `reservation_iops=200`; may be given several times
+    #[arg(long = "promise", value_name = "KEY=VALUE")]
+    promises: Vec<String>,
+}
+
+/// Arguments of `resize`.
+#[derive(Args)]
+pub struct Resize {
+    /// The volume
+    name: String,
+    /// The new size
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    size: u64,
+    /// Allow a smaller size: what is behind it is lost
+    #[arg(long)]
+    shrink: bool,
+    #[command(flatten)]
+    socket: Socket,
+}
+
+/// Arguments of `promise`.
+#[derive(Args)]
+pub struct Promise {
+    /// The volume
+    name: String,
+    #[command(flatten)]
+    contract: Contract,
+    #[command(flatten)]
+    socket: Socket,
+}
+
+/// Arguments of `delete`.
+#[derive(Args)]
+pub struct Delete {
+    /// The volume
+    name: String,
+    #[command(flatten)]
+    socket: Socket,
+}
+
+/// Arguments of `status`.
+#[derive(Args)]
+pub struct Status_ {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    socket: Socket,
+}
+
+impl Contract {
+    /// As TOML.
+    fn text(&self) -> String {
+        self.promises.join("\n")
+    }
+}
+
+/// Runs a command.
+pub fn run(command: &Command) -> anyhow::Result<()> {
+    let (socket, asked, is_json) = match command {
+        Command::Create(Create { name, size, store, thick, contract, socket }) => {
+            let (name, store, contract) = (name.clone(), store.clone(), contract.text());
+            (socket, control::Command::Create { name, store, bytes: *size, thick: *thick, contract }, false)
+        }
+        Command::Resize(Resize { name, size, shrink, socket }) => {
+            (socket, control::Command::Resize { name: name.clone(), bytes: *size, shrink: *shrink }, false)
+        }
+        Command::Promise(Promise { name, contract, socket }) => {
+            (socket, control::Command::Promise { name: name.clone(), contract: contract.text() }, false)
+        }
+        Command::Delete(Delete { name, socket }) => (socket, control::Command::Delete { name: name.clone() }, false),
+        Command::Status(Status_ { json, socket }) => (socket, control::Command::Status, *json),
+    };
+    let Some(status) = control::ask(&socket.control, &asked)? else { return Ok(()) };
+    let text = if is_json { serde_json::to_string_pretty(&status)? + "\n" } else { table(&status) };
+    Ok(terminal::print(&text)?)
+}
+
+/// Stores and volumes in lines.
+fn table(status: &Status) -> String {
+    let gib = |bytes: u64| format!("{:.1}", bytes as f64 / f64::from(1 << 30));
+    let mut text = format!("{:16} {:>10} {:>10}  {}\n", "store", "GiB", "free GiB", "scheduler");
+    for store in &status.stores {
+        text += &format!("{:16} {:>10} {:>10}  {}\n", store.name, gib(store.bytes), gib(store.free_bytes), store.scheduler);
+    }
+    let heads = ["volume", "store", "GiB", "used GiB", "clients", "reads", "writes"];
+    let [volume, store, size, used, clients, reads, writes] = heads;
+    text += &format!("\n{volume:16} {store:12} {size:>8} {used:>8} {clients:>7} {reads:>10} {writes:>10}  promise\n");
+    for volume in &status.volumes {
+        text += &format!(
+            "{:16} {:12} {:>8} {:>8} {:>7} {:>10} {:>10}  {}\n",
+            volume.name,
+            volume.store,
+            gib(volume.bytes),
+            gib(volume.allocated_bytes),
+            volume.clients,
+            volume.reads,
+            volume.writes,
+            volume.contract.replace('\n', ", ")
+        );
+    }
+    text
+}

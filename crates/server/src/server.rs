@@ -1,0 +1,362 @@
+//! The stores and volumes that are served, and what can be done with them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use anyhow::{Context, bail, ensure};
+use block::{Merges, Nanos, Roster, StreamId, Tenant};
+use experiment::tenants::Contract;
+use serve::backing::{Backing, MemoryBacking};
+use serve::nbd::{Export, Exports};
+use serve::store::{Medium, StoreDevice, StoreHost};
+use sim::host::QueueSettings;
+use sim::profile::DeviceOptions;
+
+use crate::catalog::{Catalog, EXTENT_BYTES, Record};
+use crate::configuration::{Configuration, DEPTH, Store, is_name};
+use crate::volume::Volume;
+
+/// The largest volume: what the numbers of extents reach.
+const MOST_BYTES: u64 = 1 << 56;
+
+/// A store that is served.
+pub struct StoreEntry {
+    /// What people call it.
+    pub name: String,
+    /// Its scheduler and queue.
+    pub host: StoreHost,
+    /// The smallest transfer.
+    pub block_bytes: u32,
+    /// Whether it turns.
+    pub is_rotational: bool,
+    /// How many extents it has.
+    pub extents: u32,
+    /// The scheduler with its tunables.
+    pub scheduler: String,
+    backing: Arc<dyn Backing>,
+    disks: u32,
+}
+
+/// What changes.
+struct State {
+    catalog: Catalog,
+    volumes: BTreeMap<String, Arc<Volume>>,
+    /// By store: extents in use.
+    used: BTreeMap<String, BTreeSet<u32>>,
+    /// By id: what schedulers know of a volume.
+    tenants: BTreeMap<StreamId, Tenant>,
+}
+
+/// The stores and their volumes.
+pub struct Server {
+    stores: Vec<Arc<StoreEntry>>,
+    state: Mutex<State>,
+}
+
+impl Server {
+    /// Opens the stores and the catalog.
+    ///
+    /// # Errors
+    /// A store or the catalog cannot be opened, or they do not belong together.
+    pub fn start(configuration: &Configuration) -> anyhow::Result<Arc<Server>> {
+        let catalog = &configuration.catalog;
+        let catalog = Catalog::open(catalog).with_context(|| format!("catalog: {}", catalog.display()))?;
+        let stores = configuration.stores.iter().map(|store| open(store).map(Arc::new)).collect::<anyhow::Result<Vec<_>>>()?;
+        for store in &stores {
+            catalog.add_store(&store.name, store.extents)?;
+        }
+        let records = catalog.volumes()?;
+        let (mut used, mut tenants) = (BTreeMap::<String, BTreeSet<u32>>::new(), BTreeMap::new());
+        for record in &records {
+            let there = stores.iter().any(|store| store.name == record.store);
+            ensure!(there, "volume {}: is on store {}, which the configuration does not name", record.name, record.store);
+            used.entry(record.store.clone()).or_default().extend(record.extents.iter().map(|(_, number)| *number));
+            let tenant = tenant(&record.name, &record.contract).with_context(|| format!("volume {}", record.name))?;
+            tenants.insert(record.id, tenant);
+        }
+        let server = Arc::new(Server { stores, state: Mutex::new(State { catalog, volumes: BTreeMap::new(), used, tenants }) });
+        for record in records {
+            server.enter(&mut server.lock(), record);
+        }
+        for store in &server.stores {
+            server.tell(&server.lock(), store)?;
+        }
+        Ok(server)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes a volume of a record known.
+    fn enter(self: &Arc<Self>, state: &mut State, record: Record) {
+        if let Some(store) = self.stores.iter().find(|store| store.name == record.store) {
+            let volume = Volume::new(record, store.clone(), Arc::downgrade(self));
+            state.volumes.insert(volume.name.clone(), Arc::new(volume));
+        }
+    }
+
+    /// Tells a store's scheduler whose sectors and streams there are.
+    fn tell(&self, state: &State, store: &Arc<StoreEntry>) -> anyhow::Result<()> {
+        let here: Vec<&Arc<Volume>> = state.volumes.values().filter(|volume| Arc::ptr_eq(&volume.store, store)).collect();
+        let tenants: Vec<Tenant> = here.iter().filter_map(|volume| state.tenants.get(&volume.id).cloned()).collect();
+        let sectors = EXTENT_BYTES / 512;
+        let mut pieces = Vec::new();
+        for (number, volume) in here.iter().enumerate() {
+            let extents = volume.extents().into_iter();
+            pieces.extend(extents.map(|(_, extent)| (u64::from(extent) * sectors..(u64::from(extent) + 1) * sectors, number)));
+        }
+        let streams: Vec<(StreamId, usize)> = here.iter().enumerate().map(|(number, volume)| (volume.id, number)).collect();
+        let roster = Roster::new(tenants, pieces, &streams, store.disks)?.with_rotational(store.is_rotational);
+        store.host.set_roster(roster);
+        Ok(())
+    }
+
+    /// The stores.
+    pub fn stores(&self) -> &[Arc<StoreEntry>] {
+        &self.stores
+    }
+
+    /// The volumes, by name.
+    pub fn volumes(&self) -> Vec<Arc<Volume>> {
+        self.lock().volumes.values().cloned().collect()
+    }
+
+    /// Free extents of a store.
+    pub fn free(&self, store: &StoreEntry) -> u32 {
+        let used = self.lock().used.get(&store.name).map_or(0, BTreeSet::len);
+        store.extents.saturating_sub(u32::try_from(used).unwrap_or(u32::MAX))
+    }
+
+    /// Makes a volume. It is empty: reads are of zeros. A thick one has all of its extents from the beginning.
+    ///
+    /// # Errors
+    /// The name is taken or cannot be one, the size or the contract is wrong, or the store has not enough room.
+    pub fn create(
+        self: &Arc<Self>,
+        name: &str,
+        store: Option<&str>,
+        bytes: u64,
+        is_thick: bool,
+        contract: &str,
+    ) -> anyhow::Result<()> {
+        ensure!(is_name(name), "volume {name:?}: letters, digits, '.', '_' and '-' are right, at most 64");
+        let store = self.store(store)?;
+        check_size(name, bytes, &store)?;
+        let tenant = tenant(name, contract).with_context(|| format!("volume {name}"))?;
+        let volume = {
+            let mut state = self.lock();
+            let needed = bytes.div_ceil(EXTENT_BYTES);
+            let used = state.used.get(&store.name).map_or(0, BTreeSet::len) as u64;
+            let free = u64::from(store.extents) - used;
+            ensure!(
+                !is_thick || needed <= free,
+                "volume {name}: needs {needed} extents of 64 MiB, and store {} has {free} free",
+                store.name
+            );
+            let id = state.catalog.create(name, &store.name, bytes, contract)?;
+            let (store, contract) = (store.name.clone(), contract.to_owned());
+            state.tenants.insert(id, tenant);
+            self.enter(&mut state, Record { id, name: name.to_owned(), store, bytes, contract, extents: Vec::new() });
+            state.volumes.get(name).cloned().context("the volume has gone")?
+        };
+        if is_thick && let Err(error) = self.allocate(&volume, 0, bytes) {
+            self.delete(name)?;
+            return Err(error).with_context(|| format!("volume {name}"));
+        }
+        let state = self.lock();
+        self.tell(&state, &store)
+    }
+
+    fn store(&self, name: Option<&str>) -> anyhow::Result<Arc<StoreEntry>> {
+        let names = || self.stores.iter().map(|store| store.name.as_str()).collect::<Vec<_>>().join(", ");
+        let found = match name {
+            Some(name) => self.stores.iter().find(|store| store.name == name),
+            None if self.stores.len() == 1 => self.stores.first(),
+            None => bail!("store: there are several; name one of {}", names()),
+        };
+        found.cloned().with_context(|| format!("store {}: there is none; there are {}", name.unwrap_or_default(), names()))
+    }
+
+    fn volume(state: &State, name: &str) -> anyhow::Result<Arc<Volume>> {
+        let near = block::did_you_mean(name, state.volumes.keys().map(String::as_str));
+        state.volumes.get(name).cloned().with_context(|| format!("volume {name}: there is none{near}"))
+    }
+
+    /// Changes the size of a volume. Clients see it when they connect again.
+    ///
+    /// # Errors
+    /// There is no such volume, the size is wrong, or it would become smaller while it is open or without `may_shrink`.
+    pub fn resize(&self, name: &str, bytes: u64, may_shrink: bool) -> anyhow::Result<()> {
+        let mut state = self.lock();
+        let volume = Server::volume(&state, name)?;
+        check_size(name, bytes, &volume.store)?;
+        if bytes < volume.bytes() {
+            ensure!(
+                may_shrink,
+                "volume {name}: {bytes} bytes are less than it has; what is behind would be lost (--shrink allows it)"
+            );
+            ensure!(volume.clients() == 0, "volume {name}: is open, and cannot become smaller");
+        }
+        state.catalog.resize(volume.id, bytes)?;
+        let freed: BTreeSet<u32> = {
+            let places = bytes.div_ceil(EXTENT_BYTES);
+            volume.extents().into_iter().filter(|(place, _)| u64::from(*place) >= places).map(|(_, number)| number).collect()
+        };
+        volume.resize(bytes);
+        if let Some(used) = state.used.get_mut(&volume.store.name) {
+            used.retain(|number| !freed.contains(number));
+        }
+        self.tell(&state, &volume.store)
+    }
+
+    /// Changes what a volume is promised.
+    ///
+    /// # Errors
+    /// There is no such volume, or the contract is wrong.
+    pub fn promise(&self, name: &str, contract: &str) -> anyhow::Result<()> {
+        let tenant = tenant(name, contract).with_context(|| format!("volume {name}"))?;
+        let mut state = self.lock();
+        let volume = Server::volume(&state, name)?;
+        state.catalog.promise(volume.id, contract)?;
+        volume.set_contract(contract);
+        state.tenants.insert(volume.id, tenant);
+        self.tell(&state, &volume.store)
+    }
+
+    /// Deletes a volume and what is in it.
+    ///
+    /// # Errors
+    /// There is no such volume, or it is open.
+    pub fn delete(&self, name: &str) -> anyhow::Result<()> {
+        let mut state = self.lock();
+        let volume = Server::volume(&state, name)?;
+        ensure!(volume.clients() == 0, "volume {name}: is open ({} clients)", volume.clients());
+        state.catalog.delete(volume.id)?;
+        state.volumes.remove(name);
+        state.tenants.remove(&volume.id);
+        if let Some(used) = state.used.get_mut(&volume.store.name) {
+            let freed: BTreeSet<u32> = volume.extents().into_iter().map(|(_, number)| number).collect();
+            used.retain(|number| !freed.contains(number));
+        }
+        self.tell(&state, &volume.store)
+    }
+
+    /// A client begins to use a volume; false if the volume has gone. No volume goes while a client uses it.
+    pub(crate) fn opens(&self, volume: &Volume) -> bool {
+        let state = self.lock();
+        let is_there = state.volumes.get(&volume.name).is_some_and(|there| there.id == volume.id);
+        if is_there {
+            volume.opened();
+        }
+        is_there
+    }
+
+    /// Gives extents to the places of a range that have none. They read as zeros: what another volume left there is gone, and that is on the
+    /// medium before the catalog says whose they are.
+    ///
+    /// # Errors
+    /// The store has no room, or it or the catalog fails.
+    pub(crate) fn allocate(&self, volume: &Volume, offset: u64, bytes: u64) -> io::Result<()> {
+        let mut state = self.lock();
+        let (store, missing) = (&volume.store, volume.missing(offset, bytes));
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let used = state.used.entry(store.name.clone()).or_default();
+        let free = (0..store.extents).filter(|number| !used.contains(number));
+        let given: Vec<(u32, u32)> = missing.iter().copied().zip(free).collect();
+        if given.len() < missing.len() {
+            return Err(io::Error::from_raw_os_error(28));
+        }
+        for (_, number) in &given {
+            store.backing.zero(u64::from(*number) * EXTENT_BYTES, EXTENT_BYTES)?;
+        }
+        store.backing.flush()?;
+        used.extend(given.iter().map(|(_, number)| *number));
+        if let Err(error) = state.catalog.allocate(volume.id, &store.name, &given) {
+            if let Some(used) = state.used.get_mut(&store.name) {
+                used.retain(|number| given.iter().all(|(_, given)| given != number));
+            }
+            return Err(io::Error::other(error));
+        }
+        volume.place(&given);
+        self.tell(&state, store).map_err(io::Error::other)
+    }
+}
+
+impl Exports for Server {
+    fn list(&self) -> Vec<(String, String)> {
+        self.volumes().iter().map(|volume| (volume.name.clone(), volume.description())).collect()
+    }
+
+    fn open(&self, name: &str) -> Result<Arc<dyn Export>, String> {
+        let state = self.lock();
+        // The default export is the only volume, if there is one only.
+        let found = match name {
+            "" if state.volumes.len() == 1 => state.volumes.values().next(),
+            name => state.volumes.get(name),
+        };
+        found.map(|volume| volume.clone() as Arc<dyn Export>).ok_or_else(|| "there is no volume of this name".to_owned())
+    }
+}
+
+fn check_size(name: &str, bytes: u64, store: &StoreEntry) -> anyhow::Result<()> {
+    let block = u64::from(store.block_bytes);
+    ensure!((block..=MOST_BYTES).contains(&bytes), "volume {name}: {bytes} bytes: should be {block} to {MOST_BYTES}");
+    ensure!(bytes.is_multiple_of(block), "volume {name}: {bytes} bytes: should be a multiple of {block}");
+    Ok(())
+}
+
+/// What a scheduler is told of a volume with this contract: the keys of a tenant in TOML.
+fn tenant(name: &str, contract: &str) -> anyhow::Result<Tenant> {
+    if contract.trim().is_empty() {
+        return Ok(Tenant::new(name));
+    }
+    let text = format!("[[tenant]]\nname = \"{name}\"\njobs = [\"{name}\"]\n{contract}\n");
+    let parsed = Contract::parse(&text, "contract")?;
+    let [promise] = parsed.promises.as_slice() else { bail!("contract: should be the keys of one tenant") };
+    Ok(Tenant {
+        name: name.to_owned(),
+        weight: promise.weight,
+        reference: promise.reference.as_ref().map(experiment::tenants::Reference::model).transpose()?,
+        rates: promise.rates,
+        latency_p99: promise.latency_p99,
+    })
+}
+
+/// Opens a store.
+fn open(store: &Store) -> anyhow::Result<StoreEntry> {
+    let setting = store.setting()?;
+    // The client waits: a request is not merged with what may come.
+    let settings = QueueSettings {
+        switch_time: Nanos::ZERO,
+        write_back_latency: Some(Nanos::ZERO),
+        merges: Merges::All,
+        ..QueueSettings::default()
+    };
+    let (device, backing, block_bytes, is_rotational, bytes) = match (&store.emulated, &store.path) {
+        (Some(disk), _) => {
+            let model = sim::profile::load(disk)?.build(DeviceOptions::default());
+            let backing: Arc<dyn Backing> = Arc::new(MemoryBacking::default());
+            let (bytes, is_rotational) = (512 * model.capacity_sectors(), model.is_rotational());
+            (StoreDevice::emulated(model, backing.clone()), backing, 512, is_rotational, bytes)
+        }
+        (None, Some(path)) => {
+            let medium =
+                Medium::open(path, store.direct).with_context(|| format!("store {}: path: {}", store.name, path.display()))?;
+            let (bytes, block, is_rotational) = (medium.bytes(), medium.block_bytes(), medium.is_rotational());
+            let backing: Arc<dyn Backing> = Arc::new(medium);
+            let depth = store.depth.unwrap_or(DEPTH) as usize;
+            (StoreDevice::real(backing.clone(), bytes / 512, depth, is_rotational), backing, block, is_rotational, bytes)
+        }
+        (None, None) => bail!("store {}: path: give either path or emulated", store.name),
+    };
+    let extents = u32::try_from(bytes / EXTENT_BYTES).unwrap_or(u32::MAX - 1);
+    ensure!(extents > 0, "store {}: holds {bytes} bytes, which is less than an extent of 64 MiB", store.name);
+    let scheduler = (setting.spec.build)(&settings.limits(), &setting.values);
+    let host = StoreHost::start(device, scheduler, settings).with_context(|| format!("store {}", store.name))?;
+    let (name, scheduler, disks) = (store.name.clone(), setting.to_string(), store.disks);
+    Ok(StoreEntry { name, host, block_bytes, is_rotational, extents, scheduler, backing, disks })
+}
