@@ -11,4 +11,5 @@ pub mod configuration;
 pub mod control;
 pub mod door;
 pub mod server;
+pub mod store;
 pub mod volume;

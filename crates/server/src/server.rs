@@ -2,41 +2,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use anyhow::{Context, bail, ensure};
-use block::{Merges, Nanos, Roster, StreamId, Tenant};
+use block::{Roster, StreamId, Tenant};
 use experiment::tenants::Contract;
-use serve::backing::{Backing, MemoryBacking};
 use serve::nbd::{Export, Exports};
-use serve::store::{Medium, StoreDevice, StoreHost};
-use sim::host::QueueSettings;
-use sim::profile::DeviceOptions;
 
 use crate::catalog::{Catalog, EXTENT_BYTES, Record};
-use crate::configuration::{Configuration, DEPTH, Store, is_name};
-use crate::volume::Volume;
+use crate::configuration::{Configuration, is_name};
+use crate::store::{self, StoreEntry};
+use crate::volume::{Owner, Volume};
 
 /// The largest volume: what the numbers of extents reach.
 const MOST_BYTES: u64 = 1 << 56;
-
-/// A store that is served.
-pub struct StoreEntry {
-    /// What people call it.
-    pub name: String,
-    /// Its scheduler and queue.
-    pub host: StoreHost,
-    /// The smallest transfer.
-    pub block_bytes: u32,
-    /// Whether it turns.
-    pub is_rotational: bool,
-    /// How many extents it has.
-    pub extents: u32,
-    /// The scheduler with its tunables.
-    pub scheduler: String,
-    backing: Arc<dyn Backing>,
-    disks: u32,
-}
 
 /// What changes.
 struct State {
@@ -62,7 +41,8 @@ impl Server {
     pub fn start(configuration: &Configuration) -> anyhow::Result<Arc<Server>> {
         let catalog = &configuration.catalog;
         let catalog = Catalog::open(catalog).with_context(|| format!("catalog: {}", catalog.display()))?;
-        let stores = configuration.stores.iter().map(|store| open(store).map(Arc::new)).collect::<anyhow::Result<Vec<_>>>()?;
+        let stores =
+            configuration.stores.iter().map(|store| store::open(store).map(Arc::new)).collect::<anyhow::Result<Vec<_>>>()?;
         for store in &stores {
             catalog.add_store(&store.name, store.extents)?;
         }
@@ -92,7 +72,8 @@ impl Server {
     /// Makes a volume of a record known.
     fn enter(self: &Arc<Self>, state: &mut State, record: Record) {
         if let Some(store) = self.stores.iter().find(|store| store.name == record.store) {
-            let volume = Volume::new(record, store.clone(), Arc::downgrade(self));
+            let owner: Weak<Server> = Arc::downgrade(self);
+            let volume = Volume::new(record, store.clone(), owner);
             state.volumes.insert(volume.name.clone(), Arc::new(volume));
         }
     }
@@ -242,9 +223,10 @@ impl Server {
         }
         self.tell(&state, &volume.store)
     }
+}
 
-    /// A client begins to use a volume; false if the volume has gone. No volume goes while a client uses it.
-    pub(crate) fn opens(&self, volume: &Volume) -> bool {
+impl Owner for Server {
+    fn opens(&self, volume: &Volume) -> bool {
         let state = self.lock();
         let is_there = state.volumes.get(&volume.name).is_some_and(|there| there.id == volume.id);
         if is_there {
@@ -253,33 +235,34 @@ impl Server {
         is_there
     }
 
-    /// Gives extents to the places of a range that have none. They read as zeros: what another volume left there is gone, and that is on the
-    /// medium before the catalog says whose they are.
-    ///
-    /// # Errors
-    /// The store has no room, or it or the catalog fails.
-    pub(crate) fn allocate(&self, volume: &Volume, offset: u64, bytes: u64) -> io::Result<()> {
-        let mut state = self.lock();
-        let (store, missing) = (&volume.store, volume.missing(offset, bytes));
+    fn allocate(&self, volume: &Volume, offset: u64, bytes: u64) -> io::Result<()> {
+        let store = &volume.store;
+        // A store that stalls holds up its own volumes only.
+        let _alone = store.allocating.lock().unwrap_or_else(PoisonError::into_inner);
+        let missing = volume.missing(offset, bytes);
         if missing.is_empty() {
             return Ok(());
         }
-        let used = state.used.entry(store.name.clone()).or_default();
-        let free = (0..store.extents).filter(|number| !used.contains(number));
-        let given: Vec<(u32, u32)> = missing.iter().copied().zip(free).collect();
-        if given.len() < missing.len() {
-            return Err(io::Error::from_raw_os_error(28));
-        }
-        for (_, number) in &given {
-            store.backing.zero(u64::from(*number) * EXTENT_BYTES, EXTENT_BYTES)?;
-        }
-        store.backing.flush()?;
-        used.extend(given.iter().map(|(_, number)| *number));
-        if let Err(error) = state.catalog.allocate(volume.id, &store.name, &given) {
+        let given: Vec<(u32, u32)> = {
+            let mut state = self.lock();
+            let used = state.used.entry(store.name.clone()).or_default();
+            let free = (0..store.extents).filter(|number| !used.contains(number));
+            let given: Vec<(u32, u32)> = missing.iter().copied().zip(free).collect();
+            if given.len() < missing.len() {
+                return Err(io::Error::from_raw_os_error(28));
+            }
+            used.extend(given.iter().map(|(_, number)| *number));
+            given
+        };
+        let zero = |(_, number): &(u32, u32)| store.backing.zero(u64::from(*number) * EXTENT_BYTES, EXTENT_BYTES);
+        let zeroed = given.iter().try_for_each(zero).and_then(|()| store.backing.flush());
+        let mut state = self.lock();
+        let entered = zeroed.and_then(|()| state.catalog.allocate(volume.id, &store.name, &given).map_err(io::Error::other));
+        if let Err(error) = entered {
             if let Some(used) = state.used.get_mut(&store.name) {
                 used.retain(|number| given.iter().all(|(_, given)| given != number));
             }
-            return Err(io::Error::other(error));
+            return Err(error);
         }
         volume.place(&given);
         self.tell(&state, store).map_err(io::Error::other)
@@ -324,39 +307,4 @@ fn tenant(name: &str, contract: &str) -> anyhow::Result<Tenant> {
         rates: promise.rates,
         latency_p99: promise.latency_p99,
     })
-}
-
-/// Opens a store.
-fn open(store: &Store) -> anyhow::Result<StoreEntry> {
-    let setting = store.setting()?;
-    // The client waits: a request is not merged with what may come.
-    let settings = QueueSettings {
-        switch_time: Nanos::ZERO,
-        write_back_latency: Some(Nanos::ZERO),
-        merges: Merges::All,
-        ..QueueSettings::default()
-    };
-    let (device, backing, block_bytes, is_rotational, bytes) = match (&store.emulated, &store.path) {
-        (Some(disk), _) => {
-            let model = sim::profile::load(disk)?.build(DeviceOptions::default());
-            let backing: Arc<dyn Backing> = Arc::new(MemoryBacking::default());
-            let (bytes, is_rotational) = (512 * model.capacity_sectors(), model.is_rotational());
-            (StoreDevice::emulated(model, backing.clone()), backing, 512, is_rotational, bytes)
-        }
-        (None, Some(path)) => {
-            let medium =
-                Medium::open(path, store.direct).with_context(|| format!("store {}: path: {}", store.name, path.display()))?;
-            let (bytes, block, is_rotational) = (medium.bytes(), medium.block_bytes(), medium.is_rotational());
-            let backing: Arc<dyn Backing> = Arc::new(medium);
-            let depth = store.depth.unwrap_or(DEPTH) as usize;
-            (StoreDevice::real(backing.clone(), bytes / 512, depth, is_rotational), backing, block, is_rotational, bytes)
-        }
-        (None, None) => bail!("store {}: path: give either path or emulated", store.name),
-    };
-    let extents = u32::try_from(bytes / EXTENT_BYTES).unwrap_or(u32::MAX - 1);
-    ensure!(extents > 0, "store {}: holds {bytes} bytes, which is less than an extent of 64 MiB", store.name);
-    let scheduler = (setting.spec.build)(&settings.limits(), &setting.values);
-    let host = StoreHost::start(device, scheduler, settings).with_context(|| format!("store {}", store.name))?;
-    let (name, scheduler, disks) = (store.name.clone(), setting.to_string(), store.disks);
-    Ok(StoreEntry { name, host, block_bytes, is_rotational, extents, scheduler, backing, disks })
 }

@@ -9,10 +9,23 @@ use serve::nbd::{Ask, Export, pieces};
 use serve::store::{Buffer, Kind, Piece, Replies, Work};
 
 use crate::catalog::EXTENT_BYTES;
-use crate::server::{Server, StoreEntry};
+use crate::store::StoreEntry;
 
 /// A place of a volume that has no extent.
 const NONE: u32 = u32::MAX;
+
+/// Who has the volumes, and gives them extents.
+pub trait Owner: Send + Sync {
+    /// A client begins to use a volume; false if the volume has gone. No volume goes while a client uses it.
+    fn opens(&self, volume: &Volume) -> bool;
+
+    /// Gives extents to the places of a range that have none. They read as zeros: what another volume left there is gone, and that is on the
+    /// medium before the catalog says whose they are.
+    ///
+    /// # Errors
+    /// The store has no room, or it or the catalog fails.
+    fn allocate(&self, volume: &Volume, offset: u64, bytes: u64) -> io::Result<()>;
+}
 
 /// A volume that can be opened.
 pub struct Volume {
@@ -30,12 +43,12 @@ pub struct Volume {
     clients: AtomicUsize,
     /// Requests and bytes so far, read and written.
     counts: [AtomicU64; 4],
-    server: Weak<Server>,
+    owner: Weak<dyn Owner>,
 }
 
 impl Volume {
     /// A volume as the catalog has it.
-    pub(crate) fn new(record: crate::catalog::Record, store: Arc<StoreEntry>, server: Weak<Server>) -> Volume {
+    pub(crate) fn new(record: crate::catalog::Record, store: Arc<StoreEntry>, owner: Weak<dyn Owner>) -> Volume {
         let mut extents = vec![NONE; record.bytes.div_ceil(EXTENT_BYTES) as usize];
         for (place, number) in record.extents {
             if let Some(extent) = extents.get_mut(place as usize) {
@@ -51,7 +64,7 @@ impl Volume {
             extents: RwLock::new(extents),
             clients: AtomicUsize::new(0),
             counts: Default::default(),
-            server,
+            owner,
         }
     }
 
@@ -186,8 +199,8 @@ impl Export for Volume {
         if matches!(ask.kind, Kind::Write | Kind::Zero) {
             let missing = self.missing(ask.offset, ask.bytes);
             if !missing.is_empty() {
-                let given = match self.server.upgrade() {
-                    Some(server) => server.allocate(self, ask.offset, ask.bytes),
+                let given = match self.owner.upgrade() {
+                    Some(owner) => owner.allocate(self, ask.offset, ask.bytes),
                     None => Err(io::Error::other("the server ends")),
                 };
                 if let Err(error) = given {
@@ -216,7 +229,7 @@ impl Export for Volume {
     }
 
     fn begins(&self) -> bool {
-        self.server.upgrade().is_some_and(|server| server.opens(self))
+        self.owner.upgrade().is_some_and(|owner| owner.opens(self))
     }
 
     fn ends(&self) {
