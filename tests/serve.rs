@@ -214,8 +214,8 @@ fn clients_of_libnbd_and_fio_find_what_they_expect() {
     if !has("nbdinfo") || !has("nbdcopy") || !has("qemu-io") {
         return;
     }
-    let served = Served::file("bfq");
-    served.does(&["create", "a", "--size", "256M"]);
+    let served = Served::file("kyber");
+    served.does(&["create", "a", "--size", "192M"]);
     let info = |arguments: &[&str]| {
         let output = Command::new("nbdinfo").args(arguments).arg(served.uri("a")).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -225,15 +225,15 @@ fn clients_of_libnbd_and_fio_find_what_they_expect() {
     let export = &json["exports"][0];
     assert_eq!(
         (&export["export-size"], &export["can_multi_conn"], &export["can_fua"]),
-        (&(256 << 20).into(), &true.into(), &true.into())
+        (&(192 << 20).into(), &true.into(), &true.into())
     );
     served.qemu("a", &["write -P 3 64M 64M"]).unwrap();
     let map: Value = serde_json::from_str(&info(&["--map", "--json"])).unwrap();
     let parts: Vec<(u64, u64)> =
         map.as_array().unwrap().iter().map(|part| (part["length"].as_u64().unwrap(), part["type"].as_u64().unwrap())).collect();
-    assert_eq!(parts, [(64 << 20, 3), (64 << 20, 0), (128 << 20, 3)]);
+    assert_eq!(parts, [(64 << 20, 3), (64 << 20, 0), (64 << 20, 3)]);
     let (image, back) = (served.path("image"), served.path("back"));
-    let data: Vec<u8> = (0..256 << 20_u32).map(|at: u32| (at / 4096 % 255) as u8 * (at / 4096 % 7).min(1) as u8).collect();
+    let data: Vec<u8> = (0..192 << 20_u32).map(|at: u32| (at / 4096 % 255) as u8 * (at / 4096 % 7).min(1) as u8).collect();
     std::fs::write(&image, &data).unwrap();
     for (from, to) in [(image.display().to_string(), served.uri("a")), (served.uri("a"), back.display().to_string())] {
         let output = Command::new("nbdcopy").args([&from, &to]).output().unwrap();
