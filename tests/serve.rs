@@ -317,6 +317,26 @@ fn wrong_configurations_and_rival_servers_are_refused() {
     assert!(nobody.status.code() == Some(2) && String::from_utf8_lossy(&nobody.stderr).contains("no server answers"));
 }
 
+#[test]
+fn every_rule_of_the_protocol_is_kept() {
+    if !has("python3") {
+        return;
+    }
+    let served = Served::file("youchoose");
+    served.does(&["create", "a", "--size", "192M"]);
+    let suite = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/nbd-conformance");
+    let output = Command::new(&suite).args(["--json", &served.uri("a")]).output().unwrap();
+    let results: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(results.len() > 40, "{}", String::from_utf8_lossy(&output.stderr));
+    for result in &results {
+        let may_skip = result["name"] == "read_only";
+        assert!(result["verdict"] == "kept" || may_skip && result["verdict"] == "skipped", "{result}");
+    }
+    // It says what is wrong of what is no server.
+    let nothing = Command::new(&suite).arg("nbd+unix:///a?socket=/nowhere").output().unwrap();
+    assert!(nothing.status.code() == Some(2) && String::from_utf8_lossy(&nothing.stderr).contains("no NBD server answers"));
+}
+
 /// The page's first commands, in their order.
 #[test]
 fn the_quick_start_works() {
