@@ -113,6 +113,31 @@ impl Served {
     }
 }
 
+impl Served {
+    /// The server notices a moment later that a client has gone.
+    fn wait_until_closed(&self, volume: &str) {
+        let until = Instant::now() + Duration::from_secs(20);
+        while self.status(volume)["clients"] != 0 {
+            assert!(Instant::now() < until, "the client stays: {}", self.status(volume));
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Reads 4 KiB pieces all over a volume of 16 GiB, all at the same time; returns when it was done.
+    fn reads_at_random(&self, volume: &str, count: u64) -> std::thread::JoinHandle<Instant> {
+        let mut qemu = Command::new("qemu-io");
+        qemu.args(["-f", "raw"]);
+        for number in 0..count {
+            qemu.args(["-c", &format!("aio_read -q {} 4k", number * 7919 % 65_521 * (256 << 10))]);
+        }
+        qemu.args(["-c", "aio_flush"]).arg(self.uri(volume)).stdout(Stdio::null()).stderr(Stdio::null());
+        std::thread::spawn(move || {
+            assert!(qemu.status().unwrap().success());
+            Instant::now()
+        })
+    }
+}
+
 impl Drop for Served {
     fn drop(&mut self) {
         if let Some(server) = &mut self.server {
@@ -168,9 +193,11 @@ fn a_new_volume_never_shows_what_another_one_left() {
     let served = Served::file("mq-deadline");
     served.does(&["create", "old", "--size", "1G", "--thick"]);
     served.qemu("old", &["write -P 5 0 200M"]).unwrap();
+    served.wait_until_closed("old");
     served.does(&["delete", "old"]);
     served.does(&["create", "new", "--size", "1G"]);
     served.qemu("new", &["write -P 1 100M 4k", "read -P 0 0 100M", "read -P 1 100M 4k", "read -P 0 101M 100M"]).unwrap();
+    served.wait_until_closed("new");
     served.does(&["resize", "new", "--size", "64M", "--shrink"]);
     served.does(&["resize", "new", "--size", "256M"]);
     served.qemu("new", &["write -P 2 200M 4k", "read -P 0 64M 128M", "read -P 0 201M 8M"]).unwrap();
@@ -201,11 +228,7 @@ fn commands_that_cannot_be_carried_out_are_refused_with_the_reason() {
     served.refuses(&["delete", "a"], "volume a: is open (1 clients)");
     served.refuses(&["resize", "a", "--size", "512M", "--shrink"], "is open, and cannot become smaller");
     drop(client);
-    let until = Instant::now() + Duration::from_secs(20);
-    while served.status("a")["clients"] != 0 {
-        assert!(Instant::now() < until, "the client stays: {}", served.status("a"));
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    served.wait_until_closed("a");
     served.does(&["delete", "a"]);
 }
 
@@ -268,25 +291,44 @@ fn of_two_volumes_that_read_at_random_the_one_with_nine_times_the_weight_is_done
             served.does(&["create", volume, "--size", "16G", "--thick", "--promise", weight]);
         }
         let begun = Instant::now();
-        let reader = |volume: &str| {
-            let mut qemu = Command::new("qemu-io");
-            qemu.args(["-f", "raw"]);
-            for number in 0..300_u64 {
-                qemu.args(["-c", &format!("aio_read -q {} 4k", number * 7919 % 65_521 * (256 << 10))]);
-            }
-            qemu.args(["-c", "aio_flush"]).arg(served.uri(volume)).stdout(Stdio::null()).stderr(Stdio::null());
-            std::thread::spawn(move || {
-                assert!(qemu.status().unwrap().success());
-                Instant::now()
-            })
-        };
-        let [database, flood] = [reader("database"), reader("flood")].map(|reader| reader.join().unwrap() - begun);
+        let both = ["database", "flood"].map(|volume| served.reads_at_random(volume, 300));
+        let [database, flood] = both.map(|reader| reader.join().unwrap() - begun);
         flood.as_secs_f64() / database.as_secs_f64()
     };
     let (shared, unshared) = (ratio("fairio"), ratio("none"));
     println!("the flood takes {shared:.2} times as long as the database; without shares {unshared:.2}");
     // With nine tenths of the disk it is done after 300/0.9 reads of 600.
     assert!(shared > 1.4 && shared > 1.2 * unshared, "{shared} {unshared}");
+}
+
+#[test]
+fn a_promise_that_is_broken_is_told_with_the_volume_that_is_the_cause() {
+    if !has("qemu-io") {
+        return;
+    }
+    let served = Served::new("[[store]]\nname = 'disk'\nemulated = 'sata7200'\n");
+    // Both were promised the whole disk.
+    for volume in ["a", "b"] {
+        served.does(&["create", volume, "--size", "16G", "--thick", "--promise", "reference = 'sata7200'"]);
+    }
+    served.reads_at_random("a", 200).join().unwrap();
+    std::thread::sleep(Duration::from_millis(1200));
+    let alone = served.status("a");
+    assert!(alone["judged"].as_u64() >= Some(100) && alone["broken_since"].is_null(), "{alone}");
+    let both = ["a", "b"].map(|volume| served.reads_at_random(volume, 600));
+    let until = Instant::now() + Duration::from_secs(20);
+    let broken = loop {
+        let found = [("a", "b"), ("b", "a")].into_iter().find(|(volume, _)| !served.status(volume)["broken_since"].is_null());
+        if found.is_some() || Instant::now() > until {
+            break found;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    };
+    let (volume, other) = broken.expect("one disk cannot do the work of two");
+    assert_eq!(served.status(volume)["because_of"], other, "{}", served.status(volume));
+    let table = String::from_utf8(served.volume(&["status"]).stdout).unwrap();
+    assert!(table.contains(&format!("BROKEN because of {other}")), "{table}");
+    both.map(|reader| reader.join().unwrap());
 }
 
 #[test]

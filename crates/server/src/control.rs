@@ -12,6 +12,7 @@ use serve::nbd::Export as _;
 
 use crate::catalog::EXTENT_BYTES;
 use crate::server::Server;
+use crate::watch::Watch;
 
 /// The longest command.
 const MOST_BYTES: u64 = 1 << 20;
@@ -111,6 +112,22 @@ pub struct VolumeStatus {
     pub written_bytes: u64,
     /// What it was promised.
     pub contract: String,
+    /// Requests in the last whole second.
+    pub iops: u64,
+    /// Bytes in the last whole second.
+    pub bytes_per_second: u64,
+    /// The median response time of the last whole second in milliseconds; 0 without requests.
+    pub p50_ms: f64,
+    /// The 99th percentile.
+    pub p99_ms: f64,
+    /// Of a volume with a reference disk under a scheduler that keeps account: requests done since it has its contract.
+    pub judged: Option<u64>,
+    /// Of these, those that were later than on the reference disk because of others.
+    pub late_by_others: Option<u64>,
+    /// Since when the promise is broken, in seconds since 1970; absent while it is kept.
+    pub broken_since: Option<u64>,
+    /// The volume that used the store most when it was broken.
+    pub because_of: Option<String>,
 }
 
 /// The answer to a command.
@@ -125,7 +142,7 @@ enum Answer {
 ///
 /// # Errors
 /// Of the connection.
-pub fn answer(stream: UnixStream, server: &Arc<Server>) -> std::io::Result<()> {
+pub fn answer(stream: UnixStream, server: &Arc<Server>, watch: &Watch) -> std::io::Result<()> {
     let mut writer = stream.try_clone()?;
     let mut reader = BufReader::new(stream);
     loop {
@@ -134,7 +151,7 @@ pub fn answer(stream: UnixStream, server: &Arc<Server>) -> std::io::Result<()> {
             return Ok(());
         }
         let command = serde_json::from_str(&line).context("no command");
-        let answer = match command.and_then(|command| carry_out(command, server)) {
+        let answer = match command.and_then(|command| carry_out(command, server, watch)) {
             Ok(status) => Answer::Done(status),
             Err(error) => Answer::Refused(format!("{error:#}")),
         };
@@ -144,7 +161,7 @@ pub fn answer(stream: UnixStream, server: &Arc<Server>) -> std::io::Result<()> {
     }
 }
 
-fn carry_out(command: Command, server: &Arc<Server>) -> anyhow::Result<Option<Status>> {
+fn carry_out(command: Command, server: &Arc<Server>, watch: &Watch) -> anyhow::Result<Option<Status>> {
     match command {
         Command::Create { name, store, bytes, thick, contract } => {
             server.create(&name, store.as_deref(), bytes, thick, &contract)?;
@@ -152,12 +169,12 @@ fn carry_out(command: Command, server: &Arc<Server>) -> anyhow::Result<Option<St
         Command::Resize { name, bytes, shrink } => server.resize(&name, bytes, shrink)?,
         Command::Promise { name, contract } => server.promise(&name, &contract)?,
         Command::Delete { name } => server.delete(&name)?,
-        Command::Status => return Ok(Some(status(server))),
+        Command::Status => return Ok(Some(status(server, watch))),
     }
     Ok(None)
 }
 
-fn status(server: &Server) -> Status {
+fn status(server: &Server, watch: &Watch) -> Status {
     let stores = server.stores().iter().map(|store| {
         let counts = store.host.status();
         StoreStatus {
@@ -173,6 +190,7 @@ fn status(server: &Server) -> Status {
     });
     let volumes = server.volumes().into_iter().map(|volume| {
         let [reads, writes, read_bytes, written_bytes] = volume.counts();
+        let doing = watch.doing(&volume);
         VolumeStatus {
             name: volume.name.clone(),
             store: volume.store.name.clone(),
@@ -184,6 +202,14 @@ fn status(server: &Server) -> Status {
             read_bytes,
             written_bytes,
             contract: volume.contract(),
+            iops: doing.served.requests,
+            bytes_per_second: doing.served.bytes,
+            p50_ms: doing.served.p50_ms,
+            p99_ms: doing.served.p99_ms,
+            judged: doing.counts.map(|counts| counts[0]),
+            late_by_others: doing.counts.map(|counts| counts[2]),
+            broken_since: doing.broken_since,
+            because_of: doing.because_of,
         }
     });
     Status { stores: stores.collect(), volumes: volumes.collect() }

@@ -18,6 +18,7 @@ use serve::nbd::connection::{self, Stream};
 
 use crate::control;
 use crate::server::Server;
+use crate::watch::Watch;
 
 /// How often a listener looks whether it should end.
 const LOOKS: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
@@ -105,10 +106,10 @@ impl Doors {
     ///
     /// # Errors
     /// It cannot be made, or another server answers at it.
-    pub fn control(&mut self, path: &Path, server: &Arc<Server>) -> anyhow::Result<()> {
+    pub fn control(&mut self, path: &Path, server: &Arc<Server>, watch: &Arc<Watch>) -> anyhow::Result<()> {
         let listener = self.bind(path, 0o600)?;
-        let server = server.clone();
-        self.listen(listener, UnixListener::accept, move |stream| control::answer(stream, &server))
+        let (server, watch) = (server.clone(), watch.clone());
+        self.listen(listener, UnixListener::accept, move |stream| control::answer(stream, &server, &watch))
     }
 
     fn bind(&mut self, path: &Path, mode: u32) -> anyhow::Result<UnixListener> {

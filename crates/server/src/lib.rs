@@ -13,3 +13,4 @@ pub mod door;
 pub mod server;
 pub mod store;
 pub mod volume;
+pub mod watch;

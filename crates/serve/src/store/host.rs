@@ -1,12 +1,13 @@
 //! The thread of a store: it owns the queue, and is told the time.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use block::{Nanos, Op, Priority, RequestId, Roster, Scheduler, StreamId};
+use block::{Nanos, Op, Priority, RequestId, Roster, Scheduler, Standing, StreamId};
 use sim::host::{Queue, QueueSettings};
 use sim::run::{Finished, Issue, Server};
 use slab::Slab;
@@ -14,6 +15,7 @@ use slab::Slab;
 use super::buffer::Buffer;
 use super::device::{Hand, Passed, StoreDevice};
 use super::pool::{Done, Job, Moves, Pool};
+use super::recent::{Recent, Served};
 use crate::backing::Backing;
 
 /// The token of a flush belongs to work, that of anything else to a piece.
@@ -80,10 +82,20 @@ pub struct StoreStatus {
     pub flushes: AtomicU64,
 }
 
+/// How a store and its tenants do.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// What each stream got in the last whole second.
+    pub served: BTreeMap<StreamId, Served>,
+    /// How the guarantee of each tenant stands, by number on the roster.
+    pub standings: Vec<Option<Standing>>,
+}
+
 enum Command {
     Work(Work),
     Roster(Box<Roster>),
     Scheduler(Box<dyn Scheduler>),
+    Report(mpsc::Sender<Report>),
 }
 
 #[derive(Default)]
@@ -144,6 +156,7 @@ impl StoreHost {
             flush_result: Ok(()),
             is_failed: false,
             jobs: Vec::new(),
+            recent: Recent::default(),
         };
         let thread = thread::Builder::new().name("store".to_owned()).spawn(move || running.run())?;
         Ok(StoreHost { shared, most_sectors: settings.max_sectors, thread: Some(thread) })
@@ -167,6 +180,13 @@ impl StoreHost {
     /// Replaces the scheduler, which takes over the requests that wait.
     pub fn set_scheduler(&self, scheduler: Box<dyn Scheduler>) {
         self.command(Command::Scheduler(scheduler));
+    }
+
+    /// How the store and its tenants do; `None` if it ends.
+    pub fn report(&self) -> Option<Report> {
+        let (sender, answer) = mpsc::channel();
+        self.command(Command::Report(sender));
+        answer.recv().ok()
     }
 
     /// What was done so far.
@@ -199,6 +219,9 @@ struct UnderWay {
     cookie: u64,
     /// Pieces that are not done.
     open: usize,
+    /// When it came, and how many bytes it is of.
+    begun: Nanos,
+    bytes: u64,
     error: Option<io::Error>,
     buffers: Vec<Buffer>,
     /// Where each buffer belongs: pieces are done in any order.
@@ -227,6 +250,7 @@ struct Running {
     /// A flush failed: what was acknowledged may be lost, and nothing more is promised to be durable.
     is_failed: bool,
     jobs: Vec<Job>,
+    recent: Recent,
 }
 
 impl Running {
@@ -248,6 +272,8 @@ impl Running {
                     Command::Work(work) => self.begin(at, work),
                     Command::Roster(roster) => self.queue.set_roster(&roster),
                     Command::Scheduler(scheduler) => self.queue.switch(at, scheduler),
+                    // Who asked may have gone.
+                    Command::Report(sender) => drop(sender.send(self.report(at))),
                 }
             }
             self.queue.dispatch(at);
@@ -282,12 +308,25 @@ impl Running {
     fn begin(&mut self, now: Nanos, work: Work) {
         let Work { stream, kind, pieces, is_durable, replies, cookie } = work;
         let (open, order, buffers) = (pieces.len(), Vec::new(), Vec::new());
+        let bytes = pieces.iter().map(|piece| 512 * u64::from(piece.sectors)).sum();
         if self.is_failed && kind != Kind::Read {
             let error = io::Error::other("an earlier flush of the store failed");
             replies.done(cookie, Err(error), Vec::new());
             return;
         }
-        let number = self.work.insert(UnderWay { stream, kind, is_durable, replies, cookie, open, error: None, buffers, order });
+        let number = self.work.insert(UnderWay {
+            stream,
+            kind,
+            is_durable,
+            replies,
+            cookie,
+            open,
+            begun: now,
+            bytes,
+            error: None,
+            buffers,
+            order,
+        });
         if kind == Kind::Flush || pieces.is_empty() {
             self.flush_or_reply(now, number);
             return;
@@ -325,12 +364,19 @@ impl Running {
         let work = &self.work[number];
         let flushes = work.kind == Kind::Flush || work.is_durable && work.error.is_none();
         if !flushes || !self.queue.flush(now, work.stream, OF_FLUSH | number as u64) {
-            self.reply(number);
+            self.reply(now, number);
         }
     }
 
-    fn reply(&mut self, number: usize) {
-        let UnderWay { replies, cookie, error, mut buffers, order, .. } = self.work.remove(number);
+    fn report(&mut self, now: Nanos) -> Report {
+        let tenants = self.queue.roster().map_or(0, |roster| roster.tenants().len());
+        let standings = (0..tenants).map(|tenant| self.queue.standing(now, tenant)).collect();
+        Report { served: self.recent.last(now).clone(), standings }
+    }
+
+    fn reply(&mut self, now: Nanos, number: usize) {
+        let UnderWay { stream, kind, begun, bytes, replies, cookie, error, mut buffers, order, .. } = self.work.remove(number);
+        self.recent.record(now, stream, kind, bytes, now - begun);
         let mut sorted: Vec<(usize, Buffer)> = order.into_iter().zip(buffers.drain(..)).collect();
         sorted.sort_by_key(|(place, _)| *place);
         replies.done(cookie, error.map_or(Ok(()), Err), sorted.into_iter().map(|(_, buffer)| buffer).collect());
@@ -432,7 +478,7 @@ impl Running {
                         self.is_failed = true;
                         self.work[number].error.get_or_insert(io::Error::from_raw_os_error(code));
                     }
-                    self.reply(number);
+                    self.reply(now, number);
                 }
             }
         }

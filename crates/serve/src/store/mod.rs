@@ -13,10 +13,12 @@ mod device;
 mod host;
 mod medium;
 mod pool;
+mod recent;
 #[cfg(test)]
 mod tests;
 
 pub use buffer::Buffer;
 pub use device::StoreDevice;
-pub use host::{Kind, Piece, Replies, StoreHost, StoreStatus, Work};
+pub use host::{Kind, Piece, Replies, Report, StoreHost, StoreStatus, Work};
 pub use medium::Medium;
+pub use recent::Served;

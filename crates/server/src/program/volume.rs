@@ -137,21 +137,36 @@ fn table(status: &Status) -> String {
     for store in &status.stores {
         text += &format!("{:16} {:>10} {:>10}  {}\n", store.name, gib(store.bytes), gib(store.free_bytes), store.scheduler);
     }
-    let heads = ["volume", "store", "GiB", "used GiB", "clients", "reads", "writes"];
-    let [volume, store, size, used, clients, reads, writes] = heads;
-    text += &format!("\n{volume:16} {store:12} {size:>8} {used:>8} {clients:>7} {reads:>10} {writes:>10}  promise\n");
+    let heads = ["volume", "store", "GiB", "used GiB", "clients", "IOPS", "MB/s", "p50 ms", "p99 ms"];
+    let [volume, store, size, used, clients, iops, rate, p50, p99] = heads;
+    text += &format!("\n{volume:16} {store:12} {size:>8} {used:>8} {clients:>7} {iops:>8} {rate:>8} {p50:>8} {p99:>8}  promise\n");
     for volume in &status.volumes {
+        let rate = volume.bytes_per_second as f64 / 1e6;
         text += &format!(
-            "{:16} {:12} {:>8} {:>8} {:>7} {:>10} {:>10}  {}\n",
+            "{:16} {:12} {:>8} {:>8} {:>7} {:>8} {rate:>8.1} {:>8.2} {:>8.2}  {}{}\n",
             volume.name,
             volume.store,
             gib(volume.bytes),
             gib(volume.allocated_bytes),
             volume.clients,
-            volume.reads,
-            volume.writes,
-            volume.contract.replace('\n', ", ")
+            volume.iops,
+            volume.p50_ms,
+            volume.p99_ms,
+            volume.contract.replace('\n', ", "),
+            verdict(volume)
         );
     }
     text
+}
+
+/// Whether the promise is kept, where that is judged.
+fn verdict(volume: &control::VolumeStatus) -> String {
+    let Some((judged, late)) = volume.judged.zip(volume.late_by_others) else { return String::new() };
+    match &volume.broken_since {
+        None => format!(" (kept; {late} of {judged} late)"),
+        Some(_) => {
+            let because_of = volume.because_of.as_ref().map_or_else(String::new, |name| format!(" because of {name}"));
+            format!(" (BROKEN{because_of}; {late} of {judged} late)")
+        }
+    }
 }
