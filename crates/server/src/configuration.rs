@@ -26,11 +26,11 @@ pub struct Configuration {
 }
 
 fn catalog() -> PathBuf {
-    PathBuf::from("/var/lib/seekwise/serve.db")
+    PathBuf::from("/var/lib/seekwise-serve/serve.db")
 }
 
 fn control() -> PathBuf {
-    PathBuf::from("/run/seekwise/serve.sock")
+    PathBuf::from("/run/seekwise-serve/control.sock")
 }
 
 /// A file or block device that holds volumes, or a disk that is emulated.
@@ -109,7 +109,7 @@ impl Configuration {
         ensure!(!self.stores.is_empty(), "store: there is none; a table [[store]] with name and path names one");
         ensure!(
             !self.listen.is_empty(),
-            "listen: there is none; a table [[listen]] with unix = \"/run/seekwise/nbd.sock\" names one"
+            "listen: there is none; a table [[listen]] with unix = \"/run/seekwise-serve/nbd.sock\" names one"
         );
         for (number, store) in self.stores.iter().enumerate() {
             let key = |key: &str| format!("store {}: {key}", store.name);

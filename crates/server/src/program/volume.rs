@@ -25,7 +25,7 @@ pub enum Command {
 #[derive(Args)]
 pub struct Socket {
     /// The server's control socket
-    #[arg(long, value_name = "SOCKET", default_value = "/run/seekwise/serve.sock")]
+    #[arg(long, value_name = "SOCKET", default_value = "/run/seekwise-serve/control.sock")]
     control: PathBuf,
 }
 
