@@ -31,7 +31,9 @@ impl Served {
             stores.replace("FOLDER", &folder.path().display().to_string())
         );
         std::fs::write(folder.path().join("serve.toml"), text).unwrap();
-        std::fs::File::create(folder.path().join("store")).unwrap().set_len(2 << 30).unwrap();
+        for store in ["store", "store-2"] {
+            std::fs::File::create(folder.path().join(store)).unwrap().set_len(2 << 30).unwrap();
+        }
         let mut served = Served { folder, server: None };
         served.start();
         served
@@ -309,7 +311,7 @@ fn a_promise_that_is_broken_is_told_with_the_volume_that_is_the_cause() {
     let served = Served::new("[[store]]\nname = 'disk'\nemulated = 'sata7200'\n");
     // Both were promised the whole disk.
     for volume in ["a", "b"] {
-        served.does(&["create", volume, "--size", "16G", "--thick", "--promise", "reference = 'sata7200'"]);
+        served.does(&["create", volume, "--size", "16G", "--thick", "--promise", "reference = 'sata7200'", "--unchecked"]);
     }
     served.reads_at_random("a", 200).join().unwrap();
     std::thread::sleep(Duration::from_millis(1200));
@@ -328,7 +330,29 @@ fn a_promise_that_is_broken_is_told_with_the_volume_that_is_the_cause() {
     assert_eq!(served.status(volume)["because_of"], other, "{}", served.status(volume));
     let table = String::from_utf8(served.volume(&["status"]).stdout).unwrap();
     assert!(table.contains(&format!("BROKEN because of {other}")), "{table}");
-    both.map(|reader| reader.join().unwrap());
+    for reader in both {
+        reader.join().unwrap();
+    }
+}
+
+#[test]
+fn a_promise_that_the_store_cannot_keep_is_refused_with_the_reason() {
+    let served = Served::new(
+        "[[store]]\nname = 'disk'\nemulated = 'sata7200'\n[[store]]\nname = 'file'\npath = 'FOLDER/store'\n\
+         [[store]]\nname = 'like'\npath = 'FOLDER/store-2'\nprofile = 'ssd-dftl'\n",
+    );
+    served.does(&["create", "a", "--store", "disk", "--size", "1G", "--promise", "reference = 'barracuda'"]);
+    served.refuses(
+        &["create", "b", "--store", "disk", "--size", "1G", "--promise", "reference = 'sata7200'"],
+        "volume b: store disk cannot keep this: Refuse",
+    );
+    assert_eq!(served.status("b"), Value::Null, "nothing is left of it");
+    served.refuses(&["promise", "a", "--promise", "reference = 'nvme-tlc'"], "volume a: store disk cannot keep this");
+    assert_eq!(served.status("a")["contract"], "reference = 'barracuda'", "the promise stays");
+    served.does(&["create", "c", "--store", "like", "--size", "1G", "--promise", "reference = 'barracuda'"]);
+    let noted = served.volume(&["create", "d", "--store", "file", "--size", "1G", "--promise", "reference = 'barracuda'"]);
+    let said = String::from_utf8_lossy(&noted.stderr);
+    assert!(noted.status.success() && said.contains("was not checked"), "{said}");
 }
 
 #[test]
@@ -346,7 +370,6 @@ fn wrong_configurations_and_rival_servers_are_refused() {
     let (code, said) = starts(&own.replace("serve.db", "other.db"));
     assert!(code == Some(2) && said.contains("another process serves this store"), "{said}");
     let other = own.replace("serve.db", "third.db").replace("/store'", "/store-2'");
-    std::fs::File::create(served.path("store-2")).unwrap().set_len(1 << 30).unwrap();
     let (code, said) = starts(&other);
     assert!(code == Some(2) && said.contains("another server answers here"), "{said}");
     let (code, said) = starts(&other.replace("/store-2'", "/store-3'"));

@@ -43,6 +43,8 @@ pub struct Store {
     pub path: Option<PathBuf>,
     /// A disk as `--disk` names it: its data is in memory and gone at the end, replies take as long as on that disk.
     pub emulated: Option<String>,
+    /// The disk that the store is like, as `--disk` names it: promises are checked against it. Of an emulated disk itself.
+    pub profile: Option<String>,
     /// The scheduler with its tunables.
     #[serde(default = "scheduler")]
     pub scheduler: String,
@@ -121,6 +123,10 @@ impl Configuration {
             if let Some(disk) = &store.emulated {
                 ensure!(store.depth.is_none(), "{}: an emulated disk has its own", key("depth"));
                 sim::profile::load(disk).with_context(|| key("emulated"))?;
+            }
+            if let Some(disk) = &store.profile {
+                ensure!(store.emulated.is_none(), "{}: an emulated disk is its own", key("profile"));
+                sim::profile::load(disk).with_context(|| key("profile"))?;
             }
             store.setting()?;
         }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serve::nbd::Export as _;
 
 use crate::catalog::EXTENT_BYTES;
-use crate::server::Server;
+use crate::server::{NewVolume, Server};
 use crate::watch::Watch;
 
 /// The longest command.
@@ -19,21 +19,10 @@ const MOST_BYTES: u64 = 1 << 20;
 
 /// What can be asked for.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(tag = "do", rename_all = "kebab-case", deny_unknown_fields)]
+#[serde(tag = "do", rename_all = "kebab-case")]
 pub enum Command {
     /// Makes a volume.
-    Create {
-        /// What people call it.
-        name: String,
-        /// Where; needed if there are several stores.
-        store: Option<String>,
-        /// Its size.
-        bytes: u64,
-        /// Whether it has all of its extents from the beginning.
-        thick: bool,
-        /// What it is promised: keys of a tenant in TOML.
-        contract: String,
-    },
+    Create(NewVolume),
     /// Changes the size.
     Resize {
         /// Which.
@@ -49,6 +38,8 @@ pub enum Command {
         name: String,
         /// Keys of a tenant in TOML.
         contract: String,
+        /// Whether a promise is given that the store may not keep.
+        is_unchecked: bool,
     },
     /// Deletes a volume.
     Delete {
@@ -134,7 +125,9 @@ pub struct VolumeStatus {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Answer {
-    Done(Option<Status>),
+    Done,
+    Noted(String),
+    Status(Status),
     Refused(String),
 }
 
@@ -152,7 +145,7 @@ pub fn answer(stream: UnixStream, server: &Arc<Server>, watch: &Watch) -> std::i
         }
         let command = serde_json::from_str(&line).context("no command");
         let answer = match command.and_then(|command| carry_out(command, server, watch)) {
-            Ok(status) => Answer::Done(status),
+            Ok(answer) => answer,
             Err(error) => Answer::Refused(format!("{error:#}")),
         };
         let mut text = serde_json::to_string(&answer)?;
@@ -161,17 +154,16 @@ pub fn answer(stream: UnixStream, server: &Arc<Server>, watch: &Watch) -> std::i
     }
 }
 
-fn carry_out(command: Command, server: &Arc<Server>, watch: &Watch) -> anyhow::Result<Option<Status>> {
+fn carry_out(command: Command, server: &Arc<Server>, watch: &Watch) -> anyhow::Result<Answer> {
+    let noted = |note: Option<String>| note.map_or(Answer::Done, Answer::Noted);
     match command {
-        Command::Create { name, store, bytes, thick, contract } => {
-            server.create(&name, store.as_deref(), bytes, thick, &contract)?;
-        }
+        Command::Create(new) => return server.create(&new).map(noted),
         Command::Resize { name, bytes, shrink } => server.resize(&name, bytes, shrink)?,
-        Command::Promise { name, contract } => server.promise(&name, &contract)?,
+        Command::Promise { name, contract, is_unchecked } => return server.promise(&name, &contract, is_unchecked).map(noted),
         Command::Delete { name } => server.delete(&name)?,
-        Command::Status => return Ok(Some(status(server, watch))),
+        Command::Status => return Ok(Answer::Status(status(server, watch))),
     }
-    Ok(None)
+    Ok(Answer::Done)
 }
 
 fn status(server: &Server, watch: &Watch) -> Status {
@@ -215,11 +207,21 @@ fn status(server: &Server, watch: &Watch) -> Status {
     Status { stores: stores.collect(), volumes: volumes.collect() }
 }
 
+/// What a server answers to a command that it carried out.
+pub enum Carried {
+    /// Nothing more.
+    Out,
+    /// Something that its owner should know.
+    Noted(String),
+    /// What there is.
+    Status(Status),
+}
+
 /// Asks a running server.
 ///
 /// # Errors
 /// No server answers at this socket, or it refuses.
-pub fn ask(socket: &Path, command: &Command) -> anyhow::Result<Option<Status>> {
+pub fn ask(socket: &Path, command: &Command) -> anyhow::Result<Carried> {
     let at = || format!("{}: no server answers; is seekwise-serve running, and may you open its socket?", socket.display());
     let mut stream = UnixStream::connect(socket).with_context(at)?;
     let mut text = serde_json::to_string(command)?;
@@ -228,7 +230,9 @@ pub fn ask(socket: &Path, command: &Command) -> anyhow::Result<Option<Status>> {
     let mut line = String::new();
     BufReader::new(stream).read_line(&mut line).with_context(at)?;
     match serde_json::from_str(&line).with_context(at)? {
-        Answer::Done(status) => Ok(status),
+        Answer::Done => Ok(Carried::Out),
+        Answer::Noted(note) => Ok(Carried::Noted(note)),
+        Answer::Status(status) => Ok(Carried::Status(status)),
         Answer::Refused(reason) => bail!("{reason}"),
     }
 }

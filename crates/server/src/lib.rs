@@ -6,6 +6,7 @@
 //!                                control ◀─ `seekwise-serve volume …`
 //! ```
 
+mod admission;
 pub mod catalog;
 pub mod configuration;
 pub mod control;

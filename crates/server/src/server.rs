@@ -7,8 +7,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use anyhow::{Context, bail, ensure};
 use block::{Roster, StreamId, Tenant};
 use experiment::tenants::Contract;
+use serde::{Deserialize, Serialize};
 use serve::nbd::{Export, Exports};
 
+use crate::admission::{self, Asked};
 use crate::catalog::{Catalog, EXTENT_BYTES, Record};
 use crate::configuration::{Configuration, is_name};
 use crate::store::{self, StoreEntry};
@@ -25,6 +27,23 @@ struct State {
     used: BTreeMap<String, BTreeSet<u32>>,
     /// By id: what schedulers know of a volume.
     tenants: BTreeMap<StreamId, Tenant>,
+}
+
+/// A volume that is to be made.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct NewVolume {
+    /// What people call it.
+    pub name: String,
+    /// Where; needed if there are several stores.
+    pub store: Option<String>,
+    /// Its size.
+    pub bytes: u64,
+    /// Whether it has all of its extents from the beginning.
+    pub is_thick: bool,
+    /// What it is promised: keys of a tenant in TOML.
+    pub contract: String,
+    /// Whether a promise is given that the store may not keep.
+    pub is_unchecked: bool,
 }
 
 /// The stores and their volumes.
@@ -94,6 +113,25 @@ impl Server {
         Ok(())
     }
 
+    /// Refuses a promise that a store cannot keep with those that it has given, and says if that cannot be known. Takes seconds, in which
+    /// nothing else waits.
+    fn admit(&self, store: &StoreEntry, name: &str, bytes: u64, contract: &str) -> anyhow::Result<Option<String>> {
+        if contract.trim().is_empty() {
+            return Ok(None);
+        }
+        let Some(profile) = &store.profile else {
+            let why = "the configuration names no profile that it is like";
+            return Ok(Some(format!("the promise was not checked: of store {} {why}", store.name)));
+        };
+        let volumes = self.volumes();
+        let others = volumes.iter().filter(|volume| volume.store.name == store.name && volume.name != name);
+        let others = others.map(|volume| Asked { name: volume.name.clone(), bytes: volume.bytes(), contract: volume.contract() });
+        let asked = Asked { name: name.to_owned(), bytes, contract: contract.to_owned() };
+        let all: Vec<Asked> = others.chain([asked]).collect();
+        admission::check(profile, &all).with_context(|| format!("volume {name}: store {} cannot keep this", store.name))?;
+        Ok(None)
+    }
+
     /// The stores.
     pub fn stores(&self) -> &[Arc<StoreEntry>] {
         &self.stores
@@ -110,29 +148,26 @@ impl Server {
         store.extents.saturating_sub(u32::try_from(used).unwrap_or(u32::MAX))
     }
 
-    /// Makes a volume. It is empty: reads are of zeros. A thick one has all of its extents from the beginning.
+    /// Makes a volume. It is empty: reads are of zeros. Returns what its owner should know.
     ///
     /// # Errors
-    /// The name is taken or cannot be one, the size or the contract is wrong, or the store has not enough room.
-    pub fn create(
-        self: &Arc<Self>,
-        name: &str,
-        store: Option<&str>,
-        bytes: u64,
-        is_thick: bool,
-        contract: &str,
-    ) -> anyhow::Result<()> {
+    /// The name is taken or cannot be one, the size or the contract is wrong, or the store has not enough room or cannot keep the promise.
+    pub fn create(self: &Arc<Self>, new: &NewVolume) -> anyhow::Result<Option<String>> {
+        let NewVolume { name, store, bytes, is_thick, contract, is_unchecked } = new;
+        let (bytes, contract) = (*bytes, contract.as_str());
         ensure!(is_name(name), "volume {name:?}: letters, digits, '.', '_' and '-' are right, at most 64");
-        let store = self.store(store)?;
+        let store = self.store(store.as_deref())?;
         check_size(name, bytes, &store)?;
         let tenant = tenant(name, contract).with_context(|| format!("volume {name}"))?;
+        ensure!(!self.lock().volumes.contains_key(name), "volume {name}: there is one of this name already");
+        let note = if *is_unchecked { None } else { self.admit(&store, name, bytes, contract)? };
         let volume = {
             let mut state = self.lock();
             let needed = bytes.div_ceil(EXTENT_BYTES);
             let used = state.used.get(&store.name).map_or(0, BTreeSet::len) as u64;
             let free = u64::from(store.extents) - used;
             ensure!(
-                !is_thick || needed <= free,
+                !*is_thick || needed <= free,
                 "volume {name}: needs {needed} extents of 64 MiB, and store {} has {free} free",
                 store.name
             );
@@ -142,12 +177,13 @@ impl Server {
             self.enter(&mut state, Record { id, name: name.to_owned(), store, bytes, contract, extents: Vec::new() });
             state.volumes.get(name).cloned().context("the volume has gone")?
         };
-        if is_thick && let Err(error) = self.allocate(&volume, 0, bytes) {
+        if *is_thick && let Err(error) = self.allocate(&volume, 0, bytes) {
             self.delete(name)?;
             return Err(error).with_context(|| format!("volume {name}"));
         }
         let state = self.lock();
-        self.tell(&state, &store)
+        self.tell(&state, &store)?;
+        Ok(note)
     }
 
     fn store(&self, name: Option<&str>) -> anyhow::Result<Arc<StoreEntry>> {
@@ -195,15 +231,18 @@ impl Server {
     /// Changes what a volume is promised.
     ///
     /// # Errors
-    /// There is no such volume, or the contract is wrong.
-    pub fn promise(&self, name: &str, contract: &str) -> anyhow::Result<()> {
+    /// There is no such volume, the contract is wrong, or the store cannot keep it and it `is_unchecked` not.
+    pub fn promise(&self, name: &str, contract: &str, is_unchecked: bool) -> anyhow::Result<Option<String>> {
         let tenant = tenant(name, contract).with_context(|| format!("volume {name}"))?;
+        let volume = Server::volume(&self.lock(), name)?;
+        let note = if is_unchecked { None } else { self.admit(&volume.store, name, volume.bytes(), contract)? };
         let mut state = self.lock();
         let volume = Server::volume(&state, name)?;
         state.catalog.promise(volume.id, contract)?;
         volume.set_contract(contract);
         state.tenants.insert(volume.id, tenant);
-        self.tell(&state, &volume.store)
+        self.tell(&state, &volume.store)?;
+        Ok(note)
     }
 
     /// Deletes a volume and what is in it.

@@ -7,7 +7,7 @@ use block::{Merges, Nanos};
 use serve::backing::{Backing, MemoryBacking};
 use serve::store::{Medium, StoreDevice, StoreHost};
 use sim::host::QueueSettings;
-use sim::profile::DeviceOptions;
+use sim::profile::{DeviceOptions, Profile};
 
 use crate::catalog::EXTENT_BYTES;
 use crate::configuration::{DEPTH, Store};
@@ -28,6 +28,8 @@ pub struct StoreEntry {
     pub scheduler: String,
     /// Its data.
     pub backing: Arc<dyn Backing>,
+    /// What promises are checked against; `None`: they are not.
+    pub profile: Option<Profile>,
     /// Disks below it that serve at the same time.
     pub disks: u32,
     /// Held while extents are given away.
@@ -66,8 +68,20 @@ pub fn open(store: &Store) -> anyhow::Result<StoreEntry> {
     };
     let extents = u32::try_from(bytes / EXTENT_BYTES).unwrap_or(u32::MAX - 1);
     ensure!(extents > 0, "store {}: holds {bytes} bytes, which is less than an extent of 64 MiB", store.name);
+    let profile = store.emulated.as_ref().or(store.profile.as_ref()).map(|disk| sim::profile::load(disk)).transpose()?;
     let scheduler = (setting.spec.build)(&settings.limits(), &setting.values);
     let host = StoreHost::start(device, scheduler, settings).with_context(|| format!("store {}", store.name))?;
     let (name, scheduler, disks) = (store.name.clone(), setting.to_string(), store.disks);
-    Ok(StoreEntry { name, host, block_bytes, is_rotational, extents, scheduler, backing, disks, allocating: Mutex::default() })
+    Ok(StoreEntry {
+        name,
+        host,
+        block_bytes,
+        is_rotational,
+        extents,
+        scheduler,
+        backing,
+        disks,
+        profile,
+        allocating: Mutex::default(),
+    })
 }

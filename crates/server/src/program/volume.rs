@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use server::control::{self, Status};
+use server::control::{self, Carried, Status};
+use server::server::NewVolume;
 use terminal::size::size;
 
 /// The subcommands.
@@ -55,6 +56,9 @@ pub struct Contract {
     /// A key of its contract, as of a tenant: `reference="sata7200"`, `weight=2`, `reservation_iops=200`; may be given several times
     #[arg(long = "promise", value_name = "KEY=VALUE")]
     promises: Vec<String>,
+    /// Promise it although the store may not keep it
+    #[arg(long)]
+    unchecked: bool,
 }
 
 /// Arguments of `resize`.
@@ -113,19 +117,39 @@ impl Contract {
 pub fn run(command: &Command) -> anyhow::Result<()> {
     let (socket, asked, is_json) = match command {
         Command::Create(Create { name, size, store, thick, contract, socket }) => {
-            let (name, store, contract) = (name.clone(), store.clone(), contract.text());
-            (socket, control::Command::Create { name, store, bytes: *size, thick: *thick, contract }, false)
+            let (name, store, is_unchecked) = (name.clone(), store.clone(), contract.unchecked);
+            (
+                socket,
+                control::Command::Create(NewVolume {
+                    name,
+                    store,
+                    bytes: *size,
+                    is_thick: *thick,
+                    contract: contract.text(),
+                    is_unchecked,
+                }),
+                false,
+            )
         }
         Command::Resize(Resize { name, size, shrink, socket }) => {
             (socket, control::Command::Resize { name: name.clone(), bytes: *size, shrink: *shrink }, false)
         }
-        Command::Promise(Promise { name, contract, socket }) => {
-            (socket, control::Command::Promise { name: name.clone(), contract: contract.text() }, false)
-        }
+        Command::Promise(Promise { name, contract, socket }) => (
+            socket,
+            control::Command::Promise { name: name.clone(), contract: contract.text(), is_unchecked: contract.unchecked },
+            false,
+        ),
         Command::Delete(Delete { name, socket }) => (socket, control::Command::Delete { name: name.clone() }, false),
         Command::Status(Status_ { json, socket }) => (socket, control::Command::Status, *json),
     };
-    let Some(status) = control::ask(&socket.control, &asked)? else { return Ok(()) };
+    let status = match control::ask(&socket.control, &asked)? {
+        Carried::Out => return Ok(()),
+        Carried::Noted(note) => {
+            terminal::eprint_line(&note);
+            return Ok(());
+        }
+        Carried::Status(status) => status,
+    };
     let text = if is_json { serde_json::to_string_pretty(&status)? + "\n" } else { table(&status) };
     Ok(terminal::print(&text)?)
 }
