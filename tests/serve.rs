@@ -343,11 +343,11 @@ fn a_promise_that_the_store_cannot_keep_is_refused_with_the_reason() {
     );
     served.does(&["create", "a", "--store", "disk", "--size", "1G", "--promise", "reference = 'barracuda'"]);
     served.refuses(
-        &["create", "b", "--store", "disk", "--size", "1G", "--promise", "reference = 'sata7200'"],
+        &["create", "b", "--store", "disk", "--size", "1G", "--promise", "reservation_iops = 10"],
         "volume b: store disk cannot keep this: Refuse",
     );
     assert_eq!(served.status("b"), Value::Null, "nothing is left of it");
-    served.refuses(&["promise", "a", "--promise", "reference = 'nvme-tlc'"], "volume a: store disk cannot keep this");
+    served.refuses(&["promise", "a", "--promise", "reservation_iops = 1000"], "volume a: store disk cannot keep this");
     assert_eq!(served.status("a")["contract"], "reference = 'barracuda'", "the promise stays");
     served.does(&["create", "c", "--store", "like", "--size", "1G", "--promise", "reference = 'barracuda'"]);
     let noted = served.volume(&["create", "d", "--store", "file", "--size", "1G", "--promise", "reference = 'barracuda'"]);
