@@ -64,6 +64,8 @@ pub struct Hybrid {
     promised: Vec<[f64; 2]>,
     models: Vec<Cart>,
     search: Pattern,
+    /// The part of their slots that films fill in the matrix.
+    films_filled: f64,
     seed: u64,
     lasts: Nanos,
 }
@@ -84,6 +86,8 @@ pub enum Trial {
 pub struct Held {
     /// When no array had spare capability any more, by the models.
     pub planned: usize,
+    /// Of these, those on the flash array.
+    pub on_flash: usize,
     /// In the simulator, without a violation; `None` if that was not looked for.
     pub simulated: Option<usize>,
     /// What the worst served of those that were planned does, by what the model of its reference system promises, in percent.
@@ -134,14 +138,21 @@ impl Hybrid {
             examples.add(&trained::serve(&reference_profile, &sample, workers)?, |_| true);
         }
         let reference = Cart::grow(&examples, features);
-        let (search, seconds, promised) = (search.clone(), Vec::new(), Vec::new());
-        let mut hybrid = Hybrid { arrays, reference_profile, reference, seconds, promised, models, search, seed, lasts };
+        let (search, films_filled, seconds, promised) = (search.clone(), 1.0, Vec::new(), Vec::new());
+        let mut hybrid =
+            Hybrid { arrays, reference_profile, reference, seconds, promised, models, search, films_filled, seed, lasts };
         let groups = [false, true].map(|film| (0..DRAWN).map(|vsd| Arc::new(hybrid.group(vsd, film))).collect::<Vec<_>>());
         let matrices = groups.each_ref().map(|groups| hybrid.matrix_of(groups));
         let cells = |array: usize| (0..DRAWN).map(|vsd| matrices.each_ref().map(|matrix| matrix.seconds[array][vsd])).collect();
         hybrid.seconds = (0..hybrid.arrays.len()).map(cells).collect();
         hybrid.promised = (0..DRAWN).map(|vsd| groups.each_ref().map(|groups| groups[vsd].rate())).collect();
         Ok(hybrid)
+    }
+
+    /// The same where films fill this part of their slots, as they are played more slowly than the reference system could serve them.
+    #[must_use]
+    pub fn with_films_filling(self, films_filled: f64) -> Hybrid {
+        Hybrid { films_filled, ..self }
     }
 
     /// The names of the arrays.
@@ -170,11 +181,12 @@ impl Hybrid {
         Place { array, start: sectors * vsd as u64 % (self.arrays[array].1.capacity_sectors() - sectors) }
     }
 
-    /// The matrix of VSDs that always have requests.
+    /// The matrix of VSDs, of which these are films.
     pub fn matrix(&self, films: &[bool]) -> Matrix {
         let cell = |array: usize, (vsd, film): (usize, &bool)| self.seconds[array][vsd % DRAWN][usize::from(*film)];
         let row = |array| films.iter().enumerate().map(|each| cell(array, each)).collect();
-        Matrix { seconds: (0..self.arrays.len()).map(row).collect() }
+        let filled = films.iter().map(|film| if *film { self.films_filled } else { 1.0 }).collect();
+        Matrix { seconds: (0..self.arrays.len()).map(row).collect(), filled }
     }
 
     /// Table II, as the paper has placed the VSDs: the matrix, and what the manager does then.
@@ -191,12 +203,15 @@ impl Hybrid {
     pub fn held(&self, factor: f64, policy: Policy, trial: Trial, workers: Workers) -> anyhow::Result<Held> {
         let filling = fill(factor, policy, self.arrays.len(), BEYOND, |films| self.matrix(films));
         let planned = filling.planned;
+        let last = self.arrays.len() - 1;
+        let on_flash =
+            planned.checked_sub(1).map_or(0, |last_added| filling.on[last_added].iter().filter(|array| **array == last).count());
         if trial == Trial::None {
-            return Ok(Held { planned, simulated: None, worst_percent: None });
+            return Ok(Held { planned, on_flash, simulated: None, worst_percent: None });
         }
         let worst = self.try_out(&filling, planned.max(1), workers)?;
         let simulated = if trial == Trial::Most { Some(self.most_kept(&filling, worst, workers)?) } else { None };
-        Ok(Held { planned, simulated, worst_percent: Some(100.0 * worst) })
+        Ok(Held { planned, on_flash, simulated, worst_percent: Some(100.0 * worst) })
     }
 
     /// The largest number of VSDs, added in this order, of which none is violated, by bisection.

@@ -46,8 +46,10 @@ impl SlotGroup {
 /// Table I: what each VSD takes of each array.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Matrix {
-    /// By array, then by VSD: seconds of service time for each second of the slots.
+    /// By array, then by VSD: seconds of service time for each second of slots that are full.
     pub seconds: Vec<Vec<f64>>,
+    /// By VSD: the part of its slots that are full, which is less where requests arrive more slowly than the reference system could serve them.
+    pub filled: Vec<f64>,
 }
 
 impl Matrix {
@@ -59,16 +61,19 @@ impl Matrix {
             let times = group.requests.iter().map(|request| running.service_time(Nanos::ZERO, &place(request), 0).as_secs_f64());
             times.sum::<f64>() / group.lasts.as_secs_f64()
         };
-        Matrix { seconds: (0..arrays.len()).map(|array| (0..groups.len()).map(|vsd| cell(array, vsd)).collect()).collect() }
+        let seconds = (0..arrays.len()).map(|array| (0..groups.len()).map(|vsd| cell(array, vsd)).collect());
+        Matrix { seconds: seconds.collect(), filled: vec![1.0; groups.len()] }
     }
 
     /// The percentage of a cell, from 0 to 1: "the percentage of service time for any VSD on a particular array over total service time on
     /// the array".
     pub fn share(&self, array: usize, vsd: usize) -> f64 {
-        self.seconds[array][vsd] / self.seconds[array].iter().sum::<f64>().max(f64::MIN_POSITIVE)
+        let taken = |vsd: usize| self.seconds[array][vsd] * self.filled[vsd];
+        taken(vsd) / (0..self.filled.len()).map(taken).sum::<f64>().max(f64::MIN_POSITIVE)
     }
 
-    /// The part of an array's time that is to spare where VSDs are on these arrays.
+    /// The part of an array's time that is to spare where VSDs are on these arrays: a VSD's "actual resource demand is bounded by the
+    /// capability of the reference system", by which capacity is planned.
     pub fn spare(&self, array: usize, on: &[usize]) -> f64 {
         1.0 - on.iter().enumerate().filter(|(_, host)| **host == array).map(|(vsd, _)| self.seconds[array][vsd]).sum::<f64>()
     }
@@ -222,7 +227,7 @@ mod tests {
     /// The paper's Table I in percent, on arrays that have nothing to spare.
     fn table_1() -> Matrix {
         let rows = [[53.0, 12.0, 33.0, 2.0], [10.0, 54.0, 30.0, 6.0], [8.0, 68.0, 16.0, 8.0]];
-        Matrix { seconds: rows.iter().map(|row| row.to_vec()).collect() }
+        Matrix { seconds: rows.iter().map(|row| row.to_vec()).collect(), filled: vec![1.0; 4] }
     }
 
     #[test]
@@ -245,7 +250,8 @@ mod tests {
         let row = |films: f64, search: f64| vec![films, films, films, search, films, films, search];
         let percent = [row(7.6, 31.0), row(8.4, 29.0), row(14.2, 14.5)];
         // In parts of an array's time of which each has enough to spare.
-        let matrix = Matrix { seconds: percent.iter().map(|row| row.iter().map(|percent| percent / 200.0).collect()).collect() };
+        let seconds = percent.iter().map(|row| row.iter().map(|percent| percent / 200.0).collect());
+        let matrix = Matrix { seconds: seconds.collect(), filled: vec![1.0; 7] };
         let on = [0, 0, 2, 2, 1, 1, 0];
         assert!((matrix.share(0, 6) - matrix.share(2, 6) - 0.165).abs() < 1e-3, "31.0 - 14.5 = 16.5 points");
         assert_eq!(Manager::new(1).look(&matrix, &on), [Move { vsd: 6, to: 2 }]);
@@ -278,6 +284,9 @@ mod tests {
         assert!((matrix.seconds[0][0] - 0.2).abs() < 1e-9 && (matrix.seconds[0][1] - 0.3).abs() < 1e-9);
         assert!((matrix.share(0, 0) - 0.4).abs() < 1e-9);
         assert!((matrix.spare(0, &[0, 0]) - 0.5).abs() < 1e-9);
+        // If the small ones fill half of their slots, 10 ms and 30 ms: 25%. Capacity is still planned with full ones.
+        let matrix = Matrix { filled: vec![0.5, 1.0], ..matrix };
+        assert!((matrix.share(0, 0) - 0.25).abs() < 1e-9 && (matrix.spare(0, &[0, 0]) - 0.5).abs() < 1e-9);
     }
 
     #[test]
@@ -288,6 +297,7 @@ mod tests {
                 .iter()
                 .map(|row| films.iter().map(|film| row[usize::from(*film)]).collect())
                 .collect(),
+            filled: vec![1.0; films.len()],
         };
         // All films: 0 (1.0 each, the first), 1 (0.6, 1.0), 1 (0.6, 0.7), 0 (0.6, 0.4), 1 (0.2, 0.4); then 0.2 and 0.1 are left.
         let filling = fill(1.0, Policy::Disabled, 2, 1, matrix);
