@@ -104,7 +104,7 @@ fn every_part_and_statement(name: &str, replication: &Value) {
     let statements = replication["statements"].as_array().unwrap();
     assert_eq!(statements.len(), stated["statement"].as_array().unwrap().len(), "{name}");
     for statement in statements {
-        assert_ne!(statement["verdict"], "not-run", "{name}: {statement}");
+        assert!(statement["verdict"] != "not-run" || statement["ours"].is_string(), "{name}: {statement}");
     }
 }
 

@@ -92,7 +92,7 @@ fn repeat(wanted: &PaperRequest, stated: &Stated, workers: Workers) -> anyhow::R
     let results = Results { runs: &runs, lengths: plan.lengths };
     let figures = sharing::figure_6(&results).into_iter().filter(|figure| wants(&figure.id)).collect();
     let over_time = [Scene::Change, Scene::Real].into_iter().filter_map(|scene| sharing::over_time(&results, scene));
-    let curves = accuracy.iter().flat_map(|accuracy| model::figures(accuracy)).chain(over_time);
+    let curves = accuracy.iter().flat_map(model::figures).chain(over_time);
     let curves = curves.filter(|curves| wants(&curves.id)).collect();
     let is_placed = wanted.wants_bars() || OURS_OF_PLACING.iter().any(|id| wants(id));
     let placed = if is_placed { placing::place(wanted.is_quick, &plan.search, wanted.seed, workers)? } else { Vec::new() };
@@ -121,7 +121,7 @@ fn repeat(wanted: &PaperRequest, stated: &Stated, workers: Workers) -> anyhow::R
     let titles = titles.chain(tables.iter_mut().map(|table| (&table.id, &mut table.title)));
     let titles = titles.chain(curves.iter_mut().map(|curves| (&curves.id, &mut curves.title)));
     titles.for_each(|(id, title)| title.push_str(&stand_ins(id, wanted.trace.as_deref())));
-    Ok(Repeated { setup, notes, bars, figures, tables, curves, measures, ..Repeated::default() })
+    Ok(Repeated { setup, notes, bars, figures, tables, curves, measures })
 }
 
 /// Models of the reference disk for schedulers: a trained regression tree, and a shadow of the disk itself.
