@@ -1,8 +1,10 @@
-//! Whether a gene of the library decides anything: constant values at both ends of its range.
+//! Whether a gene of the library decides anything: constant values at both ends of its range. And what direct I/O does under constant settings,
+//! under which its throughput changes more than between them.
 
 use control::Setting;
 
 use super::library::{Variant, ranges};
+use super::convergence::Course;
 use super::pairs::{Length, WORKLOADS, constant};
 use experiment::pool::Workers;
 
@@ -37,7 +39,9 @@ pub fn run(length: Length, workers: Workers) -> anyhow::Result<Vec<Decides>> {
     }
     let every: Vec<(usize, &Setting)> =
         (0..WORKLOADS.len()).flat_map(|workload| settings.iter().map(move |setting| (workload, setting))).collect();
-    let rates = workers.map("genes by themselves", &every, |&(workload, setting)| constant(workload, setting, length, workers))?;
+    let rates = workers.map("genes by themselves", &every, |&(workload, setting)| {
+        Ok(constant(workload, setting, length, workers)?.mean_mb_s)
+    })?;
     let mut all = Vec::new();
     for (workload, rates) in rates.chunks(settings.len()).enumerate() {
         let [default_mb_s, ends @ ..] = rates else { continue };
@@ -48,4 +52,29 @@ pub fn run(length: Length, workers: Workers) -> anyhow::Result<Vec<Decides>> {
         }
     }
     Ok(all)
+}
+
+/// A direct workload under a constant setting.
+pub struct Direct {
+    /// Its place in [`WORKLOADS`].
+    pub workload: usize,
+    /// The scheduler, with its defaults.
+    pub scheduler: &'static str,
+    /// How it went.
+    pub course: Course,
+}
+
+/// Direct I/O as the paper's and ours under each scheduler.
+///
+/// # Errors
+/// It was interrupted.
+pub fn direct(length: Length, workers: Workers) -> anyhow::Result<Vec<Direct>> {
+    let schedulers = ["anticipatory", "noop", "deadline", "cfq", "mq-deadline", "bfq"];
+    let workloads = (0..WORKLOADS.len()).filter(|&workload| WORKLOADS[workload].0.starts_with("direct"));
+    let every: Vec<(usize, &'static str)> =
+        workloads.flat_map(|workload| schedulers.map(move |scheduler| (workload, scheduler))).collect();
+    workers.map("direct I/O under constant settings", &every, |&(workload, scheduler)| {
+        let course = constant(workload, &Setting::parse(scheduler)?, length, workers)?;
+        Ok(Direct { workload, scheduler, course })
+    })
 }

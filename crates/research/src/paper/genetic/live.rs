@@ -62,7 +62,7 @@ pub fn repeat(
     }
     workers.monitor.end();
     let runs = Runs::of(ran);
-    let results = Results { runs: &runs, lengths: &[], genes: &[] };
+    let results = Results { runs: &runs, lengths: &[], genes: &[], direct: &[] };
     let (curves, tables, bars) = (results.curves(), results.tables(), results.bars());
     let measures = results.measures();
     Ok(Repeated {

@@ -24,7 +24,7 @@ pub static PAPER: Paper = Paper {
 };
 
 /// What can be asked for.
-const PARTS: [(&str, &str); 11] = [
+const PARTS: [(&str, &str); 12] = [
     ("fig-4", "Fig. 4: meta-data, then random reads"),
     ("fig-5", "Fig. 5: sequential writes, then random reads"),
     ("fig-6", "Fig. 6: meta-data, then sequential writes"),
@@ -35,6 +35,7 @@ const PARTS: [(&str, &str); 11] = [
     ("hypotheses", "Hypotheses I to III"),
     ("lengths", "Section 4.1: run lengths of 1, 10, 500 and 1,000 s"),
     ("genes", "What each gene decides"),
+    ("direct", "Direct I/O under constant settings"),
     ("pairs", "Convergence time of both workloads, every ordered pair"),
 ];
 /// Parts that all pairs are run for.
@@ -102,7 +103,8 @@ fn repeat(wanted: &PaperRequest, _: &Stated, workers: Workers) -> anyhow::Result
         lengths.push((plan.length(), longest));
     }
     let genes = if wants("genes") { genes::run(Length { seconds: 60, ..plan.length() }, workers)? } else { Vec::new() };
-    let results = Results { runs: &runs, lengths: &lengths, genes: &genes };
+    let direct = if wants("direct") { genes::direct(plan.length(), workers)? } else { Vec::new() };
+    let results = Results { runs: &runs, lengths: &lengths, genes: &genes, direct: &direct };
     let curves = results.curves().into_iter().filter(|curves| wants(&curves.id)).collect();
     let tables = results.tables().into_iter().filter(|table| wants(&table.id)).collect();
     let bars = if wanted.wants_bars() { results.bars() } else { Vec::new() };
@@ -120,8 +122,8 @@ fn setup(plan: Plan) -> Vec<(String, String)> {
         (
             "Workloads",
             "Job files that stand for FFSB’s profiles (`seekwise workload list`): meta-data, random reads, sequential reads, sequential \
-             writes, direct I/O. The paper changed their sizes and does not say to what. Two more are ours, for which a gene decides: four \
-             readers that think for 5 ms, and two readers beside two writers."
+             writes, direct I/O. The paper changed their sizes and does not say to what. Three more are ours, for which a gene or the \
+             scheduler decides: four readers that think for 5 ms, two readers beside two buffered writers, and the same with O_DIRECT."
                 .to_owned(),
         ),
         (

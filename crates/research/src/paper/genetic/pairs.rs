@@ -18,7 +18,7 @@ use experiment::world::Device;
 
 /// The workloads, as the page calls them, and the job files that come with the program. The first [`OF_PAPER`] stand for FFSB's profiles; the
 /// others are ours, workloads for which a gene of the library decides: their files are [`OURS`].
-pub const WORKLOADS: [(&str, &str); 7] = [
+pub const WORKLOADS: [(&str, &str); 8] = [
     ("meta-data", "genetic/metadata"),
     ("random reads", "genetic/random-read"),
     ("sequential reads", "genetic/sequential-read"),
@@ -26,10 +26,12 @@ pub const WORKLOADS: [(&str, &str); 7] = [
     ("direct I/O", "genetic/direct-io"),
     ("thinking readers", "thinking-readers"),
     ("reads beside writes", "reads-beside-writes"),
+    ("direct readers and writers", "direct-readers-and-writers"),
 ];
-const OURS: [(&str, &str); 2] = [
+const OURS: [(&str, &str); 3] = [
     ("thinking-readers", include_str!("thinking-readers.fio")),
     ("reads-beside-writes", include_str!("reads-beside-writes.fio")),
+    ("direct-readers-and-writers", include_str!("direct-readers-and-writers.fio")),
 ];
 /// Profiles of the paper among [`WORKLOADS`].
 pub const OF_PAPER: usize = 5;
@@ -213,15 +215,15 @@ fn run_one(pair: Pair, under: &Under, length: Length, workers: Workers) -> anyho
     Ok(Ran { courses, throughput })
 }
 
-/// The throughput of a workload by itself under a constant setting, in megabytes a second.
+/// How a workload by itself goes under a constant setting.
 ///
 /// # Errors
 /// It was interrupted.
-pub fn constant(workload: usize, setting: &Setting, length: Length, workers: Workers) -> anyhow::Result<f64> {
+pub fn constant(workload: usize, setting: &Setting, length: Length, workers: Workers) -> anyhow::Result<Course> {
     let text = sections(WORKLOADS[workload].1, length.seconds, "")?;
     let bench = Bench::new(&text, WORKLOADS[workload].0, Device::parse(DISK)?.world()?, length.seed)?;
     let observed = bench.run(setting, Box::new(Fixed::new(setting.clone(), CHILD)), false, workers.monitor)?;
-    Ok(Course::of(observed.steered.steering().windows(), 0.0, length.seconds as f64).mean_mb_s)
+    Ok(Course::of(observed.steered.steering().windows(), 0.0, length.seconds as f64))
 }
 
 /// Both job files in one, the second waiting for the first to end, each for this many seconds.

@@ -3,7 +3,7 @@
 use crate::report::paper::{Bar, Cell, Curves, Line, Plot, Quantity, Row, Table};
 
 use super::convergence::{BIN_S, Course, Settled};
-use super::genes::Decides;
+use super::genes::{Decides, Direct};
 use super::pairs::{DEFAULT, FIGURES, IN_THE_TWIN, Length, OF_PAPER, PRINTED, Pair, Runs, UNDERS, WORKLOADS, default_of};
 use super::title;
 use crate::paper::aims::at_least;
@@ -20,6 +20,8 @@ pub struct Results<'a> {
     pub lengths: &'a [(Length, Runs)],
     /// What constant values of single genes do.
     pub genes: &'a [Decides],
+    /// Direct I/O under constant settings.
+    pub direct: &'a [Direct],
 }
 
 /// How a workload settled wherever it was run under something.
@@ -140,6 +142,13 @@ impl Results<'_> {
                 if is_printed { measures.printed(name, value) } else { measures.ours(name, value) }
             }
         }
+        for (name, workload) in [("meta-data", 0), ("random-reads", 1)] {
+            let of = self.settling(workload, PRINTED);
+            if !of.all.is_empty() && !of.always_converges() {
+                let not = of.all.len() - of.times().len();
+                measures.printed_words(name, format!("does not converge in {not} of {} runs", of.all.len()), false);
+            }
+        }
         self.words(&mut measures);
         measures
     }
@@ -181,7 +190,7 @@ impl Results<'_> {
 
     /// Convergence, hypotheses, lengths, genes, pairs.
     pub fn tables(&self) -> Vec<Table> {
-        vec![self.convergence(), self.hypotheses(), self.lengths(), self.genes(), self.pairs()]
+        vec![self.convergence(), self.hypotheses(), self.lengths(), self.genes(), self.direct(), self.pairs()]
     }
 
     fn convergence(&self) -> Table {
@@ -314,6 +323,28 @@ impl Results<'_> {
             corner: "workload and gene".to_owned(),
             columns: names.map(|name| Table::column(name, false)).to_vec(),
             rows: self.genes.iter().map(row).collect(),
+        }
+    }
+
+    fn direct(&self) -> Table {
+        let row = |direct: &Direct| {
+            let bins = &direct.course.bins;
+            let least = bins.iter().copied().min_by(f64::total_cmp);
+            let (mean, most) = (Some(direct.course.mean_mb_s), largest(bins.iter().copied()));
+            let cells = [mean, bins.first().copied(), least, most, direct.course.deviation_percent].map(Cell::ours).to_vec();
+            Row { name: format!("{}, {}", WORKLOADS[direct.workload].0, direct.scheduler), cells }
+        };
+        let names = ["mean, MB/s", "first 10 s", "least 10 s", "most 10 s", "deviation of windows, %"];
+        Table {
+            id: "direct".to_owned(),
+            title: title("direct").to_owned(),
+            method: "Constant settings. A job that reads and writes one file in order has two places in it, and the nearer they are the faster it \
+                     is: by that, not by what a search found, one run has several times the throughput of another at the same time. Readers and \
+                     writers of files of their own are steady, and schedulers differ."
+                .to_owned(),
+            corner: "workload and scheduler".to_owned(),
+            columns: names.map(|name| Table::column(name, false)).to_vec(),
+            rows: self.direct.iter().map(row).collect(),
         }
     }
 
