@@ -10,7 +10,7 @@ mod results;
 use super::stated::Stated;
 use super::{OnKernel, Paper, PaperRequest, Part, Repeated};
 use experiment::pool::Workers;
-use pairs::{DEFAULT, FIGURES, Length, MAIN, PRINTED, Pair, Runs, UNDERS, VARIANTS};
+use pairs::{DEFAULT, FIGURES, Length, MAIN, OF_PAPER, PRINTED, Pair, Runs, UNDERS, VARIANTS};
 use results::Results;
 
 /// The report.
@@ -75,8 +75,9 @@ impl Plan {
         let mut all = with(&drawn, MAIN);
         if is_every {
             all.extend(with(&[WRITES_AGAIN], MAIN));
-            // Where a gene decides; and direct I/O, where a scheduler does.
-            let decided: Vec<Pair> = Pair::ours().chain([Pair(4, 1)]).collect();
+            // Where a gene decides; and direct I/O, where a scheduler does. Of a quick run ours are the first of a pair only.
+            let is_wanted = |pair: &Pair| !self.is_quick || pair.0 >= OF_PAPER;
+            let decided: Vec<Pair> = Pair::ours().filter(is_wanted).chain([Pair(4, 1)]).collect();
             all.extend(with(&decided, VARIANTS));
             if !self.is_quick {
                 all.extend(with(&Pair::all().collect::<Vec<_>>(), MAIN));
@@ -102,7 +103,7 @@ fn repeat(wanted: &PaperRequest, _: &Stated, workers: Workers) -> anyhow::Result
         let longest = if is_every { runs.only(&drawn) } else { Runs::run(drawn, plan.length(), workers)? };
         lengths.push((plan.length(), longest));
     }
-    let genes = if wants("genes") { genes::run(Length { seconds: 60, ..plan.length() }, workers)? } else { Vec::new() };
+    let genes = if wants("genes") { genes::run(Length { seconds: if plan.is_quick { 30 } else { 120 }, ..plan.length() }, workers)? } else { Vec::new() };
     let direct = if wants("direct") { genes::direct(plan.length(), workers)? } else { Vec::new() };
     let results = Results { runs: &runs, lengths: &lengths, genes: &genes, direct: &direct };
     let curves = results.curves().into_iter().filter(|curves| wants(&curves.id)).collect();

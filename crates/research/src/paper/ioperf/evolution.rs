@@ -55,6 +55,8 @@ pub struct Base {
     measured: Pattern,
     /// What the kernel does by itself: the paper's `IOBad`.
     pub default: Got,
+    /// Under CFQ, the default of Linux since 2.6.18, of the tests that variants are compared on.
+    pub cfq: Option<Got>,
     /// Under the best constant setting of the lessons, if there were any.
     pub constant: Option<Got>,
 }
@@ -65,14 +67,16 @@ impl Base {
     /// # Errors
     /// It was interrupted.
     pub fn run(count: usize, constant: Option<&Setting>, plan: Plan, workers: Workers) -> anyhow::Result<Vec<Base>> {
-        let default = Kernel::OF_THE_PAPER.default()?;
+        let (default, cfq) = (Kernel::OF_THE_PAPER.default()?, Setting::parse("cfq")?);
         let numbers: Vec<usize> = (0..count).collect();
         workers.map("tests under the default", &numbers, |&number| {
             let pattern = pattern("ioperf test", plan.seed, number);
             let run = Run { pattern: &pattern, default: &default, seconds: plan.test_s, seed: number as u64 };
             let (got, measured) = run.simulate_default(workers.monitor)?;
             let constant = constant.map(|setting| run.simulate(setting, workers.monitor)).transpose()?;
-            Ok(Base { pattern, measured, default: got, constant })
+            let is_compared = number < plan.variant_generations * plan.tests;
+            let cfq = is_compared.then(|| run.simulate(&cfq, workers.monitor)).transpose()?;
+            Ok(Base { pattern, measured, default: got, cfq, constant })
         })
     }
 }
@@ -90,7 +94,9 @@ pub struct Test {
     pub ours: Got,
     /// Under the default.
     pub default: Got,
-    /// Under the best constant setting of the lessons.
+    /// Under CFQ, and under the best constant setting of the lessons.
+    pub cfq: Option<Got>,
+    /// See `cfq`.
     pub constant: Option<Got>,
 }
 
@@ -144,7 +150,8 @@ impl Evolution {
                 let seed = (first + place) as u64;
                 let run = Run { pattern: &base.pattern, default: &default, seconds: plan.test_s, seed };
                 let ours = run.simulate(&setting, workers.monitor)?;
-                Ok(Test { generation, pattern: base.pattern, setting, ours, default: base.default, constant: base.constant })
+                let Base { pattern, default, cfq, constant, .. } = *base;
+                Ok(Test { generation, pattern, setting, ours, default, cfq, constant })
             })?;
             all.extend(tested);
             if variant == Variant::Modes {
@@ -169,7 +176,7 @@ pub fn longer(evolution: &Evolution, plan: Plan, workers: Workers) -> anyhow::Re
         let run = Run { pattern: &test.pattern, default: &default, seconds: TEST_S, seed: number as u64 };
         let (ours, default) = (run.simulate(&test.setting, workers.monitor)?, run.simulate(&default, workers.monitor)?);
         let Test { generation, pattern, .. } = *test;
-        Ok(Test { generation, pattern, setting: test.setting.clone(), ours, default, constant: None })
+        Ok(Test { generation, pattern, setting: test.setting.clone(), ours, default, cfq: None, constant: None })
     })
 }
 
