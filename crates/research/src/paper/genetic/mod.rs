@@ -42,6 +42,9 @@ const PARTS: [(&str, &str); 12] = [
 const OF_ALL: [&str; 3] = ["convergence", "hypotheses", "pairs"];
 /// Sequential writes again, for they converged once "for prolonged periods of time" (section 5.3.2).
 const WRITES_AGAIN: Pair = Pair(3, 3);
+/// Direct I/O, and the workload of ours for which one gene decides, before random reads.
+const DIRECT: Pair = Pair(4, 1);
+const THINKING: Pair = Pair(5, 1);
 
 fn title(id: &str) -> &'static str {
     PARTS.iter().find(|(part, _)| *part == id).map_or("", |(_, title)| title)
@@ -75,12 +78,12 @@ impl Plan {
         let mut all = with(&drawn, MAIN);
         if is_every {
             all.extend(with(&[WRITES_AGAIN], MAIN));
-            // Where a gene decides; and direct I/O, where a scheduler does. Of a quick run ours are the first of a pair only.
-            let is_wanted = |pair: &Pair| !self.is_quick || pair.0 >= OF_PAPER;
-            let decided: Vec<Pair> = Pair::ours().filter(is_wanted).chain([Pair(4, 1)]).collect();
-            all.extend(with(&decided, VARIANTS));
-            if !self.is_quick {
-                all.extend(with(&Pair::all().collect::<Vec<_>>(), MAIN));
+            if self.is_quick {
+                all.extend(with(&[THINKING, DIRECT], VARIANTS));
+            } else {
+                // Where a gene decides; and direct I/O, where a scheduler does.
+                let decided: Vec<Pair> = Pair::ours().filter(|pair| pair.0 >= OF_PAPER).chain([DIRECT]).collect();
+                all.extend(with(&Pair::all().chain(Pair::ours()).collect::<Vec<_>>(), MAIN));
                 all.extend(with(&drawn, VARIANTS));
                 all.extend(with(&decided, UNDERS.len()));
             }

@@ -134,7 +134,6 @@ impl Results<'_> {
                 ("random-reads", slowest(1)),
                 ("converging", is_run(under).then(|| of.iter().filter(|of| of.always_converges()).count() as f64)),
                 ("variation", largest(variation)),
-                ("meta-data-by-random", ratio(0, 1)),
                 ("random-by-sequential", ratio(1, 2)),
                 ("write-lengths", self.lengths_that_converge(under)),
             ];
