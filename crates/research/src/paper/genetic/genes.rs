@@ -3,8 +3,8 @@
 
 use control::Setting;
 
-use super::library::{Variant, ranges};
 use super::convergence::Course;
+use super::library::{Variant, ranges};
 use super::pairs::{Length, WORKLOADS, constant};
 use experiment::pool::Workers;
 
@@ -39,9 +39,8 @@ pub fn run(length: Length, workers: Workers) -> anyhow::Result<Vec<Decides>> {
     }
     let every: Vec<(usize, &Setting)> =
         (0..WORKLOADS.len()).flat_map(|workload| settings.iter().map(move |setting| (workload, setting))).collect();
-    let rates = workers.map("genes by themselves", &every, |&(workload, setting)| {
-        Ok(constant(workload, setting, length, workers)?.mean_mb_s)
-    })?;
+    let rates = workers
+        .map("genes by themselves", &every, |&(workload, setting)| Ok(constant(workload, setting, length, workers)?.mean_mb_s))?;
     let mut all = Vec::new();
     for (workload, rates) in rates.chunks(settings.len()).enumerate() {
         let [default_mb_s, ends @ ..] = rates else { continue };

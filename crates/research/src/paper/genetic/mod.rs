@@ -106,7 +106,11 @@ fn repeat(wanted: &PaperRequest, _: &Stated, workers: Workers) -> anyhow::Result
         let longest = if is_every { runs.only(&drawn) } else { Runs::run(drawn, plan.length(), workers)? };
         lengths.push((plan.length(), longest));
     }
-    let genes = if wants("genes") { genes::run(Length { seconds: if plan.is_quick { 30 } else { 120 }, ..plan.length() }, workers)? } else { Vec::new() };
+    let genes = if wants("genes") {
+        genes::run(Length { seconds: if plan.is_quick { 30 } else { 120 }, ..plan.length() }, workers)?
+    } else {
+        Vec::new()
+    };
     let direct = if wants("direct") { genes::direct(plan.length(), workers)? } else { Vec::new() };
     let results = Results { runs: &runs, lengths: &lengths, genes: &genes, direct: &direct };
     let curves = results.curves().into_iter().filter(|curves| wants(&curves.id)).collect();

@@ -234,7 +234,8 @@ fn one_after_the_other(first: &str, second: &str, seconds: u64) -> anyhow::Resul
 /// The sections of a job file that comes with the program, each with what is in `[global]`; `first` goes into the first of them.
 fn sections(name: &str, seconds: u64, first: &str) -> anyhow::Result<String> {
     let ours = || OURS.iter().find(|(ours, _)| *ours == name).map(|(_, text)| (*text).to_owned());
-    let text = shipped::find(name).map(|(text, _)| text).or_else(ours).with_context(|| format!("{name}: not a built-in workload"))?;
+    let text =
+        shipped::find(name).map(|(text, _)| text).or_else(ours).with_context(|| format!("{name}: not a built-in workload"))?;
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with(['#', ';']));
     let (mut global, mut out, mut once, mut is_global) = (String::new(), String::new(), first, false);
     for line in lines {

@@ -293,7 +293,8 @@ impl Results<'_> {
             Row { name: format!("{}, {length} s", WORKLOADS[workload].0), cells }
         };
         let names = ["default, MB/s", "as printed, MB/s", "gain, %", "default converged, %", "as printed converged, %"];
-        let rows = (0..OF_PAPER).flat_map(|workload| self.lengths.iter().map(move |(length, runs)| (length.seconds, runs, workload)));
+        let rows =
+            (0..OF_PAPER).flat_map(|workload| self.lengths.iter().map(move |(length, runs)| (length.seconds, runs, workload)));
         Table {
             id: "lengths".to_owned(),
             title: title("lengths").to_owned(),
@@ -355,8 +356,7 @@ impl Results<'_> {
             let unders = [DEFAULT, PRINTED, IN_THE_TWIN];
             Row { name: pair.name(), cells: unders.into_iter().flat_map(|under| [at(under, 0), at(under, 1)]).collect() }
         };
-        let names =
-            ["default: first, s", "second, s", "as printed: first, s", "second, s", "in the twin: first, s", "second, s"];
+        let names = ["default: first, s", "second, s", "as printed: first, s", "second, s", "in the twin: first, s", "second, s"];
         Table {
             id: "pairs".to_owned(),
             title: title("pairs").to_owned(),

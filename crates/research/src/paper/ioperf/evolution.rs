@@ -9,8 +9,8 @@ use control::Setting;
 use control::search::Genome;
 use control::search::ioperf::{Converter, Optimizer, POPULATION, Pattern, fitness, fitness_without_factor, ranges_with_two};
 
-use super::{Plan, TEST_S};
 use super::machine::{Got, Kernel, Run, pattern};
+use super::{Plan, TEST_S};
 use experiment::chance;
 use experiment::pool::Workers;
 
@@ -140,8 +140,7 @@ impl Evolution {
                 })
             };
             let first = generation * plan.tests;
-            let genomes: Vec<Option<Genome>> =
-                bases.iter().enumerate().map(|(place, base)| chosen(first + place, base)).collect();
+            let genomes: Vec<Option<Genome>> = bases.iter().enumerate().map(|(place, base)| chosen(first + place, base)).collect();
             let numbers: Vec<usize> = (0..bases.len()).collect();
             let what = format!("{}: testing generation {} of {generations}", variant.name(), generation + 1);
             let tested = workers.map(&what, &numbers, |&place| {

@@ -201,8 +201,7 @@ impl Run<'_> {
         let (tally, busy_s) = (observed.outcome.tally, observed.outcome.busy.as_secs_f64());
         let positioning_s = tally.seek.as_secs_f64() + tally.rotation.as_secs_f64();
         let measure = &observed.outcome.measure;
-        let [read_s, write_s] =
-            [&measure.reads, &measure.writes].map(|of| (of.count() > 0).then(|| of.mean().as_secs_f64()));
+        let [read_s, write_s] = [&measure.reads, &measure.writes].map(|of| (of.count() > 0).then(|| of.mean().as_secs_f64()));
         let positioning = (busy_s > 0.0).then(|| (positioning_s / busy_s).min(1.0));
         match served {
             Some(served) => {

@@ -88,7 +88,8 @@ impl Results<'_> {
         };
         let by_generation = |value: &dyn Fn(&Test) -> f64| {
             let of = |test: &Test| {
-                let same: Vec<f64> = evolution.tests.iter().filter(|other| other.generation == test.generation).map(value).collect();
+                let same: Vec<f64> =
+                    evolution.tests.iter().filter(|other| other.generation == test.generation).map(value).collect();
                 mean(&same).unwrap_or(f64::NAN)
             };
             line("mean of its generation", &of)
@@ -181,7 +182,8 @@ impl Results<'_> {
         let step = generations.div_ceil(5).max(1);
         for first in (0..generations).step_by(step) {
             let last = (first + step).min(generations);
-            let name = if last == first + 1 { format!("generation {last}") } else { format!("generations {} to {last}", first + 1) };
+            let name =
+                if last == first + 1 { format!("generation {last}") } else { format!("generations {} to {last}", first + 1) };
             rows.push(row(name, evolution.tests.iter().filter(|test| (first..last).contains(&test.generation))));
         }
         Table {
@@ -197,7 +199,11 @@ impl Results<'_> {
     fn variants(&self) -> Table {
         let (_, shortest) = &self.evolved.variants[1];
         let count = shortest.tests.len();
-        let rows = self.evolved.variants.iter().map(|(variant, evolution)| row(variant.name().to_owned(), evolution.tests.iter().take(count)));
+        let rows = self
+            .evolved
+            .variants
+            .iter()
+            .map(|(variant, evolution)| row(variant.name().to_owned(), evolution.tests.iter().take(count)));
         let printed = || self.evolved.printed().into_iter().flat_map(|evolution| evolution.tests.iter().take(count));
         let of_cfq = |got: &dyn Fn(&Test) -> Option<Got>, name: &str| {
             let of = |test: &Test| {
@@ -231,7 +237,9 @@ impl Results<'_> {
         Table {
             id: "lengths".to_owned(),
             title: title("lengths").to_owned(),
-            method: format!("The first {count} tests under the same settings, as short as all of them are and as long as the paper’s."),
+            method: format!(
+                "The first {count} tests under the same settings, as short as all of them are and as long as the paper’s."
+            ),
             corner: "tests".to_owned(),
             columns: columns(),
             rows: vec![row("short".to_owned(), short.iter()), row(format!("{TEST_S} s"), self.evolved.long.iter())],
@@ -295,7 +303,8 @@ fn of_tests(evolution: &Evolution, measures: &mut Measures) {
     let tests = &evolution.tests;
     let (gains, faster) = changes(tests.iter());
     let every = || tests.iter().zip(gains.iter().zip(&faster));
-    let both: Vec<(f64, f64)> = every().map(|(_, (gain, faster))| (*gain, *faster)).filter(|(gain, faster)| *gain > 0.0 && *faster > 0.0).collect();
+    let both: Vec<(f64, f64)> =
+        every().map(|(_, (gain, faster))| (*gain, *faster)).filter(|(gain, faster)| *gain > 0.0 && *faster > 0.0).collect();
     let neither: Vec<&Test> = every().filter(|(_, (gain, faster))| **gain < 0.0 && **faster < 0.0).map(|(test, _)| test).collect();
     let at_cost: Vec<&Test> = every().filter(|(_, (gain, faster))| **gain > 0.0 && **faster < 0.0).map(|(test, _)| test).collect();
     let read_ahead = |test: &&Test| test.setting.host.iter().any(|(name, value)| name == "read_ahead_kb" && *value > READ_AHEAD_KB);
@@ -327,6 +336,7 @@ fn of_tests(evolution: &Evolution, measures: &mut Measures) {
         ("writes-faster", less(&|got| got.write_s)),
         ("read-ahead", Some(percent(all.iter().filter(|test| read_ahead(test)).count(), all.len()))),
         ("ranges", Some(evolution.ranges as f64)),
+        ("prolonged", prolonged(tests)),
     ];
     known.into_iter().for_each(|(name, value)| measures.printed(name, value));
     let common = match ratio(&processes).zip(ratio(&at_random)) {
@@ -337,6 +347,15 @@ fn of_tests(evolution: &Evolution, measures: &mut Measures) {
         None => ("no such test".to_owned(), false),
     };
     measures.printed_words("at-cost-pattern", common.0, common.1);
+}
+
+/// By how many points the mean gain of the last third of the generations is above that of the first; `None` of fewer than three generations.
+fn prolonged(tests: &[Test]) -> Option<f64> {
+    let third = (tests.last()?.generation + 1) / 3;
+    let last = tests.last()?.generation;
+    let of = |is_in: &dyn Fn(usize) -> bool| mean(&changes(tests.iter().filter(|test| is_in(test.generation))).0);
+    let (first, later) = (of(&|generation| generation < third)?, of(&|generation| generation > last - third)?);
+    Some(later - first)
 }
 
 /// Tests next to the default.
