@@ -55,10 +55,20 @@ impl Pattern {
         Pattern::of_numbers(inside)
     }
 
-    /// Distance from another: the sum of the parameters' differences, each divided by its range and clearance factor.
+    /// Distance from another: the sum of the parameters' differences as parts of their ranges, each weighted by its clearance factor.
     pub fn distance(&self, other: &Pattern) -> f64 {
+        self.parts(other).map(|(part, clearance)| clearance * part).sum()
+    }
+
+    /// The same with the factors as divisors: a parameter of a larger clearance factor may differ more.
+    pub fn distance_divided(&self, other: &Pattern) -> f64 {
+        self.parts(other).map(|(part, clearance)| part / clearance).sum()
+    }
+
+    /// Differences as parts of the parameters' ranges, and clearance factors.
+    fn parts(&self, other: &Pattern) -> impl Iterator<Item = (f64, f64)> {
         let numbers = self.numbers().into_iter().zip(other.numbers()).zip(PATTERN);
-        numbers.map(|((a, b), (_, min, max, factor))| factor * f64::from(a.abs_diff(b)) / f64::from(max - min)).sum()
+        numbers.map(|((a, b), (_, min, max, clearance))| (f64::from(a.abs_diff(b)) / f64::from(max - min), clearance))
     }
 }
 
@@ -197,4 +207,18 @@ impl Converter {
 fn spread(code: u64, bits: u32, min: i64, max: i64) -> i64 {
     let most = f64::from((1_u32 << bits) - 1);
     min + (code as f64 / most * (max - min) as f64).round() as i64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_distance_weighs_parts_of_ranges_by_clearance_factors() {
+        let one = Pattern { processes: 1, read_percent: 100, random_percent: 50, request_kib: 0 };
+        let other = Pattern { processes: 8, read_percent: 50, random_percent: 25, request_kib: 2047 };
+        // 0.8 × 7/7 + 1 × 50/100 + 1 × 25/100 + 0.7 × 2047/2047 = 2.25; divided: 1/0.8 + 0.5 + 0.25 + 1/0.7 = 3.42857….
+        assert!((one.distance(&other) - 2.25).abs() < 1e-12);
+        assert!((one.distance_divided(&other) - (1.25 + 0.75 + 1.0 / 0.7)).abs() < 1e-12);
+    }
 }

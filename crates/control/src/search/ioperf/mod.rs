@@ -20,7 +20,7 @@ use super::{Genome, Search, Start};
 use observe::performance::TrialScore;
 
 pub use chromosome::{Chromosome, Converter, Pattern};
-pub use optimizer::{Individual, Optimizer, POPULATION, range_of};
+pub use optimizer::{Individual, Optimizer, POPULATION, range_of, ranges_with_two};
 
 /// Length of an evaluation in seconds (section 6).
 pub const EVALUATION_S: u64 = 30;
@@ -32,7 +32,12 @@ pub const EVALUATION_S: u64 = 30;
 pub fn fitness(pattern: &Pattern, bytes: f64, latency_s: f64) -> f64 {
     let share = |percent: u32| f64::from(percent + 1) / 100.0;
     let factor = share(pattern.read_percent).powi(2) * share(100 - pattern.random_percent.min(100)).powi(2);
-    bytes / latency_s.max(f64::MIN_POSITIVE) * factor / f64::from(pattern.processes.max(1))
+    fitness_without_factor(pattern, bytes, latency_s) * factor
+}
+
+/// The same without equation 2.
+pub fn fitness_without_factor(pattern: &Pattern, bytes: f64, latency_s: f64) -> f64 {
+    bytes / latency_s.max(f64::MIN_POSITIVE) / f64::from(pattern.processes.max(1))
 }
 
 /// The paper's genetic algorithm over the settings for one pattern, that of the load that is there.
@@ -76,5 +81,19 @@ impl Search for Ioperf {
             ("generation".to_owned(), format!("{}, of {} individuals", self.optimizer.generation(), self.optimizer.size())),
             ("rates".to_owned(), format!("crossover {crossover:.2}, mutation {mutation:.2}")),
         ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fitness_is_equations_1_and_2_by_the_number_of_processes() {
+        let pattern = Pattern { processes: 4, read_percent: 49, random_percent: 76, request_kib: 64 };
+        // Factor: ((49 + 1) / 100)² × ((100 - 76 + 1) / 100)² = 0.25 × 0.0625 = 0.015625. Equation 1: 8 MB / 0.02 s × that = 6.25 × 10⁶;
+        // for each of 4 processes 1.5625 × 10⁶.
+        assert!((fitness(&pattern, 8e6, 0.02) - 1.5625e6).abs() < 1e-3);
+        assert!((fitness_without_factor(&pattern, 8e6, 0.02) - 1e8).abs() < 1e-3);
     }
 }

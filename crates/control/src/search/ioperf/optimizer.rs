@@ -48,6 +48,13 @@ pub fn range_of(pattern: &Pattern) -> usize {
     range(pattern.read_percent) * RANGES.len() + range(pattern.random_percent)
 }
 
+/// Of the 25 ranges those with at least two of these patterns, which is what a population keeps of each.
+pub fn ranges_with_two<'a>(patterns: impl Iterator<Item = &'a Pattern>) -> usize {
+    let mut counts = [0_usize; RANGES.len() * RANGES.len()];
+    patterns.for_each(|pattern| counts[range_of(pattern)] += 1);
+    counts.into_iter().filter(|count| *count >= LEAST).count()
+}
+
 impl Optimizer {
     /// A population drawn at random, with two individuals in each of the 25 ranges and any more anywhere.
     pub fn new(converter: Converter, size: usize, seed: u64) -> Optimizer {
@@ -169,10 +176,22 @@ impl Optimizer {
         self.generation += 1;
     }
 
+    /// Adds an individual that is evaluated with the next generation: one of the inert chromosomes that section 7 takes over from the normal
+    /// mode when the learning mode begins.
+    pub fn add_inert(&mut self, pattern: &Pattern, genome: &[f64]) {
+        let chromosome = self.converter.encode(pattern, genome);
+        self.add(chromosome);
+    }
+
     /// The monitor's choice: the individual for the most similar pattern, of several the fittest.
     pub fn solution(&self, pattern: &Pattern) -> Option<&Individual> {
+        self.solution_by(|other| other.distance(pattern))
+    }
+
+    /// The same by another distance of an individual's pattern.
+    pub fn solution_by(&self, distance: impl Fn(&Pattern) -> f64) -> Option<&Individual> {
         let rated = self.population.iter().filter(|one| one.fitness.is_some());
-        let key = |one: &Individual| (one.pattern.distance(pattern), -one.fitness.unwrap_or(f64::NEG_INFINITY));
+        let key = |one: &Individual| (distance(&one.pattern), -one.fitness.unwrap_or(f64::NEG_INFINITY));
         rated.min_by(|a, b| {
             let (a, b) = (key(a), key(b));
             a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1))
@@ -183,4 +202,65 @@ impl Optimizer {
 /// The first bits of one up to the point, then the other's.
 fn crossed(one: &Chromosome, other: &Chromosome, point: usize) -> Chromosome {
     Chromosome(one.0.iter().take(point).chain(other.0.iter().skip(point)).copied().collect())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
+
+    use super::*;
+    use crate::search::Space;
+    use crate::setting::Setting;
+
+    fn optimizer() -> Optimizer {
+        let schedulers = ["noop", "anticipatory", "deadline", "cfq"].map(|name| Setting::parse(name).unwrap());
+        Optimizer::new(Converter::new(Space::new(&schedulers, false, std::iter::empty())), POPULATION, 1)
+    }
+
+    #[test]
+    fn the_fittest_survive_and_each_range_keeps_two() {
+        let mut optimizer = optimizer();
+        assert_eq!(optimizer.population().len(), 50, "two for each of 5 × 5 ranges");
+        optimizer.rate(&[1.0; 50]);
+        optimizer.breed();
+        // 0.9 × 50 / 2 = 22.5 pairs, rounded to 23, have 46 children; about a tenth of 50 is mutated.
+        let bred = optimizer.unrated().count();
+        assert!((46..=46 + 15).contains(&bred), "{bred}");
+        // All children are fitter than all parents: what stays of parents is what their ranges keep.
+        optimizer.rate(&vec![2.0; bred]);
+        assert_eq!(optimizer.population().len(), 50);
+        assert_eq!(ranges_with_two(optimizer.population().iter().map(|one| &one.pattern)), 25);
+    }
+
+    #[test]
+    fn rates_go_from_the_first_to_the_last_of_the_paper() {
+        let mut optimizer = optimizer();
+        let mut rates = vec![optimizer.rates()];
+        for _ in 0..8 {
+            let unrated = optimizer.unrated().count();
+            optimizer.rate(&vec![1.0; unrated]);
+            optimizer.breed();
+            rates.push(optimizer.rates());
+        }
+        // Gradually, in eight generations: half of the way from 0.9 to 0.7 and from 0.1 to 0.25 after four.
+        for (number, crossover, mutation) in [(0, 0.9, 0.1), (4, 0.8, 0.175), (8, 0.7, 0.25)] {
+            let (a, b) = rates[number];
+            assert!((a - crossover).abs() < 1e-9 && (b - mutation).abs() < 1e-9, "{rates:?}");
+        }
+    }
+
+    #[test]
+    fn children_have_the_first_bits_of_one_parent_and_the_last_of_the_other() {
+        let of = |bits: [u8; 4]| Chromosome(bits.iter().map(|bit| *bit == 1).collect());
+        assert_eq!(crossed(&of([1, 1, 1, 1]), &of([0, 0, 0, 0]), 1), of([1, 0, 0, 0]));
+    }
+
+    #[test]
+    fn ranges_have_the_papers_borders() {
+        let pattern = |read_percent, random_percent| Pattern { processes: 1, read_percent, random_percent, request_kib: 4 };
+        // [0,4], [5,34], [35,64], [65,94], [95,100]: reads give the tens digit in base five, access at random the ones.
+        for (reads, at_random, range) in [(0, 0, 0), (4, 5, 1), (5, 4, 5), (34, 35, 7), (64, 65, 13), (94, 94, 18), (95, 100, 24)] {
+            assert_eq!(range_of(&pattern(reads, at_random)), range, "{reads} {at_random}");
+        }
+    }
 }

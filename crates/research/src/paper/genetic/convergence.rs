@@ -16,6 +16,11 @@ pub struct Course {
     pub bins: Vec<f64>,
     /// The width of a bin, in seconds.
     pub bin_s: f64,
+    /// Mean of all of it, in megabytes a second.
+    pub mean_mb_s: f64,
+    /// Standard deviation of the windows in the second half, in percent of their mean: what two children differ by, in addition to what the
+    /// workload varies by itself. `None` without windows.
+    pub deviation_percent: Option<f64>,
 }
 
 /// What it settled at.
@@ -33,16 +38,22 @@ impl Course {
     /// Between these times, in seconds, of the windows of a run: what processes got.
     pub fn of(windows: &[Window], from_s: f64, to_s: f64) -> Course {
         let count = ((to_s - from_s) / BIN_S).floor() as usize;
-        let mut bytes = vec![0.0; count];
+        let (mut bytes, mut total, mut later) = (vec![0.0; count], 0.0, Vec::new());
         for window in windows {
             let (begin, end) = (window.from.as_secs_f64(), window.to.as_secs_f64());
             let (rate, _) = window.outcome.judged();
+            total += rate * (end.min(to_s) - begin.max(from_s)).max(0.0);
+            if begin >= (from_s + to_s) / 2.0 && end <= to_s {
+                later.push(rate);
+            }
             for (number, bin) in bytes.iter_mut().enumerate() {
                 let from = from_s + number as f64 * BIN_S;
                 *bin += rate * (end.min(from + BIN_S) - begin.max(from)).max(0.0);
             }
         }
-        Course { bins: bytes.into_iter().map(|bytes| bytes / BIN_S / 1e6).collect(), bin_s: BIN_S }
+        let mean_mb_s = total / (to_s - from_s).max(f64::MIN_POSITIVE) / 1e6;
+        let bins = bytes.into_iter().map(|bytes| bytes / BIN_S / 1e6).collect();
+        Course { bins, bin_s: BIN_S, mean_mb_s, deviation_percent: deviation_percent(&later) }
     }
 
     /// Of the bytes a second that were logged for each second, each with its end. The beginning is a second before the first.
@@ -55,7 +66,10 @@ impl Course {
                 *bytes += rate;
             }
         }
-        Course { bins: bytes.into_iter().map(|bytes| bytes / bin_s / 1e6).collect(), bin_s }
+        let rates: Vec<f64> = seconds.iter().map(|(_, rate)| *rate).collect();
+        let mean_mb_s = rates.iter().sum::<f64>() / rates.len().max(1) as f64 / 1e6;
+        let bins = bytes.into_iter().map(|bytes| bytes / bin_s / 1e6).collect();
+        Course { bins, bin_s, mean_mb_s, deviation_percent: deviation_percent(&rates[rates.len() / 2..]) }
     }
 
     /// Whether and when it settled.
@@ -77,12 +91,18 @@ impl Course {
     }
 }
 
+fn deviation_percent(rates: &[f64]) -> Option<f64> {
+    let mean = rates.iter().sum::<f64>() / rates.len() as f64;
+    let variance = rates.iter().map(|rate| (rate - mean).powi(2)).sum::<f64>() / rates.len() as f64;
+    (mean > 0.0).then(|| 100.0 * variance.sqrt() / mean)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn settled(bins: &[f64]) -> Settled {
-        let course = Course { bins: bins.to_vec(), bin_s: BIN_S };
+        let course = Course { bins: bins.to_vec(), bin_s: BIN_S, mean_mb_s: 0.0, deviation_percent: None };
         course.settled().unwrap_or_else(|| panic!("{bins:?} have an end"))
     }
 
@@ -98,7 +118,10 @@ mod tests {
     #[test]
     fn seconds_add_up_to_bins_of_their_own_width() {
         let seconds: Vec<(f64, f64)> = (0..7).map(|second| (3.2 + f64::from(second), 1e6 * f64::from(second))).collect();
-        assert_eq!(Course::of_seconds(&seconds, 6.0, 2.0), Course { bins: vec![0.5, 2.5, 4.5], bin_s: 2.0 });
+        let course = Course::of_seconds(&seconds, 6.0, 2.0);
+        assert_eq!((course.bins, course.bin_s, course.mean_mb_s), (vec![0.5, 2.5, 4.5], 2.0, 3.0));
+        // The second half is 3, 4, 5 and 6: their mean is 4.5, and the squares of what they are off by, 2.25 and 0.25 twice, are 1.25 in the mean.
+        assert!((course.deviation_percent.unwrap_or(0.0) - 100.0 * 1.25_f64.sqrt() / 4.5).abs() < 1e-9);
         assert_eq!(Course::of_seconds(&[], 4.0, 2.0).bins, [0.0, 0.0]);
     }
 

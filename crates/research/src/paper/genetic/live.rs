@@ -10,7 +10,8 @@ use twin::controller;
 
 use super::super::Repeated;
 use super::convergence::Course;
-use super::pairs::{AS_THE_PAPERS, DEFAULT, FIGURES, IN_THE_TWIN, Pair, Ran, Runs, UNDERS, WORKLOADS};
+use super::library::Library;
+use super::pairs::{By, DEFAULT, FIGURES, IN_THE_TWIN, OF_PAPER, PRINTED, Pair, Ran, Runs, UNDERS, WORKLOADS};
 use super::results::Results;
 use crate::live;
 use crate::live::{Jobs, LiveDevice, part};
@@ -19,7 +20,7 @@ use crate::paper::{Clock, OnDevice, PaperRequest};
 use experiment::pool::Workers;
 
 /// Under what each pair is run; of a quick run the first two, for the twin watches longer than its workloads are.
-const LIVE: [usize; 3] = [DEFAULT, AS_THE_PAPERS, IN_THE_TWIN];
+const LIVE: [usize; 3] = [DEFAULT, PRINTED, IN_THE_TWIN];
 /// Bins of a workload's course.
 const BINS: f64 = 6.0;
 /// Writers have so much of the device each: an emulated one keeps in memory what is written.
@@ -61,7 +62,7 @@ pub fn repeat(
     }
     workers.monitor.end();
     let runs = Runs::of(ran);
-    let results = Results { runs: &runs };
+    let results = Results { runs: &runs, lengths: &[], genes: &[], direct: &[] };
     let (curves, tables, bars) = (results.curves(), results.tables(), results.bars());
     let measures = results.measures();
     Ok(Repeated {
@@ -83,15 +84,13 @@ pub fn repeat(
 
 fn run_one(pair: Pair, under: usize, length_s: f64, seed: u64, live: &mut dyn LiveDevice, workers: Workers) -> anyhow::Result<Ran> {
     let found = live.plant().setting();
-    let controller: Box<dyn Controller> = match UNDERS[under].controller {
-        None => Box::new(Fixed::new(found.clone(), WINDOW)),
-        Some(name) => {
-            let mut brief = ControllerInput { preference: Preference::new(3, 2, 1)?, seed, ..ControllerInput::default() };
-            if under == AS_THE_PAPERS {
-                // The library tuned the scheduler that was there.
-                brief.candidates = vec![found.clone()];
-            }
-            controller::parse(name)?.build(&brief)
+    let controller: Box<dyn Controller> = match UNDERS[under].by {
+        By::Constant => Box::new(Fixed::new(found.clone(), WINDOW)),
+        // The library tunes the scheduler that is there.
+        By::Library(variant) => Box::new(Library::new(&found, variant, seed)),
+        By::Search(name, _) => {
+            let input = ControllerInput { preference: Preference::new(3, 2, 1)?, seed, ..ControllerInput::default() };
+            controller::parse(name)?.build(&input)
         }
     };
     // fio's log of the last second is not of all of it: one more is run.
@@ -134,7 +133,7 @@ fn jobs(workload: usize, size_bytes: u64, seconds: f64) -> Jobs {
 }
 
 fn setup(length_s: f64, found: &Setting, on: &OnDevice, live: &dyn LiveDevice, pairs: usize, seed: u64) -> Vec<(String, String)> {
-    let names: Vec<&str> = WORKLOADS.iter().map(|(name, _)| *name).collect();
+    let names: Vec<&str> = WORKLOADS[..OF_PAPER].iter().map(|(name, _)| *name).collect();
     let facts = [
         (
             "Workloads",
@@ -148,9 +147,8 @@ fn setup(length_s: f64, found: &Setting, on: &OnDevice, live: &dyn LiveDevice, p
         ("Length", format!("{length_s} s for each of the two workloads of a pair; 1,000 s in the paper.")),
         ("Default", format!("{found}, which was active.")),
         (
-            "As the paper’s",
-            "The genetic library on the tunables of the active scheduler, for ever, children of 2 s; with read-ahead and the length of \
-             the queue among the genes."
+            "As printed",
+            "The genetic library on the tunables of the active scheduler, without end, children of 2 s; a scheduler without genes stays at its default."
                 .to_owned(),
         ),
         ("In the twin", "Chooses among the kernel’s schedulers and their tunables; 64 trials in the twin, then the best is verified.".to_owned()),
@@ -174,7 +172,7 @@ mod tests {
 
     #[test]
     fn no_workload_reaches_beyond_a_small_device_or_writes_more_than_memory_holds() {
-        for (workload, (name, _)) in WORKLOADS.iter().enumerate() {
+        for (workload, (name, _)) in WORKLOADS[..OF_PAPER].iter().enumerate() {
             for size_bytes in [64 << 20, 4 << 30] {
                 let jobs = jobs(workload, size_bytes, 1.0);
                 assert!(jobs.part_bytes > 0 && 4 * jobs.part_bytes <= size_bytes, "{name}: {}", jobs.part_bytes);

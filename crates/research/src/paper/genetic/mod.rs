@@ -1,6 +1,8 @@
 //! Gaitonde and Sarfare, A Study of Genetic Algorithms for I/O Scheduling: does throughput settle after a change of workload, and when?
 
 mod convergence;
+mod genes;
+mod library;
 mod live;
 mod pairs;
 mod results;
@@ -8,7 +10,7 @@ mod results;
 use super::stated::Stated;
 use super::{OnKernel, Paper, PaperRequest, Part, Repeated};
 use experiment::pool::Workers;
-use pairs::{FIGURES, Pair, Runs, UNDERS};
+use pairs::{DEFAULT, FIGURES, Length, MAIN, OF_PAPER, PRINTED, Pair, Runs, UNDERS, VARIANTS};
 use results::Results;
 
 /// The report.
@@ -22,7 +24,7 @@ pub static PAPER: Paper = Paper {
 };
 
 /// What can be asked for.
-const PARTS: [(&str, &str); 9] = [
+const PARTS: [(&str, &str); 12] = [
     ("fig-4", "Fig. 4: meta-data, then random reads"),
     ("fig-5", "Fig. 5: sequential writes, then random reads"),
     ("fig-6", "Fig. 6: meta-data, then sequential writes"),
@@ -31,8 +33,18 @@ const PARTS: [(&str, &str); 9] = [
     ("fig-9", "Fig. 9: sequential reads, then random reads"),
     ("convergence", "Section 6: whether and when each workload converges"),
     ("hypotheses", "Hypotheses I to III"),
+    ("lengths", "Section 4.1: run lengths of 1, 10, 500 and 1,000 s"),
+    ("genes", "What each gene decides"),
+    ("direct", "Direct I/O under constant settings"),
     ("pairs", "Convergence time of both workloads, every ordered pair"),
 ];
+/// Parts that all pairs are run for.
+const OF_ALL: [&str; 3] = ["convergence", "hypotheses", "pairs"];
+/// Sequential writes again, for they converged once "for prolonged periods of time" (section 5.3.2).
+const WRITES_AGAIN: Pair = Pair(3, 3);
+/// Direct I/O, and the workload of ours for which one gene decides, before random reads.
+const DIRECT: Pair = Pair(4, 1);
+const THINKING: Pair = Pair(5, 1);
 
 fn title(id: &str) -> &'static str {
     PARTS.iter().find(|(part, _)| *part == id).map_or("", |(_, title)| title)
@@ -46,25 +58,61 @@ struct Plan {
 }
 
 impl Plan {
-    /// How long each of the two workloads of a pair is, in seconds; 1,000 in the paper.
-    fn length_s(self) -> u64 {
-        if self.is_quick { 120 } else { 400 }
+    /// How long each of the two workloads of a pair is.
+    fn length(self) -> Length {
+        Length { seconds: if self.is_quick { 120 } else { 1_000 }, seed: self.seed }
+    }
+
+    /// The run lengths of section 4.1 but for that of [`length`](Plan::length), which is run anyway.
+    fn lengths(self) -> Vec<Length> {
+        let seconds: &[u64] = if self.is_quick { &[1, 10, 60] } else { &[1, 10, 500] };
+        seconds.iter().map(|&seconds| Length { seconds, seed: self.seed }).collect()
+    }
+
+    /// Pairs and the places of [`UNDERS`] that they are run under: those that are drawn, and if `is_every` is set those of tables.
+    fn wanted(self, wants: &dyn Fn(&str) -> bool, is_every: bool) -> Vec<(Pair, usize)> {
+        let drawn: Vec<Pair> = FIGURES.iter().filter(|(id, _)| wants(id) || is_every).map(|(_, pair)| *pair).collect();
+        let with = |pairs: &[Pair], unders: usize| -> Vec<(Pair, usize)> {
+            pairs.iter().flat_map(|&pair| (0..unders).map(move |under| (pair, under))).collect()
+        };
+        let mut all = with(&drawn, MAIN);
+        if is_every {
+            all.extend(with(&[WRITES_AGAIN], MAIN));
+            if self.is_quick {
+                all.extend(with(&[THINKING, DIRECT], VARIANTS));
+            } else {
+                // Where a gene decides; and direct I/O, where a scheduler does.
+                let decided: Vec<Pair> = Pair::ours().filter(|pair| pair.0 >= OF_PAPER).chain([DIRECT]).collect();
+                all.extend(with(&Pair::all().chain(Pair::ours()).collect::<Vec<_>>(), MAIN));
+                all.extend(with(&drawn, VARIANTS));
+                all.extend(with(&decided, UNDERS.len()));
+            }
+        }
+        all
     }
 }
 
 fn repeat(wanted: &PaperRequest, _: &Stated, workers: Workers) -> anyhow::Result<Repeated> {
     let plan = Plan { is_quick: wanted.is_quick, seed: wanted.seed };
     let wants = |id: &str| wanted.only.is_empty() || wanted.only.iter().any(|only| only == id);
-    let drawn = FIGURES.iter().filter(|(id, _)| wants(id)).map(|(_, pair)| *pair);
-    let is_every = wanted.wants_bars() || ["convergence", "hypotheses", "pairs"].iter().any(|id| wants(id));
-    let mut wanted_runs: Vec<(Pair, usize)> = drawn.flat_map(|pair| (0..UNDERS.len()).map(move |under| (pair, under))).collect();
-    if is_every {
-        // A quick run has the peers only where they are drawn.
-        let unders = if plan.is_quick { pairs::MAIN } else { UNDERS.len() };
-        wanted_runs.extend(Pair::all().flat_map(|pair| (0..unders).map(move |under| (pair, under))));
+    let is_every = wanted.wants_bars() || OF_ALL.iter().any(|id| wants(id));
+    let runs = Runs::run(plan.wanted(&wants, is_every), plan.length(), workers)?;
+    let mut lengths = Vec::new();
+    if wants("lengths") {
+        let drawn: Vec<(Pair, usize)> = FIGURES.iter().flat_map(|(_, pair)| [(*pair, DEFAULT), (*pair, PRINTED)]).collect();
+        for length in plan.lengths() {
+            lengths.push((length, Runs::run(drawn.clone(), length, workers)?));
+        }
+        let longest = if is_every { runs.only(&drawn) } else { Runs::run(drawn, plan.length(), workers)? };
+        lengths.push((plan.length(), longest));
     }
-    let runs = Runs::run(wanted_runs, plan, workers)?;
-    let results = Results { runs: &runs };
+    let genes = if wants("genes") {
+        genes::run(Length { seconds: if plan.is_quick { 30 } else { 120 }, ..plan.length() }, workers)?
+    } else {
+        Vec::new()
+    };
+    let direct = if wants("direct") { genes::direct(plan.length(), workers)? } else { Vec::new() };
+    let results = Results { runs: &runs, lengths: &lengths, genes: &genes, direct: &direct };
     let curves = results.curves().into_iter().filter(|curves| wants(&curves.id)).collect();
     let tables = results.tables().into_iter().filter(|table| wants(&table.id)).collect();
     let bars = if wanted.wants_bars() { results.bars() } else { Vec::new() };
@@ -82,23 +130,26 @@ fn setup(plan: Plan) -> Vec<(String, String)> {
         (
             "Workloads",
             "Job files that stand for FFSB’s profiles (`seekwise workload list`): meta-data, random reads, sequential reads, sequential \
-             writes, direct I/O. The paper changed their sizes and does not say to what."
+             writes, direct I/O. The paper changed their sizes and does not say to what. Three more are ours, for which a gene or the \
+             scheduler decides: four readers that think for 5 ms, two readers beside two buffered writers, and the same with O_DIRECT."
                 .to_owned(),
         ),
         (
             "Length",
-            format!("{} s for each of the two workloads of a pair; 1,000 s in the paper.", plan.length_s()),
+            format!("{} s for each of the two workloads of a pair; 1,000 s in the paper.", plan.length().seconds),
         ),
         (
-            "As the paper’s",
-            "The genetic library on the anticipatory scheduler’s tunables, for ever, children of 2 s, as the paper has it; with read-ahead and \
-             the length of the queue among the genes."
+            "As printed",
+            "The genetic library as published (version 0.2) on the tunables of anticipatory: eight children of 2 s, spread over ranges of half to one \
+             and a half times the default; the worse half replaced after each generation; mutation of 10 to 45% of all genes, those of the \
+             best children included. With phenotypes for throughput and for latency, and fingerprints, which the paper’s kernel 2.6.16 had; \
+             the variant of one phenotype has neither. The same on today’s mq-deadline and bfq."
                 .to_owned(),
         ),
         (
             "The others",
-            "Start from anticipatory and choose among noop, anticipatory, deadline and CFQ and their tunables; 64 trials for a load, then \
-             the best is verified and kept or given up."
+            "Start from anticipatory and choose among noop, anticipatory, deadline and CFQ, their tunables, read-ahead and the length of the queue; \
+             64 trials for a workload, then the best is verified and kept or given up."
                 .to_owned(),
         ),
         (
@@ -117,15 +168,17 @@ fn setup(plan: Plan) -> Vec<(String, String)> {
 fn notes(plan: Plan) -> Vec<String> {
     let mut notes = vec![
         "A workload is not constant by itself: buffered writes come in bursts, random reads become faster as more of the files is in memory. \
-         What the default’s constant setting shows by itself is shown next to the searches; no search can converge sooner than the \
-         workload does."
+         So every result stands next to that of the default, which searches nothing; no search can converge sooner than the workload does."
             .to_owned(),
         "The paper calls hypothesis I, that convergence times are not consistent, verified, and says of the same results that all workloads have \
          a consistent time to convergence. Ours are given as they are."
             .to_owned(),
     ];
     if plan.is_quick {
-        notes.push("A quick run: 120 s a workload in place of 400, and the other searches only for the drawn figures.".to_owned());
+        notes.push(
+            "A quick run: 120 s a workload in place of 1,000, the pairs that the paper draws in place of all twenty, and no other searches."
+                .to_owned(),
+        );
     }
     notes
 }

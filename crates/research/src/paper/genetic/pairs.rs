@@ -6,29 +6,37 @@ use anyhow::Context;
 use block::Nanos;
 use control::Setting;
 use control::controller::{Controller, ControllerInput, Fixed};
-use control::experience::WINDOW;
 use observe::Preference;
 use twin::controller;
 
-use super::Plan;
 use super::convergence::Course;
+use super::library::{CHILD, Library, Variant};
 use experiment::bench::Bench;
 use experiment::pool::Workers;
 use experiment::shipped;
 use experiment::world::Device;
 
-/// FFSB's profiles, as the page calls them, and the job files that stand for them.
-pub const WORKLOADS: [(&str, &str); 5] = [
+/// The workloads, as the page calls them, and the job files that come with the program. The first [`OF_PAPER`] stand for FFSB's profiles; the
+/// others are ours, workloads for which a gene of the library decides: their files are [`OURS`].
+pub const WORKLOADS: [(&str, &str); 8] = [
     ("meta-data", "genetic/metadata"),
     ("random reads", "genetic/random-read"),
     ("sequential reads", "genetic/sequential-read"),
     ("sequential writes", "genetic/sequential-write"),
     ("direct I/O", "genetic/direct-io"),
+    ("thinking readers", "thinking-readers"),
+    ("reads beside writes", "reads-beside-writes"),
+    ("direct readers and writers", "direct-readers-and-writers"),
 ];
+const OURS: [(&str, &str); 3] = [
+    ("thinking-readers", include_str!("thinking-readers.fio")),
+    ("reads-beside-writes", include_str!("reads-beside-writes.fio")),
+    ("direct-readers-and-writers", include_str!("direct-readers-and-writers.fio")),
+];
+/// Profiles of the paper among [`WORKLOADS`].
+pub const OF_PAPER: usize = 5;
 
 const DISK: &str = "sata7200@1";
-/// The original setting.
-const FOUND: &str = "anticipatory";
 const SCHEDULERS: [&str; 4] = ["noop", "anticipatory", "deadline", "cfq"];
 
 /// One workload after another, by their places in [`WORKLOADS`].
@@ -36,10 +44,15 @@ const SCHEDULERS: [&str; 4] = ["noop", "anticipatory", "deadline", "cfq"];
 pub struct Pair(pub usize, pub usize);
 
 impl Pair {
-    /// Every ordered pair of different ones.
+    /// Every ordered pair of different profiles of the paper.
     pub fn all() -> impl Iterator<Item = Pair> {
-        let seconds = |first| (0..WORKLOADS.len()).filter(move |second| *second != first).map(move |second| Pair(first, second));
-        (0..WORKLOADS.len()).flat_map(seconds)
+        let seconds = |first| (0..OF_PAPER).filter(move |second| *second != first).map(move |second| Pair(first, second));
+        (0..OF_PAPER).flat_map(seconds)
+    }
+
+    /// Our workloads, each after random reads and before them.
+    pub fn ours() -> impl Iterator<Item = Pair> {
+        (OF_PAPER..WORKLOADS.len()).flat_map(|workload| [Pair(workload, 1), Pair(1, workload)])
     }
 
     /// As the page calls it.
@@ -58,37 +71,66 @@ pub const FIGURES: [(&str, Pair); 6] = [
     ("fig-9", Pair(2, 1)),
 ];
 
+/// What changes settings during a run.
+#[derive(Clone, Copy, Debug)]
+pub enum By {
+    /// Nothing: the default stays.
+    Constant,
+    /// The library as published, on the tunables of the scheduler.
+    Library(Variant),
+    /// A controller as it is typed on the command line, among these schedulers.
+    Search(&'static str, &'static [&'static str]),
+}
+
 /// Under what a pair is run.
 pub struct Under {
     /// As the page calls it.
     pub name: &'static str,
-    /// A controller as a person types it; `None` keeps a setting.
-    pub controller: Option<&'static str>,
-    /// What it may choose among; of a constant setting that.
-    schedulers: &'static [&'static str],
+    /// The scheduler at the beginning, with its defaults.
+    pub scheduler: &'static str,
+    /// What changes it.
+    pub by: By,
 }
 
-/// The first [`MAIN`] are run on every pair however quick a run is.
-pub const UNDERS: [Under; 10] = [
-    Under { name: "default", controller: None, schedulers: &[FOUND] },
-    Under { name: "genetic, as the paper’s", controller: Some("genetic:trials=0"), schedulers: &[FOUND] },
-    Under { name: "genetic in the twin", controller: Some("genetic:fitness=twin"), schedulers: &SCHEDULERS },
-    Under { name: "genetic with an end", controller: Some("genetic"), schedulers: &SCHEDULERS },
-    Under { name: "ioperf in the twin", controller: Some("ioperf:fitness=twin"), schedulers: &SCHEDULERS },
-    Under { name: "random", controller: Some("random"), schedulers: &SCHEDULERS },
-    Under { name: "bayes", controller: Some("bayes"), schedulers: &SCHEDULERS },
-    Under { name: "bayes in the twin", controller: Some("bayes:fitness=twin"), schedulers: &SCHEDULERS },
-    Under { name: "deadline", controller: None, schedulers: &["deadline"] },
-    Under { name: "cfq", controller: None, schedulers: &["cfq"] },
+const fn under(name: &'static str, scheduler: &'static str, by: By) -> Under {
+    Under { name, scheduler, by }
+}
+
+/// The first [`MAIN`] are run on every pair, those up to [`VARIANTS`] on those that the paper draws, the others where a gene decides.
+pub const UNDERS: [Under; 16] = [
+    under("default", "anticipatory", By::Constant),
+    under("library as printed", "anticipatory", By::Library(Variant::PRINTED)),
+    under("genetic in the twin", "anticipatory", By::Search("genetic:fitness=twin", &SCHEDULERS)),
+    under("mq-deadline", "mq-deadline", By::Constant),
+    under("library on mq-deadline", "mq-deadline", By::Library(Variant::PRINTED)),
+    under("bfq", "bfq", By::Constant),
+    under("library on bfq", "bfq", By::Library(Variant::PRINTED)),
+    under("library, one phenotype (0.2)", "anticipatory", By::Library(Variant::RELEASE_0_2)),
+    under("library, wide ranges", "anticipatory", By::Library(Variant::IN_WIDE_RANGES)),
+    under("genetic with an end", "anticipatory", By::Search("genetic", &SCHEDULERS)),
+    under("ioperf in the twin", "anticipatory", By::Search("ioperf:fitness=twin", &SCHEDULERS)),
+    under("random", "anticipatory", By::Search("random", &SCHEDULERS)),
+    under("bayes", "anticipatory", By::Search("bayes", &SCHEDULERS)),
+    under("bayes in the twin", "anticipatory", By::Search("bayes:fitness=twin", &SCHEDULERS)),
+    under("deadline", "deadline", By::Constant),
+    under("cfq", "cfq", By::Constant),
 ];
 /// See [`UNDERS`].
 pub const MAIN: usize = 3;
+pub const VARIANTS: usize = 9;
 /// Places in [`UNDERS`].
 pub const DEFAULT: usize = 0;
-pub const AS_THE_PAPERS: usize = 1;
+pub const PRINTED: usize = 1;
 pub const IN_THE_TWIN: usize = 2;
 
+/// The place of the default that something in [`UNDERS`] began with.
+pub fn default_of(under: usize) -> usize {
+    let is_default = |one: &Under| matches!(one.by, By::Constant) && one.scheduler == UNDERS[under].scheduler;
+    UNDERS.iter().position(is_default).unwrap_or(DEFAULT)
+}
+
 /// How both workloads of a pair went.
+#[derive(Clone)]
 pub struct Ran {
     /// The first and the second.
     pub courses: [Course; 2],
@@ -100,15 +142,25 @@ pub struct Ran {
 #[derive(Default)]
 pub struct Runs(BTreeMap<(Pair, usize), Ran>);
 
+/// How each workload of a pair is run.
+#[derive(Clone, Copy, Debug)]
+pub struct Length {
+    /// Seconds of each of the two.
+    pub seconds: u64,
+    /// Seed of requests and of what is bred.
+    pub seed: u64,
+}
+
 impl Runs {
     /// Runs pairs under places of [`UNDERS`].
     ///
     /// # Errors
     /// It was interrupted.
-    pub fn run(mut wanted: Vec<(Pair, usize)>, plan: Plan, workers: Workers) -> anyhow::Result<Runs> {
+    pub fn run(mut wanted: Vec<(Pair, usize)>, length: Length, workers: Workers) -> anyhow::Result<Runs> {
         wanted.sort_unstable();
         wanted.dedup();
-        let ran = workers.map("workloads in pairs", &wanted, |&(pair, under)| run_one(pair, &UNDERS[under], plan, workers))?;
+        let what = format!("pairs of workloads, {} s each", length.seconds);
+        let ran = workers.map(&what, &wanted, |&(pair, under)| run_one(pair, &UNDERS[under], length, workers))?;
         Ok(Runs(wanted.into_iter().zip(ran).collect()))
     }
 
@@ -122,6 +174,11 @@ impl Runs {
         self.0.get(&(pair, under))
     }
 
+    /// Some of them.
+    pub fn only(&self, wanted: &[(Pair, usize)]) -> Runs {
+        Runs(wanted.iter().filter_map(|key| Some((*key, self.0.get(key)?.clone()))).collect())
+    }
+
     /// How a workload went wherever it was run, first or second.
     pub fn courses(&self, workload: usize, under: usize) -> impl Iterator<Item = (Pair, &Course)> {
         let place = move |pair: &Pair| [pair.0, pair.1].iter().position(|one| *one == workload);
@@ -130,22 +187,20 @@ impl Runs {
     }
 }
 
-fn run_one(pair: Pair, under: &Under, plan: Plan, workers: Workers) -> anyhow::Result<Ran> {
-    let (first, second) = (WORKLOADS[pair.0].1, WORKLOADS[pair.1].1);
-    let text = one_after_the_other(first, second, plan.length_s())?;
-    let bench = Bench::new(&text, &pair.name(), Device::parse(DISK)?.world()?, plan.seed)?;
-    let candidates = under.schedulers.iter().map(|name| Setting::parse(name)).collect::<Result<Vec<_>, _>>()?;
-    let (found, controller): (Setting, Box<dyn Controller>) = match under.controller {
-        Some(name) => {
+fn run_one(pair: Pair, under: &Under, length: Length, workers: Workers) -> anyhow::Result<Ran> {
+    let found = Setting::parse(under.scheduler)?;
+    let controller: Box<dyn Controller> = match under.by {
+        By::Constant => Box::new(Fixed::new(found.clone(), CHILD)),
+        By::Library(variant) => Box::new(Library::new(&found, variant, length.seed)),
+        By::Search(name, schedulers) => {
+            let candidates = schedulers.iter().map(|name| Setting::parse(name)).collect::<Result<_, _>>()?;
             let preference = Preference::new(3, 2, 1)?;
-            let brief = ControllerInput { preference, candidates, seed: plan.seed, ..ControllerInput::default() };
-            (Setting::parse(FOUND)?, controller::parse(name)?.build(&brief))
-        }
-        None => {
-            let setting = candidates.first().cloned().context("a constant setting is named")?;
-            (setting.clone(), Box::new(Fixed::new(setting, WINDOW)))
+            let input = ControllerInput { preference, candidates, seed: length.seed, ..ControllerInput::default() };
+            controller::parse(name)?.build(&input)
         }
     };
+    let text = one_after_the_other(WORKLOADS[pair.0].1, WORKLOADS[pair.1].1, length.seconds)?;
+    let bench = Bench::new(&text, &pair.name(), Device::parse(DISK)?.world()?, length.seed)?;
     let observed = bench.run(&found, controller, false, workers.monitor)?;
     let (mut begins, mut ends) = ([f64::INFINITY; 2], [0.0_f64; 2]);
     for (job, span) in bench.placed().jobs().iter().zip(&observed.spans) {
@@ -154,11 +209,21 @@ fn run_one(pair: Pair, under: &Under, plan: Plan, workers: Workers) -> anyhow::R
         ends[place] = ends[place].max(span.ended.as_secs_f64());
     }
     let windows = observed.steered.steering().windows();
-    let length_s = plan.length_s() as f64;
-    let courses = [0, 1].map(|place| Course::of(windows, begins[place], ends[place].min(begins[place] + length_s)));
+    let courses = [0, 1].map(|place| Course::of(windows, begins[place], ends[place].min(begins[place] + length.seconds as f64)));
     let throughput = windows.iter().filter(|window| window.duration() > Nanos::ZERO);
     let throughput = throughput.map(|window| (window.to.as_secs_f64(), window.outcome.judged().0 / 1e6)).collect();
     Ok(Ran { courses, throughput })
+}
+
+/// How a workload by itself goes under a constant setting.
+///
+/// # Errors
+/// It was interrupted.
+pub fn constant(workload: usize, setting: &Setting, length: Length, workers: Workers) -> anyhow::Result<Course> {
+    let text = sections(WORKLOADS[workload].1, length.seconds, "")?;
+    let bench = Bench::new(&text, WORKLOADS[workload].0, Device::parse(DISK)?.world()?, length.seed)?;
+    let observed = bench.run(setting, Box::new(Fixed::new(setting.clone(), CHILD)), false, workers.monitor)?;
+    Ok(Course::of(observed.steered.steering().windows(), 0.0, length.seconds as f64))
 }
 
 /// Both job files in one, the second waiting for the first to end, each for this many seconds.
@@ -168,7 +233,9 @@ fn one_after_the_other(first: &str, second: &str, seconds: u64) -> anyhow::Resul
 
 /// The sections of a job file that comes with the program, each with what is in `[global]`; `first` goes into the first of them.
 fn sections(name: &str, seconds: u64, first: &str) -> anyhow::Result<String> {
-    let (text, _) = shipped::find(name).with_context(|| format!("{name}: not a built-in workload"))?;
+    let ours = || OURS.iter().find(|(ours, _)| *ours == name).map(|(_, text)| (*text).to_owned());
+    let text =
+        shipped::find(name).map(|(text, _)| text).or_else(ours).with_context(|| format!("{name}: not a built-in workload"))?;
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with(['#', ';']));
     let (mut global, mut out, mut once, mut is_global) = (String::new(), String::new(), first, false);
     for line in lines {
@@ -196,7 +263,7 @@ mod tests {
     #[test]
     fn every_pair_is_two_job_files_the_second_of_which_waits_for_the_first() {
         assert_eq!(Pair::all().count(), 20);
-        for pair in Pair::all() {
+        for pair in Pair::all().chain(Pair::ours()) {
             let (first, second) = (WORKLOADS[pair.0].1, WORKLOADS[pair.1].1);
             let text = one_after_the_other(first, second, 7).unwrap();
             let bench = Bench::new(&text, "pair", Device::parse(DISK).unwrap().world().unwrap(), 1).unwrap();

@@ -1,9 +1,10 @@
-//! Figures 4 to 9, convergence times and the hypotheses.
+//! Figures 4 to 9, convergence times, the hypotheses, the report's run lengths, and what each gene decides.
 
 use crate::report::paper::{Bar, Cell, Curves, Line, Plot, Quantity, Row, Table};
 
-use super::convergence::Settled;
-use super::pairs::{AS_THE_PAPERS, DEFAULT, FIGURES, IN_THE_TWIN, Pair, Runs, UNDERS, WORKLOADS};
+use super::convergence::{BIN_S, Course, Settled};
+use super::genes::{Decides, Direct};
+use super::pairs::{DEFAULT, FIGURES, IN_THE_TWIN, Length, OF_PAPER, PRINTED, Pair, Runs, UNDERS, WORKLOADS, default_of};
 use super::title;
 use crate::paper::aims::at_least;
 use crate::paper::stated::Measures;
@@ -15,6 +16,12 @@ const SOON_S: f64 = 30.0;
 pub struct Results<'a> {
     /// What was run.
     pub runs: &'a Runs,
+    /// The pairs that the paper draws, at each of its run lengths.
+    pub lengths: &'a [(Length, Runs)],
+    /// What constant values of single genes do.
+    pub genes: &'a [Decides],
+    /// Direct I/O under constant settings.
+    pub direct: &'a [Direct],
 }
 
 /// How a workload settled wherever it was run under something.
@@ -23,6 +30,9 @@ struct Settling {
     all: Vec<Settled>,
     /// Stable throughput against that of the default in the same run, in percent of it.
     against_default: Vec<f64>,
+    /// Of those of which it is known, how much later than under the default, in seconds.
+    later: Vec<f64>,
+    deviations: Vec<f64>,
 }
 
 impl Settling {
@@ -41,24 +51,42 @@ impl Settling {
     fn is_soon(settled: &Settled) -> bool {
         settled.at_s.is_some_and(|at| at <= SOON_S)
     }
+
+    fn always_converges(&self) -> bool {
+        self.share(|one| one.at_s.is_some()) == Some(100.0)
+    }
+
+    fn stable(&self) -> Option<f64> {
+        mean(&self.all.iter().map(|one| one.stable_mb_s).collect::<Vec<_>>())
+    }
 }
 
 fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
+fn largest(values: impl Iterator<Item = f64>) -> Option<f64> {
+    values.max_by(f64::total_cmp)
+}
+
 impl Results<'_> {
     fn settling(&self, workload: usize, under: usize) -> Settling {
         let mut settling = Settling::default();
-        let defaults: Vec<(Pair, Option<Settled>)> =
-            self.runs.courses(workload, DEFAULT).map(|(pair, course)| (pair, course.settled())).collect();
+        let default = |pair: Pair, place: usize| self.runs.get(pair, default_of(under))?.courses[place].settled();
         for (pair, course) in self.runs.courses(workload, under) {
             let Some(settled) = course.settled() else { continue };
             settling.all.push(settled);
-            let default = defaults.iter().find(|(other, _)| *other == pair).and_then(|(_, settled)| *settled);
-            settling.against_default.extend(default.map(|default| 100.0 * (settled.stable_mb_s / default.stable_mb_s - 1.0)));
+            settling.deviations.extend(course.deviation_percent);
+            let Some(default) = default(pair, usize::from(pair.0 != workload)) else { continue };
+            settling.against_default.push(100.0 * (settled.stable_mb_s / default.stable_mb_s - 1.0));
+            settling.later.extend(settled.at_s.zip(default.at_s).map(|(at, default)| at - default));
         }
         settling
+    }
+
+    /// How a workload of a drawn pair settled under the library as printed.
+    fn drawn(&self, pair: Pair, place: usize) -> Option<Settled> {
+        self.runs.get(pair, PRINTED)?.courses[place].settled()
     }
 
     /// The pairs that the paper draws.
@@ -76,7 +104,7 @@ impl Results<'_> {
             (!lines.is_empty()).then(|| Plot { name: name.to_owned(), lines })
         };
         let plots: Vec<Plot> = [
-            plot("as the paper’s, and the default", &[AS_THE_PAPERS, DEFAULT]),
+            plot("as printed, and the default", &[PRINTED, DEFAULT]),
             plot("in the twin, and the default", &[IN_THE_TWIN, DEFAULT]),
         ]
         .into_iter()
@@ -92,26 +120,76 @@ impl Results<'_> {
         })
     }
 
-    /// Convergence times of the genetic library as the paper has it.
+    /// What statements are judged by.
     pub fn measures(&self) -> Measures {
         let mut measures = Measures::default();
-        let worst = |workload: usize| self.settling(workload, AS_THE_PAPERS).times().last().copied();
-        let converging = (0..WORKLOADS.len()).filter(|&workload| {
-            let settling = self.settling(workload, AS_THE_PAPERS);
-            settling.share(|one| one.at_s.is_some()) == Some(100.0)
-        });
-        let known = [
-            ("meta-data", worst(0)),
-            ("random-reads", worst(1)),
-            ("converging", self.runs.get(Pair(0, 1), AS_THE_PAPERS).map(|_| converging.count() as f64)),
-        ];
-        known.into_iter().for_each(|(name, value)| measures.printed(name, value));
+        let is_run = |under: usize| (0..OF_PAPER).all(|workload| self.runs.courses(workload, under).next().is_some());
+        for (under, is_printed) in [(PRINTED, true), (IN_THE_TWIN, false)] {
+            let of: Vec<Settling> = (0..OF_PAPER).map(|workload| self.settling(workload, under)).collect();
+            let slowest = |workload: usize| of[workload].times().last().copied();
+            let variation = of.iter().flat_map(|of| &of.all).filter_map(|one| one.variation_percent);
+            let ratio = |a: usize, b: usize| Some(of[a].stable()? / of[b].stable()?);
+            let known = [
+                ("meta-data", slowest(0)),
+                ("random-reads", slowest(1)),
+                ("converging", is_run(under).then(|| of.iter().filter(|of| of.always_converges()).count() as f64)),
+                ("variation", largest(variation)),
+                ("random-by-sequential", ratio(1, 2)),
+                ("write-lengths", self.lengths_that_converge(under)),
+            ];
+            for (name, value) in known {
+                if is_printed { measures.printed(name, value) } else { measures.ours(name, value) }
+            }
+        }
+        for (name, workload) in [("meta-data", 0), ("random-reads", 1)] {
+            let of = self.settling(workload, PRINTED);
+            if !of.all.is_empty() && !of.always_converges() {
+                let not = of.all.len() - of.times().len();
+                measures.printed_words(name, format!("does not converge in {not} of {} runs", of.all.len()), false);
+            }
+        }
+        self.words(&mut measures);
         measures
     }
 
-    /// Convergence, hypotheses, pairs.
+    /// Results of the drawn pairs: the paper's first or second workload converges, or does not.
+    fn words(&self, measures: &mut Measures) {
+        let stated = [
+            ("fig-4-meta-data", Pair(0, 1), 0, true),
+            ("fig-4-random", Pair(0, 1), 1, true),
+            ("fig-5-writes", Pair(3, 1), 0, false),
+            ("fig-5-random", Pair(3, 1), 1, true),
+            ("fig-6-meta-data", Pair(0, 3), 0, true),
+            ("fig-6-writes", Pair(0, 3), 1, false),
+            ("fig-7-writes", Pair(3, 0), 0, false),
+            ("fig-7-meta-data", Pair(3, 0), 1, true),
+            ("fig-8-direct", Pair(4, 1), 0, false),
+            ("fig-8-random", Pair(4, 1), 1, true),
+            ("fig-9-reads", Pair(2, 1), 0, false),
+            ("writes-again", Pair(3, 3), 1, true),
+        ];
+        for (name, pair, place, converges) in stated {
+            let Some(settled) = self.drawn(pair, place) else { continue };
+            let text = settled.at_s.map_or("does not converge".to_owned(), |at| format!("converges after {at:.0} s"));
+            measures.printed_words(name, text, settled.at_s.is_some() == converges);
+        }
+        let spreads = (0..OF_PAPER).map(|workload| self.settling(workload, PRINTED)).filter(Settling::always_converges);
+        let spread = largest(spreads.filter_map(|of| Some(of.times().last()? - of.times().first()?)));
+        if let Some(spread) = spread {
+            measures.printed_words("consistent", format!("within {spread:.0} s of each other"), spread <= BIN_S);
+        }
+    }
+
+    /// Of the run lengths that of those at which sequential writes converge, after anything.
+    fn lengths_that_converge(&self, under: usize) -> Option<f64> {
+        let converges = |runs: &Runs| runs.courses(3, under).any(|(_, course)| settles(course).is_some());
+        let is_run = self.lengths.iter().any(|(_, runs)| runs.courses(3, under).next().is_some());
+        is_run.then(|| self.lengths.iter().filter(|(_, runs)| converges(runs)).count() as f64)
+    }
+
+    /// Convergence, hypotheses, lengths, genes, pairs.
     pub fn tables(&self) -> Vec<Table> {
-        vec![self.convergence(), self.hypotheses(), self.pairs()]
+        vec![self.convergence(), self.hypotheses(), self.lengths(), self.genes(), self.direct(), self.pairs()]
     }
 
     fn convergence(&self) -> Table {
@@ -123,14 +201,15 @@ impl Results<'_> {
                 if count == 0 {
                     continue;
                 }
-                let stable: Vec<f64> = settling.all.iter().map(|one| one.stable_mb_s).collect();
                 let cells = [
                     Some(count as f64),
                     settling.share(|one| one.at_s.is_some()),
                     settling.share(Settling::is_soon),
                     times.get(times.len() / 2).copied(),
                     times.last().copied(),
-                    mean(&stable),
+                    mean(&settling.later),
+                    mean(&settling.deviations),
+                    settling.stable(),
                     mean(&settling.against_default),
                     settling.against_default.iter().copied().min_by(f64::total_cmp),
                 ];
@@ -143,6 +222,8 @@ impl Results<'_> {
             "within 30 s, %",
             "median, s",
             "slowest, s",
+            "later than the default, s",
+            "deviation of windows, %",
             "stable, MB/s",
             "against the default, %",
             "worst of these, %",
@@ -150,14 +231,17 @@ impl Results<'_> {
         Table {
             id: "convergence".to_owned(),
             title: title("convergence").to_owned(),
-            method: "All runs of a workload, first or second of a pair. Times are of the runs that converged.".to_owned(),
+            method: "All runs of a workload, first or second of a pair. Times are of the runs that converged; later than the default of the same \
+                     scheduler where that converges, too. A search has made a workload converge only where the default’s deviation is larger, or \
+                     its time later."
+                .to_owned(),
             corner: "workload".to_owned(),
             columns: names.map(|name| Table::column(name, false)).to_vec(),
             rows,
         }
     }
 
-    /// Of the genetic library as the paper has it, and in the twin.
+    /// Of the library as printed, in the twin, and the default by itself.
     fn hypotheses(&self) -> Table {
         let row = |(workload, under): (usize, usize)| {
             let settling = self.settling(workload, under);
@@ -174,8 +258,8 @@ impl Results<'_> {
             ];
             Row { name: format!("{}, {}", WORKLOADS[workload].0, UNDERS[under].name), cells: cells.map(Cell::ours).to_vec() }
         };
-        let of = |workload| [AS_THE_PAPERS, IN_THE_TWIN].map(|under| (workload, under));
-        let was_run = |workload: &usize| self.runs.courses(*workload, AS_THE_PAPERS).next().is_some();
+        let of = |workload| [DEFAULT, PRINTED, IN_THE_TWIN].map(|under| (workload, under));
+        let was_run = |workload: &usize| self.runs.courses(*workload, PRINTED).next().is_some();
         let names = [
             "I: soonest, s",
             "latest, s",
@@ -187,11 +271,80 @@ impl Results<'_> {
             id: "hypotheses".to_owned(),
             title: title("hypotheses").to_owned(),
             method: "I: convergence time is not consistent. II: throughput then varies within 5%. III: convergence time is acceptable; the \
-                     paper’s limit is the length of a workload."
+                     paper’s limit is the length of a workload. The default searches nothing: what it shows is the workload’s own."
                 .to_owned(),
             corner: "workload".to_owned(),
             columns: names.map(|name| Table::column(name, false)).to_vec(),
             rows: (0..WORKLOADS.len()).filter(was_run).flat_map(of).map(row).collect(),
+        }
+    }
+
+    fn lengths(&self) -> Table {
+        let row = |(length, runs, workload): (u64, &Runs, usize)| {
+            let of = |under: usize| {
+                let courses: Vec<&Course> = runs.courses(workload, under).map(|(_, course)| course).collect();
+                let converged = courses.iter().filter(|course| settles(course).is_some()).count();
+                let rate = mean(&courses.iter().map(|course| course.mean_mb_s).collect::<Vec<_>>());
+                (rate, (!courses.is_empty()).then(|| 100.0 * converged as f64 / courses.len() as f64))
+            };
+            let (default, printed) = (of(DEFAULT), of(PRINTED));
+            let gain = printed.0.zip(default.0).map(|(printed, default)| 100.0 * (printed / default - 1.0));
+            let cells = [default.0, printed.0, gain, default.1, printed.1].map(Cell::ours).to_vec();
+            Row { name: format!("{}, {length} s", WORKLOADS[workload].0), cells }
+        };
+        let names = ["default, MB/s", "as printed, MB/s", "gain, %", "default converged, %", "as printed converged, %"];
+        let rows =
+            (0..OF_PAPER).flat_map(|workload| self.lengths.iter().map(move |(length, runs)| (length.seconds, runs, workload)));
+        Table {
+            id: "lengths".to_owned(),
+            title: title("lengths").to_owned(),
+            method: "Mean throughput of the pairs that the paper draws, from the beginning of a workload to its end. A generation of eight children \
+                     takes 16 s, so that nothing is bred in 1 and in 10 s; fewer than four bins of 10 s show no convergence."
+                .to_owned(),
+            corner: "workload".to_owned(),
+            columns: names.map(|name| Table::column(name, false)).to_vec(),
+            rows: rows.map(row).collect(),
+        }
+    }
+
+    fn genes(&self) -> Table {
+        let row = |decides: &Decides| {
+            let gain = |rate: f64| Some(100.0 * (rate / decides.default_mb_s - 1.0));
+            let cells = [Some(decides.default_mb_s), gain(decides.least_mb_s), gain(decides.most_mb_s)].map(Cell::ours).to_vec();
+            Row { name: format!("{}, {}", WORKLOADS[decides.workload].0, decides.gene), cells }
+        };
+        let names = ["default, MB/s", "least of its range, %", "greatest of its range, %"];
+        Table {
+            id: "genes".to_owned(),
+            title: title("genes").to_owned(),
+            method: "Each gene of the library by itself at both ends of its range, constant, against the default. Where no gene moves throughput by \
+                     more than 5%, no child can keep it from converging."
+                .to_owned(),
+            corner: "workload and gene".to_owned(),
+            columns: names.map(|name| Table::column(name, false)).to_vec(),
+            rows: self.genes.iter().map(row).collect(),
+        }
+    }
+
+    fn direct(&self) -> Table {
+        let row = |direct: &Direct| {
+            let bins = &direct.course.bins;
+            let least = bins.iter().copied().min_by(f64::total_cmp);
+            let (mean, most) = (Some(direct.course.mean_mb_s), largest(bins.iter().copied()));
+            let cells = [mean, bins.first().copied(), least, most, direct.course.deviation_percent].map(Cell::ours).to_vec();
+            Row { name: format!("{}, {}", WORKLOADS[direct.workload].0, direct.scheduler), cells }
+        };
+        let names = ["mean, MB/s", "first 10 s", "least 10 s", "most 10 s", "deviation of windows, %"];
+        Table {
+            id: "direct".to_owned(),
+            title: title("direct").to_owned(),
+            method: "Constant settings. A job that reads and writes one file in order has two places in it, and the nearer they are the faster it \
+                     is: by that, not by what a search found, one run has several times the throughput of another at the same time. Readers and \
+                     writers of files of their own are steady, and schedulers differ."
+                .to_owned(),
+            corner: "workload and scheduler".to_owned(),
+            columns: names.map(|name| Table::column(name, false)).to_vec(),
+            rows: self.direct.iter().map(row).collect(),
         }
     }
 
@@ -200,11 +353,10 @@ impl Results<'_> {
             let at = |under: usize, place: usize| {
                 Cell::ours(self.runs.get(pair, under).and_then(|ran| ran.courses[place].settled()?.at_s))
             };
-            let unders = [DEFAULT, AS_THE_PAPERS, IN_THE_TWIN];
+            let unders = [DEFAULT, PRINTED, IN_THE_TWIN];
             Row { name: pair.name(), cells: unders.into_iter().flat_map(|under| [at(under, 0), at(under, 1)]).collect() }
         };
-        let names =
-            ["default: first, s", "second, s", "as the paper’s: first, s", "second, s", "in the twin: first, s", "second, s"];
+        let names = ["default: first, s", "second, s", "as printed: first, s", "second, s", "in the twin: first, s", "second, s"];
         Table {
             id: "pairs".to_owned(),
             title: title("pairs").to_owned(),
@@ -217,8 +369,7 @@ impl Results<'_> {
 
     /// What is aimed at.
     pub fn bars(&self) -> Vec<Bar> {
-        let every =
-            || (0..WORKLOADS.len()).map(|workload| (WORKLOADS[workload].0.to_owned(), self.settling(workload, IN_THE_TWIN)));
+        let every = || (0..OF_PAPER).map(|workload| (WORKLOADS[workload].0.to_owned(), self.settling(workload, IN_THE_TWIN)));
         let soon = every().map(|(name, settling)| (name, settling.share(Settling::is_soon))).collect();
         let ever = every().map(|(name, settling)| (name, settling.share(|one| one.at_s.is_some()))).collect();
         let stable = every().map(|(name, settling)| (name, mean(&settling.against_default))).collect();
@@ -240,4 +391,9 @@ impl Results<'_> {
             ),
         ]
     }
+}
+
+/// When a course settled, if it is long enough to show that: four bins at least.
+fn settles(course: &Course) -> Option<f64> {
+    course.settled().filter(|_| course.bins.len() >= 4)?.at_s
 }

@@ -189,10 +189,21 @@ fn run_one(
 
 /// As the searches in the simulator are shown.
 fn searched(all: &[Ran], plan: &Plan, found: &Setting) -> Searched {
-    let got = |got: &Overall| Got { bytes_per_s: got.bytes_per_s, latency_s: got.response_s, positioning: None };
+    let got = |got: &Overall| Got {
+        bytes_per_s: got.bytes_per_s,
+        latency_s: got.response_s,
+        read_s: None,
+        write_s: None,
+        positioning: None,
+    };
     let case = |ran: &Ran| Case { default: got(&ran.default), got: ran.of_ends.iter().chain([&ran.of_best]).map(got).collect() };
     let names = plan.searches.iter().map(|name| (*name).to_owned()).chain(["best of the exhaustive search".to_owned()]);
-    Searched { kernel: format!("the real kernel, {found}"), names: names.collect(), cases: all.iter().map(case).collect() }
+    Searched {
+        kernel: format!("the real kernel, {found}"),
+        names: names.collect(),
+        best_constant: None,
+        cases: all.iter().map(case).collect(),
+    }
 }
 
 /// The numbers of section 6 next to those of the search that bars are judged by.

@@ -7,7 +7,7 @@ use control::controller::{ControllerInput, Fixed};
 use control::experience::{Experience, WINDOW};
 use control::search::Space;
 use control::search::ioperf::Pattern;
-use control::{Controller, Setting};
+use control::{Controller, Setting, Window};
 use observe::Preference;
 use observe::performance::Performance;
 use sim::host::HostSettings;
@@ -24,7 +24,7 @@ const HOST: &str = "memory_mib=512,swap_mib=1024,anonymous_mib=128";
 /// The tunables of the host in the chromosome.
 const GENES_OF_HOST: [&str; 2] = ["read_ahead_kb", "swappiness"];
 /// Of the beginning of a run this many seconds are not judged: files are opened, memory is empty.
-const SETTLES_S: u64 = 10;
+pub const SETTLES_S: u64 = 10;
 
 /// The active scheduler of a kernel, and those that it offers.
 pub struct Kernel {
@@ -86,6 +86,10 @@ pub struct Got {
     pub bytes_per_s: f64,
     /// Mean latency of what they asked for, in seconds.
     pub latency_s: f64,
+    /// Mean latency of calls that read, and of those that write, in seconds; `None` without any.
+    pub read_s: Option<f64>,
+    /// See `read_s`.
+    pub write_s: Option<f64>,
     /// Share of the time in which the device moved its arm or waited for the platter, if it tells.
     pub positioning: Option<f64>,
 }
@@ -174,17 +178,37 @@ impl Run<'_> {
     /// # Errors
     /// It was interrupted.
     pub fn simulate(&self, setting: &Setting, monitor: &dyn Monitor) -> anyhow::Result<Got> {
-        let observed = self.observe(setting, monitor)?;
+        Ok(self.got(&self.observe(setting, monitor)?))
+    }
+
+    /// What the pattern gets under the default, and the pattern as its requests show it.
+    ///
+    /// # Errors
+    /// It was interrupted.
+    pub fn simulate_default(&self, monitor: &dyn Monitor) -> anyhow::Result<(Got, Pattern)> {
+        let observed = self.observe(self.default, monitor)?;
+        let last = self.judged(&observed).last().map(|window| Pattern::of(&window.features));
+        Ok((self.got(&observed), last.unwrap_or(*self.pattern)))
+    }
+
+    fn judged<'b>(&self, observed: &'b Observed) -> impl Iterator<Item = &'b Window> {
         let settles = Nanos::from_secs_f64(SETTLES_S.min(self.seconds / 3) as f64);
-        let windows = observed.steered.steering().windows().iter().filter(|window| window.from >= settles);
-        let served = Performance::of(windows.map(|window| &window.outcome));
+        observed.steered.steering().windows().iter().filter(move |window| window.from >= settles)
+    }
+
+    fn got(&self, observed: &Observed) -> Got {
+        let served = Performance::of(self.judged(observed).map(|window| &window.outcome));
         let (tally, busy_s) = (observed.outcome.tally, observed.outcome.busy.as_secs_f64());
         let positioning_s = tally.seek.as_secs_f64() + tally.rotation.as_secs_f64();
+        let measure = &observed.outcome.measure;
+        let [read_s, write_s] = [&measure.reads, &measure.writes].map(|of| (of.count() > 0).then(|| of.mean().as_secs_f64()));
         let positioning = (busy_s > 0.0).then(|| (positioning_s / busy_s).min(1.0));
-        Ok(match served {
-            Some(served) => Got { bytes_per_s: served.throughput.into(), latency_s: served.response_s.into(), positioning },
-            None => Got { bytes_per_s: 0.0, latency_s: f64::INFINITY, positioning: None },
-        })
+        match served {
+            Some(served) => {
+                Got { bytes_per_s: served.throughput.into(), latency_s: served.response_s.into(), read_s, write_s, positioning }
+            }
+            None => Got { bytes_per_s: 0.0, latency_s: f64::INFINITY, read_s, write_s, positioning: None },
+        }
     }
 
     /// The active setting at the end of a run.

@@ -11,10 +11,10 @@ use control::search::ioperf::{EVALUATION_S, POPULATION};
 
 use super::stated::Stated;
 use super::{OnKernel, Paper, PaperRequest, Part, Repeated};
-use evolution::Evolution;
+use evolution::{Base, Evolution, Variant};
 use experiment::pool::Workers;
 use machine::Kernel;
-use results::Results;
+use results::{Evolved, Results};
 use searches::Searched;
 
 /// The paper.
@@ -28,17 +28,22 @@ pub static PAPER: Paper = Paper {
 };
 
 /// What can be asked for.
-const PARTS: [(&str, &str); 7] = [
+const PARTS: [(&str, &str); 9] = [
     ("fig-1", "Fig. 1: mean productivity per process"),
     ("fig-2", "Fig. 2: mean latency per request"),
     ("fig-3", "Fig. 3: evolution, improvement of the mean productivity per process"),
     ("fig-4", "Fig. 4: evolution, change of the mean latency per request"),
     ("section-6", "Section 6: how many workloads are improved, and by how much"),
+    ("variants", "What the paper leaves open, and settings drawn at random"),
+    ("lengths", "Tests of 300 s as in the paper beside shorter ones"),
     ("searches", "Other searches, constant settings and ours, on the paper’s kernel"),
     ("today", "The same on today’s kernel"),
 ];
-/// Results of the populations, without the searches.
-const EVOLVED: [&str; 5] = ["fig-1", "fig-2", "fig-3", "fig-4", "section-6"];
+/// Results of all tests of the populations, and of the first of them.
+const OF_ALL_TESTS: [&str; 5] = ["fig-1", "fig-2", "fig-3", "fig-4", "section-6"];
+const OF_FIRST_TESTS: [&str; 2] = ["variants", "lengths"];
+/// The paper's length of a test, in seconds.
+const TEST_S: u64 = 300;
 
 /// What is shown of a device of the real kernel.
 const LIVE: [(&str, &str); 2] = [
@@ -54,42 +59,65 @@ fn title(id: &str) -> &'static str {
 #[derive(Clone, Copy, Debug)]
 struct Plan {
     is_quick: bool,
-    /// Generations that are bred and tested.
+    /// Generations that are bred and tested: as printed, and of each variant.
     generations: usize,
+    variant_generations: usize,
     /// Workloads of each test.
     tests: usize,
     /// How long an individual is evaluated, and how long a test is; in seconds.
     evaluation_s: u64,
     test_s: u64,
+    /// Tests that are run for as long as the paper's, too.
+    long_tests: usize,
     /// Workloads that are learned from before searches are compared, how long each runs under a setting, in seconds, and the number of settings.
     lessons: usize,
     lesson_s: u64,
     bred: usize,
     /// Workloads that searches are compared on.
     workloads: usize,
+    /// Searches that are compared, on the paper's kernel and on today's.
+    searches: [usize; 2],
     /// How long a search may take, with all that it verifies, in seconds.
     search_s: u64,
     seed: u64,
 }
 
 impl Plan {
-    /// As in the paper, or less of it.
+    /// As in the paper but for the length of tests, or less of it.
     fn new(is_quick: bool, seed: u64) -> Plan {
         let full = Plan {
             is_quick,
-            generations: 8,
+            // A thousand tests, and a new generation for each twenty.
+            generations: 50,
+            variant_generations: 8,
             tests: 20,
             evaluation_s: EVALUATION_S,
-            test_s: 300,
-            lessons: 24,
-            lesson_s: 60,
-            bred: 240,
-            workloads: 100,
-            search_s: 600,
+            test_s: 40,
+            long_tests: 16,
+            lessons: 12,
+            lesson_s: 40,
+            bred: 96,
+            workloads: 20,
+            searches: [5, 1],
+            search_s: 480,
             seed,
         };
         if is_quick {
-            Plan { generations: 3, tests: 8, test_s: 60, lessons: 4, lesson_s: 60, bred: 80, workloads: 6, search_s: 480, ..full }
+            Plan {
+                generations: 3,
+                variant_generations: 1,
+                tests: 6,
+                evaluation_s: 8,
+                test_s: 24,
+                long_tests: 1,
+                lessons: 3,
+                lesson_s: 15,
+                bred: 24,
+                workloads: 2,
+                searches: [2, 1],
+                search_s: 240,
+                ..full
+            }
         } else {
             full
         }
@@ -99,14 +127,34 @@ impl Plan {
 fn repeat(wanted: &PaperRequest, stated: &Stated, workers: Workers) -> anyhow::Result<Repeated> {
     let plan = Plan::new(wanted.is_quick, wanted.seed);
     let wants = |id: &str| wanted.only.is_empty() || wanted.only.iter().any(|only| only == id);
-    let is_evolved = EVOLVED.iter().any(|id| wants(id));
-    let evolution = is_evolved.then(|| Evolution::run(plan, workers)).transpose()?;
-    let searched = |id: &str, kernel: &Kernel| {
-        let is_wanted = wants(id) || wanted.wants_bars();
-        is_wanted.then(|| Searched::run(plan, kernel, workers)).transpose()
-    };
-    let (then, today) = (searched("searches", &Kernel::OF_THE_PAPER)?, searched("today", &Kernel::OF_TODAY)?);
-    let results = Results { evolution: evolution.as_ref(), then: then.as_ref(), today: today.as_ref(), stated };
+    let is_all = OF_ALL_TESTS.iter().any(|id| wants(id));
+    let is_evolved = is_all || OF_FIRST_TESTS.iter().any(|id| wants(id));
+    let is_searched = wants("searches") || wanted.wants_bars();
+    // What populations are compared with a constant for is what searches need anyway.
+    let then = Kernel::OF_THE_PAPER;
+    let learned = is_searched.then(|| lessons::learn(plan, &then, workers)).transpose()?;
+    let constant = learned.as_ref().map(lessons::best_constant).transpose()?.flatten();
+    let mut evolved = Evolved::default();
+    if is_evolved {
+        let all = if is_all { plan.generations } else { plan.variant_generations };
+        let bases = Base::run(all * plan.tests, constant.as_ref(), plan, workers)?;
+        let variants: &[Variant] = if wants("variants") { &Variant::ALL } else { &[Variant::Printed] };
+        for &variant in variants {
+            let generations = if variant == Variant::Printed { all } else { plan.variant_generations };
+            evolved.variants.push((variant, Evolution::run(variant, &bases[..generations * plan.tests], plan, workers)?));
+        }
+        if wants("lengths") {
+            evolved.long = evolution::longer(&evolved.variants[0].1, plan, workers)?;
+        }
+    }
+    let then = learned.map(|learned| Searched::run(plan, &then, plan.searches[0], learned, workers)).transpose()?;
+    let today = (wants("today") || wanted.wants_bars()).then(|| {
+        let kernel = Kernel::OF_TODAY;
+        let learned = lessons::learn(plan, &kernel, workers)?;
+        Searched::run(plan, &kernel, plan.searches[1], learned, workers)
+    });
+    let today = today.transpose()?;
+    let results = Results { evolved: &evolved, then: then.as_ref(), today: today.as_ref(), stated };
     let curves = results.curves().into_iter().filter(|curves| wants(&curves.id)).collect();
     let tables = results.tables().into_iter().filter(|table| wants(&table.id)).collect();
     let bars = if wanted.wants_bars() { results.bars() } else { Vec::new() };
@@ -115,7 +163,7 @@ fn repeat(wanted: &PaperRequest, stated: &Stated, workers: Workers) -> anyhow::R
 }
 
 fn setup(plan: Plan) -> Vec<(String, String)> {
-    let Plan { generations, tests, .. } = plan;
+    let Plan { generations, tests, evaluation_s, test_s, .. } = plan;
     let facts = [
         (
             "Machine",
@@ -141,10 +189,10 @@ fn setup(plan: Plan) -> Vec<(String, String)> {
         (
             "Generations",
             format!(
-                "{generations} of {} individuals, each evaluated for 30 s; each generation is tested on {tests} workloads of {} s, drawn from \
-                 another seed than those that it was bred on.",
-                POPULATION,
-                plan.test_s
+                "{generations} of {POPULATION} individuals, each evaluated for {evaluation_s} s (the paper: {EVALUATION_S} s); each generation is \
+                 tested on {tests} workloads of {test_s} s, the first {} s of which are not judged (the paper: {TEST_S} s; what that changes is in the \
+                 part `lengths`), drawn from another seed than those that it was bred on.",
+                machine::SETTLES_S.min(test_s / 3),
             ),
         ),
         (
@@ -192,7 +240,11 @@ fn notes(plan: Plan, results: &Results) -> Vec<String> {
     ];
     notes.extend(results.ceilings());
     if plan.is_quick {
-        notes.push("A quick run: 3 generations in place of 8, fewer and shorter tests, 6 workloads in place of 100.".to_owned());
+        let Plan { generations, tests, evaluation_s, workloads, .. } = plan;
+        notes.push(format!(
+            "A quick run: {} tests in place of 1,000, evaluations of {evaluation_s} s, and {workloads} workloads for the searches in place of 20.",
+            generations * tests
+        ));
     }
     notes
 }

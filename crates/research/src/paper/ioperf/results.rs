@@ -2,16 +2,33 @@
 
 use crate::report::paper::{Bar, Cell, Curves, Line, Plot, Quantity, Row, Table};
 
-use super::evolution::{Evolution, Test};
+use super::evolution::{Evolution, Test, Variant};
+use super::machine::Got;
 use super::searches::{OURS, Searched};
-use super::title;
+use super::{TEST_S, title};
 use crate::paper::aims::at_least;
 use crate::paper::stated::{Measures, Stated};
+
+/// What populations gave.
+#[derive(Default)]
+pub struct Evolved {
+    /// As printed first, if there are any.
+    pub variants: Vec<(Variant, Evolution)>,
+    /// Its first tests, each for as long as the paper's.
+    pub long: Vec<Test>,
+}
+
+impl Evolved {
+    /// The populations as printed.
+    fn printed(&self) -> Option<&Evolution> {
+        self.variants.first().map(|(_, evolution)| evolution)
+    }
+}
 
 /// What is drawn from.
 pub struct Results<'a> {
     /// The populations.
-    pub evolution: Option<&'a Evolution>,
+    pub evolved: &'a Evolved,
     /// The searches on the paper's kernel.
     pub then: Option<&'a Searched>,
     /// The same on today's.
@@ -50,13 +67,32 @@ fn negated(values: &[f64]) -> Vec<f64> {
     values.iter().map(|value| -value).collect()
 }
 
+/// Of tests, gains in productivity and reductions of latency, in percent.
+fn changes<'a>(tests: impl Iterator<Item = &'a Test>) -> (Vec<f64>, Vec<f64>) {
+    tests.map(|test| (test.ours.gain_percent(&test.default), -test.ours.slower_percent(&test.default))).unzip()
+}
+
+/// The kernel's default of read_ahead_kb.
+const READ_AHEAD_KB: i64 = 128;
+/// Tests of a figure: "the graphs used only show the first 160 tests out of the 1000".
+const DRAWN: usize = 160;
+
 impl Results<'_> {
     /// Figures 1 to 4.
     pub fn curves(&self) -> Vec<Curves> {
-        let Some(evolution) = self.evolution else { return Vec::new() };
+        let Some(evolution) = self.evolved.printed() else { return Vec::new() };
+        let drawn = || evolution.tests.iter().take(DRAWN).enumerate();
         let line = |name: &str, value: &dyn Fn(&Test) -> f64| Line {
             name: name.to_owned(),
-            points: evolution.tests.iter().enumerate().map(|(number, test)| (number as f64 + 1.0, value(test))).collect(),
+            points: drawn().map(|(number, test)| (number as f64 + 1.0, value(test))).collect(),
+        };
+        let by_generation = |value: &dyn Fn(&Test) -> f64| {
+            let of = |test: &Test| {
+                let same: Vec<f64> =
+                    evolution.tests.iter().filter(|other| other.generation == test.generation).map(value).collect();
+                mean(&same).unwrap_or(f64::NAN)
+            };
+            line("mean of its generation", &of)
         };
         let figure = |id: &str, y: Quantity, lines: Vec<Line>, method: &str| Curves {
             id: id.to_owned(),
@@ -87,48 +123,47 @@ impl Results<'_> {
                 vec![line("IOPerf", &|test| 1e3 * test.ours.latency_s), line("IOBad", &|test| 1e3 * test.default.latency_s)],
                 explanation,
             ),
-            figure("fig-3", Quantity::ChangePercent, vec![line("a test", &gain), self.by_generation(&gain)], evolving),
-            figure("fig-4", Quantity::ChangePercent, vec![line("a test", &slower), self.by_generation(&slower)], evolving),
+            figure("fig-3", Quantity::ChangePercent, vec![line("a test", &gain), by_generation(&gain)], evolving),
+            figure("fig-4", Quantity::ChangePercent, vec![line("a test", &slower), by_generation(&slower)], evolving),
         ]
-    }
-
-    fn by_generation(&self, value: &dyn Fn(&Test) -> f64) -> Line {
-        let tests = self.evolution.map_or(&[][..], |evolution| &evolution.tests);
-        let of = |test: &Test| {
-            let same: Vec<f64> = tests.iter().filter(|other| other.generation == test.generation).map(value).collect();
-            mean(&same).unwrap_or(f64::NAN)
-        };
-        let points = tests.iter().enumerate().map(|(number, test)| (number as f64 + 1.0, of(test))).collect();
-        Line { name: "mean of its generation".to_owned(), points }
     }
 
     /// What the paper states numbers of, as of all tests.
     pub fn measures(&self) -> Measures {
         let mut measures = Measures::default();
-        let Some(evolution) = self.evolution else { return measures };
-        let gains: Vec<f64> = evolution.tests.iter().map(|test| test.ours.gain_percent(&test.default)).collect();
-        let faster: Vec<f64> = evolution.tests.iter().map(|test| -test.ours.slower_percent(&test.default)).collect();
-        let both: Vec<(f64, f64)> =
-            gains.iter().copied().zip(faster.iter().copied()).filter(|(a, b)| *a > 0.0 && *b > 0.0).collect();
-        let neither = gains.iter().zip(&faster).filter(|(gain, faster)| **gain <= 0.0 && **faster <= 0.0).count();
-        let of_all = |count: usize| 100.0 * count as f64 / gains.len().max(1) as f64;
-        let gains_of_both: Vec<f64> = both.iter().map(|(gain, _)| *gain).collect();
-        let known = [
-            ("improved", Better::of(&gains).share),
-            ("improvement", Better::of(&gains).mean),
-            ("faster", Better::of(&faster).share),
-            ("reduction", Better::of(&faster).mean),
-            ("both", Some(of_all(both.len()))),
-            ("improvement-of-both", mean(&gains_of_both)),
-            ("neither", Some(of_all(neither))),
-        ];
-        known.into_iter().for_each(|(name, value)| measures.printed(name, value));
+        if let Some(evolution) = self.evolved.printed() {
+            of_tests(evolution, &mut measures);
+        }
+        if let Some(then) = self.then {
+            let (gains, slower) = then.against_default(0);
+            let (throughput, latency) = (Better::of(&gains), Better::of(&negated(&slower)));
+            let both: Vec<f64> =
+                gains.iter().zip(&slower).filter(|(gain, slower)| **gain > 0.0 && **slower < 0.0).map(|(gain, _)| *gain).collect();
+            let neither = gains.iter().zip(&slower).filter(|(gain, slower)| **gain < 0.0 && **slower > 0.0).count();
+            let known = [
+                ("improved", throughput.share),
+                ("improvement", throughput.mean),
+                ("faster", latency.share),
+                ("reduction", latency.mean),
+                ("both", Some(percent(both.len(), gains.len()))),
+                ("improvement-of-both", mean(&both)),
+                ("neither", Some(percent(neither, gains.len()))),
+                ("mean-gain", mean(&gains)),
+            ];
+            known.into_iter().for_each(|(name, value)| measures.ours(name, value));
+        }
         measures
     }
 
-    /// Section 6, and the searches.
+    /// Section 6, what is left open, and the searches.
     pub fn tables(&self) -> Vec<Table> {
-        let mut tables: Vec<Table> = self.evolution.map(|evolution| self.section_6(evolution)).into_iter().collect();
+        let mut tables: Vec<Table> = self.evolved.printed().map(|evolution| self.section_6(evolution)).into_iter().collect();
+        if self.evolved.variants.len() > 1 {
+            tables.push(self.variants());
+        }
+        if !self.evolved.long.is_empty() {
+            tables.push(self.lengths());
+        }
         tables.extend(self.then.map(|searched| compared("searches", searched)));
         tables.extend(self.today.map(|searched| compared("today", searched)));
         tables
@@ -136,26 +171,21 @@ impl Results<'_> {
 
     fn section_6(&self, evolution: &Evolution) -> Table {
         let generations = evolution.tests.last().map_or(0, |test| test.generation + 1);
-        let row = |name: String, of: &dyn Fn(&Test) -> bool, paper: bool| {
-            let tests = || evolution.tests.iter().filter(|test| of(test));
-            let gains: Vec<f64> = tests().map(|test| test.ours.gain_percent(&test.default)).collect();
-            let slower: Vec<f64> = tests().map(|test| test.ours.slower_percent(&test.default)).collect();
-            let paper = |column: &str| self.stated.number("section-6", "all", column).filter(|_| paper);
-            let (thr, lat) = (Better::of(&gains), Better::of(&negated(&slower)));
-            let cells = vec![
-                Cell::ours(thr.share).with_paper(paper("improved")),
-                Cell::ours(thr.mean).with_paper(paper("improvement")),
-                Cell::ours(lat.share).with_paper(paper("faster")),
-                Cell::ours(lat.mean).with_paper(paper("reduction")),
-                Cell::ours(mean(&gains)),
-                Cell::ours(worst(&gains)),
-            ];
-            Row { name, cells }
-        };
-        let mut rows = vec![row("all generations".to_owned(), &|_| true, true)];
-        rows.extend(
-            (0..generations).map(|number| row(format!("generation {}", number + 1), &|test| test.generation == number, false)),
-        );
+        let paper = |column: &str| self.stated.number("section-6", "all", column);
+        let mut all = row("all generations".to_owned(), evolution.tests.iter());
+        for (cell, column) in all.cells.iter_mut().zip(["improved", "improvement", "faster", "reduction"]) {
+            *cell = cell.with_paper(paper(column));
+        }
+        let mut rows = vec![all];
+        rows.extend(constant_row(evolution.tests.iter()));
+        // A row for each fifth of the generations, at least one.
+        let step = generations.div_ceil(5).max(1);
+        for first in (0..generations).step_by(step) {
+            let last = (first + step).min(generations);
+            let name =
+                if last == first + 1 { format!("generation {last}") } else { format!("generations {} to {last}", first + 1) };
+            rows.push(row(name, evolution.tests.iter().filter(|test| (first..last).contains(&test.generation))));
+        }
         Table {
             id: "section-6".to_owned(),
             title: title("section-6").to_owned(),
@@ -166,16 +196,188 @@ impl Results<'_> {
         }
     }
 
+    fn variants(&self) -> Table {
+        let (_, shortest) = &self.evolved.variants[1];
+        let count = shortest.tests.len();
+        let rows = self
+            .evolved
+            .variants
+            .iter()
+            .map(|(variant, evolution)| row(variant.name().to_owned(), evolution.tests.iter().take(count)));
+        let printed = || self.evolved.printed().into_iter().flat_map(|evolution| evolution.tests.iter().take(count));
+        let of_cfq = |got: &dyn Fn(&Test) -> Option<Got>, name: &str| {
+            let of = |test: &Test| {
+                let (got, cfq) = (got(test)?, test.cfq?);
+                Some((got.gain_percent(&cfq), -got.slower_percent(&cfq)))
+            };
+            let (gains, faster): (Vec<f64>, Vec<f64>) = printed().filter_map(of).unzip();
+            of_changes(name.to_owned(), &gains, &faster)
+        };
+        let of_cfq = [
+            of_cfq(&|test| Some(test.ours), "as printed, against CFQ as the default"),
+            of_cfq(&|test| Some(test.default), "anticipatory, against CFQ as the default"),
+        ];
+        Table {
+            id: "variants".to_owned(),
+            title: title("variants").to_owned(),
+            method: format!(
+                "The first {count} tests. A population whose choice is no better than settings drawn at random has learned nothing of settings: it \
+                 has two individuals for each of 25 ranges of patterns, and equation 2 ranks these by their patterns. The paper calls anticipatory the \
+                 kernel’s default; that of Linux 2.6.29 is CFQ."
+            ),
+            corner: "variant".to_owned(),
+            columns: columns(),
+            rows: rows.chain(constant_row(printed())).chain(of_cfq).collect(),
+        }
+    }
+
+    fn lengths(&self) -> Table {
+        let count = self.evolved.long.len();
+        let short = self.evolved.printed().map_or(&[][..], |evolution| &evolution.tests[..count]);
+        Table {
+            id: "lengths".to_owned(),
+            title: title("lengths").to_owned(),
+            method: format!(
+                "The first {count} tests under the same settings, as short as all of them are and as long as the paper’s."
+            ),
+            corner: "tests".to_owned(),
+            columns: columns(),
+            rows: vec![row("short".to_owned(), short.iter()), row(format!("{TEST_S} s"), self.evolved.long.iter())],
+        }
+    }
+
+    /// What searching adds to the best constant setting of the lessons: mean gains over the default, in percent, of that constant setting and of
+    /// the search, with the number of workloads.
+    fn adds(&self) -> Vec<Added> {
+        let printed = self.evolved.printed().and_then(|evolution| {
+            let tests = &evolution.tests;
+            let constant: Vec<f64> = tests.iter().filter_map(|test| Some(test.constant?.gain_percent(&test.default))).collect();
+            let (id, by) = ("adds", "IOPerf as printed".to_owned());
+            Some(Added { id, by, constant: mean(&constant)?, search: mean(&changes(tests.iter()).0)?, workloads: tests.len() })
+        });
+        let searched = [("search-adds", self.then), ("search-adds-today", self.today)].into_iter().filter_map(|(id, searched)| {
+            let searched = searched?;
+            let of = |place: usize| mean(&searched.against_default(place).0);
+            let constant = searched.best_constant.map_or(Some(0.0), of)?;
+            let by = format!("{}: our search after learning", searched.kernel);
+            Some(Added { id, by, constant, search: of(0)?, workloads: searched.cases.len() })
+        });
+        printed.into_iter().chain(searched).collect()
+    }
+
     /// What is aimed at, on the paper's kernel and on today's.
     pub fn bars(&self) -> Vec<Bar> {
         let [then, today] = [("", self.then), ("-today", self.today)].map(|(suffix, searched)| bars(suffix, searched));
-        then.into_iter().chain(today).collect()
+        self.adds().iter().map(Added::bar).chain(then).chain(today).collect()
     }
 
     /// How much there is to gain at all.
     pub fn ceilings(&self) -> Vec<String> {
         [self.then, self.today].into_iter().flatten().filter_map(ceiling).collect()
     }
+}
+
+/// What a search adds to a constant setting.
+struct Added {
+    id: &'static str,
+    by: String,
+    constant: f64,
+    search: f64,
+    workloads: usize,
+}
+
+impl Added {
+    fn bar(&self) -> Bar {
+        let about = format!("{}, mean gain less that of the best constant setting of the lessons", self.by);
+        let detail = format!(": {:.1}% less {:.1}%, {} workloads", self.search, self.constant, self.workloads);
+        at_least(self.id, &about, 0.0, vec![("mean of all".to_owned(), Some(self.search - self.constant))], &detail)
+    }
+}
+
+fn percent(count: usize, of: usize) -> f64 {
+    100.0 * count as f64 / of.max(1) as f64
+}
+
+/// What section 6 states numbers of.
+fn of_tests(evolution: &Evolution, measures: &mut Measures) {
+    let tests = &evolution.tests;
+    let (gains, faster) = changes(tests.iter());
+    let every = || tests.iter().zip(gains.iter().zip(&faster));
+    let both: Vec<(f64, f64)> =
+        every().map(|(_, (gain, faster))| (*gain, *faster)).filter(|(gain, faster)| *gain > 0.0 && *faster > 0.0).collect();
+    let neither: Vec<&Test> = every().filter(|(_, (gain, faster))| **gain < 0.0 && **faster < 0.0).map(|(test, _)| test).collect();
+    let at_cost: Vec<&Test> = every().filter(|(_, (gain, faster))| **gain > 0.0 && **faster < 0.0).map(|(test, _)| test).collect();
+    let read_ahead = |test: &&Test| test.setting.host.iter().any(|(name, value)| name == "read_ahead_kb" && *value > READ_AHEAD_KB);
+    // Of tests with such calls, the share in which their latency is less than under the default.
+    let less = |of: &dyn Fn(&Got) -> Option<f64>| {
+        let pairs: Vec<(f64, f64)> = tests.iter().filter_map(|test| Some((of(&test.ours)?, of(&test.default)?))).collect();
+        (!pairs.is_empty()).then(|| percent(pairs.iter().filter(|(ours, default)| ours < default).count(), pairs.len()))
+    };
+    let of = |tests: &[&Test], value: &dyn Fn(&Test) -> f64| mean(&tests.iter().map(|test| value(test)).collect::<Vec<_>>());
+    let all: Vec<&Test> = tests.iter().collect();
+    let processes = |test: &Test| f64::from(test.pattern.processes);
+    let at_random = |test: &Test| f64::from(test.pattern.random_percent);
+    let ratio = |value: &dyn Fn(&Test) -> f64| Some(of(&at_cost, value)? / of(&all, value)?);
+    let other = neither.iter().filter(|test| test.setting.spec.name != "anticipatory").count();
+    let known = [
+        ("improved", Better::of(&gains).share),
+        ("improvement", Better::of(&gains).mean),
+        ("faster", Better::of(&faster).share),
+        ("reduction", Better::of(&faster).mean),
+        ("both", Some(percent(both.len(), gains.len()))),
+        ("improvement-of-both", mean(&both.iter().map(|(gain, _)| *gain).collect::<Vec<_>>())),
+        ("reduction-of-both", mean(&both.iter().map(|(_, faster)| *faster).collect::<Vec<_>>())),
+        ("neither", Some(percent(neither.len(), gains.len()))),
+        ("neither-other-scheduler", (!neither.is_empty()).then(|| percent(other, neither.len()))),
+        ("at-cost", Some(percent(at_cost.len(), gains.len()))),
+        ("mean-gain", mean(&gains)),
+        ("mean-latency", mean(&negated(&faster))),
+        ("reads-faster", less(&|got| got.read_s)),
+        ("writes-faster", less(&|got| got.write_s)),
+        ("read-ahead", Some(percent(all.iter().filter(|test| read_ahead(test)).count(), all.len()))),
+        ("ranges", Some(evolution.ranges as f64)),
+        ("prolonged", prolonged(tests)),
+    ];
+    known.into_iter().for_each(|(name, value)| measures.printed(name, value));
+    let common = match ratio(&processes).zip(ratio(&at_random)) {
+        Some((processes, random)) => (
+            format!("{processes:.2} times the processes and {random:.2} times the access at random of all tests"),
+            processes > 1.0 && random > 1.0,
+        ),
+        None => ("no such test".to_owned(), false),
+    };
+    measures.printed_words("at-cost-pattern", common.0, common.1);
+}
+
+/// By how many points the mean gain of the last third of the generations is above that of the first; `None` of fewer than three generations.
+fn prolonged(tests: &[Test]) -> Option<f64> {
+    let third = (tests.last()?.generation + 1) / 3;
+    let last = tests.last()?.generation;
+    let of = |is_in: &dyn Fn(usize) -> bool| mean(&changes(tests.iter().filter(|test| is_in(test.generation))).0);
+    let (first, later) = (of(&|generation| generation < third)?, of(&|generation| generation > last - third)?);
+    Some(later - first)
+}
+
+/// Tests next to the default.
+fn row<'a>(name: String, tests: impl Iterator<Item = &'a Test>) -> Row {
+    let (gains, faster) = changes(tests);
+    of_changes(name, &gains, &faster)
+}
+
+fn of_changes(name: String, gains: &[f64], faster: &[f64]) -> Row {
+    let (throughput, latency) = (Better::of(gains), Better::of(faster));
+    let cells = [throughput.share, throughput.mean, latency.share, latency.mean, mean(gains), worst(gains)];
+    Row { name, cells: cells.map(Cell::ours).to_vec() }
+}
+
+/// The best constant setting of the lessons on the same tests.
+fn constant_row<'a>(tests: impl Iterator<Item = &'a Test>) -> Option<Row> {
+    let of = |test: &Test| {
+        let constant = test.constant?;
+        Some((constant.gain_percent(&test.default), -constant.slower_percent(&test.default)))
+    };
+    let (gains, faster): (Vec<f64>, Vec<f64>) = tests.filter_map(of).unzip();
+    (!gains.is_empty()).then(|| of_changes("the best constant setting of the lessons".to_owned(), &gains, &faster))
 }
 
 /// Of the searches on one kernel.
@@ -237,9 +439,7 @@ fn columns() -> Vec<crate::report::paper::Column> {
 pub fn compared(id: &str, searched: &Searched) -> Table {
     let row = |(place, name): (usize, &String)| {
         let (gains, slower) = searched.against_default(place);
-        let (thr, lat) = (Better::of(&gains), Better::of(&negated(&slower)));
-        let cells = [thr.share, thr.mean, lat.share, lat.mean, mean(&gains), worst(&gains)].map(Cell::ours).to_vec();
-        Row { name: name.clone(), cells }
+        of_changes(name.clone(), &gains, &negated(&slower))
     };
     Table {
         id: id.to_owned(),

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use control::Setting;
+use control::experience::Experience;
 use control::search::ioperf::Pattern;
 use twin::controller;
 
@@ -20,20 +21,13 @@ pub struct Contestant {
 }
 
 /// The searches. The first is the one that bars are judged by; `trials` and the length of one are the same for all.
-const CONTESTANTS: [Contestant; 10] = [
+const CONTESTANTS: [Contestant; 5] = [
     OURS,
-    knowing_nothing("genetic"),
     knowing_nothing("ioperf:evaluation_ms=2000"),
+    knowing_nothing("genetic"),
     knowing_nothing("bayes"),
     knowing_nothing("random"),
-    knowing_nothing("genetic:fitness=twin"),
-    knowing_nothing("ioperf:fitness=twin"),
-    knowing_nothing("bayes:fitness=twin"),
-    knowing_nothing("random:fitness=twin"),
-    knowing_nothing("bayes:seeds=twin"),
 ];
-/// As many of them, which try nothing in the twin, are in a quick run.
-const QUICK: usize = 5;
 /// The one that bars are judged by. Its turns are long, for what memory gains comes slowly.
 pub const OURS: Contestant = Contestant { typed: "ioperf:evaluation_ms=2000,turn_ms=20000", knows: true };
 
@@ -60,26 +54,30 @@ pub struct Case {
 pub struct Searched {
     /// Of which kernel.
     pub kernel: String,
-    /// What is shown: controllers, then constant settings.
+    /// What is shown: controllers, then constant settings, of which the last is the best of the lessons if that is not the default.
     pub names: Vec<String>,
+    /// The place of the best constant setting of the lessons.
+    pub best_constant: Option<usize>,
     /// The workloads.
     pub cases: Vec<Case>,
 }
 
 impl Searched {
-    /// Runs every controller on every workload, and what it ends with by itself.
+    /// Runs the first `searches` controllers on every workload, and the setting that each ends with as a constant.
     ///
     /// # Errors
     /// It was interrupted.
-    pub fn run(plan: Plan, kernel: &Kernel, workers: Workers) -> anyhow::Result<Searched> {
-        let contestants = &CONTESTANTS[..if plan.is_quick { QUICK } else { CONTESTANTS.len() }];
+    pub fn run(plan: Plan, kernel: &Kernel, searches: usize, learned: Experience, workers: Workers) -> anyhow::Result<Searched> {
+        let contestants = &CONTESTANTS[..searches.min(CONTESTANTS.len())];
         let default = kernel.default()?;
-        let learned = Arc::new(lessons::learn(plan, kernel, workers)?);
+        let best_constant = lessons::best_constant(&learned)?;
+        let learned = Arc::new(learned);
         let patterns: Vec<Pattern> = (0..plan.workloads).map(|number| pattern("ioperf search", plan.seed, number)).collect();
         let run = |load: usize, seconds| Run { pattern: &patterns[load], default: &default, seconds, seed: load as u64 };
         let schedulers = kernel.schedulers.iter().filter(|name| **name != kernel.found).map(|name| Setting::parse(name));
         let mut constants: Vec<Setting> = schedulers.collect::<Result<_, _>>()?;
-        constants.extend(lessons::best_constant(&learned)?);
+        let is_constant = best_constant.is_some();
+        constants.extend(best_constant);
         let steered: Vec<(usize, usize)> =
             (0..patterns.len()).flat_map(|load| (0..contestants.len()).map(move |under| (load, under))).collect();
         let ends = workers.map(&format!("searching, {}", kernel.name), &steered, |&(load, under)| {
@@ -104,7 +102,8 @@ impl Searched {
         })?;
         let got: BTreeMap<&(usize, String), Got> = runs.into_iter().map(|(key, _)| key).zip(got).collect();
         let of = |load: usize, setting: &Setting| got.get(&(load, setting.to_string())).copied();
-        let names = contestants.iter().map(Contestant::name).chain(constants.iter().map(Setting::to_string)).collect();
+        let best_constant = is_constant.then(|| contestants.len() + constants.len() - 1);
+        let names: Vec<String> = contestants.iter().map(Contestant::name).chain(constants.iter().map(Setting::to_string)).collect();
         let mut cases = Vec::new();
         for load in 0..patterns.len() {
             let all = every.iter().filter(|(of_load, _)| *of_load == load);
@@ -112,7 +111,7 @@ impl Searched {
             let Some(default) = all.pop() else { continue };
             cases.push(Case { default, got: all });
         }
-        Ok(Searched { kernel: kernel.name.to_owned(), names, cases })
+        Ok(Searched { kernel: kernel.name.to_owned(), names, best_constant, cases })
     }
 
     /// The gains in throughput and the changes of latency of what is shown at a place, in percent.
