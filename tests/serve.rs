@@ -378,8 +378,8 @@ fn wrong_configurations_and_rival_servers_are_refused() {
     assert!(code == Some(2) && said.contains("other.toml: line 1: unknown field `stores`"), "{said}");
     let missing = Command::new(PROGRAM).args(["--config", "/nowhere/serve.toml"]).output().unwrap();
     assert_eq!(missing.status.code(), Some(2));
-    let nobody = Command::new(PROGRAM).args(["volume", "status", "--control", "/nowhere/socket"]).output().unwrap();
-    assert!(nobody.status.code() == Some(2) && String::from_utf8_lossy(&nobody.stderr).contains("no server answers"));
+    let alone = Command::new(PROGRAM).args(["volume", "status", "--control", "/nowhere/socket"]).output().unwrap();
+    assert!(alone.status.code() == Some(2) && String::from_utf8_lossy(&alone.stderr).contains("no server answers"));
 }
 
 #[test]

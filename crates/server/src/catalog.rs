@@ -1,4 +1,4 @@
-//! Which volume has which extents of which store: one SQLite file, written before it is needed.
+//! The volumes, and their extents on stores: one SQLite file, written before it is needed.
 
 use std::path::Path;
 

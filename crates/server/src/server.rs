@@ -97,7 +97,7 @@ impl Server {
         }
     }
 
-    /// Tells a store's scheduler whose sectors and streams there are.
+    /// Sets the tenants of a store's scheduler, with their sectors and streams.
     fn tell(&self, state: &State, store: &Arc<StoreEntry>) -> anyhow::Result<()> {
         let here: Vec<&Arc<Volume>> = state.volumes.values().filter(|volume| Arc::ptr_eq(&volume.store, store)).collect();
         let tenants: Vec<Tenant> = here.iter().filter_map(|volume| state.tenants.get(&volume.id).cloned()).collect();
@@ -331,7 +331,7 @@ fn check_size(name: &str, bytes: u64, store: &StoreEntry) -> anyhow::Result<()> 
     Ok(())
 }
 
-/// What a scheduler is told of a volume with this contract: the keys of a tenant in TOML.
+/// A volume with this contract, the keys of a tenant in TOML, as schedulers know it.
 fn tenant(name: &str, contract: &str) -> anyhow::Result<Tenant> {
     if contract.trim().is_empty() {
         return Ok(Tenant::new(name));

@@ -20,7 +20,7 @@ pub struct StoreDevice {
 }
 
 impl StoreDevice {
-    /// Real data on a medium of so many sectors, at which `depth` requests may be at the same time.
+    /// Real data on a medium with this number of sectors, which takes `depth` requests at the same time.
     pub fn real(backing: Arc<dyn Backing>, sectors: u64, depth: usize, is_rotational: bool) -> StoreDevice {
         StoreDevice { model: None, backing, sectors, depth: depth.max(1), is_rotational }
     }

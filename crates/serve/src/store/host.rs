@@ -1,4 +1,4 @@
-//! The thread of a store: it owns the queue, and is told the time.
+//! The thread of a store: it owns the queue, and tells it the time.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -12,7 +12,7 @@ use sim::profile::{DeviceOptions, load};
 use super::*;
 use crate::backing::{Backing, MemoryBacking};
 
-/// Memory whose gate can be closed, and of which a range cannot be read.
+/// Memory whose gate can be closed, with a range that cannot be read.
 #[derive(Default)]
 struct Gated {
     memory: MemoryBacking,
