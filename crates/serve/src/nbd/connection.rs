@@ -111,6 +111,9 @@ struct State {
     is_ended: bool,
     /// Nothing more can be sent.
     is_broken: bool,
+    /// The writer, or the reader, waits. Only then is it woken: a wake-up is a system call also if nothing waits for it.
+    writer_waits: bool,
+    reader_waits: bool,
 }
 
 /// The connection's two threads, and the store's, meet here.
@@ -229,6 +232,7 @@ impl Connection {
     fn wait_for_room(&self) -> bool {
         let mut state = self.lock();
         while !state.is_broken && (state.requests >= MOST_REQUESTS || state.bytes >= MOST_BYTES) {
+            state.reader_waits = true;
             state = self.has_room.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         !state.is_broken
@@ -253,14 +257,24 @@ impl Connection {
     }
 
     fn push(&self, reply: Reply) {
-        self.lock().replies.push(reply);
-        self.to_send.notify_one();
+        self.wake_writer(|state| state.replies.push(reply));
+    }
+
+    /// Changes the state, and wakes the writer if it waits.
+    fn wake_writer(&self, change: impl FnOnce(&mut State)) {
+        let waits = {
+            let mut state = self.lock();
+            change(&mut state);
+            std::mem::take(&mut state.writer_waits)
+        };
+        if waits {
+            self.to_send.notify_one();
+        }
     }
 
     /// Nothing more is read: what is under way is answered still.
     fn end(&self) {
-        self.lock().is_ended = true;
-        self.to_send.notify_one();
+        self.wake_writer(|state| state.is_ended = true);
     }
 
     /// Sends replies until the end.
@@ -270,6 +284,7 @@ impl Connection {
             {
                 let mut state = self.lock();
                 while state.replies.is_empty() && !(state.is_ended && state.requests == 0) {
+                    state.writer_waits = true;
                     state = self.to_send.wait(state).unwrap_or_else(PoisonError::into_inner);
                 }
                 if state.replies.is_empty() {
@@ -287,8 +302,11 @@ impl Connection {
                 // The reader may wait for a request that never comes.
                 stream.hang_up();
             }
+            let reader_waits = std::mem::take(&mut state.reader_waits);
             drop(state);
-            self.has_room.notify_one();
+            if reader_waits {
+                self.has_room.notify_one();
+            }
         }
     }
 

@@ -103,6 +103,8 @@ struct Inbox {
     commands: Vec<Command>,
     done: Vec<Done>,
     is_ended: bool,
+    /// The store's thread waits for something to do. Only then is it woken: a wake-up is a system call also if nothing waits for it.
+    is_waiting: bool,
 }
 
 struct Shared {
@@ -114,6 +116,18 @@ struct Shared {
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Inbox> {
         self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts something into the inbox, and wakes the store's thread if it waits.
+    fn push(&self, put: impl FnOnce(&mut Inbox)) {
+        let is_waiting = {
+            let mut inbox = self.lock();
+            put(&mut inbox);
+            std::mem::take(&mut inbox.is_waiting)
+        };
+        if is_waiting {
+            self.wake.notify_one();
+        }
     }
 }
 
@@ -139,8 +153,7 @@ impl StoreHost {
         } else {
             let shared = shared.clone();
             let done = move |done: Done| {
-                shared.lock().done.push(done);
-                shared.wake.notify_one();
+                shared.push(|inbox| inbox.done.push(done));
             };
             // One more, so that a flush does not wait for data.
             Some(Pool::start(depth + 1, &backing, done)?)
@@ -195,15 +208,13 @@ impl StoreHost {
     }
 
     fn command(&self, command: Command) {
-        self.shared.lock().commands.push(command);
-        self.shared.wake.notify_one();
+        self.shared.push(|inbox| inbox.commands.push(command));
     }
 }
 
 impl Drop for StoreHost {
     fn drop(&mut self) {
-        self.shared.lock().is_ended = true;
-        self.shared.wake.notify_one();
+        self.shared.push(|inbox| inbox.is_ended = true);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -288,11 +299,13 @@ impl Running {
     fn wait(&self, now: impl Fn() -> Nanos, commands: &mut Vec<Command>, done: &mut Vec<Done>) -> bool {
         let mut inbox = self.shared.lock();
         while inbox.commands.is_empty() && inbox.done.is_empty() && !(inbox.is_ended && self.work.is_empty()) {
+            inbox.is_waiting = true;
             match self.queue.next_event() {
                 None => inbox = self.shared.wake.wait(inbox).unwrap_or_else(PoisonError::into_inner),
                 Some(at) => {
                     let left = at - now();
                     if left == Nanos::ZERO {
+                        inbox.is_waiting = false;
                         break;
                     }
                     let waited = self.shared.wake.wait_timeout(inbox, Duration::from_nanos(left.0));
@@ -300,6 +313,7 @@ impl Running {
                 }
             }
         }
+        inbox.is_waiting = false;
         std::mem::swap(&mut inbox.commands, commands);
         std::mem::swap(&mut inbox.done, done);
         inbox.is_ended
@@ -417,10 +431,11 @@ impl Running {
             self.jobs.push(Job { id, what: Moves::Flush });
         }
         let mut jobs = std::mem::take(&mut self.jobs);
-        for job in jobs.drain(..) {
-            match &self.pool {
-                Some(pool) => pool.push(job),
-                None => {
+        match &self.pool {
+            Some(_) if jobs.is_empty() => {}
+            Some(pool) => pool.push(jobs.drain(..)),
+            None => {
+                for job in jobs.drain(..) {
                     let done = job.run(&*self.backing);
                     self.moved(done);
                 }

@@ -65,6 +65,8 @@ impl Job {
 #[derive(Default)]
 struct Waiting {
     jobs: VecDeque<Job>,
+    /// Threads without a job. Only then is one woken: a wake-up is a system call also if nothing waits for it.
+    idle: usize,
     is_ended: bool,
 }
 
@@ -97,10 +99,15 @@ impl Pool {
         Ok(Pool { waiting, threads })
     }
 
-    /// Hands over a job.
-    pub(super) fn push(&self, job: Job) {
-        self.waiting.0.lock().unwrap_or_else(PoisonError::into_inner).jobs.push_back(job);
-        self.waiting.1.notify_one();
+    /// Hands over jobs.
+    pub(super) fn push(&self, jobs: impl ExactSizeIterator<Item = Job>) {
+        let count = jobs.len();
+        let idle = {
+            let mut waiting = self.waiting.0.lock().unwrap_or_else(PoisonError::into_inner);
+            waiting.jobs.extend(jobs);
+            waiting.idle
+        };
+        (0..count.min(idle)).for_each(|_| self.waiting.1.notify_one());
     }
 }
 
@@ -114,7 +121,9 @@ fn next(waiting: &(Mutex<Waiting>, Condvar)) -> Option<Job> {
         if locked.is_ended {
             return None;
         }
+        locked.idle += 1;
         locked = waiting.1.wait(locked).unwrap_or_else(PoisonError::into_inner);
+        locked.idle -= 1;
     }
 }
 
