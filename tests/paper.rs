@@ -151,7 +151,7 @@ fn cell<'a>(replication: &'a Value, table: &str, row: usize, column: usize) -> &
 fn a_quick_run_of_fairio_has_the_reports_tables_next_to_ours_and_judges_every_bar() {
     let bars = ["share-error", "throughput", "adaptive-cycle"];
     let of_ours = ["readings", "weights", "demand", "closed", "drawn", "places", "peers", "windows"];
-    let replication = quick("fairio", &[&["table-1", "table-2", "table-5"], &of_ours[..]].concat(), &bars);
+    let replication = quick("fairio", &[&["table-1", "table-2", "table-5"][..], &of_ours].concat(), &bars);
     assert_eq!(cell(&replication, "table-1", 0, 0)["paper"], 12.2);
     let error = cell(&replication, "table-1", 0, 0)["ours"].as_f64().unwrap();
     let other = cell(&replication, "table-1", 0, 1)["ours"].as_f64().unwrap();

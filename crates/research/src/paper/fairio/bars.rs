@@ -7,11 +7,11 @@ use super::shares::Outcome;
 use super::tables::ADAPTIVE;
 use crate::paper::aims::at_most;
 
-/// The classes of a workload can use their shares if each wants something in this part of the time.
+/// The classes of a workload can use their shares if each has requests in this part of the time.
 pub const ABLE_PERCENT: f64 = 99.0;
 
-/// What a class leaves of its share while it is silent costs the others nothing, and how long it is silent is chance where it asks for tens of
-/// megabytes at once: cycles of nearly the same length differ in that by two points.
+/// Share that a class leaves while it has no requests costs the others nothing, and for how long it has none is chance where a request is tens
+/// of megabytes: cycles of nearly the same length differ in that by two points.
 const ADAPTIVE_CYCLE: &str = "error above that of the best fixed cycle while all classes are busy, worst workload";
 
 /// All bars.

@@ -91,7 +91,7 @@ fn setup(plan: &Plan) -> Vec<(String, String)> {
         (
             "Error",
             "Of a class: its share of the disk time less its share of the weights, in points. In the illustrations until the last request arrives, \
-             and in traces too, where DiskSim 3 ends a run; with processes until the first class has 98% of its requests done. Of a workload: \
+             and in traces too, where DiskSim ends a run; with processes until the first class has 98% of its requests done. Of a workload: \
              that of the class with the largest."
                 .to_owned(),
         ),
@@ -115,8 +115,8 @@ fn notes(plan: &Plan) -> Vec<String> {
     ];
     if plan.is_quick {
         notes.push(
-            "A quick run: three repetitions of the illustrations in place of five; a quarter of the benchmarks’ time, and five of the fourteen \
-             fixed cycles for them."
+            "A quick run: two repetitions of the illustrations in place of five, and three cycles of each reading in place of five; a quarter of the \
+             benchmarks’ time, five of their fourteen fixed cycles, and traces of 20 s at most, a few cycles, whose errors are larger; five drawn workloads of twenty."
                 .to_owned(),
         );
     }

@@ -465,19 +465,23 @@ mod tests {
 
     #[test]
     fn a_request_counts_when_it_is_done_or_when_it_is_dispatched() {
-        let next = |charged: &str| {
+        let next = |charged: &str, ms: u64| {
             let mut printed = two(&format!("fairio-report:cycle_ms=60,storage_load_threshold=1,charged={charged}"));
-            insert(&mut printed, at(0), "aaaa");
+            insert(&mut printed, at(0), "aaaaaa");
             // The first, as surplus, takes 10 ms.
             dispatched(&mut printed, at(0));
             complete(&mut printed, at(10), 0, at(10));
-            // 20 ms of share: two go in both readings. The first takes 5 ms in place of 10.
-            assert_eq!(dispatched(&mut printed, at(10)).0, "aa", "{charged}");
-            complete(&mut printed, at(20), 0, at(5));
-            // Mean of 10 and 5: 7.5. Left: 20 - 5 less 7.5 at the storage is worth one more; 20 - 10 - 10 is worth none.
+            insert(&mut printed, at(10), "b");
+            // 20 ms of share: two of a go in both readings. The one of b keeps the storage loaded.
+            assert_eq!(dispatched(&mut printed, at(10)).0, "aab", "{charged}");
+            complete(&mut printed, at(20), 0, at(ms));
+            complete(&mut printed, at(20), 0, at(ms));
             dispatched(&mut printed, at(20)).0
         };
-        assert_eq!([next("completion"), next("dispatch")], ["a", ""]);
+        // With 5 ms each, 20 - 5 - 5 = 10 ms are left, which is one request by the mean of 10, 5 and 5. With 10 ms each, none is.
+        assert_eq!([next("completion", 5), next("completion", 10)], ["a", ""]);
+        // At dispatch, each counted with 10 ms.
+        assert_eq!(next("dispatch", 5), "");
     }
 
     #[test]

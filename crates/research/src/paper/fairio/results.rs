@@ -4,11 +4,9 @@ use block::sched::fairio::Stable;
 use experiment::synthetic::Actor;
 
 use super::array::DISKS;
-use super::runs::{BENCHMARKS, FOUR, Plan, Run, Runs, SetUp, TWO, Trial, USUAL};
+use super::runs::{BENCHMARKS, FOUR, Plan, Run, Runs, SetUp, TWO, Trial, UNSHARED, USUAL};
 use super::shares::Outcome;
-use super::tables::{
-    ADAPTIVE, CYCLES, DEMAND_CYCLES, MADBENCH2, READ, UNSHARED, benchmark_cycles, demand_run, equation_3, fixed, printed, strict,
-};
+use super::tables::{ADAPTIVE, CYCLES, DEMAND_CYCLES, MADBENCH2, benchmark_cycles, demand_run, equation_3, fixed, printed, strict};
 use crate::paper::stated::{Measures, Stated};
 
 /// What was run.
@@ -78,7 +76,7 @@ impl Results<'_> {
             Trial::Benchmark(place) | Trial::Trace(place) => BENCHMARKS[place].0.to_owned(),
             Trial::Drawn(number) => format!("drawn {}", number + 1),
         };
-        let known = super::tables::every_trial().into_iter().filter(|trial| self.get(*trial, UNSHARED).is_some());
+        let known = super::tables::every_trial().filter(|trial| self.get(*trial, UNSHARED).is_some());
         known.map(|trial| (trial, name(trial))).collect()
     }
 
@@ -140,13 +138,6 @@ impl Results<'_> {
     ) -> Option<(u32, f64)> {
         let errors = cycles.iter().filter_map(|&ms| Some((ms, error(self.get(trial, &under(ms))?)?)));
         errors.min_by(|a, b| a.1.total_cmp(&b.1))
-    }
-
-    /// Error of the adaptive cycle above that of the best fixed one on a drawn workload, while all classes have requests.
-    pub fn drawn_regret(&self, number: u32) -> Option<f64> {
-        let trial = Trial::Drawn(number);
-        let best = self.best_among(trial, &READ, fixed, Outcome::error_together)?;
-        Some(self.get(trial, ADAPTIVE)?.error_together()? - best.1)
     }
 
     /// Throughput of a whole run under a scheduler as a part of that without shares, in percent.

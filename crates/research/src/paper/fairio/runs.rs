@@ -10,7 +10,6 @@ use sim::profile::DeviceOptions;
 use sim::run::Watch;
 
 use super::shares::Outcome;
-use super::tables::UNSHARED;
 use super::traces::{Places, Traces, last_arrival};
 use super::{array, drawn, printed, traces};
 use experiment::comparison::{JobsLoad, Load};
@@ -48,6 +47,9 @@ pub const BENCHMARKS: [(&str, &str); 6] = [
     ("IOR2", "fairio/ior2"),
     ("IOR3", "fairio/ior3"),
 ];
+
+/// The scheduler without shares: in order of arrival, as the report's driver without FAIRIO.
+pub const UNSHARED: &str = "noop";
 
 /// A load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -128,6 +130,11 @@ pub struct Plan {
 pub type Runs = BTreeMap<Run, Outcome>;
 
 impl Plan {
+    /// Traces are cut here.
+    pub fn longest_trace(&self) -> Nanos {
+        if self.is_quick { Nanos::from_millis(20_000) } else { Nanos::MAX }
+    }
+
     /// How many workloads are drawn.
     pub fn drawn(&self) -> u32 {
         if self.is_quick { 5 } else { 20 }
@@ -140,7 +147,7 @@ impl Plan {
 
     /// How often an illustration is run at a cycle length.
     pub fn repetitions(&self) -> u32 {
-        if self.is_quick { 3 } else { 5 }
+        if self.is_quick { 2 } else { 5 }
     }
 
     /// Runs what is not in `runs`, and adds the results.

@@ -50,8 +50,8 @@ impl Outcome {
         self.errors_together.as_deref().map(largest)
     }
 
-    /// From a run of classes with these weights. `arrivals`: when the last request arrived, if they arrive by the clock. That is when `DiskSim` 3
-    /// ends a run: at the end of its trace.
+    /// From a run of classes with these weights. `arrivals`: when the last request arrived, if they arrive by the clock. That is when `DiskSim`
+    /// ends a run: with its trace (`getnextevent` in disksim.c).
     ///
     /// # Errors
     /// The device does not account its time by tenant.

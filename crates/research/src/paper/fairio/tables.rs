@@ -6,7 +6,7 @@ use block::sched::fairio::{CycleClass, cycle_length};
 
 use super::array::DISKS;
 use super::results::{Results, Spread};
-use super::runs::{BENCHMARKS, FOUR, OTHER_WEIGHTS, Plan, Run, Runs, SetUp, Trial, USUAL};
+use super::runs::{BENCHMARKS, FOUR, OTHER_WEIGHTS, Plan, Run, Runs, SetUp, Trial, UNSHARED, USUAL};
 use super::shares::{Outcome, WINDOWS};
 use super::traces::Places;
 use crate::paper::stated::Stated;
@@ -28,13 +28,11 @@ pub const PARTS: [(&str, &str); 11] = [
 
 /// The report's cycle lengths in ms.
 pub const CYCLES: [u32; 14] = [100, 200, 300, 400, 500, 600, 700, 800, 900, 1000, 1500, 2000, 2500, 3000];
-/// Of these, those of the benchmarks in a quick run.
+/// Of these, those of readings and drawn workloads, and in a quick run of the benchmarks.
 const QUICK: [u32; 5] = [100, 500, 900, 2000, 3000];
-/// And those of readings and drawn workloads.
-pub const READ: [u32; 5] = [100, 500, 900, 2000, 3000];
+/// In a quick run, those of readings and drawn workloads.
+const QUICK_READ: [u32; 3] = [100, 500, 2000];
 
-/// The scheduler without shares: in order of arrival, as the report's driver without FAIRIO.
-pub const UNSHARED: &str = "noop";
 /// Ours, with a cycle that it chooses.
 pub const ADAPTIVE: &str = "fairio";
 /// Other schedulers that share.
@@ -145,7 +143,7 @@ pub fn shared(trials: &[Trial], plan: &Plan, runs: &Runs, stated: &Stated, wants
     for &trial in trials {
         if let Trial::Drawn(_) = trial {
             let heuristic = results.heuristic_ms(trial).map(printed);
-            let both = READ.iter().flat_map(|&ms| [printed(ms), fixed(ms)]);
+            let both = read_cycles(plan).iter().flat_map(|&ms| [printed(ms), fixed(ms)]);
             wanted.extend(both.chain(heuristic).chain([ADAPTIVE.to_owned()]).map(|under| Run::new(trial, under)));
             continue;
         }
@@ -157,7 +155,8 @@ pub fn shared(trials: &[Trial], plan: &Plan, runs: &Runs, stated: &Stated, wants
                 wanted.extend(both.map(|under| Run::new(trial, under).with(SetUp { repetition, ..USUAL })));
             }
             if wants("readings") {
-                wanted.extend(READINGS.iter().flat_map(|reading| READ.map(|ms| reading_run(trial, reading, ms))));
+                let of = |reading| read_cycles(plan).iter().map(move |&ms| reading_run(trial, reading, ms));
+                wanted.extend(READINGS.iter().flat_map(of));
             }
             continue;
         }
@@ -181,6 +180,11 @@ pub fn shared(trials: &[Trial], plan: &Plan, runs: &Runs, stated: &Stated, wants
         }
     }
     wanted
+}
+
+/// Cycles of readings and drawn workloads.
+pub fn read_cycles(plan: &Plan) -> &'static [u32] {
+    if plan.is_quick { &QUICK_READ } else { &QUICK }
 }
 
 /// Fixed cycles under which benchmarks are run with ours.
@@ -251,7 +255,7 @@ fn illustration(results: &Results, trial: Trial, id: &str) -> Option<Table> {
     });
     let method = "Cycle lengths in ms; the report’s scheduler as printed and, at the right, ours with the same cycle; then ours with an adaptive \
                   cycle, and other schedulers. Means of repetitions with other places of requests; range: the largest error less the smallest. \
-                  Until the last request arrives, as DiskSim 3 ends a run with its trace.";
+                  Until the last request arrives, as DiskSim ends a run with its trace.";
     let columns = columns([
         ("error of class 1, points", false),
         ("of class 2", false),
@@ -330,8 +334,8 @@ fn demand(results: &Results) -> Option<Table> {
         ("ours: MB/s", false),
     ]);
     let columns = of_cycles.into_iter().chain(classes).chain(others).collect();
-    let method = "Errors in points by the arrival rate of the two heavier classes, in percent of what their shares take: section IV requires 100%. \
-                  Below that the lighter classes get the rest, with any cycle. Strict: no surplus service while the storage has requests.";
+    let method = "Errors in points by the arrival rate of the two heavier classes, in percent of what their shares take. Section IV requires 100%, evenly over \
+                  cycles; this trace comes in bursts. Otherwise the lighter classes get the rest, with any cycle. Strict: no surplus service while the storage has requests.";
     table("demand", "rate", method, columns, DEMANDS.into_iter().filter_map(row).collect())
 }
 
@@ -374,6 +378,7 @@ fn closed(results: &Results) -> Option<Table> {
 }
 
 fn readings(results: &Results) -> Option<Table> {
+    let cycles = read_cycles(&results.plan);
     let trials: Vec<(u8, &str, Trial)> =
         [(1, "table-1"), (2, "table-2")].map(|(number, id)| (number, id, Trial::Illustration(number))).to_vec();
     let row = |reading: &(&str, &str, u32)| {
@@ -382,16 +387,17 @@ fn readings(results: &Results) -> Option<Table> {
             let paper = results.stated.number(id, &ms.to_string(), "error-1").filter(|_| reading.0 == PRINTED);
             Cell::ours(outcome.map(|outcome| outcome.errors[0])).with_paper(paper)
         };
-        let cells: Vec<Cell> = trials.iter().flat_map(|trial| READ.map(|ms| cell(trial, ms))).collect();
+        let cells: Vec<Cell> = trials.iter().flat_map(|trial| cycles.iter().map(move |&ms| cell(trial, ms))).collect();
         Row { name: reading.0.to_owned(), cells }
     };
     let mut rows: Vec<Row> = READINGS.iter().map(row).collect();
     let done = |&(_, _, trial): &(u8, &str, Trial)| {
-        READ.map(|ms| Cell::ours(results.get(trial, &printed(ms)).map(|outcome| outcome.errors_until_done[0])))
+        cycles.iter().map(move |&ms| Cell::ours(results.get(trial, &printed(ms)).map(|outcome| outcome.errors_until_done[0])))
     };
     rows.push(Row { name: "until a class is done".to_owned(), cells: trials.iter().flat_map(done).collect() });
     rows.retain(|row| row.cells.iter().any(|cell| cell.ours.is_some()));
-    let columns = trials.iter().flat_map(|(number, ..)| READ.map(|ms| (format!("{number}: {ms} ms"), false))).collect();
+    let columns =
+        trials.iter().flat_map(|(number, ..)| cycles.iter().map(move |ms| (format!("{number}: {ms} ms"), false))).collect();
     let method = "Errors of class 1 in points, by illustration and cycle. The first row is the reading closest to the report’s words. Surplus \
                   service keeps StorageLoad_threshold requests at the storage; it is dispatched in order of arrival, whatever the weights, and \
                   a short cycle is hardly more than that: so the error falls with the cycle and grows with the threshold.";
@@ -422,45 +428,45 @@ fn weights(results: &Results) -> Option<Table> {
 }
 
 fn drawn(results: &Results) -> Option<Table> {
+    let (cycles, together) = (read_cycles(&results.plan), Outcome::error_together);
     let row = |number: u32| {
         let trial = Trial::Drawn(number);
-        let together = Outcome::error_together;
         let unshared = results.get(trial, UNSHARED)?;
-        let as_printed = results.best_among(trial, &READ, printed, together);
-        let best = results.best_among(trial, &READ, fixed, together);
         let adaptive = results.get(trial, ADAPTIVE)?;
-        let cells = vec![
-            Cell::ours(Some(unshared.errors.len() as f64)),
-            Cell::ours(together(unshared)),
-            Cell::ours(results.by_heuristic(trial).and_then(together)),
-            Cell::ours(results.heuristic_ms(trial).map(f64::from)),
-            Cell::ours(as_printed.map(|best| best.1)),
-            Cell::ours(as_printed.map(|best| f64::from(best.0))),
-            Cell::ours(best.map(|best| best.1)),
-            Cell::ours(best.map(|best| f64::from(best.0))),
-            Cell::ours(together(adaptive)),
-            Cell::ours(results.drawn_regret(number)),
-            Cell::ours(results.against_unshared(trial, ADAPTIVE)),
-        ];
+        let heuristic = results.heuristic_ms(trial)?;
+        let as_printed = [together(unshared), Some(f64::from(heuristic)), results.by_heuristic(trial).and_then(together)];
+        let best_printed = results.best_among(trial, cycles, printed, together).map(|best| best.1);
+        let best = results.best_among(trial, cycles, fixed, together).map(|best| best.1);
+        let above = |error: Option<f64>| error.zip(best).map(|(error, best)| error - best);
+        let by_cycle = cycles.iter().map(|&ms| above(results.get(trial, &fixed(ms)).and_then(together)));
+        let ours = [above(together(adaptive)), results.against_unshared(trial, ADAPTIVE)];
+        let values = [Some(unshared.errors.len() as f64)].into_iter().chain(as_printed).chain([best_printed, best]);
+        let cells = values.chain(by_cycle).chain(ours).map(Cell::ours).collect();
         Some(Row { name: format!("drawn {}", number + 1), cells })
     };
-    let columns = columns([
+    let mut rows: Vec<Row> = (0..results.plan.drawn()).filter_map(row).collect();
+    if let Some(first) = rows.first() {
+        let mean = |column: usize| {
+            let known: Vec<f64> = rows.iter().filter_map(|row| row.cells[column].ours).collect();
+            Cell::ours(Spread::of(known.into_iter()).map(|spread| spread.mean))
+        };
+        let cells = (0..first.cells.len()).map(mean).collect();
+        rows.push(Row { name: "mean".to_owned(), cells });
+    }
+    let mut names = columns([
         ("classes", false),
         ("error without shares, points", false),
-        ("as printed: error, cycle of equation 3", false),
-        ("which is, ms", false),
-        ("as printed: error, best cycle", false),
-        ("which is, ms", false),
-        ("ours: error, best fixed cycle", false),
-        ("which is, ms", false),
-        ("ours: adaptive cycle", false),
-        ("adaptive above best fixed", false),
-        ("ours: throughput, % of unshared", false),
+        ("cycle of equation 3, ms", false),
+        ("as printed: error with it", false),
+        ("as printed: best fixed cycle", false),
+        ("ours: best fixed cycle", false),
     ]);
+    names.extend(cycles.iter().map(|ms| (format!("above that: {ms} ms"), false)));
+    names.extend(columns([("above that: adaptive cycle", false), ("ours: throughput, % of unshared", false)]));
     let method = "Classes, weights, sizes, places and arrival are drawn; half of the classes change them up to five times in 60 s. Errors while all \
-                  classes have requests. Fixed cycles of 100, 500, 900, 2,000 and 3,000 ms; the best is known only afterwards. Equation 3 with 85 \
-                  requests of a stable class and 17 of another.";
-    table("drawn", "workload", method, columns, (0..results.plan.drawn()).filter_map(row).collect())
+                  classes have requests; some have too few at a time for their share of eight disks. The best fixed cycle is known only afterwards: \
+                  “above that” is the regret of a cycle. Equation 3 with 85 requests of a stable class and 17 of another.";
+    table("drawn", "workload", method, names, rows)
 }
 
 fn places(results: &Results) -> Option<Table> {

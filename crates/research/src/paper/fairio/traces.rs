@@ -110,6 +110,7 @@ fn trace(plan: &Plan, name: &str, monitor: &dyn Monitor) -> anyhow::Result<Trace
         let moved = |issue: Issue| Issue { lba: issue.lba - first + class as u64 * quarter, stream: class as u32, ..issue };
         trace.extend(recorder.0.into_iter().map(moved).flat_map(split));
     }
+    trace.retain(|issue| issue.arrival <= plan.longest_trace());
     trace.sort_by_key(|issue| (issue.arrival, issue.stream));
     Ok(trace)
 }
