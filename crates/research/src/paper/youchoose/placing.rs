@@ -314,7 +314,8 @@ pub fn printed_measures(printed: &Printed, stated: &Stated, measures: &mut Measu
         names.into_iter().zip(held).for_each(|(name, held)| measures.printed(name, Some(held.planned as f64)));
         measures.printed(gain, Some(percent_more(held[1].planned, held[0].planned)));
     }
-    let fewer = printed.held.array_windows().filter(|[(_, one), (_, next)]| next[0].planned < one[0].planned).count();
+    let numbers: Vec<usize> = printed.held.iter().map(|(_, [disabled, _])| disabled.planned).collect();
+    let fewer = numbers.windows(2).filter(|pair| pair[1] < pair[0]).count();
     measures.printed("held-order", Some(fewer as f64));
 }
 

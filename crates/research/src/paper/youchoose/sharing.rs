@@ -89,7 +89,7 @@ impl Results<'_> {
     }
 
     /// The throughput in these parts of every volume of a scene, alone and side by side.
-    fn parts(&self, scene: Scene, under: usize) -> Option<Vec<[[f64; 4]; 2]>> {
+    fn parts(&self, scene: Scene, under: usize) -> Option<Vec<Parts>> {
         let (alone, shared) = (self.runs.alone(scene)?, self.runs.shared(scene, under)?);
         let both = alone.volumes.iter().zip(&shared.volumes);
         Some(both.map(|(alone, shared)| [alone, shared].map(|volume| self.rates_of_parts(volume))).collect())
@@ -265,6 +265,10 @@ pub fn measures(results: &Results, measures: &mut Measures) {
     of_virtual_clock(results).into_iter().for_each(|(name, value)| measures.printed(name, value));
 }
 
+/// Requests a second in the parts of figures 8 and 9, alone on the reference disk and side by side.
+type Parts = [[f64; 4]; 2];
+
+/// Results by name.
 type Named = Vec<(&'static str, Option<f64>)>;
 
 /// Under youchoose, as printed or ours.
@@ -278,14 +282,14 @@ fn under(results: &Results, under: usize) -> Named {
     let farther = |one: f64, other: f64| if (one - 100.0).abs() >= (other - 100.0).abs() { one } else { other };
     let order = results.runs.shared(localities, under).map(|shared| steps_up(&shared.volumes));
     let change = results.parts(Scene::Change, under);
-    let of_change = |of: &dyn Fn(&[[f64; 4]; 2]) -> f64| change.as_ref().map(|parts| of(&parts[0]));
+    let of_change = |of: &dyn Fn(&Parts) -> f64| change.as_ref().map(|parts| of(&parts[0]));
     let real = results.parts(Scene::Real, under);
-    let of_real = |of: &dyn Fn(&[[[f64; 4]; 2]]) -> f64| real.as_ref().map(|parts| of(parts));
+    let of_real = |of: &dyn Fn(&[Parts]) -> f64| real.as_ref().map(|parts| of(parts));
     let violated = |scene| {
         let kept = results.kept(scene, under)?;
         kept.iter().map(|kept| kept.violated_percent[1]).reduce(f64::max)
     };
-    let above = |parts: &[[[f64; 4]; 2]]| {
+    let above = |parts: &[Parts]| {
         let each = parts.iter().flat_map(|[alone, shared]| (0..3).map(move |part| 100.0 * shared[part] / alone[part]));
         each.fold(f64::INFINITY, f64::min)
     };
@@ -337,11 +341,11 @@ fn of_virtual_clock(results: &Results) -> Named {
     };
     let varies = |under| results.variation(localities, under);
     let change = results.parts(Scene::Change, VIRTUAL_CLOCK);
-    let least_loss = |parts: &Vec<[[f64; 4]; 2]>| {
+    let least_loss = |parts: &Vec<Parts>| {
         let rates = parts[1][1];
         100.0 * (1.0 - rates[1] / rates[0]).min(1.0 - rates[2] / rates[1])
     };
-    let most_apart = |parts: &Vec<[[f64; 4]; 2]>| {
+    let most_apart = |parts: &Vec<Parts>| {
         (0..3)
             .map(|part| parts[0][1][part] / parts[1][1][part])
             .fold(1.0, |worst: f64, ratio| if ratio.ln().abs() > worst.ln().abs() { ratio } else { worst })
@@ -371,11 +375,11 @@ fn steps_up(volumes: &[TenantMeasure]) -> f64 {
 
 /// How often a number is less than the one before.
 fn falls(rates: &[f64]) -> f64 {
-    rates.array_windows().filter(|[one, next]| next < one).count() as f64
+    rates.windows(2).filter(|pair| pair[1] < pair[0]).count() as f64
 }
 
 /// At how many of two changes the throughput side by side goes the way that it goes alone.
-fn same_way([alone, shared]: &[[f64; 4]; 2]) -> f64 {
+fn same_way([alone, shared]: &Parts) -> f64 {
     [1, 2].iter().filter(|&&part| (alone[part] < alone[part - 1]) == (shared[part] < shared[part - 1])).count() as f64
 }
 

@@ -18,7 +18,7 @@ use experiment::synthetic::asks::{Draw, Pattern, Places};
 
 use experiment::chance::source;
 
-/// A node of so few rows is a leaf (Breiman and others, 1984, section 8.5).
+/// Least rows on either side of a split (Breiman and others, 1984, section 8.5).
 const MIN_ROWS: usize = 5;
 /// Requests of a training trace (section IV.A).
 pub const TRACE: usize = 10_000;
@@ -146,8 +146,8 @@ fn best_split(rows: &mut [([f64; 4], f64)], features: usize, min_rows: usize) ->
     for feature in 0..features {
         rows.sort_by(|(one, _), (other, _)| one[feature].total_cmp(&other[feature]));
         let mut below = 0.0;
-        for (number, pair) in rows.array_windows::<2>().enumerate() {
-            let [(row, ms), (next, _)] = pair;
+        for (number, pair) in rows.windows(2).enumerate() {
+            let ((row, ms), (next, _)) = (&pair[0], &pair[1]);
             below += ms;
             let left = number + 1;
             if row[feature] == next[feature] || left < min_rows || rows.len() - left < min_rows {

@@ -181,7 +181,7 @@ impl Hybrid {
         Place { array, start: sectors * vsd as u64 % (self.arrays[array].1.capacity_sectors() - sectors) }
     }
 
-    /// The matrix of VSDs, of which these are films.
+    /// The matrix of VSDs, each a film or a search.
     pub fn matrix(&self, films: &[bool]) -> Matrix {
         let cell = |array: usize, (vsd, film): (usize, &bool)| self.seconds[array][vsd % DRAWN][usize::from(*film)];
         let row = |array| films.iter().enumerate().map(|each| cell(array, each)).collect();

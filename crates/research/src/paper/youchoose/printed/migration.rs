@@ -1,10 +1,10 @@
 //! Section III.C as printed: slot groups, the resource-consumption matrix, and the migration manager.
 //!
 //! ```text
-//! requests of each VSD ─▶ the same slots of each ─▶ CART model of each array ─▶ service times ─▶ percentages ─▶ who is misplaced?
+//! requests of each VSD ─▶ the same slots of each ─▶ CART model of each array ─▶ service times ─▶ percentages ─▶ misplaced VSDs
 //! ```
 //! What the paper leaves open, and what is taken here: an array's spare capacity is the part of its time that the service times of its VSDs
-//! leave; a VSD is consistently identified if it was in so many looks in a row; the VSD whose percentage falls most comes first, and one
+//! leave; a VSD is consistently identified if it was in a given number of looks in a row; the VSD whose percentage falls most comes first, and one
 //! operation is carried out in a look. Whether the VSDs fit after an exchange is not checked, as the paper does not.
 
 use std::sync::Arc;
@@ -167,7 +167,7 @@ pub struct Filling {
 /// "We stress the host system by keeping adding VSDs onto it until no spare capability in any array is available. VSDs are initially placed on
 /// the disk array with the largest spare capability" (section IV.D); and `beyond` more, where the least is lacking.
 ///
-/// `matrix` has the matrix of so many VSDs, of which these are sequential.
+/// `matrix` returns the matrix of VSDs, each sequential or not.
 pub fn fill(factor: f64, policy: Policy, arrays: usize, beyond: usize, matrix: impl Fn(&[bool]) -> Matrix) -> Filling {
     let mut filling = Filling::default();
     let mut on: Vec<usize> = Vec::new();
