@@ -42,6 +42,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "control",
         ],
     ),
+    ("server", &["serve", "experiment", "terminal", "progress", "report", "block", "sim", "control"]),
     ("seekwise", PROGRAM),
     ("lab", RESEARCH_PROGRAM),
 ];

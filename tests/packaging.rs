@@ -35,7 +35,7 @@ fn the_package_installs_all_programs_and_enables_nothing() {
     if !has("dpkg-deb") {
         return;
     }
-    for program in ["seekwise", "seekwise-applier"] {
+    for program in ["seekwise", "seekwise-applier", "seekwise-serve"] {
         if !programs.join(program).exists() {
             eprintln!("skipped: needs the program {program} next to seekwise-agent (cargo build -p {program})");
             return;
@@ -57,6 +57,10 @@ fn the_package_installs_all_programs_and_enables_nothing() {
         "usr/bin/seekwise",
         "usr/bin/seekwise-agent",
         "usr/bin/seekwise-applier",
+        "usr/bin/seekwise-serve",
+        "usr/lib/systemd/system/seekwise-serve.service",
+        "usr/share/man/man1/seekwise-serve-volume-create.1.gz",
+        "usr/share/doc/seekwise/serve.md",
         "usr/lib/seekwise/agent.toml",
         "usr/lib/systemd/system/seekwise-agent.service",
         "usr/lib/systemd/system/seekwise-applier.service",
@@ -87,11 +91,11 @@ fn the_package_installs_all_programs_and_enables_nothing() {
 }
 
 #[test]
-fn both_units_are_hardened_and_known_to_systemd() {
+fn all_units_are_hardened_and_known_to_systemd() {
     if !has("systemd-analyze") {
         return;
     }
-    for unit in ["seekwise-agent.service", "seekwise-applier.service"] {
+    for unit in ["seekwise-agent.service", "seekwise-applier.service", "seekwise-serve.service"] {
         let path = root().join("packaging/systemd").join(unit);
         let output = Command::new("systemd-analyze").args(["security", "--offline=true"]).arg(&path).output().unwrap();
         let said = text(&output.stdout);

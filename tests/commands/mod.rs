@@ -126,7 +126,7 @@ pub fn run(command: &str, scratch: &Path) -> Output {
 
 /// What stands behind the arguments of a command: another one, a file, a comment.
 fn without_tail(command: &str) -> &str {
-    [" >", " | ", " # ", " && "].iter().filter_map(|tail| command.find(tail)).min().map_or(command, |end| &command[..end])
+    [" >", " | ", " # ", " &"].iter().filter_map(|tail| command.find(tail)).min().map_or(command, |end| &command[..end])
 }
 
 /// Has the program read its arguments and print its help instead of doing anything.

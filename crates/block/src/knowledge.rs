@@ -16,6 +16,12 @@ impl KnowledgeStore {
         KnowledgeStore(schedulers.filter_map(|spec| Some((spec, spec.knowledge?()))).collect())
     }
 
+    /// Adds a scheduler with what it knows already, in the place of empty knowledge of it.
+    pub fn add(&mut self, spec: &'static SchedulerSpec, knowledge: Box<dyn Knowledge>) {
+        self.0.retain(|(of, _)| of.name != spec.name);
+        self.0.push((spec, knowledge));
+    }
+
     /// Passes a completed request to every learning scheduler but the active one, which learns by itself.
     pub fn learn(&mut self, active: &SchedulerSpec, request: &Request, dispatched: Nanos, completed: Nanos) {
         for (_, knowledge) in self.0.iter_mut().filter(|(spec, _)| spec.name != active.name) {

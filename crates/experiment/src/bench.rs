@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::Context;
+use block::{Knowledge, SchedulerSpec};
 use control::{Controller, Setting};
 use observe::merit::{Tail, Tails};
 use sim::host::{Host, RunSummary};
@@ -61,10 +62,26 @@ impl Bench {
         measures_cpu: bool,
         monitor: &dyn Monitor,
     ) -> anyhow::Result<Observed> {
+        self.run_with(Vec::new(), begins_with, controller, measures_cpu, monitor)
+    }
+
+    /// The same with schedulers of an experiment besides the program's, each with what it knows; the run cannot begin under one of them.
+    ///
+    /// # Errors
+    /// It was interrupted.
+    pub fn run_with(
+        &self,
+        schedulers: Vec<(&'static SchedulerSpec, Box<dyn Knowledge>)>,
+        begins_with: &Setting,
+        controller: Box<dyn Controller>,
+        measures_cpu: bool,
+        monitor: &dyn Monitor,
+    ) -> anyhow::Result<Observed> {
         let stopwatch = measures_cpu.then(|| Arc::new(Stopwatch::new()));
         let queue = self.world.queue(timed(self.world.scheduler(begins_with), &stopwatch));
         let mut host = Host::new(queue, self.placed.files(), self.world.host)?;
         let mut steered = Steered::new(controller, begins_with, &self.world.device(), stopwatch.clone());
+        schedulers.into_iter().for_each(|(spec, knowledge)| steered.add_scheduler(spec, knowledge));
         let measure = Measure::new(self.placed.jobs().iter().map(|job| job.stream()));
         let watch = Watch { stop: Some(monitor.stop()), ..Watch::default() };
         let ran = sim::workload::run(&self.placed, &mut host, None, measure, &watch, Some(&mut steered))?;

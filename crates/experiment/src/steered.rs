@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use block::{KnowledgeStore, Nanos, Scheduler, SchedulerSpec, Tunable};
+use block::{Knowledge, KnowledgeStore, Nanos, Scheduler, SchedulerSpec, Tunable};
 use control::target::{Bounds, Identity};
 use control::{ControlLoop, Controller, Setting, Target, TargetError};
 use observe::Event;
@@ -37,6 +37,8 @@ struct ActiveSetting {
     stopwatch: Option<Arc<Stopwatch>>,
     /// What the schedulers that learn know of the device.
     knowledge: KnowledgeStore,
+    /// Schedulers that can be set: the program's, and those that an experiment added.
+    schedulers: Vec<&'static SchedulerSpec>,
 }
 
 impl ActiveSetting {
@@ -56,8 +58,15 @@ impl Steered {
             before: Vec::new(),
             stopwatch: stopwatch.clone(),
             knowledge: KnowledgeStore::new(device_model::sched::all()),
+            schedulers: device_model::sched::all().collect(),
         };
         Steered { steering: ControlLoop::new(controller), active, stopwatch, requests: None }
+    }
+
+    /// Adds a scheduler of an experiment with what it knows; it can then be set as any other.
+    pub fn add_scheduler(&mut self, spec: &'static SchedulerSpec, knowledge: Box<dyn Knowledge>) {
+        self.active.schedulers.push(spec);
+        self.active.knowledge.add(spec, knowledge);
     }
 
     /// From now on the requests under a scheduler that learns are kept.
@@ -131,7 +140,7 @@ impl Simulated<'_> {
     /// The value that each of the host's tunables shall have, or what is wrong with the setting.
     fn wanted(&self, setting: &Setting) -> Result<Vec<i64>, String> {
         let spec = setting.spec;
-        if !device_model::sched::all().any(|known| known.name == spec.name) {
+        if !self.active.schedulers.iter().any(|known| known.name == spec.name) {
             return Err(format!("the simulator has no scheduler '{}'", spec.name));
         }
         if setting.values.len() != spec.tunables.len() {
@@ -182,7 +191,7 @@ impl Target for Simulated<'_> {
     }
 
     fn schedulers(&self) -> Vec<&'static SchedulerSpec> {
-        device_model::sched::all().collect()
+        self.active.schedulers.clone()
     }
 
     fn tunables(&self) -> Vec<&'static Tunable> {
@@ -252,7 +261,8 @@ mod tests {
         let spec = block::find("deadline").unwrap();
         let before = (0..plant.tunables().len()).map(|index| plant.value(index).unwrap()).collect();
         let (device, values, knowledge) = ("sata7200".to_owned(), spec.defaults(), KnowledgeStore::new(device_model::sched::all()));
-        ActiveSetting { device, spec, values, before, stopwatch: None, knowledge }
+        let schedulers = device_model::sched::all().collect();
+        ActiveSetting { device, spec, values, before, stopwatch: None, knowledge, schedulers }
     }
 
     /// Host tunables are not checked: the target has to refuse invalid ones.

@@ -250,7 +250,8 @@ fn beside(scenario: &ScenarioFigures, number: usize) -> String {
 }
 
 impl RemedyFigures {
-    fn text(&self) -> String {
+    /// What would be admitted, in a sentence.
+    pub fn text(&self) -> String {
         let RemedyFigures { kind, helps, tried } = self;
         match helps {
             Some(helps) => format!("They would be admitted {helps} (tried)."),

@@ -3,6 +3,9 @@
 use std::ops::{Range, RangeInclusive};
 
 use block::Nanos;
+use terminal::size::bytes;
+
+pub use terminal::size::size;
 
 /// Parses a whole number of this range; `what` names what it counts, in the plural.
 pub fn within<T: TryFrom<u64>>(
@@ -13,27 +16,6 @@ pub fn within<T: TryFrom<u64>>(
         let number = text.parse::<u64>().ok().filter(|number| range.contains(number));
         number.and_then(|number| T::try_from(number).ok()).ok_or_else(|| wanted(&range, what))
     }
-}
-
-/// Parses a size in bytes, as in `512M`.
-pub fn size(text: &str) -> Result<u64, String> {
-    bytes(text).filter(|bytes| (4096..1 << 60).contains(bytes)).ok_or_else(|| "give a size such as 512M, 16G or 2T".to_owned())
-}
-
-/// A number of bytes, with K, M, G, T or P for powers of 1024.
-fn bytes(text: &str) -> Option<u64> {
-    let digits = text.trim_end_matches(|character: char| !character.is_ascii_digit());
-    let shift = match text[digits.len()..].to_ascii_uppercase().trim_end_matches('B').trim_end_matches('I') {
-        "" => Some(0),
-        "K" => Some(10),
-        "M" => Some(20),
-        "G" => Some(30),
-        "T" => Some(40),
-        "P" => Some(50),
-        _ => None,
-    };
-    let number = digits.parse::<u64>().ok();
-    number.zip(shift).and_then(|(number, shift)| number.checked_mul(1 << shift))
 }
 
 /// Parses a time with its unit, as in `90s`, `1.5ms` or `10min`.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
-use std::io;
+use std::io::{self, IoSlice, IoSliceMut};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
@@ -33,6 +33,38 @@ pub trait Backing: Send + Sync {
     /// # Errors
     /// Of the medium.
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()>;
+
+    /// As [`read`](Backing::read), into several buffers one after the other.
+    ///
+    /// # Errors
+    /// Of the medium.
+    fn read_parts(&self, mut offset: u64, parts: &mut [IoSliceMut<'_>]) -> io::Result<()> {
+        for part in parts {
+            self.read(offset, part)?;
+            offset += part.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// As [`write`](Backing::write), from several buffers one after the other.
+    ///
+    /// # Errors
+    /// Of the medium.
+    fn write_parts(&self, mut offset: u64, parts: &mut [IoSlice<'_>]) -> io::Result<()> {
+        for part in parts {
+            self.write(offset, part)?;
+            offset += part.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Zeroes the range, and keeps its space where the medium tells that from freed space.
+    ///
+    /// # Errors
+    /// Of the medium.
+    fn zero(&self, offset: u64, length: u64) -> io::Result<()> {
+        self.discard(offset, length)
+    }
 
     /// Zeroes the range, and frees its space if possible.
     ///

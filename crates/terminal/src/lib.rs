@@ -9,6 +9,7 @@
 
 mod bar;
 pub mod manual;
+pub mod size;
 
 use std::io::{self, Write};
 use std::process::ExitCode;

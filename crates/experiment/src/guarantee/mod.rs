@@ -79,6 +79,18 @@ pub fn guarantee(request: &GuaranteeRequest, workers: Workers) -> anyhow::Result
     Ok(answer)
 }
 
+/// Admits or refuses; if it refuses, it looks for what would mend it. How much is to spare is not asked.
+///
+/// # Errors
+/// As [`guarantee`].
+pub fn admit_or_mend(request: &GuaranteeRequest, workers: Workers) -> anyhow::Result<Guarantee> {
+    let (mut answer, hardest, _) = assess(request, workers)?;
+    if !answer.can_be_guaranteed() {
+        answer.remedies = mend::remedies(request, &answer, &hardest, workers)?;
+    }
+    Ok(answer)
+}
+
 /// Admits or refuses, without looking for remedies.
 ///
 /// # Errors

@@ -1,8 +1,7 @@
 //! How far a model is off: by request, and by window of time (the paper's Fig. 5 and 7).
 
 use block::Nanos;
-use block::tenants::ServiceTime as _;
-use device_model::device::DeviceModel;
+use block::tenants::ServiceModel;
 use serde::Serialize;
 
 use super::served::Served;
@@ -69,8 +68,8 @@ pub struct Judge {
 
 impl Judge {
     /// Runs a model along a trace, from rest: it receives when requests begin, never their service times. Those `is_judged` count.
-    pub fn run(&mut self, model: &DeviceModel, served: &[Served], is_judged: impl Fn(usize) -> bool) {
-        let mut running = model.at_rest();
+    pub fn run(&mut self, model: &dyn ServiceModel, served: &[Served], is_judged: impl Fn(usize) -> bool) {
+        let mut running = model.begin();
         let mut sums = [(0.0, 0.0); 3];
         for (number, one) in served.iter().enumerate() {
             let expected = running.service_time(one.start, &one.request, one.waiting).0 as f64;

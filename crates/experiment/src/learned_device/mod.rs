@@ -11,8 +11,8 @@
 pub mod alone;
 pub mod errors;
 pub mod page;
-mod served;
-mod training_load;
+pub mod served;
+pub mod training_load;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -182,7 +182,7 @@ fn with_sample(
     options: &Options,
     workers: Workers,
 ) -> anyhow::Result<Trained> {
-    let planned = sample(path, profile.capacity_sectors(), workers)?;
+    let planned = requests_of(path, profile.capacity_sectors(), workers)?;
     let name = path.display();
     ensure!(
         planned.len() > SAMPLE,
@@ -205,8 +205,11 @@ fn with_sample(
     Ok(Trained { model, judged })
 }
 
-/// The requests of a trace, one after the other; what lies beyond the device is moved into it.
-fn sample(path: &Path, capacity: u64, workers: Workers) -> anyhow::Result<Vec<Planned>> {
+/// The first 50,000 requests of a trace, one after the other; what lies beyond the device is moved into it.
+///
+/// # Errors
+/// The trace cannot be read, or it was interrupted.
+pub fn requests_of(path: &Path, capacity: u64, workers: Workers) -> anyhow::Result<Vec<Planned>> {
     let mut opened = sim::trace::open(path, &OpenOptions::default())?;
     let mut planned: Vec<Planned> = Vec::new();
     while let Some(request) = opened.reader.next_request() {

@@ -19,11 +19,11 @@ use super::cluster::{Cluster, ClusterArray, ClusterVolume};
 use super::place::{YOUCHOOSE, got};
 use crate::comparison::regime;
 use crate::pool::Workers;
-use crate::synthetic::asks::{Pattern, Places};
+use crate::synthetic::asks::Pattern;
 use crate::tenants::{Reference, THROUGHPUT, VIOLATED};
 
 /// The arrays: name and profile.
-const DISKS: [(&str, &str); 2] = [
+pub const DISKS: [(&str, &str); 2] = [
     ("HDD Array A", "raid0:disk=atlas10k,disks=4,stripe_unit_kib=4"),
     ("HDD Array B", "raid0:disk=atlas10k,disks=6,stripe_unit_kib=4"),
 ];
@@ -38,7 +38,8 @@ pub enum Flash {
 }
 
 impl Flash {
-    fn profile(self) -> &'static str {
+    /// Its array.
+    pub fn profile(self) -> &'static str {
         match self {
             Flash::Six => "raid0:disk=ssd-dftl,disks=6,stripe_unit_kib=4",
             Flash::One => "ssd-dftl",
@@ -123,23 +124,32 @@ pub struct Hybrid {
     /// By array: of a search, of films.
     demands: Vec<[f64; 2]>,
     rules: Rules,
+    search: Pattern,
     seed: u64,
     lasts: Nanos,
 }
 
 impl Hybrid {
-    /// Measures what volumes take. Simulated runs last `lasts`.
+    /// Measures what volumes take: those that search ask for `search`. Simulated runs last `lasts`.
     ///
     /// # Errors
     /// It was interrupted.
-    pub fn new(flash: Flash, seed: u64, lasts: Nanos, workers: Workers) -> anyhow::Result<Hybrid> {
+    pub fn new(flash: Flash, search: &Pattern, seed: u64, lasts: Nanos, workers: Workers) -> anyhow::Result<Hybrid> {
         let named = DISKS.into_iter().chain([("SSD Array", flash.profile())]);
         let arrays = named.map(|(name, profile)| {
             Ok(ClusterArray { name: name.to_owned(), profile: sim::profile::load(profile)?, capacity: 1.0 })
         });
         let arrays = arrays.collect::<anyhow::Result<Vec<_>>>()?;
         let rules = Rules { slot: Nanos::from_millis(40), ..Rules::default() };
-        let mut hybrid = Hybrid { arrays, reference: Reference::parse(REFERENCE)?, demands: Vec::new(), rules, seed, lasts };
+        let mut hybrid = Hybrid {
+            arrays,
+            reference: Reference::parse(REFERENCE)?,
+            demands: Vec::new(),
+            rules,
+            search: search.clone(),
+            seed,
+            lasts,
+        };
         let films: Vec<bool> = (0..2 * MEASURED).map(|number| number % 2 == 1).collect();
         let cluster = hybrid.cluster(&films, &vec![None; films.len()]);
         let survey = cluster.survey(rules, (1, Nanos::from_millis(4_000)), workers)?;
@@ -191,7 +201,7 @@ impl Hybrid {
             sectors: SECTORS,
             reference: Some(self.reference.clone()),
             rates: Rates::default(),
-            asks: if *films { watches() } else { searches() },
+            asks: Asks::always(OUTSTANDING, if *films { Pattern::InOrder(FILM) } else { self.search.clone() }),
             on: *on,
         });
         Cluster { arrays: self.arrays.clone(), volumes: volumes.collect(), seed: self.seed }
@@ -326,16 +336,20 @@ impl Hybrid {
 
 /// Bounds of the search: numbers of volumes, each with the worst volume's share of its reference disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Bracket {
+pub struct Bracket {
     /// The largest number that is known to fit.
-    kept: Option<(usize, f64)>,
+    pub kept: Option<(usize, f64)>,
     /// The smallest number that is known not to fit.
-    broken: Option<(usize, f64)>,
+    pub broken: Option<(usize, f64)>,
 }
 
 /// Finds the largest number of volumes for which all guarantees are kept, and the next number, for which they are not. Starts from a guess;
 /// if that is too many, it takes growing steps down and then bisects, so that a bad guess costs few trials. Tries at most `limit`.
-fn most_kept(guess: usize, limit: usize, mut try_out: impl FnMut(usize) -> anyhow::Result<(f64, bool)>) -> anyhow::Result<Bracket> {
+pub fn most_kept(
+    guess: usize,
+    limit: usize,
+    mut try_out: impl FnMut(usize) -> anyhow::Result<(f64, bool)>,
+) -> anyhow::Result<Bracket> {
     let (mut tried, mut step, mut number) = (Bracket::default(), 1, guess);
     loop {
         let (ratio, is_kept) = try_out(number)?;
@@ -371,16 +385,6 @@ fn least_crowded(survey: &Survey, on: &Assignment, volume: usize) -> usize {
 fn apply(on: &mut Assignment, steps: &[Step]) -> usize {
     let moves = steps.iter().flat_map(|step| &step.moves);
     moves.map(|each| on[each.volume] = Some(each.to)).count()
-}
-
-fn searches() -> Asks {
-    // As Figure 9's stand-in for WebSearch.
-    let sizes = &[16, 16, 16, 32, 32, 32, 64];
-    Asks::always(OUTSTANDING, Pattern::Local { locality: 0.14, reads: 99, sizes, places: Places::Zipf })
-}
-
-fn watches() -> Asks {
-    Asks::always(OUTSTANDING, Pattern::InOrder(FILM))
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ mod spec;
 use block::Scheduler;
 
 pub use asks::FOR_EVER;
-pub use asks::{Asker, Asks};
+pub use asks::{Asker, Askers, Asks};
 pub use cluster::{Cluster, ClusterArray, ClusterRun, ClusterVolume, Moving};
 pub use place::got;
 pub use place::{Trial, YOUCHOOSE, place};

@@ -1,6 +1,7 @@
 //! What a tenant asks for: when, where, how much.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use block::{Nanos, Op};
 use rand::Rng as _;
@@ -48,6 +49,8 @@ pub enum Pattern {
     /// The reads of the FAIRIO report's Illustration 2, equations (i) and (ii): after every hundred, requests become 10 sectors larger, and
     /// the gaps between them 10 sectors wider.
     Growing,
+    /// The requests of a trace, one after the other and then from the first again. What lies beyond the volume is moved into it.
+    Recorded(Arc<[Drawn]>),
 }
 
 /// Where requests begin that follow no other.
@@ -102,6 +105,11 @@ impl Draw {
         let length = self.volume.end - self.volume.start;
         let (begin, sectors, op) = match *pattern {
             Pattern::InOrder(sectors) => (self.end, sectors, Op::Read),
+            Pattern::Recorded(ref drawn) => {
+                let Drawn { lba, sectors, op } = drawn[(self.count % drawn.len() as u64) as usize];
+                let sectors = sectors.min(length as u32);
+                (lba % (length - u64::from(sectors) + 1), sectors, op)
+            }
             Pattern::Growing => {
                 let hundreds = self.count / 100;
                 let gap = if self.count == 0 { 0 } else { 10 * (1 + (self.count - 1) / 100) };
@@ -172,6 +180,15 @@ mod tests {
         let reads = drawn.iter().filter(|drawn| drawn.op == Op::Read).count();
         assert!(follow.abs_diff(7_500) < 150 && reads.abs_diff(6_700) < 150, "{follow} {reads}");
         assert!(drawn.iter().all(|drawn| (1000..1000 + (8 << 20)).contains(&drawn.lba) && drawn.sectors == 8));
+    }
+
+    #[test]
+    fn a_recorded_pattern_repeats_its_requests_within_the_volume() {
+        let recorded = [(0, 8), (2_000, 16)].map(|(lba, sectors)| Drawn { lba, sectors, op: Op::Write });
+        let (mut draw, pattern) = (draw(1_000), Pattern::Recorded(recorded.into()));
+        let places: Vec<(u64, u32)> = (0..3).map(|_| draw.next(&pattern)).map(|drawn| (drawn.lba, drawn.sectors)).collect();
+        // 2,000 is 1,015 beyond the last place for 16 sectors, 984.
+        assert_eq!(places, [(1_000, 8), (1_000 + 2_000 % 985, 16), (1_000, 8)]);
     }
 
     #[test]

@@ -9,7 +9,7 @@
 //! Choices where the paper is not specific:
 //!
 //! * *The best by preference.* The paper ranks by the largest of the preference's three numbers; here all three are weighted
-//!   ([`WindowOutcome::score`](observe::WindowOutcome::score)).
+//!   ([`WindowOutcome::score`](observe::WindowOutcome::score)). [`RoundRobin::printed`] ranks as the paper does.
 //! * *Another workload.* The distribution of requests in the quantum of the selected candidate is correlated with the one since
 //!   the last check, under the same candidate: see [`workload`](super::workload).
 //! * *Bad performance.* The paper's thresholds are absolute, so a disk that cannot meet them would be searched forever: they
@@ -27,7 +27,6 @@ use control::setting::Setting;
 use control::target::Target;
 use control::{Window, WindowLength};
 use observe::event::Event;
-use observe::preference::Preference;
 use observe::window::WindowOutcome;
 use tune::Tuner;
 
@@ -117,9 +116,13 @@ enum Phase {
     Executing { reference: Option<Distribution>, measured: Option<Achieved> },
 }
 
+/// How good a window was.
+type Score = Box<dyn Fn(&WindowOutcome) -> f64 + Send>;
+
 /// The controller.
 pub struct RoundRobin {
-    preference: Preference,
+    /// A larger number for what is better, a logarithm; not finite where nothing was measured.
+    score: Score,
     candidates: Vec<Setting>,
     thresholds: Thresholds,
     /// Candidates that the plant refused, which are skipped.
@@ -132,8 +135,9 @@ pub struct RoundRobin {
 
 impl RoundRobin {
     fn new(brief: &ControllerInput, thresholds: Thresholds) -> RoundRobin {
+        let preference = brief.preference;
         RoundRobin {
-            preference: brief.preference,
+            score: Box::new(move |outcome| outcome.score(&preference)),
             candidates: brief.candidates.clone(),
             thresholds,
             refused: vec![false; brief.candidates.len()],
@@ -141,6 +145,13 @@ impl RoundRobin {
             phase: Phase::Executing { reference: None, measured: None },
             mix: Mix::new(),
         }
+    }
+
+    /// As printed: candidates are ranked by `score`, and only the paper's absolute thresholds make a performance bad.
+    pub fn printed(brief: &ControllerInput, score: Score, quantum: Nanos, check: Nanos, tunes: bool) -> RoundRobin {
+        let defaults: Vec<i64> = Tunables::TUNABLES.iter().map(|tunable| tunable.default).collect();
+        let thresholds = Thresholds { quantum, check, tunes, left: 0.0, ..Thresholds::of(&defaults) };
+        RoundRobin { score, ..RoundRobin::new(brief, thresholds) }
     }
 
     /// Starts phase 1.
@@ -271,7 +282,7 @@ impl Controller for RoundRobin {
     }
 
     fn decide(&mut self, window: &Window, _plant: &dyn Target) -> Decision {
-        let (mut distribution, score) = (self.mix.close(), window.outcome.score(&self.preference));
+        let (mut distribution, score) = (self.mix.close(), (self.score)(&window.outcome));
         let mut measured = score.is_finite().then(|| Achieved::of(&window.outcome, score));
         if std::mem::take(&mut self.is_refused) {
             (distribution, measured) = (None, None);

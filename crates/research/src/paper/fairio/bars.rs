@@ -1,9 +1,10 @@
-//! What is aimed at.
+//! Targets.
 
 use crate::report::paper::Bar;
 
+use super::results::Results;
 use super::shares::Outcome;
-use super::tables::{ADAPTIVE, Results};
+use super::tables::ADAPTIVE;
 use crate::paper::aims::at_most;
 
 /// The classes of a workload can use their shares if each wants something in this part of the time.
@@ -17,13 +18,13 @@ const ADAPTIVE_CYCLE: &str = "error above that of the best fixed cycle while all
 pub fn all(results: &Results) -> Vec<Bar> {
     let trials = results.trials();
     let adaptive: Vec<(&str, Option<&Outcome>)> =
-        trials.iter().map(|(trial, name)| (name.as_str(), results.adaptive(*trial))).collect();
+        trials.iter().map(|(trial, name)| (name.as_str(), results.get(*trial, ADAPTIVE))).collect();
     let throughput = trials.iter().map(|(trial, name)| {
         let against = results.against_unshared(*trial, ADAPTIVE);
         (name.clone(), against.map(|percent| 100.0 - percent))
     });
     let regret = trials.iter().map(|(trial, name)| {
-        let (ours, best) = (results.adaptive(*trial).and_then(Outcome::error_together), results.best_together(*trial));
+        let (ours, best) = (results.get(*trial, ADAPTIVE).and_then(Outcome::error_together), results.best_together(*trial));
         (name.clone(), ours.zip(best).map(|(ours, best)| ours - best.1))
     });
     vec![
@@ -60,10 +61,13 @@ mod tests {
     fn outcome(error: f64, wanting_percent: f64) -> Outcome {
         Outcome {
             errors: vec![error, -error],
+            errors_until_done: vec![error, -error],
             errors_together: None,
             wanting_percent,
             throughput_mb_s: 1.0,
+            whole_mb_s: 1.0,
             service_ms: 1.0,
+            services_ms: vec![1.0; 2],
             responses_ms: [1.0; 4],
             window_errors: [None; 3],
             idle_percent: 0.0,

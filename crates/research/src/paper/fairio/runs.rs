@@ -1,4 +1,4 @@
-//! What is run for the report: its two illustrations and its six benchmarks, each under schedulers.
+//! The runs: the illustrations and the benchmarks of the report under schedulers.
 
 use std::collections::BTreeMap;
 
@@ -9,29 +9,35 @@ use sim::host::RunSummary;
 use sim::profile::DeviceOptions;
 use sim::run::Watch;
 
-use super::array;
 use super::shares::Outcome;
+use super::tables::UNSHARED;
+use super::traces::{Places, Traces, last_arrival};
+use super::{array, drawn, printed, traces};
 use experiment::comparison::{JobsLoad, Load};
 use experiment::pool::Workers;
 use experiment::shipped;
-use experiment::synthetic::{Actor, Arrival, Pattern, Phase, Places, Stage};
+use experiment::synthetic::{self, Actor, Arrival, Pattern, Phase, Stage};
 use experiment::tenants::{Contract, TenantGuarantee};
 use experiment::world::World;
 use progress::monitor::Monitor;
 
 /// Weights of the illustrations' classes (section II).
 pub const TWO: [u32; 2] = [1, 2];
-/// Weights of the benchmarks' classes. The report does not print them, but all of them together weigh six times as much as the lightest:
-/// equation 3 gives the printed cycles with that and nothing much less or more. "The two classes with higher weights" (section IV) tells the
-/// rest.
+/// Weights of the benchmarks' classes. The report does not print them. By equation 3, its cycles, disk times and numbers of requests take weights
+/// that together are six times the lightest; and "the two classes with higher weights" (section IV).
 pub const FOUR: [u32; 4] = [1, 1, 2, 2];
+/// Other weights that together are six times the lightest.
+pub const OTHER_WEIGHTS: [[u32; 4]; 2] = [[1, 1, 1, 3], [2, 3, 3, 4]];
 
-/// A request each so often in the illustrations (section II).
+/// Time between two requests of a class in the illustrations (section II).
 const GAP: Nanos = Nanos::from_millis(10);
-/// Requests of a class there; in a quick run of the report's repetition a quarter.
+/// Requests of a class there.
 const REQUESTS: u64 = 10_000;
 /// Sectors of a volume of the illustrations: more than Illustration 2 goes through.
 const VOLUME: u64 = 24 << 20;
+/// By this many sectors the first volume is larger in each repetition: in Illustration 2 nothing is drawn, and what differs is where the second
+/// class's data are.
+const SHIFT: u64 = 1 << 17;
 
 /// The benchmarks as Table V calls them, and their job files.
 pub const BENCHMARKS: [(&str, &str); 6] = [
@@ -48,78 +54,155 @@ pub const BENCHMARKS: [(&str, &str); 6] = [
 pub enum Trial {
     /// Number 1 or 2.
     Illustration(u8),
-    /// A place in [`BENCHMARKS`].
+    /// A place in [`BENCHMARKS`]: its processes, which wait for their requests.
     Benchmark(usize),
+    /// The same as a trace by the clock.
+    Trace(usize),
+    /// Number of a drawn workload.
+    Drawn(u32),
 }
 
-impl Trial {
-    /// The weights of its classes.
-    pub fn weights(self) -> &'static [u32] {
-        match self {
-            Trial::Illustration(_) => &TWO,
-            Trial::Benchmark(_) => &FOUR,
-        }
+/// The part of the set-up that the report leaves open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SetUp {
+    /// The array's stripe unit.
+    pub stripe_unit_kib: u32,
+    /// The benchmarks' weights.
+    pub weights: [u32; 4],
+    /// Number of a repetition, from 0: other places of requests.
+    pub repetition: u32,
+    /// Where a trace's data are.
+    pub places: Places,
+    /// Arrival rate of the two heavier classes of a trace, in percent of what their shares take; `None`: as recorded.
+    pub demand_percent: Option<u32>,
+}
+
+/// The set-up of all runs without a remark.
+pub const USUAL: SetUp =
+    SetUp { stripe_unit_kib: array::STRIPE_UNIT_KIB, weights: FOUR, repetition: 0, places: Places::Extents, demand_percent: None };
+
+/// A run: load, scheduler and set-up.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Run {
+    /// The load.
+    pub trial: Trial,
+    /// The scheduler with its tunables.
+    pub under: String,
+    /// The rest.
+    pub set_up: SetUp,
+}
+
+impl Run {
+    /// In the usual set-up.
+    pub fn new(trial: Trial, under: impl Into<String>) -> Run {
+        Run { trial, under: under.into(), set_up: USUAL }
+    }
+
+    /// The same in another set-up.
+    pub fn with(self, set_up: SetUp) -> Run {
+        Run { set_up, ..self }
+    }
+
+    fn setting(&self) -> anyhow::Result<Setting> {
+        let schedulers = device_model::sched::all().chain([&printed::SPEC]);
+        let (spec, values) = block::parse_among(schedulers, &self.under)?;
+        Ok(Setting { spec, values, host: Vec::new() })
+    }
+
+    /// The array's options: the report's controller has a queue without end, under which other schedulers would not schedule.
+    fn device(&self) -> DeviceOptions {
+        if self.under.starts_with(printed::SPEC.name) { array::infinite() } else { DeviceOptions::default() }
     }
 }
 
 /// How much is run.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// A quarter of it.
+    /// A quarter of the benchmarks' time, and fewer repetitions.
     pub is_quick: bool,
     /// Of everything that is drawn.
     pub seed: u64,
 }
 
-/// Runs that are done, by load and scheduler.
-pub type Runs = BTreeMap<(Trial, String), Outcome>;
+/// Results of runs.
+pub type Runs = BTreeMap<Run, Outcome>;
 
 impl Plan {
-    /// Runs each load under its scheduler, and adds what comes out.
+    /// How many workloads are drawn.
+    pub fn drawn(&self) -> u32 {
+        if self.is_quick { 5 } else { 20 }
+    }
+
+    /// The classes of a drawn workload.
+    pub fn classes(&self, number: u32) -> Vec<Actor> {
+        drawn::draw(self.seed, number)
+    }
+
+    /// How often an illustration is run at a cycle length.
+    pub fn repetitions(&self) -> u32 {
+        if self.is_quick { 3 } else { 5 }
+    }
+
+    /// Runs what is not in `runs`, and adds the results.
     ///
     /// # Errors
-    /// A scheduler is not there, or it was interrupted.
-    pub fn run(&self, wanted: Vec<(Trial, String)>, runs: &mut Runs, workers: Workers) -> anyhow::Result<()> {
-        let mut wanted: Vec<(Trial, String)> = wanted.into_iter().filter(|key| !runs.contains_key(key)).collect();
+    /// An unknown scheduler, or the work was interrupted.
+    pub fn run(&self, mut wanted: Vec<Run>, traces: &Traces, runs: &mut Runs, workers: Workers) -> anyhow::Result<()> {
+        wanted.retain(|run| !runs.contains_key(run));
         wanted.sort();
         wanted.dedup();
-        let done = workers.map("sharing disk time", &wanted, |(trial, under)| {
-            let (setting, monitor) = (Setting::parse(under)?, workers.monitor);
-            let run = match trial {
-                Trial::Illustration(number) => self.illustration(*number).and_then(|stage| stage.run(&setting, monitor)),
-                Trial::Benchmark(place) => self.benchmark(BENCHMARKS[*place].1, &setting, monitor),
+        let done = workers.map("sharing disk time", &wanted, |run| {
+            let setting = run.setting()?;
+            let about = || format!("{run:?}");
+            let on_stage = |actors: Vec<Actor>, arrivals| {
+                let weights: Vec<u32> = actors.iter().map(|actor| actor.tenant.weight).collect();
+                let summary = self.stage(actors, run)?.run(&setting, workers.monitor).with_context(about)?;
+                Outcome::of(&summary, &weights, arrivals)
             };
-            Outcome::of(&run.with_context(|| format!("{trial:?} under {under}"))?, trial.weights())
+            match run.trial {
+                Trial::Illustration(number) => on_stage(illustration(number, run), Some(END)),
+                Trial::Drawn(number) => on_stage(self.classes(number), None),
+                Trial::Trace(place) => {
+                    let trace =
+                        traces.get(&(place, run.set_up.places)).with_context(|| format!("{}: no trace", BENCHMARKS[place].0))?;
+                    let unshared = run.set_up.demand_percent.and_then(|_| runs.get(&Run::new(run.trial, UNSHARED)));
+                    let demand = run.set_up.demand_percent.zip(unshared);
+                    let slower = demand.map(|(percent, unshared)| traces::with_demand(trace, percent, unshared.service_ms));
+                    let trace = slower.as_ref().unwrap_or(trace);
+                    let array = (run.set_up.stripe_unit_kib, run.device());
+                    let summary =
+                        traces::replay(trace, &run.set_up.weights, array, &setting, workers.monitor).with_context(about)?;
+                    Outcome::of(&summary, &run.set_up.weights, Some(last_arrival(trace)))
+                }
+                Trial::Benchmark(place) => {
+                    let summary = self.benchmark(BENCHMARKS[place].1, run, &setting, workers.monitor).with_context(about)?;
+                    Outcome::of(&summary, &run.set_up.weights, None)
+                }
+            }
         })?;
         runs.extend(wanted.into_iter().zip(done));
         Ok(())
     }
 
-    /// Section II: class 1 reads at random, or ever larger pieces ever further apart; class 2 in order.
-    fn illustration(&self, number: u8) -> anyhow::Result<Stage> {
-        let requests = if self.is_quick { REQUESTS / 4 } else { REQUESTS };
-        let random = Pattern::Local { locality: 0.0, reads: 100, sizes: &[128], places: Places::Uniform };
-        let first = if number == 1 { random } else { Pattern::Growing };
-        let actor = |(name, pattern, weight): (&str, Pattern, u32)| Actor {
-            tenant: Tenant::new(name).with_weight(weight),
-            sectors: VOLUME,
-            phases: vec![Phase { until: Nanos(GAP.0 * requests), arrival: Arrival::Every(GAP), pattern }],
-        };
-        let actors = [("class-1", first, TWO[0]), ("class-2", Pattern::InOrder(128), TWO[1])].map(actor).to_vec();
-        Ok(Stage { profile: array::array()?, queue: array::queue(), device: DeviceOptions::default(), actors, seed: self.seed })
+    /// Classes whose requests are drawn, on the array.
+    fn stage(&self, actors: Vec<Actor>, run: &Run) -> anyhow::Result<Stage> {
+        let profile = array::array(run.set_up.stripe_unit_kib)?;
+        let seed = self.seed.wrapping_add(u64::from(run.set_up.repetition));
+        Ok(Stage { profile, queue: array::queue(), device: run.device(), actors, seed })
     }
 
     /// Table IV: four classes of the same benchmark.
-    fn benchmark(&self, name: &str, scheduler: &Setting, monitor: &dyn Monitor) -> anyhow::Result<RunSummary> {
+    fn benchmark(&self, name: &str, run: &Run, scheduler: &Setting, monitor: &dyn Monitor) -> anyhow::Result<RunSummary> {
         let (text, source) = shipped::find(name).with_context(|| format!("{name}: not a built-in workload"))?;
-        let mut world = World { profile: array::array()?, device: DeviceOptions::default(), host: array::host(), roster: None };
+        let profile = array::array(run.set_up.stripe_unit_kib)?;
+        let mut world = World { profile, device: run.device(), host: array::host(), roster: None };
         let load = JobsLoad::new(&self.shortened(&text), &source, self.seed, &world)?;
         let promise = |(number, weight): (usize, &u32)| {
             let class = format!("class-{}", number + 1);
             let names = load.names().into_iter().filter(|name| *name == class || name.starts_with(&format!("{class}.")));
             TenantGuarantee { jobs: names.collect(), weight: *weight, is_weighted: true, ..TenantGuarantee::new(&class, &[]) }
         };
-        let promises: Vec<TenantGuarantee> = FOUR.iter().enumerate().map(promise).collect();
+        let promises: Vec<TenantGuarantee> = run.set_up.weights.iter().enumerate().map(promise).collect();
         ensure!(promises.iter().all(|promise| !promise.jobs.is_empty()), "{source}: has no class of four");
         let contract = Contract { source, sha256: String::new(), promises };
         world.roster = Some(contract.roster(&load, &world, &|reference| reference.model())?);
@@ -129,8 +212,8 @@ impl Plan {
         Ok(run?)
     }
 
-    /// A job file with a quarter of its time.
-    fn shortened(&self, text: &str) -> String {
+    /// A job file, with a quarter of its time in a quick run.
+    pub fn shortened(&self, text: &str) -> String {
         let line = |line: &str| match line.split_once('=') {
             Some(("runtime", value)) if self.is_quick => match value.parse::<u64>() {
                 Ok(seconds) => format!("runtime={}ms\n", 250 * seconds),
@@ -142,6 +225,22 @@ impl Plan {
     }
 }
 
+/// Section II: class 1 reads at random, or ever larger pieces ever further apart; class 2 in order.
+fn illustration(number: u8, run: &Run) -> Vec<Actor> {
+    let random = Pattern::Local { locality: 0.0, reads: 100, sizes: &[128], places: synthetic::Places::Uniform };
+    let first = if number == 1 { random } else { Pattern::Growing };
+    let actor = |(name, pattern, weight, sectors): (&str, Pattern, u32, u64)| Actor {
+        tenant: Tenant::new(name).with_weight(weight),
+        sectors,
+        phases: vec![Phase { until: END, arrival: Arrival::Every(GAP), pattern }],
+    };
+    let sectors = VOLUME + u64::from(run.set_up.repetition) * SHIFT;
+    [("class-1", first, TWO[0], sectors), ("class-2", Pattern::InOrder(128), TWO[1], VOLUME)].map(actor).to_vec()
+}
+
+/// End of the illustrations' arrivals.
+const END: Nanos = Nanos(GAP.0 * REQUESTS);
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
@@ -149,18 +248,32 @@ mod tests {
     use super::*;
     use progress::monitor::Quiet;
 
-    fn outcome(under: &str) -> Outcome {
+    fn outcome(number: u8, under: &str) -> Outcome {
         let plan = Plan { is_quick: true, seed: 1 };
-        let stage = plan.illustration(1).unwrap();
-        Outcome::of(&stage.run(&Setting::parse(under).unwrap(), &Quiet::default()).unwrap(), &TWO).unwrap()
+        let run = Run::new(Trial::Illustration(number), under);
+        let stage = plan.stage(illustration(number, &run), &run).unwrap();
+        Outcome::of(&stage.run(&run.setting().unwrap(), &Quiet::default()).unwrap(), &TWO, Some(END)).unwrap()
     }
 
     #[test]
     fn the_array_is_as_fast_as_the_reports_and_without_sharing_weights_are_missed() {
-        let outcome = outcome("noop");
+        let outcome = outcome(1, "noop");
         // The report's 7.28 MB/s, and some 70 ms of disk time for a request.
         assert!((6.5..8.5).contains(&outcome.throughput_mb_s), "{outcome:?}");
         assert!((55.0..85.0).contains(&outcome.service_ms) && outcome.error() > 5.0, "{outcome:?}");
         assert!(outcome.window_errors.iter().all(Option::is_some) && outcome.wanting_percent > 99.0, "{outcome:?}");
+    }
+
+    #[test]
+    fn as_printed_the_error_falls_with_the_cycle_and_with_storage_load_threshold() {
+        for number in [1, 2] {
+            let error = |tunables: &str| outcome(number, &format!("fairio-report:{tunables}")).errors[0];
+            let errors = ["cycle_ms=100", "cycle_ms=500", "cycle_ms=2000"].map(error);
+            assert!(errors[0] > 11.0 && errors[0] > 1.3 * errors[1] && errors[1] > 2.0 * errors[2], "{errors:?}");
+            // Surplus is dispatched in order of arrival.
+            let errors = [4, 16, 32].map(|threshold| error(&format!("cycle_ms=500,storage_load_threshold={threshold}")));
+            assert!(errors.is_sorted() && errors[2] > 4.0 * errors[0], "{errors:?}");
+            assert!(outcome(number, "fairio:cycle_ms=500").error() < 0.5);
+        }
     }
 }

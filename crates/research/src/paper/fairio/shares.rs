@@ -1,4 +1,4 @@
-//! What classes got of the disks' time, and how far that is from what their weights say.
+//! Shares of disk time that classes got, and how far these are from their weights.
 
 use anyhow::{Context, ensure};
 use block::Nanos;
@@ -13,18 +13,24 @@ pub const WINDOWS: [Nanos; 3] = [BIN, Nanos::from_millis(1_000), Nanos::from_mil
 /// A run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
-    /// Of each class, by how many points its part of the disks' time is above what its weight says (section II, `Error_i`): as long as every
-    /// class had something to ask for.
+    /// Error of each class in percentage points: its share of the disk time less its share of the weights (section II, `Error_i`), until the last
+    /// arrival where requests arrive by the clock, else until a class is done.
     pub errors: Vec<f64>,
+    /// The same until the first class has almost all its requests done.
+    pub errors_until_done: Vec<f64>,
     /// The same of the times in which all classes had something outstanding, where these are long enough: what a class leaves of its share
     /// while it is silent is not counted.
     pub errors_together: Option<Vec<f64>>,
     /// The least part of that time, in percent, in which a class had a request outstanding.
     pub wanting_percent: f64,
-    /// 10⁶ bytes a second of all classes, from beginning to end.
+    /// 10⁶ bytes a second of all classes, until the last arrival or of the whole run.
     pub throughput_mb_s: f64,
-    /// Mean disk time of a request, in ms, added up over the disks.
+    /// The same of the whole run, in which every scheduler serves the same requests.
+    pub whole_mb_s: f64,
+    /// Mean disk time of a request of the array in ms, summed over the disks.
     pub service_ms: f64,
+    /// The same for each class; of requests of its processes.
+    pub services_ms: Vec<f64>,
     /// Response times of all classes in ms: the median, 99%, 99.9%, the longest, each of the class that has the longest.
     pub responses_ms: [f64; 4],
     /// Of each of [`WINDOWS`]: the largest error of a class, in points, that 99% of the windows do not exceed.
@@ -44,29 +50,39 @@ impl Outcome {
         self.errors_together.as_deref().map(largest)
     }
 
-    /// From a run of classes with these weights.
+    /// From a run of classes with these weights. `arrivals`: when the last request arrived, if they arrive by the clock. That is when `DiskSim` 3
+    /// ends a run: at the end of its trace.
     ///
     /// # Errors
-    /// The device does not tell for whom it works.
-    pub fn of(run: &RunSummary, weights: &[u32]) -> anyhow::Result<Outcome> {
+    /// The device does not account its time by tenant.
+    pub fn of(run: &RunSummary, weights: &[u32], arrivals: Option<Nanos>) -> anyhow::Result<Outcome> {
         let measured = run.measure.tenants.as_deref().context("no measurement of tenants")?;
         let ledger = run.ledger.as_ref().context("no ledger of tenants")?;
         let work: Vec<Timeline<u64>> = ledger.disk_time()[..weights.len()].to_vec();
-        let end = contested(measured);
-        let times: Vec<f64> = work.iter().map(|work| until(work, end)).collect();
+        let done = contested(measured);
+        let end = arrivals.unwrap_or(done);
+        let times_until = |end| work.iter().map(|work| until(work, end)).collect::<Vec<f64>>();
+        let times = times_until(end);
         ensure!(times.iter().sum::<f64>() > 0.0, "the device does not account its time by tenant");
         let longest = |of: &dyn Fn(&sim::run::Responses) -> Nanos| {
             measured.on_roster().iter().map(|tenant| of(&tenant.responses).as_millis_f64()).fold(0.0, f64::max)
         };
         let measure = &run.measure;
+        let served: Vec<Served> = measured.on_roster().iter().map(|tenant| served_until(tenant, end)).collect();
+        let rate = |bytes: u64, time: Nanos| bytes as f64 / 1e6 / time.as_secs_f64();
+        let whole_mb_s = rate(measure.read_bytes + measure.written_bytes, measure.duration());
         let all_work: u64 = work.iter().flat_map(Timeline::bins).sum();
+        let mean_ms = |time: f64, requests: u64| time / 1e6 / requests.max(1) as f64;
         let together = judge::shares(measured, ledger, end);
         Ok(Outcome {
             errors: errors(&times, weights),
+            errors_until_done: errors(&times_until(done), weights),
             errors_together: together.map(|shares| errors(&shares, weights)),
             wanting_percent: wanting(measured, end),
-            throughput_mb_s: (measure.read_bytes + measure.written_bytes) as f64 / 1e6 / measure.duration().as_secs_f64(),
-            service_ms: all_work as f64 / 1e6 / run.tally.requests.max(1) as f64,
+            throughput_mb_s: arrivals.map_or(whole_mb_s, |end| rate(served.iter().map(|served| served.bytes).sum(), end)),
+            whole_mb_s,
+            service_ms: mean_ms(all_work as f64, run.tally.requests),
+            services_ms: times.iter().zip(&served).map(|(time, served)| mean_ms(*time, served.requests)).collect(),
             responses_ms: [
                 longest(&|responses| responses.quantile(0.5)),
                 longest(&|responses| responses.quantile(0.99)),
@@ -87,11 +103,11 @@ fn idle(ledger: &Ledger) -> f64 {
     ledger.idle_while_waiting().as_secs_f64()
 }
 
-/// Part of a class's requests that are done when it is taken for done: a disk with an SSTF queue may keep the last ones for as long as
-/// anybody asks for what is nearer, and who waits for one request competes for nothing.
+/// Part of a class's requests after which it counts as done: a disk with an SSTF queue may keep the last ones for as long as there are nearer ones,
+/// and a class that waits for a single request does not compete.
 const DONE: f64 = 0.98;
 
-/// Until when every class had something to ask for: when the first of them was done.
+/// When the first class was done.
 fn contested(measured: &Tenants) -> Nanos {
     let done = |tenant: &TenantMeasure| {
         let enough = DONE * tenant.served.requests as f64;
@@ -106,7 +122,13 @@ fn contested(measured: &Tenants) -> Nanos {
     measured.on_roster().iter().map(done).min().unwrap_or_default()
 }
 
-/// What is in the bins that end by `end`.
+/// What a class had completed in the bins that end by `end`.
+fn served_until(tenant: &TenantMeasure, end: Nanos) -> Served {
+    let bins = tenant.timeline.bins().iter().take((end.0 / tenant.timeline.width().0) as usize);
+    bins.fold(Served::default(), |sum, bin| Served { requests: sum.requests + bin.requests, bytes: sum.bytes + bin.bytes, ..sum })
+}
+
+/// The sum of the bins that end by `end`.
 fn until(line: &Timeline<u64>, end: Nanos) -> f64 {
     line.bins().iter().take((end.0 / line.width().0) as usize).sum::<u64>() as f64
 }

@@ -1,253 +1,492 @@
-//! Tables I, II and V, and the same loads under other schedulers.
+//! The runs that the parts need, and Tables I, II and V with the variations of what the report leaves open.
 
 use crate::report::paper::{Cell, Figure, Panel, Row, Table, Unit};
 use block::Nanos;
 use block::sched::fairio::{CycleClass, cycle_length};
 
 use super::array::DISKS;
-use super::bars::ABLE_PERCENT;
-use super::runs::{BENCHMARKS, Plan, Runs, Trial};
+use super::results::{Results, Spread};
+use super::runs::{BENCHMARKS, FOUR, OTHER_WEIGHTS, Plan, Run, Runs, SetUp, Trial, USUAL};
 use super::shares::{Outcome, WINDOWS};
-use crate::paper::stated::{Measures, Stated};
+use super::traces::Places;
+use crate::paper::stated::Stated;
 
 /// What can be asked for.
-pub const PARTS: [(&str, &str); 5] = [
+pub const PARTS: [(&str, &str); 11] = [
     ("table-1", "Table I: error and throughput by cycle length, Illustration 1"),
     ("table-2", "Table II: error and throughput by cycle length, Illustration 2"),
     ("table-5", "Table V: the heuristic’s cycles, six benchmarks"),
+    ("readings", "What the report leaves open: errors of class 1 by reading and set-up"),
+    ("weights", "Other weights of the benchmarks"),
+    ("demand", "MADbench2 with fewer requests of the heavier classes"),
+    ("closed", "The benchmarks with processes that wait for their requests"),
+    ("drawn", "Workloads drawn at random: fixed cycles against the adaptive one"),
+    ("places", "Disk time of a request by stripe unit and places of data"),
     ("peers", "Errors of shares under other schedulers"),
     ("windows", "Shares in windows, response times and idle disks, adaptive cycle"),
 ];
 
-/// The report’s cycle lengths in ms.
-const CYCLES: [u32; 14] = [100, 200, 300, 400, 500, 600, 700, 800, 900, 1000, 1500, 2000, 2500, 3000];
-/// Those of a quick run.
+/// The report's cycle lengths in ms.
+pub const CYCLES: [u32; 14] = [100, 200, 300, 400, 500, 600, 700, 800, 900, 1000, 1500, 2000, 2500, 3000];
+/// Of these, those of the benchmarks in a quick run.
 const QUICK: [u32; 5] = [100, 500, 900, 2000, 3000];
+/// And those of readings and drawn workloads.
+pub const READ: [u32; 5] = [100, 500, 900, 2000, 3000];
 
-/// The scheduler that shares nothing: in order of arrival, as the report’s driver without FAIRIO.
+/// The scheduler without shares: in order of arrival, as the report's driver without FAIRIO.
 pub const UNSHARED: &str = "noop";
-/// Ours, which chooses the cycle itself.
+/// Ours, with a cycle that it chooses.
 pub const ADAPTIVE: &str = "fairio";
-/// What else shares disks out.
+/// Other schedulers that share.
 const PEERS: [&str; 3] = ["mclock", "io-cost", "bfq"];
+/// Name of the report's variant in tables.
+const PRINTED: &str = "as printed";
 
-/// The report's cycle of this many ms.
-fn fixed(ms: u32) -> String {
-    format!("fairio:cycle_ms={ms}")
+/// The report's scheduler with a cycle of this many ms.
+pub fn printed(ms: u32) -> String {
+    format!("{}:cycle_ms={ms}", super::printed::SPEC.name)
 }
 
-/// What came out.
-pub struct Results<'a> {
-    /// What was run.
-    pub plan: Plan,
-    /// Each run.
-    pub runs: &'a Runs,
-    /// The report.
-    pub stated: &'a Stated,
+/// Ours with this cycle.
+pub fn fixed(ms: u32) -> String {
+    format!("{ADAPTIVE}:cycle_ms={ms}")
 }
 
-/// The loads that what is wanted is about.
-pub fn trials(wants: impl Fn(&str) -> bool) -> Vec<Trial> {
+/// Storage that is never considered under-loaded, so that classes get their shares only: "strict enforcement".
+pub fn strict(ms: u32) -> String {
+    format!("{},storage_load_threshold=0", printed(ms))
+}
+
+/// The report's scheduler in the reading in which requests count when dispatched.
+fn counted_at_dispatch(ms: u32) -> String {
+    printed(ms) + READINGS[1].1
+}
+
+/// Readings of the report and values of its parameters: name, tunables in addition, and stripe unit.
+const READINGS: [(&str, &str, u32); 14] = [
+    (PRINTED, "", USUAL.stripe_unit_kib),
+    ("requests count when dispatched", ",charged=dispatch", USUAL.stripe_unit_kib),
+    ("recorded: surplus that others lacked", ",ignored=unneeded", USUAL.stripe_unit_kib),
+    ("recorded: all surplus", ",ignored=nothing", USUAL.stripe_unit_kib),
+    ("StorageLoad_threshold 1", ",storage_load_threshold=1", USUAL.stripe_unit_kib),
+    ("StorageLoad_threshold 4", ",storage_load_threshold=4", USUAL.stripe_unit_kib),
+    ("StorageLoad_threshold 8", ",storage_load_threshold=8", USUAL.stripe_unit_kib),
+    ("StorageLoad_threshold 32", ",storage_load_threshold=32", USUAL.stripe_unit_kib),
+    ("Class_threshold 4", ",class_threshold=4", USUAL.stripe_unit_kib),
+    ("r = 1", ",window_cycles=1", USUAL.stripe_unit_kib),
+    ("r = 100", ",window_cycles=100", USUAL.stripe_unit_kib),
+    ("stripe unit 8 KiB", "", 8),
+    ("stripe unit 16 KiB", "", 16),
+    ("stripe unit 64 KiB", "", 64),
+];
+
+/// Set-ups of `places`, the usual one first.
+const PLACES: [SetUp; 5] = [
+    USUAL,
+    SetUp { stripe_unit_kib: 4, ..USUAL },
+    SetUp { stripe_unit_kib: 8, ..USUAL },
+    SetUp { stripe_unit_kib: 64, ..USUAL },
+    SetUp { places: Places::Together, ..USUAL },
+];
+
+/// The benchmark whose classes had too few requests in the report.
+pub const MADBENCH2: Trial = Trial::Trace(1);
+/// Rates of its heavier classes, in percent of what their shares take; as recorded they are more than twice that.
+const DEMANDS: [Option<u32>; 4] = [None, Some(100), Some(80), Some(60)];
+/// Cycles in ms, beside the heuristic's.
+pub const DEMAND_CYCLES: [u32; 2] = [500, 1000];
+
+/// MADbench2's trace with this demand of its heavier classes.
+pub fn demand_run(demand_percent: Option<u32>, under: String) -> Run {
+    Run::new(MADBENCH2, under).with(SetUp { demand_percent, ..USUAL })
+}
+
+/// All weights of `weights`.
+fn all_weights() -> impl Iterator<Item = [u32; 4]> + Clone {
+    std::iter::once(FOUR).chain(OTHER_WEIGHTS)
+}
+
+/// The loads that the wanted parts are about.
+pub fn trials(plan: &Plan, wants: impl Fn(&str) -> bool) -> Vec<Trial> {
     let all = wants("peers") || wants("windows") || wants("bars");
-    let illustrations = [("table-1", 1), ("table-2", 2)].into_iter().filter(|(id, _)| all || wants(id));
-    let illustrations = illustrations.map(|(_, number)| Trial::Illustration(number));
-    let benchmarks = (0..BENCHMARKS.len()).filter(|_| all || wants("table-5")).map(Trial::Benchmark);
-    illustrations.chain(benchmarks).collect()
-}
-
-/// The runs that tell what a request costs.
-pub fn unshared(trials: &[Trial]) -> Vec<(Trial, String)> {
-    trials.iter().map(|&trial| (trial, UNSHARED.to_owned())).collect()
-}
-
-/// The runs that share, the heuristic's cycle known from those that do not.
-pub fn shared(trials: &[Trial], plan: &Plan, runs: &Runs, stated: &Stated) -> Vec<(Trial, String)> {
-    let results = Results { plan: *plan, runs, stated };
-    let of = |&trial: &Trial| {
-        let cycles = results.cycles().iter().map(|&ms| fixed(ms));
-        let heuristic = results.heuristic_ms(trial).map(fixed);
-        let others = PEERS.iter().chain([&ADAPTIVE]).map(|&name| name.to_owned());
-        cycles.chain(heuristic).chain(others).map(move |under| (trial, under)).collect::<Vec<_>>()
-    };
-    trials.iter().flat_map(of).collect()
-}
-
-impl Results<'_> {
-    fn cycles(&self) -> &'static [u32] {
-        if self.plan.is_quick { &QUICK } else { &CYCLES }
-    }
-
-    fn get(&self, trial: Trial, under: &str) -> Option<&Outcome> {
-        self.runs.get(&(trial, under.to_owned()))
-    }
-
-    /// The loads that were run, with their names.
-    pub fn trials(&self) -> Vec<(Trial, String)> {
-        let name = |trial: Trial| match trial {
-            Trial::Illustration(number) => format!("Illustration {number}"),
-            Trial::Benchmark(place) => BENCHMARKS[place].0.to_owned(),
-        };
-        let known = trials(|_| true).into_iter().filter(|trial| self.get(*trial, UNSHARED).is_some());
-        known.map(|trial| (trial, name(trial))).collect()
-    }
-
-    /// The cycle that equation 3 gives for a benchmark, with the number of requests that the report takes for it.
-    fn heuristic_ms(&self, trial: Trial) -> Option<u32> {
-        let Trial::Benchmark(place) = trial else { return None };
-        let requests = self.stated.number("table-5", BENCHMARKS[place].0, "requests")?;
-        let service = self.get(trial, UNSHARED)?.service_ms;
-        let class = |&weight: &u32| CycleClass { weight, request: Nanos((service * 1e6) as u64), requests: requests as u32 };
-        let classes: Vec<CycleClass> = trial.weights().iter().map(class).collect();
-        Some((cycle_length(&classes, DISKS).as_millis_f64()) as u32)
-    }
-
-    /// The fixed cycle of the least error, and its error.
-    pub fn best_fixed(&self, trial: Trial) -> Option<(u32, f64)> {
-        self.best_by(trial, |outcome| Some(outcome.error()))
-    }
-
-    /// The same of the times in which all classes wanted something.
-    pub fn best_together(&self, trial: Trial) -> Option<(u32, f64)> {
-        self.best_by(trial, Outcome::error_together)
-    }
-
-    /// What statements are judged by.
-    pub fn measures(&self) -> Measures {
-        let mut measures = Measures::default();
-        for (number, [spread, best]) in [(1, ["spread-1", "best-cycle-1"]), (2, ["spread-2", "best-cycle-2"])] {
-            let trial = Trial::Illustration(number);
-            let throughputs = self.cycles().iter().filter_map(|&ms| Some(self.get(trial, &fixed(ms))?.throughput_mb_s));
-            let (least, most) = throughputs.fold((f64::INFINITY, 0.0_f64), |(least, most), it| (least.min(it), most.max(it)));
-            measures.ours(spread, (most > 0.0).then(|| 100.0 * (most / least - 1.0)));
-            measures.ours(best, self.best_fixed(trial).map(|(ms, _)| f64::from(ms)));
+    let is_wanted = |trial: &Trial| match trial {
+        Trial::Illustration(1) => all || wants("readings") || wants("table-1"),
+        Trial::Illustration(_) => all || wants("readings") || wants("table-2"),
+        Trial::Benchmark(_) => all || wants("closed"),
+        &trial @ Trial::Trace(_) => {
+            let of_all = wants("bars") || ["table-5", "weights", "places"].into_iter().any(&wants);
+            of_all || trial == MADBENCH2 && wants("demand")
         }
-        let by_heuristic = |(trial, _): (Trial, String)| self.get(trial, &fixed(self.heuristic_ms(trial)?));
-        let able = self.trials().into_iter().filter_map(by_heuristic).filter(|outcome| outcome.wanting_percent >= ABLE_PERCENT);
-        measures.ours("worst-able", able.map(Outcome::error).max_by(f64::total_cmp));
-        measures
-    }
-
-    fn best_by(&self, trial: Trial, error: impl Fn(&Outcome) -> Option<f64>) -> Option<(u32, f64)> {
-        let errors = self.cycles().iter().filter_map(|&ms| Some((ms, error(self.get(trial, &fixed(ms))?)?)));
-        errors.min_by(|a, b| a.1.total_cmp(&b.1))
-    }
-
-    /// What comes out with the cycle that fairio chooses.
-    pub fn adaptive(&self, trial: Trial) -> Option<&Outcome> {
-        self.get(trial, ADAPTIVE)
-    }
-
-    /// Throughput under a scheduler as a part of that without shares, in percent.
-    pub fn against_unshared(&self, trial: Trial, under: &str) -> Option<f64> {
-        Some(100.0 * self.get(trial, under)?.throughput_mb_s / self.get(trial, UNSHARED)?.throughput_mb_s)
-    }
+        Trial::Drawn(_) => wants("drawn"),
+    };
+    let drawn = (0..plan.drawn()).map(Trial::Drawn);
+    let traces = (0..BENCHMARKS.len()).map(Trial::Trace);
+    every_trial().chain(traces).chain(drawn).filter(is_wanted).collect()
 }
 
-/// Every table that there are runs for.
+/// The report's loads, the benchmarks as processes.
+pub fn every_trial() -> impl Iterator<Item = Trial> {
+    [1, 2].map(Trial::Illustration).into_iter().chain((0..BENCHMARKS.len()).map(Trial::Benchmark))
+}
+
+/// The runs from which the disk time of a request is known.
+pub fn unshared(trials: &[Trial], wants: impl Fn(&str) -> bool) -> Vec<Run> {
+    let of = |set_up: SetUp| {
+        let is_wanted = move |trial: &&Trial| set_up == USUAL || matches!(trial, Trial::Trace(_));
+        trials.iter().filter(is_wanted).map(move |&trial| Run::new(trial, UNSHARED).with(set_up))
+    };
+    PLACES.into_iter().filter(|set_up| *set_up == USUAL || wants("places")).flat_map(of).collect()
+}
+
+/// The runs that share, with the heuristic's cycle from those that do not.
+pub fn shared(trials: &[Trial], plan: &Plan, runs: &Runs, stated: &Stated, wants: impl Fn(&str) -> bool) -> Vec<Run> {
+    let results = Results { plan: *plan, runs, stated };
+    let mut wanted = Vec::new();
+    for &trial in trials {
+        if let Trial::Drawn(_) = trial {
+            let heuristic = results.heuristic_ms(trial).map(printed);
+            let both = READ.iter().flat_map(|&ms| [printed(ms), fixed(ms)]);
+            wanted.extend(both.chain(heuristic).chain([ADAPTIVE.to_owned()]).map(|under| Run::new(trial, under)));
+            continue;
+        }
+        let peers = PEERS.iter().filter(|_| !matches!(trial, Trial::Trace(_)));
+        wanted.extend(peers.chain([&ADAPTIVE]).map(|&under| Run::new(trial, under)));
+        if let Trial::Illustration(_) = trial {
+            for repetition in 0..plan.repetitions() {
+                let both = CYCLES.iter().flat_map(|&ms| [printed(ms), fixed(ms)]);
+                wanted.extend(both.map(|under| Run::new(trial, under).with(SetUp { repetition, ..USUAL })));
+            }
+            if wants("readings") {
+                wanted.extend(READINGS.iter().flat_map(|reading| READ.map(|ms| reading_run(trial, reading, ms))));
+            }
+            continue;
+        }
+        let Some(ms) = results.heuristic_ms(trial) else { continue };
+        wanted.push(Run::new(trial, printed(ms)));
+        if let Trial::Benchmark(_) = trial {
+            wanted.extend(benchmark_cycles(plan).iter().map(|&ms| Run::new(trial, fixed(ms))));
+            continue;
+        }
+        wanted.push(Run::new(trial, counted_at_dispatch(ms)));
+        wanted.extend(results.unstable_ms(trial).map(|ms| Run::new(trial, printed(ms))));
+        if wants("weights") {
+            let runs = all_weights().map(|weights| SetUp { weights, ..USUAL });
+            wanted.extend(
+                runs.flat_map(|set_up| [printed(ms), ADAPTIVE.to_owned()].map(|under| Run::new(trial, under).with(set_up))),
+            );
+        }
+        if trial == MADBENCH2 {
+            let under = DEMAND_CYCLES.into_iter().chain([ms]).map(printed).chain([strict(ms), ADAPTIVE.to_owned()]);
+            wanted.extend(under.flat_map(|under| DEMANDS.map(|demand| demand_run(demand, under.clone()))));
+        }
+    }
+    wanted
+}
+
+/// Fixed cycles under which benchmarks are run with ours.
+pub fn benchmark_cycles(plan: &Plan) -> &'static [u32] {
+    if plan.is_quick { &QUICK } else { &CYCLES }
+}
+
+fn reading_run(trial: Trial, (_, tunables, stripe_unit_kib): &(&str, &str, u32), ms: u32) -> Run {
+    Run::new(trial, printed(ms) + tunables).with(SetUp { stripe_unit_kib: *stripe_unit_kib, ..USUAL })
+}
+
+/// The cycle of equation 3 in ms, for classes with these weights, disk times of a request in ms, and numbers of requests.
+pub fn equation_3(classes: impl IntoIterator<Item = (u32, f64, u32)>) -> u32 {
+    let class = |(weight, ms, requests): (u32, f64, u32)| CycleClass { weight, request: Nanos((ms * 1e6) as u64), requests };
+    let classes: Vec<CycleClass> = classes.into_iter().map(class).collect();
+    cycle_length(&classes, DISKS).as_millis_f64() as u32
+}
+
+/// All tables for which there are runs.
 pub fn all(results: &Results) -> Vec<Table> {
-    let mut tables = Vec::new();
-    for (number, id) in [(1, "table-1"), (2, "table-2")] {
-        tables.extend(illustration(results, Trial::Illustration(number), id));
-    }
-    tables.extend(benchmarks(results));
-    tables.extend(windows(results));
-    tables
+    let illustrations = [(1, "table-1"), (2, "table-2")].map(|(number, id)| illustration(results, Trial::Illustration(number), id));
+    let others = [benchmarks(results), readings(results), weights(results), demand(results)];
+    let more = [closed(results), drawn(results), places(results), windows(results)];
+    illustrations.into_iter().chain(others).chain(more).flatten().collect()
 }
 
-fn table(id: &str, corner: &str, method: &str) -> Table {
+/// A table, unless it has no rows.
+fn table(id: &str, corner: &str, method: &str, columns: Vec<(String, bool)>, rows: Vec<Row>) -> Option<Table> {
     let title = PARTS.iter().find(|(part, _)| *part == id).map_or(id, |(_, title)| title);
-    Table {
+    (!rows.is_empty()).then(|| Table {
         id: id.to_owned(),
         title: title.to_owned(),
         method: method.to_owned(),
         corner: corner.to_owned(),
-        columns: Vec::new(),
-        rows: Vec::new(),
-    }
+        columns: columns.into_iter().map(|(name, has_ratio)| Table::column(&name, has_ratio)).collect(),
+        rows,
+    })
+}
+
+fn columns<const N: usize>(names: [(&str, bool); N]) -> Vec<(String, bool)> {
+    names.map(|(name, has_ratio)| (name.to_owned(), has_ratio)).to_vec()
 }
 
 fn illustration(results: &Results, trial: Trial, id: &str) -> Option<Table> {
     results.get(trial, UNSHARED)?;
-    let fixed_cycles = results.cycles().iter().map(|&ms| (ms.to_string(), fixed(ms)));
-    let others = [ADAPTIVE].into_iter().chain(PEERS).chain([UNSHARED]);
-    let others = others.map(|name| (if name == ADAPTIVE { "adaptive" } else { name }.to_owned(), name.to_owned()));
-    let row = |(name, under): (String, String)| {
-        let outcome = results.get(trial, &under);
-        let cell = |column: &str, ours: Option<f64>| Cell::ours(ours).with_paper(results.stated.number(id, &name, column));
-        let error = |class: usize| outcome.map(|outcome| outcome.errors[class]);
+    let row = |name: String, as_printed: &[&Outcome], ours: &[&Outcome]| {
+        let paper = |column: &str| results.stated.number(id, &name, column);
+        let mean = |of: &[&Outcome], value: &dyn Fn(&Outcome) -> f64| Spread::of(of.iter().map(|outcome| value(outcome)));
+        let error = mean(as_printed, &|outcome| outcome.errors[0]);
+        let cell = |spread: Option<Spread>| Cell::ours(spread.map(|spread| spread.mean));
         let cells = vec![
-            cell("error-1", error(0)),
-            cell("error-2", error(1)),
-            cell("throughput", outcome.map(|outcome| outcome.throughput_mb_s)),
+            cell(error).with_paper(paper("error-1")),
+            cell(mean(as_printed, &|outcome| outcome.errors[1])).with_paper(paper("error-2")),
+            cell(mean(as_printed, &|outcome| outcome.throughput_mb_s)).with_paper(paper("throughput")),
+            Cell::ours(error.map(|error| error.range())),
+            cell(mean(ours, &|outcome| outcome.errors[0])),
+            cell(mean(ours, &|outcome| outcome.throughput_mb_s)),
         ];
         Row { name, cells }
     };
-    let rows: Vec<Row> = fixed_cycles.chain(others).map(row).collect();
-    let method = "Cycle lengths in ms as the report’s, then the cycle that fairio chooses, and other schedulers. The report’s and ours differ in \
-                  what a cycle is: there it ends by the clock, here when its disk time is used.";
-    Some(Table {
-        columns: vec![
-            Table::column("error of class 1, points", false),
-            Table::column("of class 2", false),
-            Table::column("MB/s", true),
-        ],
-        rows,
-        ..table(id, "cycle", method)
-    })
+    let by_cycle = CYCLES
+        .iter()
+        .map(|&ms| row(ms.to_string(), &results.repetitions(trial, &printed(ms)), &results.repetitions(trial, &fixed(ms))));
+    let others = [ADAPTIVE].into_iter().chain(PEERS).chain([UNSHARED]);
+    let others = others.filter_map(|under| {
+        let name = if under == ADAPTIVE { "adaptive" } else { under };
+        Some(row(name.to_owned(), &[], &[results.get(trial, under)?]))
+    });
+    let method = "Cycle lengths in ms; the report’s scheduler as printed and, at the right, ours with the same cycle; then ours with an adaptive \
+                  cycle, and other schedulers. Means of repetitions with other places of requests; range: the largest error less the smallest. \
+                  Until the last request arrives, as DiskSim 3 ends a run with its trace.";
+    let columns = columns([
+        ("error of class 1, points", false),
+        ("of class 2", false),
+        ("MB/s", true),
+        ("range over repetitions", false),
+        ("ours: error of class 1", false),
+        ("ours: MB/s", false),
+    ]);
+    table(id, "cycle", method, columns, by_cycle.chain(others).collect())
 }
 
-/// The benchmarks that were run.
-fn of_benchmarks(results: &Results) -> Vec<(Trial, String)> {
-    results.trials().into_iter().filter(|(trial, _)| matches!(trial, Trial::Benchmark(_))).collect()
+/// The traces that were run, with the names of their benchmarks.
+fn of_traces<'a>(results: &'a Results) -> impl Iterator<Item = (Trial, &'static str)> + use<'a> {
+    let traces = BENCHMARKS.iter().enumerate().map(|(place, (name, _))| (Trial::Trace(place), *name));
+    traces.filter(|(trial, _)| results.get(*trial, UNSHARED).is_some())
 }
 
 fn benchmarks(results: &Results) -> Option<Table> {
     let id = "table-5";
-    let mut rows = Vec::new();
-    for (trial, name) in of_benchmarks(results) {
-        let paper = |column: &str| results.stated.number(id, &name, column);
-        let heuristic = results.heuristic_ms(trial);
-        let by_heuristic = heuristic.and_then(|ms| results.get(trial, &fixed(ms)));
-        let best = results.best_fixed(trial);
-        let adaptive = results.adaptive(trial);
+    let row = |(trial, name): (Trial, &str)| {
+        let paper = |column: &str| results.stated.number(id, name, column);
+        let by_heuristic = results.by_heuristic(trial);
+        let by_unstable = results.unstable_ms(trial).and_then(|ms| results.get(trial, &printed(ms)));
         let cells = vec![
             Cell::ours(results.get(trial, UNSHARED).map(|outcome| outcome.service_ms)).with_paper(paper("service")),
-            Cell::ours(heuristic.map(f64::from)).with_paper(paper("cycle")),
+            Cell::ours(paper("requests")).with_paper(paper("requests")),
+            Cell::ours(results.heuristic_ms(trial).map(f64::from)).with_paper(paper("cycle")),
             Cell::ours(by_heuristic.map(Outcome::error)).with_paper(paper("error")),
+            Cell::ours(results.heuristic_ms(trial).and_then(|ms| results.get(trial, &counted_at_dispatch(ms))).map(Outcome::error)),
+            Cell::ours(results.unstable_ms(trial).map(f64::from)),
+            Cell::ours(by_unstable.map(Outcome::error)),
+            Cell::ours(results.get(trial, ADAPTIVE).map(Outcome::error)),
+        ];
+        Row { name: name.to_owned(), cells }
+    };
+    let method = "Traces by the clock, as printed. The number of requests in equation 3 is the report’s for each workload; the disk time of a \
+                  request is measured without shares, as there. The cycle for 17 requests is that of unstable classes. Ours: adaptive cycle.";
+    let columns = columns([
+        ("disk time of a request, ms", true),
+        ("requests", false),
+        ("heuristic’s cycle, ms", true),
+        ("error with it, points", false),
+        ("requests count when dispatched", false),
+        ("cycle for 17 requests, ms", false),
+        ("error with it", false),
+        ("ours: error", false),
+    ]);
+    table(id, "workload", method, columns, of_traces(results).map(row).collect())
+}
+
+fn demand(results: &Results) -> Option<Table> {
+    let ms = results.heuristic_ms(MADBENCH2)?;
+    let row = |demand_percent: Option<u32>| {
+        let get = |under: String| results.runs.get(&demand_run(demand_percent, under));
+        let by_heuristic = get(printed(ms))?;
+        let cycles = DEMAND_CYCLES.map(|ms| Cell::ours(get(printed(ms)).map(Outcome::error)));
+        let error = |class: usize| Cell::ours(by_heuristic.errors.get(class).copied());
+        let throughput = |outcome: Option<&Outcome>| Cell::ours(outcome.map(|outcome| outcome.throughput_mb_s));
+        let cells = cycles.into_iter().chain((0..FOUR.len()).map(error)).chain([
+            throughput(Some(by_heuristic)),
+            Cell::ours(get(strict(ms)).map(Outcome::error)),
+            throughput(get(strict(ms))),
+            Cell::ours(get(ADAPTIVE.to_owned()).map(Outcome::error)),
+            throughput(get(ADAPTIVE.to_owned())),
+        ]);
+        let name = demand_percent.map_or("as recorded".to_owned(), |percent| format!("{percent}%"));
+        Some(Row { name, cells: cells.collect() })
+    };
+    let of_cycles = DEMAND_CYCLES.map(|ms| (format!("error, {ms} ms"), false));
+    let classes = (1..=FOUR.len()).map(|class| (format!("{ms} ms: class {class}"), false));
+    let others = columns([
+        ("MB/s", false),
+        ("strict: error", false),
+        ("strict: MB/s", false),
+        ("ours: error", false),
+        ("ours: MB/s", false),
+    ]);
+    let columns = of_cycles.into_iter().chain(classes).chain(others).collect();
+    let method = "Errors in points by the arrival rate of the two heavier classes, in percent of what their shares take: section IV requires 100%. \
+                  Below that the lighter classes get the rest, with any cycle. Strict: no surplus service while the storage has requests.";
+    table("demand", "rate", method, columns, DEMANDS.into_iter().filter_map(row).collect())
+}
+
+fn closed(results: &Results) -> Option<Table> {
+    let row = |(trial, name): (Trial, String)| {
+        let by_heuristic = results.by_heuristic(trial);
+        let best = results.best_fixed(trial);
+        let adaptive = results.get(trial, ADAPTIVE);
+        let cells = vec![
+            Cell::ours(results.get(trial, UNSHARED).map(|outcome| outcome.service_ms)),
+            Cell::ours(results.heuristic_ms(trial).map(f64::from)),
+            Cell::ours(by_heuristic.map(Outcome::error)),
+            Cell::ours(by_heuristic.map(|outcome| outcome.wanting_percent)),
             Cell::ours(best.map(|best| best.1)),
             Cell::ours(best.map(|best| f64::from(best.0))),
             Cell::ours(adaptive.map(Outcome::error)),
             Cell::ours(results.best_together(trial).map(|best| best.1)),
             Cell::ours(adaptive.and_then(Outcome::error_together)),
             Cell::ours(results.against_unshared(trial, ADAPTIVE)),
-            Cell::ours(adaptive.map(|outcome| outcome.wanting_percent)),
         ];
-        rows.push(Row { name, cells });
-    }
-    let method = "The number of requests in equation 3 is the report’s for each workload; the disk time of a request is ours, measured \
-                  without shares as there. Wanting: the least part of the time in which a class had a request outstanding. While all want: errors \
-                  of the times in which every class had one.";
-    (!rows.is_empty()).then(|| Table {
-        columns: vec![
-            Table::column("disk time of a request, ms", true),
-            Table::column("heuristic’s cycle, ms", true),
-            Table::column("error with it, points", false),
-            Table::column("of the best fixed cycle", false),
-            Table::column("which is, ms", false),
-            Table::column("of the adaptive cycle", false),
-            Table::column("while all are busy: best fixed cycle", false),
-            Table::column("adaptive cycle", false),
-            Table::column("its throughput, % of unshared", false),
-            Table::column("wanting, %", false),
-        ],
-        rows,
-        ..table(id, "workload", method)
-    })
+        Row { name, cells }
+    };
+    let method = "Processes side by side, each waiting for its requests: classes have few requests pending, so that surplus service is a larger \
+                  part. Wanting: the least part of the time in which a class had a request outstanding. While all want: errors of the times in \
+                  which every class had one. Ours: fairio with fixed cycles and with an adaptive one.";
+    let columns = columns([
+        ("disk time of a request, ms", false),
+        ("heuristic’s cycle, ms", false),
+        ("as printed: error, points", false),
+        ("wanting, %", false),
+        ("ours: error, best fixed cycle", false),
+        ("which is, ms", false),
+        ("ours: adaptive cycle", false),
+        ("ours, while all want: best fixed cycle", false),
+        ("adaptive cycle", false),
+        ("ours: throughput, % of unshared", false),
+    ]);
+    let trials = results.trials().into_iter().filter(|(trial, _)| matches!(trial, Trial::Benchmark(_)));
+    table("closed", "workload", method, columns, trials.map(row).collect())
+}
+
+fn readings(results: &Results) -> Option<Table> {
+    let trials: Vec<(u8, &str, Trial)> =
+        [(1, "table-1"), (2, "table-2")].map(|(number, id)| (number, id, Trial::Illustration(number))).to_vec();
+    let row = |reading: &(&str, &str, u32)| {
+        let cell = |&(_, id, trial): &(u8, &str, Trial), ms: u32| {
+            let outcome = results.runs.get(&reading_run(trial, reading, ms));
+            let paper = results.stated.number(id, &ms.to_string(), "error-1").filter(|_| reading.0 == PRINTED);
+            Cell::ours(outcome.map(|outcome| outcome.errors[0])).with_paper(paper)
+        };
+        let cells: Vec<Cell> = trials.iter().flat_map(|trial| READ.map(|ms| cell(trial, ms))).collect();
+        Row { name: reading.0.to_owned(), cells }
+    };
+    let mut rows: Vec<Row> = READINGS.iter().map(row).collect();
+    let done = |&(_, _, trial): &(u8, &str, Trial)| {
+        READ.map(|ms| Cell::ours(results.get(trial, &printed(ms)).map(|outcome| outcome.errors_until_done[0])))
+    };
+    rows.push(Row { name: "until a class is done".to_owned(), cells: trials.iter().flat_map(done).collect() });
+    rows.retain(|row| row.cells.iter().any(|cell| cell.ours.is_some()));
+    let columns = trials.iter().flat_map(|(number, ..)| READ.map(|ms| (format!("{number}: {ms} ms"), false))).collect();
+    let method = "Errors of class 1 in points, by illustration and cycle. The first row is the reading closest to the report’s words. Surplus \
+                  service keeps StorageLoad_threshold requests at the storage; it is dispatched in order of arrival, whatever the weights, and \
+                  a short cycle is hardly more than that: so the error falls with the cycle and grows with the threshold.";
+    table("readings", "reading", method, columns, rows)
+}
+
+fn weights(results: &Results) -> Option<Table> {
+    let row = |(trial, name): (Trial, &str)| {
+        let ms = results.heuristic_ms(trial)?;
+        let cell = |weights: [u32; 4], under: String| {
+            let outcome = results.runs.get(&Run::new(trial, under).with(SetUp { weights, ..USUAL }));
+            Cell::ours(outcome.map(Outcome::error))
+        };
+        let cells: Vec<Cell> = all_weights()
+            .map(|weights| cell(weights, printed(ms)))
+            .chain(all_weights().map(|weights| cell(weights, ADAPTIVE.to_owned())))
+            .collect();
+        let is_run = cells.iter().all(|cell| cell.ours.is_some());
+        is_run.then_some(Row { name: name.to_owned(), cells })
+    };
+    let names = |who: &'static str| {
+        all_weights().map(move |weights| (format!("{who}{}", weights.map(|it| it.to_string()).join(", ")), false))
+    };
+    let columns = names("weights ").chain(names("ours: ")).collect();
+    let method = "Errors in points with the heuristic’s cycle, as printed, and of ours with an adaptive cycle. The report prints no weights; all \
+                  of these are together six times the lightest, as its cycles require.";
+    table("weights", "workload", method, columns, of_traces(results).filter_map(row).collect())
+}
+
+fn drawn(results: &Results) -> Option<Table> {
+    let row = |number: u32| {
+        let trial = Trial::Drawn(number);
+        let together = Outcome::error_together;
+        let unshared = results.get(trial, UNSHARED)?;
+        let as_printed = results.best_among(trial, &READ, printed, together);
+        let best = results.best_among(trial, &READ, fixed, together);
+        let adaptive = results.get(trial, ADAPTIVE)?;
+        let cells = vec![
+            Cell::ours(Some(unshared.errors.len() as f64)),
+            Cell::ours(together(unshared)),
+            Cell::ours(results.by_heuristic(trial).and_then(together)),
+            Cell::ours(results.heuristic_ms(trial).map(f64::from)),
+            Cell::ours(as_printed.map(|best| best.1)),
+            Cell::ours(as_printed.map(|best| f64::from(best.0))),
+            Cell::ours(best.map(|best| best.1)),
+            Cell::ours(best.map(|best| f64::from(best.0))),
+            Cell::ours(together(adaptive)),
+            Cell::ours(results.drawn_regret(number)),
+            Cell::ours(results.against_unshared(trial, ADAPTIVE)),
+        ];
+        Some(Row { name: format!("drawn {}", number + 1), cells })
+    };
+    let columns = columns([
+        ("classes", false),
+        ("error without shares, points", false),
+        ("as printed: error, cycle of equation 3", false),
+        ("which is, ms", false),
+        ("as printed: error, best cycle", false),
+        ("which is, ms", false),
+        ("ours: error, best fixed cycle", false),
+        ("which is, ms", false),
+        ("ours: adaptive cycle", false),
+        ("adaptive above best fixed", false),
+        ("ours: throughput, % of unshared", false),
+    ]);
+    let method = "Classes, weights, sizes, places and arrival are drawn; half of the classes change them up to five times in 60 s. Errors while all \
+                  classes have requests. Fixed cycles of 100, 500, 900, 2,000 and 3,000 ms; the best is known only afterwards. Equation 3 with 85 \
+                  requests of a stable class and 17 of another.";
+    table("drawn", "workload", method, columns, (0..results.plan.drawn()).filter_map(row).collect())
+}
+
+fn places(results: &Results) -> Option<Table> {
+    let row = |(trial, name): (Trial, &str)| {
+        let cell = |set_up: SetUp| {
+            let outcome = results.runs.get(&Run::new(trial, UNSHARED).with(set_up));
+            Cell::ours(outcome.map(|outcome| outcome.service_ms)).with_paper(results.stated.number("table-5", name, "service"))
+        };
+        let cells = PLACES.map(cell).to_vec();
+        let is_run = cells.iter().all(|cell| cell.ours.is_some());
+        is_run.then_some(Row { name: name.to_owned(), cells })
+    };
+    let name = |set_up: SetUp| match set_up.places {
+        Places::Extents => format!("{} KiB, ms", set_up.stripe_unit_kib),
+        Places::Together => format!("{} KiB, files together, ms", set_up.stripe_unit_kib),
+    };
+    let columns = PLACES.map(|set_up| (name(set_up), true)).to_vec();
+    let method = "Disk time of a request, summed over the eight disks, without shares, by stripe unit; data in extents of 1 MiB all over a quarter of \
+                  the array, or one file after the other. The report prints 69 to 74 ms for all six: in varmail, whose requests are of 16 KiB, they \
+                  have to be on all eight disks, and in sequential ones data have to be all over.";
+    table("places", "workload", method, columns, of_traces(results).filter_map(row).collect())
 }
 
 fn windows(results: &Results) -> Option<Table> {
     let row = |(trial, name): (Trial, String)| {
-        let outcome = results.adaptive(trial)?;
+        let outcome = results.get(trial, ADAPTIVE)?;
         let windows = outcome.window_errors.iter().map(|&error| Cell::ours(error));
         let responses = outcome.responses_ms.iter().map(|&ms| Cell::ours(Some(ms)));
         let cells = windows.chain(responses).chain([Cell::ours(Some(outcome.idle_percent))]).collect();
@@ -264,38 +503,37 @@ fn windows(results: &Results) -> Option<Table> {
         "max",
         "idle while requests wait, %",
     ];
-    let method = "Of windows one after the other, the largest error of a class that 99% of them do not exceed. Response times are those of the \
-                  class with the longest; the illustrations ask for more than the disks can do, so that theirs grow with the run.";
-    (!rows.is_empty()).then(|| Table {
-        columns: names.iter().map(|name| Table::column(name, false)).collect(),
-        rows,
-        ..table("windows", "workload", method)
-    })
+    let method = "Of consecutive windows, the largest error of a class that 99% of them do not exceed. Response times are those of the \
+                  class with the longest; the illustrations have more requests than the disks can serve, so that theirs grow with the run.";
+    table("windows", "workload", method, columns(names.map(|name| (name, false))), rows)
 }
 
 /// Errors under every scheduler that shares, and under the one that does not; the second panel is throughput.
 pub fn peers(results: &Results) -> Vec<Figure> {
-    let schedulers: Vec<&str> = [ADAPTIVE].into_iter().chain(PEERS).chain([UNSHARED]).collect();
+    let schedulers: Vec<&str> = [PRINTED, ADAPTIVE].into_iter().chain(PEERS).chain([UNSHARED]).collect();
     let trials = results.trials();
-    let values = |of: &dyn Fn(Trial, &str) -> Option<f64>| {
-        trials.iter().map(|(trial, _)| schedulers.iter().map(|under| of(*trial, under)).collect()).collect()
+    let values = |of: &dyn Fn(Option<&Outcome>) -> Option<f64>| {
+        let outcome = |trial, under: &str| if under == PRINTED { results.by_heuristic(trial) } else { results.get(trial, under) };
+        trials.iter().map(|(trial, _)| schedulers.iter().map(|under| of(outcome(*trial, under))).collect()).collect()
     };
-    let error = |trial, under: &str| results.get(trial, under).map(Outcome::error);
-    let throughput = |trial, under: &str| results.get(trial, under).map(|outcome| outcome.throughput_mb_s);
     let panel = |name: &str, values| Panel { name: name.to_owned(), values };
     if trials.is_empty() {
         return Vec::new();
     }
+    let title = PARTS.iter().find(|(part, _)| *part == "peers").map_or("", |(_, title)| title);
     vec![Figure {
-        title: PARTS[3].1.to_owned(),
-        method: "The same runs under other schedulers that share: mclock by requests, io-cost by a linear model of what they cost, bfq by \
-                 sectors; noop shares nothing. None of them promises disk time, so that this says what the promise is worth, not how good \
-                 they are at theirs."
+        title: title.to_owned(),
+        method: "The same runs under other schedulers that share: mclock by requests, io-cost by a linear model of their cost, bfq by \
+                 sectors; noop does not share. None of them guarantees disk time: the figure shows what that guarantee is worth, not how good \
+                 they are at theirs. As printed: with the report’s best cycle of an illustration, and the heuristic’s of a benchmark."
             .to_owned(),
         unit: Unit::ShareErrorPercent,
         series: schedulers.iter().map(|&name| name.to_owned()).collect(),
         groups: trials.iter().map(|(_, name)| name.clone()).collect(),
-        panels: vec![panel("error, points", values(&error)), panel("throughput, MB/s", values(&throughput))],
+        panels: vec![
+            panel("error, points", values(&|outcome| outcome.map(Outcome::error))),
+            panel("throughput, MB/s", values(&|outcome| outcome.map(|outcome| outcome.throughput_mb_s))),
+        ],
         ..Figure::new("peers")
     }]
 }

@@ -36,6 +36,8 @@ impl Trial {
 /// What counts as performance data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Data {
+    /// What the jobs got, by throughput alone: what the paper ranks by with UP(3,2,2), and what its figures of aggregated time show.
+    Throughput,
     /// What the block layer did: requests of the disk, which is what the paper's schemes log (section 4.3).
     BlockLayer,
     /// What the jobs asked for, all calls taken together: those that memory answers count as much as those that wait for the disk.
@@ -47,15 +49,19 @@ pub fn score(phase: &Phase, data: Data) -> Option<f64> {
     let Phase { served, .. } = phase;
     let (bytes, seconds, waited_s, requests) = match data {
         Data::BlockLayer => (served.bytes, served.seconds, served.waited_s, served.requests),
-        Data::Calls => (phase.bytes as f64, phase.seconds(), phase.waited_s, phase.calls as f64),
+        Data::Calls | Data::Throughput => (phase.bytes as f64, phase.seconds(), phase.waited_s, phase.calls as f64),
     };
     if bytes <= 0.0 || requests <= 0.0 || seconds <= 0.0 {
         return None;
     }
+    if data == Data::Throughput {
+        return Some((bytes / seconds).ln());
+    }
     Some(merit::score(&Preference::default(), bytes / seconds, waited_s / requests, served.fairness()))
 }
 
-/// The scores of all settings in a phase by which they are ranked: one that starves a stream is behind all others.
+/// The scores of all settings in a phase by which they are ranked: one that starves a stream is behind all others, but not where throughput
+/// alone counts.
 fn ranked(store: &Store, trial: &Trial, number: usize, data: Data) -> BTreeMap<&'static str, f64> {
     let phase = |name: &&'static str| trial.run(store, Under::Fixed(name))?.phases.get(number)?.as_ref();
     let default = phase(&FOUND).map(|phase| &phase.tails);
@@ -63,12 +69,30 @@ fn ranked(store: &Store, trial: &Trial, number: usize, data: Data) -> BTreeMap<&
         .iter()
         .filter_map(|name| {
             let phase = phase(name)?;
-            let starves = default.is_some_and(|default| merit::starves(&phase.tails, default));
+            let starves = data != Data::Throughput && default.is_some_and(|default| merit::starves(&phase.tails, default));
             Some((*name, (score(phase, data)?, starves)))
         })
         .collect();
     let names = scored.iter().map(|(name, _)| *name);
     names.zip(merit::ranked(scored.iter().map(|(_, scored)| *scored))).collect()
+}
+
+/// How a decision is counted.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Counting {
+    /// Performance data.
+    pub data: Data,
+    /// A performance lower by this much is equal.
+    pub tolerance: f64,
+    /// The schedulers of which the best has to be reached: all five, or "the regular disk I/O scheduler" taken at its word.
+    pub against: &'static [&'static str],
+}
+
+impl Counting {
+    /// The paper's: by throughput, against the best of the five.
+    pub const PRINTED: Counting = Counting { data: Data::Throughput, tolerance: merit::TOLERANCE, against: FIVE };
+    /// Ours: by merit.
+    pub const MERIT: Counting = Counting { data: JUDGED_BY, ..Counting::PRINTED };
 }
 
 /// Decisions that were judged, and of them the correct ones.
@@ -93,7 +117,8 @@ impl Count {
 }
 
 /// Judges the decisions of a run; the performance data are runs of the store.
-pub fn accuracy(store: &Store, trial: &Trial, under: &Under, data: Data, tolerance: f64) -> Option<Count> {
+pub fn accuracy(store: &Store, trial: &Trial, under: &Under, counting: Counting) -> Option<Count> {
+    let Counting { data, tolerance, against } = counting;
     let run = trial.run(store, under.clone());
     // Everything is asked for, whatever of it is there already.
     let fixed: Vec<Option<&Summary>> = SETTINGS.iter().map(|name| trial.run(store, Under::Fixed(name))).collect();
@@ -104,7 +129,7 @@ pub fn accuracy(store: &Store, trial: &Trial, under: &Under, data: Data, toleran
         let running = |phase: &Option<Phase>| phase.as_ref().is_some_and(|phase| (phase.from_s..phase.to_s).contains(at_s));
         let Some(number) = run.phases.iter().position(running) else { continue };
         let ranked = ranked(store, trial, number, data);
-        let Some(best) = FIVE.iter().filter_map(|name| ranked.get(name).copied()).max_by(f64::total_cmp) else { continue };
+        let Some(best) = against.iter().filter_map(|name| ranked.get(name).copied()).max_by(f64::total_cmp) else { continue };
         // Of a setting that is none of those measured it is unknown whether it was correct.
         let Some(chosen) = ranked.get(setting.as_str()) else { continue };
         count.judged += 1;
@@ -208,6 +233,10 @@ mod tests {
 
     const OURS: Under = Under::Scheme(super::super::schemes::Scheme::SEEKWISE);
 
+    fn counting(data: Data, tolerance: f64) -> Counting {
+        Counting { data, tolerance, against: FIVE }
+    }
+
     #[test]
     fn a_decision_is_correct_if_its_setting_is_as_good_as_the_best_of_five_in_the_phase_in_which_it_is_made() {
         // cfq is the best of the first phase, noop of the second, deadline within two percent of either; clook is none of the five.
@@ -225,21 +254,24 @@ mod tests {
         ours.decisions = decisions;
         let fixed = SETTINGS.iter().map(|name| (key(Under::Fixed(name)), two_phases(bytes(name))));
         let store = Store::of(fixed.chain([(key(OURS), ours)]));
-        for data in [Data::BlockLayer, Data::Calls] {
-            assert_eq!(accuracy(&store, &trial(), &OURS, data, TOLERANCE), Some(Count { right: 4, judged: 6 }));
+        for data in [Data::BlockLayer, Data::Calls, Data::Throughput] {
+            assert_eq!(accuracy(&store, &trial(), &OURS, counting(data, TOLERANCE)), Some(Count { right: 4, judged: 6 }));
             assert_eq!(
-                accuracy(&store, &trial(), &OURS, data, 0.0),
+                accuracy(&store, &trial(), &OURS, counting(data, 0.0)),
                 Some(Count { right: 3, judged: 6 }),
                 "deadline is not the best"
             );
         }
+        // The regular scheduler, anticipatory, has 100 in both phases: all six are better.
+        let regular = Counting { against: &["anticipatory"], ..Counting::PRINTED };
+        assert_eq!(accuracy(&store, &trial(), &OURS, regular), Some(Count { right: 6, judged: 6 }));
         assert_eq!(store.asked_for(), [], "everything was there");
     }
 
     #[test]
     fn what_is_not_there_is_asked_for() {
         let store = Store::default();
-        assert_eq!(accuracy(&store, &trial(), &OURS, JUDGED_BY, TOLERANCE), None);
+        assert_eq!(accuracy(&store, &trial(), &OURS, Counting::MERIT), None);
         let fixed = SETTINGS.iter().map(|name| key(Under::Fixed(name)));
         let mut wanted: Vec<Key> = fixed.chain([key(OURS)]).collect();
         wanted.sort();

@@ -59,10 +59,14 @@ pub enum Load {
     Long(&'static str),
     /// Similar to one of Table 4, from 0 on.
     Batch(u32),
+    /// One that changes all the time, for as long as in the paper.
+    Changing,
 }
 
 /// How much is run.
 pub struct Plan {
+    /// Length of all other runs, against that of the job files.
+    factor: f64,
     /// Length of the runs in which windows of different length are compared, against that of the job files.
     long_factor: f64,
     /// How often Tables 4 and 5 are run, each time with other draws.
@@ -82,17 +86,23 @@ impl Plan {
     pub fn new(quick: bool, seed: u64) -> anyhow::Result<Plan> {
         let main = Device::parse(MAIN_DISK)?;
         Ok(if quick {
-            Plan { long_factor: 1.0, repeats: 1, batches: 5, disks: vec![main], seed, measures_cpu: false }
+            Plan { factor: 0.4, long_factor: 0.5, repeats: 1, batches: 10, disks: vec![main], seed, measures_cpu: false }
         } else {
             let disks = vec![main, Device::parse(SECOND_DISK)?];
-            Plan { long_factor: LONG, repeats: 3, batches: 10, disks, seed, measures_cpu: false }
+            Plan { factor: 1.0, long_factor: LONG, repeats: 3, batches: 10, disks, seed, measures_cpu: false }
         })
     }
 
     /// What a time of the paper is in runs of this length, in milliseconds.
     pub fn scaled_ms(&self, paper_s: f64, long: bool) -> i64 {
-        let factor = if long { self.long_factor } else { 1.0 };
+        let factor = if long { self.long_factor } else { self.factor };
         (paper_s * 1000.0 / PAPER_SECONDS_A_SECOND * factor).round().max(1.0) as i64
+    }
+
+    /// What a number of requests of the paper is in runs of this length.
+    pub fn scaled_requests(&self, requests: u64, long: bool) -> u64 {
+        let factor = if long { self.long_factor } else { self.factor };
+        (requests as f64 / PAPER_SECONDS_A_SECOND * factor).round().max(1.0) as u64
     }
 
     /// The seed of a repetition.
@@ -103,13 +113,14 @@ impl Plan {
     /// Name and text of a workload's job file.
     pub fn job_file(&self, load: &Load) -> anyhow::Result<(String, String)> {
         match load {
-            Load::Of(name) => Ok(((*name).to_owned(), lengthened(name, 1.0)?)),
+            Load::Of(name) => Ok(((*name).to_owned(), lengthened(name, self.factor)?)),
             Load::Long(name) => Ok((format!("{name}-long"), lengthened(name, self.long_factor)?)),
             Load::Batch(number) => {
                 let name = TABLE_4[*number as usize % TABLE_4.len()];
-                let text = Variation::draw(self.seed, *number).apply(&lengthened(name, 1.0)?);
+                let text = Variation::draw(self.seed, *number).apply(&lengthened(name, self.factor)?);
                 Ok((format!("batch-{}-{name}", number + 1), text))
             }
+            Load::Changing => Ok(("changing".to_owned(), changing(self.seed, 60.0 * self.long_factor))),
         }
     }
 
@@ -126,9 +137,10 @@ impl Plan {
     /// How long the runs are, for the reader.
     pub fn length_text(&self) -> String {
         format!(
-            "Job files of 60 s stand for runs of 600 s; windows and other times of the paper are shortened alike, so that its window of 60 s \
+            "Runs of {:.0} s stand for runs of 600 s; windows and other times of the paper are shortened alike, so that its window of 60 s \
              is one of {} ms here. Figures 8 and 9 are from runs of {:.0} s, in which its 60 s are {} ms; there, sizes that a job file takes \
              to a tenth grow with the time.",
+            60.0 * self.factor,
             self.scaled_ms(60.0, false),
             60.0 * self.long_factor,
             self.scaled_ms(60.0, true),
@@ -161,6 +173,29 @@ fn lengthened(name: &str, factor: f64) -> anyhow::Result<String> {
         _ => format!("{line}\n"),
     };
     Ok(text.lines().map(line).collect())
+}
+
+/// Bounds of the length of a phase of [`Load::Changing`], as a part of the run: 20 s and 150 s of 600 s, so that windows of 10 s are much shorter
+/// than a phase and windows of 300 s hold several.
+const PHASE: std::ops::RangeInclusive<f64> = 0.033..=0.25;
+
+/// Concurrent reading of large files and random queries of a database in turn (of Table 4's kinds), in phases of drawn lengths.
+fn changing(seed: u64, seconds: f64) -> String {
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(seed ^ 0xc4a6e);
+    let mut text = "[global]\nioengine=psync\nrandrepeat=0\ntime_based\n".to_owned();
+    let (mut left, mut number) = (seconds, 0);
+    while left > 0.0 {
+        let phase = (seconds * random.random_range(PHASE)).min(left);
+        left = if left - phase < seconds * PHASE.start() { 0.0 } else { left - phase };
+        let runtime = format!("runtime={}ms\n{}", (1000.0 * phase).round(), if number > 0 { "stonewall\n" } else { "" });
+        if number % 2 == 0 {
+            text += &format!("[files-{number}]\nrw=read\nbs=64k\nsize=2g\nnumjobs=8\n{runtime}");
+        } else {
+            text += &format!("[sql-{number}]\nrw=randrw\nrwmixread=80\nbs=16k\nfilename=tables\nsize=2g\nnumjobs=8\n{runtime}");
+        }
+        number += 1;
+    }
+    text
 }
 
 /// A size as the job files that come with the program write it.
@@ -252,15 +287,26 @@ mod tests {
             let plan = Plan::new(quick, 7).unwrap();
             let named = TABLE_3.iter().chain(TABLE_4).chain(TABLE_5).chain(ONLINE).map(|name| Load::Of(name));
             let long = TABLE_4.iter().map(|name| Load::Long(name));
-            for load in named.chain(long).chain((0..10).map(Load::Batch)) {
+            for load in named.chain(long).chain((0..10).map(Load::Batch)).chain([Load::Changing]) {
                 let (name, text) = plan.job_file(&load).unwrap();
                 let jobs = Workload::parse(&text, &name).unwrap();
                 let longest = jobs.jobs().iter().filter_map(|job| job.options().runtime).max().unwrap().as_secs_f64();
-                let most = 60.0 * if matches!(load, Load::Long(_)) { plan.long_factor } else { 1.0 };
+                let most = 60.0 * if matches!(load, Load::Long(_)) { plan.long_factor } else { plan.factor };
+                if load == Load::Changing {
+                    let all: f64 = phases(&jobs).values().sum();
+                    assert!((all - 60.0 * plan.long_factor).abs() < 0.033 * 60.0 * plan.long_factor, "{all} s");
+                    continue;
+                }
                 assert!(jobs.jobs().iter().all(|job| !job.options().repeatable), "{name}: another seed changes nothing");
                 assert!(longest <= most + 0.001 && longest >= most / 2.0 - 0.001, "{name}: {longest} s");
             }
         }
+    }
+
+    /// The length of each phase in seconds.
+    fn phases(jobs: &Workload) -> std::collections::BTreeMap<u32, f64> {
+        let length = |job: &sim::workload::Job| (job.phase(), job.options().runtime.unwrap().as_secs_f64());
+        jobs.jobs().iter().map(length).collect()
     }
 
     #[test]
@@ -303,6 +349,7 @@ mod tests {
     #[test]
     fn a_window_is_as_much_shorter_as_the_run() {
         let (quick, full) = (Plan::new(true, 1).unwrap(), Plan::new(false, 1).unwrap());
-        assert_eq!((full.scaled_ms(60.0, false), full.scaled_ms(60.0, true), quick.scaled_ms(60.0, true)), (6000, 60_000, 6000));
+        assert_eq!((full.scaled_ms(60.0, false), full.scaled_ms(60.0, true)), (6000, 60_000));
+        assert_eq!((quick.scaled_ms(60.0, false), quick.scaled_ms(60.0, true)), (2400, 3000));
     }
 }

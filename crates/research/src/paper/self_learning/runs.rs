@@ -9,15 +9,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use anyhow::Context;
+use block::{Knowledge, SchedulerSpec};
+use control::Window;
 use control::controller::{Controller, ControllerInput, Fixed};
 use control::experience::{Experience, WINDOW};
-use control::{Setting, Window};
 use observe::description::names;
 use observe::merit::Tails;
 
 use super::plan::{Load, ONLINE, Plan, TABLE_3};
-use super::schemes::{FIVE, FOUND, PER_REQUEST, SETTINGS, Scheme, Training};
+use super::printed::{Classifier, Known, RequestLogger, ResponseTimes, Row, SPEC, SPEC_LOGISTIC, Sample, achieved, features};
+use super::schemes::{
+    FOUND, Kind, LEARNED, LOGISTIC, PER_REQUEST, REGULAR, RESPONSE_TIME, RESPONSE_TIME_LOGISTIC, SVM, Scheme, Trained, Training,
+    UPDATE_REQUESTS, setting,
+};
 use crate::gather;
+use crate::model;
 use experiment::bench::{Bench, Observed, tails};
 use experiment::pool::Workers;
 use progress::monitor::{Interrupted, Monitor};
@@ -51,8 +57,10 @@ pub struct Summary {
     pub phases: Vec<Option<Phase>>,
     /// When a window ended, in seconds, and the active setting from then on.
     pub decisions: Vec<(f64, String)>,
-    /// Windows in all, and those under the per-request scheduler.
+    /// Windows in all, and those under a scheduler that decides request by request.
     pub windows: (u64, u64),
+    /// Requests that completed in those windows.
+    pub requests: (u64, u64),
     /// From the first request to the last completion, in seconds.
     pub duration_s: f64,
     /// Bytes that the processes moved.
@@ -63,6 +71,8 @@ pub struct Summary {
     pub cpu_ns: Option<u64>,
     /// Windows of a fixed run, to be learned from.
     seen: Vec<Window>,
+    /// Requests of a run that Algorithm 3 is trained with.
+    samples: Vec<Sample>,
     /// What streams waited.
     pub tails: Tails,
 }
@@ -120,17 +130,32 @@ impl Phase {
 pub struct Store {
     done: BTreeMap<Key, Summary>,
     missing: RefCell<BTreeSet<Key>>,
+    lessons: Lessons,
+}
+
+/// What was learned from runs that are done, each once.
+#[derive(Default)]
+struct Lessons {
+    /// Models of Algorithm 3, by disk and learner.
+    response_times: BTreeMap<(usize, &'static str), Arc<ResponseTimes>>,
+    /// What classified schemes are trained with.
+    trained: BTreeMap<Lesson, Trained>,
+    /// What ours of the two-layer scheme learns from, by disk and training.
+    experience: BTreeMap<(usize, Training), Arc<Experience>>,
+}
+
+/// What a classified scheme is trained for: what differs in anything else gets the same training.
+type Lesson = (usize, Training, &'static str, usize, (u8, u8, u8), bool, u8);
+
+fn lesson(disk: usize, scheme: &Scheme) -> Lesson {
+    (disk, scheme.training, scheme.learner, scheme.candidates(), scheme.preference, scheme.by_calls, scheme.tolerance_percent)
 }
 
 impl Store {
-    /// A run if it is done; else it is noted. `None` for ever if the program does not have the scheme.
+    /// A run if it is done; else it is noted.
     pub fn get(&self, key: &Key) -> Option<&Summary> {
         let found = self.done.get(key);
-        let can_be = match key.under {
-            Under::Fixed(_) => true,
-            Under::Scheme(scheme) => scheme.is_there(),
-        };
-        if found.is_none() && can_be {
+        if found.is_none() {
             self.missing.borrow_mut().insert(key.clone());
         }
         found
@@ -139,124 +164,242 @@ impl Store {
     /// Does what was asked for. False if nothing was.
     ///
     /// # Errors
-    /// A workload does not run, or it was interrupted.
+    /// A workload does not run, a model cannot be trained, or it was interrupted.
     pub fn fill(&mut self, plan: &Plan, workers: Workers) -> anyhow::Result<bool> {
         let missing = std::mem::take(&mut *self.missing.borrow_mut());
-        let taught: Vec<Key> = missing.iter().flat_map(|key| lessons(key, plan)).collect();
-        let is_fixed = |key: &Key| matches!(key.under, Under::Fixed(_));
-        let (mut fixed, schemes): (BTreeSet<Key>, BTreeSet<Key>) = missing.into_iter().partition(is_fixed);
-        fixed.extend(taught);
-        fixed.retain(|key| !self.done.contains_key(key));
-        let any = !fixed.is_empty() || !schemes.is_empty();
-        self.run(fixed.into_iter().collect(), plan, workers, "running schedulers")?;
-        self.run(schemes.into_iter().collect(), plan, workers, "running schemes")?;
-        Ok(any)
+        if missing.is_empty() {
+            return Ok(false);
+        }
+        // Algorithm 3 is trained by runs of the regular scheduler, the others by fixed runs, of Algorithm 3 too.
+        let taught: BTreeSet<Key> = missing.iter().flat_map(|key| lessons(key, plan)).collect();
+        let all: BTreeSet<Key> = missing.into_iter().chain(taught).collect();
+        let jump_start: BTreeSet<Key> =
+            all.iter().filter(|key| is_by_request(key)).flat_map(|key| under_each(&[REGULAR], key.disk, &of_table_3())).collect();
+        let all = all.into_iter().chain(jump_start);
+        let (fixed, schemes): (Vec<Key>, Vec<Key>) = all.partition(|key| matches!(key.under, Under::Fixed(_)));
+        let (by_request, fixed): (Vec<Key>, Vec<Key>) = fixed.into_iter().partition(is_by_request);
+        self.run(fixed, plan, workers, "running schedulers")?;
+        self.run(by_request, plan, workers, "running the per-request scheduler")?;
+        self.run(schemes, plan, workers, "running schemes")?;
+        Ok(true)
     }
 
     fn run(&mut self, keys: Vec<Key>, plan: &Plan, workers: Workers, what: &str) -> anyhow::Result<()> {
-        let mut experiences: BTreeMap<(usize, Training), Arc<Experience>> = BTreeMap::new();
-        for key in &keys {
-            let kind = kind(key);
-            if let Entry::Vacant(place) = experiences.entry(kind) {
-                place.insert(Arc::new(self.experience(kind, plan)));
-            }
-        }
-        let done = workers.map(what, &keys, |key| run_one(key, plan, &experiences[&kind(key)], workers.monitor))?;
+        let keys: BTreeSet<Key> = keys.into_iter().filter(|key| !self.done.contains_key(key)).collect();
+        let keys: Vec<Key> = keys.into_iter().collect();
+        self.learn(&keys, plan, workers)?;
+        let lessons = &self.lessons;
+        let done = workers.map(what, &keys, |key| run_one(key, plan, lessons, workers.monitor))?;
         self.done.extend(keys.into_iter().zip(done));
         Ok(())
     }
 
-    /// What a scheme of this kind learns from.
-    fn experience(&self, (disk, training): (usize, Training), plan: &Plan) -> Experience {
-        let settings: Vec<&'static str> = learned_about();
-        let mut experience = Experience::new(names(), settings.iter().map(|&name| name.to_owned()).collect());
-        for load in taught(training, plan) {
-            let runs: Vec<(&[Window], &Tails)> = settings
-                .iter()
-                .filter_map(|&name| self.done.get(&Key { disk, load: load.clone(), under: Under::Fixed(name), repeat: 0 }))
-                .map(|summary| (summary.seen.as_slice(), &summary.tails))
-                .collect();
-            let default = settings.iter().position(|&name| name == FOUND);
-            // All or none: the results of a case stand in the order of the settings.
-            if runs.len() == settings.len() {
-                experience.cases.extend(gather::cases_of(&format!("{load:?}"), &plan.disks[disk].name, &runs, default));
+    /// Trains what these runs need.
+    fn learn(&mut self, keys: &[Key], plan: &Plan, workers: Workers) -> anyhow::Result<()> {
+        let mut response_times = BTreeSet::new();
+        let mut classified: BTreeMap<Lesson, Scheme> = BTreeMap::new();
+        for key in keys {
+            match key.under {
+                Under::Fixed(RESPONSE_TIME_LOGISTIC) => drop(response_times.insert((key.disk, LOGISTIC))),
+                Under::Fixed(RESPONSE_TIME) => drop(response_times.insert((key.disk, SVM))),
+                Under::Fixed(_) => {}
+                Under::Scheme(scheme) if scheme.kind == Kind::Guarded => {
+                    if let Entry::Vacant(place) = self.lessons.experience.entry((key.disk, scheme.training)) {
+                        place.insert(Arc::new(experience(&self.done, key.disk, scheme.training, plan)));
+                    }
+                }
+                Under::Scheme(scheme) if scheme.is_classified() => {
+                    response_times.insert((key.disk, SVM));
+                    classified.insert(lesson(key.disk, &scheme), scheme);
+                }
+                Under::Scheme(_) => {}
             }
         }
-        experience
+        let missing: Vec<(usize, &'static str)> =
+            response_times.into_iter().filter(|of| !self.lessons.response_times.contains_key(of)).collect();
+        let done = &self.done;
+        let models = workers.each(&missing, |&(disk, learner)| {
+            let samples: Vec<Sample> = under_each(&[REGULAR], disk, &of_table_3())
+                .iter()
+                .filter_map(|key| done.get(key))
+                .flat_map(|summary| summary.samples.iter().cloned())
+                .collect();
+            Ok(Arc::new(ResponseTimes::learn(&samples, model::learner(learner)?, plan.seed)?))
+        })?;
+        self.lessons.response_times.extend(missing.into_iter().zip(models));
+        let missing: Vec<(Lesson, Scheme)> =
+            classified.into_iter().filter(|(of, _)| !self.lessons.trained.contains_key(of)).collect();
+        let trained = workers.map("training", &missing, |(of, scheme)| train(done, of.0, scheme, plan))?;
+        self.lessons.trained.extend(missing.into_iter().map(|(of, _)| of).zip(trained));
+        Ok(())
     }
 }
 
-/// What decides which experience a run gets: the disk, and what was learned from.
-fn kind(key: &Key) -> (usize, Training) {
-    match key.under {
-        Under::Fixed(_) => (key.disk, Training::None),
-        Under::Scheme(scheme) => (key.disk, scheme.training),
+/// Whether a run is under Algorithm 3 as printed.
+fn is_by_request(key: &Key) -> bool {
+    matches!(key.under, Under::Fixed(RESPONSE_TIME | RESPONSE_TIME_LOGISTIC))
+}
+
+/// The log of the runs that a scheme learns from, and the classifier.
+fn train(done: &BTreeMap<Key, Summary>, disk: usize, scheme: &Scheme, plan: &Plan) -> anyhow::Result<Trained> {
+    let ranking = scheme.ranking()?;
+    let names = &LEARNED[..scheme.candidates()];
+    let mut log = Vec::new();
+    let mut workloads: BTreeMap<(usize, usize), u32> = BTreeMap::new();
+    for (number, load) in taught(scheme.training, plan).into_iter().enumerate() {
+        for (index, &name) in names.iter().enumerate() {
+            let Some(summary) = done.get(&Key { disk, load: load.clone(), under: Under::Fixed(name), repeat: 0 }) else { continue };
+            for window in &summary.seen {
+                let Some(phase) = summary.phase_of(window).filter(|_| window.outcome.requests > 0) else { continue };
+                let next = workloads.len() as u32;
+                let workload = *workloads.entry((number, phase)).or_insert(next);
+                log.push(Row {
+                    workload: Some(workload),
+                    setting: index,
+                    features: features(window),
+                    achieved: achieved(window, scheme.by_calls),
+                });
+            }
+        }
     }
+    let classifier = Classifier::learn(&log, ranking, names.len(), model::learner(scheme.learner)?, plan.seed)?;
+    Ok(Trained { ranking, log: Arc::new(log), classifier: Arc::new(classifier) })
+}
+
+/// What ours of the two-layer scheme learns from.
+fn experience(done: &BTreeMap<Key, Summary>, disk: usize, training: Training, plan: &Plan) -> Experience {
+    let mut experience = Experience::new(names(), OURS_LEARNED.iter().map(|&name| name.to_owned()).collect());
+    let default = OURS_LEARNED.iter().position(|&name| name == FOUND);
+    for load in taught(training, plan) {
+        let runs: Vec<(&[Window], &Tails)> = under_each(OURS_LEARNED, disk, std::slice::from_ref(&load))
+            .iter()
+            .filter_map(|key| done.get(key))
+            .map(|summary| (summary.seen.as_slice(), &summary.tails))
+            .collect();
+        // All or none: the results of a case stand in the order of the settings.
+        if runs.len() == OURS_LEARNED.len() {
+            experience.cases.extend(gather::cases_of(&format!("{load:?}"), &plan.disks[disk].name, &runs, default));
+        }
+    }
+    experience
 }
 
 /// What experience is about.
-fn learned_about() -> Vec<&'static str> {
-    SETTINGS.iter().copied().filter(|name| FIVE.contains(name) || *name == PER_REQUEST).collect()
+const OURS_LEARNED: &[&str] = &["noop", "sstf", "deadline", "anticipatory", "cfq", PER_REQUEST];
+
+fn of_table_3() -> Vec<Load> {
+    TABLE_3.iter().map(|name| Load::Of(name)).collect()
 }
 
 /// What is learned from.
 fn taught(training: Training, plan: &Plan) -> Vec<Load> {
-    let offline = TABLE_3.iter().map(|name| Load::Of(name));
     match training {
         Training::None => Vec::new(),
-        Training::Offline => offline.collect(),
-        Training::Online => offline.chain(ONLINE.iter().map(|name| Load::Of(name))).collect(),
+        Training::Offline => of_table_3(),
+        Training::Online => of_table_3().into_iter().chain(ONLINE.iter().map(|name| Load::Of(name))).collect(),
         Training::AllBut(number, _) => (0..plan.batches).filter(|other| *other != number).map(Load::Batch).collect(),
     }
 }
 
-/// The fixed runs that a run learns from.
-fn lessons(key: &Key, plan: &Plan) -> Vec<Key> {
-    let (disk, training) = kind(key);
+fn under_each(names: &[&'static str], disk: usize, loads: &[Load]) -> Vec<Key> {
     let under = |load: &Load, name| Key { disk, load: load.clone(), under: Under::Fixed(name), repeat: 0 };
-    taught(training, plan).iter().flat_map(|load| learned_about().into_iter().map(|name| under(load, name))).collect()
+    loads.iter().flat_map(|load| names.iter().map(move |name| under(load, name))).collect()
 }
 
-fn run_one(key: &Key, plan: &Plan, experience: &Arc<Experience>, monitor: &dyn Monitor) -> anyhow::Result<Summary> {
+/// The fixed runs that a run learns from.
+fn lessons(key: &Key, plan: &Plan) -> Vec<Key> {
+    match key.under {
+        Under::Scheme(scheme) if scheme.is_classified() => under_each(LEARNED, key.disk, &taught(scheme.training, plan)),
+        Under::Scheme(scheme) => under_each(OURS_LEARNED, key.disk, &taught(scheme.training, plan)),
+        Under::Fixed(_) => Vec::new(),
+    }
+}
+
+fn run_one(key: &Key, plan: &Plan, lessons: &Lessons, monitor: &dyn Monitor) -> anyhow::Result<Summary> {
     let (name, text) = plan.job_file(&key.load)?;
     let seed = plan.seed_of(key.repeat);
     let bench = Bench::new(&text, &name, plan.disks[key.disk].world()?, seed)?;
-    let (begins_with, controller): (Setting, Box<dyn Controller>) = match key.under {
-        Under::Fixed(setting) => {
-            let setting = Setting::parse(setting)?;
-            (setting.clone(), Box::new(Fixed::new(setting, WINDOW)))
+    let mut begins_with = setting(FOUND)?;
+    let mut schedulers: Vec<(&'static SchedulerSpec, Box<dyn Knowledge>)> = Vec::new();
+    let mut by_request = |spec, learner| -> anyhow::Result<()> {
+        let model = lessons.response_times.get(&(key.disk, learner)).context("Algorithm 3 was not trained")?;
+        let requests = plan.scaled_requests(UPDATE_REQUESTS, false);
+        schedulers.push((spec, Box::new(Known::new(Arc::clone(model), requests, model::learner(learner)?))));
+        Ok(())
+    };
+    let mut log = None;
+    let controller: Box<dyn Controller> = match key.under {
+        Under::Fixed(wanted) => {
+            let fixed = Fixed::new(setting(wanted)?, WINDOW);
+            match wanted {
+                RESPONSE_TIME => by_request(&SPEC, SVM)?,
+                RESPONSE_TIME_LOGISTIC => by_request(&SPEC_LOGISTIC, LOGISTIC)?,
+                _ => begins_with = setting(wanted)?,
+            }
+            if wanted == REGULAR && of_table_3().contains(&key.load) {
+                let (logger, logged) = RequestLogger::new(fixed);
+                log = Some(logged);
+                Box::new(logger)
+            } else {
+                Box::new(fixed)
+            }
         }
         Under::Scheme(scheme) => {
-            let ours = scheme.controller == Scheme::SEEKWISE.controller;
-            // Of the paper's schemes only the two-layer one may choose the scheduler that learns by itself; ours may choose any.
-            let learns = scheme.controller == Scheme::TWO_LAYER.controller;
-            let names = SETTINGS.iter().filter(|name| FIVE.contains(name) || ours || learns && **name == PER_REQUEST);
-            let candidates = names.map(|name| Setting::parse(name)).collect::<Result<_, _>>()?;
-            let brief = ControllerInput { candidates, seed, experience: experience.clone(), ..ControllerInput::default() };
-            (Setting::parse(FOUND)?, scheme.chosen(plan)?.build(&brief))
+            if scheme.is_classified() {
+                by_request(&SPEC, SVM)?;
+            }
+            let experience = lessons.experience.get(&(key.disk, scheme.training)).cloned().unwrap_or_default();
+            let brief = ControllerInput { seed, experience, ..ControllerInput::default() };
+            scheme.build(plan, &brief, lessons.trained.get(&lesson(key.disk, &scheme)))?
         }
     };
-    let observed = match bench.run(&begins_with, controller, plan.measures_cpu, monitor) {
+    let observed = match bench.run_with(schedulers, &begins_with, controller, plan.measures_cpu, monitor) {
         Err(_) if monitor.check().is_err() => return Err(Interrupted.into()),
         observed => observed.with_context(|| format!("{name} on {}", plan.disks[key.disk].name))?,
     };
-    Ok(summary(&bench, &observed, matches!(key.under, Under::Fixed(_))))
+    let samples = log.map(|log| log.take()).unwrap_or_default();
+    Ok(Summary { samples, ..summary(&bench, &observed, matches!(key.under, Under::Fixed(_))) })
 }
 
 fn summary(bench: &Bench, observed: &Observed, is_fixed: bool) -> Summary {
     let (measure, steering) = (&observed.outcome.measure, observed.steered.steering());
     let decisions = steering.decisions().iter().filter(|decided| decided.window.is_some());
-    let per_request = steering.windows().iter().filter(|window| window.setting.spec.learns()).count();
+    let by_request = |window: &&Window| [RESPONSE_TIME, RESPONSE_TIME_LOGISTIC, PER_REQUEST].contains(&window.setting.spec.name);
+    let of_them: Vec<&Window> = steering.windows().iter().filter(by_request).collect();
+    let requests = |windows: &mut dyn Iterator<Item = &Window>| windows.map(|window| window.outcome.requests).sum();
     Summary {
         phases: phases(bench, observed),
         decisions: decisions.map(|decided| (decided.at.as_secs_f64(), decided.to.to_string())).collect(),
-        windows: (steering.windows().len() as u64, per_request as u64),
+        windows: (steering.windows().len() as u64, of_them.len() as u64),
+        requests: (requests(&mut steering.windows().iter()), requests(&mut of_them.iter().copied())),
         duration_s: measure.duration().as_secs_f64(),
         bytes: measure.read_bytes + measure.written_bytes,
         response_s: measure.all.mean().as_secs_f64(),
         cpu_ns: observed.cpu_ns,
         seen: if is_fixed { steering.windows().to_vec() } else { Vec::new() },
+        samples: Vec::new(),
         tails: tails(measure.streams.iter()),
+    }
+}
+
+impl Summary {
+    /// Jain's index, mean over the time.
+    pub fn fairness(&self) -> Option<f64> {
+        let phases = || self.phases.iter().flatten().map(|phase| &phase.served);
+        let seconds: f64 = phases().map(|served| served.seconds).sum();
+        (seconds > 0.0).then(|| phases().map(|served| served.fairness_s).sum::<f64>() / seconds)
+    }
+
+    /// How often another setting was set.
+    pub fn changes(&self) -> u64 {
+        let settings = || self.decisions.iter().map(|(_, setting)| setting.as_str());
+        std::iter::once(FOUND).chain(settings()).zip(settings()).filter(|(before, after)| before != after).count() as u64
+    }
+
+    /// The phase in which a window lies; `None` if it reaches into another one.
+    fn phase_of(&self, window: &Window) -> Option<usize> {
+        let (from, to) = (window.from.as_secs_f64(), window.to.as_secs_f64());
+        self.phases.iter().position(|phase| phase.as_ref().is_some_and(|phase| from >= phase.from_s && to <= phase.to_s))
     }
 }
 
@@ -310,7 +453,20 @@ impl Summary {
     pub fn of_phases(phases: Vec<Option<Phase>>) -> Summary {
         let (decisions, seen) = (Vec::new(), Vec::new());
         let tails = Tails::new();
-        Summary { phases, decisions, windows: (0, 0), duration_s: 0.0, bytes: 0, response_s: 0.0, cpu_ns: None, seen, tails }
+        let samples = Vec::new();
+        Summary {
+            phases,
+            decisions,
+            windows: (0, 0),
+            requests: (0, 0),
+            duration_s: 0.0,
+            bytes: 0,
+            response_s: 0.0,
+            cpu_ns: None,
+            seen,
+            samples,
+            tails,
+        }
     }
 }
 
@@ -318,7 +474,7 @@ impl Summary {
 impl Store {
     /// These runs are done.
     pub fn of(done: impl IntoIterator<Item = (Key, Summary)>) -> Store {
-        Store { done: done.into_iter().collect(), missing: RefCell::default() }
+        Store { done: done.into_iter().collect(), ..Store::default() }
     }
 
     /// What was asked for and is not there.

@@ -1,17 +1,32 @@
-//! The paper's schemes as controllers of this program.
+//! The schemes of the paper, as printed, and ours.
 
-use control::controller::ControllerChoice;
+use std::sync::Arc;
+
+use anyhow::Context;
+use block::Nanos;
+use control::Setting;
+use control::controller::{Controller, ControllerChoice, ControllerInput};
+use observe::{Preference, WindowOutcome};
 
 use super::plan::Plan;
+use super::printed::{Achieved, Classifier, Feedback, Online, RankedBy, Ranking, Row, SPEC, SPEC_LOGISTIC};
+use crate::controller::RoundRobin;
 
 /// The five schedulers that the paper compares with; its FIFO is `noop`.
 pub const FIVE: &[&str] = &["noop", "sstf", "deadline", "anticipatory", "cfq"];
 /// What every scheme finds active: what Linux gave a disk as long as it had the five. A scheduler that starves a stream does so by its
 /// standard.
 pub const FOUND: &str = "deadline";
-/// Every setting that is measured by itself: those, the one that learns request by request, and one more that `seekwise` may choose.
-pub const SETTINGS: &[&str] = &["noop", "sstf", "deadline", "anticipatory", "cfq", PER_REQUEST, "clook"];
-/// The scheduler that learns.
+/// The scheduler that Linux 2.6.13 gives a disk, the "regular" one of the paper's system.
+pub const REGULAR: &str = "anticipatory";
+/// Every setting that is measured by itself: those, the paper's that decides request by request, ours, and one more that `seekwise` may choose.
+pub const SETTINGS: &[&str] = &["noop", "sstf", "deadline", "anticipatory", "cfq", RESPONSE_TIME, PER_REQUEST, "clook"];
+/// What the paper's schemes learn about, in the order of their logs: the five, then Algorithm 3.
+pub const LEARNED: &[&str] = &["noop", "sstf", "deadline", "anticipatory", "cfq", RESPONSE_TIME];
+/// Algorithm 3 as printed, with a support vector machine and with logistic regression.
+pub const RESPONSE_TIME: &str = "response-time";
+pub const RESPONSE_TIME_LOGISTIC: &str = "response-time-logistic";
+/// Ours of it.
 pub const PER_REQUEST: &str = "per-request";
 /// Learners by name and as the paper writes them.
 pub const LEARNERS: &[(&str, &str)] = &[
@@ -24,6 +39,23 @@ pub const LEARNERS: &[(&str, &str)] = &[
 /// Logistic regression and the support vector machine among them.
 pub const LOGISTIC: &str = "logistic";
 pub const SVM: &str = "svm";
+
+/// The only preference that the paper ranks by in its text (section 3.3.1).
+pub const UP: (u8, u8, u8) = (3, 2, 2);
+/// The paper's Y (section 3.3.2).
+pub const UPDATE_REQUESTS: u64 = 1_000_000;
+
+/// A setting by its name, the paper's Algorithm 3 too.
+///
+/// # Errors
+/// There is none of this name.
+pub fn setting(name: &str) -> anyhow::Result<Setting> {
+    match name {
+        RESPONSE_TIME => Ok(Setting::of(&SPEC)),
+        RESPONSE_TIME_LOGISTIC => Ok(Setting::of(&SPEC_LOGISTIC)),
+        name => Ok(Setting::parse(name)?),
+    }
+}
 
 /// What a scheme has learned from before it begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,39 +70,75 @@ pub enum Training {
     AllBut(u32, bool),
 }
 
+/// A kind of scheme.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// Algorithm 1, without and with tuning.
+    RoundRobin { tunes: bool },
+    /// Algorithm 2.
+    Workload,
+    /// Algorithm 4.
+    TwoLayer,
+    /// Ours of Algorithm 4: with a guard against uncertain choices, and a judgement of each change.
+    Guarded,
+    /// Ours, without a learner.
+    Seekwise,
+}
+
 /// A scheme, set up as for one of the paper's figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Scheme {
-    /// The controller that it is.
-    pub controller: &'static str,
+    /// What it is.
+    pub kind: Kind,
     /// One of the [`LEARNERS`] by name.
     pub learner: &'static str,
     /// What it has learned from.
     pub training: Training,
     /// Length of a window, in seconds of the paper.
     pub window_s: u32,
-    /// Exactly the paper: the first window is no shorter than the others; and the run is a long one.
-    pub is_exact: bool,
+    /// The run is a long one.
+    pub is_long: bool,
+    /// UP(t, r, q).
+    pub preference: (u8, u8, u8),
+    /// Y, in requests of the paper.
+    pub update_requests: u64,
+    /// What processes got is logged, not what the block layer did.
+    pub by_calls: bool,
+    /// Schedulers as good as the best within this, in percent, share a class.
+    pub tolerance_percent: u8,
 }
 
 impl Scheme {
-    /// Change-sensing round-robin.
-    pub const CRRN: Scheme = Scheme::of("round-robin", Training::None, 100);
+    /// Change-sensing round-robin, without training.
+    pub const CRRN: Scheme = Scheme::of(Kind::RoundRobin { tunes: false }, Training::None, 100);
+    /// The same with tuning by doubling.
+    pub const CRRN_TUNED: Scheme = Scheme::of(Kind::RoundRobin { tunes: true }, Training::None, 100);
     /// Two-layer combined learning, trained offline only, as in section 5.2.1.
-    pub const TCLO: Scheme = Scheme::of("two-layer", Training::Offline, 100);
+    pub const TCLO: Scheme = Scheme::of(Kind::TwoLayer, Training::Offline, 100);
     /// The same, trained online too.
-    pub const TCLOO: Scheme = Scheme::of("two-layer", Training::Online, 100);
-    /// Request-level learning.
-    pub const REQUEST_LEVEL: Scheme = Scheme::of("per-request", Training::None, 100);
+    pub const TCLOO: Scheme = Scheme::of(Kind::TwoLayer, Training::Online, 100);
     /// Workload-level learning: without the per-request scheduler among the candidates.
-    pub const WORKLOAD_LEVEL: Scheme = Scheme::of("feedback", Training::Online, 100);
+    pub const WORKLOAD_LEVEL: Scheme = Scheme::of(Kind::Workload, Training::Online, 100);
     /// What the paper ends with (section 5.3.1): TCLOO with windows of 60 s.
-    pub const TWO_LAYER: Scheme = Scheme::of("two-layer", Training::Online, 60);
+    pub const TWO_LAYER: Scheme = Scheme::of(Kind::TwoLayer, Training::Online, 60);
+    /// Ours of TCLOO.
+    pub const GUARDED: Scheme = Scheme::of(Kind::Guarded, Training::Online, 100);
     /// Ours, which learns from nothing beforehand.
-    pub const SEEKWISE: Scheme = Scheme::of("seekwise", Training::None, 0);
+    pub const SEEKWISE: Scheme = Scheme::of(Kind::Seekwise, Training::None, 0);
 
-    const fn of(controller: &'static str, training: Training, window_s: u32) -> Scheme {
-        Scheme { controller, learner: SVM, training, window_s, is_exact: false }
+    const fn of(kind: Kind, training: Training, window_s: u32) -> Scheme {
+        let (is_long, by_calls, tolerance_percent) = (false, false, 0);
+        Scheme {
+            kind,
+            learner: SVM,
+            training,
+            window_s,
+            is_long,
+            preference: UP,
+            update_requests: UPDATE_REQUESTS,
+            by_calls,
+            tolerance_percent,
+        }
     }
 
     /// With another learner.
@@ -78,9 +146,9 @@ impl Scheme {
         Scheme { learner, ..self }
     }
 
-    /// Exactly the paper's, with windows of this length.
+    /// In a long run with windows of this length.
     pub fn with_window(self, window_s: u32) -> Scheme {
-        Scheme { window_s, is_exact: true, ..self }
+        Scheme { window_s, is_long: true, ..self }
     }
 
     /// Trained on the other batches.
@@ -92,51 +160,107 @@ impl Scheme {
         Scheme { training, ..self }
     }
 
-    /// Whether this program has it.
-    pub fn is_there(&self) -> bool {
-        crate::controller::all().any(|spec| spec.name == self.controller)
+    /// Whether it is learned from a log of windows, as printed.
+    pub fn is_classified(&self) -> bool {
+        matches!(self.kind, Kind::Workload | Kind::TwoLayer)
     }
 
-    /// The controller with its tunables as the paper sets them, times scaled by the plan.
-    pub fn chosen(&self, plan: &Plan) -> anyhow::Result<ControllerChoice> {
-        let mut chosen = crate::controller::parse(self.controller)?;
-        for (tunable, value) in chosen.spec.tunables.iter().zip(&mut chosen.values) {
-            match self.tunable(tunable.name, plan) {
-                Some(TunableValue::Number(wanted)) => *value = wanted.clamp(tunable.min, tunable.max),
-                Some(TunableValue::Word(wanted)) => *value = tunable.read(chosen.spec.name, wanted)?,
-                None => {}
+    /// What it ranks schedulers by.
+    ///
+    /// # Errors
+    /// Its preference is none.
+    fn ranked_by(&self) -> anyhow::Result<RankedBy> {
+        Ok(RankedBy::of(&self.preference()?))
+    }
+
+    /// How it finds the class of a window.
+    ///
+    /// # Errors
+    /// Its preference is none.
+    pub fn ranking(&self) -> anyhow::Result<Ranking> {
+        Ok(Ranking { by: self.ranked_by()?, tolerance: f64::from(self.tolerance_percent) / 100.0 })
+    }
+
+    fn preference(&self) -> anyhow::Result<Preference> {
+        let (throughput, response, fairness) = self.preference;
+        Ok(Preference::new(throughput, response, fairness)?)
+    }
+
+    /// How many of [`LEARNED`] it chooses among.
+    pub fn candidates(&self) -> usize {
+        if self.kind == Kind::Workload { FIVE.len() } else { LEARNED.len() }
+    }
+
+    /// The controller, with times scaled by the plan. What it is trained with is there where it is [classified](Scheme::is_classified).
+    ///
+    /// # Errors
+    /// There is no such learner or setting.
+    pub fn build(&self, plan: &Plan, brief: &ControllerInput, trained: Option<&Trained>) -> anyhow::Result<Box<dyn Controller>> {
+        let time = |paper_s: f64| Nanos::from_millis(plan.scaled_ms(paper_s, self.is_long).unsigned_abs());
+        let settings = |names: &[&str]| names.iter().map(|name| setting(name)).collect::<anyhow::Result<Vec<_>>>();
+        match self.kind {
+            Kind::RoundRobin { tunes } => {
+                let brief = ControllerInput { candidates: settings(FIVE)?, ..brief.clone() };
+                let by = self.ranked_by()?;
+                let score = Box::new(move |outcome: &WindowOutcome| logarithm(by, outcome));
+                let quantum = time(QUANTUM_S).max(LEAST_QUANTUM);
+                Ok(Box::new(RoundRobin::printed(&brief, score, quantum, time(CHECK_S), tunes)))
+            }
+            Kind::Workload | Kind::TwoLayer => {
+                let trained = trained.context("a scheme that was not trained")?;
+                let goes_on = matches!(self.training, Training::Online | Training::AllBut(_, true));
+                let learner = crate::model::learner(self.learner)?;
+                let requests = plan.scaled_requests(self.update_requests, self.is_long);
+                let (log, by_calls) = (Arc::clone(&trained.log), self.by_calls);
+                let online = Online { by_calls, ..Online::new(requests, log, trained.ranking, learner, brief.seed) };
+                let online = goes_on.then_some(online);
+                let settings = settings(&LEARNED[..self.candidates()])?;
+                Ok(Box::new(Feedback::new(settings, time(f64::from(self.window_s)), Arc::clone(&trained.classifier), online)))
+            }
+            Kind::Guarded | Kind::Seekwise => {
+                let names = SETTINGS.iter().filter(|name| **name != RESPONSE_TIME);
+                let names = names.filter(|name| self.kind == Kind::Seekwise || **name != "clook");
+                let brief = ControllerInput { candidates: settings(&names.copied().collect::<Vec<_>>())?, ..brief.clone() };
+                Ok(self.choice(plan)?.build(&brief))
             }
         }
-        Ok(chosen)
     }
 
-    /// What a tunable shall be; `None` leaves its default.
-    fn tunable(&self, name: &str, plan: &Plan) -> Option<TunableValue> {
-        let scaled = |paper_s: f64| plan.scaled_ms(paper_s, self.is_exact);
-        match (self.controller, name) {
-            ("round-robin", "check_ms") => Some(TunableValue::Number(scaled(60.0))),
-            ("round-robin", "quantum_ms") => Some(TunableValue::Number(scaled(2.0).max(LEAST_QUANTUM_MS))),
-            ("two-layer" | "feedback", "window_ms") => Some(TunableValue::Number(scaled(f64::from(self.window_s)))),
-            ("two-layer" | "feedback", "learner") => Some(TunableValue::Word(self.learner)),
-            ("two-layer" | "feedback", "training") => Some(TunableValue::Word(match self.training {
-                Training::None => "online",
-                Training::Offline | Training::AllBut(_, false) => "offline",
-                Training::Online | Training::AllBut(_, true) => "both",
-            })),
-            ("two-layer" | "feedback", "first_window_ms") if self.is_exact => Some(TunableValue::Number(0)),
-            _ => None,
+    /// Ours as a controller of this program.
+    fn choice(&self, plan: &Plan) -> anyhow::Result<ControllerChoice> {
+        if self.kind == Kind::Seekwise {
+            return Ok(crate::controller::parse("seekwise")?);
         }
+        let window_ms = plan.scaled_ms(f64::from(self.window_s), self.is_long);
+        Ok(crate::controller::parse(&format!("two-layer:window_ms={window_ms},learner={}", self.learner))?)
     }
 }
 
-/// What a tunable shall be.
-enum TunableValue {
-    Number(i64),
-    Word(&'static str),
+/// What a classified scheme is trained with.
+pub struct Trained {
+    /// How classes were found.
+    pub ranking: Ranking,
+    /// The windows.
+    pub log: Arc<Vec<Row>>,
+    /// What was learned of them.
+    pub classifier: Arc<Classifier>,
 }
+
+/// A logarithm of what is ranked by, since the tuner compares ratios.
+fn logarithm(by: RankedBy, outcome: &WindowOutcome) -> f64 {
+    let achieved = Achieved { throughput: outcome.throughput(), response_s: outcome.waited_s, fairness: outcome.fairness };
+    match by.rank(&achieved) {
+        rank if rank < 0.0 => -(-rank).ln(),
+        rank => rank.ln(),
+    }
+}
+
+/// The time of each scheduler in phase 1, and T_select, in seconds (section 3.3.1).
+const QUANTUM_S: f64 = 2.0;
+const CHECK_S: f64 = 60.0;
 
 /// A shorter quantum than this tells chance, for a change of scheduler alone takes 35 ms.
-const LEAST_QUANTUM_MS: i64 = 500;
+const LEAST_QUANTUM: Nanos = Nanos::from_millis(500);
 
 #[cfg(test)]
 mod tests {
@@ -153,35 +277,26 @@ mod tests {
 
     #[test]
     fn every_setting_that_is_measured_can_be_set() {
-        for text in SETTINGS {
-            assert_eq!(control::Setting::parse(text).unwrap().to_string(), *text);
+        for text in SETTINGS.iter().chain(LEARNED).chain([&RESPONSE_TIME_LOGISTIC]) {
+            assert_eq!(setting(text).unwrap().to_string(), *text);
         }
     }
 
     #[test]
-    fn a_scheme_gets_the_papers_window_learner_and_training_scaled_with_the_runs() {
+    fn ours_gets_the_papers_window_and_learner_scaled_with_the_runs() {
         let plan = Plan::new(false, 1).unwrap();
-        let value = |scheme: Scheme, name: &str| {
-            let chosen = scheme.chosen(&plan).unwrap();
+        let chosen = Scheme::GUARDED.with_learner(LOGISTIC).choice(&plan).unwrap();
+        let value = |name: &str| {
             let index = chosen.spec.tunables.iter().position(|tunable| tunable.name == name).unwrap();
             chosen.spec.tunables[index].text(chosen.values[index])
         };
-        for scheme in [Scheme::CRRN, Scheme::TCLO, Scheme::REQUEST_LEVEL, Scheme::WORKLOAD_LEVEL, Scheme::SEEKWISE] {
-            assert!(scheme.is_there(), "there is no {}", scheme.controller);
-        }
-        for (scheme, name, expected) in [
-            (Scheme::CRRN, "check_ms", "6000"),
-            (Scheme::CRRN, "quantum_ms", "500"),
-            (Scheme::TCLO, "training", "offline"),
-            (Scheme::TCLOO, "training", "both"),
-            (Scheme::WORKLOAD_LEVEL, "learner", "svm"),
-            (Scheme::TWO_LAYER, "window_ms", "6000"),
-            (Scheme::TWO_LAYER.with_learner(LOGISTIC), "learner", "logistic"),
-            (Scheme::TCLOO.with_window(300), "window_ms", "300000"),
-            (Scheme::TCLOO.with_window(300), "first_window_ms", "0"),
-            (Scheme::TCLO.for_batch(3), "training", "offline"),
-        ] {
-            assert_eq!(value(scheme, name), expected, "{name} of {}", scheme.controller);
-        }
+        assert_eq!((value("window_ms"), value("learner"), value("training")), ("10000".into(), "logistic".into(), "both".into()));
+    }
+
+    #[test]
+    fn a_scheme_for_a_batch_learns_from_the_others_and_goes_on_if_it_did() {
+        assert_eq!(Scheme::TCLO.for_batch(3).training, Training::AllBut(3, false));
+        assert_eq!(Scheme::TCLOO.for_batch(3).training, Training::AllBut(3, true));
+        assert_eq!(Scheme::CRRN.for_batch(3), Scheme::CRRN);
     }
 }

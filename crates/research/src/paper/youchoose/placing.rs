@@ -3,11 +3,15 @@
 use crate::report::paper::{Bar, Cell, Row, Table};
 use block::Nanos;
 
+use super::printed::cart::Features;
+use super::printed::hybrid::{self as printed, Held, Trial, Watched};
+use super::printed::migration::{Manager, Matrix as PrintedMatrix, Move, Policy};
 use super::sharing::table;
 use crate::paper::aims::at_least;
 use crate::paper::stated::{Measures, Stated};
 use experiment::placement::hybrid::{FACTORS, Flash, Hybrid, Matrix, Row as Holding};
 use experiment::pool::Workers;
+use experiment::synthetic::Pattern;
 
 /// How long volumes run where it is tried whether promises are kept: the paper does not say.
 const LASTS: Nanos = Nanos::from_millis(10_000);
@@ -24,17 +28,307 @@ pub struct Placed {
     rows: Vec<(Holding, f64)>,
 }
 
+/// Section IV.D as printed.
+pub struct Printed {
+    arrays: Vec<&'static str>,
+    matrix: PrintedMatrix,
+    moves: Vec<Move>,
+    held: HeldByFactor,
+    watched: Watched,
+    /// What a VSD alone on its reference system gets by what the model promises, in percent: searches, films.
+    alone_percent: [f64; 2],
+    variations: Vec<Variation>,
+}
+
+/// By factor: without and with migration.
+type HeldByFactor = Vec<(f64, [Held; 2])>;
+
+/// Tables II and III in another way.
+struct Variation {
+    name: String,
+    matrix: PrintedMatrix,
+    moves: Vec<Move>,
+    held: HeldByFactor,
+}
+
+/// The part of its slots that a film fills. A film is played as fast as it is watched; the paper does not say how much of the reference
+/// system that is.
+const FILLED: [f64; 3] = [1.0, 0.5, 0.25];
+
+/// Places volumes as printed, with six disks of flash.
+///
+/// # Errors
+/// It was interrupted.
+pub fn place_as_printed(is_quick: bool, search: &Pattern, seed: u64, workers: Workers) -> anyhow::Result<Printed> {
+    let lasts = if is_quick { QUICK_LASTS } else { LASTS };
+    let hybrid = |flash, features, is_sampled| printed::Hybrid::new((flash, features, is_sampled), search, seed, lasts, workers);
+    let as_printed = hybrid(Flash::Six, Features::Printed, false)?;
+    let trial = |factor: f64| match is_quick {
+        true if QUICK_FACTORS.contains(&factor) => Trial::Planned,
+        true => Trial::None,
+        false => Trial::Most,
+    };
+    let held = held(&as_printed, trial, workers)?;
+    let (matrix, moves) = as_printed.table_2();
+    let (watched, alone_percent) = (as_printed.watch(workers)?, as_printed.alone_percent(workers)?);
+    let mut variations = Vec::new();
+    let mut vary = |name: String, varied: &printed::Hybrid| {
+        let (matrix, moves) = varied.table_2();
+        variations.push(Variation { name, matrix, moves, held: self::held(varied, |_| Trial::None, workers)? });
+        anyhow::Ok(())
+    };
+    vary("the operation a feature".to_owned(), &hybrid(Flash::Six, Features::WithOperation, false)?)?;
+    vary("one disk of flash".to_owned(), &hybrid(Flash::One, Features::Printed, false)?)?;
+    for (flash, name) in [(Flash::Six, "six disks of flash"), (Flash::One, "one disk of flash")] {
+        let mut sampled = hybrid(flash, Features::Printed, true)?;
+        for filled in FILLED {
+            sampled = sampled.with_films_filling(filled);
+            let films = if filled < 1.0 { format!(", films fill {:.0}% of their slots", 100.0 * filled) } else { String::new() };
+            vary(format!("{name}, samples for the arrays’ models{films}"), &sampled)?;
+        }
+    }
+    Ok(Printed { arrays: as_printed.names(), matrix, moves, held, watched, alone_percent, variations })
+}
+
+fn held(hybrid: &printed::Hybrid, trial: impl Fn(f64) -> Trial, workers: Workers) -> anyhow::Result<HeldByFactor> {
+    let held = |&factor: &f64| {
+        let held = |policy| hybrid.held(factor, policy, trial(factor), workers);
+        Ok((factor, [held(Policy::Disabled)?, held(Policy::Enabled)?]))
+    };
+    printed::FACTORS.iter().map(held).collect()
+}
+
+/// What the paper leaves open of section IV.D, or does otherwise than its text says.
+fn variations(printed: &Printed) -> Table {
+    let row = |(name, matrix, moves, held): (&str, &PrintedMatrix, &[Move], &HeldByFactor)| {
+        let percent = |array: usize, vsd: usize| Cell::ours(Some(100.0 * matrix.share(array, vsd)));
+        let shares = [percent(0, 0), percent(0, 6), percent(2, 2), percent(2, 6), Cell::ours(Some(moves.len() as f64))];
+        let counts = |(_, held): &(f64, [Held; 2])| {
+            let [disabled, enabled] = held;
+            [disabled.planned, disabled.on_flash, enabled.planned, enabled.on_flash].map(|count| Cell::ours(Some(count as f64)))
+        };
+        let counts = held.iter().flat_map(counts);
+        Row { name: name.to_owned(), cells: shares.into_iter().chain(counts).collect() }
+    };
+    let Printed { matrix, moves, held, variations, .. } = printed;
+    let printed = std::iter::once(("as printed", matrix, moves.as_slice(), held));
+    let rows = printed.chain(variations.iter().map(|one| (one.name.as_str(), &one.matrix, one.moves.as_slice(), &one.held)));
+    let mut columns: Vec<_> = ["a film on array A, %", "VSD 7 on A, %", "a film on flash, %", "VSD 7 on flash, %", "migrations"]
+        .map(|name| Table::column(name, false))
+        .into();
+    let factor = |factor: &f64| [&format!("factor {factor}: disabled"), "on flash", "enabled", "on flash"].map(str::to_owned);
+    columns.extend(printed::FACTORS.iter().flat_map(factor).map(|name| Table::column(&name, false)));
+    Table {
+        columns,
+        rows: rows.map(row).collect(),
+        ..table(
+            "placing",
+            "variant",
+            "Tables II and III by the models; with the operation as a feature of the models; with samples of the workloads in the training of the \
+             arrays’ models; with the one disk of flash that has the “moderate performance advantage” for films that the paper describes, as \
+             six of the paper’s 32 µs a page serve a film’s 64 KiB many times faster than an array of disks; and with films that are played \
+             more slowly than their reference system could serve them, as the slots of a sample show arrival rates, too (III.C). Capacity is \
+             planned with what a reference system can do.",
+        )
+    }
+}
+
+/// Tables I to III as printed, and what the manager did in the simulator.
+pub fn printed_tables(printed: &Printed, stated: &Stated) -> Vec<Table> {
+    vec![example(stated), printed_matrix(printed, stated), printed_holding(printed, stated), variations(printed), watched(printed)]
+}
+
+/// Table I, by which the paper explains what moves, and what the manager does of it.
+fn example(stated: &Stated) -> Table {
+    let (matrix, names) = table_1(stated);
+    let row = |(array, name): (usize, &&str)| {
+        let cell = |vsd: usize| {
+            Cell::ours(Some(100.0 * matrix.share(array, vsd))).with_paper(stated.number("table-1", name, TABLE_1[vsd]))
+        };
+        Row { name: (*name).to_owned(), cells: (0..TABLE_1.len()).map(cell).collect() }
+    };
+    let moves = moves_text(&example_moves(stated), &names);
+    Table {
+        columns: TABLE_1.iter().map(|vsd| Table::column(vsd, false)).collect(),
+        rows: names.iter().enumerate().map(row).collect(),
+        ..table(
+            "table-1",
+            "array",
+            &format!(
+                "VSD 1 on array A, VSD 2 on the SSD array, the others on array B, nothing to spare. The manager as printed: {moves}."
+            ),
+        )
+    }
+}
+
+/// The columns of Table I.
+const TABLE_1: [&str; 4] = ["VSD 1", "VSD 2", "VSD 3", "VSD 4"];
+/// Where its VSDs are: 1 and 2 by its caption.
+const TABLE_1_ON: [usize; 4] = [0, 2, 1, 1];
+
+fn table_1(stated: &Stated) -> (PrintedMatrix, [&'static str; 3]) {
+    let names = ["HDD Array A", "HDD Array B", "SSD Array"];
+    let row = |array: &&str| TABLE_1.iter().map(|vsd| stated.number("table-1", array, vsd).unwrap_or(0.0)).collect();
+    (PrintedMatrix { seconds: names.iter().map(row).collect(), filled: vec![1.0; TABLE_1.len()] }, names)
+}
+
+fn example_moves(stated: &Stated) -> Vec<Move> {
+    Manager::new(1).look(&table_1(stated).0, &TABLE_1_ON)
+}
+
+fn moves_text(moves: &[Move], arrays: &[&str]) -> String {
+    let each: Vec<String> = moves.iter().map(|each| format!("VSD {} to {}", each.vsd + 1, arrays[each.to])).collect();
+    if each.is_empty() { "no migration".to_owned() } else { each.join(", ") }
+}
+
+fn printed_matrix(printed: &Printed, stated: &Stated) -> Table {
+    let vsds = printed.matrix.seconds[0].len();
+    let row = |(array, name): (usize, &&str)| {
+        let cell = |vsd: usize| {
+            Cell::ours(Some(100.0 * printed.matrix.share(array, vsd))).with_paper(stated.number(
+                "table-2",
+                name,
+                &format!("VSD{}", vsd + 1),
+            ))
+        };
+        Row { name: (*name).to_owned(), cells: (0..vsds).map(cell).collect() }
+    };
+    Table {
+        columns: (1..=vsds).map(|vsd| Table::column(&format!("VSD{vsd}, %"), true)).collect(),
+        rows: printed.arrays.iter().enumerate().map(row).collect(),
+        ..table(
+            "table-2",
+            "array",
+            &format!(
+                "As printed, by the CART models of the arrays, with the paper’s placement: VSD 1, 2 and 7 on array A, 5 and 6 on B, 3 and 4 on \
+                 flash; 4 and 7 search, the others read films. The manager: {}. The paper’s row of array B adds up to 79.4%: VSD 7 must take \
+                 29.0% of it, as VSD 4 does, and not 8.4%.",
+                moves_text(&printed.moves, &printed.arrays)
+            ),
+        )
+    }
+}
+
+fn printed_holding(printed: &Printed, stated: &Stated) -> Table {
+    let row = |(factor, [disabled, enabled]): &(f64, [Held; 2])| {
+        let percent = format!("{:.0}", 100.0 * factor);
+        let paper = |cell: Cell, column: &str| cell.with_paper(stated.number("table-3", &percent, column));
+        let count = |count: usize| Cell::ours(Some(count as f64));
+        let cells = vec![
+            paper(count(disabled.planned), "disabled"),
+            paper(count(enabled.planned), "enabled"),
+            Cell::ours(Some(percent_more(enabled.planned, disabled.planned))),
+            Cell::ours(disabled.worst_percent),
+            Cell::ours(enabled.worst_percent),
+            Cell::ours(disabled.simulated.map(|held| held as f64)),
+            Cell::ours(enabled.simulated.map(|held| held as f64)),
+            Cell::ours(disabled.simulated.zip(enabled.simulated).map(|(disabled, enabled)| percent_more(enabled, disabled))),
+        ];
+        Row { name: format!("{percent}%"), cells }
+    };
+    let [search, film] = printed.alone_percent;
+    Table {
+        columns: vec![
+            Table::column("disabled", true),
+            Table::column("enabled", true),
+            Table::column("gain, %", false),
+            Table::column("disabled, in the simulator: worst VSD, % of its model", false),
+            Table::column("enabled", false),
+            Table::column("disabled, held in the simulator", false),
+            Table::column("enabled", false),
+            Table::column("gain, %", false),
+        ],
+        rows: printed.held.iter().map(row).collect(),
+        ..table(
+            "table-3",
+            "factor",
+            &format!(
+                "As printed: VSDs are added where most is to spare by the CART models, until no array has spare capability. In the \
+                 simulator, under the printed scheduler: what the worst served of these gets by what the model of its reference system \
+                 promises, and in a whole run as many as are held before one gets less than 97% of that. Alone on the reference system with 32 outstanding a search gets {search:.0}% and films {film:.0}% of that promise."
+            ),
+        )
+    }
+}
+
+fn watched(printed: &Printed) -> Table {
+    let Watched { migrations, before_percent, after_percent } = &printed.watched;
+    let each: Vec<String> = migrations
+        .iter()
+        .map(|(decided, moves, done)| {
+            let done = done.map_or_else(|| "not done in time".to_owned(), |done| format!("done at {:.1} s", done.as_secs_f64()));
+            format!("at {:.0} s {}, {done}", decided.as_secs_f64(), moves_text(moves, &printed.arrays))
+        })
+        .collect();
+    let row = |(vsd, (before, after)): (usize, (&f64, &f64))| Row {
+        name: format!("VSD {}", vsd + 1),
+        cells: vec![Cell::ours(Some(*before)), Cell::ours(Some(*after))],
+    };
+    Table {
+        columns: vec![Table::column("before, % of its model", false), Table::column("after", false)],
+        rows: before_percent.iter().zip(after_percent).enumerate().map(row).collect(),
+        ..table(
+            "manager",
+            "VSD",
+            &format!(
+                "The VSDs of Table II, of 64 MiB each, run for 8 s where the paper has them; the manager looks every second and moves what it \
+                 finds misplaced three times in a row: {}.",
+                if each.is_empty() { "no migration".to_owned() } else { each.join("; ") }
+            ),
+        )
+    }
+}
+
+/// The results by which statements about section IV.D are judged, as printed.
+pub fn printed_measures(printed: &Printed, stated: &Stated, measures: &mut Measures) {
+    let moves = moves_text(&example_moves(stated), &table_1(stated).1);
+    let is_exchange = example_moves(stated) == [Move { vsd: 1, to: 0 }, Move { vsd: 0, to: 2 }];
+    measures.printed_words("table-1-exchange", moves, is_exchange);
+    let percent = |array: usize, vsd: usize| Some(100.0 * printed.matrix.share(array, vsd));
+    for (name, array, vsd) in [
+        ("vsd-7-on-a", 0, 6),
+        ("vsd-7-on-flash", 2, 6),
+        ("search-on-b", 1, 3),
+        ("film-on-a", 0, 0),
+        ("film-on-b", 1, 0),
+        ("film-on-flash", 2, 2),
+    ] {
+        measures.printed(name, percent(array, vsd));
+    }
+    measures.printed("vsd-7-falls", Some(100.0 * (printed.matrix.share(0, 6) - printed.matrix.share(2, 6))));
+    measures.printed_words("vsd-7-moves", moves_text(&printed.moves, &printed.arrays), printed.moves == [Move { vsd: 6, to: 2 }]);
+    // How many times faster flash serves a kind than the better array of disks, by the models.
+    let advantage = |vsd: usize| {
+        printed.matrix.seconds[..2].iter().map(|row| row[vsd]).fold(f64::INFINITY, f64::min) / printed.matrix.seconds[2][vsd]
+    };
+    measures.printed("film-advantage", Some(advantage(2)));
+    measures.printed("search-advantage", Some(advantage(3) / advantage(2)));
+    let names = [
+        ["held-0", "held-0-enabled"],
+        ["held-30", "held-30-enabled"],
+        ["held-70", "held-70-enabled"],
+        ["held-100", "held-100-enabled"],
+    ];
+    let gains = ["gain-0", "gain-30", "gain-70", "gain-100"];
+    for ((names, gain), (_, held)) in names.into_iter().zip(gains).zip(&printed.held) {
+        names.into_iter().zip(held).for_each(|(name, held)| measures.printed(name, Some(held.planned as f64)));
+        measures.printed(gain, Some(percent_more(held[1].planned, held[0].planned)));
+    }
+    let fewer = printed.held.array_windows().filter(|[(_, one), (_, next)]| next[0].planned < one[0].planned).count();
+    measures.printed("held-order", Some(fewer as f64));
+}
+
 /// Places volumes with the paper's six disks of flash and with one; a quick run with one.
 ///
 /// # Errors
 /// It was interrupted.
-pub fn place(is_quick: bool, seed: u64, workers: Workers) -> anyhow::Result<Vec<Placed>> {
+pub fn place(is_quick: bool, search: &Pattern, seed: u64, workers: Workers) -> anyhow::Result<Vec<Placed>> {
     let (flashes, factors, lasts) = match is_quick {
         true => (&[Flash::One][..], &QUICK_FACTORS[..], QUICK_LASTS),
         false => (&[Flash::Six, Flash::One][..], &FACTORS[..], LASTS),
     };
     let one = |&flash: &Flash| {
-        let hybrid = Hybrid::new(flash, seed, lasts, workers)?;
+        let hybrid = Hybrid::new(flash, search, seed, lasts, workers)?;
         let row = |&factor: &f64| Ok((hybrid.row(factor, workers)?, hybrid.most(factor)));
         let rows = factors.iter().map(row).collect::<anyhow::Result<Vec<_>>>()?;
         Ok(Placed { flash, matrix: hybrid.matrix(), rows })
@@ -42,13 +336,9 @@ pub fn place(is_quick: bool, seed: u64, workers: Workers) -> anyhow::Result<Vec<
     flashes.iter().map(one).collect()
 }
 
-/// Whether these tables are the paper's own setting: six disks of flash. Where only the other was tried, it stands in.
-fn id(base: &'static str, placed: &Placed, all: &[Placed]) -> &'static str {
-    match (base, placed.flash) {
-        ("table-2", Flash::One) if all.len() > 1 => "table-2-one",
-        ("table-3", Flash::One) if all.len() > 1 => "table-3-one",
-        _ => base,
-    }
+/// The id of a table of ours.
+fn id(base: &str, placed: &Placed) -> String {
+    format!("{base}-{}", if placed.flash == Flash::Six { "ours" } else { "one" })
 }
 
 fn disks(placed: &Placed) -> &'static str {
@@ -62,10 +352,10 @@ fn disks(placed: &Placed) -> &'static str {
 
 /// Both tables, for each number of flash disks.
 pub fn tables(placed: &[Placed], stated: &Stated) -> Vec<Table> {
-    placed.iter().flat_map(|one| [matrix(one, placed, stated), holding(one, placed, stated)]).collect()
+    placed.iter().flat_map(|one| [matrix(one, stated), holding(one, stated)]).collect()
 }
 
-fn matrix(placed: &Placed, all: &[Placed], stated: &Stated) -> Table {
+fn matrix(placed: &Placed, stated: &Stated) -> Table {
     let matrix = &placed.matrix;
     let arrays = ["HDD Array A", "HDD Array B", "SSD Array"];
     let row = |(array, shares): (usize, &Vec<f64>)| {
@@ -84,7 +374,7 @@ fn matrix(placed: &Placed, all: &[Placed], stated: &Stated) -> Table {
         columns: (1..=matrix.films.len()).map(|number| Table::column(&format!("VSD{number}, %"), false)).collect(),
         rows: matrix.shares_percent.iter().enumerate().map(row).collect(),
         ..table(
-            id("table-2", placed, all),
+            &id("table-2", placed),
             "array",
             &format!(
                 "Seven volumes, factor 0.7, {}. The paper’s VSD 4 and 7 search, the others read films. Ours: {}. Then: {moves}.",
@@ -95,7 +385,7 @@ fn matrix(placed: &Placed, all: &[Placed], stated: &Stated) -> Table {
     }
 }
 
-fn holding(placed: &Placed, all: &[Placed], stated: &Stated) -> Table {
+fn holding(placed: &Placed, stated: &Stated) -> Table {
     let row = |(row, most): &(Holding, f64)| {
         let percent = format!("{:.0}", 100.0 * row.factor);
         let count =
@@ -121,7 +411,7 @@ fn holding(placed: &Placed, all: &[Placed], stated: &Stated) -> Table {
         ],
         rows: placed.rows.iter().map(row).collect(),
         ..table(
-            id("table-3", placed, all),
+            &id("table-3", placed),
             "factor",
             &format!(
                 "{}. Volumes are added until the planner has no room; then the number is tried in the simulator, under youchoose, until one more \
@@ -138,7 +428,6 @@ pub fn measures(placed: &[Placed], measures: &mut Measures) {
     let Some(six) = placed.iter().find(|placed| placed.flash == Flash::Six) else { return };
     for (measure, factor) in [("gain-30", 0.3), ("gain-70", 0.7)] {
         let row = six.rows.iter().map(|(row, _)| row).find(|row| (row.factor - factor).abs() < 0.01);
-        measures.printed(measure, row.map(|row| percent_more(row.migrating.volumes, row.fixed.volumes)));
         measures.ours(measure, row.map(gain));
     }
 }

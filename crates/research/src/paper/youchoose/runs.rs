@@ -9,12 +9,13 @@ use block::Nanos;
 use block::tenants::ServiceModel;
 use control::Setting;
 use sim::host::{Ledger, RunSummary};
-use sim::profile::DeviceOptions;
 use sim::run::TenantMeasure;
 
 use super::SCHEDULER;
+use super::printed::clocks;
 use super::scenes::{Lengths, Promised, Scene, promised};
 use experiment::pool::Workers;
+use experiment::synthetic::Pattern;
 
 /// A scheduler, what a person would type for it, and its input.
 #[derive(Clone, Copy, Debug)]
@@ -26,20 +27,41 @@ pub struct Under {
 }
 
 /// Ours, which stands first, and its peers; the last shares nothing.
-pub const UNDERS: [Under; 8] = [
+pub const UNDERS: [Under; 15] = [
     Under { name: "youchoose", setting: "youchoose", promised: Promised::Disk },
+    Under { name: "as printed", setting: "youchoose-printed", promised: Promised::Printed },
     Under { name: "youchoose, exact", setting: "youchoose", promised: Promised::Shadow },
+    Under { name: "virtual-clock, in slots", setting: "youchoose-printed", promised: Promised::Constant },
     Under { name: "virtual-clock", setting: "virtual-clock:iops=100", promised: Promised::Nothing },
     Under { name: "mclock", setting: "mclock", promised: Promised::Rate },
     Under { name: "fairio", setting: "fairio", promised: Promised::Nothing },
     Under { name: "io-cost", setting: "io-cost", promised: Promised::Nothing },
     Under { name: "bfq", setting: "bfq", promised: Promised::Nothing },
     Under { name: "noop", setting: "noop", promised: Promised::Nothing },
+    Under { name: "as printed, slots of 40 ms", setting: "youchoose-printed:slot=40", promised: Promised::Printed },
+    Under { name: "as printed, one slot at a time", setting: "youchoose-printed:serial=1", promised: Promised::Printed },
+    Under { name: "as printed, clocks of what is sent", setting: "youchoose-printed:at_dispatch=1", promised: Promised::Printed },
+    Under { name: "as printed, the operation a feature", setting: "youchoose-printed", promised: Promised::PrintedWithOperation },
+    Under { name: "as printed, our model", setting: "youchoose-printed", promised: Promised::Disk },
 ];
 /// Where ours stands.
 pub const OURS: usize = 0;
-/// The paper's baseline.
-pub const VIRTUAL_CLOCK: usize = 2;
+/// The paper's variant, and where its variations begin: what the paper leaves open.
+pub const PRINTED: usize = 1;
+pub const VARIATIONS: usize = 10;
+/// The paper's baseline: a throughput bound, in slots of as many requests each (section IV.B).
+pub const VIRTUAL_CLOCK: usize = 3;
+/// What it promises each volume (section IV.B).
+pub const VIRTUAL_CLOCK_IOPS: f64 = 100.0;
+
+impl Under {
+    /// Its scheduler with its tunables.
+    fn setting(&self) -> anyhow::Result<Setting> {
+        let known = device_model::sched::all().chain(std::iter::once(&clocks::SPEC));
+        let (spec, values) = block::parse_among(known, self.setting)?;
+        Ok(Setting { spec, values, host: Vec::new() })
+    }
+}
 
 /// What a scheduler may be told of the reference disk.
 pub struct Models {
@@ -47,6 +69,10 @@ pub struct Models {
     pub trained: Arc<dyn ServiceModel>,
     /// The simulated disk itself, which serves the same requests in its own time.
     pub shadow: Arc<dyn ServiceModel>,
+    /// What the paper learns of it.
+    pub printed: Arc<dyn ServiceModel>,
+    /// The same, with the operation as a feature.
+    pub printed_with_operation: Arc<dyn ServiceModel>,
 }
 
 /// Volumes that ran side by side.
@@ -104,12 +130,22 @@ impl Runs {
     pub fn run(scenes: &[Scene], plan: &Plan, models: &Models, workers: Workers) -> anyhow::Result<Runs> {
         let alone = workers.map("volumes on their reference disks", scenes, |scene| plan.alone(*scene, workers))?;
         let alone: BTreeMap<Scene, Alone> = scenes.iter().copied().zip(alone).collect();
-        let under = |&scene: &Scene| (0..UNDERS.len()).map(move |under| (scene, under));
+        let under = |&scene: &Scene| unders(scene).into_iter().map(move |under| (scene, under));
         let wanted: Vec<(Scene, usize)> = scenes.iter().flat_map(under).collect();
         let shared = workers.map("volumes side by side", &wanted, |&(scene, under)| {
             plan.shared(scene, under, models, &alone[&scene].rates(), workers)
         })?;
         Ok(Runs { alone, shared: wanted.into_iter().zip(shared).collect() })
+    }
+}
+
+/// Under what a scene is run: where the depth is varied, only the paper's variant and ours.
+fn unders(scene: Scene) -> Vec<usize> {
+    match scene {
+        Scene::LocalitiesIn(_) | Scene::ChangeIn(_) | Scene::RealIn(_) => vec![OURS, PRINTED, VIRTUAL_CLOCK],
+        // Hosts that the paper does not have show schedulers, not what it leaves open.
+        Scene::Localities(host) if host > 0 => (0..VARIATIONS).collect(),
+        _ => (0..UNDERS.len()).collect(),
     }
 }
 
@@ -146,21 +182,23 @@ fn evenly(rate: f64) -> TenantMeasure {
 }
 
 /// How much is run.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Plan {
     /// How long.
     pub lengths: Lengths,
     /// Of everything that is drawn.
     pub seed: u64,
+    /// The requests of WebSearch, or of what stands for it.
+    pub search: Pattern,
 }
 
 impl Plan {
     fn alone(&self, scene: Scene, workers: Workers) -> anyhow::Result<Alone> {
-        let (stage, reference) = (scene.stage(self.lengths, self.seed)?, Scene::reference()?);
+        let (stage, reference) = (scene.stage(self)?, Scene::reference()?);
         let scheduler = Setting::parse(SCHEDULER)?;
         let mut alone = Alone::default();
         for number in 0..stage.actors.len() {
-            let there = stage.run_alone(number, (&reference, DeviceOptions::default()), &scheduler, workers.monitor)?;
+            let there = stage.run_alone(number, (&reference, scene.reference_device(&reference)), &scheduler, workers.monitor)?;
             let here = stage.run_alone(number, (&stage.profile, stage.device), &scheduler, workers.monitor)?;
             let busy_s = work_s(&here, stage.profile.disks());
             let (there, here) = (volumes(there)?.remove(0), volumes(here)?.remove(0));
@@ -171,9 +209,9 @@ impl Plan {
     }
 
     fn shared(&self, scene: Scene, under: usize, models: &Models, rates: &[f64], workers: Workers) -> anyhow::Result<SideBySide> {
-        let Under { name, setting, promised: what } = UNDERS[under];
-        let stage = promised(scene.stage(self.lengths, self.seed)?, what, models, rates);
-        let run = stage.run(&Setting::parse(setting)?, workers.monitor).with_context(|| format!("{scene:?} under {name}"))?;
+        let Under { name, promised: what, .. } = UNDERS[under];
+        let stage = promised(scene.stage(self)?, what, models, rates);
+        let run = stage.run(&UNDERS[under].setting()?, workers.monitor).with_context(|| format!("{scene:?} under {name}"))?;
         let seconds = run.measure.duration().as_secs_f64();
         let idle_s = run.ledger.as_ref().map_or(0.0, |ledger| ledger.idle_while_waiting().as_secs_f64());
         Ok(SideBySide { volumes: volumes(run)?, idle_percent: 100.0 * idle_s / seconds })

@@ -4,8 +4,8 @@ use crate::report::paper::{Cell, Curves, Figure, Line, Panel, Plot, Quantity, Ro
 use block::Nanos;
 use sim::run::TenantMeasure;
 
-use super::runs::{OURS, Runs, UNDERS, VIRTUAL_CLOCK, rate};
-use super::scenes::{HOSTS, LOCALITIES, Lengths, Scene};
+use super::runs::{Alone, OURS, PRINTED, Runs, UNDERS, VARIATIONS, VIRTUAL_CLOCK, VIRTUAL_CLOCK_IOPS, rate};
+use super::scenes::{DEPTHS, HOSTS, LOCALITIES, Lengths, REAL_VARIED, Scene};
 use super::{PARTS, title};
 use crate::paper::stated::Measures;
 use experiment::tenants::{ServiceComparison, WINDOWS};
@@ -66,20 +66,33 @@ impl Results<'_> {
     /// By how many percent the throughput of a volume fell at most, when the other one changed.
     pub fn loss_percent(&self, scene: Scene, under: usize, volume: usize) -> Option<f64> {
         let rates = self.rates_of_parts(&self.runs.shared(scene, under)?.volumes[volume]);
-        let least = rates[1..].iter().copied().fold(f64::INFINITY, f64::min);
+        let least = rates[1].min(rates[2]);
         Some(100.0 * (1.0 - least / rates[0]))
     }
 
-    /// Requests a second in each of the three parts of figures 8 and 9, without the first second of each.
-    pub fn rates_of_parts(&self, volume: &TenantMeasure) -> [f64; 3] {
+    /// Requests a second in each of the three parts of figures 8 and 9 and after them, without the first second of each.
+    pub fn rates_of_parts(&self, volume: &TenantMeasure) -> [f64; 4] {
         let parts = self.lengths.parts_s();
-        let begins = [0.0, parts[0], parts[1]];
+        let begins = [0.0, parts[0], parts[1], parts[2]];
         let width = volume.timeline.width().as_secs_f64();
-        [0, 1, 2].map(|part| {
+        [0, 1, 2, 3].map(|part| {
             let (from, to) = (((begins[part] + 1.0) / width).ceil() as usize, (parts[part] / width) as usize);
             let bins = volume.timeline.bins().iter().take(to).skip(from);
             bins.map(|served| served.requests).sum::<u64>() as f64 / (width * to.saturating_sub(from).max(1) as f64)
         })
+    }
+
+    /// By how much the throughput of a volume varies from second to second, the mean of all volumes: standard deviations by means.
+    fn variation(&self, scene: Scene, under: usize) -> Option<f64> {
+        let volumes = &self.runs.shared(scene, under)?.volumes;
+        Some(volumes.iter().map(|volume| variation(&seconds(volume))).sum::<f64>() / volumes.len() as f64)
+    }
+
+    /// The throughput in these parts of every volume of a scene, alone and side by side.
+    fn parts(&self, scene: Scene, under: usize) -> Option<Vec<[[f64; 4]; 2]>> {
+        let (alone, shared) = (self.runs.alone(scene)?, self.runs.shared(scene, under)?);
+        let both = alone.volumes.iter().zip(&shared.volumes);
+        Some(both.map(|(alone, shared)| [alone, shared].map(|volume| self.rates_of_parts(volume))).collect())
     }
 }
 
@@ -87,7 +100,7 @@ impl Results<'_> {
 pub fn figure_6(results: &Results) -> Option<Figure> {
     let panels: Vec<Panel> = results.hosts().into_iter().map(|(host, needs)| throughputs(results, host, needs)).collect();
     let mut series = vec!["reference disk".to_owned()];
-    series.extend(UNDERS.iter().map(|under| under.name.to_owned()));
+    series.extend(UNDERS[..VARIATIONS].iter().map(|under| under.name.to_owned()));
     let figure = Figure {
         title: title("fig-6").to_owned(),
         method: "Five volumes of 3.5 GiB, each promised two slow disks, ask for 4 KiB with 32 outstanding; the reference disks serve each \
@@ -109,7 +122,7 @@ fn throughputs(results: &Results, host: usize, needs: f64) -> Panel {
     let value = |volume: usize| {
         let alone = results.runs.alone(scene).map(|alone| rate(&alone.volumes[volume]));
         let under = |under| results.runs.shared(scene, under).map(|shared| rate(&shared.volumes[volume]));
-        std::iter::once(alone).chain((0..UNDERS.len()).map(under)).collect()
+        std::iter::once(alone).chain((0..VARIATIONS).map(under)).collect()
     };
     let name = format!("{}: {}, which needs {:.0}% of its time for the guarantees", HOSTS[host].0, HOSTS[host].1, 100.0 * needs);
     Panel { name, values: (0..LOCALITIES.len()).map(value).collect() }
@@ -188,7 +201,7 @@ pub fn peers(results: &Results) -> Option<Table> {
         let cells = cells.map(|value| Cell::ours(Some(value).filter(|value| value.is_finite()))).to_vec();
         Some(Row { name: of.name.to_owned(), cells })
     };
-    let rows: Vec<Row> = UNDERS.iter().enumerate().filter_map(row).collect();
+    let rows: Vec<Row> = UNDERS[..VARIATIONS].iter().enumerate().filter_map(row).collect();
     let names = [
         "least throughput, % of reference",
         "most",
@@ -223,8 +236,8 @@ pub(super) fn table(id: &str, corner: &str, method: &str) -> Table {
 pub fn over_time(results: &Results, scene: Scene) -> Option<Curves> {
     let (alone, id) = (results.runs.alone(scene)?, if scene == Scene::Change { "fig-8" } else { "fig-9" });
     let mut plots = vec![plot("(a) each alone on the reference disk", &alone.volumes)];
-    for (number, under) in UNDERS.iter().enumerate() {
-        let letter = if number == OURS { "(b) " } else { "" };
+    for (number, under) in UNDERS[..VARIATIONS].iter().enumerate() {
+        let letter = if number == PRINTED { "(b) " } else { "" };
         plots.push(plot(&format!("{letter}{}", under.name), &results.runs.shared(scene, number)?.volumes));
     }
     let method = if scene == Scene::Change {
@@ -244,24 +257,219 @@ pub fn over_time(results: &Results, scene: Scene) -> Option<Curves> {
     })
 }
 
-/// What statements about sharing are judged by.
+/// The results by which statements about sharing are judged.
 pub fn measures(results: &Results, measures: &mut Measures) {
+    under(results, PRINTED).into_iter().for_each(|(name, value)| measures.printed(name, value));
+    under(results, OURS).into_iter().for_each(|(name, value)| measures.ours(name, value));
+    of_reference(results).into_iter().for_each(|(name, value)| measures.printed(name, value));
+    of_virtual_clock(results).into_iter().for_each(|(name, value)| measures.printed(name, value));
+}
+
+type Named = Vec<(&'static str, Option<f64>)>;
+
+/// Under youchoose, as printed or ours.
+fn under(results: &Results, under: usize) -> Named {
     let localities = Scene::Localities(0);
-    let least =
-        results.kept(localities, OURS).map(|kept| kept.iter().map(|kept| kept.throughput_percent).fold(f64::INFINITY, f64::min));
-    measures.ours("youchoose-least", least);
-    let ratio = results.runs.shared(localities, VIRTUAL_CLOCK).map(|shared| {
-        let rates = || shared.volumes.iter().map(rate);
-        rates().fold(0.0, f64::max) / rates().fold(f64::INFINITY, f64::min)
+    let kept = results.kept(localities, under);
+    let percent = |of: &dyn Fn(f64, f64) -> f64| {
+        let percents = kept.as_ref()?.iter().map(|kept| kept.throughput_percent);
+        percents.reduce(of)
+    };
+    let farther = |one: f64, other: f64| if (one - 100.0).abs() >= (other - 100.0).abs() { one } else { other };
+    let order = results.runs.shared(localities, under).map(|shared| steps_up(&shared.volumes));
+    let change = results.parts(Scene::Change, under);
+    let of_change = |of: &dyn Fn(&[[f64; 4]; 2]) -> f64| change.as_ref().map(|parts| of(&parts[0]));
+    let real = results.parts(Scene::Real, under);
+    let of_real = |of: &dyn Fn(&[[[f64; 4]; 2]]) -> f64| real.as_ref().map(|parts| of(parts));
+    let violated = |scene| {
+        let kept = results.kept(scene, under)?;
+        kept.iter().map(|kept| kept.violated_percent[1]).reduce(f64::max)
+    };
+    let above = |parts: &[[[f64; 4]; 2]]| {
+        let each = parts.iter().flat_map(|[alone, shared]| (0..3).map(move |part| 100.0 * shared[part] / alone[part]));
+        each.fold(f64::INFINITY, f64::min)
+    };
+    vec![
+        ("least", percent(&f64::min)),
+        ("farthest", percent(&farther)),
+        ("locality-order", order),
+        ("workload-1-75", of_change(&|[_, shared]| shared[1])),
+        ("workload-1-0", of_change(&|[_, shared]| shared[2])),
+        ("change-trend", of_change(&|[_, shared]| falls(&shared[..3]))),
+        ("change-loss", results.loss_percent(Scene::Change, under, 1)),
+        ("change-released", of_change(&|[_, shared]| 100.0 * (shared[3] / shared[2] - 1.0))),
+        ("change-violated", violated(Scene::Change)),
+        ("real-trend", of_real(&|parts| same_way(&parts[1]))),
+        ("real-above", of_real(&above)),
+        ("real-proportion", of_real(&|parts| (parts[0][1][0] / parts[0][0][0]) / (parts[1][1][0] / parts[1][0][0]))),
+        ("real-larger", of_real(&|parts| (parts[0][1][0] - parts[0][0][0]) / (parts[1][1][0] - parts[1][0][0]))),
+        ("real-loss", results.loss_percent(Scene::Real, under, 0)),
+        ("real-released", of_real(&|parts| 100.0 * (parts[0][1][2] / parts[0][1][1] - 1.0))),
+        ("real-violated", violated(Scene::Real)),
+    ]
+}
+
+/// Of volumes alone on their reference disks.
+fn of_reference(results: &Results) -> Named {
+    let localities = results.runs.alone(Scene::Localities(0));
+    let real = results.runs.alone(Scene::Real).map(|alone| results.rates_of_parts(&alone.volumes[1]));
+    vec![
+        ("alone-order", localities.map(|alone| steps_up(&alone.volumes))),
+        ("real-alone-rises", real.map(|rates| 100.0 * (rates[1] / rates[0] - 1.0))),
+        ("real-alone-falls", real.map(|rates| rates[1] / rates[2])),
+    ]
+}
+
+/// Of the paper's baseline.
+fn of_virtual_clock(results: &Results) -> Named {
+    let localities = Scene::Localities(0);
+    let shared = results.runs.shared(localities, VIRTUAL_CLOCK);
+    let rates: Option<Vec<f64>> = shared.map(|shared| shared.volumes.iter().map(rate).collect());
+    let alone = results.runs.alone(localities).map(Alone::rates);
+    // What a volume gets, in seconds of the reference disk.
+    let service = rates.as_ref().zip(alone).map(|(rates, alone)| {
+        let service: Vec<f64> = rates.iter().zip(&alone).map(|(rate, alone)| rate / alone).collect();
+        service[0] / service[service.len() - 1]
     });
-    measures.printed("virtual-clock-ratio", ratio);
-    // The volume that does not change.
-    measures.ours("change-loss", results.loss_percent(Scene::Change, OURS, 1));
-    measures.printed("virtual-clock-loss", results.loss_percent(Scene::Change, VIRTUAL_CLOCK, 1));
-    measures.ours("real-loss", results.loss_percent(Scene::Real, OURS, 0));
-    let rates = results.runs.shared(Scene::Change, OURS).map(|shared| results.rates_of_parts(&shared.volumes[0]));
-    measures.ours("workload-1-75", rates.map(|rates| rates[1]));
-    measures.ours("workload-1-0", rates.map(|rates| rates[2]));
+    let meets = |volume: &TenantMeasure| {
+        let seconds = seconds(volume);
+        100.0 * seconds.iter().filter(|rate| **rate >= VIRTUAL_CLOCK_IOPS).count() as f64 / seconds.len().max(1) as f64
+    };
+    let varies = |under| results.variation(localities, under);
+    let change = results.parts(Scene::Change, VIRTUAL_CLOCK);
+    let least_loss = |parts: &Vec<[[f64; 4]; 2]>| {
+        let rates = parts[1][1];
+        100.0 * (1.0 - rates[1] / rates[0]).min(1.0 - rates[2] / rates[1])
+    };
+    let most_apart = |parts: &Vec<[[f64; 4]; 2]>| {
+        (0..3)
+            .map(|part| parts[0][1][part] / parts[1][1][part])
+            .fold(1.0, |worst: f64, ratio| if ratio.ln().abs() > worst.ln().abs() { ratio } else { worst })
+    };
+    vec![
+        (
+            "virtual-clock-ratio",
+            rates.map(|rates| rates.iter().copied().fold(0.0, f64::max) / rates.iter().copied().fold(f64::INFINITY, f64::min)),
+        ),
+        ("virtual-clock-meets", shared.map(|shared| shared.volumes.iter().map(meets).fold(0.0, f64::max))),
+        ("virtual-clock-service", service),
+        (
+            "virtual-clock-variation",
+            varies(VIRTUAL_CLOCK).zip(varies(PRINTED)).map(|(virtual_clock, printed)| virtual_clock / printed),
+        ),
+        ("virtual-clock-loss", change.as_ref().map(least_loss)),
+        ("virtual-clock-equal", change.as_ref().map(most_apart)),
+    ]
+}
+
+/// At how many steps of the locality the throughput grows.
+fn steps_up(volumes: &[TenantMeasure]) -> f64 {
+    let mut rates: Vec<f64> = volumes.iter().map(rate).collect();
+    rates.reverse();
+    falls(&rates)
+}
+
+/// How often a number is less than the one before.
+fn falls(rates: &[f64]) -> f64 {
+    rates.array_windows().filter(|[one, next]| next < one).count() as f64
+}
+
+/// At how many of two changes the throughput side by side goes the way that it goes alone.
+fn same_way([alone, shared]: &[[f64; 4]; 2]) -> f64 {
+    [1, 2].iter().filter(|&&part| (alone[part] < alone[part - 1]) == (shared[part] < shared[part - 1])).count() as f64
+}
+
+/// Requests in each whole second.
+fn seconds(volume: &TenantMeasure) -> Vec<f64> {
+    let mut timeline = volume.timeline.clone();
+    timeline.widen_to(BIN);
+    let whole = timeline.bins().len().saturating_sub(1);
+    let width = timeline.width().as_secs_f64();
+    timeline.bins()[..whole].iter().map(|served| served.requests as f64 / width).collect()
+}
+
+/// The standard deviation by the mean.
+fn variation(values: &[f64]) -> f64 {
+    let count = values.len().max(1) as f64;
+    let mean = values.iter().sum::<f64>() / count;
+    (values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / count).sqrt() / mean
+}
+
+/// Figures 6, 8 and 9 as they are run for a row of the variations.
+struct Varied {
+    localities: Option<Scene>,
+    change: Option<Scene>,
+    real: Option<Scene>,
+}
+
+/// What the paper leaves open, varied: each way of the scheduler as printed, each depth of the queues, hosts of more disks, and the parts of figure 9.
+pub fn variations(results: &Results) -> Option<Table> {
+    let of_paper = || Varied { localities: Some(Scene::Localities(0)), change: Some(Scene::Change), real: Some(Scene::Real) };
+    let ways = [PRINTED].into_iter().chain(VARIATIONS..UNDERS.len()).chain([OURS, VIRTUAL_CLOCK]);
+    let mut rows: Vec<Row> =
+        ways.filter_map(|under| variation_row(results, UNDERS[under].name.to_owned(), &of_paper(), under)).collect();
+    for under in [PRINTED, OURS, VIRTUAL_CLOCK] {
+        let named = |name: &str| format!("{}, {name}", UNDERS[under].name);
+        for (number, depths) in DEPTHS.iter().enumerate() {
+            let (localities, change) = (Some(Scene::LocalitiesIn(number)), Some(Scene::ChangeIn(number)));
+            rows.extend(variation_row(results, named(depths.name), &Varied { localities, change, real: None }, under));
+        }
+        for (number, (name, ..)) in REAL_VARIED.iter().enumerate() {
+            let real = Some(Scene::RealIn(number));
+            rows.extend(variation_row(results, named(name), &Varied { localities: None, change: None, real }, under));
+        }
+    }
+    let names = [
+        "fig. 6: least, % of reference",
+        "most",
+        "random volume, IOPS",
+        "variation from second to second, %",
+        "fig. 8: workload 1 at 75%, IOPS on the reference",
+        "on the host",
+        "at 0%, on the reference",
+        "on the host",
+        "loss of workload 2, %",
+        "1 s windows violated, worst, %",
+        "fig. 9: needs of the host’s time, %",
+        "workload 1, 1 s windows violated, %",
+        "workload 2",
+    ];
+    let method = "The scheduler as printed in section III.B with the model of section III.A, on the paper’s hosts, and each thing that the paper \
+                  leaves open in another way; 32 requests outstanding where nothing else is said. Needs: for how long in a second the host \
+                  must work to do what both reference disks do.";
+    (!rows.is_empty()).then(|| Table {
+        columns: names.iter().map(|name| Table::column(name, false)).collect(),
+        rows,
+        ..table("variations", "variant", method)
+    })
+}
+
+fn variation_row(results: &Results, name: String, varied: &Varied, under: usize) -> Option<Row> {
+    let localities = varied.localities.and_then(|scene| results.kept(scene, under));
+    let percent = |of: fn(f64, f64) -> f64| localities.as_ref()?.iter().map(|kept| kept.throughput_percent).reduce(of);
+    let random = varied.localities.and_then(|scene| results.runs.shared(scene, under)).map(|shared| rate(&shared.volumes[0]));
+    let varies = varied.localities.and_then(|scene| results.variation(scene, under)).map(|variation| 100.0 * variation);
+    let parts = varied.change.and_then(|scene| results.parts(scene, under));
+    let workload_1 = |of_host: usize, part: usize| parts.as_ref().map(|parts| parts[0][of_host][part]);
+    let worst = varied.change.and_then(|scene| results.kept(scene, under));
+    let real = varied.real.and_then(|scene| results.kept(scene, under));
+    let of_real = |volume: usize| real.as_ref().map(|kept| kept[volume].violated_percent[1]);
+    let cells = [
+        percent(f64::min),
+        percent(f64::max),
+        random,
+        varies,
+        workload_1(0, 1),
+        workload_1(1, 1),
+        workload_1(0, 2),
+        workload_1(1, 2),
+        varied.change.and_then(|scene| results.loss_percent(scene, under, 1)),
+        worst.and_then(|kept| kept.iter().map(|kept| kept.violated_percent[1]).reduce(f64::max)),
+        varied.real.and_then(|scene| results.runs.alone(scene)).map(|alone| 100.0 * alone.needs),
+        of_real(0),
+        of_real(1),
+    ];
+    cells.iter().any(Option::is_some).then(|| Row { name, cells: cells.map(Cell::ours).to_vec() })
 }
 
 fn plot(name: &str, volumes: &[TenantMeasure]) -> Plot {

@@ -1,13 +1,22 @@
 //! Dispatch of requests from the scheduler to the device, and their completion.
 
-use block::{Nanos, Op, Pick, Request};
+use block::{Nanos, Op, Pick, Request, RequestId};
 
 use super::{NO_PART, Part, Queue, sync_index};
 use crate::device::Completion;
-use crate::run::{Finished, ServerEvent, Transferred};
+use crate::run::{Finished, Issue, ServerEvent, Transferred};
 use crate::streams::is_switch_read;
 
 impl Queue {
+    /// The issues that a request at the device holds: several if it was merged. An issue of more than one part is named for each of its parts.
+    pub fn issues_of(&self, id: RequestId) -> impl Iterator<Item = &Issue> {
+        let next = |part: &u32| Some(self.parts[*part as usize].next_part).filter(|next| *next != NO_PART);
+        std::iter::successors(Some(id), next).map(|part| {
+            let first = self.parts[part as usize].first_part;
+            &self.parts[first as usize].issue
+        })
+    }
+
     /// Dispatches requests until the device is full, the scheduler has none, or it waits.
     #[inline]
     pub(super) fn dispatch_requests(&mut self, now: Nanos) {

@@ -22,7 +22,7 @@ mod tags;
 mod write_back_throttle;
 
 use block::throttle::Throttle;
-use block::{Limits, Merges, Nanos, Request, Roster, Scheduler};
+use block::{Limits, Merges, Nanos, Request, Roster, Scheduler, Standing};
 
 use slab::Slab;
 
@@ -232,6 +232,11 @@ impl Queue {
     /// The device time of each tenant; `None` if none were set.
     pub fn ledger(&self) -> Option<&Ledger> {
         self.ledger.as_deref()
+    }
+
+    /// How the guarantee of a tenant, by its number on the roster, stands.
+    pub fn standing(&self, now: Nanos, tenant: usize) -> Option<Standing> {
+        self.scheduler.standing(now, tenant)
     }
 
     /// 512-byte sectors of the device.

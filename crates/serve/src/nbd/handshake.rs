@@ -1,0 +1,275 @@
+//! From the first byte to the choice of an export.
+
+use std::io::{self, Read, Write};
+use std::sync::Arc;
+
+use super::wire::{self, Format, number, option_reply};
+use super::{Export, Exports};
+
+/// The longest data of an option that is read; longer data is skipped, and answered as too big.
+const MAX_OPTION: u32 = 64 << 10;
+/// Data of an option beyond which the client is hung up on.
+const MAX_SKIPPED: u32 = 16 << 20;
+/// The most options of one client, so that none keeps a connection busy without end.
+const MAX_OPTIONS: usize = 1000;
+
+/// What was agreed on.
+pub struct Agreed {
+    /// What was opened.
+    pub export: Arc<dyn Export>,
+    /// How replies are written.
+    pub format: Format,
+    /// Whether `base:allocation` was asked for.
+    pub tells_allocation: bool,
+}
+
+/// The number of `base:allocation`, in replies.
+pub const ALLOCATION: u32 = 1;
+
+/// Negotiates until an export is chosen; `None` if the client ended the talk in good order.
+///
+/// # Errors
+/// Of the connection, or the client does not speak the protocol.
+pub fn negotiate(reader: &mut impl Read, writer: &mut impl Write, exports: &dyn Exports) -> io::Result<Option<Agreed>> {
+    let mut hello = Vec::new();
+    hello.extend(wire::NBDMAGIC.to_be_bytes());
+    hello.extend(wire::IHAVEOPT.to_be_bytes());
+    hello.extend((wire::FIXED_NEWSTYLE | wire::NO_ZEROES).to_be_bytes());
+    send(writer, &hello)?;
+    let flags = read_number(reader, 4)?;
+    if flags & !u64::from(wire::FIXED_NEWSTYLE | wire::NO_ZEROES) != 0 || flags & u64::from(wire::FIXED_NEWSTYLE) == 0 {
+        return Err(broken("client flags: only fixed newstyle and no zeroes are known"));
+    }
+    let mut talk = Talk {
+        writer,
+        exports,
+        has_no_zeroes: flags & u64::from(wire::NO_ZEROES) != 0,
+        format: Format::Simple,
+        context_of: None,
+        export: None,
+    };
+    for _ in 0..MAX_OPTIONS {
+        if read_number(reader, 8)? != wire::IHAVEOPT {
+            return Err(broken("no option: wrong magic number"));
+        }
+        let (option, length) = (read_number(reader, 4)? as u32, read_number(reader, 4)? as u32);
+        if length > MAX_OPTION {
+            if length > MAX_SKIPPED || option == wire::OPT_EXPORT_NAME {
+                return Err(broken("an option of this length is refused"));
+            }
+            io::copy(&mut reader.take(u64::from(length)), &mut io::sink())?;
+            talk.reply(option, wire::REP_ERR_TOO_BIG, b"at most 65536 bytes")?;
+            continue;
+        }
+        let mut data = vec![0; length as usize];
+        reader.read_exact(&mut data)?;
+        match talk.option(option, &data)? {
+            Next::Option => {}
+            Next::End => return Ok(None),
+            Next::Transmission => {
+                let Some(export) = talk.export else { return Ok(None) };
+                let tells_allocation = talk.context_of.is_some_and(|name| name == export.name());
+                return Ok(Some(Agreed { export, format: talk.format, tells_allocation }));
+            }
+        }
+    }
+    Err(broken("too many options"))
+}
+
+enum Next {
+    Option,
+    End,
+    Transmission,
+}
+
+struct Talk<'a, W> {
+    writer: &'a mut W,
+    exports: &'a dyn Exports,
+    has_no_zeroes: bool,
+    format: Format,
+    /// The export that `base:allocation` was set for.
+    context_of: Option<String>,
+    export: Option<Arc<dyn Export>>,
+}
+
+impl<W: Write> Talk<'_, W> {
+    fn option(&mut self, option: u32, data: &[u8]) -> io::Result<Next> {
+        match option {
+            wire::OPT_EXPORT_NAME => return self.export_name(data),
+            wire::OPT_ABORT => {
+                // The client may be gone already.
+                let _ = self.reply(option, wire::REP_ACK, &[]);
+                return Ok(Next::End);
+            }
+            wire::OPT_LIST if data.is_empty() => self.list()?,
+            wire::OPT_STRUCTURED_REPLY if data.is_empty() && self.format == Format::Extended => {
+                self.reply(option, wire::REP_ERR_EXT_HEADER_REQD, b"extended headers are agreed on")?;
+            }
+            wire::OPT_STRUCTURED_REPLY | wire::OPT_EXTENDED_HEADERS if data.is_empty() => {
+                if option == wire::OPT_EXTENDED_HEADERS {
+                    self.format = Format::Extended;
+                } else if self.format == Format::Simple {
+                    self.format = Format::Structured;
+                }
+                self.reply(option, wire::REP_ACK, &[])?;
+            }
+            wire::OPT_LIST | wire::OPT_STRUCTURED_REPLY | wire::OPT_EXTENDED_HEADERS => {
+                self.reply(option, wire::REP_ERR_INVALID, b"this option has no data")?;
+            }
+            wire::OPT_INFO | wire::OPT_GO => return self.info(option, data),
+            wire::OPT_LIST_META_CONTEXT | wire::OPT_SET_META_CONTEXT => self.meta_context(option, data)?,
+            _ => self.reply(option, wire::REP_ERR_UNSUP, b"unknown option")?,
+        }
+        Ok(Next::Option)
+    }
+
+    fn list(&mut self) -> io::Result<()> {
+        for (name, description) in self.exports.list() {
+            let mut data = (name.len() as u32).to_be_bytes().to_vec();
+            data.extend(name.as_bytes());
+            data.extend(description.as_bytes());
+            self.reply(wire::OPT_LIST, wire::REP_SERVER, &data)?;
+        }
+        self.reply(wire::OPT_LIST, wire::REP_ACK, &[])
+    }
+
+    /// Cannot be refused but by hanging up.
+    fn export_name(&mut self, data: &[u8]) -> io::Result<Next> {
+        let name = std::str::from_utf8(data).map_err(|_| broken("the name of an export is no UTF-8"))?;
+        let export = self.exports.open(name).map_err(|reason| broken(&reason))?;
+        let mut answer = export.bytes().to_be_bytes().to_vec();
+        answer.extend(flags(&*export).to_be_bytes());
+        if !self.has_no_zeroes {
+            answer.extend([0; 124]);
+        }
+        send(self.writer, &answer)?;
+        self.export = Some(export);
+        Ok(Next::Transmission)
+    }
+
+    fn info(&mut self, option: u32, data: &[u8]) -> io::Result<Next> {
+        let Some((name, rest)) = name(data) else {
+            self.reply(option, wire::REP_ERR_INVALID, b"length and name do not agree")?;
+            return Ok(Next::Option);
+        };
+        let count = rest.get(..2).map_or(0, number) as usize;
+        if rest.len() != 2 + 2 * count {
+            self.reply(option, wire::REP_ERR_INVALID, b"number of questions and length do not agree")?;
+            return Ok(Next::Option);
+        }
+        let export = match self.exports.open(&name) {
+            Ok(export) => export,
+            Err(reason) => {
+                self.reply(option, wire::REP_ERR_UNKNOWN, reason.as_bytes())?;
+                return Ok(Next::Option);
+            }
+        };
+        let mut answer = wire::INFO_EXPORT.to_be_bytes().to_vec();
+        answer.extend(export.bytes().to_be_bytes());
+        answer.extend(flags(&*export).to_be_bytes());
+        self.reply(option, wire::REP_INFO, &answer)?;
+        // Always told, as the protocol wishes.
+        let mut answer = wire::INFO_BLOCK_SIZE.to_be_bytes().to_vec();
+        export.block_bytes().into_iter().for_each(|bytes| answer.extend(bytes.to_be_bytes()));
+        self.reply(option, wire::REP_INFO, &answer)?;
+        for asked in rest[2..].chunks_exact(2).map(|asked| number(asked) as u16) {
+            let text = match asked {
+                wire::INFO_NAME => export.name(),
+                wire::INFO_DESCRIPTION => export.description(),
+                _ => continue,
+            };
+            let mut answer = asked.to_be_bytes().to_vec();
+            answer.extend(text.as_bytes());
+            self.reply(option, wire::REP_INFO, &answer)?;
+        }
+        self.reply(option, wire::REP_ACK, &[])?;
+        if option == wire::OPT_INFO {
+            return Ok(Next::Option);
+        }
+        self.export = Some(export);
+        Ok(Next::Transmission)
+    }
+
+    fn meta_context(&mut self, option: u32, data: &[u8]) -> io::Result<()> {
+        let is_set = option == wire::OPT_SET_META_CONTEXT;
+        if is_set {
+            self.context_of = None;
+            if self.format == Format::Simple {
+                return self.reply(option, wire::REP_ERR_INVALID, b"structured replies have to be agreed on before");
+            }
+        }
+        let Some((name, queries)) = name(data).and_then(|(name, rest)| Some((name, queries(rest)?))) else {
+            return self.reply(option, wire::REP_ERR_INVALID, b"lengths do not agree");
+        };
+        if let Err(reason) = self.exports.open(&name) {
+            return self.reply(option, wire::REP_ERR_UNKNOWN, reason.as_bytes());
+        }
+        let lists_all = !is_set && queries.is_empty();
+        let is_asked = |query: &&[u8]| *query == wire::BASE_ALLOCATION.as_bytes() || !is_set && *query == b"base:";
+        if lists_all || queries.iter().any(is_asked) {
+            let mut answer = if is_set { ALLOCATION } else { 0 }.to_be_bytes().to_vec();
+            answer.extend(wire::BASE_ALLOCATION.as_bytes());
+            self.reply(option, wire::REP_META_CONTEXT, &answer)?;
+            if is_set {
+                // The default export has a name.
+                self.context_of = self.exports.open(&name).ok().map(|export| export.name());
+            }
+        }
+        self.reply(option, wire::REP_ACK, &[])
+    }
+
+    fn reply(&mut self, option: u32, kind: u32, data: &[u8]) -> io::Result<()> {
+        send(self.writer, &option_reply(option, kind, data))
+    }
+}
+
+/// What an export can do.
+fn flags(export: &dyn Export) -> u16 {
+    let always =
+        wire::FLAG_HAS_FLAGS | wire::FLAG_SEND_FLUSH | wire::FLAG_CAN_MULTI_CONN | wire::FLAG_SEND_DF | wire::FLAG_SEND_CACHE;
+    let rotational = if export.is_rotational() { wire::FLAG_ROTATIONAL } else { 0 };
+    let writes = if export.is_read_only() {
+        wire::FLAG_READ_ONLY
+    } else {
+        wire::FLAG_SEND_FUA | wire::FLAG_SEND_TRIM | wire::FLAG_SEND_WRITE_ZEROES
+    };
+    always | rotational | writes
+}
+
+/// A name with its length before it, and what follows.
+fn name(data: &[u8]) -> Option<(String, &[u8])> {
+    let length = number(data.get(..4)?) as usize;
+    let rest = &data[4..];
+    if length > wire::MAX_NAME {
+        return None;
+    }
+    let name = std::str::from_utf8(rest.get(..length)?).ok()?.to_owned();
+    Some((name, &rest[length..]))
+}
+
+fn queries(data: &[u8]) -> Option<Vec<&[u8]>> {
+    let count = number(data.get(..4)?);
+    let mut rest = &data[4..];
+    let mut queries = Vec::new();
+    for _ in 0..count {
+        let length = number(rest.get(..4)?) as usize;
+        queries.push(rest[4..].get(..length)?);
+        rest = &rest[4 + length..];
+    }
+    rest.is_empty().then_some(queries)
+}
+
+fn read_number(reader: &mut impl Read, bytes: usize) -> io::Result<u64> {
+    let mut buffer = [0; 8];
+    reader.read_exact(&mut buffer[..bytes])?;
+    Ok(number(&buffer[..bytes]))
+}
+
+fn send(writer: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
+    writer.write_all(bytes)?;
+    writer.flush()
+}
+
+fn broken(text: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, text.to_owned())
+}

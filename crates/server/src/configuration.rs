@@ -1,0 +1,191 @@
+//! The server's configuration: `/etc/seekwise/serve.toml`.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail, ensure};
+use control::Setting;
+use serde::Deserialize;
+
+/// What is served, and where.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Configuration {
+    /// The file with what volumes there are.
+    #[serde(default = "catalog")]
+    pub catalog: PathBuf,
+    /// The socket for `seekwise-serve volume`.
+    #[serde(default = "control")]
+    pub control: PathBuf,
+    /// Where data is.
+    #[serde(rename = "store", default)]
+    pub stores: Vec<Store>,
+    /// Where clients connect.
+    #[serde(rename = "listen", default)]
+    pub listen: Vec<Listen>,
+}
+
+fn catalog() -> PathBuf {
+    PathBuf::from("/var/lib/seekwise-serve/serve.db")
+}
+
+fn control() -> PathBuf {
+    PathBuf::from("/run/seekwise-serve/control.sock")
+}
+
+/// A file or block device that holds volumes, or a disk that is emulated.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Store {
+    /// What people call it.
+    pub name: String,
+    /// The file or block device.
+    pub path: Option<PathBuf>,
+    /// A disk as `--disk` names it: its data is in memory and gone at the end, replies take as long as on that disk.
+    pub emulated: Option<String>,
+    /// The disk that the store is like, as `--disk` names it: promises are checked against it. Of an emulated disk itself.
+    pub profile: Option<String>,
+    /// The scheduler with its tunables.
+    #[serde(default = "scheduler")]
+    pub scheduler: String,
+    /// Requests at the device at the same time; of an emulated disk its own.
+    pub depth: Option<u32>,
+    /// Whether the page cache is bypassed, where the file system allows it.
+    #[serde(default = "yes")]
+    pub direct: bool,
+    /// Disks below it that serve at the same time.
+    #[serde(default = "one")]
+    pub disks: u32,
+}
+
+fn scheduler() -> String {
+    "youchoose".to_owned()
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn one() -> u32 {
+    1
+}
+
+/// What `depth` is if it is not given: what a SATA drive's queue holds.
+pub const DEPTH: u32 = 32;
+
+/// A place where clients connect: one of the two.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Listen {
+    /// A unix socket.
+    pub unix: Option<PathBuf>,
+    /// An address and a port.
+    pub tcp: Option<SocketAddr>,
+}
+
+impl Configuration {
+    /// Reads and checks a file.
+    ///
+    /// # Errors
+    /// It cannot be read; or what is wrong, with its line or key, and what would be right.
+    pub fn read(path: &Path) -> anyhow::Result<Configuration> {
+        let text = std::fs::read_to_string(path).with_context(|| format!("{}: cannot be read", path.display()))?;
+        Configuration::parse(&text).with_context(|| path.display().to_string())
+    }
+
+    /// The same of a text.
+    ///
+    /// # Errors
+    /// As [`read`](Configuration::read).
+    pub fn parse(text: &str) -> anyhow::Result<Configuration> {
+        let configuration: Configuration = toml::from_str(text).map_err(|error| {
+            let at = error.span().map_or(0, |span| span.start);
+            let line = text.as_bytes()[..at.min(text.len())].iter().filter(|byte| **byte == b'\n').count() + 1;
+            anyhow::anyhow!("line {line}: {}", error.message().trim().replace('\n', " "))
+        })?;
+        configuration.check()?;
+        Ok(configuration)
+    }
+
+    fn check(&self) -> anyhow::Result<()> {
+        ensure!(!self.stores.is_empty(), "store: there is none; a table [[store]] with name and path names one");
+        ensure!(
+            !self.listen.is_empty(),
+            "listen: there is none; a table [[listen]] with unix = \"/run/seekwise-serve/nbd.sock\" names one"
+        );
+        for (number, store) in self.stores.iter().enumerate() {
+            let key = |key: &str| format!("store {}: {key}", store.name);
+            ensure!(is_name(&store.name), "store {:?}: name: letters, digits, '.', '_' and '-' are right, at most 64", store.name);
+            ensure!(self.stores[..number].iter().all(|other| other.name != store.name), "{}: is named twice", key("name"));
+            ensure!(store.path.is_some() != store.emulated.is_some(), "{}: give either path or emulated", key("path"));
+            ensure!(store.depth.is_none_or(|depth| (1..=1024).contains(&depth)), "{}: should be 1 to 1024", key("depth"));
+            ensure!((1..=1024).contains(&store.disks), "{}: should be 1 to 1024", key("disks"));
+            if let Some(disk) = &store.emulated {
+                ensure!(store.depth.is_none(), "{}: an emulated disk has its own", key("depth"));
+                sim::profile::load(disk).with_context(|| key("emulated"))?;
+            }
+            if let Some(disk) = &store.profile {
+                ensure!(store.emulated.is_none(), "{}: an emulated disk is its own", key("profile"));
+                sim::profile::load(disk).with_context(|| key("profile"))?;
+            }
+            store.setting()?;
+        }
+        for listen in &self.listen {
+            match (&listen.unix, &listen.tcp) {
+                (Some(_), None) => {}
+                (None, Some(address)) if address.ip().is_loopback() => {}
+                (None, Some(address)) => {
+                    bail!("listen: tcp = {address}: without TLS only addresses of this machine are served, such as 127.0.0.1:10809")
+                }
+                _ => bail!("listen: give either unix or tcp in each table"),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Store {
+    /// The scheduler with its tunables.
+    ///
+    /// # Errors
+    /// There is no such scheduler, or a tunable is wrong.
+    pub fn setting(&self) -> anyhow::Result<Setting> {
+        let setting = Setting::parse_scheduler(&self.scheduler).with_context(|| format!("store {}: scheduler", self.name))?;
+        ensure!(!setting.spec.learns(), "store {}: scheduler: {} learns, and learns nothing here", self.name, setting.spec.name);
+        Ok(setting)
+    }
+}
+
+/// Whether something can be a name, also in a path and in NBD.
+pub fn is_name(name: &str) -> bool {
+    let is_letter = |letter: char| letter.is_ascii_alphanumeric() || "._-".contains(letter);
+    (1..=64).contains(&name.len()) && name.chars().all(is_letter) && !name.starts_with(['.', '-'])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_is_said_with_its_place() {
+        let of = |text: &str| format!("{:#}", Configuration::parse(text).unwrap_err());
+        let listen = "[[listen]]\nunix = 'a.sock'\n";
+        let store = |more: &str| format!("{listen}[[store]]\nname = 'a'\n{more}\n");
+        for (text, wanted) in [
+            ("", "store: there is none"),
+            ("[[store]]\nname = 'a'\npath = 'x'", "listen: there is none"),
+            ("\ncolour = 'x'", "line 2: unknown field `colour`"),
+            (&store(""), "store a: path: give either path or emulated"),
+            (&store("path = 'x'\nemulated = 'sata7200'"), "give either path or emulated"),
+            (&store("emulated = 'sata7201'"), "store a: emulated"),
+            (&store("path = 'x'\nscheduler = 'youchose'"), "store a: scheduler"),
+            (&store("path = 'x'\ndepth = 0"), "store a: depth: should be 1 to 1024"),
+            ("[[listen]]\ntcp = '192.0.2.1:10809'\n[[store]]\nname = 'a'\npath = 'x'", "without TLS"),
+            ("[[listen]]\n[[store]]\nname = 'a'\npath = 'x'", "give either unix or tcp"),
+            (&format!("{listen}[[store]]\nname = '../a'\npath = 'x'"), "letters, digits"),
+        ] {
+            assert!(of(text).contains(wanted), "{}", of(text));
+        }
+        assert!(Configuration::parse(&store("path = 'x'")).is_ok());
+    }
+}

@@ -1,0 +1,201 @@
+//! Where clients connect.
+
+use std::fs::Permissions;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::AsFd;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use serve::nbd::connection::{self, Stream};
+
+use crate::control;
+use crate::server::Server;
+use crate::watch::Watch;
+
+/// How often a listener looks whether it should end.
+const LOOKS: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+/// The most clients at the same time: each has two threads.
+const MOST_CLIENTS: usize = 1024;
+/// Clients that have requests under way at the end are waited for this long.
+const FAREWELL: Duration = Duration::from_secs(30);
+
+/// Streams that are open, by number.
+type Open = std::collections::BTreeMap<u64, Box<dyn FnOnce() + Send>>;
+
+/// The clients that are connected.
+#[derive(Default)]
+struct Clients {
+    open: Mutex<(u64, Open)>,
+    gone: Condvar,
+}
+
+impl Clients {
+    /// Takes on one; `None` if there are too many.
+    fn add(&self, hang_up: Box<dyn FnOnce() + Send>) -> Option<u64> {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if open.1.len() >= MOST_CLIENTS {
+            return None;
+        }
+        open.0 += 1;
+        let number = open.0;
+        open.1.insert(number, hang_up);
+        Some(number)
+    }
+
+    fn remove(&self, number: u64) {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner).1.remove(&number);
+        self.gone.notify_all();
+    }
+
+    /// Hangs up on all, and waits for them.
+    fn end(&self) {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let numbers: Vec<u64> = open.1.keys().copied().collect();
+        for number in numbers {
+            if let Some(hang_up) = open.1.insert(number, Box::new(|| ())) {
+                hang_up();
+            }
+        }
+        let _ = self.gone.wait_timeout_while(open, FAREWELL, |open| !open.1.is_empty());
+    }
+}
+
+/// All places where clients connect. Ends with [`Doors::close`].
+pub struct Doors {
+    is_closed: Arc<AtomicBool>,
+    clients: Arc<Clients>,
+    threads: Vec<JoinHandle<()>>,
+    sockets: Vec<PathBuf>,
+}
+
+impl Doors {
+    /// None yet.
+    pub fn new() -> Doors {
+        Doors { is_closed: Arc::default(), clients: Arc::default(), threads: Vec::new(), sockets: Vec::new() }
+    }
+
+    /// Serves volumes at a unix socket, which its owner and group may open.
+    ///
+    /// # Errors
+    /// It cannot be made, or another server answers at it.
+    pub fn unix(&mut self, path: &Path, server: &Arc<Server>) -> anyhow::Result<()> {
+        let listener = self.bind(path, 0o660)?;
+        let server = server.clone();
+        self.listen(listener, UnixListener::accept, move |stream| connection::serve(stream, &*server))
+    }
+
+    /// Serves volumes at an address.
+    ///
+    /// # Errors
+    /// It is taken, or not of this machine.
+    pub fn tcp(&mut self, address: SocketAddr, server: &Arc<Server>) -> anyhow::Result<()> {
+        let listener = TcpListener::bind(address).with_context(|| format!("listen: tcp = {address}"))?;
+        let server = server.clone();
+        self.listen(listener, TcpListener::accept, move |stream| connection::serve(stream, &*server))
+    }
+
+    /// Takes commands at a unix socket, which only its owner may open.
+    ///
+    /// # Errors
+    /// It cannot be made, or another server answers at it.
+    pub fn control(&mut self, path: &Path, server: &Arc<Server>, watch: &Arc<Watch>) -> anyhow::Result<()> {
+        let listener = self.bind(path, 0o600)?;
+        let (server, watch) = (server.clone(), watch.clone());
+        self.listen(listener, UnixListener::accept, move |stream| control::answer(stream, &server, &watch))
+    }
+
+    fn bind(&mut self, path: &Path, mode: u32) -> anyhow::Result<UnixListener> {
+        let at = || path.display().to_string();
+        if UnixStream::connect(path).is_ok() {
+            bail!("{}: another server answers here", at());
+        }
+        // What a server that was killed left.
+        if std::fs::symlink_metadata(path).is_ok_and(|metadata| std::os::unix::fs::FileTypeExt::is_socket(&metadata.file_type())) {
+            std::fs::remove_file(path).with_context(at)?;
+        }
+        // No one else may open it before its mode is set.
+        let before = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o177));
+        let listener = UnixListener::bind(path).with_context(at);
+        rustix::process::umask(before);
+        let listener = listener?;
+        std::fs::set_permissions(path, Permissions::from_mode(mode)).with_context(at)?;
+        self.sockets.push(path.to_owned());
+        Ok(listener)
+    }
+
+    fn listen<L, S, A>(
+        &mut self,
+        listener: L,
+        accept: impl Fn(&L) -> io::Result<(S, A)> + Send + 'static,
+        serve: impl Fn(S) -> io::Result<()> + Clone + Send + 'static,
+    ) -> anyhow::Result<()>
+    where
+        L: AsFd + Send + 'static,
+        S: Stream,
+    {
+        let (is_closed, clients) = (self.is_closed.clone(), self.clients.clone());
+        let thread = thread::Builder::new().name("door".to_owned()).spawn(move || {
+            while !is_closed.load(Ordering::Relaxed) {
+                let mut polled = [PollFd::new(&listener, PollFlags::IN)];
+                if !matches!(poll(&mut polled, Some(&LOOKS)), Ok(ready) if ready > 0) {
+                    continue;
+                }
+                match accept(&listener) {
+                    Ok((stream, _)) => take_on(stream, &clients, serve.clone()),
+                    Err(error) => {
+                        // Without file descriptors, accepting at once again would only burn the processor.
+                        tracing::warn!(%error, "cannot accept");
+                        thread::sleep(Duration::from_millis(100));
+                    }
+                }
+            }
+        })?;
+        self.threads.push(thread);
+        Ok(())
+    }
+
+    /// Takes no more clients, hangs up on those there are after what they have under way, and removes the sockets.
+    pub fn close(mut self) {
+        self.is_closed.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+        self.clients.end();
+        for socket in &self.sockets {
+            let _ = std::fs::remove_file(socket);
+        }
+    }
+}
+
+impl Default for Doors {
+    fn default() -> Doors {
+        Doors::new()
+    }
+}
+
+/// Serves a client in a thread of its own.
+fn take_on<S: Stream>(stream: S, clients: &Arc<Clients>, serve: impl FnOnce(S) -> io::Result<()> + Send + 'static) {
+    let Ok(twin) = stream.twin() else { return };
+    let Some(number) = clients.add(Box::new(move || twin.hang_up())) else {
+        tracing::warn!("a client was refused: there are {MOST_CLIENTS} already");
+        return;
+    };
+    let of_thread = clients.clone();
+    let started = thread::Builder::new().name("client".to_owned()).spawn(move || {
+        if let Err(error) = serve(stream) {
+            tracing::info!(%error, "a client was hung up on");
+        }
+        of_thread.remove(number);
+    });
+    if started.is_err() {
+        clients.remove(number);
+    }
+}

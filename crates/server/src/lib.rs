@@ -1,0 +1,17 @@
+//! The block server: volumes in extents on stores, each store behind a scheduler that keeps its volumes' promises.
+//!
+//! ```text
+//! serve.toml ─▶ configuration ─▶ Server ── store ─▶ serve::store (queue, scheduler, medium)
+//! serve.db  ◀─▶ catalog ◀──────▶   │   └── volume ◀─ serve::nbd ◀─ clients
+//!                                control ◀─ `seekwise-serve volume …`
+//! ```
+
+mod admission;
+pub mod catalog;
+pub mod configuration;
+pub mod control;
+pub mod door;
+pub mod server;
+pub mod store;
+pub mod volume;
+pub mod watch;

@@ -1,0 +1,196 @@
+//! `seekwise-serve volume`: commands to a running server.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use server::control::{self, Carried, Status};
+use server::server::NewVolume;
+use terminal::size::size;
+
+/// The subcommands.
+#[derive(clap::Subcommand)]
+pub enum Command {
+    /// Make a volume
+    Create(Create),
+    /// Change the size of a volume; clients see it when they connect again
+    Resize(Resize),
+    /// Change what a volume is promised
+    Promise(Promise),
+    /// Delete a volume and what is in it
+    Delete(Delete),
+    /// List stores and volumes, with what they did so far
+    Status(Status_),
+}
+
+/// Where the server is.
+#[derive(Args)]
+pub struct Socket {
+    /// The server's control socket
+    #[arg(long, value_name = "SOCKET", default_value = "/run/seekwise-serve/control.sock")]
+    control: PathBuf,
+}
+
+/// Arguments of `create`.
+#[derive(Args)]
+pub struct Create {
+    /// The volume's name
+    name: String,
+    /// Its size, such as 512M, 16G or 2T
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    size: u64,
+    /// The store; may be omitted if there is one only
+    #[arg(long, value_name = "STORE")]
+    store: Option<String>,
+    /// Give it all of its space now, not as it is written
+    #[arg(long)]
+    thick: bool,
+    #[command(flatten)]
+    contract: Contract,
+    #[command(flatten)]
+    socket: Socket,
+}
+
+/// What a volume is promised.
+#[derive(Args)]
+pub struct Contract {
+    /// A key of its contract, as of a tenant: `reference="sata7200"`, `weight=2`, `reservation_iops=200`; may be given several times
+    #[arg(long = "promise", value_name = "KEY=VALUE")]
+    promises: Vec<String>,
+    /// Promise it although the store may not keep it
+    #[arg(long)]
+    unchecked: bool,
+}
+
+/// Arguments of `resize`.
+#[derive(Args)]
+pub struct Resize {
+    /// The volume
+    name: String,
+    /// The new size
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    size: u64,
+    /// Allow a smaller size: what is behind it is lost
+    #[arg(long)]
+    shrink: bool,
+    #[command(flatten)]
+    socket: Socket,
+}
+
+/// Arguments of `promise`.
+#[derive(Args)]
+pub struct Promise {
+    /// The volume
+    name: String,
+    #[command(flatten)]
+    contract: Contract,
+    #[command(flatten)]
+    socket: Socket,
+}
+
+/// Arguments of `delete`.
+#[derive(Args)]
+pub struct Delete {
+    /// The volume
+    name: String,
+    #[command(flatten)]
+    socket: Socket,
+}
+
+/// Arguments of `status`.
+#[derive(Args)]
+pub struct Status_ {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    socket: Socket,
+}
+
+impl Contract {
+    /// As TOML.
+    fn text(&self) -> String {
+        self.promises.join("\n")
+    }
+}
+
+/// Runs a command.
+pub fn run(command: &Command) -> anyhow::Result<()> {
+    let (socket, asked, is_json) = match command {
+        Command::Create(Create { name, size, store, thick, contract, socket }) => {
+            let (name, store, is_unchecked) = (name.clone(), store.clone(), contract.unchecked);
+            (
+                socket,
+                control::Command::Create(NewVolume {
+                    name,
+                    store,
+                    bytes: *size,
+                    is_thick: *thick,
+                    contract: contract.text(),
+                    is_unchecked,
+                }),
+                false,
+            )
+        }
+        Command::Resize(Resize { name, size, shrink, socket }) => {
+            (socket, control::Command::Resize { name: name.clone(), bytes: *size, shrink: *shrink }, false)
+        }
+        Command::Promise(Promise { name, contract, socket }) => (
+            socket,
+            control::Command::Promise { name: name.clone(), contract: contract.text(), is_unchecked: contract.unchecked },
+            false,
+        ),
+        Command::Delete(Delete { name, socket }) => (socket, control::Command::Delete { name: name.clone() }, false),
+        Command::Status(Status_ { json, socket }) => (socket, control::Command::Status, *json),
+    };
+    let status = match control::ask(&socket.control, &asked)? {
+        Carried::Out => return Ok(()),
+        Carried::Noted(note) => {
+            terminal::eprint_line(&note);
+            return Ok(());
+        }
+        Carried::Status(status) => status,
+    };
+    let text = if is_json { serde_json::to_string_pretty(&status)? + "\n" } else { table(&status) };
+    Ok(terminal::print(&text)?)
+}
+
+/// Stores and volumes in lines.
+fn table(status: &Status) -> String {
+    let gib = |bytes: u64| format!("{:.1}", bytes as f64 / f64::from(1 << 30));
+    let mut text = format!("{:16} {:>10} {:>10}  {}\n", "store", "GiB", "free GiB", "scheduler");
+    for store in &status.stores {
+        text += &format!("{:16} {:>10} {:>10}  {}\n", store.name, gib(store.bytes), gib(store.free_bytes), store.scheduler);
+    }
+    let heads = ["volume", "store", "GiB", "used GiB", "clients", "IOPS", "MB/s", "p50 ms", "p99 ms"];
+    let [volume, store, size, used, clients, iops, rate, p50, p99] = heads;
+    text += &format!("\n{volume:16} {store:12} {size:>8} {used:>8} {clients:>7} {iops:>8} {rate:>8} {p50:>8} {p99:>8}  promise\n");
+    for volume in &status.volumes {
+        let rate = volume.bytes_per_second as f64 / 1e6;
+        text += &format!(
+            "{:16} {:12} {:>8} {:>8} {:>7} {:>8} {rate:>8.1} {:>8.2} {:>8.2}  {}{}\n",
+            volume.name,
+            volume.store,
+            gib(volume.bytes),
+            gib(volume.allocated_bytes),
+            volume.clients,
+            volume.iops,
+            volume.p50_ms,
+            volume.p99_ms,
+            volume.contract.replace('\n', ", "),
+            verdict(volume)
+        );
+    }
+    text
+}
+
+/// Whether the promise is kept, where that is judged.
+fn verdict(volume: &control::VolumeStatus) -> String {
+    let Some((judged, late)) = volume.judged.zip(volume.late_by_others) else { return String::new() };
+    match &volume.broken_since {
+        None => format!(" (kept; {late} of {judged} late)"),
+        Some(_) => {
+            let because_of = volume.because_of.as_ref().map_or_else(String::new, |name| format!(" because of {name}"));
+            format!(" (BROKEN{because_of}; {late} of {judged} late)")
+        }
+    }
+}

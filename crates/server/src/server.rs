@@ -1,0 +1,349 @@
+//! The stores and volumes that are served, and what can be done with them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use anyhow::{Context, bail, ensure};
+use block::{Roster, StreamId, Tenant};
+use experiment::tenants::Contract;
+use serde::{Deserialize, Serialize};
+use serve::nbd::{Export, Exports};
+
+use crate::admission::{self, Asked};
+use crate::catalog::{Catalog, EXTENT_BYTES, Record};
+use crate::configuration::{Configuration, is_name};
+use crate::store::{self, StoreEntry};
+use crate::volume::{Owner, Volume};
+
+/// The largest volume: what the numbers of extents reach.
+const MOST_BYTES: u64 = 1 << 56;
+
+/// What changes.
+struct State {
+    catalog: Catalog,
+    volumes: BTreeMap<String, Arc<Volume>>,
+    /// By store: extents in use.
+    used: BTreeMap<String, BTreeSet<u32>>,
+    /// By id: what schedulers know of a volume.
+    tenants: BTreeMap<StreamId, Tenant>,
+}
+
+/// A volume that is to be made.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct NewVolume {
+    /// What people call it.
+    pub name: String,
+    /// Where; needed if there are several stores.
+    pub store: Option<String>,
+    /// Its size.
+    pub bytes: u64,
+    /// Whether it has all of its extents from the beginning.
+    pub is_thick: bool,
+    /// What it is promised: keys of a tenant in TOML.
+    pub contract: String,
+    /// Whether a promise is given that the store may not keep.
+    pub is_unchecked: bool,
+}
+
+/// The stores and their volumes.
+pub struct Server {
+    stores: Vec<Arc<StoreEntry>>,
+    state: Mutex<State>,
+}
+
+impl Server {
+    /// Opens the stores and the catalog.
+    ///
+    /// # Errors
+    /// A store or the catalog cannot be opened, or they do not belong together.
+    pub fn start(configuration: &Configuration) -> anyhow::Result<Arc<Server>> {
+        let catalog = &configuration.catalog;
+        let catalog = Catalog::open(catalog).with_context(|| format!("catalog: {}", catalog.display()))?;
+        let stores =
+            configuration.stores.iter().map(|store| store::open(store).map(Arc::new)).collect::<anyhow::Result<Vec<_>>>()?;
+        for store in &stores {
+            catalog.add_store(&store.name, store.extents)?;
+        }
+        let records = catalog.volumes()?;
+        let (mut used, mut tenants) = (BTreeMap::<String, BTreeSet<u32>>::new(), BTreeMap::new());
+        for record in &records {
+            let there = stores.iter().any(|store| store.name == record.store);
+            ensure!(there, "volume {}: is on store {}, which the configuration does not name", record.name, record.store);
+            used.entry(record.store.clone()).or_default().extend(record.extents.iter().map(|(_, number)| *number));
+            let tenant = tenant(&record.name, &record.contract).with_context(|| format!("volume {}", record.name))?;
+            tenants.insert(record.id, tenant);
+        }
+        let server = Arc::new(Server { stores, state: Mutex::new(State { catalog, volumes: BTreeMap::new(), used, tenants }) });
+        for record in records {
+            server.enter(&mut server.lock(), record);
+        }
+        for store in &server.stores {
+            server.tell(&server.lock(), store)?;
+        }
+        Ok(server)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes a volume of a record known.
+    fn enter(self: &Arc<Self>, state: &mut State, record: Record) {
+        if let Some(store) = self.stores.iter().find(|store| store.name == record.store) {
+            let owner: Weak<Server> = Arc::downgrade(self);
+            let volume = Volume::new(record, store.clone(), owner);
+            state.volumes.insert(volume.name.clone(), Arc::new(volume));
+        }
+    }
+
+    /// Sets the tenants of a store's scheduler, with their sectors and streams.
+    fn tell(&self, state: &State, store: &Arc<StoreEntry>) -> anyhow::Result<()> {
+        let here: Vec<&Arc<Volume>> = state.volumes.values().filter(|volume| Arc::ptr_eq(&volume.store, store)).collect();
+        let tenants: Vec<Tenant> = here.iter().filter_map(|volume| state.tenants.get(&volume.id).cloned()).collect();
+        let sectors = EXTENT_BYTES / 512;
+        let mut pieces = Vec::new();
+        for (number, volume) in here.iter().enumerate() {
+            let extents = volume.extents().into_iter();
+            pieces.extend(extents.map(|(_, extent)| (u64::from(extent) * sectors..(u64::from(extent) + 1) * sectors, number)));
+        }
+        let streams: Vec<(StreamId, usize)> = here.iter().enumerate().map(|(number, volume)| (volume.id, number)).collect();
+        let roster = Roster::new(tenants, pieces, &streams, store.disks)?.with_rotational(store.is_rotational);
+        store.host.set_roster(roster);
+        Ok(())
+    }
+
+    /// Refuses a promise that a store cannot keep with those that it has given, and says if that cannot be known. Takes seconds, in which
+    /// nothing else waits.
+    fn admit(&self, store: &StoreEntry, name: &str, bytes: u64, contract: &str) -> anyhow::Result<Option<String>> {
+        if contract.trim().is_empty() {
+            return Ok(None);
+        }
+        let Some(profile) = &store.profile else {
+            let why = "the configuration names no profile that it is like";
+            return Ok(Some(format!("the promise was not checked: of store {} {why}", store.name)));
+        };
+        let volumes = self.volumes();
+        let others = volumes.iter().filter(|volume| volume.store.name == store.name && volume.name != name);
+        let others = others.map(|volume| Asked { name: volume.name.clone(), bytes: volume.bytes(), contract: volume.contract() });
+        let asked = Asked { name: name.to_owned(), bytes, contract: contract.to_owned() };
+        let all: Vec<Asked> = others.chain([asked]).collect();
+        admission::check(profile, &all).with_context(|| format!("volume {name}: store {} cannot keep this", store.name))?;
+        Ok(None)
+    }
+
+    /// The stores.
+    pub fn stores(&self) -> &[Arc<StoreEntry>] {
+        &self.stores
+    }
+
+    /// The volumes, by name.
+    pub fn volumes(&self) -> Vec<Arc<Volume>> {
+        self.lock().volumes.values().cloned().collect()
+    }
+
+    /// Free extents of a store.
+    pub fn free(&self, store: &StoreEntry) -> u32 {
+        let used = self.lock().used.get(&store.name).map_or(0, BTreeSet::len);
+        store.extents.saturating_sub(u32::try_from(used).unwrap_or(u32::MAX))
+    }
+
+    /// Makes a volume. It is empty: reads are of zeros. Returns what its owner should know.
+    ///
+    /// # Errors
+    /// The name is taken or cannot be one, the size or the contract is wrong, or the store has not enough room or cannot keep the promise.
+    pub fn create(self: &Arc<Self>, new: &NewVolume) -> anyhow::Result<Option<String>> {
+        let NewVolume { name, store, bytes, is_thick, contract, is_unchecked } = new;
+        let (bytes, contract) = (*bytes, contract.as_str());
+        ensure!(is_name(name), "volume {name:?}: letters, digits, '.', '_' and '-' are right, at most 64");
+        let store = self.store(store.as_deref())?;
+        check_size(name, bytes, &store)?;
+        let tenant = tenant(name, contract).with_context(|| format!("volume {name}"))?;
+        ensure!(!self.lock().volumes.contains_key(name), "volume {name}: there is one of this name already");
+        let note = if *is_unchecked { None } else { self.admit(&store, name, bytes, contract)? };
+        let volume = {
+            let mut state = self.lock();
+            let needed = bytes.div_ceil(EXTENT_BYTES);
+            let used = state.used.get(&store.name).map_or(0, BTreeSet::len) as u64;
+            let free = u64::from(store.extents) - used;
+            ensure!(
+                !*is_thick || needed <= free,
+                "volume {name}: needs {needed} extents of 64 MiB, and store {} has {free} free",
+                store.name
+            );
+            let id = state.catalog.create(name, &store.name, bytes, contract)?;
+            let (store, contract) = (store.name.clone(), contract.to_owned());
+            state.tenants.insert(id, tenant);
+            self.enter(&mut state, Record { id, name: name.to_owned(), store, bytes, contract, extents: Vec::new() });
+            state.volumes.get(name).cloned().context("the volume has gone")?
+        };
+        if *is_thick && let Err(error) = self.allocate(&volume, 0, bytes) {
+            self.delete(name)?;
+            return Err(error).with_context(|| format!("volume {name}"));
+        }
+        let state = self.lock();
+        self.tell(&state, &store)?;
+        Ok(note)
+    }
+
+    fn store(&self, name: Option<&str>) -> anyhow::Result<Arc<StoreEntry>> {
+        let names = || self.stores.iter().map(|store| store.name.as_str()).collect::<Vec<_>>().join(", ");
+        let found = match name {
+            Some(name) => self.stores.iter().find(|store| store.name == name),
+            None if self.stores.len() == 1 => self.stores.first(),
+            None => bail!("store: there are several; name one of {}", names()),
+        };
+        found.cloned().with_context(|| format!("store {}: there is none; there are {}", name.unwrap_or_default(), names()))
+    }
+
+    fn volume(state: &State, name: &str) -> anyhow::Result<Arc<Volume>> {
+        let near = block::did_you_mean(name, state.volumes.keys().map(String::as_str));
+        state.volumes.get(name).cloned().with_context(|| format!("volume {name}: there is none{near}"))
+    }
+
+    /// Changes the size of a volume. Clients see it when they connect again.
+    ///
+    /// # Errors
+    /// There is no such volume, the size is wrong, or it would become smaller while it is open or without `may_shrink`.
+    pub fn resize(&self, name: &str, bytes: u64, may_shrink: bool) -> anyhow::Result<()> {
+        let mut state = self.lock();
+        let volume = Server::volume(&state, name)?;
+        check_size(name, bytes, &volume.store)?;
+        if bytes < volume.bytes() {
+            ensure!(
+                may_shrink,
+                "volume {name}: {bytes} bytes are less than it has; what is behind would be lost (--shrink allows it)"
+            );
+            ensure!(volume.clients() == 0, "volume {name}: is open, and cannot become smaller");
+        }
+        state.catalog.resize(volume.id, bytes)?;
+        let freed: BTreeSet<u32> = {
+            let places = bytes.div_ceil(EXTENT_BYTES);
+            volume.extents().into_iter().filter(|(place, _)| u64::from(*place) >= places).map(|(_, number)| number).collect()
+        };
+        volume.resize(bytes);
+        if let Some(used) = state.used.get_mut(&volume.store.name) {
+            used.retain(|number| !freed.contains(number));
+        }
+        self.tell(&state, &volume.store)
+    }
+
+    /// Changes what a volume is promised.
+    ///
+    /// # Errors
+    /// There is no such volume, the contract is wrong, or the store cannot keep it and it `is_unchecked` not.
+    pub fn promise(&self, name: &str, contract: &str, is_unchecked: bool) -> anyhow::Result<Option<String>> {
+        let tenant = tenant(name, contract).with_context(|| format!("volume {name}"))?;
+        let volume = Server::volume(&self.lock(), name)?;
+        let note = if is_unchecked { None } else { self.admit(&volume.store, name, volume.bytes(), contract)? };
+        let mut state = self.lock();
+        let volume = Server::volume(&state, name)?;
+        state.catalog.promise(volume.id, contract)?;
+        volume.set_contract(contract);
+        state.tenants.insert(volume.id, tenant);
+        self.tell(&state, &volume.store)?;
+        Ok(note)
+    }
+
+    /// Deletes a volume and what is in it.
+    ///
+    /// # Errors
+    /// There is no such volume, or it is open.
+    pub fn delete(&self, name: &str) -> anyhow::Result<()> {
+        let mut state = self.lock();
+        let volume = Server::volume(&state, name)?;
+        ensure!(volume.clients() == 0, "volume {name}: is open ({} clients)", volume.clients());
+        state.catalog.delete(volume.id)?;
+        state.volumes.remove(name);
+        state.tenants.remove(&volume.id);
+        if let Some(used) = state.used.get_mut(&volume.store.name) {
+            let freed: BTreeSet<u32> = volume.extents().into_iter().map(|(_, number)| number).collect();
+            used.retain(|number| !freed.contains(number));
+        }
+        self.tell(&state, &volume.store)
+    }
+}
+
+impl Owner for Server {
+    fn opens(&self, volume: &Volume) -> bool {
+        let state = self.lock();
+        let is_there = state.volumes.get(&volume.name).is_some_and(|there| there.id == volume.id);
+        if is_there {
+            volume.opened();
+        }
+        is_there
+    }
+
+    fn allocate(&self, volume: &Volume, offset: u64, bytes: u64) -> io::Result<()> {
+        let store = &volume.store;
+        // A store that stalls holds up its own volumes only.
+        let _alone = store.allocating.lock().unwrap_or_else(PoisonError::into_inner);
+        let missing = volume.missing(offset, bytes);
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let given: Vec<(u32, u32)> = {
+            let mut state = self.lock();
+            let used = state.used.entry(store.name.clone()).or_default();
+            let free = (0..store.extents).filter(|number| !used.contains(number));
+            let given: Vec<(u32, u32)> = missing.iter().copied().zip(free).collect();
+            if given.len() < missing.len() {
+                return Err(io::Error::from_raw_os_error(28));
+            }
+            used.extend(given.iter().map(|(_, number)| *number));
+            given
+        };
+        let zero = |(_, number): &(u32, u32)| store.backing.zero(u64::from(*number) * EXTENT_BYTES, EXTENT_BYTES);
+        let zeroed = given.iter().try_for_each(zero).and_then(|()| store.backing.flush());
+        let mut state = self.lock();
+        let entered = zeroed.and_then(|()| state.catalog.allocate(volume.id, &store.name, &given).map_err(io::Error::other));
+        if let Err(error) = entered {
+            if let Some(used) = state.used.get_mut(&store.name) {
+                used.retain(|number| given.iter().all(|(_, given)| given != number));
+            }
+            return Err(error);
+        }
+        volume.place(&given);
+        self.tell(&state, store).map_err(io::Error::other)
+    }
+}
+
+impl Exports for Server {
+    fn list(&self) -> Vec<(String, String)> {
+        self.volumes().iter().map(|volume| (volume.name.clone(), volume.description())).collect()
+    }
+
+    fn open(&self, name: &str) -> Result<Arc<dyn Export>, String> {
+        let state = self.lock();
+        // The default export is the only volume, if there is one only.
+        let found = match name {
+            "" if state.volumes.len() == 1 => state.volumes.values().next(),
+            name => state.volumes.get(name),
+        };
+        found.map(|volume| volume.clone() as Arc<dyn Export>).ok_or_else(|| "there is no volume of this name".to_owned())
+    }
+}
+
+fn check_size(name: &str, bytes: u64, store: &StoreEntry) -> anyhow::Result<()> {
+    let block = u64::from(store.block_bytes);
+    ensure!((block..=MOST_BYTES).contains(&bytes), "volume {name}: {bytes} bytes: should be {block} to {MOST_BYTES}");
+    ensure!(bytes.is_multiple_of(block), "volume {name}: {bytes} bytes: should be a multiple of {block}");
+    Ok(())
+}
+
+/// A volume with this contract, the keys of a tenant in TOML, as schedulers know it.
+fn tenant(name: &str, contract: &str) -> anyhow::Result<Tenant> {
+    if contract.trim().is_empty() {
+        return Ok(Tenant::new(name));
+    }
+    let text = format!("[[tenant]]\nname = \"{name}\"\njobs = [\"{name}\"]\n{contract}\n");
+    let parsed = Contract::parse(&text, "contract")?;
+    let [promise] = parsed.promises.as_slice() else { bail!("contract: should be the keys of one tenant") };
+    Ok(Tenant {
+        name: name.to_owned(),
+        weight: promise.weight,
+        reference: promise.reference.as_ref().map(experiment::tenants::Reference::model).transpose()?,
+        rates: promise.rates,
+        latency_p99: promise.latency_p99,
+    })
+}

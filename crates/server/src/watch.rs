@@ -1,0 +1,167 @@
+//! Whether promises are kept, second by second, and because of whom not.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use block::StreamId;
+use serve::nbd::Export as _;
+use serve::store::{Report, Served};
+
+use crate::server::Server;
+use crate::volume::Volume;
+
+/// A promise is kept again after this many seconds without a late request.
+const CALM: u32 = 10;
+
+/// How a volume does.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Doing {
+    /// What it got in the last whole second.
+    pub served: Served,
+    /// Of a volume with a reference disk: requests done, of these later than there, and of these because of others. `None`: nothing is
+    /// judged.
+    pub counts: Option<[u64; 3]>,
+    /// Since when its promise is broken, in seconds since 1970; `None`: it is kept.
+    pub broken_since: Option<u64>,
+    /// The volume that used the store most in the second in which the promise was last broken.
+    pub because_of: Option<String>,
+}
+
+/// What is known of a volume between two looks.
+#[derive(Default)]
+struct Judged {
+    doing: Doing,
+    /// Seconds since the last late request.
+    calm: u32,
+}
+
+/// Looks at every store each second. Ends when it is dropped.
+pub struct Watch {
+    judged: Arc<Mutex<BTreeMap<StreamId, Judged>>>,
+    is_ended: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Watch {
+    /// Starts to look.
+    ///
+    /// # Errors
+    /// A thread cannot be started.
+    pub fn start(server: &Arc<Server>) -> std::io::Result<Watch> {
+        let (judged, is_ended) = (Arc::<Mutex<BTreeMap<StreamId, Judged>>>::default(), Arc::<AtomicBool>::default());
+        let thread = {
+            let (server, judged, is_ended) = (server.clone(), judged.clone(), is_ended.clone());
+            thread::Builder::new().name("watch".to_owned()).spawn(move || {
+                while !is_ended.load(Ordering::Relaxed) {
+                    thread::sleep(Duration::from_secs(1));
+                    look(&server, &mut judged.lock().unwrap_or_else(PoisonError::into_inner));
+                }
+            })?
+        };
+        Ok(Watch { judged, is_ended, thread: Some(thread) })
+    }
+
+    /// How a volume does.
+    pub fn doing(&self, volume: &Volume) -> Doing {
+        let judged = self.judged.lock().unwrap_or_else(PoisonError::into_inner);
+        judged.get(&volume.id).map(|judged| judged.doing.clone()).unwrap_or_default()
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.is_ended.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn look(server: &Server, judged: &mut BTreeMap<StreamId, Judged>) {
+    let volumes = server.volumes();
+    judged.retain(|id, _| volumes.iter().any(|volume| volume.id == *id));
+    for store in server.stores() {
+        // In the order of the roster.
+        let here: Vec<&Arc<Volume>> = volumes.iter().filter(|volume| Arc::ptr_eq(&volume.store, store)).collect();
+        let Some(report) = store.host.report() else { continue };
+        for (number, volume) in here.iter().enumerate() {
+            let judged = judged.entry(volume.id).or_default();
+            let was_broken = judged.doing.broken_since.is_some();
+            judge(judged, &report, number, volume.id, || most(&here, &report, volume.id));
+            let Doing { served, broken_since, because_of, .. } = &judged.doing;
+            if broken_since.is_some() && !was_broken {
+                let because_of = because_of.as_deref().unwrap_or("no other volume");
+                tracing::warn!(
+                    volume = volume.name(),
+                    promise = volume.contract().replace('\n', ", "),
+                    because_of,
+                    p99_ms = served.p99_ms,
+                    "the promise is broken: requests were later than on the reference disk because of others"
+                );
+            } else if was_broken && broken_since.is_none() {
+                tracing::info!(volume = volume.name(), "the promise is kept again");
+            }
+        }
+    }
+}
+
+/// The other volume that transferred most in the last second.
+fn most(here: &[&Arc<Volume>], report: &Report, victim: StreamId) -> Option<String> {
+    let others = here.iter().filter(|volume| volume.id != victim);
+    let used = others.filter_map(|volume| Some((report.served.get(&volume.id)?.bytes, volume)));
+    used.max_by_key(|(bytes, _)| *bytes).map(|(_, volume)| volume.name.clone())
+}
+
+fn judge(judged: &mut Judged, report: &Report, number: usize, id: StreamId, most: impl FnOnce() -> Option<String>) {
+    let Judged { doing, calm } = judged;
+    doing.served = report.served.get(&id).copied().unwrap_or_default();
+    let Some(standing) = report.standings.get(number).copied().flatten() else {
+        *doing = Doing { served: doing.served, ..Doing::default() };
+        return;
+    };
+    let counts = [standing.completed, standing.late, standing.late_by_others];
+    // A new contract begins to count at zero.
+    let before = doing.counts.filter(|before| before[0] <= counts[0] && before[2] <= counts[2]).unwrap_or([0; 3]);
+    doing.counts = Some(counts);
+    if counts[2] > before[2] {
+        *calm = 0;
+        doing.because_of = most();
+        let now = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        doing.broken_since.get_or_insert_with(now);
+    } else {
+        *calm = calm.saturating_add(1);
+        if *calm >= CALM {
+            (doing.broken_since, doing.because_of) = (None, None);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use block::Standing;
+
+    use super::*;
+
+    #[test]
+    fn a_promise_is_broken_by_late_requests_of_others_and_kept_again_after_calm_seconds() {
+        let mut judged = Judged::default();
+        let mut look = |completed, late, late_by_others| {
+            let standing = Standing { completed, late, late_by_others, ..Standing::default() };
+            let report = Report { standings: vec![Some(standing)], ..Report::default() };
+            judge(&mut judged, &report, 0, 7, || Some("flood".to_owned()));
+            judged.doing.clone()
+        };
+        assert_eq!(look(100, 2, 0).broken_since, None, "late by itself");
+        let broken = look(200, 5, 3);
+        assert!(broken.broken_since.is_some() && broken.because_of.as_deref() == Some("flood"), "{broken:?}");
+        for _ in 0..9 {
+            assert_eq!(look(300, 5, 3).broken_since, broken.broken_since);
+        }
+        assert_eq!(look(300, 5, 3).broken_since, None);
+        assert_eq!(look(10, 0, 0).broken_since, None, "a new contract");
+        assert!(look(20, 1, 1).broken_since.is_some());
+    }
+}

@@ -1,0 +1,25 @@
+//! Sizes on the command line.
+
+/// Parses a size in bytes, as in `512M`: from a page to an exbibyte.
+///
+/// # Errors
+/// What would be right.
+pub fn size(text: &str) -> Result<u64, String> {
+    bytes(text).filter(|bytes| (4096..1 << 60).contains(bytes)).ok_or_else(|| "give a size such as 512M, 16G or 2T".to_owned())
+}
+
+/// A number of bytes, with K, M, G, T or P for powers of 1024; `None` if it is none.
+pub fn bytes(text: &str) -> Option<u64> {
+    let digits = text.trim_end_matches(|character: char| !character.is_ascii_digit());
+    let shift = match text[digits.len()..].to_ascii_uppercase().trim_end_matches('B').trim_end_matches('I') {
+        "" => Some(0),
+        "K" => Some(10),
+        "M" => Some(20),
+        "G" => Some(30),
+        "T" => Some(40),
+        "P" => Some(50),
+        _ => None,
+    };
+    let number = digits.parse::<u64>().ok();
+    number.zip(shift).and_then(|(number, shift)| number.checked_mul(1 << shift))
+}

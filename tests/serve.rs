@@ -1,0 +1,425 @@
+//! The block server with the clients that people use: libnbd, QEMU and fio. Tests of clients that are not installed say that they skip.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected should fail")]
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_seekwise-serve");
+
+/// A server in a folder of its own.
+struct Served {
+    folder: tempfile::TempDir,
+    server: Option<Child>,
+}
+
+impl Served {
+    /// With these stores in its configuration.
+    fn new(stores: &str) -> Served {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name).display().to_string();
+        let text = format!(
+            "catalog = '{}'\ncontrol = '{}'\n[[listen]]\nunix = '{}'\n{}",
+            at("serve.db"),
+            at("control"),
+            at("nbd"),
+            stores.replace("FOLDER", &folder.path().display().to_string())
+        );
+        std::fs::write(folder.path().join("serve.toml"), text).unwrap();
+        for store in ["store", "store-2"] {
+            std::fs::File::create(folder.path().join(store)).unwrap().set_len(2 << 30).unwrap();
+        }
+        let mut served = Served { folder, server: None };
+        served.start();
+        served
+    }
+
+    fn file(scheduler: &str) -> Served {
+        Served::new(&format!("[[store]]\nname = 'main'\npath = 'FOLDER/store'\nscheduler = '{scheduler}'\n"))
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn start(&mut self) {
+        let config = self.path("serve.toml");
+        let server = Command::new(PROGRAM).arg("--config").arg(config).stderr(Stdio::piped()).stdin(Stdio::null()).spawn();
+        let mut server = server.unwrap();
+        let mut said = String::new();
+        let mut lines = BufReader::new(server.stderr.take().unwrap());
+        while !said.contains("ready") {
+            assert!(lines.read_line(&mut said).unwrap() > 0, "the server ended: {said}");
+        }
+        // So that it never waits for a reader.
+        std::thread::spawn(move || lines.read_to_string(&mut String::new()));
+        self.server = Some(server);
+    }
+
+    fn kill(&mut self) {
+        let mut server = self.server.take().unwrap();
+        server.kill().unwrap();
+        server.wait().unwrap();
+    }
+
+    /// Ends it as a person would.
+    fn end(&mut self) -> std::process::ExitStatus {
+        let mut server = self.server.take().unwrap();
+        let kill = Command::new("kill").arg(server.id().to_string()).status().unwrap();
+        assert!(kill.success());
+        server.wait().unwrap()
+    }
+
+    fn volume(&self, arguments: &[&str]) -> Output {
+        Command::new(PROGRAM).arg("volume").args(arguments).arg("--control").arg(self.path("control")).output().unwrap()
+    }
+
+    fn does(&self, arguments: &[&str]) {
+        let output = self.volume(arguments);
+        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    fn refuses(&self, arguments: &[&str], reason: &str) {
+        let output = self.volume(arguments);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && said.contains(reason), "{arguments:?}: {said}");
+    }
+
+    fn status(&self, volume: &str) -> Value {
+        let output = self.volume(&["status", "--json"]);
+        let status: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let volumes = status["volumes"].as_array().unwrap();
+        volumes.iter().find(|it| it["name"] == volume).cloned().unwrap_or(Value::Null)
+    }
+
+    fn uri(&self, volume: &str) -> String {
+        format!("nbd+unix:///{volume}?socket={}", self.path("nbd").display())
+    }
+
+    /// What qemu-io does with a volume: succeeds, or says why not.
+    fn qemu(&self, volume: &str, commands: &[&str]) -> Result<(), String> {
+        let mut qemu = Command::new("qemu-io");
+        qemu.args(["-f", "raw"]);
+        commands.iter().for_each(|command| {
+            qemu.args(["-c", command]);
+        });
+        let output = qemu.arg(self.uri(volume)).output().unwrap();
+        let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
+        let fails = !output.status.success() || said.contains("failed") || said.contains("verification");
+        if fails { Err(said) } else { Ok(()) }
+    }
+}
+
+impl Served {
+    /// The server notices a moment later that a client has gone.
+    fn wait_until_closed(&self, volume: &str) {
+        let until = Instant::now() + Duration::from_secs(20);
+        while self.status(volume)["clients"] != 0 {
+            assert!(Instant::now() < until, "the client stays: {}", self.status(volume));
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Reads 4 KiB pieces all over a volume of 16 GiB, all at the same time; returns when it was done.
+    fn reads_at_random(&self, volume: &str, count: u64) -> std::thread::JoinHandle<Instant> {
+        let mut qemu = Command::new("qemu-io");
+        qemu.args(["-f", "raw"]);
+        for number in 0..count {
+            qemu.args(["-c", &format!("aio_read -q {} 4k", number * 7919 % 65_521 * (256 << 10))]);
+        }
+        qemu.args(["-c", "aio_flush"]).arg(self.uri(volume)).stdout(Stdio::null()).stderr(Stdio::null());
+        std::thread::spawn(move || {
+            assert!(qemu.status().unwrap().success());
+            Instant::now()
+        })
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        if let Some(server) = &mut self.server {
+            let _ = server.kill();
+            let _ = server.wait();
+        }
+    }
+}
+
+/// Whether a client is installed.
+fn has(client: &str) -> bool {
+    let found = Command::new(client).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
+    if !found {
+        eprintln!("skipped: needs {client} (apt-get install qemu-utils libnbd-bin fio)");
+    }
+    found
+}
+
+#[test]
+fn what_a_client_writes_is_there_after_the_server_was_ended_and_after_it_was_killed() {
+    if !has("qemu-io") {
+        return;
+    }
+    let mut served = Served::file("youchoose");
+    served.does(&["create", "a", "--size", "512M"]);
+    served.does(&["create", "b", "--size", "512M", "--promise", "weight = 3", "--promise", "reservation_iops = 10"]);
+    served.qemu("a", &["write -P 7 60M 10M", "read -P 7 60M 10M", "read -P 0 0 60M", "write -z 62M 64k"]).unwrap();
+    served.qemu("b", &["read -P 0 0 512M", "write -f -P 9 130M 1M"]).unwrap();
+    assert!(served.end().success());
+    assert!(!served.path("nbd").exists(), "the socket is removed");
+    served.start();
+    served.qemu("a", &["read -P 7 60M 2M", "read -P 0 62M 64k", "read -P 7 63M 7M", "discard 63M 1M", "read -P 0 63M 1M"]).unwrap();
+    for round in 1..=8 {
+        served.qemu("b", &[&format!("write -f -P {round} {round}M 3M"), &format!("write -P {round} 200M 64k"), "flush"]).unwrap();
+        served.kill();
+        served.start();
+        served
+            .qemu("b", &["read -P 9 130M 1M", &format!("read -P {round} {round}M 3M"), &format!("read -P {round} 200M 64k")])
+            .unwrap();
+    }
+    let status = served.status("b");
+    assert_eq!(
+        (&status["allocated_bytes"], &status["contract"]),
+        (&Value::from(3_u64 << 26), &"weight = 3\nreservation_iops = 10".into())
+    );
+}
+
+#[test]
+fn a_new_volume_never_shows_what_another_one_left() {
+    if !has("qemu-io") {
+        return;
+    }
+    let served = Served::file("mq-deadline");
+    served.does(&["create", "old", "--size", "1G", "--thick"]);
+    served.qemu("old", &["write -P 5 0 200M"]).unwrap();
+    served.wait_until_closed("old");
+    served.does(&["delete", "old"]);
+    served.does(&["create", "new", "--size", "1G"]);
+    served.qemu("new", &["write -P 1 100M 4k", "read -P 0 0 100M", "read -P 1 100M 4k", "read -P 0 101M 100M"]).unwrap();
+    served.wait_until_closed("new");
+    served.does(&["resize", "new", "--size", "64M", "--shrink"]);
+    served.does(&["resize", "new", "--size", "256M"]);
+    served.qemu("new", &["write -P 2 200M 4k", "read -P 0 64M 128M", "read -P 0 201M 8M"]).unwrap();
+}
+
+#[test]
+fn commands_that_cannot_be_carried_out_are_refused_with_the_reason() {
+    let served = Served::file("none");
+    served.does(&["create", "a", "--size", "1G"]);
+    served.refuses(&["create", "a", "--size", "1G"], "volume a: there is one of this name already");
+    served.refuses(&["create", "../a", "--size", "1G"], "letters, digits");
+    served.refuses(&["create", "b", "--size", "4G", "--thick"], "needs 64 extents of 64 MiB, and store main has 32 free");
+    served.refuses(&["create", "b", "--size", "4097"], "should be a multiple of 512");
+    served.refuses(&["create", "b", "--size", "1G", "--store", "other"], "store other: there is none; there are main");
+    served.refuses(&["create", "b", "--size", "1G", "--promise", "wieght = 2"], "weight");
+    served.refuses(&["create", "b", "--size", "1G", "--promise", "weight = 0"], "a weight of 0 is no share");
+    served.refuses(&["create", "b", "--size", "1G", "--promise", "x = 1\n[[tenant]]\nname = 'z'"], "volume b");
+    served.refuses(&["resize", "a", "--size", "512M"], "--shrink allows it");
+    served.refuses(&["delete", "c"], "volume c: there is none");
+    assert_eq!(served.status("b"), Value::Null);
+    // A client that has it open keeps it.
+    let mut client = UnixStream::connect(served.path("nbd")).unwrap();
+    let mut hello = [0; 18];
+    client.read_exact(&mut hello).unwrap();
+    client.write_all(&[0, 0, 0, 3]).unwrap();
+    client.write_all(b"IHAVEOPT\0\0\0\x01\0\0\0\x01a").unwrap();
+    client.read_exact(&mut [0; 10]).unwrap();
+    served.refuses(&["delete", "a"], "volume a: is open (1 clients)");
+    served.refuses(&["resize", "a", "--size", "512M", "--shrink"], "is open, and cannot become smaller");
+    drop(client);
+    served.wait_until_closed("a");
+    served.does(&["delete", "a"]);
+}
+
+#[test]
+fn clients_of_libnbd_and_fio_find_what_they_expect() {
+    if !has("nbdinfo") || !has("nbdcopy") || !has("qemu-io") {
+        return;
+    }
+    let served = Served::file("kyber");
+    served.does(&["create", "a", "--size", "192M"]);
+    let info = |arguments: &[&str]| {
+        let output = Command::new("nbdinfo").args(arguments).arg(served.uri("a")).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let json: Value = serde_json::from_str(&info(&["--json"])).unwrap();
+    let export = &json["exports"][0];
+    assert_eq!(
+        (&export["export-size"], &export["can_multi_conn"], &export["can_fua"]),
+        (&(192 << 20).into(), &true.into(), &true.into())
+    );
+    served.qemu("a", &["write -P 3 64M 64M"]).unwrap();
+    let map: Value = serde_json::from_str(&info(&["--map", "--json"])).unwrap();
+    let parts: Vec<(u64, u64)> =
+        map.as_array().unwrap().iter().map(|part| (part["length"].as_u64().unwrap(), part["type"].as_u64().unwrap())).collect();
+    assert_eq!(parts, [(64 << 20, 3), (64 << 20, 0), (64 << 20, 3)]);
+    let (image, back) = (served.path("image"), served.path("back"));
+    let mut data = Vec::new();
+    for page in 1..=192_usize << 8 {
+        // Zeros in pieces of 1 MiB: small holes make a file that takes long to delete.
+        data.resize(4096 * page, (page % 255) as u8 * (page / 256 % 7).min(1) as u8);
+    }
+    std::fs::write(&image, &data).unwrap();
+    for (from, to) in [(image.display().to_string(), served.uri("a")), (served.uri("a"), back.display().to_string())] {
+        let output = Command::new("nbdcopy").args([&from, &to]).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    assert!(std::fs::read(&back).unwrap() == data, "a copy of a copy is the same");
+    if has("fio") {
+        let fio = Command::new("fio")
+            .args(["--name=x", "--ioengine=nbd", "--rw=randwrite", "--bs=4k", "--iodepth=32", "--size=16M", "--verify=crc32c"])
+            .arg(format!("--uri={}", served.uri("a")))
+            .current_dir(served.folder.path())
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&fio.stderr).into_owned();
+        assert!(fio.status.success() || said.contains("engine nbd not loadable"), "{said}");
+    }
+}
+
+#[test]
+fn of_two_volumes_that_read_at_random_the_one_with_nine_times_the_weight_is_done_first() {
+    if !has("qemu-io") {
+        return;
+    }
+    let ratio = |scheduler: &str| {
+        let served = Served::new(&format!("[[store]]\nname = 'disk'\nemulated = 'sata7200'\nscheduler = '{scheduler}'\n"));
+        // Larger than the disk's cache, which a thin volume without extents never asks.
+        for (volume, weight) in [("database", "weight = 9"), ("flood", "weight = 1")] {
+            served.does(&["create", volume, "--size", "16G", "--thick", "--promise", weight]);
+        }
+        let begun = Instant::now();
+        let both = ["database", "flood"].map(|volume| served.reads_at_random(volume, 300));
+        let [database, flood] = both.map(|reader| reader.join().unwrap() - begun);
+        flood.as_secs_f64() / database.as_secs_f64()
+    };
+    let (shared, unshared) = (ratio("fairio"), ratio("none"));
+    println!("the flood takes {shared:.2} times as long as the database; without shares {unshared:.2}");
+    // With nine tenths of the disk it is done after 300/0.9 reads of 600.
+    assert!(shared > 1.4 && shared > 1.2 * unshared, "{shared} {unshared}");
+}
+
+#[test]
+fn a_promise_that_is_broken_is_told_with_the_volume_that_is_the_cause() {
+    if !has("qemu-io") {
+        return;
+    }
+    let served = Served::new("[[store]]\nname = 'disk'\nemulated = 'sata7200'\n");
+    // Both were promised the whole disk.
+    for volume in ["a", "b"] {
+        served.does(&["create", volume, "--size", "16G", "--thick", "--promise", "reference = 'sata7200'", "--unchecked"]);
+    }
+    served.reads_at_random("a", 200).join().unwrap();
+    std::thread::sleep(Duration::from_millis(1200));
+    let alone = served.status("a");
+    assert!(alone["judged"].as_u64() >= Some(100) && alone["broken_since"].is_null(), "{alone}");
+    let both = ["a", "b"].map(|volume| served.reads_at_random(volume, 600));
+    let until = Instant::now() + Duration::from_secs(20);
+    let broken = loop {
+        let found = [("a", "b"), ("b", "a")].into_iter().find(|(volume, _)| !served.status(volume)["broken_since"].is_null());
+        if found.is_some() || Instant::now() > until {
+            break found;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    };
+    let (volume, other) = broken.expect("one disk cannot do the work of two");
+    assert_eq!(served.status(volume)["because_of"], other, "{}", served.status(volume));
+    let table = String::from_utf8(served.volume(&["status"]).stdout).unwrap();
+    assert!(table.contains(&format!("BROKEN because of {other}")), "{table}");
+    for reader in both {
+        reader.join().unwrap();
+    }
+}
+
+#[test]
+fn a_promise_that_the_store_cannot_keep_is_refused_with_the_reason() {
+    let served = Served::new(
+        "[[store]]\nname = 'disk'\nemulated = 'sata7200'\n[[store]]\nname = 'file'\npath = 'FOLDER/store'\n\
+         [[store]]\nname = 'like'\npath = 'FOLDER/store-2'\nprofile = 'ssd-dftl'\n",
+    );
+    served.does(&["create", "a", "--store", "disk", "--size", "1G", "--promise", "reference = 'barracuda'"]);
+    served.refuses(
+        &["create", "b", "--store", "disk", "--size", "1G", "--promise", "reservation_iops = 10"],
+        "volume b: store disk cannot keep this: Refuse",
+    );
+    assert_eq!(served.status("b"), Value::Null, "nothing is left of it");
+    served.refuses(&["promise", "a", "--promise", "reservation_iops = 1000"], "volume a: store disk cannot keep this");
+    assert_eq!(served.status("a")["contract"], "reference = 'barracuda'", "the promise stays");
+    served.does(&["create", "c", "--store", "like", "--size", "1G", "--promise", "reference = 'barracuda'"]);
+    let noted = served.volume(&["create", "d", "--store", "file", "--size", "1G", "--promise", "reference = 'barracuda'"]);
+    let said = String::from_utf8_lossy(&noted.stderr);
+    assert!(noted.status.success() && said.contains("was not checked"), "{said}");
+}
+
+#[test]
+fn wrong_configurations_and_rival_servers_are_refused() {
+    let served = Served::file("none");
+    let starts = |text: &str| {
+        let path = served.path("other.toml");
+        std::fs::write(&path, text).unwrap();
+        let output = Command::new(PROGRAM).arg("--config").arg(&path).output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let own = std::fs::read_to_string(served.path("serve.toml")).unwrap();
+    let (code, said) = starts(&own);
+    assert!(code == Some(2) && said.contains("serve.db"), "{said}");
+    let (code, said) = starts(&own.replace("serve.db", "other.db"));
+    assert!(code == Some(2) && said.contains("another process serves this store"), "{said}");
+    let other = own.replace("serve.db", "third.db").replace("/store'", "/store-2'");
+    let (code, said) = starts(&other);
+    assert!(code == Some(2) && said.contains("another server answers here"), "{said}");
+    let (code, said) = starts(&other.replace("/store-2'", "/store-3'"));
+    assert!(code == Some(2) && said.contains("store main: path: ") && said.contains("No such file"), "{said}");
+    let (code, said) = starts("[[stores]]");
+    assert!(code == Some(2) && said.contains("other.toml: line 1: unknown field `stores`"), "{said}");
+    let missing = Command::new(PROGRAM).args(["--config", "/nowhere/serve.toml"]).output().unwrap();
+    assert_eq!(missing.status.code(), Some(2));
+    let alone = Command::new(PROGRAM).args(["volume", "status", "--control", "/nowhere/socket"]).output().unwrap();
+    assert!(alone.status.code() == Some(2) && String::from_utf8_lossy(&alone.stderr).contains("no server answers"));
+}
+
+#[test]
+fn every_rule_of_the_protocol_is_kept() {
+    if !has("python3") {
+        return;
+    }
+    let served = Served::file("youchoose");
+    served.does(&["create", "a", "--size", "192M"]);
+    let suite = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/nbd-conformance");
+    let output = Command::new(&suite).args(["--json", &served.uri("a")]).output().unwrap();
+    let results: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(results.len() > 40, "{}", String::from_utf8_lossy(&output.stderr));
+    for result in &results {
+        let may_skip = result["name"] == "read_only";
+        assert!(result["verdict"] == "kept" || may_skip && result["verdict"] == "skipped", "{result}");
+    }
+    // It says what is wrong of what is no server.
+    let nothing = Command::new(&suite).arg("nbd+unix:///a?socket=/nowhere").output().unwrap();
+    assert!(nothing.status.code() == Some(2) && String::from_utf8_lossy(&nothing.stderr).contains("no NBD server answers"));
+}
+
+/// The page's first commands, in their order.
+#[test]
+fn the_quick_start_works() {
+    if !has("qemu-io") {
+        return;
+    }
+    let page = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/serve.md")).unwrap();
+    let commands = page.split("```sh root\n").nth(1).unwrap().split("```").next().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    // What a person does by waiting a moment.
+    let script = commands.replace(" &\n", " &\nwhile ! [ -S nbd.sock ]; do sleep 0.05; done\n") + "kill %1; wait\n";
+    let programs = Path::new(PROGRAM).parent().unwrap().display().to_string();
+    let output = Command::new("bash")
+        .args(["-e", "-m", "-c", &script])
+        .current_dir(folder.path())
+        .env("PATH", format!("{programs}:{}", std::env::var("PATH").unwrap()))
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains("read 1048576/1048576") && said.contains("web"), "{said}{output:?}");
+}
