@@ -130,8 +130,9 @@ fn setup(plan: Plan) -> Vec<(String, String)> {
         (
             "Workloads",
             "Job files that stand for FFSB’s profiles (`seekwise workload list`): meta-data, random reads, sequential reads, sequential \
-             writes, direct I/O. The paper changed their sizes and does not say to what. Three more are ours, for which a gene or the \
-             scheduler decides: four readers that think for 5 ms, two readers beside two buffered writers, and the same with O_DIRECT."
+             writes, direct I/O. The paper changed their sizes and does not say to what. Four more are ours. For three a gene or the \
+             scheduler decides: four readers that think for 5 ms, two readers beside two buffered writers, and the same with O_DIRECT. And random reads of \
+             files of 32 GiB, of which memory holds next to nothing."
                 .to_owned(),
         ),
         (

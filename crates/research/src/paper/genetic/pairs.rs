@@ -17,8 +17,8 @@ use experiment::shipped;
 use experiment::world::Device;
 
 /// The workloads, as the page calls them, and the job files that come with the program. The first [`OF_PAPER`] stand for FFSB's profiles; the
-/// others are ours, workloads for which a gene of the library decides: their files are [`OURS`].
-pub const WORKLOADS: [(&str, &str); 8] = [
+/// others are ours, for which a gene of the library or the scheduler decides, or which stay the same: their files are [`OURS`].
+pub const WORKLOADS: [(&str, &str); 9] = [
     ("meta-data", "genetic/metadata"),
     ("random reads", "genetic/random-read"),
     ("sequential reads", "genetic/sequential-read"),
@@ -27,11 +27,13 @@ pub const WORKLOADS: [(&str, &str); 8] = [
     ("thinking readers", "thinking-readers"),
     ("reads beside writes", "reads-beside-writes"),
     ("direct readers and writers", "direct-readers-and-writers"),
+    ("random reads of large files", "random-reads-of-large-files"),
 ];
-const OURS: [(&str, &str); 3] = [
+const OURS: [(&str, &str); 4] = [
     ("thinking-readers", include_str!("thinking-readers.fio")),
     ("reads-beside-writes", include_str!("reads-beside-writes.fio")),
     ("direct-readers-and-writers", include_str!("direct-readers-and-writers.fio")),
+    ("random-reads-of-large-files", include_str!("random-reads-of-large-files.fio")),
 ];
 /// Profiles of the paper among [`WORKLOADS`].
 pub const OF_PAPER: usize = 5;
