@@ -508,11 +508,14 @@ fn tuning(drawing: &Drawing, world: &World) -> Figure {
     Figure { panels: vec![world.panel(0, TABLE_4, &unders, aggregated_s)], ..figure }
 }
 
+/// A number of a run, beside deadline's.
+type Measured = fn(&Summary, &Summary) -> Option<f64>;
+
 /// What the three preferences rank by.
 pub const PREFERENCES: [(&str, (u8, u8, u8)); 3] = [("UP(3,2,2)", (3, 2, 2)), ("UP(2,3,2)", (2, 3, 2)), ("UP(2,2,3)", (2, 2, 3))];
 
 fn preferences(drawing: &Drawing, world: &World) -> Figure {
-    let of: [(&str, fn(&Summary, &Summary) -> Option<f64>); 3] = [
+    let of: [(&str, Measured); 3] = [
         ("throughput", |run, deadline| Some(throughput_mb_s(run, deadline)? / throughput_mb_s(deadline, deadline)?)),
         ("inverse of response time", |run, deadline| Some(deadline.response_s / run.response_s)),
         ("fairness", |run, deadline| Some(run.fairness()? / deadline.fairness()?)),
