@@ -474,15 +474,12 @@ fn protocol(drawing: &Drawing, world: &World) -> Figure {
         ("windows of 10 s, SVM", short),
         ("windows of 10 s, C4.5", short.with_learner("c4.5")),
         ("windows of 10 s, logistic", short.with_learner(LOGISTIC)),
-        ("windows of 10 s, naive Bayes", short.with_learner("naive-bayes")),
         ("windows of 10 s, neural network", short.with_learner("perceptron")),
         ("learned again after 10,000 requests", Scheme { update_requests: 10_000, ..Scheme::TCLOO }),
         ("what processes get is logged", Scheme { by_calls: true, ..Scheme::TCLOO }),
         ("UP(2,3,2), response time, SVM", by_response),
         ("UP(2,3,2), logistic", by_response.with_learner(LOGISTIC)),
         ("equal within 2% is one class, SVM", equal),
-        ("equal within 2%, C4.5", equal.with_learner("c4.5")),
-        ("equal within 2%, logistic", equal.with_learner(LOGISTIC)),
         ("without Algorithm 3", Scheme::WORKLOAD_LEVEL),
         ("guarded and judged, ours", Scheme::GUARDED),
     ];
@@ -508,11 +505,14 @@ fn tuning(drawing: &Drawing, world: &World) -> Figure {
     Figure { panels: vec![world.panel(0, TABLE_4, &unders, aggregated_s)], ..figure }
 }
 
+/// A number of a run, beside deadline's.
+type Measured = fn(&Summary, &Summary) -> Option<f64>;
+
 /// What the three preferences rank by.
 pub const PREFERENCES: [(&str, (u8, u8, u8)); 3] = [("UP(3,2,2)", (3, 2, 2)), ("UP(2,3,2)", (2, 3, 2)), ("UP(2,2,3)", (2, 2, 3))];
 
 fn preferences(drawing: &Drawing, world: &World) -> Figure {
-    let of: [(&str, fn(&Summary, &Summary) -> Option<f64>); 3] = [
+    let of: [(&str, Measured); 3] = [
         ("throughput", |run, deadline| Some(throughput_mb_s(run, deadline)? / throughput_mb_s(deadline, deadline)?)),
         ("inverse of response time", |run, deadline| Some(deadline.response_s / run.response_s)),
         ("fairness", |run, deadline| Some(run.fairness()? / deadline.fairness()?)),

@@ -110,7 +110,8 @@ fn levels(world: &World, figure: &Figure, measures: &mut Measures) {
     if let (Some(request), Some(workload), Some(hybrid)) = (request, workload, hybrid) {
         let text =
             format!("uses of a model per second: workload-level {workload:.3}, hybrid {hybrid:.3}, request-level {request:.3}");
-        measures.printed_words("hybrid-work", text, workload <= hybrid && hybrid < request);
+        // By a hundredth: runs of a little other length alone make less.
+        measures.printed_words("hybrid-work", text, hybrid > 1.01 * workload && hybrid < request);
     }
     let changes = |scheme| world.work(&Under::Scheme(scheme)).map(|work| work.changes as f64);
     compared(

@@ -86,7 +86,7 @@ impl Plan {
     pub fn new(quick: bool, seed: u64) -> anyhow::Result<Plan> {
         let main = Device::parse(MAIN_DISK)?;
         Ok(if quick {
-            Plan { factor: 0.4, long_factor: 0.5, repeats: 1, batches: 10, disks: vec![main], seed, measures_cpu: false }
+            Plan { factor: 0.35, long_factor: 0.5, repeats: 1, batches: 10, disks: vec![main], seed, measures_cpu: false }
         } else {
             let disks = vec![main, Device::parse(SECOND_DISK)?];
             Plan { factor: 1.0, long_factor: LONG, repeats: 3, batches: 10, disks, seed, measures_cpu: false }
@@ -350,6 +350,6 @@ mod tests {
     fn a_window_is_as_much_shorter_as_the_run() {
         let (quick, full) = (Plan::new(true, 1).unwrap(), Plan::new(false, 1).unwrap());
         assert_eq!((full.scaled_ms(60.0, false), full.scaled_ms(60.0, true)), (6000, 60_000));
-        assert_eq!((quick.scaled_ms(60.0, false), quick.scaled_ms(60.0, true)), (2400, 3000));
+        assert_eq!((quick.scaled_ms(60.0, false), quick.scaled_ms(60.0, true)), (2100, 3000));
     }
 }
