@@ -188,6 +188,37 @@ fn what_a_client_writes_is_there_after_the_server_was_ended_and_after_it_was_kil
 }
 
 #[test]
+fn requests_under_way_are_answered_before_the_server_ends() {
+    let mut served = Served::new("[[store]]\nname = 'disk'\nemulated = 'sata7200'\nscheduler = 'none'\n");
+    served.does(&["create", "a", "--size", "16G", "--thick"]);
+    let mut client = UnixStream::connect(served.path("nbd")).unwrap();
+    client.read_exact(&mut [0; 18]).unwrap();
+    client.write_all(&[0, 0, 0, 3]).unwrap();
+    client.write_all(b"IHAVEOPT\0\0\0\x01\0\0\0\x01a").unwrap();
+    client.read_exact(&mut [0; 10]).unwrap();
+    // Far apart, so that they take a while; the replies fit into the buffer of the socket.
+    let mut asked = Vec::new();
+    for number in 0..30_u64 {
+        asked.extend(0x2560_9513_u32.to_be_bytes());
+        asked.extend([0; 4]);
+        asked.extend(number.to_be_bytes());
+        asked.extend((number * 7919 % 4093 * (4 << 20)).to_be_bytes());
+        asked.extend(4096_u32.to_be_bytes());
+    }
+    client.write_all(&asked).unwrap();
+    // All of them were read by the server when the first is answered or soon after.
+    let mut reply = [0; 16 + 4096];
+    client.read_exact(&mut reply).unwrap();
+    std::thread::sleep(Duration::from_millis(100));
+    assert!(served.end().success());
+    for _ in 1..30 {
+        client.read_exact(&mut reply).unwrap();
+        assert_eq!(reply[..8], [0x67, 0x44, 0x66, 0x98, 0, 0, 0, 0]);
+    }
+    assert_eq!(client.read(&mut reply).unwrap(), 0);
+}
+
+#[test]
 fn a_new_volume_never_shows_what_another_one_left() {
     if !has("qemu-io") {
         return;

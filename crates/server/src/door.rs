@@ -39,14 +39,14 @@ struct Clients {
 
 impl Clients {
     /// Takes on one; `None` if there are too many.
-    fn add(&self, hang_up: Box<dyn FnOnce() + Send>) -> Option<u64> {
+    fn add(&self, end: Box<dyn FnOnce() + Send>) -> Option<u64> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if open.1.len() >= MOST_CLIENTS {
             return None;
         }
         open.0 += 1;
         let number = open.0;
-        open.1.insert(number, hang_up);
+        open.1.insert(number, end);
         Some(number)
     }
 
@@ -55,13 +55,13 @@ impl Clients {
         self.gone.notify_all();
     }
 
-    /// Hangs up on all, and waits for them.
+    /// Takes nothing more from any, and waits until all have their replies.
     fn end(&self) {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let numbers: Vec<u64> = open.1.keys().copied().collect();
         for number in numbers {
-            if let Some(hang_up) = open.1.insert(number, Box::new(|| ())) {
-                hang_up();
+            if let Some(end) = open.1.insert(number, Box::new(|| ())) {
+                end();
             }
         }
         let _ = self.gone.wait_timeout_while(open, FAREWELL, |open| !open.1.is_empty());
@@ -162,7 +162,7 @@ impl Doors {
         Ok(())
     }
 
-    /// Takes no more clients, hangs up on those there are after what they have under way, and removes the sockets.
+    /// Takes no more clients and requests, waits until what is under way is answered, and removes the sockets.
     pub fn close(mut self) {
         self.is_closed.store(true, Ordering::Relaxed);
         for thread in self.threads.drain(..) {
@@ -184,7 +184,7 @@ impl Default for Doors {
 /// Serves a client in a thread of its own.
 fn take_on<S: Stream>(stream: S, clients: &Arc<Clients>, serve: impl FnOnce(S) -> io::Result<()> + Send + 'static) {
     let Ok(twin) = stream.twin() else { return };
-    let Some(number) = clients.add(Box::new(move || twin.hang_up())) else {
+    let Some(number) = clients.add(Box::new(move || twin.take_no_more())) else {
         tracing::warn!("a client was refused: there are {MOST_CLIENTS} already");
         return;
     };

@@ -30,6 +30,9 @@ pub trait Stream: Read + Write + Send + 'static {
 
     /// Ends both directions, so that a thread that waits in either goes on.
     fn hang_up(&self);
+
+    /// Takes nothing more, and still sends what is under way.
+    fn take_no_more(&self);
 }
 
 impl Stream for std::os::unix::net::UnixStream {
@@ -39,6 +42,10 @@ impl Stream for std::os::unix::net::UnixStream {
 
     fn hang_up(&self) {
         let _ = self.shutdown(std::net::Shutdown::Both);
+    }
+
+    fn take_no_more(&self) {
+        let _ = self.shutdown(std::net::Shutdown::Read);
     }
 }
 
@@ -50,6 +57,10 @@ impl Stream for std::net::TcpStream {
 
     fn hang_up(&self) {
         let _ = self.shutdown(std::net::Shutdown::Both);
+    }
+
+    fn take_no_more(&self) {
+        let _ = self.shutdown(std::net::Shutdown::Read);
     }
 }
 
