@@ -377,15 +377,18 @@ fn a_promise_that_the_store_cannot_keep_is_refused_with_the_reason() {
     served.does(&["create", "a", "--store", "disk", "--size", "1G", "--promise", "reference = 'barracuda'"]);
     served.refuses(
         &["create", "b", "--store", "disk", "--size", "1G", "--promise", "reservation_iops = 10"],
-        "volume b: store disk cannot keep this: Refuse",
+        "volume b: store disk cannot keep its promises then: Refuse",
     );
     assert_eq!(served.status("b"), Value::Null, "nothing is left of it");
-    served.refuses(&["promise", "a", "--promise", "reservation_iops = 1000"], "volume a: store disk cannot keep this");
+    served.refuses(&["promise", "a", "--promise", "reservation_iops = 1000"], "volume a: store disk cannot keep its promises then");
     assert_eq!(served.status("a")["contract"], "reference = 'barracuda'", "the promise stays");
+    // A volume without a promise may break those of others.
+    served.refuses(&["create", "b", "--store", "disk", "--size", "1G"], "cannot keep its promises then");
+    served.does(&["create", "b", "--store", "disk", "--size", "1G", "--unchecked"]);
     served.does(&["create", "c", "--store", "like", "--size", "1G", "--promise", "reference = 'barracuda'"]);
     let noted = served.volume(&["create", "d", "--store", "file", "--size", "1G", "--promise", "reference = 'barracuda'"]);
     let said = String::from_utf8_lossy(&noted.stderr);
-    assert!(noted.status.success() && said.contains("was not checked"), "{said}");
+    assert!(noted.status.success() && said.contains("were not checked"), "{said}");
 }
 
 #[test]

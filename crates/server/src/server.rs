@@ -50,6 +50,8 @@ pub struct NewVolume {
 pub struct Server {
     stores: Vec<Arc<StoreEntry>>,
     state: Mutex<State>,
+    /// Held from the check of a promise until it is given: two that fit one at a time may not fit together.
+    giving: Mutex<()>,
 }
 
 impl Server {
@@ -74,7 +76,11 @@ impl Server {
             let tenant = tenant(&record.name, &record.contract).with_context(|| format!("volume {}", record.name))?;
             tenants.insert(record.id, tenant);
         }
-        let server = Arc::new(Server { stores, state: Mutex::new(State { catalog, volumes: BTreeMap::new(), used, tenants }) });
+        let server = Arc::new(Server {
+            stores,
+            state: Mutex::new(State { catalog, volumes: BTreeMap::new(), used, tenants }),
+            giving: Mutex::default(),
+        });
         for record in records {
             server.enter(&mut server.lock(), record);
         }
@@ -113,22 +119,23 @@ impl Server {
         Ok(())
     }
 
-    /// Refuses a promise that a store cannot keep with those that it has given, and says if that cannot be known. Takes seconds, in which
-    /// nothing else waits.
+    /// Refuses a volume, or a promise to one, with which a store cannot keep all that it has promised, and says if that cannot be known. Takes
+    /// seconds, in which requests are served as before.
     fn admit(&self, store: &StoreEntry, name: &str, bytes: u64, contract: &str) -> anyhow::Result<Option<String>> {
-        if contract.trim().is_empty() {
-            return Ok(None);
-        }
-        let Some(profile) = &store.profile else {
-            let why = "the configuration names no profile that it is like";
-            return Ok(Some(format!("the promise was not checked: of store {} {why}", store.name)));
-        };
         let volumes = self.volumes();
         let others = volumes.iter().filter(|volume| volume.store.name == store.name && volume.name != name);
         let others = others.map(|volume| Asked { name: volume.name.clone(), bytes: volume.bytes(), contract: volume.contract() });
         let asked = Asked { name: name.to_owned(), bytes, contract: contract.to_owned() };
         let all: Vec<Asked> = others.chain([asked]).collect();
-        admission::check(profile, &all).with_context(|| format!("volume {name}: store {} cannot keep this", store.name))?;
+        if all.iter().all(|asked| asked.contract.trim().is_empty()) {
+            return Ok(None);
+        }
+        let Some(profile) = &store.profile else {
+            let why = "the configuration names no profile that it is like";
+            return Ok(Some(format!("the promises of store {} were not checked: {why}", store.name)));
+        };
+        admission::check(profile, &all)
+            .with_context(|| format!("volume {name}: store {} cannot keep its promises then", store.name))?;
         Ok(None)
     }
 
@@ -159,6 +166,7 @@ impl Server {
         let store = self.store(store.as_deref())?;
         check_size(name, bytes, &store)?;
         let tenant = tenant(name, contract).with_context(|| format!("volume {name}"))?;
+        let _alone = self.giving.lock().unwrap_or_else(PoisonError::into_inner);
         ensure!(!self.lock().volumes.contains_key(name), "volume {name}: there is one of this name already");
         let note = if *is_unchecked { None } else { self.admit(&store, name, bytes, contract)? };
         let volume = {
@@ -234,6 +242,7 @@ impl Server {
     /// There is no such volume, the contract is wrong, or the store cannot keep it and it `is_unchecked` not.
     pub fn promise(&self, name: &str, contract: &str, is_unchecked: bool) -> anyhow::Result<Option<String>> {
         let tenant = tenant(name, contract).with_context(|| format!("volume {name}"))?;
+        let _alone = self.giving.lock().unwrap_or_else(PoisonError::into_inner);
         let volume = Server::volume(&self.lock(), name)?;
         let note = if is_unchecked { None } else { self.admit(&volume.store, name, volume.bytes(), contract)? };
         let mut state = self.lock();

@@ -56,7 +56,7 @@ pub struct Contract {
     /// A key of its contract, as of a tenant: `reference="sata7200"`, `weight=2`, `reservation_iops=200`; may be given several times
     #[arg(long = "promise", value_name = "KEY=VALUE")]
     promises: Vec<String>,
-    /// Promise it although the store may not keep it
+    /// Do not check that the store can keep everything that it has promised
     #[arg(long)]
     unchecked: bool,
 }
