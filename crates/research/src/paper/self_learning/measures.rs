@@ -1,6 +1,7 @@
 //! The numbers and words that the paper's statements are judged by, where they are no bar of a figure.
 
 use crate::report::paper::{Best, Cell, Figure, Row, Table};
+use ::report::number::three_digits;
 
 use super::super::Part;
 use super::super::stated::Measures;
@@ -68,7 +69,7 @@ fn compared(
     agrees: impl Fn(f64, f64) -> bool,
 ) {
     let [Some(a), Some(b)] = numbers else { return };
-    measures.printed_words(measure, format!("{} {a:.3}, {} {b:.3}", names[0], names[1]), agrees(a, b));
+    measures.printed_words(measure, format!("{} {}, {} {}", names[0], three_digits(a), names[1], three_digits(b)), agrees(a, b));
 }
 
 fn training(figure: &Figure, measures: &mut Measures) {
@@ -108,8 +109,10 @@ fn levels(world: &World, figure: &Figure, measures: &mut Measures) {
         more,
     );
     if let (Some(request), Some(workload), Some(hybrid)) = (request, workload, hybrid) {
-        let text =
-            format!("uses of a model per second: workload-level {workload:.3}, hybrid {hybrid:.3}, request-level {request:.3}");
+        let [workload_text, hybrid_text, request_text] = [workload, hybrid, request].map(three_digits);
+        let text = format!(
+            "uses of a model per second: workload-level {workload_text}, hybrid {hybrid_text}, request-level {request_text}"
+        );
         // By a hundredth: runs of a little other length alone make less.
         measures.printed_words("hybrid-work", text, hybrid > 1.01 * workload && hybrid < request);
     }
