@@ -287,6 +287,14 @@ impl Hybrid {
     /// What the worst served volume gets by its reference disk, and whether all promises of throughput are kept: in all and in windows
     /// of a second.
     fn try_out(&self, factor: f64, on: &Assignment, workers: Workers) -> anyhow::Result<(f64, bool)> {
+        // A volume without a place on its array is not held, however much time the array has to spare.
+        let has_places = |(number, array): (usize, &ClusterArray)| {
+            let count = on.iter().filter(|host| **host == Some(number)).count() as u64;
+            count * SECTORS <= array.profile.capacity_sectors()
+        };
+        if !self.arrays.iter().enumerate().all(has_places) {
+            return Ok((0.0, false));
+        }
         let cluster = self.cluster(&films(factor, on.len()), on);
         let ran = cluster.live(on, None, &regime::scheduler(YOUCHOOSE)?, self.lasts, workers)?;
         let numbers: Vec<usize> = (0..on.len()).collect();
