@@ -98,7 +98,8 @@ pub fn serve<S: Stream>(stream: S, exports: &dyn Exports) -> io::Result<()> {
 /// A request under way.
 struct Asked {
     header: Header,
-    kind: Kind,
+    /// The data that it holds here until it is answered.
+    bytes: u64,
 }
 
 /// A reply that is to be sent: its head, and the data of a read.
@@ -174,7 +175,7 @@ impl Connection {
             if has_payload {
                 io::copy(&mut reader.take(header.bytes), &mut io::sink())?;
             }
-            self.take_on(0);
+            self.take_on();
             self.reply(&header, 0, Err(error), Vec::new());
             return Ok(());
         }
@@ -186,14 +187,14 @@ impl Connection {
             wire::CMD_WRITE_ZEROES if header.flags & wire::CMD_FLAG_NO_HOLE != 0 => Kind::Zero,
             wire::CMD_WRITE_ZEROES => Kind::Trim,
             wire::CMD_BLOCK_STATUS => {
-                self.take_on(0);
+                self.take_on();
                 let answer = if agreed.tells_allocation { Ok(()) } else { Err(wire::EINVAL) };
                 self.block_status(&header, answer, export);
                 return Ok(());
             }
             // The server keeps nothing in advance: that it was asked is all there is to do.
             _ => {
-                self.take_on(0);
+                self.take_on();
                 self.reply(&header, 0, Ok(()), Vec::new());
                 return Ok(());
             }
@@ -214,7 +215,7 @@ impl Connection {
             state.bytes += bytes;
             state.next += 1;
             let number = state.next;
-            state.asked.insert(number, Asked { header, kind });
+            state.asked.insert(number, Asked { header, bytes });
             number
         };
         let is_durable = header.flags & wire::CMD_FLAG_FUA != 0;
@@ -249,10 +250,9 @@ impl Connection {
         !state.is_broken
     }
 
-    fn take_on(&self, bytes: u64) {
-        let mut state = self.lock();
-        state.requests += 1;
-        state.bytes += bytes;
+    /// A request that is answered at once.
+    fn take_on(&self) {
+        self.lock().requests += 1;
     }
 
     fn reply(&self, header: &Header, bytes: u64, result: Result<(), u32>, data: Vec<Buffer>) {
@@ -348,8 +348,7 @@ impl Connection {
 
 impl Replies for Connection {
     fn done(&self, cookie: u64, result: io::Result<()>, buffers: Vec<Buffer>) {
-        let Some(Asked { header, kind }) = self.lock().asked.remove(&cookie) else { return };
-        let bytes = if matches!(kind, Kind::Read | Kind::Write) { header.bytes } else { 0 };
+        let Some(Asked { header, bytes }) = self.lock().asked.remove(&cookie) else { return };
         self.reply(&header, bytes, result.map_err(|error| error_code(&error)), buffers);
     }
 }

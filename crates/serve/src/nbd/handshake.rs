@@ -201,9 +201,10 @@ impl<W: Write> Talk<'_, W> {
         let Some((name, queries)) = name(data).and_then(|(name, rest)| Some((name, queries(rest)?))) else {
             return self.reply(option, wire::REP_ERR_INVALID, b"lengths do not agree");
         };
-        if let Err(reason) = self.exports.open(&name) {
-            return self.reply(option, wire::REP_ERR_UNKNOWN, reason.as_bytes());
-        }
+        let export = match self.exports.open(&name) {
+            Ok(export) => export,
+            Err(reason) => return self.reply(option, wire::REP_ERR_UNKNOWN, reason.as_bytes()),
+        };
         let lists_all = !is_set && queries.is_empty();
         let is_asked = |query: &&[u8]| *query == wire::BASE_ALLOCATION.as_bytes() || !is_set && *query == b"base:";
         if lists_all || queries.iter().any(is_asked) {
@@ -212,7 +213,7 @@ impl<W: Write> Talk<'_, W> {
             self.reply(option, wire::REP_META_CONTEXT, &answer)?;
             if is_set {
                 // The default export has a name.
-                self.context_of = self.exports.open(&name).ok().map(|export| export.name());
+                self.context_of = Some(export.name());
             }
         }
         self.reply(option, wire::REP_ACK, &[])

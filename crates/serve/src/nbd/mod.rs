@@ -16,7 +16,7 @@ pub mod wire;
 use std::io;
 use std::sync::Arc;
 
-use crate::store::{Kind, Replies};
+use crate::store::{Buffer, Kind, Replies};
 
 /// What a client can open.
 pub trait Exports: Send + Sync {
@@ -82,12 +82,9 @@ pub struct Ask {
     pub bytes: u64,
     /// Durable before the answer.
     pub is_durable: bool,
-    /// What is written.
-    pub data: Payload,
+    /// What is written, in buffers as the export asked for with [`pieces`].
+    pub data: Vec<Buffer>,
 }
-
-/// The data of a write, in buffers as the export asked for with [`pieces`].
-pub type Payload = Vec<crate::store::Buffer>;
 
 /// The lengths of the buffers that a range is transferred in, so that none crosses a multiple of `boundary` or is longer than `most`.
 ///

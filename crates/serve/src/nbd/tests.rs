@@ -10,7 +10,6 @@ use std::thread;
 use proptest::prelude::*;
 
 use super::*;
-use crate::store::Buffer;
 
 const BYTES: u64 = 1 << 20;
 

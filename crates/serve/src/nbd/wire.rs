@@ -164,8 +164,7 @@ impl Format {
     /// Appends the reply to a request that succeeded and returns no data.
     pub fn done(self, header: &Header, into: &mut Vec<u8>) {
         match self {
-            Format::Simple => simple(header, 0, into),
-            Format::Structured => simple(header, 0, into),
+            Format::Simple | Format::Structured => simple(header, 0, into),
             Format::Extended => self.chunk(header, CHUNK_NONE, 0, into),
         }
     }

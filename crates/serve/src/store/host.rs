@@ -94,7 +94,6 @@ pub struct Report {
 enum Command {
     Work(Work),
     Roster(Box<Roster>),
-    Scheduler(Box<dyn Scheduler>),
     Report(mpsc::Sender<Report>),
 }
 
@@ -190,11 +189,6 @@ impl StoreHost {
         self.command(Command::Roster(Box::new(roster)));
     }
 
-    /// Replaces the scheduler, which takes over the requests that wait.
-    pub fn set_scheduler(&self, scheduler: Box<dyn Scheduler>) {
-        self.command(Command::Scheduler(scheduler));
-    }
-
     /// How the store and its tenants do; `None` if it ends.
     pub fn report(&self) -> Option<Report> {
         let (sender, answer) = mpsc::channel();
@@ -282,7 +276,6 @@ impl Running {
                 match command {
                     Command::Work(work) => self.begin(at, work),
                     Command::Roster(roster) => self.queue.set_roster(&roster),
-                    Command::Scheduler(scheduler) => self.queue.switch(at, scheduler),
                     // Who asked may have gone.
                     Command::Report(sender) => drop(sender.send(self.report(at))),
                 }

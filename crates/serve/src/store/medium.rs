@@ -3,7 +3,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rustix::fs::{FallocateFlags, FlockOperation, OFlags, fallocate, flock};
 use rustix::io::{ReadWriteFlags, preadv2, pwritev2};
@@ -16,9 +16,7 @@ pub struct Medium {
     file: File,
     bytes: u64,
     block_bytes: u32,
-    is_direct: bool,
     is_rotational: bool,
-    path: PathBuf,
 }
 
 impl Medium {
@@ -30,7 +28,6 @@ impl Medium {
     pub fn open(path: &Path, is_direct: bool) -> io::Result<Medium> {
         let with = |flags: OFlags| OpenOptions::new().read(true).write(true).custom_flags(flags.bits() as i32).open(path);
         let direct = if is_direct { with(OFlags::DIRECT).ok() } else { None };
-        let is_direct = direct.is_some();
         let file = match direct {
             Some(file) => file,
             None => with(OFlags::empty())?,
@@ -48,8 +45,7 @@ impl Medium {
                 "is empty; make it as large as the store, for example with truncate",
             ));
         }
-        let mut medium =
-            Medium { file, bytes, block_bytes: 512, is_direct, is_rotational: is_rotational(path), path: path.to_owned() };
+        let mut medium = Medium { file, bytes, block_bytes: 512, is_rotational: is_rotational(path) };
         medium.find_block_size()?;
         Ok(medium)
     }
@@ -80,19 +76,9 @@ impl Medium {
         self.block_bytes
     }
 
-    /// Whether the page cache is bypassed.
-    pub fn is_direct(&self) -> bool {
-        self.is_direct
-    }
-
     /// Whether it is, or lies on, a disk that turns, as far as the kernel says.
     pub fn is_rotational(&self) -> bool {
         self.is_rotational
-    }
-
-    /// Where it is.
-    pub fn path(&self) -> &Path {
-        &self.path
     }
 }
 

@@ -30,7 +30,7 @@ struct Settling {
     all: Vec<Settled>,
     /// Stable throughput against that of the default in the same run, in percent of it.
     against_default: Vec<f64>,
-    /// Of those of which it is known, how much later than under the default, in seconds.
+    /// Where it is known, how much later than under the default, in seconds.
     later: Vec<f64>,
     deviations: Vec<f64>,
 }

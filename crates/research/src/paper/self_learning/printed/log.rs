@@ -32,7 +32,7 @@ pub struct Achieved {
     pub throughput: f64,
     /// Mean response time in seconds.
     pub response_s: f64,
-    /// Jain's index over the streams' progress; the paper's quality of service, of which it gives no measure.
+    /// Jain's index over the streams' progress; the paper's quality of service; it gives no measure for it.
     pub fairness: f64,
 }
 

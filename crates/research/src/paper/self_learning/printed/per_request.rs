@@ -131,7 +131,7 @@ struct Inner {
 }
 
 impl Known {
-    /// A trained model, learned again after so many requests, the paper's Y.
+    /// A trained model, learned again after this number of requests, the paper's Y.
     pub fn new(model: Arc<ResponseTimes>, update_requests: u64, learner: &'static dyn Learner) -> Known {
         let update = Some((update_requests.max(1), learner));
         Known(Arc::new(Mutex::new(Inner { model: Some(model), update, ..Inner::default() })))
