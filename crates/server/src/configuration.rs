@@ -7,6 +7,8 @@ use anyhow::{Context, bail, ensure};
 use control::Setting;
 use serde::Deserialize;
 
+use crate::access::{Access, Allow};
+
 /// What is served, and where.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -23,6 +25,40 @@ pub struct Configuration {
     /// Where clients connect.
     #[serde(rename = "listen", default)]
     pub listen: Vec<Listen>,
+    /// Where metrics for Prometheus are: an address, or `unix:` and a path; without it there are none.
+    pub metrics: Option<String>,
+    /// Certificates for those places that use TLS.
+    pub tls: Option<Tls>,
+    /// Which client may open which volume; without a table every client every volume.
+    #[serde(rename = "allow", default)]
+    pub allow: Vec<Allow>,
+}
+
+/// Files in PEM.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tls {
+    /// The server's certificate, and those between it and a root.
+    pub certificate: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
+    /// Who signs certificates of clients: then a client has to show one.
+    pub client_ca: Option<PathBuf>,
+    /// Certificates of clients that are revoked.
+    pub client_crl: Option<PathBuf>,
+}
+
+/// Whether TLS is used at a place.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum UseTls {
+    /// It is not offered.
+    #[default]
+    Off,
+    /// Clients may use it.
+    On,
+    /// Clients have to use it.
+    Require,
 }
 
 fn catalog() -> PathBuf {
@@ -81,6 +117,9 @@ pub struct Listen {
     pub unix: Option<PathBuf>,
     /// An address and a port.
     pub tcp: Option<SocketAddr>,
+    /// Whether clients may or have to use TLS.
+    #[serde(default)]
+    pub tls: UseTls,
 }
 
 impl Configuration {
@@ -130,15 +169,55 @@ impl Configuration {
             }
             store.setting()?;
         }
+        self.check_doors()
+    }
+
+    /// Where metrics for Prometheus are; `None`: there are none.
+    ///
+    /// # Errors
+    /// It is no place, or not of this machine.
+    pub fn metrics(&self) -> anyhow::Result<Option<endpoint::metrics::Listen>> {
+        let Some(text) = &self.metrics else { return Ok(None) };
+        let listen = text.parse().map_err(|wanted| anyhow::anyhow!("metrics = {text:?}: {wanted}"))?;
+        if let endpoint::metrics::Listen::Tcp(address) = &listen {
+            ensure!(
+                address.ip().is_loopback(),
+                "metrics = {text:?}: should be an address of this machine, as in \"127.0.0.1:9751\""
+            );
+        }
+        Ok(Some(listen))
+    }
+
+    fn check_doors(&self) -> anyhow::Result<()> {
+        self.metrics()?;
+        let client_ca = self.tls.as_ref().and_then(|tls| tls.client_ca.as_ref());
         for listen in &self.listen {
             match (&listen.unix, &listen.tcp) {
                 (Some(_), None) => {}
                 (None, Some(address)) if address.ip().is_loopback() => {}
-                (None, Some(address)) => {
-                    bail!("listen: tcp = {address}: without TLS only addresses of this machine are served, such as 127.0.0.1:10809")
-                }
+                (None, Some(_)) if listen.tls == UseTls::Require && client_ca.is_some() => {}
+                (None, Some(address)) => bail!(
+                    "listen: tcp = \"{address}\": without certificates of clients only addresses of this machine are served, such as \
+                     127.0.0.1:10809; others need tls = \"require\" here and client_ca in the table [tls]"
+                ),
                 _ => bail!("listen: give either unix or tcp in each table"),
             }
+            ensure!(listen.tls == UseTls::Off || self.tls.is_some(), "listen: tls: needs a table [tls] with certificate and key");
+        }
+        if let Some(tls) = &self.tls {
+            ensure!(
+                self.listen.iter().any(|listen| listen.tls != UseTls::Off),
+                "tls: no table [[listen]] uses it: tls = \"require\""
+            );
+            ensure!(tls.client_crl.is_none() || client_ca.is_some(), "tls: client_crl: needs client_ca");
+        }
+        Access::new(&self.allow)?;
+        for (number, allow) in self.allow.iter().enumerate() {
+            ensure!(
+                allow.certificates.is_none() || client_ca.is_some(),
+                "allow: table {}: certificates: clients show none without client_ca in the table [tls]",
+                number + 1
+            );
         }
         Ok(())
     }
@@ -180,7 +259,17 @@ mod tests {
             (&store("emulated = 'sata7201'"), "store a: emulated"),
             (&store("path = 'x'\nscheduler = 'youchose'"), "store a: scheduler"),
             (&store("path = 'x'\ndepth = 0"), "store a: depth: should be 1 to 1024"),
-            ("[[listen]]\ntcp = '192.0.2.1:10809'\n[[store]]\nname = 'a'\npath = 'x'", "without TLS"),
+            ("[[listen]]\ntcp = '192.0.2.1:10809'\n[[store]]\nname = 'a'\npath = 'x'", "without certificates of clients"),
+            (
+                "[[listen]]\ntcp = '192.0.2.1:1'\ntls = 'require'\n[tls]\ncertificate = 'c'\nkey = 'k'\n[[store]]\nname = 'a'\npath = 'x'",
+                "without certificates of clients",
+            ),
+            ("[[listen]]\nunix = 'a'\ntls = 'maybe'\n[[store]]\nname = 'a'\npath = 'x'", "unknown variant `maybe`"),
+            ("[[listen]]\nunix = 'a'\ntls = 'on'\n[[store]]\nname = 'a'\npath = 'x'", "needs a table [tls]"),
+            ("metrics = '9751'\n[[listen]]\nunix = 'a'\n[[store]]\nname = 'a'\npath = 'x'", "should be an address and a port"),
+            ("metrics = '0.0.0.0:1'\n[[listen]]\nunix = 'a'\n[[store]]\nname = 'a'\npath = 'x'", "an address of this machine"),
+            (&store("path = 'x'\n[tls]\ncertificate = 'c'\nkey = 'k'"), "no table [[listen]] uses it"),
+            (&store("path = 'x'\n[[allow]]\nvolumes = ['a']\ncertificates = ['b']"), "clients show none without client_ca"),
             ("[[listen]]\n[[store]]\nname = 'a'\npath = 'x'", "give either unix or tcp"),
             (&format!("{listen}[[store]]\nname = '../a'\npath = 'x'"), "letters, digits"),
         ] {
