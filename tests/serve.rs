@@ -4,6 +4,8 @@
 
 #[path = "serve/doors.rs"]
 mod doors;
+#[path = "serve/machine.rs"]
+mod machine;
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -157,11 +159,16 @@ impl Drop for Served {
     }
 }
 
+/// The root of the project.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
 /// Whether a client is installed.
 fn has(client: &str) -> bool {
     let found = Command::new(client).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
     if !found {
-        eprintln!("skipped: needs {client} (apt-get install qemu-utils libnbd-bin fio)");
+        eprintln!("skipped: needs {client} (apt-get install qemu-utils qemu-system-x86 libnbd-bin fio)");
     }
     found
 }

@@ -111,13 +111,21 @@ pub struct Doors {
     is_closed: Arc<AtomicBool>,
     clients: Arc<Clients>,
     threads: Vec<JoinHandle<()>>,
+    /// Of vhost-user: they end with their client.
+    vhost_threads: Vec<JoinHandle<()>>,
     sockets: Vec<PathBuf>,
 }
 
 impl Doors {
     /// None yet.
     pub fn new() -> Doors {
-        Doors { is_closed: Arc::default(), clients: Arc::default(), threads: Vec::new(), sockets: Vec::new() }
+        Doors {
+            is_closed: Arc::default(),
+            clients: Arc::default(),
+            threads: Vec::new(),
+            vhost_threads: Vec::new(),
+            sockets: Vec::new(),
+        }
     }
 
     /// Serves volumes at a unix socket, which its owner and group may open.
@@ -146,6 +154,38 @@ impl Doors {
             set_tcp_keepidle(&stream, IDLE)?;
             connection::serve(stream, &gate, origin)
         })
+    }
+
+    /// Serves a volume at a unix socket to a virtual machine's monitor, which its owner and group may open.
+    ///
+    /// # Errors
+    /// It cannot be made, or another server answers at it.
+    #[cfg(feature = "vhost-user")]
+    pub fn vhost_user(&mut self, path: &Path, volume: &str, server: &Arc<Server>) -> anyhow::Result<()> {
+        let listener = self.bind(path, 0o660)?;
+        let (is_closed, clients, server, volume) =
+            (self.is_closed.clone(), self.clients.clone(), server.clone(), volume.to_owned());
+        let thread = thread::Builder::new().name("vhost-user-door".to_owned()).spawn(move || {
+            let open = || {
+                let opened = server.open(&volume);
+                if opened.is_err() {
+                    tracing::warn!(volume, "a virtual machine was refused: there is no such volume");
+                }
+                opened
+            };
+            let result = serve::vhost::serve(
+                listener,
+                open,
+                || is_closed.load(Ordering::Relaxed),
+                |end| clients.add(end),
+                |number| clients.remove(number),
+            );
+            if let Err(error) = result {
+                tracing::error!(%error, "vhost-user");
+            }
+        })?;
+        self.vhost_threads.push(thread);
+        Ok(())
     }
 
     /// Takes commands at a unix socket, which only its owner may open.
@@ -215,6 +255,9 @@ impl Doors {
             let _ = thread.join();
         }
         self.clients.end();
+        for thread in self.vhost_threads.drain(..) {
+            let _ = thread.join();
+        }
         for socket in &self.sockets {
             let _ = std::fs::remove_file(socket);
         }

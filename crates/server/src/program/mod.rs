@@ -63,6 +63,10 @@ fn open(doors: &mut Doors, configuration: &Configuration, server: &Arc<Server>, 
             tls: tls.clone().filter(|_| listen.tls != UseTls::Off),
             requires_tls: listen.tls == UseTls::Require,
         };
+        #[cfg(feature = "vhost-user")]
+        if let (Some(path), Some(volume)) = (&listen.vhost_user, &listen.volume) {
+            doors.vhost_user(path, volume, server)?;
+        }
         if let Some(path) = &listen.unix {
             doors.unix(path, gate.clone())?;
         }
