@@ -21,6 +21,7 @@ pub mod records;
 pub mod scheduler;
 pub mod schema;
 pub mod simulate;
+pub mod sweep;
 pub mod trace;
 pub mod tunables;
 pub mod whole_file;
