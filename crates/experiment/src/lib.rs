@@ -32,6 +32,7 @@ pub mod request_log;
 pub mod shipped;
 pub mod static_limits;
 pub mod steered;
+pub mod sweep;
 pub mod synthetic;
 pub mod tenants;
 pub mod timed;

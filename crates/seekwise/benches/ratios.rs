@@ -1,6 +1,8 @@
 //! How fast the program is on this machine, as ratios: the processor time, user and system, of whole runs over that of a fixed piece of
 //! work, measured in turn with them, so that neither the machine nor what else it does changes them much.
 //!
+//! Then requests per second of processor time under several schedulers and on several devices.
+//!
 //! `cargo bench --bench ratios`. With `DISKSIM=/path/to/disksim` and `DISKSIM_PARV=/path/to/one_atlas10k.parv` DiskSim gets the first
 //! case's trace too; it takes about a minute. `RATIOS_ROUNDS` (5) says how often everything is measured.
 //!
@@ -140,6 +142,7 @@ fn main() {
             first = if first == 0.0 { ratio } else { first };
         }
     }
+    rates(rounds, folder.path());
     match (std::env::var_os("DISKSIM"), std::env::var_os("DISKSIM_PARV")) {
         (Some(program), Some(parv)) => {
             let ratio = disksim_s(Path::new(&program), Path::new(&parv), &traces[0]) / reference_s();
@@ -147,6 +150,45 @@ fn main() {
         }
         _ => println!("skipped: DISKSIM and DISKSIM_PARV do not name DiskSim's program and its parameters for {}", CASES[0].disk),
     }
+}
+
+/// A disk and schedulers, and how many requests it gets.
+struct Rate {
+    disk: &'static str,
+    schedulers: &'static [&'static str],
+    per_second: u64,
+}
+
+const RATES: [Rate; 6] = [
+    Rate { disk: "atlas10k", schedulers: &["clook"], per_second: 60 },
+    Rate { disk: "atlas10k", schedulers: &["mq-deadline"], per_second: 60 },
+    Rate { disk: "sata7200", schedulers: &["mq-deadline"], per_second: 60 },
+    Rate { disk: "sata7200", schedulers: &["none", "mq-deadline", "kyber", "bfq"], per_second: 60 },
+    Rate { disk: "raid5:disk=atlas10k,disks=9", schedulers: &["mq-deadline"], per_second: 200 },
+    Rate { disk: "nvme-tlc", schedulers: &["none"], per_second: 20_000 },
+];
+
+/// Requests per second of processor time, of whole runs on a trace in our own store: `simulate` under one scheduler, `compare` under several,
+/// whose requests count once for each. These depend on the machine.
+fn rates(rounds: usize, folder: &Path) {
+    println!("\nRequests per second of processor time, from a store (median of {rounds} rounds, least, most)\n");
+    for (number, Rate { disk, schedulers, per_second }) in RATES.iter().enumerate() {
+        let text = trace(folder, &Case { disk, per_second: *per_second }, CASES.len() + number);
+        let store = text.with_extension("parquet");
+        let mut convert = Command::new(env!("CARGO_BIN_EXE_seekwise"));
+        run_s(convert.arg("trace").arg("convert").arg(&text).arg(&store).stderr(Stdio::null()));
+        let verb = if schedulers.len() == 1 { "simulate" } else { "compare" };
+        let mut command = Command::new(env!("CARGO_BIN_EXE_seekwise"));
+        command.arg(verb).arg(&store).args(["--disk", disk, "--threads", "1"]);
+        command.args(schedulers.iter().flat_map(|scheduler| ["--scheduler", scheduler]));
+        let requests = REQUESTS as f64 * schedulers.len() as f64;
+        let (rate, least, most) = median((0..rounds).map(|_| requests / run_s(&mut command) / 1e6).collect());
+        println!("{verb:8} {disk:30} {:32} {rate:5.2} M  {least:5.2}  {most:5.2}", schedulers.join(" "));
+        for file in [text, store] {
+            std::fs::remove_file(file).expect("a file of our own");
+        }
+    }
+    println!();
 }
 
 /// Writes a case's trace.

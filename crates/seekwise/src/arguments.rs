@@ -111,12 +111,30 @@ impl LoadArguments {
     /// # Errors
     /// Of several loads one is no trace, or a folder cannot be read.
     pub fn experiment(&self, disk: Option<&str>) -> anyhow::Result<Experiment> {
+        let (load, others) = self.loads()?;
+        let same_devices = self.replay.same_devices;
+        ensure!(!same_devices || !others.is_empty(), "--same-devices: is for several traces, and {} is one load", load.display());
+        Ok(self.experiment_of(load, others, disk))
+    }
+
+    /// The one file or folder that is named.
+    ///
+    /// # Errors
+    /// There are several.
+    pub fn only(&self) -> anyhow::Result<&Path> {
+        match &self.load[..] {
+            [only] => Ok(only),
+            [_, more, ..] => anyhow::bail!("{}: one trace, or one folder of them, is looked at", more.display()),
+            [] => anyhow::bail!("name a trace or a folder of them"),
+        }
+    }
+
+    /// The same for these files, whatever is named.
+    pub fn experiment_of(&self, load: PathBuf, others: Vec<PathBuf>, disk: Option<&str>) -> Experiment {
         let ReplayArguments { format, columns, skip_bad, same_devices, closed, speed, fit } = &self.replay;
         let (format, columns, same_devices) = (format.clone(), columns.get().cloned(), *same_devices);
         let (skip_bad, closed, speed, fit) = (*skip_bad, *closed, *speed, (*fit).into());
-        let (load, others) = self.loads()?;
-        ensure!(!same_devices || !others.is_empty(), "--same-devices: is for several traces, and {} is one load", load.display());
-        Ok(Experiment {
+        Experiment {
             load,
             replay: ReplayOptions { format, columns, skip_bad, others, same_devices, closed, speed, fit },
             seed: self.seed,
@@ -132,7 +150,7 @@ impl LoadArguments {
             tenants: None,
             record: None,
             measures_cpu: false,
-        })
+        }
     }
 
     /// The load, and further traces where there are several.

@@ -22,6 +22,7 @@ pub mod scheduler;
 pub mod schema;
 pub mod serve;
 pub mod simulate;
+pub mod sweep;
 pub mod trace;
 pub mod tunables;
 pub mod whole_file;

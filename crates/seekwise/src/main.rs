@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser, Subcommand};
 use seekwise::{
     advise, check, compare, controller, disk, emulate, guarantee, host, kb, learn, moved, offered, place, protect, records,
-    scheduler, schema, serve, simulate, trace, workload,
+    scheduler, schema, serve, simulate, sweep, trace, workload,
 };
 use terminal::manual;
 
@@ -85,6 +85,11 @@ enum Command {
     Serve(serve::Command),
     /// Run a trace or the jobs of an fio job file on one disk under one scheduler
     Simulate(simulate::Args),
+    /// Run many loads, disks, settings and seeds on all cores or many machines, into one Parquet data set
+    ///
+    /// The data set is a folder of Parquet files that dataframe tools read as one table, a row for each case. Killed at any moment, the same
+    /// command continues where it stopped; the files are the same, byte by byte, however often it was killed and with any number of threads.
+    Sweep(sweep::Args),
     /// Capture, characterise, check, rewrite, merge and convert traces
     #[command(subcommand)]
     Trace(trace::Command),
@@ -137,6 +142,7 @@ fn main() -> ExitCode {
         Command::Schema(args) => schema::run(&args),
         Command::Serve(command) => serve::run(&command),
         Command::Simulate(args) => simulate::run(&args, &controller::product()),
+        Command::Sweep(args) => sweep::run(&args),
         Command::Trace(command) => trace::run(command),
         Command::Truth(args) => moved::truth(&args),
         Command::Workload(command) => workload::run(command),

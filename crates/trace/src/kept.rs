@@ -16,8 +16,6 @@ use block::{Nanos, Op, Priority, PriorityClass};
 
 use super::{TraceError, TraceReader, TraceRequest};
 
-/// Size limit: some 1.1 million random requests.
-const MAX_KEPT_BYTES: usize = 10 << 20;
 /// Allocated at once, so that growing copies nothing.
 const CHUNK_BYTES: usize = 256 << 10;
 /// The longest encoding of one request: the first byte, numbers of 10, 10, 5, 5, 5 and 10 bytes, two bytes of priority.
@@ -56,6 +54,11 @@ pub struct Kept {
 }
 
 impl Kept {
+    /// Bytes that it takes in memory.
+    pub fn bytes(&self) -> usize {
+        self.chunks.len() * CHUNK_BYTES
+    }
+
     /// Reads the trace from its beginning. Streams and devices have no names here.
     pub fn reader(self: &Arc<Kept>) -> KeptReader {
         KeptReader { kept: Arc::clone(self), chunk: 0, at: 0, last: NOTHING }
@@ -73,12 +76,16 @@ pub struct Keeping<'a> {
 }
 
 impl<'a> Keeping<'a> {
+    /// The limit of [`new`](Keeping::new): some 1.1 million random requests.
+    pub const DEFAULT_BYTES: usize = 10 << 20;
+
     /// Keeps the requests of `reader` as they pass.
     pub fn new(reader: &'a mut dyn TraceReader) -> Keeping<'a> {
-        Keeping::with_limit(reader, MAX_KEPT_BYTES)
+        Keeping::with_limit(reader, Keeping::DEFAULT_BYTES)
     }
 
-    fn with_limit(reader: &'a mut dyn TraceReader, limit: usize) -> Keeping<'a> {
+    /// The same with another limit, in bytes.
+    pub fn with_limit(reader: &'a mut dyn TraceReader, limit: usize) -> Keeping<'a> {
         Keeping { reader, chunks: Some(Vec::new()), limit, last: NOTHING, ended: false }
     }
 
@@ -315,7 +322,7 @@ mod tests {
                     requests[at].lba = end(&requests[at - 1]);
                 }
             }
-            let kept = keep(&requests, MAX_KEPT_BYTES).unwrap();
+            let kept = keep(&requests, Keeping::DEFAULT_BYTES).unwrap();
             prop_assert_eq!(all(&mut kept.reader()), requests.clone());
             prop_assert_eq!(all(&mut kept.reader()), requests, "a second time");
         }
@@ -335,7 +342,7 @@ mod tests {
     #[test]
     fn a_random_request_takes_about_nine_bytes_and_chunks_follow_each_other() {
         let requests = random_requests(100_000);
-        let kept = keep(&requests, MAX_KEPT_BYTES).unwrap();
+        let kept = keep(&requests, Keeping::DEFAULT_BYTES).unwrap();
         let bytes: usize = kept.chunks.iter().map(Vec::len).sum();
         assert!((8 * requests.len()..10 * requests.len()).contains(&bytes), "{bytes} bytes");
         assert!(kept.chunks.len() > 2 && kept.chunks.iter().all(|chunk| chunk.capacity() == CHUNK_BYTES));

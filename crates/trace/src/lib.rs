@@ -39,6 +39,7 @@ mod spc;
 mod systor;
 mod tencent;
 mod tracefs;
+pub mod volumes;
 mod vscsi;
 pub mod write;
 

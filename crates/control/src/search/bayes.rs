@@ -44,6 +44,24 @@ impl Bayes {
         Bayes { space, preference, random, seeds, asked: Vec::new(), tried: Vec::new() }
     }
 
+    /// Receives the last batch's scores, in order, by any measure of which more is better; `None` of a genome without one, which counts
+    /// as the worst.
+    pub fn learn(&mut self, scores: &[Option<f64>]) {
+        let worst = self.worst(scores.iter().flatten().copied());
+        for (genome, score) in std::mem::take(&mut self.asked).into_iter().zip(scores) {
+            let score = score.unwrap_or(worst);
+            if score.is_finite() {
+                self.tried.push((genome, score));
+            }
+        }
+    }
+
+    /// The least of the scores so far and of these that is a number.
+    fn worst(&self, scores: impl Iterator<Item = f64>) -> f64 {
+        let known = self.tried.iter().map(|(_, score)| *score);
+        known.chain(scores).filter(|score| score.is_finite()).fold(f64::INFINITY, f64::min)
+    }
+
     /// The genomes among which the next one is looked for.
     fn places(&mut self) -> Vec<Genome> {
         let best = self.tried.iter().max_by(|a, b| a.1.total_cmp(&b.1)).map(|(genome, _)| genome.clone());
@@ -79,16 +97,10 @@ impl Search for Bayes {
     fn tell(&mut self, rated: &[Option<TrialScore>]) {
         let scores: Vec<Option<f64>> = rated.iter().map(|rated| rated.map(|rated| rated.score(&self.preference))).collect();
         // One that starves counts as the worst that does not: a larger penalty would distort the model of its neighbours.
-        let is_fed = |rated: &&TrialScore| !rated.starves();
-        let known = self.tried.iter().map(|(_, score)| *score);
-        let fed = rated.iter().flatten().filter(is_fed).map(|rated| rated.score(&self.preference));
-        let worst = known.chain(fed).filter(|score| score.is_finite()).fold(f64::INFINITY, f64::min);
-        for (genome, score) in std::mem::take(&mut self.asked).into_iter().zip(scores) {
-            let score = score.unwrap_or(worst).max(worst);
-            if score.is_finite() {
-                self.tried.push((genome, score));
-            }
-        }
+        let fed = rated.iter().flatten().filter(|rated| !rated.starves()).map(|rated| rated.score(&self.preference));
+        let worst = self.worst(fed);
+        let scores: Vec<Option<f64>> = scores.into_iter().map(|score| Some(score.unwrap_or(worst).max(worst))).collect();
+        self.learn(&scores);
     }
 
     fn facts(&self) -> Vec<(String, String)> {

@@ -35,6 +35,8 @@ enum Gene {
 pub struct Space {
     schedulers: Vec<&'static SchedulerSpec>,
     genes: Vec<Gene>,
+    /// The tunable of each gene but the scheduler's, with the range that is searched.
+    tunables: Vec<Option<Tunable>>,
 }
 
 impl Space {
@@ -60,7 +62,28 @@ impl Space {
             genes.extend((0..spec.tunables.len()).map(|tunable| Gene::Of(number, tunable)));
         }
         genes.extend(host.map(Gene::Host));
-        Space { schedulers, genes }
+        let declared = |gene: &Gene| match *gene {
+            Gene::Scheduler => None,
+            Gene::Of(scheduler, tunable) => Some(schedulers[scheduler].tunables[tunable]),
+            Gene::Host(tunable) => Some(*tunable),
+        };
+        let tunables = genes.iter().map(declared).collect();
+        Space { schedulers, genes, tunables }
+    }
+
+    /// The same with only those tunables for which `range` returns the least and the largest value to try, given the scheduler's name
+    /// (`None`: the host's) and the tunable's. A range is cut to that of the declaration.
+    #[must_use]
+    pub fn narrowed(self, range: impl Fn(Option<&str>, &str) -> Option<(i64, i64)>) -> Space {
+        let narrow = |(gene, tunable): (Gene, Option<Tunable>)| {
+            let Some(tunable) = tunable else { return Some((gene, None)) };
+            let scheduler = if let Gene::Of(scheduler, _) = gene { Some(self.schedulers[scheduler].name) } else { None };
+            let (min, max) = range(scheduler, tunable.name)?;
+            let min = min.clamp(tunable.min, tunable.max);
+            Some((gene, Some(Tunable { min, max: max.clamp(min, tunable.max), ..tunable })))
+        };
+        let (genes, tunables) = self.genes.into_iter().zip(self.tunables).filter_map(narrow).unzip();
+        Space { schedulers: self.schedulers, genes, tunables }
     }
 
     /// The number of genes.
@@ -112,12 +135,8 @@ impl Space {
         }
     }
 
-    fn tunable(&self, gene: usize) -> Option<&'static Tunable> {
-        match self.genes[gene] {
-            Gene::Scheduler => None,
-            Gene::Of(scheduler, tunable) => self.schedulers[scheduler].tunables.get(tunable),
-            Gene::Host(tunable) => Some(tunable),
-        }
+    fn tunable(&self, gene: usize) -> Option<&Tunable> {
+        self.tunables[gene].as_ref()
     }
 
     /// The setting of a genome. A tunable of the host at its declared default is left unchanged.

@@ -20,12 +20,12 @@ use report::record::Record;
 use sim::device::hdd::spec::QueuePolicy;
 use sim::host::HostSettings;
 
-pub use trace::{LONGEST_REPLAY_S, ReplayOptions, SPEEDS, TraceLoad};
+pub use trace::{LONGEST_REPLAY_S, OF_THE_QUEUE, ReplayOptions, SPEEDS, SurveyedTrace, TraceLoad};
 
 pub use crate::load::Load;
 pub use jobs::JobsLoad;
 pub use minutes::{percent, promise};
-pub use record::service;
+pub use record::{figures_of, service};
 pub use remembered::{Remembered, RunHistory};
 pub use runs::{RequestObserver, source};
 

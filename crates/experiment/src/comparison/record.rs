@@ -12,6 +12,7 @@ use sim::host::{HostTally, RunSummary};
 use sim::run::{Measure, Responses, STRETCH, StreamMeasure};
 
 use crate::load::{Load, Row};
+use crate::world::World;
 
 /// Fairness is judged by streams with at least this many requests: of fewer, one lucky cache hit or one unlucky seek decides.
 const JUDGED_REQUESTS: u64 = 100;
@@ -79,6 +80,12 @@ pub fn figures(
         flash: outcome.flash.as_ref().map(flash_figures),
         memory: outcome.host.as_ref().and_then(memory_figures),
     }
+}
+
+/// The figures of a run by itself, without what its streams would have got alone.
+pub fn figures_of(load: &dyn Load, outcome: &RunSummary, world: &World) -> Figures {
+    let streams = streams(load, outcome, None);
+    figures(outcome, world.profile.disks(), (&streams, None), None)
 }
 
 fn flash_figures(flash: &FlashTally) -> FlashFigures {

@@ -83,7 +83,7 @@ impl ReplayOptions {
 }
 
 /// The host's tunables that a block trace meets.
-const OF_THE_QUEUE: &[&str] = &["nr_requests", "max_sectors_kb", "nomerges", "wbt_lat_usec", "scheduler_switch_ms"];
+pub const OF_THE_QUEUE: &[&str] = &["nr_requests", "max_sectors_kb", "nomerges", "wbt_lat_usec", "scheduler_switch_ms"];
 
 /// What `--speed` takes.
 pub const SPEEDS: RangeInclusive<f64> = 1e-6..=1e6;
@@ -95,8 +95,8 @@ pub const LONGEST_REPLAY_S: f64 = 100.0 * 365.25 * 86_400.0;
 /// waits for another part of a rotation.
 const SHIFT_SECTORS: u64 = 40_968;
 
-/// A trace, surveyed and placed on a disk.
-pub struct TraceLoad {
+/// A trace that was read to its end, for replays on any number of disks at once.
+pub struct SurveyedTrace {
     path: PathBuf,
     options: OpenOptions,
     format: &'static str,
@@ -104,23 +104,65 @@ pub struct TraceLoad {
     survey: Survey,
     /// Its requests, if it is not too long.
     kept: Option<Arc<Kept>>,
+}
+
+impl SurveyedTrace {
+    /// Reads the trace once, to know its size and its streams and to be sure that it can be read to its end. Its requests are kept in memory
+    /// if they take at most `kept_bytes` there.
+    ///
+    /// # Errors
+    /// It cannot be read, holds no request, or the work was interrupted.
+    pub fn read(path: &Path, args: &ReplayOptions, kept_bytes: usize, monitor: &dyn Monitor) -> anyhow::Result<SurveyedTrace> {
+        let options = args.open();
+        let Surveyed { survey, kept, format, sha256 } = survey(path, &options, kept_bytes, monitor)?;
+        Ok(SurveyedTrace {
+            path: path.to_owned(),
+            // Of several each has its own.
+            options: if options.others.is_empty() { OpenOptions { format: Some(format.to_owned()), ..options } } else { options },
+            format,
+            sha256,
+            survey,
+            kept,
+        })
+    }
+
+    /// Bytes of its requests in memory; zero if they are read from the file for each run.
+    pub fn kept_bytes(&self) -> usize {
+        self.kept.as_ref().map_or(0, |kept| kept.bytes())
+    }
+}
+
+/// A surveyed trace with its place on a disk.
+pub struct TraceLoad {
+    trace: Arc<SurveyedTrace>,
     fit: Fit,
     placement: Placement,
     settings: Settings,
 }
 
 impl TraceLoad {
-    /// Reads the trace once, to know its size and its streams and to be sure that it can be read to its end.
+    /// Reads the trace and places it.
+    ///
+    /// # Errors
+    /// As of [`SurveyedTrace::read`] and [`placed`](TraceLoad::placed).
     pub fn new(path: &Path, args: &ReplayOptions, world: &World, monitor: &dyn Monitor) -> anyhow::Result<TraceLoad> {
-        let options = args.open();
-        let name = options.name(path);
+        let trace = SurveyedTrace::read(path, args, Keeping::DEFAULT_BYTES, monitor)?;
+        TraceLoad::placed(Arc::new(trace), args, world)
+    }
+
+    /// Places a trace that was read with the same options on a disk.
+    ///
+    /// # Errors
+    /// It does not fit, would last too long, or the host has settings that a block trace does not meet.
+    pub fn placed(trace: Arc<SurveyedTrace>, args: &ReplayOptions, world: &World) -> anyhow::Result<TraceLoad> {
+        let name = trace.options.name(&trace.path);
+        let survey = &trace.survey;
         world.expect_defaults_but(OF_THE_QUEUE).with_context(|| {
             format!(
                 "{name}: a block trace is what is left below the page cache; of the host's tunables it meets only {}",
                 OF_THE_QUEUE.join(", ")
             )
         })?;
-        let Surveyed { survey, kept, format, sha256 } = survey(path, &options, monitor)?;
         let lasts_s = survey.duration.as_secs_f64() / args.speed;
         ensure!(
             lasts_s <= LONGEST_REPLAY_S,
@@ -130,32 +172,30 @@ impl TraceLoad {
             // A little more, for the rounding.
             args.speed * lasts_s / LONGEST_REPLAY_S * 1.1
         );
-        let placement = Placement::new(&survey, world.profile.capacity_sectors(), args.fit)
+        let placement = Placement::new(survey, world.profile.capacity_sectors(), args.fit)
             .with_context(|| format!("{name} on {}", world.profile.name()))?;
         let mode = if args.closed { Mode::Closed } else { Mode::Open };
-        Ok(TraceLoad {
-            path: path.to_owned(),
-            // Of several each has its own.
-            options: if options.others.is_empty() { OpenOptions { format: Some(format.to_owned()), ..options } } else { options },
-            format,
-            sha256,
-            survey,
-            kept,
-            fit: args.fit,
-            placement,
-            settings: Settings { mode, speed: args.speed },
-        })
+        let settings = Settings { mode, speed: args.speed };
+        Ok(TraceLoad { trace, fit: args.fit, placement, settings })
+    }
+
+    /// The same with its requests on other sectors, if the disk has them: what a seed draws of a trace. The first seed, 1, leaves them.
+    #[must_use]
+    pub fn with_seed(self, seed: u64) -> TraceLoad {
+        let room = self.placement.room_sectors();
+        let shift = u128::from(seed.wrapping_sub(1)) * u128::from(SHIFT_SECTORS) % (u128::from(room) + 1);
+        TraceLoad { placement: self.placement.shifted(shift as u64), ..self }
     }
 
     /// Its name, without the folder.
     fn name(&self) -> String {
-        self.options.name(self.path.file_name().map_or(&*self.path, Path::new))
+        self.trace.options.name(self.trace.path.file_name().map_or(&*self.trace.path, Path::new))
     }
 
     fn reader(&self) -> Result<Box<dyn TraceReader>, RunError> {
-        Ok(match &self.kept {
+        Ok(match &self.trace.kept {
             Some(kept) => Box::new(kept.reader()),
-            None => sim::trace::open(&self.path, &self.options)?.reader,
+            None => sim::trace::open(&self.trace.path, &self.trace.options)?.reader,
         })
     }
 }
@@ -179,13 +219,13 @@ struct Surveyed {
 }
 
 /// Reads the trace once: how large it is, who is in it, and whether it can be read to its end at all.
-fn survey(path: &Path, options: &OpenOptions, monitor: &dyn Monitor) -> anyhow::Result<Surveyed> {
+fn survey(path: &Path, options: &OpenOptions, kept_bytes: usize, monitor: &dyn Monitor) -> anyhow::Result<Surveyed> {
     let files = options.files(path);
     expect_regular(&files)?;
     let mut opened = sim::trace::open(path, options)?;
     let sha256 = sha256(&files, monitor)?;
     monitor.begin(0, "reading the trace, requests:");
-    let mut keeping = Keeping::new(&mut *opened.reader);
+    let mut keeping = Keeping::with_limit(&mut *opened.reader, kept_bytes);
     let survey = Survey::take(&mut keeping, |requests| {
         monitor.progress(requests);
         monitor.check().is_ok()
@@ -223,10 +263,10 @@ impl Load for TraceLoad {
     fn digest(&self) -> TraceDigest {
         TraceDigest {
             name: self.name(),
-            format: self.format.to_owned(),
-            sha256: self.sha256.clone(),
-            requests: Some(self.survey.requests),
-            skipped_lines: self.survey.skipped,
+            format: self.trace.format.to_owned(),
+            sha256: self.trace.sha256.clone(),
+            requests: Some(self.trace.survey.requests),
+            skipped_lines: self.trace.survey.skipped,
         }
     }
 
@@ -241,30 +281,30 @@ impl Load for TraceLoad {
     }
 
     fn expected_requests(&self) -> Option<u64> {
-        Some(self.survey.requests)
+        Some(self.trace.survey.requests)
     }
 
     fn stream_count(&self) -> usize {
-        self.survey.stream_count()
+        self.trace.survey.stream_count()
     }
 
     fn stream_name(&self, stream: StreamId) -> Option<&str> {
-        self.survey.stream_name(stream)
+        self.trace.survey.stream_name(stream)
     }
 
     fn streams_of(&self, name: &str) -> Vec<StreamId> {
-        let followed = self.survey.followed().into_iter().map(|(stream, _)| stream);
-        let named: Vec<StreamId> = followed.filter(|&stream| self.survey.stream_name(stream) == Some(name)).collect();
+        let followed = self.trace.survey.followed().into_iter().map(|(stream, _)| stream);
+        let named: Vec<StreamId> = followed.filter(|&stream| self.trace.survey.stream_name(stream) == Some(name)).collect();
         if !named.is_empty() {
             return named;
         }
         // Of more streams than are followed not all are known, but each has its number.
-        name.parse().ok().filter(|&stream| self.survey.has_stream(stream)).into_iter().collect()
+        name.parse().ok().filter(|&stream| self.trace.survey.has_stream(stream)).into_iter().collect()
     }
 
     fn names(&self) -> Vec<String> {
-        let followed = self.survey.followed().into_iter();
-        let name = |stream: StreamId| self.survey.stream_name(stream).map_or_else(|| stream.to_string(), str::to_owned);
+        let followed = self.trace.survey.followed().into_iter();
+        let name = |stream: StreamId| self.trace.survey.stream_name(stream).map_or_else(|| stream.to_string(), str::to_owned);
         let mut names: Vec<String> = followed.map(|(stream, _)| name(stream)).collect();
         names.sort();
         names.dedup();
@@ -274,7 +314,7 @@ impl Load for TraceLoad {
     /// Each part goes through the whole trace again, so there are no more parts than threads; the busiest stream goes to the part with the least
     /// work so far.
     fn alone_parts(&self, threads: usize) -> Vec<Vec<StreamId>> {
-        let followed = self.survey.followed();
+        let followed = self.trace.survey.followed();
         let mut parts = vec![(0, Vec::new()); threads.clamp(1, followed.len())];
         for (stream, requests) in followed {
             if let Some((work, part)) = parts.iter_mut().min_by_key(|(work, _)| *work) {
@@ -286,7 +326,7 @@ impl Load for TraceLoad {
     }
 
     fn run(&self, queue: Queue, _host: HostSettings, watch: &Watch, pilot: Option<&mut dyn Pilot>) -> Result<RunSummary, RunError> {
-        let measure = Measure::new(self.survey.followed().into_iter().map(|(stream, _)| stream));
+        let measure = Measure::new(self.trace.survey.followed().into_iter().map(|(stream, _)| stream));
         let measure = measure.by_tenant(queue.roster(), Owner::Sectors);
         replay(self.reader()?, &self.placement, queue, &self.settings, measure, watch, pilot)
     }
@@ -323,7 +363,7 @@ impl Load for TraceLoad {
     }
 
     fn warnings(&self, outcome: &RunSummary) -> Vec<String> {
-        let survey = &self.survey;
+        let survey = &self.trace.survey;
         let mut warnings = Vec::new();
         if let Some(speed) = self.sustainable_speed(outcome) {
             let offered = survey.requests as f64 / (outcome.measure.last_arrival - outcome.measure.first_arrival).as_secs_f64();

@@ -141,6 +141,10 @@ fn compact_hint(compact: u64, capacity: u64) -> String {
 #[derive(Debug)]
 pub struct Placement {
     capacity: u64,
+    /// The first sector that no request reaches.
+    needed: u64,
+    /// Added to every place.
+    shift: u64,
     layout: Layout,
     /// Only this tenant's requests have a place, where its volume has it, which begins at this sector.
     of: Option<(Roster, usize, u64)>,
@@ -164,7 +168,7 @@ impl Placement {
             }
             let mut chunks: Vec<(u32, u64)> = survey.chunks.iter().map(|(chunk, ())| chunk).collect();
             chunks.sort_unstable();
-            return Ok(Placement { capacity, layout: Layout::Compact(chunks), of: None });
+            return Ok(Placement { capacity, needed: compact, shift: 0, layout: Layout::Compact(chunks), of: None });
         }
         let mut ends: Vec<(u32, u64)> = survey.ends.iter().map(|(device, &end)| (device, end)).collect();
         ends.sort_unstable();
@@ -182,14 +186,30 @@ impl Placement {
         if needed > capacity {
             return Err(FitError::Exact { needed, capacity, compact });
         }
-        Ok(Placement { capacity, layout: Layout::SideBySide(bases), of: None })
+        Ok(Placement { capacity, needed, shift: 0, layout: Layout::SideBySide(bases), of: None })
+    }
+
+    /// Sectors behind the last one that the trace may reach.
+    pub fn room_sectors(&self) -> u64 {
+        self.capacity - self.needed
+    }
+
+    /// The same places, this number of sectors further on.
+    ///
+    /// # Panics
+    /// They are more than there is [room](Placement::room_sectors).
+    #[must_use]
+    pub fn shifted(self, sectors: u64) -> Placement {
+        assert!(sectors <= self.room_sectors(), "the trace would reach beyond the disk");
+        Placement { needed: self.needed + sectors, shift: self.shift + sectors, ..self }
     }
 
     /// The places that a tenant's requests have on a disk of `capacity` sectors that holds only its volume, from sector `begin` on. Without
     /// a volume they keep their addresses, counted from there.
     #[must_use]
     pub fn alone(&self, roster: &Roster, tenant: usize, capacity: u64, begin: u64) -> Placement {
-        Placement { capacity, layout: self.layout.clone(), of: Some((roster.clone(), tenant, begin)) }
+        let of = Some((roster.clone(), tenant, begin));
+        Placement { capacity, needed: self.needed, shift: self.shift, layout: self.layout.clone(), of }
     }
 
     /// Whether the request belongs to the tenant placed here, or all requests do.
@@ -217,7 +237,7 @@ impl Placement {
 
     /// Its address on the shared disk.
     fn shared_lba(&self, request: &TraceRequest) -> Option<u64> {
-        Some(match &self.layout {
+        let place = match &self.layout {
             Layout::SideBySide(bases) => {
                 let index = match bases[..] {
                     [(only, _)] if only == request.device => 0,
@@ -229,6 +249,7 @@ impl Placement {
                 let rank = chunks.binary_search(&(request.device, request.lba / CHUNK_SECTORS)).ok()? as u64;
                 rank * CHUNK_SECTORS + request.lba % CHUNK_SECTORS
             }
-        })
+        };
+        place.checked_add(self.shift)
     }
 }

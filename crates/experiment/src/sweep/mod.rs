@@ -1,0 +1,137 @@
+//! Sweeps: loads × disks × settings × seeds, on all cores or many machines, into one Parquet data set.
+//!
+//! ```text
+//! PLAN.toml ─▶ Plan: cases ─▶ tasks ─▶ Runner, on any thread ─▶ Row ─▶ Output: log, then part-NNNNN.parquet ─▶ report
+//! ```
+//! A case depends only on the plan and its own number, so who runs it, when and beside which others changes nothing. That is the seam for
+//! other engines: [`Plan::read`], [`Plan::task`] and [`Runner::run_task`] run anywhere, and [`Output::add`] takes the rows in any order.
+
+mod columns;
+mod log;
+mod output;
+mod plan;
+mod report;
+mod row;
+mod runner;
+mod settings;
+mod table;
+mod volumes;
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use crate::pool::Workers;
+
+pub use columns::{ALL as COLUMNS, Better, Column, SCORE};
+pub use output::{Output, Shard, Stored};
+pub use plan::{Case, Method, Plan, PlannedDisk, PlannedLoad};
+pub use report::{Best, Report};
+pub use row::Row;
+pub use runner::Runner;
+pub use settings::{Choice, Searched};
+pub use volumes::{VolumeRow, VolumesReport, VolumesRequest};
+
+/// What came of a sweep, or of a shard of it.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Cases of the shard.
+    pub cases: u64,
+    /// Of them, those that were run now.
+    pub run: u64,
+    /// Of them, those that could not be run.
+    pub failed: u64,
+    /// Why the first could not.
+    pub first_error: Option<String>,
+    /// Every file of the data set is there, those of other shards included.
+    pub is_whole: bool,
+    /// How long it took.
+    pub seconds: f64,
+    /// The share of the threads' time that was spent in simulations.
+    pub simulating_share: f64,
+}
+
+/// Runs what is missing of a shard.
+///
+/// # Errors
+/// The folder cannot be used, a file cannot be read, or the work was interrupted: what is done stays done.
+pub fn run(plan: &Plan, folder: &Path, shard: Shard, workers: Workers) -> anyhow::Result<Outcome> {
+    let begun = Instant::now();
+    let output = Output::open(folder, plan, shard)?;
+    let (cases, before, tasks) = (output.cases(), output.done(), output.tasks());
+    let threads = workers.threads.min(tasks.len()).max(1);
+    let (runner, output) = (Runner::new(plan, threads), Mutex::new(output));
+    let next = AtomicUsize::new(0);
+    let has_failed = AtomicBool::new(false);
+    workers.monitor.begin(cases, "cases");
+    workers.monitor.progress(before);
+    let worker = || -> anyhow::Result<()> {
+        // In their order, so that threads are at one trace together.
+        while let Some(&task) = tasks.get(next.fetch_add(1, Ordering::Relaxed)) {
+            if has_failed.load(Ordering::Relaxed) {
+                break;
+            }
+            let known = |case| output.lock().unwrap_or_else(PoisonError::into_inner).row(case).cloned();
+            let ran = runner.run_task(task, &known, workers.monitor, &mut |row| {
+                let mut output = output.lock().unwrap_or_else(PoisonError::into_inner);
+                output.add(row)?;
+                workers.monitor.progress(output.done());
+                Ok(())
+            });
+            if ran.is_err() {
+                has_failed.store(true, Ordering::Relaxed);
+                return ran;
+            }
+        }
+        Ok(())
+    };
+    let ended: Vec<anyhow::Result<()>> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(worker)).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+    });
+    workers.monitor.end();
+    ended.into_iter().collect::<anyhow::Result<()>>()?;
+    let output = output.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let run = output.done() - before;
+    let (failed, first_error) = output.failed();
+    let first_error = first_error.map(str::to_owned);
+    let is_whole = output.finish()?;
+    let seconds = begun.elapsed().as_secs_f64();
+    let simulating_share = runner.simulating_s() / (seconds * threads as f64).max(1e-9);
+    Ok(Outcome { cases, run, failed, first_error, is_whole, seconds, simulating_share })
+}
+
+/// Cases that are tried to tell how long all take, and for how long each at most.
+const TRIED: u64 = 8;
+const TRIED_S: f64 = 1.0;
+
+/// What a sweep would take.
+#[derive(Clone, Copy, Debug)]
+pub struct Estimate {
+    /// Cases.
+    pub cases: u64,
+    /// Files of the data set.
+    pub parts: u64,
+    /// Seconds of one core; `None` if nothing could be tried.
+    pub core_s: Option<f64>,
+}
+
+/// Tells how long a sweep takes from some of its cases, spread over all, each of which is run for at most a second.
+///
+/// # Errors
+/// A file cannot be read, or the work was interrupted.
+pub fn estimate(plan: &Plan, workers: Workers) -> anyhow::Result<Estimate> {
+    let (cases, parts) = (plan.cases(), plan.parts());
+    let runner = Runner::new(plan, 1);
+    let tried = TRIED.min(cases);
+    workers.monitor.begin(tried, "trying cases");
+    let mut took = Vec::new();
+    for number in 0..tried {
+        took.extend(runner.estimate_s(cases * (2 * number + 1) / (2 * tried), TRIED_S, workers.monitor)?);
+        workers.monitor.progress(number + 1);
+    }
+    workers.monitor.end();
+    let mean = took.iter().sum::<f64>() / took.len() as f64;
+    Ok(Estimate { cases, parts, core_s: Some(mean * cases as f64).filter(|seconds| seconds.is_finite()) })
+}

@@ -1,0 +1,292 @@
+//! Runs cases. Traces are read once and shared by the runs that need them.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use anyhow::Context as _;
+use control::Setting;
+use sim::run::{RunError, Watch};
+
+use super::columns;
+use super::plan::{Case, Plan};
+use super::row::Row;
+use crate::comparison::{JobsLoad, SurveyedTrace, TraceLoad, figures_of};
+use crate::load::Load;
+use crate::shipped;
+use progress::monitor::{Interrupted, Monitor};
+
+/// Bytes of traces in memory for all threads together; longer ones are read from their files for each run.
+const TRACE_BYTES: usize = 256 << 20;
+/// A trace is kept if it has at most this, however many threads there are.
+const LEAST_TRACE_BYTES: usize = 10 << 20;
+
+/// Runs the cases of a plan, on any number of threads.
+pub struct Runner<'a> {
+    plan: &'a Plan,
+    traces: Recent<usize, SurveyedTrace>,
+    /// By load, disk and seed.
+    loads: Recent<(usize, usize, usize), Box<dyn Load>>,
+    trace_bytes: usize,
+    simulating_ns: AtomicU64,
+}
+
+impl<'a> Runner<'a> {
+    /// For this number of threads.
+    pub fn new(plan: &'a Plan, threads: usize) -> Runner<'a> {
+        let at_once = threads + 1;
+        Runner {
+            plan,
+            traces: Recent::new(at_once),
+            // A thread goes through all seeds of a setting before the next one.
+            loads: Recent::new(at_once * plan.seeds.len().min(64)),
+            trace_bytes: (TRACE_BYTES / at_once).max(LEAST_TRACE_BYTES),
+            simulating_ns: AtomicU64::new(0),
+        }
+    }
+
+    /// Seconds that threads spent in simulations, added up.
+    pub fn simulating_s(&self) -> f64 {
+        self.simulating_ns.load(Ordering::Relaxed) as f64 / 1e9
+    }
+
+    /// Runs the cases of a task, in order, and hands each row over as soon as it is there. Rows that are known already are not computed again.
+    ///
+    /// # Errors
+    /// The work was interrupted, a file cannot be read, or `done` failed. A load that cannot be run on a disk is no error: its row says why.
+    pub fn run_task(
+        &self,
+        task: u64,
+        known: &dyn Fn(u64) -> Option<Row>,
+        monitor: &dyn Monitor,
+        done: &mut dyn FnMut(Row) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        if self.plan.settings.is_empty() {
+            return self.search(task, known, monitor, done);
+        }
+        for number in self.plan.task(task) {
+            if known(number).is_none() {
+                let case = self.plan.case(number);
+                done(self.run_case(&case, &self.plan.settings[case.point], monitor)?)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// All points of a load on a disk, each where the search looks next.
+    fn search(
+        &self,
+        task: u64,
+        known: &dyn Fn(u64) -> Option<Row>,
+        monitor: &dyn Monitor,
+        done: &mut dyn FnMut(Row) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        let plan = self.plan;
+        let objective = columns::names().position(|name| name == plan.objective);
+        let first = plan.task(task).start;
+        // What was run, with its rows; one that the search asks for again has the same results.
+        let mut tried: Vec<(Setting, Vec<Row>)> = Vec::new();
+        let mut run = |setting: Setting| -> anyhow::Result<Option<f64>> {
+            let mut rows = Vec::new();
+            for seed in 0..plan.seeds.len() {
+                let case = plan.case(first + (tried.len() * plan.seeds.len() + seed) as u64);
+                let row = match known(case.number) {
+                    Some(row) => row,
+                    None => {
+                        let same = tried.iter().find(|(other, _)| *other == setting).map(|(_, rows)| &rows[seed]);
+                        let row = match same {
+                            Some(row) => Row { case: case.number, ..row.clone() },
+                            None => self.run_case(&case, &setting, monitor)?,
+                        };
+                        done(row.clone())?;
+                        row
+                    }
+                };
+                rows.push(row);
+            }
+            let merit = |row: &Row| columns::merit_of(&plan.objective, row.figures.get(objective?).copied().flatten());
+            let merits: Option<Vec<f64>> = rows.iter().map(merit).collect();
+            tried.push((setting, rows));
+            Ok(merits.map(|merits| merits.iter().sum::<f64>() / merits.len() as f64))
+        };
+        let mut search = plan.searched.begin()?;
+        let mut merits = vec![run(plan.default.clone())?];
+        let mut left = plan.points - 1;
+        while left > 0 {
+            let asked = plan.searched.asked(&mut search);
+            let mut scores = Vec::new();
+            for setting in asked {
+                // The first is the default itself, where the search may try it.
+                if scores.is_empty() && merits.len() == 1 && setting == plan.default {
+                    scores.push(merits[0]);
+                    continue;
+                }
+                if left == 0 {
+                    break;
+                }
+                let merit = run(setting)?;
+                merits.push(merit);
+                scores.push(merit);
+                left -= 1;
+            }
+            search.learn(&scores);
+        }
+        Ok(())
+    }
+
+    /// Runs one case.
+    ///
+    /// # Errors
+    /// As of [`run_task`](Runner::run_task).
+    pub fn run_case(&self, case: &Case, setting: &Setting, monitor: &dyn Monitor) -> anyhow::Result<Row> {
+        monitor.check()?;
+        let row = |sha256: String, outcome: Result<Vec<Option<f64>>, String>| {
+            let (figures, error) = match outcome {
+                Ok(figures) => (figures, None),
+                Err(error) => (vec![None; columns::names().count()], Some(error)),
+            };
+            Row { case: case.number, setting: setting.to_string(), load_sha256: sha256, error, figures }
+        };
+        let load = match self.load(case, monitor)? {
+            Ok(load) => load,
+            Err(error) => return Ok(row(String::new(), Err(error))),
+        };
+        let sha256 = load.digest().sha256;
+        let begun = Instant::now();
+        let watch = Watch { stop: Some(monitor.stop()), ..Watch::default() };
+        let outcome = self.simulate(&**load, case, setting, &watch);
+        let spent = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.simulating_ns.fetch_add(spent, Ordering::Relaxed);
+        match outcome {
+            Err(RunError::Interrupted) => Err(Interrupted.into()),
+            outcome => Ok(row(sha256, lasting(outcome.map_err(anyhow::Error::from))?)),
+        }
+    }
+
+    fn simulate(&self, load: &dyn Load, case: &Case, setting: &Setting, watch: &Watch) -> Result<Vec<Option<f64>>, RunError> {
+        let world = self.plan.disks[case.disk].world.under(setting);
+        let queue = world.queue(world.scheduler(setting));
+        let outcome = load.run(queue, world.host, watch, None)?;
+        let mut figures = figures_of(load, &outcome, &world);
+        figures.sustainable_speed = load.sustainable_speed(&outcome);
+        Ok(columns::values(&figures, &self.plan.preference))
+    }
+
+    /// The load of a case on its disk; why it cannot be run otherwise.
+    fn load(&self, case: &Case, monitor: &dyn Monitor) -> anyhow::Result<Result<Arc<Box<dyn Load>>, String>> {
+        let Plan { loads, disks, seeds, replay, .. } = self.plan;
+        let (load, world, seed) = (&loads[case.load], &disks[case.disk].world, seeds[case.seed]);
+        self.loads.get((case.load, case.disk, case.seed), || {
+            if load.is_jobs {
+                let text = shipped::job_text(&load.path)?;
+                let (text, source) = text.with_context(|| format!("{}: is no job file any more", load.name))?;
+                return Ok(Box::new(JobsLoad::new(&text, &source, seed, world)?));
+            }
+            let trace =
+                self.traces.get(case.load, || SurveyedTrace::read(&load.path, replay, self.trace_bytes, &Silent(monitor)))?;
+            let trace = trace.map_err(|error| anyhow::anyhow!(error))?;
+            Ok(Box::new(TraceLoad::placed(trace, replay, world)?.with_seed(seed)))
+        })
+    }
+
+    /// How long a case takes: it is run for at most `limit_s`. `None` where too little was done to tell.
+    pub(super) fn estimate_s(&self, number: u64, limit_s: f64, monitor: &dyn Monitor) -> anyhow::Result<Option<f64>> {
+        let case = self.plan.case(number);
+        let setting = self.plan.settings.get(case.point).unwrap_or(&self.plan.default);
+        let Ok(load) = self.load(&case, monitor)? else { return Ok(None) };
+        let (is_over, stop) = (AtomicBool::new(false), AtomicBool::new(false));
+        let (completed, reached) = (AtomicU64::new(0), AtomicU64::new(0));
+        let begun = Instant::now();
+        let outcome = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    if begun.elapsed().as_secs_f64() > limit_s || monitor.check().is_err() {
+                        stop.store(true, Ordering::Relaxed);
+                    }
+                    std::thread::sleep(std::time::Duration::from_millis(5));
+                }
+            });
+            let watch = Watch { stop: Some(&stop), completed: Some(&completed), reached: Some(&reached) };
+            let outcome = self.simulate(&**load, &case, setting, &watch);
+            is_over.store(true, Ordering::Relaxed);
+            outcome
+        });
+        monitor.check()?;
+        let spent = begun.elapsed().as_secs_f64();
+        if outcome.is_ok() {
+            return Ok(Some(spent));
+        }
+        let share = match (load.expected_requests(), load.expected_end()) {
+            (Some(requests), _) => completed.load(Ordering::Relaxed) as f64 / requests as f64,
+            (None, Some(end)) => reached.load(Ordering::Relaxed) as f64 / end.0 as f64,
+            (None, None) => 0.0,
+        };
+        Ok((share > 0.0).then(|| spent / share.min(1.0)))
+    }
+}
+
+/// What a load's own fault is stays so; what the machine failed at may succeed next time.
+fn lasting<T>(outcome: anyhow::Result<T>) -> anyhow::Result<Result<T, String>> {
+    match outcome {
+        Ok(value) => Ok(Ok(value)),
+        Err(error) if error.is::<Interrupted>() || error.chain().any(|cause| cause.is::<std::io::Error>()) => Err(error),
+        Err(error) => Ok(Err(format!("{error:#}"))),
+    }
+}
+
+/// A monitor for one of several pieces of work.
+struct Silent<'a>(&'a dyn Monitor);
+
+impl Monitor for Silent<'_> {
+    fn begin(&self, _total: u64, _what: &str) {}
+
+    fn progress(&self, _done: u64) {}
+
+    fn end(&self) {}
+
+    fn warn(&self, _text: &str) {}
+
+    fn stop(&self) -> &AtomicBool {
+        self.0.stop()
+    }
+}
+
+/// What was made last, each once, whoever asks for it first.
+struct Recent<K, T> {
+    room: usize,
+    /// The latest last.
+    slots: Mutex<Vec<(K, Arc<Slot<T>>)>>,
+}
+
+type Slot<T> = Mutex<Option<Result<Arc<T>, String>>>;
+
+impl<K: PartialEq, T> Recent<K, T> {
+    fn new(room: usize) -> Recent<K, T> {
+        Recent { room: room.max(1), slots: Mutex::default() }
+    }
+
+    /// That of a key, made by the first that asks.
+    fn get(&self, key: K, make: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<Result<Arc<T>, String>> {
+        let slot = {
+            let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+            let entry = match slots.iter().position(|(other, _)| *other == key) {
+                Some(place) => slots.remove(place),
+                None => (key, Arc::default()),
+            };
+            let slot = Arc::clone(&entry.1);
+            slots.push(entry);
+            if slots.len() > self.room {
+                slots.remove(0);
+            }
+            slot
+        };
+        // Others that need the same wait here until it is made.
+        let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(made) = &*slot {
+            return Ok(made.clone());
+        }
+        let made = lasting(make())?.map(Arc::new);
+        *slot = Some(made.clone());
+        Ok(made)
+    }
+}

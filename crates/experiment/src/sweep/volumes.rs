@@ -1,0 +1,488 @@
+//! Every volume of a cloud's trace, or of a folder of them: characterised, its device fitted where the trace tells response times, and advised.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use anyhow::{Context, bail, ensure};
+use report::advice::Advice;
+use serde::{Deserialize, Serialize};
+use sim::replay::{Fit, FitError};
+use sim::trace::info::{self, Info};
+use sim::trace::merge::in_folders;
+use sim::trace::volumes::Volumes;
+use sim::trace::write::{self, About};
+use sim::trace::{Order, TraceReader};
+
+use super::log::Log;
+use super::output::replace;
+use super::table::{self, Values};
+use crate::advice::{AdviceRequest, advise};
+use crate::comparison::Experiment;
+use crate::pool::{Unseen, Workers};
+use progress::monitor::{Interrupted, Monitor};
+
+const REQUEST: &str = "_volumes.json";
+const PROGRESS: &str = "_progress";
+/// The table.
+const TABLE: &str = "volumes.parquet";
+/// A smaller gain is none: advice has that for its limit, too.
+const GAINS_PERCENT: f64 = 2.0;
+
+/// What is looked at, and how.
+pub struct VolumesRequest {
+    /// A trace with any number of volumes, or a folder of traces.
+    pub path: PathBuf,
+    /// The disk, the candidates and how traces are read; its load is not used. Volumes are run on a disk of their own each.
+    pub experiment: Experiment,
+    /// Whether a disk was named: else volumes are judged as they were recorded.
+    pub names_disk: bool,
+}
+
+/// What was found of a volume.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct VolumeRow {
+    /// Its file, without the folder.
+    pub file: String,
+    /// Its number within the file, and its name or else that number.
+    pub number: u32,
+    /// See `number`.
+    pub volume: String,
+    /// Requests.
+    pub requests: u64,
+    /// From the first arrival to the last.
+    pub duration_s: Option<f64>,
+    /// Share of reads among the requests.
+    pub read_share: Option<f64>,
+    /// Mean size of reads and writes.
+    pub mean_kb: Option<f64>,
+    /// Requests per second over the whole duration.
+    pub mean_iops: Option<f64>,
+    /// Requests in the busiest second.
+    pub peak_iops: Option<f64>,
+    /// Share of requests that begin where the one before ended, or just behind.
+    pub sequential_share: Option<f64>,
+    /// Distinct bytes touched, 10^6.
+    pub footprint_mb: Option<f64>,
+    /// Of a recording: mean response time.
+    pub recorded_mean_ms: Option<f64>,
+    /// The device that was inferred, as `name: value` with semicolons; `None` if nothing could be.
+    pub device: Option<String>,
+    /// The setting to use; `None` if none could be told.
+    pub setting: Option<String>,
+    /// What it gains over the active one, in percent of merit: simulated in full where a disk was named, else predicted. 0 where it is the
+    /// active one.
+    pub gain_percent: Option<f64>,
+    /// The verdict, as a sentence.
+    pub verdict: Option<String>,
+    /// Why there is nothing; `None` if there is.
+    pub error: Option<String>,
+}
+
+/// All volumes, and what they gain.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct VolumesReport {
+    /// By file and number.
+    pub volumes: Vec<VolumeRow>,
+    /// Of them, those that gain at least 2%.
+    pub gaining: usize,
+    /// The mean gain over all volumes with a verdict, in percent.
+    pub mean_gain_percent: f64,
+    /// The same, each volume weighted by its requests.
+    pub mean_gain_by_requests_percent: f64,
+}
+
+/// Where a volume is read from.
+enum Source<'a> {
+    /// A file that holds nothing else.
+    Whole(&'a Path, Box<Info>),
+    /// One of a file's volumes.
+    Of(&'a Volumes),
+}
+
+impl VolumesRequest {
+    /// Looks at every volume that is not in the folder yet, and writes the table when all are there.
+    ///
+    /// # Errors
+    /// The folder holds another request's volumes or cannot be written, a file cannot be read, or the work was interrupted: what is done stays
+    /// done.
+    pub fn run(&self, folder: &Path, workers: Workers) -> anyhow::Result<VolumesReport> {
+        let of = || format!("--output {}", folder.display());
+        let merged = self.experiment.replay.same_devices;
+        let files = in_folders(std::slice::from_ref(&self.path)).with_context(|| self.path.display().to_string())?;
+        let sources: Vec<Vec<PathBuf>> = if merged { vec![files] } else { files.into_iter().map(|file| vec![file]).collect() };
+        self.claim(folder, &sources).with_context(of)?;
+        let progress = folder.join(PROGRESS);
+        let mut done: BTreeMap<(String, u32), VolumeRow> = BTreeMap::new();
+        let take = |row: VolumeRow| drop(done.insert((row.file.clone(), row.number), row));
+        let log = Log::open(&progress.join("volumes.log"), take).with_context(of)?;
+        let Some(log) = log else { bail!("{}: another process is at these volumes; wait for it", of()) };
+        let work = Work { request: self, results: Mutex::new((log, done)), folder: progress.clone() };
+        if let [only] = &sources[..] {
+            work.file(only, workers)?;
+        } else {
+            // One thread for a file.
+            let quiet = Unseen(workers.monitor);
+            let finished = AtomicU64::new(0);
+            workers.monitor.begin(sources.len() as u64, "files");
+            let next = AtomicUsize::new(0);
+            let each = || -> anyhow::Result<()> {
+                while let Some(files) = sources.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    work.file(files, Workers { monitor: &quiet, threads: 1 })?;
+                    workers.monitor.progress(finished.fetch_add(1, Ordering::Relaxed) + 1);
+                }
+                Ok(())
+            };
+            on_threads(workers.threads.min(sources.len()), &each)?;
+            workers.monitor.end();
+        }
+        let (_, done) = work.results.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let volumes: Vec<VolumeRow> = done.into_values().collect();
+        ensure!(!volumes.is_empty(), "{}: has no volume", self.path.display());
+        replace(&progress.join("table"), &folder.join(TABLE), &table::encode(&columns(&volumes))?).with_context(of)?;
+        Ok(VolumesReport::of(volumes))
+    }
+
+    /// Makes the folder, or makes sure that it is this request's.
+    fn claim(&self, folder: &Path, sources: &[Vec<PathBuf>]) -> anyhow::Result<()> {
+        let Experiment { disk, queue_depth, queue_policy, host, candidates, preference, seed, replay, .. } = &self.experiment;
+        let sizes: Vec<(String, u64)> =
+            sources.iter().flatten().map(|file| (name(file), file.metadata().map_or(0, |file| file.len()))).collect();
+        let text = serde_json::to_string_pretty(&serde_json::json!({
+            "seekwise_version": env!("CARGO_PKG_VERSION"),
+            "files": sizes,
+            "disk": self.names_disk.then_some(disk),
+            "queue": format!("{queue_depth:?} {queue_policy:?}"),
+            "host": host,
+            "candidates": candidates,
+            "preference": preference.unwrap_or_default().to_string(),
+            "seed": seed,
+            "replay": format!("{replay:?}"),
+        }))? + "\n";
+        let path = folder.join(REQUEST);
+        if path.exists() {
+            let there = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+            let differs = there.lines().zip(text.lines()).find(|(there, here)| there != here);
+            if let Some((there, here)) = differs {
+                bail!("holds volumes looked at in another way: there {}, here {}; name another folder", there.trim(), here.trim());
+            }
+            ensure!(there == text, "holds other volumes; name another folder");
+        } else {
+            ensure!(!folder.exists() || folder.is_dir(), "is a file; a folder is wanted");
+            let is_empty = |mut files: fs::ReadDir| files.all(|file| file.is_ok_and(|file| file.file_name() == PROGRESS));
+            ensure!(fs::read_dir(folder).map_or(true, is_empty), "is not empty, and holds no volumes; name a new folder");
+            fs::create_dir_all(folder.join(PROGRESS))?;
+            replace(&folder.join(PROGRESS).join("request"), &path, text.as_bytes())?;
+        }
+        Ok(fs::create_dir_all(folder.join(PROGRESS))?)
+    }
+}
+
+/// Does it on some threads; the first error counts.
+fn on_threads(threads: usize, work: &(impl Fn() -> anyhow::Result<()> + Sync)) -> anyhow::Result<()> {
+    let ended: Vec<anyhow::Result<()>> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads.max(1)).map(|_| scope.spawn(work)).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+    });
+    ended.into_iter().collect()
+}
+
+fn name(file: &Path) -> String {
+    file.file_name().map_or_else(|| file.display().to_string(), |name| name.to_string_lossy().into_owned())
+}
+
+/// The rows that are there, and the log of them.
+type Results = (Log, BTreeMap<(String, u32), VolumeRow>);
+
+struct Work<'a> {
+    request: &'a VolumesRequest,
+    results: Mutex<Results>,
+    /// For temporary files.
+    folder: PathBuf,
+}
+
+impl Work<'_> {
+    fn is_done(&self, file: &str, number: u32) -> bool {
+        self.results.lock().unwrap_or_else(PoisonError::into_inner).1.contains_key(&(file.to_owned(), number))
+    }
+
+    fn add(&self, row: VolumeRow) -> anyhow::Result<()> {
+        let mut results = self.results.lock().unwrap_or_else(PoisonError::into_inner);
+        results.0.add(&row)?;
+        results.1.insert((row.file.clone(), row.number), row);
+        Ok(())
+    }
+
+    /// All volumes of a file, or of several that are parts of one recording.
+    fn file(&self, files: &[PathBuf], workers: Workers) -> anyhow::Result<()> {
+        let Some((path, others)) = files.split_first() else { return Ok(()) };
+        let file = name(path);
+        match self.volumes(path, others, &file, workers) {
+            Err(error) if error.is::<Interrupted>() || error.chain().any(|cause| cause.is::<std::io::Error>()) => Err(error),
+            // One broken file is no reason to leave out the others.
+            Err(error) if !self.is_done(&file, 0) => self.add(VolumeRow::failed(file, 0, "-".to_owned(), format!("{error:#}"))),
+            _ => Ok(()),
+        }
+    }
+
+    fn volumes(&self, path: &Path, others: &[PathBuf], file: &str, workers: Workers) -> anyhow::Result<()> {
+        let monitor = workers.monitor;
+        let replay = &self.request.experiment.replay;
+        let options = sim::trace::OpenOptions { others: others.to_vec(), order: Order::FromZero, ..replay.open() };
+        let mut opened = sim::trace::open(path, &options)?;
+        monitor.begin(0, "reading the trace, requests:");
+        let info = info::characterise(opened.reader.as_mut(), 0, |requests| {
+            monitor.progress(requests);
+            monitor.check().is_ok()
+        });
+        monitor.end();
+        let info = info?.ok_or(Interrupted)?;
+        ensure!(info.requests > 0, "{}: holds no request", options.name(path));
+        if info.place.devices == 1 && others.is_empty() {
+            if !self.is_done(file, 0) {
+                self.volume((file, 0), file.to_owned(), &Source::Whole(path, Box::new(info)), workers)?;
+            }
+            return Ok(());
+        }
+        let mut opened = sim::trace::open(path, &options)?;
+        monitor.begin(info.requests, "taking volumes apart");
+        let volumes = Volumes::split(opened.reader.as_mut(), &self.folder, |requests| {
+            monitor.progress(requests);
+            monitor.check().is_ok()
+        });
+        monitor.end();
+        let volumes = volumes?.ok_or(Interrupted)?;
+        let left: Vec<u32> = volumes.numbers().filter(|&number| !self.is_done(file, number)).collect();
+        monitor.begin(left.len() as u64, "volumes");
+        let (next, finished, failed) = (AtomicUsize::new(0), AtomicU64::new(0), AtomicBool::new(false));
+        let quiet = Unseen(monitor);
+        let each = || -> anyhow::Result<()> {
+            while let Some(&number) = left.get(next.fetch_add(1, Ordering::Relaxed)).filter(|_| !failed.load(Ordering::Relaxed)) {
+                let name = volumes.name(number).map_or_else(|| number.to_string(), str::to_owned);
+                let looked_at = self.volume((file, number), name, &Source::Of(&volumes), Workers { monitor: &quiet, threads: 1 });
+                failed.fetch_or(looked_at.is_err(), Ordering::Relaxed);
+                looked_at?;
+                monitor.progress(finished.fetch_add(1, Ordering::Relaxed) + 1);
+            }
+            Ok(())
+        };
+        on_threads(workers.threads.min(left.len()), &each)?;
+        monitor.end();
+        Ok(())
+    }
+
+    fn volume(&self, (file, number): (&str, u32), volume: String, source: &Source, workers: Workers) -> anyhow::Result<()> {
+        workers.monitor.check()?;
+        let row = match self.look_at(number, source, workers) {
+            Ok((info, advice)) => VolumeRow::of((file, number), volume, &info, advice.as_ref()),
+            Err(error) if error.is::<Interrupted>() || error.chain().any(|cause| cause.is::<std::io::Error>()) => {
+                return Err(error);
+            }
+            Err(error) => VolumeRow::failed(file.to_owned(), number, volume, format!("{error:#}")),
+        };
+        self.add(row)
+    }
+
+    /// Characterises a volume, and asks for advice; why there is none otherwise.
+    fn look_at(&self, number: u32, source: &Source, workers: Workers) -> anyhow::Result<(Info, Result<Advice, String>)> {
+        let own;
+        let (info, path) = match source {
+            Source::Whole(path, info) => ((**info).clone(), *path),
+            Source::Of(volumes) => {
+                let info = info::characterise(&mut volumes.reader(number), 0, |_| workers.monitor.check().is_ok())?;
+                own = self.written(volumes, number, workers.monitor)?;
+                (info.ok_or(Interrupted)?, own.path())
+            }
+        };
+        let mut experiment = self.request.experiment.clone();
+        experiment.load = path.to_owned();
+        experiment.replay.same_devices = false;
+        if matches!(source, Source::Of(_)) {
+            (experiment.replay.format, experiment.replay.columns) = (None, None);
+        }
+        let request = AdviceRequest {
+            experiment,
+            names_disk: self.request.names_disk,
+            device: None,
+            active: None,
+            aims: Vec::new(),
+            varied: Vec::new(),
+        };
+        let advised = match advise(&request, workers) {
+            // A volume may be larger than the disk, and hold less than it does.
+            Err(error) if error.chain().any(|cause| cause.is::<FitError>()) => {
+                let mut request = request;
+                request.experiment.replay.fit = Fit::Compact;
+                advise(&request, workers)
+            }
+            advised => advised,
+        };
+        let advice = match advised {
+            Ok(advice) => Ok(advice),
+            Err(error) if error.is::<Interrupted>() || error.chain().any(|cause| cause.is::<std::io::Error>()) => {
+                return Err(error);
+            }
+            Err(error) => Err(format!("{error:#}").replace(&path.display().to_string(), "the volume")),
+        };
+        Ok((info, advice))
+    }
+
+    /// A volume as a file of its own, for as long as it is needed.
+    fn written(&self, volumes: &Volumes, number: u32, monitor: &dyn Monitor) -> anyhow::Result<tempfile::NamedTempFile> {
+        let file = tempfile::Builder::new().suffix(".parquet").tempfile_in(&self.folder)?;
+        let format = write::named("parquet").context("the store's format")?;
+        let about =
+            About { program: concat!("seekwise ", env!("CARGO_PKG_VERSION")).to_owned(), source: String::new(), device: None };
+        let mut writer = (format.create)(Box::new(std::io::BufWriter::new(file.reopen()?)), &about)?;
+        let (mut reader, names) = (volumes.reader(number), volumes.reader(number));
+        let mut written: u64 = 0;
+        while let Some(request) = reader.next_request().transpose()? {
+            writer.write(&request, &names)?;
+            written += 1;
+            if written.is_multiple_of(8192) {
+                monitor.check()?;
+            }
+        }
+        writer.finish()?;
+        Ok(file)
+    }
+}
+
+impl VolumeRow {
+    fn of((file, number): (&str, u32), volume: String, info: &Info, advice: Result<&Advice, &String>) -> VolumeRow {
+        let setting = advice.map(|advice| advice.verdict.setting.clone()).ok();
+        let device = |advice: &Advice| {
+            let findings: Vec<String> = advice.device.iter().map(|(name, value, _)| format!("{name}: {value}")).collect();
+            (!findings.is_empty()).then(|| findings.join("; "))
+        };
+        VolumeRow {
+            file: file.to_owned(),
+            number,
+            volume,
+            requests: info.requests,
+            duration_s: Some(info.duration_s),
+            read_share: Some(info.read_share),
+            mean_kb: Some(info.size.mean_kb),
+            mean_iops: info.rate.mean_iops,
+            peak_iops: Some(info.rate.peak_iops as f64),
+            sequential_share: Some(info.sequential.near_share),
+            footprint_mb: Some(info.place.footprint_mb),
+            recorded_mean_ms: info.recorded_response.as_ref().map(|response| response.mean_ms),
+            device: advice.ok().and_then(device),
+            setting,
+            gain_percent: advice.ok().and_then(gain_percent),
+            verdict: advice.ok().map(|advice| advice.verdict.text.clone()),
+            error: advice.err().cloned(),
+        }
+    }
+
+    fn failed(file: String, number: u32, volume: String, error: String) -> VolumeRow {
+        VolumeRow {
+            file,
+            number,
+            volume,
+            requests: 0,
+            duration_s: None,
+            read_share: None,
+            mean_kb: None,
+            mean_iops: None,
+            peak_iops: None,
+            sequential_share: None,
+            footprint_mb: None,
+            recorded_mean_ms: None,
+            device: None,
+            setting: None,
+            gain_percent: None,
+            verdict: None,
+            error: Some(error),
+        }
+    }
+}
+
+/// What the recommended setting gains.
+fn gain_percent(advice: &Advice) -> Option<f64> {
+    if !advice.verdict.is_change {
+        return Some(0.0);
+    }
+    let setting = &advice.verdict.setting;
+    let measured = advice.measured.iter().find(|measured| measured.setting == *setting).map(|measured| measured.gain_percent);
+    measured.or_else(|| advice.candidates.iter().find(|one| one.setting == *setting).map(|one| one.gain_percent))
+}
+
+fn columns(rows: &[VolumeRow]) -> Vec<(String, Values)> {
+    let words = |of: &dyn Fn(&VolumeRow) -> Option<String>| Values::Words(rows.iter().map(of).collect());
+    let numbers = |of: &dyn Fn(&VolumeRow) -> Option<f64>| Values::Numbers(rows.iter().map(of).collect());
+    let columns = [
+        ("file", words(&|row| Some(row.file.clone()))),
+        ("volume", words(&|row| Some(row.volume.clone()))),
+        ("requests", Values::Counts(rows.iter().map(|row| Some(row.requests as i64)).collect())),
+        ("duration_s", numbers(&|row| row.duration_s)),
+        ("read_share", numbers(&|row| row.read_share)),
+        ("mean_kb", numbers(&|row| row.mean_kb)),
+        ("mean_iops", numbers(&|row| row.mean_iops)),
+        ("peak_iops", numbers(&|row| row.peak_iops)),
+        ("sequential_share", numbers(&|row| row.sequential_share)),
+        ("footprint_mb", numbers(&|row| row.footprint_mb)),
+        ("recorded_mean_ms", numbers(&|row| row.recorded_mean_ms)),
+        ("device", words(&|row| row.device.clone())),
+        ("setting", words(&|row| row.setting.clone())),
+        ("gain_percent", numbers(&|row| row.gain_percent)),
+        ("verdict", words(&|row| row.verdict.clone())),
+        ("error", words(&|row| row.error.clone())),
+    ];
+    columns.into_iter().map(|(name, values)| (name.to_owned(), values)).collect()
+}
+
+impl VolumesReport {
+    fn of(volumes: Vec<VolumeRow>) -> VolumesReport {
+        let gains = || volumes.iter().filter_map(|row| Some((row.requests as f64, row.gain_percent?)));
+        let mean = |weighted: &dyn Fn(f64) -> f64| {
+            let (weights, sum) = gains().fold((0.0, 0.0), |(weights, sum), (requests, gain)| {
+                (weights + weighted(requests), sum + weighted(requests) * gain)
+            });
+            if weights > 0.0 { sum / weights } else { 0.0 }
+        };
+        VolumesReport {
+            gaining: gains().filter(|(_, gain)| *gain >= GAINS_PERCENT).count(),
+            mean_gain_percent: mean(&|_| 1.0),
+            mean_gain_by_requests_percent: mean(&|requests| requests),
+            volumes,
+        }
+    }
+
+    /// The volumes that gain most, at most `top`, and what they gain in all.
+    pub fn text(&self, top: usize) -> String {
+        let mut best: Vec<&VolumeRow> =
+            self.volumes.iter().filter(|row| row.gain_percent.is_some_and(|gain| gain >= GAINS_PERCENT)).collect();
+        best.sort_by(|a, b| b.gain_percent.unwrap_or(0.0).total_cmp(&a.gain_percent.unwrap_or(0.0)));
+        let mut rows = vec![["volume", "file", "requests", "reads", "kB", "IOPS", "setting", "gain"].map(str::to_owned)];
+        let number = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.1}"));
+        for row in best.iter().take(top) {
+            rows.push([
+                report::printable(&row.volume).to_string(),
+                report::printable(&row.file).to_string(),
+                row.requests.to_string(),
+                row.read_share.map_or_else(|| "-".to_owned(), |share| format!("{:.0}%", 100.0 * share)),
+                number(row.mean_kb),
+                number(row.mean_iops),
+                row.setting.clone().unwrap_or_default(),
+                row.gain_percent.map_or_else(String::new, |gain| format!("{gain:+.1}%")),
+            ]);
+        }
+        let mut text = if best.is_empty() { String::new() } else { super::report::aligned(&rows, &[2, 3, 4, 5, 7]) + "\n" };
+        if best.len() > top {
+            text += &format!("{} more gain at least {GAINS_PERCENT}%.\n", best.len() - top);
+        }
+        let failed = self.volumes.iter().filter(|row| row.error.is_some()).count();
+        let without = if failed > 0 { format!(" {failed} could not be judged (column error).") } else { String::new() };
+        text + &format!(
+            "{} of {} volumes gain at least {GAINS_PERCENT}%; in the mean of all {:+.1}%, and {:+.1}% with each weighted by its requests.{without}\n",
+            self.gaining,
+            self.volumes.len(),
+            self.mean_gain_percent,
+            self.mean_gain_by_requests_percent,
+        )
+    }
+}

@@ -1,0 +1,114 @@
+"""Bars about sweeps and the speed of the simulator."""
+import hashlib, os, random, re, resource, signal, statistics, subprocess, time
+from functools import partial
+
+import bars as lines
+from bars import call
+
+say = partial(lines.say, width=58)
+CASES = 10_000
+PLAN = """
+loads = ["trace.csv"]
+disks = ["atlas10k"]
+schedulers = ["mq-deadline"]
+seeds = 20
+[tunables.mq-deadline]
+fifo_batch = [1, 2, 4, 8, 12, 16, 20, 24, 32, 64]
+read_expire = [50, 100, 200, 300, 400, 500, 600, 700, 800, 900]
+[host]
+nr_requests = [32, 64, 128, 256, 512]
+"""
+
+
+def digest(folder):
+    """Of every file of a data set, by name."""
+    whole = hashlib.sha256()
+    for path in sorted(path for path in folder.iterdir() if path.is_file()):
+        whole.update(path.name.encode() + b"\0" + path.read_bytes())
+    return whole.hexdigest()
+
+
+def trace(path, count, per_second, sectors=17_000_000):
+    """Random 4 KiB requests, two reads to a write."""
+    draw, now = random.Random(1), 0
+    with open(path, "w") as out:
+        out.write("time_us,lba,sectors,op\n")
+        for _ in range(count):
+            now += draw.randrange(2_000_000 // per_second)
+            out.write(f"{now},{draw.randrange(sectors // 8) * 8},8,{'w' if draw.randrange(3) == 0 else 'r'}\n")
+
+
+def measured(*command):
+    """Processor seconds and peak memory in MiB of a command that succeeds."""
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    said = process.stderr.read()
+    _, status, usage = os.wait4(process.pid, 0)
+    if status:
+        raise SystemExit(f"{command}: {said}")
+    return usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
+
+
+def sweep(given, folder):
+    program = str(given.programs / "seekwise")
+    folder = folder / "sweep"
+    folder.mkdir()
+    (folder / "plan.toml").write_text(PLAN)
+    trace(folder / "trace.csv", 20_000, 100)
+    run = [program, "sweep", str(folder / "plan.toml"), "--threads", "2", "--output"]
+    begun = time.monotonic()
+    done = call(*run, str(folder / "whole"))
+    if done.returncode:
+        raise SystemExit(done.stderr)
+    lasted = time.monotonic() - begun
+    share = int(re.search(r"(\d+)% of the cores' time", done.stderr)[1])
+    say(f"sweep of {CASES:,} cases on two cores: time in simulations", f"{share}%, in {lasted:.0f} s", "at least 95%", share >= 95)
+    # Killed ten times, at moments spread over the run.
+    kills, draw = 0, random.Random(2)
+    while kills < 10:
+        process = subprocess.Popen([*run, str(folder / "killed")], stderr=subprocess.DEVNULL, start_new_session=True)
+        try:
+            process.wait(draw.uniform(0.2, lasted / 8))
+            break
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            kills += 1
+    done = call(*run, str(folder / "killed"))
+    same = done.returncode == 0 and digest(folder / "whole") == digest(folder / "killed")
+    say(f"the same, killed {kills} times: the data set", "the same" if same else "differs", "the same bytes", same and kills == 10)
+    speed(given, program, folder)
+    advice(program, folder)
+
+
+def speed(given, program, folder):
+    """Requests per second of processor time, and beside DiskSim where it is."""
+    trace(folder / "million.csv", 1_000_000, 60)
+    call(program, "trace", "convert", str(folder / "million.csv"), str(folder / "million.parquet"))
+    for scheduler, wanted in [("clook", 4.0), ("mq-deadline", 2.0)]:
+        run = [program, "simulate", str(folder / "million.parquet"), "--disk", "atlas10k", "--scheduler", scheduler]
+        rate = 1 / statistics.median(measured(*run)[0] for _ in range(5))
+        say(f"simulate under {scheduler}, million requests/s of one core", f"{rate:.2f}", f"at least {wanted}", rate >= wanted)
+    disksim, parameters = os.environ.get("DISKSIM"), os.environ.get("DISKSIM_PARV")
+    if not (disksim and parameters):
+        return say("processor time of DiskSim / ours", "skipped", "DISKSIM and DISKSIM_PARV name it and its parameters", None)
+    call(program, "trace", "convert", str(folder / "million.csv"), str(folder / "million.disksim"))
+    ours, theirs = [], []
+    for _ in range(5):
+        ours.append(measured(program, "simulate", str(folder / "million.parquet"), "--disk", "atlas10k", "--scheduler", "clook")[0])
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([disksim, parameters, str(folder / "out"), "ascii", str(folder / "million.disksim"), "0"],
+                       cwd=os.path.dirname(os.path.abspath(parameters)), stdout=subprocess.DEVNULL, check=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        theirs.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    ratio = statistics.median(theirs) / statistics.median(ours)
+    say("processor time of DiskSim / ours", f"{ratio:.0f}", "at least 40", ratio >= 40)
+
+
+def advice(program, folder):
+    """Advice on all of ten million requests."""
+    trace(folder / "ten.csv", 10_000_000, 60)
+    call(program, "trace", "convert", str(folder / "ten.csv"), str(folder / "ten.parquet"))
+    (folder / "ten.csv").unlink()
+    seconds, mib = measured(program, "advise", str(folder / "ten.parquet"), "--disk", "atlas10k")
+    say("advise on 10 million requests: peak memory", f"{mib:.0f} MiB", "at most 200 MiB", mib <= 200)
+    say("advise on 10 million requests: processor time", f"{seconds:.1f} s", "at most 30 s", seconds <= 30)
