@@ -118,7 +118,7 @@ impl LoadArguments {
         ensure!(!same_devices || !others.is_empty(), "--same-devices: is for several traces, and {} is one load", load.display());
         Ok(Experiment {
             load,
-            replay: ReplayOptions { format, columns, skip_bad, others, same_devices, closed, speed, fit },
+            replay: ReplayOptions { format, columns, skip_bad, others, memory: None, same_devices, closed, speed, fit },
             seed: self.seed,
             begin_apart: false,
             disk: disk.unwrap_or(DISK).to_owned(),
