@@ -14,7 +14,7 @@ import seekwise as sw
 gymnasium = pytest.importorskip("gymnasium")
 numpy = pytest.importorskip("numpy")
 
-JOB = "[global]\nsize=512m\nruntime=4\ntime_based\n[reader]\nrw=read\nbs=64k\n[random]\nrw=randread\ndirect=1\n"
+JOB = "[global]\nrandrepeat=0\nsize=512m\nruntime=4\ntime_based\n[reader]\nrw=read\nbs=64k\n[random]\nrw=randread\ndirect=1\n"
 
 
 @pytest.fixture
@@ -59,10 +59,11 @@ def episode(env, seed):
     return numpy.array(seen), rewards
 
 
-def test_a_seed_gives_the_same_episode(job):
+def test_a_seed_gives_the_same_episode_and_another_seed_another_one(job):
     env = make(job)
     one, other = episode(env, 3), episode(env, 3)
     assert numpy.array_equal(one[0], other[0]) and one[1] == other[1] and len(one[1]) >= 3
+    assert episode(env, 4)[1] != one[1]
     env.close()
 
 

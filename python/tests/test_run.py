@@ -12,7 +12,7 @@ import pytest
 
 import seekwise as sw
 
-JOB = "[global]\nrw=randread\nsize=256m\nruntime=1\ntime_based\ndirect=1\n[a]\niodepth=4\nioengine=libaio\n[b]\nrw=read\nbs=64k\n"
+JOB = "[global]\nrandrepeat=0\nrw=randread\nsize=256m\nruntime=1\ntime_based\ndirect=1\n[a]\niodepth=4\nioengine=libaio\n[b]\nrw=read\nbs=64k\n"
 
 
 @pytest.fixture
@@ -59,6 +59,7 @@ def test_every_request_can_be_kept_and_is_a_trace_again(trace):
 def test_the_same_seed_gives_the_same_and_another_one_other_draws(job):
     one = sw.simulate(job, seed=5).to_dict()
     assert one == sw.simulate(job, seed=5, threads=2).to_dict()
+    assert one["figures"] != sw.simulate(job, seed=6).to_dict()["figures"]
 
 
 def test_a_comparison_is_one_long_table(job):
