@@ -49,6 +49,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("lab", RESEARCH_PROGRAM),
 ];
 
+/// The Python package, in `python/`: the product's experiments and below.
+const PACKAGE: &[&str] =
+    &["experiment", "progress", "report", "knowledge", "twin", "trace", "block", "sim", "observe", "control", "device-model"];
+
 /// The program `seekwise` may use everything but research; of the applier it uses the client.
 const PROGRAM: &[&str] = &[
     "linux",
@@ -113,6 +117,10 @@ fn crates_depend_on_each_other_along_the_arrows_only() {
             assert!(!ours || may_know.contains(&dependency.as_str()), "crates/{name} must not depend on {dependency}");
         }
         found.push(name);
+    }
+    for dependency in dependencies(&crates.join("../python/Cargo.toml")) {
+        let ours = allowed.contains_key(dependency.as_str());
+        assert!(!ours || PACKAGE.contains(&dependency.as_str()), "python must not depend on {dependency}");
     }
     found.sort();
     assert_eq!(found, allowed.keys().copied().collect::<Vec<_>>());

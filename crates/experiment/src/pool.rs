@@ -63,9 +63,16 @@ impl<'a> Workers<'a> {
             failed.fetch_or(result.is_err(), Ordering::Relaxed);
             Some(result)
         };
-        let threads = rayon::ThreadPoolBuilder::new().num_threads(self.threads.min(items.len().max(1)));
-        let pool = threads.build().context("cannot start threads")?;
-        let results: Vec<Option<anyhow::Result<T>>> = pool.install(|| items.par_iter().with_max_len(1).map(one).collect());
+        let threads = self.threads.min(items.len());
+        let results: Vec<Option<anyhow::Result<T>>> = if threads <= 1 {
+            // The caller's own thread does it: what it holds for itself, as an interpreter's state, is at hand.
+            items.iter().map(one).collect()
+        } else {
+            // In a scope, which waits for the threads: none is left behind, and a process may fork afterwards.
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
+            let work = |pool: &rayon::ThreadPool| pool.install(|| items.par_iter().with_max_len(1).map(one).collect());
+            pool.build_scoped(|thread| thread.run(), work).context("cannot start threads")?
+        };
         // Where a piece was skipped, another one's error is among the results.
         results.into_iter().flatten().collect()
     }

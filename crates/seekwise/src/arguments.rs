@@ -136,7 +136,7 @@ impl LoadArguments {
         let (skip_bad, closed, speed, fit) = (*skip_bad, *closed, *speed, (*fit).into());
         Experiment {
             load,
-            replay: ReplayOptions { format, columns, skip_bad, others, same_devices, closed, speed, fit },
+            replay: ReplayOptions { format, columns, skip_bad, others, memory: None, same_devices, closed, speed, fit },
             seed: self.seed,
             begin_apart: false,
             disk: disk.unwrap_or(DISK).to_owned(),

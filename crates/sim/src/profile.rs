@@ -190,7 +190,7 @@ pub struct Profile {
 }
 
 /// Loads a profile: a built-in one by name, one from a file, the model of a device from its file ([`learned`]), or one in one-line
-/// notation, as in `raid5:disk=atlas10k,disks=5`.
+/// notation, as in `raid5:disk=atlas10k,disks=5`. A text of several lines is a profile itself.
 ///
 /// # Errors
 /// There is no such profile, or it is invalid.
@@ -233,6 +233,9 @@ fn load_from(name_or_path: &str, origin: &Origin) -> Result<Profile, ProfileErro
     }
     if let Some((name, text)) = BUILT_IN.iter().find(|(name, _)| *name == name_or_path) {
         return ProfileText { text, source: name, origin, has_lines: true }.parse();
+    }
+    if name_or_path.contains('\n') {
+        return ProfileText { text: name_or_path, source: "the profile's text", origin, has_lines: true }.parse();
     }
     let path = origin.folder.join(name_or_path);
     let source = path.to_string_lossy();

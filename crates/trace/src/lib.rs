@@ -25,6 +25,7 @@ mod kept;
 mod lcs;
 mod lines;
 pub mod lint;
+mod memory;
 pub mod merge;
 mod mqsim;
 mod msr;
@@ -44,6 +45,7 @@ mod vscsi;
 pub mod write;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use block::{Nanos, Op, Priority, StreamId};
 use serde::Serialize;
@@ -51,6 +53,7 @@ use serde::Serialize;
 pub use columns::Columns;
 pub use input::{Compression, Head, Input};
 pub use kept::{Keeping, Kept, KeptReader};
+pub use memory::InMemory;
 
 /// A trace format: how to recognise it and how to read it.
 pub struct Format {
@@ -134,6 +137,9 @@ pub struct Opened {
 /// # }
 /// ```
 pub fn open(path: &Path, options: &OpenOptions) -> Result<Opened, TraceError> {
+    if let Some(memory) = &options.memory {
+        return Ok(Opened { format: &memory::FORMAT, reader: Arc::clone(memory).reader(options.order) });
+    }
     if !options.others.is_empty() {
         return merge::open(path, options);
     }
@@ -352,11 +358,16 @@ pub struct OpenOptions {
     pub others: Vec<PathBuf>,
     /// Whether devices and streams of these may be the same.
     pub identity: merge::Identity,
+    /// Requests in memory, which are then the whole trace: no file is opened.
+    pub memory: Option<Arc<dyn InMemory>>,
 }
 
 impl OpenOptions {
-    /// The files that are read for `path` with these options.
+    /// The files that are read for `path` with these options; none for requests in memory.
     pub fn files(&self, path: &Path) -> Vec<PathBuf> {
+        if self.memory.is_some() {
+            return Vec::new();
+        }
         std::iter::once(path).chain(self.others.iter().map(PathBuf::as_path)).flat_map(files).collect()
     }
 

@@ -33,10 +33,18 @@ pub use script::{Arrival, Script, scripts};
 /// # Panics
 /// If the scheduler breaks a rule; the message has the rule and the smallest failing script found.
 pub fn assert_conforms(spec: &'static SchedulerSpec, cases: u32) {
-    if let Err(violation) = check_declaration(spec) {
+    if let Err(violation) = conforms(spec, cases) {
         panic!("{}: {violation}", spec.name);
     }
-    assert_holds(cases, |script| check(spec, script));
+}
+
+/// Runs every check on `spec`, with `cases` random scripts.
+///
+/// # Errors
+/// The rule that was broken, and the smallest failing script found.
+pub fn conforms(spec: &'static SchedulerSpec, cases: u32) -> Result<(), String> {
+    check_declaration(spec)?;
+    holds(cases, |script| check(spec, script))
 }
 
 /// Switches from `from` to `to` in the middle of `cases` random scripts.
@@ -44,17 +52,16 @@ pub fn assert_conforms(spec: &'static SchedulerSpec, cases: u32) {
 /// # Panics
 /// If either breaks a rule; the message has the rule and the smallest failing script found.
 pub fn assert_switches(from: &'static SchedulerSpec, to: &'static SchedulerSpec, cases: u32) {
-    assert_holds(cases, |script| check_switch(from, to, script));
+    if let Err(violation) = holds(cases, |script| check_switch(from, to, script)) {
+        panic!("{violation}");
+    }
 }
 
-fn assert_holds(cases: u32, rule: impl Fn(&Script) -> Result<(), String>) {
+fn holds(cases: u32, rule: impl Fn(&Script) -> Result<(), String>) -> Result<(), String> {
     let config = Config { cases, failure_persistence: None, ..Config::default() };
     // A fixed seed, so that a failure is reproducible.
     let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
-    let result = runner.run(&scripts(), |script| rule(&script).map_err(TestCaseError::fail));
-    if let Err(failure) = result {
-        panic!("{failure}");
-    }
+    runner.run(&scripts(), |script| rule(&script).map_err(TestCaseError::fail)).map_err(|failure| format!("{failure}"))
 }
 
 /// Checks the declaration of a scheduler.

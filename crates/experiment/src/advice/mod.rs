@@ -194,7 +194,7 @@ impl AdviceRequest {
     /// What there is to judge by: the recording, or a run under the active setting.
     fn observe(&self, workers: Workers) -> anyhow::Result<(Observed, Option<RunOn>)> {
         let AdviceRequest { experiment, .. } = self;
-        if !self.names_disk && shipped::job_text(&experiment.load)?.is_none() {
+        if !self.names_disk && experiment.job_text()?.is_none() {
             self.expect_recording()?;
             return Ok((Observed::recorded(&experiment.load, &experiment.replay.open(), self.device, workers.monitor)?, None));
         }

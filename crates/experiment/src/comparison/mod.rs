@@ -225,10 +225,18 @@ impl Experiment {
         if let Some(path) = &self.tenants {
             return Contract::read(path).map(Some).context("--tenants");
         }
-        match shipped::job_text(&self.load)? {
+        match self.job_text()? {
             Some((text, source)) => Contract::of_job_file(&text, &source),
             None => Ok(None),
         }
+    }
+
+    /// The text of the job file that the load is, and its name in messages; `None` for a trace.
+    ///
+    /// # Errors
+    /// There is no such load, or it cannot be read.
+    pub fn job_text(&self) -> anyhow::Result<Option<(String, String)>> {
+        if self.replay.memory.is_some() { Ok(None) } else { shipped::job_text(&self.load) }
     }
 
     /// On what it is run.
@@ -246,7 +254,7 @@ impl Experiment {
     /// # Errors
     /// It cannot be read, or does not fit on the disk.
     pub fn load(&self, world: &World, monitor: &dyn Monitor) -> anyhow::Result<Box<dyn Load>> {
-        Ok(match shipped::job_text(&self.load)? {
+        Ok(match self.job_text()? {
             Some((text, source)) => {
                 if let Some(argument) = self.replay.given() {
                     anyhow::bail!("{argument}: is for traces; {source} is a job file, which says itself how its jobs run");

@@ -11,7 +11,7 @@ use sim::host::{HostSettings, Queue, RunSummary};
 use sim::replay::{Fit, Mode, Placement, Settings, Survey, replay, replay_alone, replay_tenant};
 use sim::run::{Measure, Owner, Pilot, RunError, Watch};
 use sim::trace::merge::Identity;
-use sim::trace::{Columns, Keeping, Kept, OpenOptions, TraceReader};
+use sim::trace::{Columns, InMemory, Keeping, Kept, OpenOptions, TraceReader};
 
 use crate::load::{Build, Draws, Load};
 use crate::world::{World, hexadecimal};
@@ -28,6 +28,8 @@ pub struct ReplayOptions {
     pub skip_bad: bool,
     /// Further traces, which are merged with it by time.
     pub others: Vec<PathBuf>,
+    /// Requests in memory, which are then the trace; the load's path is only their name.
+    pub memory: Option<Arc<dyn InMemory>>,
     /// Devices and streams of the same name are the same in all of them.
     pub same_devices: bool,
     /// Each stream waits for its answer before it thinks and asks again; else requests come at the trace's times.
@@ -45,6 +47,7 @@ impl Default for ReplayOptions {
             columns: None,
             skip_bad: false,
             others: Vec::new(),
+            memory: None,
             same_devices: false,
             closed: false,
             speed: 1.0,
@@ -76,6 +79,7 @@ impl ReplayOptions {
             columns: self.columns.clone(),
             skip_bad: self.skip_bad,
             others: self.others.clone(),
+            memory: self.memory.clone(),
             identity,
             ..OpenOptions::default()
         }
@@ -223,7 +227,10 @@ fn survey(path: &Path, options: &OpenOptions, kept_bytes: usize, monitor: &dyn M
     let files = options.files(path);
     expect_regular(&files)?;
     let mut opened = sim::trace::open(path, options)?;
-    let sha256 = sha256(&files, monitor)?;
+    let sha256 = match &options.memory {
+        Some(memory) => memory.sha256(),
+        None => sha256(&files, monitor)?,
+    };
     monitor.begin(0, "reading the trace, requests:");
     let mut keeping = Keeping::with_limit(&mut *opened.reader, kept_bytes);
     let survey = Survey::take(&mut keeping, |requests| {

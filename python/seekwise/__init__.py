@@ -1,0 +1,75 @@
+"""Seekwise: simulate disks under every I/O scheduler, compare settings, and get advice.
+
+::
+
+    import seekwise as sw
+    trace = sw.read_trace("sda.parquet")
+    result = sw.simulate(trace, disk="nvme-tlc", scheduler="kyber:read_lat_nsec=1000000")
+    print(result.figures.response.p99_ms)
+
+Traces and tables go to and come from dataframe libraries through the Arrow C stream. Nothing is printed, no thread is started
+before the first call and none is left behind by one, and long work lets other threads of Python run. Only environments of
+gymnasium (``seekwise/Tune-v0``) keep a thread between their steps; they say so after a fork.
+"""
+
+from . import _register
+from ._advice import Advice, Aim, DeviceModel, FittedDisk, KnowledgeBase, advise, fit_disk, forecast, learn_device
+from ._errors import ConformanceError, FileError, InvalidInputError, SeekwiseError
+from ._run import (
+    Figures,
+    Load,
+    Result,
+    compare,
+    controllers,
+    disk,
+    disks,
+    host_tunables,
+    schedulers,
+    simulate,
+    trace_formats,
+    workloads,
+)
+from ._scheduler import Scheduler, SchedulerLike, Tunable, check_scheduler
+from ._seekwise import Request, Table, __version__
+from ._trace import ArrowStream, Progress, Trace, read_trace
+
+_register.watch()
+
+__all__ = [
+    "Advice",
+    "Aim",
+    "ArrowStream",
+    "ConformanceError",
+    "DeviceModel",
+    "Figures",
+    "FileError",
+    "FittedDisk",
+    "InvalidInputError",
+    "KnowledgeBase",
+    "Load",
+    "Progress",
+    "Request",
+    "Result",
+    "Scheduler",
+    "SchedulerLike",
+    "SeekwiseError",
+    "Table",
+    "Trace",
+    "Tunable",
+    "__version__",
+    "advise",
+    "check_scheduler",
+    "compare",
+    "controllers",
+    "disk",
+    "disks",
+    "fit_disk",
+    "forecast",
+    "host_tunables",
+    "learn_device",
+    "read_trace",
+    "schedulers",
+    "simulate",
+    "trace_formats",
+    "workloads",
+]

@@ -1,0 +1,300 @@
+"""Simulation and comparison."""
+
+from __future__ import annotations
+
+import json
+import operator
+import os
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Optional, Union
+
+from . import _seekwise
+from ._scheduler import SchedulerLike, scheduler_argument
+from ._seekwise import Table
+from ._trace import Path, Progress, Trace
+
+#: A trace, the path of a trace or fio job file, or the name of a workload that comes with the package.
+Load = Union[Trace, Path]
+
+
+class Figures(Mapping[str, Any]):
+    """Figures by name, also as attributes: ``figures.response.p99_ms`` is ``figures["response"]["p99_ms"]``.
+
+    The names are those of ``docs/reference/json.md``; each ends in its unit. A figure that does not apply is ``None``.
+    """
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self._values = values
+
+    def __getitem__(self, name: str) -> Any:
+        value = self._values[name]
+        return Figures(value) if isinstance(value, dict) else value
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(f"there is no figure {name!r}; there are {', '.join(self._values)}") from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __repr__(self) -> str:
+        return f"Figures({self._values!r})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain dicts."""
+        plain: dict[str, Any] = json.loads(json.dumps(self._values))
+        return plain
+
+
+class Result:
+    """What a run gave.
+
+    Attributes:
+        figures: Throughput in 10**6 bytes per second, response times in ms, utilisation, … (:class:`Figures`).
+        streams: A row per stream, busiest first (Arrow): requests, ``throughput_mb_s``, ``mean_ms``, ``p99_ms``, …
+        requests: A row per request in the order of arrival (Arrow), in the columns of a trace with ``response_ns`` and
+            ``service_ns``; ``None`` unless ``requests=True`` was given. 60 to 100 bytes of memory each.
+        warnings: What to know before believing the figures, as sentences.
+    """
+
+    def __init__(self, record: dict[str, Any], streams: Table, requests: Optional[Table], warnings: list[str]) -> None:
+        scheduler = record["scheduler"]
+        scheduler["tunables"] = [pair for pair in scheduler["tunables"] if pair[0] != "python_class"]
+        self._record = record
+        self.figures = Figures(record["figures"])
+        self.streams = streams
+        self.requests = requests
+        self.warnings: list[str] = warnings + record["warnings"]
+
+    @property
+    def scheduler(self) -> str:
+        """The scheduler or controller with the tunables that were set."""
+        label: str = self._record["scheduler"]["label"]
+        return label
+
+    @property
+    def disk(self) -> str:
+        """The disk's name."""
+        name: str = self._record["disk"]["name"]
+        return name
+
+    @property
+    def tenants(self) -> Optional[list[dict[str, Any]]]:
+        """Guarantees and results of each tenant; ``None`` without a contract. Keys as in ``docs/reference/json.md``."""
+        tenancy = self._record.get("tenants")
+        return None if tenancy is None else tenancy["tenants"]
+
+    @property
+    def decisions(self) -> list[dict[str, Any]]:
+        """The controller's decisions with their reasons; empty under a scheduler."""
+        steering = self._record.get("steering")
+        return [] if steering is None else list(steering["decisions"])
+
+    def to_dict(self) -> dict[str, Any]:
+        """The whole record, as ``seekwise simulate --json`` prints it."""
+        plain: dict[str, Any] = json.loads(json.dumps(self._record))
+        return plain
+
+    def __repr__(self) -> str:
+        figures = self.figures
+        return (
+            f"<seekwise.Result: {self.scheduler} on {self.disk}: {figures['throughput_mb_s']:.3g} MB/s, "
+            f"mean {figures['response']['mean_ms']:.3g} ms, p99 {figures['response']['p99_ms']:.3g} ms>"
+        )
+
+
+@contextmanager
+def _as_file(text_or_path: Optional[Path], suffix: str) -> Iterator[Optional[str]]:
+    """A path, or a file with the text for as long as it is needed: what has several lines is a text."""
+    if text_or_path is None or "\n" not in os.fspath(text_or_path):
+        yield None if text_or_path is None else os.fspath(text_or_path)
+        return
+    with tempfile.NamedTemporaryFile("w", suffix=suffix, encoding="utf-8") as file:
+        file.write(os.fspath(text_or_path))
+        file.flush()
+        yield file.name
+
+
+def _host(host: Optional[Mapping[str, int]]) -> list[str]:
+    return [f"{name}={value}" for name, value in (host or {}).items()]
+
+
+def whole_numbers(value: Union[int, Sequence[int]]) -> list[int]:
+    """One number or several, also numpy's."""
+    return [operator.index(one) for one in (value if isinstance(value, Iterable) else [value])]
+
+
+def preference_argument(preference: Optional[Sequence[int]]) -> Optional[str]:
+    return None if preference is None else ",".join(str(weight) for weight in preference)
+
+
+def load_argument(load: Load) -> Union[_seekwise.Trace, str]:
+    return load._native if isinstance(load, Trace) else os.fspath(load)
+
+
+def simulate(
+    load: Load,
+    *,
+    disk: Path = "sata7200",
+    scheduler: SchedulerLike = "mq-deadline",
+    controller: Optional[str] = None,
+    host: Optional[Mapping[str, int]] = None,
+    seed: int = 1,
+    closed: bool = False,
+    speed: float = 1.0,
+    fit: str = "exact",
+    queue_depth: Optional[int] = None,
+    queue_policy: Optional[str] = None,
+    tenants: Optional[Path] = None,
+    candidates: Sequence[str] = (),
+    preference: Optional[Sequence[int]] = None,
+    experience: Optional[Path] = None,
+    knowledge_base: Optional[Path] = None,
+    requests: bool = False,
+    alone: bool = False,
+    threads: Optional[int] = None,
+    progress: Optional[Progress] = None,
+) -> Result:
+    """Simulate a load on a disk. The same input and seed give the same result, with any number of threads.
+
+    Args:
+        load: See :data:`Load`.
+        disk: The name of a disk (:func:`disks`), the path of a profile or of a learned model, an array
+            (``"raid5:disk=atlas10k,disks=5"``), or the text of a profile in TOML.
+        scheduler: A name, optionally with tunables (``"kyber:read_lat_nsec=1000000"``), a class derived from
+            :class:`Scheduler`, or ``(class, {"tunable": value})``.
+        controller: A controller that changes scheduler and settings during the run (:func:`controllers`); it starts from
+            ``scheduler``.
+        host: Tunables of the host (:func:`host_tunables`). A block trace meets only those of the queue.
+        seed: What the jobs of a job file draw from; a trace draws nothing.
+        closed: Issue each request of a trace its think time after the one that its stream waited for, instead of at its time.
+        speed: Divide the times of a trace by this.
+        fit: ``"exact"``, or ``"compact"`` to leave out areas that the trace never touches.
+        queue_depth: Requests that the disk takes at once, 1 to 1024 (default: the profile's).
+        queue_policy: ``"fifo"``, ``"sstf"`` or ``"sptf"``: the order in which the disk serves them (default: the profile's).
+        tenants: A tenants' contract: the path of a TOML file, or its text (``docs/reference/tenants.md``).
+        candidates: What a controller chooses among.
+        preference: A controller's weights of throughput, response time and fairness, such as ``(2, 3, 1)``.
+        experience: A file that a controller learns from.
+        knowledge_base: A knowledge base that a controller learns from and adds to.
+        requests: Keep every request with its times (``Result.requests``).
+        alone: Also run each stream alone, for slowdown and fairness.
+        threads: Threads (default: one per core).
+        progress: See :data:`Progress`.
+
+    Raises:
+        InvalidInputError: An argument or a file is wrong.
+        KeyboardInterrupt: Ctrl-C, within 0.2 s.
+    """
+    with _as_file(tenants, ".toml") as contract:
+        keys = {
+            "host": _host(host), "seed": seed, "closed": closed, "speed": speed, "fit": fit, "queue_depth": queue_depth,
+            "queue_policy": queue_policy, "tenants": contract, "candidates": list(candidates),
+            "preference": preference_argument(preference), "experience": experience, "knowledge_base": knowledge_base,
+        }
+        record, streams, kept, warnings = _seekwise.simulate(
+            load_argument(load), os.fspath(disk), scheduler_argument(scheduler), controller, keys, requests, alone, threads, progress
+        )
+    return Result(json.loads(record), streams, kept, warnings)
+
+
+def compare(
+    load: Load,
+    *,
+    disk: Union[Path, Sequence[Path]] = "sata7200",
+    schedulers: Sequence[SchedulerLike] = ("none", "mq-deadline", "kyber", "bfq"),
+    controllers: Sequence[str] = (),
+    host: Optional[Mapping[str, Union[int, Sequence[int]]]] = None,
+    seeds: Iterable[int] = (1,),
+    closed: bool = False,
+    speed: float = 1.0,
+    fit: str = "exact",
+    queue_depth: Optional[int] = None,
+    queue_policy: Optional[str] = None,
+    tenants: Optional[Path] = None,
+    candidates: Sequence[str] = (),
+    preference: Optional[Sequence[int]] = None,
+    alone: bool = False,
+    threads: Optional[int] = None,
+    progress: Optional[Progress] = None,
+) -> Table:
+    """Run a load under every combination of disks, schedulers, host settings and seeds. The arguments are those of :func:`simulate`.
+
+    Args:
+        disk: One or several.
+        host: Values of the host's tunables; of a list every value is tried, of several with every combination.
+        seeds: One run for each. A trace draws nothing: its rows are equal for every seed, and it runs once.
+
+    Returns:
+        One long table with a row for each figure of each case: columns ``disk``, ``scheduler``, one for each tunable of ``host``,
+        ``seed``, ``figure`` (``throughput_mb_s``, ``response.p99_ms``, …) and ``value`` (null where a figure does not apply).
+    """
+    disks = [disk] if isinstance(disk, (str, os.PathLike)) else list(disk)
+    varied = [(name, whole_numbers(value)) for name, value in (host or {}).items()]
+    with _as_file(tenants, ".toml") as contract:
+        keys = {
+            "closed": closed, "speed": speed, "fit": fit, "queue_depth": queue_depth, "queue_policy": queue_policy,
+            "tenants": contract, "candidates": list(candidates), "preference": preference_argument(preference),
+        }
+        table, _ = _seekwise.compare(
+            load_argument(load), [os.fspath(one) for one in disks], [scheduler_argument(one) for one in schedulers], list(controllers),
+            varied, list(seeds), keys, alone, threads, progress,
+        )
+    return table
+
+
+def _list(text: str) -> list[dict[str, Any]]:
+    listed: list[dict[str, Any]] = json.loads(text)
+    return listed
+
+
+def disks() -> list[dict[str, Any]]:
+    """The disks that come with the package: ``name``, ``description``, ``capacity_bytes``, ``rotational``, ``queue_depth``, ``queue_policy`` (order in
+    which queued requests are served), ``disks`` (members) and ``profile`` (TOML)."""
+    return _list(_seekwise.disks())
+
+
+def disk(name_or_profile: Path) -> dict[str, Any]:
+    """The same of one disk: a name, a path, an array's line or the text of a profile.
+
+    Raises:
+        InvalidInputError: The profile is wrong; the message has its line.
+    """
+    one: dict[str, Any] = json.loads(_seekwise.disk(os.fspath(name_or_profile)))
+    return one
+
+
+def schedulers() -> list[dict[str, Any]]:
+    """Every scheduler: ``name``, ``summary``, ``source``, ``is_linux`` and ``tunables`` with their ranges."""
+    return _list(_seekwise.schedulers())
+
+
+def controllers() -> list[dict[str, Any]]:
+    """Every controller: ``name``, ``summary``, ``source`` and ``tunables`` with their ranges."""
+    return _list(_seekwise.controllers())
+
+
+def host_tunables() -> list[dict[str, Any]]:
+    """The tunables of the simulated host: ``name``, ``meaning``, ``min``, ``max`` and ``default``."""
+    return _list(_seekwise.host_tunables())
+
+
+def workloads() -> list[dict[str, Any]]:
+    """The fio job files that come with the package: ``name``, ``summary``, ``source`` and ``job`` (their text)."""
+    return _list(_seekwise.workloads())
+
+
+def trace_formats() -> dict[str, list[dict[str, Any]]]:
+    """The formats of traces: ``read`` and ``written``, each a list with ``name`` and ``summary``."""
+    formats: dict[str, list[dict[str, Any]]] = json.loads(_seekwise.trace_formats())
+    return formats
+

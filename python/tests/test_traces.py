@@ -1,0 +1,197 @@
+"""Traces: files, dataframes in, Arrow streams out."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from conftest import NAMED, requests
+
+import seekwise as sw
+
+
+def test_a_dataframe_gives_the_figures_of_the_file_that_it_is_written_to(trace, file):
+    of_frame = sw.simulate(trace, disk="sata7200", scheduler="bfq").to_dict()
+    of_file = sw.simulate(sw.read_trace(file), disk="sata7200", scheduler="bfq").to_dict()
+    assert of_frame["figures"] == of_file["figures"] and of_frame["streams"] == of_file["streams"]
+    assert of_frame["trace"]["format"] == "memory" and of_file["trace"]["format"] == "parquet"
+
+
+@pytest.mark.parametrize("library", ["polars", "duckdb", "pyarrow", "pandas"])
+def test_dataframe_libraries_take_a_trace_and_give_it_back(library, file):
+    pytest.importorskip(library)
+    trace = sw.read_trace(file)
+    if library == "polars":
+        import polars
+
+        frame = polars.DataFrame(trace)
+        rows, back = frame.height, frame
+    elif library == "duckdb":
+        import duckdb
+
+        relation = duckdb.sql("select * from trace where lba >= 0")
+        rows, back = len(relation), relation.to_arrow_table()
+    elif library == "pandas":
+        import pandas
+
+        frame = pandas.DataFrame(pa.table(trace).to_pandas())
+        rows, back = len(frame), pa.Table.from_pandas(frame, preserve_index=False)
+    else:
+        back = pa.table(trace)
+        rows = back.num_rows
+    assert rows == len(trace) == 2000
+    again = sw.Trace.from_arrow(back)
+    assert pa.table(again).equals(pa.table(trace))
+
+
+def test_the_stream_has_the_columns_of_the_parquet_file(trace, file):
+    import pyarrow.parquet as parquet
+
+    assert pa.table(trace).to_pydict() == parquet.read_table(file).to_pydict()
+    assert list(trace.schema) == parquet.read_schema(file).names
+
+
+def test_rows_in_any_order_are_sorted_by_time_and_those_of_one_time_stay_as_they_are(table):
+    order = list(range(table.num_rows))[::-1]
+    back = sw.Trace.from_arrow(table.take(order), **NAMED)
+    assert pa.table(back).equals(pa.table(sw.Trace.from_arrow(table, **NAMED)))
+    same = pa.table({"ts": [5, 5, 1], "off": [0, 512, 1024], "len": [512] * 3, "rw": ["r"] * 3})
+    assert pa.table(sw.Trace.from_arrow(same, time="ts", offset="off", size="len", op="rw"))["lba"].to_pylist() == [2, 0, 1]
+
+
+def typed(name: str):
+    """The column ts in another type, and the unit to give."""
+    micros = requests(50)["ts"]
+    return {
+        "int32": (pa.array([value // 1000 for value in micros], pa.int32()), "ms"),
+        "uint64": (pa.array(micros, pa.uint64()), "us"),
+        "float": (pa.array([value / 1e6 for value in micros]), "s"),
+        "timestamp": (pa.array([datetime.datetime(2026, 1, 1) + datetime.timedelta(microseconds=value) for value in micros]), None),
+        "duration": (pa.array(micros, pa.duration("us")), None),
+    }[name]
+
+
+@pytest.mark.parametrize("name", ["int32", "uint64", "float", "timestamp", "duration"])
+def test_times_of_every_type_mean_the_same(name):
+    column, unit = typed(name)
+    columns = requests(50)
+    plain = pa.table(sw.Trace.from_arrow(pa.table(columns), **NAMED))
+    changed = sw.Trace.from_arrow(pa.table({**columns, "ts": column}), **{**NAMED, "unit": unit})
+    assert pa.table(changed)["arrival_ns"].to_pylist() == plain["arrival_ns"].to_pylist()
+
+
+def test_operations_may_be_words_categories_numbers_or_booleans():
+    columns = requests(60)
+    expected = pa.table(sw.Trace.from_arrow(pa.table(columns), **NAMED))["is_read"].to_pylist()
+    words = {"R": "Read", "W": "write"}
+    for column, more in [
+        (pa.array([words[op] for op in columns["rw"]]), {}),
+        (pa.array(columns["rw"]).dictionary_encode(), {}),
+        (pa.array(columns["rw"], pa.string_view()), {}),
+        (pa.array([0 if op == "R" else 1 for op in columns["rw"]]), {"read": 0, "write": 1}),
+        (pa.array([op == "W" for op in columns["rw"]]), {"read": False, "write": True}),
+    ]:
+        trace = sw.Trace.from_arrow(pa.table({**columns, "rw": column}), **NAMED, **more)
+        assert pa.table(trace)["is_read"].to_pylist() == expected, column.type
+
+
+def test_bytes_are_rounded_outward_to_sectors_and_empty_requests_are_left_out():
+    frame = pa.table({"t": [9, 10, 12], "o": [0, 100, 1024], "s": [0, 1000, 512], "k": ["r", "w", "trim"]})
+    trace = sw.Trace.from_arrow(frame, time="t", unit="ms", offset="o", size="s", op="k")
+    rows = pa.table(trace).to_pylist()
+    assert [(row["arrival_ns"], row["lba"], row["sectors"], row["is_discard"]) for row in rows] == [(0, 0, 3, False), (2_000_000, 2, 1, True)]
+    assert len(trace) == 2
+
+
+def test_streams_may_be_names(table):
+    named = table.set_column(4, "pid", pa.array([f"process {pid}" for pid in table["pid"].to_pylist()]))
+    result = sw.simulate(sw.Trace.from_arrow(named, **NAMED))
+    assert sorted(row["name"] for row in result.streams.to_pylist()) == ["process 4", "process 7"]
+
+
+def test_response_times_are_kept_and_unknown_ones_are_null():
+    frame = pa.table({"t": [0, 1], "o": [0, 512], "s": [512] * 2, "k": ["r"] * 2, "rt": [None, 0.5]})
+    trace = sw.Trace.from_arrow(frame, time="t", unit="s", offset="o", size="s", op="k", response="rt", response_unit="ms")
+    assert pa.table(trace)["response_ns"].to_pylist() == [None, 500_000]
+
+
+@pytest.mark.parametrize(
+    ("change", "key", "row", "words"),
+    [
+        ({"time": "tss"}, "time", None, "there is no column \"tss\"; the columns are ts, off, len, rw, pid; did you mean ts?"),
+        ({"unit": "hours"}, "unit", None, '"hours" should be s, ms, us or ns'),
+        ({"op": None}, "op", None, "time, offset, size and op are needed"),
+        ({"off": [512, -512, 0]}, "offset", 1, "-512 should be a whole number from 0 up"),
+        ({"off": [512, None, 0]}, "offset", 1, "null should be"),
+        ({"len": [512, 512, 2**62]}, "size", 2, "beyond any disk"),
+        ({"rw": ["R", "W", "X"]}, "op", 2, '"X" should be read or write'),
+        ({"rw": [0, 1, 2]}, "op", None, "as in read=0, write=1"),
+        ({"ts": ["a", "b", "c"]}, "time", None, "a time is an integer, a float, a timestamp or a duration"),
+        ({"ts": [0, None, 1]}, "time", None, "has 1 nulls"),
+        ({"ts": [-(2**62), 0, 2**62]}, "time", None, "292 years"),
+        ({"pid": [-1, 2, 3]}, "stream", None, "convert the column to strings"),
+        ({"off": [1.5, 2.0, 3.0]}, "offset", None, "integers are wanted"),
+        ({"ts": [], "off": [], "len": [], "rw": [], "pid": []}, "data", None, "no request"),
+    ],
+)
+def test_what_is_no_request_is_refused_with_its_place(change, key, row, words):
+    columns = {"ts": [0, 1, 2], "off": [0, 512, 1024], "len": [512] * 3, "rw": ["R", "W", "R"], "pid": [1, 2, 3]}
+    named = {**NAMED, **{name: value for name, value in change.items() if name not in columns}}
+    frame = pa.table({name: change.get(name, values) for name, values in columns.items()})
+    with pytest.raises(sw.InvalidInputError) as raised:
+        sw.Trace.from_arrow(frame, **named)
+    assert words in str(raised.value)
+    assert (raised.value.key, raised.value.row) == (key, row)
+    assert isinstance(raised.value, ValueError) and isinstance(raised.value, sw.SeekwiseError)
+
+
+def test_damaged_files_are_refused_with_file_and_line(tmp_path: Path):
+    path = tmp_path / "bad.csv"
+    path.write_text("time_ms,lba,sectors,op\n0,0,8,r\n1,1,much,w\n")
+    with pytest.raises(sw.InvalidInputError) as raised:
+        len(sw.read_trace(path))
+    assert (raised.value.file, raised.value.line) == (str(path), 3)
+    assert len(sw.read_trace(path, skip_bad=True)) == 1
+    with pytest.raises(FileNotFoundError) if False else pytest.raises(sw.FileError) as missing:
+        sw.read_trace(tmp_path / "none.csv")
+    assert missing.value.filename == str(tmp_path / "none.csv") and missing.value.errno == 2
+    path.write_text("not a trace")
+    with pytest.raises(sw.InvalidInputError, match="no trace format begins like this"):
+        sw.read_trace(path)
+
+
+def test_columns_of_a_file_without_a_heading_can_be_described(tmp_path: Path):
+    path = tmp_path / "plain.csv"
+    path.write_text("0;r;512;1024\n5;w;1024;512\n")
+    columns = {"time": 1, "op": 2, "offset": 3, "size": 4, "time-unit": "ms", "offset-unit": "bytes", "size-unit": "bytes", "separator": "semicolon"}
+    assert pa.table(sw.read_trace(path, columns=columns))["lba"].to_pylist() == [1, 2]
+    with pytest.raises(sw.InvalidInputError, match="did you mean time"):
+        sw.read_trace(path, columns={**columns, "tim": 1})
+
+
+def test_a_trace_is_written_in_every_format_whole_or_not_at_all(trace, tmp_path: Path):
+    for format in sw.trace_formats()["written"]:
+        path = tmp_path / f"trace.{format['name']}"
+        lost = trace.write(path, format=format["name"])
+        assert path.stat().st_size > 0 and all(sentence for sentence in lost)
+    with pytest.raises(sw.InvalidInputError, match="no format has this extension"):
+        trace.write(tmp_path / "trace.xyz")
+    with pytest.raises(sw.InvalidInputError, match="did you mean parquet"):
+        trace.write(tmp_path / "t.parquet", format="parkuet")
+    with pytest.raises(sw.SeekwiseError):
+        trace.write(tmp_path / "no-folder" / "t.parquet")
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith((".", "t."))]
+
+
+def test_a_trace_is_characterised(trace):
+    described = trace.describe(streams=1)
+    assert described["requests"] == 2000 and len(described["streams"]) == 1
+    assert 0.6 < described["read_share"] < 0.73
+
+
+def test_several_files_are_merged_by_time(trace, tmp_path: Path):
+    trace.write(tmp_path / "one.csv")
+    trace.write(tmp_path / "two.csv")
+    assert len(sw.read_trace([tmp_path / "one.csv", tmp_path / "two.csv"])) == 4000
