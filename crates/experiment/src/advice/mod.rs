@@ -111,9 +111,8 @@ pub fn advise(request: &AdviceRequest, workers: Workers) -> anyhow::Result<Advic
             let all = || candidates.iter().filter(|setting| *setting != active).cloned().collect();
             let settings: Vec<Setting> = if must_run { all() } else { judgement.worth_a_run(active) };
             let what = if must_run { "running every candidate" } else { "running the best of them" };
-            let found = workers.map(what, &settings, |setting| {
-                FullRun::simulated(&**load, world, setting, &Unseen(workers.monitor))
-            })?;
+            let found =
+                workers.map(what, &settings, |setting| FullRun::simulated(&**load, world, setting, &Unseen(workers.monitor)))?;
             let runs = settings.into_iter().zip(found);
             runs.map(|run| judgement.confirmed(&observed, &seconds, &phases, run, &preference)).collect()
         }
