@@ -165,6 +165,10 @@ pub(super) fn aligned<const N: usize>(rows: &[[String; N]], numbers: &[usize]) -
 
 fn best(load: String, disk: String, group: &Group, default: &str) -> Option<Best> {
     let (_, base, base_values) = group.settings.iter().find(|(setting, ..)| setting == default)?;
+    // A load that cannot be run on a disk has nothing to compare.
+    if base.is_empty() {
+        return None;
+    }
     let gains = |merits: &Merits| -> Vec<(i64, f64)> {
         merits.iter().filter_map(|(seed, merit)| Some((*seed, merit - base.get(seed)?))).collect()
     };
