@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser, Subcommand};
 use seekwise::{
     advise, check, compare, controller, disk, emulate, guarantee, host, kb, learn, moved, offered, place, protect, records,
-    scheduler, schema, simulate, sweep, trace, workload,
+    scheduler, schema, serve, simulate, sweep, trace, workload,
 };
 use terminal::manual;
 
@@ -80,6 +80,9 @@ enum Command {
     Scheduler(scheduler::Command),
     /// Print the JSON Schema of what `simulate`, `compare` and `advise` print with `--json`
     Schema(schema::Args),
+    /// Make, change, delete and list volumes of a running block server, as `seekwise-serve volume` does
+    #[command(subcommand)]
+    Serve(serve::Command),
     /// Run a trace or the jobs of an fio job file on one disk under one scheduler
     Simulate(simulate::Args),
     /// Run many loads, disks, settings and seeds on all cores or many machines, into one Parquet data set
@@ -137,6 +140,7 @@ fn main() -> ExitCode {
         Command::Report(args) => records::run(&args),
         Command::Scheduler(command) => scheduler::run(command),
         Command::Schema(args) => schema::run(&args),
+        Command::Serve(command) => serve::run(&command),
         Command::Simulate(args) => simulate::run(&args, &controller::product()),
         Command::Sweep(args) => sweep::run(&args),
         Command::Trace(command) => trace::run(command),
