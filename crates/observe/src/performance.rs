@@ -1,5 +1,7 @@
 //! Performance of a phase, as it is compared and stored: throughput, response time and fairness, rounded to four digits.
 
+use std::borrow::Borrow;
+
 use serde::{Deserialize, Serialize};
 
 use crate::merit;
@@ -23,9 +25,10 @@ pub struct Performance {
 
 impl Performance {
     /// The performance over these windows; `None` if no request completed.
-    pub fn of<'a>(outcomes: impl IntoIterator<Item = &'a WindowOutcome>) -> Option<Performance> {
+    pub fn of<W: Borrow<WindowOutcome>>(outcomes: impl IntoIterator<Item = W>) -> Option<Performance> {
         let (mut bytes, mut seconds, mut waited, mut done, mut fairness) = (0.0, 0.0, 0.0, 0.0, 0.0);
         for outcome in outcomes {
+            let outcome = outcome.borrow();
             let length = outcome.duration.as_secs_f64();
             let (bytes_per_s, waited_s) = outcome.judged();
             let of_requests = if outcome.waited_for > 0 { outcome.waited_for } else { outcome.requests };

@@ -22,6 +22,12 @@ pub(super) const WINDOW: usize = 65_536;
 pub(super) trait Records: Send {
     /// Reads one record or line and pushes the requests it completes; `false` at the end.
     fn advance(&mut self, out: &mut Window) -> Result<bool, TraceError>;
+    /// A time before which none of the requests arrives that are still to be read; `None` if that is not known. Requests up to then need not
+    /// be held back.
+    #[inline]
+    fn earliest_to_come(&self) -> Option<Nanos> {
+        None
+    }
     /// The error for a damaged record last read.
     fn damaged(&self, message: String) -> TraceError;
     /// The place of the record last read, as in `line 7`.
@@ -130,6 +136,12 @@ impl Window {
         self.run.len() + self.late.len()
     }
 
+    /// The arrival of the request that leaves next; `None` if some are late, or there is none.
+    #[inline]
+    fn front(&self) -> Option<Nanos> {
+        self.run.front().filter(|_| self.late.is_empty()).map(|held| held.request.arrival)
+    }
+
     fn pop(&mut self) -> Option<TraceRequest> {
         let from_late = match (self.run.front(), self.late.peek()) {
             (Some(run), Some(Reverse(late))) => late < run,
@@ -168,6 +180,11 @@ impl<R: Records> Sorted<R> {
     fn fill(&mut self) -> Result<(), TraceError> {
         let enough = if self.window.order == Order::OfTheFile { 1 } else { WINDOW };
         while !self.ended && self.window.len() < enough {
+            if let Some(front) = self.window.front()
+                && self.records.earliest_to_come().is_some_and(|earliest| front <= earliest)
+            {
+                break;
+            }
             self.ended = !self.records.advance(&mut self.window)?;
             let Window { empty, unmatched, .. } = self.window;
             for (count, first) in [(empty, &mut self.first_empty), (unmatched, &mut self.first_unmatched)] {

@@ -95,7 +95,7 @@ pub fn samples(number: usize, phase: &Phase, seconds: &Seconds) -> Vec<Sample> {
 /// The part of a stretch around a second that is long enough.
 fn around(second: u64, stretch: Stretch, seconds: &Seconds) -> Stretch {
     let from = second.saturating_sub(LONGEST_S / 2).min(stretch.to.saturating_sub(LONGEST_S)).max(stretch.from);
-    let requests = |second: u64| seconds.get(&second).map_or(0, |second| second.outcome.requests);
+    let requests = |second: u64| seconds.requests(second);
     // With many requests a second it begins at that second.
     let from = if (from..second).map(requests).sum::<u64>() > SAMPLED { second } else { from };
     let (mut to, mut counted) = (from, 0);

@@ -5,22 +5,23 @@ use std::collections::BTreeMap;
 use block::{Nanos, StreamId};
 use control::Setting;
 use control::controller::Prediction;
-use control::experience::WINDOW;
-use observe::Preference;
 use observe::merit;
 use observe::merit::TOLERANCE;
-use observe::performance::Performance;
-use observe::window::Tally;
+use observe::{Event, Preference};
 use progress::Monitor;
 use report::advice::Measured;
 use report::record::ServiceFigures;
-use sim::run::StreamMeasure;
+use sim::run::{Pilot, ServerEvent, StreamMeasure};
+use twin::ObservedRequest;
 
 use super::judgement::Judgement;
-use super::observed::Observed;
-use super::phases::{self, Phase, Seconds};
+use super::observed::{self, Observed};
+use super::phases::{self, Phase, RunSeconds, Seconds};
+use super::requests::in_trace;
 use crate::bench::tails;
 use crate::comparison::{percent, service};
+use crate::load::Load;
+use crate::world::World;
 
 /// Two runs whose lengths differ by less, as a share, are compared second by second.
 pub(super) const ALIKE: f64 = 0.05;
@@ -34,13 +35,43 @@ pub(super) struct FullRun {
 }
 
 impl FullRun {
-    /// Of what was observed.
+    /// Runs `load` under `setting`.
     ///
     /// # Errors
-    /// As of [`phases::seconds`].
-    pub(super) fn of(observed: Observed, monitor: &dyn Monitor) -> anyhow::Result<FullRun> {
-        let seconds = phases::seconds(&observed, monitor)?;
+    /// The run failed or was interrupted.
+    pub(super) fn simulated(load: &dyn Load, world: &World, setting: &Setting, monitor: &dyn Monitor) -> anyhow::Result<FullRun> {
+        // A trace has no calls of processes, and its requests need not be kept to be put in order.
+        if load.expected_requests().is_some() {
+            let mut recorder = SecondsRecorder(RunSeconds::new());
+            let outcome = observed::run(load, world, setting, monitor, &mut recorder)?;
+            if let Some((seconds, lasts)) = recorder.0.finish() {
+                return Ok(FullRun { seconds, lasts, whole: observed::whole(&outcome.measure), streams: outcome.measure.streams });
+            }
+        }
+        let observed = Observed::simulated(load, world, setting, monitor)?;
+        let seconds = phases::outcomes(&observed, monitor)?;
         Ok(FullRun { seconds, lasts: observed.lasts(), whole: observed.whole, streams: observed.streams })
+    }
+}
+
+/// Takes down the seconds of a run.
+struct SecondsRecorder(RunSeconds);
+
+impl Pilot for SecondsRecorder {
+    fn events(&mut self, noted: &[ServerEvent]) {
+        for event in noted {
+            match event {
+                ServerEvent::Issued(issue) => self.0.issued(issue.arrival),
+                ServerEvent::Finished(_) => {
+                    if let Event::Completed { request, dispatched, at } = twin::event(event) {
+                        // As a trace has it, which is what other runs are read from.
+                        let seen = in_trace(&ObservedRequest { request, dispatched, completed: at });
+                        self.0.completed(ObservedRequest::recorded(&seen, seen.response.unwrap_or_default()));
+                    }
+                }
+                _ => {}
+            }
+        }
     }
 }
 
@@ -75,7 +106,7 @@ impl Judgement {
                 whole += phase.seconds() as f64;
             }
         }
-        let score = |seconds: &Seconds| whole_run(seconds).map_or(f64::NAN, |served| served.score(preference));
+        let score = |seconds: &Seconds| seconds.performance().map_or(f64::NAN, |served| served.score(preference));
         confirmed.gain = if whole > 0.0 { sum / whole } else { score(&confirmed.run.seconds) - score(seconds_before) };
         confirmed
     }
@@ -103,13 +134,7 @@ impl ConfirmedRun {
         if (is - was).abs() > ALIKE * was {
             return None;
         }
-        // A second in which nothing was done still passes.
-        let nothing = Tally::new().close(WINDOW);
-        let score = |seconds: &Seconds| {
-            let numbers = phase.stretches.iter().flat_map(|stretch| stretch.from..stretch.to);
-            let outcomes: Vec<_> = numbers.map(|number| seconds.get(&number).map_or(nothing, |second| second.outcome)).collect();
-            Some(Performance::of(&outcomes)?.score(preference))
-        };
+        let score = |seconds: &Seconds| Some(seconds.performance_in(&phase.stretches)?.score(preference));
         Some(score(&self.run.seconds)? - score(seconds)?).filter(|gain| gain.is_finite())
     }
 
@@ -125,9 +150,4 @@ impl ConfirmedRun {
             p99_by_bound: self.p99_by_bound,
         }
     }
-}
-
-/// The performance over all seconds; `None` if no request completed.
-pub(super) fn whole_run(seconds: &Seconds) -> Option<Performance> {
-    Performance::of(seconds.values().map(|second| &second.outcome))
 }

@@ -44,7 +44,7 @@ pub use aim::Aim;
 use aim::ResolvedAim;
 use asked::Brain;
 use choose::Choice;
-use confirm::{FullRun, whole_run};
+use confirm::FullRun;
 use judgement::Judgement;
 use observed::Observed;
 use phases::{Phase, Seconds};
@@ -85,8 +85,7 @@ pub fn advise(request: &AdviceRequest, workers: Workers) -> anyhow::Result<Advic
     let active = &request.active(observed.scheduler.as_deref())?;
     let candidates = request.candidates(&observed, run.as_ref())?;
     let aims = request.resolved_aims(&observed, run.as_ref().map(|(load, _)| &**load))?;
-    let seconds = phases::seconds(&observed, workers.monitor)?;
-    let phases = phases::phases(&seconds);
+    let (seconds, phases) = phases::seconds(&observed, workers.monitor)?;
     let source = match &run {
         None => "times as recorded".to_owned(),
         Some((_, world)) => format!("run on {} in the simulator", world.device()),
@@ -112,10 +111,8 @@ pub fn advise(request: &AdviceRequest, workers: Workers) -> anyhow::Result<Advic
             let all = || candidates.iter().filter(|setting| *setting != active).cloned().collect();
             let settings: Vec<Setting> = if must_run { all() } else { judgement.worth_a_run(active) };
             let what = if must_run { "running every candidate" } else { "running the best of them" };
-            let found = workers.map(what, &settings, |setting| {
-                let monitor = Unseen(workers.monitor);
-                FullRun::of(Observed::simulated(&**load, world, setting, &monitor)?, &monitor)
-            })?;
+            let found =
+                workers.map(what, &settings, |setting| FullRun::simulated(&**load, world, setting, &Unseen(workers.monitor)))?;
             let runs = settings.into_iter().zip(found);
             runs.map(|run| judgement.confirmed(&observed, &seconds, &phases, run, &preference)).collect()
         }
@@ -309,9 +306,9 @@ pub struct ServedIn {
 /// As for [`advise`].
 pub fn served_in(path: &Path, options: &OpenOptions, monitor: &dyn Monitor) -> anyhow::Result<Option<ServedIn>> {
     let observed = Observed::recorded(path, options, None, monitor)?;
-    let seconds = phases::seconds(&observed, monitor)?;
-    let is_busy = seconds.values().any(phases::Second::is_busy);
+    let seconds = phases::outcomes(&observed, monitor)?;
+    let is_busy = seconds.any_is_busy();
     let name = |stream| observed.names.get(&stream).cloned().unwrap_or_default();
     let tails = observed.tails()?.into_iter().map(|(stream, tail)| (name(stream), tail)).collect();
-    Ok(whole_run(&seconds).filter(|_| is_busy).map(|served| ServedIn { served, tails }))
+    Ok(seconds.performance().filter(|_| is_busy).map(|served| ServedIn { served, tails }))
 }

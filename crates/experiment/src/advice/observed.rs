@@ -11,8 +11,8 @@ use control::Setting;
 use control::target::Bounds;
 use observe::Event;
 use observe::merit::{Tail, Tails};
-use sim::host::QueueSettings;
-use sim::run::{Pilot, RunError, ServerEvent, Steerable, StreamMeasure, Watch};
+use sim::host::{QueueSettings, RunSummary};
+use sim::run::{Measure, Pilot, RunError, ServerEvent, Steerable, StreamMeasure, Watch};
 use sim::trace::numbered::Numbered;
 use sim::trace::sort::Sorter;
 use sim::trace::{OpenOptions, RecordedDevice, TraceError, TraceReader, TraceRequest};
@@ -174,18 +174,14 @@ impl Observed {
     /// The run failed or was interrupted.
     pub fn simulated(load: &dyn Load, world: &World, setting: &Setting, monitor: &dyn Monitor) -> anyhow::Result<Observed> {
         let mut recorder = Recorder::new();
-        let world = world.under(setting);
-        let queue = world.queue(world.scheduler(setting));
-        let outcome = watched(monitor, |watch| load.run(queue, world.host, watch, Some(&mut recorder)))?;
+        let outcome = run(load, world, setting, monitor, &mut recorder)?;
         let Recorder { sorter, first, failed, flushes, calls, left_out, limits, nr_requests } = recorder;
         let requests = sorted(sorter, first, failed)?;
         let judged = requests.len() as u64;
         let judged_of = (left_out > 0).then(|| (judged, judged + left_out));
         let bounds = Bounds { capacity_sectors: world.profile.capacity_sectors(), limits, nr_requests, read_ahead_kib: None };
-        let measure = outcome.measure;
-        let bytes = measure.read_bytes + measure.written_bytes;
-        let whole = (rate(bytes, measure.duration().as_secs_f64()) / 1e6, measure.all.mean().as_millis_f64());
-        let streams = measure.streams;
+        let whole = whole(&outcome.measure);
+        let streams = outcome.measure.streams;
         let named = streams.keys().filter_map(|&stream| Some((stream, load.stream_name(stream)?.to_owned())));
         let names = named.collect();
         let jobs: Vec<(String, Vec<StreamId>)> = load.reported().into_iter().map(|row| (row.name, row.streams)).collect();
@@ -278,6 +274,25 @@ fn of_device(timed: Timed, device: u32, monitor: &dyn Monitor) -> anyhow::Result
     }
     streams.values_mut().for_each(StreamMeasure::finish);
     Ok((if is_only { requests.noted(timed) } else { requests }, streams))
+}
+
+/// Runs `load` under `setting`, seen by `pilot`.
+pub(super) fn run(
+    load: &dyn Load,
+    world: &World,
+    setting: &Setting,
+    monitor: &dyn Monitor,
+    pilot: &mut dyn Pilot,
+) -> anyhow::Result<RunSummary> {
+    let world = world.under(setting);
+    let queue = world.queue(world.scheduler(setting));
+    watched(monitor, |watch| load.run(queue, world.host, watch, Some(pilot)))
+}
+
+/// Throughput in 10^6 bytes per second and mean response time in ms of a run.
+pub(super) fn whole(measure: &Measure) -> (f64, f64) {
+    let bytes = measure.read_bytes + measure.written_bytes;
+    (rate(bytes, measure.duration().as_secs_f64()) / 1e6, measure.all.mean().as_millis_f64())
 }
 
 /// Runs `work`, and shows how far it is.

@@ -8,16 +8,19 @@
 //! Two seconds in a row that are not like the stretch begin another one, as for the controller `seekwise`. Stretches that are alike are
 //! one phase; one too short to be judged by itself goes to the phase that is nearest.
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::iter::Peekable;
+use std::ops::Range;
 use std::vec::IntoIter;
 
 use anyhow::Result;
 use block::Nanos;
 use control::experience::{MIN_REQUESTS, WINDOW};
 use observe::description::describe;
+use observe::performance::Performance;
 use observe::similarity::{ANOTHER, Columns, NOWHERE, Point, approach, load_distance};
-use observe::window::{Extractor, Tally};
+use observe::window::{Calls, Extractor, Features, Tally};
 use observe::{Event, WindowOutcome};
 use progress::Monitor;
 use twin::ObservedRequest;
@@ -29,24 +32,83 @@ const LEAST_S: u64 = 4;
 /// Idle seconds that end a stretch.
 const PAUSE_S: u64 = 3;
 
-/// A second in which something was done.
-#[derive(Clone, Copy, Debug)]
-pub struct Second {
-    /// Where it is compared.
-    pub point: Point,
-    /// How it was served.
-    pub outcome: WindowOutcome,
+/// The outcome of a second, as far as it is judged: of a recording of days there are many.
+#[derive(Clone, Debug)]
+struct Outcome {
+    requests: u64,
+    waited_for: u64,
+    bytes: u64,
+    waited_s: f64,
+    fairness: f64,
+    calls: Option<Box<Calls>>,
 }
 
-impl Second {
-    /// Whether there is enough in it to judge by.
-    pub fn is_busy(&self) -> bool {
-        self.outcome.requests >= MIN_REQUESTS
+impl Outcome {
+    fn of(outcome: &WindowOutcome) -> Outcome {
+        let WindowOutcome { requests, waited_for, bytes, waited_s, fairness, calls, .. } = *outcome;
+        Outcome { requests, waited_for, bytes, waited_s, fairness, calls: calls.map(Box::new) }
+    }
+
+    /// As a window, with what is not judged left out.
+    fn window(&self) -> WindowOutcome {
+        let Outcome { requests, waited_for, bytes, waited_s, fairness, ref calls } = *self;
+        let calls = calls.as_deref().copied();
+        WindowOutcome { requests, waited_for, bytes, waited_s, fairness, calls, ..Tally::new().close(WINDOW) }
     }
 }
 
 /// The seconds in which anything happened, by their number.
-pub type Seconds = BTreeMap<u64, Second>;
+#[derive(Clone, Debug, Default)]
+pub struct Seconds {
+    /// In order.
+    numbers: Vec<u64>,
+    outcomes: Vec<Outcome>,
+}
+
+impl Seconds {
+    /// Requests that were done in a second.
+    pub fn requests(&self, second: u64) -> u64 {
+        self.numbers.binary_search(&second).map_or(0, |place| self.outcomes[place].requests)
+    }
+
+    /// The same in a stretch.
+    fn requests_in(&self, stretch: Stretch) -> u64 {
+        self.places(stretch).map(|place| self.outcomes[place].requests).sum()
+    }
+
+    fn places(&self, stretch: Stretch) -> Range<usize> {
+        let place = |second: u64| self.numbers.partition_point(|number| *number < second);
+        place(stretch.from)..place(stretch.to)
+    }
+
+    /// Whether there is a second with enough requests to judge by.
+    pub fn any_is_busy(&self) -> bool {
+        self.outcomes.iter().any(|outcome| outcome.requests >= MIN_REQUESTS)
+    }
+
+    /// The performance over all seconds; `None` if no request completed.
+    pub fn performance(&self) -> Option<Performance> {
+        Performance::of(self.outcomes.iter().map(Outcome::window))
+    }
+
+    /// The performance in these stretches, those seconds included in which nothing happened; `None` if no request completed.
+    pub fn performance_in(&self, stretches: &[Stretch]) -> Option<Performance> {
+        let nothing = Tally::new().close(WINDOW);
+        let seconds = stretches.iter().flat_map(|stretch| {
+            let mut places = self.places(*stretch).peekable();
+            (stretch.from..stretch.to).map(move |second| {
+                let place = places.next_if(|place| self.numbers[*place] == second);
+                place.map_or(nothing, |place| self.outcomes[place].window())
+            })
+        });
+        Performance::of(seconds)
+    }
+
+    fn push(&mut self, number: u64, outcome: &WindowOutcome) {
+        self.numbers.push(number);
+        self.outcomes.push(Outcome::of(outcome));
+    }
+}
 
 /// The events of what was observed between these times, in order of time; at the same time in the order of the requests' arrival, flushes
 /// and calls last.
@@ -108,20 +170,41 @@ impl<R: Iterator<Item = Result<ObservedRequest>>> Iterator for Events<R> {
     }
 }
 
-/// Looks at each second in which there is an event; those without any are passed over.
+/// Looks at each second in which there is an event; those without any are passed over. The phases are the longest first.
 ///
 /// # Errors
 /// Requests that did not fit into memory cannot be read, or the work was interrupted.
-pub fn seconds(observed: &Observed, monitor: &dyn Monitor) -> Result<Seconds> {
+pub fn seconds(observed: &Observed, monitor: &dyn Monitor) -> Result<(Seconds, Vec<Phase>)> {
     let columns = Columns::described();
-    let (mut extractor, mut tally) = (Extractor::new(), Tally::new());
-    let mut seconds = Seconds::new();
-    let mut number = 0;
-    let mut close = |number: u64, extractor: &mut Extractor, tally: &mut Tally| {
-        let (features, outcome) = (extractor.close(WINDOW), tally.close(WINDOW));
-        let row = describe(&features, &outcome);
-        seconds.insert(number, Second { point: columns.point(|column| row.get(column).copied()), outcome });
-    };
+    let (mut seconds, mut cutter) = (Seconds::default(), Cutter::default());
+    let mut extractor = Extractor::new();
+    each_second(observed, monitor, Some(&mut extractor), |number, features, outcome| {
+        seconds.push(number, &outcome);
+        if let Some(features) = features.filter(|_| outcome.requests >= MIN_REQUESTS) {
+            let row = describe(&features, &outcome);
+            cutter.second(number, columns.point(|column| row.get(column).copied()));
+        }
+    })?;
+    Ok((seconds, phases(cutter.finish())))
+}
+
+/// The same without phases.
+///
+/// # Errors
+/// As of [`seconds`].
+pub fn outcomes(observed: &Observed, monitor: &dyn Monitor) -> Result<Seconds> {
+    let mut seconds = Seconds::default();
+    each_second(observed, monitor, None, |number, _, outcome| seconds.push(number, &outcome))?;
+    Ok(seconds)
+}
+
+fn each_second(
+    observed: &Observed,
+    monitor: &dyn Monitor,
+    extractor: Option<&mut Extractor>,
+    mut close: impl FnMut(u64, Option<Features>, WindowOutcome),
+) -> Result<()> {
+    let mut windows = Windows { number: 0, tally: Tally::new(), extractor };
     monitor.begin(2 * observed.requests.len() as u64, "looking at each second");
     for (count, event) in (0..).zip(events(observed, Nanos::ZERO, Nanos::MAX)) {
         let event = event?;
@@ -129,20 +212,169 @@ pub fn seconds(observed: &Observed, monitor: &dyn Monitor) -> Result<Seconds> {
             monitor.check()?;
             monitor.progress(count);
         }
-        let of_event = event.at().0 / WINDOW.0;
-        if of_event > number {
-            close(number, &mut extractor, &mut tally);
-            if of_event > number + 1 {
-                tally.close(Nanos(WINDOW.0 * (of_event - number - 1)));
-            }
-            number = of_event;
-        }
-        extractor.event(&event);
-        tally.event(&event);
+        windows.event(&event, &mut close);
     }
     monitor.end();
-    close(number, &mut extractor, &mut tally);
-    Ok(seconds)
+    windows.finish(&mut close);
+    Ok(())
+}
+
+/// Events in order of time, second by second.
+struct Windows<'a> {
+    number: u64,
+    tally: Tally,
+    extractor: Option<&'a mut Extractor>,
+}
+
+impl Windows<'_> {
+    /// Takes an event; `close` gets each second that is over.
+    fn event(&mut self, event: &Event, close: &mut impl FnMut(u64, Option<Features>, WindowOutcome)) {
+        let of_event = event.at().0 / WINDOW.0;
+        if of_event > self.number {
+            self.finish(close);
+            if of_event > self.number + 1 {
+                self.tally.close(Nanos(WINDOW.0 * (of_event - self.number - 1)));
+            }
+            self.number = of_event;
+        }
+        if let Some(extractor) = &mut self.extractor {
+            extractor.event(event);
+        }
+        self.tally.event(event);
+    }
+
+    fn finish(&mut self, close: &mut impl FnMut(u64, Option<Features>, WindowOutcome)) {
+        let features = self.extractor.as_mut().map(|extractor| extractor.close(WINDOW));
+        close(self.number, features, self.tally.close(WINDOW));
+    }
+}
+
+/// The seconds of a run, taken down while it runs: as [`outcomes`] of its requests once they are sorted, without keeping them.
+///
+/// A request is passed on when no earlier one can still complete: those under way are few.
+pub struct RunSeconds {
+    /// Arrivals of requests that are issued and not done, in order, each with its number of requests.
+    in_flight: VecDeque<(Nanos, u64)>,
+    /// Requests that are done, but not one that arrived before them.
+    done: BinaryHeap<Reverse<Ordered>>,
+    sequence: u64,
+    /// Requests that were passed on and complete later than the last one arrived.
+    under_way: BinaryHeap<Reverse<Ordered>>,
+    passed_on: u64,
+    last: Nanos,
+    windows: Windows<'static>,
+    seconds: Seconds,
+    lasts: Nanos,
+    is_in_order: bool,
+}
+
+/// A request by a time and a number.
+struct Ordered {
+    key: (Nanos, u64),
+    seen: ObservedRequest,
+}
+
+impl PartialEq for Ordered {
+    fn eq(&self, other: &Ordered) -> bool {
+        self.key == other.key
+    }
+}
+
+impl Eq for Ordered {}
+
+impl PartialOrd for Ordered {
+    fn partial_cmp(&self, other: &Ordered) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Ordered {
+    fn cmp(&self, other: &Ordered) -> std::cmp::Ordering {
+        self.key.cmp(&other.key)
+    }
+}
+
+impl RunSeconds {
+    /// Of a run that has not begun.
+    pub fn new() -> RunSeconds {
+        RunSeconds {
+            in_flight: VecDeque::new(),
+            done: BinaryHeap::new(),
+            sequence: 0,
+            under_way: BinaryHeap::new(),
+            passed_on: 0,
+            last: Nanos::ZERO,
+            windows: Windows { number: 0, tally: Tally::new(), extractor: None },
+            seconds: Seconds::default(),
+            lasts: Nanos::ZERO,
+            is_in_order: true,
+        }
+    }
+
+    /// A request is issued.
+    pub fn issued(&mut self, arrival: Nanos) {
+        match self.in_flight.back_mut() {
+            Some((last, count)) if *last == arrival => *count += 1,
+            Some((last, _)) if *last > arrival => match self.in_flight.binary_search_by_key(&arrival, |(other, _)| *other) {
+                Ok(place) => self.in_flight[place].1 += 1,
+                Err(place) => self.in_flight.insert(place, (arrival, 1)),
+            },
+            _ => self.in_flight.push_back((arrival, 1)),
+        }
+    }
+
+    /// A request is done.
+    pub fn completed(&mut self, seen: ObservedRequest) {
+        let arrival = seen.request.arrival;
+        match self.in_flight.binary_search_by_key(&arrival, |(other, _)| *other) {
+            Ok(place) => self.in_flight[place].1 = self.in_flight[place].1.saturating_sub(1),
+            Err(_) => self.is_in_order = false,
+        }
+        while self.in_flight.front().is_some_and(|(_, count)| *count == 0) {
+            self.in_flight.pop_front();
+        }
+        self.sequence += 1;
+        self.lasts = self.lasts.max(seen.completed);
+        self.done.push(Reverse(Ordered { key: (arrival, self.sequence), seen }));
+        let earliest = self.in_flight.front().map_or(Nanos::MAX, |(arrival, _)| *arrival);
+        self.pass_on(earliest);
+    }
+
+    fn pass_on(&mut self, until: Nanos) {
+        while self.done.peek().is_some_and(|Reverse(first)| first.key.0 <= until) {
+            let Some(Reverse(Ordered { seen, .. })) = self.done.pop() else { return };
+            self.is_in_order &= seen.request.arrival >= self.last;
+            self.last = seen.request.arrival;
+            self.complete((seen.request.arrival, self.passed_on));
+            self.event(&Event::Queued(seen.request));
+            self.under_way.push(Reverse(Ordered { key: (seen.completed, self.passed_on), seen }));
+            self.passed_on += 1;
+        }
+    }
+
+    /// Completions before this time and number.
+    fn complete(&mut self, before: (Nanos, u64)) {
+        while self.under_way.peek().is_some_and(|Reverse(first)| first.key < before) {
+            let Some(Reverse(Ordered { seen, .. })) = self.under_way.pop() else { return };
+            let ObservedRequest { request, dispatched, completed } = seen;
+            self.event(&Event::Completed { request, dispatched, at: completed });
+        }
+    }
+
+    fn event(&mut self, event: &Event) {
+        let RunSeconds { windows, seconds, .. } = self;
+        windows.event(event, &mut |number, _, outcome| seconds.push(number, &outcome));
+    }
+
+    /// The seconds, and the last completion; `None` if requests did not come in an order in which this can be told.
+    pub fn finish(mut self) -> Option<(Seconds, Nanos)> {
+        // What is still under way when a run ends is not counted.
+        self.pass_on(Nanos::MAX);
+        self.complete((Nanos::MAX, u64::MAX));
+        let RunSeconds { windows, seconds, .. } = &mut self;
+        windows.finish(&mut |number, _, outcome| seconds.push(number, &outcome));
+        self.is_in_order.then_some((self.seconds, self.lasts))
+    }
 }
 
 /// Seconds in a row, from one to before another.
@@ -177,7 +409,7 @@ impl Phase {
 
     /// Requests done in it.
     pub fn requests(&self, seconds: &Seconds) -> u64 {
-        self.stretches.iter().flat_map(|stretch| seconds.range(stretch.from..stretch.to)).map(|(_, one)| one.outcome.requests).sum()
+        self.stretches.iter().map(|stretch| seconds.requests_in(*stretch)).sum()
     }
 }
 
@@ -200,10 +432,9 @@ impl Mean {
 }
 
 /// The phases, the longest first.
-pub fn phases(seconds: &Seconds) -> Vec<Phase> {
-    let mut stretches = stretches(seconds);
+fn phases(mut stretches: Vec<(Stretch, Point)>) -> Vec<Phase> {
     // The long ones make the phases; the short ones join them.
-    stretches.sort_by_key(|(stretch, _)| (std::cmp::Reverse(stretch.seconds()), stretch.from));
+    stretches.sort_by_key(|(stretch, _)| (Reverse(stretch.seconds()), stretch.from));
     let mut phases: Vec<(Phase, f64)> = Vec::new();
     for (stretch, point) in stretches {
         let weight = stretch.seconds() as f64;
@@ -222,49 +453,59 @@ pub fn phases(seconds: &Seconds) -> Vec<Phase> {
     }
     let mut phases: Vec<Phase> = phases.into_iter().map(|(phase, _)| phase).collect();
     phases.iter_mut().for_each(|phase| phase.stretches.sort_by_key(|stretch| stretch.from));
-    phases.sort_by_key(|phase| (std::cmp::Reverse(phase.seconds()), phase.stretches.first().map(|stretch| stretch.from)));
+    phases.sort_by_key(|phase| (Reverse(phase.seconds()), phase.stretches.first().map(|stretch| stretch.from)));
     phases
 }
 
-fn stretches(seconds: &Seconds) -> Vec<(Stretch, Point)> {
-    let mut done: Vec<(Stretch, Point)> = Vec::new();
-    let mut current: Option<(Stretch, Mean)> = None;
-    // A second that is not like the stretch; the next one says whether another has begun.
-    let mut strange: Option<(u64, Point)> = None;
-    for (&number, second) in seconds.iter().filter(|(_, second)| second.is_busy()) {
-        let Some((stretch, mean)) = &mut current else {
-            current = Some(begun(number, &second.point));
-            continue;
+/// Cuts busy seconds into stretches as they come.
+#[derive(Default)]
+struct Cutter {
+    done: Vec<(Stretch, Point)>,
+    current: Option<(Stretch, Mean)>,
+    /// A second that is not like the stretch; the next one says whether another has begun.
+    strange: Option<(u64, Point)>,
+}
+
+impl Cutter {
+    fn second(&mut self, number: u64, point: Point) {
+        let Cutter { done, current, strange } = self;
+        let Some((stretch, mean)) = current else {
+            *current = Some(begun(number, &point));
+            return;
         };
         if number >= stretch.to + PAUSE_S {
             // What was strange at the end of a stretch is its end.
-            strange = None;
+            *strange = None;
             done.push((*stretch, mean.point));
-            current = Some(begun(number, &second.point));
-            continue;
+            *current = Some(begun(number, &point));
+            return;
         }
-        let is_strange = mean.count > 1.0 && load_distance(&mean.point, &second.point) >= ANOTHER;
+        let is_strange = mean.count > 1.0 && load_distance(&mean.point, &point) >= ANOTHER;
         match strange.take() {
-            Some((from, point)) if is_strange => {
+            Some((from, first)) if is_strange => {
                 stretch.to = from;
                 done.push((*stretch, mean.point));
-                let (begun, mut mean) = begun(from, &point);
-                mean.add(&second.point, 1.0);
-                current = Some((Stretch { to: number + 1, ..begun }, mean));
+                let (begun, mut mean) = begun(from, &first);
+                mean.add(&point, 1.0);
+                *current = Some((Stretch { to: number + 1, ..begun }, mean));
             }
             _ => {
                 if is_strange {
-                    strange = Some((number, second.point));
+                    *strange = Some((number, point));
                 } else {
-                    mean.add(&second.point, 1.0);
+                    mean.add(&point, 1.0);
                 }
                 stretch.to = number + 1;
             }
         }
     }
-    done.extend(current.map(|(stretch, mean)| (stretch, mean.point)));
-    done.retain(|(stretch, _)| stretch.seconds() > 0);
-    done
+
+    fn finish(self) -> Vec<(Stretch, Point)> {
+        let Cutter { mut done, current, .. } = self;
+        done.extend(current.map(|(stretch, mean)| (stretch, mean.point)));
+        done.retain(|(stretch, _)| stretch.seconds() > 0);
+        done
+    }
 }
 
 fn begun(number: u64, point: &Point) -> (Stretch, Mean) {
@@ -278,18 +519,14 @@ mod tests {
     use super::*;
 
     /// A load of its own for each letter, idle where there is a dot.
-    fn seconds(letters: &str) -> Seconds {
-        let second = |(number, letter): (usize, char)| {
+    fn cut(letters: &str) -> Vec<Vec<(u64, u64)>> {
+        let mut cutter = Cutter::default();
+        for (number, letter) in letters.chars().enumerate().filter(|(_, letter)| *letter != '.') {
             let mut point = [0.0; NOWHERE.len()];
             point[0] = 3.0 * f64::from(letter as u32);
-            let outcome = WindowOutcome { requests: if letter == '.' { 0 } else { MIN_REQUESTS }, ..Tally::new().close(WINDOW) };
-            (number as u64, Second { point, outcome })
-        };
-        letters.chars().enumerate().map(second).collect()
-    }
-
-    fn cut(letters: &str) -> Vec<Vec<(u64, u64)>> {
-        let phases = phases(&seconds(letters));
+            cutter.second(number as u64, point);
+        }
+        let phases = phases(cutter.finish());
         phases.iter().map(|phase| phase.stretches.iter().map(|stretch| (stretch.from, stretch.to)).collect()).collect()
     }
 

@@ -4,7 +4,8 @@
 //! PLAN.toml ─▶ Plan: cases ─▶ tasks ─▶ Runner, on any thread ─▶ Row ─▶ Output: log, then part-NNNNN.parquet ─▶ report
 //! ```
 //! A case depends only on the plan and its own number, so who runs it, when and beside which others changes nothing. That is the seam for
-//! other engines: [`Plan::read`], [`Plan::task`] and [`Runner::run_task`] run anywhere, and [`Output::add`] takes the rows in any order.
+//! other engines: [`Plan::read`], [`Plan::task`] and [`Runner::run_task`] run anywhere, and [`Output::add`] takes the rows in any order and returns each file
+//! that became complete.
 
 mod columns;
 mod log;
@@ -25,7 +26,7 @@ use std::time::Instant;
 use crate::pool::Workers;
 
 pub use columns::{ALL as COLUMNS, Better, Column, SCORE};
-pub use output::{Output, Shard, Stored};
+pub use output::{Output, PartFile, Shard, Stored};
 pub use plan::{Case, Method, Plan, PlannedDisk, PlannedLoad};
 pub use report::{Best, Report};
 pub use row::Row;
@@ -74,10 +75,13 @@ pub fn run(plan: &Plan, folder: &Path, shard: Shard, workers: Workers) -> anyhow
             }
             let known = |case| output.lock().unwrap_or_else(PoisonError::into_inner).row(case).cloned();
             let ran = runner.run_task(task, &known, workers.monitor, &mut |row| {
-                let mut output = output.lock().unwrap_or_else(PoisonError::into_inner);
-                output.add(row)?;
-                workers.monitor.progress(output.done());
-                Ok(())
+                let part = {
+                    let mut output = output.lock().unwrap_or_else(PoisonError::into_inner);
+                    let part = output.add(row)?;
+                    workers.monitor.progress(output.done());
+                    part
+                };
+                part.map_or(Ok(()), PartFile::write)
             });
             if ran.is_err() {
                 has_failed.store(true, Ordering::Relaxed);

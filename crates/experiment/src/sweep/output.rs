@@ -170,6 +170,23 @@ pub fn part_name(part: u64) -> String {
     format!("part-{part:05}.parquet")
 }
 
+/// A file of the data set that is not written yet.
+pub struct PartFile {
+    temporary: PathBuf,
+    path: PathBuf,
+    bytes: Vec<u8>,
+}
+
+impl PartFile {
+    /// Writes it.
+    ///
+    /// # Errors
+    /// The folder cannot be written.
+    pub fn write(self) -> anyhow::Result<()> {
+        replace(&self.temporary, &self.path, &self.bytes).with_context(|| format!("--output {}", self.path.display()))
+    }
+}
+
 /// The folder while a shard of the sweep is run.
 pub struct Output<'a> {
     plan: &'a Plan,
@@ -254,7 +271,7 @@ impl<'a> Output<'a> {
         rows.into_iter().for_each(|row| output.take(row));
         // It may have been killed between a part's last case and its file.
         let complete: Vec<u64> = output.missing.iter().filter(|(_, missing)| **missing == 0).map(|(part, _)| *part).collect();
-        complete.into_iter().try_for_each(|part| output.write_part(part)).with_context(of)?;
+        complete.into_iter().try_for_each(|part| output.complete(part)?.write())?;
         Ok(output)
     }
 
@@ -303,34 +320,32 @@ impl<'a> Output<'a> {
         (self.failed, self.first_error.as_deref())
     }
 
-    /// Takes down the result of a case. Once this returns, the case is done, whatever becomes of the process.
+    /// Takes down the result of a case. Once this returns, the case is done, whatever becomes of the process. If all cases of a file are there,
+    /// the file is returned, to be written without holding up others.
     ///
     /// # Errors
     /// The folder cannot be written.
-    pub fn add(&mut self, row: Row) -> anyhow::Result<()> {
+    pub fn add(&mut self, row: Row) -> anyhow::Result<Option<PartFile>> {
         let part = self.plan.part_of(row.case);
         let of = |folder: &Path| format!("--output {}", folder.display());
         if self.rows.contains_key(&row.case) || !self.missing.contains_key(&part) {
-            return Ok(());
+            return Ok(None);
         }
         self.log.add(&row).with_context(|| of(&self.folder))?;
         self.take(row);
-        if self.missing.get(&part) == Some(&0) {
-            self.write_part(part).with_context(|| of(&self.folder))?;
-        }
-        Ok(())
+        (self.missing.get(&part) == Some(&0)).then(|| self.complete(part)).transpose()
     }
 
-    fn write_part(&mut self, part: u64) -> anyhow::Result<()> {
+    /// The file of a part whose cases are all there.
+    fn complete(&mut self, part: u64) -> anyhow::Result<PartFile> {
         let tasks = self.plan.part(part);
         let cases = self.plan.task(tasks.start).start..self.plan.task(tasks.end - 1).end;
         let rows: Vec<Row> = self.rows.range(cases).map(|(_, row)| row.clone()).collect();
         let bytes = table::bytes(self.plan, &rows)?;
-        let temporary = self.folder.join(PROGRESS).join(format!("shard-{}-of-{}.part", self.shard.number, self.shard.of));
-        replace(&temporary, &self.folder.join(part_name(part)), &bytes)?;
         rows.iter().for_each(|row| drop(self.rows.remove(&row.case)));
         self.missing.remove(&part);
-        Ok(())
+        let temporary = format!("shard-{}-of-{}.{}", self.shard.number, self.shard.of, part_name(part));
+        Ok(PartFile { temporary: self.folder.join(PROGRESS).join(temporary), path: self.folder.join(part_name(part)), bytes })
     }
 
     /// Removes what was needed to go on, if the whole sweep is done: of all shards.

@@ -417,7 +417,7 @@ fn method(place: &Text, written: Option<&Spanned<String>>) -> anyhow::Result<Met
     let named = METHODS.iter().find(|(name, _)| name == value.get_ref()).map(|(_, method)| *method);
     named.with_context(|| {
         let known = METHODS.map(|(name, _)| name);
-        let meant = did_you_mean(value.get_ref(), known.into_iter());
+        let meant = did_you_mean(value.get_ref(), known);
         format!("{}: {:?} should be one of {}{meant}", place.key(value, "method"), value.get_ref(), known.join(", "))
     })
 }

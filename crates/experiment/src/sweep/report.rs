@@ -61,6 +61,8 @@ pub struct Report {
     pub best: Vec<Best>,
 }
 
+/// Gains with their seeds.
+type Gains = [(i64, f64)];
 /// Merits by seed.
 type Merits = BTreeMap<i64, f64>;
 
@@ -165,6 +167,10 @@ pub(super) fn aligned<const N: usize>(rows: &[[String; N]], numbers: &[usize]) -
 
 fn best(load: String, disk: String, group: &Group, default: &str) -> Option<Best> {
     let (_, base, base_values) = group.settings.iter().find(|(setting, ..)| setting == default)?;
+    // A load that cannot be run on a disk has nothing to compare.
+    if base.is_empty() {
+        return None;
+    }
     let gains = |merits: &Merits| -> Vec<(i64, f64)> {
         merits.iter().filter_map(|(seed, merit)| Some((*seed, merit - base.get(seed)?))).collect()
     };
@@ -176,7 +182,7 @@ fn best(load: String, disk: String, group: &Group, default: &str) -> Option<Best
         .filter(|(_, gains)| gains.len() == base.len())
         .collect();
     // Of equals the first, which is the default or simpler.
-    let first = |score: &dyn Fn(&[(i64, f64)]) -> f64| {
+    let first = |score: &dyn Fn(&Gains) -> f64| {
         let scored = all.iter().map(|(number, gains)| (*number, score(gains)));
         scored.fold(None, |best: Option<(usize, f64)>, one| if best.is_some_and(|best| best.1 >= one.1) { best } else { Some(one) })
     };
@@ -184,7 +190,7 @@ fn best(load: String, disk: String, group: &Group, default: &str) -> Option<Best
     let of_best: Vec<f64> = all.iter().find(|(other, _)| *other == number)?.1.iter().map(|(_, gain)| *gain).collect();
     let held_out = (base.len() >= 3).then(|| {
         let left_out = base.keys().filter_map(|left_out| {
-            let others = |gains: &[(i64, f64)]| mean(gains.iter().filter(|(seed, _)| seed != left_out).map(|(_, gain)| *gain));
+            let others = |gains: &Gains| mean(gains.iter().filter(|(seed, _)| seed != left_out).map(|(_, gain)| *gain));
             let (chosen, _) = first(&others)?;
             let (_, gains) = all.iter().find(|(other, _)| *other == chosen)?;
             gains.iter().find(|(seed, _)| seed == left_out).map(|(_, gain)| *gain)

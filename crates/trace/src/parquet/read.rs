@@ -12,6 +12,7 @@ use parquet::column::reader::ColumnReaderImpl;
 use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
+use parquet::file::statistics::Statistics;
 use parquet::schema::types::ColumnDescriptor;
 
 use super::super::names::NamesByNumber;
@@ -19,10 +20,12 @@ use super::super::order::{Records, Sorted, Window};
 use super::super::{Input, OpenOptions, RecordedDevice, TraceError, TraceReader, TraceRequest};
 use super::checksums::Checksums;
 use super::pages::{self, Chunk};
-use super::{CAPACITY_KEY, CLASSES, READ_AHEAD_KEY, SCHEDULER_KEY, VERSION, VERSION_KEY, value};
+use super::{CAPACITY_KEY, CLASSES, PROGRAM_KEY, READ_AHEAD_KEY, SCHEDULER_KEY, VERSION, VERSION_KEY, value};
 
 /// Number of rows decoded at once.
 const BATCH_ROWS: usize = 4096;
+/// Groups of at most as many rows have their arrivals decoded at once: 8 MB.
+const MAX_GROUP_ROWS: usize = 1 << 20;
 /// The largest footer: a billion requests in row groups of 131,072 need about 12 MiB.
 const FOOTER_BYTES: u64 = 64 << 20;
 
@@ -58,6 +61,8 @@ pub(super) fn open(input: Input, options: &OpenOptions) -> Result<Box<dyn TraceR
         path: input.path,
         file,
         unchecked,
+        is_ours: value(&metadata, PROGRAM_KEY).is_some(),
+        least: least_from(&metadata, columns.arrival),
         metadata,
         checksums,
         columns,
@@ -185,9 +190,13 @@ impl Columns {
     }
 }
 
-/// A column of the current row group, with one batch decoded.
+/// A column of the current row group, of which a batch is decoded, or that has one value in all rows.
 struct Column<T: DataType> {
-    reader: ColumnReaderImpl<T>,
+    /// The one value, and no reader is needed.
+    same: Option<Option<T::T>>,
+    /// Rows in a batch.
+    batch: usize,
+    reader: Option<ColumnReaderImpl<T>>,
     nullable: bool,
     unsigned: bool,
     /// For each row of the batch, whether it has a value; empty if all do.
@@ -198,18 +207,23 @@ struct Column<T: DataType> {
 }
 
 impl<T: DataType> Column<T> {
-    /// Decodes the next batch and returns its number of rows.
-    fn fill(&mut self) -> Result<usize, ParquetError> {
+    /// Decodes the next batch and returns its number of rows; `None`: any number of rows has the same value.
+    fn fill(&mut self) -> Result<Option<usize>, ParquetError> {
+        let Some(reader) = &mut self.reader else { return Ok(None) };
         self.levels.clear();
         self.values.clear();
         self.next = 0;
         let levels = self.nullable.then_some(&mut self.levels);
-        let (rows, ..) = self.reader.read_records(BATCH_ROWS, levels, None, &mut self.values)?;
-        Ok(rows)
+        let (rows, ..) = reader.read_records(self.batch, levels, None, &mut self.values)?;
+        Ok(Some(rows))
     }
 
     /// The value of the batch's next row.
+    #[inline]
     fn take(&mut self, row: usize) -> Option<&T::T> {
+        if let Some(same) = &self.same {
+            return same.as_ref();
+        }
         if self.nullable && self.levels.get(row) != Some(&1) {
             return None;
         }
@@ -225,10 +239,20 @@ enum Integers {
 }
 
 impl Integers {
-    fn fill(&mut self) -> Result<usize, ParquetError> {
+    fn fill(&mut self) -> Result<Option<usize>, ParquetError> {
         match self {
             Integers::Narrow(column) => column.fill(),
             Integers::Wide(column) => column.fill(),
+        }
+    }
+
+    /// The whole row group's numbers, once it is decoded; `None` if there are nulls, or only a batch is decoded.
+    fn all(&self, rows: usize) -> Option<&[i64]> {
+        match self {
+            Integers::Wide(column) if !column.nullable => {
+                Some(&column.values).filter(|values| values.len() == rows).map(Vec::as_slice)
+            }
+            _ => None,
         }
     }
 
@@ -258,16 +282,36 @@ struct Group {
     priority_level: Option<Integers>,
     response: Option<Integers>,
     service: Option<Integers>,
-    /// Rows of the current batch, and how many of them have been read.
+    /// Rows of the group, of those that are decoded, and how many of these have been read.
+    all: usize,
     rows: usize,
     done: usize,
+    /// Arrivals are decoded for the whole group: its first row of the current batch.
+    base: usize,
+    /// They never decrease, and so the next row's is the least of those that come in the group.
+    is_in_order: bool,
 }
 
 impl Group {
-    fn open(file: &Arc<Chunk>, metadata: &ParquetMetaData, group: usize, columns: &Columns) -> Result<Group, ParquetError> {
-        let opener = Opener { file, metadata, group };
+    fn open(
+        file: &Arc<Chunk>,
+        metadata: &ParquetMetaData,
+        group: usize,
+        (columns, is_ours): (&Columns, bool),
+    ) -> Result<Group, ParquetError> {
+        let all = usize::try_from(metadata.row_group(group).num_rows())?;
+        let opener = Opener { file, metadata, group, is_ours };
+        // Arrivals of a whole group tell whether it is in order: then nothing needs to be held back to be sorted. They count the rows, so they
+        // are read even where all are the same.
+        let mut arrival = Opener { is_ours: false, ..opener }
+            .integers_by(columns.arrival, if is_ours && all <= MAX_GROUP_ROWS { all.max(1) } else { BATCH_ROWS })?;
+        let decoded = if is_ours && all <= MAX_GROUP_ROWS { arrival.fill()? } else { Some(0) };
+        if decoded.is_some_and(|rows| rows > 0 && rows != all) {
+            return Err(ParquetError::General(format!("arrival_ns has {} rows, its group {all}", decoded.unwrap_or(0))));
+        }
+        let is_in_order = arrival.all(all).is_some_and(|arrivals| arrivals.is_sorted());
         Ok(Group {
-            arrival: opener.integers(columns.arrival)?,
+            arrival,
             lba: opener.integers(columns.lba)?,
             sectors: opener.integers(columns.sectors)?,
             is_read: opener.column(columns.is_read)?,
@@ -281,29 +325,38 @@ impl Group {
             priority_level: columns.priority_level.map(|at| opener.integers(at)).transpose()?,
             response: columns.response.map(|at| opener.integers(at)).transpose()?,
             service: columns.service.map(|at| opener.integers(at)).transpose()?,
+            all,
             rows: 0,
             done: 0,
+            base: 0,
+            is_in_order,
         })
     }
 
     /// Decodes the next batch; `false` at the group's end.
     fn fill(&mut self) -> Result<bool, ParquetError> {
+        let arrivals = if self.arrival.all(self.all).is_some() {
+            self.base += self.rows;
+            Some((self.all - self.base).min(BATCH_ROWS))
+        } else {
+            self.arrival.fill()?
+        };
         self.done = 0;
-        self.rows = self.arrival.fill()?;
+        self.rows = arrivals.unwrap_or(0);
         let others = [
-            Some(self.lba.fill()?),
-            Some(self.sectors.fill()?),
-            Some(self.is_read.fill()?),
-            self.is_discard.as_mut().map(Column::fill).transpose()?,
-            self.device.as_mut().map(Integers::fill).transpose()?,
-            self.device_name.as_mut().map(Column::fill).transpose()?,
-            self.sync.as_mut().map(Column::fill).transpose()?,
-            self.stream.as_mut().map(Integers::fill).transpose()?,
-            self.stream_name.as_mut().map(Column::fill).transpose()?,
-            self.priority_class.as_mut().map(Column::fill).transpose()?,
-            self.priority_level.as_mut().map(Integers::fill).transpose()?,
-            self.response.as_mut().map(Integers::fill).transpose()?,
-            self.service.as_mut().map(Integers::fill).transpose()?,
+            self.lba.fill()?,
+            self.sectors.fill()?,
+            self.is_read.fill()?,
+            self.is_discard.as_mut().map(Column::fill).transpose()?.flatten(),
+            self.device.as_mut().map(Integers::fill).transpose()?.flatten(),
+            self.device_name.as_mut().map(Column::fill).transpose()?.flatten(),
+            self.sync.as_mut().map(Column::fill).transpose()?.flatten(),
+            self.stream.as_mut().map(Integers::fill).transpose()?.flatten(),
+            self.stream_name.as_mut().map(Column::fill).transpose()?.flatten(),
+            self.priority_class.as_mut().map(Column::fill).transpose()?.flatten(),
+            self.priority_level.as_mut().map(Integers::fill).transpose()?.flatten(),
+            self.response.as_mut().map(Integers::fill).transpose()?.flatten(),
+            self.service.as_mut().map(Integers::fill).transpose()?.flatten(),
         ];
         match others.iter().flatten().find(|&&rows| rows != self.rows) {
             Some(rows) => Err(ParquetError::General(format!("one column has {rows} more rows where another has {}", self.rows))),
@@ -316,7 +369,11 @@ impl Group {
         let row = self.done;
         self.done += 1;
         Row {
-            arrival: self.arrival.take(row),
+            arrival: if self.is_in_order {
+                self.arrival.all(self.all).map(|all| all[self.base + row])
+            } else {
+                self.arrival.take(self.base + row)
+            },
             lba: self.lba.take(row),
             sectors: self.sectors.take(row),
             is_read: self.is_read.take(row).copied(),
@@ -335,10 +392,13 @@ impl Group {
 }
 
 /// Opens the columns of one row group.
+#[derive(Clone, Copy)]
 struct Opener<'a> {
     file: &'a Arc<Chunk>,
     metadata: &'a ParquetMetaData,
     group: usize,
+    /// The file was written by this program, whose statistics are exact.
+    is_ours: bool,
 }
 
 impl Opener<'_> {
@@ -346,32 +406,112 @@ impl Opener<'_> {
         self.metadata.file_metadata().schema_descr().column(at)
     }
 
-    fn column<T: DataType>(&self, at: usize) -> Result<Column<T>, ParquetError> {
+    fn column<T: DataType>(&self, at: usize) -> Result<Column<T>, ParquetError>
+    where
+        T::T: FromStatistics,
+    {
+        self.column_by(at, BATCH_ROWS)
+    }
+
+    /// The one value of all rows, by the column's statistics; `None` if they differ, or nothing is known.
+    fn same<T: FromStatistics>(&self, at: usize) -> Option<Option<T>> {
+        let group = self.metadata.row_group(self.group);
+        let column = group.column(at);
+        if !self.is_ours || column.num_values() != group.num_rows() {
+            return None;
+        }
+        let statistics = column.statistics()?;
+        match statistics.null_count_opt()? {
+            0 => T::same(statistics).map(Some),
+            nulls => (u64::try_from(group.num_rows()) == Ok(nulls)).then_some(None),
+        }
+    }
+
+    fn column_by<T: DataType>(&self, at: usize, batch: usize) -> Result<Column<T>, ParquetError>
+    where
+        T::T: FromStatistics,
+    {
         let descriptor = self.descriptor(at);
         let group = self.metadata.row_group(self.group);
         let rows = usize::try_from(group.num_rows())?;
         let in_column = |error| ParquetError::General(format!("column {}: {error}", descriptor.path().string()));
-        let pages = pages::open(self.file, group.column(at), rows).map_err(in_column)?;
+        let nullable = descriptor.max_def_level() > 0;
+        // A required column has no count of nulls to compare with.
+        let same = self.same::<T::T>(at).filter(|same| nullable || same.is_some());
+        let reader = if same.is_some() {
+            None
+        } else {
+            let pages = pages::open(self.file, group.column(at), rows).map_err(in_column)?;
+            Some(ColumnReaderImpl::new(Arc::clone(&descriptor), pages))
+        };
         let unsigned = matches!(
             descriptor.converted_type(),
             ConvertedType::UINT_8 | ConvertedType::UINT_16 | ConvertedType::UINT_32 | ConvertedType::UINT_64
         );
-        Ok(Column {
-            nullable: descriptor.max_def_level() > 0,
-            unsigned,
-            reader: ColumnReaderImpl::new(descriptor, pages),
-            levels: Vec::with_capacity(BATCH_ROWS),
-            values: Vec::with_capacity(BATCH_ROWS),
-            next: 0,
-        })
+        Ok(Column { same, batch, nullable, unsigned, reader, levels: Vec::new(), values: Vec::new(), next: 0 })
     }
 
     fn integers(&self, at: usize) -> Result<Integers, ParquetError> {
+        self.integers_by(at, BATCH_ROWS)
+    }
+
+    fn integers_by(&self, at: usize, batch: usize) -> Result<Integers, ParquetError> {
         match self.descriptor(at).physical_type() {
-            Type::INT32 => self.column(at).map(Integers::Narrow),
-            _ => self.column(at).map(Integers::Wide),
+            Type::INT32 => self.column_by(at, batch).map(Integers::Narrow),
+            _ => self.column_by(at, batch).map(Integers::Wide),
         }
     }
+}
+
+/// A value that a column's statistics may say all its rows have.
+trait FromStatistics: Sized {
+    /// The least and the largest, if they are the same.
+    fn same(statistics: &Statistics) -> Option<Self>;
+}
+
+impl FromStatistics for bool {
+    fn same(statistics: &Statistics) -> Option<bool> {
+        let Statistics::Boolean(values) = statistics else { return None };
+        values.min_opt().filter(|least| values.max_opt() == Some(least)).copied()
+    }
+}
+
+impl FromStatistics for i32 {
+    fn same(statistics: &Statistics) -> Option<i32> {
+        let Statistics::Int32(values) = statistics else { return None };
+        values.min_opt().filter(|least| values.max_opt() == Some(least)).copied()
+    }
+}
+
+impl FromStatistics for i64 {
+    fn same(statistics: &Statistics) -> Option<i64> {
+        let Statistics::Int64(values) = statistics else { return None };
+        values.min_opt().filter(|least| values.max_opt() == Some(least)).copied()
+    }
+}
+
+impl FromStatistics for ByteArray {
+    /// Long values are cut in statistics, and then not exact.
+    fn same(statistics: &Statistics) -> Option<ByteArray> {
+        let Statistics::ByteArray(values) = statistics else { return None };
+        let is_exact = values.min_is_exact() && values.max_is_exact();
+        values.min_opt().filter(|least| is_exact && values.max_opt() == Some(least)).cloned()
+    }
+}
+
+/// Of each row group the least arrival of it and of those behind it, by their statistics; `None` where that is not known.
+fn least_from(metadata: &ParquetMetaData, arrival: usize) -> Vec<Option<i64>> {
+    let mut least = vec![Some(i64::MAX)];
+    for group in metadata.row_groups().iter().rev() {
+        let own = match group.column(arrival).statistics() {
+            Some(Statistics::Int64(values)) => values.min_opt().copied(),
+            _ => None,
+        };
+        let behind = least.last().copied().flatten();
+        least.push(own.zip(behind).map(|(own, behind)| own.min(behind)));
+    }
+    least.reverse();
+    least
 }
 
 /// One row of the file.
@@ -460,6 +600,10 @@ struct Rows {
     device: Option<RecordedDevice>,
     group: Option<Group>,
     next_group: usize,
+    /// The file was written by this program.
+    is_ours: bool,
+    /// See [`least_from`].
+    least: Vec<Option<i64>>,
     /// The row last read, from 1.
     row: u64,
     streams: NamesByNumber,
@@ -483,7 +627,7 @@ impl Rows {
             }
             self.group = Some(contain(|| {
                 self.checksums.check(self.file.file(), self.next_group)?;
-                Group::open(&self.file, &self.metadata, self.next_group, &self.columns)
+                Group::open(&self.file, &self.metadata, self.next_group, (&self.columns, self.is_ours))
             })?);
             self.next_group += 1;
         }
@@ -515,6 +659,13 @@ impl Records for Rows {
             Err(message) => return Err(self.damaged(message)),
         }
         Ok(true)
+    }
+
+    fn earliest_to_come(&self) -> Option<Nanos> {
+        let group = self.group.as_ref().filter(|group| group.is_in_order)?;
+        let behind = self.least.get(self.next_group).copied().flatten()?;
+        let next = group.arrival.all(group.all)?.get(group.base + group.done).map_or(behind, |next| behind.min(*next));
+        u64::try_from(next).ok().map(Nanos)
     }
 
     fn damaged(&self, message: String) -> TraceError {
