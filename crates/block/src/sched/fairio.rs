@@ -24,8 +24,9 @@
 //!   device is kept as full as shares allow.
 //! * **A tenant that cannot use its share is not waited for.** It is one that has less disk time while all others are held back than its
 //!   share of the disk time that the device usually works in that time (`rate.rs`): a stream of one request at a time keeps one disk of eight
-//!   busy at most. It loses the share, and is not waited for in the following 1, 2, 4, … cycles, up to `window_cycles`. It is not judged
-//!   by the number of disks, which nothing may keep busy, and which is 1 for flash with many units.
+//!   busy at most. It loses the share, and is not waited for in the following 1, 2, 4, … cycles, up to `window_cycles` of 100 ms: counted in long
+//!   cycles, a share would be forgone for ten seconds. It is not judged by the number of disks, which nothing may keep busy, and which is 1 for
+//!   flash with many units.
 //! * **A share is worth several batches.** At the end of a cycle, disks wait for the last tenants with share left. With cycles that are
 //!   short compared to the device queue, that is all the time, and arms move between tenants for one request each. So the automatic cycle
 //!   has room for twice `storage_load_threshold` requests of each tenant: one batch for disks to choose from, and one that follows.
@@ -81,7 +82,8 @@ tunables! {
     struct Tunables {
         /// Length of a cycle with all disks busy. 0 computes it from the weights, the service times and their variation.
         cycle_ms: Option<Nanos> = Tunable::new(Unit::Milliseconds, 0..=60_000, 0),
-        /// The most cycles in which a tenant that did not use its share is not waited for (r, the window of observation).
+        /// The most cycles in which a tenant that did not use its share is not waited for (r, the window of observation). Of cycles longer
+        /// than 100 ms as many as fit into the time of that many of 100 ms, at least one.
         window_cycles: u32 = Tunable::new(Unit::Count, 1..=1_000, 20).logarithmic(),
         /// A tenant is served in a cycle while the rest of its share is worth at least this number of requests.
         class_threshold: u32 = Tunable::new(Unit::Count, 1..=1_000, 1).logarithmic(),

@@ -11,7 +11,7 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use super::cycle::round_up;
+use super::cycle::{STEP, round_up};
 use super::stability::Stability;
 use crate::Nanos;
 use crate::cost::Cost;
@@ -72,8 +72,9 @@ pub(super) struct Accounts {
     line_weight: u64,
     /// The minimum of the accounts when the line was set.
     began: Virtual,
-    /// The service of this cycle in nanoseconds, and its number.
+    /// The service of this cycle in nanoseconds, its length with all disks busy, and its number.
     service: u64,
+    length: u64,
     cycle: u64,
     /// The longest cycle service by weight requested by a tenant that was served in this cycle, and in the previous one.
     asked: [f64; 2],
@@ -210,10 +211,13 @@ impl Accounts {
         self.leave(number);
     }
 
-    /// Records that a tenant had time to use its share and did not: the number of cycles in which it is not waited for doubles each time.
+    /// Records that a tenant had time to use its share and did not: the number of cycles in which it is not waited for doubles each time, up to
+    /// `window` of the shortest automatic cycle, so that a long cycle does not forgo a share for longer than a short one.
     pub(super) fn record_unused_share(&mut self, number: usize, window: u32) {
+        let in_time = u64::from(window).saturating_mul(STEP.0) / self.length.max(1);
+        let most = u32::try_from(in_time).unwrap_or(u32::MAX).clamp(1, window);
         let class = &mut self.classes[number];
-        let cycles = 1_u32.checked_shl(class.failures).unwrap_or(u32::MAX).min(window);
+        let cycles = 1_u32.checked_shl(class.failures).unwrap_or(u32::MAX).min(most);
         class.failures = class.failures.saturating_add(1);
         class.waited_for_from = self.cycle + 1 + u64::from(cycles);
     }
@@ -310,11 +314,30 @@ impl Accounts {
             let length = (asked / f64::from(disks)) as u64;
             round_up(length.min(LONGEST)).0.saturating_mul(u64::from(disks))
         });
+        self.length = self.service / u64::from(disks.max(1));
         self.asked = [0.0, self.asked[0]];
         let least = self.upheld.first().map_or(0, |(key, _)| key >> 32);
         self.now = self.line.max(least);
         self.began = self.now;
         self.line = self.now + by_weight(self.service, self.weight).max(1);
         self.line_weight = self.weight;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_that_was_not_used_is_forgone_for_as_long_with_long_cycles_as_with_short_ones() {
+        let cycles = |length_ms: u64| {
+            let mut accounts = Accounts::default();
+            accounts.arrives(0, 1, 0);
+            accounts.begin_cycle(Some(8 * 1_000_000 * length_ms), 8);
+            (0..10).for_each(|_| accounts.record_unused_share(0, 20));
+            accounts.classes[0].waited_for_from - accounts.cycle - 1
+        };
+        // 20 of 100 ms are 2 s; of shorter cycles 20 as well.
+        assert_eq!([50, 100, 500, 1_000, 5_000].map(cycles), [20, 20, 4, 2, 1]);
     }
 }

@@ -10,7 +10,7 @@ mod results;
 use super::stated::Stated;
 use super::{OnKernel, Paper, PaperRequest, Part, Repeated};
 use experiment::pool::Workers;
-use pairs::{DEFAULT, FIGURES, Length, MAIN, OF_PAPER, PRINTED, Pair, Runs, UNDERS, VARIANTS};
+use pairs::{DEFAULT, FIGURES, Length, MAIN, OF_DRAWN, OF_PAPER, PRINTED, Pair, Runs, UNDERS, VARIANTS};
 use results::Results;
 
 /// The report.
@@ -90,7 +90,7 @@ impl Plan {
                 // Where a gene decides; and direct I/O, where a scheduler does.
                 let decided: Vec<Pair> = Pair::ours().filter(|pair| pair.0 >= OF_PAPER).chain([DIRECT]).collect();
                 all.extend(with(&Pair::all().chain(Pair::ours()).collect::<Vec<_>>(), MAIN));
-                all.extend(with(&drawn, VARIANTS));
+                all.extend(with(&drawn, OF_DRAWN));
                 all.extend(with(&decided, UNDERS.len()));
             }
         }
