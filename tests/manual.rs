@@ -86,6 +86,11 @@ fn what_has_no_page_and_no_folder_is_said() {
     assert!(refused(&["man", "--output", "/no/such/folder"]).contains("/no/such/folder: there is no such folder"));
 }
 
+/// A command about volumes.
+fn of<'a>(arguments: &[&'a str], control: &'a str) -> Vec<&'a str> {
+    [&["serve", "volume"], arguments, &["--control", control]].concat()
+}
+
 /// The block server's own client is a command of the main program, too.
 #[test]
 fn volumes_of_a_running_block_server_are_made_and_listed_in_its_words() {
@@ -103,10 +108,9 @@ fn volumes_of_a_running_block_server_are_made_and_listed_in_its_words() {
     let watch = std::sync::Arc::new(server::watch::Watch::start(&server).unwrap());
     let mut doors = server::door::Doors::new();
     doors.control(&folder.path().join("control"), &server, &watch).unwrap();
-    let control = ["--control", &at("control")];
-    let of = |arguments: &[&str]| [&["serve", "volume"][..], arguments, &control].concat();
-    succeeds(&of(&["create", "web", "--size", "128M", "--promise", "weight = 2"]));
-    let status = succeeds(&of(&["status"]));
+    let control = at("control");
+    succeeds(&of(&["create", "web", "--size", "128M", "--promise", "weight = 2"], &control));
+    let status = succeeds(&of(&["status"], &control));
     assert!(status.contains("web              main") && status.contains("weight = 2"), "{status}");
     let again = server.create(&server::server::NewVolume {
         name: "web".to_owned(),
@@ -117,9 +121,9 @@ fn volumes_of_a_running_block_server_are_made_and_listed_in_its_words() {
         is_unchecked: false,
     });
     let reason = again.unwrap_err().to_string();
-    assert!(refused(&of(&["create", "web", "--size", "1M"])).contains(&reason), "{reason}");
-    succeeds(&of(&["delete", "web"]));
+    assert!(refused(&of(&["create", "web", "--size", "1M"], &control)).contains(&reason), "{reason}");
+    succeeds(&of(&["delete", "web"], &control));
     assert!(server.volumes().is_empty());
     doors.close();
-    assert!(refused(&of(&["status"])).contains("no server answers"));
+    assert!(refused(&of(&["status"], &control)).contains("no server answers"));
 }
