@@ -113,7 +113,7 @@ fn clients_of_gnutls_open_over_tls_the_volumes_that_their_certificates_may() {
         let refused = info(folder, volume, &[]);
         assert!(!refused.status.success(), "{folder} {volume}: {}", text(&refused));
     }
-    // Without TLS nothing is told, and a client that would do without it is not let in.
+    // Without TLS no volume is named, and a client that would do without it is not let in.
     for uri in [format!("nbd://localhost:{port}/web"), format!("nbd://localhost:{port}/")] {
         let plain = Command::new("nbdinfo").args(["--list", &uri]).output().unwrap();
         assert!(!plain.status.success() && !text(&plain).contains("secret"), "{}", text(&plain));
@@ -413,7 +413,7 @@ fn hostile_clients_keep_no_other_client_out() {
     assert!(grown_mib <= most_mib);
     drop((silent, floods));
     served.wait_until_closed_but("a", 1);
-    // A write of which data is missing changes nothing.
+    // A write whose data is not all there changes nothing.
     honest.write_all(&request(0, 1 << 20)).unwrap();
     let mut data = vec![0; 16 + (1 << 20)];
     honest.read_exact(&mut data).unwrap();

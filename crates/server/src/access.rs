@@ -130,7 +130,7 @@ impl Network {
         Ok(network)
     }
 
-    /// As a number of 128 bits, of which those of IPv4 stand in front.
+    /// As a number of 128 bits; an address of IPv4 stands in front.
     fn whole(&self, address: IpAddr) -> u128 {
         match address {
             IpAddr::V4(address) => u128::from(address.to_bits()) << 96,

@@ -1,4 +1,4 @@
-//! TLS: certificates from files, and a stream of which one thread reads while another writes.
+//! TLS: certificates from files, and a stream from which one thread reads while another writes to it.
 //!
 //! ```text
 //! reader thread ─▶ socket ─▶ [arrived] ─▶ session ─▶ plain text
