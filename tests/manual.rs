@@ -85,3 +85,45 @@ fn what_has_no_page_and_no_folder_is_said() {
     assert!(refused(&["man", "trace", "nothing"]).contains("trace nothing: there is no such command"));
     assert!(refused(&["man", "--output", "/no/such/folder"]).contains("/no/such/folder: there is no such folder"));
 }
+
+/// A command about volumes.
+fn of<'a>(arguments: &[&'a str], control: &'a str) -> Vec<&'a str> {
+    [&["serve", "volume"], arguments, &["--control", control]].concat()
+}
+
+/// The block server's own client is a command of the main program, too.
+#[test]
+fn volumes_of_a_running_block_server_are_made_and_listed_in_its_words() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    std::fs::File::create(at("store")).unwrap().set_len(1 << 30).unwrap();
+    let text = format!(
+        "catalog = '{}'\ncontrol = '{}'\n[[store]]\nname = 'main'\npath = '{}'\n[[listen]]\nunix = '{}'\n",
+        at("serve.db"),
+        at("control"),
+        at("store"),
+        at("nbd")
+    );
+    let server = server::server::Server::start(&server::configuration::Configuration::parse(&text).unwrap()).unwrap();
+    let watch = std::sync::Arc::new(server::watch::Watch::start(&server).unwrap());
+    let mut doors = server::door::Doors::new();
+    doors.control(&folder.path().join("control"), &server, &watch).unwrap();
+    let control = at("control");
+    succeeds(&of(&["create", "web", "--size", "128M", "--promise", "weight = 2"], &control));
+    let status = succeeds(&of(&["status"], &control));
+    assert!(status.contains("web              main") && status.contains("weight = 2"), "{status}");
+    let again = server.create(&server::server::NewVolume {
+        name: "web".to_owned(),
+        store: None,
+        bytes: 1 << 20,
+        is_thick: false,
+        contract: String::new(),
+        is_unchecked: false,
+    });
+    let reason = again.unwrap_err().to_string();
+    assert!(refused(&of(&["create", "web", "--size", "1M"], &control)).contains(&reason), "{reason}");
+    succeeds(&of(&["delete", "web"], &control));
+    assert!(server.volumes().is_empty());
+    doors.close();
+    assert!(refused(&of(&["status"], &control)).contains("no server answers"));
+}

@@ -347,7 +347,7 @@ impl Replies for Disk {
             && let Some(since) = state.is_held_back.take()
         {
             self.export.held_back(since.elapsed());
-            // Not here: whoever answers must not wait for what a new request needs.
+            // Not here: the thread that answers must not wait for what a new request needs.
             let _ = self.go_on.write(1);
         }
         if state.pending.is_empty() {

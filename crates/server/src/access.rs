@@ -1,13 +1,10 @@
 //! Which client may open which volume.
 
 use std::net::IpAddr;
-use std::sync::Arc;
 
 use anyhow::{Context, bail, ensure};
 use serde::Deserialize;
-use serve::nbd::{Client, Export, Exports, Origin};
-
-use crate::server::Server;
+use serve::nbd::{Client, Origin};
 
 /// A table `[[allow]]`: a client that meets all of its conditions may open its volumes.
 #[derive(Clone, Debug, Deserialize)]
@@ -130,7 +127,7 @@ impl Network {
         Ok(network)
     }
 
-    /// As a number of 128 bits, of which those of IPv4 stand in front.
+    /// As a number of 128 bits; an address of IPv4 stands in front.
     fn whole(&self, address: IpAddr) -> u128 {
         match address {
             IpAddr::V4(address) => u128::from(address.to_bits()) << 96,
@@ -166,41 +163,6 @@ fn is_like(pattern: &str, name: &str) -> bool {
         name = &name[at + part.len()..];
     }
     name.ends_with(tail)
-}
-
-/// The volumes that a client may open.
-pub struct Open<'a> {
-    /// All of them.
-    pub server: &'a Server,
-    /// Who may open what.
-    pub access: &'a Access,
-    /// Who asks.
-    pub client: Client,
-}
-
-impl Exports for Open<'_> {
-    fn list(&self) -> Vec<(String, String)> {
-        let mut volumes = self.server.list();
-        volumes.retain(|(name, _)| self.access.allows(&self.client, name));
-        volumes
-    }
-
-    fn open(&self, name: &str) -> Result<Arc<dyn Export>, String> {
-        // The default export is the only volume that the client may open, if there is one only.
-        let name = match name {
-            "" => match <[_; 1]>::try_from(self.list()) {
-                Ok([(only, _)]) => only,
-                Err(_) => String::new(),
-            },
-            name => name.to_owned(),
-        };
-        if !self.access.allows(&self.client, &name) {
-            tracing::warn!(client = %self.client, volume = ?name, "a client was refused a volume that no [[allow]] opens to it");
-            // The same words as for a volume that is not there: who may not open it does not learn of it.
-            return Err("there is no volume of this name".to_owned());
-        }
-        self.server.open(&name)
-    }
 }
 
 #[cfg(test)]

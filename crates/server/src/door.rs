@@ -17,9 +17,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt::{set_socket_keepalive, set_tcp_keepidle, socket_peercred};
 use serve::nbd::stream::Stream;
 use serve::nbd::tls::Tls;
-use serve::nbd::{Client, Entrance, Exports, Origin, Security, connection};
+use serve::nbd::{Client, Entrance, Export, Exports, Origin, Security, connection};
 
-use crate::access::{Access, Open};
+use crate::access::Access;
 use crate::control;
 use crate::server::Server;
 use crate::watch::Watch;
@@ -62,6 +62,38 @@ impl Entrance for Gate {
 
     fn note(&self, text: &str) {
         tracing::error!("tls: {text}; the certificates that were read before are used");
+    }
+}
+
+/// The volumes that a client may open.
+struct Open<'a> {
+    server: &'a Server,
+    access: &'a Access,
+    client: Client,
+}
+
+impl Exports for Open<'_> {
+    fn list(&self) -> Vec<(String, String)> {
+        let mut volumes = self.server.list();
+        volumes.retain(|(name, _)| self.access.allows(&self.client, name));
+        volumes
+    }
+
+    fn open(&self, name: &str) -> Result<Arc<dyn Export>, String> {
+        // The default export is the only volume that the client may open, if there is one only.
+        let name = match name {
+            "" => match <[_; 1]>::try_from(self.list()) {
+                Ok([(only, _)]) => only,
+                Err(_) => String::new(),
+            },
+            name => name.to_owned(),
+        };
+        if !self.access.allows(&self.client, &name) {
+            tracing::warn!(client = %self.client, volume = ?name, "a client was refused a volume that no [[allow]] opens to it");
+            // The same words as for a volume that is not there: who may not open it does not learn of it.
+            return Err("there is no volume of this name".to_owned());
+        }
+        self.server.open(&name)
     }
 }
 

@@ -63,9 +63,9 @@ pub fn negotiate<S: Stream>(stream: S, entrance: &dyn Entrance, origin: Origin) 
         };
         match talk.run(&mut options_left)? {
             Next::Tls(tls) => {
-                let (secured, names, complaint) = stream.begin(tls, deadline)?;
-                complaint.iter().for_each(|complaint| entrance.note(complaint));
-                (stream, client.names) = (secured, names);
+                let begun = stream.begin(tls, deadline)?;
+                begun.complaint.iter().for_each(|complaint| entrance.note(complaint));
+                (stream, client.names) = (begun.stream, begun.names);
             }
             Next::Transmission => {
                 let Talk { export, context_of, format, .. } = talk;

@@ -1,4 +1,4 @@
-//! TLS: certificates from files, and a stream of which one thread reads while another writes.
+//! TLS: certificates from files, and a stream from which one thread reads while another writes to it.
 //!
 //! ```text
 //! reader thread ─▶ socket ─▶ [arrived] ─▶ session ─▶ plain text
@@ -149,13 +149,21 @@ pub enum Secured<S: Stream> {
     Tls(TlsStream<S>),
 }
 
+/// A stream on which TLS has begun.
+pub(super) struct Begun<S: Stream> {
+    pub stream: Secured<S>,
+    /// The names in the client's certificate; `None`: it was not asked for one.
+    pub names: Option<Vec<String>>,
+    /// What is wrong with files that have changed.
+    pub complaint: Option<String>,
+}
+
 impl<S: Stream> Secured<S> {
-    /// Begins TLS, as a server; `None` if it has begun already. Returns also the names in the client's certificate, and what is wrong with
-    /// files that have changed.
+    /// Begins TLS, as a server.
     ///
     /// # Errors
     /// Of the connection; the client does not speak TLS, or is not believed.
-    pub(super) fn begin(self, tls: &Tls, deadline: Instant) -> io::Result<(Secured<S>, Option<Vec<String>>, Option<String>)> {
+    pub(super) fn begin(self, tls: &Tls, deadline: Instant) -> io::Result<Begun<S>> {
         let Secured::Plain(mut stream) = self else {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "TLS has begun already"));
         };
@@ -169,7 +177,8 @@ impl<S: Stream> Secured<S> {
         }
         let names = session.peer_certificates().and_then(<[_]>::first).map(|certificate| names(certificate)).transpose()?;
         let shared = Arc::new(Shared { session: Mutex::new(session), arrived: Mutex::default(), sealed: Mutex::default() });
-        Ok((Secured::Tls(TlsStream { stream, shared, says_farewell: true }), names, complaint))
+        let stream = Secured::Tls(TlsStream { stream, shared, says_farewell: true });
+        Ok(Begun { stream, names, complaint })
     }
 }
 

@@ -16,7 +16,7 @@ use crate::nbd::wire::Format;
 /// Inputs of a run of all tests; the long form has a million.
 const CASES: u32 = 2_000;
 
-/// A client that has sent all that it will send, and keeps what it is told.
+/// A client that has sent all that it will send, and keeps the answers.
 struct Script {
     input: Cursor<Vec<u8>>,
     output: Arc<Mutex<Vec<u8>>>,

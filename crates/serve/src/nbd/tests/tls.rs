@@ -149,7 +149,7 @@ fn data_goes_both_ways_under_tls_and_the_names_of_the_certificate_are_known() {
     let seen = guarded.seen.lock().unwrap().clone();
     let names = ["web", "localhost", "spiffe://here/web"].map(str::to_owned).to_vec();
     assert_eq!(seen.last().unwrap(), &Client { origin: Origin::Unix(Some(7)), names: Some(names) });
-    // Requests are sent while the client takes no replies: whoever writes does not wait for whoever reads.
+    // Requests are sent while the client takes no replies: a thread that writes does not wait for one that reads.
     let data: Vec<u8> = (0..BYTES).map(|at| (at % 251) as u8).collect();
     let request = |command: u16, cookie: u64| {
         let mut head = wire::REQUEST.to_be_bytes().to_vec();
