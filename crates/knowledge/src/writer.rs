@@ -160,7 +160,10 @@ impl Drop for Writer {
 
 impl Knowledge {
     fn set_lock_timeout(&self, timeout: Duration) -> Result<(), KnowledgeError> {
-        self.read(|connection| connection.busy_timeout(timeout))
+        self.read(|database| match database.sqlite() {
+            Some(file) => Ok(file.busy_timeout(timeout)?),
+            None => database.execute_batch(&format!("SET lock_timeout = {}", timeout.as_millis())),
+        })
     }
 }
 

@@ -14,6 +14,7 @@ pub use rotate::Rotate;
 
 use crate::candidates;
 use crate::experience::{Experience, GenePool};
+use crate::fleet::FleetKnowledge;
 use crate::gain_model::GainModel;
 use crate::setting;
 use crate::setting::Setting;
@@ -158,6 +159,8 @@ pub struct ControllerInput {
     pub experience: Arc<Experience>,
     /// What settings are expected to gain under loads that were never seen here.
     pub gains: Arc<GainModel>,
+    /// What other machines measured on devices like this one.
+    pub fleet: Arc<FleetKnowledge>,
 }
 
 impl Default for ControllerInput {
@@ -169,6 +172,7 @@ impl Default for ControllerInput {
             seed: 1,
             experience: Arc::default(),
             gains: Arc::default(),
+            fleet: Arc::default(),
         }
     }
 }

@@ -123,6 +123,11 @@ impl Trying {
         self.turns.iter().copied().enumerate().filter(|(_, turns)| *turns > 0)
     }
 
+    /// Lets an arm be tried of which something is expected.
+    pub fn allow(&mut self, arm: usize) {
+        self.may_be_tried[arm] = true;
+    }
+
     /// What is kept until the load returns: neither a trial nor windows that are not scored.
     pub fn interrupted(self) -> Trying {
         Trying { trial: None, ended: None, unit: Vec::new(), in_turn: None, returning: None, ..self }
@@ -166,10 +171,11 @@ impl TwinController {
         let known: Vec<Option<&Prediction>> = self.arms.iter().map(of).collect();
         let gains: Vec<(usize, Estimate)> =
             known.iter().enumerate().filter_map(|(arm, known)| Some((arm, over_original((*known)?)))).collect();
-        self.trying.trials.expect(gains);
         // Also one that is forecast to starve a stream may be tried: of 17 such arms 6 did. A trial ends where a stream waits too long.
         self.trying.may_be_tried = known.iter().map(Option::is_some).collect();
         self.trying.may_starve = known.iter().map(|known| known.is_some_and(Prediction::starves)).collect();
+        let gains = self.with_fleet(gains);
+        self.trying.trials.expect(gains);
     }
 
     /// What to expect of the setting of each of these predictions: its gain over the original one. `None` if that was not predicted.
@@ -262,6 +268,7 @@ impl TwinController {
         if let Some(overdue) = self.streams.overdue(now) {
             // A stream that starves is as bad as a loss that ends a trial, whatever the others got.
             self.note_score(window.to, seconds, score.max(level.mean - 2.0 * HARM).min(level.mean - HARM));
+            self.judge_fleet(self.active, trial.from, Some(-HARM));
             if self.trying.may_starve[self.active] {
                 self.arms[self.active].blocked_until = NEVER;
             } else {
@@ -279,6 +286,7 @@ impl TwinController {
         if self.phase.is_settling() {
             self.note_score(window.to, seconds, score.max(level.mean - 2.0 * HARM));
         }
+        self.judge_fleet(self.active, trial.from, Some((score - level.mean).max(-2.0 * HARM)));
         self.block_after_harm(now);
         Some(self.end_trial(trial, now, format!("{tried} is far worse than {from} in its first moments: back to {from}")))
     }
@@ -302,6 +310,7 @@ impl TwinController {
         let turns = self.trying.turns[self.active];
         let gain = self.trying.trials.posterior().gain(self.active, trial.from);
         let measured_gain = self.trying.trials.last_gain_over(trial.from);
+        self.judge_fleet(self.active, trial.from, measured_gain);
         let (tried, from) = (self.setting().to_string(), self.arms[trial.from].setting.to_string());
         let result = format!("{} ± {:.0}% than {from} in {}", percent(gain.mean), 100.0 * gain.error, counted(turns));
         // Where calls are seen, it is seen whether anything waits for write-back.
@@ -345,7 +354,8 @@ impl TwinController {
     pub(super) fn begin_trial(&mut self, now: Nanos, target: &dyn Target) -> Option<Decision> {
         let lasted_s = self.lasted_s(now);
         let is_measured = (now - self.measured_from).as_secs_f64() >= TURN_S;
-        let is_known = self.trying.evidence.is_some() || self.trying.is_forecast && lasted_s >= MIN_LOAD_S;
+        let is_known =
+            self.trying.evidence.is_some() || self.trying.is_forecast && lasted_s >= MIN_LOAD_S || self.fleet_recommends();
         if !is_measured || !is_known || self.phase.pending().is_some() || self.streams.overdue(now).is_some() {
             return None;
         }
