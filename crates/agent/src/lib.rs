@@ -18,6 +18,7 @@ pub mod configuration;
 pub mod connections;
 pub mod control_socket;
 pub mod daemon;
+pub mod fleet;
 pub mod history;
 pub mod learning;
 pub mod metrics;

@@ -22,7 +22,7 @@ const MIGRATION_LOCK: i32 = i32::from_be_bytes(*b"SkWm");
 
 /// Opens the server's knowledge base.
 pub(super) fn open(path: &Path, access: Access) -> Result<Database, Problem> {
-    let mut database = Database::from(connect(path)?);
+    let mut database = Database::from(connect(path, None)?);
     match access {
         Access::Create | Access::Write => migrate(&mut database, access == Access::Create)?,
         Access::Read => {
@@ -41,8 +41,8 @@ pub(super) fn open(path: &Path, access: Access) -> Result<Database, Problem> {
 ///
 /// # Errors
 /// It does not answer, or refuses the role; its version is earlier, or takes rows only of later programs.
-pub(super) fn open_to_exchange(path: &Path) -> Result<Database, Problem> {
-    let database = Database::from(connect(path)?);
+pub(super) fn open_to_exchange(path: &Path, password: Option<&str>) -> Result<Database, Problem> {
+    let database = Database::from(connect(path, password)?);
     let (found, oldest) = version(&database)?.ok_or(Problem::NotInitialised)?;
     match found {
         _ if found < VERSION => Err(Problem::ServerOlder { found, known: VERSION }),
@@ -51,8 +51,11 @@ pub(super) fn open_to_exchange(path: &Path) -> Result<Database, Problem> {
     }
 }
 
-fn connect(path: &Path) -> Result<Client, Problem> {
+fn connect(path: &Path, password: Option<&str>) -> Result<Client, Problem> {
     let mut config = parse(path)?;
+    if let Some(password) = password {
+        config.password(password);
+    }
     if config.get_connect_timeout().is_none() {
         config.connect_timeout(CONNECT_TIMEOUT);
     }

@@ -100,7 +100,8 @@ impl Writer {
             self.since_pruned += rows;
             let is_time =
                 self.since_pruned >= PRUNE_EVERY || self.since_pruned >= SHRINK_EVERY && knowledge.is_beyond(&self.retention)?;
-            if is_time {
+            // What many share is pruned by a person.
+            if is_time && knowledge.database.sqlite().is_some() {
                 knowledge.prune(&self.retention)?;
                 self.since_pruned = 0;
             }

@@ -95,6 +95,11 @@ pub trait Controller: Send {
         Vec::new()
     }
 
+    /// Takes in what other machines measured meanwhile.
+    fn know_fleet(&mut self, fleet: Arc<FleetKnowledge>) {
+        let _ = fleet;
+    }
+
     /// Whether it is still searching for the best setting of the load, rather than watching over the one it found.
     fn is_searching(&self) -> bool {
         false

@@ -53,6 +53,17 @@ impl Knowledge {
         })
     }
 
+    /// A new id, as outcomes have.
+    ///
+    /// # Errors
+    /// As [`machine`](Knowledge::machine).
+    pub fn draw_id(&self) -> Result<[u8; 16], KnowledgeError> {
+        self.read(|database| {
+            identity(database)?;
+            database.query_one("SELECT randomblob(16)", &[])?.map_or(Ok([0; 16]), |row| row.get(0))
+        })
+    }
+
     /// Records what a change gained, to be delivered. In one transaction: it is there and in the outbox, or neither.
     ///
     /// # Errors

@@ -44,8 +44,16 @@ impl Fleet {
     /// # Errors
     /// The address is none, the server does not answer or refuses the role, or its tables are of a version that does not go with this program.
     pub fn connect(address: &Path) -> Result<Fleet, KnowledgeError> {
+        Fleet::connect_with_password(address, None)
+    }
+
+    /// The same with a password that the address does not hold.
+    ///
+    /// # Errors
+    /// As [`connect`](Fleet::connect).
+    pub fn connect_with_password(address: &Path, password: Option<&str>) -> Result<Fleet, KnowledgeError> {
         let shown = server::without_password(address);
-        match server::open_to_exchange(address) {
+        match server::open_to_exchange(address, password) {
             Ok(database) => Ok(Fleet { database, address: shown }),
             Err(problem) => Err(problem.of(&shown)),
         }

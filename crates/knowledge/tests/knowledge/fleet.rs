@@ -16,7 +16,7 @@ use tempfile::tempdir;
 
 use crate::fixture::{decision, model, request, run, window};
 use crate::helper;
-use crate::postgres::Server;
+use crate::postgres::{ROLES, Server};
 
 pub fn device() -> DeviceType {
     DeviceType { kind: "scsi, rotational".into(), model: "ST4000NM".into(), firmware: "0001".into() }
@@ -38,6 +38,7 @@ pub fn new_outcome(number: u64) -> NewOutcome {
 /// A database with tables and roles, of which `ann` and `bob` log in as agents, `ray` as a reader and `olga` as an operator.
 pub fn fleet(server: &Server, name: &str) -> PathBuf {
     let address = server.database(name);
+    let _alone = ROLES.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     Fleet::init(&address).unwrap();
     let roles = "DO $$ BEGIN
         CREATE ROLE ann LOGIN; CREATE ROLE bob LOGIN; CREATE ROLE ray LOGIN; CREATE ROLE olga LOGIN;
@@ -260,9 +261,9 @@ pub fn live_as_agent(path: &Path, address: &Path) {
 
 #[allow(clippy::disallowed_methods, reason = "the moment of the kill is to be any, not one that the program offers")]
 fn survive(kills: u64) {
-    let Some(mut server) = Server::shared() else { return };
-    fleet(server, "refusing");
-    let address = server.address("ann", "refusing");
+    let Some(mut server) = Server::start() else { return };
+    fleet(&server, "fleet");
+    let address = server.address("ann", "fleet");
     let folder = tempdir().unwrap();
     let path = folder.path().join("kb");
     let mut random = Xoshiro256PlusPlus::seed_from_u64(44);
@@ -291,7 +292,7 @@ fn survive(kills: u64) {
     let mut local = Knowledge::open(&path).unwrap();
     local.exchange(&mut Fleet::connect(&address).unwrap(), &[device()]).unwrap();
     let ours: Vec<FleetOutcome> = local.outcomes().unwrap();
-    let theirs = Fleet::connect(&server.address("ray", "refusing")).unwrap().outcomes().unwrap();
+    let theirs = Fleet::connect(&server.address("ray", "fleet")).unwrap().outcomes().unwrap();
     let ids = |outcomes: &[FleetOutcome]| outcomes.iter().map(|outcome| outcome.id).collect::<BTreeSet<_>>();
     println!("{kills} kills, {} outcomes recorded, {} on the server", ours.len(), theirs.len());
     assert!(ours.len() as u64 >= said, "{said} were committed, {} are there", ours.len());

@@ -6,13 +6,16 @@ use std::fs;
 use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
 /// How long a server may take to answer.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Held while roles are made or granted, which all databases of a server share: PostgreSQL refuses to do that twice at once.
+pub static ROLES: Mutex<()> = Mutex::new(());
 
 pub struct Server {
     folder: TempDir,

@@ -13,6 +13,7 @@ pub mod ceiling;
 pub mod counting;
 mod cross_validation;
 mod decisions;
+pub mod fleet;
 mod memory;
 pub mod processor_time;
 pub(crate) mod run;

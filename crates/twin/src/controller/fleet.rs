@@ -29,6 +29,11 @@ impl Fleet {
         Fleet { knowledge, trust, said: Vec::new(), judged: Vec::new() }
     }
 
+    /// Takes in what others measured since, and how far they were right.
+    pub fn know(&mut self, knowledge: Arc<FleetKnowledge>) {
+        (self.trust, self.knowledge) = (knowledge.trust(), knowledge);
+    }
+
     /// Another load begins.
     pub fn begin_load(&mut self) {
         (self.said, self.judged) = (Vec::new(), Vec::new());

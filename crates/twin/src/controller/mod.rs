@@ -62,6 +62,7 @@ use std::sync::Arc;
 use block::Nanos;
 use control::controller::ControllerInput;
 use control::experience::{Experience, WINDOW};
+use control::fleet::FleetKnowledge;
 use control::{Controller, Decision, Setting, Target, Window, WindowLength};
 use observe::description::describe;
 use observe::load_tracker::LoadTracker;
@@ -432,6 +433,10 @@ impl Controller for TwinController {
     fn decide(&mut self, window: &Window, target: &dyn Target) -> Decision {
         let decision = self.next_decision(window, target);
         self.with_sources(decision)
+    }
+
+    fn know_fleet(&mut self, fleet: Arc<FleetKnowledge>) {
+        self.fleet.know(fleet);
     }
 
     fn refused(&mut self, setting: &Setting, _reason: &str) {
