@@ -77,7 +77,7 @@ fn the_commands_of_the_page_work_against_a_server() {
     assert!(is_set_up, "the page has no commands");
     // The program makes what it prints.
     let (_, roles, _) = seekwise(folder.path(), &["fleet", "init", "--print-roles"]);
-    server.sql("postgres", "page", &format!("SET search_path = seekwise; {roles}")).unwrap();
+    server.sql("postgres", "page", &roles).unwrap();
     drop(alone);
 }
 
@@ -231,7 +231,9 @@ fn a_rollout_widens_step_by_step_waits_for_people_and_is_taken_back_where_it_har
     assert_eq!((&json["devices"], &json["chosen"], &json["state"]), (&8.into(), &8.into(), &"done".into()));
     // One that harms is taken back after its first stage.
     start("bad", &[]);
-    (0..3).for_each(|_| drop(agents.report("bad", 0.0)));
+    for _ in 0..3 {
+        agents.report("bad", 0.0);
+    }
     say(&["step", address, "bad"]);
     (0..4).for_each(|_| assert_eq!(agents.report("bad", -0.3), 2));
     assert!(say(&["step", address, "bad"]).contains("aborted: taken back: "));

@@ -42,7 +42,9 @@ pub fn run(command: Command) -> anyhow::Result<()> {
 }
 
 fn init(args: &InitArgs) -> anyhow::Result<()> {
-    let Some(server) = args.server.as_ref().filter(|_| !args.print_roles) else { return Ok(terminal::print(Fleet::roles())?) };
+    let Some(server) = args.server.as_ref().filter(|_| !args.print_roles) else {
+        return Ok(terminal::print(&format!("SET search_path = seekwise;\n{}", Fleet::roles()))?);
+    };
     check_server(server)?;
     let fleet = Fleet::init(server)?;
     eprint_line(&format!(

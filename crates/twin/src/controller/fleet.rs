@@ -12,6 +12,11 @@ use observe::merit::TOLERANCE;
 
 use super::{TwinController, sources};
 
+/// What a turn of a trial shows is off by this, as a standard error: the noise of windows of two seconds is mostly below it.
+const TURN_ERROR: f64 = 0.1;
+/// A gain that falls short of what others say by this many standard errors refutes them under this load, whatever they say of other arms.
+const REFUTED: f64 = 2.0;
+
 /// The fleet, and how far it was right in this run.
 #[derive(Debug)]
 pub(super) struct Fleet {
@@ -21,12 +26,14 @@ pub(super) struct Fleet {
     said: Vec<Option<Estimate>>,
     /// Arms of which it was seen under this load whether others were right.
     judged: Vec<bool>,
+    /// Others were wrong under this load.
+    is_refuted: bool,
 }
 
 impl Fleet {
     pub fn new(knowledge: Arc<FleetKnowledge>) -> Fleet {
         let trust = knowledge.trust();
-        Fleet { knowledge, trust, said: Vec::new(), judged: Vec::new() }
+        Fleet { knowledge, trust, said: Vec::new(), judged: Vec::new(), is_refuted: false }
     }
 
     /// Takes in what others measured since, and how far they were right.
@@ -36,12 +43,12 @@ impl Fleet {
 
     /// Another load begins.
     pub fn begin_load(&mut self) {
-        (self.said, self.judged) = (Vec::new(), Vec::new());
+        (self.said, self.judged, self.is_refuted) = (Vec::new(), Vec::new(), false);
     }
 
     /// What others say of an arm, as far as they are trusted.
     fn believed(&self, arm: usize) -> Option<Estimate> {
-        self.trust.weighted(self.said.get(arm)?.as_ref()?)
+        self.trust.weighted(self.said.get(arm)?.as_ref()?).filter(|_| !self.is_refuted)
     }
 }
 
@@ -79,6 +86,12 @@ impl TwinController {
         (0..self.arms.len()).any(|arm| arm != self.active && self.fleet.believed(arm).is_some_and(|gain| gain.mean > TOLERANCE))
     }
 
+    /// Whether the active arm is on trial because others recommend it, which is not yet seen to be right.
+    pub(super) fn is_tried_for_fleet(&self) -> bool {
+        let is_judged = self.fleet.judged.get(self.active).copied().unwrap_or(true);
+        !is_judged && self.fleet.believed(self.active).is_some_and(|gain| gain.mean > TOLERANCE)
+    }
+
     /// A trial of `arm` instead of `from` measured this gain: were others right? Each arm says that once under a load.
     pub(super) fn judge_fleet(&mut self, arm: usize, from: usize, measured: Option<f64>) {
         let is_judged = self.fleet.judged.get(arm).copied().unwrap_or(true);
@@ -86,8 +99,14 @@ impl TwinController {
             return;
         }
         if let (Some(Some(expected)), Some(measured)) = (self.fleet.said.get(arm), measured) {
-            self.fleet.trust.note(expected, measured);
+            let expected = Estimate { error: expected.error.hypot(TURN_ERROR), ..*expected };
+            self.fleet.trust.note(&expected, measured);
             self.fleet.judged[arm] = true;
+            if measured < expected.mean - REFUTED * expected.error {
+                self.fleet.is_refuted = true;
+                // What is expected rests on what they said.
+                self.next_forecast = self.next_forecast.min(self.measured_from);
+            }
         }
     }
 

@@ -30,6 +30,8 @@ const MIN_TURNS: u32 = 2;
 /// half is what a trial of three seconds may lose while two per cent of a load's first minute are not exceeded.
 const HARM: f64 = 0.5;
 const HARM_ERRORS: f64 = 4.0;
+/// The same, once it has settled, for an arm that is tried because other machines recommend it, who may be wrong or hostile: a fifth of the score.
+const PROMPTED_HARM: f64 = 0.2;
 /// A settling window counts for no greater loss than this: a factor of 20.
 const MAX_LOSS: f64 = 3.0;
 
@@ -279,7 +281,8 @@ impl TwinController {
         let had_something_to_do = window.outcome.requests + window.outcome.unfinished > 0;
         // The switch itself is no fault of the arm.
         let switch = if self.phase.is_settling() { self.switch_costs_s(target, trial.from, self.active) } else { 0.0 };
-        let allowed = HARM.max(HARM_ERRORS * level.error) + switch / seconds;
+        let harm = if !self.phase.is_settling() && self.is_tried_for_fleet() { PROMPTED_HARM } else { HARM };
+        let allowed = harm.max(HARM_ERRORS * level.error) + switch / seconds;
         if !had_something_to_do || score >= level.mean - allowed {
             return None;
         }
