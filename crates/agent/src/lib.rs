@@ -17,6 +17,7 @@ pub mod advice;
 pub mod configuration;
 pub mod control_socket;
 pub mod daemon;
+pub mod fleet;
 pub mod history;
 pub mod learning;
 pub mod metrics;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use block::Nanos;
 
 use crate::controller::{Controller, Decision, Evidence};
+use crate::fleet::FleetKnowledge;
 use crate::setting::Setting;
 use crate::target::Target;
 use crate::{Window, WindowLength};
@@ -246,6 +247,11 @@ impl ControlLoop {
         let decision = self.controller.overruled(now, setting, why);
         let number = self.number.checked_sub(1);
         self.apply(now, number, decision, target);
+    }
+
+    /// Hands the controller what other machines measured meanwhile.
+    pub fn know_fleet(&mut self, fleet: Arc<FleetKnowledge>) {
+        self.controller.know_fleet(fleet);
     }
 
     /// The controller.

@@ -14,6 +14,7 @@ pub mod candidates;
 pub mod control_loop;
 pub mod controller;
 pub mod experience;
+pub mod fleet;
 pub mod gain_model;
 pub mod protect;
 pub mod search;

@@ -1,26 +1,26 @@
-//! An open knowledge base: a connection to its file.
+//! An open knowledge base: a connection to its file or server.
 
 use std::path::{Path, PathBuf};
 
-use rusqlite::{Connection, Transaction};
-
+use crate::database::{Begin, Database, Transaction};
 use crate::error::{KnowledgeError, Problem};
 use crate::open::{self, Access};
-use crate::schema;
+use crate::{schema, server};
 
 /// An open knowledge base. Several programs may open the same one.
 #[derive(Debug)]
 pub struct Knowledge {
-    pub(crate) connection: Connection,
+    pub(crate) database: Database,
     pub(crate) path: PathBuf,
 }
 
 impl Knowledge {
-    /// Opens a knowledge base for writing, creating it if missing and migrating it from an earlier version.
+    /// Opens a knowledge base for writing, creating it if missing and migrating it from an earlier version. A path that begins with `postgresql://`
+    /// is the address of a server ([`is_server`](Knowledge::is_server)).
     ///
     /// # Errors
     /// The file is not a knowledge base or is of a later version (it is then left unchanged), the folder is missing, or it cannot
-    /// be written.
+    /// be written. The server does not answer, or refuses the role.
     pub fn open(path: &Path) -> Result<Knowledge, KnowledgeError> {
         Knowledge::opened(path, Access::Create)
     }
@@ -38,6 +38,9 @@ impl Knowledge {
     /// # Errors
     /// Those of [`open`](Knowledge::open).
     pub fn open_if_there(path: &Path) -> Result<Option<Knowledge>, KnowledgeError> {
+        if Knowledge::is_server(path) {
+            return Knowledge::open(path).map(Some);
+        }
         open::check_type(path, Access::Create).map_err(|problem| problem.of(path))?;
         if path.exists() { Knowledge::open(path).map(Some) } else { Ok(None) }
     }
@@ -50,29 +53,40 @@ impl Knowledge {
         Knowledge::opened(path, Access::Read)
     }
 
-    fn opened(path: &Path, access: Access) -> Result<Knowledge, KnowledgeError> {
-        Ok(Knowledge { connection: open::open(path, access, schema::STEPS)?, path: path.to_owned() })
+    /// Whether this is the address of a PostgreSQL server rather than a file: it begins with `postgresql://` or `postgres://`.
+    pub fn is_server(path: &Path) -> bool {
+        path.to_str().is_some_and(|text| text.starts_with("postgresql://") || text.starts_with("postgres://"))
     }
 
-    /// The path as given.
+    fn opened(path: &Path, access: Access) -> Result<Knowledge, KnowledgeError> {
+        if Knowledge::is_server(path) {
+            // Errors and messages must not show a password.
+            let shown = server::without_password(path);
+            let database = server::open(path, access).map_err(|problem| problem.of(&shown))?;
+            return Ok(Knowledge { database, path: shown });
+        }
+        Ok(Knowledge { database: open::open(path, access, schema::STEPS)?.into(), path: path.to_owned() })
+    }
+
+    /// The path as given; a server's address without the password.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Checks every page and every reference of the file.
+    /// Checks every page and every reference of a file. A server's are PostgreSQL's to check.
     ///
     /// # Errors
     /// The file is damaged; the message says where.
     pub fn check(&self) -> Result<(), KnowledgeError> {
-        let result: String = self.read(|connection| connection.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0)))?;
+        if self.database.sqlite().is_none() {
+            return Ok(());
+        }
+        let first = |sql: &str| self.read(|database| database.query_one(sql, &[])?.map(|row| row.get::<String>(0)).transpose());
+        let result = first("PRAGMA integrity_check(1)")?.unwrap_or_default();
         if result != "ok" {
             return Err(Problem::Damaged(result).of(&self.path));
         }
-        let dangling: Option<String> = self.read(|connection| {
-            use rusqlite::OptionalExtension;
-            connection.query_row("PRAGMA foreign_key_check", [], |row| row.get(0)).optional()
-        })?;
-        match dangling {
+        match first("PRAGMA foreign_key_check")? {
             Some(table) => Err(Problem::Damaged(format!("a row of {table} refers to one that is gone")).of(&self.path)),
             None => Ok(()),
         }
@@ -80,11 +94,11 @@ impl Knowledge {
 
     /// Starts a read transaction: all reads see one snapshot, even while others write.
     pub(crate) fn moment(&self) -> Result<Transaction<'_>, KnowledgeError> {
-        self.connection.unchecked_transaction().map_err(|error| Problem::from(error).of(&self.path))
+        self.database.begin(Begin::Reads).map_err(|problem| problem.of(&self.path))
     }
 
     /// Runs a read; its errors name the file.
-    pub(crate) fn read<T>(&self, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, KnowledgeError> {
-        work(&self.connection).map_err(|error| Problem::from(error).of(&self.path))
+    pub(crate) fn read<T>(&self, work: impl FnOnce(&Database) -> Result<T, Problem>) -> Result<T, KnowledgeError> {
+        work(&self.database).map_err(|problem| problem.of(&self.path))
     }
 }

@@ -68,6 +68,39 @@ pub enum Problem {
     /// The caller ended the work; nothing was changed.
     #[error("interrupted; nothing was written")]
     Interrupted,
+    /// The server does not answer.
+    #[error("cannot be reached: {0}")]
+    Unreachable(String),
+    /// The address of a server cannot be understood.
+    #[error("is no address of a PostgreSQL server ({0}); it should be as postgresql://user@host:5432/database")]
+    Address(String),
+    /// The role that connected may not do this.
+    #[error("{0}: the role may not do this; `seekwise fleet init` makes roles, and an administrator grants them")]
+    Denied(String),
+    /// A server without our tables.
+    #[error("has no schema seekwise yet: run `seekwise fleet init` with a role that may create one")]
+    NotInitialised,
+    /// The server's tables are of an earlier version, and the role may not migrate them, or only reads.
+    #[error("has schema version {found}, this program writes {known}: run `seekwise fleet init` of this version once")]
+    ServerOlder {
+        /// Its schema version.
+        found: u32,
+        /// The latest that is known.
+        known: u32,
+    },
+    /// The server's tables are of a version that this program may not write any more.
+    #[error(
+        "takes rows of programs that know schema version {oldest} or later, this one knows {known}: update seekwise on this machine"
+    )]
+    ProgramTooOld {
+        /// The earliest that it takes.
+        oldest: u32,
+        /// The latest that is known.
+        known: u32,
+    },
+    /// Another error of PostgreSQL.
+    #[error("PostgreSQL says: {0}")]
+    Postgres(String),
     /// An error of the file system.
     #[error("{0}")]
     Io(#[source] io::Error),
@@ -100,6 +133,43 @@ impl From<rusqlite::Error> for Problem {
             Some(ErrorCode::ReadOnly) => Problem::ReadOnly,
             Some(ErrorCode::OperationInterrupted) => Problem::Interrupted,
             _ => Problem::Sqlite(error),
+        }
+    }
+}
+
+impl From<postgres::Error> for Problem {
+    fn from(error: postgres::Error) -> Problem {
+        use postgres::error::SqlState;
+        let Some(answer) = error.as_db_error() else {
+            // The library's own text ends at "error connecting to server".
+            let mut text = error.to_string();
+            let mut cause = std::error::Error::source(&error);
+            while let Some(next) = cause {
+                let next_text = next.to_string();
+                if !text.contains(&next_text) {
+                    text = format!("{text}: {next_text}");
+                }
+                cause = next.source();
+            }
+            return if error.is_closed() || text.contains("connect") || text.contains("communicating") || text.contains("timeout") {
+                Problem::Unreachable(text)
+            } else {
+                Problem::Postgres(text)
+            };
+        };
+        let message = answer.message().to_owned();
+        match answer.code() {
+            code if code.code().starts_with("28") || *code == SqlState::INSUFFICIENT_PRIVILEGE => Problem::Denied(message),
+            code if code.code().starts_with("22") || code.code().starts_with("23") => Problem::Value(message),
+            code if code.code().starts_with("57P") || code.code().starts_with("08") => Problem::Unreachable(message),
+            &SqlState::LOCK_NOT_AVAILABLE | &SqlState::T_R_SERIALIZATION_FAILURE | &SqlState::T_R_DEADLOCK_DETECTED => {
+                Problem::Busy
+            }
+            &SqlState::QUERY_CANCELED => Problem::Busy,
+            &SqlState::DISK_FULL => Problem::Full(io::Error::new(io::ErrorKind::StorageFull, "the server's disk is full")),
+            &SqlState::TOO_MANY_CONNECTIONS => Problem::Unreachable(message),
+            &SqlState::INVALID_CATALOG_NAME => Problem::Unreachable(message),
+            _ => Problem::Postgres(message),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The knowledge base: an SQLite file of windows, requests, models and decisions. It is the log database of the paper
+//! The knowledge base: windows, requests, models and decisions, in an SQLite file or on a PostgreSQL server. It is the log database of the paper
 //! ("Self-Learning Disk Scheduling", Fig. 1).
 //!
 //! ```text
@@ -39,8 +39,10 @@
 //! ```
 
 mod base;
+mod database;
 mod error;
 mod exchange;
+mod fleet;
 mod gene_pool;
 mod history;
 mod interrupt;
@@ -51,12 +53,14 @@ mod record;
 mod retention;
 mod rows;
 mod schema;
+mod server;
 mod summary;
 mod writer;
 
 pub use base::Knowledge;
 pub use error::{KnowledgeError, Problem};
 pub use exchange::{ExchangeError, Form, Imported, Table};
+pub use fleet::{Exchanged, Fleet, MAX_OUTBOX, Member, NewOutcome, NewRollout, Rollout, RolloutState, Score};
 pub use interrupt::interrupt_on;
 pub use merge::Merged;
 pub use query::{Filter, Rows};

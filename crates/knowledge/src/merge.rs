@@ -23,7 +23,13 @@ impl Knowledge {
     /// One of them is this file, one cannot be read, two runs have one id, this file cannot be written; `proceed` returned false.
     pub fn merge(&mut self, others: &[Knowledge], proceed: &mut dyn FnMut(u64) -> bool) -> Result<Merged, KnowledgeError> {
         for other in others {
-            if fs::canonicalize(&self.path).ok() == fs::canonicalize(&other.path).ok() {
+            let is_same = |one: &Knowledge, other: &Knowledge| match one.database.sqlite().or(other.database.sqlite()) {
+                Some(_) => {
+                    fs::canonicalize(&one.path).is_ok_and(|path| fs::canonicalize(&other.path).is_ok_and(|other| path == other))
+                }
+                None => one.path == other.path,
+            };
+            if is_same(self, other) {
                 return Err(Problem::Value("cannot be merged into itself".into()).of(&other.path));
             }
         }

@@ -12,7 +12,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::error::{KnowledgeError, Problem};
 use super::interrupt;
-use super::schema::{self, FileKind};
+use super::schema::{self, FileKind, Step};
 
 /// Time to wait for another program's transaction. Ours take milliseconds.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
@@ -32,7 +32,7 @@ pub(super) enum Access {
 }
 
 /// Opens a knowledge base of the version that the steps end with.
-pub(super) fn open(path: &Path, access: Access, steps: &[&str]) -> Result<Connection, KnowledgeError> {
+pub(super) fn open(path: &Path, access: Access, steps: &[Step]) -> Result<Connection, KnowledgeError> {
     check_type(path, access).and_then(|()| connect(path, access, steps)).map_err(|problem| problem.of(path))
 }
 
@@ -54,7 +54,7 @@ pub(super) fn check_type(path: &Path, access: Access) -> Result<(), Problem> {
     }
 }
 
-fn connect(path: &Path, access: Access, steps: &[&str]) -> Result<Connection, Problem> {
+fn connect(path: &Path, access: Access, steps: &[Step]) -> Result<Connection, Problem> {
     // A relative name could be one of SQLite's special ones (`:memory:`); URIs are off for the same reason.
     let absolute = std::path::absolute(path).map_err(Problem::Io)?;
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -98,7 +98,7 @@ fn connect(path: &Path, access: Access, steps: &[&str]) -> Result<Connection, Pr
 }
 
 /// Sets up a connection for an untrusted file, and reads the file's kind and version.
-fn look_inside(connection: &Connection, steps: &[&str]) -> rusqlite::Result<FileKind> {
+fn look_inside(connection: &Connection, steps: &[Step]) -> rusqlite::Result<FileKind> {
     interrupt::watch(connection);
     connection.busy_timeout(LOCK_TIMEOUT)?;
     // The file is untrusted: nothing in its schema may call functions, and damaged pages are noticed before they are used.
@@ -118,7 +118,7 @@ fn look_inside(connection: &Connection, steps: &[&str]) -> rusqlite::Result<File
 /// WAL with `synchronous=NORMAL`: a transaction is committed when it is in the log, which belongs to the kernel then and outlives
 /// the program, however that ends. Only when the machine itself goes down may the last transactions be lost (never the file be
 /// damaged): FULL would prevent that with an fsync per transaction, on the very disk that is to be made faster.
-fn prepare_for_writing(connection: &mut Connection, found: u32, steps: &[&str]) -> Result<(), Problem> {
+fn prepare_for_writing(connection: &mut Connection, found: u32, steps: &[Step]) -> Result<(), Problem> {
     if found == 0 {
         // Must come before the first table; the file can then shrink in small steps.
         connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;

@@ -4,13 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::vec;
 
-use block::Nanos;
-use rusqlite::types::Type;
-use rusqlite::{OptionalExtension, Row, params};
-
 use super::Knowledge;
+use super::database::{Row, values};
 use super::error::{KnowledgeError, Problem};
 use super::rows::{DecisionRow, ModelRow, RequestRow, Run, RunId, Stored, WindowRow};
+use block::Nanos;
 use observe::window::{Calls, WindowOutcome};
 
 /// Rows read at a time: bounds memory, and lets other programs write between reads.
@@ -41,7 +39,7 @@ pub struct Rows<'a, T: 'static> {
 /// The query of a table. `sql` selects the row's number, the run's number, the run's columns, and the columns for `read`.
 struct Table<T> {
     sql: &'static str,
-    read: fn(&Row, &mut Cache) -> rusqlite::Result<T>,
+    read: fn(&Row, &mut Cache) -> Result<T, Problem>,
 }
 
 /// Cache of runs and lists of features.
@@ -65,8 +63,8 @@ macro_rules! select {
             $from,
             " JOIN runs r ON r.run = t.run WHERE ",
             $key,
-            " > ?1 AND (?2 IS NULL OR r.plant = ?2)
-            AND (?3 IS NULL OR r.device = ?3) AND (?4 IS NULL OR ",
+            " > ?1 AND (CAST(?2 AS TEXT) IS NULL OR r.plant = ?2)
+            AND (CAST(?3 AS TEXT) IS NULL OR r.device = ?3) AND (CAST(?4 AS TEXT) IS NULL OR ",
             $setting,
             " = ?4) ORDER BY ",
             $key,
@@ -132,10 +130,10 @@ impl Knowledge {
     /// # Errors
     /// The file cannot be read.
     pub fn models(&self) -> Result<Vec<ModelRow>, KnowledgeError> {
-        self.read(|connection| {
+        self.read(|database| {
             let sql = "SELECT name, kind, json, trained_s, names FROM models JOIN feature_lists USING (list)
                        ORDER BY name, trained_s, model";
-            connection.prepare_cached(sql)?.query_map([], model)?.collect()
+            database.query(sql, &[])?.iter().map(model).collect()
         })
     }
 
@@ -144,26 +142,24 @@ impl Knowledge {
     /// # Errors
     /// The file cannot be read.
     pub fn latest_model(&self, name: &str) -> Result<Option<ModelRow>, KnowledgeError> {
-        self.read(|connection| {
+        self.read(|database| {
             let sql = "SELECT name, kind, json, trained_s, names FROM models JOIN feature_lists USING (list) WHERE name = ?1
                        ORDER BY trained_s DESC, model DESC LIMIT 1";
-            connection.prepare_cached(sql)?.query_row([name], model).optional()
+            database.query_one(sql, values![name])?.as_ref().map(model).transpose()
         })
     }
 }
 
 impl<T> Rows<'_, T> {
-    fn next_page(&mut self) -> rusqlite::Result<Vec<Stored<T>>> {
-        let mut statement = self.knowledge.connection.prepare_cached(self.table.sql)?;
+    fn next_page(&mut self) -> Result<Vec<Stored<T>>, Problem> {
         let Filter { plant, device, setting } = &self.filter;
-        let mut rows = statement.query(params![self.after, plant, device, setting, PAGE])?;
+        let values = values![self.after, plant.as_deref(), device.as_deref(), setting.as_deref(), PAGE];
         let mut page = Vec::new();
-        while let Some(row) = rows.next()? {
+        for row in &self.knowledge.database.query(self.table.sql, values)? {
             let place: i64 = row.get(0)?;
             if place <= self.after {
                 // Only a damaged file gives rows out of order; going on from there would never end.
-                let damaged = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CORRUPT);
-                return Err(rusqlite::Error::SqliteFailure(damaged, Some("rows are out of order".to_owned())));
+                return Err(Problem::Damaged("rows are out of order".to_owned()));
             }
             self.after = place;
             let number = row.get(1)?;
@@ -195,17 +191,16 @@ impl<T> Iterator for Rows<'_, T> {
             }
             Err(error) => {
                 self.is_done = true;
-                Some(Err(Problem::from(error).of(&self.knowledge.path)))
+                Some(Err(error.of(&self.knowledge.path)))
             }
         }
     }
 }
 
 /// A run, from its seven columns.
-pub(super) fn run(row: &Row, at: usize) -> rusqlite::Result<Run> {
-    let seed = row.get::<_, Option<String>>(at + 5)?;
-    let seed =
-        seed.map(|seed| seed.parse().map_err(|_| invalid(at + 5, Type::Text, format!("'{seed}' is no seed")))).transpose()?;
+pub(super) fn run(row: &Row, at: usize) -> Result<Run, Problem> {
+    let seed = row.get::<Option<String>>(at + 5)?;
+    let seed = seed.map(|seed| seed.parse().map_err(|_| Problem::Damaged(format!("'{seed}' is no seed")))).transpose()?;
     Ok(Run {
         id: RunId(row.get(at)?),
         began_s: row.get(at + 1)?,
@@ -217,17 +212,16 @@ pub(super) fn run(row: &Row, at: usize) -> rusqlite::Result<Run> {
     })
 }
 
-fn window(row: &Row, cache: &mut Cache) -> rusqlite::Result<WindowRow> {
+fn window(row: &Row, cache: &mut Cache) -> Result<WindowRow, Problem> {
     let (from, to) = (time(row, OWN + 1)?, time(row, OWN + 2)?);
     let list = row.get(OWN + 4)?;
     let features = match cache.lists.get(&list) {
         Some(names) => names.clone(),
         None => cache.lists.entry(list).or_insert(names(row, OWN + 5)?.into()).clone(),
     };
-    let bytes = row.get_ref(OWN + 6)?.as_blob()?;
+    let bytes: Vec<u8> = row.get(OWN + 6)?;
     if bytes.len() != features.len() * 8 {
-        let problem = format!("{} features have {} bytes of values", features.len(), bytes.len());
-        return Err(invalid(OWN + 6, Type::Blob, problem));
+        return Err(Problem::Damaged(format!("{} features have {} bytes of values", features.len(), bytes.len())));
     }
     let values = bytes.chunks_exact(8).filter_map(|bytes| bytes.try_into().ok().map(f64::from_le_bytes)).collect();
     Ok(WindowRow {
@@ -254,13 +248,13 @@ fn window(row: &Row, cache: &mut Cache) -> rusqlite::Result<WindowRow> {
     })
 }
 
-fn calls(row: &Row) -> rusqlite::Result<Option<Calls>> {
+fn calls(row: &Row) -> Result<Option<Calls>, Problem> {
     let (done, bytes): (Option<u64>, Option<u64>) = (row.get(OWN + 17)?, row.get(OWN + 18)?);
     let waited_s = real(row, OWN + 19)?;
     Ok(done.zip(bytes).map(|(done, bytes)| Calls { done, bytes, waited_s }))
 }
 
-fn decision(row: &Row, _cache: &mut Cache) -> rusqlite::Result<DecisionRow> {
+fn decision(row: &Row, _cache: &mut Cache) -> Result<DecisionRow, Problem> {
     Ok(DecisionRow {
         number: row.get(OWN)?,
         at: time(row, OWN + 1)?,
@@ -274,11 +268,11 @@ fn decision(row: &Row, _cache: &mut Cache) -> rusqlite::Result<DecisionRow> {
     })
 }
 
-fn request(row: &Row, _cache: &mut Cache) -> rusqlite::Result<RequestRow> {
+fn request(row: &Row, _cache: &mut Cache) -> Result<RequestRow, Problem> {
     let letter: String = row.get(OWN + 1)?;
     Ok(RequestRow {
         number: row.get(OWN)?,
-        op: super::rows::op(&letter).ok_or_else(|| invalid(OWN + 1, Type::Text, format!("'{letter}' is no operation")))?,
+        op: super::rows::op(&letter).ok_or_else(|| Problem::Damaged(format!("'{letter}' is no operation")))?,
         lba: row.get(OWN + 2)?,
         sectors: row.get(OWN + 3)?,
         sync: row.get(OWN + 4)?,
@@ -289,24 +283,19 @@ fn request(row: &Row, _cache: &mut Cache) -> rusqlite::Result<RequestRow> {
     })
 }
 
-fn model(row: &Row) -> rusqlite::Result<ModelRow> {
+fn model(row: &Row) -> Result<ModelRow, Problem> {
     Ok(ModelRow { name: row.get(0)?, kind: row.get(1)?, json: row.get(2)?, trained_s: row.get(3)?, features: names(row, 4)? })
 }
 
-fn time(row: &Row, at: usize) -> rusqlite::Result<Nanos> {
-    row.get(at).map(Nanos)
+fn time(row: &Row, at: usize) -> Result<Nanos, Problem> {
+    row.get::<u64>(at).map(Nanos)
 }
 
 /// SQLite keeps NaN as NULL.
-fn real(row: &Row, at: usize) -> rusqlite::Result<f64> {
-    Ok(row.get::<_, Option<f64>>(at)?.unwrap_or(f64::NAN))
+fn real(row: &Row, at: usize) -> Result<f64, Problem> {
+    Ok(row.get::<Option<f64>>(at)?.unwrap_or(f64::NAN))
 }
 
-fn names(row: &Row, at: usize) -> rusqlite::Result<Vec<String>> {
-    serde_json::from_str(&row.get::<_, String>(at)?).map_err(|error| invalid(at, Type::Text, error.to_string()))
-}
-
-/// The error for an impossible value.
-fn invalid(at: usize, kind: Type, problem: String) -> rusqlite::Error {
-    rusqlite::Error::FromSqlConversionFailure(at, kind, problem.into())
+fn names(row: &Row, at: usize) -> Result<Vec<String>, Problem> {
+    serde_json::from_str(&row.get::<String>(at)?).map_err(|error| Problem::Damaged(error.to_string()))
 }

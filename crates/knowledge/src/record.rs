@@ -3,12 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use block::Nanos;
-use rusqlite::{Connection, OptionalExtension, ToSql, Transaction, TransactionBehavior, params};
-
 use super::Knowledge;
+use super::database::{Begin, Database, Transaction, Value, values};
 use super::error::{KnowledgeError, Problem};
 use super::rows::{self, DecisionRow, ModelRow, RequestRow, Row, Run, RunId, WindowRow};
+use block::Nanos;
 
 /// Rows committed together; dropping a batch without [`commit`](Batch::commit) rolls it back.
 #[derive(Debug)]
@@ -26,9 +25,8 @@ impl Knowledge {
     /// # Errors
     /// Another program held the write lock for too long.
     pub fn batch(&mut self) -> Result<Batch<'_>, KnowledgeError> {
-        let Knowledge { connection, path } = self;
-        let transaction =
-            connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(|error| Problem::from(error).of(path))?;
+        let Knowledge { database, path } = self;
+        let transaction = database.begin(Begin::Runs).map_err(|problem| problem.of(path))?;
         Ok(Batch { transaction, path, runs: BTreeMap::new(), settings: BTreeMap::new(), lists: BTreeMap::new() })
     }
 }
@@ -92,28 +90,27 @@ impl Batch<'_> {
     /// # Errors
     /// The file cannot be written; the batch is then rolled back.
     pub fn commit(self) -> Result<(), KnowledgeError> {
-        self.transaction.commit().map_err(|error| Problem::from(error).of(self.path))
+        self.transaction.commit().map_err(|problem| problem.of(self.path))
     }
 
     fn run_row(&mut self, run: &Run) -> Result<i64, Problem> {
         if let Some(&row) = self.runs.get(&run.id) {
             return Ok(row);
         }
-        let mut find = self
-            .transaction
-            .prepare_cached("SELECT run, id, began_s, plant, device, source, seed, program FROM runs WHERE id = ?1")?;
-        let found = find.query_row([run.id.0], |row| Ok((row.get(0)?, super::query::run(row, 1)?))).optional()?;
+        let sql = "SELECT run, id, began_s, plant, device, source, seed, program FROM runs WHERE id = ?1";
+        let found = self.transaction.query_one(sql, values![run.id.0])?;
+        let found = found.map(|row| Ok::<_, Problem>((row.get(0)?, super::query::run(&row, 1)?))).transpose()?;
         let row = match found {
             Some((row, known)) if known == *run => row,
             Some((_, known)) => return Err(Problem::Value(differing(run, &known))),
             None => {
                 let Run { id, began_s, plant, device, source, seed, program } = run;
-                insert(
+                number_of(
                     &self.transaction,
-                    "INSERT INTO runs (id, began_s, plant, device, source, seed, program) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-                    params![id.0, began_s, plant, device, source, seed.map(|seed| seed.to_string()), program],
-                )?;
-                self.transaction.last_insert_rowid()
+                    "INSERT INTO runs (id, began_s, plant, device, source, seed, program) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+                     RETURNING run",
+                    values![id.0, *began_s, plant, device, source, seed.map(|seed| seed.to_string()), program],
+                )?
             }
         };
         self.runs.insert(run.id, row);
@@ -125,11 +122,11 @@ impl Batch<'_> {
         if let Some(&row) = self.settings.get(&key) {
             return Ok(row);
         }
-        let values = params![run.plant, run.device, text];
-        insert(&self.transaction, "INSERT OR IGNORE INTO settings (plant, device, text) VALUES (?1, ?2, ?3)", values)?;
-        let mut find =
-            self.transaction.prepare_cached("SELECT setting FROM settings WHERE plant = ?1 AND device = ?2 AND text = ?3")?;
-        let row = find.query_row(values, |row| row.get(0))?;
+        let values = values![&run.plant, &run.device, text];
+        let sql = "INSERT INTO settings (plant, device, text) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING";
+        insert(&self.transaction, sql, values)?;
+        let find = "SELECT setting FROM settings WHERE plant = ?1 AND device = ?2 AND text = ?3";
+        let row = number_of(&self.transaction, find, values)?;
         self.settings.insert(key, row);
         Ok(row)
     }
@@ -148,9 +145,8 @@ impl Batch<'_> {
             }
         }
         let json = serde_json::to_string(names).map_err(|error| Problem::Value(error.to_string()))?;
-        insert(&self.transaction, "INSERT OR IGNORE INTO feature_lists (names) VALUES (?1)", params![json])?;
-        let mut find = self.transaction.prepare_cached("SELECT list FROM feature_lists WHERE names = ?1")?;
-        let row = find.query_row([json], |row| row.get(0))?;
+        insert(&self.transaction, "INSERT INTO feature_lists (names) VALUES (?1) ON CONFLICT DO NOTHING", values![&json])?;
+        let row = number_of(&self.transaction, "SELECT list FROM feature_lists WHERE names = ?1", values![&json])?;
         self.lists.insert(names.to_owned(), row);
         Ok(row)
     }
@@ -168,7 +164,7 @@ impl Batch<'_> {
             "INSERT INTO windows (run, number, setting, from_ns, to_ns, list, features, requests, waited_for, bytes,
                mean_response_s, waited_s, p99_response_s, max_response_s, mean_service_s, fairness, unfinished, calls, call_bytes, call_waited_s)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20) ON CONFLICT (run, number) DO NOTHING",
-            params![
+            values![
                 run,
                 whole("number", window.number)?,
                 setting,
@@ -202,14 +198,14 @@ impl Batch<'_> {
             "INSERT INTO decisions (run, number, at_ns, window_number, from_setting, to_setting, why, expected_gain, measured_gain,
                refused)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10) ON CONFLICT (run, number) DO NOTHING",
-            params![
+            values![
                 row,
                 number,
                 time("at_ns", decision.at)?,
                 decision.window.map(|window| whole("window", window)).transpose()?,
                 from,
                 to,
-                decision.why,
+                &decision.why,
                 decision.expected_gain,
                 decision.measured_gain,
                 decision.refused.as_deref().filter(|reason| !reason.is_empty()),
@@ -217,7 +213,7 @@ impl Batch<'_> {
         )?;
         if !is_new && decision.measured_gain.is_some() {
             let measured = "UPDATE decisions SET measured_gain = ?3 WHERE run = ?1 AND number = ?2 AND measured_gain IS NULL";
-            insert(&self.transaction, measured, params![row, number, decision.measured_gain])?;
+            insert(&self.transaction, measured, values![row, number, decision.measured_gain])?;
         }
         Ok(is_new)
     }
@@ -228,7 +224,7 @@ impl Batch<'_> {
             &self.transaction,
             "INSERT INTO requests (run, number, op, lba, sectors, sync, distance, queued_ns, dispatched_ns, done_ns)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10) ON CONFLICT (run, number) DO NOTHING",
-            params![
+            values![
                 run,
                 whole("number", request.number)?,
                 rows::letter(request.op),
@@ -251,16 +247,23 @@ impl Batch<'_> {
         let list = self.list_row(features)?;
         insert(
             &self.transaction,
-            "INSERT INTO models (name, kind, json, trained_s, list) SELECT ?1, ?2, ?3, ?4, ?5 WHERE NOT EXISTS
+            "INSERT INTO models (name, kind, json, trained_s, list)
+             SELECT ?1, ?2, ?3, CAST(?4 AS BIGINT), CAST(?5 AS BIGINT) WHERE NOT EXISTS
              (SELECT 1 FROM models WHERE name = ?1 AND kind = ?2 AND json = ?3 AND trained_s = ?4 AND list = ?5)",
-            params![name, kind, json, trained_s, list],
+            values![name, kind, json, *trained_s, list],
         )
     }
 }
 
 /// Executes a statement; whether it changed a row.
-fn insert(connection: &Connection, sql: &str, values: &[&dyn ToSql]) -> Result<bool, Problem> {
-    Ok(connection.prepare_cached(sql)?.execute(values)? > 0)
+fn insert(database: &Database, sql: &str, values: &[Value]) -> Result<bool, Problem> {
+    Ok(database.execute(sql, values)? > 0)
+}
+
+/// The number that a statement answers.
+fn number_of(database: &Database, sql: &str, values: &[Value]) -> Result<i64, Problem> {
+    let row = database.query_one(sql, values)?;
+    row.ok_or_else(|| Problem::Damaged("a row is gone that was just written".to_owned()))?.get(0)
 }
 
 fn differing(run: &Run, known: &Run) -> String {

@@ -1,8 +1,9 @@
 //! Retention: deletes old rows to keep the file small.
 
-use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
+use rusqlite::Connection;
 
 use super::Knowledge;
+use super::database::{Begin, Database, values};
 use super::error::{KnowledgeError, Problem};
 
 /// Numbers of rows that are kept, the most recently recorded first; merged and imported rows count as recorded at that time.
@@ -57,25 +58,26 @@ impl Knowledge {
     }
 
     fn pruned(&mut self, retention: &Retention) -> Result<Pruned, Problem> {
-        let before = counts(&self.connection)?;
-        let bytes_before = pages(&self.connection)?.0;
-        let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let database = &self.database;
+        let before = counts(database)?;
+        let bytes_before = pages(database)?.0;
+        let transaction = database.begin(Begin::Runs)?;
         delete_windows(&transaction, retention.windows)?;
         delete_models(&transaction, retention.models)?;
         // Requests are numbered without gaps but for those that were there already.
-        let last: Option<i64> = transaction.query_row("SELECT max(request) FROM requests", [], |row| row.get(0))?;
+        let last = transaction.number("SELECT coalesce(max(request), 0) FROM requests", &[])?.cast_signed();
         let kept = i64::try_from(retention.requests).unwrap_or(i64::MAX);
-        transaction.execute("DELETE FROM requests WHERE request <= ?1", [last.unwrap_or(0).saturating_sub(kept)])?;
+        transaction.execute("DELETE FROM requests WHERE request <= ?1", values![last.saturating_sub(kept)])?;
         fit(&transaction, retention.max_mib.saturating_mul(1 << 20))?;
         delete_unused(&transaction)?;
         transaction.commit()?;
-        match self.shrink_file() {
+        match database.sqlite().map_or(Ok(()), shrink_file) {
             // The rows are deleted; the pages are returned another time.
             Err(Problem::Interrupted) => {}
             shrunk => shrunk?,
         }
-        let after = counts(&self.connection)?;
-        let bytes = pages(&self.connection)?.0;
+        let after = counts(database)?;
+        let bytes = pages(database)?.0;
         let [windows, decisions, requests, models] = std::array::from_fn(|i| before[i].saturating_sub(after[i]));
         Ok(Pruned { windows, decisions, requests, models, bytes_before, bytes })
     }
@@ -85,93 +87,98 @@ impl Knowledge {
         let (_, used) = self.read(pages)?;
         Ok(used > retention.max_mib.saturating_mul(1 << 20))
     }
-
-    /// Returns free pages to the file system.
-    fn shrink_file(&self) -> Result<(), Problem> {
-        let mut free = self.connection.prepare("PRAGMA incremental_vacuum")?;
-        let mut rows = free.query([])?;
-        // It frees a page per step.
-        while rows.next()?.is_some() {}
-        drop(rows);
-        // If a reader blocks it, the log is emptied another time.
-        let _ = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
-        Ok(())
-    }
 }
 
-/// Deletes rows until the rest takes less than this; then some more, so that the next rows do not exceed it at once.
-fn fit(connection: &Connection, bytes: u64) -> rusqlite::Result<()> {
-    if pages(connection)?.1 <= bytes {
-        return Ok(());
-    }
-    while pages(connection)?.1 > bytes / 8 * 7 && delete_an_eighth(connection)? {}
+/// Returns free pages to the file system. A server does that by itself.
+fn shrink_file(file: &Connection) -> Result<(), Problem> {
+    let mut free = file.prepare("PRAGMA incremental_vacuum")?;
+    let mut rows = free.query([])?;
+    // It frees a page per step.
+    while rows.next()?.is_some() {}
+    drop(rows);
+    // If a reader blocks it, the log is emptied another time.
+    let _ = file.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
     Ok(())
 }
 
-/// The file's size and its used part, in bytes.
-pub(super) fn pages(connection: &Connection) -> rusqlite::Result<(u64, u64)> {
-    let number = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, u64>(0));
+/// Deletes rows until the rest takes less than this; then some more, so that the next rows do not exceed it at once.
+fn fit(database: &Database, bytes: u64) -> Result<(), Problem> {
+    if pages(database)?.1 <= bytes {
+        return Ok(());
+    }
+    while pages(database)?.1 > bytes / 8 * 7 && delete_an_eighth(database)? {}
+    Ok(())
+}
+
+/// The size and its used part, in bytes. PostgreSQL does not tell the used part of a table: that is from its rows.
+pub(super) fn pages(database: &Database) -> Result<(u64, u64), Problem> {
+    let number = |sql: &str| database.number(sql, &[]);
+    if database.sqlite().is_none() {
+        let size = number(
+            "SELECT CAST(coalesce(sum(pg_total_relation_size(c.oid)), 0) AS BIGINT) FROM pg_class c
+             WHERE c.relkind = 'r' AND c.relnamespace = CAST('seekwise' AS regnamespace)",
+        )?;
+        let [windows, _, requests, _] = counts(database)?;
+        let models = number("SELECT CAST(coalesce(sum(octet_length(json)), 0) AS BIGINT) FROM models")?;
+        return Ok((size, windows * WINDOW_BYTES + requests * REQUEST_BYTES + models));
+    }
     let (size, count, free) = (number("PRAGMA page_size")?, number("PRAGMA page_count")?, number("PRAGMA freelist_count")?);
     Ok((size * count, size * count.saturating_sub(free)))
 }
 
 /// Windows, decisions, requests, models.
-pub(super) fn counts(connection: &Connection) -> rusqlite::Result<[u64; 4]> {
-    let count = |table: &str| connection.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0));
+pub(super) fn counts(database: &Database) -> Result<[u64; 4], Problem> {
+    let count = |table: &str| database.number(&format!("SELECT count(*) FROM {table}"), &[]);
     Ok([count("windows")?, count("decisions")?, count("requests")?, count("models")?])
 }
 
-fn delete_windows(connection: &Connection, kept: u64) -> rusqlite::Result<usize> {
+fn delete_windows(database: &Database, kept: u64) -> Result<u64, Problem> {
     let kept = i64::try_from(kept).unwrap_or(i64::MAX);
-    let settings: Vec<i64> =
-        connection.prepare_cached("SELECT setting FROM settings")?.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
-    let mut find =
-        connection.prepare_cached("SELECT window FROM windows WHERE setting = ?1 ORDER BY window DESC LIMIT 1 OFFSET ?2")?;
-    let mut delete = connection.prepare_cached("DELETE FROM windows WHERE setting = ?1 AND window <= ?2")?;
     let mut deleted = 0;
-    for setting in settings {
-        if let Some(last) = find.query_row(params![setting, kept], |row| row.get::<_, i64>(0)).optional()? {
-            deleted += delete.execute(params![setting, last])?;
+    for row in database.query("SELECT setting FROM settings", &[])? {
+        let setting: i64 = row.get(0)?;
+        let find = "SELECT window FROM windows WHERE setting = ?1 ORDER BY window DESC LIMIT 1 OFFSET ?2";
+        if let Some(last) = database.query_one(find, values![setting, kept])? {
+            let delete = "DELETE FROM windows WHERE setting = ?1 AND window <= ?2";
+            deleted += database.execute(delete, values![setting, last.get::<i64>(0)?])?;
         }
     }
     Ok(deleted)
 }
 
-fn delete_models(connection: &Connection, kept: u64) -> rusqlite::Result<usize> {
+fn delete_models(database: &Database, kept: u64) -> Result<u64, Problem> {
     let kept = i64::try_from(kept).unwrap_or(i64::MAX);
-    connection.execute(
+    database.execute(
         "DELETE FROM models WHERE model IN (SELECT model FROM
-           (SELECT model, row_number() OVER (PARTITION BY name ORDER BY trained_s DESC, model DESC) AS place FROM models)
+           (SELECT model, row_number() OVER (PARTITION BY name ORDER BY trained_s DESC, model DESC) AS place FROM models) AS ranked
          WHERE place > ?1)",
-        [kept],
+        values![kept],
     )
 }
 
 /// Deletes an eighth of the table that takes most space; false if nothing more may be deleted.
-fn delete_an_eighth(connection: &Connection) -> rusqlite::Result<bool> {
-    let [windows, _, requests, _] = counts(connection)?;
-    let most: u64 = connection.query_row(
-        "SELECT coalesce(max(n), 0) FROM (SELECT count(*) AS n FROM windows GROUP BY setting)",
-        [],
-        |row| row.get(0),
-    )?;
-    if requests > 0 && (requests * REQUEST_BYTES >= windows * WINDOW_BYTES || most <= 1) {
+fn delete_an_eighth(database: &Database) -> Result<bool, Problem> {
+    let [windows, _, requests, _] = counts(database)?;
+    let most = |table: &str, group: &str| {
+        let sql = format!("SELECT coalesce(max(n), 0) FROM (SELECT count(*) AS n FROM {table} GROUP BY {group}) AS groups_of_rows");
+        database.number(&sql, &[])
+    };
+    let most_windows = most("windows", "setting")?;
+    if requests > 0 && (requests * REQUEST_BYTES >= windows * WINDOW_BYTES || most_windows <= 1) {
         let eighth = i64::try_from(requests / 8 + 1).unwrap_or(i64::MAX);
         let oldest = "DELETE FROM requests WHERE request IN (SELECT request FROM requests ORDER BY request LIMIT ?1)";
-        return Ok(connection.execute(oldest, [eighth])? > 0);
+        return Ok(database.execute(oldest, values![eighth])? > 0);
     }
-    if most > 1 {
-        return Ok(delete_windows(connection, (most * 7 / 8).max(1))? > 0);
+    if most_windows > 1 {
+        return Ok(delete_windows(database, (most_windows * 7 / 8).max(1))? > 0);
     }
-    let most: u64 =
-        connection
-            .query_row("SELECT coalesce(max(n), 0) FROM (SELECT count(*) AS n FROM models GROUP BY name)", [], |row| row.get(0))?;
-    Ok(most > 1 && delete_models(connection, most - 1)? > 0)
+    let most_models = most("models", "name")?;
+    Ok(most_models > 1 && delete_models(database, most_models - 1)? > 0)
 }
 
 /// Deletes entries that no row refers to.
-fn delete_unused(connection: &Connection) -> rusqlite::Result<()> {
-    connection.execute_batch(
+fn delete_unused(database: &Database) -> Result<(), Problem> {
+    database.execute_batch(
         "DELETE FROM runs WHERE NOT EXISTS (SELECT 1 FROM windows w WHERE w.run = runs.run)
            AND NOT EXISTS (SELECT 1 FROM decisions d WHERE d.run = runs.run)
            AND NOT EXISTS (SELECT 1 FROM requests q WHERE q.run = runs.run);

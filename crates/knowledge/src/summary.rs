@@ -1,8 +1,9 @@
 //! Summary statistics of a knowledge base.
 
-use rusqlite::Connection;
 use serde::Serialize;
 
+use super::database::{Begin, Database, Row};
+use super::error::Problem;
 use super::retention::{counts, pages};
 use super::{Knowledge, KnowledgeError};
 
@@ -73,43 +74,49 @@ impl Knowledge {
     /// # Errors
     /// The file cannot be read.
     pub fn summary(&self) -> Result<Summary, KnowledgeError> {
-        self.read(|connection| {
+        self.read(|database| {
             // All of it as of one moment, though others write.
-            let moment = connection.unchecked_transaction()?;
+            let moment = database.begin(Begin::Reads)?;
             summary(&moment)
         })
     }
 }
 
-fn summary(connection: &Connection) -> rusqlite::Result<Summary> {
-    let [windows, decisions, requests, _] = counts(connection)?;
-    let number = |sql: &str| connection.query_row(sql, [], |row| row.get(0));
-    let (first_began_s, last_began_s, first_began, last_began) = connection.query_row(
-        "SELECT min(began_s), max(began_s), datetime(min(began_s), 'unixepoch'), datetime(max(began_s), 'unixepoch')
-         FROM runs WHERE began_s <> 0",
-        [],
-        |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)),
-    )?;
+fn summary(database: &Database) -> Result<Summary, Problem> {
+    let [windows, decisions, requests, _] = counts(database)?;
+    let began = database.query_one("SELECT min(began_s), max(began_s) FROM runs WHERE began_s <> 0", &[])?;
+    let (first_began_s, last_began_s) =
+        began.map_or(Ok((None, None)), |row| Ok::<(Option<i64>, Option<i64>), Problem>((row.get(0)?, row.get(1)?)))?;
+    let version = match database.sqlite() {
+        Some(_) => database.number("PRAGMA user_version", &[])?,
+        None => database.number("SELECT version FROM schema_version", &[])?,
+    };
     Ok(Summary {
-        schema_version: number("PRAGMA user_version")?,
-        bytes: pages(connection)?.0,
-        runs: connection.query_row("SELECT count(*) FROM runs", [], |row| row.get(0))?,
+        schema_version: u32::try_from(version).unwrap_or(u32::MAX),
+        bytes: pages(database)?.0,
+        runs: database.number("SELECT count(*) FROM runs", &[])?,
         first_began_s,
         last_began_s,
-        first_began,
-        last_began,
+        first_began: first_began_s.and_then(date),
+        last_began: last_began_s.and_then(date),
         windows,
         decisions,
         requests,
-        settings: settings(connection)?,
-        models: models(connection)?,
+        settings: settings(database)?,
+        models: models(database)?,
     })
 }
 
-fn settings(connection: &Connection) -> rusqlite::Result<Vec<SettingSummary>> {
-    let sql = "SELECT s.plant, s.device, s.text, count(*), total(w.to_ns - w.from_ns) / 1e9 FROM windows w
-               JOIN settings s ON s.setting = w.setting GROUP BY w.setting ORDER BY s.plant, s.device, s.text";
-    let read = |row: &rusqlite::Row| {
+/// Seconds since 1970 as a date of UTC; `None` beyond the calendar.
+fn date(seconds: i64) -> Option<String> {
+    chrono::DateTime::from_timestamp(seconds, 0).map(|date| date.format("%Y-%m-%d %H:%M:%S").to_string())
+}
+
+fn settings(database: &Database) -> Result<Vec<SettingSummary>, Problem> {
+    let sql = "SELECT s.plant, s.device, s.text, count(*), CAST(sum(w.to_ns - w.from_ns) AS DOUBLE PRECISION) / 1e9 FROM windows w
+               JOIN settings s ON s.setting = w.setting GROUP BY s.setting, s.plant, s.device, s.text
+               ORDER BY s.plant, s.device, s.text";
+    let read = |row: &Row| {
         Ok(SettingSummary {
             plant: row.get(0)?,
             device: row.get(1)?,
@@ -118,22 +125,24 @@ fn settings(connection: &Connection) -> rusqlite::Result<Vec<SettingSummary>> {
             observed_s: row.get(4)?,
         })
     };
-    connection.prepare(sql)?.query_map([], read)?.collect()
+    database.query(sql, &[])?.iter().map(read).collect()
 }
 
-fn models(connection: &Connection) -> rusqlite::Result<Vec<ModelSummary>> {
-    let sql = "SELECT name, kind, trained_s, CASE WHEN trained_s <> 0 THEN datetime(trained_s, 'unixepoch') END,
-                 json_array_length(names), length(CAST(json AS BLOB))
+fn models(database: &Database) -> Result<Vec<ModelSummary>, Problem> {
+    let sql = "SELECT name, kind, trained_s, names, CAST(octet_length(json) AS BIGINT)
                FROM models JOIN feature_lists USING (list) ORDER BY name, trained_s, model";
-    let read = |row: &rusqlite::Row| {
+    let read = |row: &Row| {
+        let trained_s = row.get(2)?;
+        let names: String = row.get(3)?;
+        let names: Vec<String> = serde_json::from_str(&names).map_err(|error| Problem::Damaged(error.to_string()))?;
         Ok(ModelSummary {
             name: row.get(0)?,
             kind: row.get(1)?,
-            trained_s: row.get(2)?,
-            trained: row.get(3)?,
-            features: row.get(4)?,
-            bytes: row.get(5)?,
+            trained_s,
+            trained: Some(trained_s).filter(|seconds| *seconds != 0).and_then(date),
+            features: names.len() as u64,
+            bytes: row.get(4)?,
         })
     };
-    connection.prepare(sql)?.query_map([], read)?.collect()
+    database.query(sql, &[])?.iter().map(read).collect()
 }

@@ -100,7 +100,8 @@ impl Writer {
             self.since_pruned += rows;
             let is_time =
                 self.since_pruned >= PRUNE_EVERY || self.since_pruned >= SHRINK_EVERY && knowledge.is_beyond(&self.retention)?;
-            if is_time {
+            // What many share is pruned by a person.
+            if is_time && knowledge.database.sqlite().is_some() {
                 knowledge.prune(&self.retention)?;
                 self.since_pruned = 0;
             }
@@ -160,7 +161,10 @@ impl Drop for Writer {
 
 impl Knowledge {
     fn set_lock_timeout(&self, timeout: Duration) -> Result<(), KnowledgeError> {
-        self.read(|connection| connection.busy_timeout(timeout))
+        self.read(|database| match database.sqlite() {
+            Some(file) => Ok(file.busy_timeout(timeout)?),
+            None => database.execute_batch(&format!("SET lock_timeout = {}", timeout.as_millis())),
+        })
     }
 }
 

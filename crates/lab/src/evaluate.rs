@@ -10,6 +10,7 @@ use research::evaluation;
 use research::evaluation::ControllerEvaluation;
 use research::evaluation::ceiling::Ceiling;
 use research::evaluation::counting::Counting;
+use research::evaluation::fleet::FleetEvaluation;
 use research::evaluation::processor_time::ProcessorTime;
 use research::evaluation::worth::Worth;
 use research::shares::Shares;
@@ -162,6 +163,44 @@ pub fn processor_time(args: &ProcessorTimeArgs) -> anyhow::Result<()> {
         "{controller}: {:.3}% of a core at {:.0} requests/s, over {:.0} s after the first minute.\n",
         spent.core_percent, spent.requests_per_s, spent.seconds
     ))?)
+}
+
+/// Arguments of `seekwise-lab fleet`.
+#[derive(clap::Args)]
+pub struct FleetArgs {
+    /// First seed for drawing loads and devices
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = number::seed)]
+    seed: u64,
+    /// Number of seeds
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = number::within::<u32>(1..=1000, "seeds"))]
+    seeds: u32,
+    #[command(flatten)]
+    world: WorldArgs,
+    /// Run fewer and shorter loads
+    #[arg(long)]
+    quick: bool,
+    /// How long each load of one phase runs, in seconds [default: 60; 20 with --quick]
+    #[arg(long, value_name = "SECONDS", value_parser = number::within::<u32>(5..=86_400, "seconds"))]
+    seconds: Option<u32>,
+    /// Number of runs at once [default: one per core]
+    #[arg(long, value_name = "N", value_parser = number::within::<u16>(1..=1024, "threads"))]
+    threads: Option<u16>,
+    /// Print JSON, with all cases
+    #[arg(long)]
+    json: bool,
+}
+
+/// Evaluates fleets.
+///
+/// # Errors
+/// Wrong arguments, or an interruption.
+pub fn fleet(args: &FleetArgs) -> anyhow::Result<()> {
+    let &FleetArgs { seed, seeds, quick: is_quick, seconds, .. } = args;
+    let evaluation = FleetEvaluation { seed, seeds, world: args.world.which(), is_quick, seconds };
+    let terminal = Terminal::default();
+    let report = evaluation.run(Workers::new(&terminal, args.threads.map(usize::from)))?;
+    let text = if args.json { serde_json::to_string_pretty(&report)? + "\n" } else { report.text() };
+    Ok(terminal::print(&text)?)
 }
 
 /// Options for evaluating predictions.

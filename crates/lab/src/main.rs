@@ -45,6 +45,8 @@ enum Command {
     Evaluate(evaluate::Args),
     /// Run the agent on emulated disks under the real kernel and compare it with fixed settings
     Field(field::Args),
+    /// Measure what a fleet is worth to a machine that meets a load for the first time, and what a hostile one costs
+    Fleet(evaluate::FleetArgs),
     /// Measure whether guarantees to tenants are kept, on drawn hosts with drawn loads
     Guarantees(guarantees::Args),
     /// Measure how right `seekwise learn iocost` is, on drawn devices, and beside it the kernel's script
@@ -89,6 +91,7 @@ fn main() -> ExitCode {
         Command::Counters(args) => evaluate::counters(&args),
         Command::Evaluate(args) => evaluate::controllers(&args),
         Command::Field(args) => field::run(&args),
+        Command::Fleet(args) => evaluate::fleet(&args),
         Command::Guarantees(args) => guarantees::run(&args),
         Command::Iocost(args) => iocost::run(&args),
         Command::Learn(command) => learn::run(command),

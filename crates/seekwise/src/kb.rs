@@ -33,7 +33,7 @@ pub enum Command {
 /// Arguments of `seekwise kb prune`.
 #[derive(clap::Args)]
 pub struct PruneArgs {
-    /// The knowledge base
+    /// The knowledge base: a file, or a server as postgresql://user@host/database
     file: PathBuf,
     /// Windows to keep for each setting of each device, with their decisions
     #[arg(long, value_name = "N", default_value_t = Retention::default().windows, value_parser = number::within::<u64>(0..=u64::MAX, "windows"))]
@@ -77,7 +77,7 @@ fn prune(args: &PruneArgs) -> anyhow::Result<()> {
     let pruned = knowledge.prune(&Retention { windows, requests, models, max_mib })?;
     eprint_line(&format!(
         "{}: forgot {}, {}, {} and {}; {} kB are now {} kB",
-        args.file.display(),
+        knowledge.path().display(),
         counted(pruned.windows, "window"),
         counted(pruned.decisions, "decision"),
         counted(pruned.requests, "request"),
@@ -88,7 +88,7 @@ fn prune(args: &PruneArgs) -> anyhow::Result<()> {
     if pruned.bytes > max_mib.saturating_mul(1 << 20) {
         eprint_line(&format!(
             "{}: still larger: one window of each setting and the last model of each name are kept",
-            args.file.display()
+            knowledge.path().display()
         ));
     }
     Ok(())
@@ -96,8 +96,8 @@ fn prune(args: &PruneArgs) -> anyhow::Result<()> {
 
 fn merge(args: &MergeArgs) -> anyhow::Result<()> {
     let others = args.from.iter().map(|path| Knowledge::open_to_read(path)).collect::<Result<Vec<_>, _>>()?;
-    let merged = receive(&args.into, |knowledge, proceed| knowledge.merge(&others, proceed).map_err(interruption))?;
-    eprint_line(&format!("{}: {}", args.into.display(), came_in(merged.new, merged.known)));
+    let (name, merged) = receive(&args.into, |knowledge, proceed| knowledge.merge(&others, proceed).map_err(interruption))?;
+    eprint_line(&format!("{name}: {}", came_in(merged.new, merged.known)));
     Ok(())
 }
 
@@ -115,12 +115,14 @@ fn watched<T>(work: impl FnOnce(Proceed) -> anyhow::Result<T>) -> anyhow::Result
     result
 }
 
-/// Opens a knowledge base to add rows to. A file newly created is removed again if the work fails before adding any.
-fn receive<T>(path: &Path, work: impl FnOnce(&mut Knowledge, Proceed) -> anyhow::Result<T>) -> anyhow::Result<T> {
-    let is_new = fs::metadata(path).is_err();
+/// Opens a knowledge base to add rows to, and returns its name for messages. A file newly created is removed again if the work fails before adding
+/// any.
+fn receive<T>(path: &Path, work: impl FnOnce(&mut Knowledge, Proceed) -> anyhow::Result<T>) -> anyhow::Result<(String, T)> {
+    let is_new = !Knowledge::is_server(path) && fs::metadata(path).is_err();
     let mut knowledge = Knowledge::open(path)?;
     let result = watched(|proceed| work(&mut knowledge, proceed));
     let is_empty = knowledge.summary().is_ok_and(|summary| summary.runs == 0 && summary.models.is_empty());
+    let name = knowledge.path().display().to_string();
     drop(knowledge);
     if result.is_err() && is_new && is_empty {
         for suffix in ["", "-wal", "-shm"] {
@@ -129,7 +131,7 @@ fn receive<T>(path: &Path, work: impl FnOnce(&mut Knowledge, Proceed) -> anyhow:
             let _ = fs::remove_file(name);
         }
     }
-    result
+    result.map(|result| (name, result))
 }
 
 /// Ctrl-C is not an error of the file.

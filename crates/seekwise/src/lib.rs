@@ -7,6 +7,7 @@ pub mod compare;
 pub mod controller;
 pub mod disk;
 pub mod emulate;
+pub mod fleet;
 pub mod guarantee;
 pub mod host;
 pub mod kb;

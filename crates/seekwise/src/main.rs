@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use seekwise::{
-    advise, check, compare, controller, disk, emulate, guarantee, host, kb, learn, moved, offered, place, protect, records,
+    advise, check, compare, controller, disk, emulate, fleet, guarantee, host, kb, learn, moved, offered, place, protect, records,
     scheduler, schema, serve, simulate, sweep, trace, workload,
 };
 use terminal::manual;
@@ -52,6 +52,9 @@ enum Command {
     /// A supervising process takes everything down when this one is killed. If both are killed, `seekwise emulate --recover` does. It
     /// stays true to slow devices, such as hard disks, up to some thousand requests a second.
     Emulate(emulate::Args),
+    /// Share over a PostgreSQL server what many machines measured, and roll out a setting step by step
+    #[command(subcommand)]
+    Fleet(fleet::Command),
     /// Check whether a host can meet guarantees to tenants (admission control)
     ///
     /// Adds up the worst-case demand of each guarantee, then simulates tenants with bad neighbours. The exit code is 0 for either result;
@@ -128,6 +131,7 @@ fn main() -> ExitCode {
         Command::Controller(command) => controller::run(command, "seekwise", &controller::product()),
         Command::Disk(command) => disk::run(command),
         Command::Emulate(args) => emulate::run(&args),
+        Command::Fleet(command) => fleet::run(command),
         Command::Guarantee(args) => guarantee::run(&args),
         Command::Host(command) => host::run(&command),
         Command::Kb(command) => kb::run(command),

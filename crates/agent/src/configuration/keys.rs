@@ -11,7 +11,7 @@ use toml::de::{DeTable, DeValue};
 
 use endpoint::metrics::Listen;
 
-use super::{Configuration, Exit, Mode, Pattern, Rule, Settings, learning, protect};
+use super::{Configuration, Exit, Mode, Pattern, Rule, Settings, fleet, learning, protect};
 
 /// The default candidates.
 pub const CANDIDATES: &str = "linux";
@@ -287,6 +287,9 @@ impl Configuration {
             } else if key == "learning" {
                 let wrong = || (source.line(name.span().start), "learning: should be a table below a line [learning]".to_owned());
                 changed.learning.add(&source, value.get_ref().as_table().ok_or_else(wrong)?)?;
+            } else if key == "fleet" {
+                let wrong = || (source.line(name.span().start), "fleet: should be a table below a line [fleet]".to_owned());
+                changed.fleet.add(&source, value.get_ref().as_table().ok_or_else(wrong)?)?;
             } else if key == "limits" {
                 let wrong = || (source.line(name.span().start), "limits: should be a table below a line [limits]".to_owned());
                 changed.limits.add(&source, value.get_ref().as_table().ok_or_else(wrong)?)?;
@@ -310,7 +313,7 @@ impl Configuration {
                     .iter()
                     .map(|key| key.name)
                     .chain(OF_PROGRAM.iter().map(|key| key.name))
-                    .chain(["device", "learning", "protect", "limits"]);
+                    .chain(["device", "learning", "fleet", "protect", "limits"]);
                 return Err((source.line(name.span().start), unknown(key, known)));
             }
         }
@@ -372,6 +375,9 @@ pub fn vendor_file() -> String {
     text += "#mode = \"act\"\n\n# Learning mode: while a device with mode = \"act\" is idle, workloads run on a scratch file and settings are tried.\n#[learning]\n";
     let mut add = |name: &str, default: &str, doc: &str| text += &format!("# {doc}\n#{name} = {default}\n");
     learning::KEYS.iter().for_each(|key| add(key.name, key.default, key.doc));
+    text += "\n# Sharing: what changes of settings gained is exchanged with other machines over a PostgreSQL server.\n#[fleet]\n";
+    let mut add = |name: &str, default: &str, doc: &str| text += &format!("# {doc}\n#{name} = {default}\n");
+    fleet::KEYS.iter().for_each(|key| add(key.name, key.default, key.doc));
     text += "\n# A [[protect]] promises a unit response times or throughput. It names the unit and at least one promise. Its neighbours are limited\n\
              # (io.max of their cgroups) while that is needed to keep the promise.\n#[[protect]]\n";
     let mut add = |name: &str, default: &str, doc: &str| text += &format!("# {doc}\n#{name} = {default}\n");

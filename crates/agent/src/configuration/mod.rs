@@ -11,6 +11,7 @@
 //! `/etc` replaces the vendor's, and drop-ins are merged into either. An unknown key or an invalid value is an error that names file, line,
 //! key, value and what would be right; a partial configuration is never used.
 
+mod fleet;
 mod hours;
 mod keys;
 mod learning;
@@ -31,6 +32,7 @@ use endpoint::metrics::Listen;
 use observe::Preference;
 
 pub use applier::policy::Sources;
+pub use fleet::FleetSettings;
 pub use hours::{Hours, WallTime};
 pub use keys::vendor_file;
 pub use learning::{Learning, searching};
@@ -148,6 +150,8 @@ pub struct Configuration {
     pub metrics: Option<Listen>,
     /// Where and when learning mode runs.
     pub learning: Learning,
+    /// With whom outcomes are shared.
+    pub fleet: FleetSettings,
     /// What units are promised.
     pub promises: Vec<Promised>,
     /// Who may be limited for that.
@@ -177,6 +181,7 @@ impl Default for Configuration {
             applier_socket: PathBuf::from("/run/seekwise/applier.sock"),
             metrics: None,
             learning: Learning::default(),
+            fleet: FleetSettings::default(),
             promises: Vec::new(),
             limits: Limits::default(),
             read: Vec::new(),

@@ -122,6 +122,9 @@ fn errors_name_file_line_key_value_and_what_would_be_right() {
         ("[[device]]\nmode = \"act\"\n", "a.toml:1: device: selects no devices"),
         ("[[device]]\nname = \"sda\"\nhistory = 3\n", "a.toml:3: device: history: there is no such key"),
         ("[device]\nname = \"sda\"\n", "a.toml:1: device: should be tables, each below a line [[device]]"),
+        ("[fleet]\nserver = \"db\"\n", "a.toml:2: server = \"db\": should begin with postgresql://"),
+        ("[fleet]\nrollouts = 1\n", "a.toml:2: rollouts = 1: should be true or false"),
+        ("[fleet]\nsever = \"x\"\n", "a.toml:2: fleet: sever: there is no such key; did you mean server?"),
         ("mode = \"act\"\nmode = \"act\"", "a.toml:2: duplicate key"),
         ("mode = ", "a.toml:1: "),
     ];

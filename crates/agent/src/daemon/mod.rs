@@ -25,16 +25,20 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use block::Nanos;
+use control::Setting;
 use control::experience::Experience;
+use control::fleet::FleetKnowledge;
+use knowledge::NewOutcome;
 use tracing::{info, warn};
 
 use crate::history::{Entry, History, Kind, Measured};
 pub use device_control::{DeviceControl, Ownership};
 pub use learner::Learner;
-pub use session::{Budget, DeviceSession, Notice};
+pub use session::{Budget, DeviceSession, MeasuredChange, Notice};
 
 use crate::configuration::{Configuration, Exit, Mode, Settings};
 use crate::control_socket::{Answer, Ask, DeviceStatus, Differs, Status};
+use crate::fleet::{FleetLink, Job, Reply, device_type};
 use crate::learning::Memory;
 use crate::metrics::{DeviceSample, DeviceState, Metrics};
 use crate::protect::{Protection, Terms};
@@ -131,6 +135,10 @@ pub struct Daemon {
     /// What was learned on this machine.
     memory: Option<Memory>,
     learner: Option<Learner>,
+    /// The server with which outcomes are shared.
+    fleet: Option<FleetLink>,
+    /// What the server said last.
+    shared: Reply,
     looks: Nanos,
     samples: Nanos,
     keeps: Nanos,
@@ -160,6 +168,8 @@ impl Daemon {
             metrics,
             memory: None,
             learner: None,
+            fleet: None,
+            shared: Reply::default(),
             looks: began.at,
             samples: began.at,
             keeps: began.at + KEEPS_POOLS,
@@ -177,6 +187,11 @@ impl Daemon {
     /// The same, that also learns.
     pub fn learning(self, learner: Learner) -> Daemon {
         Daemon { learner: Some(learner), ..self }
+    }
+
+    /// The same, that shares outcomes with other machines.
+    pub fn sharing(self, link: FleetLink) -> Daemon {
+        Daemon { fleet: Some(link), ..self }
     }
 
     /// Takes in what the knowledge base has. Without one that can be read it goes on with what it knows.
@@ -242,6 +257,44 @@ impl Daemon {
             self.keep_pools();
         }
         self.learn(now);
+        self.share(now);
+    }
+
+    /// Takes in what the server said, and asks it again when that is due. Never waits.
+    fn share(&mut self, now: Moment) {
+        let Some(link) = &mut self.fleet else { return };
+        let reply = link.reply();
+        if link.is_due(now.at) {
+            let devices = self.devices.values_mut().map(|session| (session.name().to_owned(), session.share())).collect();
+            link.ask(now.at, Job { devices });
+        }
+        if let Some(reply) = reply {
+            self.shared_by_others(now, reply);
+        }
+    }
+
+    fn shared_by_others(&mut self, now: Moment, reply: Reply) {
+        if let Some(link) = &mut self.fleet {
+            match &reply.trouble {
+                Some(trouble) if link.trouble.as_ref() != Some(trouble) => warn!("sharing with the fleet: {trouble}"),
+                None if link.trouble.is_some() => info!("sharing with the fleet works again"),
+                _ => {}
+            }
+            link.trouble = reply.trouble.clone();
+        }
+        if reply.delivered > 0 {
+            info!("{} outcomes of changes were delivered", reply.delivered);
+        }
+        let mut came = Vec::new();
+        for (identity, session) in &mut self.devices {
+            session.know_fleet(known(&reply, session));
+            let Some(rollouts) = &reply.rollouts else { continue };
+            let wanted = rollouts.get(&identity.name).and_then(|(rollout, setting)| Some((rollout, Setting::parse(setting).ok()?)));
+            let notices = session.hold(now.at, wanted.as_ref().map(|(rollout, setting)| (rollout.as_str(), setting)));
+            came.extend(notices.into_iter().map(|one| (identity.name.clone(), one)));
+        }
+        self.shared = reply;
+        came.into_iter().for_each(|(name, notices)| self.tell(now, &name, notices));
     }
 
     /// Writes down what searches found under real work, for the next life of the daemon.
@@ -315,6 +368,10 @@ impl Daemon {
                 let experience = self.experience.clone();
                 let (mut session, mut notices) =
                     DeviceSession::begin(now.at, &device.name, (settings, budget), experience, device_control, source);
+                session.is_of_type(device_type(&self.sysfs, device));
+                if self.fleet.is_some() {
+                    session.know_fleet(known(&self.shared, &session));
+                }
                 session.follow_units(UnitMonitor::new(&self.sysfs, device.number, UNITS_EVERY, false, now.at));
                 self.protect(now, device, &mut session, &mut notices);
                 self.metrics.begins(&device.name);
@@ -366,6 +423,10 @@ impl Daemon {
                 self.metrics.units(device, &table);
                 Ok(())
             }
+            Notice::Change(change) => {
+                self.record_outcome(now, device, *change);
+                Ok(())
+            }
             Notice::Measured(comparison) => {
                 let measured = Measured::of(&comparison);
                 info!(device, "measured {} of the latest change", measured.text());
@@ -390,6 +451,18 @@ impl Daemon {
         };
         if let Err(error) = written {
             warn!("the history cannot be written: {error}");
+        }
+    }
+
+    /// Keeps what a change gained for other machines, if it is shared with any.
+    fn record_outcome(&self, now: Moment, device: &str, change: MeasuredChange) {
+        let session = self.devices.values().find(|session| session.name() == device);
+        let (Some(memory), Some(_), Some(session)) = (&self.memory, &self.fleet, session) else { return };
+        let MeasuredChange { load, from, to, gain, preference } = change;
+        let day = control::fleet::day(now.unix_seconds);
+        let new = NewOutcome { day, device: session.device_type().clone(), load, preference, from, to, gain };
+        if let Err(error) = memory.record_outcome(&new) {
+            warn!("what the change gained is not shared: {error}");
         }
     }
 
@@ -500,6 +573,12 @@ impl Daemon {
         }
         came.into_iter().for_each(|(name, notices)| self.tell(now, &name, notices));
     }
+}
+
+/// What others measured on devices like this one.
+fn known(reply: &Reply, session: &DeviceSession) -> Arc<FleetKnowledge> {
+    let preference = &session.settings().preference;
+    Arc::new(FleetKnowledge::new(&reply.outcomes, reply.machine, session.device_type(), preference))
 }
 
 /// What metrics show of a device.

@@ -10,6 +10,7 @@ mod advice_log;
 mod controller;
 mod external_changes;
 mod learning;
+mod sharing;
 mod traffic;
 mod verification;
 
@@ -26,6 +27,8 @@ use self::advice_log::{AdviceLog, entry_of, percent};
 use self::controller::build_controller;
 use self::external_changes::describe;
 use self::learning::LearningState;
+pub use self::sharing::MeasuredChange;
+use self::sharing::Sharing;
 use self::traffic::Traffic;
 use self::verification::Verification;
 use super::device_control::{ChangeRate, DeviceControl, Ownership, PolicyGate, Vetoes};
@@ -63,6 +66,8 @@ pub enum Notice {
     Entry(Box<Entry>),
     /// The measured gain of the latest change.
     Measured(Comparison),
+    /// The same with what it was measured under, to be shared.
+    Change(Box<MeasuredChange>),
     /// The units that used the device in an interval.
     Units(Box<UnitTable>),
 }
@@ -76,7 +81,7 @@ impl Notice {
     pub fn text(&self) -> Option<String> {
         match self {
             Notice::Entry(entry) => Some(format!("{}: {}", entry.device, entry.why)),
-            Notice::Measured(_) | Notice::Units(_) => None,
+            Notice::Measured(_) | Notice::Change(_) | Notice::Units(_) => None,
         }
     }
 }
@@ -101,6 +106,7 @@ pub struct DeviceSession {
     advice: AdviceLog,
     verification: Verification,
     traffic: Traffic,
+    sharing: Sharing,
     learning: LearningState,
     /// Who uses the device; `None` where requests are not seen.
     units: Option<UnitMonitor>,
@@ -128,12 +134,14 @@ impl DeviceSession {
     ) -> (DeviceSession, Vec<Notice>) {
         let ownership = initial_ownership(&settings, &mut *device_control);
         let original = device_control.setting();
-        let controller = build_controller(&settings, budget, &experience, &*device_control, source.counters_only());
+        let sharing = Sharing::default();
+        let controller = build_controller(&settings, budget, (&experience, &sharing), &*device_control, source.counters_only());
         let mut session = DeviceSession {
             name: name.to_owned(),
             ownership,
             control_loop: ControlLoop::new(controller),
             traffic: Traffic::new(source.lost()),
+            sharing,
             settings,
             budget,
             experience,
@@ -295,7 +303,8 @@ impl DeviceSession {
     fn restart(&mut self, now: Nanos) {
         self.refusal = None;
         let counters_only = self.source.counters_only();
-        let controller = build_controller(&self.settings, self.budget, &self.experience, &*self.device_control, counters_only);
+        let known = (&self.experience, &self.sharing);
+        let controller = build_controller(&self.settings, self.budget, known, &*self.device_control, counters_only);
         self.control_loop = ControlLoop::new(controller);
         self.start(now);
     }
@@ -408,7 +417,10 @@ impl DeviceSession {
         for sample in &samples {
             self.control_loop.record_counters(sample);
             if let Some(score) = self.traffic.sample(sample, &self.settings.preference) {
-                notices.extend(self.verification.add(Scored::plain(score), &self.settings.preference).map(Notice::Measured));
+                self.sharing.scored(score);
+                if let Some(measured) = self.verification.add(Scored::plain(score), &self.settings.preference) {
+                    self.note_measured(measured, notices);
+                }
             }
         }
     }
@@ -424,8 +436,18 @@ impl DeviceSession {
             return;
         }
         let tags = self.verification.tags(&self.active, || self.device_control.bounds().nr_requests);
+        self.sharing.window(window, score);
         let score = Scored::of(score, depth([outcome]), tags);
-        notices.extend(self.verification.add(score, &self.settings.preference).map(Notice::Measured));
+        if let Some(measured) = self.verification.add(score, &self.settings.preference) {
+            self.note_measured(measured, notices);
+        }
+    }
+
+    /// Ends the measurement of the latest change.
+    fn finish_measurement(&mut self, notices: &mut Vec<Notice>) {
+        if let Some(measured) = self.verification.finish(&self.settings.preference) {
+            self.note_measured(measured, notices);
+        }
     }
 
     /// A notice about the active setting.
@@ -476,7 +498,8 @@ impl DeviceSession {
         if self.active == self.original {
             self.guard.settled();
         }
-        notices.extend(self.verification.finish(&self.settings.preference).map(Notice::Measured));
+        self.finish_measurement(notices);
+        self.sharing.changed(&decision.from, &decision.to);
         // Another read-ahead has no effect before files are opened again.
         self.verification.begin(decision.from.host == decision.to.host);
         notices.push(Notice::entry(entry_of(&self.name, kind, decision, &decision.to.to_string())));
@@ -509,7 +532,7 @@ impl DeviceSession {
         self.end_promises(&mut notices);
         let from = self.active.to_string();
         let restored = self.device_control.restore().map_err(|error| error.to_string())?;
-        notices.extend(self.verification.finish(&self.settings.preference).map(Notice::Measured));
+        self.finish_measurement(&mut notices);
         let back = restored.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
         let why = if restored.is_empty() { "nothing had been changed".to_owned() } else { back };
         self.original = self.device_control.setting();

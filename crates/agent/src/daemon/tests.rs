@@ -1,5 +1,6 @@
 #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
 
+mod fleet;
 mod learning;
 
 use std::fs;

@@ -7,8 +7,8 @@ use control::experience::Experience;
 use control::experience::GenePool;
 use control::target::Identity;
 use control::{DecisionRecord, Window};
-use knowledge::ModelRow;
 use knowledge::{DecisionRow, Knowledge, KnowledgeError, Pace, Retention, Row, Run, RunId, WindowRow, Writer};
+use knowledge::{ModelRow, NewOutcome};
 use sha2::Digest as _;
 
 /// File name in the state directory.
@@ -52,6 +52,19 @@ impl Memory {
     /// It cannot be read.
     pub fn experience(&self) -> Result<Experience, KnowledgeError> {
         Knowledge::open_if_there(&self.path)?.map_or_else(|| Ok(Experience::default()), |knowledge| knowledge.experience())
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Records what a change gained, to be delivered to other machines.
+    ///
+    /// # Errors
+    /// It is no measurement; the file cannot be written.
+    pub fn record_outcome(&self, outcome: &NewOutcome) -> Result<(), KnowledgeError> {
+        Knowledge::open(&self.path)?.record_outcome(outcome)
     }
 
     /// Stores a load. Storing the same one again changes nothing.

@@ -9,6 +9,7 @@ use agent::control_socket::Server;
 use agent::daemon::open::Machine;
 use agent::daemon::run::{LoopContext, run as run_daemon};
 use agent::daemon::{Daemon, Learner, Scope};
+use agent::fleet::{Exchange, FleetLink};
 use agent::history::History;
 use agent::learning::{self, Memory};
 use agent::metrics::Metrics;
@@ -72,11 +73,15 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let wants = Scope { configuration, named, mode };
     let memory = Memory::below(&wants.configuration.state_directory);
     let learner = learner(&sysfs, &wants.configuration, &memory);
+    let link = link(&wants.configuration, &memory, began.at)?;
     let daemon = Daemon::new(began, (sysfs, "/".into()), wants, opens, (experience, history, metrics)).remembering(memory);
     let mut daemon = match learner {
         Some(learner) => daemon.learning(learner),
         None => daemon,
     };
+    if let Some(link) = link {
+        daemon = daemon.sharing(link);
+    }
     daemon.step(began);
     expect_something(&daemon)?;
     let tuned = daemon.sessions().filter(|watched| watched.settings().mode == Mode::Act).count();
@@ -113,6 +118,15 @@ fn learner(sysfs: &Sysfs, configuration: &Configuration, memory: &Memory) -> Opt
         warn!("learning: {why}");
     }
     Some(Learner::new(configuration.learning.clone(), false, Box::new(equipment), memory.clone()))
+}
+
+/// The thread that shares with the server of `[fleet]`; `None` if that names none.
+fn link(configuration: &Configuration, memory: &Memory, now: block::Nanos) -> anyhow::Result<Option<FleetLink>> {
+    if configuration.fleet.server.is_none() {
+        return Ok(None);
+    }
+    let exchange = Exchange { file: memory.path().to_owned(), settings: configuration.fleet.clone() };
+    Ok(Some(FleetLink::start(exchange, now).context("fleet: a thread cannot be started")?))
 }
 
 /// Checks that at least one device could be opened, or that no device failed to open.

@@ -1,6 +1,6 @@
 //! `seekwise-agent configuration`: the effective settings, and the files that they were read from.
 
-use agent::configuration::{Configuration, Learning, vendor_file};
+use agent::configuration::{Configuration, FleetSettings, Learning, vendor_file};
 use agent::learning::Machine;
 use applier::sysfs::Sysfs;
 use linux::topology::{self, wwid};
@@ -45,7 +45,19 @@ fn text(configuration: &Configuration) -> anyhow::Result<String> {
         ));
     }
     sentences.extend(learning(&configuration.learning, sysfs));
+    sentences.extend(fleet(&configuration.fleet));
     Ok(say::lines(sentences, terminal::style().0))
+}
+
+/// With which server outcomes are shared; `None` if with none.
+fn fleet(plan: &FleetSettings) -> Option<String> {
+    let address = plan.server.as_ref()?.to_string_lossy();
+    // Without role and password, which may stand before an @ or among the options.
+    let server = address.split('?').next().unwrap_or_default();
+    let server = server.rsplit(['@', '/']).find(|part| !part.is_empty()).unwrap_or_default();
+    let rollouts = if plan.rollouts { "devices that are tuned take part in rollouts" } else { "no device takes part in rollouts" };
+    let minutes = plan.exchange_minutes;
+    Some(format!("Fleet: what changes gained is shared over the server's database {server} every {minutes} minutes; {rollouts}."))
 }
 
 /// When and where learning mode runs, or why it currently cannot; `None` if no scratch file is configured.

@@ -39,6 +39,13 @@ impl Fixed {
     }
 }
 
+impl Fixed {
+    /// Keeps what it finds; windows of this length are recorded.
+    pub fn keeping(window: Nanos) -> Fixed {
+        Fixed { setting: None, window }
+    }
+}
+
 impl Controller for Fixed {
     fn name(&self) -> &'static str {
         SPEC.name

@@ -14,6 +14,7 @@ pub use rotate::Rotate;
 
 use crate::candidates;
 use crate::experience::{Experience, GenePool};
+use crate::fleet::FleetKnowledge;
 use crate::gain_model::GainModel;
 use crate::setting;
 use crate::setting::Setting;
@@ -94,6 +95,11 @@ pub trait Controller: Send {
         Vec::new()
     }
 
+    /// Takes in what other machines measured meanwhile.
+    fn know_fleet(&mut self, fleet: Arc<FleetKnowledge>) {
+        let _ = fleet;
+    }
+
     /// Whether it is still searching for the best setting of the load, rather than watching over the one it found.
     fn is_searching(&self) -> bool {
         false
@@ -158,6 +164,8 @@ pub struct ControllerInput {
     pub experience: Arc<Experience>,
     /// What settings are expected to gain under loads that were never seen here.
     pub gains: Arc<GainModel>,
+    /// What other machines measured on devices like this one.
+    pub fleet: Arc<FleetKnowledge>,
 }
 
 impl Default for ControllerInput {
@@ -169,6 +177,7 @@ impl Default for ControllerInput {
             seed: 1,
             experience: Arc::default(),
             gains: Arc::default(),
+            fleet: Arc::default(),
         }
     }
 }

@@ -109,6 +109,7 @@ impl Experiment {
             seed: self.seed,
             experience: Arc::default(),
             gains: Arc::default(),
+            fleet: Arc::default(),
         })
     }
 

@@ -165,9 +165,9 @@ impl Knowledge {
 
     /// The features of all windows, in the order of their first window, so that an imported table is exported with the same columns.
     fn feature_columns(&self) -> Result<Vec<String>, KnowledgeError> {
-        let lists: Vec<String> = self.read(|connection| {
-            let sql = "SELECT names FROM feature_lists JOIN windows USING (list) GROUP BY list ORDER BY min(window)";
-            connection.prepare(sql)?.query_map([], |row| row.get(0))?.collect()
+        let lists: Vec<String> = self.read(|database| {
+            let sql = "SELECT l.names FROM feature_lists l JOIN windows w ON w.list = l.list GROUP BY l.list, l.names ORDER BY min(w.window)";
+            database.query(sql, &[])?.iter().map(|row| row.get(0)).collect()
         })?;
         let mut seen = BTreeSet::new();
         // A list that is not JSON is reported when its first window is read.

@@ -5,9 +5,11 @@
 mod bounds;
 mod exchange;
 mod fixture;
+mod fleet;
 mod helper;
 mod keeping;
 mod killed;
 mod merging;
 mod opening;
+mod postgres;
 mod writer;

@@ -13,6 +13,7 @@ pub mod ceiling;
 pub mod counting;
 mod cross_validation;
 mod decisions;
+pub mod fleet;
 mod memory;
 pub mod processor_time;
 pub(crate) mod run;
@@ -133,8 +134,14 @@ impl ControllerEvaluation {
         let extent = Extent { seconds: self.seconds.unwrap_or(usual.seconds), ..usual };
         let questions = case::draw_all(purpose, &extent, self.seed, self.seeds, workers)?;
         let gains = gain_model::load(self.gain_model.as_deref())?;
-        let brief =
-            ControllerInput { preference: self.preference, candidates, seed: self.seed, experience: experience.clone(), gains };
+        let brief = ControllerInput {
+            preference: self.preference,
+            candidates,
+            seed: self.seed,
+            experience: experience.clone(),
+            gains,
+            ..ControllerInput::default()
+        };
         let runs: Vec<(&(u64, EvaluationCase), &Policy)> =
             questions.iter().flat_map(|question| policies.iter().map(move |policy| (question, policy))).collect();
         let results = workers.map("evaluating, runs:", &runs, |((seed, question), policy)| {

@@ -15,7 +15,7 @@ use terminal::eprint_line;
 /// Arguments of `seekwise kb export`.
 #[derive(clap::Args)]
 pub struct ExportArgs {
-    /// The knowledge base
+    /// The knowledge base: a file, or a server as postgresql://user@host/database
     file: PathBuf,
     /// The table to export
     #[arg(long, default_value = "windows", value_name = "TABLE", value_parser = PossibleValuesParser::new(Table::ALL.map(Table::name)))]
@@ -87,9 +87,9 @@ fn form(args: &ExportArgs) -> anyhow::Result<Form> {
 /// Runs `import`.
 pub fn import(args: &ImportArgs) -> anyhow::Result<()> {
     let text = open_text(&args.input)?;
-    let imported =
+    let (name, imported) =
         receive(&args.file, |knowledge, proceed| knowledge.import(&args.input, text, proceed).map_err(interrupted_exchange))?;
-    eprint_line(&format!("{}: {}: {}", args.file.display(), imported.table.name(), came_in(imported.new, imported.known)));
+    eprint_line(&format!("{name}: {}: {}", imported.table.name(), came_in(imported.new, imported.known)));
     Ok(())
 }
 

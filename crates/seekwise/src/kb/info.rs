@@ -13,7 +13,7 @@ use crate::trace::figure;
 /// Arguments of `seekwise kb info`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The knowledge base
+    /// The knowledge base: a file, or a server as postgresql://user@host/database
     file: PathBuf,
     /// Print JSON, with the unit in every key
     #[arg(long)]
@@ -38,7 +38,10 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         knowledge.check()?;
     }
     let summary = knowledge.summary()?;
-    let file = args.file.file_name().map_or_else(|| args.file.display().to_string(), |name| name.to_string_lossy().into_owned());
+    // A server's address is shown without its password.
+    let path = knowledge.path();
+    let name = path.file_name().filter(|_| !Knowledge::is_server(path));
+    let file = name.map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned());
     let text = if args.json {
         serde_json::to_string_pretty(&Json { file, summary: &summary })? + "\n"
     } else {

@@ -32,6 +32,11 @@ impl Learned {
         Learned { model, summary: LoadSummary::default(), from: Nanos::ZERO, under: 0, best: None }
     }
 
+    /// Whether it said what to expect under the present load.
+    pub fn knows(&self) -> bool {
+        self.best.is_some()
+    }
+
     /// Another load begins.
     pub fn begin_load(&mut self) {
         (self.summary, self.best) = (LoadSummary::default(), None);
@@ -65,6 +70,7 @@ impl TwinController {
         let gains: Vec<(usize, Estimate)> = (0..self.arms.len()).filter_map(|arm| Some((arm, over_original(of(arm)?)))).collect();
         let others = gains.iter().filter(|(arm, _)| *arm != self.original);
         self.learned.best = others.max_by(|a, b| a.1.mean.total_cmp(&b.1.mean)).copied();
+        let gains = self.with_fleet(gains);
         self.trying.trials.expect(gains);
     }
 

@@ -18,6 +18,8 @@
 //! * *Beliefs* ([`control::trials`]). What a setting gains is known from the forecast, which may be wrong, and from windows under it beside windows
 //!   of the active setting. Noise and drift are learned from the windows, so a load in bursts needs more trials, or is left alone.
 //! * *Model* ([`learned`]). Where the twin forecasts nothing, what settings gained under drawn loads on drawn devices is expected of them.
+//! * *Fleet* ([`fleet`]). What other machines measured under like loads on like devices is expected, too, as far as they were right before. It needs
+//!   no forecast, so such an arm is tried from a load's first seconds.
 //! * *Trials* ([`trying`]). The one that is worth most is begun, if its worth is positive: the chance of a gain, for as long again as the load has
 //!   lasted, less what it may lose and what two switches cost, which was measured or is known from how requests come. A setting stays after two
 //!   turns if nine in ten like it are better; what is not worth a change is not sought.
@@ -37,6 +39,7 @@ mod background;
 mod catalogue;
 mod consult;
 mod decide;
+mod fleet;
 mod known_loads;
 mod learned;
 mod phase;
@@ -59,6 +62,7 @@ use std::sync::Arc;
 use block::Nanos;
 use control::controller::ControllerInput;
 use control::experience::{Experience, WINDOW};
+use control::fleet::FleetKnowledge;
 use control::{Controller, Decision, Setting, Target, Window, WindowLength};
 use observe::description::describe;
 use observe::load_tracker::LoadTracker;
@@ -69,6 +73,7 @@ use self::arm::{Arm, NEVER};
 use self::background::Background;
 pub use self::catalogue::{SPEC, all, parse};
 use self::consult::FittedDevice;
+use self::fleet::Fleet;
 use self::known_loads::KnownLoad;
 use self::learned::Learned;
 use self::phase::Phase;
@@ -161,6 +166,7 @@ pub struct TwinController {
     lasted_before_s: f64,
     experience: Arc<Experience>,
     learned: Learned,
+    fleet: Fleet,
     known_loads: Vec<KnownLoad>,
     /// What is remembered of loads like this one, for display.
     memory_says: String,
@@ -209,6 +215,7 @@ impl TwinController {
             lasted_before_s: 0.0,
             experience: brief.experience.clone(),
             learned: Learned::new(brief.gains.clone()),
+            fleet: Fleet::new(brief.fleet.clone()),
             known_loads: Vec::new(),
             memory_says: "the load was not seen yet".to_owned(),
             original_read_ahead_kib: None,
@@ -312,6 +319,9 @@ impl TwinController {
         let (_, tags) = *self.tags.insert(asked.unwrap_or_else(|| (self.active, target.bounds().nr_requests)));
         self.observe_score(window, tags);
         self.observe_for_model(window);
+        if self.trying.trial.is_none() {
+            self.ask_fleet();
+        }
         self.observe_background(background);
         if let Some(decision) = self.continue_trial(now).or_else(|| self.compare(now, tags)) {
             return decision;
@@ -423,6 +433,10 @@ impl Controller for TwinController {
     fn decide(&mut self, window: &Window, target: &dyn Target) -> Decision {
         let decision = self.next_decision(window, target);
         self.with_sources(decision)
+    }
+
+    fn know_fleet(&mut self, fleet: Arc<FleetKnowledge>) {
+        self.fleet.know(fleet);
     }
 
     fn refused(&mut self, setting: &Setting, _reason: &str) {

@@ -43,6 +43,7 @@ impl TwinController {
         self.remember_load(began);
         self.load.begin_load(began);
         self.learned.begin_load();
+        self.fleet.begin_load();
         self.note_change(began);
         if let Some(device) = &mut self.device {
             device.of_load = 0;

@@ -1,4 +1,4 @@
-//! What each source of knowledge contributes to a decision, for display: memory, the twin, the model of gains, trials.
+//! What each source of knowledge contributes to a decision, for display: memory, other machines, the twin, the model of gains, trials.
 
 use std::sync::Arc;
 
@@ -23,12 +23,14 @@ impl TwinController {
             return decision;
         }
         let says = [
-            ("memory", self.memory_says.clone()),
-            ("twin", self.twin_says()),
-            ("model", self.model_says()),
-            ("trials", self.trials_say()),
+            ("memory", Some(self.memory_says.clone())),
+            ("fleet", self.fleet_says()),
+            ("twin", Some(self.twin_says())),
+            ("model", Some(self.model_says())),
+            ("trials", Some(self.trials_say())),
         ];
-        let sources = says.into_iter().map(|(source, says)| (source.to_owned(), says)).collect();
+        let says = says.into_iter().filter_map(|(source, says)| Some((source, says?)));
+        let sources = says.map(|(source, says)| (source.to_owned(), says)).collect();
         let evidence = Evidence { sources, ..decision.evidence.as_deref().cloned().unwrap_or_default() };
         Decision { evidence: Some(Arc::new(evidence)), ..decision }
     }

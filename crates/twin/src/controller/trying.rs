@@ -30,6 +30,8 @@ const MIN_TURNS: u32 = 2;
 /// half is what a trial of three seconds may lose while two per cent of a load's first minute are not exceeded.
 const HARM: f64 = 0.5;
 const HARM_ERRORS: f64 = 4.0;
+/// The same, once it has settled, for an arm that is tried because other machines recommend it, who may be wrong or hostile: a fifth of the score.
+const PROMPTED_HARM: f64 = 0.2;
 /// A settling window counts for no greater loss than this: a factor of 20.
 const MAX_LOSS: f64 = 3.0;
 
@@ -123,6 +125,11 @@ impl Trying {
         self.turns.iter().copied().enumerate().filter(|(_, turns)| *turns > 0)
     }
 
+    /// Lets an arm be tried of which something is expected.
+    pub fn allow(&mut self, arm: usize) {
+        self.may_be_tried[arm] = true;
+    }
+
     /// What is kept until the load returns: neither a trial nor windows that are not scored.
     pub fn interrupted(self) -> Trying {
         Trying { trial: None, ended: None, unit: Vec::new(), in_turn: None, returning: None, ..self }
@@ -166,10 +173,11 @@ impl TwinController {
         let known: Vec<Option<&Prediction>> = self.arms.iter().map(of).collect();
         let gains: Vec<(usize, Estimate)> =
             known.iter().enumerate().filter_map(|(arm, known)| Some((arm, over_original((*known)?)))).collect();
-        self.trying.trials.expect(gains);
         // Also one that is forecast to starve a stream may be tried: of 17 such arms 6 did. A trial ends where a stream waits too long.
         self.trying.may_be_tried = known.iter().map(Option::is_some).collect();
         self.trying.may_starve = known.iter().map(|known| known.is_some_and(Prediction::starves)).collect();
+        let gains = self.with_fleet(gains);
+        self.trying.trials.expect(gains);
     }
 
     /// What to expect of the setting of each of these predictions: its gain over the original one. `None` if that was not predicted.
@@ -262,6 +270,7 @@ impl TwinController {
         if let Some(overdue) = self.streams.overdue(now) {
             // A stream that starves is as bad as a loss that ends a trial, whatever the others got.
             self.note_score(window.to, seconds, score.max(level.mean - 2.0 * HARM).min(level.mean - HARM));
+            self.judge_fleet(self.active, trial.from, Some(-HARM));
             if self.trying.may_starve[self.active] {
                 self.arms[self.active].blocked_until = NEVER;
             } else {
@@ -272,13 +281,15 @@ impl TwinController {
         let had_something_to_do = window.outcome.requests + window.outcome.unfinished > 0;
         // The switch itself is no fault of the arm.
         let switch = if self.phase.is_settling() { self.switch_costs_s(target, trial.from, self.active) } else { 0.0 };
-        let allowed = HARM.max(HARM_ERRORS * level.error) + switch / seconds;
+        let harm = if !self.phase.is_settling() && self.is_tried_for_fleet() { PROMPTED_HARM } else { HARM };
+        let allowed = harm.max(HARM_ERRORS * level.error) + switch / seconds;
         if !had_something_to_do || score >= level.mean - allowed {
             return None;
         }
         if self.phase.is_settling() {
             self.note_score(window.to, seconds, score.max(level.mean - 2.0 * HARM));
         }
+        self.judge_fleet(self.active, trial.from, Some((score - level.mean).max(-2.0 * HARM)));
         self.block_after_harm(now);
         Some(self.end_trial(trial, now, format!("{tried} is far worse than {from} in its first moments: back to {from}")))
     }
@@ -302,6 +313,7 @@ impl TwinController {
         let turns = self.trying.turns[self.active];
         let gain = self.trying.trials.posterior().gain(self.active, trial.from);
         let measured_gain = self.trying.trials.last_gain_over(trial.from);
+        self.judge_fleet(self.active, trial.from, measured_gain);
         let (tried, from) = (self.setting().to_string(), self.arms[trial.from].setting.to_string());
         let result = format!("{} ± {:.0}% than {from} in {}", percent(gain.mean), 100.0 * gain.error, counted(turns));
         // Where calls are seen, it is seen whether anything waits for write-back.
@@ -345,7 +357,8 @@ impl TwinController {
     pub(super) fn begin_trial(&mut self, now: Nanos, target: &dyn Target) -> Option<Decision> {
         let lasted_s = self.lasted_s(now);
         let is_measured = (now - self.measured_from).as_secs_f64() >= TURN_S;
-        let is_known = self.trying.evidence.is_some() || self.trying.is_forecast && lasted_s >= MIN_LOAD_S;
+        let is_known =
+            self.trying.evidence.is_some() || self.trying.is_forecast && lasted_s >= MIN_LOAD_S || self.fleet_recommends();
         if !is_measured || !is_known || self.phase.pending().is_some() || self.streams.overdue(now).is_some() {
             return None;
         }

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use control::Setting;
-use control::controller::{ControllerChoice, ControllerInput};
+use control::controller::{ControllerChoice, ControllerInput, Fixed};
 use control::experience::Experience;
+use control::experience::WINDOW;
 use linux::events::CountersOnly;
 use twin::counters::ByCounters;
 
 use super::Budget;
+use super::sharing::Sharing;
 use crate::configuration::Settings;
 use crate::daemon::device_control::DeviceControl;
 
@@ -16,20 +18,27 @@ use crate::daemon::device_control::DeviceControl;
 const BANKED_CPU_MS: i64 = 1_000;
 /// The largest number of candidates taken from what was learned on this device.
 const MAX_LEARNED_CANDIDATES: usize = 16;
+/// The same of those that served other machines.
+const MAX_SHARED_CANDIDATES: usize = 4;
 
 /// The configured controller with the candidates that may be set on the device. Where requests are not observed it is the controller that
 /// works from counters.
 pub(super) fn build_controller(
     settings: &Settings,
     budget: Budget,
-    experience: &Arc<Experience>,
+    (experience, sharing): (&Arc<Experience>, &Sharing),
     device_control: &dyn DeviceControl,
     counters_only: Option<&CountersOnly>,
 ) -> Box<dyn control::Controller> {
+    if sharing.is_held() {
+        // A rollout's setting is measured, not replaced.
+        return Box::new(Fixed::keeping(WINDOW));
+    }
     let brief = ControllerInput {
         preference: settings.preference,
-        candidates: candidates(settings, experience, device_control),
+        candidates: candidates(settings, (experience, sharing), device_control),
         experience: experience.clone(),
+        fleet: sharing.knowledge().clone(),
         // A test reads the model that comes with the program; without one a controller expects nothing.
         gains: experiment::gain_model::load(None).unwrap_or_default(),
         ..ControllerInput::default()
@@ -51,13 +60,20 @@ pub(super) fn build_controller(
     (spec.build)(&brief, &values)
 }
 
-/// The configuration's candidates, and the best settings that were learned on this device, as far as they may be set.
-fn candidates(settings: &Settings, experience: &Experience, device_control: &dyn DeviceControl) -> Vec<Setting> {
+/// The configuration's candidates, and the best settings that were learned on this device or served others, as far as they may be set.
+fn candidates(
+    settings: &Settings,
+    (experience, sharing): (&Experience, &Sharing),
+    device_control: &dyn DeviceControl,
+) -> Vec<Setting> {
     let (active, device) = (device_control.setting(), device_control.identity().device);
     let pools = experience.pools.iter().rev().filter(|pool| pool.device == device);
     let learned = pools.filter_map(|pool| pool.settings().next());
     let mut candidates: Vec<Setting> = settings.candidates.clone();
-    for setting in learned {
+    // What served other machines is tried here, too; it stays only if it does well here.
+    let shared =
+        sharing.knowledge().settings().into_iter().take(MAX_SHARED_CANDIDATES).filter_map(|text| Setting::parse(&text).ok());
+    for setting in learned.chain(shared) {
         let is_room = candidates.len() < settings.candidates.len() + MAX_LEARNED_CANDIDATES;
         if is_room && setting != active && !candidates.contains(&setting) {
             candidates.push(setting);

@@ -60,7 +60,7 @@ impl DeviceSession {
             notices.push(self.notice(Kind::Trouble, format!("cannot stand down: {error}")));
         }
         let from = self.active.to_string();
-        notices.extend(self.verification.finish(&self.settings.preference).map(Notice::Measured));
+        self.finish_measurement(notices);
         self.ownership = Ownership::StoodDown(changes);
         self.original = self.device_control.setting();
         let to = self.original.to_string();

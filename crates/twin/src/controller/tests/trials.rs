@@ -1,6 +1,8 @@
 //! Trials on a device whose settings serve as fast as a test says.
 
 use block::{Op, Priority, Request};
+use control::ab_test::Estimate;
+use control::fleet::{DeviceType, FleetOutcome};
 use control::target::{Bounds, Identity};
 use control::{ControlLoop, DecisionRecord, TargetError};
 
@@ -63,8 +65,35 @@ fn decided(
     service: fn(&str, u64) -> Nanos,
     refuses: fn(&Plant, &Setting) -> bool,
 ) -> (Vec<(f64, String)>, Vec<DecisionRecord>, String) {
+    among_machines(&[], others, seconds, service, refuses)
+}
+
+/// The same where five other machines say what these settings gain over `mq-deadline`.
+fn among_machines(
+    said: &[(&str, f64)],
+    others: &[&str],
+    seconds: u64,
+    service: fn(&str, u64) -> Nanos,
+    refuses: fn(&Plant, &Setting) -> bool,
+) -> (Vec<(f64, String)>, Vec<DecisionRecord>, String) {
     let candidates = std::iter::once(&"mq-deadline").chain(others).map(|text| setting(text)).collect();
-    let controller = TwinController::new(&ControllerInput { candidates, ..ControllerInput::default() }, 10);
+    let load = [("read_share", 1.0), ("sync_share", 1.0), ("sequential_share", 0.0), ("size_mean_bytes", 4096.0), ("streams", 1.0)];
+    let outcome = |machine: u8, (setting, gain): &(&str, f64)| FleetOutcome {
+        id: [machine; 16],
+        machine: [machine; 16],
+        writer: machine.to_string(),
+        day: 0,
+        device: DeviceType::default(),
+        load: load.map(|(name, value)| (name.to_owned(), value)).into(),
+        preference: Preference::default().to_string(),
+        from: "mq-deadline".to_owned(),
+        to: (*setting).to_owned(),
+        gain: Estimate { mean: *gain, error: 0.02 },
+        program: String::new(),
+    };
+    let outcomes: Vec<FleetOutcome> = (1..=5).flat_map(|machine| said.iter().map(move |one| outcome(machine, one))).collect();
+    let fleet = Arc::new(FleetKnowledge::new(&outcomes, [0; 16], &DeviceType::default(), &Preference::default()));
+    let controller = TwinController::new(&ControllerInput { candidates, fleet, ..ControllerInput::default() }, 10);
     let mut plant = Plant { setting: setting("mq-deadline"), service, refuses, changes: Vec::new() };
     let mut control_loop = ControlLoop::new(Box::new(controller));
     control_loop.begin(Nanos::ZERO, &mut plant);
@@ -166,4 +195,33 @@ fn a_stream_that_waits_beyond_its_bound_ends_a_trial_for_good() {
     let (changes, whys, last) = run(&["kyber"], 60, service, never);
     assert!(last == "mq-deadline" && changes.len() <= 4, "{changes:?}");
     assert!(whys.iter().any(|why| why.contains("back to mq-deadline")), "{whys:?}");
+}
+
+#[test]
+fn what_others_recommend_is_tried_first_and_early_and_stays_only_after_two_turns() {
+    let service = |setting: &str, number: u64| about(if setting == "bfq" { 3_000 } else { 4_000 }, number);
+    let (alone, ..) = decided(&["kyber", "none", "bfq"], 60, service, never);
+    let (changes, decisions, last) =
+        among_machines(&[("bfq", 0.25), ("kyber", 0.0)], &["kyber", "none", "bfq"], 60, service, never);
+    assert_eq!((changes[0].1.as_str(), last.as_str()), ("bfq", "bfq"), "{changes:?}");
+    assert!(changes[0].0 < 5.0 && changes[0].0 < alone[0].0, "{changes:?} and {alone:?}");
+    assert_eq!(changes.iter().filter(|(_, setting)| setting == "bfq").count(), 2, "it has to be seen twice here: {changes:?}");
+    let says = decisions.iter().find_map(|decision| {
+        let sources = &decision.evidence.as_ref()?.sources;
+        sources.iter().find(|(source, _)| source == "fleet").map(|(_, says)| says.clone())
+    });
+    assert!(says.as_ref().is_some_and(|says| says.starts_with("bfq +28")), "{says:?}");
+}
+
+#[test]
+fn a_fleet_that_lies_costs_a_short_trial_and_nothing_stays() {
+    let service = |setting: &str, number: u64| about(if setting == "mq-deadline" { 4_000 } else { 8_000 }, number);
+    let lies = [("kyber", 1.0), ("none", 1.0), ("bfq", 1.0)];
+    let (changes, _, last) = among_machines(&lies, &["kyber", "none", "bfq"], 120, service, never);
+    assert_eq!(last, "mq-deadline", "{changes:?}");
+    let tried_s: f64 = changes.chunks(2).map(|pair| pair.get(1).map_or(120.0, |back| back.0) - pair[0].0).sum();
+    assert!(tried_s <= 2.5 && changes.len() <= 8, "{tried_s} s: {changes:?}");
+    // Of other loads and other settings it says nothing.
+    let same = |said: &[(&str, f64)]| among_machines(said, &["kyber", "none", "bfq"], 60, service, never).0;
+    assert_eq!(same(&[("cfq", 1.0)]), same(&[]));
 }

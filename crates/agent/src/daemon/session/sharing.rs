@@ -1,0 +1,193 @@
+//! What a device's session shares with other machines, and what it takes from them: measured changes, beliefs, settings of rollouts.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use block::Nanos;
+use control::ab_test::{Comparison, Estimate};
+use control::fleet::{DeviceType, FleetKnowledge};
+use control::{Setting, Window};
+use observe::description::{describe, names};
+
+use super::{DeviceSession, Notice};
+use crate::daemon::device_control::Ownership;
+use crate::fleet::DeviceJob;
+use crate::history::Kind;
+
+/// Windows that describe the load before a change.
+const DESCRIBED: usize = 8;
+
+/// A change of the setting, with what it was measured to gain.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MeasuredChange {
+    /// The description of the load before, by name, without missing values.
+    pub load: BTreeMap<String, f32>,
+    /// The setting before.
+    pub from: String,
+    /// The setting after.
+    pub to: String,
+    /// The gain, as a difference of scores.
+    pub gain: Estimate,
+    /// What it is measured by.
+    pub preference: String,
+}
+
+/// The setting of a rollout.
+#[derive(Clone, Debug)]
+struct Held {
+    rollout: String,
+    setting: Setting,
+    /// What was there before.
+    before: Setting,
+}
+
+/// See the module.
+#[derive(Default)]
+pub(super) struct Sharing {
+    device: DeviceType,
+    knowledge: Arc<FleetKnowledge>,
+    held: Option<Held>,
+    /// The sum of the scores of windows since they were last reported, and their number.
+    scores: (f64, u64),
+    /// Descriptions of the latest windows under the active setting.
+    rows: VecDeque<Vec<f64>>,
+    /// The latest change, until its gain is measured.
+    change: Option<(BTreeMap<String, f32>, String, String)>,
+}
+
+impl Sharing {
+    /// What others measured.
+    pub fn knowledge(&self) -> &Arc<FleetKnowledge> {
+        &self.knowledge
+    }
+
+    /// Whether a rollout's setting is to stay, so that no controller chooses.
+    pub fn is_held(&self) -> bool {
+        self.held.is_some()
+    }
+
+    /// Takes in a window under the active setting.
+    pub fn window(&mut self, window: &Window, score: f64) {
+        self.scored(score);
+        if self.rows.len() == DESCRIBED {
+            self.rows.pop_front();
+        }
+        self.rows.push_back(describe(&window.features, &window.outcome));
+    }
+
+    /// Takes in a score, also one from counters alone.
+    pub fn scored(&mut self, score: f64) {
+        self.scores = (self.scores.0 + score, self.scores.1 + 1);
+    }
+
+    /// The setting has changed.
+    pub fn changed(&mut self, from: &Setting, to: &Setting) {
+        let rows = std::mem::take(&mut self.rows);
+        let mean = |column: usize| {
+            let values = rows.iter().filter_map(|row| row.get(column)).filter(|value| value.is_finite());
+            let (sum, count) = values.fold((0.0, 0.0), |(sum, count), value| (sum + value, count + 1.0));
+            (sum / count) as f32
+        };
+        let load: BTreeMap<String, f32> = names()
+            .into_iter()
+            .enumerate()
+            .map(|(column, name)| (name, mean(column)))
+            .filter(|(_, mean)| mean.is_finite())
+            .collect();
+        // Where nothing is known of the load, the outcome says nothing to others.
+        self.change = (!load.is_empty() && from != to).then(|| (load, from.to_string(), to.to_string()));
+    }
+}
+
+impl DeviceSession {
+    /// What it is, for others.
+    pub fn is_of_type(&mut self, device: DeviceType) {
+        self.sharing.device = device;
+    }
+
+    /// The type of its device.
+    pub fn device_type(&self) -> &DeviceType {
+        &self.sharing.device
+    }
+
+    /// Takes in what other machines measured.
+    pub fn know_fleet(&mut self, knowledge: Arc<FleetKnowledge>) {
+        self.sharing.knowledge = knowledge.clone();
+        self.control_loop.know_fleet(knowledge);
+    }
+
+    /// The gain of the latest change was measured: for the history, and for others.
+    pub(super) fn note_measured(&mut self, comparison: Comparison, notices: &mut Vec<Notice>) {
+        notices.push(Notice::Measured(comparison));
+        if let Some((load, from, to)) = self.sharing.change.take()
+            && comparison.gain.error.is_finite()
+        {
+            let preference = self.settings.preference.to_string();
+            notices.push(Notice::Change(Box::new(MeasuredChange { load, from, to, gain: comparison.gain, preference })));
+        }
+    }
+
+    /// What the server is told of it. Scores are counted from now on.
+    pub fn share(&mut self) -> DeviceJob {
+        let (sum, count) = std::mem::take(&mut self.sharing.scores);
+        let held = self.sharing.held.as_ref();
+        let is_active = held.is_some_and(|held| held.setting == self.active);
+        // Of a fixed list: what an administrator wrote stays here.
+        let note = match (held, &self.ownership) {
+            (None, _) => "",
+            (Some(_), _) if is_active => "",
+            (Some(_), Ownership::StoodDown(_)) => "changed by an administrator",
+            (Some(_), Ownership::ReadOnly) => "only watched",
+            (Some(_), Ownership::Agent) if self.refusal.is_some() => "refused by the configuration or the applier",
+            (Some(_), Ownership::Agent) => "taken back by the guard",
+        };
+        DeviceJob {
+            device: self.sharing.device.clone(),
+            takes_part: self.ownership == Ownership::Agent || held.is_some(),
+            score: (count > 0).then(|| (sum / count as f64, count)),
+            active: held.filter(|_| is_active).map(|held| held.rollout.clone()),
+            note: note.to_owned(),
+        }
+    }
+
+    /// Holds the setting of a rollout; with `None` what was there before comes back. Only where the agent may set the device: an administrator's
+    /// change stays.
+    pub fn hold(&mut self, now: Nanos, wanted: Option<(&str, &Setting)>) -> Vec<Notice> {
+        let mut notices = Vec::new();
+        if self.learning.lesson.is_some() {
+            return notices;
+        }
+        let held = self.sharing.held.take();
+        let before = held.as_ref().map_or_else(|| self.active.clone(), |held| held.before.clone());
+        match (held, wanted) {
+            (None, None) => {}
+            (held, Some((rollout, setting))) => {
+                let is_new = held.is_none();
+                if is_new && self.ownership != Ownership::Agent {
+                    return notices;
+                }
+                self.sharing.held = Some(Held { rollout: rollout.to_owned(), setting: setting.clone(), before });
+                if is_new {
+                    self.sharing.scores = (0.0, 0);
+                    self.restart(now);
+                }
+                if self.active != *setting && self.ownership == Ownership::Agent {
+                    let why = format!("rollout {rollout} has chosen this device");
+                    self.steer(now, None, Kind::Set, &mut notices, |control_loop, target| {
+                        control_loop.overrule(now, setting, &why, target);
+                    });
+                }
+            }
+            (Some(held), None) => {
+                if self.ownership == Ownership::Agent && self.active == held.setting {
+                    let why = format!("rollout {} is over for this device: back to {before}", held.rollout);
+                    self.steer(now, None, Kind::Set, &mut notices, |control_loop, target| {
+                        control_loop.overrule(now, &before, &why, target);
+                    });
+                }
+                self.restart(now);
+            }
+        }
+        notices
+    }
+}

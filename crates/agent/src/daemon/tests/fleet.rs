@@ -1,0 +1,148 @@
+//! Sharing with a fleet: what leaves the machine, what is taken in, and rollouts.
+
+use std::collections::BTreeMap;
+
+use knowledge::Knowledge;
+
+use super::*;
+use crate::configuration::FleetSettings;
+use crate::fleet::Exchange;
+
+/// A scene that shares with a server that is never there, and its knowledge base.
+fn sharing(configuration: &str) -> (Scene, std::path::PathBuf) {
+    let mut scene = Scene::new(configuration);
+    let file = scene.root.path().join(crate::learning::FILE);
+    let exchange = Exchange { file: file.clone(), settings: FleetSettings::default() };
+    let memory = Memory::below(scene.root.path());
+    let usual = Daemon::new(
+        scene.moment(),
+        (Sysfs::at(scene.root.path()), scene.root.path().to_owned()),
+        Scope {
+            configuration: Configuration::load(&Sources::Only(scene.root.path().join("agent.toml"))).unwrap(),
+            named: Vec::new(),
+            mode: None,
+        },
+        Box::new(Opener(scene.device.clone())),
+        (Arc::default(), History::in_memory(100), scene.metrics.clone()),
+    );
+    scene.daemon = usual.remembering(memory).sharing(FleetLink::start(exchange, Nanos::ZERO).unwrap());
+    scene.daemon.step(scene.moment());
+    (scene, file)
+}
+
+fn rollout(scene: &mut Scene, setting: Option<&str>) {
+    let wanted: BTreeMap<String, (String, String)> =
+        setting.map(|setting| ("sda".to_owned(), ("autumn".to_owned(), setting.to_owned()))).into_iter().collect();
+    let moment = scene.moment();
+    scene.daemon.shared_by_others(moment, Reply { rollouts: Some(wanted), ..Reply::default() });
+}
+
+#[test]
+fn measured_changes_are_recorded_and_name_no_device_process_or_path() {
+    let (mut scene, file) = sharing("mode = \"act\"");
+    scene.pass(60, 5);
+    let local = Knowledge::open(&file).unwrap();
+    let outcomes = local.outcomes().unwrap();
+    assert!(outcomes.len() >= 2 && local.waiting_outcomes().unwrap() == outcomes.len() as u64, "{}", outcomes.len());
+    for outcome in &outcomes {
+        assert_eq!(outcome.problem(), None);
+        assert!(outcome.load.contains_key("read_share") && outcome.from != outcome.to, "{outcome:?}");
+        // All that a row holds is of these.
+        let text = format!("{outcome:?}");
+        let root = scene.root.path().to_str().unwrap();
+        let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+        for word in ["sda", "8:0", root, "agent.toml", host.trim()] {
+            assert!(word.len() < 3 || !text.contains(word), "{word} in {text}");
+        }
+    }
+    // Without a server to share with nothing is recorded.
+    let mut alone = Scene::new("mode = \"act\"");
+    alone.pass(30, 5);
+    assert!(!alone.root.path().join(crate::learning::FILE).exists());
+}
+
+#[test]
+fn what_owners_chose_is_no_model_of_a_device() {
+    let root = tempfile::tempdir().unwrap();
+    let sysfs = Sysfs::at(root.path());
+    for (name, files) in [
+        ("sda", [("device/model", "ST4000NM0035"), ("device/rev", "TN03"), ("device/vendor", "ATA")]),
+        ("sdb", [("device/model", "payroll-db"), ("device/rev", "4.0"), ("device/vendor", "LIO-ORG")]),
+        ("loop0", [("loop/backing_file", "/home/ann/secret.img"), ("a", ""), ("b", "")]),
+        ("dm-0", [("dm/name", "ann-secret"), ("dm/uuid", "LVM-x"), ("b", "")]),
+    ] {
+        for folder in ["device", "loop", "dm"] {
+            fs::create_dir_all(root.path().join("sys/block").join(name).join(folder)).unwrap();
+        }
+        plug(root.path(), name, &files);
+    }
+    let types: Vec<String> =
+        topology::devices(&sysfs).unwrap().iter().map(|device| format!("{:?}", device_type(&sysfs, device))).collect();
+    let all = types.join("\n");
+    assert!(all.contains("ST4000NM0035") && all.contains("TN03") && all.contains("scsi, rotational"), "{all}");
+    for secret in ["payroll", "ann", "secret", "home", "LVM", "loop0", "dm-0", "sda", "sdb"] {
+        assert!(!all.contains(secret), "{secret} in {all}");
+    }
+}
+
+#[test]
+fn a_rollout_sets_measures_and_gives_back() {
+    let (mut scene, _) = sharing("mode = \"act\"\ncontroller = \"fixed\"");
+    scene.pass(5, 5);
+    rollout(&mut scene, Some("kyber"));
+    assert_eq!(scene.device.scheduler(), "kyber");
+    let set = scene.last(Kind::Set);
+    assert!(set.why.contains("rollout autumn has chosen this device"), "{set:?}");
+    scene.pass(5, 5);
+    let session = scene.daemon.devices.values_mut().next().unwrap();
+    let share = session.share();
+    assert_eq!((share.active.as_deref(), share.note.as_str(), share.takes_part), (Some("autumn"), "", true));
+    assert!(share.score.is_some_and(|(score, windows)| score.is_finite() && windows >= 4), "{share:?}");
+    rollout(&mut scene, Some("kyber"));
+    assert_eq!(scene.kinds().iter().filter(|kind| **kind == Kind::Set).count(), 1, "once");
+    rollout(&mut scene, None);
+    assert_eq!(scene.device.scheduler(), "mq-deadline");
+    assert!(scene.last(Kind::Set).why.contains("rollout autumn is over for this device: back to mq-deadline"));
+}
+
+#[test]
+fn an_administrators_change_wins_over_a_rollout() {
+    let (mut scene, _) = sharing("mode = \"act\"\ncontroller = \"fixed\"");
+    scene.pass(5, 5);
+    rollout(&mut scene, Some("kyber"));
+    scene.pass(2, 5);
+    scene.device.rival("bfq");
+    scene.pass(2, 5);
+    rollout(&mut scene, Some("kyber"));
+    scene.pass(2, 5);
+    assert_eq!(scene.device.scheduler(), "bfq");
+    let session = scene.daemon.devices.values_mut().next().unwrap();
+    let share = session.share();
+    assert_eq!((share.active, share.note.as_str()), (None, "changed by an administrator"));
+    rollout(&mut scene, None);
+    assert_eq!(scene.device.scheduler(), "bfq", "what was there before does not come back over it");
+}
+
+#[test]
+fn a_rollout_changes_nothing_that_the_configuration_does_not_allow() {
+    for (configuration, note) in [
+        ("mode = \"watch\"\ncontroller = \"fixed\"", ""),
+        ("mode = \"act\"\ncontroller = \"fixed\"\nattributes = [\"read_ahead_kb\"]", "refused by the configuration or the applier"),
+    ] {
+        let (mut scene, _) = sharing(configuration);
+        scene.pass(5, 5);
+        rollout(&mut scene, Some("kyber"));
+        scene.pass(2, 5);
+        assert_eq!(scene.device.scheduler(), "mq-deadline", "{configuration}");
+        let session = scene.daemon.devices.values_mut().next().unwrap();
+        let share = session.share();
+        assert_eq!((share.active, share.note.as_str()), (None, note), "{configuration}");
+    }
+    // Broken settings of a server do nothing.
+    let (mut scene, _) = sharing("mode = \"act\"\ncontroller = \"fixed\"");
+    scene.pass(2, 5);
+    for broken in ["bfq:slice_idle=-1", "rm -rf /", "", "elevator=noop"] {
+        rollout(&mut scene, Some(broken));
+        assert_eq!(scene.device.scheduler(), "mq-deadline", "{broken}");
+    }
+}

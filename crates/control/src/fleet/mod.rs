@@ -1,0 +1,384 @@
+//! What other machines measured: one more source of belief about settings, weighted by how far it was right here before.
+//!
+//! ```text
+//! outcomes of others ─▶ like device, like load ─▶ mean of each machine ─▶ estimate ─▶ × trust ─▶ expected before a trial
+//! own outcomes ───────▶ beside what the others said ──────────────────────────────────▶ trust
+//! ```
+//! A belief of others decides which setting is tried, never that one stays: that takes trials of one's own. Rows come over a network from machines
+//! that may be broken or hostile, so each value is checked where it is read.
+
+pub mod report;
+pub mod rollout;
+
+use std::collections::BTreeMap;
+
+use observe::Preference;
+use observe::merit::TOLERANCE;
+use observe::similarity::{ANOTHER, Columns, Point, load_distance};
+
+use crate::ab_test::Estimate;
+use crate::setting::Setting;
+
+/// The largest gain or loss that is believed, as a logarithm: a factor of e either way, as forecasts are.
+const MAX_GAIN: f64 = 1.0;
+/// The largest gain that is taken for a measurement: a factor of half a thousand million. Beyond it a row is broken.
+pub const MAX_MEASURED: f64 = 20.0;
+/// The standard deviation of a setting's gain between machines with like devices and loads, before any of them is seen, and how many machines that
+/// counts as. Between draws of one load on one device it is 0.05 to 0.2 (`seekwise-lab fleet`).
+const BETWEEN_MACHINES: f64 = 0.15;
+const PRIOR_MACHINES: f64 = 2.0;
+/// What the gain on another model of the same kind of device is further off.
+const OTHER_MODEL_ERROR: f64 = 0.15;
+/// What a single machine's word is further off: nothing says that it is not the one that is wrong.
+const SINGLE_ERROR: f64 = 0.2;
+/// No measured gain is surer than this: loads drift.
+const MIN_ERROR: f64 = 0.05;
+/// A failed belief counts at most as an error of this many error bars.
+const MAX_Z: f64 = 3.0;
+/// The number of right beliefs that are assumed as a prior. One that fails wholly before any was right ends the trust in others.
+const PRIOR: f64 = 2.0;
+/// The factor on error bars from which on others are not believed at all.
+const DISTRUSTED: f64 = 1.9;
+
+/// What a device is, as far as it says what serves it. Never its name, serial number, or what is on it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct DeviceType {
+    /// The kind: `scsi, rotational` and the like.
+    pub kind: String,
+    /// The model that the drive reports; empty where there is none, or its owner chose it.
+    pub model: String,
+    /// The revision of its firmware; empty where there is none.
+    pub firmware: String,
+}
+
+/// What a change of the setting was measured to gain.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FleetOutcome {
+    /// Drawn when it was measured: the same outcome has the same id wherever it is.
+    pub id: [u8; 16],
+    /// The machine that measured it, by an id that was drawn.
+    pub machine: [u8; 16],
+    /// The role that wrote it on the server; empty of one that was not there yet.
+    pub writer: String,
+    /// The day, since 1970.
+    pub day: u32,
+    /// The device.
+    pub device: DeviceType,
+    /// The description of the load under `from` ([`describe`](observe::description::describe)), by name, without missing values.
+    pub load: BTreeMap<String, f32>,
+    /// What gains are measured by, as text.
+    pub preference: String,
+    /// The setting before, as text.
+    pub from: String,
+    /// The setting after.
+    pub to: String,
+    /// The gain: the difference of the scores.
+    pub gain: Estimate,
+    /// The program and its version.
+    pub program: String,
+}
+
+/// The largest numbers of letters of a row's texts.
+const MAX_LETTERS: [(&str, usize); 5] = [("kind", 32), ("model", 128), ("firmware", 64), ("setting", 1024), ("program", 64)];
+/// The largest number of values that describe a load.
+const MAX_VALUES: usize = 128;
+
+impl FleetOutcome {
+    /// Why it is no measurement; `None` if it may be one.
+    pub fn problem(&self) -> Option<String> {
+        let texts = [&self.device.kind, &self.device.model, &self.device.firmware, &self.from, &self.program];
+        for ((name, most), text) in MAX_LETTERS.iter().zip(texts).chain([(&MAX_LETTERS[3], &self.to)]) {
+            if text.chars().count() > *most || text.chars().any(char::is_control) {
+                return Some(format!("its {name} is longer than {most} letters, or no text"));
+            }
+        }
+        let Estimate { mean, error } = self.gain;
+        if !(mean.abs() <= MAX_MEASURED && (0.0..=MAX_MEASURED).contains(&error)) {
+            return Some(format!("a gain of {mean} ± {error} should be within ±{MAX_MEASURED}"));
+        }
+        if self.load.len() > MAX_VALUES || self.load.values().any(|value| !value.is_finite()) {
+            return Some("its load is no list of numbers".to_owned());
+        }
+        if self.from == self.to {
+            return Some("it changes nothing".to_owned());
+        }
+        let unknown = [&self.from, &self.to].into_iter().find_map(|text| Setting::parse(text).err());
+        unknown.map(|error| error.to_string())
+    }
+}
+
+/// How far others were right here.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Trust {
+    count: f64,
+    squares: f64,
+}
+
+impl Trust {
+    /// Takes in what was measured where this was expected.
+    pub fn note(&mut self, expected: &Estimate, measured: f64) {
+        // A claim beyond what can be believed is as wrong as it is large.
+        let z = ((measured - expected.mean) / expected.error.max(TOLERANCE)).clamp(-MAX_Z, MAX_Z);
+        if !z.is_nan() {
+            (self.count, self.squares) = (self.count + 1.0, self.squares + z * z);
+        }
+    }
+
+    /// The factor on error bars; 1 before anything was compared.
+    pub fn error_scale(&self) -> f64 {
+        ((PRIOR + self.squares) / (PRIOR + self.count)).sqrt()
+    }
+
+    /// An expectation as it may be used; `None` if others are not believed any more.
+    pub fn weighted(&self, expected: &Estimate) -> Option<Estimate> {
+        let scale = self.error_scale();
+        (scale < DISTRUSTED).then(|| Estimate { mean: expected.mean, error: expected.error * scale.max(1.0) })
+    }
+
+    /// Number of comparisons.
+    pub fn count(&self) -> u64 {
+        self.count as u64
+    }
+}
+
+/// An outcome on a like device.
+#[derive(Clone, Debug)]
+struct Seen {
+    writer: usize,
+    machine: [u8; 16],
+    is_same_model: bool,
+    point: Point,
+    from: String,
+    to: String,
+    gain: Estimate,
+}
+
+/// What is known from other machines about devices like this one.
+#[derive(Clone, Debug, Default)]
+pub struct FleetKnowledge {
+    seen: Vec<Seen>,
+    trust: Trust,
+}
+
+impl FleetKnowledge {
+    /// The outcomes of others, for a device of this type; those of the machine `own` say how far the others were right. Broken rows are passed over.
+    pub fn new(outcomes: &[FleetOutcome], own: [u8; 16], device: &DeviceType, preference: &Preference) -> FleetKnowledge {
+        let preference = preference.to_string();
+        let is_like = |outcome: &&FleetOutcome| {
+            outcome.device.kind == device.kind && outcome.preference == preference && outcome.problem().is_none()
+        };
+        let (ours, others): (Vec<&FleetOutcome>, Vec<&FleetOutcome>) =
+            outcomes.iter().filter(is_like).partition(|outcome| outcome.machine == own);
+        let mut writers: Vec<&str> = others.iter().map(|outcome| outcome.writer.as_str()).collect();
+        writers.sort_unstable();
+        writers.dedup();
+        let seen = |outcome: &&FleetOutcome| Seen {
+            writer: writers.binary_search(&outcome.writer.as_str()).unwrap_or_default(),
+            machine: outcome.machine,
+            is_same_model: outcome.device.model == device.model,
+            point: point(&outcome.load),
+            from: outcome.from.clone(),
+            to: outcome.to.clone(),
+            gain: outcome.gain,
+        };
+        let mut known = FleetKnowledge { seen: others.iter().map(seen).collect(), trust: Trust::default() };
+        for outcome in ours {
+            if let Some(expected) = known.expect(&point(&outcome.load), &outcome.from, &outcome.to) {
+                known.trust.note(&expected, outcome.gain.mean);
+            }
+        }
+        known
+    }
+
+    /// Whether nothing is known.
+    pub fn is_empty(&self) -> bool {
+        self.seen.is_empty()
+    }
+
+    /// How far others were right before this moment.
+    pub fn trust(&self) -> Trust {
+        self.trust
+    }
+
+    /// The settings that served any load, the most often measured first.
+    pub fn settings(&self) -> Vec<String> {
+        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        let better = self.seen.iter().filter(|seen| seen.is_same_model && seen.gain.mean > TOLERANCE);
+        better.for_each(|seen| *counts.entry(&seen.to).or_default() += 1);
+        let mut counts: Vec<(usize, &str)> = counts.into_iter().map(|(setting, count)| (count, setting)).collect();
+        counts.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(b.1)));
+        counts.into_iter().map(|(_, setting)| setting.to_owned()).collect()
+    }
+
+    /// What `to` is expected to gain over `from` under a load here, with the standard error of another machine's gain, before any trust; `None` if
+    /// others saw no such load on a like device, or not both settings. Rows of the same model come before those of others of its kind.
+    pub fn expect(&self, load: &Point, from: &str, to: &str) -> Option<Estimate> {
+        let of = |is_same_model: bool| {
+            let alike = self.seen.iter().filter_map(|seen| {
+                let sign = match () {
+                    () if seen.from == from && seen.to == to => 1.0,
+                    () if seen.from == to && seen.to == from => -1.0,
+                    () => return None,
+                };
+                let is_alike = seen.is_same_model == is_same_model && load_distance(&seen.point, load) < ANOTHER;
+                is_alike.then_some((seen, sign * seen.gain.mean))
+            });
+            among(alike, if is_same_model { 0.0 } else { OTHER_MODEL_ERROR })
+        };
+        of(true).or_else(|| of(false))
+    }
+}
+
+/// The estimate of another machine's gain from these. Where several roles write, each counts once, so that one cannot outvote the rest under many
+/// machines' ids; where all share a role, each machine counts once.
+fn among<'a>(alike: impl Iterator<Item = (&'a Seen, f64)>, further_error: f64) -> Option<Estimate> {
+    let alike: Vec<(&Seen, f64)> = alike.collect();
+    let first = alike.first()?.0.writer;
+    let by_writer = alike.iter().any(|(seen, _)| seen.writer != first);
+    let mut sums: BTreeMap<(usize, [u8; 16]), (f64, f64)> = BTreeMap::new();
+    for (seen, gain) in alike {
+        let key = if by_writer { (seen.writer, [0; 16]) } else { (0, seen.machine) };
+        let weight = seen.gain.error.hypot(MIN_ERROR).powi(-2);
+        let sum = sums.entry(key).or_default();
+        *sum = (sum.0 + weight * gain.clamp(-MAX_GAIN, MAX_GAIN), sum.1 + weight);
+    }
+    let gains: Vec<f64> = sums.into_values().map(|(sum, weight)| sum / weight).collect();
+    let count = gains.len() as f64;
+    let mean = gains.iter().sum::<f64>() / count;
+    let squares = gains.iter().map(|gain| (gain - mean).powi(2)).sum::<f64>() + PRIOR_MACHINES * BETWEEN_MACHINES.powi(2);
+    let between = squares / (count - 1.0 + PRIOR_MACHINES);
+    let single = if gains.len() == 1 { SINGLE_ERROR } else { 0.0 };
+    let error = (between * (1.0 + 1.0 / count)).sqrt().hypot(further_error).hypot(single);
+    Some(Estimate { mean, error })
+}
+
+/// Where a described load lies.
+fn point(load: &BTreeMap<String, f32>) -> Point {
+    let (names, values): (Vec<String>, Vec<f32>) = load.iter().map(|(name, value)| (name.clone(), *value)).unzip();
+    Columns::of(&names).point(|column| values.get(column).map(|value| f64::from(*value)))
+}
+
+/// The number of days since 1970 of a time in seconds: when exactly something was measured is no other machine's business.
+pub fn day(unix_seconds: u64) -> u32 {
+    u32::try_from(unix_seconds / 86_400).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
+
+    use super::*;
+
+    fn load() -> BTreeMap<String, f32> {
+        [("read_share", 0.7), ("sync_share", 0.7), ("sequential_share", 0.1), ("size_mean_bytes", 4096.0), ("streams", 4.0)]
+            .map(|(name, value)| (name.to_owned(), value))
+            .into()
+    }
+
+    fn device() -> DeviceType {
+        DeviceType { kind: "scsi, rotational".into(), model: "ST4000".into(), firmware: "01".into() }
+    }
+
+    fn outcome(machine: u8, writer: &str, gain: f64) -> FleetOutcome {
+        FleetOutcome {
+            id: [machine; 16],
+            machine: [machine; 16],
+            writer: writer.into(),
+            day: 20_000,
+            device: device(),
+            load: load(),
+            preference: Preference::default().to_string(),
+            from: "mq-deadline".into(),
+            to: "bfq".into(),
+            gain: Estimate { mean: gain, error: 0.02 },
+            program: "test".into(),
+        }
+    }
+
+    fn known(outcomes: &[FleetOutcome]) -> FleetKnowledge {
+        FleetKnowledge::new(outcomes, [0; 16], &device(), &Preference::default())
+    }
+
+    fn expected(outcomes: &[FleetOutcome]) -> Option<Estimate> {
+        known(outcomes).expect(&point(&load()), "mq-deadline", "bfq")
+    }
+
+    #[test]
+    fn the_more_machines_agree_the_surer_is_what_is_expected() {
+        let of = |machines: u8| expected(&(1..=machines).map(|machine| outcome(machine, "", 0.3)).collect::<Vec<_>>()).unwrap();
+        assert!((of(5).mean - 0.3).abs() < 1e-9 && of(5).error < 0.11, "{:?}", of(5));
+        assert!(of(1).error > 2.0 * of(5).error && of(2).error > of(5).error, "{:?}", of(1));
+        let apart = expected(&[0.6, -0.1, 0.5, -0.2, 0.7].map(|gain| outcome((gain * 10.0 + 9.0) as u8, "", gain))).unwrap();
+        assert!(apart.error > 3.0 * of(5).error, "{apart:?}");
+    }
+
+    #[test]
+    fn a_change_back_says_the_opposite_and_other_loads_settings_and_kinds_say_nothing() {
+        let known = known(&[outcome(1, "", 0.3), outcome(2, "", 0.3)]);
+        let here = point(&load());
+        assert!(known.expect(&here, "bfq", "mq-deadline").is_some_and(|gain| (gain.mean + 0.3).abs() < 1e-9));
+        assert_eq!(known.expect(&here, "mq-deadline", "kyber"), None);
+        let elsewhere = BTreeMap::from([("read_share".to_owned(), 0.1), ("size_mean_bytes".to_owned(), 1e6)]);
+        assert_eq!(known.expect(&point(&elsewhere), "mq-deadline", "bfq"), None);
+        let change = |change: &dyn Fn(&mut FleetOutcome)| {
+            let mut one = outcome(1, "", 0.3);
+            change(&mut one);
+            expected(&[one.clone(), FleetOutcome { machine: [9; 16], ..one }])
+        };
+        assert_eq!(change(&|one| one.device.kind = "nvme".into()), None);
+        assert_eq!(change(&|one| one.preference = "1,3,2".into()), None);
+        let same = change(&|_| {}).unwrap();
+        assert!(change(&|one| one.device.model = "WD40".into()).unwrap().error > same.error);
+    }
+
+    #[test]
+    fn a_role_that_writes_under_many_machines_does_not_outvote_the_others() {
+        let honest = (1..=4).map(|machine| outcome(machine, &format!("agent {machine}"), 0.2));
+        let hostile = (100..200).map(|machine| outcome(machine, "mallory", -20.0));
+        let both = expected(&honest.clone().chain(hostile).collect::<Vec<_>>()).unwrap();
+        assert!(both.mean > -0.1 && both.error > 0.3, "{both:?}");
+        assert!(expected(&honest.collect::<Vec<_>>()).unwrap().error < 0.12);
+    }
+
+    #[test]
+    fn broken_rows_are_passed_over() {
+        let broken: [&dyn Fn(&mut FleetOutcome); 10] = [
+            &|one| one.gain.mean = f64::NAN,
+            &|one| one.gain.mean = 1e300,
+            &|one| one.gain.error = -1.0,
+            &|one| one.gain.error = f64::INFINITY,
+            &|one| one.to = "bfq:slice_idle=-5".into(),
+            &|one| one.to = "rm -rf".into(),
+            &|one| one.to = one.from.clone(),
+            &|one| one.device.model = "x".repeat(1_000_000),
+            &|one| one.device.firmware = "\u{1b}[2J".into(),
+            &|one| one.load = BTreeMap::from([("read_share".into(), f32::NAN)]),
+        ];
+        for (number, change) in broken.into_iter().enumerate() {
+            let mut one = outcome(1, "", 0.3);
+            change(&mut one);
+            assert!(one.problem().is_some(), "{number}");
+            assert!(known(&[one]).is_empty(), "{number}");
+        }
+        assert_eq!(outcome(1, "", 0.3).problem(), None);
+    }
+
+    #[test]
+    fn others_that_were_wrong_here_are_believed_less_and_then_not_at_all() {
+        let expected = Estimate { mean: 0.5, error: 0.1 };
+        let mut trust = Trust::default();
+        assert_eq!(trust.weighted(&expected), Some(expected));
+        trust.note(&expected, 0.35);
+        assert!(trust.weighted(&expected).is_some_and(|weighted| weighted.error > 0.1), "{trust:?}");
+        trust.note(&expected, -0.5);
+        trust.note(&expected, -0.5);
+        assert_eq!(trust.weighted(&expected), None);
+        (0..20).for_each(|_| trust.note(&expected, 0.5));
+        assert_eq!(trust.weighted(&expected), Some(expected), "they were right later");
+        // The same from what was measured here before.
+        let own = |gain: f64| FleetOutcome { machine: [0; 16], ..outcome(0, "", gain) };
+        let others: Vec<FleetOutcome> = (1..=5).map(|machine| outcome(machine, "", 0.9)).collect();
+        let with = |own: &[FleetOutcome]| known(&[&others, own].concat()).trust();
+        assert!(with(&[own(-0.3)]).error_scale() > DISTRUSTED && with(&[own(0.9)]).error_scale() <= 1.0);
+    }
+}

@@ -1,0 +1,147 @@
+//! Which types of devices and loads gain by which change, with intervals.
+
+use std::collections::BTreeMap;
+
+use super::{FleetOutcome, MAX_GAIN};
+use crate::ab_test::Estimate;
+
+/// Student's t, two-sided 95%, by degrees of freedom (NIST/SEMATECH e-Handbook of Statistical Methods, 1.3.6.7.2). Between two rows the one of fewer
+/// degrees holds, whose interval is wider.
+const STUDENT_T_975: [(usize, f64); 14] = [
+    (1, 12.706),
+    (2, 4.303),
+    (3, 3.182),
+    (4, 2.776),
+    (5, 2.571),
+    (6, 2.447),
+    (7, 2.365),
+    (8, 2.306),
+    (9, 2.262),
+    (10, 2.228),
+    (15, 2.131),
+    (20, 2.086),
+    (30, 2.042),
+    (100, 1.984),
+];
+
+/// What a change gained on devices of a type under loads of a class.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FleetEffect {
+    /// The kind of device.
+    pub kind: String,
+    /// The model; empty where there is none.
+    pub model: String,
+    /// The class of the load, in words.
+    pub load: String,
+    /// The setting before.
+    pub from: String,
+    /// The setting after.
+    pub to: String,
+    /// The mean gain of machines, as a logarithm.
+    pub gain: f64,
+    /// Half the width of the 95% interval around it; `None` of a single machine.
+    pub margin: Option<f64>,
+    /// Machines that measured it.
+    pub machines: usize,
+    /// Measurements.
+    pub outcomes: usize,
+}
+
+/// The effects of all changes; each machine counts once. By type of device and load, the largest gain first. Broken rows are passed over and counted.
+pub fn effects(outcomes: &[FleetOutcome]) -> (Vec<FleetEffect>, usize) {
+    type Key = (String, String, String, String, String);
+    let mut groups: BTreeMap<Key, BTreeMap<[u8; 16], Vec<f64>>> = BTreeMap::new();
+    let mut broken = 0;
+    for outcome in outcomes {
+        if outcome.problem().is_some() {
+            broken += 1;
+            continue;
+        }
+        let FleetOutcome { device, from, to, .. } = outcome;
+        let key = (device.kind.clone(), device.model.clone(), class(&outcome.load), from.clone(), to.clone());
+        let gain = outcome.gain.mean.clamp(-MAX_GAIN, MAX_GAIN);
+        groups.entry(key).or_default().entry(outcome.machine).or_default().push(gain);
+    }
+    let effect = |((kind, model, load, from, to), machines): (Key, BTreeMap<[u8; 16], Vec<f64>>)| {
+        let means: Vec<f64> = machines.values().map(|gains| gains.iter().sum::<f64>() / gains.len() as f64).collect();
+        let estimate = Estimate::of_values(&means);
+        FleetEffect {
+            kind,
+            model,
+            load,
+            from,
+            to,
+            gain: means.iter().sum::<f64>() / means.len() as f64,
+            margin: estimate.map(|estimate| estimate.error * student_t(means.len() - 1)),
+            machines: means.len(),
+            outcomes: machines.values().map(Vec::len).sum(),
+        }
+    };
+    let mut effects: Vec<FleetEffect> = groups.into_iter().map(effect).collect();
+    effects.sort_by(|a, b| (&a.kind, &a.model, &a.load).cmp(&(&b.kind, &b.model, &b.load)).then(b.gain.total_cmp(&a.gain)));
+    (effects, broken)
+}
+
+fn student_t(degrees: usize) -> f64 {
+    STUDENT_T_975.iter().rev().find(|(known, _)| *known <= degrees).map_or(f64::INFINITY, |(_, quantile)| *quantile)
+}
+
+/// The class of a described load, in words: what dominates, how it is placed, how large requests are, and how many streams there are.
+pub fn class(load: &BTreeMap<String, f32>) -> String {
+    let value = |name: &str| load.get(name).copied().unwrap_or(f32::NAN);
+    let among = |value: f32, bounds: [f32; 2], words: [&'static str; 3]| match value {
+        value if value.is_nan() => "",
+        value if value < bounds[0] => words[0],
+        value if value < bounds[1] => words[1],
+        _ => words[2],
+    };
+    let words = [
+        among(value("sequential_share"), [0.3, 0.7], ["random", "partly sequential", "sequential"]),
+        among(value("read_share"), [0.2, 0.8], ["writes", "reads and writes", "reads"]),
+        among(value("size_mean_bytes"), [16_384.0, 131_072.0], ["below 16 KiB", "16 to 128 KiB", "above 128 KiB"]),
+        among(value("streams"), [1.5, 8.0], ["1 stream", "2 to 8 streams", "more than 8 streams"]),
+    ];
+    let first = words[..2].iter().filter(|word| !word.is_empty()).copied().collect::<Vec<_>>().join(" ");
+    let rest = words[2..].iter().filter(|word| !word.is_empty()).copied();
+    let all: Vec<&str> = std::iter::once(first.as_str()).filter(|word| !word.is_empty()).chain(rest).collect();
+    if all.is_empty() { "unknown".to_owned() } else { all.join(", ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fleet::DeviceType;
+
+    fn outcome(machine: u8, to: &str, gain: f64) -> FleetOutcome {
+        FleetOutcome {
+            id: [machine; 16],
+            machine: [machine; 16],
+            writer: String::new(),
+            day: 1,
+            device: DeviceType { kind: "nvme".into(), model: "X".into(), firmware: String::new() },
+            load: [("read_share", 1.0), ("sequential_share", 0.0), ("size_mean_bytes", 4096.0), ("streams", 4.0)]
+                .map(|(name, value)| (name.to_owned(), value))
+                .into(),
+            preference: "2,3,1".into(),
+            from: "none".into(),
+            to: to.into(),
+            gain: Estimate { mean: gain, error: 0.01 },
+            program: "test".into(),
+        }
+    }
+
+    #[test]
+    fn each_machine_counts_once_and_the_interval_is_students() {
+        let outcomes: Vec<FleetOutcome> =
+            [(1, 0.1), (1, 0.3), (2, 0.3), (3, 0.1), (4, 0.2)].map(|(machine, gain)| outcome(machine, "kyber", gain)).into();
+        let (effects, broken) = effects(&[outcomes, vec![outcome(9, "bfq", -0.4), outcome(9, "bfq", f64::NAN)]].concat());
+        assert_eq!((effects.len(), broken), (2, 1));
+        let kyber = &effects[0];
+        assert_eq!((kyber.to.as_str(), kyber.machines, kyber.outcomes), ("kyber", 4, 5));
+        assert_eq!(kyber.load, "random reads, below 16 KiB, 2 to 8 streams");
+        // Means 0.2, 0.3, 0.1, 0.2: standard deviation 0.0816, three degrees of freedom.
+        assert!((kyber.gain - 0.2).abs() < 1e-9);
+        assert!(kyber.margin.is_some_and(|margin| (margin - 3.182 * 0.081_65 / 2.0).abs() < 1e-4), "{kyber:?}");
+        assert_eq!(effects[1].margin, None);
+    }
+}

@@ -1,0 +1,460 @@
+//! One interface over the two databases: an SQLite file, and a schema `seekwise` on a PostgreSQL server.
+//!
+//! ```text
+//! SQL as SQLite writes it ─▶ SQLite
+//!                       └──▶ translated: ?1 to $1, quoted names ─▶ PostgreSQL
+//! ```
+//! Statements use what both know. Where they cannot, the caller asks for [`Database::sqlite`].
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::fmt;
+
+use bytes::BytesMut;
+use postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
+use rusqlite::types::{ToSqlOutput, ValueRef};
+
+use crate::error::Problem;
+
+/// The advisory lock that writers of whole runs hold, so that rows of one transaction are numbered without gaps: "SkWs".
+const WRITER_LOCK: i64 = i32::from_be_bytes(*b"SkWs") as i64;
+
+/// A value of a cell or a parameter.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Value {
+    Null,
+    Integer(i64),
+    Real(f64),
+    Text(String),
+    Bytes(Vec<u8>),
+}
+
+/// Values of a statement's parameters, in order.
+macro_rules! values {
+    ($($value:expr),* $(,)?) => { &[$($crate::database::Value::from($value)),*][..] };
+}
+pub(crate) use values;
+
+impl From<i64> for Value {
+    fn from(value: i64) -> Value {
+        Value::Integer(value)
+    }
+}
+
+impl From<u32> for Value {
+    fn from(value: u32) -> Value {
+        Value::Integer(value.into())
+    }
+}
+
+impl From<bool> for Value {
+    fn from(value: bool) -> Value {
+        Value::Integer(value.into())
+    }
+}
+
+impl From<f64> for Value {
+    /// NaN is a missing value, which is all that SQLite can keep.
+    fn from(value: f64) -> Value {
+        if value.is_nan() { Value::Null } else { Value::Real(value) }
+    }
+}
+
+impl From<&str> for Value {
+    fn from(value: &str) -> Value {
+        Value::Text(value.to_owned())
+    }
+}
+
+impl From<&String> for Value {
+    fn from(value: &String) -> Value {
+        Value::Text(value.clone())
+    }
+}
+
+impl From<String> for Value {
+    fn from(value: String) -> Value {
+        Value::Text(value)
+    }
+}
+
+impl From<Vec<u8>> for Value {
+    fn from(value: Vec<u8>) -> Value {
+        Value::Bytes(value)
+    }
+}
+
+impl From<[u8; 16]> for Value {
+    fn from(value: [u8; 16]) -> Value {
+        Value::Bytes(value.to_vec())
+    }
+}
+
+impl<T: Into<Value>> From<Option<T>> for Value {
+    fn from(value: Option<T>) -> Value {
+        value.map_or(Value::Null, Into::into)
+    }
+}
+
+impl rusqlite::ToSql for Value {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::Borrowed(match self {
+            Value::Null => ValueRef::Null,
+            Value::Integer(value) => ValueRef::Integer(*value),
+            Value::Real(value) => ValueRef::Real(*value),
+            Value::Text(value) => ValueRef::Text(value.as_bytes()),
+            Value::Bytes(value) => ValueRef::Blob(value),
+        }))
+    }
+}
+
+type Boxed = Box<dyn Error + Sync + Send>;
+
+impl ToSql for Value {
+    fn to_sql(&self, kind: &Type, out: &mut BytesMut) -> Result<IsNull, Boxed> {
+        match (self, kind) {
+            (Value::Null, _) => Ok(IsNull::Yes),
+            (Value::Integer(value), &Type::INT8) => value.to_sql(kind, out),
+            (Value::Integer(value), &Type::INT4) => i32::try_from(*value)?.to_sql(kind, out),
+            (Value::Integer(value), &Type::FLOAT8) => (*value as f64).to_sql(kind, out),
+            (Value::Real(value), &Type::FLOAT8) => value.to_sql(kind, out),
+            (Value::Text(value), &Type::TEXT | &Type::VARCHAR | &Type::NAME) => value.to_sql(kind, out),
+            (Value::Bytes(value), &Type::BYTEA) => value.to_sql(kind, out),
+            _ => Err(format!("{self:?} cannot be a {kind}").into()),
+        }
+    }
+
+    fn accepts(_: &Type) -> bool {
+        true
+    }
+
+    to_sql_checked!();
+}
+
+impl<'a> FromSql<'a> for Value {
+    fn from_sql(kind: &Type, raw: &'a [u8]) -> Result<Value, Boxed> {
+        Ok(match *kind {
+            Type::INT8 => Value::Integer(i64::from_sql(kind, raw)?),
+            Type::INT4 => Value::Integer(i32::from_sql(kind, raw)?.into()),
+            Type::BOOL => Value::Integer(bool::from_sql(kind, raw)?.into()),
+            Type::FLOAT8 => Value::from(f64::from_sql(kind, raw)?),
+            Type::BYTEA => Value::Bytes(raw.to_vec()),
+            Type::TEXT | Type::VARCHAR | Type::NAME => Value::Text(String::from_sql(kind, raw)?),
+            _ => return Err(format!("a {kind} where a number, a text or bytes should be").into()),
+        })
+    }
+
+    fn from_sql_null(_: &Type) -> Result<Value, Boxed> {
+        Ok(Value::Null)
+    }
+
+    fn accepts(_: &Type) -> bool {
+        true
+    }
+}
+
+/// What a cell can be read as.
+pub(crate) trait Read: Sized {
+    fn read(value: &Value) -> Option<Self>;
+}
+
+impl Read for i64 {
+    fn read(value: &Value) -> Option<i64> {
+        if let Value::Integer(value) = value { Some(*value) } else { None }
+    }
+}
+
+impl Read for u64 {
+    fn read(value: &Value) -> Option<u64> {
+        i64::read(value)?.try_into().ok()
+    }
+}
+
+impl Read for u32 {
+    fn read(value: &Value) -> Option<u32> {
+        i64::read(value)?.try_into().ok()
+    }
+}
+
+impl Read for bool {
+    fn read(value: &Value) -> Option<bool> {
+        i64::read(value).map(|value| value != 0)
+    }
+}
+
+impl Read for f64 {
+    fn read(value: &Value) -> Option<f64> {
+        match value {
+            Value::Real(value) => Some(*value),
+            Value::Integer(value) => Some(*value as f64),
+            _ => None,
+        }
+    }
+}
+
+impl Read for String {
+    fn read(value: &Value) -> Option<String> {
+        if let Value::Text(value) = value { Some(value.clone()) } else { None }
+    }
+}
+
+impl Read for Vec<u8> {
+    fn read(value: &Value) -> Option<Vec<u8>> {
+        if let Value::Bytes(value) = value { Some(value.clone()) } else { None }
+    }
+}
+
+impl Read for [u8; 16] {
+    fn read(value: &Value) -> Option<[u8; 16]> {
+        if let Value::Bytes(value) = value { value.as_slice().try_into().ok() } else { None }
+    }
+}
+
+impl<T: Read> Read for Option<T> {
+    fn read(value: &Value) -> Option<Option<T>> {
+        if *value == Value::Null { Some(None) } else { T::read(value).map(Some) }
+    }
+}
+
+/// A row of an answer.
+#[derive(Debug)]
+pub(crate) struct Row(Vec<Value>);
+
+impl Row {
+    /// The cell in this column, from 0.
+    pub fn get<T: Read>(&self, column: usize) -> Result<T, Problem> {
+        let value = self.0.get(column).unwrap_or(&Value::Null);
+        T::read(value).ok_or_else(|| Problem::Damaged(format!("column {column} of a row is {value:?}, which cannot be there")))
+    }
+}
+
+/// How a transaction is begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Begin {
+    /// Reads of one moment.
+    Reads,
+    /// Rows of runs: others that write such rows wait.
+    Runs,
+    /// Rows that do not depend on each other.
+    Rows,
+}
+
+/// A connection to either.
+pub(crate) struct Database(Kind);
+
+enum Kind {
+    Sqlite(rusqlite::Connection),
+    Postgres(Box<RefCell<Server>>),
+}
+
+struct Server {
+    client: postgres::Client,
+    prepared: BTreeMap<String, postgres::Statement>,
+}
+
+impl fmt::Debug for Database {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(if self.sqlite().is_some() { "SQLite" } else { "PostgreSQL" })
+    }
+}
+
+impl From<rusqlite::Connection> for Database {
+    fn from(connection: rusqlite::Connection) -> Database {
+        Database(Kind::Sqlite(connection))
+    }
+}
+
+impl From<postgres::Client> for Database {
+    fn from(client: postgres::Client) -> Database {
+        Database(Kind::Postgres(Box::new(RefCell::new(Server { client, prepared: BTreeMap::new() }))))
+    }
+}
+
+impl Server {
+    fn prepare(&mut self, sql: &str) -> Result<postgres::Statement, postgres::Error> {
+        if let Some(known) = self.prepared.get(sql) {
+            return Ok(known.clone());
+        }
+        let statement = self.client.prepare(&translated(sql))?;
+        self.prepared.insert(sql.to_owned(), statement.clone());
+        Ok(statement)
+    }
+}
+
+fn parameters(values: &[Value]) -> Vec<&(dyn ToSql + Sync)> {
+    values.iter().map(|value| value as &(dyn ToSql + Sync)).collect()
+}
+
+impl Database {
+    /// The connection of a file; `None` of a server.
+    pub fn sqlite(&self) -> Option<&rusqlite::Connection> {
+        if let Kind::Sqlite(connection) = &self.0 { Some(connection) } else { None }
+    }
+
+    /// The rows that a statement answers.
+    pub fn query(&self, sql: &str, values: &[Value]) -> Result<Vec<Row>, Problem> {
+        match &self.0 {
+            Kind::Sqlite(connection) => {
+                let mut statement = connection.prepare_cached(sql)?;
+                let columns = statement.column_count();
+                let mut found = statement.query(rusqlite::params_from_iter(values))?;
+                let mut rows = Vec::new();
+                while let Some(row) = found.next()? {
+                    let cells = (0..columns).map(|column| Ok(cell(row.get_ref(column)?)?)).collect::<Result<_, Problem>>()?;
+                    rows.push(Row(cells));
+                }
+                Ok(rows)
+            }
+            Kind::Postgres(server) => {
+                let mut server = server.borrow_mut();
+                let statement = server.prepare(sql)?;
+                let found = server.client.query(&statement, &parameters(values))?;
+                let cells = |row: &postgres::Row| (0..row.len()).map(|column| row.try_get(column)).collect::<Result<_, _>>();
+                Ok(found.iter().map(|row| cells(row).map(Row)).collect::<Result<_, _>>()?)
+            }
+        }
+    }
+
+    /// The first row that a statement answers; `None` if it answers none.
+    pub fn query_one(&self, sql: &str, values: &[Value]) -> Result<Option<Row>, Problem> {
+        Ok(self.query(sql, values)?.into_iter().next())
+    }
+
+    /// The number that a statement answers; 0 without a row.
+    pub fn number(&self, sql: &str, values: &[Value]) -> Result<u64, Problem> {
+        self.query_one(sql, values)?.map_or(Ok(0), |row| row.get(0))
+    }
+
+    /// Executes a statement, and returns the number of rows that it changed.
+    pub fn execute(&self, sql: &str, values: &[Value]) -> Result<u64, Problem> {
+        match &self.0 {
+            Kind::Sqlite(connection) => Ok(connection.prepare_cached(sql)?.execute(rusqlite::params_from_iter(values))? as u64),
+            Kind::Postgres(server) => {
+                let mut server = server.borrow_mut();
+                let statement = server.prepare(sql)?;
+                Ok(server.client.execute(&statement, &parameters(values))?)
+            }
+        }
+    }
+
+    /// Executes statements without parameters, as they are written.
+    pub fn execute_batch(&self, sql: &str) -> Result<(), Problem> {
+        match &self.0 {
+            Kind::Sqlite(connection) => Ok(connection.execute_batch(sql)?),
+            Kind::Postgres(server) => Ok(server.borrow_mut().client.batch_execute(sql)?),
+        }
+    }
+
+    /// Begins a transaction.
+    pub fn begin(&self, what: Begin) -> Result<Transaction<'_>, Problem> {
+        let begin = match (self.sqlite().is_some(), what) {
+            (true, Begin::Reads) => "BEGIN",
+            (true, Begin::Runs | Begin::Rows) => "BEGIN IMMEDIATE",
+            (false, Begin::Reads) => "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
+            (false, Begin::Runs | Begin::Rows) => "BEGIN",
+        };
+        self.execute_batch(begin)?;
+        let transaction = Transaction { database: self, is_open: true };
+        if self.sqlite().is_none() && what == Begin::Runs {
+            self.execute_batch(&format!("SELECT pg_advisory_xact_lock({WRITER_LOCK})"))?;
+        }
+        Ok(transaction)
+    }
+}
+
+/// Statements that take effect together; rolled back if it is dropped without [`commit`](Transaction::commit).
+#[derive(Debug)]
+pub(crate) struct Transaction<'a> {
+    database: &'a Database,
+    is_open: bool,
+}
+
+impl Transaction<'_> {
+    /// Makes its changes last.
+    pub fn commit(mut self) -> Result<(), Problem> {
+        self.database.execute_batch("COMMIT")?;
+        self.is_open = false;
+        Ok(())
+    }
+}
+
+impl std::ops::Deref for Transaction<'_> {
+    type Target = Database;
+
+    fn deref(&self) -> &Database {
+        self.database
+    }
+}
+
+impl Drop for Transaction<'_> {
+    fn drop(&mut self) {
+        if self.is_open {
+            // Without a connection there is nothing to roll back.
+            let _ = self.database.execute_batch("ROLLBACK");
+        }
+    }
+}
+
+fn cell(value: ValueRef) -> Result<Value, rusqlite::Error> {
+    Ok(match value {
+        ValueRef::Null => Value::Null,
+        ValueRef::Integer(value) => Value::Integer(value),
+        ValueRef::Real(value) => Value::Real(value),
+        ValueRef::Text(_) => Value::Text(value.as_str().map_err(rusqlite::Error::from)?.to_owned()),
+        ValueRef::Blob(value) => Value::Bytes(value.to_vec()),
+    })
+}
+
+/// Names of ours that PostgreSQL reserves.
+const RESERVED: &[&str] = &["window"];
+
+/// A statement in PostgreSQL's dialect: `?1` becomes `$1`, reserved names are quoted. Texts in quotes stay, comments go.
+pub(crate) fn translated(sql: &str) -> String {
+    let mut out = String::with_capacity(sql.len() + 16);
+    let mut rest = sql;
+    while let Some(first) = rest.chars().next() {
+        if rest.starts_with("--") {
+            rest = &rest[rest.find('\n').unwrap_or(rest.len())..];
+            continue;
+        }
+        let length = match first {
+            '\'' => rest[1..].find('\'').map_or(rest.len(), |end| end + 2),
+            _ if is_of_name(first) => rest.find(|letter| !is_of_name(letter)).unwrap_or(rest.len()),
+            _ => first.len_utf8(),
+        };
+        let (word, after) = rest.split_at(length);
+        match word {
+            "?" => out.push('$'),
+            _ if RESERVED.contains(&word) => out.extend(["\"", word, "\""]),
+            _ => out.push_str(word),
+        }
+        rest = after;
+    }
+    out
+}
+
+fn is_of_name(letter: char) -> bool {
+    letter.is_alphanumeric() || letter == '_'
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statements_are_translated_outside_of_quotes() {
+        let sql = "SELECT t.window, windows FROM windows t WHERE window > ?1 AND why <> '?2 window' -- it's\nAND n = ?12";
+        let expected = "SELECT t.\"window\", windows FROM windows t WHERE \"window\" > $1 AND why <> '?2 window' \nAND n = $12";
+        assert_eq!(translated(sql), expected);
+    }
+
+    #[test]
+    fn a_cell_that_cannot_be_there_is_damage_and_no_panic() {
+        let row = Row(vec![Value::Integer(-1), Value::Null]);
+        assert!(matches!(row.get::<u64>(0), Err(Problem::Damaged(_))));
+        assert!(matches!(row.get::<String>(1), Err(Problem::Damaged(_))));
+        assert!(matches!(row.get::<i64>(7), Err(Problem::Damaged(_))));
+        assert_eq!(row.get::<Option<String>>(1).unwrap(), None);
+    }
+}

@@ -1,0 +1,349 @@
+//! Outcomes that many machines share: nothing lost, nothing twice, and nothing that a role may not write.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use control::ab_test::Estimate;
+use control::fleet::{DeviceType, FleetOutcome};
+use knowledge::{Filter, Fleet, Form, Knowledge, NewOutcome, Problem, Retention, Table};
+use rand::{Rng as _, SeedableRng as _};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use tempfile::tempdir;
+
+use crate::fixture::{decision, model, request, run, window};
+use crate::helper;
+use crate::postgres::{ROLES, Server};
+
+pub fn device() -> DeviceType {
+    DeviceType { kind: "scsi, rotational".into(), model: "ST4000NM".into(), firmware: "0001".into() }
+}
+
+pub fn new_outcome(number: u64) -> NewOutcome {
+    let load = BTreeMap::from([("read_share".to_owned(), 0.5), ("size_mean_bytes".to_owned(), number as f32)]);
+    NewOutcome {
+        day: 20_000,
+        device: device(),
+        load,
+        preference: "2,3,1".into(),
+        from: "mq-deadline".into(),
+        to: "bfq".into(),
+        gain: Estimate { mean: 0.25, error: 0.05 },
+    }
+}
+
+/// A database with tables and roles, of which `ann` and `bob` log in as agents, `ray` as a reader and `olga` as an operator.
+pub fn fleet(server: &Server, name: &str) -> PathBuf {
+    let address = server.database(name);
+    let _alone = ROLES.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    Fleet::init(&address).unwrap();
+    let roles = "DO $$ BEGIN
+        CREATE ROLE ann LOGIN; CREATE ROLE bob LOGIN; CREATE ROLE ray LOGIN; CREATE ROLE olga LOGIN;
+        GRANT seekwise_agent TO ann, bob; GRANT seekwise_reader TO ray; GRANT seekwise_operator TO olga;
+      EXCEPTION WHEN duplicate_object THEN NULL; END $$";
+    server.sql("postgres", name, roles).unwrap();
+    address
+}
+
+#[test]
+fn a_knowledge_base_on_a_server_holds_what_a_file_holds() {
+    let Some(server) = Server::shared() else { return };
+    let (address, folder) = (server.database("kb"), tempdir().unwrap());
+    let file = folder.path().join("kb");
+    let export = |knowledge: &Knowledge, table: Table, form: Form| {
+        let mut text = Vec::new();
+        knowledge.export(table, form, &mut text, &mut |_| true).unwrap();
+        String::from_utf8(text).unwrap()
+    };
+    let fill = |path: &Path| {
+        let mut knowledge = Knowledge::open(path).unwrap();
+        let mut batch = knowledge.batch().unwrap();
+        for number in 0..1500 {
+            assert!(batch.window(&run(number / 500), &window(number)).unwrap());
+            assert!(batch.decision(&run(number / 500), &decision(number)).unwrap());
+            assert!(batch.request(&run(number / 500), &request(number)).unwrap());
+            assert!(!batch.window(&run(number / 500), &window(number)).unwrap(), "known already");
+        }
+        assert!(batch.model(&model("m", 1)).unwrap() && !batch.model(&model("m", 1)).unwrap());
+        batch.commit().unwrap();
+        knowledge
+    };
+    let (mut here, mut there) = (fill(&file), fill(&address));
+    let compare = |here: &Knowledge, there: &Knowledge| {
+        for table in Table::ALL {
+            for form in [Form::Csv, Form::Json] {
+                assert_eq!(export(here, table, form), export(there, table, form), "{}", table.name());
+            }
+        }
+        assert_eq!(here.experience().unwrap(), there.experience().unwrap());
+        let (mut ours, mut theirs) = (here.summary().unwrap(), there.summary().unwrap());
+        (ours.bytes, theirs.bytes) = (0, 0);
+        assert_eq!(ours, theirs);
+    };
+    compare(&here, &there);
+    let filter = Filter { device: Some(run(1).device), ..Filter::default() };
+    assert_eq!(here.windows(&filter).count(), there.windows(&filter).count());
+    // Taken from one into another, both ways, and once more.
+    let other = server.database("other");
+    let mut copy = Knowledge::open(&other).unwrap();
+    assert!(copy.merge(&[Knowledge::open_to_read(&file).unwrap()], &mut |_| true).unwrap().new > 4000);
+    compare(&here, &copy);
+    assert_eq!(here.merge(&[Knowledge::open_to_read(&address).unwrap()], &mut |_| true).unwrap().new, 0);
+    assert!(copy.merge(&[Knowledge::open_to_read(&other).unwrap()], &mut |_| true).is_err(), "into itself");
+    let csv = export(&here, Table::Decisions, Form::Csv);
+    assert_eq!(there.import(Path::new("x.csv"), csv.as_bytes(), &mut |_| true).unwrap().new, 0);
+    let kept = Retention { windows: 100, requests: 50, models: 1, max_mib: 256 };
+    let (ours, theirs) = (here.prune(&kept).unwrap(), there.prune(&kept).unwrap());
+    assert_eq!((ours.windows, ours.decisions, ours.requests), (theirs.windows, theirs.decisions, theirs.requests));
+    assert!(ours.windows > 0);
+    compare(&here, &there);
+    // What was begun and not committed is gone.
+    drop(there.batch().and_then(|mut batch| batch.window(&run(9), &window(0)).map(|_| ())));
+    compare(&here, &there);
+    assert!(Knowledge::open_to_read(&server.database("empty")).unwrap_err().to_string().contains("seekwise fleet init"));
+}
+
+#[test]
+fn only_what_a_server_confirmed_leaves_the_outbox() {
+    let Some(server) = Server::start() else { return };
+    let (address, folder) = (fleet(&server, "fleet"), tempdir().unwrap());
+    let mut local = Knowledge::open(&folder.path().join("kb")).unwrap();
+    (0..450).for_each(|number| local.record_outcome(&new_outcome(number)).unwrap());
+    let ann = server.address("ann", "fleet");
+    let exchanged = local.exchange(&mut Fleet::connect(&ann).unwrap(), &[device()]).unwrap();
+    assert_eq!((exchanged.delivered, exchanged.refused, exchanged.known), (450, 0, 0));
+    assert_eq!(local.waiting_outcomes().unwrap(), 0);
+    // Another machine sees them, and the first one not its own.
+    let mut other = Knowledge::open(&folder.path().join("other")).unwrap();
+    other.record_outcome(&new_outcome(7)).unwrap();
+    let bob = server.address("bob", "fleet");
+    let mut connected = Fleet::connect(&bob).unwrap();
+    assert_eq!(other.exchange(&mut connected, &[device()]).unwrap().known, 450);
+    assert_eq!(other.outcomes().unwrap().iter().filter(|outcome| outcome.writer == "ann").count(), 450);
+    assert_eq!(local.exchange(&mut Fleet::connect(&ann).unwrap(), &[device()]).unwrap().known, 1);
+    // A server that comes back has what it confirmed, and the rest is delivered then.
+    drop(server);
+    other.record_outcome(&new_outcome(8)).unwrap();
+    let failed = other.exchange(&mut connected, &[device()]).unwrap_err();
+    assert!(matches!(failed.problem, Problem::Unreachable(_)), "{failed:?}");
+    let refused = Fleet::connect(&bob).unwrap_err();
+    assert!(matches!(refused.problem, Problem::Unreachable(_)) && refused.to_string().contains("cannot be reached"), "{refused}");
+    assert_eq!((other.waiting_outcomes().unwrap(), other.outcomes().unwrap().len()), (1, 452), "it goes on with what it has");
+    drop(address);
+}
+
+#[test]
+fn roles_decide_who_may_write_what() {
+    let Some(server) = Server::shared() else { return };
+    let folder = tempdir().unwrap();
+    fleet(server, "roles");
+    let mut local = Knowledge::open(&folder.path().join("kb")).unwrap();
+    local.record_outcome(&new_outcome(1)).unwrap();
+    local.exchange(&mut Fleet::connect(&server.address("ann", "roles")).unwrap(), &[]).unwrap();
+    server
+        .sql(
+            "olga",
+            "roles",
+            "INSERT INTO seekwise.rollouts (name, kind, model, setting, stages, approve, state)
+        VALUES ('bfq', 'scsi, rotational', 'ST4000NM', 'bfq', '1', false, 'running')",
+        )
+        .unwrap();
+    server
+        .sql(
+            "ann",
+            "roles",
+            "INSERT INTO seekwise.rollout_devices (rollout, device, machine)
+        SELECT 1, decode(md5('ann'), 'hex'), machine FROM seekwise.machines",
+        )
+        .unwrap();
+    let values = "day, kind, model, firmware, load, preference, from_setting, to_setting, gain, error, program";
+    let row = "1, 'k', 'm', 'f', '{}', '2,3,1', 'none', 'bfq', 9, 0, 'x'";
+    let refused: &[(&str, &str, String)] = &[
+        ("bob", "another's machine", format!("INSERT INTO seekwise.outcomes (id, machine, {values}) SELECT decode(md5('1'), 'hex'), machine, {row} FROM seekwise.machines")),
+        ("bob", "in another's name", format!("INSERT INTO seekwise.outcomes (id, machine, writer, {values}) SELECT decode(md5('1'), 'hex'), machine, 'ann', {row} FROM seekwise.machines")),
+        ("bob", "a machine in another's name", "INSERT INTO seekwise.machines (machine, writer) VALUES (decode(md5('1'), 'hex'), 'ann')".into()),
+        ("bob", "a changed row", "UPDATE seekwise.outcomes SET gain = 9".into()),
+        ("ann", "a changed row of its own", "UPDATE seekwise.outcomes SET gain = 9".into()),
+        ("ann", "a deleted row", "DELETE FROM seekwise.outcomes".into()),
+        ("ann", "an emptied table", "TRUNCATE seekwise.outcomes CASCADE".into()),
+        ("ann", "a rollout", "INSERT INTO seekwise.rollouts (name, kind, model, setting, stages, approve, state) VALUES ('x', 'k', 'm', 'none', '1', false, 'done')".into()),
+        ("ann", "a rollout's state", "UPDATE seekwise.rollouts SET state = 'done'".into()),
+        ("ann", "a place in a rollout", "INSERT INTO seekwise.rollout_members SELECT rollout, device, 0 FROM seekwise.rollout_devices".into()),
+        ("bob", "another's device in a rollout", "INSERT INTO seekwise.rollout_devices (rollout, device, machine) SELECT 1, decode(md5('x'), 'hex'), machine FROM seekwise.machines".into()),
+        ("bob", "another's score", "INSERT INTO seekwise.rollout_scores (rollout, device, id, treated, score, windows) SELECT rollout, device, device, true, 1, 1 FROM seekwise.rollout_devices".into()),
+        ("ann", "rows of runs", "INSERT INTO seekwise.runs (id, began_s, plant, device, source, program) VALUES (decode(md5('x'), 'hex'), 0, '', '', '', '')".into()),
+        ("ann", "rows of runs, read", "SELECT * FROM seekwise.runs".into()),
+        ("ann", "a table", "CREATE TABLE seekwise.mine (x int)".into()),
+        ("ann", "the version", "UPDATE seekwise.schema_version SET oldest_writer = 99".into()),
+        ("ann", "no protection", "ALTER TABLE seekwise.outcomes DISABLE ROW LEVEL SECURITY".into()),
+        ("ray", "a reader's row", format!("INSERT INTO seekwise.outcomes (id, machine, {values}) SELECT decode(md5('1'), 'hex'), machine, {row} FROM seekwise.machines")),
+        ("olga", "an operator's outcome", format!("INSERT INTO seekwise.outcomes (id, machine, {values}) SELECT decode(md5('1'), 'hex'), machine, {row} FROM seekwise.machines")),
+        ("olga", "another setting of a rollout", "UPDATE seekwise.rollouts SET setting = 'none'".into()),
+        ("ann", "a gain beyond all bounds", format!("INSERT INTO seekwise.outcomes (id, machine, {values}) SELECT decode(md5('1'), 'hex'), machine, 1, 'k', 'm', 'f', '{{}}', '2,3,1', 'none', 'bfq', 'NaN', 0, 'x' FROM seekwise.machines")),
+    ];
+    for (role, what, statement) in refused {
+        let said = server.sql(role, "roles", statement);
+        assert!(
+            said.as_ref().is_err_and(|why| ["permission denied", "row-level security", "violates", "must be owner"]
+                .iter()
+                .any(|word| why.contains(word))),
+            "{role}: {what}: {said:?}"
+        );
+    }
+    assert_eq!(server.sql("ray", "roles", "SELECT writer, gain FROM seekwise.outcomes").unwrap(), "ann|0.25");
+    // The machine of ann cannot be spoken for by bob's agent either.
+    local.record_outcome(&new_outcome(2)).unwrap();
+    let denied = local.exchange(&mut Fleet::connect(&server.address("bob", "roles")).unwrap(), &[]).unwrap_err();
+    assert!(matches!(denied.problem, Problem::Denied(_)), "{denied:?}");
+    assert_eq!(local.waiting_outcomes().unwrap(), 1, "it still waits for the right role");
+    assert!(Fleet::connect(&server.address("mallory", "roles")).is_err());
+}
+
+#[test]
+fn programs_of_earlier_and_later_versions_are_told_where_they_stand() {
+    let Some(server) = Server::shared() else { return };
+    fleet(server, "versions");
+    let folder = tempdir().unwrap();
+    let mut local = Knowledge::open(&folder.path().join("kb")).unwrap();
+    local.record_outcome(&new_outcome(1)).unwrap();
+    let ann = server.address("ann", "versions");
+    let version = |version: u32, oldest: u32| {
+        let statement = format!("UPDATE seekwise.schema_version SET version = {version}, oldest_writer = {oldest}");
+        server.sql("postgres", "versions", &statement).unwrap();
+    };
+    // A later server with a column that this program does not know.
+    server.sql("postgres", "versions", "ALTER TABLE seekwise.outcomes ADD COLUMN kernel TEXT NOT NULL DEFAULT ''").unwrap();
+    version(9, 2);
+    assert_eq!(local.exchange(&mut Fleet::connect(&ann).unwrap(), &[device()]).unwrap().delivered, 1);
+    local.record_outcome(&new_outcome(2)).unwrap();
+    version(9, 9);
+    let old = Fleet::connect(&ann).unwrap_err().to_string();
+    assert!(old.contains("takes rows of programs that know schema version 9 or later, this one knows 2: update seekwise"), "{old}");
+    version(1, 1);
+    let new = Fleet::connect(&ann).unwrap_err().to_string();
+    assert!(new.contains("has schema version 1, this program writes 2: run `seekwise fleet init`"), "{new}");
+    assert_eq!(local.waiting_outcomes().unwrap(), 1, "what was recorded meanwhile waits");
+    version(2, 2);
+    assert_eq!(local.exchange(&mut Fleet::connect(&ann).unwrap(), &[device()]).unwrap().delivered, 1);
+}
+
+#[test]
+fn a_row_that_the_server_refuses_keeps_none_other_from_it() {
+    let Some(server) = Server::shared() else { return };
+    fleet(server, "refusing");
+    server.sql("postgres", "refusing", "ALTER TABLE seekwise.outcomes ADD CHECK (load NOT LIKE '%13.0%')").unwrap();
+    let folder = tempdir().unwrap();
+    let mut local = Knowledge::open(&folder.path().join("kb")).unwrap();
+    (10..20).for_each(|number| local.record_outcome(&new_outcome(number)).unwrap());
+    let exchanged = local.exchange(&mut Fleet::connect(&server.address("ann", "refusing")).unwrap(), &[device()]).unwrap();
+    assert_eq!((exchanged.delivered, exchanged.refused, local.waiting_outcomes().unwrap()), (9, 1, 0));
+    assert!(exchanged.reason.is_some_and(|reason| reason.contains("violates check constraint")));
+    let broken = NewOutcome { gain: Estimate { mean: f64::NAN, error: 0.0 }, ..new_outcome(1) };
+    assert!(local.record_outcome(&broken).unwrap_err().to_string().contains("should be within"), "not even kept");
+}
+
+/// Records outcomes and delivers them whenever the server can be reached, for ever. Part of [`helper`].
+pub fn live_as_agent(path: &Path, address: &Path) {
+    let mut local = Knowledge::open(path).unwrap();
+    for number in 0.. {
+        local.record_outcome(&new_outcome(number)).unwrap();
+        helper::say(&format!("committed {}", local.outcomes().unwrap().len()));
+        if number % 3 == 0
+            && let Ok(mut fleet) = Fleet::connect(address)
+        {
+            let _ = local.exchange(&mut fleet, &[device()]);
+        }
+    }
+}
+
+#[allow(clippy::disallowed_methods, reason = "the moment of the kill is to be any, not one that the program offers")]
+fn survive(kills: u64) {
+    let Some(mut server) = Server::start() else { return };
+    fleet(&server, "fleet");
+    let address = server.address("ann", "fleet");
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("kb");
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(44);
+    let mut said = 0;
+    for round in 0..kills {
+        let mut child: Child =
+            helper::command(&[], "agent", &path, round).env("KNOWLEDGE_SERVER", &address).stdout(Stdio::piped()).spawn().unwrap();
+        let out = BufReader::new(child.stdout.take().unwrap());
+        let listener = std::thread::spawn(move || {
+            out.lines()
+                .map_while(Result::ok)
+                .filter_map(|line| line.strip_prefix("committed ")?.parse::<u64>().ok())
+                .last()
+                .unwrap_or(0)
+        });
+        std::thread::sleep(Duration::from_millis(random.random_range(0..250)));
+        if round % 2 == 1 {
+            server.kill();
+            std::thread::sleep(Duration::from_millis(random.random_range(0..100)));
+            server.run();
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        said = said.max(listener.join().unwrap());
+    }
+    let mut local = Knowledge::open(&path).unwrap();
+    local.exchange(&mut Fleet::connect(&address).unwrap(), &[device()]).unwrap();
+    let ours: Vec<FleetOutcome> = local.outcomes().unwrap();
+    let theirs = Fleet::connect(&server.address("ray", "fleet")).unwrap().outcomes().unwrap();
+    let ids = |outcomes: &[FleetOutcome]| outcomes.iter().map(|outcome| outcome.id).collect::<BTreeSet<_>>();
+    println!("{kills} kills, {} outcomes recorded, {} on the server", ours.len(), theirs.len());
+    assert!(ours.len() as u64 >= said, "{said} were committed, {} are there", ours.len());
+    assert_eq!((ids(&ours), ids(&theirs).len()), (ids(&theirs), theirs.len()), "each is there once");
+    assert!(ours.len() as u64 > kills, "only {} outcomes: the test saw too little", ours.len());
+}
+
+#[test]
+fn nothing_is_lost_and_nothing_there_twice_over_kills_of_either_side() {
+    survive(10);
+}
+
+#[test]
+#[ignore = "two minutes; tests/bars/scale runs it"]
+fn nothing_is_lost_and_nothing_there_twice_over_200_kills_of_either_side() {
+    survive(200);
+}
+
+#[test]
+#[ignore = "a minute; tests/bars/scale runs it"]
+fn a_thousand_agents_deliver_to_one_server() {
+    const AGENTS: u64 = 1000;
+    const OUTCOMES: u64 = 100;
+    let Some(server) = Server::start() else { return };
+    fleet(&server, "fleet");
+    let address = server.address("ann", "fleet");
+    let folder = tempdir().unwrap();
+    let paths: Vec<PathBuf> = (0..AGENTS).map(|agent| folder.path().join(format!("{agent}"))).collect();
+    for path in &paths {
+        let mut local = Knowledge::open(path).unwrap();
+        (0..OUTCOMES).for_each(|number| local.record_outcome(&new_outcome(number)).unwrap());
+    }
+    let (began, next, delivered) = (Instant::now(), AtomicU64::new(0), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        for _ in 0..16 {
+            scope.spawn(|| {
+                while let Some(path) = paths.get(next.fetch_add(1, Ordering::Relaxed) as usize) {
+                    let mut local = Knowledge::open(path).unwrap();
+                    let exchanged = local.exchange(&mut Fleet::connect(&address).unwrap(), &[]).unwrap();
+                    delivered.fetch_add(exchanged.delivered, Ordering::Relaxed);
+                }
+            });
+        }
+    });
+    let seconds = began.elapsed().as_secs_f64();
+    let count = server.sql("ray", "fleet", "SELECT count(*), count(DISTINCT machine) FROM seekwise.outcomes").unwrap();
+    assert_eq!(count, format!("{}|{AGENTS}", AGENTS * OUTCOMES));
+    // A second exchange brings what the others measured.
+    let mut local = Knowledge::open(&paths[0]).unwrap();
+    let began = Instant::now();
+    let known = local.exchange(&mut Fleet::connect(&address).unwrap(), &[device()]).unwrap().known;
+    println!("outcomes delivered per second: {:.0}", delivered.load(Ordering::Relaxed) as f64 / seconds);
+    println!("seconds to pull {known} outcomes: {:.2}", began.elapsed().as_secs_f64());
+}

@@ -1,0 +1,176 @@
+//! A PostgreSQL server of a test's own: in a folder of its own, at a socket of its own, gone with the test.
+
+#![allow(dead_code, reason = "each test program uses a part of it")]
+
+use std::fs;
+use std::os::unix::fs::chown;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, OnceLock};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+/// How long a server may take to answer.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Held while roles are made or granted, which all databases of a server share: PostgreSQL refuses to do that twice at once.
+pub static ROLES: Mutex<()> = Mutex::new(());
+
+pub struct Server {
+    folder: TempDir,
+    bin: PathBuf,
+    /// Ends the server when its standard input closes, which it does with this process.
+    guard: Option<Child>,
+    /// Whether its folder goes when it ends, since no destructor runs for it.
+    is_shared: bool,
+}
+
+/// The folder of PostgreSQL's programs; `None` if it is not installed.
+pub fn bin() -> Option<PathBuf> {
+    let mut found: Vec<PathBuf> =
+        fs::read_dir("/usr/lib/postgresql").ok()?.flatten().map(|entry| entry.path().join("bin")).collect();
+    found.retain(|bin| bin.join("initdb").exists());
+    found.sort();
+    found.pop()
+}
+
+/// The user that a server is run as, by name and number: root may not run one.
+fn user() -> Option<(&'static str, u32)> {
+    let number = |of: &[&str]| {
+        let output = Command::new("id").args(of).output().ok().filter(|output| output.status.success())?;
+        String::from_utf8(output.stdout).ok()?.trim().parse().ok()
+    };
+    if number(&["-u"])? == 0 { Some(("postgres", number(&["-u", "postgres"])?)) } else { None }
+}
+
+impl Server {
+    /// A server that all tests of this process share, each with a database of its own; `None` where there is no PostgreSQL, which is said.
+    pub fn shared() -> Option<&'static Server> {
+        static SERVER: OnceLock<Option<Server>> = OnceLock::new();
+        SERVER.get_or_init(|| Server::begin(true)).as_ref()
+    }
+
+    /// Starts a server that may be killed; `None` where there is no PostgreSQL, which is said.
+    pub fn start() -> Option<Server> {
+        Server::begin(false)
+    }
+
+    fn begin(is_shared: bool) -> Option<Server> {
+        let Some(bin) = bin() else {
+            println!("skipped: no /usr/lib/postgresql/*/bin/initdb");
+            return None;
+        };
+        let folder = tempfile::Builder::new().prefix("seekwise-pg-").tempdir().unwrap();
+        if let Some((_, number)) = user() {
+            chown(folder.path(), Some(number), None).unwrap();
+        }
+        let mut server = Server { folder, bin, guard: None, is_shared };
+        let data = server.data();
+        let made = server
+            .as_user(&server.bin.join("initdb"))
+            .args(["-A", "trust", "-U", "postgres", "--no-sync", "-E", "UTF8", "--locale=C", "-D"])
+            .arg(&data)
+            .output()
+            .unwrap();
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        server.run();
+        Some(server)
+    }
+
+    fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    fn as_user(&self, program: &Path) -> Command {
+        let mut command = match user() {
+            Some((name, _)) => {
+                let mut command = Command::new("runuser");
+                command.args(["-u", name, "--"]).arg(program);
+                command
+            }
+            None => Command::new(program),
+        };
+        command.current_dir("/");
+        command
+    }
+
+    /// Runs it, also after it was killed.
+    pub fn run(&mut self) {
+        self.end_guard();
+        let began = Instant::now();
+        loop {
+            let script = "\"$0\" -D \"$1\" -k \"$2\" -c listen_addresses= -c fsync=off -c max_connections=200 -c logging_collector=off >>\"$2/log\" 2>&1 & \
+                          pid=$!; cat >/dev/null; kill -INT $pid 2>/dev/null; wait $pid; [ -z \"$3\" ] || rm -rf \"$2\"";
+            let mut command = self.as_user(Path::new("/bin/sh"));
+            command.args(["-c", script]).arg(self.bin.join("postgres")).arg(self.data()).arg(self.folder.path());
+            command.arg(if self.is_shared { "shared" } else { "" });
+            self.guard = Some(command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+            if self.answers_within(Duration::from_secs(10)) {
+                return;
+            }
+            // What a killed one left behind may still be in use.
+            self.end_guard();
+            let log = fs::read_to_string(self.folder.path().join("log")).unwrap_or_default();
+            assert!(began.elapsed() < PATIENCE, "the server does not start: {log}");
+        }
+    }
+
+    #[allow(clippy::disallowed_methods, reason = "another program's readiness is waited for")]
+    fn answers_within(&self, time: Duration) -> bool {
+        let began = Instant::now();
+        while began.elapsed() < time {
+            let ready = Command::new(self.bin.join("pg_isready")).arg("-q").arg("-h").arg(self.folder.path()).status().unwrap();
+            if ready.success() {
+                return true;
+            }
+            std::thread::sleep(Duration::from_millis(30));
+        }
+        false
+    }
+
+    /// Kills the server as a crash would.
+    pub fn kill(&mut self) {
+        let pid = fs::read_to_string(self.data().join("postmaster.pid")).unwrap_or_default();
+        if let Some(pid) = pid.lines().next() {
+            let _ = Command::new("kill").args(["-9", pid]).stderr(Stdio::null()).status();
+        }
+        self.end_guard();
+    }
+
+    fn end_guard(&mut self) {
+        if let Some(mut guard) = self.guard.take() {
+            drop(guard.stdin.take());
+            let _ = guard.wait();
+        }
+    }
+
+    /// The address of a database for a role.
+    pub fn address(&self, role: &str, database: &str) -> PathBuf {
+        PathBuf::from(format!("postgresql://{role}@/{database}?host={}", self.folder.path().display()))
+    }
+
+    /// The address of a new database, for the role that may do everything.
+    pub fn database(&self, name: &str) -> PathBuf {
+        self.sql("postgres", "postgres", &format!("CREATE DATABASE {name}")).unwrap();
+        self.address("postgres", name)
+    }
+
+    /// What a statement answers, a line for each row; else the server's complaint.
+    pub fn sql(&self, role: &str, database: &str, statement: &str) -> Result<String, String> {
+        let mut command = Command::new(self.bin.join("psql"));
+        command
+            .args(["-qAtX", "-v", "ON_ERROR_STOP=1", "-U", role, "-h"])
+            .arg(self.folder.path())
+            .args(["-c", statement, database]);
+        let output = command.output().unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
+        if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.end_guard();
+    }
+}

@@ -1,0 +1,127 @@
+//! What other machines measured under like loads on like devices ([`control::fleet`]): combined with what is expected anyway, and known from the
+//! first seconds of a load, before any forecast.
+//!
+//! It decides which arm is tried. An arm stays only after its turns, as every other.
+
+use std::sync::Arc;
+
+use control::ab_test::Estimate;
+use control::fleet::{FleetKnowledge, Trust};
+use control::trials::UNKNOWN;
+use observe::merit::TOLERANCE;
+
+use super::{TwinController, sources};
+
+/// What a turn of a trial shows is off by this, as a standard error: the noise of windows of two seconds is mostly below it.
+const TURN_ERROR: f64 = 0.1;
+/// A gain that falls short of what others say by this many standard errors refutes them under this load, whatever they say of other arms.
+const REFUTED: f64 = 2.0;
+
+/// The fleet, and how far it was right in this run.
+#[derive(Debug)]
+pub(super) struct Fleet {
+    knowledge: Arc<FleetKnowledge>,
+    trust: Trust,
+    /// What others say of each arm under the present load, before any trust; empty before they were asked.
+    said: Vec<Option<Estimate>>,
+    /// Arms of which it was seen under this load whether others were right.
+    judged: Vec<bool>,
+    /// Others were wrong under this load.
+    is_refuted: bool,
+}
+
+impl Fleet {
+    pub fn new(knowledge: Arc<FleetKnowledge>) -> Fleet {
+        let trust = knowledge.trust();
+        Fleet { knowledge, trust, said: Vec::new(), judged: Vec::new(), is_refuted: false }
+    }
+
+    /// Takes in what others measured since, and how far they were right.
+    pub fn know(&mut self, knowledge: Arc<FleetKnowledge>) {
+        (self.trust, self.knowledge) = (knowledge.trust(), knowledge);
+    }
+
+    /// Another load begins.
+    pub fn begin_load(&mut self) {
+        (self.said, self.judged, self.is_refuted) = (Vec::new(), Vec::new(), false);
+    }
+
+    /// What others say of an arm, as far as they are trusted.
+    fn believed(&self, arm: usize) -> Option<Estimate> {
+        self.trust.weighted(self.said.get(arm)?.as_ref()?).filter(|_| !self.is_refuted)
+    }
+}
+
+impl TwinController {
+    /// Asks the fleet about the load as it looks now, and expects what it says of the arms until there is a forecast.
+    pub(super) fn ask_fleet(&mut self) {
+        if self.fleet.knowledge.is_empty() {
+            return;
+        }
+        let (point, original) = (self.load.recent_point(), self.arms[self.original].setting.to_string());
+        let of = |arm: usize| self.fleet.knowledge.expect(&point, &original, &self.arms[arm].setting.to_string());
+        let said: Vec<Option<Estimate>> = (0..self.arms.len()).map(of).collect();
+        self.fleet.said = said;
+        self.fleet.judged.resize(self.arms.len(), false);
+        if self.trying.evidence.is_none() && !self.learned.knows() {
+            let unknown = (0..self.arms.len()).filter(|arm| *arm != self.original).map(|arm| (arm, UNKNOWN)).collect();
+            let gains = self.with_fleet(unknown);
+            self.trying.trials.expect(gains);
+        }
+    }
+
+    /// The expected gains of arms over the original one, combined with those that others measured.
+    pub(super) fn with_fleet(&mut self, mut gains: Vec<(usize, Estimate)>) -> Vec<(usize, Estimate)> {
+        for (arm, gain) in gains.iter_mut().filter(|(arm, _)| *arm != self.original) {
+            if let Some(believed) = self.fleet.believed(*arm) {
+                *gain = gain.combined(&believed);
+                self.trying.allow(*arm);
+            }
+        }
+        gains
+    }
+
+    /// Whether others say of any other arm that it is better, so that a trial need not wait for a forecast.
+    pub(super) fn fleet_recommends(&self) -> bool {
+        (0..self.arms.len()).any(|arm| arm != self.active && self.fleet.believed(arm).is_some_and(|gain| gain.mean > TOLERANCE))
+    }
+
+    /// Whether the active arm is on trial because others recommend it, which is not yet seen to be right.
+    pub(super) fn is_tried_for_fleet(&self) -> bool {
+        let is_judged = self.fleet.judged.get(self.active).copied().unwrap_or(true);
+        !is_judged && self.fleet.believed(self.active).is_some_and(|gain| gain.mean > TOLERANCE)
+    }
+
+    /// A trial of `arm` instead of `from` measured this gain: were others right? Each arm says that once under a load.
+    pub(super) fn judge_fleet(&mut self, arm: usize, from: usize, measured: Option<f64>) {
+        let is_judged = self.fleet.judged.get(arm).copied().unwrap_or(true);
+        if from != self.original || is_judged {
+            return;
+        }
+        if let (Some(Some(expected)), Some(measured)) = (self.fleet.said.get(arm), measured) {
+            let expected = Estimate { error: expected.error.hypot(TURN_ERROR), ..*expected };
+            self.fleet.trust.note(&expected, measured);
+            self.fleet.judged[arm] = true;
+            if measured < expected.mean - REFUTED * expected.error {
+                self.fleet.is_refuted = true;
+                // What is expected rests on what they said.
+                self.next_forecast = self.next_forecast.min(self.measured_from);
+            }
+        }
+    }
+
+    /// What others say of the setting that they expect to gain most, for display; `None` without a fleet.
+    pub(super) fn fleet_says(&self) -> Option<String> {
+        if self.fleet.knowledge.is_empty() {
+            return None;
+        }
+        let known = (0..self.arms.len())
+            .filter(|arm| *arm != self.original)
+            .filter_map(|arm| Some((arm, self.fleet.said.get(arm)?.as_ref()?)));
+        let best = known.max_by(|a, b| a.1.mean.total_cmp(&b.1.mean));
+        let trusted = if self.fleet.trust.weighted(&UNKNOWN).is_some() { "" } else { ", not believed: it was wrong here before" };
+        Some(best.map_or("no like load on a like device".to_owned(), |(arm, gain)| {
+            format!("{} {}{trusted}", self.arms[arm].setting, sources::gain(gain))
+        }))
+    }
+}

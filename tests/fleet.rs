@@ -1,0 +1,257 @@
+//! `seekwise fleet`, and `seekwise kb` on a server: the page's commands, reports, and rollouts from start to end. Part of the tests of `seekwise kb`.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use control::ab_test::Estimate;
+use control::fleet::DeviceType;
+use knowledge::{Fleet, Knowledge, NewOutcome, Score};
+use tempfile::tempdir;
+
+use crate::postgres::{ROLES, Server};
+
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/fleet.md");
+/// The server's name on the page.
+const EXAMPLE: &str = "@db.example.org/fleet";
+
+fn seekwise(folder: &Path, arguments: &[&str]) -> (i32, String, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_seekwise")).current_dir(folder).args(arguments).output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code().unwrap(), text(&output.stdout), text(&output.stderr))
+}
+
+/// The lines of the page's fences of this kind.
+fn fences(kind: &str) -> Vec<String> {
+    let page = std::fs::read_to_string(PAGE).unwrap();
+    let parts = page.split("```").skip(1).step_by(2);
+    let ours = parts.filter_map(|part| part.strip_prefix(&format!("{kind}\n")));
+    ours.flat_map(|part| part.lines().map(str::to_owned)).filter(|line| !line.is_empty()).collect()
+}
+
+fn init(address: &Path) -> Fleet {
+    let _alone = ROLES.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    Fleet::init(address).unwrap()
+}
+
+fn device() -> DeviceType {
+    DeviceType { kind: "scsi, rotational".into(), model: "ST4000NM0035".into(), firmware: "TN03".into() }
+}
+
+fn outcome(to: &str, gain: f64) -> NewOutcome {
+    let load = [("read_share", 1.0), ("sequential_share", 0.0), ("size_mean_bytes", 4096.0), ("streams", 4.0)];
+    NewOutcome {
+        day: 20_000,
+        device: device(),
+        load: load.map(|(name, value)| (name.to_owned(), value)).into(),
+        preference: "2,3,1".into(),
+        from: "mq-deadline".into(),
+        to: to.into(),
+        gain: Estimate { mean: gain, error: 0.02 },
+    }
+}
+
+#[test]
+fn the_commands_of_the_page_work_against_a_server() {
+    let Some(server) = Server::shared() else { return };
+    let (admin, folder) = (server.database("page"), tempdir().unwrap());
+    let alone = ROLES.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let mut is_set_up = false;
+    for line in fences("sh root").iter().filter(|line| line.starts_with("seekwise ")) {
+        let words: Vec<String> = words(line)
+            .into_iter()
+            .map(|word| match word.strip_prefix("postgresql://").and_then(|rest| rest.strip_suffix(EXAMPLE)) {
+                Some("postgres") => admin.to_str().unwrap().to_owned(),
+                Some(role) => server.address(role, "page").to_str().unwrap().to_owned(),
+                None => word,
+            })
+            .collect();
+        let arguments: Vec<&str> = words[1..].iter().map(String::as_str).collect();
+        let (code, _, error) = seekwise(folder.path(), &arguments);
+        assert_eq!(code, 0, "{line}: {error}");
+        if !is_set_up {
+            fences("sql").iter().for_each(|statement| drop(server.sql("postgres", "page", statement).unwrap()));
+            is_set_up = true;
+        }
+    }
+    assert!(is_set_up, "the page has no commands");
+    // The program makes what it prints.
+    let (_, roles, _) = seekwise(folder.path(), &["fleet", "init", "--print-roles"]);
+    server.sql("postgres", "page", &roles).unwrap();
+    drop(alone);
+}
+
+/// A line's words; quotes hold some together.
+fn words(line: &str) -> Vec<String> {
+    let parts: Vec<&str> = line.split('"').collect();
+    let plain = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    let each =
+        parts.iter().enumerate().flat_map(|(index, part)| if index % 2 == 1 { vec![(*part).to_owned()] } else { plain(part) });
+    each.take_while(|word| word != "#").collect()
+}
+
+#[test]
+fn a_knowledge_base_on_a_server_is_used_by_its_address_and_no_password_is_shown() {
+    let Some(server) = Server::shared() else { return };
+    let (address, folder) = (server.database("shared_kb"), tempdir().unwrap());
+    let address = address.to_str().unwrap().replace("postgres@", "postgres:secret@");
+    for arguments in [
+        &["compare", "self-learning/http-server", "--queue-depth", "1", "--controller", "rotate", "--kb", "a.kb"][..],
+        &["kb", "merge", &address, "a.kb"],
+        &["kb", "info", &address],
+        &["kb", "info", &address, "--json", "--check"],
+        &["kb", "export", &address, "-o", "windows.csv"],
+        &["kb", "import", &address, "windows.csv"],
+        &["kb", "merge", "b.kb", &address],
+        &["kb", "prune", &address],
+        &["fleet", "report", &address],
+    ] {
+        let (code, out, error) = seekwise(folder.path(), arguments);
+        assert_eq!(code, 0, "{arguments:?}: {error}");
+        assert!(!out.contains("secret") && !error.contains("secret"), "{arguments:?}: {out}{error}");
+    }
+    let export = |from: &str| seekwise(folder.path(), &["kb", "export", from]).1;
+    assert!(export("a.kb").lines().count() > 10 && export("a.kb") == export(&address) && export("b.kb") == export(&address));
+    let (code, _, error) = seekwise(folder.path(), &["kb", "info", "postgresql://ann:secret@/nothing?host=/nowhere"]);
+    assert!(code == 2 && error.contains("cannot be reached") && !error.contains("secret"), "{code}: {error}");
+    let (code, _, error) = seekwise(folder.path(), &["kb", "info", "postgresql://ann:secret@host:port/x"]);
+    assert!(
+        code == 2 && error.contains("it should be as postgresql://user@host:5432/database") && !error.contains("secret"),
+        "{error}"
+    );
+    let (code, _, error) = seekwise(folder.path(), &["fleet", "init", "a.kb"]);
+    assert!(code == 2 && error.contains("a.kb is no server"), "{error}");
+}
+
+#[test]
+fn the_report_has_intervals_over_machines() {
+    let Some(server) = Server::shared() else { return };
+    let (address, folder) = (server.database("report"), tempdir().unwrap());
+    let mut fleet = init(&address);
+    for (machine, gain) in [0.1, 0.2, 0.3, 0.2].into_iter().enumerate() {
+        let mut local = Knowledge::open(&folder.path().join(format!("{machine}"))).unwrap();
+        local.record_outcome(&outcome("bfq", gain)).unwrap();
+        local.exchange(&mut fleet, &[device()]).unwrap();
+    }
+    let address = address.to_str().unwrap();
+    let (_, text, _) = seekwise(folder.path(), &["fleet", "report", address]);
+    assert!(text.contains("ST4000NM0035, scsi, rotational: random reads, below 16 KiB, 2 to 8 streams"), "{text}");
+    assert!(text.contains("+22.1%") && text.contains("+7.3% to +39.1%") && text.contains("mq-deadline → bfq"), "{text}");
+    let (_, json, _) = seekwise(folder.path(), &["fleet", "report", address, "--json"]);
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((&json["effects"][0]["machines"], &json["broken_rows"]), (&4.into(), &0.into()));
+    let (_, text, _) = seekwise(folder.path(), &["fleet", "report", address, "--machines", "5"]);
+    assert_eq!(text, "no outcomes\n");
+}
+
+/// Agents of eight devices, as far as a rollout sees them.
+struct Agents {
+    fleet: Fleet,
+    machines: Vec<[u8; 16]>,
+    rounds: u64,
+}
+
+impl Agents {
+    /// Every device takes part, and reports a score; those that were chosen gain this much. Returns how many were chosen.
+    fn report(&mut self, name: &str, gain: f64) -> usize {
+        let rollout = self.fleet.rollout(name).unwrap().unwrap();
+        self.rounds += 1;
+        let mut chosen = 0;
+        for (number, machine) in self.machines.iter().enumerate() {
+            let is_chosen = self.fleet.take_part(&rollout, machine, machine).unwrap();
+            chosen += usize::from(is_chosen);
+            let noise = 0.01 * ((number as u64 * 5 + self.rounds * 3) % 7) as f64;
+            let mut id = *machine;
+            id[..8].copy_from_slice(&self.rounds.to_be_bytes());
+            let score = number as f64 + noise + if is_chosen { gain } else { 0.0 };
+            let score = Score { id, is_treated: is_chosen, score, windows: 60, note: String::new() };
+            // The same again changes nothing.
+            for _ in 0..2 {
+                self.fleet.report_scores(&rollout, machine, std::slice::from_ref(&score)).unwrap();
+            }
+        }
+        chosen
+    }
+}
+
+#[test]
+fn a_rollout_widens_step_by_step_waits_for_people_and_is_taken_back_where_it_harms() {
+    let Some(server) = Server::shared() else { return };
+    let (address, folder) = (server.database("rollout"), tempdir().unwrap());
+    let fleet = init(&address);
+    let mut agents = Agents { fleet, machines: (1..=8).map(|number| [number; 16]).collect(), rounds: 0 };
+    let address = address.to_str().unwrap();
+    let say = |words: &[&str]| {
+        let arguments = [&["fleet", "rollout"], words].concat();
+        let (code, out, error) = seekwise(folder.path(), &arguments);
+        assert!(code == 0 || code == 2, "{error}");
+        format!("{out}{error}")
+    };
+    let start = |name: &str, more: &[&str]| {
+        let usual = [
+            "start",
+            address,
+            name,
+            "--kind",
+            "scsi, rotational",
+            "--model",
+            "ST4000NM0035",
+            "--setting",
+            "bfq",
+            "--stages",
+            "2,50%,100%",
+        ];
+        say(&[&usual[..], more].concat())
+    };
+    assert!(start("good", &["--approve"]).contains("begun for bfq"));
+    assert!(start("good", &[]).contains("there is a rollout good already"));
+    assert!(say(&["step", address, "good"]).contains("no device takes part yet"));
+    (0..3).for_each(|_| assert_eq!(agents.report("good", 0.0), 0));
+    assert!(say(&["step", address, "good"]).contains("stage 1 of 3: 2 of 2 devices chosen"));
+    assert!(say(&["step", address, "good"]).contains("no device has 3 scores before and 3 with the setting yet"));
+    (0..4).for_each(|_| assert_eq!(agents.report("good", 0.3), 2));
+    let waits = say(&["step", address, "good"]);
+    assert!(
+        waits.contains("waiting: ") && waits.contains("better") && waits.contains("on 2 devices, compared with 6 others"),
+        "{waits}"
+    );
+    assert!(say(&["step", address, "good"]).contains("waiting"), "it waits for a person");
+    assert!(say(&["approve", address, "good"]).contains("approved for stage 2"));
+    assert!(say(&["approve", address, "good"]).contains("good is running, and does not wait for approval"));
+    assert!(say(&["pause", address, "good"]).contains("paused") && say(&["step", address, "good"]).contains("paused"));
+    assert!(say(&["resume", address, "good"]).contains("running"));
+    assert!(say(&["step", address, "good"]).contains("4 of 4 devices chosen"));
+    (0..4).for_each(|_| assert_eq!(agents.report("good", 0.3), 4));
+    assert!(say(&["step", address, "good"]).contains("waiting") && say(&["approve", address, "good"]).contains("stage 3"));
+    say(&["step", address, "good"]);
+    (0..4).for_each(|_| assert_eq!(agents.report("good", 0.3), 8));
+    assert!(say(&["step", address, "good"]).contains("done: "));
+    assert!(say(&["list", address]).contains("good: done, stage 3 of 3 (2,50%,100%), bfq on ST4000NM0035"));
+    let json: BTreeMap<String, serde_json::Value> = serde_json::from_str(&say(&["show", address, "good", "--json"])).unwrap();
+    assert_eq!((&json["devices"], &json["chosen"], &json["state"]), (&8.into(), &8.into(), &"done".into()));
+    // One that harms is taken back after its first stage.
+    start("bad", &[]);
+    for _ in 0..3 {
+        agents.report("bad", 0.0);
+    }
+    say(&["step", address, "bad"]);
+    (0..4).for_each(|_| assert_eq!(agents.report("bad", -0.3), 2));
+    assert!(say(&["step", address, "bad"]).contains("aborted: taken back: "));
+    assert!(
+        say(&["abort", address, "bad"])
+            .contains("bad is aborted; only what is running or waiting or paused or done can be aborted")
+    );
+    assert!(say(&["show", address, "nothing"]).contains("no rollout nothing; known are good, bad"));
+    assert!(start("wrong", &["--stages", "0"]).contains("should be a number of devices"));
+}
+
+/// Where the page says how a password is kept and a network is allowed, the agent knows those keys.
+#[test]
+fn the_pages_configuration_is_the_agents() {
+    let text = fences("toml").join("\n");
+    for key in ["server", "rollouts"] {
+        assert!(text.contains(key), "{text}");
+    }
+    let path: PathBuf = PAGE.into();
+    assert!(path.is_file());
+}
