@@ -80,6 +80,23 @@ pub trait Backing: Send + Sync {
 
     /// Whether `flush` may take long.
     fn flush_takes_time(&self) -> bool;
+
+    /// Whether data may be in the page cache, so that [`read_now`](Backing::read_now) is worth a try.
+    fn is_cached(&self) -> bool {
+        false
+    }
+
+    /// Reads all of it without waiting for a device; false if that is not possible, whatever is in the buffers then.
+    fn read_now(&self, offset: u64, parts: &mut [IoSliceMut<'_>]) -> bool {
+        let _ = (offset, parts);
+        false
+    }
+
+    /// The file with the data, at the same offsets, where reading and writing it is all that `read`, `write` and `flush` do: the kernel may
+    /// then be asked for it past these.
+    fn file(&self) -> Option<&File> {
+        None
+    }
 }
 
 /// Volatile storage in memory. Only written data takes space, in chunks of 64 KiB.

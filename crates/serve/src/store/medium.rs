@@ -4,6 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::{FallocateFlags, FlockOperation, OFlags, fallocate, flock};
 use rustix::io::{ReadWriteFlags, preadv2, pwritev2};
@@ -17,6 +18,9 @@ pub struct Medium {
     bytes: u64,
     block_bytes: u32,
     is_rotational: bool,
+    is_direct: bool,
+    /// The file system can say that a read would have to wait; known after the first read.
+    knows_waits: AtomicBool,
 }
 
 impl Medium {
@@ -28,6 +32,7 @@ impl Medium {
     pub fn open(path: &Path, is_direct: bool) -> io::Result<Medium> {
         let with = |flags: OFlags| OpenOptions::new().read(true).write(true).custom_flags(flags.bits() as i32).open(path);
         let direct = if is_direct { with(OFlags::DIRECT).ok() } else { None };
+        let is_direct = direct.is_some();
         let file = match direct {
             Some(file) => file,
             None => with(OFlags::empty())?,
@@ -45,7 +50,8 @@ impl Medium {
                 "is empty; make it as large as the store, for example with truncate",
             ));
         }
-        let mut medium = Medium { file, bytes, block_bytes: 512, is_rotational: is_rotational(path) };
+        let (is_rotational, knows_waits) = (is_rotational(path), AtomicBool::new(true));
+        let mut medium = Medium { file, bytes, block_bytes: 512, is_rotational, is_direct, knows_waits };
         medium.find_block_size()?;
         Ok(medium)
     }
@@ -158,5 +164,28 @@ impl Backing for Medium {
 
     fn flush_takes_time(&self) -> bool {
         true
+    }
+
+    fn is_cached(&self) -> bool {
+        !self.is_direct
+    }
+
+    fn read_now(&self, offset: u64, parts: &mut [IoSliceMut<'_>]) -> bool {
+        if self.is_direct || !self.knows_waits.load(Ordering::Relaxed) {
+            return false;
+        }
+        let length: usize = parts.iter().map(|part| part.len()).sum();
+        match preadv2(&self.file, parts, offset, ReadWriteFlags::NOWAIT) {
+            Ok(done) => done == length,
+            Err(rustix::io::Errno::OPNOTSUPP) => {
+                self.knows_waits.store(false, Ordering::Relaxed);
+                false
+            }
+            Err(_) => false,
+        }
+    }
+
+    fn file(&self) -> Option<&File> {
+        Some(&self.file)
     }
 }
