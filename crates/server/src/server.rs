@@ -300,8 +300,8 @@ impl Owner for Server {
             used.extend(given.iter().map(|(_, number)| *number));
             given
         };
-        let zero = |(_, number): &(u32, u32)| store.host.zero(volume.id, u64::from(*number) * EXTENT_BYTES, EXTENT_BYTES);
-        let zeroed = given.iter().try_for_each(zero);
+        let ranges = given.iter().map(|(_, number)| (u64::from(*number) * EXTENT_BYTES, EXTENT_BYTES));
+        let zeroed = store.host.zero(volume.id, ranges);
         let mut state = self.lock();
         let entered = zeroed.and_then(|()| state.catalog.allocate(volume.id, &store.name, &given).map_err(io::Error::other));
         if let Err(error) = entered {
