@@ -237,10 +237,9 @@ impl Shared {
     /// The store's thread: keeps the time, and moves data with the ring.
     fn serve(&self, mut mover: Option<Mover>) {
         let _ = rustix::thread::set_current_timer_slack(Some(std::num::NonZeroU64::MIN));
-        let mut mover = mover.as_mut().map(|mover| {
+        if let Some(mover) = &mut mover {
             mover.begin();
-            mover
-        });
+        }
         let (mut turn, mut jobs) = (Turn::default(), Vec::new());
         loop {
             self.run(&mut turn, usize::MAX);
