@@ -10,6 +10,7 @@ use std::path::Path;
 /// What each crate may depend on. A crate that is not here does not exist yet: give it a line, here and in ARCHITECTURE.md.
 const ARROWS: &[(&str, &[&str])] = &[
     ("block", &[]),
+    ("endpoint", &[]),
     ("progress", &[]),
     ("trace", &["block"]),
     ("sim", &["block", "trace"]),
@@ -31,6 +32,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &[
             "linux",
             "applier",
+            "endpoint",
             "experiment",
             "terminal",
             "progress",
@@ -43,7 +45,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "control",
         ],
     ),
-    ("server", &["serve", "experiment", "terminal", "progress", "report", "block", "sim", "control"]),
+    ("server", &["endpoint", "serve", "experiment", "terminal", "progress", "report", "block", "sim", "control"]),
     ("seekwise", PROGRAM),
     ("lab", RESEARCH_PROGRAM),
 ];
@@ -53,6 +55,7 @@ const PROGRAM: &[&str] = &[
     "linux",
     "applier",
     "serve",
+    "server",
     "experiment",
     "terminal",
     "progress",
@@ -74,6 +77,7 @@ const RESEARCH_PROGRAM: &[&str] = &[
     "linux",
     "applier",
     "serve",
+    "server",
     "experiment",
     "terminal",
     "progress",

@@ -6,11 +6,14 @@
 //!                                control ◀─ `seekwise-serve volume …`
 //! ```
 
+pub mod access;
 mod admission;
 pub mod catalog;
 pub mod configuration;
 pub mod control;
 pub mod door;
+pub mod metrics;
+pub mod program;
 pub mod server;
 pub mod store;
 pub mod volume;

@@ -4,18 +4,18 @@
 //! in one system call for all that are ready, as far as the socket takes them without a wait; the rest is left to a second thread, which is
 //! also the one that sends over streams that cannot say whether they would wait.
 
-use std::io::{self, BufReader, IoSlice, Read, Write};
-use std::os::fd::AsFd;
+use std::io::{self, BufReader, IoSlice, Read};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
+use std::time::Instant;
 
-use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 use slab::Slab;
 use smallvec::SmallVec;
 
 use super::handshake::{ALLOCATION, Agreed, negotiate};
+use super::stream::Stream;
 use super::wire::{self, Format, Header};
-use super::{Ask, Export, Exports, error_code, pieces};
+use super::{Ask, Entrance, Export, Origin, error_code, pieces};
 use crate::store::{Batch, Buffer, Buffers, Kind, Replies};
 
 /// A client that has more under way is not read from until replies have been sent.
@@ -36,89 +36,14 @@ const MOST_ROUNDS: usize = 8;
 /// The most extents of a reply about allocation.
 const MOST_EXTENTS: usize = 4096;
 
-/// Both directions of a stream.
-pub trait Stream: Read + Write + Send + Sync + 'static {
-    /// The same stream for another thread.
-    ///
-    /// # Errors
-    /// Of the system.
-    fn twin(&self) -> io::Result<Self>
-    where
-        Self: Sized;
-
-    /// Ends both directions, so that a thread that waits in either goes on.
-    fn hang_up(&self);
-
-    /// Takes nothing more, and still sends what is under way.
-    fn take_no_more(&self);
-
-    /// Sends the beginning of what is given, as much as goes without a wait, and returns how many bytes that is. Streams that cannot do
-    /// this would always wait.
-    ///
-    /// # Errors
-    /// [`WouldBlock`](io::ErrorKind::WouldBlock): nothing goes now; or of the connection.
-    fn send_now(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
-        let _ = parts;
-        Err(io::ErrorKind::WouldBlock.into())
-    }
-}
-
-/// [`Stream::send_now`] of a socket.
-fn send_now(socket: impl AsFd, parts: &[IoSlice<'_>]) -> io::Result<usize> {
-    let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-    loop {
-        match sendmsg(&socket, parts, &mut SendAncillaryBuffer::default(), flags) {
-            Err(rustix::io::Errno::INTR) => {}
-            result => return Ok(result?),
-        }
-    }
-}
-
-impl Stream for std::os::unix::net::UnixStream {
-    fn twin(&self) -> io::Result<Self> {
-        self.try_clone()
-    }
-
-    fn hang_up(&self) {
-        let _ = self.shutdown(std::net::Shutdown::Both);
-    }
-
-    fn take_no_more(&self) {
-        let _ = self.shutdown(std::net::Shutdown::Read);
-    }
-
-    fn send_now(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
-        send_now(self, parts)
-    }
-}
-
-impl Stream for std::net::TcpStream {
-    fn twin(&self) -> io::Result<Self> {
-        self.set_nodelay(true)?;
-        self.try_clone()
-    }
-
-    fn hang_up(&self) {
-        let _ = self.shutdown(std::net::Shutdown::Both);
-    }
-
-    fn take_no_more(&self) {
-        let _ = self.shutdown(std::net::Shutdown::Read);
-    }
-
-    fn send_now(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
-        send_now(self, parts)
-    }
-}
-
 /// Serves a client until it goes.
 ///
 /// # Errors
 /// Of the connection, or the client does not speak the protocol.
-pub fn serve<S: Stream>(stream: S, exports: &dyn Exports) -> io::Result<()> {
-    let mut writer = stream.twin()?;
+pub fn serve<S: Stream>(stream: S, entrance: &dyn Entrance, origin: Origin) -> io::Result<()> {
+    let Some((stream, agreed)) = negotiate(stream, entrance, origin)? else { return Ok(()) };
+    let writer = stream.twin()?;
     let mut reader = BufReader::with_capacity(INPUT, stream);
-    let Some(agreed) = negotiate(&mut reader, &mut writer, exports)? else { return Ok(()) };
     let export = agreed.export.clone();
     let connection = Arc::new(Connection::new(agreed.format, writer.twin()?));
     if !export.begins() {
@@ -283,7 +208,7 @@ impl<S: Stream> Connection<S> {
                 return Ok(());
             }
             // Before its payload is read: a client that floods waits in its own socket.
-            if !self.wait_for_room(&mut batch) {
+            if !self.wait_for_room(&mut batch, &*agreed.export) {
                 return Ok(());
             }
             self.request(reader, header, agreed, &mut batch)?;
@@ -370,18 +295,22 @@ impl<S: Stream> Connection<S> {
     }
 
     /// Waits until there is room; false if the connection is broken.
-    fn wait_for_room(&self, batch: &mut Batch) -> bool {
+    fn wait_for_room(&self, batch: &mut Batch, export: &dyn Export) -> bool {
         let is_full = |state: &State| !state.is_broken && (state.requests >= MOST_REQUESTS || state.bytes >= MOST_BYTES);
         if is_full(&self.lock()) {
             batch.run();
             self.flush();
         }
-        let mut state = self.lock();
+        let (mut state, mut since) = (self.lock(), None);
         while is_full(&state) {
+            since.get_or_insert_with(Instant::now);
             state.reader_waits = true;
             state = self.has_room.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         state.reader_waits = false;
+        if let Some(since) = since {
+            export.held_back(since.elapsed());
+        }
         !state.is_broken
     }
 

@@ -45,6 +45,8 @@ pub struct StoreStatus {
     pub failed: AtomicU64,
     /// Flushes of the medium.
     pub flushes: AtomicU64,
+    /// For how long there was something to do, in nanoseconds.
+    pub busy_ns: AtomicU64,
 }
 
 /// What has happened, and how the store's thread waits.

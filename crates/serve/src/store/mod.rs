@@ -19,6 +19,7 @@ mod ring;
 mod state;
 #[cfg(test)]
 mod tests;
+mod totals;
 mod work;
 
 pub use device::StoreDevice;
@@ -26,6 +27,7 @@ pub use extents::Extents;
 pub use host::{Batch, Engine, StoreHost, StoreStatus};
 pub use medium::Medium;
 pub use recent::Served;
+pub use totals::{CLASSES_US, Times, Totals};
 pub use state::Report;
 pub use uring::{Buffer, Buffers};
 pub use work::{Kind, Piece, Replies, Work};

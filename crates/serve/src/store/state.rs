@@ -16,6 +16,7 @@ use super::device::Passed;
 use super::host::StoreStatus;
 use super::job::{Done, Job, Moves, Pieces};
 use super::recent::{Recent, Served};
+use super::totals::{ByStream, Totals};
 use super::work::{Kind, Piece, Replies, Work};
 use crate::backing::Backing;
 
@@ -27,6 +28,8 @@ const OF_FLUSH: u64 = 1 << 63;
 pub struct Report {
     /// What each stream got in the last whole second.
     pub served: BTreeMap<StreamId, Served>,
+    /// The response times of each stream since the store was opened.
+    pub totals: BTreeMap<StreamId, Totals>,
     /// How the guarantee of each tenant stands, by number on the roster.
     pub standings: Vec<Option<Standing>>,
 }
@@ -90,6 +93,9 @@ pub(super) struct Core {
     /// A flush failed: what was acknowledged may be lost, and nothing more is promised to be durable.
     is_failed: bool,
     recent: Recent,
+    totals: ByStream,
+    /// The last turn.
+    last_turn: Nanos,
     // Kept, so that nothing is allocated for a request.
     pub commands: Vec<Command>,
     pub done: Vec<Done>,
@@ -117,6 +123,8 @@ impl Core {
             flush_result: Ok(()),
             is_failed: false,
             recent: Recent::default(),
+            totals: ByStream::new(),
+            last_turn: Nanos::ZERO,
             commands: Vec::new(),
             done: Vec::new(),
             finished: Vec::new(),
@@ -132,6 +140,10 @@ impl Core {
 
     /// Carries out `commands`, takes notice of what is `done`, and says what is to be moved now.
     pub(super) fn turn(&mut self, now: Nanos, turn: &mut Turn) {
+        if !self.is_idle() {
+            self.status.busy_ns.fetch_add((now - self.last_turn).0, Ordering::Relaxed);
+        }
+        self.last_turn = now;
         let mut done = std::mem::take(&mut self.done);
         for done in done.drain(..) {
             self.moved(done);
@@ -217,12 +229,13 @@ impl Core {
     fn report(&mut self, now: Nanos) -> Report {
         let tenants = self.queue.roster().map_or(0, |roster| roster.tenants().len());
         let standings = (0..tenants).map(|tenant| self.queue.standing(now, tenant)).collect();
-        Report { served: self.recent.last(now).clone(), standings }
+        Report { served: self.recent.last(now).clone(), totals: self.totals.clone(), standings }
     }
 
     fn reply(&mut self, now: Nanos, number: usize, turn: &mut Turn) {
         let UnderWay { stream, kind, begun, bytes, replies, cookie, error, mut buffers, .. } = self.work.remove(number);
         self.recent.record(now, stream, kind, bytes, now - begun);
+        self.totals.entry(stream).or_default().record(kind, now - begun);
         buffers.sort_unstable_by_key(|(place, _)| *place);
         let buffers = buffers.into_iter().map(|(_, buffer)| buffer).collect();
         tell(turn, replies, cookie, error.map_or(Ok(()), Err), buffers);
