@@ -21,7 +21,7 @@ pub type Buffers = SmallVec<[Buffer; 1]>;
 /// Memory of a dropped buffer.
 struct Kept(NonNull<u8>);
 
-// SAFETY: the memory belongs to whoever has the value, and no pointer to it is left elsewhere.
+// SAFETY: the memory belongs to the owner of the value, and no pointer to it is left elsewhere.
 unsafe impl Send for Kept {}
 
 static KEPT: [Mutex<Vec<Kept>>; CLASSES] = [const { Mutex::new(Vec::new()) }; CLASSES];

@@ -123,7 +123,7 @@ impl Outgoing {
         parts
     }
 
-    /// So many bytes more were sent.
+    /// This number of bytes more were sent.
     fn advance(&mut self, bytes: usize) {
         self.sent_bytes += bytes;
         while let Some(reply) = self.replies.get(self.sent) {

@@ -101,7 +101,7 @@ pub enum Engine {
     Ring,
     /// A pool of threads.
     Threads,
-    /// Whoever has the turn: data is in memory, and a model says when it counts as moved.
+    /// The thread that has the turn: data is in memory, and a model says when it counts as moved.
     Memory,
 }
 

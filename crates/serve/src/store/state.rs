@@ -1,4 +1,4 @@
-//! What a store does when it is told of new work, of data that was moved, and of the time.
+//! What a store does on new work, on data that was moved, and as time passes.
 
 use std::collections::BTreeMap;
 use std::io;
