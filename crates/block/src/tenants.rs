@@ -71,6 +71,12 @@ impl ServiceModel for ConstantTime {
     }
 }
 
+/// Where the sectors of tenants lie in the tenants' own order, for tenants that get and give back space while they are served.
+pub trait Places: fmt::Debug + Send + Sync {
+    /// The place of a sector of the device in its tenant's order; `None`: no tenant has it.
+    fn place(&self, lba: u64) -> Option<u64>;
+}
+
 /// A tenant's share of a disk, and its guarantees.
 #[derive(Clone, Debug)]
 pub struct Tenant {
@@ -158,6 +164,8 @@ struct Shared {
     /// Sorted by first sector; disjoint.
     volumes: Vec<Volume>,
     streams: BTreeMap<StreamId, usize>,
+    /// Where sectors lie whose tenant is known by its stream.
+    places: Option<Arc<dyn Places>>,
     disks: u32,
     is_rotational: bool,
 }
@@ -178,6 +186,7 @@ impl Default for Shared {
             roaming: BTreeMap::new(),
             volumes: Vec::new(),
             streams: BTreeMap::new(),
+            places: None,
             disks: 1,
             is_rotational: false,
         }
@@ -230,6 +239,13 @@ impl Roster {
     /// The same, with these streams assigned to their tenants on any volume: for copying, backup and scrubbing.
     pub fn with_roaming(mut self, streams: &[(StreamId, usize)]) -> Roster {
         Arc::make_mut(&mut self.shared).roaming.extend(streams.iter().copied());
+        self
+    }
+
+    /// The same, with tenants that are known by their streams and whose sectors lie where `places` says, at any time.
+    #[must_use]
+    pub fn with_places(mut self, places: Arc<dyn Places>) -> Roster {
+        Arc::make_mut(&mut self.shared).places = Some(places);
         self
     }
 
@@ -296,6 +312,9 @@ impl Roster {
 
     /// The same for a sector.
     pub fn tenant_lba(&self, lba: u64) -> u64 {
+        if let Some(place) = self.shared.places.as_ref().and_then(|places| places.place(lba)) {
+            return place;
+        }
         self.volume(lba).map_or(lba, |volume| lba - volume.sectors.start + volume.before)
     }
 
@@ -380,6 +399,22 @@ mod tests {
     fn request(stream: StreamId, lba: u64) -> Request {
         let (op, priority) = (Op::Read, Priority::DEFAULT);
         Request { id: 0, stream, op, sync: true, priority, sectors: 8, lba, arrival: Nanos::ZERO }
+    }
+
+    #[derive(Debug)]
+    struct Halves;
+
+    impl Places for Halves {
+        fn place(&self, lba: u64) -> Option<u64> {
+            (lba < 1000).then_some((lba + 500) % 1000)
+        }
+    }
+
+    #[test]
+    fn sectors_that_come_and_go_are_counted_as_their_places_say_at_the_time() {
+        let roster = Roster::new(vec![Tenant::new("a")], Vec::new(), &[(7, 0)], 1).unwrap().with_places(Arc::new(Halves));
+        let places = [0, 700, 1000].map(|lba| roster.tenant_lba_of(&request(7, lba)));
+        assert_eq!((places, roster.owner(&request(7, 0)), roster.owner(&request(8, 0))), ([500, 200, 1000], Some(0), None));
     }
 
     #[test]

@@ -66,6 +66,11 @@ pub trait Backing: Send + Sync {
         self.discard(offset, length)
     }
 
+    /// Whether `zero` takes no longer for a large range, as a file system only notes it.
+    fn zeroes_at_once(&self) -> bool {
+        true
+    }
+
     /// Zeroes the range, and frees its space if possible.
     ///
     /// # Errors
@@ -80,6 +85,23 @@ pub trait Backing: Send + Sync {
 
     /// Whether `flush` may take long.
     fn flush_takes_time(&self) -> bool;
+
+    /// Whether data may be in the page cache, so that [`read_now`](Backing::read_now) is worth a try.
+    fn is_cached(&self) -> bool {
+        false
+    }
+
+    /// Reads all of it without waiting for a device; false if that is not possible, whatever is in the buffers then.
+    fn read_now(&self, offset: u64, parts: &mut [IoSliceMut<'_>]) -> bool {
+        let _ = (offset, parts);
+        false
+    }
+
+    /// The file with the data, at the same offsets, where reading and writing it is all that `read`, `write` and `flush` do: the kernel may
+    /// then be asked for it past these.
+    fn file(&self) -> Option<&File> {
+        None
+    }
 }
 
 /// Volatile storage in memory. Only written data takes space, in chunks of 64 KiB.

@@ -22,7 +22,7 @@ use vmm_sys_util::epoll::EventSet;
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
 use crate::nbd::{Ask, Export, pieces};
-use crate::store::{Buffer, Kind, Replies};
+use crate::store::{Buffer, Buffers, Kind, Replies};
 
 /// Queues that a machine may use: one for each of its processors, up to this number.
 const QUEUES: u16 = 4;
@@ -162,7 +162,7 @@ struct Disk {
 
 /// What a request asks for, as the guest wrote it.
 enum Wanted {
-    Ask(Kind, u64, u64, Vec<Buffer>),
+    Ask(Kind, u64, u64, Buffers),
     Id,
     Refused(u8),
 }
@@ -252,20 +252,20 @@ impl Disk {
         // The last writable byte is the status.
         let space = chain.clone().writer(chain.memory()).ok()?.available_bytes().checked_sub(1)?;
         match kind {
-            T_IN => self.checked(Kind::Read, offset, space as u64, Vec::new()),
+            T_IN => self.checked(Kind::Read, offset, space as u64, Buffers::new()),
             T_OUT => {
                 let bytes = reader.available_bytes() as u64;
-                self.checked(Kind::Write, offset, bytes, Vec::new())?;
+                self.checked(Kind::Write, offset, bytes, Buffers::new())?;
                 let (boundary, longest) = self.export.cuts();
-                let mut data = Vec::new();
+                let mut data = Buffers::new();
                 for length in pieces(offset, bytes, boundary, longest) {
-                    let mut buffer = Buffer::new(length as usize);
+                    let mut buffer = Buffer::dirty(length as usize);
                     reader.read_exact(&mut buffer).ok()?;
                     data.push(buffer);
                 }
                 Some(Wanted::Ask(Kind::Write, offset, bytes, data))
             }
-            T_FLUSH => Some(Wanted::Ask(Kind::Flush, 0, 0, Vec::new())),
+            T_FLUSH => Some(Wanted::Ask(Kind::Flush, 0, 0, Buffers::new())),
             T_GET_ID => (space >= ID_BYTES).then_some(Wanted::Id),
             T_DISCARD | T_WRITE_ZEROES => {
                 let sector: u64 = reader.read_obj().ok()?;
@@ -276,14 +276,14 @@ impl Disk {
                 }
                 let keeps_space = kind == T_WRITE_ZEROES && flags == 0;
                 let kind = if keeps_space { Kind::Zero } else { Kind::Trim };
-                self.checked(kind, sector.checked_mul(512)?, 512 * u64::from(sectors), Vec::new())
+                self.checked(kind, sector.checked_mul(512)?, 512 * u64::from(sectors), Buffers::new())
             }
             _ => Some(Wanted::Refused(S_UNSUPP)),
         }
     }
 
     /// A request within the export, in whole blocks and not too long; `None` if it is not.
-    fn checked(&self, kind: Kind, offset: u64, bytes: u64, data: Vec<Buffer>) -> Option<Wanted> {
+    fn checked(&self, kind: Kind, offset: u64, bytes: u64, data: Buffers) -> Option<Wanted> {
         let [least, _, most] = self.export.block_bytes().map(u64::from);
         let is_within = offset.checked_add(bytes)? <= self.export.bytes();
         let is_whole = bytes > 0 && offset.is_multiple_of(least) && bytes.is_multiple_of(least);
@@ -331,7 +331,7 @@ fn answer(vring: &VringRwLock, chain: &Chain, status: u8, data: &[&[u8]]) {
 }
 
 impl Replies for Disk {
-    fn done(&self, cookie: u64, result: io::Result<()>, buffers: Vec<Buffer>) {
+    fn done(&self, cookie: u64, result: io::Result<()>, buffers: Buffers) {
         let Some(Pending { vring, chain, kind, bytes }) = self.lock().pending.remove(&cookie) else { return };
         let status = match &result {
             Ok(()) => S_OK,
@@ -354,6 +354,8 @@ impl Replies for Disk {
             self.idle.notify_all();
         }
     }
+
+    fn flush(&self) {}
 }
 
 /// A disk that takes requests of its own queues.

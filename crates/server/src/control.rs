@@ -66,6 +66,8 @@ pub struct StoreStatus {
     pub name: String,
     /// Its scheduler with its tunables.
     pub scheduler: String,
+    /// Who moves its data: `io_uring`, `threads` where the system forbids that, or `memory` of an emulated disk.
+    pub engine: String,
     /// Its size.
     pub bytes: u64,
     /// What no volume has.
@@ -172,6 +174,7 @@ fn status(server: &Server, watch: &Watch) -> Status {
         StoreStatus {
             name: store.name.clone(),
             scheduler: store.scheduler.clone(),
+            engine: store.host.engine().name().to_owned(),
             bytes: u64::from(store.extents) * EXTENT_BYTES,
             free_bytes: u64::from(server.free(store)) * EXTENT_BYTES,
             pieces: counts.pieces.load(Ordering::Relaxed),

@@ -98,24 +98,20 @@ impl Server {
     fn enter(self: &Arc<Self>, state: &mut State, record: Record) {
         if let Some(store) = self.stores.iter().find(|store| store.name == record.store) {
             let owner: Weak<Server> = Arc::downgrade(self);
+            record.extents.iter().for_each(|(place, number)| store.places.set(*number, Some(*place)));
             let volume = Volume::new(record, store.clone(), owner);
             state.volumes.insert(volume.name.clone(), Arc::new(volume));
         }
     }
 
-    /// Sets the tenants of a store's scheduler, with their sectors and streams.
+    /// Sets the tenants of a store's scheduler, with their streams. Not needed when a volume gets an extent: where its sectors lie, the
+    /// store's places say.
     fn tell(&self, state: &State, store: &Arc<StoreEntry>) -> anyhow::Result<()> {
         let here: Vec<&Arc<Volume>> = state.volumes.values().filter(|volume| Arc::ptr_eq(&volume.store, store)).collect();
         let tenants: Vec<Tenant> = here.iter().filter_map(|volume| state.tenants.get(&volume.id).cloned()).collect();
-        let sectors = EXTENT_BYTES / 512;
-        let mut pieces = Vec::new();
-        for (number, volume) in here.iter().enumerate() {
-            let extents = volume.extents().into_iter();
-            pieces.extend(extents.map(|(_, extent)| (u64::from(extent) * sectors..(u64::from(extent) + 1) * sectors, number)));
-        }
         let streams: Vec<(StreamId, usize)> = here.iter().enumerate().map(|(number, volume)| (volume.id, number)).collect();
-        let roster = Roster::new(tenants, pieces, &streams, store.disks)?.with_rotational(store.is_rotational);
-        store.host.set_roster(roster);
+        let roster = Roster::new(tenants, Vec::new(), &streams, store.disks)?.with_rotational(store.is_rotational);
+        store.host.set_roster(roster.with_places(store.places.clone()));
         Ok(())
     }
 
@@ -230,6 +226,7 @@ impl Server {
             volume.extents().into_iter().filter(|(place, _)| u64::from(*place) >= places).map(|(_, number)| number).collect()
         };
         volume.resize(bytes);
+        freed.iter().for_each(|number| volume.store.places.set(*number, None));
         if let Some(used) = state.used.get_mut(&volume.store.name) {
             used.retain(|number| !freed.contains(number));
         }
@@ -268,6 +265,7 @@ impl Server {
         if let Some(used) = state.used.get_mut(&volume.store.name) {
             let freed: BTreeSet<u32> = volume.extents().into_iter().map(|(_, number)| number).collect();
             used.retain(|number| !freed.contains(number));
+            freed.iter().for_each(|number| volume.store.places.set(*number, None));
         }
         self.tell(&state, &volume.store)
     }
@@ -302,8 +300,8 @@ impl Owner for Server {
             used.extend(given.iter().map(|(_, number)| *number));
             given
         };
-        let zero = |(_, number): &(u32, u32)| store.backing.zero(u64::from(*number) * EXTENT_BYTES, EXTENT_BYTES);
-        let zeroed = given.iter().try_for_each(zero).and_then(|()| store.backing.flush());
+        let ranges = given.iter().map(|(_, number)| (u64::from(*number) * EXTENT_BYTES, EXTENT_BYTES));
+        let zeroed = store.host.zero(volume.id, ranges);
         let mut state = self.lock();
         let entered = zeroed.and_then(|()| state.catalog.allocate(volume.id, &store.name, &given).map_err(io::Error::other));
         if let Err(error) = entered {
@@ -313,7 +311,8 @@ impl Owner for Server {
             return Err(error);
         }
         volume.place(&given);
-        self.tell(&state, store).map_err(io::Error::other)
+        given.iter().for_each(|(place, number)| store.places.set(*number, Some(*place)));
+        Ok(())
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use anyhow::{Context, bail, ensure};
 use block::{Merges, Nanos};
 use serve::backing::{Backing, MemoryBacking};
-use serve::store::{Medium, StoreDevice, StoreHost};
+use serve::store::{Extents, Medium, StoreDevice, StoreHost};
 use sim::host::QueueSettings;
 use sim::profile::{DeviceOptions, Profile};
 
@@ -32,6 +32,8 @@ pub struct StoreEntry {
     pub profile: Option<Profile>,
     /// Disks below it that serve at the same time.
     pub disks: u32,
+    /// Which part of which volume each extent is, for the scheduler.
+    pub places: Arc<Extents>,
     /// Held while extents are given away.
     pub allocating: Mutex<()>,
 }
@@ -82,6 +84,7 @@ pub fn open(store: &Store) -> anyhow::Result<StoreEntry> {
         backing,
         disks,
         profile,
+        places: Arc::new(Extents::new(extents, EXTENT_BYTES / 512)),
         allocating: Mutex::default(),
     })
 }

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use block::StreamId;
 use serve::nbd::{Ask, Export, pieces};
-use serve::store::{Buffer, Kind, Piece, Replies, Work};
+use serve::store::{Batch, Buffer, Buffers, Kind, Piece, Replies, Work};
+use smallvec::SmallVec;
 
 use crate::catalog::EXTENT_BYTES;
 use crate::store::StoreEntry;
@@ -147,12 +148,13 @@ impl Volume {
         let most = if moves_data { self.cuts().1 } else { EXTENT_BYTES };
         let extents = self.extents.read().unwrap_or_else(PoisonError::into_inner);
         let (mut at, mut data) = (offset, data.into_iter());
-        let mut places = Vec::new();
+        let mut places = SmallVec::new();
         for length in pieces(offset, bytes, EXTENT_BYTES, most) {
             let lba = self.lba(&extents, at);
             at += length;
             let buffer = match kind {
-                Kind::Read => Some(Buffer::new(length as usize)),
+                // Overwritten whole, or filled with zeros by the store where there is no extent.
+                Kind::Read => Some(Buffer::dirty(length as usize)),
                 _ => data.next(),
             };
             // What has no extent reads as zeros already.
@@ -203,23 +205,26 @@ impl Export for Volume {
         self.store.is_rotational
     }
 
-    fn submit(&self, ask: Ask, replies: Arc<dyn Replies>) {
+    fn put(&self, ask: Ask, replies: Arc<dyn Replies>, batch: &mut Batch) {
         self.count(ask.kind, ask.bytes);
         if matches!(ask.kind, Kind::Write | Kind::Zero) {
             let missing = self.missing(ask.offset, ask.bytes);
             if !missing.is_empty() {
+                // Takes time, in which what came before is not to wait.
+                batch.run();
                 let given = match self.owner.upgrade() {
                     Some(owner) => owner.allocate(self, ask.offset, ask.bytes),
                     None => Err(io::Error::other("the server ends")),
                 };
                 if let Err(error) = given {
                     tracing::error!(volume = self.name, %error, "no extent");
-                    replies.done(ask.cookie, Err(error), Vec::new());
+                    replies.done(ask.cookie, Err(error), Buffers::new());
+                    replies.flush();
                     return;
                 }
             }
         }
-        self.store.host.submit(self.work(ask, replies));
+        self.store.host.put(self.work(ask, replies), batch);
     }
 
     fn status(&self, offset: u64, bytes: u64) -> Vec<(u64, bool)> {

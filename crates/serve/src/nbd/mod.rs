@@ -1,9 +1,10 @@
 //! The front door for the Network Block Device protocol: fixed newstyle, as in `doc/proto.md` of NetworkBlockDevice/nbd.
 //!
 //! ```text
-//! client ─▶ handshake (options) ─▶ transmission: reader thread ─▶ Export::submit ─▶ store
-//!    ▲                                             │ stops reading while too much is under way
-//!    └───────────────────── writer thread ◀────────┴──────────── Replies::done
+//! client ─▶ handshake (options) ─▶ transmission: reader thread ─▶ Export::put ─▶ Batch::run ─▶ store
+//!    ▲                                             │ stops reading while too much is under way     │
+//!    ├───────────────────────────── any thread ◀───┴───────────────── Replies::done, flush ◀───────┘
+//!    └── writer thread ◀── what the socket does not take at once
 //! ```
 //! [`wire`] knows the bytes, [`handshake`] the options, [`connection`] the requests, [`stream`] and [`tls`] the sockets. What is served is
 //! behind [`Export`] and [`Exports`], and who may open it behind [`Entrance`].
@@ -22,7 +23,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::store::{Buffer, Kind, Replies};
+use crate::store::{Batch, Buffers, Kind, Replies};
 
 /// Where a client comes from, as the system says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -125,9 +126,14 @@ pub trait Export: Send + Sync {
     /// Whether it turns.
     fn is_rotational(&self) -> bool;
 
-    /// Asks for something within its size; `replies` is called once with the cookie. The data of a write is in order, and so are the buffers
-    /// of a read.
-    fn submit(&self, ask: Ask, replies: Arc<dyn Replies>);
+    /// Asks for something within its size, which begins with the batch; `replies` is called once with the cookie. The data of a write is in
+    /// order, and so are the buffers of a read.
+    fn put(&self, ask: Ask, replies: Arc<dyn Replies>, batch: &mut Batch);
+
+    /// The same, begun at once.
+    fn submit(&self, ask: Ask, replies: Arc<dyn Replies>) {
+        self.put(ask, replies, &mut Batch::default());
+    }
 
     /// Which parts of the range hold data: lengths in bytes, and whether they are holes that read as zeros. They cover the range from its
     /// beginning, all of it or less, and at least one byte.
@@ -158,7 +164,7 @@ pub struct Ask {
     /// Durable before the answer.
     pub is_durable: bool,
     /// What is written, in buffers as the export asked for with [`pieces`].
-    pub data: Vec<Buffer>,
+    pub data: Buffers,
 }
 
 /// The lengths of the buffers that a range is transferred in, so that none crosses a multiple of `boundary` or is longer than `most`.

@@ -1,12 +1,15 @@
 //! The bytes of a client: a socket, in plain text or under TLS.
 
-use std::io::{self, Read, Write};
+use std::io::{self, IoSlice, Read, Write};
 use std::net::TcpStream;
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
+use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
+
 /// Both directions of a stream.
-pub trait Stream: Read + Write + Send + 'static {
+pub trait Stream: Read + Write + Send + Sync + 'static {
     /// The same stream for another thread.
     ///
     /// # Errors
@@ -26,6 +29,27 @@ pub trait Stream: Read + Write + Send + 'static {
     /// # Errors
     /// Of the system.
     fn limit(&self, wait: Option<Duration>) -> io::Result<()>;
+
+    /// Sends the beginning of what is given, as much as goes without a wait, and returns how many bytes that is. Streams that cannot do
+    /// this would always wait.
+    ///
+    /// # Errors
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock): nothing goes now; or of the connection.
+    fn send_now(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        let _ = parts;
+        Err(io::ErrorKind::WouldBlock.into())
+    }
+}
+
+/// [`Stream::send_now`] of a socket.
+fn send_now(socket: impl AsFd, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+    let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+    loop {
+        match sendmsg(&socket, parts, &mut SendAncillaryBuffer::default(), flags) {
+            Err(rustix::io::Errno::INTR) => {}
+            result => return Ok(result?),
+        }
+    }
 }
 
 macro_rules! socket {
@@ -46,6 +70,10 @@ macro_rules! socket {
             fn limit(&self, wait: Option<Duration>) -> io::Result<()> {
                 self.set_read_timeout(wait)?;
                 self.set_write_timeout(wait)
+            }
+
+            fn send_now(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+                send_now(self, parts)
             }
         }
     };

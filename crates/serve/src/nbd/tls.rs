@@ -393,4 +393,8 @@ impl<S: Stream> Stream for Secured<S> {
     fn limit(&self, wait: Option<Duration>) -> io::Result<()> {
         either!(self, stream => stream.limit(wait))
     }
+
+    fn send_now(&self, parts: &[io::IoSlice<'_>]) -> io::Result<usize> {
+        either!(self, stream => stream.send_now(parts))
+    }
 }

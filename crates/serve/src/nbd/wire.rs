@@ -106,13 +106,18 @@ pub struct Header {
     pub bytes: u64,
 }
 
+/// How long the header of a request is.
+pub fn request_bytes(is_extended: bool) -> usize {
+    if is_extended { 32 } else { 28 }
+}
+
 /// Reads the header of a request; `None` if the client closed the connection before it.
 ///
 /// # Errors
 /// Of the connection; or it is no request.
 pub fn read_request(from: &mut impl Read, is_extended: bool) -> io::Result<Option<Header>> {
     let mut bytes = [0; 32];
-    let length = if is_extended { 32 } else { 28 };
+    let length = request_bytes(is_extended);
     let mut done = 0;
     while done < length {
         match from.read(&mut bytes[done..length]) {

@@ -17,18 +17,26 @@ pub struct StoreDevice {
     /// Requests that the data is moved for at the same time.
     pub(super) depth: usize,
     pub(super) is_rotational: bool,
+    /// Never io_uring.
+    pub(super) uses_threads: bool,
 }
 
 impl StoreDevice {
     /// Real data on a medium with this number of sectors, which takes `depth` requests at the same time.
     pub fn real(backing: Arc<dyn Backing>, sectors: u64, depth: usize, is_rotational: bool) -> StoreDevice {
-        StoreDevice { model: None, backing, sectors, depth: depth.max(1), is_rotational }
+        StoreDevice { model: None, backing, sectors, depth: depth.max(1), is_rotational, uses_threads: false }
     }
 
     /// Data whose replies take as long as a model of a disk says.
     pub fn emulated(model: Box<dyn Device>, backing: Arc<dyn Backing>) -> StoreDevice {
         let (sectors, depth, is_rotational) = (model.capacity_sectors(), model.queue_depth(), model.is_rotational());
-        StoreDevice { model: Some(model), backing, sectors, depth, is_rotational }
+        StoreDevice { model: Some(model), backing, sectors, depth, is_rotational, uses_threads: false }
+    }
+
+    /// The same, with data that is moved by threads also where io_uring could.
+    #[must_use]
+    pub fn with_threads(self) -> StoreDevice {
+        StoreDevice { uses_threads: true, ..self }
     }
 }
 

@@ -1,74 +1,38 @@
-//! The thread of a store: it owns the queue, and tells it the time.
+//! A store that is served: who tells its queue what has happened, and who moves the data.
+//!
+//! There is no thread that everything passes through. What has happened lies in the inbox, and the thread that put it there looks after
+//! the queue itself if no other does; otherwise the one that does finds it when it has finished (flat combining). A client's request
+//! whose data is in the page cache is thus queued, picked, read and answered by the thread that read it from the socket.
 
-use std::collections::BTreeMap;
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use block::{Nanos, Op, Priority, RequestId, Roster, Scheduler, Standing, StreamId};
+use block::{Nanos, Roster, Scheduler, StreamId};
 use sim::host::{Queue, QueueSettings};
-use sim::run::{Finished, Issue, Server};
-use slab::Slab;
+use sim::run::Server as _;
+use smallvec::SmallVec;
+use uring::{Buffers, Waker};
 
-use super::buffer::Buffer;
 use super::device::{Hand, Passed, StoreDevice};
-use super::pool::{Done, Job, Moves, Pool};
-use super::recent::{Recent, Served};
-use super::totals::{ByStream, Totals};
+use super::job::{Done, Job, Moves};
+use super::pool::Pool;
+use super::ring::Mover;
+use super::state::{Command, Core, Report, Turn};
+use super::work::{Kind, Piece, Replies, Work};
 use crate::backing::Backing;
 
-/// The token of a flush belongs to work, that of anything else to a piece.
-const OF_FLUSH: u64 = 1 << 63;
+/// A thread that came with something of its own hands over to the store's thread after this many turns: a client is not to wait in its
+/// socket while others are served in its name.
+const MOST_TURNS: usize = 64;
+/// Threads for what the ring is not asked for, which is zeroing.
+const BESIDE_RING: usize = 2;
 
-/// What is done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Reads into the buffers.
-    Read,
-    /// Writes the buffers.
-    Write,
-    /// Zeroes, and frees the space.
-    Trim,
-    /// Zeroes, and keeps the space.
-    Zero,
-    /// Makes durable what was completed before.
-    Flush,
-}
-
-/// A range of the store, of at most [`StoreHost::most_sectors`] if data is moved.
-#[derive(Debug)]
-pub struct Piece {
-    /// The first sector; `None`: nowhere, where reads are of zeros.
-    pub lba: Option<u64>,
-    /// How many.
-    pub sectors: u32,
-    /// The data of a read or write, as long as the range.
-    pub buffer: Option<Buffer>,
-}
-
-/// Something to be done, answered once by [`Replies::done`].
-pub struct Work {
-    /// Who asks.
-    pub stream: StreamId,
-    /// What.
-    pub kind: Kind,
-    /// Where; nothing for a flush.
-    pub pieces: Vec<Piece>,
-    /// A write is durable before it is answered (FUA).
-    pub is_durable: bool,
-    /// Who is answered.
-    pub replies: Arc<dyn Replies>,
-    /// Their number for it.
-    pub cookie: u64,
-}
-
-/// Who is answered. Called by the store's thread: it must not block.
-pub trait Replies: Send + Sync {
-    /// The work is done, or has failed. The buffers are those of its pieces, in their order.
-    fn done(&self, cookie: u64, result: io::Result<()>, buffers: Vec<Buffer>);
-}
+/// A request of [`StoreHost::zero`]: a few milliseconds of a disk that has to write it; and where that takes no writing.
+const ZEROED_BYTES: u64 = 1 << 20;
+const MOST_ZEROED_BYTES: u64 = 1 << 30;
 
 /// What a store has done so far.
 #[derive(Debug, Default)]
@@ -85,36 +49,86 @@ pub struct StoreStatus {
     pub busy_ns: AtomicU64,
 }
 
-/// How a store and its tenants do.
-#[derive(Clone, Debug, Default)]
-pub struct Report {
-    /// What each stream got in the last whole second.
-    pub served: BTreeMap<StreamId, Served>,
-    /// The response times of each stream since the store was opened.
-    pub totals: BTreeMap<StreamId, Totals>,
-    /// How the guarantee of each tenant stands, by number on the roster.
-    pub standings: Vec<Option<Standing>>,
-}
-
-enum Command {
-    Work(Work),
-    Roster(Box<Roster>),
-    Report(mpsc::Sender<Report>),
-}
-
+/// What has happened, and how the store's thread waits.
 #[derive(Default)]
 struct Inbox {
     commands: Vec<Command>,
     done: Vec<Done>,
+    /// For the store's thread, which has the ring.
+    for_ring: Vec<Job>,
+    /// A thread has a turn, and will look here again after it.
+    has_turn: bool,
+    /// As of the last turn: when the queue has to be told the time, and whether nothing is under way.
+    next_event: Option<Nanos>,
+    is_busy: bool,
     is_ended: bool,
-    /// The store's thread waits for something to do. Only then is it woken: a wake-up is a system call also if nothing waits for it.
-    is_waiting: bool,
+    /// The store's thread waits for something to do, until then. Only then is it woken: a wake-up is a system call also if nothing waits.
+    is_asleep: bool,
+    sleeps_until: Option<Nanos>,
 }
 
-struct Shared {
+impl Inbox {
+    fn is_empty(&self) -> bool {
+        self.commands.is_empty() && self.done.is_empty()
+    }
+
+    /// Notes that the store's thread is woken; false if it is awake.
+    fn rouse(&mut self) -> bool {
+        std::mem::take(&mut self.is_asleep)
+    }
+
+    /// Until when the store's thread may sleep; `None`: not at all.
+    fn rest(&mut self, now: Nanos) -> Option<Option<Nanos>> {
+        // The one who has the turn wakes it if there is a time to keep.
+        let until = if self.has_turn { None } else { self.next_event };
+        let may = (self.has_turn || self.is_empty()) && self.for_ring.is_empty() && !self.may_end();
+        if !may || until.is_some_and(|until| until <= now) {
+            return None;
+        }
+        (self.is_asleep, self.sleeps_until) = (true, until);
+        Some(until)
+    }
+
+    fn may_end(&self) -> bool {
+        self.is_ended && !self.is_busy && !self.has_turn && self.is_empty() && self.for_ring.is_empty()
+    }
+}
+
+/// Who moves the data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Engine {
+    /// The kernel, asked through io_uring.
+    Ring,
+    /// A pool of threads.
+    Threads,
+    /// The thread that has the turn: data is in memory, and a model says when it counts as moved.
+    Memory,
+}
+
+impl Engine {
+    /// Its name in `status`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Engine::Ring => "io_uring",
+            Engine::Threads => "threads",
+            Engine::Memory => "memory",
+        }
+    }
+}
+
+/// What all threads of a store share.
+pub(super) struct Shared {
+    born: Instant,
     inbox: Mutex<Inbox>,
+    core: Mutex<Core>,
+    pool: Pool,
+    engine: Engine,
+    /// The store's thread waits in the ring, or else here.
+    waker: Option<Waker>,
     wake: Condvar,
-    status: StoreStatus,
+    backing: Arc<dyn Backing>,
+    /// Data may be in the page cache, where it is read without a wait.
+    is_cached: bool,
 }
 
 impl Shared {
@@ -122,24 +136,205 @@ impl Shared {
         self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts something into the inbox, and wakes the store's thread if it waits.
-    fn push(&self, put: impl FnOnce(&mut Inbox)) {
-        let is_waiting = {
+    fn now(&self) -> Nanos {
+        Nanos(u64::try_from(self.born.elapsed().as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    /// Changes the inbox, and wakes the store's thread if `change` says so and it sleeps.
+    fn change(&self, change: impl FnOnce(&mut Inbox) -> bool) {
+        let wakes = {
             let mut inbox = self.lock();
-            put(&mut inbox);
-            std::mem::take(&mut inbox.is_waiting)
+            change(&mut inbox) && inbox.rouse()
         };
-        if is_waiting {
-            self.wake.notify_one();
+        if wakes {
+            match &self.waker {
+                Some(waker) => waker.wake(),
+                None => self.wake.notify_one(),
+            }
         }
+    }
+
+    /// Takes turns until nothing more has happened, or leaves it to the thread that does already. Begins with what is `done` in `turn`.
+    pub(super) fn run(&self, turn: &mut Turn, most_turns: usize) {
+        for number in 0.. {
+            if !turn.done.is_empty() {
+                self.lock().done.append(&mut turn.done);
+            }
+            {
+                let mut core = match self.core.try_lock() {
+                    Ok(core) => core,
+                    Err(TryLockError::Poisoned(error)) => error.into_inner(),
+                    // It looks into the inbox again when it has unlocked.
+                    Err(TryLockError::WouldBlock) => return,
+                };
+                {
+                    let mut inbox = self.lock();
+                    std::mem::swap(&mut inbox.commands, &mut core.commands);
+                    std::mem::swap(&mut inbox.done, &mut core.done);
+                    inbox.has_turn = true;
+                }
+                core.turn(self.now(), turn);
+                let (next_event, is_busy) = (core.queue.next_event(), !core.is_idle());
+                self.change(|inbox| {
+                    (inbox.has_turn, inbox.next_event, inbox.is_busy) = (false, next_event, is_busy);
+                    let is_earlier = next_event.is_some_and(|next| inbox.sleeps_until.is_none_or(|until| next < until));
+                    is_earlier || inbox.may_end()
+                });
+            }
+            self.hand_over(turn);
+            let has_more = !turn.done.is_empty() || !self.lock().is_empty();
+            if !has_more {
+                return;
+            }
+            if number >= most_turns {
+                self.change(|inbox| {
+                    inbox.done.append(&mut turn.done);
+                    true
+                });
+                return;
+            }
+        }
+    }
+
+    /// Gives the jobs to those who move the data, and lets the replies go.
+    fn hand_over(&self, turn: &mut Turn) {
+        if !self.is_cached {
+            self.push(&mut turn.jobs);
+        }
+        for replies in turn.told.drain(..) {
+            replies.flush();
+        }
+        if self.is_cached && !turn.jobs.is_empty() {
+            let mut jobs = std::mem::take(&mut turn.jobs);
+            let mut later = std::mem::take(&mut turn.later);
+            for job in jobs.drain(..) {
+                match job.run_now(&*self.backing) {
+                    Ok(done) => turn.done.push(done),
+                    Err(job) => later.push(job),
+                }
+            }
+            self.push(&mut later);
+            (turn.jobs, turn.later) = (jobs, later);
+        }
+    }
+
+    fn push(&self, jobs: &mut Vec<Job>) {
+        if jobs.is_empty() {
+            return;
+        }
+        if self.engine != Engine::Ring {
+            self.pool.push(jobs.drain(..));
+            return;
+        }
+        if jobs.iter().any(|job| matches!(job.what, Moves::Zeros(_))) {
+            let zeros: Vec<Job> = jobs.extract_if(.., |job| matches!(job.what, Moves::Zeros(_))).collect();
+            self.pool.push(zeros.into_iter());
+        }
+        self.change(|inbox| {
+            inbox.for_ring.append(jobs);
+            true
+        });
+    }
+
+    /// The store's thread: keeps the time, and moves data with the ring.
+    fn serve(&self, mut mover: Option<Mover>) {
+        let _ = rustix::thread::set_current_timer_slack(Some(std::num::NonZeroU64::MIN));
+        if let Some(mover) = &mut mover {
+            mover.begin();
+        }
+        let (mut turn, mut jobs) = (Turn::default(), Vec::new());
+        loop {
+            self.run(&mut turn, usize::MAX);
+            let mut inbox = self.lock();
+            if inbox.may_end() {
+                return;
+            }
+            std::mem::swap(&mut inbox.for_ring, &mut jobs);
+            let now = self.now();
+            let rest = inbox.rest(now);
+            if let Some(mover) = &mut mover {
+                drop(inbox);
+                for job in jobs.drain(..) {
+                    turn.done.extend(mover.start(job, &*self.backing));
+                }
+                let left = match rest {
+                    Some(until) if turn.done.is_empty() => until.map(|until| Duration::from_nanos((until - now).0)),
+                    _ => Some(Duration::ZERO),
+                };
+                mover.wait(left, &mut turn.done);
+            } else if let Some(until) = rest {
+                while inbox.is_asleep {
+                    let Some(until) = until else {
+                        inbox = self.wake.wait(inbox).unwrap_or_else(PoisonError::into_inner);
+                        continue;
+                    };
+                    let left = until - self.now();
+                    if left == Nanos::ZERO {
+                        break;
+                    }
+                    let waited = self.wake.wait_timeout(inbox, Duration::from_nanos(left.0));
+                    inbox = waited.unwrap_or_else(PoisonError::into_inner).0;
+                }
+                inbox.is_asleep = false;
+                continue;
+            } else {
+                continue;
+            }
+            self.lock().is_asleep = false;
+        }
+    }
+
+    /// A thread of the pool.
+    fn work(&self) {
+        let mut turn = Turn::default();
+        while let Some(job) = self.pool.next() {
+            turn.done.push(job.run(&*self.backing));
+            self.run(&mut turn, MOST_TURNS);
+        }
+    }
+}
+
+/// Passes answers to a thread that waits.
+struct Waiter(mpsc::Sender<io::Result<()>>);
+
+impl Replies for Waiter {
+    fn done(&self, _: u64, result: io::Result<()>, _: Buffers) {
+        // Who waited may have gone.
+        let _ = self.0.send(result);
+    }
+
+    fn flush(&self) {}
+}
+
+/// Work that was put to stores, and is begun together.
+#[derive(Default)]
+pub struct Batch {
+    stores: Vec<Arc<Shared>>,
+    turn: Turn,
+}
+
+impl Batch {
+    /// Begins what was put. Answers come before this returns where the data was at hand.
+    pub fn run(&mut self) {
+        for store in self.stores.drain(..) {
+            store.run(&mut self.turn, MOST_TURNS);
+        }
+    }
+}
+
+impl Drop for Batch {
+    fn drop(&mut self) {
+        self.run();
     }
 }
 
 /// A store that is being served. Dropping it ends its threads, after the work that it has.
 pub struct StoreHost {
     shared: Arc<Shared>,
+    status: Arc<StoreStatus>,
     most_sectors: u32,
     thread: Option<JoinHandle<()>>,
+    movers: Vec<JoinHandle<()>>,
 }
 
 impl StoreHost {
@@ -148,36 +343,43 @@ impl StoreHost {
     /// # Errors
     /// A thread cannot be started.
     pub fn start(mut device: StoreDevice, scheduler: Box<dyn Scheduler>, settings: QueueSettings) -> io::Result<StoreHost> {
-        let shared = Arc::new(Shared { inbox: Mutex::default(), wake: Condvar::new(), status: StoreStatus::default() });
-        let passed: Arc<Mutex<Passed>> = Arc::default();
+        let (status, passed) = (Arc::<StoreStatus>::default(), Arc::<Mutex<Passed>>::default());
         let (backing, is_emulated, depth) = (device.backing.clone(), device.model.is_some(), device.depth);
+        // Forbidden in many containers, and unknown to old kernels: threads do the same, with more changes of thread.
+        let file = if is_emulated || device.uses_threads { None } else { backing.file() };
+        let mover = file.and_then(|file| Mover::new(depth, file).ok());
+        let engine = match &mover {
+            _ if is_emulated => Engine::Memory,
+            Some(_) => Engine::Ring,
+            None => Engine::Threads,
+        };
         let hand = Hand::new(&mut device, passed.clone());
-        let pool = if is_emulated {
-            None
-        } else {
-            let shared = shared.clone();
-            let done = move |done: Done| {
-                shared.push(|inbox| inbox.done.push(done));
-            };
-            // One more, so that a flush does not wait for data.
-            Some(Pool::start(depth + 1, &backing, done)?)
-        };
-        let mut running = Running {
-            queue: Queue::new(scheduler, Box::new(hand), settings),
-            passed,
+        let queue = Queue::new(scheduler, Box::new(hand), settings);
+        let shared = Arc::new(Shared {
+            born: Instant::now(),
+            inbox: Mutex::default(),
+            core: Mutex::new(Core::new(queue, passed, backing.clone(), is_emulated, status.clone())),
+            pool: Pool::default(),
+            engine,
+            waker: mover.as_ref().map(Mover::waker),
+            wake: Condvar::new(),
+            is_cached: backing.is_cached(),
             backing,
-            pool,
-            shared: shared.clone(),
-            work: Slab::new(),
-            pieces: Slab::new(),
-            flush_result: Ok(()),
-            is_failed: false,
-            jobs: Vec::new(),
-            recent: Recent::default(),
-            totals: ByStream::new(),
+        });
+        let mut host = StoreHost { shared, status, most_sectors: settings.max_sectors, thread: None, movers: Vec::new() };
+        let threads = match engine {
+            Engine::Memory => 0,
+            Engine::Ring => BESIDE_RING,
+            // One more, so that a flush does not wait for data.
+            Engine::Threads => depth + 1,
         };
-        let thread = thread::Builder::new().name("store".to_owned()).spawn(move || running.run())?;
-        Ok(StoreHost { shared, most_sectors: settings.max_sectors, thread: Some(thread) })
+        for number in 0..threads {
+            let shared = host.shared.clone();
+            host.movers.push(thread::Builder::new().name(format!("store-{number}")).spawn(move || shared.work())?);
+        }
+        let shared = host.shared.clone();
+        host.thread = Some(thread::Builder::new().name("store".to_owned()).spawn(move || shared.serve(mover))?);
+        Ok(host)
     }
 
     /// The largest piece of data.
@@ -185,9 +387,45 @@ impl StoreHost {
         self.most_sectors
     }
 
-    /// Asks for something.
+    /// Who moves the data.
+    pub fn engine(&self) -> Engine {
+        self.shared.engine
+    }
+
+    /// Asks for something, and begins it.
     pub fn submit(&self, work: Work) {
-        self.command(Command::Work(work));
+        self.put(work, &mut Batch::default());
+    }
+
+    /// Asks for something that is begun with the batch.
+    pub fn put(&self, work: Work, batch: &mut Batch) {
+        self.shared.lock().commands.push(Command::Work(work));
+        if !batch.stores.iter().any(|store| Arc::ptr_eq(store, &self.shared)) {
+            batch.stores.push(self.shared.clone());
+        }
+    }
+
+    /// Zeroes ranges (byte offset and length), keeps their space, and makes that durable: as requests of a stream, one after the other, so
+    /// that the scheduler lets those of others in between. Waits for it.
+    ///
+    /// # Errors
+    /// Of the medium.
+    pub fn zero(&self, stream: StreamId, ranges: impl IntoIterator<Item = (u64, u64)>) -> io::Result<()> {
+        let (sender, answers) = mpsc::channel();
+        let replies = Arc::new(Waiter(sender));
+        let ask = |kind, pieces| {
+            self.submit(Work { stream, kind, pieces, is_durable: false, replies: replies.clone(), cookie: 0 });
+            answers.recv().unwrap_or_else(|_| Err(io::Error::other("the store ends")))
+        };
+        let most = if self.shared.backing.zeroes_at_once() { MOST_ZEROED_BYTES } else { ZEROED_BYTES };
+        for (offset, bytes) in ranges {
+            let end = offset + bytes;
+            for from in (offset..end).step_by(most as usize) {
+                let sectors = ((end - from).min(most) / 512) as u32;
+                ask(Kind::Zero, [Piece { lba: Some(from / 512), sectors, buffer: None }].into())?;
+            }
+        }
+        ask(Kind::Flush, SmallVec::new())
     }
 
     /// Sets the tenants.
@@ -204,305 +442,27 @@ impl StoreHost {
 
     /// What was done so far.
     pub fn status(&self) -> &StoreStatus {
-        &self.shared.status
+        &self.status
     }
 
     fn command(&self, command: Command) {
-        self.shared.push(|inbox| inbox.commands.push(command));
+        self.shared.lock().commands.push(command);
+        self.shared.run(&mut Turn::default(), MOST_TURNS);
     }
 }
 
 impl Drop for StoreHost {
     fn drop(&mut self) {
-        self.shared.push(|inbox| inbox.is_ended = true);
+        self.shared.change(|inbox| {
+            inbox.is_ended = true;
+            true
+        });
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
-    }
-}
-
-/// Work under way.
-struct UnderWay {
-    stream: StreamId,
-    kind: Kind,
-    is_durable: bool,
-    replies: Arc<dyn Replies>,
-    cookie: u64,
-    /// Pieces that are not done.
-    open: usize,
-    /// When it came, and how many bytes it is of.
-    begun: Nanos,
-    bytes: u64,
-    error: Option<io::Error>,
-    buffers: Vec<Buffer>,
-    /// Where each buffer belongs: pieces are done in any order.
-    order: Vec<usize>,
-}
-
-/// A piece under way.
-struct PieceUnderWay {
-    work: usize,
-    number: usize,
-    keeps_space: bool,
-    buffer: Option<Buffer>,
-}
-
-struct Running {
-    queue: Queue,
-    passed: Arc<Mutex<Passed>>,
-    backing: Arc<dyn Backing>,
-    /// `None`: the store is emulated, and its data is moved here.
-    pool: Option<Pool>,
-    shared: Arc<Shared>,
-    work: Slab<UnderWay>,
-    pieces: Slab<PieceUnderWay>,
-    /// Of the flush that was done last.
-    flush_result: Result<(), i32>,
-    /// A flush failed: what was acknowledged may be lost, and nothing more is promised to be durable.
-    is_failed: bool,
-    jobs: Vec<Job>,
-    recent: Recent,
-    totals: ByStream,
-}
-
-impl Running {
-    fn run(&mut self) {
-        let _ = rustix::thread::set_current_timer_slack(Some(std::num::NonZeroU64::MIN));
-        let born = Instant::now();
-        let now = || Nanos(u64::try_from(born.elapsed().as_nanos()).unwrap_or(u64::MAX));
-        let (mut commands, mut done, mut finished) = (Vec::new(), Vec::new(), Vec::new());
-        let mut busy_since = Nanos::ZERO;
-        loop {
-            let was_idle = self.work.is_empty();
-            let is_ended = self.wait(now, &mut commands, &mut done);
-            for done in done.drain(..) {
-                self.moved(done);
-            }
-            let at = now();
-            if !was_idle {
-                self.shared.status.busy_ns.fetch_add((at - busy_since).0, Ordering::Relaxed);
-            }
-            busy_since = at;
-            self.queue.advance(at, &mut finished);
-            self.answer(at, &mut finished);
-            for command in commands.drain(..) {
-                match command {
-                    Command::Work(work) => self.begin(at, work),
-                    Command::Roster(roster) => self.queue.set_roster(&roster),
-                    // Who asked may have gone.
-                    Command::Report(sender) => drop(sender.send(self.report(at))),
-                }
-            }
-            self.queue.dispatch(at);
-            self.move_data();
-            if is_ended && self.work.is_empty() {
-                return;
-            }
-        }
-    }
-
-    /// Waits for something to do, or for the queue's next event. Returns whether the store is to end.
-    fn wait(&self, now: impl Fn() -> Nanos, commands: &mut Vec<Command>, done: &mut Vec<Done>) -> bool {
-        let mut inbox = self.shared.lock();
-        while inbox.commands.is_empty() && inbox.done.is_empty() && !(inbox.is_ended && self.work.is_empty()) {
-            inbox.is_waiting = true;
-            match self.queue.next_event() {
-                None => inbox = self.shared.wake.wait(inbox).unwrap_or_else(PoisonError::into_inner),
-                Some(at) => {
-                    let left = at - now();
-                    if left == Nanos::ZERO {
-                        inbox.is_waiting = false;
-                        break;
-                    }
-                    let waited = self.shared.wake.wait_timeout(inbox, Duration::from_nanos(left.0));
-                    inbox = waited.unwrap_or_else(PoisonError::into_inner).0;
-                }
-            }
-        }
-        inbox.is_waiting = false;
-        std::mem::swap(&mut inbox.commands, commands);
-        std::mem::swap(&mut inbox.done, done);
-        inbox.is_ended
-    }
-
-    fn begin(&mut self, now: Nanos, work: Work) {
-        let Work { stream, kind, pieces, is_durable, replies, cookie } = work;
-        let (open, order, buffers) = (pieces.len(), Vec::new(), Vec::new());
-        let bytes = pieces.iter().map(|piece| 512 * u64::from(piece.sectors)).sum();
-        if self.is_failed && kind != Kind::Read {
-            let error = io::Error::other("an earlier flush of the store failed");
-            replies.done(cookie, Err(error), Vec::new());
-            return;
-        }
-        let number = self.work.insert(UnderWay {
-            stream,
-            kind,
-            is_durable,
-            replies,
-            cookie,
-            open,
-            begun: now,
-            bytes,
-            error: None,
-            buffers,
-            order,
-        });
-        if kind == Kind::Flush || pieces.is_empty() {
-            self.flush_or_reply(now, number);
-            return;
-        }
-        self.shared.status.pieces.fetch_add(pieces.len() as u64, Ordering::Relaxed);
-        for (place, Piece { lba, sectors, buffer }) in pieces.into_iter().enumerate() {
-            let Some(lba) = lba else {
-                let work = &mut self.work[number];
-                work.open -= 1;
-                if kind == Kind::Write {
-                    work.error.get_or_insert(io::Error::from_raw_os_error(5));
-                }
-                if let Some(buffer) = buffer {
-                    work.buffers.push(buffer);
-                    work.order.push(place);
-                }
-                continue;
-            };
-            let piece = PieceUnderWay { work: number, number: place, keeps_space: kind == Kind::Zero, buffer };
-            let token = self.pieces.insert(piece) as u64;
-            let op = match kind {
-                Kind::Read => Op::Read,
-                Kind::Write => Op::Write,
-                Kind::Trim | Kind::Zero | Kind::Flush => Op::Discard,
-            };
-            self.queue.admit(now, Issue { arrival: now, lba, sectors, op, sync: true, stream, priority: Priority::DEFAULT, token });
-        }
-        if self.work[number].open == 0 {
-            self.flush_or_reply(now, number);
-        }
-    }
-
-    /// Flushes if the work asks for it, and replies if not.
-    fn flush_or_reply(&mut self, now: Nanos, number: usize) {
-        let work = &self.work[number];
-        let flushes = work.kind == Kind::Flush || work.is_durable && work.error.is_none();
-        if !flushes || !self.queue.flush(now, work.stream, OF_FLUSH | number as u64) {
-            self.reply(now, number);
-        }
-    }
-
-    fn report(&mut self, now: Nanos) -> Report {
-        let tenants = self.queue.roster().map_or(0, |roster| roster.tenants().len());
-        let standings = (0..tenants).map(|tenant| self.queue.standing(now, tenant)).collect();
-        Report { served: self.recent.last(now).clone(), totals: self.totals.clone(), standings }
-    }
-
-    fn reply(&mut self, now: Nanos, number: usize) {
-        let UnderWay { stream, kind, begun, bytes, replies, cookie, error, mut buffers, order, .. } = self.work.remove(number);
-        self.recent.record(now, stream, kind, bytes, now - begun);
-        self.totals.entry(stream).or_default().record(kind, now - begun);
-        let mut sorted: Vec<(usize, Buffer)> = order.into_iter().zip(buffers.drain(..)).collect();
-        sorted.sort_by_key(|(place, _)| *place);
-        replies.done(cookie, error.map_or(Ok(()), Err), sorted.into_iter().map(|(_, buffer)| buffer).collect());
-    }
-
-    /// Gives what the scheduler picked to those who move the data.
-    fn move_data(&mut self) {
-        let (submitted, flush) = {
-            let mut passed = self.passed.lock().unwrap_or_else(PoisonError::into_inner);
-            (std::mem::take(&mut passed.submitted), passed.flush.take())
-        };
-        for request in &submitted {
-            self.shared.status.requests.fetch_add(1, Ordering::Relaxed);
-            let mut issues: Vec<Issue> = self.queue.issues_of(request.id).copied().collect();
-            issues.sort_by_key(|issue| issue.lba);
-            let what = if request.op == Op::Discard {
-                let range = |issue: &Issue| {
-                    let keeps = self.pieces.get(issue.token as usize).is_some_and(|piece| piece.keeps_space);
-                    (512 * issue.lba, issue.bytes(), keeps)
-                };
-                Moves::Zeros(issues.iter().map(range).collect())
-            } else {
-                let kind = if request.op == Op::Read { Kind::Read } else { Kind::Write };
-                let mut pieces = Vec::with_capacity(issues.len());
-                for issue in &issues {
-                    let buffer = self.pieces.get_mut(issue.token as usize).and_then(|piece| piece.buffer.take());
-                    pieces.extend(buffer.map(|buffer| (issue.token as usize, buffer)));
-                }
-                Moves::Data { kind, offset: 512 * request.lba, pieces }
-            };
-            self.jobs.push(Job { id: request.id, what });
-        }
-        let mut submitted = submitted;
-        submitted.clear();
-        self.passed.lock().unwrap_or_else(PoisonError::into_inner).submitted = submitted;
-        if let Some(id) = flush {
-            self.shared.status.flushes.fetch_add(1, Ordering::Relaxed);
-            self.jobs.push(Job { id, what: Moves::Flush });
-        }
-        let mut jobs = std::mem::take(&mut self.jobs);
-        match &self.pool {
-            Some(_) if jobs.is_empty() => {}
-            Some(pool) => pool.push(jobs.drain(..)),
-            None => {
-                for job in jobs.drain(..) {
-                    let done = job.run(&*self.backing);
-                    self.moved(done);
-                }
-            }
-        }
-        self.jobs = jobs;
-    }
-
-    /// Data was moved: the buffers go back, and what failed is noted for each piece of the request.
-    fn moved(&mut self, done: Done) {
-        let Done { id, result, pieces } = done;
-        if id == RequestId::MAX {
-            self.flush_result = result.map_err(|error| error.raw_os_error().unwrap_or(5));
-        } else {
-            for (token, buffer) in pieces {
-                if let Some(piece) = self.pieces.get_mut(token) {
-                    piece.buffer = Some(buffer);
-                }
-            }
-            if let Err(error) = result {
-                self.shared.status.failed.fetch_add(1, Ordering::Relaxed);
-                let tokens: Vec<usize> = self.queue.issues_of(id).map(|issue| issue.token as usize).collect();
-                for token in tokens {
-                    let Some(piece) = self.pieces.get(token) else { continue };
-                    let code = error.raw_os_error();
-                    let again = code.map_or_else(|| io::Error::new(error.kind(), error.to_string()), io::Error::from_raw_os_error);
-                    self.work[piece.work].error.get_or_insert(again);
-                }
-            }
-        }
-        if self.pool.is_some() {
-            self.passed.lock().unwrap_or_else(PoisonError::into_inner).done.push(id);
-        }
-    }
-
-    /// Answers what is finished. What has to be durable is flushed first.
-    fn answer(&mut self, now: Nanos, finished: &mut Vec<Finished>) {
-        for finished in finished.drain(..) {
-            match finished {
-                Finished::Transfer(done) => {
-                    let PieceUnderWay { work, number, buffer, .. } = self.pieces.remove(done.issue.token as usize);
-                    let under_way = &mut self.work[work];
-                    if let Some(buffer) = buffer {
-                        under_way.buffers.push(buffer);
-                        under_way.order.push(number);
-                    }
-                    under_way.open -= 1;
-                    if under_way.open == 0 {
-                        self.flush_or_reply(now, work);
-                    }
-                }
-                Finished::Flush(done) => {
-                    let number = (done.token & !OF_FLUSH) as usize;
-                    if let Err(code) = self.flush_result {
-                        self.is_failed = true;
-                        self.work[number].error.get_or_insert(io::Error::from_raw_os_error(code));
-                    }
-                    self.reply(now, number);
-                }
-            }
+        self.shared.pool.end();
+        for mover in self.movers.drain(..) {
+            let _ = mover.join();
         }
     }
 }

@@ -4,11 +4,16 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
-use rustix::fs::{FallocateFlags, FlockOperation, OFlags, fallocate, flock};
+use rustix::fs::{FallocateFlags, FlockOperation, OFlags, fallocate, fcntl_lock, flock};
 use rustix::io::{ReadWriteFlags, preadv2, pwritev2};
 
 use crate::backing::Backing;
+
+/// How long what a killed server has under way is waited for: as long as the kernel waits for a disk (`/sys/block/*/device/timeout`).
+const LAST_TRANSFERS: Duration = Duration::from_secs(30);
 
 /// A file or block device that holds volumes.
 #[derive(Debug)]
@@ -17,10 +22,15 @@ pub struct Medium {
     bytes: u64,
     block_bytes: u32,
     is_rotational: bool,
+    is_direct: bool,
+    is_device: bool,
+    /// The file system can say that a read would have to wait; known after the first read.
+    knows_waits: AtomicBool,
 }
 
 impl Medium {
-    /// Opens a block device, or a file that is there, and locks it against other servers. With `is_direct` the page cache is bypassed where
+    /// Opens a block device, or a file that is there, and locks it against other servers. Waits for what a server that was killed still has
+    /// under way. With `is_direct` the page cache is bypassed where
     /// the file system allows it.
     ///
     /// # Errors
@@ -28,12 +38,12 @@ impl Medium {
     pub fn open(path: &Path, is_direct: bool) -> io::Result<Medium> {
         let with = |flags: OFlags| OpenOptions::new().read(true).write(true).custom_flags(flags.bits() as i32).open(path);
         let direct = if is_direct { with(OFlags::DIRECT).ok() } else { None };
+        let is_direct = direct.is_some();
         let file = match direct {
             Some(file) => file,
             None => with(OFlags::empty())?,
         };
-        flock(&file, FlockOperation::NonBlockingLockExclusive)
-            .map_err(|_| io::Error::new(io::ErrorKind::ResourceBusy, "another process serves this store"))?;
+        lock(&file)?;
         let kind = file.metadata()?.file_type();
         if !kind.is_file() && !kind.is_block_device() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "neither a file nor a block device"));
@@ -45,7 +55,9 @@ impl Medium {
                 "is empty; make it as large as the store, for example with truncate",
             ));
         }
-        let mut medium = Medium { file, bytes, block_bytes: 512, is_rotational: is_rotational(path) };
+        let (is_rotational, knows_waits) = (is_rotational(path), AtomicBool::new(true));
+        let is_device = kind.is_block_device();
+        let mut medium = Medium { file, bytes, block_bytes: 512, is_rotational, is_direct, is_device, knows_waits };
         medium.find_block_size()?;
         Ok(medium)
     }
@@ -80,6 +92,22 @@ impl Medium {
     pub fn is_rotational(&self) -> bool {
         self.is_rotational
     }
+}
+
+/// Locks a file twice. The first lock goes with the process that has it, and thus shows whether one serves it. The second goes with the open
+/// file, which the kernel has until the last transfer of a process that was killed is done: a write that was under way must not come
+/// after one of the next server.
+fn lock(file: &File) -> io::Result<()> {
+    let busy = |text| io::Error::new(io::ErrorKind::ResourceBusy, text);
+    fcntl_lock(file, FlockOperation::NonBlockingLockExclusive).map_err(|_| busy("another process serves this store"))?;
+    let begun = Instant::now();
+    while flock(file, FlockOperation::NonBlockingLockExclusive).is_err() {
+        if begun.elapsed() > LAST_TRANSFERS {
+            return Err(busy("a process that served this store still has requests under way; is its disk stuck?"));
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Ok(())
 }
 
 /// What sysfs says of the device that the file lies on.
@@ -158,5 +186,32 @@ impl Backing for Medium {
 
     fn flush_takes_time(&self) -> bool {
         true
+    }
+
+    fn zeroes_at_once(&self) -> bool {
+        !self.is_device
+    }
+
+    fn is_cached(&self) -> bool {
+        !self.is_direct
+    }
+
+    fn read_now(&self, offset: u64, parts: &mut [IoSliceMut<'_>]) -> bool {
+        if self.is_direct || !self.knows_waits.load(Ordering::Relaxed) {
+            return false;
+        }
+        let length: usize = parts.iter().map(|part| part.len()).sum();
+        match preadv2(&self.file, parts, offset, ReadWriteFlags::NOWAIT) {
+            Ok(done) => done == length,
+            Err(rustix::io::Errno::OPNOTSUPP) => {
+                self.knows_waits.store(false, Ordering::Relaxed);
+                false
+            }
+            Err(_) => false,
+        }
+    }
+
+    fn file(&self) -> Option<&File> {
+        Some(&self.file)
     }
 }

@@ -1,26 +1,33 @@
 //! A store by the wall clock: the scheduler and the queue of the simulator in front of real data.
 //!
 //! ```text
-//! front doors ─▶ Work ─▶ [inbox] ─▶ StoreHost's thread: sim's Queue ─▶ scheduler ─▶ picked ─▶ [jobs] ─▶ pool of threads ─▶ Medium
-//!      ▲                                   ▲   timer: WaitUntil                                             │
-//!      └───────────── Reply ───────────────┴────────────────────────────── [done] ◀─────────────────────────┘
+//! front doors ─▶ Work ─▶ [inbox] ─▶ a turn: sim's Queue ─▶ scheduler ─▶ picked ─┬▶ read from the page cache at once ─▶ next turn
+//!      ▲                    ▲   timer: WaitUntil                                 ├▶ io_uring, by the store's thread
+//!      └────── Replies ─────┴─────────────── done ◀───────────────────────────────┴▶ pool of threads, where it is forbidden
 //! ```
 //! Data moves when a request is picked, not when it arrives, so that the order is the scheduler's. On an emulated store the device is a
 //! model: data moves in memory at the same moment, and the reply comes when the model says so.
 
-mod buffer;
 mod device;
+mod extents;
 mod host;
+mod job;
 mod medium;
 mod pool;
 mod recent;
+mod ring;
+mod state;
 #[cfg(test)]
 mod tests;
 mod totals;
+mod work;
 
-pub use buffer::Buffer;
 pub use device::StoreDevice;
-pub use host::{Kind, Piece, Replies, Report, StoreHost, StoreStatus, Work};
+pub use extents::Extents;
+pub use host::{Batch, Engine, StoreHost, StoreStatus};
 pub use medium::Medium;
 pub use recent::Served;
+pub use state::Report;
 pub use totals::{CLASSES_US, Times, Totals};
+pub use uring::{Buffer, Buffers};
+pub use work::{Kind, Piece, Replies, Work};

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use block::{Nanos, StreamId};
 use hdrhistogram::Histogram;
 
-use super::host::Kind;
+use super::work::Kind;
 
 /// Response times are of a whole period of this length.
 const PERIOD: Nanos = Nanos::from_millis(1_000);

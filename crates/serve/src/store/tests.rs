@@ -21,6 +21,9 @@ struct Gated {
     reads: AtomicUsize,
     bad: Mutex<std::ops::Range<u64>>,
     fails_to_flush: AtomicBool,
+    /// All that is read is at hand, as in the page cache.
+    is_cached: bool,
+    zeroed: Mutex<Vec<(u64, u64)>>,
 }
 
 impl Gated {
@@ -55,7 +58,21 @@ impl Backing for Gated {
     }
 
     fn discard(&self, offset: u64, length: u64) -> io::Result<()> {
+        self.zeroed.lock().unwrap().push((offset, length));
+        self.pass();
         self.memory.discard(offset, length)
+    }
+
+    fn zeroes_at_once(&self) -> bool {
+        false
+    }
+
+    fn is_cached(&self) -> bool {
+        self.is_cached
+    }
+
+    fn read_now(&self, offset: u64, parts: &mut [IoSliceMut<'_>]) -> bool {
+        self.is_cached && self.memory.read_parts(offset, parts).is_ok()
     }
 
     fn flush(&self) -> io::Result<()> {
@@ -67,14 +84,16 @@ impl Backing for Gated {
     }
 }
 
-type Answer = (u64, io::Result<()>, Vec<Buffer>);
+type Answer = (u64, io::Result<()>, Buffers);
 
 struct Client(Mutex<mpsc::Sender<Answer>>);
 
 impl Replies for Client {
-    fn done(&self, cookie: u64, result: io::Result<()>, buffers: Vec<Buffer>) {
+    fn done(&self, cookie: u64, result: io::Result<()>, buffers: Buffers) {
         self.0.lock().unwrap().send((cookie, result, buffers)).unwrap();
     }
+
+    fn flush(&self) {}
 }
 
 struct Rig {
@@ -96,7 +115,7 @@ impl Rig {
         let mut buffer = Buffer::new(data.len());
         buffer.copy_from_slice(data);
         let piece = Piece { lba: Some(lba), sectors: (data.len() / 512) as u32, buffer: Some(buffer) };
-        let pieces = if kind == Kind::Flush { Vec::new() } else { vec![piece] };
+        let pieces = if kind == Kind::Flush { None } else { Some(piece) }.into_iter().collect();
         self.store.submit(Work { stream: 1, kind, pieces, is_durable: false, replies: self.client.clone(), cookie });
     }
 
@@ -193,4 +212,97 @@ fn what_is_under_way_is_done_before_the_end() {
     }
     drop(rig.store);
     assert_eq!(rig.answers.try_iter().count(), 50);
+}
+
+#[test]
+fn what_is_at_hand_is_answered_before_the_thread_that_asks_goes_on() {
+    let medium = Arc::new(Gated { is_cached: true, ..Gated::default() });
+    medium.memory.write(4096, &[5; 4096]).unwrap();
+    let rig = Rig::new(StoreDevice::real(medium, 1 << 20, 4, false));
+    for cookie in 0..20 {
+        rig.ask(cookie, Kind::Read, 8, &[0; 4096]);
+        let (there, result, buffers) = rig.answers.try_recv().unwrap();
+        assert!((there, result.is_ok(), buffers[0][0]) == (cookie, true, 5), "{cookie}");
+    }
+}
+
+/// A store in a file whose data is moved by io_uring or by threads, past the page cache or through it.
+fn in_file(is_direct: bool, uses_threads: bool) -> (tempfile::TempDir, Rig) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    std::fs::File::create(&path).unwrap().set_len(64 << 20).unwrap();
+    let medium = Medium::open(&path, is_direct).unwrap();
+    let device = StoreDevice::real(Arc::new(medium), (64 << 20) / 512, 8, false);
+    (folder, Rig::new(if uses_threads { device.with_threads() } else { device }))
+}
+
+#[test]
+fn every_engine_keeps_what_many_clients_write_and_answers_each_request_once() {
+    for (is_direct, uses_threads) in [(false, false), (true, false), (false, true), (true, true)] {
+        let (_folder, rig) = in_file(is_direct, uses_threads);
+        let engine = rig.store.engine();
+        assert!(engine == Engine::Threads || !uses_threads && engine == Engine::Ring, "{engine:?}");
+        std::thread::scope(|scope| {
+            for client in 0..4_u64 {
+                let store = &rig.store;
+                scope.spawn(move || {
+                    let (sender, answers) = mpsc::channel();
+                    let replies = Arc::new(Client(Mutex::new(sender)));
+                    let mut batch = Batch::default();
+                    for round in 0..100_u64 {
+                        // Blocks of its own, between those of others; written, then read, in batches of eight.
+                        for kind in [Kind::Write, Kind::Read] {
+                            for number in 0..8 {
+                                let lba = 8 * (4 * ((37 * round + number) % 500) + client);
+                                let mut buffer = Buffer::new(4096);
+                                if kind == Kind::Write {
+                                    buffer.fill((1 + round + number + client) as u8);
+                                }
+                                let piece = Piece { lba: Some(lba), sectors: 8, buffer: Some(buffer) };
+                                let (pieces, is_durable) = ([piece].into(), kind == Kind::Write && number == 7 && round % 25 == 0);
+                                let replies = replies.clone();
+                                store.put(
+                                    Work { stream: client as u32, kind, pieces, is_durable, replies, cookie: number },
+                                    &mut batch,
+                                );
+                            }
+                            batch.run();
+                            let mut seen = [false; 8];
+                            for _ in 0..8 {
+                                let (cookie, result, buffers) = answers.recv_timeout(std::time::Duration::from_secs(60)).unwrap();
+                                result.unwrap();
+                                assert!(!std::mem::replace(&mut seen[cookie as usize], true), "answered twice");
+                                let wanted = (1 + round + cookie + client) as u8;
+                                assert!(kind == Kind::Write || buffers[0].iter().all(|byte| *byte == wanted), "{round} {cookie}");
+                            }
+                        }
+                    }
+                });
+            }
+        });
+    }
+}
+
+#[test]
+fn a_range_is_zeroed_in_requests_between_which_others_are_served() {
+    let medium = Arc::new(Gated::default());
+    let rig = Rig::new(StoreDevice::real(medium.clone(), 1 << 20, 1, false));
+    rig.ask(0, Kind::Write, 2048, &[7; 4096]);
+    rig.answers(1);
+    medium.set_closed(true);
+    std::thread::scope(|scope| {
+        let zero = scope.spawn(|| rig.store.zero(9, [(1 << 20, 2 << 20), (3 << 20, 1 << 20)]));
+        while medium.zeroed.lock().unwrap().is_empty() {
+            std::thread::yield_now();
+        }
+        // Waits for the first, and not for all three.
+        rig.ask(1, Kind::Read, 2048, &[1; 4096]);
+        medium.set_closed(false);
+        let read = rig.answers(1).remove(0);
+        assert!(read.1.is_ok() && read.2[0].iter().all(|byte| *byte == 0));
+        zero.join().unwrap().unwrap();
+    });
+    let wanted: Vec<(u64, u64)> = (1..4).map(|number| (number << 20, 1 << 20)).collect();
+    assert_eq!(*medium.zeroed.lock().unwrap(), wanted);
+    assert_eq!(rig.store.status().flushes.load(Ordering::Relaxed), 1);
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use block::{Nanos, StreamId};
 
-use super::host::Kind;
+use super::work::Kind;
 
 /// Upper bounds of the classes in microseconds: from flash to a disk that is overrun, two to three for each power of ten.
 pub const CLASSES_US: [u64; 17] = [

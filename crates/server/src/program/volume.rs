@@ -160,9 +160,10 @@ pub fn run(command: &Command) -> anyhow::Result<()> {
 /// Stores and volumes in lines.
 fn table(status: &Status) -> String {
     let gib = |bytes: u64| format!("{:.1}", bytes as f64 / f64::from(1 << 30));
-    let mut text = format!("{:16} {:>10} {:>10}  {}\n", "store", "GiB", "free GiB", "scheduler");
+    let mut text = format!("{:16} {:>10} {:>10} {:>9}  {}\n", "store", "GiB", "free GiB", "engine", "scheduler");
     for store in &status.stores {
-        text += &format!("{:16} {:>10} {:>10}  {}\n", store.name, gib(store.bytes), gib(store.free_bytes), store.scheduler);
+        let (size, free) = (gib(store.bytes), gib(store.free_bytes));
+        text += &format!("{:16} {size:>10} {free:>10} {:>9}  {}\n", store.name, store.engine, store.scheduler);
     }
     let heads = ["volume", "store", "GiB", "used GiB", "clients", "IOPS", "MB/s", "p50 ms", "p99 ms"];
     let [volume, store, size, used, clients, iops, rate, p50, p99] = heads;

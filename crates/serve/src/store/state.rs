@@ -1,0 +1,340 @@
+//! What a store does on new work, on data that was moved, and as time passes.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+
+use block::{Nanos, Op, Priority, Request, RequestId, Roster, Standing, StreamId};
+use sim::host::Queue;
+use sim::run::{Finished, Issue, Server};
+use slab::Slab;
+use smallvec::SmallVec;
+use uring::{Buffer, Buffers};
+
+use super::device::Passed;
+use super::host::StoreStatus;
+use super::job::{Done, Job, Moves, Pieces};
+use super::recent::{Recent, Served};
+use super::totals::{ByStream, Totals};
+use super::work::{Kind, Piece, Replies, Work};
+use crate::backing::Backing;
+
+/// The token of a flush belongs to work, that of anything else to a piece.
+const OF_FLUSH: u64 = 1 << 63;
+
+/// How a store and its tenants do.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// What each stream got in the last whole second.
+    pub served: BTreeMap<StreamId, Served>,
+    /// The response times of each stream since the store was opened.
+    pub totals: BTreeMap<StreamId, Totals>,
+    /// How the guarantee of each tenant stands, by number on the roster.
+    pub standings: Vec<Option<Standing>>,
+}
+
+pub(super) enum Command {
+    Work(Work),
+    Roster(Box<Roster>),
+    Report(mpsc::Sender<Report>),
+}
+
+/// Work under way.
+struct UnderWay {
+    stream: StreamId,
+    kind: Kind,
+    is_durable: bool,
+    replies: Arc<dyn Replies>,
+    cookie: u64,
+    /// Pieces that are not done.
+    open: usize,
+    /// When it came, and how many bytes it is of.
+    begun: Nanos,
+    bytes: u64,
+    error: Option<io::Error>,
+    /// With their places: pieces are done in any order.
+    buffers: SmallVec<[(usize, Buffer); 1]>,
+}
+
+/// A piece under way.
+struct PieceUnderWay {
+    work: usize,
+    number: usize,
+    keeps_space: bool,
+    buffer: Option<Buffer>,
+}
+
+/// What a thread does for the store between two looks at its state.
+#[derive(Default)]
+pub(super) struct Turn {
+    /// Data that is to be moved.
+    pub jobs: Vec<Job>,
+    /// Of these, what is not in the page cache.
+    pub later: Vec<Job>,
+    /// Data that was moved.
+    pub done: Vec<Done>,
+    /// Those who were answered.
+    pub told: Vec<Arc<dyn Replies>>,
+}
+
+/// The state of a store, told by any thread that holds its lock.
+pub(super) struct Core {
+    pub queue: Queue,
+    passed: Arc<Mutex<Passed>>,
+    backing: Arc<dyn Backing>,
+    /// Data is moved here at once, and the model says when that counts.
+    is_emulated: bool,
+    status: Arc<StoreStatus>,
+    work: Slab<UnderWay>,
+    pieces: Slab<PieceUnderWay>,
+    /// Of the flush that was done last.
+    flush_result: Result<(), i32>,
+    /// A flush failed: what was acknowledged may be lost, and nothing more is promised to be durable.
+    is_failed: bool,
+    recent: Recent,
+    totals: ByStream,
+    /// The last turn.
+    last_turn: Nanos,
+    // Kept, so that nothing is allocated for a request.
+    pub commands: Vec<Command>,
+    pub done: Vec<Done>,
+    finished: Vec<Finished>,
+    submitted: Vec<Request>,
+    issues: Vec<Issue>,
+}
+
+impl Core {
+    pub(super) fn new(
+        queue: Queue,
+        passed: Arc<Mutex<Passed>>,
+        backing: Arc<dyn Backing>,
+        is_emulated: bool,
+        status: Arc<StoreStatus>,
+    ) -> Core {
+        Core {
+            queue,
+            passed,
+            backing,
+            is_emulated,
+            status,
+            work: Slab::new(),
+            pieces: Slab::new(),
+            flush_result: Ok(()),
+            is_failed: false,
+            recent: Recent::default(),
+            totals: ByStream::new(),
+            last_turn: Nanos::ZERO,
+            commands: Vec::new(),
+            done: Vec::new(),
+            finished: Vec::new(),
+            submitted: Vec::new(),
+            issues: Vec::new(),
+        }
+    }
+
+    /// Whether nothing is under way.
+    pub(super) fn is_idle(&self) -> bool {
+        self.work.is_empty()
+    }
+
+    /// Carries out `commands`, takes notice of what is `done`, and says what is to be moved now.
+    pub(super) fn turn(&mut self, now: Nanos, turn: &mut Turn) {
+        if !self.is_idle() {
+            self.status.busy_ns.fetch_add((now - self.last_turn).0, Ordering::Relaxed);
+        }
+        self.last_turn = now;
+        let mut done = std::mem::take(&mut self.done);
+        for done in done.drain(..) {
+            self.moved(done);
+        }
+        self.done = done;
+        let mut finished = std::mem::take(&mut self.finished);
+        self.queue.advance(now, &mut finished);
+        self.answer(now, &mut finished, turn);
+        self.finished = finished;
+        let mut commands = std::mem::take(&mut self.commands);
+        for command in commands.drain(..) {
+            match command {
+                Command::Work(work) => self.begin(now, work, turn),
+                Command::Roster(roster) => self.queue.set_roster(&roster),
+                // Who asked may have gone.
+                Command::Report(sender) => drop(sender.send(self.report(now))),
+            }
+        }
+        self.commands = commands;
+        self.queue.dispatch(now);
+        self.take_picked(turn);
+        if self.is_emulated {
+            for job in turn.jobs.drain(..) {
+                let done = job.run(&*self.backing);
+                self.moved(done);
+            }
+        }
+    }
+
+    fn begin(&mut self, now: Nanos, work: Work, turn: &mut Turn) {
+        let Work { stream, kind, pieces, is_durable, replies, cookie } = work;
+        let bytes = pieces.iter().map(|piece| 512 * u64::from(piece.sectors)).sum();
+        if self.is_failed && kind != Kind::Read {
+            let error = io::Error::other("an earlier flush of the store failed");
+            tell(turn, replies, cookie, Err(error), Buffers::new());
+            return;
+        }
+        let (open, buffers) = (pieces.len(), SmallVec::new());
+        let under_way = UnderWay { stream, kind, is_durable, replies, cookie, open, begun: now, bytes, error: None, buffers };
+        let number = self.work.insert(under_way);
+        if kind == Kind::Flush || pieces.is_empty() {
+            self.flush_or_reply(now, number, turn);
+            return;
+        }
+        self.status.pieces.fetch_add(pieces.len() as u64, Ordering::Relaxed);
+        for (place, Piece { lba, sectors, buffer }) in pieces.into_iter().enumerate() {
+            let Some(lba) = lba else {
+                let work = &mut self.work[number];
+                work.open -= 1;
+                if kind == Kind::Write {
+                    work.error.get_or_insert(io::Error::from_raw_os_error(5));
+                }
+                if let Some(mut buffer) = buffer {
+                    // It may hold anything, and nothing else overwrites it.
+                    buffer.fill(0);
+                    work.buffers.push((place, buffer));
+                }
+                continue;
+            };
+            let piece = PieceUnderWay { work: number, number: place, keeps_space: kind == Kind::Zero, buffer };
+            let token = self.pieces.insert(piece) as u64;
+            let op = match kind {
+                Kind::Read => Op::Read,
+                Kind::Write => Op::Write,
+                Kind::Trim | Kind::Zero | Kind::Flush => Op::Discard,
+            };
+            self.queue.admit(now, Issue { arrival: now, lba, sectors, op, sync: true, stream, priority: Priority::DEFAULT, token });
+        }
+        if self.work[number].open == 0 {
+            self.flush_or_reply(now, number, turn);
+        }
+    }
+
+    /// Flushes if the work asks for it, and replies if not.
+    fn flush_or_reply(&mut self, now: Nanos, number: usize, turn: &mut Turn) {
+        let work = &self.work[number];
+        let flushes = work.kind == Kind::Flush || work.is_durable && work.error.is_none();
+        if !flushes || !self.queue.flush(now, work.stream, OF_FLUSH | number as u64) {
+            self.reply(now, number, turn);
+        }
+    }
+
+    fn report(&mut self, now: Nanos) -> Report {
+        let tenants = self.queue.roster().map_or(0, |roster| roster.tenants().len());
+        let standings = (0..tenants).map(|tenant| self.queue.standing(now, tenant)).collect();
+        Report { served: self.recent.last(now).clone(), totals: self.totals.clone(), standings }
+    }
+
+    fn reply(&mut self, now: Nanos, number: usize, turn: &mut Turn) {
+        let UnderWay { stream, kind, begun, bytes, replies, cookie, error, mut buffers, .. } = self.work.remove(number);
+        self.recent.record(now, stream, kind, bytes, now - begun);
+        self.totals.entry(stream).or_default().record(kind, now - begun);
+        buffers.sort_unstable_by_key(|(place, _)| *place);
+        let buffers = buffers.into_iter().map(|(_, buffer)| buffer).collect();
+        tell(turn, replies, cookie, error.map_or(Ok(()), Err), buffers);
+    }
+
+    /// What the scheduler picked becomes jobs.
+    fn take_picked(&mut self, turn: &mut Turn) {
+        let flush = {
+            let mut passed = self.passed.lock().unwrap_or_else(PoisonError::into_inner);
+            std::mem::swap(&mut passed.submitted, &mut self.submitted);
+            passed.flush.take()
+        };
+        self.status.requests.fetch_add(self.submitted.len() as u64, Ordering::Relaxed);
+        for request in self.submitted.drain(..) {
+            let issues = &mut self.issues;
+            issues.clear();
+            issues.extend(self.queue.issues_of(request.id));
+            issues.sort_unstable_by_key(|issue| issue.lba);
+            let what = if request.op == Op::Discard {
+                let range = |issue: &Issue| {
+                    let keeps = self.pieces.get(issue.token as usize).is_some_and(|piece| piece.keeps_space);
+                    (512 * issue.lba, issue.bytes(), keeps)
+                };
+                Moves::Zeros(issues.iter().map(range).collect())
+            } else {
+                let kind = if request.op == Op::Read { Kind::Read } else { Kind::Write };
+                let mut pieces = Pieces::new();
+                for issue in issues.iter() {
+                    let buffer = self.pieces.get_mut(issue.token as usize).and_then(|piece| piece.buffer.take());
+                    pieces.extend(buffer.map(|buffer| (issue.token as usize, buffer)));
+                }
+                Moves::Data { kind, offset: 512 * request.lba, pieces }
+            };
+            turn.jobs.push(Job { id: request.id, what });
+        }
+        if let Some(id) = flush {
+            self.status.flushes.fetch_add(1, Ordering::Relaxed);
+            turn.jobs.push(Job { id, what: Moves::Flush });
+        }
+    }
+
+    /// Data was moved: the buffers go back, and what failed is noted for each piece of the request.
+    fn moved(&mut self, done: Done) {
+        let Done { id, result, pieces } = done;
+        if id == RequestId::MAX {
+            self.flush_result = result.map_err(|error| error.raw_os_error().unwrap_or(5));
+        } else {
+            for (token, buffer) in pieces {
+                if let Some(piece) = self.pieces.get_mut(token) {
+                    piece.buffer = Some(buffer);
+                }
+            }
+            if let Err(error) = result {
+                self.status.failed.fetch_add(1, Ordering::Relaxed);
+                for issue in self.queue.issues_of(id) {
+                    let Some(piece) = self.pieces.get(issue.token as usize) else { continue };
+                    let code = error.raw_os_error();
+                    let again = code.map_or_else(|| io::Error::new(error.kind(), error.to_string()), io::Error::from_raw_os_error);
+                    self.work[piece.work].error.get_or_insert(again);
+                }
+            }
+        }
+        if !self.is_emulated {
+            self.passed.lock().unwrap_or_else(PoisonError::into_inner).done.push(id);
+        }
+    }
+
+    /// Answers what is finished. What has to be durable is flushed first.
+    fn answer(&mut self, now: Nanos, finished: &mut Vec<Finished>, turn: &mut Turn) {
+        for finished in finished.drain(..) {
+            match finished {
+                Finished::Transfer(done) => {
+                    let PieceUnderWay { work, number, buffer, .. } = self.pieces.remove(done.issue.token as usize);
+                    let under_way = &mut self.work[work];
+                    if let Some(buffer) = buffer {
+                        under_way.buffers.push((number, buffer));
+                    }
+                    under_way.open -= 1;
+                    if under_way.open == 0 {
+                        self.flush_or_reply(now, work, turn);
+                    }
+                }
+                Finished::Flush(done) => {
+                    let number = (done.token & !OF_FLUSH) as usize;
+                    if let Err(code) = self.flush_result {
+                        self.is_failed = true;
+                        self.work[number].error.get_or_insert(io::Error::from_raw_os_error(code));
+                    }
+                    self.reply(now, number, turn);
+                }
+            }
+        }
+    }
+}
+
+fn tell(turn: &mut Turn, replies: Arc<dyn Replies>, cookie: u64, result: io::Result<()>, buffers: Buffers) {
+    replies.done(cookie, result, buffers);
+    // Twice in the list is harmless, and rare: replies to a client come in a row.
+    if !turn.told.last().is_some_and(|last| Arc::ptr_eq(last, &replies)) {
+        turn.told.push(replies);
+    }
+}
