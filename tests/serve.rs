@@ -10,6 +10,15 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+#[path = "serve/client.rs"]
+mod client;
+#[path = "serve/crash.rs"]
+mod crash;
+#[path = "serve/disk.rs"]
+mod disk;
+#[path = "serve/faults.rs"]
+mod faults;
+
 const PROGRAM: &str = env!("CARGO_BIN_EXE_seekwise-serve");
 
 /// A server in a folder of its own.

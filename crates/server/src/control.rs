@@ -8,9 +8,9 @@ use std::sync::atomic::Ordering;
 
 use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
-use serve::nbd::Export as _;
 
 use crate::catalog::EXTENT_BYTES;
+use crate::migration::Progress;
 use crate::server::{NewVolume, Server};
 use crate::watch::Watch;
 
@@ -43,6 +43,22 @@ pub enum Command {
     },
     /// Deletes a volume.
     Delete {
+        /// Which.
+        name: String,
+    },
+    /// Moves it to another store.
+    Move {
+        /// Which.
+        name: String,
+        /// The store.
+        to: String,
+        /// How fast it is copied.
+        bytes_per_second: u64,
+        /// Whether it goes to a store that may not keep its promise.
+        is_unchecked: bool,
+    },
+    /// Ends a move, and leaves the volume where it is.
+    CancelMove {
         /// Which.
         name: String,
     },
@@ -119,6 +135,16 @@ pub struct VolumeStatus {
     pub broken_since: Option<u64>,
     /// The volume that used the store most when it was broken.
     pub because_of: Option<String>,
+    /// How far its move to another store is; absent if it is not being moved.
+    pub moving: Option<Progress>,
+    /// Why its last move failed; absent if it did not.
+    pub move_failed: Option<String>,
+    /// Requests that failed since the server started.
+    pub failed_requests: u64,
+    /// The error of the last of them, with the store.
+    pub last_error: Option<String>,
+    /// For how many seconds its store has answered none of the requests under way; absent if it answers.
+    pub stalled_seconds: Option<u64>,
 }
 
 /// The answer to a command.
@@ -161,6 +187,10 @@ fn carry_out(command: Command, server: &Arc<Server>, watch: &Watch) -> anyhow::R
         Command::Resize { name, bytes, shrink } => server.resize(&name, bytes, shrink)?,
         Command::Promise { name, contract, is_unchecked } => return server.promise(&name, &contract, is_unchecked).map(noted),
         Command::Delete { name } => server.delete(&name)?,
+        Command::Move { name, to, bytes_per_second, is_unchecked } => {
+            return server.begin_move(&name, &to, bytes_per_second, is_unchecked).map(noted);
+        }
+        Command::CancelMove { name } => return server.cancel_move(&name).map(noted),
         Command::Status => return Ok(Answer::Status(status(server, watch))),
     }
     Ok(Answer::Done)
@@ -173,7 +203,7 @@ fn status(server: &Server, watch: &Watch) -> Status {
             name: store.name.clone(),
             scheduler: store.scheduler.clone(),
             bytes: u64::from(store.extents) * EXTENT_BYTES,
-            free_bytes: u64::from(server.free(store)) * EXTENT_BYTES,
+            free_bytes: server.free(store) * EXTENT_BYTES,
             pieces: counts.pieces.load(Ordering::Relaxed),
             requests: counts.requests.load(Ordering::Relaxed),
             failed: counts.failed.load(Ordering::Relaxed),
@@ -183,9 +213,11 @@ fn status(server: &Server, watch: &Watch) -> Status {
     let volumes = server.volumes().into_iter().map(|volume| {
         let [reads, writes, read_bytes, written_bytes] = volume.counts();
         let doing = watch.doing(&volume);
+        let (failed_requests, last_error, stalled_seconds) = volume.health.report();
+        let (moving, move_failed) = server.progress(&volume);
         VolumeStatus {
             name: volume.name.clone(),
-            store: volume.store.name.clone(),
+            store: volume.store().name.clone(),
             bytes: volume.bytes(),
             allocated_bytes: volume.extents().len() as u64 * EXTENT_BYTES,
             clients: volume.clients(),
@@ -202,6 +234,11 @@ fn status(server: &Server, watch: &Watch) -> Status {
             late_by_others: doing.counts.map(|counts| counts[2]),
             broken_since: doing.broken_since,
             because_of: doing.because_of,
+            moving,
+            move_failed,
+            failed_requests,
+            last_error,
+            stalled_seconds,
         }
     });
     Status { stores: stores.collect(), volumes: volumes.collect() }

@@ -7,7 +7,6 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use block::StreamId;
-use serve::nbd::Export as _;
 use serve::store::{Report, Served};
 
 use crate::server::Server;
@@ -85,7 +84,7 @@ fn look(server: &Server, judged: &mut BTreeMap<StreamId, Judged>) {
     judged.retain(|id, _| volumes.iter().any(|volume| volume.id == *id));
     for store in server.stores() {
         // In the order of the roster.
-        let here: Vec<&Arc<Volume>> = volumes.iter().filter(|volume| Arc::ptr_eq(&volume.store, store)).collect();
+        let here: Vec<&Arc<Volume>> = volumes.iter().filter(|volume| volume.is_on(store)).collect();
         let Some(report) = store.host.report() else { continue };
         for (number, volume) in here.iter().enumerate() {
             let judged = judged.entry(volume.id).or_default();
@@ -95,14 +94,14 @@ fn look(server: &Server, judged: &mut BTreeMap<StreamId, Judged>) {
             if broken_since.is_some() && !was_broken {
                 let because_of = because_of.as_deref().unwrap_or("no other volume");
                 tracing::warn!(
-                    volume = volume.name(),
+                    volume = volume.name,
                     promise = volume.contract().replace('\n', ", "),
                     because_of,
                     p99_ms = served.p99_ms,
                     "the promise is broken: requests were later than on the reference disk because of others"
                 );
             } else if was_broken && broken_since.is_none() {
-                tracing::info!(volume = volume.name(), "the promise is kept again");
+                tracing::info!(volume = volume.name, "the promise is kept again");
             }
         }
     }

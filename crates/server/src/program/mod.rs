@@ -30,6 +30,7 @@ pub fn run(path: &Path) -> anyhow::Result<()> {
         }
         tracing::info!("stops");
     }
+    server.stop();
     doors.close();
     opened
 }
