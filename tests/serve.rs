@@ -18,6 +18,8 @@ mod crash;
 mod disk;
 #[path = "serve/faults.rs"]
 mod faults;
+#[path = "serve/moves.rs"]
+mod moves;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_seekwise-serve");
 

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::catalog::EXTENT_BYTES;
 use crate::migration::Progress;
+use crate::planner::Advice;
 use crate::server::{NewVolume, Server};
 use crate::watch::Watch;
 
@@ -61,6 +62,11 @@ pub enum Command {
     CancelMove {
         /// Which.
         name: String,
+    },
+    /// Says which volumes should move, so that every store can keep what it promised.
+    Plan {
+        /// Begins the moves at this pace; absent: they are only said.
+        apply: Option<u64>,
     },
     /// Says what there is.
     Status,
@@ -153,6 +159,7 @@ pub struct VolumeStatus {
 enum Answer {
     Done,
     Noted(String),
+    Advice(Advice),
     Status(Status),
     Refused(String),
 }
@@ -191,6 +198,13 @@ fn carry_out(command: Command, server: &Arc<Server>, watch: &Watch) -> anyhow::R
             return server.begin_move(&name, &to, bytes_per_second, is_unchecked).map(noted);
         }
         Command::CancelMove { name } => return server.cancel_move(&name).map(noted),
+        Command::Plan { apply } => {
+            let mut advice = server.plan()?;
+            if let Some(bytes_per_second) = apply {
+                server.apply(&mut advice, bytes_per_second);
+            }
+            return Ok(Answer::Advice(advice));
+        }
         Command::Status => return Ok(Answer::Status(status(server, watch))),
     }
     Ok(Answer::Done)
@@ -250,6 +264,8 @@ pub enum Carried {
     Out,
     /// Something that its owner should know.
     Noted(String),
+    /// What should move.
+    Advice(Advice),
     /// What there is.
     Status(Status),
 }
@@ -269,6 +285,7 @@ pub fn ask(socket: &Path, command: &Command) -> anyhow::Result<Carried> {
     match serde_json::from_str(&line).with_context(at)? {
         Answer::Done => Ok(Carried::Out),
         Answer::Noted(note) => Ok(Carried::Noted(note)),
+        Answer::Advice(advice) => Ok(Carried::Advice(advice)),
         Answer::Status(status) => Ok(Carried::Status(status)),
         Answer::Refused(reason) => bail!("{reason}"),
     }

@@ -14,6 +14,7 @@ mod dirty;
 pub mod door;
 mod health;
 pub mod migration;
+pub mod planner;
 pub mod server;
 pub mod store;
 pub mod volume;

@@ -1,11 +1,11 @@
 //! The stores and volumes that are served, and what can be done with them.
 
+mod moves;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
-use std::thread;
-use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
 use block::rates::{Rate, Rates};
@@ -18,18 +18,12 @@ use crate::admission::{self, Asked};
 use crate::catalog::{Catalog, EXTENT_BYTES, Record};
 use crate::configuration::{Configuration, is_name};
 use crate::health;
-use crate::migration::{Ended, Host, Move, Progress};
+use crate::migration::Move;
 use crate::store::{self, StoreEntry};
 use crate::volume::{OpenVolume, Owner, Volume};
 
 /// The largest volume: what the numbers of extents reach.
 const MOST_BYTES: u64 = 1 << 56;
-
-/// The first stream of copiers: that of a volume's is this and the volume's number.
-const COPIERS: StreamId = 1 << 30;
-
-/// How long a command waits for a copy that is cancelled: a store that stalls may hold it up for longer.
-const CANCELS: Duration = Duration::from_secs(5);
 
 /// What changes. It is never locked while a store or the catalog's file is waited for.
 #[derive(Default)]
@@ -398,192 +392,6 @@ impl Server {
         let store = volume.store();
         state.free(&store, &volume.extents());
         self.tell(&state, &store)
-    }
-}
-
-/// Moves between stores.
-impl Server {
-    /// Begins to move a volume to another store. Returns what its owner should know.
-    ///
-    /// # Errors
-    /// There is no such volume or store, it is being moved already, or the store has not enough room or cannot keep its promise.
-    pub fn begin_move(
-        self: &Arc<Self>,
-        name: &str,
-        to: &str,
-        bytes_per_second: u64,
-        is_unchecked: bool,
-    ) -> anyhow::Result<Option<String>> {
-        let to = self.store(Some(to))?;
-        let _alone = self.giving.lock().unwrap_or_else(PoisonError::into_inner);
-        let volume = Server::settled(&self.lock(), name)?;
-        self.check_move(&volume, &to)?;
-        let note = if is_unchecked { None } else { self.admit(&to, name, volume.bytes(), &volume.contract())? };
-        let catalog = self.catalog();
-        let volume = Server::settled(&self.lock(), name)?;
-        catalog.begin_move(volume.id, &to.name, bytes_per_second)?;
-        drop(catalog);
-        self.spawn_move(volume, to, bytes_per_second)?;
-        Ok(note)
-    }
-
-    /// Whether a volume fits on another store.
-    fn check_move(&self, volume: &Volume, to: &Arc<StoreEntry>) -> anyhow::Result<()> {
-        let (name, from) = (&volume.name, volume.store());
-        ensure!(!Arc::ptr_eq(&from, to), "volume {name}: is on store {} already", to.name);
-        ensure!(
-            to.block_bytes <= from.block_bytes,
-            "volume {name}: its clients may write {} bytes, and store {} takes {} at least",
-            from.block_bytes,
-            to.name,
-            to.block_bytes
-        );
-        let (needed, free) = (volume.extents().len() as u64, self.free(to));
-        ensure!(needed <= free, "volume {name}: has {needed} extents of 64 MiB, and store {} has {free} free", to.name);
-        Ok(())
-    }
-
-    /// Begins a move again that was under way when the server ended.
-    fn resume_move(self: &Arc<Self>, id: StreamId, to: &str, bytes_per_second: u64) -> anyhow::Result<()> {
-        let volume = self.lock().volumes.values().find(|volume| volume.id == id).cloned();
-        let volume = volume.context("catalog: a volume is being moved that is not there")?;
-        let found = self.store(Some(to)).and_then(|to| self.check_move(&volume, &to).map(|()| to));
-        match found {
-            Ok(to) => {
-                tracing::info!(volume = volume.name, to = to.name, "the move is begun again");
-                self.spawn_move(volume, to, bytes_per_second)
-            }
-            Err(error) => {
-                tracing::warn!(volume = volume.name, to, error = format!("{error:#}"), "the move is cancelled");
-                self.lock().failed_moves.insert(id, format!("{error:#}"));
-                self.catalog().cancel_move(id)
-            }
-        }
-    }
-
-    fn spawn_move(self: &Arc<Self>, volume: Arc<Volume>, to: Arc<StoreEntry>, bytes_per_second: u64) -> anyhow::Result<()> {
-        let stream = COPIERS + volume.id;
-        let moving = Arc::new(Move::new(volume, to, stream, bytes_per_second));
-        {
-            let mut state = self.lock();
-            state.failed_moves.remove(&moving.volume.id);
-            state.moves.insert(moving.volume.id, moving.clone());
-            self.tell(&state, &moving.from)?;
-            self.tell(&state, &moving.to)?;
-        }
-        let server = Arc::downgrade(self);
-        let of_thread = moving.clone();
-        let started = thread::Builder::new().name("copier".to_owned()).spawn(move || {
-            if let Some(server) = server.upgrade() {
-                let ended = of_thread.run(&*server);
-                server.end_move(&of_thread, ended);
-            }
-        });
-        started.map(drop).or_else(|error| {
-            self.end_move(&moving, Err(Ended::Cancelled));
-            Err(error).context("the copier cannot be started")
-        })
-    }
-
-    /// The copier has ended.
-    fn end_move(&self, moving: &Move, ended: Result<(), Ended>) {
-        let (volume, to) = (moving.volume.name.as_str(), moving.to.name.as_str());
-        let failure = match &ended {
-            Ok(()) => {
-                tracing::info!(volume, to, "moved");
-                None
-            }
-            // It is begun again when the server starts.
-            Err(Ended::Stopped) => return,
-            Err(Ended::Cancelled) => {
-                tracing::info!(volume, to, "the move is cancelled");
-                None
-            }
-            Err(Ended::Failed(reason)) => {
-                tracing::error!(volume, to, reason, "the move failed, and the volume stays where it is");
-                Some(reason.clone())
-            }
-        };
-        if ended.is_err()
-            && let Err(error) = self.catalog().cancel_move(moving.volume.id)
-        {
-            // The move would be begun again at the next start: no harm is done.
-            tracing::error!(volume, error = format!("{error:#}"), "the catalog cannot be written");
-        }
-        let mut state = self.lock();
-        state.moves.remove(&moving.volume.id);
-        if ended.is_ok() {
-            state.free(&moving.from, &moving.left_behind());
-        } else {
-            state.free(&moving.to, &moving.extents());
-        }
-        state.failed_moves.extend(failure.map(|reason| (moving.volume.id, reason)));
-        for store in [&moving.from, &moving.to] {
-            if let Err(error) = self.tell(&state, store) {
-                tracing::error!(store = store.name, error = format!("{error:#}"), "the scheduler's tenants");
-            }
-        }
-        self.move_ended.notify_all();
-    }
-
-    /// Cancels a move: the volume stays where it is. Returns what its owner should know.
-    ///
-    /// # Errors
-    /// There is no such volume, or it is not being moved.
-    pub fn cancel_move(&self, name: &str) -> anyhow::Result<Option<String>> {
-        let mut state = self.lock();
-        let volume = Server::volume(&state, name)?;
-        let moving = state.moves.get(&volume.id).cloned().with_context(|| format!("volume {name}: is not being moved"))?;
-        moving.cancel();
-        let is_under_way = |state: &mut State| state.moves.get(&volume.id).is_some_and(|there| Arc::ptr_eq(there, &moving));
-        state = self.move_ended.wait_timeout_while(state, CANCELS, is_under_way).unwrap_or_else(PoisonError::into_inner).0;
-        if is_under_way(&mut state) {
-            let (from, to) = (&moving.from.name, &moving.to.name);
-            return Ok(Some(format!("volume {name}: the move ends when store {from} or {to} has answered, which takes long")));
-        }
-        let is_moved = volume.is_on(&moving.to);
-        Ok(is_moved.then(|| format!("volume {name}: was on store {} already", moving.to.name)))
-    }
-
-    /// How far the move of a volume is; else why the last one failed.
-    pub fn progress(&self, volume: &Volume) -> (Option<Progress>, Option<String>) {
-        let state = self.lock();
-        (state.moves.get(&volume.id).map(|moving| moving.progress()), state.failed_moves.get(&volume.id).cloned())
-    }
-
-    /// Ends copiers, which go on at the next start.
-    pub fn stop(&self) {
-        self.is_stopping.store(true, Ordering::Relaxed);
-    }
-}
-
-impl Host for Server {
-    fn is_stopping(&self) -> bool {
-        self.is_stopping.load(Ordering::Relaxed)
-    }
-
-    fn reserve(&self, moving: &Move) -> Option<u32> {
-        self.lock().reserve(&moving.to, 1).and_then(|free| free.first().copied())
-    }
-
-    fn reserved(&self, moving: &Move) {
-        if let Err(error) = self.tell(&self.lock(), &moving.to) {
-            tracing::error!(store = moving.to.name, error = format!("{error:#}"), "the scheduler's tenants");
-        }
-    }
-
-    fn finish(&self, moving: &Move, extents: &[(u32, u32)]) -> anyhow::Result<()> {
-        let mut catalog = self.catalog();
-        let Err(error) = catalog.finish_move(moving.volume.id, &moving.to.name, extents) else { return Ok(()) };
-        // It is not known whether the change is on the disk. One after it that is not what it was decides that.
-        if catalog.cancel_move(moving.volume.id).is_err() {
-            moving.volume.fail();
-        }
-        Err(error)
-    }
-
-    fn arrived(&self, moving: &Move) {
-        self.reserved(moving);
     }
 }
 

@@ -30,7 +30,7 @@ pub enum Command {
 pub struct Socket {
     /// The server's control socket
     #[arg(long, value_name = "SOCKET", default_value = "/run/seekwise-serve/control.sock")]
-    control: PathBuf,
+    pub control: PathBuf,
 }
 
 /// Arguments of `create`.
@@ -180,6 +180,8 @@ pub fn run(command: &Command) -> anyhow::Result<()> {
             terminal::eprint_line(&note);
             return Ok(());
         }
+        // Not asked for.
+        Carried::Advice(_) => return Ok(()),
         Carried::Status(status) => status,
     };
     let text = if is_json { serde_json::to_string_pretty(&status)? + "\n" } else { table(&status) };
