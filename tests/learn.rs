@@ -24,7 +24,7 @@ fn complaint(output: &Output) -> String {
 }
 
 fn rows(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../research/tests/model/j48/{name}.csv"))
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../research/tests/it/model/j48/{name}.csv"))
 }
 
 #[test]

@@ -9,7 +9,7 @@ part. Fails if ours is more than one point below (but for C4.5: scikit-learn's t
 two rows a branch) is more than one point less accurate than J48's or differs in size by more than a tenth.
 
 scikit-learn is installed into a virtual environment beside the build if it is not there. `--write-fixtures` writes the rows and J48's
-figures that crates/learn/tests/model/j48.rs holds us to, so that the test needs neither Java nor Python.
+figures that crates/research/tests/it/model/j48.rs holds us to, so that the test needs neither Java nor Python.
 """
 
 import argparse

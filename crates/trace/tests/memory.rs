@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+#[path = "it/trace_help/mod.rs"]
 mod trace_help;
 
 use std::io::Write;

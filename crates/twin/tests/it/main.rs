@@ -1,0 +1,6 @@
+//! What is inferred of loads, through the public interface.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected should fail")]
+
+mod counters;
+mod load;
