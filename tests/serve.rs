@@ -113,6 +113,12 @@ impl Served {
         volumes.iter().find(|it| it["name"] == volume).cloned().unwrap_or(Value::Null)
     }
 
+    /// Who moves the data of the first store.
+    fn engine(&self) -> String {
+        let status: Value = serde_json::from_slice(&self.volume(&["status", "--json"]).stdout).unwrap();
+        status["stores"][0]["engine"].as_str().unwrap().to_owned()
+    }
+
     fn uri(&self, volume: &str) -> String {
         format!("nbd+unix:///{volume}?socket={}", self.path("nbd").display())
     }
@@ -206,6 +212,7 @@ fn what_a_client_writes_is_there_after_the_server_was_ended_and_after_it_was_kil
             .qemu("b", &["read -P 9 130M 1M", &format!("read -P {round} {round}M 3M"), &format!("read -P {round} 200M 64k")])
             .unwrap();
     }
+    assert!(["io_uring", "threads"].contains(&served.engine().as_str()), "{}", served.engine());
     let status = served.status("b");
     assert_eq!(
         (&status["allocated_bytes"], &status["contract"]),
@@ -217,6 +224,7 @@ fn what_a_client_writes_is_there_after_the_server_was_ended_and_after_it_was_kil
 fn requests_under_way_are_answered_before_the_server_ends() {
     let mut served = Served::new("[[store]]\nname = 'disk'\nemulated = 'sata7200'\nscheduler = 'none'\n");
     served.does(&["create", "a", "--size", "16G", "--thick"]);
+    assert_eq!(served.engine(), "memory");
     let mut client = UnixStream::connect(served.path("nbd")).unwrap();
     client.read_exact(&mut [0; 18]).unwrap();
     client.write_all(&[0, 0, 0, 3]).unwrap();

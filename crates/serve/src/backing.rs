@@ -66,6 +66,11 @@ pub trait Backing: Send + Sync {
         self.discard(offset, length)
     }
 
+    /// Whether `zero` takes no longer for a large range, as a file system only notes it.
+    fn zeroes_at_once(&self) -> bool {
+        true
+    }
+
     /// Zeroes the range, and frees its space if possible.
     ///
     /// # Errors

@@ -413,8 +413,8 @@ impl Owner for Server {
         let full = || io::Error::from_raw_os_error(28);
         let free = self.lock().reserve(&store, missing.len()).ok_or_else(full)?;
         let given: Vec<(u32, u32)> = missing.into_iter().zip(free).collect();
-        let zero = |(_, number): &(u32, u32)| store.host.zero(volume.id, u64::from(*number) * EXTENT_BYTES, EXTENT_BYTES);
-        let zeroed = given.iter().try_for_each(zero);
+        let ranges = given.iter().map(|(_, number)| (u64::from(*number) * EXTENT_BYTES, EXTENT_BYTES));
+        let zeroed = store.host.zero(volume.id, ranges);
         let entered = zeroed.and_then(|()| self.catalog().allocate(volume.id, &store.name, &given).map_err(io::Error::other));
         if let Err(error) = entered {
             self.lock().free(&store, &given);

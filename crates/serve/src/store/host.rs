@@ -30,8 +30,9 @@ const MOST_TURNS: usize = 64;
 /// Threads for what the ring is not asked for, which is zeroing.
 const BESIDE_RING: usize = 2;
 
-/// A request of [`StoreHost::zero`]: a few milliseconds of a disk that has to write it.
+/// A request of [`StoreHost::zero`]: a few milliseconds of a disk that has to write it; and where that takes no writing.
 const ZEROED_BYTES: u64 = 1 << 20;
+const MOST_ZEROED_BYTES: u64 = 1 << 30;
 
 /// What a store has done so far.
 #[derive(Debug, Default)]
@@ -238,10 +239,9 @@ impl Shared {
     /// The store's thread: keeps the time, and moves data with the ring.
     fn serve(&self, mut mover: Option<Mover>) {
         let _ = rustix::thread::set_current_timer_slack(Some(std::num::NonZeroU64::MIN));
-        let mut mover = mover.as_mut().map(|mover| {
+        if let Some(mover) = &mut mover {
             mover.begin();
-            mover
-        });
+        }
         let (mut turn, mut jobs) = (Turn::default(), Vec::new());
         loop {
             self.run(&mut turn, usize::MAX);
@@ -295,12 +295,12 @@ impl Shared {
 }
 
 /// Passes answers to a thread that waits.
-struct Waiter(Mutex<mpsc::Sender<io::Result<()>>>);
+struct Waiter(mpsc::Sender<io::Result<()>>);
 
 impl Replies for Waiter {
     fn done(&self, _: u64, result: io::Result<()>, _: Buffers) {
         // Who waited may have gone.
-        let _ = self.0.lock().unwrap_or_else(PoisonError::into_inner).send(result);
+        let _ = self.0.send(result);
     }
 
     fn flush(&self) {}
@@ -405,22 +405,25 @@ impl StoreHost {
         }
     }
 
-    /// Zeroes a range, keeps its space, and makes that durable: as requests of a stream, one after the other, so that the scheduler lets
-    /// those of others in between. Waits for it.
+    /// Zeroes ranges (byte offset and length), keeps their space, and makes that durable: as requests of a stream, one after the other, so
+    /// that the scheduler lets those of others in between. Waits for it.
     ///
     /// # Errors
     /// Of the medium.
-    pub fn zero(&self, stream: StreamId, offset: u64, bytes: u64) -> io::Result<()> {
+    pub fn zero(&self, stream: StreamId, ranges: impl IntoIterator<Item = (u64, u64)>) -> io::Result<()> {
         let (sender, answers) = mpsc::channel();
-        let replies = Arc::new(Waiter(Mutex::new(sender)));
+        let replies = Arc::new(Waiter(sender));
         let ask = |kind, pieces| {
             self.submit(Work { stream, kind, pieces, is_durable: false, replies: replies.clone(), cookie: 0 });
             answers.recv().unwrap_or_else(|_| Err(io::Error::other("the store ends")))
         };
-        let end = offset + bytes;
-        for from in (offset..end).step_by(ZEROED_BYTES as usize) {
-            let sectors = ((end - from).min(ZEROED_BYTES) / 512) as u32;
-            ask(Kind::Zero, [Piece { lba: Some(from / 512), sectors, buffer: None }].into())?;
+        let most = if self.shared.backing.zeroes_at_once() { MOST_ZEROED_BYTES } else { ZEROED_BYTES };
+        for (offset, bytes) in ranges {
+            let end = offset + bytes;
+            for from in (offset..end).step_by(most as usize) {
+                let sectors = ((end - from).min(most) / 512) as u32;
+                ask(Kind::Zero, [Piece { lba: Some(from / 512), sectors, buffer: None }].into())?;
+            }
         }
         ask(Kind::Flush, SmallVec::new())
     }

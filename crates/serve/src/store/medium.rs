@@ -5,11 +5,15 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
-use rustix::fs::{FallocateFlags, FlockOperation, OFlags, fallocate, flock};
+use rustix::fs::{FallocateFlags, FlockOperation, OFlags, fallocate, fcntl_lock, flock};
 use rustix::io::{ReadWriteFlags, preadv2, pwritev2};
 
 use crate::backing::Backing;
+
+/// How long what a killed server has under way is waited for: as long as the kernel waits for a disk (`/sys/block/*/device/timeout`).
+const LAST_TRANSFERS: Duration = Duration::from_secs(30);
 
 /// A file or block device that holds volumes.
 #[derive(Debug)]
@@ -19,12 +23,14 @@ pub struct Medium {
     block_bytes: u32,
     is_rotational: bool,
     is_direct: bool,
+    is_device: bool,
     /// The file system can say that a read would have to wait; known after the first read.
     knows_waits: AtomicBool,
 }
 
 impl Medium {
-    /// Opens a block device, or a file that is there, and locks it against other servers. With `is_direct` the page cache is bypassed where
+    /// Opens a block device, or a file that is there, and locks it against other servers. Waits for what a server that was killed still has
+    /// under way. With `is_direct` the page cache is bypassed where
     /// the file system allows it.
     ///
     /// # Errors
@@ -37,8 +43,7 @@ impl Medium {
             Some(file) => file,
             None => with(OFlags::empty())?,
         };
-        flock(&file, FlockOperation::NonBlockingLockExclusive)
-            .map_err(|_| io::Error::new(io::ErrorKind::ResourceBusy, "another process serves this store"))?;
+        lock(&file)?;
         let kind = file.metadata()?.file_type();
         if !kind.is_file() && !kind.is_block_device() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "neither a file nor a block device"));
@@ -51,7 +56,8 @@ impl Medium {
             ));
         }
         let (is_rotational, knows_waits) = (is_rotational(path), AtomicBool::new(true));
-        let mut medium = Medium { file, bytes, block_bytes: 512, is_rotational, is_direct, knows_waits };
+        let is_device = kind.is_block_device();
+        let mut medium = Medium { file, bytes, block_bytes: 512, is_rotational, is_direct, is_device, knows_waits };
         medium.find_block_size()?;
         Ok(medium)
     }
@@ -86,6 +92,22 @@ impl Medium {
     pub fn is_rotational(&self) -> bool {
         self.is_rotational
     }
+}
+
+/// Locks a file twice. The first lock goes with the process that has it, and thus shows whether one serves it. The second goes with the open
+/// file, which the kernel has until the last transfer of a process that was killed is done: a write that was under way must not come
+/// after one of the next server.
+fn lock(file: &File) -> io::Result<()> {
+    let busy = |text| io::Error::new(io::ErrorKind::ResourceBusy, text);
+    fcntl_lock(file, FlockOperation::NonBlockingLockExclusive).map_err(|_| busy("another process serves this store"))?;
+    let begun = Instant::now();
+    while flock(file, FlockOperation::NonBlockingLockExclusive).is_err() {
+        if begun.elapsed() > LAST_TRANSFERS {
+            return Err(busy("a process that served this store still has requests under way; is its disk stuck?"));
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Ok(())
 }
 
 /// What sysfs says of the device that the file lies on.
@@ -164,6 +186,10 @@ impl Backing for Medium {
 
     fn flush_takes_time(&self) -> bool {
         true
+    }
+
+    fn zeroes_at_once(&self) -> bool {
+        !self.is_device
     }
 
     fn is_cached(&self) -> bool {

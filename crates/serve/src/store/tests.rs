@@ -63,6 +63,10 @@ impl Backing for Gated {
         self.memory.discard(offset, length)
     }
 
+    fn zeroes_at_once(&self) -> bool {
+        false
+    }
+
     fn is_cached(&self) -> bool {
         self.is_cached
     }
@@ -287,7 +291,7 @@ fn a_range_is_zeroed_in_requests_between_which_others_are_served() {
     rig.answers(1);
     medium.set_closed(true);
     std::thread::scope(|scope| {
-        let zero = scope.spawn(|| rig.store.zero(9, 1 << 20, 3 << 20));
+        let zero = scope.spawn(|| rig.store.zero(9, [(1 << 20, 2 << 20), (3 << 20, 1 << 20)]));
         while medium.zeroed.lock().unwrap().is_empty() {
             std::thread::yield_now();
         }
