@@ -316,7 +316,7 @@ fn a_client_that_reads_no_replies_is_not_read_from_for_ever() {
 fn a_client_that_reads_late_gets_every_reply_whole_and_in_order() {
     for format in FORMATS {
         let data: Vec<u8> = (0..BYTES).map(|at| (at / 512 % 251) as u8).collect();
-        let mut client = Client::of(Memory { data: Mutex::new(data.clone()), ..Memory::default() });
+        let mut client = Talker::of(Memory { data: Mutex::new(data.clone()), ..Memory::default() });
         client.go(format);
         // 12 MiB, of which a socket's buffer takes little; the lengths are odd numbers of sectors, so that sends end within heads and data.
         let length = |number: usize| 512 * (1 + number * 37 % 255);

@@ -27,7 +27,7 @@ pub use extents::Extents;
 pub use host::{Batch, Engine, StoreHost, StoreStatus};
 pub use medium::Medium;
 pub use recent::Served;
-pub use totals::{CLASSES_US, Times, Totals};
 pub use state::Report;
+pub use totals::{CLASSES_US, Times, Totals};
 pub use uring::{Buffer, Buffers};
 pub use work::{Kind, Piece, Replies, Work};
