@@ -15,6 +15,17 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+#[path = "serve/client.rs"]
+mod client;
+#[path = "serve/crash.rs"]
+mod crash;
+#[path = "serve/disk.rs"]
+mod disk;
+#[path = "serve/faults.rs"]
+mod faults;
+#[path = "serve/moves.rs"]
+mod moves;
+
 const PROGRAM: &str = env!("CARGO_BIN_EXE_seekwise-serve");
 
 /// A server in a folder of its own.

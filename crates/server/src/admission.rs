@@ -13,9 +13,10 @@ use sim::profile::Profile;
 /// How long each scenario is simulated: the shortest in which a p99 and windows of a second say something.
 const SCENARIO: Nanos = Nanos::from_millis(2_000);
 /// Of what the scenarios draw.
-const SEED: u64 = 1;
+pub(crate) const SEED: u64 = 1;
 
 /// A volume as it is or would be.
+#[derive(Clone, Debug)]
 pub struct Asked {
     /// What people call it.
     pub name: String,

@@ -1,16 +1,18 @@
 //! The volumes, and their extents on stores: one SQLite file, written before it is needed.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
-use anyhow::{Context, bail};
-use rusqlite::{Connection, OptionalExtension as _, params};
+use anyhow::{bail, ensure};
+use rusqlite::{Connection, ErrorCode, OptionalExtension as _, Transaction, params};
 
 /// Bytes of an extent.
 pub const EXTENT_BYTES: u64 = 64 << 20;
 
-/// The layout of the file.
-const VERSION: i64 = 1;
+/// The layout of the file. Version 1 had no checksums and no moves.
+const VERSION: i64 = 2;
 
+/// What SQLite itself does not notice, such as another number in a row, the checksums do: they are of all other columns of the row.
 const SCHEMA: &str = "
 create table store (name text primary key, extents integer not null) strict;
 create table volume (
@@ -18,16 +20,32 @@ create table volume (
     name text not null unique,
     store text not null references store (name),
     bytes integer not null,
-    contract text not null
+    contract text not null,
+    checksum integer not null default 0
 ) strict;
 create table extent (
     store text not null references store (name),
     number integer not null,
     volume integer not null references volume (id) on delete cascade,
     place integer not null,
+    checksum integer not null default 0,
     primary key (store, number),
     unique (volume, place)
 ) strict, without rowid;
+";
+
+/// Volumes that are being moved. Extents at the destination are not written down before they hold the volume: after a crash they are free.
+const MOVES: &str = "
+create table move (
+    volume integer primary key references volume (id) on delete cascade,
+    store text not null references store (name),
+    bytes_per_second integer not null
+) strict;
+";
+
+const CHECKSUMS: &str = "
+alter table volume add column checksum integer not null default 0;
+alter table extent add column checksum integer not null default 0;
 ";
 
 /// A volume as it is written down.
@@ -56,9 +74,23 @@ impl Catalog {
     /// Opens the file, or makes one.
     ///
     /// # Errors
-    /// It cannot be opened or locked, or is of another version.
+    /// It cannot be opened or locked, is of another version, or is damaged.
     pub fn open(path: &Path) -> anyhow::Result<Catalog> {
-        let file = Connection::open(path)?;
+        Catalog::open_file(path).map_err(|error| {
+            let code = error.downcast_ref::<rusqlite::Error>().and_then(rusqlite::Error::sqlite_error_code);
+            match code {
+                Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => error.context(DAMAGED),
+                Some(ErrorCode::DatabaseBusy) => error.context("another server uses it"),
+                _ => error,
+            }
+        })
+    }
+
+    fn open_file(path: &Path) -> anyhow::Result<Catalog> {
+        if !path.try_exists()? {
+            create(path)?;
+        }
+        let mut file = Connection::open(path)?;
         // Of one server: another one would give the same extents away.
         file.pragma_update(None, "locking_mode", "exclusive")?;
         file.pragma_update(None, "journal_mode", "wal")?;
@@ -66,11 +98,35 @@ impl Catalog {
         file.pragma_update(None, "foreign_keys", true)?;
         let version: i64 = file.pragma_query_value(None, "user_version", |row| row.get(0))?;
         match version {
-            0 => file.execute_batch(&format!("begin exclusive; {SCHEMA} pragma user_version = {VERSION}; commit;"))?,
-            VERSION => file.execute_batch("begin exclusive; commit;").context("another server uses it")?,
+            0 => bail!("{DAMAGED}, or delete it if it never was a catalog: it is empty, or of another program"),
+            1 => upgrade(&mut file)?,
+            VERSION => file.execute_batch("begin exclusive; commit;")?,
             other => bail!("is of version {other}, and this program knows {VERSION}"),
         }
-        Ok(Catalog { file })
+        let catalog = Catalog { file };
+        catalog.check()?;
+        Ok(catalog)
+    }
+
+    /// Refuses a file that is damaged: volumes with the extents of others are worse than none.
+    fn check(&self) -> anyhow::Result<()> {
+        let found: String = self.file.query_row("pragma integrity_check (1)", [], |row| row.get(0))?;
+        ensure!(found == "ok", "{DAMAGED}: {found}");
+        let orphans = self.file.prepare("pragma foreign_key_check")?.exists([])?;
+        ensure!(!orphans, "{DAMAGED}: rows of volumes or stores that are not there");
+        for (table, sum) in [("volume", VOLUME_SUM), ("extent", EXTENT_SUM)] {
+            let mut read = self.file.prepare(&format!("select {sum}, checksum from {table}"))?;
+            let mut rows = read.query([])?;
+            while let Some(row) = rows.next()? {
+                let (text, sum): (String, u32) = (row.get(0)?, row.get(1)?);
+                ensure!(checksum(&text) == sum, "{DAMAGED}: the checksum of a row of {table} is wrong: {text}");
+            }
+        }
+        let sql = "select count(*) from extent join volume on volume.id = extent.volume
+                   where extent.store != volume.store or place * ?1 >= bytes";
+        let astray: i64 = self.file.query_row(sql, [EXTENT_BYTES.cast_signed()], |row| row.get(0))?;
+        ensure!(astray == 0, "{DAMAGED}: {astray} extents are not where their volumes are");
+        Ok(())
     }
 
     /// Makes a store known. Its size may grow.
@@ -116,15 +172,19 @@ impl Catalog {
     ///
     /// # Errors
     /// Of the file; or there is a volume of this name.
-    pub fn create(&self, name: &str, store: &str, bytes: u64, contract: &str) -> anyhow::Result<u32> {
+    pub fn create(&mut self, name: &str, store: &str, bytes: u64, contract: &str) -> anyhow::Result<u32> {
         let there: Option<u32> =
             self.file.query_row("select id from volume where name = ?1", [name], |row| row.get(0)).optional()?;
         if there.is_some() {
             bail!("volume {name}: there is one of this name already");
         }
+        let change = self.file.transaction()?;
         let sql = "insert into volume (name, store, bytes, contract) values (?1, ?2, ?3, ?4)";
-        self.file.execute(sql, params![name, store, bytes.cast_signed(), contract])?;
-        Ok(u32::try_from(self.file.last_insert_rowid())?)
+        change.execute(sql, params![name, store, bytes.cast_signed(), contract])?;
+        let id = u32::try_from(change.last_insert_rowid())?;
+        seal_volume(&change, id)?;
+        change.commit()?;
+        Ok(id)
     }
 
     /// Changes the size, and frees the extents behind the end.
@@ -136,6 +196,7 @@ impl Catalog {
         change.execute("update volume set bytes = ?2 where id = ?1", params![id, bytes.cast_signed()])?;
         let extents = bytes.div_ceil(EXTENT_BYTES);
         change.execute("delete from extent where volume = ?1 and place >= ?2", params![id, extents.cast_signed()])?;
+        seal_volume(&change, id)?;
         Ok(change.commit()?)
     }
 
@@ -143,9 +204,11 @@ impl Catalog {
     ///
     /// # Errors
     /// Of the file.
-    pub fn promise(&self, id: u32, contract: &str) -> anyhow::Result<()> {
-        self.file.execute("update volume set contract = ?2 where id = ?1", params![id, contract])?;
-        Ok(())
+    pub fn promise(&mut self, id: u32, contract: &str) -> anyhow::Result<()> {
+        let change = self.file.transaction()?;
+        change.execute("update volume set contract = ?2 where id = ?1", params![id, contract])?;
+        seal_volume(&change, id)?;
+        Ok(change.commit()?)
     }
 
     /// Forgets a volume, and frees its extents.
@@ -163,11 +226,129 @@ impl Catalog {
     /// Of the file.
     pub fn allocate(&mut self, id: u32, store: &str, extents: &[(u32, u32)]) -> anyhow::Result<()> {
         let change = self.file.transaction()?;
-        for (place, number) in extents {
-            change.execute("insert into extent values (?1, ?2, ?3, ?4)", params![store, number, id, place])?;
-        }
+        insert(&change, id, store, extents)?;
         Ok(change.commit()?)
     }
+
+    /// Volumes that are being moved, by id: to which store, and at how many bytes a second.
+    ///
+    /// # Errors
+    /// Of the file.
+    pub fn moves(&self) -> anyhow::Result<BTreeMap<u32, (String, u64)>> {
+        let mut read = self.file.prepare("select volume, store, bytes_per_second from move")?;
+        let moves = read.query_map([], |row| Ok((row.get(0)?, (row.get(1)?, row.get::<_, i64>(2)?.cast_unsigned()))))?;
+        Ok(moves.collect::<Result<_, _>>()?)
+    }
+
+    /// A volume is being moved from now on.
+    ///
+    /// # Errors
+    /// Of the file; or it is being moved already.
+    pub fn begin_move(&self, id: u32, store: &str, bytes_per_second: u64) -> anyhow::Result<()> {
+        let sql = "insert into move values (?1, ?2, ?3)";
+        self.file.execute(sql, params![id, store, bytes_per_second.cast_signed()])?;
+        Ok(())
+    }
+
+    /// A volume is no longer being moved, and stays where it is.
+    ///
+    /// # Errors
+    /// Of the file.
+    pub fn cancel_move(&self, id: u32) -> anyhow::Result<()> {
+        self.file.execute("delete from move where volume = ?1", [id])?;
+        Ok(())
+    }
+
+    /// A volume is on another store from now on, in these extents: all at once, or not at all.
+    ///
+    /// # Errors
+    /// Of the file.
+    pub fn finish_move(&mut self, id: u32, store: &str, extents: &[(u32, u32)]) -> anyhow::Result<()> {
+        let change = self.file.transaction()?;
+        change.execute("delete from extent where volume = ?1", [id])?;
+        insert(&change, id, store, extents)?;
+        change.execute("update volume set store = ?2 where id = ?1", params![id, store])?;
+        change.execute("delete from move where volume = ?1", [id])?;
+        seal_volume(&change, id)?;
+        Ok(change.commit()?)
+    }
+}
+
+/// What a file is called that is not as this program wrote it.
+const DAMAGED: &str = "is damaged; restore it from a copy of the same time as the stores";
+
+/// What checksums are of.
+const VOLUME_SUM: &str = "id || '|' || name || '|' || store || '|' || bytes || '|' || contract";
+const EXTENT_SUM: &str = "store || '|' || number || '|' || volume || '|' || place";
+
+fn checksum(text: &str) -> u32 {
+    crc32fast::hash(text.as_bytes())
+}
+
+/// Sets the checksum of a volume that was changed.
+fn seal_volume(change: &Transaction<'_>, id: u32) -> anyhow::Result<()> {
+    let text: Option<String> =
+        change.query_row(&format!("select {VOLUME_SUM} from volume where id = ?1"), [id], |row| row.get(0)).optional()?;
+    if let Some(text) = text {
+        change.execute("update volume set checksum = ?2 where id = ?1", params![id, checksum(&text)])?;
+    }
+    Ok(())
+}
+
+/// Enters extents: place and number.
+fn insert(change: &Transaction<'_>, id: u32, store: &str, extents: &[(u32, u32)]) -> anyhow::Result<()> {
+    let mut insert = change.prepare("insert into extent (store, number, volume, place, checksum) values (?1, ?2, ?3, ?4, ?5)")?;
+    for (place, number) in extents {
+        insert.execute(params![store, number, id, place, checksum(&format!("{store}|{number}|{id}|{place}"))])?;
+    }
+    Ok(())
+}
+
+/// Makes a file under another name, so that one that is there and empty was damaged.
+fn create(path: &Path) -> anyhow::Result<()> {
+    let mut new = path.as_os_str().to_owned();
+    new.push(".new");
+    let new = Path::new(&new);
+    match std::fs::remove_file(new) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),
+        _ => {}
+    }
+    let file = Connection::open(new)?;
+    file.pragma_update(None, "synchronous", "full")?;
+    file.execute_batch(&format!("begin exclusive; {SCHEMA} {MOVES} pragma user_version = {VERSION}; commit;"))?;
+    file.close().map_err(|(_, error)| error)?;
+    // What is left of a catalog that was removed must not be taken for a part of this one.
+    for left in ["-wal", "-journal"] {
+        let mut name = path.as_os_str().to_owned();
+        name.push(left);
+        let is_left = Path::new(&name).try_exists()?;
+        ensure!(!is_left, "is missing, and {} is there: bring it back, or remove this file as well", Path::new(&name).display());
+    }
+    std::fs::rename(new, path)?;
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    std::fs::File::open(folder)?.sync_all()?;
+    Ok(())
+}
+
+/// Brings a file of version 1 to this one.
+fn upgrade(file: &mut Connection) -> anyhow::Result<()> {
+    let change = file.transaction_with_behavior(rusqlite::TransactionBehavior::Exclusive)?;
+    change.execute_batch(&format!("{CHECKSUMS} {MOVES}"))?;
+    let ids = change.prepare("select id from volume")?.query_map([], |row| row.get(0))?.collect::<Result<Vec<u32>, _>>()?;
+    for id in ids {
+        seal_volume(&change, id)?;
+    }
+    let read = "select store, number, volume, place from extent";
+    let extents: Vec<(String, u32, u32, u32)> = change
+        .prepare(read)?
+        .query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))?
+        .collect::<Result<_, _>>()?;
+    for (store, number, volume, place) in extents {
+        let sum = checksum(&format!("{store}|{number}|{volume}|{place}"));
+        change.execute("update extent set checksum = ?3 where store = ?1 and number = ?2", params![store, number, sum])?;
+    }
+    change.pragma_update(None, "user_version", VERSION)?;
+    Ok(change.commit()?)
 }
 
 #[cfg(test)]
@@ -195,6 +376,92 @@ mod tests {
         let other = catalog.create("two", "a", EXTENT_BYTES, "").unwrap();
         catalog.allocate(other, "a", &[(0, 4)]).unwrap();
         assert_ne!(other, id);
+    }
+
+    #[test]
+    fn a_move_is_in_the_file_from_beginning_to_end_and_changes_the_store_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("serve.db");
+        let mut catalog = Catalog::open(&path).unwrap();
+        catalog.add_store("a", 10).unwrap();
+        catalog.add_store("b", 10).unwrap();
+        let id = catalog.create("one", "a", 3 * EXTENT_BYTES, "").unwrap();
+        catalog.allocate(id, "a", &[(0, 4), (2, 5)]).unwrap();
+        catalog.begin_move(id, "b", 7).unwrap();
+        assert!(catalog.begin_move(id, "a", 7).is_err(), "one move at a time");
+        drop(catalog);
+        let mut catalog = Catalog::open(&path).unwrap();
+        assert_eq!(catalog.moves().unwrap(), [(id, ("b".to_owned(), 7))].into());
+        catalog.cancel_move(id).unwrap();
+        catalog.begin_move(id, "b", 8).unwrap();
+        let other = catalog.create("two", "b", EXTENT_BYTES, "").unwrap();
+        catalog.allocate(other, "b", &[(0, 1)]).unwrap();
+        assert!(catalog.finish_move(id, "b", &[(0, 0), (2, 1)]).is_err(), "extent 1 is of another volume");
+        let record = |catalog: &Catalog| catalog.volumes().unwrap().remove(0);
+        assert_eq!((record(&catalog).store.as_str(), record(&catalog).extents), ("a", vec![(0, 4), (2, 5)]), "all or nothing");
+        catalog.finish_move(id, "b", &[(0, 0), (2, 2)]).unwrap();
+        drop(catalog);
+        let catalog = Catalog::open(&path).unwrap();
+        assert_eq!((record(&catalog).store.as_str(), record(&catalog).extents), ("b", vec![(0, 0), (2, 2)]));
+        assert!(catalog.moves().unwrap().is_empty());
+    }
+
+    /// Whatever byte of it is changed, the file is refused, or says what it said before.
+    #[test]
+    fn a_damaged_file_is_refused_and_never_says_something_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, damaged) = (folder.path().join("serve.db"), folder.path().join("damaged.db"));
+        let mut catalog = Catalog::open(&path).unwrap();
+        catalog.add_store("a", 100).unwrap();
+        let id = catalog.create("one", "a", 60 * EXTENT_BYTES, "weight = 2").unwrap();
+        catalog.allocate(id, "a", &(0..40).map(|place| (place, 59 - place)).collect::<Vec<_>>()).unwrap();
+        let said = catalog.volumes().unwrap();
+        drop(catalog);
+        let whole = std::fs::read(&path).unwrap();
+        assert!(!path.with_extension("db-wal").exists(), "all of it is in one file");
+        let mut refused = 0;
+        let mut look = |bytes: &[u8], what: &str| {
+            std::fs::write(&damaged, bytes).unwrap();
+            match Catalog::open(&damaged).and_then(|catalog| catalog.volumes()) {
+                Ok(found) => assert!(found == said, "{what}: {found:?}"),
+                Err(error) => {
+                    refused += 1;
+                    assert!(format!("{error:#}").len() > 10, "{what}: {error:#}");
+                }
+            }
+        };
+        let used: Vec<usize> = (0..whole.len()).filter(|at| whole[*at] != 0).collect();
+        for at in used.iter().step_by(7) {
+            let mut bytes = whole.clone();
+            bytes[*at] ^= 1 << (at % 8);
+            look(&bytes, &format!("byte {at}"));
+        }
+        for length in (0..whole.len()).step_by(1111) {
+            look(&whole[..length], &format!("{length} bytes"));
+        }
+        assert!(refused > used.len() / 14, "{refused}");
+        std::fs::write(&damaged, &whole[..whole.len() / 2]).unwrap();
+        let error = format!("{:#}", Catalog::open(&damaged).err().unwrap());
+        assert!(error.contains("is damaged; restore it"), "{error}");
+    }
+
+    #[test]
+    fn a_file_of_version_1_is_taken_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("serve.db");
+        let file = Connection::open(&path).unwrap();
+        let schema = SCHEMA
+            .replace(",\n    checksum integer not null default 0\n", "\n")
+            .replace("    checksum integer not null default 0,\n", "");
+        file.execute_batch(&format!(
+            "{schema} insert into store values ('a', 9); insert into volume values (3, 'one', 'a', {EXTENT_BYTES}, 'weight = 2');
+             insert into extent values ('a', 4, 3, 0); pragma user_version = 1;"
+        ))
+        .unwrap();
+        drop(file);
+        drop(Catalog::open(&path).unwrap());
+        let record = Catalog::open(&path).unwrap().volumes().unwrap().remove(0);
+        assert_eq!((record.id, record.extents.as_slice(), record.contract.as_str()), (3, &[(0, 4)][..], "weight = 2"));
     }
 
     #[test]

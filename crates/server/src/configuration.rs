@@ -33,6 +33,45 @@ pub struct Configuration {
     /// Which client may open which volume; without a table every client every volume.
     #[serde(rename = "allow", default)]
     pub allow: Vec<Allow>,
+    /// Moves that the server makes without being asked; absent: none.
+    pub moves: Option<Moves>,
+}
+
+/// Moves that the server makes without being asked, when a store cannot keep its promises.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Moves {
+    /// Whether it does.
+    pub auto: bool,
+    /// How many in 24 hours.
+    #[serde(default = "one")]
+    pub most_per_day: u32,
+    /// The largest volume, by what it has of its store.
+    #[serde(default = "hundred_gib")]
+    pub most_gib: u64,
+    /// How fast volumes are copied.
+    #[serde(default = "pace")]
+    pub pace_mib_s: u64,
+}
+
+fn hundred_gib() -> u64 {
+    100
+}
+
+fn pace() -> u64 {
+    crate::migration::PACE >> 20
+}
+
+impl Moves {
+    /// The largest volume, by what it has of its store.
+    pub fn most_bytes(&self) -> u64 {
+        self.most_gib.saturating_mul(1 << 30)
+    }
+
+    /// How fast volumes are copied.
+    pub fn bytes_per_second(&self) -> u64 {
+        self.pace_mib_s << 20
+    }
 }
 
 /// Files in PEM.
@@ -174,6 +213,11 @@ impl Configuration {
             }
             store.setting()?;
         }
+        if let Some(moves) = &self.moves {
+            ensure!((1..=1000).contains(&moves.most_per_day), "moves: most_per_day: should be 1 to 1000");
+            ensure!((1..=1 << 20).contains(&moves.most_gib), "moves: most_gib: should be 1 to {}", 1 << 20);
+            ensure!((1..=1 << 20).contains(&moves.pace_mib_s), "moves: pace_mib_s: should be 1 to {}", 1 << 20);
+        }
         self.check_doors()
     }
 
@@ -305,6 +349,8 @@ mod tests {
             (&store("path = 'x'\n[[allow]]\nvolumes = ['a']\ncertificates = ['b']"), "clients show none without client_ca"),
             ("[[listen]]\n[[store]]\nname = 'a'\npath = 'x'", "give either unix, tcp or vhost_user"),
             (&format!("{listen}[[store]]\nname = '../a'\npath = 'x'"), "letters, digits"),
+            (&store("path = 'x'\n[moves]\nauto = true\npace_mib_s = 0"), "moves: pace_mib_s: should be 1 to"),
+            (&store("path = 'x'\n[moves]\nauto = true\nmost = 1"), "unknown field `most`"),
         ] {
             assert!(of(text).contains(wanted), "{}", of(text));
         }

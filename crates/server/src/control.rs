@@ -8,9 +8,10 @@ use std::sync::atomic::Ordering;
 
 use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
-use serve::nbd::Export as _;
 
 use crate::catalog::EXTENT_BYTES;
+use crate::migration::Progress;
+use crate::planner::Advice;
 use crate::server::{NewVolume, Server};
 use crate::watch::Watch;
 
@@ -45,6 +46,27 @@ pub enum Command {
     Delete {
         /// Which.
         name: String,
+    },
+    /// Moves it to another store.
+    Move {
+        /// Which.
+        name: String,
+        /// The store.
+        to: String,
+        /// How fast it is copied.
+        bytes_per_second: u64,
+        /// Whether it goes to a store that may not keep its promise.
+        is_unchecked: bool,
+    },
+    /// Ends a move, and leaves the volume where it is.
+    CancelMove {
+        /// Which.
+        name: String,
+    },
+    /// Says which volumes should move, so that every store can keep what it promised.
+    Plan {
+        /// Begins the moves at this pace; absent: they are only said.
+        apply: Option<u64>,
     },
     /// Says what there is.
     Status,
@@ -121,6 +143,16 @@ pub struct VolumeStatus {
     pub broken_since: Option<u64>,
     /// The volume that used the store most when it was broken.
     pub because_of: Option<String>,
+    /// How far its move to another store is; absent if it is not being moved.
+    pub moving: Option<Progress>,
+    /// Why its last move failed; absent if it did not.
+    pub move_failed: Option<String>,
+    /// Requests that failed since the server started.
+    pub failed_requests: u64,
+    /// The error of the last of them, with the store.
+    pub last_error: Option<String>,
+    /// For how many seconds its store has answered none of the requests under way; absent if it answers.
+    pub stalled_seconds: Option<u64>,
 }
 
 /// The answer to a command.
@@ -129,6 +161,7 @@ pub struct VolumeStatus {
 enum Answer {
     Done,
     Noted(String),
+    Advice(Advice),
     Status(Status),
     Refused(String),
 }
@@ -163,6 +196,17 @@ fn carry_out(command: Command, server: &Arc<Server>, watch: &Watch) -> anyhow::R
         Command::Resize { name, bytes, shrink } => server.resize(&name, bytes, shrink)?,
         Command::Promise { name, contract, is_unchecked } => return server.promise(&name, &contract, is_unchecked).map(noted),
         Command::Delete { name } => server.delete(&name)?,
+        Command::Move { name, to, bytes_per_second, is_unchecked } => {
+            return server.begin_move(&name, &to, bytes_per_second, is_unchecked).map(noted);
+        }
+        Command::CancelMove { name } => return server.cancel_move(&name).map(noted),
+        Command::Plan { apply } => {
+            let mut advice = server.plan()?;
+            if let Some(bytes_per_second) = apply {
+                server.apply(&mut advice, bytes_per_second);
+            }
+            return Ok(Answer::Advice(advice));
+        }
         Command::Status => return Ok(Answer::Status(status(server, watch))),
     }
     Ok(Answer::Done)
@@ -176,7 +220,7 @@ fn status(server: &Server, watch: &Watch) -> Status {
             scheduler: store.scheduler.clone(),
             engine: store.host.engine().name().to_owned(),
             bytes: u64::from(store.extents) * EXTENT_BYTES,
-            free_bytes: u64::from(server.free(store)) * EXTENT_BYTES,
+            free_bytes: server.free(store) * EXTENT_BYTES,
             pieces: counts.pieces.load(Ordering::Relaxed),
             requests: counts.requests.load(Ordering::Relaxed),
             failed: counts.failed.load(Ordering::Relaxed),
@@ -186,9 +230,11 @@ fn status(server: &Server, watch: &Watch) -> Status {
     let volumes = server.volumes().into_iter().map(|volume| {
         let [reads, writes, read_bytes, written_bytes] = volume.counts();
         let doing = watch.doing(&volume);
+        let (failed_requests, last_error, stalled_seconds) = volume.health.report();
+        let (moving, move_failed) = server.progress(&volume);
         VolumeStatus {
             name: volume.name.clone(),
-            store: volume.store.name.clone(),
+            store: volume.store().name.clone(),
             bytes: volume.bytes(),
             allocated_bytes: volume.extents().len() as u64 * EXTENT_BYTES,
             clients: volume.clients(),
@@ -205,6 +251,11 @@ fn status(server: &Server, watch: &Watch) -> Status {
             late_by_others: doing.counts.map(|counts| counts[2]),
             broken_since: doing.broken_since,
             because_of: doing.because_of,
+            moving,
+            move_failed,
+            failed_requests,
+            last_error,
+            stalled_seconds,
         }
     });
     Status { stores: stores.collect(), volumes: volumes.collect() }
@@ -216,6 +267,8 @@ pub enum Carried {
     Out,
     /// Something that its owner should know.
     Noted(String),
+    /// What should move.
+    Advice(Advice),
     /// What there is.
     Status(Status),
 }
@@ -235,6 +288,7 @@ pub fn ask(socket: &Path, command: &Command) -> anyhow::Result<Carried> {
     match serde_json::from_str(&line).with_context(at)? {
         Answer::Done => Ok(Carried::Out),
         Answer::Noted(note) => Ok(Carried::Noted(note)),
+        Answer::Advice(advice) => Ok(Carried::Advice(advice)),
         Answer::Status(status) => Ok(Carried::Status(status)),
         Answer::Refused(reason) => bail!("{reason}"),
     }

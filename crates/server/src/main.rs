@@ -23,9 +23,11 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Make, change, delete and list volumes of a running server
+    /// Make, change, move, delete and list volumes of a running server
     #[command(subcommand)]
     Volume(program::volume::Command),
+    /// Say which volumes should move to another store, so that every store can keep what it promised
+    Plan(program::plan::Plan),
     /// Print a shell completion script
     Completions(manual::Completions),
     /// Print a command's manual page, or write the pages of all commands
@@ -39,6 +41,7 @@ fn main() -> ExitCode {
     let outcome = match cli.command {
         None => program::run(&cli.config),
         Some(Command::Volume(command)) => program::volume::run(&command),
+        Some(Command::Plan(plan)) => program::plan::run(&plan),
         Some(Command::Completions(arguments)) => manual::complete(&arguments, Cli::command()),
         Some(Command::Man(arguments)) => manual::run(&arguments, Cli::command()),
     };

@@ -1,10 +1,14 @@
 //! The stores and volumes that are served, and what can be done with them.
 
+mod moves;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 
 use anyhow::{Context, bail, ensure};
+use block::rates::{Rate, Rates};
 use block::{Roster, StreamId, Tenant};
 use experiment::tenants::Contract;
 use serde::{Deserialize, Serialize};
@@ -13,20 +17,51 @@ use serve::nbd::{Export, Exports};
 use crate::admission::{self, Asked};
 use crate::catalog::{Catalog, EXTENT_BYTES, Record};
 use crate::configuration::{Configuration, is_name};
+use crate::health;
+use crate::migration::Move;
 use crate::store::{self, StoreEntry};
-use crate::volume::{Owner, Volume};
+use crate::volume::{OpenVolume, Owner, Volume};
 
 /// The largest volume: what the numbers of extents reach.
 const MOST_BYTES: u64 = 1 << 56;
 
-/// What changes.
+/// What changes. It is never locked while a store or the catalog's file is waited for.
+#[derive(Default)]
 struct State {
-    catalog: Catalog,
     volumes: BTreeMap<String, Arc<Volume>>,
     /// By store: extents in use.
     used: BTreeMap<String, BTreeSet<u32>>,
     /// By id: what schedulers know of a volume.
     tenants: BTreeMap<StreamId, Tenant>,
+    /// By id: volumes that are being moved.
+    moves: BTreeMap<StreamId, Arc<Move>>,
+    /// By id: why the last move failed.
+    failed_moves: BTreeMap<StreamId, String>,
+}
+
+impl State {
+    fn free(&mut self, store: &StoreEntry, extents: &[(u32, u32)]) {
+        let freed: BTreeSet<u32> = extents.iter().map(|(_, number)| *number).collect();
+        freed.iter().for_each(|number| store.places.set(*number, None));
+        if let Some(used) = self.used.get_mut(&store.name) {
+            used.retain(|number| !freed.contains(number));
+        }
+    }
+
+    /// Extents of a store that nothing uses, which are used from now on; `None` if there are not enough.
+    fn reserve(&mut self, store: &StoreEntry, count: usize) -> Option<Vec<u32>> {
+        let used = self.used.entry(store.name.clone()).or_default();
+        let free: Vec<u32> = (0..store.extents).filter(|number| !used.contains(number)).take(count).collect();
+        if free.len() < count {
+            return None;
+        }
+        used.extend(&free);
+        Some(free)
+    }
+
+    fn free_extents(&self, store: &StoreEntry) -> u64 {
+        u64::from(store.extents).saturating_sub(self.used.get(&store.name).map_or(0, BTreeSet::len) as u64)
+    }
 }
 
 /// A volume that is to be made.
@@ -49,9 +84,14 @@ pub struct NewVolume {
 /// The stores and their volumes.
 pub struct Server {
     stores: Vec<Arc<StoreEntry>>,
+    /// Locked while its file is written, before the state.
+    catalog: Mutex<Catalog>,
     state: Mutex<State>,
     /// Held from the check of a promise until it is given: two that fit one at a time may not fit together.
     giving: Mutex<()>,
+    /// A move has ended.
+    move_ended: Condvar,
+    is_stopping: AtomicBool,
 }
 
 impl Server {
@@ -76,10 +116,14 @@ impl Server {
             let tenant = tenant(&record.name, &record.contract).with_context(|| format!("volume {}", record.name))?;
             tenants.insert(record.id, tenant);
         }
+        let moves = catalog.moves()?;
         let server = Arc::new(Server {
             stores,
-            state: Mutex::new(State { catalog, volumes: BTreeMap::new(), used, tenants }),
+            catalog: Mutex::new(catalog),
+            state: Mutex::new(State { used, tenants, ..State::default() }),
             giving: Mutex::default(),
+            move_ended: Condvar::new(),
+            is_stopping: AtomicBool::new(false),
         });
         for record in records {
             server.enter(&mut server.lock(), record);
@@ -87,11 +131,19 @@ impl Server {
         for store in &server.stores {
             server.tell(&server.lock(), store)?;
         }
+        for (id, (store, bytes_per_second)) in moves {
+            server.resume_move(id, &store, bytes_per_second)?;
+        }
+        health::start(Arc::downgrade(&server))?;
         Ok(server)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn catalog(&self) -> MutexGuard<'_, Catalog> {
+        self.catalog.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Makes a volume of a record known.
@@ -104,22 +156,35 @@ impl Server {
         }
     }
 
-    /// Sets the tenants of a store's scheduler, with their streams. Not needed when a volume gets an extent: where its sectors lie, the
-    /// store's places say.
+    /// Sets the tenants of a store's scheduler, with their streams: the volumes that are here, by name, those that are coming, and those who
+    /// copy. Not needed when a volume gets an extent: where its sectors lie, the store's places say.
     fn tell(&self, state: &State, store: &Arc<StoreEntry>) -> anyhow::Result<()> {
-        let here: Vec<&Arc<Volume>> = state.volumes.values().filter(|volume| Arc::ptr_eq(&volume.store, store)).collect();
-        let tenants: Vec<Tenant> = here.iter().filter_map(|volume| state.tenants.get(&volume.id).cloned()).collect();
-        let streams: Vec<(StreamId, usize)> = here.iter().enumerate().map(|(number, volume)| (volume.id, number)).collect();
+        let here = state.volumes.values().filter(|volume| volume.is_on(store)).cloned();
+        let is_coming = |moving: &&Arc<Move>| Arc::ptr_eq(&moving.to, store) && !moving.volume.is_on(store);
+        let coming = state.moves.values().filter(is_coming).map(|moving| moving.volume.clone());
+        let (mut tenants, mut streams) = (Vec::new(), Vec::new());
+        for (number, volume) in here.chain(coming).enumerate() {
+            tenants.extend(state.tenants.get(&volume.id).cloned());
+            streams.push((volume.id, number));
+        }
+        let mut copiers = Vec::new();
+        for moving in state.moves.values().filter(|moving| [&moving.from, &moving.to].into_iter().any(|at| Arc::ptr_eq(at, store)))
+        {
+            copiers.push((moving.stream, tenants.len()));
+            let limit = Rate::bytes_per_s(moving.bytes_per_second);
+            let copier = Tenant::new(format!("copy of {}", moving.volume.name));
+            tenants.push(copier.with_rates(Rates { limit, ..Rates::default() }));
+        }
         let roster = Roster::new(tenants, Vec::new(), &streams, store.disks)?.with_rotational(store.is_rotational);
-        store.host.set_roster(roster.with_places(store.places.clone()));
+        store.host.set_roster(roster.with_places(store.places.clone()).with_roaming(&copiers));
         Ok(())
     }
 
     /// Refuses a volume, or a promise to one, with which a store cannot keep all that it has promised, and says if that cannot be known. Takes
     /// seconds, in which requests are served as before.
     fn admit(&self, store: &StoreEntry, name: &str, bytes: u64, contract: &str) -> anyhow::Result<Option<String>> {
-        let volumes = self.volumes();
-        let others = volumes.iter().filter(|volume| volume.store.name == store.name && volume.name != name);
+        let volumes = self.promised(store);
+        let others = volumes.iter().filter(|volume| volume.name != name);
         let others = others.map(|volume| Asked { name: volume.name.clone(), bytes: volume.bytes(), contract: volume.contract() });
         let asked = Asked { name: name.to_owned(), bytes, contract: contract.to_owned() };
         let all: Vec<Asked> = others.chain([asked]).collect();
@@ -135,6 +200,13 @@ impl Server {
         Ok(None)
     }
 
+    /// Volumes that a store has, or will have.
+    fn promised(&self, store: &StoreEntry) -> Vec<Arc<Volume>> {
+        let state = self.lock();
+        let is_coming = |volume: &Volume| state.moves.get(&volume.id).is_some_and(|moving| moving.to.name == store.name);
+        state.volumes.values().filter(|volume| volume.store().name == store.name || is_coming(volume)).cloned().collect()
+    }
+
     /// The stores.
     pub fn stores(&self) -> &[Arc<StoreEntry>] {
         &self.stores
@@ -146,9 +218,8 @@ impl Server {
     }
 
     /// Free extents of a store.
-    pub fn free(&self, store: &StoreEntry) -> u32 {
-        let used = self.lock().used.get(&store.name).map_or(0, BTreeSet::len);
-        store.extents.saturating_sub(u32::try_from(used).unwrap_or(u32::MAX))
+    pub fn free(&self, store: &StoreEntry) -> u64 {
+        self.lock().free_extents(store)
     }
 
     /// Makes a volume. It is empty: reads are of zeros. Returns what its owner should know.
@@ -162,24 +233,22 @@ impl Server {
         let store = self.store(store.as_deref())?;
         check_size(name, bytes, &store)?;
         let tenant = tenant(name, contract).with_context(|| format!("volume {name}"))?;
-        let _alone = self.giving.lock().unwrap_or_else(PoisonError::into_inner);
-        ensure!(!self.lock().volumes.contains_key(name), "volume {name}: there is one of this name already");
-        let note = if *is_unchecked { None } else { self.admit(&store, name, bytes, contract)? };
-        let volume = {
-            let mut state = self.lock();
-            let needed = bytes.div_ceil(EXTENT_BYTES);
-            let used = state.used.get(&store.name).map_or(0, BTreeSet::len) as u64;
-            let free = u64::from(store.extents) - used;
+        let (note, volume) = {
+            let _alone = self.giving.lock().unwrap_or_else(PoisonError::into_inner);
+            ensure!(!self.lock().volumes.contains_key(name), "volume {name}: there is one of this name already");
+            let note = if *is_unchecked { None } else { self.admit(&store, name, bytes, contract)? };
+            let (needed, free) = (bytes.div_ceil(EXTENT_BYTES), self.free(&store));
             ensure!(
                 !*is_thick || needed <= free,
                 "volume {name}: needs {needed} extents of 64 MiB, and store {} has {free} free",
                 store.name
             );
-            let id = state.catalog.create(name, &store.name, bytes, contract)?;
-            let (store, contract) = (store.name.clone(), contract.to_owned());
+            let id = self.catalog().create(name, &store.name, bytes, contract)?;
+            let mut state = self.lock();
             state.tenants.insert(id, tenant);
+            let (store, contract) = (store.name.clone(), contract.to_owned());
             self.enter(&mut state, Record { id, name: name.to_owned(), store, bytes, contract, extents: Vec::new() });
-            state.volumes.get(name).cloned().context("the volume has gone")?
+            (note, state.volumes.get(name).cloned().context("the volume has gone")?)
         };
         if *is_thick && let Err(error) = self.allocate(&volume, 0, bytes) {
             self.delete(name)?;
@@ -205,69 +274,121 @@ impl Server {
         state.volumes.get(name).cloned().with_context(|| format!("volume {name}: there is none{near}"))
     }
 
+    /// A volume that is not being moved.
+    fn settled(state: &State, name: &str) -> anyhow::Result<Arc<Volume>> {
+        let volume = Server::volume(state, name)?;
+        let moving = state.moves.get(&volume.id);
+        let to = moving.map_or("", |moving| moving.to.name.as_str());
+        ensure!(moving.is_none(), "volume {name}: is being moved to store {to}; wait, or cancel it (volume move --cancel)");
+        Ok(volume)
+    }
+
     /// Changes the size of a volume. Clients see it when they connect again.
     ///
     /// # Errors
-    /// There is no such volume, the size is wrong, or it would become smaller while it is open or without `may_shrink`.
+    /// There is no such volume, it is being moved, the size is wrong, or it would become smaller while it is open or without `may_shrink`.
     pub fn resize(&self, name: &str, bytes: u64, may_shrink: bool) -> anyhow::Result<()> {
-        let mut state = self.lock();
-        let volume = Server::volume(&state, name)?;
-        check_size(name, bytes, &volume.store)?;
-        if bytes < volume.bytes() {
+        let volume = Server::settled(&self.lock(), name)?;
+        let (store, _counted) = volume.begin_allocation();
+        check_size(name, bytes, &store)?;
+        // Of this store only: another one may stall.
+        let _alone = store.allocating.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = volume.bytes();
+        if bytes > before
+            && let Some(extent) = volume.extent((before / EXTENT_BYTES) as u32)
+        {
+            // What a larger size before it left there.
+            let tail = before % EXTENT_BYTES;
+            store.backing.zero(u64::from(extent) * EXTENT_BYTES + tail, EXTENT_BYTES - tail)?;
+            store.backing.flush()?;
+        }
+        let mut catalog = self.catalog();
+        let state = self.lock();
+        let volume = Server::settled(&state, name)?;
+        ensure!(volume.bytes() == before && volume.is_on(&store), "volume {name}: was changed at the same time; try again");
+        if bytes < before {
             ensure!(
                 may_shrink,
                 "volume {name}: {bytes} bytes are less than it has; what is behind would be lost (--shrink allows it)"
             );
             ensure!(volume.clients() == 0, "volume {name}: is open, and cannot become smaller");
         }
-        state.catalog.resize(volume.id, bytes)?;
-        let freed: BTreeSet<u32> = {
-            let places = bytes.div_ceil(EXTENT_BYTES);
-            volume.extents().into_iter().filter(|(place, _)| u64::from(*place) >= places).map(|(_, number)| number).collect()
-        };
-        volume.resize(bytes);
-        freed.iter().for_each(|number| volume.store.places.set(*number, None));
-        if let Some(used) = state.used.get_mut(&volume.store.name) {
-            used.retain(|number| !freed.contains(number));
+        let places = bytes.div_ceil(EXTENT_BYTES);
+        let freed: Vec<_> = volume.extents().into_iter().filter(|(place, _)| u64::from(*place) >= places).collect();
+        if bytes < before {
+            // Before the catalog: a client that opens it now uses no extent that will be free.
+            volume.resize(bytes);
         }
-        self.tell(&state, &volume.store)
+        drop(state);
+        let entered = catalog.resize(volume.id, bytes);
+        drop(catalog);
+        let mut state = self.lock();
+        if let Err(error) = entered {
+            volume.resize(before);
+            volume.place(&freed);
+            return Err(error);
+        }
+        volume.resize(bytes);
+        state.free(&store, &freed);
+        self.tell(&state, &store)
     }
 
     /// Changes what a volume is promised.
     ///
     /// # Errors
-    /// There is no such volume, the contract is wrong, or the store cannot keep it and it `is_unchecked` not.
+    /// There is no such volume, the contract is wrong, or a store cannot keep it and it `is_unchecked` not.
     pub fn promise(&self, name: &str, contract: &str, is_unchecked: bool) -> anyhow::Result<Option<String>> {
         let tenant = tenant(name, contract).with_context(|| format!("volume {name}"))?;
         let _alone = self.giving.lock().unwrap_or_else(PoisonError::into_inner);
+        let (volume, stores) = {
+            let state = self.lock();
+            let volume = Server::volume(&state, name)?;
+            let to = state.moves.get(&volume.id).map(|moving| moving.to.clone());
+            (volume.clone(), to.into_iter().chain([volume.store()]).collect::<Vec<_>>())
+        };
+        let mut note = None;
+        for store in stores.iter().filter(|_| !is_unchecked) {
+            note = self.admit(store, name, volume.bytes(), contract)?;
+        }
+        let mut catalog = self.catalog();
         let volume = Server::volume(&self.lock(), name)?;
-        let note = if is_unchecked { None } else { self.admit(&volume.store, name, volume.bytes(), contract)? };
+        catalog.promise(volume.id, contract)?;
+        drop(catalog);
         let mut state = self.lock();
-        let volume = Server::volume(&state, name)?;
-        state.catalog.promise(volume.id, contract)?;
         volume.set_contract(contract);
         state.tenants.insert(volume.id, tenant);
-        self.tell(&state, &volume.store)?;
+        for store in &stores {
+            self.tell(&state, store)?;
+        }
         Ok(note)
     }
 
     /// Deletes a volume and what is in it.
     ///
     /// # Errors
-    /// There is no such volume, or it is open.
+    /// There is no such volume, it is open, or it is being moved.
     pub fn delete(&self, name: &str) -> anyhow::Result<()> {
+        let catalog = self.catalog();
+        let volume = {
+            let mut state = self.lock();
+            let volume = Server::settled(&state, name)?;
+            ensure!(volume.clients() == 0, "volume {name}: is open ({} clients)", volume.clients());
+            // No client opens it from now on.
+            state.volumes.remove(name);
+            volume
+        };
+        let deleted = catalog.delete(volume.id);
+        drop(catalog);
         let mut state = self.lock();
-        let volume = Server::volume(&state, name)?;
-        ensure!(volume.clients() == 0, "volume {name}: is open ({} clients)", volume.clients());
-        state.catalog.delete(volume.id)?;
-        state.volumes.remove(name);
-        state.tenants.remove(&volume.id);
-        if let Some(used) = state.used.get_mut(&volume.store.name) {
-            let freed: BTreeSet<u32> = volume.extents().into_iter().map(|(_, number)| number).collect();
-            used.retain(|number| !freed.contains(number));
-            freed.iter().for_each(|number| volume.store.places.set(*number, None));
+        if let Err(error) = deleted {
+            state.volumes.insert(name.to_owned(), volume);
+            return Err(error);
         }
-        self.tell(&state, &volume.store)
+        state.tenants.remove(&volume.id);
+        state.failed_moves.remove(&volume.id);
+        let store = volume.store();
+        state.free(&store, &volume.extents());
+        self.tell(&state, &store)
     }
 }
 
@@ -282,32 +403,21 @@ impl Owner for Server {
     }
 
     fn allocate(&self, volume: &Volume, offset: u64, bytes: u64) -> io::Result<()> {
-        let store = &volume.store;
+        let (store, _counted) = volume.begin_allocation();
         // A store that stalls holds up its own volumes only.
         let _alone = store.allocating.lock().unwrap_or_else(PoisonError::into_inner);
         let missing = volume.missing(offset, bytes);
         if missing.is_empty() {
             return Ok(());
         }
-        let given: Vec<(u32, u32)> = {
-            let mut state = self.lock();
-            let used = state.used.entry(store.name.clone()).or_default();
-            let free = (0..store.extents).filter(|number| !used.contains(number));
-            let given: Vec<(u32, u32)> = missing.iter().copied().zip(free).collect();
-            if given.len() < missing.len() {
-                return Err(io::Error::from_raw_os_error(28));
-            }
-            used.extend(given.iter().map(|(_, number)| *number));
-            given
-        };
+        let full = || io::Error::from_raw_os_error(28);
+        let free = self.lock().reserve(&store, missing.len()).ok_or_else(full)?;
+        let given: Vec<(u32, u32)> = missing.into_iter().zip(free).collect();
         let ranges = given.iter().map(|(_, number)| (u64::from(*number) * EXTENT_BYTES, EXTENT_BYTES));
         let zeroed = store.host.zero(volume.id, ranges);
-        let mut state = self.lock();
-        let entered = zeroed.and_then(|()| state.catalog.allocate(volume.id, &store.name, &given).map_err(io::Error::other));
+        let entered = zeroed.and_then(|()| self.catalog().allocate(volume.id, &store.name, &given).map_err(io::Error::other));
         if let Err(error) = entered {
-            if let Some(used) = state.used.get_mut(&store.name) {
-                used.retain(|number| given.iter().all(|(_, given)| given != number));
-            }
+            self.lock().free(&store, &given);
             return Err(error);
         }
         volume.place(&given);
@@ -328,7 +438,9 @@ impl Exports for Server {
             "" if state.volumes.len() == 1 => state.volumes.values().next(),
             name => state.volumes.get(name),
         };
-        found.map(|volume| volume.clone() as Arc<dyn Export>).ok_or_else(|| "there is no volume of this name".to_owned())
+        found
+            .map(|volume| Arc::new(OpenVolume::new(volume.clone())) as Arc<dyn Export>)
+            .ok_or_else(|| "there is no volume of this name".to_owned())
     }
 }
 

@@ -1,8 +1,8 @@
 //! A volume: a size, extents of a store, and what is done with it.
 
 use std::io;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
 use std::time::Duration;
 
 use block::StreamId;
@@ -11,10 +11,12 @@ use serve::store::{Batch, Buffer, Buffers, Kind, Piece, Replies, Work};
 use smallvec::SmallVec;
 
 use crate::catalog::EXTENT_BYTES;
+use crate::dirty::Dirty;
+use crate::health::Health;
 use crate::store::StoreEntry;
 
 /// A place of a volume that has no extent.
-const NONE: u32 = u32::MAX;
+pub(crate) const NONE: u32 = u32::MAX;
 
 /// Who has the volumes, and gives them extents.
 pub trait Owner: Send + Sync {
@@ -29,18 +31,67 @@ pub trait Owner: Send + Sync {
     fn allocate(&self, volume: &Volume, offset: u64, bytes: u64) -> io::Result<()>;
 }
 
+/// Where requests go.
+struct Route {
+    store: Arc<StoreEntry>,
+    /// By place in the volume: the number of the extent, or [`NONE`].
+    extents: Vec<u32>,
+    /// Which of the two counters counts requests now: see [`Volume::turn`].
+    turn: usize,
+    /// While the volume moves: what was written since the turn began.
+    dirty: Option<Mutex<Dirty>>,
+    /// Requests that change data wait.
+    is_held: bool,
+    /// Requests that change data fail.
+    is_failed: bool,
+}
+
+/// Requests under way, counted by the turn in which they came.
+#[derive(Default)]
+struct UnderWay {
+    counts: [AtomicUsize; 2],
+    /// That were answered.
+    answered: AtomicU64,
+    /// A thread waits until a count is zero.
+    is_awaited: AtomicBool,
+    lock: Mutex<()>,
+    changed: Condvar,
+}
+
+impl UnderWay {
+    fn ended(&self, turn: usize) {
+        self.answered.fetch_add(1, Ordering::Relaxed);
+        if self.counts[turn].fetch_sub(1, Ordering::SeqCst) == 1 && self.is_awaited.load(Ordering::SeqCst) {
+            drop(self.lock.lock().unwrap_or_else(PoisonError::into_inner));
+            self.changed.notify_all();
+        }
+    }
+
+    /// Waits until none of a turn is under way; false if that takes longer than `most`.
+    fn wait(&self, turn: usize, most: Duration) -> bool {
+        self.is_awaited.store(true, Ordering::SeqCst);
+        let locked = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.changed.wait_timeout_while(locked, most, |_| self.counts[turn].load(Ordering::SeqCst) > 0);
+        drop(waited);
+        self.is_awaited.store(false, Ordering::SeqCst);
+        self.counts[turn].load(Ordering::SeqCst) == 0
+    }
+}
+
 /// A volume that can be opened.
 pub struct Volume {
     /// Its number in the catalog, and its stream at the store.
     pub id: StreamId,
     /// What people call it.
     pub name: String,
-    /// Where it is.
-    pub store: Arc<StoreEntry>,
     bytes: AtomicU64,
     contract: Mutex<String>,
-    /// By place in the volume: the number of the extent, or [`NONE`].
-    extents: RwLock<Vec<u32>>,
+    route: RwLock<Route>,
+    under_way: Arc<UnderWay>,
+    /// What went wrong.
+    pub(crate) health: Health,
+    /// Whether requests that change data wait, for those that do.
+    held: (Mutex<bool>, Condvar),
     /// Clients that have it open.
     clients: AtomicUsize,
     /// Requests and bytes so far, read and written.
@@ -62,15 +113,40 @@ impl Volume {
         Volume {
             id: record.id,
             name: record.name,
-            store,
             bytes: AtomicU64::new(record.bytes),
             contract: Mutex::new(record.contract),
-            extents: RwLock::new(extents),
+            route: RwLock::new(Route { store, extents, turn: 0, dirty: None, is_held: false, is_failed: false }),
+            under_way: Arc::default(),
+            health: Health::default(),
+            held: Default::default(),
             clients: AtomicUsize::new(0),
             counts: Default::default(),
             held_back_ns: AtomicU64::new(0),
             owner,
         }
+    }
+
+    fn route(&self) -> RwLockReadGuard<'_, Route> {
+        self.route.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change_route(&self) -> RwLockWriteGuard<'_, Route> {
+        self.route.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Where it is.
+    pub fn store(&self) -> Arc<StoreEntry> {
+        self.route().store.clone()
+    }
+
+    /// Whether it is on this store.
+    pub fn is_on(&self, store: &Arc<StoreEntry>) -> bool {
+        Arc::ptr_eq(&self.route().store, store)
+    }
+
+    /// Its size in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
     }
 
     /// What it was promised: keys of a tenant in TOML.
@@ -104,65 +180,85 @@ impl Volume {
 
     /// Extents that it has: place and number.
     pub fn extents(&self) -> Vec<(u32, u32)> {
-        let extents = self.extents.read().unwrap_or_else(PoisonError::into_inner);
-        let places = (0_u32..).zip(extents.iter().copied());
+        let route = self.route();
+        let places = (0_u32..).zip(route.extents.iter().copied());
         places.filter(|(_, number)| *number != NONE).collect()
     }
 
     /// Changes the size. What is behind a smaller one is gone.
     pub(crate) fn resize(&self, bytes: u64) {
-        let mut extents = self.extents.write().unwrap_or_else(PoisonError::into_inner);
-        extents.resize(bytes.div_ceil(EXTENT_BYTES) as usize, NONE);
+        let mut route = self.change_route();
+        route.extents.resize(bytes.div_ceil(EXTENT_BYTES) as usize, NONE);
         self.bytes.store(bytes, Ordering::Relaxed);
     }
 
     /// Places of a range that have no extent.
     pub(crate) fn missing(&self, offset: u64, bytes: u64) -> Vec<u32> {
-        if bytes == 0 {
-            return Vec::new();
-        }
-        let extents = self.extents.read().unwrap_or_else(PoisonError::into_inner);
-        let places = offset / EXTENT_BYTES..=(offset + bytes - 1) / EXTENT_BYTES;
-        places.filter(|place| extents.get(*place as usize) == Some(&NONE)).map(|place| place as u32).collect()
+        self.route().missing(offset, bytes)
     }
 
-    /// Places that were given extents.
+    /// Places that were given extents of its store.
     pub(crate) fn place(&self, given: &[(u32, u32)]) {
-        let mut extents = self.extents.write().unwrap_or_else(PoisonError::into_inner);
+        let mut route = self.change_route();
         for (place, number) in given {
-            if let Some(extent) = extents.get_mut(*place as usize) {
+            if let Some(extent) = route.extents.get_mut(*place as usize) {
+                *extent = *number;
+            }
+            if let Some(dirty) = &mut route.dirty {
+                dirty.get_mut().unwrap_or_else(PoisonError::into_inner).mark_extent(*place);
+            }
+        }
+    }
+
+    /// Begins a turn: requests from now on are counted apart, and what they write is noted apart. Returns what was written in the turn
+    /// before, all of it on the store once [`wait_for_turn`](Volume::wait_for_turn) has returned true. There are two counters: the turn
+    /// before the one that ends must have been waited for.
+    pub(crate) fn turn(&self) -> (usize, Dirty) {
+        let mut route = self.change_route();
+        let before = route.turn;
+        route.turn ^= 1;
+        let dirty = route.dirty.replace(Mutex::default());
+        (before, dirty.map(|dirty| dirty.into_inner().unwrap_or_else(PoisonError::into_inner)).unwrap_or_default())
+    }
+
+    /// The turn whose counter is not used now.
+    pub(crate) fn other_turn(&self) -> usize {
+        self.route().turn ^ 1
+    }
+
+    /// Waits until no request of a turn is under way; false if that takes longer than `most`.
+    pub(crate) fn wait_for_turn(&self, turn: usize, most: Duration) -> bool {
+        self.under_way.wait(turn, most)
+    }
+
+    /// Makes requests that change data wait, or lets them go on.
+    pub(crate) fn hold(&self, is_held: bool) {
+        *self.held.0.lock().unwrap_or_else(PoisonError::into_inner) = is_held;
+        self.change_route().is_held = is_held;
+        if !is_held {
+            self.held.1.notify_all();
+        }
+    }
+
+    /// Notes no longer what is written.
+    pub(crate) fn forget_dirty(&self) {
+        self.change_route().dirty = None;
+    }
+
+    /// Requests from now on go to another store. Returns the turn that ends: its requests, which may still read at the old one.
+    pub(crate) fn switch(&self, store: &Arc<StoreEntry>, extents: &[(u32, u32)]) -> usize {
+        let mut route = self.change_route();
+        let before = route.turn;
+        route.turn ^= 1;
+        route.dirty = None;
+        route.store = store.clone();
+        route.extents.fill(NONE);
+        for (place, number) in extents {
+            if let Some(extent) = route.extents.get_mut(*place as usize) {
                 *extent = *number;
             }
         }
-    }
-
-    /// The sector of the store at an offset; `None` if there is no extent.
-    fn lba(&self, extents: &[u32], offset: u64) -> Option<u64> {
-        let number = extents.get((offset / EXTENT_BYTES) as usize).copied().filter(|number| *number != NONE)?;
-        Some((u64::from(number) * EXTENT_BYTES + offset % EXTENT_BYTES) / 512)
-    }
-
-    fn work(&self, ask: Ask, replies: Arc<dyn Replies>) -> Work {
-        let Ask { cookie, kind, offset, bytes, is_durable, data } = ask;
-        let moves_data = matches!(kind, Kind::Read | Kind::Write);
-        let most = if moves_data { self.cuts().1 } else { EXTENT_BYTES };
-        let extents = self.extents.read().unwrap_or_else(PoisonError::into_inner);
-        let (mut at, mut data) = (offset, data.into_iter());
-        let mut places = SmallVec::new();
-        for length in pieces(offset, bytes, EXTENT_BYTES, most) {
-            let lba = self.lba(&extents, at);
-            at += length;
-            let buffer = match kind {
-                // Overwritten whole, or filled with zeros by the store where there is no extent.
-                Kind::Read => Some(Buffer::dirty(length as usize)),
-                _ => data.next(),
-            };
-            // What has no extent reads as zeros already.
-            if lba.is_some() || moves_data {
-                places.push(Piece { lba, sectors: (length / 512) as u32, buffer });
-            }
-        }
-        Work { stream: self.id, kind, pieces: places, is_durable, replies, cookie }
+        before
     }
 
     fn count(&self, kind: Kind, bytes: u64) {
@@ -174,27 +270,214 @@ impl Volume {
         self.counts[place].fetch_add(1, Ordering::Relaxed);
         self.counts[2 + place].fetch_add(bytes, Ordering::Relaxed);
     }
+
+    /// The store in which extents may be given to the volume until the guard is dropped: it does not move away meanwhile.
+    pub(crate) fn begin_allocation(&self) -> (Arc<StoreEntry>, impl Drop) {
+        struct Guard(Arc<UnderWay>, usize);
+        impl Drop for Guard {
+            fn drop(&mut self) {
+                self.0.ended(self.1);
+            }
+        }
+        loop {
+            let route = self.route();
+            if !route.is_held {
+                self.under_way.counts[route.turn].fetch_add(1, Ordering::SeqCst);
+                return (route.store.clone(), Guard(self.under_way.clone(), route.turn));
+            }
+            drop(route);
+            self.wait_while_held();
+        }
+    }
+
+    /// Requests under way, and requests that were answered.
+    pub(crate) fn under_way(&self) -> (usize, u64) {
+        let counts = self.under_way.counts.each_ref().map(|count| count.load(Ordering::SeqCst));
+        (counts.iter().sum(), self.under_way.answered.load(Ordering::Relaxed))
+    }
+
+    /// Bytes that were written since the turn began, in whole granules.
+    pub(crate) fn dirty_bytes(&self) -> u64 {
+        let route = self.route();
+        route.dirty.as_ref().map_or(0, |dirty| dirty.lock().unwrap_or_else(PoisonError::into_inner).bytes())
+    }
+
+    /// The extent at a place.
+    pub(crate) fn extent(&self, place: u32) -> Option<u32> {
+        self.route().extents.get(place as usize).copied().filter(|number| *number != NONE)
+    }
+
+    /// Refuses requests that change data from now on: it is not known what the catalog says of the volume.
+    pub(crate) fn fail(&self) {
+        self.change_route().is_failed = true;
+    }
+
+    /// Gives extents to what will be written; false if that failed, and the client was told.
+    fn has_extents(&self, ask: &Ask, replies: &Arc<dyn Replies>) -> bool {
+        let given = match self.owner.upgrade() {
+            Some(owner) => owner.allocate(self, ask.offset, ask.bytes),
+            None => Err(io::Error::other("the server ends")),
+        };
+        given
+            .inspect_err(|error| self.health.failed(&self.name, &self.store().name, error))
+            .map_err(|error| {
+                replies.done(ask.cookie, Err(error), Buffers::new());
+                replies.flush();
+            })
+            .is_ok()
+    }
+
+    fn wait_while_held(&self) {
+        let held = self.held.0.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(self.held.1.wait_while(held, |held| *held));
+    }
+
+    /// Where a request goes, counted: data that it changes has extents, and is noted while the volume moves. `None`: it was answered.
+    /// What came before begins first where this takes a wait, which may be for just that.
+    fn admit(&self, ask: &Ask, replies: &Arc<dyn Replies>, batch: &mut Batch) -> Option<(RwLockReadGuard<'_, Route>, usize)> {
+        let changes = matches!(ask.kind, Kind::Write | Kind::Zero | Kind::Trim);
+        loop {
+            let route = self.route();
+            if changes && route.is_held {
+                drop(route);
+                batch.run();
+                self.wait_while_held();
+                continue;
+            }
+            if changes && route.is_failed {
+                drop(route);
+                replies.done(ask.cookie, Err(io::Error::from_raw_os_error(5)), Buffers::new());
+                replies.flush();
+                return None;
+            }
+            if matches!(ask.kind, Kind::Write | Kind::Zero) && route.misses(ask.offset, ask.bytes) {
+                drop(route);
+                batch.run();
+                if !self.has_extents(ask, replies) {
+                    return None;
+                }
+                continue;
+            }
+            if changes && let Some(dirty) = &route.dirty {
+                dirty.lock().unwrap_or_else(PoisonError::into_inner).mark(ask.offset, ask.bytes);
+            }
+            let turn = route.turn;
+            self.under_way.counts[turn].fetch_add(1, Ordering::SeqCst);
+            return Some((route, turn));
+        }
+    }
 }
 
-impl Export for Volume {
-    fn name(&self) -> String {
-        self.name.clone()
+impl Route {
+    fn places(offset: u64, bytes: u64) -> std::ops::Range<usize> {
+        (offset / EXTENT_BYTES) as usize..(offset + bytes).div_ceil(EXTENT_BYTES) as usize
     }
 
-    fn description(&self) -> String {
-        format!("volume of store {}", self.store.name)
+    fn misses(&self, offset: u64, bytes: u64) -> bool {
+        Route::places(offset, bytes).any(|place| self.extents.get(place) == Some(&NONE))
     }
 
-    fn bytes(&self) -> u64 {
-        self.bytes.load(Ordering::Relaxed)
+    fn missing(&self, offset: u64, bytes: u64) -> Vec<u32> {
+        if bytes == 0 {
+            return Vec::new();
+        }
+        let places = Route::places(offset, bytes).filter(|place| self.extents.get(*place) == Some(&NONE));
+        places.map(|place| place as u32).collect()
     }
 
-    fn block_bytes(&self) -> [u32; 3] {
-        [self.store.block_bytes, 4096, serve::nbd::wire::MAX_PAYLOAD]
+    /// The sector of the store at an offset; `None` if there is no extent.
+    fn lba(&self, offset: u64) -> Option<u64> {
+        let number = self.extents.get((offset / EXTENT_BYTES) as usize).copied().filter(|number| *number != NONE)?;
+        Some((u64::from(number) * EXTENT_BYTES + offset % EXTENT_BYTES) / 512)
     }
 
     fn cuts(&self) -> (u64, u64) {
         (EXTENT_BYTES, 512 * u64::from(self.store.host.most_sectors()))
+    }
+
+    fn work(&self, stream: StreamId, ask: Ask, replies: Arc<dyn Replies>) -> Work {
+        let Ask { cookie, kind, offset, bytes, is_durable, data } = ask;
+        let moves_data = matches!(kind, Kind::Read | Kind::Write);
+        let most = if moves_data { self.cuts().1 } else { EXTENT_BYTES };
+        let (mut at, mut data) = (offset, data.into_iter());
+        let mut places = SmallVec::new();
+        for length in pieces(offset, bytes, EXTENT_BYTES, most) {
+            let lba = self.lba(at);
+            at += length;
+            let buffer = match kind {
+                // Overwritten whole, or filled with zeros by the store where there is no extent.
+                Kind::Read => Some(Buffer::dirty(length as usize)),
+                _ => data.next(),
+            };
+            // What has no extent reads as zeros already.
+            if lba.is_some() || moves_data {
+                places.push(Piece { lba, sectors: (length / 512) as u32, buffer });
+            }
+        }
+        Work { stream, kind, pieces: places, is_durable, replies, cookie }
+    }
+}
+
+/// Passes answers on, and counts that they are given.
+struct Counted {
+    volume: Arc<Volume>,
+    turn: usize,
+    replies: Arc<dyn Replies>,
+}
+
+impl Replies for Counted {
+    fn done(&self, cookie: u64, result: io::Result<()>, buffers: Buffers) {
+        // First: a client that was answered may rely on the request being counted as done.
+        if let Err(error) = &result {
+            self.volume.health.failed(&self.volume.name, &self.volume.store().name, error);
+        }
+        self.volume.under_way.ended(self.turn);
+        self.replies.done(cookie, result, buffers);
+    }
+
+    fn flush(&self) {
+        self.replies.flush();
+    }
+}
+
+/// A volume as a client has it open.
+pub struct OpenVolume {
+    volume: Arc<Volume>,
+    /// Of each turn: made once, because a client asks with the same replies each time.
+    counted: [OnceLock<Arc<Counted>>; 2],
+}
+
+impl OpenVolume {
+    pub(crate) fn new(volume: Arc<Volume>) -> OpenVolume {
+        OpenVolume { volume, counted: Default::default() }
+    }
+
+    fn counted(&self, turn: usize, replies: Arc<dyn Replies>) -> Arc<Counted> {
+        let new = |replies| Arc::new(Counted { volume: self.volume.clone(), turn, replies });
+        let known = self.counted[turn].get_or_init(|| new(replies.clone()));
+        if Arc::ptr_eq(&known.replies, &replies) { known.clone() } else { new(replies) }
+    }
+}
+
+impl Export for OpenVolume {
+    fn name(&self) -> String {
+        self.volume.name.clone()
+    }
+
+    fn description(&self) -> String {
+        self.volume.description()
+    }
+
+    fn bytes(&self) -> u64 {
+        self.volume.bytes()
+    }
+
+    fn block_bytes(&self) -> [u32; 3] {
+        [self.volume.route().store.block_bytes, 4096, serve::nbd::wire::MAX_PAYLOAD]
+    }
+
+    fn cuts(&self) -> (u64, u64) {
+        self.volume.route().cuts()
     }
 
     fn is_read_only(&self) -> bool {
@@ -202,37 +485,25 @@ impl Export for Volume {
     }
 
     fn is_rotational(&self) -> bool {
-        self.store.is_rotational
+        self.volume.route().store.is_rotational
     }
 
     fn put(&self, ask: Ask, replies: Arc<dyn Replies>, batch: &mut Batch) {
-        self.count(ask.kind, ask.bytes);
-        if matches!(ask.kind, Kind::Write | Kind::Zero) {
-            let missing = self.missing(ask.offset, ask.bytes);
-            if !missing.is_empty() {
-                // Takes time, in which what came before is not to wait.
-                batch.run();
-                let given = match self.owner.upgrade() {
-                    Some(owner) => owner.allocate(self, ask.offset, ask.bytes),
-                    None => Err(io::Error::other("the server ends")),
-                };
-                if let Err(error) = given {
-                    tracing::error!(volume = self.name, %error, "no extent");
-                    replies.done(ask.cookie, Err(error), Buffers::new());
-                    replies.flush();
-                    return;
-                }
-            }
-        }
-        self.store.host.put(self.work(ask, replies), batch);
+        let volume = &*self.volume;
+        volume.count(ask.kind, ask.bytes);
+        let Some((route, turn)) = volume.admit(&ask, &replies, batch) else { return };
+        let work = route.work(volume.id, ask, self.counted(turn, replies));
+        let store = route.store.clone();
+        drop(route);
+        store.host.put(work, batch);
     }
 
     fn status(&self, offset: u64, bytes: u64) -> Vec<(u64, bool)> {
-        let extents = self.extents.read().unwrap_or_else(PoisonError::into_inner);
+        let route = self.volume.route();
         let mut found: Vec<(u64, bool)> = Vec::new();
         let mut at = offset;
         for length in pieces(offset, bytes, EXTENT_BYTES, EXTENT_BYTES) {
-            let is_hole = self.lba(&extents, at).is_none();
+            let is_hole = route.lba(at).is_none();
             at += length;
             match found.last_mut() {
                 Some((before, was_hole)) if *was_hole == is_hole => *before += length,
@@ -243,7 +514,7 @@ impl Export for Volume {
     }
 
     fn begins(&self) -> bool {
-        self.owner.upgrade().is_some_and(|owner| owner.opens(self))
+        self.volume.owner.upgrade().is_some_and(|owner| owner.opens(&self.volume))
     }
 
     fn held_back(&self, time: Duration) {
@@ -251,6 +522,13 @@ impl Export for Volume {
     }
 
     fn ends(&self) {
-        self.clients.fetch_sub(1, Ordering::Relaxed);
+        self.volume.clients.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Volume {
+    /// What it is, for people who list volumes.
+    pub fn description(&self) -> String {
+        format!("volume of store {}", self.store().name)
     }
 }

@@ -7,7 +7,6 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use block::StreamId;
-use serve::nbd::Export as _;
 use serve::store::{Report, Served, Totals};
 
 use crate::server::Server;
@@ -94,7 +93,7 @@ fn look(server: &Server, judged: &Mutex<BTreeMap<StreamId, Judged>>) {
     lock().retain(|id, _| volumes.iter().any(|volume| volume.id == *id));
     for store in server.stores() {
         // In the order of the roster.
-        let here: Vec<&Arc<Volume>> = volumes.iter().filter(|volume| Arc::ptr_eq(&volume.store, store)).collect();
+        let here: Vec<&Arc<Volume>> = volumes.iter().filter(|volume| volume.is_on(store)).collect();
         // Without the lock: a question how a volume does must not wait for a store.
         let Some(report) = store.host.report() else { continue };
         let mut judged = lock();
@@ -106,14 +105,14 @@ fn look(server: &Server, judged: &Mutex<BTreeMap<StreamId, Judged>>) {
             if broken_since.is_some() && !was_broken {
                 let because_of = because_of.as_deref().unwrap_or("no other volume");
                 tracing::warn!(
-                    volume = volume.name(),
+                    volume = volume.name,
                     promise = volume.contract().replace('\n', ", "),
                     because_of,
                     p99_ms = served.p99_ms,
                     "the promise is broken: requests were later than on the reference disk because of others"
                 );
             } else if was_broken && broken_since.is_none() {
-                tracing::info!(volume = volume.name(), "the promise is kept again");
+                tracing::info!(volume = volume.name, "the promise is kept again");
             }
         }
     }

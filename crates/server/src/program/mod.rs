@@ -1,5 +1,6 @@
 //! What the program does.
 
+pub mod plan;
 pub mod volume;
 
 use std::path::Path;
@@ -28,6 +29,9 @@ pub fn run(path: &Path) -> anyhow::Result<()> {
     tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).without_time().with_target(false).init();
     let server = Server::start(&configuration)?;
     let watch = Arc::new(Watch::start(&server)?);
+    if let Some(limits) = configuration.moves.as_ref().filter(|moves| moves.auto) {
+        server.plan_automatically(limits)?;
+    }
     let mut doors = Doors::new();
     let opened = open(&mut doors, &configuration, &server, &watch);
     if opened.is_ok() {
@@ -37,6 +41,7 @@ pub fn run(path: &Path) -> anyhow::Result<()> {
         }
         tracing::info!("stops");
     }
+    server.stop();
     doors.close();
     opened
 }

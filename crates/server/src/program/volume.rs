@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use crate::control::{self, Carried, Status};
+use crate::migration::Progress;
 use crate::server::NewVolume;
 use clap::Args;
 use terminal::size::size;
@@ -16,6 +17,8 @@ pub enum Command {
     Resize(Resize),
     /// Change what a volume is promised
     Promise(Promise),
+    /// Move a volume to another store while it is used
+    Move(Move),
     /// Delete a volume and what is in it
     Delete(Delete),
     /// List stores and volumes, with what they did so far
@@ -27,7 +30,7 @@ pub enum Command {
 pub struct Socket {
     /// The server's control socket
     #[arg(long, value_name = "SOCKET", default_value = "/run/seekwise-serve/control.sock")]
-    control: PathBuf,
+    pub control: PathBuf,
 }
 
 /// Arguments of `create`.
@@ -87,6 +90,27 @@ pub struct Promise {
     socket: Socket,
 }
 
+/// Arguments of `move`.
+#[derive(Args)]
+pub struct Move {
+    /// The volume
+    name: String,
+    /// The store that it goes to
+    #[arg(long, value_name = "STORE", required_unless_present = "cancel", conflicts_with = "cancel")]
+    to: Option<String>,
+    /// The most that is copied in a second, such as 10M
+    #[arg(long, value_name = "SIZE", value_parser = size, default_value = "32M")]
+    pace: u64,
+    /// Do not check that the store can keep everything that it has promised
+    #[arg(long)]
+    unchecked: bool,
+    /// End a move: the volume stays where it is
+    #[arg(long)]
+    cancel: bool,
+    #[command(flatten)]
+    socket: Socket,
+}
+
 /// Arguments of `delete`.
 #[derive(Args)]
 pub struct Delete {
@@ -142,6 +166,14 @@ pub fn run(command: &Command) -> anyhow::Result<()> {
             control::Command::Promise { name: name.clone(), contract: contract.text(), is_unchecked: contract.unchecked },
             false,
         ),
+        Command::Move(Move { name, to, pace, unchecked, socket, .. }) => {
+            let name = name.clone();
+            let asked = match to.clone() {
+                Some(to) => control::Command::Move { name, to, bytes_per_second: *pace, is_unchecked: *unchecked },
+                None => control::Command::CancelMove { name },
+            };
+            (socket, asked, false)
+        }
         Command::Delete(Delete { name, socket }) => (socket, control::Command::Delete { name: name.clone() }, false),
         Command::Status(Status_ { json, socket }) => (socket, control::Command::Status, *json),
     };
@@ -151,6 +183,8 @@ pub fn run(command: &Command) -> anyhow::Result<()> {
             terminal::eprint_line(&note);
             return Ok(());
         }
+        // Not asked for.
+        Carried::Advice(_) => return Ok(()),
         Carried::Status(status) => status,
     };
     let text = if is_json { serde_json::to_string_pretty(&status)? + "\n" } else { table(&status) };
@@ -184,7 +218,33 @@ fn table(status: &Status) -> String {
             verdict(volume)
         );
     }
+    for volume in &status.volumes {
+        if let Some(moving) = &volume.moving {
+            text += &format!("\n{}\n", progress(&volume.name, moving));
+        }
+        if let Some(seconds) = volume.stalled_seconds {
+            text += &format!("\nstore {} has not answered {} for {seconds} s\n", volume.store, volume.name);
+        }
+        if let Some(error) = &volume.last_error {
+            text += &format!("\n{} requests of {} failed, the last: {error}\n", volume.failed_requests, volume.name);
+        }
+        if let Some(reason) = &volume.move_failed {
+            text += &format!("\nthe move of {} failed: {reason}\n", volume.name);
+        }
+    }
     text
+}
+
+/// How far a move is, in a line.
+fn progress(volume: &str, moving: &Progress) -> String {
+    let mib = |bytes: u64| bytes >> 20;
+    let left = moving.left_seconds.map_or_else(String::new, |seconds| format!(", {} s", seconds));
+    let rounds = match moving.rounds {
+        0 => String::new(),
+        rounds => format!("; round {} for what is written meanwhile", rounds + 1),
+    };
+    let (copied, to_do, pace) = (mib(moving.copied_bytes), mib(moving.left_bytes), mib(moving.bytes_per_second));
+    format!("{volume} moves to {}: {copied} MiB copied, {to_do} MiB left{left}, at most {pace} MiB/s{rounds}", moving.to)
 }
 
 /// Whether the promise is kept, where that is judged.

@@ -1,0 +1,116 @@
+//! Which parts of a volume were written: what the copy of it lacks.
+
+use std::collections::BTreeMap;
+
+use crate::catalog::EXTENT_BYTES;
+
+/// Bytes of a part that is noted: small enough that few other bytes are copied with a small write, and 1,024 of them in an extent.
+pub(crate) const GRANULE: u64 = 64 << 10;
+const WORDS: usize = (EXTENT_BYTES / GRANULE / 64) as usize;
+
+/// Parts of a volume, in granules.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Dirty {
+    /// By place: a bit for each granule.
+    extents: BTreeMap<u32, Box<[u64; WORDS]>>,
+    granules: u64,
+}
+
+/// A range of an extent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Chunk {
+    /// The extent's place in the volume.
+    pub place: u32,
+    /// The first byte within it.
+    pub offset: u64,
+    pub bytes: u64,
+}
+
+impl Dirty {
+    /// Notes a range of the volume.
+    pub(crate) fn mark(&mut self, offset: u64, bytes: u64) {
+        if bytes == 0 {
+            return;
+        }
+        for granule in offset / GRANULE..=(offset + bytes - 1) / GRANULE {
+            let (place, bit) = (granule * GRANULE / EXTENT_BYTES, granule % (EXTENT_BYTES / GRANULE));
+            let words = self.extents.entry(place as u32).or_insert_with(|| Box::new([0; WORDS]));
+            let (word, mask) = (&mut words[bit as usize / 64], 1_u64 << (bit % 64));
+            self.granules += u64::from(*word & mask == 0);
+            *word |= mask;
+        }
+    }
+
+    /// Notes a whole extent.
+    pub(crate) fn mark_extent(&mut self, place: u32) {
+        self.mark(u64::from(place) * EXTENT_BYTES, EXTENT_BYTES);
+    }
+
+    /// Notes what another has noted.
+    pub(crate) fn merge(&mut self, other: &Dirty) {
+        for (place, words) in &other.extents {
+            let own = self.extents.entry(*place).or_insert_with(|| Box::new([0; WORDS]));
+            for (own, word) in own.iter_mut().zip(words.iter()) {
+                self.granules += u64::from((*word & !*own).count_ones());
+                *own |= word;
+            }
+        }
+    }
+
+    /// How many bytes are noted.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.granules * GRANULE
+    }
+
+    /// What is noted, in order, in ranges of at most `most` bytes, a multiple of the granule.
+    pub(crate) fn chunks(&self, most: u64) -> impl Iterator<Item = Chunk> {
+        let most = most.max(GRANULE);
+        self.extents.iter().flat_map(move |(place, words)| {
+            let is_set = move |bit: u64| words[bit as usize / 64] & (1 << (bit % 64)) != 0;
+            let bits = EXTENT_BYTES / GRANULE;
+            let mut at = 0;
+            std::iter::from_fn(move || {
+                let begin = (at..bits).find(|bit| is_set(*bit))?;
+                let end = (begin..bits).take((most / GRANULE) as usize).find(|bit| !is_set(*bit));
+                at = end.unwrap_or((begin + most / GRANULE).min(bits));
+                Some(Chunk { place: *place, offset: begin * GRANULE, bytes: (at - begin) * GRANULE })
+            })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is written is in a chunk, and in one only.
+    #[test]
+    fn chunks_are_the_granules_that_were_written() {
+        let mut state = 7_u64;
+        let mut below = |most: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % most
+        };
+        for round in 0..200 {
+            let (mut dirty, mut other) = (Dirty::default(), Dirty::default());
+            let mut wanted = std::collections::BTreeSet::new();
+            for number in 0..below(20) {
+                let (offset, bytes) = (below(3 * EXTENT_BYTES), below(2 << 20));
+                if number % 3 == 0 { &mut other } else { &mut dirty }.mark(offset, bytes);
+                if bytes > 0 {
+                    wanted.extend(offset / GRANULE..=(offset + bytes - 1) / GRANULE);
+                }
+            }
+            dirty.merge(&other);
+            let most = 1 + below(20);
+            let mut found = Vec::new();
+            for chunk in dirty.chunks(most * GRANULE) {
+                assert!(chunk.bytes > 0 && chunk.bytes <= most * GRANULE && chunk.offset + chunk.bytes <= EXTENT_BYTES);
+                let begin = (u64::from(chunk.place) * EXTENT_BYTES + chunk.offset) / GRANULE;
+                found.extend(begin..begin + chunk.bytes / GRANULE);
+            }
+            assert_eq!(found.len() as u64 * GRANULE, dirty.bytes(), "round {round}");
+            assert_eq!(found, wanted.into_iter().collect::<Vec<_>>(), "round {round}");
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! `seekwise-serve plan`: which volumes should move.
+
+use server::control::{self, Carried, Command};
+use server::planner::Advice;
+use terminal::size::size;
+
+use super::volume::Socket;
+
+/// Arguments.
+#[derive(clap::Args)]
+pub struct Plan {
+    /// Begin the moves
+    #[arg(long)]
+    apply: bool,
+    /// The most that is copied in a second, such as 10M
+    #[arg(long, value_name = "SIZE", value_parser = size, default_value = "32M", requires = "apply")]
+    pace: u64,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    socket: Socket,
+}
+
+/// Runs the command.
+pub fn run(plan: &Plan) -> anyhow::Result<()> {
+    let apply = plan.apply.then_some(plan.pace);
+    let Carried::Advice(advice) = control::ask(&plan.socket.control, &Command::Plan { apply })? else { return Ok(()) };
+    let text = if plan.json { serde_json::to_string_pretty(&advice)? + "\n" } else { lines(&advice, plan.apply) };
+    Ok(terminal::print(&text)?)
+}
+
+fn lines(advice: &Advice, is_applied: bool) -> String {
+    let mut text = String::new();
+    for proposal in &advice.moves {
+        let (volume, from, to, mib) = (&proposal.volume, &proposal.from, &proposal.to, proposal.bytes >> 20);
+        text += &format!("{volume}: from {from} to {to}, {mib} MiB: {}\n", proposal.reason);
+    }
+    match advice.moves.len() {
+        0 if advice.notes.is_empty() => text += "every store can keep what it promised\n",
+        0 => {}
+        _ if is_applied => text += "begun; `seekwise-serve volume status` says how far they are\n",
+        _ => text += "`seekwise-serve plan --apply` begins the moves\n",
+    }
+    for note in &advice.notes {
+        text += &format!("{note}\n");
+    }
+    text
+}
