@@ -12,8 +12,8 @@ pub struct Plan {
     /// Begin the moves
     #[arg(long)]
     apply: bool,
-    /// The most that is copied in a second, such as 10M
-    #[arg(long, value_name = "SIZE", value_parser = size, default_value = "32M", requires = "apply")]
+    /// What is copied of a volume in a second, as of `volume move`
+    #[arg(long, value_name = "SIZE", value_parser = size, default_value = "8M", requires = "apply")]
     pace: u64,
     /// Print JSON
     #[arg(long)]
