@@ -135,10 +135,9 @@ def drawn(draw, host):
 def simulated(given, folder, host, tenants):
     """What each tenant gets in the simulator, by name."""
     lines, contract = ["[global]", "ioengine=libaio", "direct=1", "time_based=1", f"runtime={given.seconds}"], []
-    for number, tenant in enumerate(tenants):
-        lines += [f"[{tenant['name']}]", f"rw={tenant['rw']}", f"bs={tenant['bs']}k", f"iodepth={tenant['depth']}", f"size={MIB}m", f"offset={number * MIB}m"]
-        contract += ["[[tenant]]", f'name = "{tenant["name"]}"', f'jobs = ["{tenant["name"]}"]',
-                     f"volumes = [{{ begin_mib = {number * MIB}, mib = {MIB} }}]", tenant["key"]]
+    for tenant in tenants:
+        lines += [f"[{tenant['name']}]", f"rw={tenant['rw']}", f"bs={tenant['bs']}k", f"iodepth={tenant['depth']}", f"size={MIB}m"]
+        contract += ["[[tenant]]", f'name = "{tenant["name"]}"', f'jobs = ["{tenant["name"]}"]', tenant["key"]]
     (folder / "jobs.fio").write_text("\n".join(lines) + "\n")
     (folder / "tenants.toml").write_text("\n".join(contract) + "\n")
     done = call(str(given.programs / "seekwise"), "simulate", str(folder / "jobs.fio"), "--disk", HOSTS[host], "--tenants", str(folder / "tenants.toml"),

@@ -318,15 +318,8 @@ impl Move {
                     Ok(to) => {
                         number += 1;
                         let lba = (u64::from(extent) * EXTENT_BYTES + chunk.offset) / 512;
-                        self.ask(
-                            &self.from,
-                            how.stream,
-                            Kind::Read,
-                            (lba, chunk.bytes),
-                            Some(Buffer::new(chunk.bytes as usize)),
-                            number,
-                            &replies,
-                        );
+                        let buffer = Some(Buffer::new(chunk.bytes as usize));
+                        self.from.host.submit(work((how.stream, Kind::Read), (lba, chunk.bytes), buffer, number, &replies));
                         under_way.insert(number, Copying { chunk, to, is_read: false, begun: Instant::now() });
                         let pause = Duration::from_secs_f64(chunk.bytes as f64 / self.bytes_per_second as f64);
                         // A pace that was not reached is not made up for.
@@ -361,23 +354,9 @@ impl Move {
             // Zeros take no space where the store allows it: what is thin stays thin.
             let buffer = buffers.pop().filter(|buffer| buffer.iter().any(|byte| *byte != 0));
             let kind = if buffer.is_some() { Kind::Write } else { Kind::Trim };
-            self.ask(&self.to, how.stream, kind, (*to, chunk.bytes), buffer, cookie, &replies);
+            self.to.host.submit(work((how.stream, kind), (*to, chunk.bytes), buffer, cookie, &replies));
         }
         ended.map_or(Ok((is_in_time, took / done.max(1))), Err)
-    }
-
-    fn ask(
-        &self,
-        store: &StoreEntry,
-        stream: StreamId,
-        kind: Kind,
-        (lba, bytes): (u64, u64),
-        buffer: Option<Buffer>,
-        cookie: u64,
-        replies: &Arc<dyn Replies>,
-    ) {
-        let pieces = vec![Piece { lba: Some(lba), sectors: (bytes / 512) as u32, buffer }];
-        store.host.submit(Work { stream, kind, pieces, is_durable: false, replies: replies.clone(), cookie });
     }
 
     /// Flushes the destination. False: it took longer than writes may wait, and they go on.
@@ -398,4 +377,16 @@ impl Move {
             }
         }
     }
+}
+
+/// Something to be done with a range.
+fn work(
+    (stream, kind): (StreamId, Kind),
+    (lba, bytes): (u64, u64),
+    buffer: Option<Buffer>,
+    cookie: u64,
+    replies: &Arc<dyn Replies>,
+) -> Work {
+    let pieces = vec![Piece { lba: Some(lba), sectors: (bytes / 512) as u32, buffer }];
+    Work { stream, kind, pieces, is_durable: false, replies: replies.clone(), cookie }
 }
