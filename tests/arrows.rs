@@ -10,6 +10,7 @@ use std::path::Path;
 /// What each crate may depend on. A crate that is not here does not exist yet: give it a line, here and in ARCHITECTURE.md.
 const ARROWS: &[(&str, &[&str])] = &[
     ("block", &[]),
+    ("endpoint", &[]),
     ("progress", &[]),
     ("trace", &["block"]),
     ("sim", &["block", "trace"]),
@@ -30,6 +31,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &[
             "linux",
             "applier",
+            "endpoint",
             "experiment",
             "terminal",
             "progress",
@@ -42,7 +44,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "control",
         ],
     ),
-    ("server", &["serve", "experiment", "terminal", "progress", "report", "block", "sim", "control"]),
+    ("server", &["endpoint", "serve", "experiment", "terminal", "progress", "report", "block", "sim", "control"]),
     ("seekwise", PROGRAM),
     ("lab", RESEARCH_PROGRAM),
 ];
@@ -52,6 +54,7 @@ const PROGRAM: &[&str] = &[
     "linux",
     "applier",
     "serve",
+    "server",
     "experiment",
     "terminal",
     "progress",
@@ -73,6 +76,7 @@ const RESEARCH_PROGRAM: &[&str] = &[
     "linux",
     "applier",
     "serve",
+    "server",
     "experiment",
     "terminal",
     "progress",

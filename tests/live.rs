@@ -118,6 +118,30 @@ fn a_pair_of_workloads_is_steered_on_a_real_device_and_its_throughput_drawn() {
     }
 }
 
+#[test]
+#[ignore = "a minute and more of real time; its parts are tested next to random workloads"]
+fn a_load_runs_on_three_file_systems_of_the_real_kernel_and_nothing_stays_mounted() {
+    if !can_run() {
+        return;
+    }
+    if Command::new("mkfs.xfs").arg("-V").output().is_err() {
+        eprintln!("skipped: needs mkfs.xfs (xfsprogs)");
+        return;
+    }
+    let mounts = || fs::read_to_string("/proc/mounts").unwrap().lines().filter(|line| line.starts_with("/dev/loop")).count();
+    let before = mounts();
+    let replication = quick("self-learning");
+    let rows = replication["tables"][0]["rows"].as_array().unwrap();
+    for (row, file_system) in rows.iter().zip(["ext2", "ext3", "xfs"]) {
+        let name = row["name"].as_str().unwrap();
+        assert!(name.starts_with(&format!("sql-queries, {file_system};")) && name.contains("Algorithm 1 ends with"), "{name}");
+        // Two schedulers, how far they are apart, and Algorithm 1.
+        let rates: Vec<f64> = row["cells"].as_array().unwrap().iter().map(|cell| cell["ours"].as_f64().unwrap()).collect();
+        assert!(rates.len() == 5 && [0, 1, 3].iter().all(|place| rates[*place] > 0.01), "{row}");
+    }
+    assert_eq!((rows.len(), mounts()), (3, before));
+}
+
 /// An emulated disk of the test's own.
 struct Disk {
     emulator: Child,
@@ -203,7 +227,7 @@ fn a_device_is_not_touched_unless_it_is_whole_and_free_and_its_owner_says_so() {
     let unsaid = refused(&["ioperf", "--live", "/dev/nothing"]);
     assert!(unsaid.contains("--live /dev/nothing: would be overwritten; add --overwrite to allow that"), "{unsaid}");
     let other = refused(&["fairio", "--live", "emulated"]);
-    assert!(other.contains("fairio runs in the simulator only; available with --live: ioperf, genetic"), "{other}");
+    assert!(other.contains("fairio runs in the simulator only; available with --live: self-learning, ioperf, genetic"), "{other}");
     assert!(refused(&["ioperf", "--live", "emulated", "--only", "fig-1"]).contains("--only"));
     assert!(refused(&["ioperf", "--minutes", "5"]).contains("--live"));
     if can_run() {

@@ -73,6 +73,8 @@ fn the_package_installs_all_programs_and_enables_nothing() {
         "usr/share/doc/seekwise/agent.md",
         "usr/share/doc/seekwise/copyright",
         "usr/share/seekwise/grafana/seekwise.json",
+        "usr/share/seekwise/grafana/seekwise-serve.json",
+        "usr/share/seekwise/prometheus/seekwise-serve.yml",
     ] {
         assert!(installed.join(file).is_file(), "{file} is missing");
     }

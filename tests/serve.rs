@@ -2,6 +2,11 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected should fail")]
 
+#[path = "serve/doors.rs"]
+mod doors;
+#[path = "serve/machine.rs"]
+mod machine;
+
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -35,11 +40,11 @@ impl Served {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name).display().to_string();
         let text = format!(
-            "catalog = '{}'\ncontrol = '{}'\n[[listen]]\nunix = '{}'\n{}",
+            "catalog = '{}'\ncontrol = '{}'\n{}\n[[listen]]\nunix = '{}'\n",
             at("serve.db"),
             at("control"),
-            at("nbd"),
-            stores.replace("FOLDER", &folder.path().display().to_string())
+            stores.replace("FOLDER", &folder.path().display().to_string()),
+            at("nbd")
         );
         std::fs::write(folder.path().join("serve.toml"), text).unwrap();
         for store in ["store", "store-2"] {
@@ -129,8 +134,13 @@ impl Served {
 impl Served {
     /// The server notices a moment later that a client has gone.
     fn wait_until_closed(&self, volume: &str) {
+        self.wait_until_closed_but(volume, 0);
+    }
+
+    /// The same with clients that stay.
+    fn wait_until_closed_but(&self, volume: &str, staying: u64) {
         let until = Instant::now() + Duration::from_secs(20);
-        while self.status(volume)["clients"] != 0 {
+        while self.status(volume)["clients"] != staying {
             assert!(Instant::now() < until, "the client stays: {}", self.status(volume));
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -160,11 +170,16 @@ impl Drop for Served {
     }
 }
 
+/// The root of the project.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
 /// Whether a client is installed.
 fn has(client: &str) -> bool {
     let found = Command::new(client).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
     if !found {
-        eprintln!("skipped: needs {client} (apt-get install qemu-utils libnbd-bin fio)");
+        eprintln!("skipped: needs {client} (apt-get install qemu-utils qemu-system-x86 libnbd-bin fio)");
     }
     found
 }

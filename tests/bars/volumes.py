@@ -194,7 +194,9 @@ def contracts(given, folder, say):
             of[host] += 1
             value = int(tenant["key"].split("=")[1]) if tenant["promise"] in ("reservation", "limit") else None
             # As the simulator judges: 95% of what was promised; a reference by the throughput that its disk would have had.
-            is_kept = {"reservation": lambda: other["iops"] >= 0.95 * min(value, one["iops"]), "limit": lambda: other["iops"] <= 1.05 * value,
+            # A request of up to 256 KiB counts as one, and those in order are merged.
+            each = 256 / tenant["bs"] if "rand" not in tenant["rw"] else 1
+            is_kept = {"reservation": lambda: other["iops"] >= 0.95 * min(value, one["iops"]), "limit": lambda: other["iops"] <= 1.05 * value * each,
                        "reference": lambda: other["iops"] >= 0.95 * one["reference"]["throughput_mb_s"] * 1e6 / (tenant["bs"] * 1024)}[tenant["promise"]]()
             kept[host] += is_kept
             if not is_kept:

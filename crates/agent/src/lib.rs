@@ -15,7 +15,6 @@
 
 pub mod advice;
 pub mod configuration;
-pub mod connections;
 pub mod control_socket;
 pub mod daemon;
 pub mod history;

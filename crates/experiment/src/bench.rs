@@ -20,6 +20,7 @@ use progress::monitor::Monitor;
 pub struct Bench {
     world: World,
     placed: PlacedWorkload,
+    learns: bool,
 }
 
 /// What a run gives.
@@ -43,7 +44,13 @@ impl Bench {
         let workload = shipped::parse(text, source)?;
         let placed = workload.place(world.profile.capacity_sectors(), seed);
         let placed = placed.with_context(|| format!("{source} on {}", world.profile.name()))?;
-        Ok(Bench { world, placed })
+        Ok(Bench { world, placed, learns: true })
+    }
+
+    /// The same for runs in which no scheduler that learns is set but one that they begin under, or that an experiment adds.
+    #[must_use]
+    pub fn without_learning(self) -> Bench {
+        Bench { learns: false, ..self }
     }
 
     /// Names of the jobs.
@@ -81,6 +88,9 @@ impl Bench {
         let queue = self.world.queue(timed(self.world.scheduler(begins_with), &stopwatch));
         let mut host = Host::new(queue, self.placed.files(), self.world.host)?;
         let mut steered = Steered::new(controller, begins_with, &self.world.device(), stopwatch.clone());
+        if !self.learns {
+            steered = steered.without_learning();
+        }
         schedulers.into_iter().for_each(|(spec, knowledge)| steered.add_scheduler(spec, knowledge));
         let measure = Measure::new(self.placed.jobs().iter().map(|job| job.stream()));
         let watch = Watch { stop: Some(monitor.stop()), ..Watch::default() };

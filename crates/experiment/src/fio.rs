@@ -22,8 +22,11 @@ pub fn version() -> anyhow::Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// Whether jobs write.
+/// Whether jobs write, be it only the files that they will read.
 pub fn writes(jobs: &str) -> bool {
+    if jobs.lines().any(|line| line.trim() == "create_only=1") {
+        return true;
+    }
     let kind = |line: &str| {
         let (key, value) = line.split_once('=')?;
         matches!(key.trim(), "rw" | "readwrite").then(|| value.trim().to_owned())

@@ -63,6 +63,16 @@ impl Steered {
         Steered { steering: ControlLoop::new(controller), active, stopwatch, requests: None }
     }
 
+    /// The same where no scheduler that learns is set during the run but the one that it begins under, or those that are
+    /// [added](Steered::add_scheduler) afterwards: what the others would know, a third of the time of a run, is not gathered.
+    #[must_use]
+    pub fn without_learning(mut self) -> Steered {
+        let begins_with = self.active.spec.name;
+        self.active.schedulers.retain(|spec| !spec.learns() || spec.name == begins_with);
+        self.active.knowledge = KnowledgeStore::new(std::iter::empty());
+        self
+    }
+
     /// Adds a scheduler of an experiment with what it knows; it can then be set as any other.
     pub fn add_scheduler(&mut self, spec: &'static SchedulerSpec, knowledge: Box<dyn Knowledge>) {
         self.active.schedulers.push(spec);

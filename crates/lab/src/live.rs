@@ -43,7 +43,9 @@ pub struct BlockDevice {
     eyes: Tracepoints,
     device: Device,
     path: PathBuf,
-    file: fs::File,
+    /// Opened exclusively; `None` while a file system is on it.
+    file: Option<fs::File>,
+    mounted: Option<Mounted>,
     fio: String,
     emulator: Option<Emulator>,
 }
@@ -71,16 +73,15 @@ impl BlockDevice {
             bail!("--live {given}: {why}");
         }
         let path = sysfs.dev().join(&device.name);
-        let mut options = fs::OpenOptions::new();
-        let exclusive = options.read(true).write(true).custom_flags(EXCLUSIVE).open(&path);
-        let file = exclusive.with_context(|| format!("--live {given}: is in use or not writable"))?;
+        let file = exclusively(&path).with_context(|| format!("--live {given}: is in use or not writable"))?;
         let eyes = Tracepoints::open(&sysfs, &device)?;
         let (applier, client) = applier(journal)?;
         let model = device.model.as_deref().unwrap_or(&device.name);
         let allowed = |name: &str| name == "scheduler" || name.starts_with("iosched/") || host.contains(&name);
         let mut linux = LinuxTarget::new(&sysfs, &device.name, model, client, allowed)?;
         linux.because("seekwise-lab paper run --live");
-        Ok(BlockDevice { linux, _applier: applier, eyes, device, path, file, fio: version()?, emulator })
+        let (file, mounted, fio) = (Some(file), None, version()?);
+        Ok(BlockDevice { linux, _applier: applier, eyes, device, path, file, mounted, fio, emulator })
     }
 }
 
@@ -155,13 +156,79 @@ impl LiveDevice for BlockDevice {
     }
 
     fn settle(&mut self) -> anyhow::Result<()> {
-        self.file.sync_all().with_context(|| self.path.display().to_string())?;
+        if let Some(mounted) = &self.mounted {
+            let folder = mounted.folder.path();
+            return runs("sync", &["--file-system", &folder.display().to_string()]);
+        }
+        if let Some(file) = &self.file {
+            file.sync_all().with_context(|| self.path.display().to_string())?;
+        }
         self.emulator.as_mut().map_or(Ok(()), Emulator::renew)
     }
+
+    fn mount(&mut self, file_system: &str) -> anyhow::Result<PathBuf> {
+        self.unmount()?;
+        let path = self.path.display().to_string();
+        let mkfs = format!("mkfs.{file_system}");
+        // Nothing is discarded, and nothing is left to be written later, which would be measured.
+        let options: &[&str] =
+            if file_system == "xfs" { &["-q", "-f", "-K"] } else { &["-q", "-F", "-E", "nodiscard,lazy_itable_init=0"] };
+        runs(&mkfs, &[options, &[&path]].concat())?;
+        let folder = tempfile::tempdir().context("cannot create a mount point")?;
+        self.file = None;
+        let mounted = runs("mount", &["-t", file_system, "-o", "noatime", &path, &folder.path().display().to_string()]);
+        if mounted.is_err() {
+            self.file = exclusively(&self.path).ok();
+        }
+        mounted?;
+        let root = folder.path().to_owned();
+        self.mounted = Some(Mounted { folder });
+        Ok(root)
+    }
+
+    fn unmount(&mut self) -> anyhow::Result<()> {
+        let Some(mounted) = self.mounted.take() else { return Ok(()) };
+        mounted.end()?;
+        self.file = Some(exclusively(&self.path).with_context(|| self.path.display().to_string())?);
+        Ok(())
+    }
+}
+
+/// A file system on a device, and where it is mounted.
+struct Mounted {
+    folder: tempfile::TempDir,
+}
+
+impl Mounted {
+    /// Unmounts it.
+    ///
+    /// # Errors
+    /// It is in use.
+    fn end(self) -> anyhow::Result<()> {
+        // Where it stays mounted the folder must not be emptied.
+        let folder = self.folder.keep();
+        runs("umount", &[&folder.display().to_string()])?;
+        fs::remove_dir(&folder).with_context(|| folder.display().to_string())
+    }
+}
+
+fn exclusively(path: &Path) -> std::io::Result<fs::File> {
+    fs::OpenOptions::new().read(true).write(true).custom_flags(EXCLUSIVE).open(path)
+}
+
+/// Runs a program of the system to its end.
+fn runs(program: &str, arguments: &[&str]) -> anyhow::Result<()> {
+    let ran = Command::new(program).args(arguments).stdin(std::process::Stdio::null()).output();
+    let ran = ran.with_context(|| format!("cannot run {program}"))?;
+    ensure!(ran.status.success(), "{program} {}: {}", arguments.join(" "), String::from_utf8_lossy(&ran.stderr).trim());
+    Ok(())
 }
 
 impl Drop for BlockDevice {
     fn drop(&mut self) {
+        if let Err(error) = self.unmount() {
+            eprint_line(&format!("{}: {error:#}", self.device.name));
+        }
         match self.linux.applier().restore(Some(&self.device.name)) {
             Ok(restored) => {
                 for one in restored.iter().filter(|one| matches!(one.outcome, applier::Outcome::Failed { .. })) {

@@ -20,6 +20,7 @@ pub mod protect;
 pub mod records;
 pub mod scheduler;
 pub mod schema;
+pub mod serve;
 pub mod simulate;
 pub mod trace;
 pub mod tunables;

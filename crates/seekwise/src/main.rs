@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser, Subcommand};
 use seekwise::{
     advise, check, compare, controller, disk, emulate, guarantee, host, kb, learn, moved, offered, place, protect, records,
-    scheduler, schema, simulate, trace, workload,
+    scheduler, schema, serve, simulate, trace, workload,
 };
 use terminal::manual;
 
@@ -80,6 +80,9 @@ enum Command {
     Scheduler(scheduler::Command),
     /// Print the JSON Schema of what `simulate`, `compare` and `advise` print with `--json`
     Schema(schema::Args),
+    /// Make, change, delete and list volumes of a running block server, as `seekwise-serve volume` does
+    #[command(subcommand)]
+    Serve(serve::Command),
     /// Run a trace or the jobs of an fio job file on one disk under one scheduler
     Simulate(simulate::Args),
     /// Capture, characterise, check, rewrite, merge and convert traces
@@ -132,6 +135,7 @@ fn main() -> ExitCode {
         Command::Report(args) => records::run(&args),
         Command::Scheduler(command) => scheduler::run(command),
         Command::Schema(args) => schema::run(&args),
+        Command::Serve(command) => serve::run(&command),
         Command::Simulate(args) => simulate::run(&args, &controller::product()),
         Command::Trace(command) => trace::run(command),
         Command::Truth(args) => moved::truth(&args),

@@ -21,3 +21,5 @@ mod overhead;
 mod pacer;
 pub mod statistics;
 pub mod store;
+#[cfg(feature = "vhost-user")]
+pub mod vhost;

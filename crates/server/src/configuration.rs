@@ -6,6 +6,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail, ensure};
 use control::Setting;
 use serde::Deserialize;
+use serve::nbd::{Client, Origin};
+
+use crate::access::{Access, Allow};
 
 /// What is served, and where.
 #[derive(Clone, Debug, Deserialize)]
@@ -25,6 +28,13 @@ pub struct Configuration {
     pub listen: Vec<Listen>,
     /// Moves that the server makes without being asked; absent: none.
     pub moves: Option<Moves>,
+    /// Where metrics for Prometheus are: an address, or `unix:` and a path; without it there are none.
+    pub metrics: Option<String>,
+    /// Certificates for those places that use TLS.
+    pub tls: Option<Tls>,
+    /// Which client may open which volume; without a table every client every volume.
+    #[serde(rename = "allow", default)]
+    pub allow: Vec<Allow>,
 }
 
 /// Moves that the server makes without being asked, when a store cannot keep its promises.
@@ -62,6 +72,33 @@ impl Moves {
     pub fn bytes_per_second(&self) -> u64 {
         self.pace_mib_s << 20
     }
+}
+
+/// Files in PEM.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tls {
+    /// The server's certificate, and those between it and a root.
+    pub certificate: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
+    /// Who signs certificates of clients: then a client has to show one.
+    pub client_ca: Option<PathBuf>,
+    /// Certificates of clients that are revoked.
+    pub client_crl: Option<PathBuf>,
+}
+
+/// Whether TLS is used at a place.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum UseTls {
+    /// It is not offered.
+    #[default]
+    Off,
+    /// Clients may use it.
+    On,
+    /// Clients have to use it.
+    Require,
 }
 
 fn catalog() -> PathBuf {
@@ -112,7 +149,7 @@ fn one() -> u32 {
 /// What `depth` is if it is not given: what a SATA drive's queue holds.
 pub const DEPTH: u32 = 32;
 
-/// A place where clients connect: one of the two.
+/// A place where clients connect: one of the three.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Listen {
@@ -120,6 +157,13 @@ pub struct Listen {
     pub unix: Option<PathBuf>,
     /// An address and a port.
     pub tcp: Option<SocketAddr>,
+    /// A unix socket for a virtual machine's monitor, by vhost-user.
+    pub vhost_user: Option<PathBuf>,
+    /// The volume at such a socket.
+    pub volume: Option<String>,
+    /// Whether clients may or have to use TLS.
+    #[serde(default)]
+    pub tls: UseTls,
 }
 
 impl Configuration {
@@ -174,16 +218,81 @@ impl Configuration {
             ensure!((1..=1 << 20).contains(&moves.most_gib), "moves: most_gib: should be 1 to {}", 1 << 20);
             ensure!((1..=1 << 20).contains(&moves.pace_mib_s), "moves: pace_mib_s: should be 1 to {}", 1 << 20);
         }
+        self.check_doors()
+    }
+
+    /// Where metrics for Prometheus are; `None`: there are none.
+    ///
+    /// # Errors
+    /// It is no place, or not of this machine.
+    pub fn metrics(&self) -> anyhow::Result<Option<endpoint::metrics::Listen>> {
+        let Some(text) = &self.metrics else { return Ok(None) };
+        let listen = text.parse().map_err(|wanted| anyhow::anyhow!("metrics = {text:?}: {wanted}"))?;
+        if let endpoint::metrics::Listen::Tcp(address) = &listen {
+            ensure!(
+                address.ip().is_loopback(),
+                "metrics = {text:?}: should be an address of this machine, as in \"127.0.0.1:9751\""
+            );
+        }
+        Ok(Some(listen))
+    }
+
+    fn check_doors(&self) -> anyhow::Result<()> {
+        self.metrics()?;
+        let client_ca = self.tls.as_ref().and_then(|tls| tls.client_ca.as_ref());
         for listen in &self.listen {
+            if listen.vhost_user.is_some() {
+                listen.check_vhost_user()?;
+                continue;
+            }
+            ensure!(listen.volume.is_none(), "listen: volume: is of a place with vhost_user; clients of NBD choose one");
             match (&listen.unix, &listen.tcp) {
                 (Some(_), None) => {}
                 (None, Some(address)) if address.ip().is_loopback() => {}
-                (None, Some(address)) => {
-                    bail!("listen: tcp = {address}: without TLS only addresses of this machine are served, such as 127.0.0.1:10809")
-                }
-                _ => bail!("listen: give either unix or tcp in each table"),
+                (None, Some(_)) if listen.tls == UseTls::Require && client_ca.is_some() => {}
+                (None, Some(address)) => bail!(
+                    "listen: tcp = \"{address}\": without certificates of clients only addresses of this machine are served, such as \
+                     127.0.0.1:10809; others need tls = \"require\" here and client_ca in the table [tls]"
+                ),
+                _ => bail!("listen: give either unix, tcp or vhost_user in each table"),
             }
+            ensure!(listen.tls == UseTls::Off || self.tls.is_some(), "listen: tls: needs a table [tls] with certificate and key");
         }
+        if let Some(tls) = &self.tls {
+            ensure!(
+                self.listen.iter().any(|listen| listen.tls != UseTls::Off),
+                "tls: no table [[listen]] uses it: tls = \"require\""
+            );
+            ensure!(tls.client_crl.is_none() || client_ca.is_some(), "tls: client_crl: needs client_ca");
+        }
+        let access = Access::new(&self.allow)?;
+        for volume in self.listen.iter().filter_map(|listen| listen.volume.as_ref()) {
+            let monitor = Client { origin: Origin::Unix(None), names: None };
+            ensure!(
+                access.allows(&monitor, volume),
+                "listen: vhost_user: volume {volume}: needs a table [[allow]] without users: who opens such a socket is not known; its mode says who may"
+            );
+        }
+        for (number, allow) in self.allow.iter().enumerate() {
+            ensure!(
+                allow.certificates.is_none() || client_ca.is_some(),
+                "allow: table {}: certificates: clients show none without client_ca in the table [tls]",
+                number + 1
+            );
+        }
+        Ok(())
+    }
+}
+
+impl Listen {
+    fn check_vhost_user(&self) -> anyhow::Result<()> {
+        let is_alone = self.unix.is_none() && self.tcp.is_none() && self.tls == UseTls::Off;
+        ensure!(is_alone, "listen: vhost_user: goes with volume only");
+        ensure!(self.volume.as_deref().is_some_and(is_name), "listen: vhost_user: needs volume, the name of the disk's volume");
+        ensure!(
+            cfg!(feature = "vhost-user"),
+            "listen: vhost_user: this program was built without it (cargo build -p seekwise-server --features vhost-user)"
+        );
         Ok(())
     }
 }
@@ -224,8 +333,21 @@ mod tests {
             (&store("emulated = 'sata7201'"), "store a: emulated"),
             (&store("path = 'x'\nscheduler = 'youchose'"), "store a: scheduler"),
             (&store("path = 'x'\ndepth = 0"), "store a: depth: should be 1 to 1024"),
-            ("[[listen]]\ntcp = '192.0.2.1:10809'\n[[store]]\nname = 'a'\npath = 'x'", "without TLS"),
-            ("[[listen]]\n[[store]]\nname = 'a'\npath = 'x'", "give either unix or tcp"),
+            ("[[listen]]\ntcp = '192.0.2.1:10809'\n[[store]]\nname = 'a'\npath = 'x'", "without certificates of clients"),
+            (
+                "[[listen]]\ntcp = '192.0.2.1:1'\ntls = 'require'\n[tls]\ncertificate = 'c'\nkey = 'k'\n[[store]]\nname = 'a'\npath = 'x'",
+                "without certificates of clients",
+            ),
+            ("[[listen]]\nunix = 'a'\ntls = 'maybe'\n[[store]]\nname = 'a'\npath = 'x'", "unknown variant `maybe`"),
+            ("[[listen]]\nunix = 'a'\ntls = 'on'\n[[store]]\nname = 'a'\npath = 'x'", "needs a table [tls]"),
+            ("metrics = '9751'\n[[listen]]\nunix = 'a'\n[[store]]\nname = 'a'\npath = 'x'", "should be an address and a port"),
+            ("metrics = '0.0.0.0:1'\n[[listen]]\nunix = 'a'\n[[store]]\nname = 'a'\npath = 'x'", "an address of this machine"),
+            ("[[listen]]\nvhost_user = 'a'\n[[store]]\nname = 'a'\npath = 'x'", "needs volume"),
+            ("[[listen]]\nvhost_user = 'a'\ntcp = '127.0.0.1:1'\n[[store]]\nname = 'a'\npath = 'x'", "goes with volume only"),
+            ("[[listen]]\nunix = 'a'\nvolume = 'b'\n[[store]]\nname = 'a'\npath = 'x'", "clients of NBD choose one"),
+            (&store("path = 'x'\n[tls]\ncertificate = 'c'\nkey = 'k'"), "no table [[listen]] uses it"),
+            (&store("path = 'x'\n[[allow]]\nvolumes = ['a']\ncertificates = ['b']"), "clients show none without client_ca"),
+            ("[[listen]]\n[[store]]\nname = 'a'\npath = 'x'", "give either unix, tcp or vhost_user"),
             (&format!("{listen}[[store]]\nname = '../a'\npath = 'x'"), "letters, digits"),
             (&store("path = 'x'\n[moves]\nauto = true\npace_mib_s = 0"), "moves: pace_mib_s: should be 1 to"),
             (&store("path = 'x'\n[moves]\nauto = true\nmost = 1"), "unknown field `most`"),

@@ -2,7 +2,7 @@
 
 use std::fs::Permissions;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -14,8 +14,12 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use serve::nbd::connection::{self, Stream};
+use rustix::net::sockopt::{set_socket_keepalive, set_tcp_keepidle, socket_peercred};
+use serve::nbd::stream::Stream;
+use serve::nbd::tls::Tls;
+use serve::nbd::{Client, Entrance, Exports, Origin, Security, connection};
 
+use crate::access::{Access, Open};
 use crate::control;
 use crate::server::Server;
 use crate::watch::Watch;
@@ -27,13 +31,47 @@ const MOST_CLIENTS: usize = 1024;
 /// Clients that have requests under way at the end are waited for this long.
 const FAREWELL: Duration = Duration::from_secs(30);
 
+/// A connection over TCP that is idle for this long is asked whether its client is still there.
+const IDLE: Duration = Duration::from_secs(60);
+
+/// What is behind a place where clients connect: the volumes, who may open them, and TLS.
+#[derive(Clone)]
+pub struct Gate {
+    /// The volumes.
+    pub server: Arc<Server>,
+    /// Who may open what.
+    pub access: Arc<Access>,
+    /// TLS, if it is offered.
+    pub tls: Option<Arc<Tls>>,
+    /// Whether clients have to use it.
+    pub requires_tls: bool,
+}
+
+impl Entrance for Gate {
+    fn exports<'a>(&'a self, client: &Client) -> Box<dyn Exports + 'a> {
+        Box::new(Open { server: &self.server, access: &self.access, client: client.clone() })
+    }
+
+    fn security(&self) -> Security<'_> {
+        match &self.tls {
+            None => Security::Plain,
+            Some(tls) if self.requires_tls => Security::Required(tls),
+            Some(tls) => Security::Offered(tls),
+        }
+    }
+
+    fn note(&self, text: &str) {
+        tracing::error!("tls: {text}; the certificates that were read before are used");
+    }
+}
+
 /// Streams that are open, by number.
-type Open = std::collections::BTreeMap<u64, Box<dyn FnOnce() + Send>>;
+type Streams = std::collections::BTreeMap<u64, Box<dyn FnOnce() + Send>>;
 
 /// The clients that are connected.
 #[derive(Default)]
 struct Clients {
-    open: Mutex<(u64, Open)>,
+    open: Mutex<(u64, Streams)>,
     gone: Condvar,
 }
 
@@ -73,33 +111,81 @@ pub struct Doors {
     is_closed: Arc<AtomicBool>,
     clients: Arc<Clients>,
     threads: Vec<JoinHandle<()>>,
+    /// Of vhost-user: they end with their client.
+    vhost_threads: Vec<JoinHandle<()>>,
     sockets: Vec<PathBuf>,
 }
 
 impl Doors {
     /// None yet.
     pub fn new() -> Doors {
-        Doors { is_closed: Arc::default(), clients: Arc::default(), threads: Vec::new(), sockets: Vec::new() }
+        Doors {
+            is_closed: Arc::default(),
+            clients: Arc::default(),
+            threads: Vec::new(),
+            vhost_threads: Vec::new(),
+            sockets: Vec::new(),
+        }
     }
 
     /// Serves volumes at a unix socket, which its owner and group may open.
     ///
     /// # Errors
     /// It cannot be made, or another server answers at it.
-    pub fn unix(&mut self, path: &Path, server: &Arc<Server>) -> anyhow::Result<()> {
+    pub fn unix(&mut self, path: &Path, gate: Gate) -> anyhow::Result<()> {
         let listener = self.bind(path, 0o660)?;
-        let server = server.clone();
-        self.listen(listener, UnixListener::accept, move |stream| connection::serve(stream, &*server))
+        self.listen(listener, UnixListener::accept, move |stream: UnixStream| {
+            let origin = Origin::Unix(socket_peercred(&stream).ok().map(|peer| peer.uid.as_raw()));
+            connection::serve(stream, &gate, origin)
+        })
     }
 
     /// Serves volumes at an address.
     ///
     /// # Errors
     /// It is taken, or not of this machine.
-    pub fn tcp(&mut self, address: SocketAddr, server: &Arc<Server>) -> anyhow::Result<()> {
+    pub fn tcp(&mut self, address: SocketAddr, gate: Gate) -> anyhow::Result<()> {
         let listener = TcpListener::bind(address).with_context(|| format!("listen: tcp = {address}"))?;
-        let server = server.clone();
-        self.listen(listener, TcpListener::accept, move |stream| connection::serve(stream, &*server))
+        self.listen(listener, TcpListener::accept, move |stream: TcpStream| {
+            let origin = Origin::Tcp(stream.peer_addr()?);
+            stream.set_nodelay(true)?;
+            // A client whose machine has gone says no farewell.
+            set_socket_keepalive(&stream, true)?;
+            set_tcp_keepidle(&stream, IDLE)?;
+            connection::serve(stream, &gate, origin)
+        })
+    }
+
+    /// Serves a volume at a unix socket to a virtual machine's monitor, which its owner and group may open.
+    ///
+    /// # Errors
+    /// It cannot be made, or another server answers at it.
+    #[cfg(feature = "vhost-user")]
+    pub fn vhost_user(&mut self, path: &Path, volume: &str, server: &Arc<Server>) -> anyhow::Result<()> {
+        let listener = self.bind(path, 0o660)?;
+        let (is_closed, clients, server, volume) =
+            (self.is_closed.clone(), self.clients.clone(), server.clone(), volume.to_owned());
+        let thread = thread::Builder::new().name("vhost-user-door".to_owned()).spawn(move || {
+            let open = || {
+                let opened = server.open(&volume);
+                if opened.is_err() {
+                    tracing::warn!(volume, "a virtual machine was refused: there is no such volume");
+                }
+                opened
+            };
+            let result = serve::vhost::serve(
+                listener,
+                open,
+                || is_closed.load(Ordering::Relaxed),
+                |end| clients.add(end),
+                |number| clients.remove(number),
+            );
+            if let Err(error) = result {
+                tracing::error!(%error, "vhost-user");
+            }
+        })?;
+        self.vhost_threads.push(thread);
+        Ok(())
     }
 
     /// Takes commands at a unix socket, which only its owner may open.
@@ -169,6 +255,9 @@ impl Doors {
             let _ = thread.join();
         }
         self.clients.end();
+        for thread in self.vhost_threads.drain(..) {
+            let _ = thread.join();
+        }
         for socket in &self.sockets {
             let _ = std::fs::remove_file(socket);
         }

@@ -6,6 +6,7 @@
 //!                                control ◀─ `seekwise-serve volume …`
 //! ```
 
+pub mod access;
 mod admission;
 pub mod catalog;
 pub mod configuration;
@@ -13,8 +14,10 @@ pub mod control;
 mod dirty;
 pub mod door;
 mod health;
+pub mod metrics;
 pub mod migration;
 pub mod planner;
+pub mod program;
 pub mod server;
 pub mod store;
 pub mod volume;

@@ -1,11 +1,10 @@
 //! The program: parses the command line and calls the library.
 
-mod program;
-
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use server::program;
 use terminal::manual;
 
 /// Serves volumes over NBD, each with the performance it was promised

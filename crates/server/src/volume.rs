@@ -95,6 +95,8 @@ pub struct Volume {
     clients: AtomicUsize,
     /// Requests and bytes so far, read and written.
     counts: [AtomicU64; 4],
+    /// For how long clients were not read from, in nanoseconds.
+    held_back_ns: AtomicU64,
     owner: Weak<dyn Owner>,
 }
 
@@ -118,6 +120,7 @@ impl Volume {
             held: Default::default(),
             clients: AtomicUsize::new(0),
             counts: Default::default(),
+            held_back_ns: AtomicU64::new(0),
             owner,
         }
     }
@@ -167,6 +170,11 @@ impl Volume {
     /// Requests read and written, and bytes read and written.
     pub fn counts(&self) -> [u64; 4] {
         [0, 1, 2, 3].map(|number: usize| self.counts[number].load(Ordering::Relaxed))
+    }
+
+    /// For how long clients were not read from because too much of theirs was under way.
+    pub fn held_back(&self) -> Duration {
+        Duration::from_nanos(self.held_back_ns.load(Ordering::Relaxed))
     }
 
     /// Extents that it has: place and number.
@@ -494,6 +502,10 @@ impl Export for OpenVolume {
 
     fn begins(&self) -> bool {
         self.volume.owner.upgrade().is_some_and(|owner| owner.opens(&self.volume))
+    }
+
+    fn held_back(&self, time: Duration) {
+        self.volume.held_back_ns.fetch_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
     fn ends(&self) {

@@ -7,7 +7,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use block::StreamId;
-use serve::store::{Report, Served};
+use serve::store::{Report, Served, Totals};
 
 use crate::server::Server;
 use crate::volume::Volume;
@@ -27,6 +27,14 @@ pub struct Doing {
     pub broken_since: Option<u64>,
     /// The volume that used the store most in the second in which the promise was last broken.
     pub because_of: Option<String>,
+    /// Of the requests judged in the last second, the share that others did not make late; 1 without requests.
+    pub level: f64,
+    /// Seconds in which its promise was kept, and in which it was broken.
+    pub kept_seconds: u64,
+    /// See [`kept_seconds`](Doing::kept_seconds).
+    pub broken_seconds: u64,
+    /// Response times since the store was opened.
+    pub totals: Totals,
 }
 
 /// What is known of a volume between two looks.
@@ -56,7 +64,7 @@ impl Watch {
             thread::Builder::new().name("watch".to_owned()).spawn(move || {
                 while !is_ended.load(Ordering::Relaxed) {
                     thread::sleep(Duration::from_secs(1));
-                    look(&server, &mut judged.lock().unwrap_or_else(PoisonError::into_inner));
+                    look(&server, &judged);
                 }
             })?
         };
@@ -79,13 +87,16 @@ impl Drop for Watch {
     }
 }
 
-fn look(server: &Server, judged: &mut BTreeMap<StreamId, Judged>) {
+fn look(server: &Server, judged: &Mutex<BTreeMap<StreamId, Judged>>) {
+    let lock = || judged.lock().unwrap_or_else(PoisonError::into_inner);
     let volumes = server.volumes();
-    judged.retain(|id, _| volumes.iter().any(|volume| volume.id == *id));
+    lock().retain(|id, _| volumes.iter().any(|volume| volume.id == *id));
     for store in server.stores() {
         // In the order of the roster.
         let here: Vec<&Arc<Volume>> = volumes.iter().filter(|volume| volume.is_on(store)).collect();
+        // Without the lock: a question how a volume does must not wait for a store.
         let Some(report) = store.host.report() else { continue };
+        let mut judged = lock();
         for (number, volume) in here.iter().enumerate() {
             let judged = judged.entry(volume.id).or_default();
             let was_broken = judged.doing.broken_since.is_some();
@@ -117,14 +128,17 @@ fn most(here: &[&Arc<Volume>], report: &Report, victim: StreamId) -> Option<Stri
 fn judge(judged: &mut Judged, report: &Report, number: usize, id: StreamId, most: impl FnOnce() -> Option<String>) {
     let Judged { doing, calm } = judged;
     doing.served = report.served.get(&id).copied().unwrap_or_default();
+    doing.totals = report.totals.get(&id).copied().unwrap_or_default();
     let Some(standing) = report.standings.get(number).copied().flatten() else {
-        *doing = Doing { served: doing.served, ..Doing::default() };
+        *doing = Doing { served: doing.served, totals: doing.totals, ..Doing::default() };
         return;
     };
     let counts = [standing.completed, standing.late, standing.late_by_others];
     // A new contract begins to count at zero.
     let before = doing.counts.filter(|before| before[0] <= counts[0] && before[2] <= counts[2]).unwrap_or([0; 3]);
     doing.counts = Some(counts);
+    let (done, late) = (counts[0] - before[0], counts[2] - before[2]);
+    doing.level = if done == 0 { 1.0 } else { 1.0 - late as f64 / done as f64 };
     if counts[2] > before[2] {
         *calm = 0;
         doing.because_of = most();
@@ -136,6 +150,7 @@ fn judge(judged: &mut Judged, report: &Report, number: usize, id: StreamId, most
             (doing.broken_since, doing.because_of) = (None, None);
         }
     }
+    *if doing.broken_since.is_some() { &mut doing.broken_seconds } else { &mut doing.kept_seconds } += 1;
 }
 
 #[cfg(test)]
@@ -155,11 +170,13 @@ mod tests {
         };
         assert_eq!(look(100, 2, 0).broken_since, None, "late by itself");
         let broken = look(200, 5, 3);
+        assert_eq!((broken.level, broken.kept_seconds, broken.broken_seconds), (0.97, 1, 1));
         assert!(broken.broken_since.is_some() && broken.because_of.as_deref() == Some("flood"), "{broken:?}");
         for _ in 0..9 {
             assert_eq!(look(300, 5, 3).broken_since, broken.broken_since);
         }
-        assert_eq!(look(300, 5, 3).broken_since, None);
+        let calm = look(300, 5, 3);
+        assert_eq!((calm.broken_since, calm.level, calm.kept_seconds, calm.broken_seconds), (None, 1.0, 2, 10));
         assert_eq!(look(10, 0, 0).broken_since, None, "a new contract");
         assert!(look(20, 1, 1).broken_since.is_some());
     }

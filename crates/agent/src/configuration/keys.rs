@@ -9,7 +9,9 @@ use observe::Preference;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::{Configuration, Exit, Listen, Mode, Pattern, Rule, Settings, learning, protect};
+use endpoint::metrics::Listen;
+
+use super::{Configuration, Exit, Mode, Pattern, Rule, Settings, learning, protect};
 
 /// The default candidates.
 pub const CANDIDATES: &str = "linux";
@@ -195,7 +197,7 @@ const OF_PROGRAM: &[Key<Put>] = &[
         default: "",
         doc: "Address of the metrics for Prometheus: \"127.0.0.1:9750\" or \"unix:/run/seekwise-agent/metrics.sock\". Default: no metrics.",
         read: |value| {
-            let listen = listen(text(value)?)?;
+            let listen: Listen = text(value)?.parse()?;
             Ok(Box::new(move |configuration| configuration.metrics = Some(listen)))
         },
     },
@@ -231,18 +233,6 @@ fn one_of<T: Copy>(value: &DeValue, known: &[(&str, T)]) -> Result<T, String> {
 pub(super) fn path(value: &DeValue) -> Result<PathBuf, String> {
     let path = PathBuf::from(text(value)?);
     if path.is_absolute() { Ok(path) } else { Err("should be an absolute path, as in \"/run/seekwise-agent\"".to_owned()) }
-}
-
-/// Parses the address of the metrics server.
-///
-/// # Errors
-/// It is neither `unix:` and a path nor an IP address with a port.
-pub fn listen(text: &str) -> Result<Listen, String> {
-    if let Some(path) = text.strip_prefix("unix:") {
-        return Ok(Listen::Unix(PathBuf::from(path)));
-    }
-    let wrong = "should be an address and a port, as in \"127.0.0.1:9750\", or \"unix:\" and a path";
-    text.parse().map(Listen::Tcp).map_err(|_| wrong.to_owned())
 }
 
 /// Refuses a pattern that matches no attribute.

@@ -27,11 +27,12 @@ use applier::policy::Unreadable;
 use control::Setting;
 use control::controller::ControllerChoice;
 use control::experience::Experience;
+use endpoint::metrics::Listen;
 use observe::Preference;
 
 pub use applier::policy::Sources;
 pub use hours::{Hours, WallTime};
-pub use keys::{listen, vendor_file};
+pub use keys::vendor_file;
 pub use learning::{Learning, searching};
 pub use pattern::Pattern;
 pub use protect::{Limits, Promised, reference};
@@ -124,15 +125,6 @@ impl Rule {
             && matches(&self.model, device.model.as_deref().unwrap_or_default())
             && matches(&self.wwid, wwid.unwrap_or_default())
     }
-}
-
-/// Address of the metrics server.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Listen {
-    /// A TCP address of this machine.
-    Tcp(std::net::SocketAddr),
-    /// A unix socket.
-    Unix(PathBuf),
 }
 
 /// The configuration of the agent.

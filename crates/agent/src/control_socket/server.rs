@@ -11,7 +11,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use super::{Answer, Ask};
-use crate::connections::{Places, UntilDeadline, listen};
+use endpoint::connections::{Places, UntilDeadline, listen};
 
 /// Time for a client to send its whole request, and to take the whole reply.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(5);

@@ -1,7 +1,5 @@
 //! Metrics for Prometheus, in base units, with names that begin with `seekwise_`.
 
-mod server;
-
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,8 +17,6 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::history::{Entry, Kind};
 use crate::protect::{LimitStatus, PromiseStatus, STATES as STATES_OF_PROMISES};
 use crate::units::{UnitRow, UnitTable};
-
-pub use server::serve;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct OfDevice {
@@ -385,6 +381,30 @@ fn raise(counter: &Counter, total: u64) {
 mod tests {
     use super::*;
     use crate::units::{Behind, Times};
+
+    #[test]
+    fn metrics_have_the_prefix_base_units_and_totals() {
+        let metrics = Metrics::new();
+        let mut entry = Entry::new("sda", Kind::Set, "none", "bfq", "because");
+        entry.promised_percent = Some(25.0);
+        metrics.happened(&entry);
+        metrics.happened(&Entry::new("sda", Kind::Conflict, "bfq", "none", "udev"));
+        metrics.measured("sda", 20.0);
+        let text = metrics.text();
+        for line in [
+            "seekwise_changes_total{device=\"sda\",reason=\"controller\"} 1",
+            "seekwise_conflicts_total{device=\"sda\"} 1",
+            "seekwise_promised_gain_ratios{device=\"sda\"} 0.25",
+            "seekwise_measured_gain_ratios{device=\"sda\"} 0.2",
+        ] {
+            assert!(text.contains(line), "{line} is missing in\n{text}");
+        }
+        assert!(text.ends_with("# EOF\n"));
+        assert!(text.lines().all(|line| line.starts_with("seekwise_") || line.starts_with("# ")), "{text}");
+        assert!(text.contains("seekwise_cpu_seconds_total ") && text.contains("seekwise_resident_memory_bytes "), "{text}");
+        metrics.gone("sda");
+        assert!(!metrics.text().contains("gain_ratios{"));
+    }
 
     #[test]
     fn units_beyond_those_that_waited_longest_are_one_series_and_what_is_gone_has_none() {

@@ -11,7 +11,7 @@ use agent::daemon::run::{LoopContext, run as run_daemon};
 use agent::daemon::{Daemon, Learner, Scope};
 use agent::history::History;
 use agent::learning::{self, Memory};
-use agent::metrics::{self, Metrics};
+use agent::metrics::Metrics;
 use agent::own_applier::{self, OwnApplier};
 use anyhow::{Context as _, bail};
 use applier::Client;
@@ -61,7 +61,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         .with_context(|| configuration.state_directory.display().to_string())?;
     let metrics = Metrics::new();
     if let Some(listen) = &configuration.metrics {
-        metrics::serve(listen, metrics.clone()).with_context(|| format!("metrics = {listen:?}"))?;
+        let shown = metrics.clone();
+        endpoint::metrics::serve(listen, "seekwise-agent", move || shown.text())
+            .with_context(|| format!("metrics = {listen:?}"))?;
     }
     let (sysfs, began) = (Sysfs::real(), now());
     let opens = Box::new(Machine::new(sysfs.clone(), &configuration.applier_socket).by_counters(args.counters));

@@ -10,15 +10,21 @@
 //! is left to be gained by who is on the disks. One of them has the advantage that the paper describes, so the experiment can be made with
 //! either. [`Hybrid::most`] says what the best of all assignments could hold.
 
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::Context as _;
+
 use crate::planner::{Assignment, Consumption, Initial, Rules, Step, Survey};
 use block::Nanos;
 use block::rates::Rates;
 
+use super::alone::OnReference;
 use super::asks::Asks;
 use super::cluster::{Cluster, ClusterArray, ClusterVolume};
 use super::place::{YOUCHOOSE, got};
 use crate::comparison::regime;
-use crate::pool::Workers;
+use crate::pool::{Unseen, Workers};
 use crate::synthetic::asks::Pattern;
 use crate::tenants::{Reference, THROUGHPUT, VIOLATED};
 
@@ -116,8 +122,11 @@ pub struct Matrix {
     pub moves: Vec<String>,
 }
 
+/// A trial: the part of volumes that read films, and where volumes are.
+type Trial = (Vec<bool>, Assignment);
+
 /// The arrays, and what a volume of each kind takes of each: searches, films.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Hybrid {
     arrays: Vec<ClusterArray>,
     reference: Reference,
@@ -127,6 +136,19 @@ pub struct Hybrid {
     search: Pattern,
     seed: u64,
     lasts: Nanos,
+    /// What volumes get alone on their reference disks, by number and whether they read films: the same in every trial.
+    alone: Mutex<BTreeMap<(usize, bool), Arc<OnReference>>>,
+    /// Trials that were made: policies often come to the same assignment.
+    tried: Mutex<BTreeMap<Trial, (f64, bool)>>,
+}
+
+/// Volumes that were added one by one.
+#[derive(Debug, Default)]
+struct Filled {
+    on: Assignment,
+    moves: usize,
+    /// After each: where all are, whether the planner had room for it, and how many moves there were so far.
+    states: Vec<(Assignment, bool, usize)>,
 }
 
 impl Hybrid {
@@ -149,6 +171,8 @@ impl Hybrid {
             search: search.clone(),
             seed,
             lasts,
+            alone: Mutex::default(),
+            tried: Mutex::default(),
         };
         let films: Vec<bool> = (0..2 * MEASURED).map(|number| number % 2 == 1).collect();
         let cluster = hybrid.cluster(&films, &vec![None; films.len()]);
@@ -216,35 +240,33 @@ impl Hybrid {
         Survey::of(vec![consumption], arrays.collect(), volumes.collect(), self.rules)
     }
 
-    /// Adds volumes one by one; says where all are after each, whether the planner had room for it, and how many moves there were so far.
-    fn filled(&self, factor: f64, policy: Policy, most: usize) -> Vec<(Assignment, bool, usize)> {
-        let (mut on, mut moves): (Assignment, usize) = (Vec::new(), 0);
-        let mut states = Vec::new();
-        for number in 0..most {
+    /// Adds volumes one by one until there are `most`.
+    fn fill(&self, filled: &mut Filled, factor: f64, policy: Policy, most: usize) {
+        let Filled { on, moves, states } = filled;
+        for number in states.len()..most {
             let films = films(factor, number + 1);
             let survey = self.survey(&films);
             on.push(None);
-            let fixed = self.fixed_home(&survey, &on, &films, factor);
+            let fixed = self.fixed_home(&survey, on, &films, factor);
             let found = match policy {
                 Policy::Fixed => fixed.1.then(|| (Vec::new(), fixed.0)),
-                Policy::Migrating => survey.initial(&on, number, Initial::LargestSpare).ok().map(|home| (Vec::new(), home)),
+                Policy::Migrating => survey.initial(on, number, Initial::LargestSpare).ok().map(|home| (Vec::new(), home)),
                 Policy::MakingRoom => {
-                    let home = survey.initial(&on, number, Initial::LeastShare).map(|home| (Vec::new(), home));
-                    home.or_else(|_| survey.make_room(&on, number)).ok()
+                    let home = survey.initial(on, number, Initial::LeastShare).map(|home| (Vec::new(), home));
+                    home.or_else(|_| survey.make_room(on, number)).ok()
                 }
             };
             let has_room = found.is_some();
-            let anyhow = if policy == Policy::Fixed { fixed.0 } else { least_crowded(&survey, &on, number) };
+            let anyhow = if policy == Policy::Fixed { fixed.0 } else { least_crowded(&survey, on, number) };
             let (steps, home) = found.unwrap_or_else(|| (Vec::new(), anyhow));
-            moves += apply(&mut on, &steps);
+            *moves += apply(on, &steps);
             on[number] = Some(home);
             if policy != Policy::Fixed {
-                let plan = survey.plan(&on);
-                moves += apply(&mut on, &plan.steps);
+                let plan = survey.plan(on);
+                *moves += apply(on, &plan.steps);
             }
-            states.push((on.clone(), has_room, moves));
+            states.push((on.clone(), has_room, *moves));
         }
-        states
     }
 
     /// Where most is to spare among the arrays in which this kind is next, or among all if it is next in none; first among those that have
@@ -270,13 +292,16 @@ impl Hybrid {
     ///
     /// # Errors
     /// It was interrupted.
-    pub fn held(&self, factor: f64, policy: Policy, workers: Workers) -> anyhow::Result<Held> {
-        let mut states = self.filled(factor, policy, FAR);
-        while states.last().is_some_and(|(_, has_room, _)| *has_room) {
-            states = self.filled(factor, policy, states.len() + FAR);
+    fn held(&self, factor: f64, policy: Policy, workers: Workers) -> anyhow::Result<Held> {
+        let mut filled = Filled::default();
+        self.fill(&mut filled, factor, policy, 1);
+        while filled.states.last().is_some_and(|(_, has_room, _)| *has_room) {
+            let more = filled.states.len() + 1;
+            self.fill(&mut filled, factor, policy, more);
         }
-        let planned = states.iter().position(|(_, has_room, _)| !has_room).unwrap_or(states.len());
-        let states = self.filled(factor, policy, planned + FAR);
+        let planned = filled.states.len() - 1;
+        self.fill(&mut filled, factor, policy, planned + FAR);
+        let states = filled.states;
         let tried = most_kept(planned.max(1), states.len(), |number| self.try_out(factor, &states[number - 1].0, workers))?;
         let (volumes, worst_ratio) = tried.kept.unwrap_or((0, 0.0));
         let broken_ratio = tried.broken.filter(|(number, _)| *number == volumes + 1).map(|(_, ratio)| ratio);
@@ -295,29 +320,58 @@ impl Hybrid {
         if !self.arrays.iter().enumerate().all(has_places) {
             return Ok((0.0, false));
         }
-        let cluster = self.cluster(&films(factor, on.len()), on);
+        let films = films(factor, on.len());
+        let trial = (films, on.clone());
+        if let Some(known) = self.tried.lock().unwrap_or_else(PoisonError::into_inner).get(&trial) {
+            return Ok(*known);
+        }
+        let cluster = self.cluster(&trial.0, on);
         let ran = cluster.live(on, None, &regime::scheduler(YOUCHOOSE)?, self.lasts, workers)?;
-        let numbers: Vec<usize> = (0..on.len()).collect();
-        let alone = cluster.alone(&numbers, self.lasts, workers)?;
+        let alone = self.alone(&cluster, &trial.0, workers)?;
         let mut worst = f64::INFINITY;
         let mut is_kept = true;
-        for (&volume, alone) in numbers.iter().zip(&alone) {
-            let Some(figures) = got(&cluster, on, volume, &ran.volumes[volume], alone.as_ref()).reference else { continue };
+        for (volume, alone) in alone.iter().enumerate() {
+            let Some(figures) = got(&cluster, on, volume, &ran.volumes[volume], Some(alone)).reference else { continue };
             worst = worst.min(figures.throughput_ratio);
             let second = figures.windows.iter().find(|window| window.window_s == 1.0);
             let violated = second.is_some_and(|window| window.violated as f64 > VIOLATED * window.windows as f64);
             is_kept &= figures.throughput_ratio >= THROUGHPUT && !violated;
         }
+        self.tried.lock().unwrap_or_else(PoisonError::into_inner).insert(trial, (worst, is_kept));
         Ok((worst, is_kept))
     }
 
-    /// A row of Table III.
+    /// What each volume of a cluster gets alone on its reference disk.
+    fn alone(&self, cluster: &Cluster, films: &[bool], workers: Workers) -> anyhow::Result<Vec<Arc<OnReference>>> {
+        let keys = || films.iter().copied().enumerate();
+        let known = || self.alone.lock().unwrap_or_else(PoisonError::into_inner);
+        let missing: Vec<usize> = {
+            let known = known();
+            keys().filter(|key| !known.contains_key(key)).map(|(volume, _)| volume).collect()
+        };
+        let measured = cluster.alone(&missing, self.lasts, workers)?;
+        let mut known = known();
+        for (volume, alone) in missing.into_iter().zip(measured) {
+            known.insert((volume, films[volume]), Arc::new(alone.context("a volume without a reference disk")?));
+        }
+        Ok(keys().filter_map(|key| known.get(&key).cloned()).collect())
+    }
+
+    /// Rows of Table III, each policy of each by itself on a thread.
     ///
     /// # Errors
     /// It was interrupted.
-    pub fn row(&self, factor: f64, workers: Workers) -> anyhow::Result<Row> {
-        let held = |policy| self.held(factor, policy, workers);
-        Ok(Row { factor, fixed: held(Policy::Fixed)?, migrating: held(Policy::Migrating)?, making_room: held(Policy::MakingRoom)? })
+    pub fn rows(&self, factors: &[f64], workers: Workers) -> anyhow::Result<Vec<Row>> {
+        const POLICIES: [Policy; 3] = [Policy::Fixed, Policy::Migrating, Policy::MakingRoom];
+        let each: Vec<(f64, Policy)> = factors.iter().flat_map(|&factor| POLICIES.map(|policy| (factor, policy))).collect();
+        let held = workers.map("numbers of volumes that are held", &each, |&(factor, policy)| {
+            self.held(factor, policy, Workers { monitor: &Unseen(workers.monitor), threads: 1 })
+        })?;
+        let row = |(&factor, held): (&f64, &[Held])| {
+            let [fixed, migrating, making_room] = held else { return None };
+            Some(Row { factor, fixed: fixed.clone(), migrating: migrating.clone(), making_room: making_room.clone() })
+        };
+        Ok(factors.iter().zip(held.chunks(POLICIES.len())).filter_map(row).collect())
     }
 
     /// Table II.

@@ -9,6 +9,17 @@ const PART_BYTES: u64 = 1 << 30;
 /// Parts are whole multiples of this.
 const MEBIBYTE: u64 = 1 << 20;
 
+/// A run of fio on a device.
+#[derive(Clone, Debug)]
+pub struct FioRun {
+    /// The job file.
+    pub text: String,
+    /// How long it takes, in seconds.
+    pub lasts_s: f64,
+    /// The size of each call, where all are of one size and past the page cache.
+    pub call_bytes: Option<u64>,
+}
+
 /// Jobs that run on the device itself, without a file system.
 #[derive(Clone, Debug)]
 pub struct Jobs {
@@ -42,6 +53,11 @@ impl Jobs {
     /// The same, for longer or shorter.
     pub fn lasting(&self, seconds: f64) -> Jobs {
         Jobs { seconds, ..self.clone() }
+    }
+
+    /// On the device with this path.
+    pub fn on(&self, path: &str) -> FioRun {
+        FioRun { text: self.text(path), lasts_s: self.lasts_s(), call_bytes: self.call_bytes }
     }
 
     /// How long a run takes.

@@ -11,6 +11,7 @@
 mod calls;
 mod jobs;
 
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context as _;
@@ -20,7 +21,7 @@ use observe::Event;
 
 use calls::Calls;
 use experiment::fio;
-pub use jobs::{Jobs, part};
+pub use jobs::{FioRun, Jobs, part};
 use progress::monitor::Monitor;
 
 /// Timeout for fio's first request.
@@ -68,11 +69,23 @@ pub trait LiveDevice {
     /// Number of trace events lost since the beginning.
     fn lost(&self) -> u64;
 
-    /// Waits until all written data is on the device. An emulated device is then reset to a new one.
+    /// Waits until all written data is on the device. An emulated device without a file system is then reset to a new one.
     ///
     /// # Errors
     /// The device fails.
     fn settle(&mut self) -> anyhow::Result<()>;
+
+    /// Makes a new file system on it, such as `ext2`, and mounts it; returns the folder. The previous one is gone.
+    ///
+    /// # Errors
+    /// The kernel or the machine does not have this file system, or the device fails.
+    fn mount(&mut self, file_system: &str) -> anyhow::Result<PathBuf>;
+
+    /// Unmounts the file system, if there is one.
+    ///
+    /// # Errors
+    /// It is in use.
+    fn unmount(&mut self) -> anyhow::Result<()>;
 }
 
 /// The result of a run under a controller.
@@ -87,6 +100,8 @@ pub struct Steered {
     pub why: String,
     /// For each of the jobs, if it has a bandwidth log: seconds since the start, and bytes per second; else empty.
     pub throughput: Vec<Vec<(f64, f64)>>,
+    /// For each of the jobs, seconds from the start to the end of fio, and what it wrote as JSON.
+    pub reports: Vec<(f64, String)>,
 }
 
 /// Runs jobs in sequence under a controller. With `until_settled`, stops as soon as its search has finished. Restores the original setting
@@ -97,24 +112,23 @@ pub struct Steered {
 pub fn steer(
     live: &mut dyn LiveDevice,
     controller: Box<dyn Controller>,
-    jobs: &[Jobs],
+    runs: &[FioRun],
     until_settled: bool,
     monitor: &dyn Monitor,
 ) -> anyhow::Result<Steered> {
     let found = live.plant().setting();
     let gate = Gate { monitor, stop: AtomicBool::new(false) };
-    let path = live.path();
     let clock = std::time::Instant::now();
     let outcome = std::thread::scope(|scope| {
-        let fio = scope.spawn(|| -> anyhow::Result<Vec<(f64, Vec<String>)>> {
-            let run = |jobs: &Jobs| {
-                let begins = clock.elapsed().as_secs_f64();
-                let (_, logs) = fio::run_logged(&jobs.text(&path), jobs.lasts_s(), &gate)?;
-                Ok((begins, logs))
+        let fio = scope.spawn(|| -> anyhow::Result<Vec<Ran>> {
+            let run = |run: &FioRun| {
+                let begins_s = clock.elapsed().as_secs_f64();
+                let (report, logs) = fio::run_logged(&run.text, run.lasts_s, &gate)?;
+                Ok(Ran { begins_s, took_s: clock.elapsed().as_secs_f64() - begins_s, report, logs })
             };
-            jobs.iter().map(run).collect()
+            runs.iter().map(run).collect()
         });
-        let mut calls = jobs.first().and_then(|jobs| jobs.call_bytes).map(Calls::of);
+        let mut calls = runs.first().and_then(|run| run.call_bytes).map(Calls::of);
         let watched = watch(live, (controller, &mut calls), until_settled, monitor, &|| fio.is_finished());
         gate.stop.store(true, Ordering::Relaxed);
         let ran = fio.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
@@ -134,8 +148,17 @@ pub fn steer(
         has_ended,
         took_s: settled_s.unwrap_or_else(|| clock.elapsed().as_secs_f64()),
         why: last.map_or_else(String::new, |last| last.why.clone()),
-        throughput: ran.iter().map(|(begins, logs)| total(*begins, logs)).collect::<anyhow::Result<_>>()?,
+        throughput: ran.iter().map(|ran| total(ran.begins_s, &ran.logs)).collect::<anyhow::Result<_>>()?,
+        reports: ran.into_iter().map(|ran| (ran.took_s, ran.report)).collect(),
     })
+}
+
+/// A run of fio that is over.
+struct Ran {
+    begins_s: f64,
+    took_s: f64,
+    report: String,
+    logs: Vec<String>,
 }
 
 /// Drives a controller until fio ends, or it has settled; when that was, in seconds after it began.

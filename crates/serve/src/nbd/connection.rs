@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::io::{self, BufReader, Read, Write};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
+use std::time::Instant;
 
 use super::handshake::{ALLOCATION, Agreed, negotiate};
+use super::stream::Stream;
 use super::wire::{self, Format, Header};
-use super::{Ask, Export, Exports, error_code, pieces};
+use super::{Ask, Entrance, Export, Origin, error_code, pieces};
 use crate::store::{Buffer, Kind, Replies};
 
 /// A client that has more under way is not read from until replies have been sent.
@@ -18,60 +20,14 @@ const TOGETHER: usize = 256 << 10;
 /// The most extents of a reply about allocation.
 const MOST_EXTENTS: usize = 4096;
 
-/// Both directions of a stream.
-pub trait Stream: Read + Write + Send + 'static {
-    /// The same stream for another thread.
-    ///
-    /// # Errors
-    /// Of the system.
-    fn twin(&self) -> io::Result<Self>
-    where
-        Self: Sized;
-
-    /// Ends both directions, so that a thread that waits in either goes on.
-    fn hang_up(&self);
-
-    /// Takes nothing more, and still sends what is under way.
-    fn take_no_more(&self);
-}
-
-impl Stream for std::os::unix::net::UnixStream {
-    fn twin(&self) -> io::Result<Self> {
-        self.try_clone()
-    }
-
-    fn hang_up(&self) {
-        let _ = self.shutdown(std::net::Shutdown::Both);
-    }
-
-    fn take_no_more(&self) {
-        let _ = self.shutdown(std::net::Shutdown::Read);
-    }
-}
-
-impl Stream for std::net::TcpStream {
-    fn twin(&self) -> io::Result<Self> {
-        self.set_nodelay(true)?;
-        self.try_clone()
-    }
-
-    fn hang_up(&self) {
-        let _ = self.shutdown(std::net::Shutdown::Both);
-    }
-
-    fn take_no_more(&self) {
-        let _ = self.shutdown(std::net::Shutdown::Read);
-    }
-}
-
 /// Serves a client until it goes.
 ///
 /// # Errors
 /// Of the connection, or the client does not speak the protocol.
-pub fn serve<S: Stream>(stream: S, exports: &dyn Exports) -> io::Result<()> {
-    let mut writer = stream.twin()?;
+pub fn serve<S: Stream>(stream: S, entrance: &dyn Entrance, origin: Origin) -> io::Result<()> {
+    let Some((stream, agreed)) = negotiate(stream, entrance, origin)? else { return Ok(()) };
+    let writer = stream.twin()?;
     let mut reader = BufReader::with_capacity(64 << 10, stream);
-    let Some(agreed) = negotiate(&mut reader, &mut writer, exports)? else { return Ok(()) };
     let export = agreed.export.clone();
     if !export.begins() {
         return Err(io::Error::other("the export has gone"));
@@ -154,7 +110,7 @@ impl Connection {
                 return Ok(());
             }
             // Before its payload is read: a client that floods waits in its own socket.
-            if !self.wait_for_room() {
+            if !self.wait_for_room(export) {
                 return Ok(());
             }
             self.request(reader, header, agreed, export)?;
@@ -241,11 +197,16 @@ impl Connection {
     }
 
     /// Waits until there is room; false if the connection is broken.
-    fn wait_for_room(&self) -> bool {
+    fn wait_for_room(&self, export: &dyn Export) -> bool {
         let mut state = self.lock();
+        let mut since = None;
         while !state.is_broken && (state.requests >= MOST_REQUESTS || state.bytes >= MOST_BYTES) {
+            since.get_or_insert_with(Instant::now);
             state.reader_waits = true;
             state = self.has_room.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        if let Some(since) = since {
+            export.held_back(since.elapsed());
         }
         !state.is_broken
     }

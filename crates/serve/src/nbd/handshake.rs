@@ -2,9 +2,12 @@
 
 use std::io::{self, Read, Write};
 use std::sync::Arc;
+use std::time::Instant;
 
+use super::stream::{Stream, Until};
+use super::tls::{Secured, Tls};
 use super::wire::{self, Format, number, option_reply};
-use super::{Export, Exports};
+use super::{Client, Entrance, Export, Exports, Origin, Security};
 
 /// The longest data of an option that is read; longer data is skipped, and answered as too big.
 const MAX_OPTION: u32 = 64 << 10;
@@ -26,65 +29,85 @@ pub struct Agreed {
 /// The number of `base:allocation`, in replies.
 pub const ALLOCATION: u32 = 1;
 
-/// Negotiates until an export is chosen; `None` if the client ended the talk in good order.
+/// Negotiates until an export is chosen; `None` if the client ended the talk in good order. Returns also the stream, which may have become one
+/// under TLS.
+///
+/// Nothing is read ahead: what a client sends behind a request for TLS is never taken for plain text.
 ///
 /// # Errors
-/// Of the connection, or the client does not speak the protocol.
-pub fn negotiate(reader: &mut impl Read, writer: &mut impl Write, exports: &dyn Exports) -> io::Result<Option<Agreed>> {
+/// Of the connection; the client does not speak the protocol, or takes too long.
+pub fn negotiate<S: Stream>(stream: S, entrance: &dyn Entrance, origin: Origin) -> io::Result<Option<(Secured<S>, Agreed)>> {
+    let deadline = Instant::now() + entrance.patience();
+    let mut stream = Secured::Plain(stream);
+    let mut client = Client { origin, names: None };
+    let has_no_zeroes = greet(&mut Until { stream: &mut stream, deadline })?;
+    let mut options_left = MAX_OPTIONS;
+    loop {
+        let exports = entrance.exports(&client);
+        let (starts_tls, is_closed) = match (&stream, entrance.security()) {
+            (Secured::Tls(_), _) | (_, Security::Plain) => (None, false),
+            (Secured::Plain(_), Security::Offered(tls)) => (Some(tls), false),
+            (Secured::Plain(_), Security::Required(tls)) => (Some(tls), true),
+        };
+        // What was agreed on in plain text does not hold under TLS.
+        let mut talk = Talk {
+            is_encrypted: matches!(stream, Secured::Tls(_)),
+            stream: Until { stream: &mut stream, deadline },
+            exports: &*exports,
+            starts_tls,
+            is_closed,
+            has_no_zeroes,
+            format: Format::Simple,
+            context_of: None,
+            export: None,
+        };
+        match talk.run(&mut options_left)? {
+            Next::Tls(tls) => {
+                let (secured, names, complaint) = stream.begin(tls, deadline)?;
+                complaint.iter().for_each(|complaint| entrance.note(complaint));
+                (stream, client.names) = (secured, names);
+            }
+            Next::Transmission => {
+                let Talk { export, context_of, format, .. } = talk;
+                let Some(export) = export else { return Ok(None) };
+                let tells_allocation = context_of.is_some_and(|name| name == export.name());
+                stream.limit(None)?;
+                return Ok(Some((stream, Agreed { export, format, tells_allocation })));
+            }
+            Next::Option | Next::End => return Ok(None),
+        }
+    }
+}
+
+/// Says hello; returns whether the client wants no zeros behind an export's size.
+fn greet(stream: &mut (impl Read + Write)) -> io::Result<bool> {
     let mut hello = Vec::new();
     hello.extend(wire::NBDMAGIC.to_be_bytes());
     hello.extend(wire::IHAVEOPT.to_be_bytes());
     hello.extend((wire::FIXED_NEWSTYLE | wire::NO_ZEROES).to_be_bytes());
-    send(writer, &hello)?;
-    let flags = read_number(reader, 4)?;
+    send(stream, &hello)?;
+    let flags = read_number(stream, 4)?;
     if flags & !u64::from(wire::FIXED_NEWSTYLE | wire::NO_ZEROES) != 0 || flags & u64::from(wire::FIXED_NEWSTYLE) == 0 {
         return Err(broken("client flags: only fixed newstyle and no zeroes are known"));
     }
-    let mut talk = Talk {
-        writer,
-        exports,
-        has_no_zeroes: flags & u64::from(wire::NO_ZEROES) != 0,
-        format: Format::Simple,
-        context_of: None,
-        export: None,
-    };
-    for _ in 0..MAX_OPTIONS {
-        if read_number(reader, 8)? != wire::IHAVEOPT {
-            return Err(broken("no option: wrong magic number"));
-        }
-        let (option, length) = (read_number(reader, 4)? as u32, read_number(reader, 4)? as u32);
-        if length > MAX_OPTION {
-            if length > MAX_SKIPPED || option == wire::OPT_EXPORT_NAME {
-                return Err(broken("an option of this length is refused"));
-            }
-            io::copy(&mut reader.take(u64::from(length)), &mut io::sink())?;
-            talk.reply(option, wire::REP_ERR_TOO_BIG, b"at most 65536 bytes")?;
-            continue;
-        }
-        let mut data = vec![0; length as usize];
-        reader.read_exact(&mut data)?;
-        match talk.option(option, &data)? {
-            Next::Option => {}
-            Next::End => return Ok(None),
-            Next::Transmission => {
-                let Some(export) = talk.export else { return Ok(None) };
-                let tells_allocation = talk.context_of.is_some_and(|name| name == export.name());
-                return Ok(Some(Agreed { export, format: talk.format, tells_allocation }));
-            }
-        }
-    }
-    Err(broken("too many options"))
+    Ok(flags & u64::from(wire::NO_ZEROES) != 0)
 }
 
-enum Next {
+enum Next<'a> {
     Option,
+    Tls(&'a Tls),
     End,
     Transmission,
 }
 
-struct Talk<'a, W> {
-    writer: &'a mut W,
-    exports: &'a dyn Exports,
+struct Talk<'s, 'a, S: Stream> {
+    stream: Until<'s, Secured<S>>,
+    is_encrypted: bool,
+    exports: &'s dyn Exports,
+    /// TLS that may be begun.
+    starts_tls: Option<&'a Tls>,
+    /// Nothing is answered before TLS has begun.
+    is_closed: bool,
     has_no_zeroes: bool,
     format: Format,
     /// The export that `base:allocation` was set for.
@@ -92,14 +115,59 @@ struct Talk<'a, W> {
     export: Option<Arc<dyn Export>>,
 }
 
-impl<W: Write> Talk<'_, W> {
-    fn option(&mut self, option: u32, data: &[u8]) -> io::Result<Next> {
+impl<'a, S: Stream> Talk<'_, 'a, S> {
+    /// Answers options until one leads on.
+    fn run(&mut self, options_left: &mut usize) -> io::Result<Next<'a>> {
+        while *options_left > 0 {
+            *options_left -= 1;
+            if read_number(&mut self.stream, 8)? != wire::IHAVEOPT {
+                return Err(broken("no option: wrong magic number"));
+            }
+            let (option, length) = (read_number(&mut self.stream, 4)? as u32, read_number(&mut self.stream, 4)? as u32);
+            if length > MAX_OPTION {
+                if length > MAX_SKIPPED || option == wire::OPT_EXPORT_NAME {
+                    return Err(broken("an option of this length is refused"));
+                }
+                io::copy(&mut (&mut self.stream).take(u64::from(length)), &mut io::sink())?;
+                self.reply(option, wire::REP_ERR_TOO_BIG, b"at most 65536 bytes")?;
+                continue;
+            }
+            let mut data = vec![0; length as usize];
+            self.stream.read_exact(&mut data)?;
+            match self.option(option, &data)? {
+                Next::Option => {}
+                next => return Ok(next),
+            }
+        }
+        Err(broken("too many options"))
+    }
+
+    fn start_tls(&mut self, data: &[u8]) -> io::Result<Next<'a>> {
+        let option = wire::OPT_STARTTLS;
+        match self.starts_tls {
+            _ if !data.is_empty() => self.reply(option, wire::REP_ERR_INVALID, b"this option has no data")?,
+            _ if self.is_encrypted => self.reply(option, wire::REP_ERR_INVALID, b"TLS has begun already")?,
+            None => self.reply(option, wire::REP_ERR_UNSUP, b"TLS is not offered here")?,
+            Some(tls) => {
+                self.reply(option, wire::REP_ACK, &[])?;
+                return Ok(Next::Tls(tls));
+            }
+        }
+        Ok(Next::Option)
+    }
+
+    fn option(&mut self, option: u32, data: &[u8]) -> io::Result<Next<'a>> {
         match option {
+            wire::OPT_STARTTLS => return self.start_tls(data),
+            wire::OPT_EXPORT_NAME if self.is_closed => return Err(broken("TLS is required, and has not begun")),
             wire::OPT_EXPORT_NAME => return self.export_name(data),
             wire::OPT_ABORT => {
                 // The client may be gone already.
                 let _ = self.reply(option, wire::REP_ACK, &[]);
                 return Ok(Next::End);
+            }
+            _ if self.is_closed => {
+                self.reply(option, wire::REP_ERR_TLS_REQD, b"TLS is required: begin it with NBD_OPT_STARTTLS")?
             }
             wire::OPT_LIST if data.is_empty() => self.list()?,
             wire::OPT_STRUCTURED_REPLY if data.is_empty() && self.format == Format::Extended => {
@@ -134,7 +202,7 @@ impl<W: Write> Talk<'_, W> {
     }
 
     /// Cannot be refused but by hanging up.
-    fn export_name(&mut self, data: &[u8]) -> io::Result<Next> {
+    fn export_name(&mut self, data: &[u8]) -> io::Result<Next<'a>> {
         let name = std::str::from_utf8(data).map_err(|_| broken("the name of an export is no UTF-8"))?;
         let export = self.exports.open(name).map_err(|reason| broken(&reason))?;
         let mut answer = export.bytes().to_be_bytes().to_vec();
@@ -142,12 +210,12 @@ impl<W: Write> Talk<'_, W> {
         if !self.has_no_zeroes {
             answer.extend([0; 124]);
         }
-        send(self.writer, &answer)?;
+        send(&mut self.stream, &answer)?;
         self.export = Some(export);
         Ok(Next::Transmission)
     }
 
-    fn info(&mut self, option: u32, data: &[u8]) -> io::Result<Next> {
+    fn info(&mut self, option: u32, data: &[u8]) -> io::Result<Next<'a>> {
         let Some((name, rest)) = name(data) else {
             self.reply(option, wire::REP_ERR_INVALID, b"length and name do not agree")?;
             return Ok(Next::Option);
@@ -220,7 +288,7 @@ impl<W: Write> Talk<'_, W> {
     }
 
     fn reply(&mut self, option: u32, kind: u32, data: &[u8]) -> io::Result<()> {
-        send(self.writer, &option_reply(option, kind, data))
+        send(&mut self.stream, &option_reply(option, kind, data))
     }
 }
 

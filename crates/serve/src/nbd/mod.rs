@@ -5,18 +5,90 @@
 //!    ▲                                             │ stops reading while too much is under way
 //!    └───────────────────── writer thread ◀────────┴──────────── Replies::done
 //! ```
-//! [`wire`] knows the bytes, [`handshake`] the options, [`connection`] the requests. What is served is behind [`Export`] and [`Exports`].
+//! [`wire`] knows the bytes, [`handshake`] the options, [`connection`] the requests, [`stream`] and [`tls`] the sockets. What is served is
+//! behind [`Export`] and [`Exports`], and who may open it behind [`Entrance`].
 
 pub mod connection;
 pub mod handshake;
+pub mod stream;
 #[cfg(test)]
 mod tests;
+pub mod tls;
 pub mod wire;
 
+use std::fmt;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::store::{Buffer, Kind, Replies};
+
+/// Where a client comes from, as the system says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// Through a unix socket: the user that opened it. `None`: the system does not say.
+    Unix(Option<u32>),
+    /// Through TCP, from this address.
+    Tcp(SocketAddr),
+}
+
+/// What is known of a client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Client {
+    /// Where it comes from.
+    pub origin: Origin,
+    /// The names in its certificate, if it showed one that is believed.
+    pub names: Option<Vec<String>>,
+}
+
+impl fmt::Display for Client {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.origin {
+            Origin::Unix(Some(user)) => write!(formatter, "user {user}")?,
+            Origin::Unix(None) => write!(formatter, "a local user")?,
+            Origin::Tcp(address) => write!(formatter, "{address}")?,
+        }
+        match &self.names {
+            // Escaped: a signer may let clients choose their names.
+            Some(names) => write!(formatter, " with the certificate of {names:?}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Whether clients are asked to use TLS.
+#[derive(Clone, Copy)]
+pub enum Security<'a> {
+    /// It is not offered.
+    Plain,
+    /// A client may begin it.
+    Offered(&'a tls::Tls),
+    /// A client learns nothing before it has begun it.
+    Required(&'a tls::Tls),
+}
+
+/// A place where clients connect, and what is open to each.
+pub trait Entrance: Send + Sync {
+    /// What a client can open. Asked for again when TLS has begun.
+    fn exports<'a>(&'a self, client: &Client) -> Box<dyn Exports + 'a>;
+
+    /// Whether TLS is offered.
+    fn security(&self) -> Security<'_> {
+        Security::Plain
+    }
+
+    /// How long a client may take until it has chosen an export.
+    fn patience(&self) -> Duration {
+        PATIENCE
+    }
+
+    /// A fault that an administrator should know of.
+    fn note(&self, _: &str) {}
+}
+
+/// What [`Entrance::patience`] is: on a slow line a handshake takes some seconds.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What a client can open.
 pub trait Exports: Send + Sync {
@@ -65,6 +137,9 @@ pub trait Export: Send + Sync {
     fn begins(&self) -> bool {
         true
     }
+
+    /// A client was not read from for this long, because too much of what it asked for was under way.
+    fn held_back(&self, _: Duration) {}
 
     /// The client has gone, and all its requests are done.
     fn ends(&self) {}

@@ -7,6 +7,9 @@ use std::os::unix::net::UnixStream;
 use std::sync::Mutex;
 use std::thread;
 
+mod fuzz;
+mod tls;
+
 use proptest::prelude::*;
 
 use super::*;
@@ -20,6 +23,12 @@ struct Memory {
 }
 
 struct OneExport(Arc<Memory>);
+
+impl Entrance for OneExport {
+    fn exports<'a>(&'a self, _: &Client) -> Box<dyn Exports + 'a> {
+        Box::new(OneExport(self.0.clone()))
+    }
+}
 
 impl Exports for OneExport {
     fn list(&self) -> Vec<(String, String)> {
@@ -91,13 +100,13 @@ impl Export for Memory {
 }
 
 /// A client's end of a connection; the server's ends when it is dropped.
-struct Client(UnixStream);
+struct Talker(UnixStream);
 
-impl Client {
-    fn of(memory: Memory) -> Client {
+impl Talker {
+    fn of(memory: Memory) -> Talker {
         let (client, server) = UnixStream::pair().unwrap();
-        thread::spawn(move || connection::serve(server, &OneExport(Arc::new(memory))));
-        Client(client)
+        thread::spawn(move || connection::serve(server, &OneExport(Arc::new(memory)), Origin::Unix(None)));
+        Talker(client)
     }
 
     fn read(&mut self, count: usize) -> Vec<u8> {
@@ -201,7 +210,7 @@ const FORMATS: [wire::Format; 3] = [wire::Format::Simple, wire::Format::Structur
 #[test]
 fn data_that_is_written_is_read_in_every_format_of_replies() {
     for format in FORMATS {
-        let mut client = Client::of(Memory::default());
+        let mut client = Talker::of(Memory::default());
         client.go(format);
         let data: Vec<u8> = (0..200 * 512_u32).map(|at| (at % 251) as u8).collect();
         let payload = if format == wire::Format::Extended { wire::CMD_FLAG_PAYLOAD_LEN } else { 0 };
@@ -246,7 +255,7 @@ fn what_is_wrong_is_refused_with_the_right_error_and_the_connection_goes_on() {
         (true, ((wire::CMD_WRITE_ZEROES, 0), 0, 512), wire::EPERM),
     ] {
         for format in FORMATS {
-            let mut client = Client::of(Memory { is_read_only, ..Memory::default() });
+            let mut client = Talker::of(Memory { is_read_only, ..Memory::default() });
             client.go(format);
             let payload = if command.0 == wire::CMD_WRITE { vec![1; bytes as usize] } else { Vec::new() };
             client.ask(format, command, offset, bytes, &payload);
@@ -259,11 +268,11 @@ fn what_is_wrong_is_refused_with_the_right_error_and_the_connection_goes_on() {
 
 #[test]
 fn options_are_answered_and_unknown_ones_refused() {
-    let mut client = Client::of(Memory::default());
+    let mut client = Talker::of(Memory::default());
     client.hello();
     let replies = client.option(wire::OPT_LIST, &[]);
     assert_eq!((replies[0].0, &replies[0].1[4..]), (wire::REP_SERVER, &b"mmemory"[..]));
-    let kind = |client: &mut Client, option: u32, data: &[u8]| client.option(option, data).last().unwrap().0;
+    let kind = |client: &mut Talker, option: u32, data: &[u8]| client.option(option, data).last().unwrap().0;
     assert_eq!(kind(&mut client, wire::OPT_LIST, b"x"), wire::REP_ERR_INVALID);
     assert_eq!(kind(&mut client, wire::OPT_STARTTLS, &[]), wire::REP_ERR_UNSUP);
     assert_eq!(kind(&mut client, 4711, &[1; 1000]), wire::REP_ERR_UNSUP);
@@ -287,7 +296,7 @@ fn options_are_answered_and_unknown_ones_refused() {
 
 #[test]
 fn a_client_that_reads_no_replies_is_not_read_from_for_ever() {
-    let mut client = Client::of(Memory::default());
+    let mut client = Talker::of(Memory::default());
     client.go(wire::Format::Simple);
     client.0.set_write_timeout(Some(std::time::Duration::from_millis(300))).unwrap();
     let mut request = wire::REQUEST.to_be_bytes().to_vec();
@@ -308,7 +317,7 @@ proptest! {
     #[test]
     fn hostile_bytes_end_in_an_error(options in any::<bool>(), bytes in proptest::collection::vec(any::<u8>(), 0..600), option in 0_u32..14) {
         let (mut client, server) = UnixStream::pair().unwrap();
-        let serving = thread::spawn(move || connection::serve(server, &OneExport(Arc::new(Memory::default()))));
+        let serving = thread::spawn(move || connection::serve(server, &OneExport(Arc::new(Memory::default())), Origin::Unix(None)));
         client.write_all(&3_u32.to_be_bytes()).unwrap();
         if options {
             let mut head = wire::IHAVEOPT.to_be_bytes().to_vec();

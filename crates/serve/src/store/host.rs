@@ -16,6 +16,7 @@ use super::buffer::Buffer;
 use super::device::{Hand, Passed, StoreDevice};
 use super::pool::{Done, Job, Moves, Pool};
 use super::recent::{Recent, Served};
+use super::totals::{ByStream, Totals};
 use crate::backing::Backing;
 
 /// The token of a flush belongs to work, that of anything else to a piece.
@@ -80,6 +81,8 @@ pub struct StoreStatus {
     pub failed: AtomicU64,
     /// Flushes of the medium.
     pub flushes: AtomicU64,
+    /// For how long there was something to do, in nanoseconds.
+    pub busy_ns: AtomicU64,
 }
 
 /// How a store and its tenants do.
@@ -87,6 +90,8 @@ pub struct StoreStatus {
 pub struct Report {
     /// What each stream got in the last whole second.
     pub served: BTreeMap<StreamId, Served>,
+    /// The response times of each stream since the store was opened.
+    pub totals: BTreeMap<StreamId, Totals>,
     /// How the guarantee of each tenant stands, by number on the roster.
     pub standings: Vec<Option<Standing>>,
 }
@@ -169,6 +174,7 @@ impl StoreHost {
             is_failed: false,
             jobs: Vec::new(),
             recent: Recent::default(),
+            totals: ByStream::new(),
         };
         let thread = thread::Builder::new().name("store".to_owned()).spawn(move || running.run())?;
         Ok(StoreHost { shared, most_sectors: settings.max_sectors, thread: Some(thread) })
@@ -256,6 +262,7 @@ struct Running {
     is_failed: bool,
     jobs: Vec<Job>,
     recent: Recent,
+    totals: ByStream,
 }
 
 impl Running {
@@ -264,12 +271,18 @@ impl Running {
         let born = Instant::now();
         let now = || Nanos(u64::try_from(born.elapsed().as_nanos()).unwrap_or(u64::MAX));
         let (mut commands, mut done, mut finished) = (Vec::new(), Vec::new(), Vec::new());
+        let mut busy_since = Nanos::ZERO;
         loop {
+            let was_idle = self.work.is_empty();
             let is_ended = self.wait(now, &mut commands, &mut done);
             for done in done.drain(..) {
                 self.moved(done);
             }
             let at = now();
+            if !was_idle {
+                self.shared.status.busy_ns.fetch_add((at - busy_since).0, Ordering::Relaxed);
+            }
+            busy_since = at;
             self.queue.advance(at, &mut finished);
             self.answer(at, &mut finished);
             for command in commands.drain(..) {
@@ -378,12 +391,13 @@ impl Running {
     fn report(&mut self, now: Nanos) -> Report {
         let tenants = self.queue.roster().map_or(0, |roster| roster.tenants().len());
         let standings = (0..tenants).map(|tenant| self.queue.standing(now, tenant)).collect();
-        Report { served: self.recent.last(now).clone(), standings }
+        Report { served: self.recent.last(now).clone(), totals: self.totals.clone(), standings }
     }
 
     fn reply(&mut self, now: Nanos, number: usize) {
         let UnderWay { stream, kind, begun, bytes, replies, cookie, error, mut buffers, order, .. } = self.work.remove(number);
         self.recent.record(now, stream, kind, bytes, now - begun);
+        self.totals.entry(stream).or_default().record(kind, now - begun);
         let mut sorted: Vec<(usize, Buffer)> = order.into_iter().zip(buffers.drain(..)).collect();
         sorted.sort_by_key(|(place, _)| *place);
         replies.done(cookie, error.map_or(Ok(()), Err), sorted.into_iter().map(|(_, buffer)| buffer).collect());

@@ -16,9 +16,11 @@ mod pool;
 mod recent;
 #[cfg(test)]
 mod tests;
+mod totals;
 
 pub use buffer::Buffer;
 pub use device::StoreDevice;
 pub use host::{Kind, Piece, Replies, Report, StoreHost, StoreStatus, Work};
 pub use medium::Medium;
 pub use recent::Served;
+pub use totals::{CLASSES_US, Times, Totals};

@@ -8,15 +8,22 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use server::configuration::Configuration;
-use server::door::Doors;
-use server::server::Server;
-use server::watch::Watch;
+use crate::access::Access;
+use crate::configuration::{self, Configuration, UseTls};
+use crate::door::{Doors, Gate};
+use crate::metrics::Metrics;
+use crate::server::Server;
+use crate::watch::Watch;
+use anyhow::Context as _;
+use serve::nbd::tls::{Files, Tls};
 
 /// How often the program looks whether it should end.
 const LOOKS: Duration = Duration::from_millis(100);
 
 /// Serves until it is asked to end.
+///
+/// # Errors
+/// The configuration is wrong, or a store, the catalog or a place where clients connect cannot be opened.
 pub fn run(path: &Path) -> anyhow::Result<()> {
     let configuration = Configuration::read(path)?;
     tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).without_time().with_target(false).init();
@@ -41,12 +48,35 @@ pub fn run(path: &Path) -> anyhow::Result<()> {
 
 fn open(doors: &mut Doors, configuration: &Configuration, server: &Arc<Server>, watch: &Arc<Watch>) -> anyhow::Result<()> {
     doors.control(&configuration.control, server, watch)?;
+    if let Some(listen) = configuration.metrics()? {
+        let metrics = Metrics::new(server, watch);
+        endpoint::metrics::serve(&listen, "seekwise-serve", move || metrics.text())
+            .with_context(|| format!("metrics = {listen:?}"))?;
+    }
+    let access = Arc::new(Access::new(&configuration.allow)?);
+    let tls = match configuration.tls.clone() {
+        None => None,
+        Some(configuration::Tls { certificate, key, client_ca, client_crl }) => {
+            let files = Files { certificate, key, client_ca, revoked: client_crl };
+            Some(Arc::new(Tls::open(files).map_err(|error| anyhow::anyhow!("tls: {error}"))?))
+        }
+    };
     for listen in &configuration.listen {
+        let gate = Gate {
+            server: server.clone(),
+            access: access.clone(),
+            tls: tls.clone().filter(|_| listen.tls != UseTls::Off),
+            requires_tls: listen.tls == UseTls::Require,
+        };
+        #[cfg(feature = "vhost-user")]
+        if let (Some(path), Some(volume)) = (&listen.vhost_user, &listen.volume) {
+            doors.vhost_user(path, volume, server)?;
+        }
         if let Some(path) = &listen.unix {
-            doors.unix(path, server)?;
+            doors.unix(path, gate.clone())?;
         }
         if let Some(address) = listen.tcp {
-            doors.tcp(address, server)?;
+            doors.tcp(address, gate)?;
         }
     }
     Ok(())

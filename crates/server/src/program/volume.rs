@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
+use crate::control::{self, Carried, Status};
+use crate::migration::Progress;
+use crate::server::NewVolume;
 use clap::Args;
-use server::control::{self, Carried, Status};
-use server::migration::Progress;
-use server::server::NewVolume;
 use terminal::size::size;
 
 /// The subcommands.
@@ -138,6 +138,9 @@ impl Contract {
 }
 
 /// Runs a command.
+///
+/// # Errors
+/// No server answers, or it refuses.
 pub fn run(command: &Command) -> anyhow::Result<()> {
     let (socket, asked, is_json) = match command {
         Command::Create(Create { name, size, store, thick, contract, socket }) => {

@@ -515,4 +515,12 @@ mod tests {
         assert_eq!(recorded("unneeded", false), [24.0, 6.0]);
         assert_eq!(recorded("nothing", true), [24.0, 6.0]);
     }
+
+    #[test]
+    fn it_keeps_the_rules_of_every_scheduler_and_gives_and_takes_requests() {
+        block::conformance::assert_conforms(&SPEC, 32);
+        let deadline = block::find("deadline").unwrap();
+        block::conformance::assert_switches(&SPEC, deadline, 16);
+        block::conformance::assert_switches(deadline, &SPEC, 16);
+    }
 }

@@ -94,7 +94,7 @@ fn run_one(pair: Pair, under: usize, length_s: f64, seed: u64, live: &mut dyn Li
         }
     };
     // fio's log of the last second is not of all of it: one more is run.
-    let jobs = [pair.0, pair.1].map(|workload| jobs(workload, live.size_bytes(), length_s + 1.0));
+    let jobs = [pair.0, pair.1].map(|workload| jobs(workload, live.size_bytes(), length_s + 1.0).on(&live.path()));
     let steered = live::steer(live, controller, &jobs, false, workers.monitor)?;
     let whole = |seconds: &Vec<(f64, f64)>| seconds.iter().copied().take(length_s as usize).collect::<Vec<_>>();
     let seconds: Vec<Vec<(f64, f64)>> = steered.throughput.iter().map(whole).collect();

@@ -171,6 +171,12 @@ impl Runs {
         Runs(runs)
     }
 
+    /// These, and others.
+    pub fn and(mut self, others: Runs) -> Runs {
+        self.0.extend(others.0);
+        self
+    }
+
     /// A pair under a place of [`UNDERS`].
     pub fn get(&self, pair: Pair, under: usize) -> Option<&Ran> {
         self.0.get(&(pair, under))
@@ -202,7 +208,7 @@ fn run_one(pair: Pair, under: &Under, length: Length, workers: Workers) -> anyho
         }
     };
     let text = one_after_the_other(WORKLOADS[pair.0].1, WORKLOADS[pair.1].1, length.seconds)?;
-    let bench = Bench::new(&text, &pair.name(), Device::parse(DISK)?.world()?, length.seed)?;
+    let bench = Bench::new(&text, &pair.name(), Device::parse(DISK)?.world()?, length.seed)?.without_learning();
     let observed = bench.run(&found, controller, false, workers.monitor)?;
     let (mut begins, mut ends) = ([f64::INFINITY; 2], [0.0_f64; 2]);
     for (job, span) in bench.placed().jobs().iter().zip(&observed.spans) {
@@ -223,7 +229,7 @@ fn run_one(pair: Pair, under: &Under, length: Length, workers: Workers) -> anyho
 /// It was interrupted.
 pub fn constant(workload: usize, setting: &Setting, length: Length, workers: Workers) -> anyhow::Result<Course> {
     let text = sections(WORKLOADS[workload].1, length.seconds, "")?;
-    let bench = Bench::new(&text, WORKLOADS[workload].0, Device::parse(DISK)?.world()?, length.seed)?;
+    let bench = Bench::new(&text, WORKLOADS[workload].0, Device::parse(DISK)?.world()?, length.seed)?.without_learning();
     let observed = bench.run(setting, Box::new(Fixed::new(setting.clone(), CHILD)), false, workers.monitor)?;
     Ok(Course::of(observed.steered.steering().windows(), 0.0, length.seconds as f64))
 }

@@ -57,7 +57,7 @@ pub struct Base {
     pub default: Got,
     /// Under CFQ, the default of Linux since 2.6.18, of the tests that variants are compared on.
     pub cfq: Option<Got>,
-    /// Under the best constant setting of the lessons, if there were any.
+    /// Under the best constant setting of the lessons, if there were any, of the first [`Plan::constant_tests`].
     pub constant: Option<Got>,
 }
 
@@ -73,6 +73,7 @@ impl Base {
             let pattern = pattern("ioperf test", plan.seed, number);
             let run = Run { pattern: &pattern, default: &default, seconds: plan.test_s, seed: number as u64 };
             let (got, measured) = run.simulate_default(workers.monitor)?;
+            let constant = constant.filter(|_| number < plan.constant_tests);
             let constant = constant.map(|setting| run.simulate(setting, workers.monitor)).transpose()?;
             let is_compared = number < plan.variant_generations * plan.tests;
             let cfq = is_compared.then(|| run.simulate(&cfq, workers.monitor)).transpose()?;

@@ -164,7 +164,8 @@ fn run_one(
     for name in plan.searches {
         let brief = ControllerInput { preference: preference()?, seed, ..ControllerInput::default() };
         let chosen = controller::parse(name)?.build(&brief);
-        let steered = live::steer(live, chosen, &[jobs.lasting(plan.search_s)], true, workers.monitor)?;
+        let run = jobs.lasting(plan.search_s).on(&live.path());
+        let steered = live::steer(live, chosen, &[run], true, workers.monitor)?;
         first = first.or(Some((steered.took_s, steered.has_ended, steered.why)));
         ends.push(steered.ends_with);
         clock.show(live.now());

@@ -161,7 +161,8 @@ pub struct Run<'a> {
 impl Run<'_> {
     fn steered(&self, controller: Box<dyn Controller>, monitor: &dyn Monitor) -> anyhow::Result<Observed> {
         let Run { pattern, default, seconds, seed } = *self;
-        let bench = Bench::new(&job_file(pattern, seconds), &pattern.to_string(), world()?, seed)?;
+        // The kernels' schedulers do not learn.
+        let bench = Bench::new(&job_file(pattern, seconds), &pattern.to_string(), world()?, seed)?.without_learning();
         bench.run(default, controller, false, monitor)
     }
 
@@ -229,6 +230,20 @@ mod tests {
 
     use super::*;
     use progress::monitor::Quiet;
+
+    #[test]
+    fn what_no_scheduler_needs_to_know_changes_no_result_and_one_that_would_need_it_is_refused() {
+        let pattern = Pattern { processes: 3, read_percent: 70, random_percent: 80, request_kib: 64 };
+        let bench = || Bench::new(&job_file(&pattern, 4), "mix", world().unwrap(), 1).unwrap();
+        let run = |bench: Bench, setting: &str| {
+            let fixed = Fixed::new(Setting::parse(setting).unwrap(), WINDOW);
+            let observed = bench.run(&Kernel::OF_THE_PAPER.default().unwrap(), Box::new(fixed), false, &Quiet::default()).unwrap();
+            (format!("{:?}", observed.steered.steering().decisions()), observed.outcome.measure.all.mean())
+        };
+        assert_eq!(run(bench(), "cfq"), run(bench().without_learning(), "cfq"));
+        let (learned, refused) = (run(bench(), "per-request"), run(bench().without_learning(), "per-request"));
+        assert!(refused.0.contains("has no scheduler 'per-request'") && !learned.0.contains("has no scheduler"), "{refused:?}");
+    }
 
     #[test]
     fn a_population_in_the_twin_gives_the_same_for_any_number_of_threads() {

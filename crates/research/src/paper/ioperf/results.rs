@@ -250,10 +250,11 @@ impl Results<'_> {
     /// the search, with the number of workloads.
     fn adds(&self) -> Vec<Added> {
         let printed = self.evolved.printed().and_then(|evolution| {
-            let tests = &evolution.tests;
-            let constant: Vec<f64> = tests.iter().filter_map(|test| Some(test.constant?.gain_percent(&test.default))).collect();
-            let (id, by) = ("adds", "IOPerf as printed".to_owned());
-            Some(Added { id, by, constant: mean(&constant)?, search: mean(&changes(tests.iter()).0)?, workloads: tests.len() })
+            // Those that were run under the constant as well.
+            let tests = || evolution.tests.iter().filter(|test| test.constant.is_some());
+            let constant: Vec<f64> = tests().filter_map(|test| Some(test.constant?.gain_percent(&test.default))).collect();
+            let (id, by, workloads) = ("adds", "IOPerf as printed".to_owned(), constant.len());
+            Some(Added { id, by, constant: mean(&constant)?, search: mean(&changes(tests()).0)?, workloads })
         });
         let searched = [("search-adds", self.then), ("search-adds-today", self.today)].into_iter().filter_map(|(id, searched)| {
             let searched = searched?;
@@ -377,7 +378,8 @@ fn constant_row<'a>(tests: impl Iterator<Item = &'a Test>) -> Option<Row> {
         Some((constant.gain_percent(&test.default), -constant.slower_percent(&test.default)))
     };
     let (gains, faster): (Vec<f64>, Vec<f64>) = tests.filter_map(of).unzip();
-    (!gains.is_empty()).then(|| of_changes("the best constant setting of the lessons".to_owned(), &gains, &faster))
+    let name = format!("the best constant setting of the lessons, {} tests", gains.len());
+    (!gains.is_empty()).then(|| of_changes(name, &gains, &faster))
 }
 
 /// Of the searches on one kernel.

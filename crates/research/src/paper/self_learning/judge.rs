@@ -86,11 +86,14 @@ pub struct Counting {
     pub tolerance: f64,
     /// The schedulers of which the best has to be reached: all five, or "the regular disk I/O scheduler" taken at its word.
     pub against: &'static [&'static str],
+    /// Only decisions in phases in which one of these is the best by more than `tolerance`: in others the best is chance.
+    pub only_determined: bool,
 }
 
 impl Counting {
     /// The paper's: by throughput, against the best of the five.
-    pub const PRINTED: Counting = Counting { data: Data::Throughput, tolerance: merit::TOLERANCE, against: FIVE };
+    pub const PRINTED: Counting =
+        Counting { data: Data::Throughput, tolerance: merit::TOLERANCE, against: FIVE, only_determined: false };
     /// Ours: by merit.
     pub const MERIT: Counting = Counting { data: JUDGED_BY, ..Counting::PRINTED };
 }
@@ -118,7 +121,7 @@ impl Count {
 
 /// Judges the decisions of a run; the performance data are runs of the store.
 pub fn accuracy(store: &Store, trial: &Trial, under: &Under, counting: Counting) -> Option<Count> {
-    let Counting { data, tolerance, against } = counting;
+    let Counting { data, tolerance, against, only_determined } = counting;
     let run = trial.run(store, under.clone());
     // Everything is asked for, whatever of it is there already.
     let fixed: Vec<Option<&Summary>> = SETTINGS.iter().map(|name| trial.run(store, Under::Fixed(name))).collect();
@@ -130,10 +133,14 @@ pub fn accuracy(store: &Store, trial: &Trial, under: &Under, counting: Counting)
         let Some(number) = run.phases.iter().position(running) else { continue };
         let ranked = ranked(store, trial, number, data);
         let Some(best) = against.iter().filter_map(|name| ranked.get(name).copied()).max_by(f64::total_cmp) else { continue };
+        let is_as_good = |score: f64| score >= best + (1.0 - tolerance).ln();
+        if only_determined && against.iter().filter_map(|name| ranked.get(name)).filter(|score| is_as_good(**score)).count() > 1 {
+            continue;
+        }
         // Of a setting that is none of those measured it is unknown whether it was correct.
         let Some(chosen) = ranked.get(setting.as_str()) else { continue };
         count.judged += 1;
-        count.right += u64::from(*chosen >= best + (1.0 - tolerance).ln());
+        count.right += u64::from(is_as_good(*chosen));
     }
     Some(count)
 }
@@ -234,7 +241,7 @@ mod tests {
     const OURS: Under = Under::Scheme(super::super::schemes::Scheme::SEEKWISE);
 
     fn counting(data: Data, tolerance: f64) -> Counting {
-        Counting { data, tolerance, against: FIVE }
+        Counting { data, tolerance, ..Counting::PRINTED }
     }
 
     #[test]
@@ -265,6 +272,14 @@ mod tests {
         // The regular scheduler, anticipatory, has 100 in both phases: all six are better.
         let regular = Counting { against: &["anticipatory"], ..Counting::PRINTED };
         assert_eq!(accuracy(&store, &trial(), &OURS, regular), Some(Count { right: 6, judged: 6 }));
+        // In the first phase deadline is as good as cfq, in the second as noop: in neither is one the best by more than 2%.
+        let determined = Counting { only_determined: true, ..Counting::PRINTED };
+        assert_eq!(accuracy(&store, &trial(), &OURS, determined), Some(Count::default()));
+        assert_eq!(
+            accuracy(&store, &trial(), &OURS, Counting { tolerance: 0.005, ..determined }),
+            Some(Count { right: 3, judged: 6 }),
+            "by more than 0.5% it is"
+        );
         assert_eq!(store.asked_for(), [], "everything was there");
     }
 

@@ -3,6 +3,7 @@
 mod bars;
 mod figures;
 mod judge;
+mod live;
 mod measures;
 mod plan;
 mod printed;
@@ -13,7 +14,7 @@ use crate::report::paper::Table;
 use observe::{Preference, merit};
 
 use super::stated::Stated;
-use super::{Paper, PaperRequest, Repeated};
+use super::{OnKernel, Paper, PaperRequest, Repeated};
 use experiment::pool::Workers;
 use figures::{Drawing, World};
 use plan::{ONLINE, Plan};
@@ -27,7 +28,7 @@ pub static PAPER: Paper = Paper {
     parts: || figures::ALL.iter().map(Drawing::part).chain([measures::WORK]).collect(),
     takes_trace: false,
     repeat,
-    live: None,
+    live: Some(OnKernel { host: &[], repeat: live::repeat }),
 };
 
 fn repeat(wanted: &PaperRequest, _: &Stated, workers: Workers) -> anyhow::Result<Repeated> {
@@ -61,7 +62,7 @@ fn setup(plan: &Plan) -> Vec<(String, String)> {
             ),
         ),
         ("Length", plan.length_text()),
-        ("Repetitions", format!("Tables 4 and 5 × {}, each with other random draws", plan.repeats)),
+        ("Repetitions", format!("Tables 4 and 5 × {}, each with other random draws, on the first disk", plan.repeats)),
         (
             "Correct",
             format!(

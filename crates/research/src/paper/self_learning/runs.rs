@@ -16,7 +16,7 @@ use control::experience::{Experience, WINDOW};
 use observe::description::names;
 use observe::merit::Tails;
 
-use super::plan::{Load, ONLINE, Plan, TABLE_3};
+use super::plan::{Load, ONLINE, Plan, TABLE_3, TABLE_4};
 use super::printed::{Classifier, Known, RequestLogger, ResponseTimes, Row, SPEC, SPEC_LOGISTIC, Sample, achieved, features};
 use super::schemes::{
     FOUND, Kind, LEARNED, LOGISTIC, PER_REQUEST, REGULAR, RESPONSE_TIME, RESPONSE_TIME_LOGISTIC, SVM, Scheme, Trained, Training,
@@ -48,6 +48,13 @@ pub struct Key {
     pub load: Load,
     /// From 0 on.
     pub repeat: u32,
+}
+
+impl Key {
+    /// Whether one of the program's schedulers that learn may be set after the beginning.
+    fn may_learn(&self) -> bool {
+        matches!(self.under, Under::Scheme(scheme) if matches!(scheme.kind, Kind::Guarded | Kind::Seekwise))
+    }
 }
 
 /// What is kept of a run.
@@ -297,6 +304,10 @@ fn taught(training: Training, plan: &Plan) -> Vec<Load> {
         Training::None => Vec::new(),
         Training::Offline => of_table_3(),
         Training::Online => of_table_3().into_iter().chain(ONLINE.iter().map(|name| Load::Of(name))).collect(),
+        Training::Seen => {
+            let seen = TABLE_4.iter().map(|name| Load::Again(name));
+            taught(Training::Online, plan).into_iter().chain(seen).collect()
+        }
         Training::AllBut(number, _) => (0..plan.batches).filter(|other| *other != number).map(Load::Batch).collect(),
     }
 }
@@ -317,8 +328,10 @@ fn lessons(key: &Key, plan: &Plan) -> Vec<Key> {
 
 fn run_one(key: &Key, plan: &Plan, lessons: &Lessons, monitor: &dyn Monitor) -> anyhow::Result<Summary> {
     let (name, text) = plan.job_file(&key.load)?;
-    let seed = plan.seed_of(key.repeat);
+    let seed = plan.seed_of(&key.load, key.repeat);
     let bench = Bench::new(&text, &name, plan.disks[key.disk].world()?, seed)?;
+    // Ours may change to per-request during a run; the paper's schemes choose among the five and Algorithm 3, which is added below.
+    let bench = if key.may_learn() { bench } else { bench.without_learning() };
     let mut begins_with = setting(FOUND)?;
     let mut schedulers: Vec<(&'static SchedulerSpec, Box<dyn Knowledge>)> = Vec::new();
     let mut by_request = |spec, learner| -> anyhow::Result<()> {

@@ -66,6 +66,8 @@ pub enum Training {
     Offline,
     /// Those, and what was run afterwards; and it goes on learning.
     Online,
+    /// As online, and the workloads of Table 4 with other draws: every kind of load that it is tested on.
+    Seen,
     /// All batches but this one; it goes on learning if the second is true.
     AllBut(u32, bool),
 }
@@ -141,6 +143,11 @@ impl Scheme {
         }
     }
 
+    /// Trained with every kind of load that it is tested on.
+    pub fn with_all_seen(self) -> Scheme {
+        Scheme { training: Training::Seen, ..self }
+    }
+
     /// With another learner.
     pub fn with_learner(self, learner: &'static str) -> Scheme {
         Scheme { learner, ..self }
@@ -155,7 +162,7 @@ impl Scheme {
     pub fn for_batch(self, number: u32) -> Scheme {
         let training = match self.training {
             Training::None => Training::None,
-            training => Training::AllBut(number, training == Training::Online),
+            training => Training::AllBut(number, training != Training::Offline),
         };
         Scheme { training, ..self }
     }
@@ -200,15 +207,13 @@ impl Scheme {
         let settings = |names: &[&str]| names.iter().map(|name| setting(name)).collect::<anyhow::Result<Vec<_>>>();
         match self.kind {
             Kind::RoundRobin { tunes } => {
-                let brief = ControllerInput { candidates: settings(FIVE)?, ..brief.clone() };
-                let by = self.ranked_by()?;
-                let score = Box::new(move |outcome: &WindowOutcome| logarithm(by, outcome));
-                let quantum = time(QUANTUM_S).max(LEAST_QUANTUM);
-                Ok(Box::new(RoundRobin::printed(&brief, score, quantum, time(CHECK_S), tunes)))
+                let (candidates, preference) = (settings(FIVE)?, self.preference()?);
+                let brief = ControllerInput { candidates, preference, ..brief.clone() };
+                algorithm_1(&brief, time(QUANTUM_S).max(LEAST_QUANTUM), time(CHECK_S), tunes)
             }
             Kind::Workload | Kind::TwoLayer => {
                 let trained = trained.context("a scheme that was not trained")?;
-                let goes_on = matches!(self.training, Training::Online | Training::AllBut(_, true));
+                let goes_on = matches!(self.training, Training::Online | Training::Seen | Training::AllBut(_, true));
                 let learner = crate::model::learner(self.learner)?;
                 let requests = plan.scaled_requests(self.update_requests, self.is_long);
                 let (log, by_calls) = (Arc::clone(&trained.log), self.by_calls);
@@ -234,6 +239,16 @@ impl Scheme {
         let window_ms = plan.scaled_ms(f64::from(self.window_s), self.is_long);
         Ok(crate::controller::parse(&format!("two-layer:window_ms={window_ms},learner={}", self.learner))?)
     }
+}
+
+/// Algorithm 1 as printed among the input's candidates: `quantum` for each in phase 1, a check every `check`.
+///
+/// # Errors
+/// Never, for a preference that there is.
+pub fn algorithm_1(brief: &ControllerInput, quantum: Nanos, check: Nanos, tunes: bool) -> anyhow::Result<Box<dyn Controller>> {
+    let by = RankedBy::of(&brief.preference);
+    let score = Box::new(move |outcome: &WindowOutcome| logarithm(by, outcome));
+    Ok(Box::new(RoundRobin::printed(brief, score, quantum, check, tunes)))
 }
 
 /// What a classified scheme is trained with.

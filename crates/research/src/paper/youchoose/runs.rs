@@ -27,7 +27,7 @@ pub struct Under {
 }
 
 /// Ours, which stands first, and its peers; the last shares nothing.
-pub const UNDERS: [Under; 15] = [
+pub const UNDERS: [Under; 18] = [
     Under { name: "youchoose", setting: "youchoose", promised: Promised::Disk },
     Under { name: "as printed", setting: "youchoose-printed", promised: Promised::Printed },
     Under { name: "youchoose, exact", setting: "youchoose", promised: Promised::Shadow },
@@ -43,6 +43,10 @@ pub const UNDERS: [Under; 15] = [
     Under { name: "as printed, clocks of what is sent", setting: "youchoose-printed:at_dispatch=1", promised: Promised::Printed },
     Under { name: "as printed, the operation a feature", setting: "youchoose-printed", promised: Promised::PrintedWithOperation },
     Under { name: "as printed, our model", setting: "youchoose-printed", promised: Promised::Disk },
+    Under { name: "youchoose, the printed model", setting: "youchoose", promised: Promised::Printed },
+    // As many as the array takes, as the printed scheduler sends.
+    Under { name: "youchoose, 64 requests at the array", setting: "youchoose:in_flight=64", promised: Promised::Disk },
+    Under { name: "youchoose, the printed model, 64 at the array", setting: "youchoose:in_flight=64", promised: Promised::Printed },
 ];
 /// Where ours stands.
 pub const OURS: usize = 0;

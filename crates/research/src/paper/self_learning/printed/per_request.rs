@@ -441,4 +441,14 @@ mod tests {
         assert_eq!(came, went + rest.iter().map(|request| u64::from(request.sectors)).sum::<u64>());
         assert_eq!((scheduler.pick(Nanos::from_millis(1000)), scheduler.history.depth()), (Pick::Empty, rest.len() as u64));
     }
+
+    #[test]
+    fn algorithm_3_keeps_the_rules_of_every_scheduler_before_it_was_trained_and_gives_and_takes_requests() {
+        for spec in [&SPEC, &SPEC_LOGISTIC] {
+            block::conformance::assert_conforms(spec, 32);
+        }
+        let deadline = block::find("deadline").unwrap();
+        block::conformance::assert_switches(&SPEC, deadline, 16);
+        block::conformance::assert_switches(deadline, &SPEC, 16);
+    }
 }
