@@ -232,10 +232,15 @@ impl Disk {
 
     /// Cuts the power: from now on every request fails, and what is left is drawn.
     pub fn cut(&self, draw: &mut Draw) {
-        let mut state = self.lock();
-        state.is_cut = true;
         // All, nothing, or something between.
         let keeps = [0, 50, 90, 100][draw.below(4) as usize];
+        self.cut_keeping(draw, keeps);
+    }
+
+    /// Cuts the power, and keeps so many percent of the sectors that were not flushed.
+    pub fn cut_keeping(&self, draw: &mut Draw, keeps: u64) {
+        let mut state = self.lock();
+        state.is_cut = true;
         for file in state.files.values_mut() {
             let mut content = std::mem::take(&mut file.flushed);
             let mut changes = std::mem::take(&mut file.changes);
@@ -245,7 +250,7 @@ impl Disk {
             file.now = content.clone();
             file.flushed = content;
         }
-        if draw.below(2) == 0 {
+        if keeps == 0 || draw.below(2) == 0 {
             state.names = state.flushed_names.clone();
         } else {
             state.flushed_names = state.names.clone();

@@ -126,6 +126,27 @@ fn what_was_flushed_is_there_after_many_power_cuts() {
     cuts(times("CUTS", 200), times("SEED", 1));
 }
 
+/// Nothing flushes the destination but the move itself.
+#[test]
+fn a_volume_that_has_moved_is_there_after_a_power_cut_right_then() {
+    let Some(mut on) = OnDisk::new("none", "disk/serve.db") else { return };
+    on.creates("a", "one");
+    let (mut ledgers, mut draw) = (ledgers(), Draw(1));
+    for to in ["two", "one"] {
+        on.served.while_written(&["a"], &mut ledgers, draw.below(1 << 40), || std::thread::sleep(Duration::from_millis(50)));
+        assert_eq!(Client::open(&on.served.path("nbd"), "a").unwrap().flush().unwrap(), 0);
+        assert_eq!(on.served.moves("a", to, 8 << 30), "done");
+        assert_eq!(on.served.wait_until_moved("a")["store"], to);
+        on.disk.cut_keeping(&mut draw, 0);
+        on.served.kill();
+        on.disk.power_on();
+        on.served.start();
+        assert_eq!(on.served.volume_status("a")["store"], to);
+        on.served.check(&["a"], &mut ledgers);
+    }
+    on.end();
+}
+
 /// The error of a request; 0 for none.
 fn reads(client: &mut Client, offset: u64) -> u32 {
     client.read(offset, BLOCK as u32).unwrap().0

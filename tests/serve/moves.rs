@@ -88,18 +88,29 @@ fn two_promises(served: &Served) {
     }
 }
 
+fn plan(served: &Served, arguments: &[&str]) -> String {
+    let mut plan = std::process::Command::new(super::PROGRAM);
+    let output = plan.arg("plan").args(arguments).arg("--control").arg(served.path("control")).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
 #[test]
+fn a_plan_says_that_nothing_is_to_be_moved_or_cannot_be_known() {
+    let served = Served::new(TWO_DISKS);
+    assert_eq!(plan(&served, &[]), "every store can keep what it promised\n");
+    let served = two_stores("none");
+    served.does(&["promise", "a", "--promise", "reservation_iops = 50"]);
+    let said = plan(&served, &["--apply"]);
+    assert!(said.contains("store one: the configuration names no profile that it is like\n"), "{said}");
+}
+
+#[test]
+#[ignore = "takes seconds of simulation: tests/bars/serve runs it"]
 fn a_plan_names_the_move_with_which_stores_keep_their_promises_and_makes_it() {
     let served = Served::new(TWO_DISKS);
-    let plan = |arguments: &[&str]| {
-        let mut plan = std::process::Command::new(super::PROGRAM);
-        let output = plan.arg("plan").args(arguments).arg("--control").arg(served.path("control")).output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).unwrap()
-    };
-    assert_eq!(plan(&[]), "every store can keep what it promised\n");
     two_promises(&served);
-    let said = plan(&["--apply", "--pace", "1G"]);
+    let said = plan(&served, &["--apply", "--pace", "1M"]);
     assert!(said.contains("a: from disk to other, 0 MiB: store disk cannot keep its promises: "), "{said}");
     assert!(said.contains("begun;"), "{said}");
     assert_eq!(served.wait_until_moved("a")["store"], "other");
@@ -108,9 +119,9 @@ fn a_plan_names_the_move_with_which_stores_keep_their_promises_and_makes_it() {
 #[test]
 #[ignore = "takes seconds of simulation: tests/bars/serve runs it"]
 fn a_plan_is_made_without_being_asked_within_its_limits() {
-    let served = Served::new(&format!("{TWO_DISKS}[moves]\nauto = true\nmost_per_day = 1\n"));
+    let served = Served::new(&format!("{TWO_DISKS}[moves]\nauto = true\nmost_per_day = 1\npace_mib_s = 1\n"));
     two_promises(&served);
-    let until = Instant::now() + Duration::from_secs(60);
+    let until = Instant::now() + Duration::from_secs(300);
     while served.volume_status("a")["store"] != "other" {
         assert!(Instant::now() < until, "{}", served.volume_status("a"));
         std::thread::sleep(Duration::from_millis(20));

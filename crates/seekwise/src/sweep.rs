@@ -49,7 +49,7 @@ enum Command {
     /// Volumes are the devices within a trace, as in those of Alibaba and Tencent, or files of their own. Each is run on a disk of its own if one
     /// is named, else judged by its recorded response times, from which its device is inferred. Killed at any moment, the same command continues
     /// where it stopped.
-    Volumes(VolumesArguments),
+    Volumes(Box<VolumesArguments>),
 }
 
 #[derive(clap::Args)]

@@ -26,6 +26,8 @@ pub struct Configuration {
     /// Where clients connect.
     #[serde(rename = "listen", default)]
     pub listen: Vec<Listen>,
+    /// Moves that the server makes without being asked; absent: none.
+    pub moves: Option<Moves>,
     /// Where metrics for Prometheus are: an address, or `unix:` and a path; without it there are none.
     pub metrics: Option<String>,
     /// Certificates for those places that use TLS.
@@ -33,8 +35,6 @@ pub struct Configuration {
     /// Which client may open which volume; without a table every client every volume.
     #[serde(rename = "allow", default)]
     pub allow: Vec<Allow>,
-    /// Moves that the server makes without being asked; absent: none.
-    pub moves: Option<Moves>,
 }
 
 /// Moves that the server makes without being asked, when a store cannot keep its promises.

@@ -12,7 +12,6 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 use rustix::time::{ClockId, clock_gettime};
-use serve::nbd::Export as _;
 use serve::store::{CLASSES_US, Times};
 
 use crate::catalog::EXTENT_BYTES;
@@ -58,8 +57,22 @@ impl fmt::Debug for Scraped {
     }
 }
 
+/// A volume, and where it was when it was looked at: it may move meanwhile.
+struct Placed {
+    volume: Arc<Volume>,
+    store: String,
+}
+
+impl std::ops::Deref for Placed {
+    type Target = Volume;
+
+    fn deref(&self) -> &Volume {
+        &self.volume
+    }
+}
+
 /// A volume with how it does.
-type Row = (Arc<Volume>, Doing);
+type Row = (Placed, Doing);
 
 /// The labels of a series behind those of its volume or store.
 type Label<'a> = Option<(&'static str, &'a str)>;
@@ -107,8 +120,8 @@ impl Series<'_> {
     }
 }
 
-fn volume_labels(volume: &Volume) -> [(&str, &str); 2] {
-    [("volume", &volume.name), ("store", &volume.store.name)]
+fn volume_labels(placed: &Placed) -> [(&str, &str); 2] {
+    [("volume", &placed.name), ("store", &placed.store)]
 }
 
 /// A metric: its name, what it means, unit and kind, and how its series are written.
@@ -122,7 +135,11 @@ macro_rules! metric {
 
 impl Collector for Scraped {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let rows: Vec<Row> = self.server.volumes().into_iter().map(|volume| (volume.clone(), self.watch.doing(&volume))).collect();
+        let placed = |volume: Arc<Volume>| {
+            let (store, doing) = (volume.store().name.clone(), self.watch.doing(&volume));
+            (Placed { volume, store }, doing)
+        };
+        let rows: Vec<Row> = self.server.volumes().into_iter().map(placed).collect();
         traffic(&mut encoder, &rows)?;
         promises(&mut encoder, &rows)?;
         self.stores(&mut encoder)?;
@@ -219,7 +236,7 @@ impl Scraped {
             stores.iter().try_for_each(|store| metric.encode_family(&label(store))?.encode_gauge(&(value(store) as f64)))
         };
         gauge("store_size", "Size in whole extents", &|store| u64::from(store.extents) * EXTENT_BYTES)?;
-        gauge("store_free", "Space that no volume has", &|store| u64::from(self.server.free(store)) * EXTENT_BYTES)?;
+        gauge("store_free", "Space that no volume has", &|store| self.server.free(store) * EXTENT_BYTES)?;
         for (name, help, place) in [
             ("store_pieces", "Parts of requests that were asked of the store", 0),
             ("store_requests", "Requests of the store, after merging", 1),

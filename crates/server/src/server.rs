@@ -171,9 +171,10 @@ impl Server {
         for moving in state.moves.values().filter(|moving| [&moving.from, &moving.to].into_iter().any(|at| Arc::ptr_eq(at, store)))
         {
             copiers.push((moving.stream, tenants.len()));
+            let reservation = Rate::iops(Move::rate(moving.bytes_per_second));
             let limit = Rate::bytes_per_s(moving.bytes_per_second);
             let copier = Tenant::new(format!("copy of {}", moving.volume.name));
-            tenants.push(copier.with_rates(Rates { limit, ..Rates::default() }));
+            tenants.push(copier.with_rates(Rates { limit, reservation, ..Rates::default() }));
         }
         let roster = Roster::new(tenants, Vec::new(), &streams, store.disks)?.with_rotational(store.is_rotational);
         store.host.set_roster(roster.with_places(store.places.clone()).with_roaming(&copiers));
@@ -183,11 +184,37 @@ impl Server {
     /// Refuses a volume, or a promise to one, with which a store cannot keep all that it has promised, and says if that cannot be known. Takes
     /// seconds, in which requests are served as before.
     fn admit(&self, store: &StoreEntry, name: &str, bytes: u64, contract: &str) -> anyhow::Result<Option<String>> {
+        self.admit_with(store, name, bytes, contract, None)
+    }
+
+    /// The same with a copier that is promised so many bytes a second; or with those that copy already.
+    fn admit_with(
+        &self,
+        store: &StoreEntry,
+        name: &str,
+        bytes: u64,
+        contract: &str,
+        copies: Option<u64>,
+    ) -> anyhow::Result<Option<String>> {
         let volumes = self.promised(store);
         let others = volumes.iter().filter(|volume| volume.name != name);
         let others = others.map(|volume| Asked { name: volume.name.clone(), bytes: volume.bytes(), contract: volume.contract() });
         let asked = Asked { name: name.to_owned(), bytes, contract: contract.to_owned() };
-        let all: Vec<Asked> = others.chain([asked]).collect();
+        let copying = {
+            let state = self.lock();
+            let here = |moving: &&Arc<Move>| moving.from.name == store.name || moving.to.name == store.name;
+            let here = state.moves.values().filter(here);
+            here.map(|moving| (moving.volume.bytes(), moving.bytes_per_second))
+                .chain(copies.map(|pace| (bytes, pace)))
+                .collect::<Vec<_>>()
+        };
+        let copiers = copying.into_iter().enumerate().map(|(number, (bytes, pace))| Asked {
+            // No volume has such a name.
+            name: format!(".copy-{number}"),
+            bytes,
+            contract: format!("reservation_iops = {}\nlimit_mb_s = {:.3}", Move::rate(pace), pace as f64 / 1e6),
+        });
+        let all: Vec<Asked> = others.chain([asked]).chain(copiers).collect();
         if all.iter().all(|asked| asked.contract.trim().is_empty()) {
             return Ok(None);
         }
@@ -299,8 +326,7 @@ impl Server {
         {
             // What a larger size before it left there.
             let tail = before % EXTENT_BYTES;
-            store.backing.zero(u64::from(extent) * EXTENT_BYTES + tail, EXTENT_BYTES - tail)?;
-            store.backing.flush()?;
+            store.host.zero(volume.id, [(u64::from(extent) * EXTENT_BYTES + tail, EXTENT_BYTES - tail)])?;
         }
         let mut catalog = self.catalog();
         let state = self.lock();

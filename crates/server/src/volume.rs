@@ -518,7 +518,7 @@ impl Export for OpenVolume {
     }
 
     fn held_back(&self, time: Duration) {
-        self.held_back_ns.fetch_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
+        self.volume.held_back_ns.fetch_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
     fn ends(&self) {

@@ -1,7 +1,7 @@
 //! `seekwise-serve plan`: which volumes should move.
 
-use server::control::{self, Carried, Command};
-use server::planner::Advice;
+use crate::control::{self, Carried, Command};
+use crate::planner::Advice;
 use terminal::size::size;
 
 use super::volume::Socket;
@@ -12,8 +12,8 @@ pub struct Plan {
     /// Begin the moves
     #[arg(long)]
     apply: bool,
-    /// The most that is copied in a second, such as 10M
-    #[arg(long, value_name = "SIZE", value_parser = size, default_value = "32M", requires = "apply")]
+    /// What is copied of a volume in a second, as of `volume move`
+    #[arg(long, value_name = "SIZE", value_parser = size, default_value = "8M", requires = "apply")]
     pace: u64,
     /// Print JSON
     #[arg(long)]
@@ -23,6 +23,9 @@ pub struct Plan {
 }
 
 /// Runs the command.
+///
+/// # Errors
+/// No server answers, or it cannot make a plan.
 pub fn run(plan: &Plan) -> anyhow::Result<()> {
     let apply = plan.apply.then_some(plan.pace);
     let Carried::Advice(advice) = control::ask(&plan.socket.control, &Command::Plan { apply })? else { return Ok(()) };

@@ -98,8 +98,8 @@ pub struct Move {
     /// The store that it goes to
     #[arg(long, value_name = "STORE", required_unless_present = "cancel", conflicts_with = "cancel")]
     to: Option<String>,
-    /// The most that is copied in a second, such as 10M
-    #[arg(long, value_name = "SIZE", value_parser = size, default_value = "32M")]
+    /// What is copied in a second: the copier is promised it at both stores, and limited to it
+    #[arg(long, value_name = "SIZE", value_parser = size, default_value = "8M")]
     pace: u64,
     /// Do not check that the store can keep everything that it has promised
     #[arg(long)]

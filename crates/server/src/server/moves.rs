@@ -42,12 +42,26 @@ impl Server {
         let _alone = self.giving.lock().unwrap_or_else(PoisonError::into_inner);
         let volume = Server::settled(&self.lock(), name)?;
         self.check_move(&volume, &to)?;
-        let note = if is_unchecked { None } else { self.admit(&to, name, volume.bytes(), &volume.contract())? };
+        let note = if is_unchecked { None } else { self.admit_move(&volume, &to, bytes_per_second)? };
         let catalog = self.catalog();
         let volume = Server::settled(&self.lock(), name)?;
         catalog.begin_move(volume.id, &to.name, bytes_per_second)?;
         drop(catalog);
         self.spawn_move(volume, to, bytes_per_second)?;
+        Ok(note)
+    }
+
+    /// Refuses a move with which a store could not keep its promises, the copier's among them.
+    fn admit_move(&self, volume: &Volume, to: &StoreEntry, bytes_per_second: u64) -> anyhow::Result<Option<String>> {
+        let (name, bytes, contract) = (&volume.name, volume.bytes(), volume.contract());
+        let way_out = "with a copier at this pace (--pace asks for less, --unchecked for no check)";
+        let note = self.admit_with(to, name, bytes, &contract, Some(bytes_per_second)).context(way_out)?;
+        let from = volume.store();
+        let Err(error) = self.admit_with(&from, name, bytes, &contract, Some(bytes_per_second)) else { return Ok(note) };
+        // What it cannot keep anyway is no reason against what may mend it.
+        if self.admit(&from, name, bytes, &contract).is_ok() {
+            return Err(error.context(way_out));
+        }
         Ok(note)
     }
 
