@@ -1,19 +1,9 @@
-//! Requests that fail, and volumes whose store does not answer.
+//! What goes wrong with a volume: requests that fail, and a store that does not answer.
 
-use std::collections::BTreeMap;
 use std::io;
-use std::sync::{Mutex, PoisonError, Weak};
-use std::thread;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use block::StreamId;
-
-use crate::server::Server;
-
-/// A volume stalls if requests are under way and none was answered for so long: a disk that has to try again takes a second or two.
-pub const STALLS: Duration = Duration::from_secs(3);
-/// How often it is looked for volumes that stall.
-const LOOKS: Duration = Duration::from_millis(500);
 /// Failures are logged no more often.
 const LOGS: Duration = Duration::from_secs(10);
 
@@ -53,7 +43,8 @@ impl Health {
         (inner.failed, inner.last_error.clone(), inner.stalled_since.map(|since| since.elapsed().as_secs()))
     }
 
-    fn stalls(&self, volume: &str, store: &str, since: Option<Instant>) {
+    /// Says whether the store has not answered since a moment; the log has a line when that changes.
+    pub(crate) fn stalls(&self, volume: &str, store: &str, since: Option<Instant>) {
         let mut inner = self.lock();
         match (inner.stalled_since, since) {
             (None, Some(_)) => tracing::warn!(volume, store, "the store does not answer"),
@@ -62,31 +53,4 @@ impl Health {
         }
         inner.stalled_since = since;
     }
-}
-
-/// Looks for volumes that stall until the server is gone.
-///
-/// # Errors
-/// A thread cannot be started.
-pub(crate) fn start(server: Weak<Server>) -> io::Result<()> {
-    let mut seen: BTreeMap<StreamId, (u64, Instant)> = BTreeMap::new();
-    thread::Builder::new().name("health".to_owned()).spawn(move || {
-        while let Some(server) = server.upgrade() {
-            let volumes = server.volumes();
-            drop(server);
-            seen.retain(|id, _| volumes.iter().any(|volume| volume.id == *id));
-            for volume in &volumes {
-                let (under_way, answered) = volume.under_way();
-                let known = seen.entry(volume.id).or_insert((answered, Instant::now()));
-                if known.0 != answered || under_way == 0 {
-                    *known = (answered, Instant::now());
-                }
-                let since = Some(known.1).filter(|since| since.elapsed() >= STALLS);
-                volume.health.stalls(&volume.name, &volume.store().name, since);
-            }
-            drop(volumes);
-            thread::sleep(LOOKS);
-        }
-    })?;
-    Ok(())
 }

@@ -19,6 +19,7 @@ pub mod migration;
 pub mod planner;
 pub mod program;
 pub mod server;
+mod stalls;
 pub mod store;
 pub mod volume;
 pub mod watch;

@@ -24,9 +24,6 @@ use crate::dirty::{Chunk, Dirty, GRANULE};
 use crate::store::StoreEntry;
 use crate::volume::Volume;
 
-/// Bytes a second if nothing else is said, as the simulator's copier has it: 32 chunks, which cost a 7,200 rpm disk about a third of its time.
-pub const PACE: u64 = 8 << 20;
-
 /// Chunks that are copied at the same time: one is written while another is read.
 const DEPTH: usize = 4;
 /// Bytes of a chunk, as the simulator's copier has them.

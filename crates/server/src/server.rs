@@ -17,7 +17,6 @@ use serve::nbd::{Export, Exports};
 use crate::admission::{self, Asked};
 use crate::catalog::{Catalog, EXTENT_BYTES, Record};
 use crate::configuration::{Configuration, is_name};
-use crate::health;
 use crate::migration::Move;
 use crate::store::{self, StoreEntry};
 use crate::volume::{OpenVolume, Owner, Volume};
@@ -134,7 +133,6 @@ impl Server {
         for (id, (store, bytes_per_second)) in moves {
             server.resume_move(id, &store, bytes_per_second)?;
         }
-        health::start(Arc::downgrade(&server))?;
         Ok(server)
     }
 
