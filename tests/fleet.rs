@@ -242,7 +242,8 @@ fn a_rollout_widens_step_by_step_waits_for_people_and_is_taken_back_where_it_har
             .contains("bad is aborted; only what is running or waiting or paused or done can be aborted")
     );
     assert!(say(&["show", address, "nothing"]).contains("no rollout nothing; known are good, bad"));
-    assert!(start("wrong", &["--stages", "0"]).contains("should be a number of devices"));
+    let wrong = ["start", address, "wrong", "--kind", "scsi, rotational", "--setting", "bfq", "--stages", "0"];
+    assert!(say(&wrong).contains("should be a number of devices"));
 }
 
 /// Where the page says how a password is kept and a network is allowed, the agent knows those keys.
