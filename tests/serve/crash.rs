@@ -67,8 +67,11 @@ impl Served {
                     failed.fetch_or(worked.is_err(), Ordering::Relaxed);
                 });
             }
-            during();
+            let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(during));
             stop.store(true, Ordering::Relaxed);
+            if let Err(panic) = ended {
+                std::panic::resume_unwind(panic);
+            }
         });
         !failed.into_inner()
     }
@@ -147,7 +150,7 @@ const FREE: u64 = 2 << 30;
 
 #[test]
 fn a_volume_moves_while_it_is_written_and_is_the_same_at_the_other_store() {
-    for scheduler in ["youchoose", "none"] {
+    for scheduler in ["none", "youchoose"] {
         let served = two_stores(scheduler);
         let mut ledgers = ledgers();
         let all_done = served.while_written(&["a"], &mut ledgers, 7, || {

@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 use serve::store::{Buffer, Buffers, Kind, Piece, Replies, Work};
 
 use crate::catalog::EXTENT_BYTES;
+use crate::configuration::PACE;
 use crate::dirty::{Chunk, Dirty, GRANULE};
 use crate::store::StoreEntry;
 use crate::volume::Volume;
@@ -153,8 +154,12 @@ impl Move {
 
     /// What the copier is promised at both stores: requests a second, of at most a chunk. Without a promise it would starve beside volumes that
     /// have one. Smaller ones, of what was written meanwhile, it may have more of, up to the pace in bytes, if the store has them to spare.
-    pub(crate) fn rate(bytes_per_second: u64) -> u64 {
-        (bytes_per_second / CHUNK).max(1)
+    ///
+    /// Where it is not known what the store can do, at most the default pace is promised: the device would stand idle for a copier that is
+    /// promised more than it can have, while that copier waits for writes of the volume.
+    pub(crate) fn rate(store: &StoreEntry, bytes_per_second: u64) -> u64 {
+        let promised = if store.profile.is_some() { bytes_per_second } else { bytes_per_second.min(PACE) };
+        (promised / CHUNK).max(1)
     }
 
     pub(crate) fn cancel(&self) {

@@ -169,7 +169,7 @@ impl Server {
         for moving in state.moves.values().filter(|moving| [&moving.from, &moving.to].into_iter().any(|at| Arc::ptr_eq(at, store)))
         {
             copiers.push((moving.stream, tenants.len()));
-            let reservation = Rate::iops(Move::rate(moving.bytes_per_second));
+            let reservation = Rate::iops(Move::rate(store, moving.bytes_per_second));
             let limit = Rate::bytes_per_s(moving.bytes_per_second);
             let copier = Tenant::new(format!("copy of {}", moving.volume.name));
             tenants.push(copier.with_rates(Rates { limit, reservation, ..Rates::default() }));
@@ -210,7 +210,7 @@ impl Server {
             // No volume has such a name.
             name: format!(".copy-{number}"),
             bytes,
-            contract: format!("reservation_iops = {}\nlimit_mb_s = {:.3}", Move::rate(pace), pace as f64 / 1e6),
+            contract: format!("reservation_iops = {}\nlimit_mb_s = {:.3}", Move::rate(store, pace), pace as f64 / 1e6),
         });
         let all: Vec<Asked> = others.chain([asked]).chain(copiers).collect();
         if all.iter().all(|asked| asked.contract.trim().is_empty()) {
