@@ -153,15 +153,16 @@ mod tests {
     fn each_volume_has_its_requests_in_order_from_zero() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("volumes.csv");
-        let mut text = "time_ms,lba,sectors,op,device\n".to_owned();
-        for number in 0..30_000 {
-            text += &format!("{number},{},8,r,vol{}\n", 8 * number, number % 3);
+        // As Microsoft Research's traces: ticks of 100 ns, host, disk, offset and length in bytes.
+        let mut text = String::new();
+        for number in 0..30_000_u64 {
+            text += &format!("{},vol{},0,Read,{},4096,100\n", 128_166_372_000_000_000 + 10_000 * number, number % 3, 4096 * number);
         }
         std::fs::write(&path, text).unwrap();
         let mut opened = open(&path, &OpenOptions::default()).unwrap();
         let volumes = Volumes::split(&mut *opened.reader, folder.path(), |_| true).unwrap().unwrap();
         let numbers: Vec<u32> = volumes.numbers().collect();
-        assert_eq!(numbers.iter().map(|&number| volumes.name(number).unwrap()).collect::<Vec<_>>(), ["vol0", "vol1", "vol2"]);
+        assert_eq!(numbers.iter().map(|&number| volumes.name(number).unwrap()).collect::<Vec<_>>(), ["vol0.0", "vol1.0", "vol2.0"]);
         for (place, &number) in numbers.iter().enumerate() {
             let mut reader = volumes.reader(number);
             let requests: Vec<TraceRequest> = std::iter::from_fn(|| reader.next_request()).map(Result::unwrap).collect();

@@ -204,7 +204,7 @@ fn what_others_recommend_is_tried_first_and_early_and_stays_only_after_two_turns
     let (changes, decisions, last) =
         among_machines(&[("bfq", 0.25), ("kyber", 0.0)], &["kyber", "none", "bfq"], 60, service, never);
     assert_eq!((changes[0].1.as_str(), last.as_str()), ("bfq", "bfq"), "{changes:?}");
-    assert!(changes[0].0 < 5.0 && changes[0].0 < alone[0].0, "{changes:?} and {alone:?}");
+    assert!(changes[0].0 <= alone[0].0 / 2.0, "{changes:?} and {alone:?}");
     assert_eq!(changes.iter().filter(|(_, setting)| setting == "bfq").count(), 2, "it has to be seen twice here: {changes:?}");
     let says = decisions.iter().find_map(|decision| {
         let sources = &decision.evidence.as_ref()?.sources;
@@ -220,7 +220,8 @@ fn a_fleet_that_lies_costs_a_short_trial_and_nothing_stays() {
     let (changes, _, last) = among_machines(&lies, &["kyber", "none", "bfq"], 120, service, never);
     assert_eq!(last, "mq-deadline", "{changes:?}");
     let tried_s: f64 = changes.chunks(2).map(|pair| pair.get(1).map_or(120.0, |back| back.0) - pair[0].0).sum();
-    assert!(tried_s <= 2.5 && changes.len() <= 8, "{tried_s} s: {changes:?}");
+    // One trial in full, early, while the load's own level is still uncertain, and two that are cut short.
+    assert!(tried_s <= 4.0 && changes.len() <= 6, "{tried_s} s: {changes:?}");
     // Of other loads and other settings it says nothing.
     let same = |said: &[(&str, f64)]| among_machines(said, &["kyber", "none", "bfq"], 60, service, never).0;
     assert_eq!(same(&[("cfq", 1.0)]), same(&[]));
