@@ -2,14 +2,12 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected should fail")]
 
-mod program;
-
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use program::{refused, succeeds, text};
+use crate::program::{refused, succeeds, text};
 use serde_json::Value;
 
 const MIXED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../traces/mixed.parquet");

@@ -2,8 +2,6 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected should fail")]
 
-mod circles;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -175,7 +173,7 @@ fn crates_have_no_circles_between_their_modules() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut found = String::new();
     for (name, _) in ARROWS {
-        for circle in circles::circles(&crates.join(name)) {
+        for circle in crate::circles::circles(&crates.join(name)) {
             found += &format!("crates/{name}: a circle between {}\n", circle.modules.join(", "));
             for ((from, to), place) in &circle.references {
                 found += &format!("    {from} -> {to} at crates{}\n", place.trim_start_matches(&*crates.to_string_lossy()));

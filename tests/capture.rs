@@ -4,14 +4,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
 
-mod program;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use program::{refused, succeeds, text};
+use crate::program::{refused, succeeds, text};
 use serde_json::Value;
 
 const SEEKWISE: &str = env!("CARGO_BIN_EXE_seekwise");

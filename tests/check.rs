@@ -2,13 +2,11 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected should fail")]
 
-mod program;
-
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use program::{refused, run, succeeds, text};
+use crate::program::{refused, run, succeeds, text};
 use serde_json::Value;
 
 const MIXED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../traces/mixed.parquet");

@@ -2,12 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
 
-mod program;
-
 use std::fmt::Write as _;
 use std::path::Path;
 
-use program::{refused, succeeds};
+use crate::program::{refused, succeeds};
 
 /// A recording of so many requests: reads of one sector take 10 ms, writes 1 ms.
 fn recording(folder: &Path, requests: u64) -> String {

@@ -2,12 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected should fail")]
 
-mod commands;
-
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use commands::{Kind, Printed, Shown, parse, program_of, programs, root, run};
+use crate::commands::{Kind, Printed, Shown, parse, program_of, programs, root, run};
 
 /// Pages with commands that run for long; each has a test of its own, so that they run side by side. `traces/README.md` and
 /// `workloads/README.md` are not part of the book, and belong to it all the same.
@@ -83,7 +81,7 @@ fn pages() -> Vec<String> {
 /// Tries the commands of a page, one after the other in one folder.
 fn try_commands_of(page: &str) {
     let scratch = tempfile::tempdir().unwrap();
-    for Shown { kind, command, .. } in commands::of(page) {
+    for Shown { kind, command, .. } in crate::commands::of(page) {
         let Some(program) = program_of(&command) else {
             let file = command.split(' ').next().unwrap();
             let is_ours = file.contains('/') && !file.starts_with('/');
@@ -145,7 +143,7 @@ fn outputs_on_pages_are_what_the_commands_print_now() {
     let scratch = tempfile::tempdir().unwrap();
     let (mut compared, mut missed) = (Vec::new(), Vec::new());
     for page in pages() {
-        for Printed { prepared_by, command, text } in commands::printed_on(&page) {
+        for Printed { prepared_by, command, text } in crate::commands::printed_on(&page) {
             prepared_by.iter().for_each(|command| assert!(run(command, scratch.path()).status.success(), "{page}: {command}"));
             let output = run(&command, scratch.path());
             assert!(output.status.success(), "{page}: {command}\n{}", String::from_utf8_lossy(&output.stderr));

@@ -2,13 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
 
-mod program;
-
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use program::{refused, succeeds};
+use crate::program::{refused, succeeds};
 use serde_json::Value;
 
 /// A database that reads one block now and then, and a backup that floods the disk for a third of the time.
@@ -45,7 +43,7 @@ fn a_promise_in_a_recording_becomes_drop_ins_that_systemd_takes() {
     fs::write(units.join("backup.service"), "[Service]\nExecStart=/bin/true\n").unwrap();
     let verify = Command::new("systemd-analyze").arg("verify").arg(units.join("backup.service")).output();
     let Ok(verified) = verify else { return eprintln!("systemd-analyze is missing: drop-ins are not checked by it") };
-    let said = program::text(&verified.stderr);
+    let said = crate::program::text(&verified.stderr);
     assert!(!said.contains("50-seekwise.conf") && !said.contains("backup.service"), "{said}");
 }
 
@@ -54,7 +52,7 @@ fn a_promise_that_holds_needs_no_limit_and_one_out_of_reach_says_so() {
     let folder = tempfile::tempdir().unwrap();
     let day = recording(folder.path());
     let export = |promise: &str| {
-        program::run(&[
+        crate::program::run(&[
             "protect",
             "export",
             &day,
@@ -69,10 +67,10 @@ fn a_promise_that_holds_needs_no_limit_and_one_out_of_reach_says_so() {
         ])
     };
     let easy = export("60s");
-    assert!(program::text(&easy.stdout).contains("kept in every hour without limits"), "{easy:?}");
+    assert!(crate::program::text(&easy.stdout).contains("kept in every hour without limits"), "{easy:?}");
     let hard = export("1us");
     assert_eq!(hard.status.code(), Some(1), "{hard:?}");
-    assert!(program::text(&hard.stderr).contains("is not kept in every hour even with 2 MB/s"), "{hard:?}");
+    assert!(crate::program::text(&hard.stderr).contains("is not kept in every hour even with 2 MB/s"), "{hard:?}");
 }
 
 #[test]

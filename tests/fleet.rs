@@ -9,7 +9,7 @@ use control::fleet::DeviceType;
 use knowledge::{Fleet, Knowledge, NewOutcome, Score};
 use tempfile::tempdir;
 
-use crate::postgres::{ROLES, Server};
+use super::postgres::{ROLES, Server};
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/fleet.md");
 /// The server's name on the page.

@@ -2,12 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected should fail")]
 
-mod program;
-
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use program::{refused, succeeds};
+use crate::program::{refused, succeeds};
 
 #[test]
 fn completions_are_printed_for_every_shell_and_bash_takes_them() {
@@ -21,7 +19,7 @@ fn completions_are_printed_for_every_shell_and_bash_takes_them() {
     let check =
         "source \"$0\"; COMP_WORDS=(seekwise trace con); COMP_CWORD=2; _seekwise seekwise con trace; echo \"${COMPREPLY[@]}\"";
     let output = Command::new("bash").args(["-c", check]).arg(&script).stdin(Stdio::null()).output().unwrap();
-    assert_eq!(program::text(&output.stdout), "convert\n", "{}", program::text(&output.stderr));
+    assert_eq!(crate::program::text(&output.stdout), "convert\n", "{}", crate::program::text(&output.stderr));
     assert!(refused(&["completions", "cmd"]).contains("bash"));
 }
 
@@ -30,7 +28,7 @@ fn offered(script: &Path, words: &[&str]) -> Vec<String> {
     let check = "source \"$0\"; COMP_WORDS=(\"$@\"); COMP_CWORD=$(($# - 1)); cur=${COMP_WORDS[COMP_CWORD]}; \
                  _seekwise seekwise \"$cur\" \"${COMP_WORDS[COMP_CWORD - 1]}\"; echo \"${COMPREPLY[@]}\"";
     let output = Command::new("bash").args(["-c", check]).arg(script).args(words).stdin(Stdio::null()).output().unwrap();
-    program::text(&output.stdout).split_whitespace().map(str::to_owned).collect()
+    crate::program::text(&output.stdout).split_whitespace().map(str::to_owned).collect()
 }
 
 #[test]

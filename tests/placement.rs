@@ -2,11 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected should fail")]
 
-mod program;
-
 use std::path::{Path, PathBuf};
 
-use program::{refused, succeeds};
+use crate::program::{refused, succeeds};
 use serde_json::Value;
 
 fn file(folder: &Path, name: &str, text: &str) -> PathBuf {

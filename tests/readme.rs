@@ -2,17 +2,15 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected should fail")]
 
-mod commands;
-
 use std::path::Path;
 
-use commands::{Kind, Shown, root, run};
+use crate::commands::{Kind, Shown, root, run};
 
 /// The longest that the README may be, in bytes.
 const MAX_BYTES: usize = 8_000;
 
 fn shown() -> Vec<Shown> {
-    commands::of("README.md")
+    crate::commands::of("README.md")
 }
 
 #[test]
@@ -27,7 +25,7 @@ fn every_command_of_the_readme_runs() {
             continue;
         }
         if *kind == Kind::Parse {
-            let output = commands::program_of(command).map(|_| commands::parse(command, scratch.path()));
+            let output = crate::commands::program_of(command).map(|_| crate::commands::parse(command, scratch.path()));
             assert!(output.is_none_or(|output| output.status.success()), "{command}: is no command of the program");
             continue;
         }

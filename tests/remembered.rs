@@ -2,8 +2,6 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected should fail")]
 
-mod program;
-
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,7 +14,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use serde_json::Value;
 
 fn seekwise(arguments: &[&str]) -> Command {
-    let mut command = Command::new(program::for_controllers(arguments));
+    let mut command = Command::new(crate::program::for_controllers(arguments));
     command.args(arguments).stdin(Stdio::null());
     command
 }

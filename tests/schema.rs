@@ -2,13 +2,11 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected should fail")]
 
-mod program;
-
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
+use crate::program::{refused, succeeds};
 use jsonschema::Validator;
-use program::{refused, succeeds};
 use serde_json::Value;
 
 fn schema(of: &[&str]) -> Value {

@@ -2,14 +2,12 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected should fail")]
 
-mod program;
-
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use program::{PROGRAM, refused, run, succeeds, text};
+use crate::program::{PROGRAM, refused, run, succeeds, text};
 use serde_json::Value;
 
 /// A folder with a trace and a plan.

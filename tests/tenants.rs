@@ -2,12 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected should fail")]
 
-mod program;
-
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use program::{refused, succeeds};
+use crate::program::{refused, succeeds};
 use serde_json::Value;
 
 /// What a simulation says of tenants.
