@@ -111,7 +111,9 @@ fn a_sweep_that_is_killed_again_and_again_repeats_nothing_and_ends_with_the_same
         let done = process.wait_with_output().unwrap();
         assert!(done.status.success());
         let (said, left) = (text(&done.stderr), CASES - before);
-        assert!(said.contains(&format!("{left} of {CASES} cases")) || before == 0, "{before} were there: {said}");
+        // Of each thread's last case the result may be there, though not its file.
+        let is_rest = |run: usize| said.contains(&format!("{run} of {CASES} cases"));
+        assert!((left.saturating_sub(2)..=left).any(is_rest), "{before} were there: {said}");
         break;
     }
     assert!(sweep.files("killed") == whole, "the bytes differ");
