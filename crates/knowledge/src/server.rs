@@ -11,16 +11,16 @@ use crate::error::Problem;
 use crate::open::Access;
 use crate::schema::{self, STEPS};
 
-/// The version of the tables that this program writes.
+/// Schema version of this program.
 pub const VERSION: u32 = STEPS.len() as u32;
-/// How long a server may take to answer a connection, unless its address says otherwise.
+/// Timeout of connecting, unless the address sets one.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long sent data may stay without an answer of the server's machine, unless the address says otherwise.
+/// Timeout of unacknowledged TCP data, unless the address sets one.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
-/// What migrating programs lock, so that one does it: "SkWm".
+/// Advisory lock that serialises migrations: "SkWm".
 const MIGRATION_LOCK: i32 = i32::from_be_bytes(*b"SkWm");
 
-/// Opens the server's knowledge base.
+/// Opens a server's knowledge base. Writers migrate tables of an earlier version; readers require the current one.
 pub(super) fn open(path: &Path, access: Access) -> Result<Database, Problem> {
     let mut database = Database::from(connect(path, None)?);
     match access {
@@ -37,10 +37,10 @@ pub(super) fn open(path: &Path, access: Access) -> Result<Database, Problem> {
     Ok(database)
 }
 
-/// Opens the server to exchange rows, which needs no rights on its tables' definitions. A later version is fine as long as it takes this program's.
+/// Opens a server to exchange rows, without the right to change tables. A later version is accepted if it still takes rows of this one.
 ///
 /// # Errors
-/// It does not answer, or refuses the role; its version is earlier, or takes rows only of later programs.
+/// The server does not answer or refuses the role; its version is earlier, or accepts rows of later programs only.
 pub(super) fn open_to_exchange(path: &Path, password: Option<&str>) -> Result<Database, Problem> {
     let database = Database::from(connect(path, password)?);
     let (found, oldest) = version(&database)?.ok_or(Problem::NotInitialised)?;
@@ -71,7 +71,7 @@ fn connect(path: &Path, password: Option<&str>) -> Result<Client, Problem> {
         config.password(password);
     }
     let mut client = config.connect(NoTls)?;
-    // Other schemas could have tables of the same names. What PostgreSQL says comes in English, as what this program says.
+    // A fixed search path: other schemas could have tables of the same names.
     client.batch_execute("SET search_path = seekwise, pg_temp; SET client_min_messages = warning; SET synchronous_commit = on")?;
     Ok(client)
 }
@@ -84,7 +84,7 @@ fn parse(path: &Path) -> Result<Config, Problem> {
     })
 }
 
-/// The address without the password and without options, for messages.
+/// The address without password and options, for messages.
 pub(super) fn without_password(path: &Path) -> PathBuf {
     let Ok(config) = parse(path) else { return PathBuf::from("postgresql://...") };
     let host = |host: &Host| match host {
@@ -98,7 +98,7 @@ pub(super) fn without_password(path: &Path) -> PathBuf {
     PathBuf::from(format!("postgresql://{user}{}{port}{name}", hosts.join(",")))
 }
 
-/// The version of the tables, and the earliest whose programs may write; `None` without tables.
+/// Version of the tables, and the earliest program version that may write; `None` without tables.
 fn version(database: &Database) -> Result<Option<(u32, u32)>, Problem> {
     if database.query_one("SELECT 1 WHERE to_regclass('seekwise.schema_version') IS NOT NULL", &[])?.is_none() {
         return Ok(None);
@@ -107,7 +107,7 @@ fn version(database: &Database) -> Result<Option<(u32, u32)>, Problem> {
     row.map(|row| Ok((row.get(0)?, row.get(1)?))).transpose()
 }
 
-/// Brings the tables to the last version, in one transaction.
+/// Migrates the tables to the current version, in one transaction.
 fn migrate(database: &mut Database, may_create: bool) -> Result<(), Problem> {
     let found = version(database)?;
     match found {
@@ -118,7 +118,7 @@ fn migrate(database: &mut Database, may_create: bool) -> Result<(), Problem> {
     }
     let transaction = database.begin(crate::database::Begin::Rows)?;
     transaction.execute_batch(&format!("SELECT pg_advisory_xact_lock({MIGRATION_LOCK})"))?;
-    // Another program may have done it while this one waited for the lock.
+    // Another program may have migrated while this one waited for the lock.
     let done = match version(&transaction)? {
         Some((done, _)) => done as usize,
         None => {

@@ -1,4 +1,4 @@
-//! The server as an agent, a reader and an operator see it.
+//! Client of the fleet server, for agents, readers and operators.
 
 use std::path::{Path, PathBuf};
 
@@ -9,15 +9,15 @@ use crate::database::{Begin, Database, values};
 use crate::error::{KnowledgeError, Problem};
 use crate::{Knowledge, server};
 
-/// A connection to a server that takes and gives rows as the role may, without any right on its tables' definitions. A server of a later version is
-/// fine while that takes rows of this one.
+/// A connection to a server, with the rights of the connecting role; needs no right to change tables. A server of a later version works if it still
+/// accepts rows of this one.
 #[derive(Debug)]
 pub struct Fleet {
     pub(super) database: Database,
     pub(super) address: PathBuf,
 }
 
-/// Roles that hold rights and do not log in; `seekwise fleet init` makes them, and an administrator grants them to those who log in.
+/// Group roles without login, created by `seekwise fleet init`. An administrator grants them to login roles.
 const ROLES: &str = "
 DO $$ BEGIN
   IF NOT EXISTS (SELECT 1 FROM pg_roles WHERE rolname = 'seekwise_reader') THEN CREATE ROLE seekwise_reader NOLOGIN; END IF;
@@ -39,15 +39,15 @@ GRANT USAGE ON SEQUENCE rollouts_rollout_seq, outcomes_outcome_seq TO seekwise_o
 ";
 
 impl Fleet {
-    /// Connects.
+    /// Connects to a server.
     ///
     /// # Errors
-    /// The address is none, the server does not answer or refuses the role, or its tables are of a version that does not go with this program.
+    /// The address is invalid, the server does not answer or refuses the role, or the version of its tables is incompatible with this program.
     pub fn connect(address: &Path) -> Result<Fleet, KnowledgeError> {
         Fleet::connect_with_password(address, None)
     }
 
-    /// The same with a password that the address does not hold.
+    /// As [`connect`](Fleet::connect), with a password that is not part of the address.
     ///
     /// # Errors
     /// As [`connect`](Fleet::connect).
@@ -59,7 +59,7 @@ impl Fleet {
         }
     }
 
-    /// Creates the tables, or migrates them from an earlier version, and makes the roles with their rights.
+    /// Creates the tables or migrates them from an earlier version, and creates the roles with their rights.
     ///
     /// # Errors
     /// The server does not answer; the role may not create schemas or roles.
@@ -73,7 +73,7 @@ impl Fleet {
         Ok(Fleet { database, address: path })
     }
 
-    /// The statements that make roles and grant them, for an administrator who does that by hand.
+    /// SQL that creates the roles and their rights, for administrators who run it by hand.
     pub fn roles() -> &'static str {
         ROLES.trim_start()
     }
@@ -83,10 +83,10 @@ impl Fleet {
         &self.address
     }
 
-    /// Adds outcomes that are not there yet, in one transaction.
+    /// Inserts outcomes in one transaction; those that exist are ignored.
     ///
     /// # Errors
-    /// The server refuses one of them, or does not answer; then none of them was added by this call.
+    /// The server rejects an outcome or does not answer; then none is inserted.
     pub fn push(&mut self, outcomes: &[FleetOutcome]) -> Result<(), KnowledgeError> {
         self.on_server(|database| {
             let transaction = database.begin(Begin::Rows)?;
@@ -103,7 +103,7 @@ impl Fleet {
         })
     }
 
-    /// The newest outcomes of other machines on devices of this type: of the same model, and of other models of the kind.
+    /// The newest outcomes of other machines: at most `most` on devices of the same model, and `most / 4` on other models of the same kind.
     ///
     /// # Errors
     /// The server does not answer.
@@ -116,14 +116,14 @@ impl Fleet {
                 );
                 let values = values![&device.kind, &device.model, *own, i64::try_from(most).unwrap_or(i64::MAX)];
                 let rows = database.query(&sql, values)?;
-                // A row that cannot be read is passed over, whoever wrote it.
+                // Unreadable rows are skipped: other programs may have written them.
                 found.extend(rows.iter().rev().filter_map(|row| outcome(row).ok()));
             }
             Ok(found)
         })
     }
 
-    /// All outcomes, in the order in which they came.
+    /// All outcomes, in order of arrival.
     ///
     /// # Errors
     /// The server does not answer.
@@ -139,7 +139,7 @@ impl Fleet {
     }
 }
 
-/// Makes a machine known. It belongs to the role that does so first.
+/// Registers a machine if it is unknown; the registering role owns it.
 pub(super) fn register(database: &Database, machine: &[u8; 16]) -> Result<(), Problem> {
     database.execute("INSERT INTO machines (machine) VALUES (?1) ON CONFLICT DO NOTHING", values![*machine])?;
     Ok(())
