@@ -72,7 +72,7 @@ enum End {
     ExternalChange(Vec<Foreign>),
 }
 
-/// A lesson that is under way.
+/// A running lesson on a device.
 pub struct LessonSession {
     lesson: Lesson,
     /// The device's settings, without the limit on changes per minute.
