@@ -1,4 +1,4 @@
-//! `seekwise serve`: volumes of a running block server, as `seekwise-serve` itself has it.
+//! `seekwise serve`: manages volumes of a running block server, like `seekwise-serve volume`.
 
 use server::program::volume;
 
@@ -13,7 +13,7 @@ pub enum Command {
 /// Runs a command.
 ///
 /// # Errors
-/// No server answers, or it refuses.
+/// No server is running, or it refuses the command.
 pub fn run(command: &Command) -> anyhow::Result<()> {
     let Command::Volume(command) = command;
     volume::run(command)
