@@ -83,7 +83,7 @@ fn the_effect_of_a_knowledge_base_does_not_depend_on_the_number_of_threads() {
         assert_eq!(base["worse"], gains.filter(|gain| *gain < -2.0).count());
         assert!(text.contains(name), "{name} is not on the page");
     }
-    // All candidates can be compared on the same load, so these runs always inform; runs of other loads do not help here.
+    // Runs of every candidate on the same load always give cases and a best setting; other loads give no best setting for this one.
     let known = |scores: &Value| (scores["cases"].as_u64().unwrap() > 0, scores["served_best"].is_string());
     for scores in of("questions") {
         match scores["base"].as_str().unwrap() {

@@ -192,7 +192,7 @@ fn what_cannot_be_a_scratch_file_is_refused(place: &Place, disk: &Disk) {
     refused(&format!("/dev/{}", disk.name), "is in use: it is mounted");
     let elsewhere = PathBuf::from(place.path("scratch"));
     fs::write(&elsewhere, vec![1; 64 << 20]).unwrap();
-    // A scratch file on no disk or on another disk has one of two messages.
+    // The messages for a scratch file on no disk and on another disk differ.
     refused(&elsewhere.display().to_string(), "is on ");
     fs::remove_file(&elsewhere).unwrap();
     let output = place.run(&["learn", &disk.name, "--scratch", &disk.scratch(), "--controller", "seekwise"]);

@@ -98,7 +98,7 @@ fn everything_that_controllers_live_through_is_kept_once() {
     assert_eq!(rows.len(), 3);
     let sum = |name: &str| rows.iter().map(|row| row[name].as_u64().unwrap()).sum::<u64>();
     let found = info(kb);
-    // In addition, the windows of one second of the run under mq-deadline.
+    // The rest are one-second windows of the run under mq-deadline.
     let under_deadline = found["windows"].as_u64().unwrap() - sum("windows");
     assert!((19..40).contains(&under_deadline), "{under_deadline}");
     assert_eq!((&found["runs"], &found["decisions"]), (&4.into(), &(sum("windows") + under_deadline + 4).into()));

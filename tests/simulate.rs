@@ -315,7 +315,7 @@ fn the_ramp_of_a_job_counts_nowhere() {
     let figure = |name: &str| figures[name].as_f64().unwrap();
     assert!((0.9..=1.0).contains(&figure("disk_utilisation")), "{figures:#}");
     assert!(figure("seek_time_share") < 1.0, "{figures:#}");
-    // The number of outstanding requests always equals the job's iodepth.
+    // The job keeps iodepth requests outstanding throughout.
     assert!((31.0..=32.0).contains(&figure("queue_size_mean")), "{figures:#}");
     let duration = record["jobs"][0]["service"]["duration_s"].as_f64().unwrap();
     assert!((5.0..5.5).contains(&duration), "{duration} s");

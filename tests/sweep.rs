@@ -75,7 +75,7 @@ impl Sweep {
     }
 }
 
-/// Number of finished cases: complete log lines plus files of the data set, one case each.
+/// Number of finished cases: files of the data set, one case each.
 fn finished(folder: &Path) -> usize {
     let names = |folder: &Path| -> Vec<PathBuf> {
         std::fs::read_dir(folder).map_or(Vec::new(), |entries| entries.map(|entry| entry.unwrap().path()).collect())
@@ -111,7 +111,7 @@ fn a_sweep_that_is_killed_again_and_again_repeats_nothing_and_ends_with_the_same
         let done = process.wait_with_output().unwrap();
         assert!(done.status.success());
         let (said, left) = (text(&done.stderr), CASES - before);
-        // The last result of each thread may be logged without its file.
+        // The result of each thread's last case may exist before its file.
         let is_rest = |run: usize| said.contains(&format!("{run} of {CASES} cases"));
         assert!((left.saturating_sub(2)..=left).any(is_rest), "{before} were there: {said}");
         break;
@@ -245,7 +245,7 @@ fn a_load_that_does_not_fit_is_a_row_with_its_reason_and_the_others_are_run() {
 #[test]
 fn volumes_of_one_file_are_looked_at_one_by_one_and_added_up() {
     let sweep = Sweep::new("");
-    // Alibaba's format: device, operation, offset, length, time in microseconds. Volume 3 has no gaps; volume 1 is idle.
+    // Alibaba's format: device, operation, offset, length, time in microseconds. Volume 3 is steadily busy; volume 1 is almost idle.
     let mut trace = String::new();
     let mut state: u64 = 7;
     for number in 0..6000u64 {

@@ -94,7 +94,7 @@ impl Booted {
         self.property(unit, "ActiveState") == "active"
     }
 
-    /// Waits until the main process of the unit is not `before`.
+    /// Waits until the unit is active with a main process other than `process`.
     fn runs_again(&self, unit: &str, process: &str) {
         until("it runs again", || {
             let now = self.property(unit, "MainPID");
@@ -165,7 +165,7 @@ fn under_systemd_it_starts_hardened_and_any_end_restores_the_disk() {
     sets_something(&disk);
     booted.succeeds(&["systemctl", "stop", APPLIER]);
     assert!(is_as_before(&disk), "the applier stopped:\n{}{}", disk.differences(&before), booted.log());
-    // A connection of the daemon activates it.
+    // A request of the daemon starts it by socket activation.
     sets_something(&disk);
     booted.succeeds(&["systemctl", "restart", WATCHER, APPLIER]);
     sets_something(&disk);
@@ -208,7 +208,7 @@ fn install(booted: &Booted, disk: &str) {
     let device = format!("[[device]]\nname = \"{disk}\"\nmode = \"act\"\ncontroller = \"rotate:window_ms=1000\"\n");
     let rest = "candidates = [\"kernel\"]\nchanges_per_minute = 60\n";
     booted.write("/etc/seekwise/agent.toml.d/50-test.conf", &format!("mode = \"leave-alone\"\n\n{device}{rest}"));
-    // The default of a minute is too long for a test.
+    // The default watchdog timeout of a minute is too long for a test.
     booted.write(&format!("/etc/systemd/system/{WATCHER}.d/test.conf"), "[Service]\nWatchdogSec=3\n");
     booted.succeeds(&["systemctl", "daemon-reload"]);
 }

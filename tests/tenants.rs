@@ -138,7 +138,7 @@ fn write_back_counts_for_the_writing_tenant_and_its_share() {
         assert!((share("got_percent") - promised).abs() < 1.0 && broken(tenant).is_empty(), "{name}: {}", tenant["share"]);
     }
     assert_eq!(tenancy["others_requests"], 0);
-    // Rates are not enforced.
+    // noop does not enforce the shares.
     let shared = succeeds(&["compare", "tenants/weighted-shares", "--scheduler", "noop"]);
     assert!(shared.contains("tenants kept; worst "), "{shared}");
 }

@@ -137,7 +137,7 @@ fn a_disk_by_vhost_user_keeps_its_data_and_is_the_same_volume_as_by_nbd() {
     assert!(again.contains("7 files verified") && again.contains("seekwise: the volume is whole"), "{again}");
     let fio = boots(&served, "fio", &VHOST_USER);
     assert!(fio.contains("seekwise: the volume is whole"), "{fio}");
-    // A valid client, and one that sends garbage.
+    // Clients that disconnect at once or send garbage.
     for bytes in [&b""[..], &[7; 100], &[255; 12]] {
         use std::io::Write as _;
         let mut client = std::os::unix::net::UnixStream::connect(served.path("web.sock")).unwrap();
