@@ -162,6 +162,11 @@ def sweep_volumes(
     return VolumesReport(text, json.loads(values))
 
 
+def _call(fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """What Ray runs: it takes functions written in Python only."""
+    return fn(*args, **kwargs)
+
+
 class RayExecutor(futures.Executor):
     """Runs functions as tasks of Ray. Ray is imported, and connected to (``ray.init()``) where it is not yet, when the first is.
 
@@ -171,7 +176,7 @@ class RayExecutor(futures.Executor):
 
     def __init__(self, *, max_retries: int = 3, **options: Any) -> None:
         self._options: dict[str, Any] = {"max_retries": max_retries, **options}
-        self._remote: dict[Any, Any] = {}
+        self._remote: Any = None
         self._running: dict[futures.Future[Any], Any] = {}
         self._is_shut_down = False
         self._lock = threading.Lock()
@@ -190,9 +195,9 @@ class RayExecutor(futures.Executor):
         with self._lock:
             if self._is_shut_down:
                 raise RuntimeError("cannot schedule new futures after shutdown")
-            if fn not in self._remote:
-                self._remote[fn] = ray.remote(**self._options)(fn)
-            reference = self._remote[fn].remote(*args, **kwargs)
+            if self._remote is None:
+                self._remote = ray.remote(**self._options)(_call)
+            reference = self._remote.remote(fn, *args, **kwargs)
         done: futures.Future[Any] = futures.Future()
         self._running[done] = reference
 

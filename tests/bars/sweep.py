@@ -34,7 +34,9 @@ if __name__ == "__main__":
     else:
         import ray as executor
         executor.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level=50)
-        workers = list(set(executor.get([executor.remote(os.getpid).remote() for _ in range(8)])))
+        workers, pool = set(), sw.RayExecutor()
+        while len(workers) < 2:
+            workers |= {future.result() for future in [pool.submit(os.getpid) for _ in range(8)]}
     begun = time.monotonic()
     done = sw.sweep(plan, output, executor=executor, progress=lose(workers))
     print(f"{time.monotonic() - begun:.0f} {len(killed)} {done.run}", flush=True)
