@@ -228,7 +228,7 @@ impl Import {
         let size = whole(&column(batch, "size", &layout.size)?, "size", &layout.size)?;
         let mut kind = self.kinds(batch)?;
         if let Some(name) = &layout.sync {
-            let flags = column(batch, "sync", name)?;
+            let flags = unless_null(column(batch, "sync", name)?, &DataType::Boolean, "sync", name)?;
             let flags =
                 flags.as_boolean_opt().ok_or_else(|| Invalid::of_key("sync", format!("column {name:?} should be boolean")))?;
             for (row, kind) in kind.iter_mut().enumerate().filter(|(row, _)| flags.is_valid(*row)) {
@@ -441,6 +441,11 @@ fn converted(array: &ArrayRef, to: &DataType, role: &str, name: &str) -> Result<
         .map_err(|_| Invalid::of_key(role, format!("column {name:?} is {}, which cannot be read as {role}", array.data_type())))
 }
 
+/// A column that knows nothing of any row has no type of its own in pandas.
+fn unless_null(array: ArrayRef, to: &DataType, role: &str, name: &str) -> Result<ArrayRef, Invalid> {
+    if array.data_type() == &DataType::Null { converted(&array, to, role, name) } else { Ok(array) }
+}
+
 fn text(array: &ArrayRef, role: &str, name: &str) -> Result<ArrayRef, Invalid> {
     converted(array, &DataType::Utf8View, role, name)
 }
@@ -572,7 +577,7 @@ fn numbers(array: &ArrayRef, role: &str, name: &str, base: u64, known: &mut Numb
 
 /// Spans of time in nanoseconds; -1 is unknown.
 fn spans(batch: &RecordBatch, role: &'static str, name: &str, unit_ns: i64, base: u64) -> Result<Vec<i64>, Invalid> {
-    let array = column(batch, role, name)?;
+    let array = unless_null(column(batch, role, name)?, &DataType::Int64, role, name)?;
     let is_float = array.data_type().is_floating();
     let nulls = array.nulls().cloned();
     let known = |row: usize| nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row));

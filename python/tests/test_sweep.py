@@ -23,6 +23,7 @@ from test_run import JOB, program
 
 import seekwise as sw
 
+SHORT = JOB.replace("runtime=1\n", "runtime=100ms\n")
 #: 2 loads, 2 disks, 6 settings, 2 seeds.
 CASES = 48
 PLAN = """
@@ -41,8 +42,8 @@ nr_requests = [64, 256]
 def folder(tmp_path_factory):
     """A plan with its files, and the data set that the program's own engine makes of it."""
     folder = tmp_path_factory.mktemp("sweep")
-    sw.Trace.from_arrow(pa.table(requests(400)), **NAMED).write(folder / "sda.parquet")
-    (folder / "two.fio").write_text(JOB)
+    sw.Trace.from_arrow(pa.table(requests(300)), **NAMED).write(folder / "sda.parquet")
+    (folder / "two.fio").write_text(SHORT)
     (folder / "plan.toml").write_text(PLAN)
     sw.sweep(folder / "plan.toml", folder / "whole")
     return folder
@@ -220,7 +221,7 @@ def test_what_a_worker_cannot_read_is_named(folder, tmp_path):
             sw.sweep(folder / "plan.toml", tmp_path / "out", executor=pool, worker_folder=tmp_path)
         assert raised.value.key == "worker_folder"
         # The same names, but not the same files.
-        (tmp_path / "two.fio").write_text(JOB)
+        (tmp_path / "two.fio").write_text(SHORT)
         (tmp_path / "sda.parquet").write_bytes(b"other")
         with pytest.raises(sw.InvalidInputError, match="a worker finds other files than the plan has here: loads: there .*5 bytes"):
             sw.sweep(folder / "plan.toml", tmp_path / "out", executor=pool, worker_folder=tmp_path)
