@@ -26,7 +26,7 @@ from ._trace import Path, Progress
 _CHUNK_S = 0.5
 #: More tasks than this are not sent together, however short they are: what a worker that dies had done is lost.
 _MAX_CHUNK = 1000
-#: How often it is looked at the number of workers and the progress is told.
+#: How often the number of workers is asked for and progress reported.
 _POLLED_S = 0.2
 #: Plans that a process keeps, with the traces that it read last.
 _KEPT_PLANS = 2
@@ -419,7 +419,7 @@ def _told(stream: Any) -> Progress:
         now = time.monotonic()
         if last[0] == float("inf") or now - last[0] < _POLLED_S and done < total:
             return
-        # The end is told once.
+        # The end is reported once.
         last[0] = now if done < total else float("inf")
         line = f"\r{done} of {total} {stage}"
         if done > first[0] and done < total:

@@ -1,4 +1,4 @@
-"""Sweeps: on threads of this process, and on the workers of executors, of which some die."""
+"""Sweeps: on threads of this process, and on the workers of executors; some workers die."""
 
 from __future__ import annotations
 
@@ -204,7 +204,7 @@ class Killing:
             os.kill(self.killed, signal.SIGKILL)
 
 
-def test_a_killed_process_of_a_pool_is_told_and_the_sweep_goes_on(folder, long, tmp_path):
+def test_a_killed_process_of_a_pool_raises_and_the_sweep_can_be_continued(folder, long, tmp_path):
     cases, expected = long
     with futures.ProcessPoolExecutor(2) as pool:
         killing = Killing(lambda: next(iter(pool._processes)), 50)

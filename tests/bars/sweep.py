@@ -8,7 +8,7 @@ from package import installed
 
 say = partial(lines.say, width=58)
 CASES = 10_000
-# A sweep on two workers of an engine, of which one is killed when a quarter is done. Prints the seconds, and those without an engine.
+# A sweep on two workers of an engine; one is killed when a quarter is done. Prints seconds, killed workers and cases run.
 CLUSTER = """
 import os, signal, sys, time
 import seekwise as sw
@@ -117,7 +117,7 @@ def sweep(given, folder):
 
 
 def cluster(given, folder):
-    """The same cases on Dask and on Ray, with two workers of which one is killed; and the tests of the package that need Ray."""
+    """The same cases on Dask and on Ray with two workers, one of them killed; and the tests of the package that need Ray."""
     interpreter, _ = installed(given, folder, "distributed", "ray", "pytest")
     (folder / "cluster.py").write_text(CLUSTER)
     for engine in ["dask", "ray"]:
