@@ -25,6 +25,10 @@ def lose(others):
             os.kill(killed[0], signal.SIGKILL)
     return told
 
+def process():
+    time.sleep(1)
+    return os.getpid()
+
 if __name__ == "__main__":
     if engine == "dask":
         from distributed import Client, LocalCluster
@@ -34,13 +38,17 @@ if __name__ == "__main__":
     else:
         import ray as executor
         executor.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level=50)
-        workers, pool = set(), sw.RayExecutor()
-        while len(workers) < 2:
-            workers |= {future.result() for future in [pool.submit(os.getpid) for _ in range(8)]}
+        pool = sw.RayExecutor()
+        # Long enough for both workers to be needed.
+        workers = {future.result() for future in [pool.submit(process) for _ in range(2)]}
     begun = time.monotonic()
     done = sw.sweep(plan, output, executor=executor, progress=lose(workers))
     print(f"{time.monotonic() - begun:.0f} {len(killed)} {done.run}", flush=True)
-    os._exit(0)
+    if engine == "dask":
+        executor.close()
+        cluster.close()
+    else:
+        executor.shutdown()
 """
 PLAN = """
 loads = ["trace.csv"]
