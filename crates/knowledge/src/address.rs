@@ -198,7 +198,7 @@ mod tests {
     fn an_address_is_shown_without_its_password() {
         let shown = |text: &str| without_password(Path::new(text)).display().to_string();
         assert_eq!(shown("postgresql://ann:secret@db:5433/fleet?sslmode=disable"), "postgresql://ann@db:5433/fleet");
-        assert_eq!(shown("postgresql://ann@db/fleet?password=secret"), "postgresql://ann@db/fleet");
+        assert_eq!(shown("postgresql://ann@db/fleet?password=secret"), "postgresql://ann@db:5432/fleet");
         assert_eq!(shown("/srv/a@b.kb"), "/srv/a@b.kb");
         for wrong in [
             "postgresql://ann:secret@db:port/fleet",
