@@ -75,13 +75,55 @@ fn the_commands_of_the_page_work_against_a_server() {
         }
     }
     assert!(is_set_up, "the page has no commands");
-    // The program executes the statements that it prints.
+    fences("sql end").iter().for_each(|statement| drop(server.sql("postgres", "page", statement).unwrap()));
+    // The program makes what it prints.
     let (_, roles, _) = seekwise(folder.path(), &["fleet", "init", "--print-roles"]);
     server.sql("postgres", "page", &roles).unwrap();
     drop(alone);
 }
 
-/// Splits a line into words, with quotes.
+/// What the page says of certificates, with a server that has them.
+#[test]
+fn the_certificates_of_the_page_let_a_machine_in() {
+    let folder = tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name);
+    for line in fences("sh root").iter().filter(|line| line.starts_with("openssl ")) {
+        let done = Command::new("sh").current_dir(folder.path()).args(["-c", line]).output();
+        let Ok(done) = done else { return };
+        if String::from_utf8_lossy(&done.stderr).contains("not found") {
+            println!("skipped: no openssl");
+            return;
+        }
+        assert!(done.status.success(), "{line}: {}", String::from_utf8_lossy(&done.stderr));
+    }
+    let read = |name: &str| std::fs::read_to_string(file(name)).unwrap();
+    let rules = "local all all trust\nhostssl all +seekwise_agent 127.0.0.0/8 cert\n".to_owned();
+    let files =
+        [("server.crt", read("server.crt")), ("server.key", read("server.key")), ("ca.crt", read("ca.crt")), ("hba.conf", rules)];
+    let options = [
+        "ssl=on",
+        "ssl_cert_file=FOLDER/server.crt",
+        "ssl_key_file=FOLDER/server.key",
+        "ssl_ca_file=FOLDER/ca.crt",
+        "hba_file=FOLDER/hba.conf",
+    ];
+    let Some(server) = Server::listening(&files, &options) else { return };
+    server.database("fleet");
+    init(&server.address("postgres", "fleet"));
+    fences("sql").iter().for_each(|statement| drop(server.sql("postgres", "fleet", statement).unwrap()));
+    let address = |more: &str| {
+        let (port, ca) = (server.port(), file("ca.crt"));
+        let text =
+            format!("postgresql://machine1@db.example.org:{port}/fleet?hostaddr=127.0.0.1&sslrootcert={}{more}", ca.display());
+        PathBuf::from(text)
+    };
+    let own = format!("&sslcert={}&sslkey={}", file("machine1.crt").display(), file("machine1.key").display());
+    assert!(Fleet::connect(&address(&own)).unwrap().is_encrypted().unwrap());
+    let refused = Fleet::connect(&address("")).unwrap_err().to_string();
+    assert!(refused.contains("certificate"), "{refused}");
+}
+
+/// A line's words; quotes hold some together.
 fn words(line: &str) -> Vec<String> {
     let parts: Vec<&str> = line.split('"').collect();
     let plain = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
@@ -109,7 +151,11 @@ fn a_knowledge_base_on_a_server_is_used_by_its_address_and_no_password_is_shown(
         let (code, out, error) = seekwise(folder.path(), arguments);
         assert_eq!(code, 0, "{arguments:?}: {error}");
         assert!(!out.contains("secret") && !error.contains("secret"), "{arguments:?}: {out}{error}");
+        let is_warned = error.contains("other users of this machine can see the password");
+        assert_eq!(is_warned, arguments.contains(&address.as_str()), "{arguments:?}: {error}");
     }
+    let without = address.replace("postgres:secret@", "postgres@");
+    assert!(!seekwise(folder.path(), &["kb", "info", &without]).2.contains("password"));
     let export = |from: &str| seekwise(folder.path(), &["kb", "export", from]).1;
     assert!(export("a.kb").lines().count() > 10 && export("a.kb") == export(&address) && export("b.kb") == export(&address));
     let (code, _, error) = seekwise(folder.path(), &["kb", "info", "postgresql://ann:secret@/nothing?host=/nowhere"]);
@@ -164,8 +210,8 @@ impl Agents {
             let mut id = *machine;
             id[..8].copy_from_slice(&self.rounds.to_be_bytes());
             let score = number as f64 + noise + if is_chosen { gain } else { 0.0 };
-            let score = Score { id, is_treated: is_chosen, score, windows: 60, note: String::new() };
-            // Reporting is idempotent.
+            let score = Score { id, is_treated: is_chosen, score, windows: 60, note: String::new(), age_s: 0.0 };
+            // The same again changes nothing.
             for _ in 0..2 {
                 self.fleet.report_scores(&rollout, machine, std::slice::from_ref(&score)).unwrap();
             }

@@ -137,7 +137,7 @@ fn info_says_what_is_there_by_device_and_setting() {
     let text = out(&output);
     let mut lines = text.lines();
     let first = lines.next().unwrap();
-    assert!(first.starts_with("a.kb: schema version 2, ") && first.ends_with(" kB, no damage found"), "{first}");
+    assert!(first.starts_with("a.kb: schema version 3, ") && first.ends_with(" kB, no damage found"), "{first}");
     assert_eq!(
         lines.collect::<Vec<_>>(),
         [
@@ -157,7 +157,7 @@ fn info_says_what_is_there_by_device_and_setting() {
         ]
     );
     let json: serde_json::Value = serde_json::from_slice(&seekwise(folder.path(), &["info", "a.kb", "--json"]).stdout).unwrap();
-    assert_eq!((&json["schema_version"], &json["settings"][1]["observed_s"]), (&2.into(), &2.5.into()));
+    assert_eq!((&json["schema_version"], &json["settings"][1]["observed_s"]), (&3.into(), &2.5.into()));
     assert_eq!(listing(folder.path()), ["a.kb"]);
 }
 

@@ -10,8 +10,21 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Packages imported by the tests. Tests of packages that cannot be installed are skipped.
-const PACKAGES: &[&str] = &["pytest", "pyarrow", "polars", "numpy", "gymnasium", "duckdb", "mypy", "nbclient", "ipykernel"];
+/// What the package's tests import. Ray is not among it: it takes as long to install as all of these; `tests/bars/scale --part sweep` has it.
+const PACKAGES: &[&str] = &[
+    "pytest",
+    "pyarrow",
+    "polars",
+    "numpy",
+    "gymnasium",
+    "duckdb",
+    "mypy",
+    "nbclient",
+    "ipykernel",
+    "distributed",
+    "loky",
+    "pandas",
+];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()

@@ -14,7 +14,7 @@ GIL during long calls. Calls start threads as needed and join them before they r
 
 from . import _register
 from ._advice import Advice, Aim, DeviceModel, FittedDisk, KnowledgeBase, advise, fit_disk, forecast, learn_device
-from ._errors import ConformanceError, FileError, InvalidInputError, SeekwiseError
+from ._errors import ConformanceError, FileError, InvalidInputError, SeekwiseError, WorkerLostError
 from ._run import (
     Figures,
     Load,
@@ -31,6 +31,7 @@ from ._run import (
 )
 from ._scheduler import Scheduler, SchedulerLike, Tunable, check_scheduler
 from ._seekwise import Request, Table, __version__
+from ._sweep import RayExecutor, Sweep, SweepReport, VolumesReport, sweep, sweep_volumes
 from ._trace import ArrowStream, Progress, Trace, read_trace
 
 _register.watch()
@@ -48,14 +49,19 @@ __all__ = [
     "KnowledgeBase",
     "Load",
     "Progress",
+    "RayExecutor",
     "Request",
     "Result",
     "Scheduler",
     "SchedulerLike",
     "SeekwiseError",
+    "Sweep",
+    "SweepReport",
     "Table",
     "Trace",
     "Tunable",
+    "VolumesReport",
+    "WorkerLostError",
     "__version__",
     "advise",
     "check_scheduler",
@@ -70,6 +76,8 @@ __all__ = [
     "read_trace",
     "schedulers",
     "simulate",
+    "sweep",
+    "sweep_volumes",
     "trace_formats",
     "workloads",
 ]

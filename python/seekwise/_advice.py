@@ -10,7 +10,7 @@ from typing import Any, Optional, Union
 
 from . import _seekwise
 from ._errors import InvalidInputError
-from ._run import Load, load_argument, preference_argument, whole_numbers
+from ._run import Load, load_argument, preference_argument, several, threads_argument, whole_numbers
 from ._seekwise import Table
 from ._trace import Path, Progress, Trace
 
@@ -152,11 +152,11 @@ def advise(
     varied = [(name, values) for name, values in tried.items() if is_tried[name]]
     keys = {
         "host": fixed, "seed": seed, "closed": closed, "speed": speed, "fit": fit, "queue_depth": queue_depth,
-        "queue_policy": queue_policy, "candidates": list(candidates), "preference": preference_argument(preference),
+        "queue_policy": queue_policy, "candidates": several(candidates), "preference": preference_argument(preference),
     }
     values, text, udev, warnings = _seekwise.advise(
         load_argument(load), None if disk is None else os.fspath(disk), scheduler, [str(one) for one in aims], varied, device, keys,
-        threads, progress,
+        threads_argument(threads), progress,
     )
     return Advice(json.loads(values), text, udev, warnings)
 
@@ -257,7 +257,7 @@ def learn_device(
         progress: See :data:`Progress`.
     """
     text, about = _seekwise.learn_device(
-        os.fspath(device), None if sample is None else os.fspath(sample), requests, seed, threads, progress
+        os.fspath(device), None if sample is None else os.fspath(sample), requests, seed, threads_argument(threads), progress
     )
     return DeviceModel(text, json.loads(about))
 

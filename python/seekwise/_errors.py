@@ -46,4 +46,8 @@ class FileError(SeekwiseError, OSError):
 
 
 class ConformanceError(SeekwiseError, AssertionError):
-    """A scheduler violates a rule of :func:`check_scheduler`. The message has the rule and the smallest script found to break it."""
+    """A scheduler breaks a rule that every scheduler must keep; the message has the rule and the smallest script that breaks it."""
+
+
+class WorkerLostError(SeekwiseError):
+    """A worker of an executor died with its task. What was done before is kept, and the same call continues."""

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any, Optional, Union
 
 from . import _seekwise
+from ._errors import InvalidInputError
 from ._scheduler import SchedulerLike, scheduler_argument
 from ._seekwise import Table
 from ._trace import Path, Progress, Trace
@@ -134,6 +135,17 @@ def whole_numbers(value: Union[int, Sequence[int]]) -> list[int]:
     return [operator.index(one) for one in (value if isinstance(value, Iterable) else [value])]
 
 
+def several(values: Union[str, Iterable[Any]]) -> list[Any]:
+    """A list; one word means itself, not its letters."""
+    return [values] if isinstance(values, str) else list(values)
+
+
+def threads_argument(threads: Optional[int]) -> Optional[int]:
+    if threads is not None and not 1 <= operator.index(threads) <= 1024:
+        raise InvalidInputError(f"threads: {threads} should be from 1 to 1024", key="threads")
+    return threads
+
+
 def preference_argument(preference: Optional[Sequence[int]]) -> Optional[str]:
     return None if preference is None else ",".join(str(weight) for weight in preference)
 
@@ -201,11 +213,11 @@ def simulate(
     with _as_file(tenants, ".toml") as contract:
         keys = {
             "host": _host(host), "seed": seed, "closed": closed, "speed": speed, "fit": fit, "queue_depth": queue_depth,
-            "queue_policy": queue_policy, "tenants": contract, "candidates": list(candidates),
+            "queue_policy": queue_policy, "tenants": contract, "candidates": several(candidates),
             "preference": preference_argument(preference), "experience": experience, "knowledge_base": knowledge_base,
         }
         record, streams, kept, warnings = _seekwise.simulate(
-            load_argument(load), os.fspath(disk), scheduler_argument(scheduler), controller, keys, requests, alone, threads, progress
+            load_argument(load), os.fspath(disk), scheduler_argument(scheduler), controller, keys, requests, alone, threads_argument(threads), progress
         )
     return Result(json.loads(record), streams, kept, warnings)
 
@@ -250,11 +262,11 @@ def compare(
     with _as_file(tenants, ".toml") as contract:
         keys = {
             "closed": closed, "speed": speed, "fit": fit, "queue_depth": queue_depth, "queue_policy": queue_policy,
-            "tenants": contract, "candidates": list(candidates), "preference": preference_argument(preference),
+            "tenants": contract, "candidates": several(candidates), "preference": preference_argument(preference),
         }
         table, _ = _seekwise.compare(
-            load_argument(load), [os.fspath(one) for one in disks], [scheduler_argument(one) for one in schedulers], list(controllers),
-            varied, list(seeds), keys, alone, threads, progress,
+            load_argument(load), [os.fspath(one) for one in disks], [scheduler_argument(one) for one in several(schedulers)], several(controllers),
+            varied, list(seeds), keys, alone, threads_argument(threads), progress,
         )
     return table
 

@@ -93,6 +93,10 @@ def _number(of: type[Scheduler]) -> int:
     if of not in _numbers:
         tunables = []
         for name, tunable in of.tunables.items():
+            if not isinstance(tunable, Tunable):
+                raise InvalidInputError(
+                    f"tunables: {name} of {of.__name__} is {tunable!r}; Tunable(default=…, min=…, max=…) is wanted", key="tunables"
+                )
             doc = tunable.doc if tunable.doc.endswith(".") else tunable.doc + "."
             tunables.append((name, doc, tunable.min, tunable.max, tunable.default))
         summary = (of.__doc__ or "").strip().split("\n")[0] or "a scheduler in Python"

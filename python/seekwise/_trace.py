@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Callable, Optional, Protocol, Union
 
 from . import _seekwise
+from ._errors import InvalidInputError
 
 Path = Union[str, "os.PathLike[str]"]
 #: Progress callback ``(steps done, total steps or 0 if unknown, name of the stage)``, called on the calling thread several times
@@ -104,6 +105,11 @@ class Trace:
             # Arrow formats booleans in lower case.
             return None if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
+        if not (hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__")):
+            raise InvalidInputError(
+                f"data: {type(data).__name__} has no Arrow C stream; a frame of polars (collected), pandas or DuckDB, or a table of pyarrow is wanted",
+                key="data",
+            )
         given = {
             "time": time, "unit": unit, "offset": offset, "offset_unit": offset_unit, "size": size, "size_unit": size_unit, "op": op,
             "read": word(read), "write": word(write), "stream": stream, "device": device, "response": response, "service": service,

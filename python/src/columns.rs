@@ -11,7 +11,7 @@ use std::sync::{Arc, OnceLock};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
     DurationMicrosecondType, DurationMillisecondType, DurationNanosecondType, DurationSecondType, Float64Type, Int64Type,
-    TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType,
+    TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType, UInt64Type,
 };
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_buffer::ScalarBuffer;
@@ -222,12 +222,13 @@ impl Import {
     fn add_part(&mut self, batch: &RecordBatch) -> Result<(), Invalid> {
         let rows = batch.num_rows();
         let layout = self.layout.clone();
-        let (time, time_ns) = times(&column(batch, "time", &layout.time)?, layout.time_ns, "time", &layout.time)?;
+        let (time, time_ns) =
+            times(&column(batch, "time", &layout.time)?, layout.time_ns, "time", &layout.time, self.requests.rows)?;
         let offset = whole(&column(batch, "offset", &layout.offset)?, "offset", &layout.offset)?;
         let size = whole(&column(batch, "size", &layout.size)?, "size", &layout.size)?;
         let mut kind = self.kinds(batch)?;
         if let Some(name) = &layout.sync {
-            let flags = column(batch, "sync", name)?;
+            let flags = unless_null(column(batch, "sync", name)?, &DataType::Boolean, "sync", name)?;
             let flags =
                 flags.as_boolean_opt().ok_or_else(|| Invalid::of_key("sync", format!("column {name:?} should be boolean")))?;
             for (row, kind) in kind.iter_mut().enumerate().filter(|(row, _)| flags.is_valid(*row)) {
@@ -245,7 +246,7 @@ impl Import {
                     None => ("offset", &layout.offset, offset.text(row)),
                     Some(_) => ("size", &layout.size, size.text(row)),
                 };
-                return Err(at(role, name, format!("{value} should be a whole number from 0 up")));
+                return Err(at(role, name, format!("{value} should be a whole number from 0 up, and below 2^63")));
             };
             let begin = u128::from(first) * u128::from(layout.offset_bytes);
             let end = begin + u128::from(length) * u128::from(layout.size_bytes);
@@ -402,7 +403,8 @@ impl Import {
             // The sort is stable: requests of one time keep the order of their rows.
             order.sort_by_key(|&(chunk, row)| {
                 let chunk = &chunks[chunk as usize];
-                chunk.time[row as usize] * chunk.time_ns
+                // A row without sectors may have any time.
+                chunk.time[row as usize].wrapping_mul(chunk.time_ns)
             });
             requests.order = Some(order);
         }
@@ -439,12 +441,17 @@ fn converted(array: &ArrayRef, to: &DataType, role: &str, name: &str) -> Result<
         .map_err(|_| Invalid::of_key(role, format!("column {name:?} is {}, which cannot be read as {role}", array.data_type())))
 }
 
+/// A column that knows nothing of any row has no type of its own in pandas.
+fn unless_null(array: ArrayRef, to: &DataType, role: &str, name: &str) -> Result<ArrayRef, Invalid> {
+    if array.data_type() == &DataType::Null { converted(&array, to, role, name) } else { Ok(array) }
+}
+
 fn text(array: &ArrayRef, role: &str, name: &str) -> Result<ArrayRef, Invalid> {
     converted(array, &DataType::Utf8View, role, name)
 }
 
-/// Returns times and nanoseconds per unit. 64-bit integers, timestamps and durations are shared, not copied.
-fn times(array: &ArrayRef, unit_ns: i64, role: &str, name: &str) -> Result<(ScalarBuffer<i64>, i64), Invalid> {
+/// Times with the nanoseconds of their unit. Shared where they are 64-bit integers, with or without a unit in their type.
+fn times(array: &ArrayRef, unit_ns: i64, role: &str, name: &str, base: u64) -> Result<(ScalarBuffer<i64>, i64), Invalid> {
     if array.null_count() > 0 {
         return Err(Invalid::of_key(role, format!("column {name:?} has {} nulls; each request needs a time", array.null_count())));
     }
@@ -477,16 +484,16 @@ fn times(array: &ArrayRef, unit_ns: i64, role: &str, name: &str) -> Result<(Scal
         DataType::Float16 | DataType::Float32 | DataType::Float64 => {
             let floats = converted(array, &DataType::Float64, role, name)?;
             let floats = floats.as_primitive::<Float64Type>();
-            let one = |value: &f64| {
+            let one = |(row, value): (usize, &f64)| {
                 let ns = (value * unit_ns as f64).round();
                 // 2^63 as a float; NaN and infinity fail both comparisons.
                 if ns.abs() < 9.2e18 {
                     Ok(ns as i64)
                 } else {
-                    Err(Invalid::of_key(role, format!("column {name:?}: {value} is no time")))
+                    Err(Invalid::of_row(base + row as u64, role, name, format!("{value} is no time")))
                 }
             };
-            (floats.values().iter().map(one).collect::<Result<Vec<i64>, _>>()?.into(), 1)
+            (floats.values().iter().enumerate().map(one).collect::<Result<Vec<i64>, _>>()?.into(), 1)
         }
         other if other.is_integer() => {
             let numbers = converted(array, &DataType::Int64, role, name)?;
@@ -508,6 +515,8 @@ fn times(array: &ArrayRef, unit_ns: i64, role: &str, name: &str) -> Result<(Scal
 struct Whole {
     values: ScalarBuffer<i64>,
     array: ArrayRef,
+    /// As it was given: what is beyond 2^63 is null in the other.
+    given: ArrayRef,
 }
 
 impl Whole {
@@ -516,7 +525,12 @@ impl Whole {
     }
 
     fn text(&self, row: usize) -> String {
-        if self.array.is_null(row) { "null".to_owned() } else { self.values[row].to_string() }
+        let large = self.given.as_primitive_opt::<UInt64Type>().filter(|given| given.is_valid(row));
+        match large {
+            Some(large) => large.value(row).to_string(),
+            None if self.array.is_null(row) => "null".to_owned(),
+            None => self.values[row].to_string(),
+        }
     }
 }
 
@@ -526,8 +540,9 @@ fn whole(array: &ArrayRef, role: &str, name: &str) -> Result<Whole, Invalid> {
         other if other.is_integer() => {}
         other => return Err(Invalid::of_key(role, format!("column {name:?} is {other}; integers are wanted"))),
     }
+    let given = array.clone();
     let array = if array.data_type() == &DataType::Int64 { array.clone() } else { converted(array, &DataType::Int64, role, name)? };
-    Ok(Whole { values: array.as_primitive::<Int64Type>().values().clone(), array })
+    Ok(Whole { values: array.as_primitive::<Int64Type>().values().clone(), array, given })
 }
 
 /// Numbers of streams or devices. 32-bit integers are kept; strings and larger integers are numbered in order of appearance.
@@ -562,7 +577,7 @@ fn numbers(array: &ArrayRef, role: &str, name: &str, base: u64, known: &mut Numb
 
 /// Durations in nanoseconds; -1 if unknown.
 fn spans(batch: &RecordBatch, role: &'static str, name: &str, unit_ns: i64, base: u64) -> Result<Vec<i64>, Invalid> {
-    let array = column(batch, role, name)?;
+    let array = unless_null(column(batch, role, name)?, &DataType::Int64, role, name)?;
     let is_float = array.data_type().is_floating();
     let nulls = array.nulls().cloned();
     let known = |row: usize| nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row));
@@ -572,13 +587,20 @@ fn spans(batch: &RecordBatch, role: &'static str, name: &str, unit_ns: i64, base
     let (values, ns) = if is_float {
         let floats = converted(&array, &DataType::Float64, role, name)?;
         let floats = floats.as_primitive::<Float64Type>();
-        // NaN counts as unknown, like null.
-        let one = |value: Option<f64>| {
-            value.filter(|value| value.is_finite()).map_or(-1, |value| (value * unit_ns as f64).round() as i64)
+        // What is not a number is unknown, as null is.
+        let one = |(row, value): (usize, Option<f64>)| match value.filter(|value| !value.is_nan()) {
+            None => Ok(-1),
+            Some(value) => {
+                let ns = (value * unit_ns as f64).round();
+                // 2^63 as a float.
+                let is_span = (0.0..9.2e18).contains(&ns);
+                let wrong = || Invalid::of_row(base + row as u64, role, name, format!("{value} is no span of time"));
+                if is_span { Ok(ns as i64) } else { Err(wrong()) }
+            }
         };
-        return Ok(floats.iter().map(one).collect());
+        return floats.iter().enumerate().map(one).collect();
     } else {
-        times(&bare, unit_ns, role, name)?
+        times(&bare, unit_ns, role, name, base)?
     };
     let one = |(row, value): (usize, &i64)| {
         if !known(row) {

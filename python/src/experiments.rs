@@ -14,6 +14,7 @@ use experiment::pool::Workers;
 use experiment::recorded::Recorded;
 use progress::Monitor as _;
 use pyo3::conversion::FromPyObjectOwned;
+use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use report::record::{Record, StreamFigures};
@@ -30,14 +31,23 @@ use crate::table::{Table, column};
 use crate::traces::Trace;
 use crate::work::{self, Watcher};
 
-/// Keyword arguments of an experiment from Python.
+/// A number that is out of range as wrong input; what is no number stays a `TypeError`.
+fn beyond(key: &str, value: &Bound<'_, PyAny>, error: PyErr) -> PyErr {
+    if error.is_instance_of::<PyOverflowError>(value.py()) {
+        Invalid::of_key(key, format!("{value} should be a whole number from 0 to 2^64 - 1 (seed) or 2^32 - 1")).into()
+    } else {
+        error
+    }
+}
+
+/// The keys of an experiment, as the Python functions pass them.
 pub struct Keys<'a, 'py>(pub &'a Bound<'py, PyDict>);
 
 impl<'py> Keys<'_, 'py> {
     /// The value of a key; `None` if it is missing or None.
     pub fn get<T: FromPyObjectOwned<'py>>(&self, key: &str) -> PyResult<Option<T>> {
         match self.0.get_item(key)? {
-            Some(value) if !value.is_none() => Ok(Some(value.extract().map_err(Into::into)?)),
+            Some(value) if !value.is_none() => Ok(Some(value.extract().map_err(|error| beyond(key, &value, error.into()))?)),
             _ => Ok(None),
         }
     }

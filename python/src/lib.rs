@@ -10,6 +10,7 @@ mod experiments;
 mod knowledge_base;
 mod rows;
 mod scheduler;
+mod sweeps;
 mod table;
 mod traces;
 mod work;
@@ -27,6 +28,8 @@ mod _seekwise {
     use super::knowledge_base::{knowledge_decisions, knowledge_summary, knowledge_windows};
     #[pymodule_export]
     use super::scheduler::{PyRequest, check_scheduler, register_scheduler};
+    #[pymodule_export]
+    use super::sweeps::{SweepOutput, SweepPlan, SweepWorker, sweep_report, sweep_table, sweep_volumes};
     #[pymodule_export]
     use super::table::Table;
     #[pymodule_export]

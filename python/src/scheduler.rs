@@ -155,7 +155,11 @@ struct Registered {
 
 static REGISTERED: Mutex<Vec<Registered>> = Mutex::new(Vec::new());
 
-/// The tunable that identifies the class.
+/// More answers than this one after the other that only name a later time are a wait without end: at a microsecond each, ten times the longest
+/// that a scheduler of Linux lets a disk idle (`slice_idle` of bfq, 8 ms).
+const MAX_WAITS: u32 = 100_000;
+
+/// The tunable that says which class it is.
 const CLASS: &str = "python_class";
 
 /// A tunable of a class: name, meaning, minimum, maximum and default.
@@ -266,6 +270,8 @@ struct PythonScheduler {
     known: Vec<Option<Known>>,
     queued: usize,
     sequence: u64,
+    /// Times that were answered since a request last came, went or was done.
+    waits: u32,
     number: usize,
     failure: Arc<Failure>,
 }
@@ -280,6 +286,7 @@ impl PythonScheduler {
             known: Vec::new(),
             queued: 0,
             sequence: 0,
+            waits: 0,
             number,
             failure,
         };
@@ -337,6 +344,7 @@ impl PythonScheduler {
                 Some(known) => {
                     known.is_queued = false;
                     self.queued -= 1;
+                    self.waits = 0;
                     Ok(Pick::Go(known.request))
                 }
                 None => wrong(
@@ -346,7 +354,13 @@ impl PythonScheduler {
             };
         }
         match answer.extract::<u64>() {
-            Ok(until) if until > now.0 && self.queued > 0 => Ok(Pick::WaitUntil(Nanos(until))),
+            Ok(_) if self.waits >= MAX_WAITS => {
+                wrong(name(), format!("named a later time {MAX_WAITS} times in a row, with {} requests queued", self.queued))
+            }
+            Ok(until) if until > now.0 && self.queued > 0 => {
+                self.waits += 1;
+                Ok(Pick::WaitUntil(Nanos(until)))
+            }
             Ok(until) => {
                 wrong(name(), format!("returned the time {until}, which should be later than {} ns, with requests queued", now.0))
             }
@@ -394,6 +408,7 @@ impl Scheduler for PythonScheduler {
             self.known[id as usize] = Some(Known { request, object, sequence: self.sequence, is_queued: true });
             self.queued += 1;
             self.sequence += 1;
+            self.waits = 0;
         });
         Insertion::Queued
     }
@@ -412,6 +427,7 @@ impl Scheduler for PythonScheduler {
     }
 
     fn completed(&mut self, now: Nanos, request: &Request, service: Nanos) {
+        self.waits = 0;
         let known = self.known.get_mut(request.id as usize).and_then(Option::take);
         if let Some(known) = known {
             Python::attach(|py| {

@@ -29,7 +29,19 @@ impl Table {
         Ok(Table { schema, batches: vec![batch] })
     }
 
-    /// A table of record batches.
+    /// Of several with the same columns, one below the other.
+    ///
+    /// # Errors
+    /// Their columns differ.
+    pub fn joined(tables: Vec<Table>) -> Result<Table, ArrowError> {
+        let schema = tables.first().map_or_else(|| Arc::new(Schema::empty()), |first| Arc::clone(&first.schema));
+        if let Some(other) = tables.iter().find(|table| table.schema != schema) {
+            return Err(ArrowError::SchemaError(format!("{} is not {schema}", other.schema)));
+        }
+        Ok(Table { schema, batches: tables.into_iter().flat_map(|table| table.batches).collect() })
+    }
+
+    /// Of batches.
     pub fn of(schema: SchemaRef, batches: Vec<RecordBatch>) -> Table {
         Table { schema, batches }
     }

@@ -74,6 +74,10 @@ def test_a_comparison_is_one_long_table(job):
     assert value == [one.figures.response.mean_ms]
 
 
+def test_one_word_is_not_taken_for_its_letters(trace):
+    assert {row["scheduler"] for row in sw.compare(trace, schedulers="bfq").to_pylist()} == {"bfq"}
+
+
 def test_a_trace_is_compared_on_several_disks_and_has_the_same_rows_for_every_seed(trace):
     rows = sw.compare(trace, disk=["sata7200", "nvme-tlc"], schedulers=["none"], seeds=[3, 4]).to_pylist()
     assert {row["disk"] for row in rows} == {"sata7200", "nvme-tlc"}
@@ -92,6 +96,10 @@ def test_a_trace_is_compared_on_several_disks_and_has_the_same_rows_for_every_se
         ({"host": {"nr_request": 3}}, "host", "did you mean nr_requests"),
         ({"speed": 0}, "speed", "should be a number from"),
         ({"fit": "loose"}, "fit", "exact or compact"),
+        ({"seed": -1}, "seed", "-1 should be a whole number from 0"),
+        ({"threads": 0}, "threads", "0 should be from 1 to 1024"),
+        ({"threads": -1}, "threads", "-1 should be"),
+        ({"speed": float("nan")}, "speed", "should be a number from"),
         ({"queue_depth": 5000}, "queue_depth", "from 1 to 1024"),
         ({"queue_policy": "best"}, "queue_policy", "fifo, sstf or sptf"),
         ({"controller": "seekwize"}, "controller", "did you mean seekwise"),

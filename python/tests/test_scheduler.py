@@ -129,6 +129,13 @@ class Past(Fcfs):
         return now if self.queue else None
 
 
+class Never(Fcfs):
+    work_conserving = False
+
+    def pick(self, now):
+        return now + 1000 if self.queue else None
+
+
 class Words(Fcfs):
     def pick(self, now):
         return "next" if self.queue else None
@@ -155,6 +162,7 @@ def test_what_a_scheduler_raises_comes_out_as_it_is(trace):
         (Twice, r"Twice.pick\(\) returned request \d+, which is not queued"),
         (Forgets, r"Forgets.pick\(\) returned None, but \d+ requests are queued"),
         (Past, r"Past.pick\(\) returned the time \d+, which should be later"),
+        (Never, r"Never.pick\(\) named a later time 100000 times in a row, with \d+ requests queued"),
         (Words, r"Words.pick\(\) returned str; a request, a time in ns or None is wanted"),
     ],
 )
@@ -191,9 +199,36 @@ def test_the_kit_finds_what_no_single_answer_shows(scheduler, rule):
         sw.check_scheduler(scheduler, cases=24)
 
 
+class Completing(Fcfs):
+    def completed(self, now, request, service):
+        raise LookupError("in completed")
+
+
+class Leaving(Fcfs):
+    def pick(self, now):
+        raise SystemExit(3)
+
+
+class Nested(Fcfs):
+    def pick(self, now):
+        if self.queue:
+            sw.simulate("recipes/etcd", disk="cloud-volume", threads=1) if now == 0 else None
+        return super().pick(now)
+
+
+def test_a_scheduler_may_do_what_it_likes_and_the_run_ends(trace):
+    with pytest.raises(LookupError, match="in completed"):
+        sw.simulate(trace, scheduler=Completing)
+    with pytest.raises(SystemExit):
+        sw.simulate(trace, scheduler=Leaving)
+    assert sw.simulate(trace, scheduler=Nested).figures.to_dict() == sw.simulate(trace, scheduler=Fcfs).figures.to_dict()
+
+
 def test_what_is_no_scheduler_is_refused(trace):
     for wrong in (object, 3, Fcfs()):
         with pytest.raises(sw.InvalidInputError, match="should be a name such as 'bfq', or a class"):
             sw.simulate(trace, scheduler=wrong)
+    with pytest.raises(sw.InvalidInputError, match="tunables: a of Bare is 3; Tunable"):
+        sw.simulate(trace, scheduler=type("Bare", (Fcfs,), {"tunables": {"a": 3}}))
     with pytest.raises(sw.InvalidInputError, match="give the class another name"):
         sw.simulate(trace, scheduler=type("Bfq", (Fcfs,), {}))

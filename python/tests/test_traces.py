@@ -125,6 +125,11 @@ def test_response_times_are_kept_and_unknown_ones_are_null():
         ({"op": None}, "op", None, "time, offset, size and op are needed"),
         ({"off": [512, -512, 0]}, "offset", 1, "-512 should be a whole number from 0 up"),
         ({"off": [512, None, 0]}, "offset", 1, "null should be"),
+        ({"off": pa.array([512, 2**63, 0], pa.uint64())}, "offset", 1, "9223372036854775808 should be a whole number from 0 up, and below 2^63"),
+        ({"len": pa.array([512, 512, 2**64 - 1], pa.uint64())}, "size", 2, "18446744073709551615 should be"),
+        ({"ts": pa.array([0, 2**63, 1], pa.uint64())}, "time", None, "beyond 2^63"),
+        ({"ts": [0.0, float("nan"), 1.0]}, "time", 1, "NaN is no time"),
+        ({"ts": [0.0, 1.0, float("inf")]}, "time", 2, "inf is no time"),
         ({"len": [512, 512, 2**62]}, "size", 2, "beyond any disk"),
         ({"rw": ["R", "W", "X"]}, "op", 2, '"X" should be read or write'),
         ({"rw": [0, 1, 2]}, "op", None, "as in read=0, write=1"),
@@ -145,6 +150,61 @@ def test_what_is_no_request_is_refused_with_its_place(change, key, row, words):
     assert words in str(raised.value)
     assert (raised.value.key, raised.value.row) == (key, row)
     assert isinstance(raised.value, ValueError) and isinstance(raised.value, sw.SeekwiseError)
+
+
+@pytest.mark.parametrize("value", [-1, -1.0, float("inf"), 1e300])
+def test_a_response_time_that_is_none_is_refused_with_its_row(value):
+    frame = pa.table({"t": [0, 1], "o": [0, 512], "s": [512] * 2, "k": ["r"] * 2, "rt": [type(value)(1), value]})
+    with pytest.raises(sw.InvalidInputError, match="is no span of time") as raised:
+        sw.Trace.from_arrow(frame, time="t", unit="s", offset="o", size="s", op="k", response="rt")
+    assert (raised.value.key, raised.value.row, raised.value.column) == ("response", 1, "rt")
+
+
+def test_a_row_that_is_left_out_may_have_any_time():
+    frame = pa.table({"t": [5, 2**62, 1], "o": [0] * 3, "s": [512, 0, 512], "k": ["r"] * 3})
+    trace = sw.Trace.from_arrow(frame, time="t", unit="s", offset="o", size="s", op="k")
+    assert pa.table(trace)["arrival_ns"].to_pylist() == [0, 4_000_000_000]
+
+
+def test_slices_and_uneven_chunks_mean_what_a_copy_does():
+    columns = {"t": range(10), "o": range(0, 5120, 512), "s": [512] * 10, "k": ["R", "W"] * 5, "rt": [None, 1] * 5, "sy": [True, None] * 5, "st": list("abcabcabca")}
+    whole = pa.table({name: list(values) for name, values in columns.items()})
+    part = whole.slice(3, 4)
+    copy = pa.table(part.to_pydict(), schema=whole.schema)
+    cut = lambda column, at: pa.chunked_array([column.slice(0, at), column.slice(at, 0), column.slice(at)])
+    uneven = pa.table({name: cut(copy[name].combine_chunks(), number % 4) for number, name in enumerate(copy.column_names)})
+    named = {"time": "t", "unit": "us", "offset": "o", "size": "s", "op": "k", "response": "rt", "sync": "sy", "stream": "st"}
+    read = lambda frame: pa.table(sw.Trace.from_arrow(frame, **named)).to_pydict()
+    assert read(part) == read(part.to_batches()[0]) == read(uneven) == read(copy)
+
+
+def test_times_with_zones_and_words_of_every_type_are_taken():
+    columns = requests(50)
+    expected = pa.table(sw.Trace.from_arrow(pa.table(columns), **NAMED)).to_pydict()
+    zoned = pa.array([datetime.datetime(2026, 3, 29) + datetime.timedelta(microseconds=value) for value in columns["ts"]], pa.timestamp("us", tz="Europe/Berlin"))
+    words = pa.array(columns["rw"], pa.large_string())
+    for change in [{"ts": zoned}, {"rw": words}, {"rw": words.dictionary_encode()}]:
+        frame = pa.table({**columns, **change})
+        assert pa.table(sw.Trace.from_arrow(frame, **{**NAMED, "unit": None if "ts" in change else "us"})).to_pydict() == expected
+
+
+@pytest.mark.parametrize("data", [None, {"ts": [1]}, [1, 2], 3])
+def test_what_is_no_dataframe_is_refused(data):
+    with pytest.raises(sw.InvalidInputError, match="has no Arrow C stream") as raised:
+        sw.Trace.from_arrow(data, **NAMED)
+    assert raised.value.key == "data"
+
+
+def test_a_frame_of_pandas_is_taken_and_a_lazy_one_of_polars_is_not(table):
+    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    expected = pa.table(sw.Trace.from_arrow(table, **NAMED)).to_pydict()
+    frame = table.to_pandas()
+    for one in [frame, frame.astype({"rw": "category"}), frame.iloc[::2].reset_index(drop=True)]:
+        assert pa.table(sw.Trace.from_arrow(one, **NAMED))["lba"].to_pylist() == expected["lba"][:: len(expected["lba"]) // len(one)]
+    with pytest.raises(sw.InvalidInputError, match="there is no request in it"):
+        sw.Trace.from_arrow(pandas.DataFrame({name: [] for name in table.column_names}), **NAMED)
+    with pytest.raises(sw.InvalidInputError, match="LazyFrame has no Arrow C stream"):
+        sw.Trace.from_arrow(polars.DataFrame(table.to_pydict()).lazy(), **NAMED)
 
 
 def test_damaged_files_are_refused_with_file_and_line(tmp_path: Path):

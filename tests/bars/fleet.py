@@ -4,11 +4,12 @@ from bars import ROOT, call, say
 
 KILLS = "nothing_is_lost_and_nothing_there_twice_over_200_kills_of_either_side"
 AGENTS = "a_thousand_agents_deliver_to_one_server"
+PULL = "a_pull_from_three_million_rows_is_fast"
 
 
 def long_test(name):
     """What a long test of the knowledge base prints, and whether it held."""
-    command = ["cargo", "test", "--locked", "-p", "seekwise-knowledge", "--test", "knowledge", name, "--", "--ignored", "--nocapture"]
+    command = ["cargo", "test", "--locked", "--workspace", "--test", "knowledge", name, "--", "--ignored", "--nocapture"]
     done = call(*command, cwd=ROOT)
     return done.stdout, done.returncode == 0 and "1 passed" in done.stdout
 
@@ -25,6 +26,9 @@ def fleet(given, folder):
     rate, pull = re.search(r"per second: (\d+)", text), re.search(r"seconds to pull (\d+) outcomes: ([0-9.]+)", text)
     say("1,000 agents on one server", f"{rate[1]} outcomes/s" if rate else "the test failed", "all delivered", held)
     say("  pulling what they measured", f"{pull[1]} rows in {pull[2]} s" if pull else "-", "", None)
+    text, held = long_test(PULL)
+    pull = re.search(r"seconds to pull (\d+) of (\d+) rows: ([0-9.]+)", text)
+    say("pulling from millions of rows", f"{pull[1]} of {pull[2]} rows in {pull[3]} s" if pull else "the test failed", "at most 2 s", held)
     done = call(str(given.programs / "seekwise-lab"), "fleet", "--seeds", str(given.seeds), "--json")
     if done.returncode:
         sys.exit(done.stderr)
@@ -34,5 +38,5 @@ def fleet(given, folder):
     say("  where that is another than it found", f"{of_changes:.0f}%" if of_changes is not None else "-", "", None)
     mean = lambda name: f"{report[name]['mean_percent']:+.2f}% ({report[name]['low_percent']:+.2f} to {report[name]['high_percent']:+.2f})"
     say("gain over no fleet", mean("gain"), "", None)
-    for name in ["hostile", "unrelated"]:
-        say(f"gain by a fleet that is {name}", mean(name), "at least -1%", report[name]["mean_percent"] >= -1)
+    for name, words in [("hostile", "that is hostile"), ("sly", "that lies about one setting"), ("unrelated", "that is unrelated")]:
+        say(f"gain by a fleet {words}", mean(name), "at least -1%", report[name]["mean_percent"] >= -1)

@@ -60,19 +60,31 @@ print(count / (spent() - begin))
 IMPORT = "import time; begin = time.process_time(); import seekwise; print((time.process_time() - begin) * 1e3)"
 
 
-def python(given, folder):
-    """The package that pip builds from the checkout, beside the program of the same profile."""
+def installed(given, folder, *packages):
+    """A Python interpreter with the package that pip builds from the checkout, and others; and the name of the wheel."""
     environment = given.environment or folder / "environment"
     interpreter = environment / "bin/python"
     if not interpreter.exists():
         checked("python3", "-m", "venv", environment)
-        checked(interpreter, "-m", "pip", "install", "--quiet", "maturin", "pyarrow", "polars", "numpy")
+    wanted = ["maturin", "pyarrow", *packages]
+    here = checked(interpreter, "-c", "import importlib.util as find, sys; print(all(map(find.find_spec, sys.argv[1:])))", *wanted)
+    if here.strip() != "True":
+        checked(interpreter, "-m", "pip", "install", "--quiet", *wanted)
     wheels = folder / "wheels"
-    build = {**os.environ, "MATURIN_PEP517_ARGS": f"--profile {given.profile}"}
-    checked(interpreter, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", wheels, ROOT / "python", env={**build, "PATH": f"{environment / 'bin'}:{os.environ['PATH']}"})
-    wheel = next(wheels.glob("seekwise-*.whl"))
-    say("pip wheel from a checkout", wheel.name, "a wheel for Python 3.9 and newer", "abi3" in wheel.name)
-    checked(interpreter, "-m", "pip", "install", "--quiet", "--no-deps", "--force-reinstall", wheel)
+    wheel = next(wheels.glob("seekwise-*.whl"), None)
+    if wheel is None:
+        build = {**os.environ, "MATURIN_PEP517_ARGS": f"--profile {given.profile}"}
+        path = f"{environment / 'bin'}:{os.environ['PATH']}"
+        checked(interpreter, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", wheels, ROOT / "python", env={**build, "PATH": path})
+        wheel = next(wheels.glob("seekwise-*.whl"))
+        checked(interpreter, "-m", "pip", "install", "--quiet", "--no-deps", "--force-reinstall", wheel)
+    return interpreter, wheel.name
+
+
+def python(given, folder):
+    """The package that pip builds from the checkout, beside the program of the same profile."""
+    interpreter, wheel = installed(given, folder, "polars", "numpy")
+    say("pip wheel from a checkout", wheel, "a wheel for Python 3.9 and newer", "abi3" in wheel)
 
     def run(code, *arguments):
         return [float(value) for value in checked(interpreter, "-c", code, *arguments).split()]

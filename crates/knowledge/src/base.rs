@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::database::{Begin, Database, Transaction};
 use crate::error::{KnowledgeError, Problem};
 use crate::open::{self, Access};
-use crate::{schema, server};
+use crate::{address, schema, server};
 
 /// An open knowledge base. Several programs may open the same one.
 #[derive(Debug)]
@@ -58,12 +58,21 @@ impl Knowledge {
         path.to_str().is_some_and(|text| text.starts_with("postgresql://") || text.starts_with("postgres://"))
     }
 
+    /// Whether an address holds a password. Other users of the machine can see it where the address is an argument of a program.
+    pub fn holds_password(path: &Path) -> bool {
+        Knowledge::is_server(path) && address::holds_password(path)
+    }
+
     fn opened(path: &Path, access: Access) -> Result<Knowledge, KnowledgeError> {
         if Knowledge::is_server(path) {
             // Errors and messages must not show a password.
-            let shown = server::without_password(path);
+            let shown = address::without_password(path);
             let database = server::open(path, access).map_err(|problem| problem.of(&shown))?;
             return Ok(Knowledge { database, path: shown });
+        }
+        if path.to_string_lossy().contains("://") {
+            let problem = Problem::Address("begins with neither postgresql:// nor postgres://".to_owned());
+            return Err(problem.of(&address::without_password(path)));
         }
         Ok(Knowledge { database: open::open(path, access, schema::STEPS)?.into(), path: path.to_owned() })
     }

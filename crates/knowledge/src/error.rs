@@ -74,13 +74,27 @@ pub enum Problem {
     /// The address of a server is invalid.
     #[error("is no address of a PostgreSQL server ({0}); it should be as postgresql://user@host:5432/database")]
     Address(String),
-    /// The database role lacks the right.
+    /// The server cannot be reached encrypted: its certificate, or a file of ours.
+    #[error("cannot be reached encrypted: {0}")]
+    Tls(String),
+    /// A file with a password or a key.
+    #[error("{0}")]
+    Secret(String),
+    /// The role that connected may not do this.
     #[error("{0}: the role may not do this; `seekwise fleet init` makes roles, and an administrator grants them")]
     Denied(String),
     /// A server without Seekwise's tables.
     #[error("has no schema seekwise yet: run `seekwise fleet init` with a role that may create one")]
     NotInitialised,
-    /// The server's tables are of an earlier version, and this connection cannot migrate them.
+    /// A schema of the same name that is not ours.
+    #[error("has a schema seekwise that another application made: use a database of its own for the fleet")]
+    OtherSchema,
+    /// The machine's id is another role's: the file is a copy of another machine's, or the role was changed.
+    #[error(
+        "knows this machine's id as one of the role {0}, so it takes nothing for it from this role: log in as {0}, or, if this file was copied from another machine, move it away, and the agent makes a new one"
+    )]
+    OtherMachine(String),
+    /// The server's tables are of an earlier version, and the role may not migrate them, or only reads.
     #[error("has schema version {found}, this program writes {known}: run `seekwise fleet init` of this version once")]
     ServerOlder {
         /// Schema version found.
@@ -108,6 +122,21 @@ pub enum Problem {
     #[error("SQLite says: {0}")]
     Sqlite(#[source] rusqlite::Error),
 }
+
+/// What to do where an encrypted connection fails, by what the libraries say.
+const TLS_ADVICE: [(&str, &str); 5] = [
+    (
+        "server does not support TLS",
+        "it does not encrypt; set ssl = on there, or add sslmode=disable to the address to send everything in plain text",
+    ),
+    ("UnknownIssuer", "name the signer of its certificate with sslrootcert=FILE"),
+    ("CaUsedAsEndEntity", "name the signer of its certificate with sslrootcert=FILE, and give the server one that it signed"),
+    (
+        "not valid for name",
+        "name the host as its certificate does (hostaddr=ADDRESS says where it is), or add sslmode=verify-ca to accept any name",
+    ),
+    ("tls handshake", "the server and this machine do not agree on TLS"),
+];
 
 impl Problem {
     /// Adds the path.
@@ -150,6 +179,11 @@ impl From<postgres::Error> for Problem {
                     text = format!("{text}: {next_text}");
                 }
                 cause = next.source();
+            }
+            for (sign, advice) in TLS_ADVICE {
+                if text.contains(sign) {
+                    return Problem::Tls(format!("{text}: {advice}"));
+                }
             }
             return if error.is_closed() || text.contains("connect") || text.contains("communicating") || text.contains("timeout") {
                 Problem::Unreachable(text)

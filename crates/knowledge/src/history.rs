@@ -27,20 +27,30 @@ use observe::similarity::{Columns, Point, distance};
 const NEAR: Nanos = Nanos::from_millis(5_000);
 /// Settings of one run are compared if the squared distance between their loads is below this.
 const MAX_LOAD_DISTANCE: f64 = 2.5;
+/// Windows that are read of a server, which holds those of many machines: the newest, about 80 MiB. A file's retention rule bounds it.
+const MAX_WINDOWS: i64 = 50_000;
 /// Maximum number of cases, keeping the newest. The built-in experience is of that size, and training on both stays fast.
 const MAX_CASES: usize = 2_000;
 
 impl Knowledge {
-    /// The recorded cases: wherever two or more settings served the same load at about the same time, a case for each. The most
+    /// The recorded cases, on a server those of the 50,000 newest windows: wherever two or more settings served the same load at about the same time, a case for each. The most
     /// recently recorded come last.
     ///
     /// # Errors
     /// The file cannot be read.
     pub fn experience(&self) -> Result<Experience, KnowledgeError> {
-        // One snapshot: a run that is being deleted is read in full or not at all. The retention rule bounds the memory.
+        // One snapshot: a run that is being deleted is read in full or not at all.
         let _moment = self.moment()?;
         let mut history = History::new();
-        for stored in self.windows(&Filter::default()) {
+        let after = match self.database.sqlite() {
+            Some(_) => i64::MIN,
+            None => {
+                let sql = "SELECT coalesce(max(window), 0) FROM windows";
+                let newest = self.read(|database| database.query_one(sql, &[])?.map_or(Ok(0), |row| row.get::<i64>(0)))?;
+                newest.saturating_sub(MAX_WINDOWS)
+            }
+        };
+        for stored in self.windows(&Filter::default()).after(after) {
             let stored = stored?;
             history.add_window(&stored.run, stored.row);
         }

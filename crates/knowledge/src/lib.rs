@@ -38,6 +38,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod address;
 mod base;
 mod database;
 mod error;
@@ -55,12 +56,13 @@ mod rows;
 mod schema;
 mod server;
 mod summary;
+mod tls;
 mod writer;
 
 pub use base::Knowledge;
 pub use error::{KnowledgeError, Problem};
 pub use exchange::{ExchangeError, Form, Imported, Table};
-pub use fleet::{Exchanged, Fleet, MAX_OUTBOX, Member, NewOutcome, NewRollout, Rollout, RolloutState, Score};
+pub use fleet::{Exchanged, Fleet, MAX_OUTBOX, Member, NewOutcome, NewRollout, Rollout, RolloutState, Score, WaitingScore};
 pub use interrupt::interrupt_on;
 pub use merge::Merged;
 pub use query::{Filter, Rows};

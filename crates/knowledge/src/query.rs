@@ -151,6 +151,11 @@ impl Knowledge {
 }
 
 impl<T> Rows<'_, T> {
+    /// Those after the row of this number only.
+    pub(crate) fn after(self, number: i64) -> Self {
+        Rows { after: number, ..self }
+    }
+
     fn next_page(&mut self) -> Result<Vec<Stored<T>>, Problem> {
         let Filter { plant, device, setting } = &self.filter;
         let values = values![self.after, plant.as_deref(), device.as_deref(), setting.as_deref(), PAGE];

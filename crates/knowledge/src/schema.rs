@@ -27,6 +27,7 @@ pub(super) struct Step {
 pub(super) static STEPS: &[Step] = &[
     Step { tables: VERSION_1, sqlite: VERSION_1_SQLITE, postgres: VERSION_1_POSTGRES, oldest_writer: 1 },
     Step { tables: VERSION_2, sqlite: VERSION_2_SQLITE, postgres: VERSION_2_POSTGRES, oldest_writer: 2 },
+    Step { tables: "", sqlite: VERSION_3_SQLITE, postgres: VERSION_3_POSTGRES, oldest_writer: 2 },
 ];
 
 /// Translates table definitions to PostgreSQL. Text uses collation C, which compares bytes as SQLite does.
@@ -257,6 +258,32 @@ CREATE POLICY writes_own ON rollout_devices FOR INSERT WITH CHECK (writer = curr
 CREATE POLICY writes_own ON rollout_scores FOR INSERT WITH CHECK (
   EXISTS (SELECT 1 FROM rollout_devices d WHERE d.rollout = rollout_scores.rollout AND d.device = rollout_scores.device
     AND d.writer = current_user));
+";
+
+/// Scores of rollouts that the server has not confirmed, the rollouts that devices take part in, and what the host's own id says (hashed with the
+/// secret), so that a copy of the file on another machine is noticed. None of it leaves the machine but scores.
+const VERSION_3_SQLITE: &str = "
+CREATE TABLE waiting_scores (
+  score INTEGER PRIMARY KEY, -- ascending in the order of recording
+  id BLOB NOT NULL UNIQUE CHECK (length(id) = 16),
+  rollout TEXT NOT NULL,
+  device BLOB NOT NULL CHECK (length(device) = 16),
+  treated INTEGER NOT NULL,
+  value REAL NOT NULL,
+  windows INTEGER NOT NULL,
+  note TEXT NOT NULL,
+  at_s INTEGER NOT NULL -- since 1970
+) STRICT;
+CREATE TABLE taking_part (rollout TEXT NOT NULL, device BLOB NOT NULL, UNIQUE (rollout, device)) STRICT;
+ALTER TABLE machine ADD COLUMN host BLOB;
+";
+
+/// What is pulled: the newest of each role, so that none can crowd out the others, and not what is older than [`crate::Fleet`] believes, by the
+/// server's clock. Scores that come late say how late.
+const VERSION_3_POSTGRES: &str = "
+ALTER TABLE outcomes ADD COLUMN written DATE NOT NULL DEFAULT CURRENT_DATE;
+CREATE INDEX outcomes_by_writer ON outcomes (kind, model, writer, outcome);
+ALTER TABLE rollout_scores ADD COLUMN age_s DOUBLE PRECISION NOT NULL DEFAULT 0 CHECK (age_s BETWEEN 0 AND 31536000);
 ";
 
 /// Kind of a database file.

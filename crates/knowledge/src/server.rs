@@ -1,23 +1,28 @@
 //! Connects to a PostgreSQL server, and checks or migrates its tables.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
-use postgres::config::Host;
-use postgres::{Client, Config, NoTls};
+use postgres::{Client, NoTls};
 
+use crate::address::{self, Address};
 use crate::database::Database;
 use crate::error::Problem;
 use crate::open::Access;
 use crate::schema::{self, STEPS};
+use crate::tls;
 
 /// Schema version of this program.
 pub const VERSION: u32 = STEPS.len() as u32;
-/// Timeout of connecting, unless the address sets one.
+/// The earliest version of a server's tables that this program exchanges rows with.
+const OLDEST_SERVER: u32 = 2;
+/// How long a server may take to answer a connection, unless its address says otherwise.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Timeout of unacknowledged TCP data, unless the address sets one.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
-/// Advisory lock that serialises migrations: "SkWm".
+/// How long a server may work on one statement. Statements of exchanges take milliseconds; the longest is a migration of a large base.
+const STATEMENT_TIMEOUT: Duration = Duration::from_secs(600);
+/// What migrating programs lock, so that one does it: "SkWm".
 const MIGRATION_LOCK: i32 = i32::from_be_bytes(*b"SkWm");
 
 /// Opens a server's knowledge base. Writers migrate tables of an earlier version; readers require the current one.
@@ -37,25 +42,25 @@ pub(super) fn open(path: &Path, access: Access) -> Result<Database, Problem> {
     Ok(database)
 }
 
-/// Opens a server to exchange rows, without the right to change tables. A later version is accepted if it still takes rows of this one.
+/// Opens the server to exchange rows, which needs no rights on its tables' definitions, and says its version. A later version is fine as long as it
+/// takes this program's rows; an earlier one is, from the first that had outcomes.
 ///
 /// # Errors
-/// The server does not answer or refuses the role; its version is earlier, or accepts rows of later programs only.
-pub(super) fn open_to_exchange(path: &Path, password: Option<&str>) -> Result<Database, Problem> {
+/// It does not answer, or refuses the role; its version is too early, or takes rows only of later programs.
+pub(super) fn open_to_exchange(path: &Path, password: Option<&str>) -> Result<(Database, u32), Problem> {
     let database = Database::from(connect(path, password)?);
     let (found, oldest) = version(&database)?.ok_or(Problem::NotInitialised)?;
     match found {
-        _ if found < VERSION => Err(Problem::ServerOlder { found, known: VERSION }),
+        _ if found < OLDEST_SERVER => Err(Problem::ServerOlder { found, known: VERSION }),
         _ if oldest > VERSION => Err(Problem::ProgramTooOld { oldest, known: VERSION }),
-        _ => Ok(database),
+        _ => Ok((database, found)),
     }
 }
 
 fn connect(path: &Path, password: Option<&str>) -> Result<Client, Problem> {
-    let mut config = parse(path)?;
-    if let Some(password) = password {
-        config.password(password);
-    }
+    let mut address = Address::parse(path)?;
+    address.add_password(password)?;
+    let Address { mut config, tls, .. } = address;
     if config.get_connect_timeout().is_none() {
         config.connect_timeout(CONNECT_TIMEOUT);
     }
@@ -65,37 +70,20 @@ fn connect(path: &Path, password: Option<&str>) -> Result<Client, Problem> {
     if config.get_application_name().is_none() {
         config.application_name("seekwise");
     }
-    if config.get_password().is_none()
-        && let Ok(password) = std::env::var("PGPASSWORD")
-    {
-        config.password(password);
-    }
-    let mut client = config.connect(NoTls)?;
-    // A fixed search path: other schemas could have tables of the same names.
-    client.batch_execute("SET search_path = seekwise, pg_temp; SET client_min_messages = warning; SET synchronous_commit = on")?;
-    Ok(client)
-}
-
-fn parse(path: &Path) -> Result<Config, Problem> {
-    let text = path.to_str().ok_or_else(|| Problem::Address("is not text in UTF-8".to_owned()))?;
-    text.parse().map_err(|error: postgres::Error| {
-        let reason = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
-        Problem::Address(reason)
-    })
-}
-
-/// The address without password and options, for messages.
-pub(super) fn without_password(path: &Path) -> PathBuf {
-    let Ok(config) = parse(path) else { return PathBuf::from("postgresql://...") };
-    let host = |host: &Host| match host {
-        Host::Tcp(name) => name.clone(),
-        Host::Unix(folder) => folder.display().to_string(),
+    let mut client = match &tls {
+        None => config.connect(NoTls)?,
+        Some((files, names)) => {
+            let connector = tls::connector(files, *names)?;
+            files.key.as_deref().map_or(Ok(()), address::check_private)?;
+            config.connect(connector)?
+        }
     };
-    let hosts: Vec<String> = config.get_hosts().iter().map(host).collect();
-    let port = config.get_ports().first().map_or_else(String::new, |port| format!(":{port}"));
-    let user = config.get_user().map_or_else(String::new, |user| format!("{user}@"));
-    let name = config.get_dbname().map_or_else(String::new, |name| format!("/{name}"));
-    PathBuf::from(format!("postgresql://{user}{}{port}{name}", hosts.join(",")))
+    // Other schemas could have tables of the same names. What PostgreSQL says comes in English, as what this program says.
+    client.batch_execute(&format!(
+        "SET search_path = seekwise, pg_temp; SET client_min_messages = warning; SET synchronous_commit = on; SET statement_timeout = {}",
+        STATEMENT_TIMEOUT.as_millis()
+    ))?;
+    Ok(client)
 }
 
 /// Version of the tables, and the earliest program version that may write; `None` without tables.
@@ -103,8 +91,13 @@ fn version(database: &Database) -> Result<Option<(u32, u32)>, Problem> {
     if database.query_one("SELECT 1 WHERE to_regclass('seekwise.schema_version') IS NOT NULL", &[])?.is_none() {
         return Ok(None);
     }
-    let row = database.query_one("SELECT version, oldest_writer FROM schema_version", &[])?;
-    row.map(|row| Ok((row.get(0)?, row.get(1)?))).transpose()
+    let row = database.query_one("SELECT version, oldest_writer FROM schema_version", &[]);
+    // Tables of this name that are no version of ours belong to another application.
+    match row {
+        Err(Problem::Postgres(_)) | Ok(None) => Err(Problem::OtherSchema),
+        Ok(Some(row)) => Ok(Some((row.get(0).map_err(|_| Problem::OtherSchema)?, row.get(1).map_err(|_| Problem::OtherSchema)?))),
+        Err(problem) => Err(problem),
+    }
 }
 
 /// Migrates the tables to the current version, in one transaction.
@@ -137,18 +130,4 @@ fn migrate(database: &mut Database, may_create: bool) -> Result<(), Problem> {
         transaction.execute_batch(&format!("UPDATE schema_version SET version = {version}, oldest_writer = {oldest}"))?;
     }
     transaction.commit()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_address_is_shown_without_its_password() {
-        let shown = |text: &str| without_password(Path::new(text)).display().to_string();
-        assert_eq!(shown("postgresql://ann:secret@db:5433/fleet?sslmode=disable"), "postgresql://ann@db:5433/fleet");
-        assert_eq!(shown("postgresql://ann:secret@db:port/fleet"), "postgresql://...");
-        let wrong = parse(Path::new("postgresql://ann@db:port/fleet")).unwrap_err();
-        assert!(wrong.to_string().contains("postgresql://user@host:5432/database"), "{wrong}");
-    }
 }

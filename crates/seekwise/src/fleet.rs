@@ -41,6 +41,16 @@ pub fn run(command: Command) -> anyhow::Result<()> {
     }
 }
 
+/// Says where an argument is an address with a password, which `ps` shows to other users.
+pub fn warn_of_password() {
+    if std::env::args_os().any(|argument| Knowledge::holds_password(std::path::Path::new(&argument))) {
+        eprint_line(
+            "note: other users of this machine can see the password in the address while this runs; PGPASSWORD, passfile=FILE in the \
+             address, or ~/.pgpass keep it from them",
+        );
+    }
+}
+
 fn init(args: &InitArgs) -> anyhow::Result<()> {
     let Some(server) = args.server.as_ref().filter(|_| !args.print_roles) else {
         return Ok(terminal::print(&format!("SET search_path = seekwise;\n{}", Fleet::roles()))?);

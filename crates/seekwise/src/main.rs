@@ -123,6 +123,7 @@ enum Command {
 fn main() -> ExitCode {
     seekwise::begin("seekwise");
     experiment::learned_device::make_devices();
+    fleet::warn_of_password();
     let outcome = match seekwise::parse::<Cli>().command {
         Command::Advise(args) => advise::run(args),
         Command::Check(args) => check::run(&args),

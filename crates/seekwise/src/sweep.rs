@@ -1,6 +1,7 @@
 //! `seekwise sweep`: many loads, disks, settings and seeds, into one Parquet data set.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::ensure;
 use experiment::pool::Workers;
@@ -96,7 +97,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 fn sweep(args: &RunArguments) -> anyhow::Result<()> {
-    let plan = Plan::read(args.plan.as_deref().unwrap_or(Path::new("")))?;
+    let plan = Arc::new(Plan::read(args.plan.as_deref().unwrap_or(Path::new("")))?);
     let terminal = Terminal::default();
     let workers = Workers::new(&terminal, args.threads.map(usize::from));
     if args.dry_run {

@@ -280,6 +280,19 @@ pub trait TraceReader: Send {
     /// The next request, or `None` at the end. An error ends the trace.
     fn next_request(&mut self) -> Option<Result<TraceRequest, TraceError>>;
 
+    /// Appends the next requests, at least one and at most `at_most`, which is not zero. Returns whether there were any: `false` at the
+    /// end. They are those that [`next_request`](TraceReader::next_request) would return, an error included: it comes when the requests
+    /// before it have been returned.
+    ///
+    /// # Errors
+    /// An error ends the trace.
+    fn next_batch(&mut self, out: &mut Vec<TraceRequest>, at_most: usize) -> Result<bool, TraceError> {
+        debug_assert!(at_most > 0, "at least one request is asked for");
+        let next = self.next_request().transpose()?;
+        out.extend(next);
+        Ok(next.is_some())
+    }
+
     /// The reader whose requests it passes on, which then also answers what this one does not answer itself; `None` if it reads by itself.
     fn inner(&self) -> Option<&dyn TraceReader> {
         None

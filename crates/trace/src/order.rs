@@ -28,6 +28,11 @@ pub(super) trait Records: Send {
     fn earliest_to_come(&self) -> Option<Nanos> {
         None
     }
+    /// Appends the next requests, at most `at_most`, where none of them arrives before `since` or after one that is still to be read, so
+    /// that they need not be held back. Returns whether there were any; otherwise [`advance`](Records::advance) goes on.
+    fn in_order(&mut self, _out: &mut Vec<TraceRequest>, _at_most: usize, _since: Nanos) -> Result<bool, TraceError> {
+        Ok(false)
+    }
     /// The error for a damaged record last read.
     fn damaged(&self, message: String) -> TraceError;
     /// The place of the record last read, as in `line 7`.
@@ -149,12 +154,18 @@ impl Window {
         };
         let held = if from_late { self.late.pop().map(|Reverse(held)| held) } else { self.run.pop_front() }?;
         let mut request = held.request;
-        self.last = request.arrival;
-        let first = *self.first.get_or_insert(request.arrival);
-        if self.order == Order::FromZero {
-            request.arrival = request.arrival - first;
-        }
+        self.release(std::slice::from_mut(&mut request));
         Some(request)
+    }
+
+    /// Requests leave, in order.
+    fn release(&mut self, requests: &mut [TraceRequest]) {
+        let [front, ..] = requests else { return };
+        let first = *self.first.get_or_insert(front.arrival);
+        self.last = requests.last().map_or(self.last, |back| back.arrival);
+        if self.order == Order::FromZero {
+            requests.iter_mut().for_each(|request| request.arrival = request.arrival - first);
+        }
     }
 }
 
@@ -203,17 +214,39 @@ impl<R: Records> Sorted<R> {
         }
         Ok(())
     }
+
+    /// After an error nothing comes.
+    fn end(&mut self) {
+        self.ended = true;
+        let Window { omitted, empty, unmatched, .. } = self.window;
+        self.window = Window { omitted, empty, unmatched, ..Window::default() };
+    }
 }
 
 impl<R: Records> TraceReader for Sorted<R> {
     fn next_request(&mut self) -> Option<Result<TraceRequest, TraceError>> {
         if let Err(error) = self.fill() {
-            self.ended = true;
-            let Window { omitted, empty, unmatched, .. } = self.window;
-            self.window = Window { omitted, empty, unmatched, ..Window::default() };
+            self.end();
             return Some(Err(error));
         }
         self.window.pop().map(Ok)
+    }
+
+    fn next_batch(&mut self, out: &mut Vec<TraceRequest>, at_most: usize) -> Result<bool, TraceError> {
+        if !self.ended && self.window.order != Order::OfTheFile && self.window.len() == 0 {
+            let (begin, since) = (out.len(), self.window.last);
+            let in_order = self.records.in_order(out, at_most, since);
+            if in_order.is_err() {
+                self.end();
+            }
+            if in_order? {
+                self.window.release(&mut out[begin..]);
+                return Ok(true);
+            }
+        }
+        let next = self.next_request().transpose()?;
+        out.extend(next);
+        Ok(next.is_some())
     }
 
     fn warnings(&self) -> Vec<String> {

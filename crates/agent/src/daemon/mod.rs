@@ -266,7 +266,7 @@ impl Daemon {
         let reply = link.reply();
         if link.is_due(now.at) {
             let devices = self.devices.values_mut().map(|session| (session.name().to_owned(), session.share())).collect();
-            link.ask(now.at, Job { devices });
+            link.ask(now.at, Job { devices, unix_seconds: now.unix_seconds });
         }
         if let Some(reply) = reply {
             self.shared_by_others(now, reply);

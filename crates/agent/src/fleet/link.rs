@@ -7,16 +7,19 @@ use block::Nanos;
 
 use super::{Exchange, Job, Reply};
 
-/// Maximum scores queued for delivery: a day of one device.
-const MAX_SCORES: usize = 1_000;
-/// Delay of the first exchange; short, so that outcomes of other machines are available early.
+/// The first exchange comes this soon, so that what others know serves from the beginning.
 const FIRST: Nanos = Nanos(5_000_000_000);
 
-/// Passes jobs to a thread and receives its replies, without blocking.
+/// How long an exchange may take: longer than the server works on a statement, and than a month's outcomes take.
+const STALLED: Nanos = Nanos(3_600_000_000_000);
+
+/// Hands jobs to a thread, and takes its replies, without ever waiting.
 pub struct FleetLink {
     jobs: Sender<Job>,
     replies: Receiver<Reply>,
-    is_busy: bool,
+    exchange: Exchange,
+    /// Since when a job is under way; `None` if none is.
+    busy_since: Option<Nanos>,
     interval: Nanos,
     next: Nanos,
     /// Last error, so that each is logged once.
@@ -30,38 +33,44 @@ impl FleetLink {
     /// The thread cannot be created.
     pub fn start(exchange: Exchange, now: Nanos) -> std::io::Result<FleetLink> {
         let interval = Nanos::from_secs_f64(60.0 * f64::from(exchange.settings.exchange_minutes));
+        let (jobs, replies) = FleetLink::thread(exchange.clone())?;
+        Ok(FleetLink { jobs, replies, exchange, busy_since: None, interval, next: now + FIRST, trouble: None })
+    }
+
+    fn thread(exchange: Exchange) -> std::io::Result<(Sender<Job>, Receiver<Reply>)> {
         let (jobs, of_daemon) = channel::<Job>();
         let (to_daemon, replies) = channel();
         thread::Builder::new().name("fleet".to_owned()).spawn(move || {
-            let mut scores = Vec::new();
-            // Ends when the daemon drops its end of the channel.
+            // Ends with the daemon, which drops its end.
             while let Ok(job) = of_daemon.recv() {
-                let reply = exchange.run(&job, &mut scores);
-                let excess = scores.len().saturating_sub(MAX_SCORES);
-                scores.drain(..excess);
-                if to_daemon.send(reply).is_err() {
+                if to_daemon.send(exchange.run(&job)).is_err() {
                     break;
                 }
             }
         })?;
-        Ok(FleetLink { jobs, replies, is_busy: false, interval, next: now + FIRST, trouble: None })
+        Ok((jobs, replies))
     }
 
-    /// Whether a job is due and the thread is idle.
-    pub fn is_due(&self, now: Nanos) -> bool {
-        !self.is_busy && now >= self.next
+    /// Whether a job is due and can be taken. A thread whose server has accepted the connection and says nothing any more is left to itself: another
+    /// takes its place, and what it may still deliver is there once all the same.
+    pub fn is_due(&mut self, now: Nanos) -> bool {
+        let is_stalled = self.busy_since.is_some_and(|since| now > since + STALLED);
+        if is_stalled && let Ok((jobs, replies)) = FleetLink::thread(self.exchange.clone()) {
+            (self.jobs, self.replies, self.busy_since) = (jobs, replies, None);
+        }
+        self.busy_since.is_none() && now >= self.next
     }
 
     /// Submits a job.
     pub fn ask(&mut self, now: Nanos, job: Job) {
         self.next = now + self.interval;
-        self.is_busy = self.jobs.send(job).is_ok();
+        self.busy_since = self.jobs.send(job).is_ok().then_some(now);
     }
 
     /// The reply of the last job; `None` while it is running.
     pub fn reply(&mut self) -> Option<Reply> {
         let reply = self.replies.try_recv().ok()?;
-        self.is_busy = false;
+        self.busy_since = None;
         Some(reply)
     }
 }

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use control::fleet::{DeviceType, FleetOutcome};
-use knowledge::{Fleet, Knowledge, RolloutState, Score};
+use knowledge::{Fleet, Knowledge, Problem, RolloutState, Score};
 
 pub use link::FleetLink;
 pub use typed::device_type;
@@ -26,6 +26,8 @@ use crate::configuration::FleetSettings;
 pub struct Job {
     /// Devices by kernel name.
     pub devices: BTreeMap<String, DeviceJob>,
+    /// The time, in seconds since 1970.
+    pub unix_seconds: u64,
 }
 
 /// State of a device that is reported to the server.
@@ -65,27 +67,40 @@ pub struct Exchange {
     pub file: PathBuf,
     /// Address and options of the server.
     pub settings: FleetSettings,
+    /// The file with the machine's own id: [`MACHINE_ID`].
+    pub machine_id: PathBuf,
 }
 
+/// Where the machine's own id is: drawn at installation, and new in each machine that is made from an image as it should be (`machine-id(5)`).
+pub const MACHINE_ID: &str = "/etc/machine-id";
+
 impl Exchange {
-    /// Runs one exchange. Errors are reported in the reply, which always has the local outcomes. `scores` queues scores until they are delivered.
-    pub fn run(&self, job: &Job, scores: &mut Vec<(String, String, Score)>) -> Reply {
+    /// Does a job. Whatever fails is in the reply; what is known locally is there in any case. Scores wait in the file for the server.
+    pub fn run(&self, job: &Job) -> Reply {
         let mut reply = Reply::default();
-        if let Err(reason) = self.exchange(job, scores, &mut reply) {
+        let opened = Knowledge::open(&self.file).map_err(text);
+        let done = opened.and_then(|mut local| {
+            let exchanged = self.exchange(job, &mut local, &mut reply);
+            (reply.machine, reply.outcomes) = (local.machine().map_err(text)?, local.outcomes().map_err(text)?);
+            exchanged
+        });
+        if let Err(reason) = done {
             reply.trouble = Some(reason);
-        }
-        let known = Knowledge::open(&self.file).and_then(|local| Ok((local.machine()?, local.outcomes()?)));
-        match known {
-            Ok((machine, outcomes)) => (reply.machine, reply.outcomes) = (machine, outcomes),
-            Err(error) => reply.trouble = Some(error.to_string()),
         }
         reply
     }
 
-    fn exchange(&self, job: &Job, scores: &mut Vec<(String, String, Score)>, reply: &mut Reply) -> Result<(), String> {
+    fn exchange(&self, job: &Job, local: &mut Knowledge, reply: &mut Reply) -> Result<(), String> {
         let Some(server) = &self.settings.server else { return Ok(()) };
-        let text = |error: knowledge::KnowledgeError| error.to_string();
-        let mut local = Knowledge::open(&self.file).map_err(text)?;
+        if let Ok(host) = std::fs::read_to_string(&self.machine_id)
+            && !host.trim().is_empty()
+            && local.claim(host.trim()).map_err(text)?
+        {
+            let file = self.file.display();
+            reply.trouble = Some(format!("{file} is a copy of another machine's: this machine goes on under an id of its own"));
+        }
+        let now_s = job.unix_seconds;
+        self.keep_scores(job, local, now_s)?;
         let mut fleet = Fleet::connect_with_password(server, self.settings.password()?.as_deref()).map_err(text)?;
         let mut types: Vec<DeviceType> = job.devices.values().map(|one| one.device.clone()).collect();
         types.sort();
@@ -95,7 +110,22 @@ impl Exchange {
         if let Some(reason) = exchanged.reason {
             reply.trouble = Some(format!("{} outcomes were refused: {reason}", exchanged.refused));
         }
-        reply.rollouts = Some(self.rollouts(job, &mut local, &mut fleet, scores)?);
+        reply.rollouts = Some(self.rollouts(job, local, &mut fleet, now_s)?);
+        Ok(())
+    }
+
+    /// Keeps the scores of devices for the rollouts that they take part in, as far as is known without the server.
+    fn keep_scores(&self, job: &Job, local: &mut Knowledge, now_s: u64) -> Result<(), String> {
+        if !self.settings.rollouts {
+            return Ok(());
+        }
+        let known = local.taking_part().map_err(text)?;
+        for (name, one) in &job.devices {
+            let device = local.device_id(name).map_err(text)?;
+            for (rollout, _) in known.iter().filter(|(_, of)| *of == device) {
+                keep_score(local, rollout, &device, one, now_s)?;
+            }
+        }
         Ok(())
     }
 
@@ -104,41 +134,58 @@ impl Exchange {
         job: &Job,
         local: &mut Knowledge,
         fleet: &mut Fleet,
-        scores: &mut Vec<(String, String, Score)>,
+        now_s: u64,
     ) -> Result<BTreeMap<String, (String, String)>, String> {
-        let text = |error: knowledge::KnowledgeError| error.to_string();
         let mut wanted = BTreeMap::new();
         if !self.settings.rollouts {
             return Ok(wanted);
         }
         let machine = local.machine().map_err(text)?;
-        for rollout in fleet.rollouts().map_err(text)? {
-            if rollout.state == RolloutState::Aborted {
-                continue;
-            }
+        let before = local.taking_part().map_err(text)?;
+        let mut taking_part = Vec::new();
+        let rollouts = fleet.rollouts().map_err(text)?;
+        for rollout in rollouts.iter().filter(|rollout| rollout.state != RolloutState::Aborted) {
             let is_meant =
                 |one: &DeviceJob| one.takes_part && one.device.kind == rollout.what.kind && one.device.model == rollout.what.model;
             for (name, one) in job.devices.iter().filter(|(_, one)| is_meant(one)) {
                 let device = local.device_id(name).map_err(text)?;
-                if fleet.take_part(&rollout, &machine, &device).map_err(text)? {
+                if fleet.take_part(rollout, &machine, &device).map_err(text)? {
                     wanted.insert(name.clone(), (rollout.what.name.clone(), rollout.what.setting.clone()));
                 }
-                if let Some((score, windows)) = one.score.filter(|_| rollout.state != RolloutState::Done) {
-                    let is_treated = one.active.as_ref() == Some(&rollout.what.name);
-                    let score = Score { id: local.draw_id().map_err(text)?, is_treated, score, windows, note: one.note.clone() };
-                    scores.push((rollout.what.name.clone(), name.clone(), score));
-                }
-            }
-            let (due, rest): (Vec<_>, Vec<_>) = std::mem::take(scores).into_iter().partition(|(of, ..)| *of == rollout.what.name);
-            *scores = rest;
-            for (_, name, score) in &due {
-                let device = local.device_id(name).map_err(text)?;
-                if let Err(error) = fleet.report_scores(&rollout, &device, std::slice::from_ref(score)) {
-                    scores.extend(due);
-                    return Err(error.to_string());
+                if rollout.state != RolloutState::Done {
+                    let part = (rollout.what.name.clone(), device);
+                    if !before.contains(&part) {
+                        keep_score(local, &part.0, &device, one, now_s)?;
+                    }
+                    taking_part.push(part);
                 }
             }
         }
+        taking_part.sort();
+        local.take_part(&taking_part).map_err(text)?;
+        for waiting in local.waiting_scores(now_s).map_err(text)? {
+            let Some(rollout) = rollouts.iter().find(|rollout| rollout.what.name == waiting.rollout) else { continue };
+            match fleet.report_scores(rollout, &waiting.device, std::slice::from_ref(&waiting.score)) {
+                Ok(()) => {}
+                // The server will never take it.
+                Err(error) if matches!(error.problem, Problem::Value(_)) => {}
+                Err(error) => return Err(error.to_string()),
+            }
+            local.forget_score(&waiting.score.id).map_err(text)?;
+        }
         Ok(wanted)
     }
+}
+
+/// Keeps the score of a device, if it has one.
+fn keep_score(local: &mut Knowledge, rollout: &str, device: &[u8; 16], one: &DeviceJob, now_s: u64) -> Result<(), String> {
+    let Some((score, windows)) = one.score.filter(|(score, _)| score.is_finite()) else { return Ok(()) };
+    let is_treated = one.active.as_deref() == Some(rollout);
+    let id = local.draw_id().map_err(text)?;
+    let score = Score { id, is_treated, score, windows, note: one.note.clone(), age_s: 0.0 };
+    local.keep_score(rollout, device, &score, now_s).map_err(text)
+}
+
+fn text(error: knowledge::KnowledgeError) -> String {
+    error.to_string()
 }

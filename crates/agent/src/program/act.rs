@@ -9,7 +9,7 @@ use agent::control_socket::Server;
 use agent::daemon::open::Machine;
 use agent::daemon::run::{LoopContext, run as run_daemon};
 use agent::daemon::{Daemon, Learner, Scope};
-use agent::fleet::{Exchange, FleetLink};
+use agent::fleet::{Exchange, FleetLink, MACHINE_ID};
 use agent::history::History;
 use agent::learning::{self, Memory};
 use agent::metrics::Metrics;
@@ -125,7 +125,8 @@ fn link(configuration: &Configuration, memory: &Memory, now: block::Nanos) -> an
     if configuration.fleet.server.is_none() {
         return Ok(None);
     }
-    let exchange = Exchange { file: memory.path().to_owned(), settings: configuration.fleet.clone() };
+    let exchange =
+        Exchange { file: memory.path().to_owned(), settings: configuration.fleet.clone(), machine_id: MACHINE_ID.into() };
     Ok(Some(FleetLink::start(exchange, now).context("fleet: a thread cannot be started")?))
 }
 

@@ -135,6 +135,17 @@ impl Trust {
         (scale < DISTRUSTED).then(|| Estimate { mean: expected.mean, error: expected.error * scale.max(1.0) })
     }
 
+    /// Both together.
+    #[must_use]
+    pub fn with(&self, other: &Trust) -> Trust {
+        Trust { count: self.count + other.count, squares: self.squares + other.squares }
+    }
+
+    /// Whether others were compared with measurements here, and were right.
+    pub fn is_proven(&self) -> bool {
+        self.count > 0.0 && self.error_scale() <= 1.0
+    }
+
     /// Number of comparisons.
     pub fn count(&self) -> u64 {
         self.count as u64

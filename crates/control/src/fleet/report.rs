@@ -47,39 +47,53 @@ pub struct FleetEffect {
     pub outcomes: usize,
 }
 
-/// The effects of all changes; each machine counts once. By type of device and load, the largest gain first. Broken rows are passed over and counted.
-pub fn effects(outcomes: &[FleetOutcome]) -> (Vec<FleetEffect>, usize) {
-    type Key = (String, String, String, String, String);
-    let mut groups: BTreeMap<Key, BTreeMap<[u8; 16], Vec<f64>>> = BTreeMap::new();
-    let mut broken = 0;
-    for outcome in outcomes {
+/// The device's kind and model, the class of the load, the setting before and after.
+type Change = (String, String, String, String, String);
+
+/// Outcomes that are summed up one by one, so that their number does not matter.
+#[derive(Debug, Default)]
+pub struct Effects {
+    /// By change the sum and number of gains of each machine.
+    changes: BTreeMap<Change, BTreeMap<[u8; 16], (f64, usize)>>,
+    /// Broken rows.
+    broken: usize,
+}
+
+impl Effects {
+    /// Adds an outcome. One that is no measurement is counted and passed over.
+    pub fn add(&mut self, outcome: &FleetOutcome) {
         if outcome.problem().is_some() {
-            broken += 1;
-            continue;
+            self.broken += 1;
+            return;
         }
         let FleetOutcome { device, from, to, .. } = outcome;
-        let key = (device.kind.clone(), device.model.clone(), class(&outcome.load), from.clone(), to.clone());
-        let gain = outcome.gain.mean.clamp(-MAX_GAIN, MAX_GAIN);
-        groups.entry(key).or_default().entry(outcome.machine).or_default().push(gain);
+        let change = (device.kind.clone(), device.model.clone(), class(&outcome.load), from.clone(), to.clone());
+        let (sum, count) = self.changes.entry(change).or_default().entry(outcome.machine).or_default();
+        *sum += outcome.gain.mean.clamp(-MAX_GAIN, MAX_GAIN);
+        *count += 1;
     }
-    let effect = |((kind, model, load, from, to), machines): (Key, BTreeMap<[u8; 16], Vec<f64>>)| {
-        let means: Vec<f64> = machines.values().map(|gains| gains.iter().sum::<f64>() / gains.len() as f64).collect();
-        let estimate = Estimate::of_values(&means);
-        FleetEffect {
-            kind,
-            model,
-            load,
-            from,
-            to,
-            gain: means.iter().sum::<f64>() / means.len() as f64,
-            margin: estimate.map(|estimate| estimate.error * student_t(means.len() - 1)),
-            machines: means.len(),
-            outcomes: machines.values().map(Vec::len).sum(),
-        }
-    };
-    let mut effects: Vec<FleetEffect> = groups.into_iter().map(effect).collect();
-    effects.sort_by(|a, b| (&a.kind, &a.model, &a.load).cmp(&(&b.kind, &b.model, &b.load)).then(b.gain.total_cmp(&a.gain)));
-    (effects, broken)
+
+    /// The effects of all changes; each machine counts once. By type of device and load, the largest gain first; and the number of broken rows.
+    pub fn finish(self) -> (Vec<FleetEffect>, usize) {
+        let effect = |((kind, model, load, from, to), machines): (Change, BTreeMap<[u8; 16], (f64, usize)>)| {
+            let means: Vec<f64> = machines.values().map(|(sum, count)| sum / *count as f64).collect();
+            let estimate = Estimate::of_values(&means);
+            FleetEffect {
+                kind,
+                model,
+                load,
+                from,
+                to,
+                gain: means.iter().sum::<f64>() / means.len() as f64,
+                margin: estimate.map(|estimate| estimate.error * student_t(means.len() - 1)),
+                machines: means.len(),
+                outcomes: machines.values().map(|(_, count)| count).sum(),
+            }
+        };
+        let mut effects: Vec<FleetEffect> = self.changes.into_iter().map(effect).collect();
+        effects.sort_by(|a, b| (&a.kind, &a.model, &a.load).cmp(&(&b.kind, &b.model, &b.load)).then(b.gain.total_cmp(&a.gain)));
+        (effects, self.broken)
+    }
 }
 
 fn student_t(degrees: usize) -> f64 {
@@ -134,7 +148,10 @@ mod tests {
     fn each_machine_counts_once_and_the_interval_is_students() {
         let outcomes: Vec<FleetOutcome> =
             [(1, 0.1), (1, 0.3), (2, 0.3), (3, 0.1), (4, 0.2)].map(|(machine, gain)| outcome(machine, "kyber", gain)).into();
-        let (effects, broken) = effects(&[outcomes, vec![outcome(9, "bfq", -0.4), outcome(9, "bfq", f64::NAN)]].concat());
+        let mut all = Effects::default();
+        let more = [outcome(9, "bfq", -0.4), outcome(9, "bfq", f64::NAN)];
+        outcomes.iter().chain(&more).for_each(|outcome| all.add(outcome));
+        let (effects, broken) = all.finish();
         assert_eq!((effects.len(), broken), (2, 1));
         let kyber = &effects[0];
         assert_eq!((kyber.to.as_str(), kyber.machines, kyber.outcomes), ("kyber", 4, 5));

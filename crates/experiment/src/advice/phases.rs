@@ -49,11 +49,11 @@ impl Outcome {
         Outcome { requests, waited_for, bytes, waited_s, fairness, calls: calls.map(Box::new) }
     }
 
-    /// As a window, with what is not judged left out.
-    fn window(&self) -> WindowOutcome {
+    /// As a window; the rest, which is not judged, as in a window in which nothing happened.
+    fn window(&self, nothing: &WindowOutcome) -> WindowOutcome {
         let Outcome { requests, waited_for, bytes, waited_s, fairness, ref calls } = *self;
         let calls = calls.as_deref().copied();
-        WindowOutcome { requests, waited_for, bytes, waited_s, fairness, calls, ..Tally::new().close(WINDOW) }
+        WindowOutcome { requests, waited_for, bytes, waited_s, fairness, calls, ..*nothing }
     }
 }
 
@@ -88,7 +88,8 @@ impl Seconds {
 
     /// The performance over all seconds; `None` if no request completed.
     pub fn performance(&self) -> Option<Performance> {
-        Performance::of(self.outcomes.iter().map(Outcome::window))
+        let nothing = Tally::new().close(WINDOW);
+        Performance::of(self.outcomes.iter().map(|outcome| outcome.window(&nothing)))
     }
 
     /// The performance in these stretches, those seconds included in which nothing happened; `None` if no request completed.
@@ -98,7 +99,7 @@ impl Seconds {
             let mut places = self.places(*stretch).peekable();
             (stretch.from..stretch.to).map(move |second| {
                 let place = places.next_if(|place| self.numbers[*place] == second);
-                place.map_or(nothing, |place| self.outcomes[place].window())
+                place.map_or(nothing, |place| self.outcomes[place].window(&nothing))
             })
         });
         Performance::of(seconds)
@@ -335,21 +336,28 @@ impl RunSeconds {
         }
         self.sequence += 1;
         self.lasts = self.lasts.max(seen.completed);
-        self.done.push(Reverse(Ordered { key: (arrival, self.sequence), seen }));
         let earliest = self.in_flight.front().map_or(Nanos::MAX, |(arrival, _)| *arrival);
+        if self.done.is_empty() && arrival <= earliest {
+            return self.pass(seen);
+        }
+        self.done.push(Reverse(Ordered { key: (arrival, self.sequence), seen }));
         self.pass_on(earliest);
     }
 
     fn pass_on(&mut self, until: Nanos) {
         while self.done.peek().is_some_and(|Reverse(first)| first.key.0 <= until) {
             let Some(Reverse(Ordered { seen, .. })) = self.done.pop() else { return };
-            self.is_in_order &= seen.request.arrival >= self.last;
-            self.last = seen.request.arrival;
-            self.complete((seen.request.arrival, self.passed_on));
-            self.event(&Event::Queued(seen.request));
-            self.under_way.push(Reverse(Ordered { key: (seen.completed, self.passed_on), seen }));
-            self.passed_on += 1;
+            self.pass(seen);
         }
+    }
+
+    fn pass(&mut self, seen: ObservedRequest) {
+        self.is_in_order &= seen.request.arrival >= self.last;
+        self.last = seen.request.arrival;
+        self.complete((seen.request.arrival, self.passed_on));
+        self.event(&Event::Queued(seen.request));
+        self.under_way.push(Reverse(Ordered { key: (seen.completed, self.passed_on), seen }));
+        self.passed_on += 1;
     }
 
     /// Completions before this time and number.

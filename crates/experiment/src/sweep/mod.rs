@@ -7,6 +7,7 @@
 //! other engines: [`Plan::read`], [`Plan::task`] and [`Runner::run_task`] run anywhere, and [`Output::add`] takes the rows in any order and returns each file
 //! that became complete.
 
+mod clock;
 mod columns;
 mod log;
 mod output;
@@ -20,18 +21,20 @@ mod volumes;
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use crate::pool::Workers;
 
+use clock::{Stretch, Sum};
 pub use columns::{ALL as COLUMNS, Better, Column, SCORE};
-pub use output::{Output, PartFile, Shard, Stored};
+pub use output::{Output, PartFile, Shard, Stored, part_name};
 pub use plan::{Case, Method, Plan, PlannedDisk, PlannedLoad};
 pub use report::{Best, Report};
 pub use row::Row;
 pub use runner::Runner;
 pub use settings::{Choice, Searched};
+pub use table::{Values, columns_of};
 pub use volumes::{VolumeRow, VolumesReport, VolumesRequest};
 
 /// What came of a sweep, or of a shard of it.
@@ -49,7 +52,8 @@ pub struct Outcome {
     pub is_whole: bool,
     /// How long it took.
     pub seconds: f64,
-    /// The share of the threads' time that was spent in simulations.
+    /// The share of the threads' time that was spent in simulations: of their processor time, and of the time in which they waited for files, for
+    /// each other and for the last one to end.
     pub simulating_share: f64,
 }
 
@@ -57,7 +61,7 @@ pub struct Outcome {
 ///
 /// # Errors
 /// The folder cannot be used, a file cannot be read, or the work was interrupted: what is done stays done.
-pub fn run(plan: &Plan, folder: &Path, shard: Shard, workers: Workers) -> anyhow::Result<Outcome> {
+pub fn run(plan: &Arc<Plan>, folder: &Path, shard: Shard, workers: Workers) -> anyhow::Result<Outcome> {
     let begun = Instant::now();
     let output = Output::open(folder, plan, shard)?;
     let (cases, before, tasks) = (output.cases(), output.done(), output.tasks());
@@ -67,7 +71,8 @@ pub fn run(plan: &Plan, folder: &Path, shard: Shard, workers: Workers) -> anyhow
     let has_failed = AtomicBool::new(false);
     workers.monitor.begin(cases, "cases");
     workers.monitor.progress(before);
-    let worker = || -> anyhow::Result<()> {
+    let (worked, waited, ends) = (Sum::default(), Sum::default(), Mutex::new(Vec::new()));
+    let run_tasks = || -> anyhow::Result<()> {
         // In their order, so that threads are at one trace together.
         while let Some(&task) = tasks.get(next.fetch_add(1, Ordering::Relaxed)) {
             if has_failed.load(Ordering::Relaxed) {
@@ -75,13 +80,16 @@ pub fn run(plan: &Plan, folder: &Path, shard: Shard, workers: Workers) -> anyhow
             }
             let known = |case| output.lock().unwrap_or_else(PoisonError::into_inner).row(case).cloned();
             let ran = runner.run_task(task, &known, workers.monitor, &mut |row| {
+                let writing = Stretch::begin();
                 let part = {
                     let mut output = output.lock().unwrap_or_else(PoisonError::into_inner);
                     let part = output.add(row)?;
                     workers.monitor.progress(output.done());
                     part
                 };
-                part.map_or(Ok(()), PartFile::write)
+                let written = part.map_or(Ok(()), PartFile::write);
+                waited.add(writing.waited());
+                written
             });
             if ran.is_err() {
                 has_failed.store(true, Ordering::Relaxed);
@@ -89,6 +97,13 @@ pub fn run(plan: &Plan, folder: &Path, shard: Shard, workers: Workers) -> anyhow
             }
         }
         Ok(())
+    };
+    let worker = || {
+        let whole = Stretch::begin();
+        let ended = run_tasks();
+        worked.add(whole.worked());
+        ends.lock().unwrap_or_else(PoisonError::into_inner).push(Instant::now());
+        ended
     };
     let ended: Vec<anyhow::Result<()>> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..threads).map(|_| scope.spawn(worker)).collect();
@@ -102,7 +117,10 @@ pub fn run(plan: &Plan, folder: &Path, shard: Shard, workers: Workers) -> anyhow
     let first_error = first_error.map(str::to_owned);
     let is_whole = output.finish()?;
     let seconds = begun.elapsed().as_secs_f64();
-    let simulating_share = runner.simulating_s() / (seconds * threads as f64).max(1e-9);
+    let over = Instant::now();
+    let idle: f64 = ends.into_inner().unwrap_or_else(PoisonError::into_inner).iter().map(|end| (over - *end).as_secs_f64()).sum();
+    let whole = worked.seconds() + waited.seconds() + runner.waited_s() + idle;
+    let simulating_share = runner.simulating_s() / whole.max(1e-9);
     Ok(Outcome { cases, run, failed, first_error, is_whole, seconds, simulating_share })
 }
 
@@ -125,7 +143,7 @@ pub struct Estimate {
 ///
 /// # Errors
 /// A file cannot be read, or the work was interrupted.
-pub fn estimate(plan: &Plan, workers: Workers) -> anyhow::Result<Estimate> {
+pub fn estimate(plan: &Arc<Plan>, workers: Workers) -> anyhow::Result<Estimate> {
     let (cases, parts) = (plan.cases(), plan.parts());
     let runner = Runner::new(plan, 1);
     let tried = TRIED.min(cases);

@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Context, bail, ensure};
 use serde::{Deserialize, Serialize};
@@ -87,7 +88,11 @@ pub struct Stored {
 }
 
 impl Stored {
-    fn of(plan: &Plan) -> anyhow::Result<Stored> {
+    /// That of a plan.
+    ///
+    /// # Errors
+    /// A load cannot be read.
+    pub fn of(plan: &Plan) -> anyhow::Result<Stored> {
         let sha256 = |text: &str| hexadecimal(&sha2::Sha256::digest(text));
         let load = |load: &super::plan::PlannedLoad| -> anyhow::Result<(String, String)> {
             let known = match shipped::job_text(&load.path)? {
@@ -145,7 +150,10 @@ impl Stored {
     }
 
     /// The first key in which another differs, with both values.
-    fn difference(&self, other: &Stored) -> anyhow::Result<Option<String>> {
+    ///
+    /// # Errors
+    /// None that is known.
+    pub fn difference(&self, other: &Stored) -> anyhow::Result<Option<String>> {
         let (here, there) = (serde_json::to_value(self)?, serde_json::to_value(other)?);
         let (Some(here), Some(there)) = (here.as_object(), there.as_object()) else { return Ok(None) };
         let differs = here.iter().find(|(key, value)| there.get(*key) != Some(value));
@@ -188,8 +196,8 @@ impl PartFile {
 }
 
 /// The folder while a shard of the sweep is run.
-pub struct Output<'a> {
-    plan: &'a Plan,
+pub struct Output {
+    plan: Arc<Plan>,
     folder: PathBuf,
     shard: Shard,
     log: Log,
@@ -202,12 +210,12 @@ pub struct Output<'a> {
     first_error: Option<String>,
 }
 
-impl<'a> Output<'a> {
+impl Output {
     /// Makes the folder, or goes on with the one that is there.
     ///
     /// # Errors
     /// It holds something else, another plan's sweep, or cannot be written; or another process is at the same shard.
-    pub fn open(folder: &Path, plan: &'a Plan, shard: Shard) -> anyhow::Result<Output<'a>> {
+    pub fn open(folder: &Path, plan: &Arc<Plan>, shard: Shard) -> anyhow::Result<Output> {
         let of = || format!("--output {}", folder.display());
         let wanted = Stored::of(plan)?;
         if folder.join(PLAN).exists() {
@@ -249,7 +257,7 @@ impl<'a> Output<'a> {
             replace(&path, &folder.join(PLAN), text.as_bytes()).with_context(of)?;
         }
         let mut output = Output {
-            plan,
+            plan: Arc::clone(plan),
             folder: folder.to_owned(),
             shard,
             log,
@@ -341,7 +349,7 @@ impl<'a> Output<'a> {
         let tasks = self.plan.part(part);
         let cases = self.plan.task(tasks.start).start..self.plan.task(tasks.end - 1).end;
         let rows: Vec<Row> = self.rows.range(cases).map(|(_, row)| row.clone()).collect();
-        let bytes = table::bytes(self.plan, &rows)?;
+        let bytes = table::bytes(&self.plan, &rows)?;
         rows.iter().for_each(|row| drop(self.rows.remove(&row.case)));
         self.missing.remove(&part);
         let temporary = format!("shard-{}-of-{}.{}", self.shard.number, self.shard.of, part_name(part));

@@ -171,15 +171,23 @@ impl Plan {
     /// Reads a plan.
     ///
     /// # Errors
-    /// It cannot be read, or what [`parse`](Plan::parse) says.
+    /// What [`text`](Plan::text) and [`parse`](Plan::parse) say.
     pub fn read(path: &Path) -> anyhow::Result<Plan> {
+        Plan::parse(&Plan::text(path)?, &path.to_string_lossy(), path.parent().unwrap_or(Path::new("")))
+    }
+
+    /// Reads a plan's text.
+    ///
+    /// # Errors
+    /// It cannot be read, or is too long for a plan.
+    pub fn text(path: &Path) -> anyhow::Result<String> {
         use std::io::Read;
         let source = path.to_string_lossy();
         let mut text = String::new();
         let file = std::fs::File::open(path).with_context(|| format!("{source}: cannot be read"))?;
         file.take(MAX_BYTES + 1).read_to_string(&mut text).with_context(|| format!("{source}: cannot be read"))?;
         ensure!(text.len() as u64 <= MAX_BYTES, "{source}: longer than {} MiB: that is no plan", MAX_BYTES >> 20);
-        Plan::parse(&text, &source, path.parent().unwrap_or(Path::new("")))
+        Ok(text)
     }
 
     /// Reads a plan's text, which errors call `source`. Paths are named from `folder`.

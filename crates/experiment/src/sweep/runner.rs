@@ -8,6 +8,7 @@ use anyhow::Context as _;
 use control::Setting;
 use sim::run::{RunError, Watch};
 
+use super::clock::{Stretch, Sum};
 use super::columns;
 use super::plan::{Case, Plan};
 use super::row::Row;
@@ -22,32 +23,39 @@ const TRACE_BYTES: usize = 256 << 20;
 const LEAST_TRACE_BYTES: usize = 10 << 20;
 
 /// Runs the cases of a plan, on any number of threads.
-pub struct Runner<'a> {
-    plan: &'a Plan,
+pub struct Runner {
+    plan: Arc<Plan>,
     traces: Recent<usize, SurveyedTrace>,
     /// By load, disk and seed.
     loads: Recent<(usize, usize, usize), Box<dyn Load>>,
     trace_bytes: usize,
-    simulating_ns: AtomicU64,
+    simulating: Sum,
+    waited: Sum,
 }
 
-impl<'a> Runner<'a> {
+impl Runner {
     /// For this number of threads.
-    pub fn new(plan: &'a Plan, threads: usize) -> Runner<'a> {
+    pub fn new(plan: &Arc<Plan>, threads: usize) -> Runner {
         let at_once = threads + 1;
         Runner {
-            plan,
+            plan: Arc::clone(plan),
             traces: Recent::new(at_once),
             // A thread goes through all seeds of a setting before the next one.
             loads: Recent::new(at_once * plan.seeds.len().min(64)),
             trace_bytes: (TRACE_BYTES / at_once).max(LEAST_TRACE_BYTES),
-            simulating_ns: AtomicU64::new(0),
+            simulating: Sum::default(),
+            waited: Sum::default(),
         }
     }
 
-    /// Seconds that threads spent in simulations, added up.
+    /// Seconds of processor time that threads spent in simulations, added up.
     pub fn simulating_s(&self) -> f64 {
-        self.simulating_ns.load(Ordering::Relaxed) as f64 / 1e9
+        self.simulating.seconds()
+    }
+
+    /// Seconds that threads waited for loads, added up: for a file, or for another thread that reads the same.
+    pub fn waited_s(&self) -> f64 {
+        self.waited.seconds()
     }
 
     /// Runs the cases of a task, in order, and hands each row over as soon as it is there. Rows that are known already are not computed again.
@@ -81,7 +89,7 @@ impl<'a> Runner<'a> {
         monitor: &dyn Monitor,
         done: &mut dyn FnMut(Row) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
-        let plan = self.plan;
+        let plan = &*self.plan;
         let objective = columns::names().position(|name| name == plan.objective);
         let first = plan.task(task).start;
         // What was run, with its rows; one that the search asks for again has the same results.
@@ -143,24 +151,33 @@ impl<'a> Runner<'a> {
         let row = |sha256: String, outcome: Result<Vec<Option<f64>>, String>| {
             let (figures, error) = match outcome {
                 Ok(figures) => (figures, None),
-                Err(error) => (vec![None; columns::names().count()], Some(error)),
+                Err(error) => (vec![None; columns::names().count()], Some(self.as_planned(case, error))),
             };
             Row { case: case.number, setting: setting.to_string(), load_sha256: sha256, error, figures }
         };
-        let load = match self.load(case, monitor)? {
+        let loading = Stretch::begin();
+        let load = self.load(case, monitor)?;
+        self.waited.add(loading.waited());
+        let load = match load {
             Ok(load) => load,
             Err(error) => return Ok(row(String::new(), Err(error))),
         };
         let sha256 = load.digest().sha256;
-        let begun = Instant::now();
+        let simulating = Stretch::begin();
         let watch = Watch { stop: Some(monitor.stop()), ..Watch::default() };
         let outcome = self.simulate(&**load, case, setting, &watch);
-        let spent = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        self.simulating_ns.fetch_add(spent, Ordering::Relaxed);
+        self.simulating.add(simulating.worked());
         match outcome {
             Err(RunError::Interrupted) => Err(Interrupted.into()),
             outcome => Ok(row(sha256, lasting(outcome.map_err(anyhow::Error::from))?)),
         }
+    }
+
+    /// An error with the load as the plan names it: where its file is differs from machine to machine, and the data set must not.
+    fn as_planned(&self, case: &Case, error: String) -> String {
+        let load = &self.plan.loads[case.load];
+        let path = load.path.to_string_lossy();
+        if *path == load.name { error } else { error.replace(&*path, &load.name) }
     }
 
     fn simulate(&self, load: &dyn Load, case: &Case, setting: &Setting, watch: &Watch) -> Result<Vec<Option<f64>>, RunError> {
@@ -174,7 +191,7 @@ impl<'a> Runner<'a> {
 
     /// The load of a case on its disk; why it cannot be run otherwise.
     fn load(&self, case: &Case, monitor: &dyn Monitor) -> anyhow::Result<Result<Arc<Box<dyn Load>>, String>> {
-        let Plan { loads, disks, seeds, replay, .. } = self.plan;
+        let Plan { loads, disks, seeds, replay, .. } = &*self.plan;
         let (load, world, seed) = (&loads[case.load], &disks[case.disk].world, seeds[case.seed]);
         self.loads.get((case.load, case.disk, case.seed), || {
             if load.is_jobs {

@@ -21,7 +21,8 @@ use super::row::Row;
 use super::settings::{Choice, value_of};
 
 /// Values of a column, row by row.
-pub(super) enum Values {
+#[derive(Clone, Debug)]
+pub enum Values {
     /// Whole numbers.
     Counts(Vec<Option<i64>>),
     /// Other numbers.
@@ -190,4 +191,38 @@ pub fn read(path: &std::path::Path, figure: &str) -> anyhow::Result<Vec<Read>> {
         rows.push(read);
     }
     Ok(rows)
+}
+
+/// Reads all columns of a file, in its order.
+///
+/// # Errors
+/// It is damaged, or not a file of a sweep.
+pub fn columns_of(path: &std::path::Path) -> anyhow::Result<Vec<(String, Values)>> {
+    let of = || path.display().to_string();
+    let file = std::fs::File::open(path).with_context(of)?;
+    let reader = SerializedFileReader::new(file).with_context(of)?;
+    let schema = reader.metadata().file_metadata().schema_descr();
+    let empty = |column: &parquet::schema::types::ColumnDescPtr| {
+        let values = match column.physical_type() {
+            Type::INT64 => Values::Counts(Vec::new()),
+            Type::DOUBLE => Values::Numbers(Vec::new()),
+            _ => Values::Words(Vec::new()),
+        };
+        (column.name().to_owned(), values)
+    };
+    let mut columns: Vec<(String, Values)> = schema.columns().iter().map(empty).collect();
+    for row in reader.get_row_iter(None).with_context(of)? {
+        let row = row.with_context(of)?;
+        for ((_, values), (_, field)) in columns.iter_mut().zip(row.get_column_iter()) {
+            match (values, field) {
+                (Values::Counts(values), Field::Long(value)) => values.push(Some(*value)),
+                (Values::Numbers(values), Field::Double(value)) => values.push(Some(*value)),
+                (Values::Words(values), Field::Str(text)) => values.push(Some(text.clone())),
+                (Values::Counts(values), _) => values.push(None),
+                (Values::Numbers(values), _) => values.push(None),
+                (Values::Words(values), _) => values.push(None),
+            }
+        }
+    }
+    Ok(columns)
 }

@@ -1,9 +1,11 @@
 //! The machine's side: its id, its own outcomes, the outbox, and the outcomes pulled from the server.
 
+use std::collections::BTreeMap;
+
 use control::fleet::{DeviceType, FleetOutcome};
 use sha2::{Digest as _, Sha256};
 
-use super::{ADD, COLUMNS, Fleet, NewOutcome, cells, outcome};
+use super::{ADD, COLUMNS, Fleet, NewOutcome, Score, cells, outcome};
 use crate::Knowledge;
 use crate::database::{Begin, Database, values};
 use crate::error::{KnowledgeError, Problem};
@@ -12,7 +14,9 @@ use crate::error::{KnowledgeError, Problem};
 pub const MAX_OUTBOX: u64 = 50_000;
 /// Own outcomes kept after delivery.
 const MAX_OWN: u64 = 5_000;
-/// Outcomes delivered per transaction.
+/// Scores of rollouts that wait for a server at most: a week of one device. Then the oldest go.
+const MAX_SCORES: i64 = 1_000;
+/// Outcomes that are delivered in one transaction.
 const AT_ONCE: usize = 200;
 /// Maximum outcomes pulled from the server per type of device.
 const MAX_PULLED: u64 = 5_000;
@@ -30,8 +34,132 @@ pub struct Exchanged {
     pub known: u64,
 }
 
+/// A score that waits for the server.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WaitingScore {
+    /// The name of the rollout.
+    pub rollout: String,
+    /// The device.
+    pub device: [u8; 16],
+    /// The score, by the age that it has now.
+    pub score: Score,
+}
+
 impl Knowledge {
-    /// The id of the machine that this file belongs to, drawn at random when the file was created.
+    /// Says which machine the file is on, by an id that only this machine has (`/etc/machine-id`); only a hash of it is kept. Returns whether the file
+    /// was on another machine before, as in an image that was copied: then the machine and its devices get new ids, so that two machines do not
+    /// speak as one. What waits is delivered by whichever comes first.
+    ///
+    /// # Errors
+    /// The file cannot be read or written.
+    pub fn claim(&mut self, host: &str) -> Result<bool, KnowledgeError> {
+        self.read(|database| {
+            let transaction = database.begin(Begin::Rows)?;
+            let (machine, secret) = identity(&transaction)?;
+            let hash = |secret: [u8; 16]| Sha256::new().chain_update(secret).chain_update(host).finalize().to_vec();
+            let row = transaction.query_one("SELECT host FROM machine", &[])?;
+            let known: Option<Vec<u8>> = row.map_or(Ok(None), |row| row.get(0))?;
+            let is_copied = known.as_ref().is_some_and(|known| *known != hash(secret));
+            if is_copied {
+                transaction.execute("UPDATE machine SET machine = randomblob(16), secret = randomblob(16)", &[])?;
+                let (new, _) = identity(&transaction)?;
+                let sql = "UPDATE outcomes SET machine = ?2 WHERE machine = ?1 AND outcome IN (SELECT outcome FROM outbox)";
+                transaction.execute(sql, values![machine, new])?;
+                transaction.execute("DELETE FROM waiting_scores", &[])?;
+                transaction.execute("DELETE FROM taking_part", &[])?;
+            }
+            if is_copied || known.is_none() {
+                let (_, secret) = identity(&transaction)?;
+                transaction.execute("UPDATE machine SET host = ?1", values![hash(secret)])?;
+            }
+            transaction.commit()?;
+            Ok(is_copied)
+        })
+    }
+
+    /// The rollouts that devices take part in, as the server said last.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn taking_part(&self) -> Result<Vec<(String, [u8; 16])>, KnowledgeError> {
+        self.read(|database| {
+            let rows = database.query("SELECT rollout, device FROM taking_part ORDER BY rollout, device", &[])?;
+            rows.iter().map(|row| Ok((row.get(0)?, row.get(1)?))).collect()
+        })
+    }
+
+    /// Notes what the server said of that. Scores of other rollouts are dropped.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn take_part(&mut self, rollouts: &[(String, [u8; 16])]) -> Result<(), KnowledgeError> {
+        if self.taking_part()? == *rollouts {
+            return Ok(());
+        }
+        self.read(|database| {
+            let transaction = database.begin(Begin::Rows)?;
+            transaction.execute("DELETE FROM taking_part", &[])?;
+            for (rollout, device) in rollouts {
+                transaction
+                    .execute("INSERT OR IGNORE INTO taking_part (rollout, device) VALUES (?1, ?2)", values![rollout, *device])?;
+            }
+            transaction.execute("DELETE FROM waiting_scores WHERE rollout NOT IN (SELECT rollout FROM taking_part)", &[])?;
+            transaction.commit()
+        })
+    }
+
+    /// Keeps a score of now (in seconds since 1970) until the server confirms it, also over a restart.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn keep_score(&mut self, rollout: &str, device: &[u8; 16], score: &Score, now_s: u64) -> Result<(), KnowledgeError> {
+        self.read(|database| {
+            let transaction = database.begin(Begin::Rows)?;
+            let sql = "INSERT INTO waiting_scores (id, rollout, device, treated, value, windows, note, at_s) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+            let windows = i64::try_from(score.windows).unwrap_or(i64::MAX);
+            let at_s = i64::try_from(now_s).unwrap_or(i64::MAX);
+            transaction.execute(
+                sql,
+                values![score.id, rollout, *device, score.is_treated, score.score, windows, &score.note, at_s],
+            )?;
+            let sql = "DELETE FROM waiting_scores WHERE score <= (SELECT max(score) FROM waiting_scores) - ?1";
+            transaction.execute(sql, values![MAX_SCORES])?;
+            transaction.commit()
+        })
+    }
+
+    /// The scores that wait, the oldest first, with their age at `now_s`. A clock that was set back makes none younger than new.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn waiting_scores(&self, now_s: u64) -> Result<Vec<WaitingScore>, KnowledgeError> {
+        self.read(|database| {
+            let sql = "SELECT rollout, device, id, treated, value, windows, note, at_s FROM waiting_scores ORDER BY score";
+            let waiting = |row: &crate::database::Row| {
+                let at_s: u64 = row.get(7)?;
+                let score = Score {
+                    id: row.get(2)?,
+                    is_treated: row.get(3)?,
+                    score: row.get(4)?,
+                    windows: row.get(5)?,
+                    note: row.get(6)?,
+                    age_s: now_s.saturating_sub(at_s) as f64,
+                };
+                Ok(WaitingScore { rollout: row.get(0)?, device: row.get(1)?, score })
+            };
+            database.query(sql, &[])?.iter().map(waiting).collect()
+        })
+    }
+
+    /// Forgets a score that the server has confirmed, or will never take.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn forget_score(&mut self, id: &[u8; 16]) -> Result<(), KnowledgeError> {
+        self.read(|database| database.execute("DELETE FROM waiting_scores WHERE id = ?1", values![*id]).map(drop))
+    }
+
+    /// The id of the machine that this file belongs to; it was drawn when the file was made.
     ///
     /// # Errors
     /// The file cannot be read, or the knowledge base is a server.
@@ -139,10 +267,18 @@ impl Knowledge {
         pulled.retain(|outcome| outcome.problem().is_none());
         self.read(|database| {
             let transaction = database.begin(Begin::Rows)?;
-            transaction.execute("DELETE FROM outcomes WHERE machine <> ?1", values![own])?;
-            for outcome in &pulled {
+            let rows = transaction.query("SELECT id, writer FROM outcomes WHERE machine <> ?1", values![own])?;
+            let known: BTreeMap<[u8; 16], String> =
+                rows.iter().map(|row| Ok((row.get(0)?, row.get(1)?))).collect::<Result<_, Problem>>()?;
+            let wanted: BTreeMap<[u8; 16], &FleetOutcome> = pulled.iter().map(|outcome| (outcome.id, outcome)).collect();
+            // Most are the same as last time: nothing is written for those.
+            for id in known.keys().filter(|id| !wanted.contains_key(*id)) {
+                transaction.execute("DELETE FROM outcomes WHERE id = ?1 AND machine <> ?2", values![*id, own])?;
+            }
+            for outcome in pulled.iter().filter(|outcome| known.get(&outcome.id) != Some(&outcome.writer)) {
                 transaction.execute(ADD, &cells(outcome)?)?;
-                transaction.execute("UPDATE outcomes SET writer = ?2 WHERE id = ?1", values![outcome.id, &outcome.writer])?;
+                let sql = "UPDATE outcomes SET writer = ?2 WHERE id = ?1 AND machine <> ?3";
+                transaction.execute(sql, values![outcome.id, &outcome.writer, own])?;
             }
             exchanged.known = transaction.number("SELECT count(*) FROM outcomes WHERE machine <> ?1", values![own])?;
             transaction.commit()
@@ -152,15 +288,26 @@ impl Knowledge {
 
     fn deliver(&mut self, fleet: &mut Fleet, exchanged: &mut Exchanged) -> Result<(), KnowledgeError> {
         loop {
-            let waiting = self.read(|database| {
+            let (waiting, broken) = self.read(|database| {
                 let sql = format!(
                     "SELECT {COLUMNS} FROM outcomes WHERE outcome IN (SELECT outcome FROM outbox ORDER BY outcome LIMIT {AT_ONCE})
                      ORDER BY outcome"
                 );
-                database.query(&sql, &[])?.iter().map(outcome).collect::<Result<Vec<_>, _>>()
+                let (mut waiting, mut broken): (Vec<FleetOutcome>, Vec<([u8; 16], String)>) = Default::default();
+                for row in &database.query(&sql, &[])? {
+                    match outcome(row) {
+                        Ok(outcome) => waiting.push(outcome),
+                        Err(problem) => broken.push((row.get(0)?, problem.to_string())),
+                    }
+                }
+                Ok((waiting, broken))
             })?;
-            if waiting.is_empty() {
+            if waiting.is_empty() && broken.is_empty() {
                 return Ok(());
+            }
+            for (_, reason) in &broken {
+                exchanged.refused += 1;
+                exchanged.reason = Some(format!("{}: {reason}", self.path.display()));
             }
             match fleet.push(&waiting) {
                 Ok(()) => exchanged.delivered += waiting.len() as u64,
@@ -181,11 +328,9 @@ impl Knowledge {
             }
             self.read(|database| {
                 let transaction = database.begin(Begin::Rows)?;
-                for one in &waiting {
-                    transaction.execute(
-                        "DELETE FROM outbox WHERE outcome = (SELECT outcome FROM outcomes WHERE id = ?1)",
-                        values![one.id],
-                    )?;
+                for id in waiting.iter().map(|one| &one.id).chain(broken.iter().map(|(id, _)| id)) {
+                    transaction
+                        .execute("DELETE FROM outbox WHERE outcome = (SELECT outcome FROM outcomes WHERE id = ?1)", values![*id])?;
                 }
                 transaction.commit()
             })?;

@@ -14,7 +14,7 @@ mod local;
 mod rollout;
 mod server;
 
-pub use local::{Exchanged, MAX_OUTBOX};
+pub use local::{Exchanged, MAX_OUTBOX, WaitingScore};
 pub use rollout::{Member, NewRollout, Rollout, RolloutState, Score};
 pub use server::Fleet;
 
@@ -49,7 +49,10 @@ pub struct NewOutcome {
 const COLUMNS: &str =
     "id, machine, writer, day, kind, model, firmware, load, preference, from_setting, to_setting, gain, error, program";
 
-/// Parses an outcome from [`COLUMNS`]. Fails on a damaged row and on one of another version.
+/// The place of a column after them.
+const PLACE: usize = 14;
+
+/// An outcome of these columns. What cannot be read as one is damage, or of another version.
 fn outcome(row: &Row) -> Result<FleetOutcome, Problem> {
     let load: String = row.get(7)?;
     Ok(FleetOutcome {

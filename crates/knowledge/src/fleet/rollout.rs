@@ -1,5 +1,6 @@
 //! Rollouts: operators write them; agents enrol their devices and report scores.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
@@ -117,7 +118,12 @@ pub struct Score {
     pub windows: u64,
     /// Why a selected device does not run the setting; empty otherwise. At most 64 characters.
     pub note: String,
+    /// How long ago it was measured, in seconds; 0 of one that is new.
+    pub age_s: f64,
 }
+
+/// The largest age of a score: a year.
+const MAX_AGE_S: f64 = 31_536_000.0;
 
 const COLUMNS: &str = "rollout, name, kind, model, setting, stages, CAST(approve AS INTEGER), stage, state, why, writer";
 
@@ -223,11 +229,16 @@ impl Fleet {
                     note: String::new(),
                 });
             }
-            let sql = "SELECT device, CAST(extract(epoch FROM written) AS DOUBLE PRECISION), CAST(treated AS INTEGER), score, note
-                       FROM rollout_scores WHERE rollout = ?1 ORDER BY written, id";
-            for row in database.query(sql, values![rollout.number])? {
+            let places: BTreeMap<[u8; 16], usize> =
+                members.iter().enumerate().map(|(place, member): (usize, &Member)| (member.device, place)).collect();
+            let age = if self.version >= 3 { " - age_s" } else { "" };
+            let sql = format!(
+                "SELECT device, CAST(extract(epoch FROM written) AS DOUBLE PRECISION){age} AS measured_at, CAST(treated AS INTEGER), score, note
+                 FROM rollout_scores WHERE rollout = ?1 ORDER BY measured_at, id"
+            );
+            for row in database.query(&sql, values![rollout.number])? {
                 let device: [u8; 16] = row.get(0)?;
-                if let Some(member) = members.iter_mut().find(|member| member.device == device) {
+                if let Some(member) = places.get(&device).and_then(|place| members.get_mut(*place)) {
                     member.scores.push(TimedScore { at_s: row.get(1)?, is_treated: row.get(2)?, score: row.get(3)? });
                     member.note = row.get(4)?;
                 }
@@ -260,11 +271,18 @@ impl Fleet {
     pub fn report_scores(&mut self, rollout: &Rollout, device: &[u8; 16], scores: &[Score]) -> Result<(), KnowledgeError> {
         self.on_server(|database| {
             let transaction = database.begin(Begin::Rows)?;
-            for Score { id, is_treated, score, windows, note } in scores {
-                let sql = "INSERT INTO rollout_scores (rollout, device, id, treated, score, windows, note)
-                           VALUES (?1, ?2, ?3, CAST(CAST(?4 AS INTEGER) AS BOOLEAN), ?5, ?6, ?7) ON CONFLICT DO NOTHING";
+            let (column, value) = if self.version >= 3 { (", age_s", ", ?8") } else { ("", "") };
+            let sql = format!(
+                "INSERT INTO rollout_scores (rollout, device, id, treated, score, windows, note{column})
+                 VALUES (?1, ?2, ?3, CAST(CAST(?4 AS INTEGER) AS BOOLEAN), ?5, ?6, ?7{value}) ON CONFLICT DO NOTHING"
+            );
+            for Score { id, is_treated, score, windows, note, age_s } in scores {
                 let windows = i64::try_from(*windows).unwrap_or(i64::MAX);
-                transaction.execute(sql, values![rollout.number, *device, *id, *is_treated, *score, windows, note])?;
+                let mut values = values![rollout.number, *device, *id, *is_treated, *score, windows, note].to_vec();
+                if self.version >= 3 {
+                    values.push(age_s.clamp(0.0, MAX_AGE_S).into());
+                }
+                transaction.execute(&sql, &values)?;
             }
             transaction.commit()
         })

@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 
 use control::fleet::{DeviceType, FleetOutcome};
 
-use super::{ADD, COLUMNS, cells, outcome};
+use super::{ADD, COLUMNS, PLACE, cells, outcome};
 use crate::database::{Begin, Database, values};
 use crate::error::{KnowledgeError, Problem};
-use crate::{Knowledge, server};
+use crate::{Knowledge, address, server};
 
 /// A connection to a server, with the rights of the connecting role; needs no right to change tables. A server of a later version works if it still
 /// accepts rows of this one.
@@ -15,9 +15,45 @@ use crate::{Knowledge, server};
 pub struct Fleet {
     pub(super) database: Database,
     pub(super) address: PathBuf,
+    /// The version of its tables.
+    pub(super) version: u32,
 }
 
-/// Group roles without login, created by `seekwise fleet init`. An administrator grants them to login roles.
+/// Outcomes of other models of a kind are sought among this number of the newest ones.
+const OTHER_MODELS_AMONG: i64 = 200_000;
+/// Outcomes that are pulled of a role at least, where many write.
+const MIN_OF_ROLE: u64 = 5;
+/// Days after which an outcome is not pulled any more, by the server's clock: kernels and firmware have changed meanwhile.
+const MAX_AGE_DAYS: i64 = 730;
+/// Bytes of outcomes that are pulled at most for a type of device.
+const MAX_BYTES: i64 = 8 << 20;
+/// Rows that are read at a time.
+const PAGE: i64 = 1_000;
+
+/// The newest outcomes of each role for a model. The roles are found by skipping through the index, each with one look-up.
+const OF_MODEL: &str = "
+WITH RECURSIVE roles(writer) AS (
+  SELECT min(writer) FROM outcomes WHERE kind = ?1 AND model = ?2
+  UNION ALL
+  SELECT (SELECT min(o.writer) FROM outcomes o WHERE o.kind = ?1 AND o.model = ?2 AND o.writer > roles.writer) FROM roles WHERE roles.writer IS NOT NULL
+), many(count) AS (SELECT greatest(count(*), 1) FROM roles WHERE writer IS NOT NULL)
+SELECT COLUMNS FROM (
+  SELECT newest.*, sum(octet_length(load) + octet_length(from_setting) + octet_length(to_setting) + 256) OVER (ORDER BY outcome DESC) AS bytes
+  FROM roles, many, LATERAL (
+    SELECT * FROM outcomes o WHERE o.kind = ?1 AND o.model = ?2 AND o.writer = roles.writer AND o.machine <> ?3 AND AGE
+    ORDER BY o.outcome DESC LIMIT greatest(?4 / many.count, ?5)
+  ) newest WHERE roles.writer IS NOT NULL
+) bounded WHERE bytes <= ?6 ORDER BY outcome DESC LIMIT ?4";
+
+/// The newest outcomes of other models of a kind.
+const OF_KIND: &str = "
+SELECT COLUMNS FROM (
+  SELECT o.*, sum(octet_length(load) + octet_length(from_setting) + octet_length(to_setting) + 256) OVER (ORDER BY outcome DESC) AS bytes
+  FROM outcomes o WHERE o.kind = ?1 AND o.model <> ?2 AND o.machine <> ?3 AND AGE
+    AND o.outcome > (SELECT max(outcome) FROM outcomes) - ?5
+) bounded WHERE bytes <= ?6 ORDER BY outcome DESC LIMIT ?4";
+
+/// Roles that hold rights and do not log in; `seekwise fleet init` makes them, and an administrator grants them to those who log in.
 const ROLES: &str = "
 DO $$ BEGIN
   IF NOT EXISTS (SELECT 1 FROM pg_roles WHERE rolname = 'seekwise_reader') THEN CREATE ROLE seekwise_reader NOLOGIN; END IF;
@@ -31,7 +67,7 @@ GRANT SELECT ON schema_version, machines, outcomes, rollouts, rollout_devices, r
 GRANT INSERT (machine) ON machines TO seekwise_agent;
 GRANT INSERT (id, machine, day, kind, model, firmware, load, preference, from_setting, to_setting, gain, error, program) ON outcomes TO seekwise_agent;
 GRANT INSERT (rollout, device, machine) ON rollout_devices TO seekwise_agent;
-GRANT INSERT (rollout, device, id, treated, score, windows, note) ON rollout_scores TO seekwise_agent;
+GRANT INSERT (rollout, device, id, treated, score, windows, note, age_s) ON rollout_scores TO seekwise_agent;
 GRANT seekwise_reader TO seekwise_operator;
 GRANT INSERT (name, kind, model, setting, stages, approve, state, why), UPDATE (stage, state, why) ON rollouts TO seekwise_operator;
 GRANT INSERT ON rollout_members TO seekwise_operator;
@@ -52,9 +88,9 @@ impl Fleet {
     /// # Errors
     /// As [`connect`](Fleet::connect).
     pub fn connect_with_password(address: &Path, password: Option<&str>) -> Result<Fleet, KnowledgeError> {
-        let shown = server::without_password(address);
+        let shown = address::without_password(address);
         match server::open_to_exchange(address, password) {
-            Ok(database) => Ok(Fleet { database, address: shown }),
+            Ok((database, version)) => Ok(Fleet { database, address: shown, version }),
             Err(problem) => Err(problem.of(&shown)),
         }
     }
@@ -70,7 +106,7 @@ impl Fleet {
             transaction.commit()
         });
         made.map_err(|problem| problem.of(&path))?;
-        Ok(Fleet { database, address: path })
+        Ok(Fleet { database, address: path, version: server::VERSION })
     }
 
     /// SQL that creates the roles and their rights, for administrators who run it by hand.
@@ -83,7 +119,18 @@ impl Fleet {
         &self.address
     }
 
-    /// Inserts outcomes in one transaction; those that exist are ignored.
+    /// Whether the connection is encrypted, as the server sees it.
+    ///
+    /// # Errors
+    /// The server does not answer.
+    pub fn is_encrypted(&self) -> Result<bool, KnowledgeError> {
+        self.on_server(|database| {
+            let sql = "SELECT CAST(ssl AS INTEGER) FROM pg_stat_ssl WHERE pid = pg_backend_pid()";
+            database.query_one(sql, &[])?.map_or(Ok(false), |row| row.get(0))
+        })
+    }
+
+    /// Adds outcomes that are not there yet, in one transaction.
     ///
     /// # Errors
     /// The server rejects an outcome or does not answer; then none is inserted.
@@ -103,35 +150,56 @@ impl Fleet {
         })
     }
 
-    /// The newest outcomes of other machines: at most `most` on devices of the same model, and `most / 4` on other models of the same kind.
+    /// Outcomes of other machines on devices of this type, at most this number of them: of the same model the newest of each role, so that none crowds
+    /// out the others; and a quarter as many, the newest, of other models of the kind. In the order in which they came.
     ///
     /// # Errors
     /// The server does not answer.
     pub fn outcomes_of(&mut self, device: &DeviceType, own: &[u8; 16], most: u64) -> Result<Vec<FleetOutcome>, KnowledgeError> {
+        let age = if self.version >= 3 { format!("o.written >= CURRENT_DATE - {MAX_AGE_DAYS}") } else { "true".to_owned() };
+        let most = i64::try_from(most).unwrap_or(i64::MAX);
         self.on_server(|database| {
             let mut found = Vec::new();
-            for (compared, most) in [("=", most), ("<>", most / 4)] {
-                let sql = format!(
-                    "SELECT {COLUMNS} FROM outcomes WHERE kind = ?1 AND model {compared} ?2 AND machine <> ?3 ORDER BY outcome DESC LIMIT ?4"
-                );
-                let values = values![&device.kind, &device.model, *own, i64::try_from(most).unwrap_or(i64::MAX)];
-                let rows = database.query(&sql, values)?;
-                // Unreadable rows are skipped: other programs may have written them.
+            for (sql, most, fifth) in [(OF_MODEL, most, MIN_OF_ROLE as i64), (OF_KIND, most / 4, OTHER_MODELS_AMONG)] {
+                let sql = sql.replace("COLUMNS", COLUMNS).replace("AGE", &age);
+                let rows = database.query(&sql, values![&device.kind, &device.model, *own, most, fifth, MAX_BYTES])?;
+                // A row that cannot be read is passed over, whoever wrote it.
                 found.extend(rows.iter().rev().filter_map(|row| outcome(row).ok()));
             }
             Ok(found)
         })
     }
 
-    /// All outcomes, in order of arrival.
+    /// Gives all outcomes to `take`, in the order in which they came, a page at a time. Returns how many could not be read.
+    ///
+    /// # Errors
+    /// The server does not answer.
+    pub fn each_outcome(&mut self, take: &mut dyn FnMut(FleetOutcome)) -> Result<u64, KnowledgeError> {
+        self.on_server(|database| {
+            let (mut last, mut broken) = (i64::MIN, 0);
+            let sql = format!("SELECT {COLUMNS}, outcome FROM outcomes WHERE outcome > ?1 ORDER BY outcome LIMIT ?2");
+            loop {
+                let rows = database.query(&sql, values![last, PAGE])?;
+                let Some(row) = rows.last() else { return Ok(broken) };
+                last = row.get(PLACE)?;
+                for row in &rows {
+                    match outcome(row) {
+                        Ok(outcome) => take(outcome),
+                        Err(_) => broken += 1,
+                    }
+                }
+            }
+        })
+    }
+
+    /// All outcomes.
     ///
     /// # Errors
     /// The server does not answer.
     pub fn outcomes(&mut self) -> Result<Vec<FleetOutcome>, KnowledgeError> {
-        self.on_server(|database| {
-            let rows = database.query(&format!("SELECT {COLUMNS} FROM outcomes ORDER BY outcome"), &[])?;
-            Ok(rows.iter().filter_map(|row| outcome(row).ok()).collect())
-        })
+        let mut outcomes = Vec::new();
+        self.each_outcome(&mut |outcome| outcomes.push(outcome))?;
+        Ok(outcomes)
     }
 
     pub(super) fn on_server<T>(&self, work: impl FnOnce(&Database) -> Result<T, Problem>) -> Result<T, KnowledgeError> {
@@ -142,5 +210,9 @@ impl Fleet {
 /// Registers a machine if it is unknown; the registering role owns it.
 pub(super) fn register(database: &Database, machine: &[u8; 16]) -> Result<(), Problem> {
     database.execute("INSERT INTO machines (machine) VALUES (?1) ON CONFLICT DO NOTHING", values![*machine])?;
-    Ok(())
+    let sql = "SELECT writer FROM machines WHERE machine = ?1 AND writer <> current_user";
+    match database.query_one(sql, values![*machine])? {
+        Some(row) => Err(Problem::OtherMachine(row.get(0)?)),
+        None => Ok(()),
+    }
 }

@@ -3,7 +3,7 @@
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
 use std::fs;
-use std::os::unix::fs::chown;
+use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, OnceLock};
@@ -24,6 +24,10 @@ pub struct Server {
     guard: Option<Child>,
     /// Whether the watchdog removes the folder, because the destructor of a static never runs.
     is_shared: bool,
+    /// What it is started with beyond the usual.
+    options: Vec<String>,
+    /// The port of its TCP socket; its unix socket has the usual one without it.
+    port: Option<u16>,
 }
 
 /// Folder of PostgreSQL's programs; `None` if not installed.
@@ -48,15 +52,33 @@ impl Server {
     /// Server shared by all tests of this process, one database per test; `None`, with a message, if PostgreSQL is not installed.
     pub fn shared() -> Option<&'static Server> {
         static SERVER: OnceLock<Option<Server>> = OnceLock::new();
-        SERVER.get_or_init(|| Server::begin(true)).as_ref()
+        SERVER.get_or_init(|| Server::begin(true, |_| Vec::new())).as_ref()
     }
 
     /// Starts a server for one test, which may kill it; `None`, with a message, if PostgreSQL is not installed.
     pub fn start() -> Option<Server> {
-        Server::begin(false)
+        Server::begin(false, |_| Vec::new())
     }
 
-    fn begin(is_shared: bool) -> Option<Server> {
+    /// One that also listens on 127.0.0.1, with these files (name, contents) in its folder, readable only by it, and these options, in which `FOLDER` is
+    /// that folder.
+    pub fn listening(files: &[(&str, String)], options: &[&str]) -> Option<Server> {
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        Server::begin(false, |folder| {
+            for (name, text) in files {
+                let path = folder.join(name);
+                fs::write(&path, text).unwrap();
+                fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+                if let Some((_, number)) = user() {
+                    chown(&path, Some(number), None).unwrap();
+                }
+            }
+            let own = options.iter().map(|option| option.replace("FOLDER", folder.to_str().unwrap()));
+            own.chain(["listen_addresses=127.0.0.1".to_owned(), format!("port={port}")]).collect()
+        })
+    }
+
+    fn begin(is_shared: bool, options: impl FnOnce(&Path) -> Vec<String>) -> Option<Server> {
         let Some(bin) = bin() else {
             println!("skipped: no /usr/lib/postgresql/*/bin/initdb");
             return None;
@@ -65,7 +87,9 @@ impl Server {
         if let Some((_, number)) = user() {
             chown(folder.path(), Some(number), None).unwrap();
         }
-        let mut server = Server { folder, bin, guard: None, is_shared };
+        let mut server = Server { folder, bin, guard: None, is_shared, options: Vec::new(), port: None };
+        server.options = options(server.folder.path());
+        server.port = server.options.iter().find_map(|option| option.strip_prefix("port=")?.parse().ok());
         let data = server.data();
         let made = server
             .as_user(&server.bin.join("initdb"))
@@ -100,11 +124,12 @@ impl Server {
         self.end_guard();
         let began = Instant::now();
         loop {
-            let script = "\"$0\" -D \"$1\" -k \"$2\" -c listen_addresses= -c fsync=off -c max_connections=200 -c logging_collector=off >>\"$2/log\" 2>&1 & \
-                          pid=$!; cat >/dev/null; kill -INT $pid 2>/dev/null; wait $pid; [ -z \"$3\" ] || rm -rf \"$2\"";
+            let script = "folder=$2; shared=$3; data=$1; shift 3; \"$0\" -D \"$data\" -k \"$folder\" -c listen_addresses= -c fsync=off -c max_connections=200 -c logging_collector=off \"$@\" >>\"$folder/log\" 2>&1 & \
+                          pid=$!; cat >/dev/null; kill -INT $pid 2>/dev/null; wait $pid; [ -z \"$shared\" ] || rm -rf \"$folder\"";
             let mut command = self.as_user(Path::new("/bin/sh"));
             command.args(["-c", script]).arg(self.bin.join("postgres")).arg(self.data()).arg(self.folder.path());
             command.arg(if self.is_shared { "shared" } else { "" });
+            command.args(self.options.iter().flat_map(|option| ["-c", option]));
             self.guard = Some(command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
             if self.answers_within(Duration::from_secs(10)) {
                 return;
@@ -120,7 +145,7 @@ impl Server {
     fn answers_within(&self, time: Duration) -> bool {
         let began = Instant::now();
         while began.elapsed() < time {
-            let ready = Command::new(self.bin.join("pg_isready")).arg("-q").arg("-h").arg(self.folder.path()).status().unwrap();
+            let ready = Command::new(self.bin.join("pg_isready")).arg("-q").args(self.socket()).status().unwrap();
             if ready.success() {
                 return true;
             }
@@ -147,7 +172,28 @@ impl Server {
 
     /// Address of a database for a role.
     pub fn address(&self, role: &str, database: &str) -> PathBuf {
-        PathBuf::from(format!("postgresql://{role}@/{database}?host={}", self.folder.path().display()))
+        let port = self.port.map_or_else(String::new, |port| format!("&port={port}"));
+        PathBuf::from(format!("postgresql://{role}@/{database}?host={}{port}", self.folder.path().display()))
+    }
+
+    /// The port that it listens on.
+    pub fn port(&self) -> u16 {
+        self.port.unwrap()
+    }
+
+    /// A file in its folder.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// What it has logged.
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.file("log")).unwrap_or_default()
+    }
+
+    fn socket(&self) -> Vec<std::ffi::OsString> {
+        let port = self.port.unwrap_or(5432).to_string();
+        ["-h".into(), self.folder.path().into(), "-p".into(), port.into()].into()
     }
 
     /// Creates a database and returns its address for the superuser.
@@ -159,10 +205,7 @@ impl Server {
     /// Runs a statement; returns its result, one line per row, or the server's error message.
     pub fn sql(&self, role: &str, database: &str, statement: &str) -> Result<String, String> {
         let mut command = Command::new(self.bin.join("psql"));
-        command
-            .args(["-qAtX", "-v", "ON_ERROR_STOP=1", "-U", role, "-h"])
-            .arg(self.folder.path())
-            .args(["-c", statement, database]);
+        command.args(["-qAtX", "-v", "ON_ERROR_STOP=1", "-U", role]).args(self.socket()).args(["-c", statement, database]);
         let output = command.output().unwrap();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
         if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }

@@ -3,6 +3,7 @@
 //! ```text
 //! draws 1 to 5 of a load, on devices of one model ─▶ every candidate ─▶ outcomes of five machines ─┐
 //!                                                    a hostile fleet: the worst is said to be best ┤
+//!                                                    a sly one: that of the worst only, and less ┤
 //!                                                    an unrelated one: gains drawn at random       ┤
 //! draw 6 ─▶ controller alone, and with each of them ◀──────────────────────────────────────────────┘
 //! ```
@@ -38,6 +39,8 @@ const MACHINES: u64 = 5;
 const STARTS_S: f64 = 8.0;
 /// What a hostile fleet claims, as a logarithm: far more than any setting gains.
 const CLAIM: f64 = 1.0;
+/// What a fleet that lies about one setting claims of it: as much as honest ones measure.
+const SLY_CLAIM: f64 = 0.25;
 /// The standard deviation of what an unrelated fleet says.
 const UNRELATED: f64 = 0.3;
 /// Windows of a load that describe it: those after its first second.
@@ -75,8 +78,14 @@ pub struct FleetCase {
     pub gain_percent: f64,
     /// The same with a hostile fleet.
     pub hostile_percent: f64,
+    /// The same with a fleet that is honest but for one setting: the worst is said to gain.
+    pub sly_percent: f64,
     /// The same with an unrelated fleet.
     pub unrelated_percent: f64,
+    /// When which setting was set with the hostile fleet, in seconds, up to the end of the run.
+    pub with_hostile: Vec<(f64, String)>,
+    /// The same with the sly one.
+    pub with_sly: Vec<(f64, String)>,
 }
 
 /// A mean with its 95% interval.
@@ -101,6 +110,8 @@ pub struct FleetReport {
     pub gain: Option<MeanPercent>,
     /// The same by a hostile one: what it costs if negative.
     pub hostile: Option<MeanPercent>,
+    /// The same by one that lies about one setting only.
+    pub sly: Option<MeanPercent>,
     /// The same by an unrelated one.
     pub unrelated: Option<MeanPercent>,
     /// All cases.
@@ -121,11 +132,13 @@ impl FleetReport {
              starts with the best known setting  {:.0}%; {of_changes} of those where that is another than the one it found\n\
              gain over no fleet                  {}\n\
              gain by a hostile fleet             {}\n\
+             gain by one that lies about one     {}\n\
              gain by an unrelated fleet          {}\n",
             self.cases.len(),
             self.starts_with_best_percent,
             mean(&self.gain),
             mean(&self.hostile),
+            mean(&self.sly),
             mean(&self.unrelated)
         )
     }
@@ -170,6 +183,7 @@ impl FleetEvaluation {
             starts_with_best_of_changes_percent: share(&changes),
             gain: mean(&|case| case.gain_percent),
             hostile: mean(&|case| case.hostile_percent),
+            sly: mean(&|case| case.sly_percent),
             unrelated: mean(&|case| case.unrelated_percent),
             cases,
         })
@@ -210,6 +224,13 @@ impl Subject<'_> {
                 FleetOutcome { gain: Estimate { mean: claim, error: 0.01 }, ..one.clone() }
             })
             .collect();
+        let sly: Vec<FleetOutcome> = honest
+            .iter()
+            .map(|one| match Some(&one.to) == worst.as_ref() {
+                true => FleetOutcome { gain: Estimate { mean: SLY_CLAIM, error: 0.01 }, ..one.clone() },
+                false => one.clone(),
+            })
+            .collect();
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed ^ 0x0f1e);
         let unrelated: Vec<FleetOutcome> = honest
             .iter()
@@ -224,7 +245,8 @@ impl Subject<'_> {
             let fleet = Arc::new(FleetKnowledge::new(outcomes, [0; 16], &device, &self.brief.preference));
             self.run(&own, self.chosen.build(&ControllerInput { fleet, ..self.brief.clone() }))
         };
-        let (without, with_honest, with_hostile, with_unrelated) = (with(&[])?, with(&honest)?, with(&hostile)?, with(&unrelated)?);
+        let (without, with_honest, with_hostile) = (with(&[])?, with(&honest)?, with(&hostile)?);
+        let (with_sly, with_unrelated) = (with(&sly)?, with(&unrelated)?);
         let gain = |run: &Run| {
             let scores = [self.score(&default, &default)?, self.score(&without, &default)?, self.score(run, &default)?];
             let ranked = merit::ranked(scores);
@@ -233,8 +255,8 @@ impl Subject<'_> {
         let first = with_honest.in_force.iter().find(|(at, setting)| *at <= STARTS_S && *setting != found.to_string());
         let starts_with = first.map_or(found.to_string(), |(_, setting)| setting.clone());
         let starts_gain = if starts_with == found.to_string() { Some(0.0) } else { known.get(&starts_with).copied() };
-        let (Some(gain_percent), Some(hostile_percent), Some(unrelated_percent)) =
-            (gain(&with_honest), gain(&with_hostile), gain(&with_unrelated))
+        let (Some(gain_percent), Some(hostile_percent), Some(sly_percent), Some(unrelated_percent)) =
+            (gain(&with_honest), gain(&with_hostile), gain(&with_sly), gain(&with_unrelated))
         else {
             return Ok(None);
         };
@@ -246,7 +268,10 @@ impl Subject<'_> {
             starts_with,
             gain_percent,
             hostile_percent,
+            sly_percent,
             unrelated_percent,
+            with_hostile: changes(with_hostile),
+            with_sly: changes(with_sly),
         }))
     }
 
@@ -302,6 +327,13 @@ impl Subject<'_> {
         }
         Ok(outcomes)
     }
+}
+
+/// When another setting came into force, and which.
+fn changes(run: Run) -> Vec<(f64, String)> {
+    let mut changes = run.in_force;
+    changes.dedup_by(|next, last| next.1 == last.1);
+    changes
 }
 
 /// The mean gain of each setting.

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use control::fleet::report::{FleetEffect, effects};
+use control::fleet::report::{Effects, FleetEffect};
 use knowledge::{Fleet, Knowledge};
 use report::printable;
 use report::promises::signed;
@@ -71,11 +71,16 @@ impl From<FleetEffect> for Effect {
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    let outcomes = match Knowledge::is_server(&args.server) {
-        true => Fleet::connect(&args.server)?.outcomes()?,
-        false => Knowledge::open_to_read(&args.server)?.outcomes()?,
+    let mut all = Effects::default();
+    let unreadable = match Knowledge::is_server(&args.server) {
+        true => Fleet::connect(&args.server)?.each_outcome(&mut |outcome| all.add(&outcome))?,
+        false => {
+            Knowledge::open_to_read(&args.server)?.outcomes()?.iter().for_each(|outcome| all.add(outcome));
+            0
+        }
     };
-    let (mut effects, broken_rows) = effects(&outcomes);
+    let (mut effects, broken_rows) = all.finish();
+    let broken_rows = broken_rows + unreadable as usize;
     effects.retain(|effect| effect.machines >= args.machines as usize);
     let effects: Vec<Effect> = effects.into_iter().map(Effect::from).collect();
     let text = match args.json {

@@ -10,6 +10,9 @@ use block::keyed::Keyed;
 /// Granularity at which [`Fit::Compact`] removes untouched areas: coarse enough to keep neighbouring requests close.
 const CHUNK_SECTORS: u64 = 32_768;
 
+/// Requests read at once: they stay in a processor's first cache.
+pub(super) const BATCH: usize = 256;
+
 /// Limit on distinct chunks and streams, so that no trace can fill the memory.
 const MAX_COUNTED: usize = 4_000_000;
 
@@ -44,23 +47,13 @@ impl Survey {
     /// false.
     pub fn take(reader: &mut dyn TraceReader, mut each: impl FnMut(u64) -> bool) -> Result<Option<Survey>, TraceError> {
         let mut survey = Survey::default();
-        while let Some(request) = reader.next_request().transpose()? {
-            survey.requests += 1;
-            survey.duration = request.arrival;
-            survey.writes_without_sync += u64::from(request.op == Op::Write && request.sync.is_none());
-            survey.without_response += u64::from(request.response.is_none());
-            let end = request.lba.saturating_add(u64::from(request.sectors));
-            if let Some(known) = survey.ends.entry(request.device, usize::MAX) {
-                *known = (*known).max(end);
-            }
-            for chunk in request.lba / CHUNK_SECTORS..=(end - 1) / CHUNK_SECTORS {
-                survey.chunks.entry((request.device, chunk), MAX_COUNTED);
-            }
-            if let Some(requests) = survey.streams.entry(request.stream, MAX_COUNTED) {
-                *requests += 1;
-            }
-            if survey.requests.is_multiple_of(8192) && !each(survey.requests) {
-                return Ok(None);
+        let mut batch = Vec::with_capacity(BATCH);
+        while reader.next_batch(&mut batch, BATCH)? {
+            for request in batch.drain(..) {
+                survey.add(&request);
+                if survey.requests.is_multiple_of(8192) && !each(survey.requests) {
+                    return Ok(None);
+                }
             }
         }
         survey.skipped = reader.skipped();
@@ -70,6 +63,24 @@ impl Survey {
             }
         }
         Ok(Some(survey))
+    }
+
+    #[inline]
+    fn add(&mut self, request: &TraceRequest) {
+        self.requests += 1;
+        self.duration = request.arrival;
+        self.writes_without_sync += u64::from(request.op == Op::Write && request.sync.is_none());
+        self.without_response += u64::from(request.response.is_none());
+        let end = request.lba.saturating_add(u64::from(request.sectors));
+        if let Some(known) = self.ends.entry(request.device, usize::MAX) {
+            *known = (*known).max(end);
+        }
+        for chunk in request.lba / CHUNK_SECTORS..=(end - 1) / CHUNK_SECTORS {
+            self.chunks.entry((request.device, chunk), MAX_COUNTED);
+        }
+        if let Some(requests) = self.streams.entry(request.stream, MAX_COUNTED) {
+            *requests += 1;
+        }
     }
 
     /// The busiest streams with their requests, busiest first, at most [`FOLLOWED_STREAMS`].

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use block::{Nanos, Op, StreamId};
 
 use super::ReplayError;
-use super::placement::Placement;
+use super::placement::{BATCH, Placement};
 use crate::run::{Finished, Issue, RunError, Source};
 use crate::trace::{TraceReader, TraceRequest};
 
@@ -56,6 +56,9 @@ pub(super) struct Numbered<'a> {
     /// If not all: which, and the stop flag, since a search may take long.
     only: Option<(Only<'a>, Option<&'a AtomicBool>)>,
     count: u64,
+    /// Requests read ahead, and how many of them have been taken.
+    batch: Vec<TraceRequest>,
+    taken: usize,
 }
 
 /// Some of a trace's requests.
@@ -67,29 +70,45 @@ enum Only<'a> {
 }
 
 impl<'a> Numbered<'a> {
+    fn new(reader: Box<dyn TraceReader + 'a>, only: Option<(Only<'a>, Option<&'a AtomicBool>)>) -> Numbered<'a> {
+        Numbered { reader, only, count: 0, batch: Vec::with_capacity(BATCH), taken: 0 }
+    }
+
     /// All requests.
     pub(super) fn all(reader: Box<dyn TraceReader + 'a>) -> Numbered<'a> {
-        Numbered { reader, only: None, count: 0 }
+        Numbered::new(reader, None)
     }
 
     /// Those of `streams`, which is in ascending order. The others are read and skipped.
     pub(super) fn only(reader: Box<dyn TraceReader + 'a>, streams: Vec<StreamId>, stop: Option<&'a AtomicBool>) -> Numbered<'a> {
-        Numbered { reader, only: Some((Only::Streams(streams), stop)), count: 0 }
+        Numbered::new(reader, Some((Only::Streams(streams), stop)))
     }
 
     /// Those of the tenant whose volume `placement` is. The others are read and skipped.
     pub(super) fn meant(reader: Box<dyn TraceReader + 'a>, placement: &'a Placement, stop: Option<&'a AtomicBool>) -> Numbered<'a> {
-        Numbered { reader, only: Some((Only::Meant(placement), stop)), count: 0 }
+        Numbered::new(reader, Some((Only::Meant(placement), stop)))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn read(&mut self) -> Result<Option<TraceRequest>, RunError> {
+        self.batch.clear();
+        self.taken = 0;
+        self.reader.next_batch(&mut self.batch, BATCH).map_err(ReplayError::Trace)?;
+        Ok(self.batch.first().copied())
     }
 
     #[inline]
     fn next(&mut self) -> Result<Option<(u64, TraceRequest)>, RunError> {
         loop {
-            let request = match self.reader.next_request() {
-                Some(Ok(request)) => request,
-                Some(Err(error)) => return Err(ReplayError::Trace(error).into()),
-                None => return Ok(None),
+            let request = match self.batch.get(self.taken) {
+                Some(request) => *request,
+                None => match self.read()? {
+                    Some(request) => request,
+                    None => return Ok(None),
+                },
             };
+            self.taken += 1;
             let number = self.count;
             self.count += 1;
             if self.wants(&request)? {

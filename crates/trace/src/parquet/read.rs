@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use block::{Nanos, Op, Priority, StreamId};
+use block::{Nanos, Op, Priority, PriorityClass, StreamId};
 use parquet::basic::{Compression, ConvertedType, Type};
 use parquet::column::reader::ColumnReaderImpl;
 use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
@@ -218,6 +218,10 @@ impl<T: DataType> Column<T> {
         Ok(Some(rows))
     }
 
+    fn is_same(&self) -> bool {
+        self.same.is_some()
+    }
+
     /// The value of the batch's next row.
     #[inline]
     fn take(&mut self, row: usize) -> Option<&T::T> {
@@ -243,6 +247,21 @@ impl Integers {
         match self {
             Integers::Narrow(column) => column.fill(),
             Integers::Wide(column) => column.fill(),
+        }
+    }
+
+    fn is_same(&self) -> bool {
+        match self {
+            Integers::Narrow(column) => column.is_same(),
+            Integers::Wide(column) => column.is_same(),
+        }
+    }
+
+    /// How many of the batch's values have been taken.
+    fn next(&mut self) -> &mut usize {
+        match self {
+            Integers::Narrow(column) => &mut column.next,
+            Integers::Wide(column) => &mut column.next,
         }
     }
 
@@ -290,6 +309,8 @@ struct Group {
     base: usize,
     /// They never decrease, and so the next row's is the least of those that come in the group.
     is_in_order: bool,
+    /// The current batch has a row that must be read by itself, since it is an error or no request.
+    is_row_by_row: bool,
 }
 
 impl Group {
@@ -330,6 +351,7 @@ impl Group {
             done: 0,
             base: 0,
             is_in_order,
+            is_row_by_row: false,
         })
     }
 
@@ -342,6 +364,7 @@ impl Group {
             self.arrival.fill()?
         };
         self.done = 0;
+        self.is_row_by_row = false;
         self.rows = arrivals.unwrap_or(0);
         let others = [
             self.lba.fill()?,
@@ -362,6 +385,102 @@ impl Group {
             Some(rows) => Err(ParquetError::General(format!("one column has {rows} more rows where another has {}", self.rows))),
             None => Ok(self.rows > 0),
         }
+    }
+
+    /// The next `rows` rows of the current batch as requests, column after column, which is several times as fast as row after row; `None` if
+    /// one of them is no request. The values are taken only if they are returned. Their arrivals must be in order.
+    fn requests(&mut self, out: &mut Vec<TraceRequest>, rows: usize) -> Option<()> {
+        let mut template = NO_REQUEST;
+        self.set(std::slice::from_mut(&mut template), true)?;
+        let begin = out.len();
+        out.resize(begin + rows, template);
+        let mut taken = [0; COLUMNS];
+        taken.iter_mut().zip(self.taken()).for_each(|(before, next)| *before = *next);
+        let requests = &mut out[begin..];
+        let mut valid = self.set(requests, false);
+        let arrivals = self.arrival.all(self.all).and_then(|all| all.get(self.base + self.done..)?.get(..rows));
+        valid = valid.and_then(|()| {
+            for (request, &arrival) in requests.iter_mut().zip(arrivals?) {
+                within("lba", Some(request.lba as i64), (1 << 55) - i64::from(request.sectors)).ok()?;
+                request.arrival = Nanos(u64::try_from(arrival).ok()?);
+            }
+            Some(())
+        });
+        if valid.is_none() {
+            out.truncate(begin);
+            for (next, before) in self.taken().zip(taken) {
+                *next = before;
+            }
+        }
+        valid
+    }
+
+    /// How many values of each column other than arrivals and names have been taken; columns that the file lacks are left out.
+    fn taken(&mut self) -> impl Iterator<Item = &mut usize> {
+        let integers = [
+            self.device.as_mut(),
+            self.stream.as_mut(),
+            self.response.as_mut(),
+            self.service.as_mut(),
+            self.priority_level.as_mut(),
+        ];
+        let integers = [&mut self.lba, &mut self.sectors].into_iter().chain(integers.into_iter().flatten()).map(Integers::next);
+        let flags = [Some(&mut self.is_read), self.is_discard.as_mut(), self.sync.as_mut()];
+        let flags = flags.into_iter().flatten().map(|column| &mut column.next);
+        integers.chain(flags).chain(self.priority_class.as_mut().map(|column| &mut column.next))
+    }
+
+    /// Learns the names of the streams and devices of the next requests.
+    fn learn(&mut self, requests: &[TraceRequest], streams: &mut NamesByNumber, devices: &mut NamesByNumber) {
+        names(requests, self.done, self.stream.as_ref(), self.stream_name.as_mut(), streams, |request| request.stream);
+        names(requests, self.done, self.device.as_ref(), self.device_name.as_mut(), devices, |request| request.device);
+    }
+
+    /// Sets what columns with one value in all rows say, or the others. `None` if a value is not valid.
+    fn set(&mut self, requests: &mut [TraceRequest], same: bool) -> Option<()> {
+        let from = self.done;
+        integers(requests, from, same, Some(&mut self.sectors), |request, value| {
+            request.sectors = within("sectors", value, u32::MAX.into()).ok().filter(|&sectors| sectors > 0)? as u32;
+            Some(())
+        })?;
+        integers(requests, from, same, Some(&mut self.lba), |request, value| {
+            request.lba = within("lba", value, 1 << 55).ok()? as u64;
+            Some(())
+        })?;
+        integers(requests, from, same, self.device.as_mut(), |request, value| {
+            request.device = within("device", value, u32::MAX.into()).ok()? as u32;
+            Some(())
+        })?;
+        integers(requests, from, same, self.stream.as_mut(), |request, value| {
+            request.stream = within("stream", value, u32::MAX.into()).ok()? as u32;
+            Some(())
+        })?;
+        integers(requests, from, same, self.response.as_mut(), |request, value| {
+            request.response = span("response_ns", value).ok()?;
+            Some(())
+        })?;
+        integers(requests, from, same, self.service.as_mut(), |request, value| {
+            request.service = span("service_ns", value).ok()?;
+            Some(())
+        })?;
+        values(requests, from, same, self.sync.as_mut(), |request, value| {
+            request.sync = value.copied();
+            Some(())
+        })?;
+        if same == (self.is_read.is_same() && self.is_discard.as_ref().is_none_or(Column::is_same)) {
+            for (row, request) in requests.iter_mut().enumerate() {
+                let is_discard = self.is_discard.as_mut().and_then(|column| column.take(from + row)).copied();
+                request.op = operation(self.is_read.take(from + row).copied(), is_discard).ok()?;
+            }
+        }
+        values(requests, from, same, self.priority_class.as_mut(), |request, value| {
+            request.priority.class = value.map_or(Ok(Priority::DEFAULT.class), class).ok()?;
+            Some(())
+        })?;
+        integers(requests, from, same, self.priority_level.as_mut(), |request, value| {
+            request.priority.level = level(value).ok()?;
+            Some(())
+        })
     }
 
     /// The next row. Every column advances, even on an error.
@@ -388,6 +507,75 @@ impl Group {
             response: self.response.as_mut().and_then(|column| column.take(row)),
             service: self.service.as_mut().and_then(|column| column.take(row)),
         }
+    }
+}
+
+/// Columns other than arrivals and names.
+const COLUMNS: usize = 11;
+
+/// What a file says of a request in columns that it lacks.
+const NO_REQUEST: TraceRequest = TraceRequest {
+    arrival: Nanos::ZERO,
+    device: 0,
+    lba: 0,
+    sectors: 0,
+    op: Op::Read,
+    sync: None,
+    stream: 0,
+    priority: Priority::DEFAULT,
+    response: None,
+    service: None,
+};
+
+/// Hands each request its value of a column that has one value in all rows if `same`, of another if not.
+#[inline]
+fn integers(
+    requests: &mut [TraceRequest],
+    from: usize,
+    same: bool,
+    column: Option<&mut Integers>,
+    mut set: impl FnMut(&mut TraceRequest, Option<i64>) -> Option<()>,
+) -> Option<()> {
+    match column {
+        Some(Integers::Narrow(column)) => {
+            let unsigned = column.unsigned;
+            let wide = |value: &i32| if unsigned { i64::from(*value as u32) } else { i64::from(*value) };
+            values(requests, from, same, Some(column), |request, value| set(request, value.map(wide)))
+        }
+        Some(Integers::Wide(column)) => values(requests, from, same, Some(column), |request, value| set(request, value.copied())),
+        None => Some(()),
+    }
+}
+
+/// The same of any column.
+#[inline]
+fn values<T: DataType>(
+    requests: &mut [TraceRequest],
+    from: usize,
+    same: bool,
+    column: Option<&mut Column<T>>,
+    mut set: impl FnMut(&mut TraceRequest, Option<&T::T>) -> Option<()>,
+) -> Option<()> {
+    let Some(column) = column.filter(|column| column.is_same() == same) else { return Some(()) };
+    for (row, request) in requests.iter_mut().enumerate() {
+        set(request, column.take(from + row))?;
+    }
+    Some(())
+}
+
+/// Learns a column of names, each of the number that its request has.
+fn names(
+    requests: &[TraceRequest],
+    from: usize,
+    numbers: Option<&Integers>,
+    mut column: Option<&mut Column<ByteArrayType>>,
+    names: &mut NamesByNumber,
+    number: impl Fn(&TraceRequest) -> u32,
+) {
+    let same = numbers.is_none_or(Integers::is_same) && column.as_ref().is_none_or(|column| column.is_same());
+    for (row, request) in requests.iter().enumerate().take(if same { 1 } else { requests.len() }) {
+        let name = column.as_mut().and_then(|column| column.take(from + row));
+        names.learn(number(request), name.map_or(&[], ByteArray::data));
     }
 }
 
@@ -542,33 +730,40 @@ impl Row<'_> {
             device: within("device", self.device, u32::MAX.into())? as u32,
             lba,
             sectors,
-            op: match (self.is_read.ok_or("is_read is null")?, self.is_discard.unwrap_or_default()) {
-                (true, false) => Op::Read,
-                (false, false) => Op::Write,
-                (false, true) => Op::Discard,
-                (true, true) => return Err("is_read and is_discard are both true: a request is one of them".into()),
-            },
+            op: operation(self.is_read, self.is_discard)?,
             sync: self.sync,
             stream: within("stream", self.stream, u32::MAX.into())? as u32,
-            priority: self.priority()?,
+            priority: Priority {
+                class: self.priority_class.map_or(Ok(Priority::DEFAULT.class), class)?,
+                level: level(self.priority_level)?,
+            },
             response: span("response_ns", self.response)?,
             service: span("service_ns", self.service)?,
         };
         Ok((sectors > 0).then_some(request))
     }
+}
 
-    fn priority(&self) -> Result<Priority, String> {
-        let mut priority = Priority::DEFAULT;
-        if let Some(name) = self.priority_class {
-            let class = CLASSES.iter().find(|(known, _)| known.as_bytes() == name.data());
-            let shown = || name.data().escape_ascii().to_string();
-            priority.class =
-                class.ok_or_else(|| format!("priority_class is \"{}\", not realtime, best-effort or idle", shown()))?.1;
-        }
-        if self.priority_level.is_some() {
-            priority.level = within("priority_level", self.priority_level, 7)? as u8;
-        }
-        Ok(priority)
+/// What a request does.
+fn operation(is_read: Option<bool>, is_discard: Option<bool>) -> Result<Op, String> {
+    match (is_read.ok_or("is_read is null")?, is_discard.unwrap_or_default()) {
+        (true, false) => Ok(Op::Read),
+        (false, false) => Ok(Op::Write),
+        (false, true) => Ok(Op::Discard),
+        (true, true) => Err("is_read and is_discard are both true: a request is one of them".into()),
+    }
+}
+
+fn class(name: &ByteArray) -> Result<PriorityClass, String> {
+    let class = CLASSES.iter().find(|(known, _)| known.as_bytes() == name.data());
+    let shown = || name.data().escape_ascii().to_string();
+    Ok(class.ok_or_else(|| format!("priority_class is \"{}\", not realtime, best-effort or idle", shown()))?.1)
+}
+
+fn level(value: Option<i64>) -> Result<u8, String> {
+    match value {
+        None => Ok(Priority::DEFAULT.level),
+        some => Ok(within("priority_level", some, 7)? as u8),
     }
 }
 
@@ -658,6 +853,35 @@ impl Records for Rows {
             Err(_) if self.skip_bad => self.skipped += 1,
             Err(message) => return Err(self.damaged(message)),
         }
+        Ok(true)
+    }
+
+    fn in_order(&mut self, out: &mut Vec<TraceRequest>, at_most: usize, since: Nanos) -> Result<bool, TraceError> {
+        match self.fill() {
+            Ok(true) => {}
+            Ok(false) => return Ok(false),
+            Err(message) => {
+                self.row += 1;
+                return Err(self.damaged(message));
+            }
+        }
+        let begin = out.len();
+        let behind = self.least.get(self.next_group).copied().flatten();
+        let (Some(group), Some(behind)) = (&mut self.group, behind) else { return Ok(false) };
+        let rows = (group.rows - group.done).min(at_most);
+        let arrivals = group.arrival.all(group.all).filter(|_| group.is_in_order && !group.is_row_by_row);
+        let ends =
+            arrivals.and_then(|all| Some((*all.get(group.base + group.done)?, *all.get(group.base + group.done + rows - 1)?)));
+        if !ends.is_some_and(|(first, last)| u64::try_from(first).is_ok_and(|first| first >= since.0) && last <= behind) {
+            return Ok(false);
+        }
+        if group.requests(out, rows).is_none() {
+            group.is_row_by_row = true;
+            return Ok(false);
+        }
+        group.learn(&out[begin..], &mut self.streams, &mut self.devices);
+        group.done += rows;
+        self.row += rows as u64;
         Ok(true)
     }
 

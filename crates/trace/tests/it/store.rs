@@ -569,6 +569,84 @@ fn a_bad_value_is_named_with_its_row_or_passed_over_when_asked() {
     assert_eq!((read, opened.reader.skipped()), (2, 3));
 }
 
+/// What a reader says: requests up to the first error, the error, and what was left out.
+type Read = (Vec<TraceRequest>, Option<String>, u64, u64);
+
+fn one_by_one(path: &Path, options: &OpenOptions) -> Read {
+    let mut opened = open(path, options).unwrap();
+    let mut requests = Vec::new();
+    let mut error = None;
+    while let Some(request) = opened.reader.next_request() {
+        match request {
+            Ok(request) => requests.push(request),
+            Err(failed) => error = Some(failed.to_string()),
+        }
+    }
+    (requests, error, opened.reader.omitted(), opened.reader.skipped())
+}
+
+fn in_batches(path: &Path, options: &OpenOptions, at_most: usize) -> Read {
+    let mut opened = open(path, options).unwrap();
+    let (mut requests, mut error) = (Vec::new(), None);
+    loop {
+        let before = requests.len();
+        match opened.reader.next_batch(&mut requests, at_most) {
+            Ok(false) => break,
+            Ok(true) => assert!((1..=at_most).contains(&(requests.len() - before))),
+            Err(failed) => error = Some(failed.to_string()),
+        }
+    }
+    (requests, error, opened.reader.omitted(), opened.reader.skipped())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn batches_of_a_store_hold_the_same_requests_and_names(trace in trace(300), at_most in 1..300usize) {
+        let folder = TempDir::new().unwrap();
+        let path = folder.path().join("trace");
+        write_trace(&trace, "parquet", &path);
+        let options = OpenOptions::default();
+        prop_assert_eq!(in_batches(&path, &options, at_most), one_by_one(&path, &options));
+        let mut opened = open(&path, &options).unwrap();
+        while opened.reader.next_batch(&mut Vec::new(), at_most).unwrap() {}
+        for (stream, name) in &trace.streams {
+            prop_assert_eq!(opened.reader.stream_name(*stream), Some(name.as_str()));
+        }
+        for (device, name) in &trace.devices {
+            prop_assert_eq!(opened.reader.device_name(*device), Some(name.as_str()));
+        }
+    }
+
+    /// Rows out of order, without sectors and with impossible values, in stores of this program and of others.
+    #[test]
+    fn batches_of_a_bad_store_end_with_the_same_error_and_leave_out_the_same(
+        rows in prop::collection::vec((0..40i64, prop_oneof![9 => 0..500i64, 1 => Just(-7i64)], prop_oneof![9 => 1..40i64, 1 => Just(0i64)]), 1..200),
+        (in_order, is_ours, skip_bad) in any::<(bool, bool, bool)>(),
+        at_most in 1..100usize,
+    ) {
+        let folder = TempDir::new().unwrap();
+        let path = folder.path().join("rows");
+        let mut rows = rows;
+        if in_order {
+            rows.sort_by_key(|row| row.0);
+        }
+        foreign(&path, is_ours.then_some(("seekwise.program", "seekwise test")), &rows);
+        let options = OpenOptions { format: Some("parquet".into()), skip_bad, ..OpenOptions::default() };
+        prop_assert_eq!(in_batches(&path, &options, at_most), one_by_one(&path, &options));
+    }
+}
+
+#[test]
+fn batches_go_over_row_groups() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("long");
+    let trace = long_trace();
+    write_trace(&trace, "parquet", &path);
+    assert!(in_batches(&path, &OpenOptions::default(), 1_000).0 == trace.requests);
+}
+
 #[test]
 fn a_store_of_another_version_is_refused() {
     let folder = TempDir::new().unwrap();

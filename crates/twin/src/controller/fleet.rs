@@ -1,13 +1,14 @@
 //! What other machines measured under like loads on like devices ([`control::fleet`]): combined with what is expected anyway, and known from the
 //! first seconds of a load, before any forecast.
 //!
-//! It decides which arm is tried. An arm stays only after its turns, as every other.
+//! It decides which arm is tried. An arm stays only after its turns, as every other. Others that were not seen to be right on this machine yet are first
+//! compared with what it expects itself: those that contradict it about most arms are not worth a trial.
 
 use std::sync::Arc;
 
 use control::ab_test::Estimate;
 use control::fleet::{FleetKnowledge, Trust};
-use control::trials::UNKNOWN;
+use control::trials::{UNKNOWN, stated};
 use observe::merit::TOLERANCE;
 
 use super::{TwinController, sources};
@@ -26,6 +27,8 @@ pub(super) struct Fleet {
     said: Vec<Option<Estimate>>,
     /// Arms of which it was seen under this load whether others were right.
     judged: Vec<bool>,
+    /// How far what others say agrees with what is expected without them under this load, as forecasts or the model have it.
+    agreement: Trust,
     /// Others were wrong under this load.
     is_refuted: bool,
 }
@@ -33,7 +36,7 @@ pub(super) struct Fleet {
 impl Fleet {
     pub fn new(knowledge: Arc<FleetKnowledge>) -> Fleet {
         let trust = knowledge.trust();
-        Fleet { knowledge, trust, said: Vec::new(), judged: Vec::new(), is_refuted: false }
+        Fleet { knowledge, trust, said: Vec::new(), judged: Vec::new(), agreement: Trust::default(), is_refuted: false }
     }
 
     /// Takes in what others measured since, and how far they were right.
@@ -43,12 +46,23 @@ impl Fleet {
 
     /// Another load begins.
     pub fn begin_load(&mut self) {
-        (self.said, self.judged, self.is_refuted) = (Vec::new(), Vec::new(), false);
+        (self.said, self.judged, self.agreement, self.is_refuted) = (Vec::new(), Vec::new(), Trust::default(), false);
     }
 
     /// What others say of an arm, as far as they are trusted.
     fn believed(&self, arm: usize) -> Option<Estimate> {
-        self.trust.weighted(self.said.get(arm)?.as_ref()?).filter(|_| !self.is_refuted)
+        self.trust.with(&self.agreement).weighted(self.said.get(arm)?.as_ref()?).filter(|_| !self.is_refuted)
+    }
+
+    /// Compares what others say of arms with what is expected without them.
+    fn compare(&mut self, own: &[(usize, Estimate)]) {
+        self.agreement = Trust::default();
+        for (arm, own) in own {
+            if let Some(Some(said)) = self.said.get(*arm) {
+                let own = stated(own);
+                self.agreement.note(&Estimate { error: said.error.hypot(own.error), ..*said }, own.mean);
+            }
+        }
     }
 }
 
@@ -65,13 +79,19 @@ impl TwinController {
         self.fleet.judged.resize(self.arms.len(), false);
         if self.trying.evidence.is_none() && !self.learned.knows() {
             let unknown = (0..self.arms.len()).filter(|arm| *arm != self.original).map(|arm| (arm, UNKNOWN)).collect();
-            let gains = self.with_fleet(unknown);
+            let gains = self.combined_with_fleet(unknown);
             self.trying.trials.expect(gains);
         }
     }
 
-    /// The expected gains of arms over the original one, combined with those that others measured.
-    pub(super) fn with_fleet(&mut self, mut gains: Vec<(usize, Estimate)>) -> Vec<(usize, Estimate)> {
+    /// The expected gains of arms over the original one, as a forecast or the model has them, combined with those that others measured.
+    pub(super) fn with_fleet(&mut self, gains: Vec<(usize, Estimate)>) -> Vec<(usize, Estimate)> {
+        let others: Vec<(usize, Estimate)> = gains.iter().copied().filter(|(arm, _)| *arm != self.original).collect();
+        self.fleet.compare(&others);
+        self.combined_with_fleet(gains)
+    }
+
+    fn combined_with_fleet(&mut self, mut gains: Vec<(usize, Estimate)>) -> Vec<(usize, Estimate)> {
         for (arm, gain) in gains.iter_mut().filter(|(arm, _)| *arm != self.original) {
             if let Some(believed) = self.fleet.believed(*arm) {
                 *gain = gain.combined(&believed);
@@ -81,9 +101,13 @@ impl TwinController {
         gains
     }
 
-    /// Whether others say of any other arm that it is better, so that a trial need not wait for a forecast.
+    /// Whether others say of any other arm that it is better, so that a trial need not wait until much of the load was seen. Others that were not
+    /// right here yet wait for the first forecast, or until it is known that there is none.
     pub(super) fn fleet_recommends(&self) -> bool {
-        (0..self.arms.len()).any(|arm| arm != self.active && self.fleet.believed(arm).is_some_and(|gain| gain.mean > TOLERANCE))
+        let may_be_compared = self.trying.knows_of_forecast() || self.fleet.trust.is_proven();
+        may_be_compared
+            && (0..self.arms.len())
+                .any(|arm| arm != self.active && self.fleet.believed(arm).is_some_and(|gain| gain.mean > TOLERANCE))
     }
 
     /// Whether the active arm is on trial because others recommend it, which is not yet seen to be right.
@@ -119,9 +143,46 @@ impl TwinController {
             .filter(|arm| *arm != self.original)
             .filter_map(|arm| Some((arm, self.fleet.said.get(arm)?.as_ref()?)));
         let best = known.max_by(|a, b| a.1.mean.total_cmp(&b.1.mean));
-        let trusted = if self.fleet.trust.weighted(&UNKNOWN).is_some() { "" } else { ", not believed: it was wrong here before" };
+        let trusted = if self.fleet.trust.weighted(&UNKNOWN).is_none() {
+            ", not believed: it was wrong here before"
+        } else if self.fleet.trust.with(&self.fleet.agreement).weighted(&UNKNOWN).is_none() {
+            ", not believed: it contradicts the forecast"
+        } else {
+            ""
+        };
         Some(best.map_or("no like load on a like device".to_owned(), |(arm, gain)| {
             format!("{} {}{trusted}", self.arms[arm].setting, sources::gain(gain))
         }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gain(mean: f64, error: f64) -> Estimate {
+        Estimate { mean, error }
+    }
+
+    /// What is believed of arm 1 where this is said of arms 1 to 3, and the forecast expects little of each.
+    fn believed(said: [f64; 3], trust: Trust) -> Option<Estimate> {
+        let said = std::iter::once(None).chain(said.map(|mean| Some(gain(mean, 0.1)))).collect();
+        let mut fleet = Fleet { said, trust, ..Fleet::new(Arc::default()) };
+        fleet.compare(&[(1, gain(-0.2, 0.15)), (2, gain(0.0, 0.05)), (3, gain(-0.1, 0.1))]);
+        fleet.believed(1)
+    }
+
+    #[test]
+    fn others_that_contradict_the_forecast_are_not_believed_before_they_were_right_here() {
+        assert_eq!(believed([1.0, -1.0, -1.0], Trust::default()), None);
+        assert!(believed([0.2, 0.0, 0.0], Trust::default()).is_some(), "one that gains more than forecast is worth a trial");
+        assert!(believed([-0.2, 0.0, -0.1], Trust::default()).is_some());
+        let mut proven = Trust::default();
+        assert!(!proven.is_proven());
+        (0..20).for_each(|_| proven.note(&gain(0.3, 0.1), 0.3));
+        assert!(proven.is_proven() && believed([1.0, -1.0, -1.0], proven).is_some(), "the forecast may be the one that is wrong");
+        let mut fleet = Fleet { agreement: proven, ..Fleet::new(Arc::default()) };
+        fleet.begin_load();
+        assert_eq!(fleet.agreement, Trust::default(), "another load is another comparison");
     }
 }

@@ -125,6 +125,11 @@ impl Trying {
         self.turns.iter().copied().enumerate().filter(|(_, turns)| *turns > 0)
     }
 
+    /// Whether a forecast of this load was made, or could not be.
+    pub fn knows_of_forecast(&self) -> bool {
+        self.is_forecast
+    }
+
     /// Lets an arm be tried of which something is expected.
     pub fn allow(&mut self, arm: usize) {
         self.may_be_tried[arm] = true;

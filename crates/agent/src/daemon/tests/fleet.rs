@@ -6,13 +6,16 @@ use knowledge::Knowledge;
 
 use super::*;
 use crate::configuration::FleetSettings;
-use crate::fleet::Exchange;
+use crate::fleet::{Exchange, Job};
+
+#[path = "../../../../knowledge/tests/knowledge/postgres.rs"]
+mod postgres;
 
 /// A scene with sharing to an unreachable server, and its knowledge base.
 fn sharing(configuration: &str) -> (Scene, std::path::PathBuf) {
     let mut scene = Scene::new(configuration);
     let file = scene.root.path().join(crate::learning::FILE);
-    let exchange = Exchange { file: file.clone(), settings: FleetSettings::default() };
+    let exchange = Exchange { file: file.clone(), settings: FleetSettings::default(), machine_id: "/nowhere".into() };
     let memory = Memory::below(scene.root.path());
     let usual = Daemon::new(
         scene.moment(),
@@ -59,6 +62,61 @@ fn measured_changes_are_recorded_and_name_no_device_process_or_path() {
     let mut alone = Scene::new("mode = \"act\"");
     alone.pass(30, 5);
     assert!(!alone.root.path().join(crate::learning::FILE).exists());
+}
+
+/// What is on the server after a machine has shared what it measured: all rows of all tables, as text.
+#[test]
+fn rows_on_the_server_name_no_host_device_process_or_path() {
+    let Some(server) = postgres::Server::shared() else { return };
+    let address = server.database("rows");
+    knowledge::Fleet::init(&address).unwrap();
+    let (mut scene, file) = sharing("mode = \"act\"");
+    scene.pass(60, 5);
+    let begin = "INSERT INTO seekwise.rollouts (name, kind, model, setting, stages, approve, state)
+        SELECT 'autumn', kind, model, 'bfq', '1', false, 'running' FROM seekwise.outcomes LIMIT 1";
+    let settings = FleetSettings { server: Some(address), rollouts: true, ..FleetSettings::default() };
+    let exchange = Exchange { file: file.clone(), settings, machine_id: "/etc/machine-id".into() };
+    let mut job = Job { unix_seconds: 1_700_000_000, ..Job::default() };
+    for round in 0..2 {
+        let devices = scene.daemon.devices.values_mut().map(|session| (session.name().to_owned(), session.share())).collect();
+        job.devices = devices;
+        let reply = exchange.run(&job);
+        assert_eq!((reply.trouble, reply.delivered > 0), (None, round == 0));
+        server.sql("postgres", "rows", if round == 0 { begin } else { "SELECT 1" }).unwrap();
+        scene.pass(5, 5);
+    }
+    let all = "SELECT string_agg(query_to_xml('SELECT * FROM seekwise.' || tablename, true, true, '')::text, '') FROM pg_tables WHERE schemaname = 'seekwise'";
+    let rows = server.sql("postgres", "rows", all).unwrap();
+    let count = |table: &str| server.sql("postgres", "rows", &format!("SELECT count(*) > 0 FROM seekwise.{table}")).unwrap();
+    assert_eq!((count("outcomes"), count("rollout_devices"), count("rollout_scores")), ("t".into(), "t".into(), "t".into()));
+    let read = |path: &str| fs::read_to_string(path).unwrap_or_default().trim().to_owned();
+    let here = std::env::current_exe().unwrap();
+    let program = here.file_name().unwrap().to_str().unwrap().to_owned();
+    let root = scene.root.path().to_str().unwrap().to_owned();
+    for word in [
+        read("/proc/sys/kernel/hostname"),
+        read("/etc/machine-id"),
+        root,
+        program,
+        "sda".into(),
+        "8:0".into(),
+        "agent.toml".into(),
+        "knowledge.sqlite".into(),
+    ] {
+        assert!(word.len() < 3 || !rows.contains(&word), "{word} in {rows}");
+    }
+    // Without the server nothing changes, and scores wait; a rollout that was aborted meanwhile is over then.
+    let nowhere = FleetSettings { server: Some("postgresql://x@/y?host=/nowhere".into()), ..exchange.settings.clone() };
+    let away = Exchange { settings: nowhere, ..exchange.clone() };
+    job.devices = scene.daemon.devices.values_mut().map(|session| (session.name().to_owned(), session.share())).collect();
+    let reply = away.run(&job);
+    assert!(reply.rollouts.is_none() && !reply.outcomes.is_empty());
+    assert!(reply.trouble.as_ref().is_some_and(|trouble| trouble.contains("cannot be reached")), "{:?}", reply.trouble);
+    let waiting = || Knowledge::open(&file).unwrap().waiting_scores(0).unwrap().len();
+    assert_eq!(waiting(), 1);
+    server.sql("postgres", "rows", "UPDATE seekwise.rollouts SET state = 'aborted'").unwrap();
+    let reply = exchange.run(&Job { devices: BTreeMap::new(), ..job });
+    assert_eq!((reply.trouble, reply.rollouts, waiting()), (None, Some(BTreeMap::new()), 0));
 }
 
 #[test]
