@@ -76,7 +76,7 @@ fn the_commands_of_the_page_work_against_a_server() {
     }
     assert!(is_set_up, "the page has no commands");
     fences("sql end").iter().for_each(|statement| drop(server.sql("postgres", "page", statement).unwrap()));
-    // The program makes what it prints.
+    // The program executes the statements that it prints.
     let (_, roles, _) = seekwise(folder.path(), &["fleet", "init", "--print-roles"]);
     server.sql("postgres", "page", &roles).unwrap();
     drop(alone);
@@ -123,7 +123,7 @@ fn the_certificates_of_the_page_let_a_machine_in() {
     assert!(refused.contains("certificate"), "{refused}");
 }
 
-/// A line's words; quotes hold some together.
+/// Splits a line into words, with quotes.
 fn words(line: &str) -> Vec<String> {
     let parts: Vec<&str> = line.split('"').collect();
     let plain = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
@@ -211,7 +211,7 @@ impl Agents {
             id[..8].copy_from_slice(&self.rounds.to_be_bytes());
             let score = number as f64 + noise + if is_chosen { gain } else { 0.0 };
             let score = Score { id, is_treated: is_chosen, score, windows: 60, note: String::new(), age_s: 0.0 };
-            // The same again changes nothing.
+            // Reporting is idempotent.
             for _ in 0..2 {
                 self.fleet.report_scores(&rollout, machine, std::slice::from_ref(&score)).unwrap();
             }

@@ -46,7 +46,7 @@ class FileError(SeekwiseError, OSError):
 
 
 class ConformanceError(SeekwiseError, AssertionError):
-    """A scheduler breaks a rule that every scheduler must keep; the message has the rule and the smallest script that breaks it."""
+    """A scheduler violates a rule of :func:`check_scheduler`. The message has the rule and the smallest script found to break it."""
 
 
 class WorkerLostError(SeekwiseError):

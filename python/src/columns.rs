@@ -450,7 +450,7 @@ fn text(array: &ArrayRef, role: &str, name: &str) -> Result<ArrayRef, Invalid> {
     converted(array, &DataType::Utf8View, role, name)
 }
 
-/// Times with the nanoseconds of their unit. Shared where they are 64-bit integers, with or without a unit in their type.
+/// Returns times and nanoseconds per unit. 64-bit integers, timestamps and durations are shared, not copied.
 fn times(array: &ArrayRef, unit_ns: i64, role: &str, name: &str, base: u64) -> Result<(ScalarBuffer<i64>, i64), Invalid> {
     if array.null_count() > 0 {
         return Err(Invalid::of_key(role, format!("column {name:?} has {} nulls; each request needs a time", array.null_count())));
@@ -587,7 +587,7 @@ fn spans(batch: &RecordBatch, role: &'static str, name: &str, unit_ns: i64, base
     let (values, ns) = if is_float {
         let floats = converted(&array, &DataType::Float64, role, name)?;
         let floats = floats.as_primitive::<Float64Type>();
-        // What is not a number is unknown, as null is.
+        // NaN counts as unknown, like null.
         let one = |(row, value): (usize, Option<f64>)| match value.filter(|value| !value.is_nan()) {
             None => Ok(-1),
             Some(value) => {

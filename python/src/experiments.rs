@@ -40,7 +40,7 @@ fn beyond(key: &str, value: &Bound<'_, PyAny>, error: PyErr) -> PyErr {
     }
 }
 
-/// The keys of an experiment, as the Python functions pass them.
+/// Keyword arguments of an experiment from Python.
 pub struct Keys<'a, 'py>(pub &'a Bound<'py, PyDict>);
 
 impl<'py> Keys<'_, 'py> {

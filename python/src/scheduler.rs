@@ -159,7 +159,7 @@ static REGISTERED: Mutex<Vec<Registered>> = Mutex::new(Vec::new());
 /// that a scheduler of Linux lets a disk idle (`slice_idle` of bfq, 8 ms).
 const MAX_WAITS: u32 = 100_000;
 
-/// The tunable that says which class it is.
+/// The tunable that identifies the class.
 const CLASS: &str = "python_class";
 
 /// A tunable of a class: name, meaning, minimum, maximum and default.

@@ -41,7 +41,7 @@ impl Table {
         Ok(Table { schema, batches: tables.into_iter().flat_map(|table| table.batches).collect() })
     }
 
-    /// Of batches.
+    /// A table of record batches.
     pub fn of(schema: SchemaRef, batches: Vec<RecordBatch>) -> Table {
         Table { schema, batches }
     }

@@ -80,7 +80,7 @@ pub enum Problem {
     /// A file with a password or a key.
     #[error("{0}")]
     Secret(String),
-    /// The role that connected may not do this.
+    /// The database role lacks the right.
     #[error("{0}: the role may not do this; `seekwise fleet init` makes roles, and an administrator grants them")]
     Denied(String),
     /// A server without Seekwise's tables.
@@ -94,7 +94,7 @@ pub enum Problem {
         "knows this machine's id as one of the role {0}, so it takes nothing for it from this role: log in as {0}, or, if this file was copied from another machine, move it away, and the agent makes a new one"
     )]
     OtherMachine(String),
-    /// The server's tables are of an earlier version, and the role may not migrate them, or only reads.
+    /// The server's tables are of an earlier version, and this connection cannot migrate them.
     #[error("has schema version {found}, this program writes {known}: run `seekwise fleet init` of this version once")]
     ServerOlder {
         /// Schema version found.

@@ -16,13 +16,13 @@ use crate::tls;
 pub const VERSION: u32 = STEPS.len() as u32;
 /// The earliest version of a server's tables that this program exchanges rows with.
 const OLDEST_SERVER: u32 = 2;
-/// How long a server may take to answer a connection, unless its address says otherwise.
+/// Timeout of connecting, unless the address sets one.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Timeout of unacknowledged TCP data, unless the address sets one.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a server may work on one statement. Statements of exchanges take milliseconds; the longest is a migration of a large base.
 const STATEMENT_TIMEOUT: Duration = Duration::from_secs(600);
-/// What migrating programs lock, so that one does it: "SkWm".
+/// Advisory lock that serialises migrations: "SkWm".
 const MIGRATION_LOCK: i32 = i32::from_be_bytes(*b"SkWm");
 
 /// Opens a server's knowledge base. Writers migrate tables of an earlier version; readers require the current one.
@@ -78,7 +78,7 @@ fn connect(path: &Path, password: Option<&str>) -> Result<Client, Problem> {
             config.connect(connector)?
         }
     };
-    // Other schemas could have tables of the same names. What PostgreSQL says comes in English, as what this program says.
+    // A fixed search path: other schemas could have tables of the same names.
     client.batch_execute(&format!(
         "SET search_path = seekwise, pg_temp; SET client_min_messages = warning; SET synchronous_commit = on; SET statement_timeout = {}",
         STATEMENT_TIMEOUT.as_millis()

@@ -7,13 +7,13 @@ use block::Nanos;
 
 use super::{Exchange, Job, Reply};
 
-/// The first exchange comes this soon, so that what others know serves from the beginning.
+/// Delay of the first exchange; short, so that outcomes of other machines are available early.
 const FIRST: Nanos = Nanos(5_000_000_000);
 
 /// How long an exchange may take: longer than the server works on a statement, and than a month's outcomes take.
 const STALLED: Nanos = Nanos(3_600_000_000_000);
 
-/// Hands jobs to a thread, and takes its replies, without ever waiting.
+/// Passes jobs to a thread and receives its replies, without blocking.
 pub struct FleetLink {
     jobs: Sender<Job>,
     replies: Receiver<Reply>,
@@ -41,7 +41,7 @@ impl FleetLink {
         let (jobs, of_daemon) = channel::<Job>();
         let (to_daemon, replies) = channel();
         thread::Builder::new().name("fleet".to_owned()).spawn(move || {
-            // Ends with the daemon, which drops its end.
+            // Ends when the daemon drops its end of the channel.
             while let Ok(job) = of_daemon.recv() {
                 if to_daemon.send(exchange.run(&job)).is_err() {
                     break;

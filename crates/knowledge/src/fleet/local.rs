@@ -16,7 +16,7 @@ pub const MAX_OUTBOX: u64 = 50_000;
 const MAX_OWN: u64 = 5_000;
 /// Scores of rollouts that wait for a server at most: a week of one device. Then the oldest go.
 const MAX_SCORES: i64 = 1_000;
-/// Outcomes that are delivered in one transaction.
+/// Outcomes delivered per transaction.
 const AT_ONCE: usize = 200;
 /// Maximum outcomes pulled from the server per type of device.
 const MAX_PULLED: u64 = 5_000;

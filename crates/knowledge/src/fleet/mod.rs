@@ -52,7 +52,7 @@ const COLUMNS: &str =
 /// The place of a column after them.
 const PLACE: usize = 14;
 
-/// An outcome of these columns. What cannot be read as one is damage, or of another version.
+/// Parses an outcome from [`COLUMNS`]. Fails on a damaged row and on one of another version.
 fn outcome(row: &Row) -> Result<FleetOutcome, Problem> {
     let load: String = row.get(7)?;
     Ok(FleetOutcome {

@@ -53,7 +53,7 @@ SELECT COLUMNS FROM (
     AND o.outcome > (SELECT max(outcome) FROM outcomes) - ?5
 ) bounded WHERE bytes <= ?6 ORDER BY outcome DESC LIMIT ?4";
 
-/// Roles that hold rights and do not log in; `seekwise fleet init` makes them, and an administrator grants them to those who log in.
+/// Group roles without login, created by `seekwise fleet init`. An administrator grants them to login roles.
 const ROLES: &str = "
 DO $$ BEGIN
   IF NOT EXISTS (SELECT 1 FROM pg_roles WHERE rolname = 'seekwise_reader') THEN CREATE ROLE seekwise_reader NOLOGIN; END IF;
@@ -163,7 +163,7 @@ impl Fleet {
             for (sql, most, fifth) in [(OF_MODEL, most, MIN_OF_ROLE as i64), (OF_KIND, most / 4, OTHER_MODELS_AMONG)] {
                 let sql = sql.replace("COLUMNS", COLUMNS).replace("AGE", &age);
                 let rows = database.query(&sql, values![&device.kind, &device.model, *own, most, fifth, MAX_BYTES])?;
-                // A row that cannot be read is passed over, whoever wrote it.
+                // Unreadable rows are skipped: other programs may have written them.
                 found.extend(rows.iter().rev().filter_map(|row| outcome(row).ok()));
             }
             Ok(found)
