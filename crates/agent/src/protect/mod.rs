@@ -88,6 +88,7 @@ impl Told {
 }
 
 /// State of a guarantee.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PromiseStatus {
     /// The unit, as the configuration names it.
     pub unit: String,

@@ -27,6 +27,7 @@ const LEAST_BEYOND: f64 = 0.01;
 const OTHER: &str = "[other]";
 
 /// Statistics of the units that used a device in an interval.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct UnitTable {
     /// Length of the interval in seconds.
     pub seconds: f64,

@@ -7,6 +7,7 @@ use super::setting::{Disk, Found, Setting};
 use super::state::State;
 
 /// Verdict on a setting.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// The value is active.
     InForce,
