@@ -50,4 +50,4 @@ class ConformanceError(SeekwiseError, AssertionError):
 
 
 class WorkerLostError(SeekwiseError):
-    """A worker of an executor died with its task. What was done before is kept, and the same call continues."""
+    """A worker of an executor died, and its task was not retried. Finished cases are kept, and the same call resumes."""

@@ -1,4 +1,4 @@
-"""Sweeps: on the cores of this machine, or on the workers of any executor."""
+"""Sweeps, run on this machine's cores or on the workers of an executor."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from ._run import preference_argument, several, threads_argument
 from ._seekwise import Table
 from ._trace import Path, Progress
 
-#: A task that takes less than this is sent together with others, so that the engine's own work for each is small beside it.
+#: Minimum duration of a submission in seconds: shorter tasks are batched, so that the engine's overhead is small.
 _CHUNK_S = 0.5
-#: More tasks than this are not sent together, however short they are: what a worker that dies had done is lost.
+#: Maximum tasks per batch, because a worker that dies loses its whole batch.
 _MAX_CHUNK = 1000
-#: How often the number of workers is asked for and progress reported.
+#: Interval in seconds of polling the number of workers and reporting progress.
 _POLLED_S = 0.2
-#: Plans that a process keeps, with the traces that it read last.
+#: Plans cached per worker process, with the traces read last.
 _KEPT_PLANS = 2
 
 
 class SweepReport:
-    """The best setting of every load and disk, and what it gains over the default. ``print`` shows what ``seekwise sweep report`` does.
+    """The best setting for every load and disk, with its gain over the default. ``print`` shows the report of ``seekwise sweep report``.
 
     Attributes:
-        objective: The figure by which settings are ranked.
-        best: A dict per load and disk: ``setting``, ``default_value``, ``value``, ``gain_percent``, ``interval_percent`` (95%),
+        objective: Name of the figure that ranks settings.
+        best: One dict per load and disk: ``setting``, ``default_value``, ``value``, ``gain_percent``, ``interval_percent`` (95%),
             ``held_out_percent``, …
     """
 
@@ -48,7 +48,7 @@ class SweepReport:
         self.best: list[dict[str, Any]] = values["best"]
 
     def to_dict(self) -> dict[str, Any]:
-        """As ``seekwise sweep report --json`` prints it."""
+        """The values of ``seekwise sweep report --json``."""
         plain: dict[str, Any] = json.loads(json.dumps(self._values))
         return plain
 
@@ -60,15 +60,15 @@ class SweepReport:
 
 
 class Sweep:
-    """The data set of a sweep, finished or not. ``sw.Sweep(folder)`` opens one that is there; :func:`sweep` returns what it made.
+    """The data set of a sweep, finished or not. ``sw.Sweep(folder)`` opens an existing one; :func:`sweep` returns the one it wrote.
 
     Attributes:
         folder: The folder of the Parquet files.
-        cases: Cases of the shard that was run; ``None`` of a folder that was opened, as are the next four.
-        run: Of them, those that were run now; the others were done before.
-        failed: Of them, those that could not be run; the column ``error`` says why.
-        first_error: Why the first could not.
-        is_whole: Whether every file of the data set is there, those of other shards included.
+        cases: Number of cases of the shard. This and the following attributes are ``None`` for an opened folder.
+        run: Number of cases run by this call; the others were already finished.
+        failed: Number of cases that failed; their errors are in the column ``error``.
+        first_error: Error of the first failed case; ``None`` if none failed.
+        is_whole: Whether all files of the data set exist, including those of other shards.
     """
 
     def __init__(self, folder: Path, outcome: Optional[Mapping[str, Any]] = None) -> None:
@@ -81,17 +81,17 @@ class Sweep:
         self.is_whole: Optional[bool] = known.get("is_whole")
 
     def table(self) -> Table:
-        """Its rows so far, in the order of the cases (Arrow): the columns of ``docs/sweep.md``.
+        """The rows written so far, in order of the cases (Arrow), with the columns of ``docs/sweep.md``.
 
-        All of it is in memory, about 0.5 KiB a row; ``polars.scan_parquet(f"{folder}/*.parquet")`` reads a large one in pieces.
+        Loads the whole table into memory, about 0.5 KiB per row; ``polars.scan_parquet(f"{folder}/*.parquet")`` streams a large one.
         """
         return _seekwise.sweep_table(self.folder)
 
     def report(self, objective: Optional[str] = None) -> SweepReport:
-        """The best setting of every load and disk.
+        """Return the best setting for every load and disk.
 
         Args:
-            objective: Rank settings by this figure (default: the plan's), such as ``"p99_ms"``.
+            objective: Figure that ranks settings, such as ``"p99_ms"`` (default: the plan's).
         """
         text, values = _seekwise.sweep_report(self.folder, objective)
         return SweepReport(text, json.loads(values))
@@ -102,12 +102,12 @@ class Sweep:
 
 
 class VolumesReport:
-    """Which volumes gain by which setting, and how much in all. ``print`` shows what ``seekwise sweep volumes`` does.
+    """Recommended setting and gain of each volume. ``print`` shows the report of ``seekwise sweep volumes``.
 
     Attributes:
-        volumes: A dict per volume, with the columns of ``volumes.parquet``.
-        gaining: Number of volumes that gain at least 2%.
-        mean_gain_percent: The mean gain over all volumes with a verdict.
+        volumes: One dict per volume, with the columns of ``volumes.parquet``.
+        gaining: Number of volumes with a gain of at least 2%.
+        mean_gain_percent: Mean gain of all volumes with a verdict.
     """
 
     def __init__(self, text: str, values: dict[str, Any]) -> None:
@@ -137,20 +137,20 @@ def sweep_volumes(
     threads: Optional[int] = None,
     progress: Optional[Progress] = None,
 ) -> VolumesReport:
-    """Characterise and advise every volume of a cloud's trace, or of a folder of traces, as ``seekwise sweep volumes`` does.
+    """Characterise every volume of a cloud trace or of a folder of traces, and recommend a setting for each.
 
-    Stopped at any moment, the same call continues where it was.
+    Equivalent to ``seekwise sweep volumes``. After an interruption the same call resumes.
 
     Args:
-        path: A trace with a volume in each line, or a folder of traces.
-        output: The folder of ``volumes.parquet``, made if it does not exist.
-        disk: The disk that each volume is run on by itself (default: volumes are judged as they were recorded).
-        candidates: What there is to choose from.
+        path: A trace whose records name their volume, or a folder of traces.
+        output: The folder of ``volumes.parquet``, created if it does not exist.
+        disk: Simulate each volume alone on this disk. ``None`` (default): the device is inferred from recorded response times.
+        candidates: Settings, or names of sets of settings (default: ``"kernel"``).
         host: Tunables of the host.
-        preference: Weights of throughput, response time and fairness.
-        fit: ``"exact"``, or ``"compact"`` to leave out areas that a volume never touches.
-        same_devices: Devices of one name are the same in all files of a folder.
-        top: Volumes that the text lists.
+        preference: Weights of throughput, response time and fairness (default: ``(2, 3, 1)``).
+        fit: ``"exact"`` (default), or ``"compact"`` to remove areas that a volume never accesses.
+        same_devices: Identify devices of several files by name (default: those of each file are distinct).
+        top: Maximum number of volumes in the printed report (default: 20).
         threads: Threads (default: one per core).
         progress: See :data:`Progress`.
     """
@@ -163,15 +163,16 @@ def sweep_volumes(
 
 
 def _call(fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """What Ray runs: it takes functions written in Python only."""
+    """Wrapper for Ray, which runs only functions written in Python."""
     return fn(*args, **kwargs)
 
 
 class RayExecutor(futures.Executor):
-    """Runs functions as tasks of Ray. Ray is imported, and connected to (``ray.init()``) where it is not yet, when the first is.
+    """An executor that runs functions as Ray tasks. The first task imports Ray and, if necessary, connects to it (``ray.init()``).
 
-    A task whose worker dies is run again, ``max_retries`` times at most; ``options`` go to ``ray.remote``, such as
-    ``runtime_env={"pip": ["seekwise"]}``.
+    Args:
+        max_retries: How often a task whose worker died is retried (default: 3).
+        options: Further options of ``ray.remote``, such as ``runtime_env={"pip": ["seekwise"]}``.
     """
 
     def __init__(self, *, max_retries: int = 3, **options: Any) -> None:
@@ -190,7 +191,7 @@ class RayExecutor(futures.Executor):
         return ray
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> futures.Future[Any]:
-        """Start a task. The future's ``cancel`` also takes it back from Ray, if it has not begun."""
+        """Submit a task. Cancelling its future also cancels the Ray task if that has not started."""
         ray = self._ray()
         with self._lock:
             if self._is_shut_down:
@@ -209,7 +210,7 @@ class RayExecutor(futures.Executor):
             if error is None:
                 done.set_result(theirs.result())
             else:
-                # What the function raised is inside Ray's own.
+                # Ray wraps the function's exception in its own.
                 done.set_exception(getattr(error, "cause", None) or error)
 
         def cancelled(ours: futures.Future[Any]) -> None:
@@ -221,11 +222,11 @@ class RayExecutor(futures.Executor):
         return done
 
     def workers(self) -> int:
-        """Tasks of one CPU that the cluster can run at once."""
+        """Number of single-CPU tasks that the cluster can run concurrently."""
         return max(1, int(self._ray().cluster_resources().get("CPU", 1)))
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Take no more tasks. Ray itself goes on (``ray.shutdown()``)."""
+        """Accept no more tasks. Ray itself keeps running; ``ray.shutdown()`` stops it."""
         with self._lock:
             self._is_shut_down = True
         running = list(self._running)
@@ -237,11 +238,11 @@ class RayExecutor(futures.Executor):
 
 
 class _OtherFiles(Exception):
-    """A worker finds other files than the plan's. Its argument is what it finds."""
+    """A worker's files differ from the plan's. The argument describes the worker's files."""
 
 
-#: What a task needs to know of its sweep: a name of its own, the plan's text and source, the folder of its paths, a digest of its files,
-#: threads of a worker.
+#: Identifies a sweep to its workers: unique name, text and source of the plan, base folder of its paths, digest of its files,
+#: threads per worker.
 _Key = tuple[str, str, str, str, str, int]
 
 _workers: OrderedDict[str, _seekwise.SweepWorker] = OrderedDict()
@@ -249,7 +250,7 @@ _workers_lock = threading.Lock()
 
 
 def _forget() -> None:
-    """In the child of a fork: what the parent's threads held at that moment stays held."""
+    """Reset state in a forked child, where locks held by threads of the parent would stay locked."""
     global _workers, _workers_lock
     _workers, _workers_lock = OrderedDict(), threading.Lock()
 
@@ -279,14 +280,14 @@ def _worker(key: _Key) -> _seekwise.SweepWorker:
 
 
 def _run_tasks(key: _Key, tasks: list[int], known: bytes) -> tuple[bytes, float]:
-    """In a worker: the rows of some tasks, and the seconds that they took."""
+    """Run tasks in a worker. Returns their rows and the duration in seconds."""
     worker = _worker(key)
     begun = time.monotonic()
     return worker.run(tasks, known), time.monotonic() - begun
 
 
 class _Engine:
-    """An executor, how many workers it has now, and how many tasks one of its processes runs at once."""
+    """An executor with its current number of workers, and the tasks per worker process."""
 
     def __init__(self, executor: Any) -> None:
         module = type(executor).__module__.split(".")[0]
@@ -295,7 +296,7 @@ class _Engine:
             executor = RayExecutor()
         elif module == "distributed" and hasattr(executor, "get_executor"):
             self._client = executor
-            # The same task may be sent again, after a worker was lost.
+            # A task may be resubmitted after its worker was lost, so it must not be treated as pure.
             executor = executor.get_executor(pure=False)
         elif module == "distributed":
             self._client = getattr(executor, "_client", None)
@@ -319,7 +320,7 @@ class _Engine:
         return int(getattr(self.executor, "_max_workers", None) or os.cpu_count() or 1)
 
 
-#: Failures of an engine, by name: the engines are not imported for them.
+#: Exceptions of engines for a lost worker, by name, so that the engines need not be imported.
 _LOST = {"KilledWorker", "WorkerCrashedError", "NodeDiedError", "OwnerDiedError", "TerminatedWorkerError", "CommClosedError", "OutOfMemoryError"}
 
 
@@ -328,13 +329,13 @@ def _is_lost(error: BaseException) -> bool:
 
 
 class _Remote:
-    """A sweep that is run by the workers of an executor. This process alone writes."""
+    """A sweep run by the workers of an executor. Only this process writes output."""
 
     def __init__(self, plan: _seekwise.SweepPlan, output: _seekwise.SweepOutput, engine: _Engine, folder: str, in_flight: Optional[int]) -> None:
         self._plan, self._output, self._engine, self._in_flight = plan, output, engine, in_flight
         self._key: _Key = (uuid.uuid4().hex, plan.text, plan.source, folder, plan.identity(), engine.threads)
         self._running: dict[futures.Future[tuple[bytes, float]], int] = {}
-        #: Seconds of a task, as the last ones took.
+        #: Mean duration of the last tasks, in seconds; ``None`` before the first result.
         self._task_s: Optional[float] = None
 
     def run(self, progress: Optional[Progress]) -> None:
@@ -376,14 +377,14 @@ class _Remote:
                 _workers.pop(self._key[0], None)
 
     def _submit(self, workers: int) -> None:
-        # Two for each worker: while one is on its way back another is at hand.
+        # Two per worker, so that a worker need not wait for the next task.
         in_flight = self._in_flight or 2 * workers
         while len(self._running) < in_flight:
             left = self._output.left()
             if left == 0:
                 return
             chunk = 1 if self._task_s is None else int(_CHUNK_S / max(self._task_s, 1e-6))
-            # Smaller ones towards the end, so that all workers end together.
+            # Smaller batches towards the end, so that workers finish together.
             chunk = max(1, min(chunk, _MAX_CHUNK, left // (2 * workers)))
             tasks, known = self._output.next(chunk)
             self._running[self._engine.executor.submit(_run_tasks, self._key, tasks, known)] = len(tasks)
@@ -395,7 +396,7 @@ class _Remote:
         self._task_s = seconds / tasks
 
     def _stop(self) -> None:
-        """Takes back what has not begun, ends what runs in this process, and keeps what is done."""
+        """Cancel pending tasks, stop those of this process, and keep finished results."""
         for future in self._running:
             future.cancel()
         worker = _workers.get(self._key[0])
@@ -408,7 +409,7 @@ class _Remote:
 
 
 def _told(stream: Any) -> Progress:
-    """Progress as a line that is written again and again."""
+    """A progress callback that rewrites one line of ``stream``."""
     begun = time.monotonic()
     first: list[int] = []
     last = [0.0]
@@ -419,7 +420,7 @@ def _told(stream: Any) -> Progress:
         now = time.monotonic()
         if last[0] == float("inf") or now - last[0] < _POLLED_S and done < total:
             return
-        # The end is reported once.
+        # Report completion only once.
         last[0] = now if done < total else float("inf")
         line = f"\r{done} of {total} {stage}"
         if done > first[0] and done < total:
@@ -431,7 +432,7 @@ def _told(stream: Any) -> Progress:
 
 
 def _plain(value: Any) -> Any:
-    """What JSON does not know: paths, ranges, numbers and arrays of numpy."""
+    """Convert types unknown to JSON: paths, ranges, numpy numbers and arrays."""
     if isinstance(value, os.PathLike):
         return os.fspath(value)
     if hasattr(value, "tolist"):
@@ -448,7 +449,7 @@ def _without_none(value: Any) -> Any:
 
 
 def _read_plan(plan: Union[Path, Mapping[str, Any]], folder: Optional[Path]) -> tuple[_seekwise.SweepPlan, str]:
-    """The plan, and the folder from which its paths are named."""
+    """Parse the plan. Returns it with the base folder of its relative paths."""
     named = os.fspath(folder) if folder is not None else ""
     if isinstance(plan, Mapping):
         try:
@@ -459,7 +460,7 @@ def _read_plan(plan: Union[Path, Mapping[str, Any]], folder: Optional[Path]) -> 
         try:
             return _seekwise.SweepPlan(text, "plan", named), named
         except InvalidInputError as error:
-            # A dict has no lines.
+            # Drop the line number, which is meaningless for a dict.
             raise InvalidInputError(re.sub(r"^plan:\d+: ", "plan: ", str(error)), key="plan") from None
     elif isinstance(plan, (str, os.PathLike)):
         path = os.fspath(plan)
@@ -485,29 +486,29 @@ def sweep(
     in_flight: Optional[int] = None,
     progress: Union[bool, Progress, None] = None,
 ) -> Sweep:
-    """Run loads on disks under settings, into one Parquet data set, as ``seekwise sweep`` does and with the same bytes.
+    """Run loads on disks under settings and write the results to one Parquet data set, byte-identical to that of ``seekwise sweep``.
 
-    The same call continues a sweep that was stopped: a case that is done is not run again.
+    After an interruption the same call resumes; finished cases are not run again.
 
     Args:
-        plan: The path of a plan (``docs/sweep.md``), its text, or the same as a dict
+        plan: The path of a plan (``docs/sweep.md``), its text, or an equivalent dict
             (``{"loads": ["sda.parquet"], "disks": ["sata7200"], "host": {"nr_requests": [64, 256]}}``).
-        output: The folder of the data set, made if it does not exist. Only this process writes there.
-        executor: What runs the cases. ``None``: threads of this process. An executor of ``concurrent.futures`` (also loky's), a
-            ``Client`` of Dask, ``ray``, or a :class:`RayExecutor`. Its workers need this version of the package, and read the plan's
-            traces, job files and profiles by path.
-        folder: The folder from which paths in a text or dict are named (default: the working directory).
-        worker_folder: The same as workers see it, such as ``"."`` with Ray's ``working_dir`` (default: the same absolute path).
-        shard: ``"I/N"``: only every N-th file from the I-th on.
+        output: The folder of the data set, created if it does not exist. Only this process writes there.
+        executor: Runs the cases: an executor of ``concurrent.futures`` (or of loky), a Dask ``Client``, ``ray``, or a
+            :class:`RayExecutor`. ``None`` (default): threads of this process. Workers need this version of the package, and read
+            the plan's traces, job files and profiles by path.
+        folder: Base folder of relative paths in a text or dict (default: the working directory).
+        worker_folder: Path of that folder on workers, such as ``"."`` with Ray's ``working_dir`` (default: the same absolute path).
+        shard: ``"I/N"``: run only every N-th file from the I-th on (default: all).
         threads: Threads without an executor (default: one per core).
-        in_flight: Tasks that are sent and not back yet (default: two for each worker). Short cases are sent together, half a second
-            of work in a task; a Bayesian search of a load on a disk is one task.
-        progress: See :data:`Progress`; ``True`` writes a line with the time left to ``sys.stderr``.
+        in_flight: Maximum number of outstanding tasks (default: two per worker). Short cases are batched to half a second of work
+            per task; a Bayesian search for a load on a disk is one task.
+        progress: See :data:`Progress`; ``True`` writes a line with the remaining time to ``sys.stderr``.
 
     Raises:
-        InvalidInputError: A key of the plan is wrong, the folder holds another sweep, or workers see other files.
-        WorkerLostError: A worker died and the executor does not start its task again (Dask and Ray do).
-        KeyboardInterrupt: Ctrl-C: nothing more is sent; what is done stays done.
+        InvalidInputError: The plan is invalid, the folder holds another sweep, or the workers' files differ.
+        WorkerLostError: A worker died and the executor does not retry its task (Dask and Ray do).
+        KeyboardInterrupt: Ctrl-C was pressed. No more tasks are submitted; finished cases are kept.
     """
     told: Optional[Progress] = _told(sys.stderr) if progress is True else progress or None
     engine = None if executor is None else _Engine(executor)

@@ -403,7 +403,7 @@ impl Import {
             // The sort is stable: requests of one time keep the order of their rows.
             order.sort_by_key(|&(chunk, row)| {
                 let chunk = &chunks[chunk as usize];
-                // A row without sectors may have any time.
+                // The time of a request of length 0 is ignored.
                 chunk.time[row as usize].wrapping_mul(chunk.time_ns)
             });
             requests.order = Some(order);
@@ -441,7 +441,7 @@ fn converted(array: &ArrayRef, to: &DataType, role: &str, name: &str) -> Result<
         .map_err(|_| Invalid::of_key(role, format!("column {name:?} is {}, which cannot be read as {role}", array.data_type())))
 }
 
-/// A column that knows nothing of any row has no type of its own in pandas.
+/// In pandas, a column without values has no specific type.
 fn unless_null(array: ArrayRef, to: &DataType, role: &str, name: &str) -> Result<ArrayRef, Invalid> {
     if array.data_type() == &DataType::Null { converted(&array, to, role, name) } else { Ok(array) }
 }

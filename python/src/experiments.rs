@@ -31,7 +31,7 @@ use crate::table::{Table, column};
 use crate::traces::Trace;
 use crate::work::{self, Watcher};
 
-/// A number that is out of range as wrong input; what is no number stays a `TypeError`.
+/// Converts an out-of-range number to an invalid-input error; other types stay a `TypeError`.
 fn beyond(key: &str, value: &Bound<'_, PyAny>, error: PyErr) -> PyErr {
     if error.is_instance_of::<PyOverflowError>(value.py()) {
         Invalid::of_key(key, format!("{value} should be a whole number from 0 to 2^64 - 1 (seed) or 2^32 - 1")).into()

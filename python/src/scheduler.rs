@@ -155,8 +155,8 @@ struct Registered {
 
 static REGISTERED: Mutex<Vec<Registered>> = Mutex::new(Vec::new());
 
-/// More answers than this one after the other that only name a later time are a wait without end: at a microsecond each, ten times the longest
-/// that a scheduler of Linux lets a disk idle (`slice_idle` of bfq, 8 ms).
+/// Maximum consecutive answers with a later time; more count as an endless wait. At a microsecond each, ten times the longest idling of a Linux
+/// scheduler (`slice_idle` of bfq, 8 ms).
 const MAX_WAITS: u32 = 100_000;
 
 /// The tunable that identifies the class.
@@ -270,7 +270,7 @@ struct PythonScheduler {
     known: Vec<Option<Known>>,
     queued: usize,
     sequence: u64,
-    /// Times that were answered since a request last came, went or was done.
+    /// Consecutive answers with a time since the last arrival, dispatch or completion.
     waits: u32,
     number: usize,
     failure: Arc<Failure>,

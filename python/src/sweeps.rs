@@ -1,9 +1,9 @@
-//! Sweeps: on this machine's cores, or in pieces that any engine of Python may run anywhere.
+//! Sweeps, run on this machine's cores or as tasks that any Python executor distributes.
 //!
 //! ```text
 //! SweepPlan ─▶ SweepOutput::next ─▶ task numbers ─▶ an executor's worker: SweepWorker::run ─▶ rows as JSON ─▶ SweepOutput::add
 //! ```
-//! Only the process that has the output writes.
+//! Only the process with the `SweepOutput` writes.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,7 +34,7 @@ fn shard_of(text: Option<&str>) -> PyResult<Shard> {
     Ok(parsed.unwrap_or(Shard::WHOLE))
 }
 
-/// A plan with its text, so that it can be sent elsewhere.
+/// A plan with its text, which can be sent to workers.
 #[pyclass(frozen, module = "seekwise._seekwise")]
 pub struct SweepPlan {
     plan: Arc<Plan>,
@@ -42,7 +42,7 @@ pub struct SweepPlan {
     text: String,
     #[pyo3(get)]
     source: String,
-    /// The files that its loads and disks are, as it was here.
+    /// Description of the files of its loads and disks on this machine.
     #[pyo3(get)]
     stored: String,
 }
@@ -57,13 +57,13 @@ impl SweepPlan {
 
 #[pymethods]
 impl SweepPlan {
-    /// Of a text, which errors call `source`. Paths are named from `folder`.
+    /// Parses a plan from text; `source` is its name in errors. Relative paths start at `folder`.
     #[new]
     fn new(py: Python<'_>, text: String, source: String, folder: PathBuf) -> PyResult<SweepPlan> {
         py.detach(|| SweepPlan::of(text, source, &folder)).map_err(raised)
     }
 
-    /// Of a file.
+    /// Reads a plan from a file.
     #[staticmethod]
     fn read(py: Python<'_>, path: PathBuf) -> PyResult<SweepPlan> {
         let folder = path.parent().unwrap_or(Path::new("")).to_owned();
@@ -71,19 +71,19 @@ impl SweepPlan {
         py.detach(|| SweepPlan::of(Plan::text(&path)?, source, &folder)).map_err(raised)
     }
 
-    /// The text of a plan whose keys are in JSON.
+    /// Converts a plan from JSON to TOML text.
     #[staticmethod]
     fn toml(json: &str) -> PyResult<String> {
         let text = || -> anyhow::Result<String> { Ok(toml::to_string(&serde_json::from_str::<serde_json::Value>(json)?)?) };
         text().map_err(|error| Invalid::of_key("plan", format!("cannot be written as TOML: {error:#}")).into())
     }
 
-    /// A digest of `stored`.
+    /// Digest of `stored`.
     fn identity(&self) -> String {
         Sha256::digest(&self.stored).iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// The first key in which another's `stored` differs, with both values.
+    /// The first key that differs from another `stored`, with both values.
     fn difference(&self, stored: &str) -> PyResult<Option<String>> {
         let difference = || -> anyhow::Result<Option<String>> {
             serde_json::from_str::<Stored>(&self.stored)?.difference(&serde_json::from_str::<Stored>(stored)?)
@@ -91,7 +91,7 @@ impl SweepPlan {
         difference().map_err(raised)
     }
 
-    /// Runs what is missing of it on threads of this process. What came of it, as JSON.
+    /// Runs the missing cases on threads of this process. Returns the outcome as JSON.
     #[pyo3(signature = (folder, shard, threads, progress))]
     fn run(
         &self,
@@ -110,7 +110,7 @@ impl SweepPlan {
         Ok(done.result.to_string())
     }
 
-    /// The folder of the data set, for results that come from elsewhere.
+    /// Opens the data set for results of workers.
     #[pyo3(signature = (folder, shard))]
     fn output(&self, py: Python<'_>, folder: PathBuf, shard: Option<&str>) -> PyResult<SweepOutput> {
         let shard = shard_of(shard)?;
@@ -122,27 +122,27 @@ impl SweepPlan {
         Ok(SweepOutput { plan, begun, tasks: Mutex::new(tasks), output: Mutex::new(Some(output)) })
     }
 
-    /// What runs tasks of the plan on this many threads of this process.
+    /// A worker that runs tasks of the plan on this many threads of this process.
     fn worker(&self, threads: usize) -> SweepWorker {
         SweepWorker { runner: Runner::new(&self.plan, threads.max(1)), running: Mutex::default(), stopped: AtomicBool::new(false) }
     }
 }
 
-/// The folder of a data set, while its cases are run elsewhere.
+/// The data set of a sweep whose cases are run by workers.
 #[pyclass(frozen, module = "seekwise._seekwise")]
 pub struct SweepOutput {
     plan: Arc<Plan>,
-    /// Cases that were done before.
+    /// Number of cases finished before.
     begun: u64,
     /// Tasks that were not handed out yet, the first last.
     tasks: Mutex<Vec<u64>>,
-    /// None when it is finished.
+    /// `None` once finished.
     output: Mutex<Option<Output>>,
 }
 
 #[pymethods]
 impl SweepOutput {
-    /// The next tasks, at most `count`; and the rows of their cases that are known already.
+    /// Takes at most `count` tasks; also returns the known rows of their cases.
     fn next<'py>(&self, py: Python<'py>, count: usize) -> PyResult<(Vec<u64>, Bound<'py, PyBytes>)> {
         let mut tasks = locked(&self.tasks);
         let from = tasks.len().saturating_sub(count);
@@ -154,17 +154,17 @@ impl SweepOutput {
         Ok((next, PyBytes::new(py, &json)))
     }
 
-    /// Number of tasks that were not handed out.
+    /// Number of tasks not yet submitted.
     fn left(&self) -> usize {
         locked(&self.tasks).len()
     }
 
-    /// Cases of this shard, and those of them that are done.
+    /// Numbers of all and of finished cases of this shard.
     fn cases(&self) -> (u64, u64) {
         locked(&self.output).as_ref().map_or((0, 0), |output| (output.cases(), output.done()))
     }
 
-    /// Takes down the rows that a worker gave, and writes each file that became complete.
+    /// Records the rows of a worker, and writes each file that has become complete.
     fn add(&self, py: Python<'_>, rows: &[u8]) -> PyResult<()> {
         let add = || -> anyhow::Result<()> {
             let rows: Vec<Row> = serde_json::from_slice(rows).context("a worker gave something else than rows")?;
@@ -180,7 +180,7 @@ impl SweepOutput {
         py.detach(add).map_err(raised)
     }
 
-    /// Ends it. What came of it, as JSON.
+    /// Finishes the sweep. Returns the outcome as JSON.
     fn finish(&self, py: Python<'_>) -> PyResult<String> {
         let finish = || -> anyhow::Result<String> {
             let output = locked(&self.output).take().context("the sweep is finished already")?;
@@ -193,13 +193,13 @@ impl SweepOutput {
         py.detach(finish).map_err(raised)
     }
 
-    /// Leaves it as it is, to be continued.
+    /// Closes the data set in a resumable state.
     fn close(&self) {
         *locked(&self.output) = None;
     }
 }
 
-/// Runs tasks of a plan, on any thread. It keeps the traces that were read last.
+/// Runs tasks of a plan, on any thread. Caches the traces read last.
 #[pyclass(frozen, module = "seekwise._seekwise")]
 pub struct SweepWorker {
     runner: Runner,
@@ -209,7 +209,7 @@ pub struct SweepWorker {
 
 #[pymethods]
 impl SweepWorker {
-    /// Runs tasks. Their rows, those of `known` left out, as JSON.
+    /// Runs tasks. Returns their rows as JSON, without those in `known`.
     fn run<'py>(&self, py: Python<'py>, tasks: Vec<u64>, known: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
         let rows = work::run(py, None, |watcher| {
             let stop = watcher.stopper();
@@ -222,7 +222,7 @@ impl SweepWorker {
         Ok(PyBytes::new(py, &rows.result))
     }
 
-    /// Ends what runs and what is still to be run.
+    /// Cancels running and pending tasks.
     fn stop(&self) {
         self.stopped.store(true, Ordering::SeqCst);
         locked(&self.running).iter().for_each(|stop| stop.store(true, Ordering::SeqCst));
@@ -254,7 +254,7 @@ fn array(values: &Values) -> ArrayRef {
     }
 }
 
-/// The rows of a sweep that are in files, in the order of the cases.
+/// Rows of a sweep that have been written, in order of the cases.
 #[pyfunction]
 pub fn sweep_table(py: Python<'_>, folder: PathBuf) -> PyResult<Table> {
     let read = || -> anyhow::Result<Table> {
@@ -271,7 +271,7 @@ pub fn sweep_table(py: Python<'_>, folder: PathBuf) -> PyResult<Table> {
     py.detach(read).map_err(raised)
 }
 
-/// What `seekwise sweep report` prints, and its JSON.
+/// Report of `seekwise sweep report`, as text and as JSON.
 #[pyfunction]
 pub fn sweep_report(py: Python<'_>, folder: PathBuf, objective: Option<&str>) -> PyResult<(String, String)> {
     let read = || -> anyhow::Result<(String, String)> {
@@ -283,7 +283,7 @@ pub fn sweep_report(py: Python<'_>, folder: PathBuf, objective: Option<&str>) ->
     py.detach(read).map_err(raised)
 }
 
-/// Advice for every volume of a trace. What `seekwise sweep volumes` prints, and its JSON.
+/// Recommendations for every volume of a trace: report of `seekwise sweep volumes`, as text and as JSON.
 #[pyfunction]
 #[pyo3(signature = (load, disk, output, keys, top, threads, progress))]
 #[expect(clippy::too_many_arguments, reason = "each is an argument of the Python function")]

@@ -1,4 +1,4 @@
-//! A server's address, `postgresql://user@host:port/database?parameters`: what the client library reads of it, and what it does not know.
+//! Parses a server's address, `postgresql://user@host:port/database?parameters`, including parameters that the client library does not support.
 
 use std::fs;
 use std::io;
@@ -12,28 +12,28 @@ use postgres::config::Host;
 use crate::error::Problem;
 use crate::tls::{Files, Names};
 
-/// The port of a server whose address has none.
+/// Default port.
 const PORT: u16 = 5432;
 
-/// An address that was understood.
+/// A parsed address.
 pub(super) struct Address {
-    /// For the client library.
+    /// Configuration of the client library.
     pub config: Config,
-    /// How the connection is encrypted; `None`: plain text.
+    /// TLS files and accepted names; `None`: plain text.
     pub tls: Option<(Files, Names)>,
-    /// The file with passwords, if the address names one.
+    /// Password file named by the address; `None` if it names none.
     passfile: Option<PathBuf>,
 }
 
 impl Address {
-    /// Parses it. Connections to other machines are encrypted unless it says `sslmode=disable`.
+    /// Parses an address. Connections to other machines are encrypted unless it has `sslmode=disable`.
     pub fn parse(path: &Path) -> Result<Address, Problem> {
         let text = path.to_str().ok_or_else(|| Problem::Address("is not text in UTF-8".to_owned()))?;
         if !text.starts_with("postgresql://") && !text.starts_with("postgres://") {
             return Err(Problem::Address("begins with neither postgresql:// nor postgres://".to_owned()));
         }
         let (base, query) = text.split_once('?').unwrap_or((text, ""));
-        // What follows may be a part of the password, which the library would show as an option that it does not know.
+        // The rest may be part of a password, which the library would print as an unknown option.
         if query.contains('@') {
             return Err(Problem::Address("? and @ within a password or a parameter should be written %3F and %40".to_owned()));
         }
@@ -62,7 +62,7 @@ impl Address {
         Ok(Address { config, tls: names.map(|names| (files, names)), passfile })
     }
 
-    /// The address without the password and without parameters, for messages.
+    /// The address without password and parameters, for messages.
     pub fn shown(&self) -> PathBuf {
         let host = |host: &Host| match host {
             Host::Tcp(name) => name.clone(),
@@ -75,11 +75,11 @@ impl Address {
         PathBuf::from(format!("postgresql://{user}{}{port}{name}", hosts.join(",")))
     }
 
-    /// Adds the password, unless the address holds it: this one, else that of `PGPASSWORD`, else that of the file that `passfile`, then
-    /// `PGPASSFILE` names, else that of `~/.pgpass`.
+    /// Sets the password, unless the address has one. Sources in order: `given`, `PGPASSWORD`, the file named by `passfile`, the file named by
+    /// `PGPASSFILE`, `~/.pgpass`.
     ///
     /// # Errors
-    /// The file cannot be read, or others may read it.
+    /// The file cannot be read, or is readable by other users.
     pub fn add_password(&mut self, given: Option<&str>) -> Result<(), Problem> {
         let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
         if let Some(given) = given {
@@ -104,7 +104,7 @@ impl Address {
         Ok(())
     }
 
-    /// The password of a line `host:port:database:user:password`, if it is for this server. `*` stands for any; `\` is before a `:` or `\` of a value.
+    /// The password of a line `host:port:database:user:password`; `None` if it does not match this server. `*` matches any value; `\` escapes `:` and `\`.
     fn password_in(&self, line: &str) -> Option<String> {
         let mut fields = vec![String::new()];
         let mut letters = line.chars();
@@ -128,7 +128,7 @@ impl Address {
     }
 }
 
-/// Which names of a certificate are accepted; `None`: no encryption.
+/// Accepted names of a certificate by `sslmode`; `None`: no encryption.
 fn names(mode: Option<&str>, is_local: bool) -> Result<Option<Names>, Problem> {
     match mode {
         None | Some("allow" | "prefer") if is_local => Ok(None),
@@ -142,7 +142,7 @@ fn names(mode: Option<&str>, is_local: bool) -> Result<Option<Names>, Problem> {
     }
 }
 
-/// Whether what is sent stays on this machine.
+/// Whether the connection stays on this machine.
 fn is_local(config: &Config) -> bool {
     let hosts = config.get_hosts().iter().all(|host| match host {
         Host::Unix(_) => true,
@@ -151,7 +151,7 @@ fn is_local(config: &Config) -> bool {
     hosts && config.get_hostaddrs().iter().all(std::net::IpAddr::is_loopback)
 }
 
-/// Refuses a file with a secret that other users may read, as libpq does: only its owner may, or a group if root owns it.
+/// Rejects a secret file that other users may read, like libpq: readable by its owner only, or by the group if root owns it.
 pub(super) fn check_private(path: &Path) -> Result<(), Problem> {
     let about = fs::metadata(path).map_err(|error| of_file(path, &error))?;
     let allowed = if about.uid() == 0 { 0o740 } else { 0o700 };
@@ -166,7 +166,7 @@ fn of_file(path: &Path, error: &io::Error) -> Problem {
     Problem::Secret(format!("{}: {error}", path.display()))
 }
 
-/// What may be shown of a path that may be an address, also one that is not understood: nothing between `://` and the host.
+/// Path or address for messages. Omits everything between `://` and the host, also if the address is invalid.
 pub(super) fn without_password(path: &Path) -> PathBuf {
     if let Ok(address) = Address::parse(path)
         && !address.config.get_hosts().is_empty()
@@ -179,7 +179,7 @@ pub(super) fn without_password(path: &Path) -> PathBuf {
     }
 }
 
-/// Whether an address holds a password, which other users can see while it is an argument.
+/// Whether an address contains a password, which other users can see in a command line.
 pub(super) fn holds_password(path: &Path) -> bool {
     Address::parse(path).is_ok_and(|address| address.config.get_password().is_some())
 }

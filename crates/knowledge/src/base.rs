@@ -58,7 +58,7 @@ impl Knowledge {
         path.to_str().is_some_and(|text| text.starts_with("postgresql://") || text.starts_with("postgres://"))
     }
 
-    /// Whether an address holds a password. Other users of the machine can see it where the address is an argument of a program.
+    /// Whether an address contains a password, which other users of the machine can see in a command line.
     pub fn holds_password(path: &Path) -> bool {
         Knowledge::is_server(path) && address::holds_password(path)
     }

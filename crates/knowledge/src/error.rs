@@ -74,10 +74,10 @@ pub enum Problem {
     /// The address of a server is invalid.
     #[error("is no address of a PostgreSQL server ({0}); it should be as postgresql://user@host:5432/database")]
     Address(String),
-    /// The server cannot be reached encrypted: its certificate, or a file of ours.
+    /// TLS failed: the server's certificate, or a local file.
     #[error("cannot be reached encrypted: {0}")]
     Tls(String),
-    /// A file with a password or a key.
+    /// A password or key file is invalid.
     #[error("{0}")]
     Secret(String),
     /// The database role lacks the right.
@@ -86,10 +86,10 @@ pub enum Problem {
     /// A server without Seekwise's tables.
     #[error("has no schema seekwise yet: run `seekwise fleet init` with a role that may create one")]
     NotInitialised,
-    /// A schema of the same name that is not ours.
+    /// A schema of the same name belongs to another application.
     #[error("has a schema seekwise that another application made: use a database of its own for the fleet")]
     OtherSchema,
-    /// The machine's id is another role's: the file is a copy of another machine's, or the role was changed.
+    /// The machine's id belongs to another role: the file was copied from another machine, or the role was changed.
     #[error(
         "knows this machine's id as one of the role {0}, so it takes nothing for it from this role: log in as {0}, or, if this file was copied from another machine, move it away, and the agent makes a new one"
     )]
@@ -123,7 +123,7 @@ pub enum Problem {
     Sqlite(#[source] rusqlite::Error),
 }
 
-/// What to do where an encrypted connection fails, by what the libraries say.
+/// Advice on failed TLS connections, by text in the libraries' messages.
 const TLS_ADVICE: [(&str, &str); 5] = [
     (
         "server does not support TLS",

@@ -27,7 +27,7 @@ use observe::similarity::{Columns, Point, distance};
 const NEAR: Nanos = Nanos::from_millis(5_000);
 /// Settings of one run are compared if the squared distance between their loads is below this.
 const MAX_LOAD_DISTANCE: f64 = 2.5;
-/// Windows that are read of a server, which holds those of many machines: the newest, about 80 MiB. A file's retention rule bounds it.
+/// Maximum windows read from a server, which has those of many machines: the newest, about 80 MiB. Files are bounded by retention.
 const MAX_WINDOWS: i64 = 50_000;
 /// Maximum number of cases, keeping the newest. The built-in experience is of that size, and training on both stays fast.
 const MAX_CASES: usize = 2_000;
@@ -300,12 +300,12 @@ mod tests {
         }
         batch.commit().unwrap();
         let experience = knowledge.experience().unwrap();
-        // Whatever it is, it fits together.
+        // Any result must be consistent.
         assert_eq!(Experience::from_json(&experience.to_json().unwrap(), "lived").unwrap(), experience);
         experience
     }
 
-    /// Bytes a second under each setting, in MB, of every case.
+    /// Throughput in MB/s under each setting, for every case.
     fn results(experience: &Experience) -> Vec<(&str, Vec<(&str, f32)>)> {
         let name = |setting: usize| experience.settings[setting].as_str();
         let of = |case: &Case| {
@@ -317,7 +317,7 @@ mod tests {
 
     #[test]
     fn the_settings_before_and_after_a_change_are_compared() {
-        // The first window after the change counts for neither; nor does what is more than 5 s away.
+        // The first window after the change counts for neither side; nor do windows more than 5 s away.
         let mut run = windows(&[Stretch("noop", 4, 90, 0.9), Stretch("noop", 5, 10, 0.9), Stretch("cfq", 20, 30, 0.9)]);
         run[9].outcome.bytes = 0;
         let experience = experience(&[run]);
@@ -353,7 +353,7 @@ mod tests {
         let of = |seed: Option<u64>, device: &str| {
             let mut history = History::new();
             for (number, setting, megabytes) in [(0, "noop", 10), (1, "cfq", 30)] {
-                // Fifteen seconds are twice what is near enough.
+                // Fifteen seconds are twice the maximum distance.
                 let run =
                     Run { seed, device: format!("{device}{}", number * device.len()), source: "load".into(), ..run(number as u8) };
                 windows(&[Stretch(setting, 15, megabytes, 0.5)])

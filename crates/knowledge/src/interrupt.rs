@@ -1,11 +1,11 @@
-//! Ends queries that take long when the program is asked to stop.
+//! Interrupts long queries when the program is stopped.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rusqlite::Connection;
 
-/// Steps of SQLite's machine between two looks at the flag: a millisecond or less.
+/// SQLite virtual-machine instructions between checks of the flag: at most a millisecond.
 const STEPS_PER_CHECK: i32 = 10_000;
 
 static STOP: OnceLock<&'static AtomicBool> = OnceLock::new();
@@ -16,7 +16,7 @@ pub fn interrupt_on(stop: &'static AtomicBool) {
     STOP.get_or_init(|| stop);
 }
 
-/// Makes this connection's queries end when the program is asked to stop.
+/// Installs the interrupt handler on a connection.
 pub(super) fn watch(connection: &Connection) {
     if let Some(stop) = STOP.get() {
         watch_flag(connection, stop);

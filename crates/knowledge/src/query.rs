@@ -151,7 +151,7 @@ impl Knowledge {
 }
 
 impl<T> Rows<'_, T> {
-    /// Those after the row of this number only.
+    /// Only rows after the one with this number.
     pub(crate) fn after(self, number: i64) -> Self {
         Rows { after: number, ..self }
     }

@@ -260,8 +260,8 @@ CREATE POLICY writes_own ON rollout_scores FOR INSERT WITH CHECK (
     AND d.writer = current_user));
 ";
 
-/// Scores of rollouts that the server has not confirmed, the rollouts that devices take part in, and what the host's own id says (hashed with the
-/// secret), so that a copy of the file on another machine is noticed. None of it leaves the machine but scores.
+/// Queue of scores not yet confirmed by the server, rollouts with enrolled devices, and a hash of host id and secret, which detects a copy of the
+/// file on another machine. Only scores are sent.
 const VERSION_3_SQLITE: &str = "
 CREATE TABLE waiting_scores (
   score INTEGER PRIMARY KEY, -- ascending in the order of recording
@@ -278,8 +278,8 @@ CREATE TABLE taking_part (rollout TEXT NOT NULL, device BLOB NOT NULL, UNIQUE (r
 ALTER TABLE machine ADD COLUMN host BLOB;
 ";
 
-/// What is pulled: the newest of each role, so that none can crowd out the others, and not what is older than [`crate::Fleet`] believes, by the
-/// server's clock. Scores that come late say how late.
+/// Supports pulling the newest outcomes of each role, so that no role displaces the others, with a maximum age by the server's clock (see
+/// [`crate::Fleet`]). Scores delivered late have an age.
 const VERSION_3_POSTGRES: &str = "
 ALTER TABLE outcomes ADD COLUMN written DATE NOT NULL DEFAULT CURRENT_DATE;
 CREATE INDEX outcomes_by_writer ON outcomes (kind, model, writer, outcome);

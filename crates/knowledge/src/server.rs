@@ -14,13 +14,13 @@ use crate::tls;
 
 /// Schema version of this program.
 pub const VERSION: u32 = STEPS.len() as u32;
-/// The earliest version of a server's tables that this program exchanges rows with.
+/// Earliest version of a server's tables with which this program can exchange rows.
 const OLDEST_SERVER: u32 = 2;
 /// Timeout of connecting, unless the address sets one.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Timeout of unacknowledged TCP data, unless the address sets one.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long a server may work on one statement. Statements of exchanges take milliseconds; the longest is a migration of a large base.
+/// Timeout per statement. Exchanges take milliseconds; the longest statement is a migration of a large base.
 const STATEMENT_TIMEOUT: Duration = Duration::from_secs(600);
 /// Advisory lock that serialises migrations: "SkWm".
 const MIGRATION_LOCK: i32 = i32::from_be_bytes(*b"SkWm");
@@ -42,11 +42,11 @@ pub(super) fn open(path: &Path, access: Access) -> Result<Database, Problem> {
     Ok(database)
 }
 
-/// Opens the server to exchange rows, which needs no rights on its tables' definitions, and says its version. A later version is fine as long as it
-/// takes this program's rows; an earlier one is, from the first that had outcomes.
+/// Opens a server to exchange rows, without the right to change tables; also returns its version. A later version is accepted if it still takes
+/// rows of this one, an earlier one from the first version with outcomes on.
 ///
 /// # Errors
-/// It does not answer, or refuses the role; its version is too early, or takes rows only of later programs.
+/// The server does not answer or refuses the role; its version is too early, or accepts rows of later programs only.
 pub(super) fn open_to_exchange(path: &Path, password: Option<&str>) -> Result<(Database, u32), Problem> {
     let database = Database::from(connect(path, password)?);
     let (found, oldest) = version(&database)?.ok_or(Problem::NotInitialised)?;
@@ -92,7 +92,7 @@ fn version(database: &Database) -> Result<Option<(u32, u32)>, Problem> {
         return Ok(None);
     }
     let row = database.query_one("SELECT version, oldest_writer FROM schema_version", &[]);
-    // Tables of this name that are no version of ours belong to another application.
+    // Tables of this name in an unknown format belong to another application.
     match row {
         Err(Problem::Postgres(_)) | Ok(None) => Err(Problem::OtherSchema),
         Ok(Some(row)) => Ok(Some((row.get(0).map_err(|_| Problem::OtherSchema)?, row.get(1).map_err(|_| Problem::OtherSchema)?))),

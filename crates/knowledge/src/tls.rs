@@ -1,4 +1,4 @@
-//! TLS to a PostgreSQL server: who it must be, and who this machine says that it is.
+//! TLS to a PostgreSQL server: verification of the server, and the client certificate.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -14,30 +14,30 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::error::Problem;
 
-/// Files in PEM.
+/// PEM files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Files {
-    /// Certificates of those who may sign a server's; `None`: those that the system trusts.
+    /// Trusted root certificates; `None`: those of the system.
     pub roots: Option<PathBuf>,
-    /// This machine's certificate, where the server asks for one.
+    /// Client certificate; `None`: no client authentication.
     pub certificate: Option<PathBuf>,
-    /// Its private key.
+    /// Private key of the client certificate.
     pub key: Option<PathBuf>,
 }
 
-/// Which names a server's certificate may have.
+/// Accepted names of a server's certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Names {
-    /// That of the address.
+    /// Only the host of the address.
     OfHost,
-    /// Any: only who signed it counts.
+    /// Any name; only the signature is verified.
     Any,
 }
 
-/// Reads the files.
+/// Builds a TLS connector from the files.
 ///
 /// # Errors
-/// Which of them is wrong, and how.
+/// A file is invalid; the message names it and the problem.
 pub(super) fn connector(files: &Files, names: Names) -> Result<MakeRustlsConnect, Problem> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let roots = Arc::new(roots(files.roots.as_deref())?);
@@ -72,7 +72,7 @@ fn roots(path: Option<&Path>) -> Result<RootCertStore, Problem> {
                 roots.add(certificate).map_err(|error| of("sslrootcert", path, "certificates of signers", &error))?;
             }
         }
-        // Old roots that the system still has and cannot be read are passed over.
+        // Unparseable old roots of the system are skipped.
         None => {
             roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         }
@@ -97,7 +97,7 @@ fn of(key: &str, path: &Path, wanted: &str, error: &dyn fmt::Display) -> Problem
     Problem::Tls(format!("{key}: {} should hold {wanted}: {error}", path.display()))
 }
 
-/// Checks who signed a certificate, and its names where they count.
+/// Verifies the signature of a certificate and, unless any name is accepted, its name.
 #[derive(Debug)]
 struct Verifier {
     of_signers: Arc<WebPkiServerVerifier>,
@@ -115,7 +115,7 @@ impl ServerCertVerifier for Verifier {
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
         use CertificateError::{NotValidForName, NotValidForNameContext};
-        // Names are checked last: a certificate that fails by them is signed, and valid now.
+        // Names are checked last, so a certificate that fails by its name is otherwise valid.
         match self.of_signers.verify_server_cert(certificate, between, name, stapled, now) {
             Err(rustls::Error::InvalidCertificate(NotValidForName | NotValidForNameContext { .. })) if self.names == Names::Any => {
                 Ok(ServerCertVerified::assertion())

@@ -41,7 +41,7 @@ pub fn run(command: Command) -> anyhow::Result<()> {
     }
 }
 
-/// Says where an argument is an address with a password, which `ps` shows to other users.
+/// Warns if an argument is an address with a password, which `ps` shows to other users.
 pub fn warn_of_password() {
     if std::env::args_os().any(|argument| Knowledge::holds_password(std::path::Path::new(&argument))) {
         eprint_line(

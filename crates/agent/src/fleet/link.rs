@@ -10,7 +10,7 @@ use super::{Exchange, Job, Reply};
 /// Delay of the first exchange; short, so that outcomes of other machines are available early.
 const FIRST: Nanos = Nanos(5_000_000_000);
 
-/// How long an exchange may take: longer than the server works on a statement, and than a month's outcomes take.
+/// Timeout of an exchange: longer than the server's statement timeout, and than the delivery of a month's outcomes.
 const STALLED: Nanos = Nanos(3_600_000_000_000);
 
 /// Passes jobs to a thread and receives its replies, without blocking.
@@ -18,7 +18,7 @@ pub struct FleetLink {
     jobs: Sender<Job>,
     replies: Receiver<Reply>,
     exchange: Exchange,
-    /// Since when a job is under way; `None` if none is.
+    /// Start of the running job; `None` if the thread is idle.
     busy_since: Option<Nanos>,
     interval: Nanos,
     next: Nanos,
@@ -51,8 +51,8 @@ impl FleetLink {
         Ok((jobs, replies))
     }
 
-    /// Whether a job is due and can be taken. A thread whose server has accepted the connection and says nothing any more is left to itself: another
-    /// takes its place, and what it may still deliver is there once all the same.
+    /// Whether a job is due and the thread is idle. A thread that is stalled on an unresponsive server is abandoned and replaced; delivery is
+    /// idempotent, so its late completion is harmless.
     pub fn is_due(&mut self, now: Nanos) -> bool {
         let is_stalled = self.busy_since.is_some_and(|since| now > since + STALLED);
         if is_stalled && let Ok((jobs, replies)) = FleetLink::thread(self.exchange.clone()) {

@@ -26,7 +26,7 @@ use crate::configuration::FleetSettings;
 pub struct Job {
     /// Devices by kernel name.
     pub devices: BTreeMap<String, DeviceJob>,
-    /// The time, in seconds since 1970.
+    /// Current time in seconds since 1970.
     pub unix_seconds: u64,
 }
 
@@ -67,15 +67,15 @@ pub struct Exchange {
     pub file: PathBuf,
     /// Address and options of the server.
     pub settings: FleetSettings,
-    /// The file with the machine's own id: [`MACHINE_ID`].
+    /// File with the host's unique id; normally [`MACHINE_ID`].
     pub machine_id: PathBuf,
 }
 
-/// Where the machine's own id is: drawn at installation, and new in each machine that is made from an image as it should be (`machine-id(5)`).
+/// The host's unique id, drawn at installation and regenerated in machines correctly created from an image (`machine-id(5)`).
 pub const MACHINE_ID: &str = "/etc/machine-id";
 
 impl Exchange {
-    /// Does a job. Whatever fails is in the reply; what is known locally is there in any case. Scores wait in the file for the server.
+    /// Runs one exchange. Errors are reported in the reply, which has the local outcomes if the file can be read. Scores are queued in the file.
     pub fn run(&self, job: &Job) -> Reply {
         let mut reply = Reply::default();
         let opened = Knowledge::open(&self.file).map_err(text);
@@ -114,7 +114,7 @@ impl Exchange {
         Ok(())
     }
 
-    /// Keeps the scores of devices for the rollouts that they take part in, as far as is known without the server.
+    /// Queues scores of devices for the rollouts in which they were enrolled at the last exchange.
     fn keep_scores(&self, job: &Job, local: &mut Knowledge, now_s: u64) -> Result<(), String> {
         if !self.settings.rollouts {
             return Ok(());
@@ -167,7 +167,7 @@ impl Exchange {
             let Some(rollout) = rollouts.iter().find(|rollout| rollout.what.name == waiting.rollout) else { continue };
             match fleet.report_scores(rollout, &waiting.device, std::slice::from_ref(&waiting.score)) {
                 Ok(()) => {}
-                // The server will never take it.
+                // The server rejects it permanently.
                 Err(error) if matches!(error.problem, Problem::Value(_)) => {}
                 Err(error) => return Err(error.to_string()),
             }
@@ -177,7 +177,7 @@ impl Exchange {
     }
 }
 
-/// Keeps the score of a device, if it has one.
+/// Queues the score of a device; no effect without one.
 fn keep_score(local: &mut Knowledge, rollout: &str, device: &[u8; 16], one: &DeviceJob, now_s: u64) -> Result<(), String> {
     let Some((score, windows)) = one.score.filter(|(score, _)| score.is_finite()) else { return Ok(()) };
     let is_treated = one.active.as_deref() == Some(rollout);

@@ -14,7 +14,7 @@ use crate::error::{KnowledgeError, Problem};
 pub const MAX_OUTBOX: u64 = 50_000;
 /// Own outcomes kept after delivery.
 const MAX_OWN: u64 = 5_000;
-/// Scores of rollouts that wait for a server at most: a week of one device. Then the oldest go.
+/// Maximum queued scores of rollouts: a week of one device. Beyond it the oldest are dropped.
 const MAX_SCORES: i64 = 1_000;
 /// Outcomes delivered per transaction.
 const AT_ONCE: usize = 200;
@@ -34,21 +34,21 @@ pub struct Exchanged {
     pub known: u64,
 }
 
-/// A score that waits for the server.
+/// A queued score.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WaitingScore {
-    /// The name of the rollout.
+    /// Name of the rollout.
     pub rollout: String,
-    /// The device.
+    /// Id of the device.
     pub device: [u8; 16],
-    /// The score, by the age that it has now.
+    /// The score, with its current age.
     pub score: Score,
 }
 
 impl Knowledge {
-    /// Says which machine the file is on, by an id that only this machine has (`/etc/machine-id`); only a hash of it is kept. Returns whether the file
-    /// was on another machine before, as in an image that was copied: then the machine and its devices get new ids, so that two machines do not
-    /// speak as one. What waits is delivered by whichever comes first.
+    /// Binds the file to the host with this unique id (`/etc/machine-id`), of which only a hash is stored. Returns true if the file came from another
+    /// host, for example in a copied image; machine and devices then get new ids, so that two machines do not share one identity. Queued outcomes are
+    /// delivered by the machine that connects first.
     ///
     /// # Errors
     /// The file cannot be read or written.
@@ -77,7 +77,7 @@ impl Knowledge {
         })
     }
 
-    /// The rollouts that devices take part in, as the server said last.
+    /// Rollouts with enrolled devices, as of the last exchange.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -88,7 +88,7 @@ impl Knowledge {
         })
     }
 
-    /// Notes what the server said of that. Scores of other rollouts are dropped.
+    /// Stores the rollouts with enrolled devices. Queued scores of other rollouts are dropped.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -108,7 +108,7 @@ impl Knowledge {
         })
     }
 
-    /// Keeps a score of now (in seconds since 1970) until the server confirms it, also over a restart.
+    /// Queues a score measured at `now_s` (seconds since 1970) until the server confirms it; survives restarts.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -128,7 +128,7 @@ impl Knowledge {
         })
     }
 
-    /// The scores that wait, the oldest first, with their age at `now_s`. A clock that was set back makes none younger than new.
+    /// Queued scores, oldest first, with their age at `now_s`. The age is at least 0, even if the clock was set back.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -151,7 +151,7 @@ impl Knowledge {
         })
     }
 
-    /// Forgets a score that the server has confirmed, or will never take.
+    /// Removes a score that the server has confirmed or rejected.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -271,7 +271,7 @@ impl Knowledge {
             let known: BTreeMap<[u8; 16], String> =
                 rows.iter().map(|row| Ok((row.get(0)?, row.get(1)?))).collect::<Result<_, Problem>>()?;
             let wanted: BTreeMap<[u8; 16], &FleetOutcome> = pulled.iter().map(|outcome| (outcome.id, outcome)).collect();
-            // Most are the same as last time: nothing is written for those.
+            // Most are unchanged since the last exchange and are not written again.
             for id in known.keys().filter(|id| !wanted.contains_key(*id)) {
                 transaction.execute("DELETE FROM outcomes WHERE id = ?1 AND machine <> ?2", values![*id, own])?;
             }

@@ -49,7 +49,7 @@ pub struct NewOutcome {
 const COLUMNS: &str =
     "id, machine, writer, day, kind, model, firmware, load, preference, from_setting, to_setting, gain, error, program";
 
-/// The place of a column after them.
+/// Index of the first column after [`COLUMNS`].
 const PLACE: usize = 14;
 
 /// Parses an outcome from [`COLUMNS`]. Fails on a damaged row and on one of another version.

@@ -118,11 +118,11 @@ pub struct Score {
     pub windows: u64,
     /// Why a selected device does not run the setting; empty otherwise. At most 64 characters.
     pub note: String,
-    /// How long ago it was measured, in seconds; 0 of one that is new.
+    /// Age of the measurement in seconds; 0 for a new one.
     pub age_s: f64,
 }
 
-/// The largest age of a score: a year.
+/// Maximum age of a score in seconds: a year.
 const MAX_AGE_S: f64 = 31_536_000.0;
 
 const COLUMNS: &str = "rollout, name, kind, model, setting, stages, CAST(approve AS INTEGER), stage, state, why, writer";

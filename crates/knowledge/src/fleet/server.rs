@@ -15,22 +15,22 @@ use crate::{Knowledge, address, server};
 pub struct Fleet {
     pub(super) database: Database,
     pub(super) address: PathBuf,
-    /// The version of its tables.
+    /// Schema version of the server's tables.
     pub(super) version: u32,
 }
 
-/// Outcomes of other models of a kind are sought among this number of the newest ones.
+/// Number of newest outcomes searched for other models of a kind.
 const OTHER_MODELS_AMONG: i64 = 200_000;
-/// Outcomes that are pulled of a role at least, where many write.
+/// Minimum number of outcomes pulled per role if there are many roles.
 const MIN_OF_ROLE: u64 = 5;
-/// Days after which an outcome is not pulled any more, by the server's clock: kernels and firmware have changed meanwhile.
+/// Maximum age of pulled outcomes in days, by the server's clock: kernels and firmware change over longer times.
 const MAX_AGE_DAYS: i64 = 730;
-/// Bytes of outcomes that are pulled at most for a type of device.
+/// Maximum bytes of outcomes pulled per type of device.
 const MAX_BYTES: i64 = 8 << 20;
-/// Rows that are read at a time.
+/// Rows per page.
 const PAGE: i64 = 1_000;
 
-/// The newest outcomes of each role for a model. The roles are found by skipping through the index, each with one look-up.
+/// The newest outcomes of each role for a model. Roles are found by a loose index scan, with one look-up each.
 const OF_MODEL: &str = "
 WITH RECURSIVE roles(writer) AS (
   SELECT min(writer) FROM outcomes WHERE kind = ?1 AND model = ?2
@@ -119,7 +119,7 @@ impl Fleet {
         &self.address
     }
 
-    /// Whether the connection is encrypted, as the server sees it.
+    /// Whether the connection is encrypted, according to the server.
     ///
     /// # Errors
     /// The server does not answer.
@@ -130,7 +130,7 @@ impl Fleet {
         })
     }
 
-    /// Adds outcomes that are not there yet, in one transaction.
+    /// Inserts outcomes in one transaction; those that exist are ignored.
     ///
     /// # Errors
     /// The server rejects an outcome or does not answer; then none is inserted.
@@ -150,8 +150,8 @@ impl Fleet {
         })
     }
 
-    /// Outcomes of other machines on devices of this type, at most this number of them: of the same model the newest of each role, so that none crowds
-    /// out the others; and a quarter as many, the newest, of other models of the kind. In the order in which they came.
+    /// Outcomes of other machines, in order of arrival: at most `most` on devices of the same model, the newest of each role, so that no role displaces
+    /// the others; and the newest `most / 4` on other models of the same kind.
     ///
     /// # Errors
     /// The server does not answer.
@@ -170,7 +170,7 @@ impl Fleet {
         })
     }
 
-    /// Gives all outcomes to `take`, in the order in which they came, a page at a time. Returns how many could not be read.
+    /// Calls `take` with each outcome, in order of arrival, reading page by page. Returns the number of unreadable rows.
     ///
     /// # Errors
     /// The server does not answer.

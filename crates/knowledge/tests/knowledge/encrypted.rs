@@ -1,4 +1,4 @@
-//! Encrypted connections to a server, and passwords: what is refused, and what is never shown.
+//! Encrypted connections to a server, and passwords: refused connections, and secrets that are never shown.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -10,7 +10,7 @@ use tempfile::{TempDir, tempdir};
 
 use crate::postgres::{ROLES, Server};
 
-/// Signs certificates.
+/// A certificate authority.
 struct Signer {
     issuer: Issuer<'static, KeyPair>,
     certificate: String,
@@ -26,7 +26,7 @@ impl Signer {
         Signer { issuer: Issuer::new(params, key), certificate }
     }
 
-    /// A certificate for this name, and its key.
+    /// Issues a certificate for this name, with its key.
     fn sign(&self, name: &str) -> (String, String) {
         let mut params = CertificateParams::new([name.to_owned()]).unwrap();
         params.distinguished_name.push(DnType::CommonName, name);
@@ -44,7 +44,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// A server `db.example.org` that asks `ann` for a password and `cert` for a certificate, over TLS only; `open` may come as it likes.
+    /// A server `db.example.org` that requires TLS with a password of `ann` and a certificate of `cert`; `open` may connect in any way.
     fn new() -> Option<Scene> {
         let (signer, folder) = (Signer::new("signer"), tempdir().unwrap());
         let (certificate, key) = signer.sign("db.example.org");
@@ -84,7 +84,7 @@ impl Scene {
         path
     }
 
-    /// The address of a role, under a name of the server that is no name of this machine.
+    /// Address of a role, with a host name of the server that does not resolve to this machine.
     fn address(&self, role: &str, host: &str, more: &str) -> PathBuf {
         let ca = self.folder.path().join("ca.crt");
         let port = self.server.port();
@@ -110,18 +110,18 @@ fn what_leaves_the_machine_is_encrypted_and_the_server_is_the_one_that_is_meant(
     assert!(scene.is_encrypted(&scene.address("open", host, ""), None));
     assert!(scene.is_encrypted(&scene.address("open", host, "&sslmode=require"), None));
     assert!(!scene.is_encrypted(&scene.address("open", host, "&sslmode=disable"), None), "as it says");
-    // Another name than the certificate's, unless only its signer is to count.
+    // A name that differs from the certificate's is rejected, unless only the signature is verified.
     let wrong = refusal(&scene.address("open", "db.example.net", ""), None);
     assert!(wrong.contains("not valid for name") && wrong.contains("hostaddr"), "{wrong}");
     assert!(scene.is_encrypted(&scene.address("open", "db.example.net", "&sslmode=verify-ca"), None));
-    // Another signer.
+    // Another certificate authority.
     let other = scene.file("other.crt", &Signer::new("other").certificate);
     for mode in ["", "&sslmode=require", "&sslmode=verify-ca"] {
         let address = scene.address("open", host, &format!("{mode}&sslrootcert={}", other.display()));
         let wrong = refusal(&address, None);
         assert!(wrong.contains("sslrootcert") && wrong.contains("cannot be reached"), "{mode}: {wrong}");
     }
-    // Files that are none.
+    // Invalid files.
     for (more, says) in [
         ("&sslrootcert=/nowhere", "sslrootcert: /nowhere should hold certificates in PEM"),
         ("&sslcert=/nowhere", "sslcert without sslkey"),
@@ -132,7 +132,7 @@ fn what_leaves_the_machine_is_encrypted_and_the_server_is_the_one_that_is_meant(
         let wrong = refusal(&scene.address("open", host, more), None);
         assert!(wrong.contains(says), "{more}: {wrong}");
     }
-    // A server that does not encrypt is not talked to in plain text.
+    // No fallback to plain text for a server without TLS.
     let Some(plain) = Server::listening(&[], &[]) else { return };
     let address = PathBuf::from(format!("postgresql://postgres@{host}:{}/postgres?hostaddr=127.0.0.1", plain.port()));
     let wrong = refusal(&address, None);
@@ -146,7 +146,7 @@ fn a_machine_shows_its_certificate() {
     let (certificate, key) = (scene.file("own.crt", &certificate), scene.file("own.key", &key));
     let with = |certificate: &Path, key: &Path| format!("&sslcert={}&sslkey={}", certificate.display(), key.display());
     assert!(scene.is_encrypted(&scene.address("cert", "db.example.org", &with(&certificate, &key)), None));
-    // Without it, with that of another, with a key that is not its own, with a key that others may read.
+    // No certificate, the certificate of another role, a mismatched key, and a key that other users may read.
     let none = refusal(&scene.address("cert", "db.example.org", ""), None);
     assert!(none.contains("certificate"), "{none}");
     let (theirs, their_key) = Signer::new("other").sign("cert");
@@ -174,17 +174,17 @@ fn a_password_comes_from_a_file_and_is_nowhere_to_be_seen() {
     let with_file = scene.address("ann", host, &format!("&passfile={}", file.display()));
     assert!(scene.is_encrypted(&with_file, None));
     fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
-    // Where root owns it, its group may read it.
+    // A file owned by root may be readable by its group.
     fs::set_permissions(&file, fs::Permissions::from_mode(0o604)).unwrap();
     let open = refusal(&with_file, None);
     assert!(open.contains("mode 604 lets other users read it; it should be 600"), "{open}");
     let missing = refusal(&scene.address("ann", host, "&passfile=/nowhere"), None);
     assert!(missing.contains("/nowhere: No such file"), "{missing}");
-    // A wrong one, and none.
+    // Wrong password, and no password.
     let wrong = refusal(&scene.address("ann", host, ""), Some("battery horse"));
     assert!(wrong.contains("password authentication failed"), "{wrong}");
     refusal(&scene.address("ann", host, ""), None);
-    // In the address it works, and is shown neither there nor where the address is wrong.
+    // A password in the address works and is never shown, also if the address is invalid.
     let encoded = "correct%20horse%3Abattery%5Cstaple";
     let within =
         |host: &str| PathBuf::from(scene.address("ann", host, "").to_str().unwrap().replace("ann@", &format!("ann:{encoded}@")));
@@ -199,7 +199,7 @@ fn a_password_comes_from_a_file_and_is_nowhere_to_be_seen() {
         let error = Knowledge::open(&broken).unwrap_err();
         assert!(!format!("{error} {error:?}").contains("battery"), "{error}");
     }
-    // Nor did it come to the server's log, other than in the statement that made it.
+    // The server's log has it only in the statement that created it.
     let log = scene.server.log();
     assert!(log.lines().filter(|line| line.contains("battery")).all(|line| line.contains("CREATE ROLE ann")), "{log}");
 }

@@ -230,7 +230,7 @@ fn programs_of_earlier_and_later_versions_are_told_where_they_stand() {
     assert_eq!(local.exchange(&mut Fleet::connect(&ann).unwrap(), &[device()]).unwrap().delivered, 1);
 }
 
-/// What programs of schema version 2 send, as they send it.
+/// Statements sent by programs of schema version 2.
 const OF_VERSION_2: [&str; 2] = [
     "INSERT INTO seekwise.outcomes (id, machine, day, kind, model, firmware, load, preference, from_setting, to_setting, gain, error, program)
      SELECT decode(md5('old'), 'hex'), machine, 20000, 'scsi, rotational', 'ST4000NM', '1', '{}', '2,3,1', 'none', 'bfq', 0.1, 0.05, 'seekwise 0.1.0'
@@ -249,7 +249,7 @@ fn an_upgrade_of_the_server_before_or_after_the_agents_loses_nothing() {
     let ann = server.address("ann", "upgrade");
     let begin = "INSERT INTO seekwise.rollouts (name, kind, model, setting, stages, approve, state) VALUES ('x', 'k', 'm', 'bfq', '1', false, 'running')";
     server.sql("olga", "upgrade", begin).unwrap();
-    // Agents first: this program on a server of version 2.
+    // Agents are updated first: this program with a server of version 2.
     let back = "ALTER TABLE seekwise.outcomes DROP COLUMN written; DROP INDEX seekwise.outcomes_by_writer;
         ALTER TABLE seekwise.rollout_scores DROP COLUMN age_s; UPDATE seekwise.schema_version SET version = 2";
     server.sql("postgres", "upgrade", back).unwrap();
@@ -262,7 +262,7 @@ fn an_upgrade_of_the_server_before_or_after_the_agents_loses_nothing() {
     connected.report_scores(&rollout, &[1; 16], &[score(1, 0.0)]).unwrap();
     let reader = Fleet::connect(&server.address("ray", "upgrade")).unwrap();
     assert_eq!(reader.members(&rollout).unwrap()[0].scores.len(), 1);
-    // Then the server: rows stay, and old agents go on beside new ones.
+    // Then the server: rows are kept, and old and new agents work at the same time.
     let init = {
         let _alone = ROLES.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         Fleet::init(&address)
@@ -282,7 +282,7 @@ fn an_upgrade_of_the_server_before_or_after_the_agents_loses_nothing() {
     assert_eq!(other.exchange(&mut Fleet::connect(&server.address("bob", "upgrade")).unwrap(), &[device()]).unwrap().known, 2);
 }
 
-/// A server with this number of rows of ann, one machine of many, after which mallory floods it with as many; what bob pulls.
+/// Outcomes pulled by bob from a server with this number of rows of ann, after mallory has flooded it with as many.
 fn pull_beside_a_flood(server: &Server, name: &str, rows: u64) -> (Vec<FleetOutcome>, Duration) {
     fleet(server, name);
     let flood = format!(
@@ -309,13 +309,13 @@ fn a_pull_is_bounded_and_no_role_crowds_out_the_others() {
     let of = |writer: &str| found.iter().filter(|one| one.writer == writer && one.device.model == "ST4000NM").count();
     assert_eq!((of("ann"), of("mallory"), found.len()), (500, 500, 1_250));
     assert!(took < Duration::from_secs(5), "{took:?}");
-    // By an index, whatever the number of rows.
+    // Uses an index regardless of the number of rows.
     let plan =
         "EXPLAIN SELECT * FROM seekwise.outcomes o WHERE o.kind = 'scsi, rotational' AND o.model = 'ST4000NM' AND o.writer = 'ann'
         ORDER BY o.outcome DESC LIMIT 500";
     let plan = server.sql("bob", "flood", plan).unwrap();
     assert!(plan.contains("Index") && !plan.contains("Seq Scan"), "{plan}");
-    // What is old by the server's clock is not pulled; what machines say of the day does not matter.
+    // Outcomes that are old by the server's clock are not pulled, regardless of the day given by machines.
     server.sql("postgres", "flood", "UPDATE seekwise.outcomes SET written = CURRENT_DATE - 731 WHERE writer = 'mallory'").unwrap();
     let found = Fleet::connect(&server.address("bob", "flood")).unwrap().outcomes_of(&device(), &[9; 16], 1_000).unwrap();
     assert!(found.len() > 500 && found.iter().all(|one| one.writer == "ann"));
@@ -346,7 +346,7 @@ fn a_copied_image_and_a_reinstalled_agent_are_machines_of_their_own() {
     assert!(!copy.claim("host two").unwrap(), "once");
     let bytes = std::fs::read(&there).unwrap();
     assert!(!bytes.windows(8).any(|found| found == b"host two"), "the id of the host is not kept");
-    // What waited in both is on the server once, and each goes on.
+    // Outcomes queued in both files reach the server once, and both continue.
     let Some(server) = Server::shared() else { return };
     fleet(server, "copies");
     let mut local = Knowledge::open(&here).unwrap();
@@ -357,7 +357,7 @@ fn a_copied_image_and_a_reinstalled_agent_are_machines_of_their_own() {
         assert_eq!(knowledge.waiting_outcomes().unwrap(), 0, "{role}");
     }
     assert_eq!(server.sql("ray", "copies", "SELECT count(*), count(DISTINCT machine) FROM seekwise.outcomes").unwrap(), "5|2");
-    // A reinstalled agent has another file, and its role's earlier rows are another machine's.
+    // A reinstalled agent has a new file; earlier rows of its role belong to another machine.
     let mut fresh = Knowledge::open(&folder.path().join("fresh")).unwrap();
     fresh.record_outcome(&new_outcome(1)).unwrap();
     let known = fresh.exchange(&mut Fleet::connect(&server.address("ann", "copies")).unwrap(), &[device()]).unwrap().known;
@@ -422,7 +422,7 @@ fn a_server_that_cannot_take_rows_says_why_and_they_wait() {
         "another application made",
     );
     refuse("ill", "DROP SCHEMA seekwise CASCADE", "run `seekwise fleet init`");
-    // A broken row of ours keeps none other from the server.
+    // An invalid local row does not block the others.
     let broken = rusqlite::Connection::open(folder.path().join("kb")).unwrap();
     broken.execute("UPDATE outcomes SET load = 'no json'", []).unwrap();
     drop(broken);

@@ -24,9 +24,9 @@ pub struct Server {
     guard: Option<Child>,
     /// Whether the watchdog removes the folder, because the destructor of a static never runs.
     is_shared: bool,
-    /// What it is started with beyond the usual.
+    /// Additional options of the server.
     options: Vec<String>,
-    /// The port of its TCP socket; its unix socket has the usual one without it.
+    /// TCP port; `None`: unix socket with the default port only.
     port: Option<u16>,
 }
 
@@ -60,8 +60,8 @@ impl Server {
         Server::begin(false, |_| Vec::new())
     }
 
-    /// One that also listens on 127.0.0.1, with these files (name, contents) in its folder, readable only by it, and these options, in which `FOLDER` is
-    /// that folder.
+    /// Starts a server that also listens on 127.0.0.1, with private files (name, contents) in its folder, and options in which `FOLDER` stands for that
+    /// folder.
     pub fn listening(files: &[(&str, String)], options: &[&str]) -> Option<Server> {
         let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         Server::begin(false, |folder| {
@@ -176,17 +176,17 @@ impl Server {
         PathBuf::from(format!("postgresql://{role}@/{database}?host={}{port}", self.folder.path().display()))
     }
 
-    /// The port that it listens on.
+    /// TCP port of the server.
     pub fn port(&self) -> u16 {
         self.port.unwrap()
     }
 
-    /// A file in its folder.
+    /// Path of a file in its folder.
     pub fn file(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    /// What it has logged.
+    /// Text of its log.
     pub fn log(&self) -> String {
         fs::read_to_string(self.file("log")).unwrap_or_default()
     }

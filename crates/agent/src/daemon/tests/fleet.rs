@@ -64,7 +64,7 @@ fn measured_changes_are_recorded_and_name_no_device_process_or_path() {
     assert!(!alone.root.path().join(crate::learning::FILE).exists());
 }
 
-/// What is on the server after a machine has shared what it measured: all rows of all tables, as text.
+/// All rows of all tables on the server, as text, after a machine has shared its outcomes.
 #[test]
 fn rows_on_the_server_name_no_host_device_process_or_path() {
     let Some(server) = postgres::Server::shared() else { return };
@@ -105,7 +105,7 @@ fn rows_on_the_server_name_no_host_device_process_or_path() {
     ] {
         assert!(word.len() < 3 || !rows.contains(&word), "{word} in {rows}");
     }
-    // Without the server nothing changes, and scores wait; a rollout that was aborted meanwhile is over then.
+    // Without the server settings stay and scores are queued; a rollout aborted meanwhile ends at the next exchange.
     let nowhere = FleetSettings { server: Some("postgresql://x@/y?host=/nowhere".into()), ..exchange.settings.clone() };
     let away = Exchange { settings: nowhere, ..exchange.clone() };
     job.devices = scene.daemon.devices.values_mut().map(|session| (session.name().to_owned(), session.share())).collect();
