@@ -18,7 +18,7 @@ import gymnasium
 
 import seekwise as sw
 
-#: Three processes that each read a file in order; then four that read at random, beside one that writes.
+#: Phase 1: three processes that each read a file sequentially. Phase 2: four random readers and a random writer.
 JOB = """
 [global]
 size=1g
@@ -42,12 +42,12 @@ ioengine=libaio
 iodepth=16
 """
 CANDIDATES = ["none", "mq-deadline", "kyber", "bfq"]
-#: The agent is trained on these and judged by those behind them.
+#: Number of seeds for training; the following seeds are for evaluation.
 TRAINED_SEEDS = 100
 
 
 def episode(env, seed, choose):
-    """The mean reward of a run in which `choose` picks each action."""
+    """Mean reward of an episode in which `choose` selects the actions."""
     observation, _ = env.reset(seed=seed)
     rewards = []
     while True:
@@ -60,7 +60,7 @@ def episode(env, seed, choose):
 
 
 def controller(load, disk, seed):
-    """The same of Seekwise's controller, from the windows that it leaves in a knowledge base."""
+    """Mean reward of Seekwise's controller, from the windows recorded in a knowledge base."""
     with tempfile.TemporaryDirectory() as folder:
         base = Path(folder) / "knowledge.db"
         sw.simulate(load, disk=disk, seed=seed, controller="seekwise", candidates=CANDIDATES, knowledge_base=base)

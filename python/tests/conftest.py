@@ -1,4 +1,4 @@
-"""What several tests need: small traces as dataframes and as files."""
+"""Helpers shared by tests: small traces as dataframes and as files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def requests(count: int = 2000, *, seed: int = 7, gap_us: int = 9000) -> dict[st
 
 
 def many(count: int, *, gap_us: int = 9000) -> dict[str, list]:
-    """The same 1,000 requests again and again: quick to make."""
+    """Columns of 1,000 requests repeated, which are fast to create."""
     some = requests(1000)
     columns = {name: values * (count // 1000) for name, values in some.items()}
     return {**columns, "ts": list(range(0, gap_us * count, gap_us))}

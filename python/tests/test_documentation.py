@@ -1,4 +1,4 @@
-"""The code of docs/python.md and the notebooks run."""
+"""Runs the code of docs/python.md and the notebooks."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def test_gymnasium_s_checker_passes_without_a_warning(job):
     env = make(job, window_ms=500)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        # That numbers have no bounds is what features are.
+        # Unbounded values are inherent to features.
         warnings.filterwarnings("ignore", message=".*(infinity|Box observation space).*")
         check_env(env.unwrapped, skip_render_check=True)
     env.close()

@@ -1,4 +1,4 @@
-"""The package as others use it: import, types, threads, forks, Ctrl-C, silence."""
+"""The package as a whole: import, types, threads, forks, Ctrl-C, no output."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_ctrl_c_ends_a_run_within_a_fifth_of_a_second(scheduler):
         pytest.skip("the run was over before Ctrl-C")
     took = time.monotonic() - sent[0]
     thread.join()
-    # On a machine that does much else a thread may not get its turn at once.
+    # On a busy machine a thread may not be scheduled at once.
     assert took < 0.2 + 0.2 * os.getloadavg()[0] / (os.cpu_count() or 1)
 
 

@@ -26,7 +26,7 @@ def program(*arguments: str) -> str:
     path = os.environ.get("SEEKWISE_PROGRAM") or shutil.which("seekwise")
     if path is None:
         pytest.skip("there is no program seekwise (SEEKWISE_PROGRAM)")
-    # pytest sets COLUMNS, by which the program breaks lines.
+    # pytest sets COLUMNS, which determines the program's line width.
     surroundings = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
     return subprocess.run([path, *arguments], check=True, capture_output=True, text=True, env=surroundings).stdout
 

@@ -23,7 +23,7 @@ class Fcfs(sw.Scheduler):
 
 
 class Nearest(sw.Scheduler):
-    """The request nearest to the end of the last one; at most some in a row from one side."""
+    """Serves the request nearest to the end of the last one, with a limit on consecutive requests in one direction."""
 
     tunables = {"most": sw.Tunable(default=16, min=1, max=1000, doc="Requests before the oldest has its turn.")}
 
@@ -51,7 +51,7 @@ class Nearest(sw.Scheduler):
 
 
 class Waiting(sw.Scheduler):
-    """Leaves the device idle for a millisecond before each request."""
+    """Idles the device for a millisecond before each request."""
 
     work_conserving = False
 
@@ -178,7 +178,7 @@ class Lazy(Waiting):
 
 
 class Random(Fcfs):
-    """Another order each time."""
+    """A nondeterministic order."""
 
     runs = 0
 

@@ -62,7 +62,7 @@ def test_rows_in_any_order_are_sorted_by_time_and_those_of_one_time_stay_as_they
 
 
 def typed(name: str):
-    """The column ts in another type, and the unit to give."""
+    """Column ts converted to another type, with its unit argument."""
     micros = requests(50)["ts"]
     return {
         "int32": (pa.array([value // 1000 for value in micros], pa.int32()), "ms"),

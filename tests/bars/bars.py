@@ -1,4 +1,4 @@
-"""What the scripts of bars share: lines, and loads and disks that are drawn."""
+"""Helpers of the bar scripts: output lines, random loads and random disks."""
 import re, subprocess, sys
 from pathlib import Path
 
@@ -7,7 +7,7 @@ MISSED = []
 
 
 def say(name, value, wanted, met, width=44):
-    """Prints a bar on a line; met is None for a value of which nothing is wanted."""
+    """Prints a bar on one line; met is None for a value without a target."""
     verdict = "" if met is None else "met" if met else "MISSED"
     print(f"{name:{width}} {str(value):>28}   {wanted:44} {verdict}".rstrip(), flush=True)
     if met is not None and not met:
@@ -15,7 +15,7 @@ def say(name, value, wanted, met, width=44):
 
 
 def end():
-    """Prints what was missed. Exits 1 if anything was."""
+    """Prints the missed bars. Exits with code 1 if there are any."""
     print(f"missed: {', '.join(MISSED)}" if MISSED else "all met")
     sys.exit(1 if MISSED else 0)
 
@@ -25,7 +25,7 @@ def call(*command, **more):
 
 
 def drawn_load(draw):
-    """A job file without filename and runtime: two or three jobs of which each may read, write, wait, sync or go through the page cache."""
+    """A random job file without filename and runtime: two or three jobs with random direction, think time, fsync and use of the page cache."""
     lines = ["# Drawn"]
     for number in range(draw.choice([2, 3])):
         kind = draw.choice(["read", "randread", "randread", "write", "randwrite", "randrw"])
@@ -43,7 +43,7 @@ def drawn_load(draw):
     return "\n".join(lines) + "\n"
 
 def drawn_disk(draw, folder, number):
-    """A built-in profile whose times were changed by up to a third."""
+    """A random built-in profile with times varied by up to a third."""
     name = draw.choice(["sata7200", "atlas10k", "cheetah9LP", "cloud-volume", "sd-card"])
     text = call(str(ROOT / "target/debug/seekwise"), "disk", "show", name).stdout
     keys = r"^(rotation_rpm|read_us|program_us|overhead_us|overhead_ms|transfer_mb_s|mb_s) = ([0-9.]+)"

@@ -1,4 +1,4 @@
-"""The part of tests/bars/scale about many machines. Needs PostgreSQL 15, cargo, and the programs."""
+"""Bars of tests/bars/scale about many machines. Needs PostgreSQL 15, cargo, and the programs."""
 import json, re, sys
 from bars import ROOT, call, say
 
@@ -8,14 +8,14 @@ PULL = "a_pull_from_three_million_rows_is_fast"
 
 
 def long_test(name):
-    """What a long test of the knowledge base prints, and whether it held."""
+    """Runs a long test of the knowledge base; returns its output and whether it passed."""
     command = ["cargo", "test", "--locked", "--workspace", "--test", "knowledge", name, "--", "--ignored", "--nocapture"]
     done = call(*command, cwd=ROOT)
     return done.stdout, done.returncode == 0 and "1 passed" in done.stdout
 
 
 def fleet(given, folder):
-    """Kills of agents and server, a thousand agents, and what a fleet is worth and costs on drawn loads and devices."""
+    """Bars about kills of agents and server, a thousand agents, and benefit and cost of a fleet on random loads and devices."""
     text, held = long_test(KILLS)
     if "skipped" in text:
         sys.exit(f"needs PostgreSQL: {text}")

@@ -1,4 +1,4 @@
-"""The bars about the Python package: the wheel, its import, a dataframe beside the program on Parquet, a scheduler in Python."""
+"""Bars about the Python package: the wheel, its import, a dataframe compared with the program on Parquet, a scheduler in Python."""
 import os, statistics, sys
 from functools import partial
 
@@ -15,7 +15,7 @@ def checked(*command, **more):
     return done.stdout
 
 
-# Prints processor seconds of the process and its threads for what comes behind it.
+# Prints CPU seconds of the process and its threads for the code that follows.
 CLOCK = "import time, resource, sys\ndef spent():\n    of = resource.getrusage(resource.RUSAGE_SELF)\n    return of.ru_utime + of.ru_stime\n"
 
 MAKE = """
@@ -82,7 +82,7 @@ def installed(given, folder, *packages):
 
 
 def python(given, folder):
-    """The package that pip builds from the checkout, beside the program of the same profile."""
+    """Bars about the package built by pip from the checkout, compared with the program of the same profile."""
     interpreter, wheel = installed(given, folder, "polars", "numpy")
     say("pip wheel from a checkout", wheel, "a wheel for Python 3.9 and newer", "abi3" in wheel)
 

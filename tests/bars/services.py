@@ -44,7 +44,7 @@ for folder, _, files in (step for root in sys.argv[1:] for step in os.walk(root)
 
 
 class Failed(Exception):
-    """The program cannot go on; its text says why."""
+    """A fatal error with its reason."""
 
 
 def run(*command, **more):
@@ -78,7 +78,7 @@ def until(what, holds, seconds=60):
 
 
 class Group:
-    """A cgroup; its processes end with it."""
+    """A cgroup; its processes are killed with it."""
 
     def __init__(self, stack, parent, name):
         self.folder = parent / name
@@ -131,7 +131,7 @@ class Server:
 
 
 def made_image(stack, hierarchy, image):
-    """A file with an ext4 with everything on it. Contents that are only read are zeroes, which take no memory."""
+    """Creates an ext4 image with all data. Contents that are only read are zeros, which take no memory."""
     with contextlib.ExitStack() as own:
         image.touch()
         os.truncate(image, 6 << 30)
@@ -236,7 +236,7 @@ class Disk:
 
 
 def commands(neighbour, disk, memory, server):
-    """What a neighbour does, until it is killed."""
+    """Shell commands of the neighbours, which run until killed."""
     at = disk.place
     return {
         "backup": f"while :; do tar -cf - tree | cat >/dev/null; {EVICT} tree; done",
@@ -255,7 +255,7 @@ class Bench:
         self.promise = None
 
     def run(self, method, neighbours, limit_mb_s=None):
-        """One run. Returns the figures."""
+        """Runs one combination; returns its figures."""
         options, disk = self.options, self.disk
         with contextlib.ExitStack() as stack:
             work = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=self.memory)))
@@ -321,7 +321,7 @@ class Bench:
                 (group.folder / "io.max").write_text(f"{self.disk.number} rbps={rate} wbps={rate}")
 
     def protect(self, stack, database, groups, work):
-        """The promise, and what the agent says, in the end."""
+        """Runs seekwise-agent protect; yields its final output."""
         read_ms, fsync_ms = self.promise
         config = work / "agent.toml"
         config.write_text(f'socket = "{work}/agent.sock"\napplier_socket = "{work}/applier.sock"\nstate_directory = "{work}/state"\n')
@@ -346,7 +346,7 @@ class Bench:
         return said.read_text
 
     def top(self, stack, work):
-        """Units' tables, as JSON lines in a file."""
+        """Records tables of units as JSON lines in a file."""
         file = work / "top"
         process = subprocess.Popen(
             [str(self.options.programs / "seekwise-agent"), "top", "--on", self.disk.name, "--json", "--interval", f"{self.options.seconds}s"],
@@ -361,7 +361,7 @@ class Bench:
         return file
 
     def times(self, top, database):
-        """Of the database: p99 of reads and of fsync in milliseconds, and behind whom it waited."""
+        """p99 of the database's reads and fsync calls in milliseconds, and the units that it waited behind."""
         until("top has a table", lambda: top.read_text().count("\n") > 0, self.options.seconds + 60)
         rows = json.loads(top.read_text().splitlines()[0])["units"]
         path = database.path(self.hierarchy)
@@ -431,7 +431,7 @@ def table(options, hierarchy, stack):
 
 
 def measure(options):
-    """Sets everything up, and takes it down. Returns p99 in times of that alone by disk, neighbour and method."""
+    """Sets up, measures and cleans up. Returns the p99 relative to that alone, by disk, neighbour and method."""
     if os.geteuid() != 0:
         raise Failed("needs root")
     with contextlib.ExitStack() as stack:

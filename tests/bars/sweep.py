@@ -64,7 +64,7 @@ nr_requests = [32, 64, 128, 256, 512]
 
 
 def digest(folder):
-    """Of every file of a data set, by name."""
+    """Digest of every file of a data set, by name."""
     whole = hashlib.sha256()
     for path in sorted(path for path in folder.iterdir() if path.is_file()):
         whole.update(path.name.encode() + b"\0" + path.read_bytes())
@@ -72,7 +72,7 @@ def digest(folder):
 
 
 def trace(path, count, per_second, sectors=17_000_000):
-    """Random 4 KiB requests, two reads to a write."""
+    """Writes a trace of random 4 KiB requests, two reads per write."""
     draw, now = random.Random(1), 0
     with open(path, "w") as out:
         out.write("time_us,lba,sectors,op\n")
@@ -82,7 +82,7 @@ def trace(path, count, per_second, sectors=17_000_000):
 
 
 def measured(*command):
-    """Processor seconds and peak memory in MiB of a command that succeeds."""
+    """CPU seconds and peak memory in MiB of a command that must succeed."""
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     said = process.stderr.read()
     _, status, usage = os.wait4(process.pid, 0)
@@ -105,7 +105,7 @@ def sweep(given, folder):
     lasted = time.monotonic() - begun
     share = int(re.search(r"(\d+)% of the cores' time", done.stderr)[1])
     say(f"sweep of {CASES:,} cases on two cores: time in simulations", f"{share}%, in {lasted:.0f} s", "at least 95%", share >= 95)
-    # Killed ten times, at moments spread over the run.
+    # Kill it ten times, spread over the run.
     kills, draw = 0, random.Random(2)
     while kills < 10:
         process = subprocess.Popen([*run, str(folder / "killed")], stderr=subprocess.DEVNULL, start_new_session=True)
@@ -146,7 +146,7 @@ def cluster(given, folder):
 
 
 def speed(given, program, folder):
-    """Requests per second of processor time, and beside DiskSim where it is."""
+    """Bars about requests per second of CPU time, compared with DiskSim if available."""
     trace(folder / "million.csv", 1_000_000, 60)
     call(program, "trace", "convert", str(folder / "million.csv"), str(folder / "million.parquet"))
     for scheduler, wanted in [("clook", 4.0), ("mq-deadline", 2.0)]:
@@ -173,7 +173,7 @@ def speed(given, program, folder):
 
 
 def advice(program, folder):
-    """Advice on all of ten million requests."""
+    """Bars about a recommendation from ten million requests."""
     trace(folder / "ten.csv", 10_000_000, 60)
     call(program, "trace", "convert", str(folder / "ten.csv"), str(folder / "ten.parquet"))
     (folder / "ten.csv").unlink()

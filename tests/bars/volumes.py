@@ -1,11 +1,11 @@
-"""Bars about volumes: crashes, power cuts, faults, moves under load, and drawn contracts by the wall clock beside the simulator."""
+"""Bars about volumes: crashes, power cuts, faults, moves under load, and random contracts in real time compared with the simulator."""
 import json, os, random, re, statistics, sys, time
 from pathlib import Path
 from subprocess import DEVNULL, PIPE, Popen
 
 from bars import ROOT, call
 
-# Of the server's tests: what runs, the variable that says how often, and what it prints.
+# Tests of the server: name, environment variable with the number of repetitions, and expected output.
 DRIVERS = [
     ("crash::what_was_acknowledged_as_durable_is_there_after_many_kills", "KILLS", "kills under verified writes: blocks lost"),
     ("faults::what_was_flushed_is_there_after_many_power_cuts", "CUTS", "power cuts (store and catalog): blocks lost"),
@@ -14,7 +14,7 @@ DRIVERS = [
     ("moves::a_plan_names_the_move_with_which_stores_keep_their_promises_and_makes_it", None, "a plan that is applied"),
     ("moves::a_plan_is_made_without_being_asked_within_its_limits", None, "a plan without being asked"),
 ]
-# A volume that every reference disk could hold, in extents of 64 MiB.
+# Size of a volume that fits on every reference disk, in extents of 64 MiB.
 MIB = 960
 HOSTS = {"7,200 rpm disk": "sata7200", "RAID 10 of four": "raid10:disk=sata7200,disks=4,stripe_unit_kib=64", "flash disk": "ssd-dftl"}
 REFERENCES = {"7,200 rpm disk": ["hp_c2247a", "barracuda", "ibm18es"], "RAID 10 of four": ["barracuda", "ibm18es", "atlas10k"],
@@ -22,7 +22,7 @@ REFERENCES = {"7,200 rpm disk": ["hp_c2247a", "barracuda", "ibm18es"], "RAID 10 
 
 
 def faults(given, say):
-    """The long forms of the server's own tests, which write, crash and compare."""
+    """Runs the server's crash and fault tests with many repetitions."""
     times = {"KILLS": str(given.kills), "CUTS": str(given.cuts), "MOVE_KILLS": str(given.move_kills), "SEED": str(given.seed)}
     for test, variable, name in DRIVERS:
         done = call("cargo", "test", "--locked", "-q", "-p", "seekwise-server", "--test", "serve", "--", "--ignored", "--exact", test, "--nocapture",
@@ -80,7 +80,7 @@ def moves(given, folder, say):
     server = Emulated(given, folder / "moves", {"one": "sata7200", "two": "sata7200"})
     server.volume("create", "a", "--store", "one", "--size", f"{MIB}M", "--thick", "--promise", 'reference = "barracuda"', "--unchecked")
     server.volume("create", "b", "--store", "two", "--size", f"{MIB}M", "--thick", "--promise", 'reference = "barracuda"', "--unchecked")
-    # Data, so that there is something to copy.
+    # Write data, so that the move has something to copy.
     for name in "ab":
         call("qemu-io", "-f", "raw", server.uri(name), "-c", f"write -q -P 7 0 {MIB}M")
     load = [Popen(["fio", "--name=x", "--ioengine=nbd", f"--uri={server.uri(name)}", "--rw=randrw", "--rwmixread=70", "--bs=4k", "--iodepth=2", "--time_based",
@@ -98,7 +98,7 @@ def moves(given, folder, say):
                 now = {name: server.status(name) for name in "ab"}
                 for name in "ab":
                     counts = [[each[name][key] or 0 for key in ("late_by_others", "judged")] for each in (before, now)]
-                    # Counts begin again at zero when the tenants of a store change.
+                    # Counters restart at zero when the tenants of a store change.
                     late, judged = counts[1] if counts[1][1] < counts[0][1] else (counts[1][0] - counts[0][0], counts[1][1] - counts[0][1])
                     seconds[name][0] += 1
                     seconds[name][1] += late <= 0.05 * judged
@@ -118,7 +118,7 @@ def moves(given, folder, say):
 
 
 def drawn(draw, host):
-    """Loads and promises of two to four volumes."""
+    """Random loads and guarantees of two to four volumes."""
     tenants = []
     for number in range(draw.choice([2, 3, 4])):
         rw = draw.choice(["randread", "randread", "randwrite", "randrw", "read", "write"])
@@ -133,7 +133,7 @@ def drawn(draw, host):
 
 
 def simulated(given, folder, host, tenants):
-    """What each tenant gets in the simulator, by name."""
+    """Result of each tenant in the simulator, by name."""
     lines, contract = ["[global]", "ioengine=libaio", "direct=1", "time_based=1", f"runtime={given.seconds}"], []
     for tenant in tenants:
         lines += [f"[{tenant['name']}]", f"rw={tenant['rw']}", f"bs={tenant['bs']}k", f"iodepth={tenant['depth']}", f"size={MIB}m"]
@@ -155,7 +155,7 @@ def simulated(given, folder, host, tenants):
 
 
 def by_clock(given, folder, host, tenants):
-    """What each tenant gets by the wall clock: requests a second, and the part of its requests that were late because of others."""
+    """Result of each tenant in real time: requests per second, and the share of its requests delayed by others."""
     server = Emulated(given, folder / "server", {"disk": HOSTS[host]})
     for tenant in tenants:
         promise = ["--promise", tenant["key"]] if tenant["key"] else []
@@ -177,7 +177,7 @@ def by_clock(given, folder, host, tenants):
 
 
 def contracts(given, folder, say):
-    """Drawn contracts: of the promises that are kept in the simulator, those kept by the wall clock."""
+    """Random contracts: share of the guarantees met in the simulator that are also met in real time."""
     folder = folder / "contracts"
     folder.mkdir()
     draw, kept, of, ratios = random.Random(given.seed), {host: 0 for host in HOSTS}, {host: 0 for host in HOSTS}, []
@@ -193,8 +193,8 @@ def contracts(given, folder, say):
                 continue
             of[host] += 1
             value = int(tenant["key"].split("=")[1]) if tenant["promise"] in ("reservation", "limit") else None
-            # As the simulator judges: 95% of what was promised; a reference by the throughput that its disk would have had.
-            # A request of up to 256 KiB counts as one, and those in order are merged.
+            # The simulator's criterion: 95% of the guarantee; for a reference disk, of the throughput that it would have had.
+            # A request of up to 256 KiB counts as one; sequential requests are merged.
             each = 256 / tenant["bs"] if "rand" not in tenant["rw"] else 1
             is_kept = {"reservation": lambda: other["iops"] >= 0.95 * min(value, one["iops"]), "limit": lambda: other["iops"] <= 1.05 * value * each,
                        "reference": lambda: other["iops"] >= 0.95 * one["reference"]["throughput_mb_s"] * 1e6 / (tenant["bs"] * 1024)}[tenant["promise"]]()

@@ -1,8 +1,8 @@
-//! How often a property is tried.
+//! Number of cases of property tests.
 
 use proptest::prelude::ProptestConfig;
 
-/// As many cases as `PROPTEST_CASES` says: a number set in the code would hide it.
+/// `PROPTEST_CASES` cases, else `default`; a number set in the code would override the variable.
 pub fn cases(default: u32) -> ProptestConfig {
     let cases = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(default);
     ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }

@@ -1,4 +1,4 @@
-//! Which of a crate's modules refer to each other in a circle.
+//! Finds cyclic dependencies between the modules of a crate.
 //!
 //! Modules are the files and folders of `src`, without `lib.rs` and `main.rs`. A module refers to another by `crate::other`, by
 //! `super::other` from its own top level, or by a name that `lib.rs` re-exports from it. Tests, comments and doc comments do not count.
@@ -6,16 +6,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// The place of one reference from a module to another, `file:line`, by the two modules' names.
+/// Location (`file:line`) of one reference, by the names of the referring and the referenced module.
 pub type References = BTreeMap<(String, String), String>;
 
-/// Modules that all refer to each other, directly or through one another, in alphabetical order; and the references among them.
+/// A strongly connected set of modules in alphabetical order, with the references between them.
 pub struct Circle {
     pub modules: Vec<String>,
     pub references: References,
 }
 
-/// All circles between the modules of the crate in this folder, in alphabetical order.
+/// All cycles between the modules of the crate in this folder, in alphabetical order.
 pub fn circles(package: &Path) -> Vec<Circle> {
     let references = references(&package.join("src"));
     let reach: BTreeMap<&str, BTreeSet<&str>> =
@@ -34,7 +34,7 @@ pub fn circles(package: &Path) -> Vec<Circle> {
     circles
 }
 
-/// The modules that a chain of references leads to. A module is among its own only where a circle leads back to it.
+/// Modules reachable from a module. It includes the module itself only if it is part of a cycle.
 fn reachable<'a>(module: &str, references: &'a References) -> BTreeSet<&'a str> {
     let mut seen = BTreeSet::new();
     let mut open = vec![module];
@@ -68,7 +68,7 @@ fn references(src: &Path) -> References {
     found
 }
 
-/// The files under `src` that are no tests, with the path of the module that each one is.
+/// Source files under `src` except tests, with their module paths.
 fn sources(src: &Path) -> Vec<(Vec<String>, PathBuf)> {
     let mut files = Vec::new();
     let mut open = vec![(Vec::new(), src.to_owned())];
@@ -91,8 +91,8 @@ fn sources(src: &Path) -> Vec<(Vec<String>, PathBuf)> {
     files
 }
 
-/// The code with comments and items under `#[cfg(test)]` left empty; lines keep their numbers. Relies on rustfmt: an item ends with the
-/// first line of its own indentation that closes it.
+/// Source code without comments and items under `#[cfg(test)]`; line numbers are preserved. Relies on rustfmt: an item ends at the
+/// first closing line with its own indentation.
 fn product_code(text: &str) -> String {
     let mut code = String::new();
     let mut test: Option<&str> = None;
@@ -110,7 +110,7 @@ fn product_code(text: &str) -> String {
     code
 }
 
-/// What `lib.rs` re-exports: the module that each name comes from.
+/// Re-exports of `lib.rs`: the module of each name.
 fn exported(root: &str) -> BTreeMap<&str, String> {
     let mut names = BTreeMap::new();
     for statement in root.split(';').filter_map(|text| text.trim_start().strip_prefix("pub use ")) {
@@ -122,8 +122,8 @@ fn exported(root: &str) -> BTreeMap<&str, String> {
     names
 }
 
-/// The names that stand directly under the crate's root, with their places: of `crate::a::b` the `a`, of `crate::{a::b, c}` `a` and `c`;
-/// so, too, after as many `super::` as the module is deep.
+/// Names referenced at the crate's root, with their locations: `a` in `crate::a::b`, `a` and `c` in `crate::{a::b, c}`; likewise after
+/// as many `super::` as the module is deep.
 fn named_at_top(code: &str, depth: usize) -> Vec<(usize, &str)> {
     let up = "super::".repeat(depth);
     let mut found = Vec::new();
@@ -139,7 +139,7 @@ fn named_at_top(code: &str, depth: usize) -> Vec<(usize, &str)> {
     found
 }
 
-/// The first names of a path, or of all the paths in a group in braces.
+/// First component of a path, or of each path in a braced group.
 fn heads(path: &str) -> impl Iterator<Item = &str> {
     let mut nested = 0;
     let group = path.starts_with('{');

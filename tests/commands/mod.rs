@@ -1,4 +1,4 @@
-//! The commands that README.md and the pages in docs/ show, and a way to run them.
+//! Extracts and runs the commands shown in README.md and the pages in docs/.
 //!
 //! A command is a line of a fence. `sh` holds commands that work anywhere: they are run. `sh root` holds those that need root, a device,
 //! another program or a long time: they are parsed by the program, so that every command and option exists. In README.md a line indented by
@@ -9,32 +9,32 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// How far a command can be tried.
+/// How a command can be tested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// It is run as it stands.
+    /// Run unchanged.
     Run,
-    /// Only its arguments are checked.
+    /// Only parse its arguments.
     Parse,
 }
 
-/// A command that a page shows.
+/// A command on a page.
 #[derive(Clone, Debug)]
 pub struct Shown {
     /// The title of the section, without `#`.
     pub heading: String,
-    /// How far it can be tried.
+    /// How it can be tested.
     pub kind: Kind,
-    /// The line, joined with those that follow a backslash.
+    /// The command line, with continuation lines joined.
     pub command: String,
 }
 
-/// The root of the project.
+/// Root folder of the project.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The commands of a page, in their order. `page` is relative to the root of the project.
+/// The commands of a page, in order. `page` is relative to the root of the project.
 pub fn of(page: &str) -> Vec<Shown> {
     let text = std::fs::read_to_string(root().join(page)).unwrap_or_else(|error| panic!("{page}: {error}")).replace("\\\n", " ");
     let mut heading = String::new();
@@ -65,21 +65,21 @@ pub fn of(page: &str) -> Vec<Shown> {
     shown
 }
 
-/// What a page shows of the output of a command, in a `text` fence: of the command that the fence begins with behind `$`, else of the last
-/// one of the `sh` fence before it. `[…]` stands for parts that are left out.
+/// Output of a command shown in a `text` fence. The command is the one after `$` at the start of the fence, else the last one of the
+/// preceding `sh` fence. `[…]` stands for omitted parts.
 pub struct Printed {
-    /// Those before it in the fence that write a file, which it may read.
+    /// Earlier commands of the fence that write files, which it may read.
     pub prepared_by: Vec<String>,
     /// The command.
     pub command: String,
-    /// What the page shows.
+    /// The output on the page.
     pub text: String,
 }
 
-/// What a page shows of the outputs of commands that work anywhere.
+/// Outputs on a page of commands without special requirements.
 pub fn printed_on(page: &str) -> Vec<Printed> {
     let text = std::fs::read_to_string(root().join(page)).unwrap_or_else(|error| panic!("{page}: {error}")).replace("\\\n", " ");
-    // Every second part is in a fence.
+    // Every second part is inside of a fence.
     let fences: Vec<(&str, &str)> = text.split("\n```").skip(1).step_by(2).filter_map(|fence| fence.split_once('\n')).collect();
     let mut printed = Vec::new();
     for (number, (_, text)) in fences.iter().enumerate().filter(|(_, (language, _))| *language == "text") {
@@ -97,26 +97,25 @@ pub fn printed_on(page: &str) -> Vec<Printed> {
     printed
 }
 
-/// The folder of the programs that were built for the tests.
+/// Folder of the programs built for the tests.
 pub fn programs() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     test.ancestors().nth(2).unwrap().to_owned()
 }
 
-/// The command with the programs by their plain names: `cargo run` would build them again.
+/// Replaces `cargo run` by plain program names, to avoid a rebuild.
 fn plain(command: &str) -> String {
     let command = command.strip_prefix("sudo ").unwrap_or(command);
     command.replace("cargo run --release -- ", "seekwise ").replace("target/release/", "")
 }
 
-/// The one of our programs that a command calls, if it calls one.
+/// The program of this project that a command calls; `None` if it calls another one.
 pub fn program_of(command: &str) -> Option<String> {
     let name = plain(command).split(' ').next()?.to_owned();
     name.starts_with("seekwise").then_some(name)
 }
 
-/// Runs a command as a newcomer would, from the project's root, but with the programs that were built for the tests, and files that it
-/// writes go to `scratch`.
+/// Runs a command from the project's root, with the programs built for the tests; its output files are redirected to `scratch`.
 pub fn run(command: &str, scratch: &Path) -> Output {
     let links = "for d in traces disks docs tests workloads examples packaging; do ln -sfn \"$root/$d\" $d; done";
     let script = format!("set -e; root={:?}; {links}; {}", root(), plain(command));
@@ -124,12 +123,12 @@ pub fn run(command: &str, scratch: &Path) -> Output {
     Command::new("bash").arg("-c").arg(script).env("PATH", path).current_dir(scratch).output().unwrap()
 }
 
-/// What stands behind the arguments of a command: another one, a file, a comment.
+/// Shell syntax that ends the arguments of a command: operators, redirections, comments.
 fn without_tail(command: &str) -> &str {
     [" >", " | ", " # ", " &"].iter().filter_map(|tail| command.find(tail)).min().map_or(command, |end| &command[..end])
 }
 
-/// Has the program read its arguments and print its help instead of doing anything.
+/// Lets the program parse its arguments and print its help instead of running.
 pub fn parse(command: &str, scratch: &Path) -> Output {
     run(&format!("{} --help", without_tail(command)), scratch)
 }

@@ -1,4 +1,4 @@
-//! An emulated disk under the real kernel, and what tests need around it.
+//! An emulated disk under the real kernel, with helpers for tests.
 
 #![allow(dead_code, reason = "each test uses a part of it")]
 
@@ -9,24 +9,24 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// Nothing takes longer, even on a busy machine.
+/// Timeout of every step, sufficient for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub fn agent() -> PathBuf {
     PathBuf::from(env!("CARGO_BIN_EXE_seekwise-agent"))
 }
 
-/// The program that emulates disks; next to this one if the workspace was built.
+/// Path of the program that emulates disks, in the folder of the built workspace.
 pub fn seekwise() -> PathBuf {
     agent().with_file_name("seekwise")
 }
 
-/// The program that writes settings; next to this one if the workspace was built.
+/// Path of the applier, in the folder of the built workspace.
 pub fn applier() -> PathBuf {
     agent().with_file_name("seekwise-applier")
 }
 
-/// Whether this can run, and nothing `more` is missing; says why if not.
+/// Whether the requirements of the tests, and those in `more`, are met; prints the reason if not.
 pub fn can_run(more: &[(bool, &str)]) -> bool {
     let opens = |path: &str| OpenOptions::new().read(true).write(true).open(path).is_ok();
     let missing = [
@@ -47,7 +47,7 @@ pub fn can_run(more: &[(bool, &str)]) -> bool {
     }
 }
 
-/// Waits until this holds, and fails if it does not in time.
+/// Waits for a condition; panics after a timeout.
 pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !holds() {
@@ -64,7 +64,7 @@ pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Attaches an emulated disk: the program, and the device.
+/// Attaches an emulated disk; returns its process and the device.
 pub fn emulate(options: &[&str], backing: &Path) -> (Child, String) {
     let mut emulator = Command::new(seekwise());
     emulator
@@ -80,7 +80,7 @@ pub fn emulate(options: &[&str], backing: &Path) -> (Child, String) {
     (emulator, place)
 }
 
-/// An emulated disk, and a process that reads from it.
+/// An emulated disk with a process that reads from it.
 pub struct Disk {
     emulator: Child,
     reader: Child,
@@ -107,13 +107,13 @@ impl Disk {
         all.split(['[', ']']).nth(1).unwrap_or_default().to_owned()
     }
 
-    /// Ends the reader.
+    /// Stops the reader.
     pub fn rest(&mut self) {
         let _ = self.reader.kill();
         let _ = self.reader.wait();
     }
 
-    /// It is gone, and whoever reads from it.
+    /// Removes the disk and stops its reader.
     pub fn pull_out(&mut self) {
         self.rest();
         if matches!(self.emulator.try_wait(), Ok(None)) {
@@ -122,7 +122,7 @@ impl Disk {
         }
     }
 
-    /// What is not as it was.
+    /// Settings that differ from `before`, as text.
     pub fn differences(&self, before: &BTreeMap<String, String>) -> String {
         let now = self.settings();
         let names: BTreeSet<&String> = before.keys().chain(now.keys()).collect();
@@ -131,7 +131,7 @@ impl Disk {
         names.iter().filter(differs).map(|name| line(name)).collect()
     }
 
-    /// Every setting of the queue, and of its scheduler.
+    /// All settings of the queue and its scheduler.
     pub fn settings(&self) -> BTreeMap<String, String> {
         let folders = [self.queue(), self.queue().join("iosched")];
         let entries = folders.iter().flat_map(|folder| fs::read_dir(folder).into_iter().flatten().flatten());
@@ -145,7 +145,7 @@ impl Drop for Disk {
     }
 }
 
-/// A configuration in a folder of its own, with everything that belongs to the agent.
+/// A temporary folder with a configuration and all files of the agent.
 pub struct Place {
     folder: tempfile::TempDir,
 }

@@ -1,17 +1,17 @@
-//! Runs the program under test as a person would.
+//! Runs the program under test from the command line.
 
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-/// The program of the package that the test belongs to.
+/// Path of the program of the test's package.
 pub const PROGRAM: &str = match (option_env!("CARGO_BIN_EXE_seekwise"), option_env!("CARGO_BIN_EXE_seekwise-lab")) {
     (Some(program), _) | (None, Some(program)) => program,
     (None, None) => panic!("the test belongs to a package without one of the programs"),
 };
 
-/// Another program of the workspace, which is built where it is missing: cargo builds only those of the packages under test.
+/// Path of another program of the workspace. Built if missing, because cargo builds only programs of the packages under test.
 pub fn sibling(name: &str) -> PathBuf {
     let path = Path::new(PROGRAM).with_file_name(name);
     if !path.exists() {
@@ -21,31 +21,31 @@ pub fn sibling(name: &str) -> PathBuf {
     path
 }
 
-/// The program that knows the controllers that are named: `seekwise-lab` those for research.
+/// The program that has the named controllers: `seekwise-lab` for research controllers.
 pub fn for_controllers(arguments: &[&str]) -> PathBuf {
     let controllers = arguments.windows(2).filter(|pair| pair[0] == "--controller").map(|pair| pair[1]);
     let is_research = |controller: &str| seekwise::moved::CONTROLLERS.contains(&controller.split(':').next().unwrap_or_default());
     if controllers.clone().any(is_research) { sibling("seekwise-lab") } else { PathBuf::from(PROGRAM) }
 }
 
-/// What the program does with these arguments.
+/// Runs the program with these arguments.
 pub fn run(arguments: &[&str]) -> Output {
     Command::new(for_controllers(arguments)).args(arguments).stdin(Stdio::null()).output().unwrap()
 }
 
-/// What was printed.
+/// Output as text.
 pub fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-/// Standard output of a run that succeeds.
+/// Standard output of a run that must succeed.
 pub fn succeeds(arguments: &[&str]) -> String {
     let output = run(arguments);
     assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
     text(&output.stdout)
 }
 
-/// Standard error of a run that is refused, as wrong input is, before anything is printed.
+/// Standard error of a run that must be rejected as invalid input, without output.
 pub fn refused(arguments: &[&str]) -> String {
     let output = run(arguments);
     assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", text(&output.stderr));
