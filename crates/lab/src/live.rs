@@ -173,10 +173,13 @@ impl LiveDevice for BlockDevice {
         // Nothing is discarded, and nothing is left to be written later, which would be measured.
         let options: &[&str] =
             if file_system == "xfs" { &["-q", "-f", "-K"] } else { &["-q", "-F", "-E", "nodiscard,lazy_itable_init=0"] };
-        runs(&mkfs, &[options, &[&path]].concat())?;
         let folder = tempfile::tempdir().context("cannot create a mount point")?;
+        // mkfs and mount open the device exclusively themselves.
         self.file = None;
-        let mounted = runs("mount", &["-t", file_system, "-o", "noatime", &path, &folder.path().display().to_string()]);
+        let mounted = runs(&mkfs, &[options, &[&path]].concat()).and_then(|()| {
+            let folder = folder.path().display().to_string();
+            runs("mount", &["-t", file_system, "-o", "noatime", &path, &folder])
+        });
         if mounted.is_err() {
             self.file = exclusively(&self.path).ok();
         }

@@ -575,13 +575,13 @@ fn preferences(drawing: &Drawing, world: &World) -> Figure {
     let names: Vec<&str> = PREFERENCES.iter().map(|(name, _)| *name).collect();
     let mean = |preference, of| {
         let under = Under::Scheme(Scheme { preference, ..Scheme::TWO_LAYER });
-        let logs: Vec<Option<f64>> = TABLE_4.iter().map(|name| world.mean(0, name, &under, of).map(f64::ln)).collect();
-        let logs = logs.into_iter().collect::<Option<Vec<f64>>>()?;
-        Some(100.0 * (logs.iter().sum::<f64>() / logs.len() as f64).exp())
+        let logs: Vec<f64> = TABLE_4.iter().filter_map(|name| world.mean(0, name, &under, of).map(f64::ln)).collect();
+        (!logs.is_empty()).then(|| 100.0 * (logs.iter().sum::<f64>() / logs.len() as f64).exp())
     };
     let row = |of| PREFERENCES.iter().map(|&(_, preference)| mean(preference, of)).collect();
     let method = "Geometric mean over Table 4 of what two-layer learning gets, relative to deadline. With UP(3,2,2) schedulers are ranked by \
-                  throughput, with UP(2,3,2) by response time, with UP(2,2,3) by fairness (Jain’s index over the processes).";
+                  throughput, with UP(2,3,2) by response time, with UP(2,2,3) by fairness (Jain’s index over the processes in a window; a workload whose phases are \
+                  shorter than a window has none).";
     let groups: Vec<&str> = of.iter().map(|(name, _)| *name).collect();
     let figure = drawing.figure(Unit::OfReferencePercent, &names, &groups, method);
     let values = of.into_iter().map(|(_, of)| row(of)).collect();
