@@ -95,6 +95,8 @@ struct PieceUnderWay {
     number: usize,
     keeps_space: bool,
     buffer: Option<Buffer>,
+    /// It failed together with what was read ahead, and is read again by itself.
+    again: bool,
 }
 
 /// What a thread does for the store between two looks at its state.
@@ -294,7 +296,8 @@ impl Core {
     /// Puts a piece into the queue.
     fn admit(&mut self, now: Nanos, work: usize, number: usize, lba: u64, sectors: u32, buffer: Option<Buffer>) {
         let UnderWay { stream, kind, .. } = self.work[work];
-        let token = self.pieces.insert(PieceUnderWay { work, number, keeps_space: kind == Kind::Zero, buffer }) as u64;
+        let token =
+            self.pieces.insert(PieceUnderWay { work, number, keeps_space: kind == Kind::Zero, buffer, again: false }) as u64;
         let op = match kind {
             Kind::Read => Op::Read,
             Kind::Write => Op::Write,
@@ -467,8 +470,16 @@ impl Core {
             }
             if let Err(error) = result {
                 self.status.failed.fetch_add(1, Ordering::Relaxed);
+                let work = &self.work;
+                let is_ahead = |piece: &PieceUnderWay| work.get(piece.work).is_some_and(|work| work.ahead.is_some());
+                let mut pieces = self.queue.issues_of(id).filter_map(|issue| self.pieces.get(issue.token as usize));
+                let has_ahead = pieces.any(is_ahead);
                 for issue in self.queue.issues_of(id) {
-                    let Some(piece) = self.pieces.get(issue.token as usize) else { continue };
+                    let Some(piece) = self.pieces.get_mut(issue.token as usize) else { continue };
+                    if has_ahead && self.work[piece.work].ahead.is_none() {
+                        piece.again = true;
+                        continue;
+                    }
                     let code = error.raw_os_error();
                     let again = code.map_or_else(|| io::Error::new(error.kind(), error.to_string()), io::Error::from_raw_os_error);
                     self.work[piece.work].error.get_or_insert(again);
@@ -485,7 +496,11 @@ impl Core {
         for finished in finished.drain(..) {
             match finished {
                 Finished::Transfer(done) => {
-                    let PieceUnderWay { work, number, buffer, .. } = self.pieces.remove(done.issue.token as usize);
+                    let PieceUnderWay { work, number, buffer, again, .. } = self.pieces.remove(done.issue.token as usize);
+                    if again {
+                        self.admit(now, work, number, done.issue.lba, done.issue.sectors, buffer);
+                        continue;
+                    }
                     let under_way = &mut self.work[work];
                     if let Some(buffer) = buffer {
                         under_way.buffers.push((number, buffer));

@@ -312,9 +312,10 @@ fn a_range_is_zeroed_in_requests_between_which_others_are_served() {
 fn what_is_read_ahead_is_never_older_than_an_acknowledged_write() {
     for uses_threads in [false, true] {
         let (_folder, rig) = in_file(true, uses_threads);
-        rig.store.set_read_ahead(2048, 131_072);
         let mut random = 1_u64;
         for round in 1..=6_u8 {
+            // What was given up because of writes is forgotten: it would pause otherwise.
+            rig.store.set_read_ahead(2048, 131_072);
             let mut written = [round - 1; 1500];
             for block in 0..1500_u64 {
                 random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -343,7 +344,7 @@ fn what_is_read_ahead_is_never_older_than_an_acknowledged_write() {
             }
         }
         let [hits, read] = rig.store.report().unwrap().ahead_bytes;
-        assert!(hits > 6 * 1000 * 4096 && read > 0, "{hits} of {read}");
+        assert!(hits > 1 << 20 && read > hits / 2, "{hits} of {read}");
     }
 }
 
