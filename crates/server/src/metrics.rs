@@ -254,8 +254,9 @@ impl Scraped {
             None,
             MetricType::Counter,
         )?;
-        for (store, tuned) in stores.iter().filter_map(|store| Some((store, store.tuning.tuned()?))) {
-            metric.encode_family(&label(store))?.encode_counter::<NoLabelSet, _, f64>(&(tuned.changes as f64), None)?;
+        for store in stores {
+            let changes = store.tuning.tuned().map_or(0, |tuned| tuned.changes);
+            metric.encode_family(&label(store))?.encode_counter::<NoLabelSet, _, f64>(&(changes as f64), None)?;
         }
         let help = "Time for which the store had something to do: its rate is the utilisation";
         let mut metric = encoder.encode_descriptor("store_busy", help, Some(&Unit::Seconds), MetricType::Counter)?;
