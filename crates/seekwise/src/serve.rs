@@ -1,6 +1,6 @@
-//! `seekwise serve`: volumes of a running block server, as `seekwise-serve` itself has it.
+//! `seekwise serve`: commands for a running block server, as `seekwise-serve` itself has them.
 
-use server::program::volume;
+use server::program::{reload, volume};
 
 /// The subcommands.
 #[derive(clap::Subcommand)]
@@ -8,6 +8,8 @@ pub enum Command {
     /// Make, change, delete and list volumes of a running server
     #[command(subcommand)]
     Volume(volume::Command),
+    /// Read who may open which volume again
+    Reload(reload::Reload),
 }
 
 /// Runs a command.
@@ -15,6 +17,8 @@ pub enum Command {
 /// # Errors
 /// No server answers, or it refuses.
 pub fn run(command: &Command) -> anyhow::Result<()> {
-    let Command::Volume(command) = command;
-    volume::run(command)
+    match command {
+        Command::Volume(command) => volume::run(command),
+        Command::Reload(command) => reload::run(command),
+    }
 }
