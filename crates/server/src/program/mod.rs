@@ -60,8 +60,7 @@ fn open(
     watch: &Arc<Watch>,
 ) -> anyhow::Result<()> {
     let access = Arc::new(Access::new(&configuration.allow)?);
-    let (of_control, watched, path) = (access.clone(), watch.clone(), path.to_owned());
-    let ruled = Ruled { server: server.clone(), watch: watched, access: of_control, configuration: path };
+    let ruled = Ruled { server: server.clone(), watch: watch.clone(), access: access.clone(), configuration: path.to_owned() };
     doors.control(&configuration.control, ruled)?;
     if let Some(listen) = configuration.metrics()? {
         let metrics = Metrics::new(server, watch);
