@@ -1,4 +1,4 @@
-//! `seekwise advise` as a person meets it: recordings, job files, and what goes wrong.
+//! End-to-end tests of `seekwise advise`: recorded traces, job files and errors.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected should fail")]
 
@@ -16,7 +16,7 @@ fn json(arguments: &[&str]) -> Value {
     serde_json::from_str(&succeeds(&[&["advise"], arguments, &["--json"]].concat())).unwrap()
 }
 
-/// Sixteen scattered readers at once: who serves the nearest first gets much more done than who serves them as they come.
+/// Sixteen concurrent random readers: a scheduler that serves the nearest request first has a much higher throughput than FIFO.
 fn scattered(folder: &Path) -> PathBuf {
     let path = folder.join("scattered.fio");
     std::fs::write(
@@ -27,8 +27,8 @@ fn scattered(folder: &Path) -> PathBuf {
     path
 }
 
-/// A recording of a device that takes 5 ms for each request and serves them in order of their arrival. In the first part one process
-/// asks for scattered places, in the second another one reads large pieces in order.
+/// A recording of a FIFO device with a service time of 5 ms. In the first part one process reads at random, in the second another
+/// one reads large requests sequentially.
 fn recording(folder: &Path, seconds: u64) -> PathBuf {
     let mut lines = String::from("time_us,stream,op,lba,sectors,response_us\n");
     for n in 0..seconds * 100 {
@@ -102,7 +102,7 @@ fn a_load_with_a_known_answer_gets_it_with_a_true_prediction() {
     assert!(figure("gain_percent") > 20.0 && figure("p99_by_bound") <= 1.0, "{measured:#}");
     let off = (figure("promised_percent") - figure("gain_percent")).abs();
     assert!(off < 3.0 * figure("error_percent") + 5.0, "{measured:#}");
-    // The measured figures are those of the same load under that scheduler alone.
+    // Measured figures equal those of a simulation of the load under that scheduler.
     let arguments =
         ["simulate", jobs.to_str().unwrap(), "--disk", "atlas10k", "--queue-depth", "1", "--json", "--scheduler", setting];
     let record: Value = serde_json::from_str(&succeeds(&arguments)).unwrap();
@@ -125,7 +125,7 @@ fn a_recording_is_judged_by_its_own_times_and_cut_where_the_load_changes() {
         .collect();
     assert_eq!(spans, [[0.0], [20.0]], "{advice:#}");
     assert!(!advice["device"].as_array().unwrap().is_empty());
-    // One request at a time leaves a scheduler no choice.
+    // With one outstanding request at a time, the scheduler has no choice.
     assert_eq!((&advice["verdict"]["is_change"], &advice["verdict"]["setting"]), (&false.into(), &"mq-deadline".into()));
 }
 
@@ -177,7 +177,7 @@ fn a_recorded_trace_can_be_run_on_a_disk_instead() {
 fn what_gives_a_scheduler_no_choice_is_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("idle.csv");
-    // A century passes between two requests: its seconds are not looped over.
+    // A gap of a century between two requests must not be iterated second by second.
     let lines = "time_s,stream,op,lba,sectors,response_us\n0,1,R,0,8,5000\n3000000000,1,R,8,8,5000\n";
     std::fs::write(&path, lines).unwrap();
     let begun = Instant::now();
@@ -248,7 +248,7 @@ fn an_interrupt_stops_it_cleanly_and_leaves_nothing() {
     assert!(!page.exists());
 }
 
-/// What a process needs of memory at most, in MB, while it runs to its end.
+/// Runs a process to its end and returns its peak memory in MB.
 fn peak_mb(arguments: &[&str]) -> (u64, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_seekwise"));
     let mut child = command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
@@ -275,13 +275,13 @@ fn a_long_recording_is_judged_whole_in_bounded_memory() {
     std::fs::write(&path, lines).unwrap();
     let (peak, printed) = peak_mb(&["advise", path.to_str().unwrap(), "--candidates", "none;mq-deadline", "--json"]);
     let advice: Value = serde_json::from_str(&printed).unwrap();
-    // Those that are under way when a phase begins or ends are of none.
+    // Requests outstanding at the border of two phases belong to neither.
     let judged = advice["phases"][0]["requests"].as_u64().unwrap();
     assert!(advice["requests"] == 700_000 && (699_900..=700_000).contains(&judged), "{judged}");
     assert!((10..100).contains(&peak), "{peak} MB");
 }
 
-/// The same requests in one trace and in two, of which a folder holds the parts.
+/// The same requests in a single trace, and split into two in a folder.
 fn parts(folder: &Path) -> (PathBuf, PathBuf) {
     let whole = std::fs::read_to_string(recording(folder, 20)).unwrap();
     let inside = folder.join("parts");
@@ -302,7 +302,7 @@ fn several_traces_or_a_folder_of_them_are_what_they_are_merged() {
     let [whole, inside] = [&whole, &inside].map(|path| path.to_str().unwrap());
     let [one, two] = ["1.csv", "2.csv"].map(|name| format!("{inside}/{name}"));
     let named = "2 traces merged by time (1.csv, 2.csv)";
-    // Each part begins at its own time, and its requests keep their places in time.
+    // Parts begin at different times; requests keep their times.
     let figures = |loads: &[&str]| {
         let options = ["--same-devices", "--fit", "compact", "--json"];
         let options = if loads.len() > 1 || loads[0] == inside { &options[..] } else { &options[1..] };
@@ -334,7 +334,7 @@ fn several_traces_or_a_folder_of_them_are_what_they_are_merged() {
     assert!(refused(&["advise", empty.to_str().unwrap()]).contains("empty: has no file in it"));
 }
 
-/// A writer whose commits wait behind two neighbours that write and read in bulk.
+/// A writer whose commits wait behind two neighbours with bulk writes and reads.
 fn database(folder: &Path) -> PathBuf {
     let path = folder.join("database.fio");
     let text = "[global]\nruntime=20\ntime_based\n[wal]\nrw=write\nioengine=sync\nfdatasync=1\nbs=4k\nsize=64m\nthinktime=2000\n\
@@ -354,7 +354,7 @@ fn an_aim_decides_and_the_answer_names_who_gains_and_loses() {
     let fsync = |advice: &Value| advice["effects"].as_array().unwrap().iter().find(|one| one["kind"] == "fsync").unwrap().clone();
     let (wal, figure) = (fsync(&advice), |one: &Value, of: &str| one[of]["p99_ms"].as_f64().unwrap());
     assert_eq!(wal["stream"], "wal");
-    // The figures are those of the same load under that scheduler alone.
+    // Figures equal those of a simulation of the load under that scheduler.
     let record: Value = serde_json::from_str(&succeeds(&["simulate", jobs, "--disk", "cloud-volume", "--json"])).unwrap();
     let alone = record["jobs"][0]["service"]["syncs"]["response"]["p99_ms"].as_f64().unwrap();
     assert_eq!(figure(&wal, "active"), alone);
@@ -368,7 +368,7 @@ fn an_aim_decides_and_the_answer_names_who_gains_and_loses() {
 
     let text = succeeds(&["advise", jobs, "--disk", "cloud-volume", "--candidates", "kernel", "--protect", "wal:fsync:p99=1us"]);
     assert!(text.contains("no candidate meets wal:fsync:p99=1us") && text.contains("\nAim wal:fsync:p99=1us: not met, "), "{text}");
-    // Where the active setting meets it nothing worse may be advised.
+    // If the active setting meets the target, a setting that violates it must not be recommended.
     let kept = advised(&["--protect", &format!("wal:fsync:p99={}ms", 1.01 * figure(&wal, "active"))]);
     assert_eq!(kept["aims"][0]["is_met"], true, "{kept:#}");
 }
@@ -401,7 +401,7 @@ fn tunables_of_the_host_are_tried_and_the_rule_says_where_each_goes() {
     assert!(setting.contains("read_ahead_kb=4096"), "longer runs of reads between seeks: {setting}");
     let rule = advice["udev"].to_string();
     assert!(rule.contains("ATTR{queue/read_ahead_kb}=\\\"4096\\\"") && rule.contains("# vm.dirty_bytes = "), "{rule}");
-    // The built-in set that reads more ahead works for job files.
+    // The built-in set with a larger read-ahead works for job files.
     let linux = json(&[jobs, "--disk", "sata7200", "--candidates", "linux"]);
     let wider =
         linux["measured"].as_array().unwrap().iter().find(|one| one["setting"] == "mq-deadline read_ahead_kb=1024").unwrap();
@@ -416,7 +416,7 @@ fn slow_flash_stays_flash_and_disks_stay_disks() {
         std::fs::write(&path, text).unwrap();
         path.to_str().unwrap().to_owned()
     };
-    // Full, so that it collects all the time; behind a limit; and slow by itself.
+    // A full device that collects garbage constantly, a throttled device, and a slow device.
     let full = succeeds(&["disk", "show", "nvme-tlc"]).replace("initial_state = \"sequential\"", "initial_state = \"random\"");
     assert!(full.contains("initial_state = \"random\""));
     let full = file("full.toml", &full);
@@ -436,7 +436,7 @@ fn slow_flash_stays_flash_and_disks_stay_disks() {
     assert_eq!(kinds, ["flash"; 3]);
     let kinds = [kind(&mixed, "sata7200"), kind(&copy, "sata7200"), kind(&mixed, "raid5-5x-sata7200")];
     assert_eq!(kinds, ["hard disk"; 3]);
-    // What these requests do not tell is no finding.
+    // Parameters that these requests do not determine are not reported.
     let text = succeeds(&["advise", &copy, "--disk", "sata7200", "--candidates", "none"]);
     assert!(text.contains("Not told by these requests, so that what is usual was assumed: "), "{text}");
 }

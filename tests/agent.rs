@@ -1,7 +1,7 @@
-//! `seekwise-agent` under the real kernel: it watches and tunes an emulated disk, and whoever is killed or interferes, it ends as it should.
+//! `seekwise-agent` under the real kernel: it monitors and tunes an emulated disk, and restores it after kills and interference.
 //!
-//! Needs root, /dev/fuse, loop devices, losetup and tracefs; says what is missing where it cannot run. No device is touched but the one
-//! that is made here.
+//! Needs root, /dev/fuse, loop devices, losetup and tracefs; skipped with a message otherwise. Only the device created here is
+//! used.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected should fail")]
 
@@ -42,7 +42,7 @@ impl Place {
         serde_json::from_slice(&output.stdout).unwrap()
     }
 
-    /// What the metrics say.
+    /// Text of the metrics.
     fn metrics(&self) -> String {
         let mut stream = UnixStream::connect(self.path("metrics.sock")).unwrap();
         stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: here\r\n\r\n").unwrap();
@@ -63,7 +63,7 @@ impl Daemon {
         until("there is an applier", || {
             let path = format!("/proc/{0}/task/{0}/children", self.child.id());
             let direct = fs::read_to_string(path).unwrap_or_default();
-            // One that was started again is another thread's child.
+            // A restarted process is the child of another thread.
             let tasks = fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap().flatten();
             let of_tasks: String =
                 tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok()).collect::<Vec<_>>().join(" ");
@@ -91,7 +91,7 @@ impl Drop for Daemon {
     }
 }
 
-/// Goes from one scheduler to the next every second, so that something is set whatever the disk is asked.
+/// A controller that changes the scheduler every second, independently of the load.
 const ROTATES: &str = "controller = \"rotate:window_ms=1000\"\ncandidates = [\"kernel\"]\nchanges_per_minute = 60\n";
 
 #[test]
@@ -132,7 +132,7 @@ fn whoever_is_killed_or_interferes_the_disk_ends_as_it_should() {
     let daemon = place.act(&name);
     until("something is set", || is_changed(&disk));
     let applier = daemon.applier();
-    // Both at the same moment: neither sees the other go.
+    // Kill both at once: neither can react to the death of the other.
     signal(daemon.child.id(), "-STOP");
     signal(applier, "-KILL");
     daemon.kill();
@@ -141,7 +141,7 @@ fn whoever_is_killed_or_interferes_the_disk_ends_as_it_should() {
     assert!(restored.status.success(), "{}", text(&restored.stderr));
     assert!(is_as_before(&disk), "{}{}{}", disk.differences(&before), text(&restored.stdout), text(&restored.stderr));
 
-    // Where single requests are not seen the controller is another one, which thinks for longer than a test takes.
+    // Without traced requests another controller is used, whose first decision takes longer than a test.
     let daemon = place.act_with(&[&name, "--counters"]);
     until("requests are counted", || place.status()["devices"][0]["requests"].as_u64().unwrap() > 100);
     let status = place.status();
@@ -283,7 +283,7 @@ fn the_commands_of_the_administrators_page_are_the_programs() {
         let options = command.iter().filter(|word| word.starts_with("--"));
         options.for_each(|option| assert!(help.contains(option), "{command:?}: there is no option {option}"));
     }
-    // Those that need neither root nor a disk, as they stand there.
+    // Commands of the page that need neither root nor a disk.
     let place = Place::new("");
     for command in commands.iter().filter(|command| command[0] == "seekwise-agent") {
         let is_harmless = matches!(command[1..], ["configuration", ..] | ["history"]) || command.contains(&"traces/mixed.parquet");

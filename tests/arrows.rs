@@ -1,11 +1,11 @@
-//! Which crate may know which: the arrows of ARCHITECTURE.md.
+//! Allowed dependencies between crates: the arrows of ARCHITECTURE.md.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected should fail")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// What each crate may depend on. A crate that is not here does not exist yet: give it a line, here and in ARCHITECTURE.md.
+/// Allowed dependencies of each crate. A new crate needs a line here and in ARCHITECTURE.md.
 const ARROWS: &[(&str, &[&str])] = &[
     ("block", &[]),
     ("endpoint", &[]),
@@ -51,11 +51,11 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("lab", RESEARCH_PROGRAM),
 ];
 
-/// The Python package, in `python/`: the product's experiments and below.
+/// The Python package in `python/` may use `experiment` and the crates below it.
 const PACKAGE: &[&str] =
     &["experiment", "progress", "report", "knowledge", "twin", "trace", "block", "sim", "observe", "control", "device-model"];
 
-/// The program `seekwise` may use everything but research; of the applier it uses the client.
+/// The program `seekwise` may use everything except research crates; it uses the client of the applier.
 const PROGRAM: &[&str] = &[
     "linux",
     "applier",
@@ -128,7 +128,7 @@ fn crates_depend_on_each_other_along_the_arrows_only() {
     assert_eq!(found, allowed.keys().copied().collect::<Vec<_>>());
 }
 
-/// The crates that a program is linked from.
+/// The crates that a program links.
 fn linked(package: &str) -> BTreeSet<String> {
     let tree = ["tree", "--offline", "--locked", "-p", package, "-e", "normal", "--prefix", "none", "--no-dedupe"];
     let output = std::process::Command::new(env!("CARGO")).args(tree).output().unwrap();
@@ -137,7 +137,7 @@ fn linked(package: &str) -> BTreeSet<String> {
     text.lines().filter_map(|line| line.split(' ').next()).map(str::to_owned).collect()
 }
 
-/// Root runs it, so it has to be small enough to be read.
+/// The applier runs as root, so it must be small enough to be reviewed.
 #[test]
 fn the_applier_is_made_of_few_crates() {
     let crates = linked("seekwise-applier");

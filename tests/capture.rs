@@ -1,6 +1,6 @@
-//! `seekwise trace capture` and `seekwise advise DEVICE`, under the real kernel: what fio asks of a loop device is what is captured.
+//! `seekwise trace capture` and `seekwise advise DEVICE` under the real kernel: captured requests equal those that fio issues to a loop device.
 //!
-//! Needs root, tracefs, loop devices, losetup and fio; says what is missing where it cannot run. Each test has a device of its own.
+//! Needs root, tracefs, loop devices, losetup and fio; skipped with a message otherwise. Each test has its own device.
 
 #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
 
@@ -14,7 +14,7 @@ use serde_json::Value;
 
 const SEEKWISE: &str = env!("CARGO_BIN_EXE_seekwise");
 
-/// Whether the tests can run; says what is missing.
+/// Whether the tests can run; prints the missing requirements.
 fn can_run() -> bool {
     let runs = |program: &str| Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success());
     let has_tracefs = fs::read_to_string("/proc/filesystems").is_ok_and(|text| text.contains("tracefs"));
@@ -33,7 +33,7 @@ fn is_root() -> bool {
     fs::read_to_string("/proc/self/status").is_ok_and(|status| status.contains("Uid:\t0\t"))
 }
 
-/// A loop device over a sparse file, which goes with this.
+/// A loop device over a sparse file; both are removed on drop.
 struct Loop {
     path: String,
     folder: tempfile::TempDir,
@@ -57,7 +57,7 @@ impl Loop {
         self.folder.path().join(name)
     }
 
-    /// fio's jobs on it, past the page cache, and what it reports.
+    /// Runs fio jobs with direct I/O on it, and returns fio's report.
     fn fio(&self, jobs: &[&str]) -> Value {
         let mut command = Command::new("fio");
         command.args(["--direct=1", "--ioengine=libaio", "--output-format=json", &format!("--filename={}", self.path)]);
@@ -73,7 +73,7 @@ impl Drop for Loop {
     }
 }
 
-/// Waits until this holds, and fails if it does not in time.
+/// Waits for a condition; panics after a timeout.
 fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !holds() {
@@ -82,7 +82,7 @@ fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// `seekwise`, which captures what is asked from now on.
+/// Starts `seekwise trace capture` and waits until it records.
 fn captures(arguments: &[&str]) -> Child {
     let child = Command::new(SEEKWISE).args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let prefix = format!("seekwise-{}-", child.id());
@@ -95,7 +95,7 @@ fn captures(arguments: &[&str]) -> Child {
     child
 }
 
-/// Instances of tracefs.
+/// Instances in tracefs.
 fn instances() -> Vec<PathBuf> {
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
     let place = mounts.lines().find_map(|line| {
@@ -107,7 +107,7 @@ fn instances() -> Vec<PathBuf> {
     entries.into_iter().flatten().flatten().map(|entry| entry.path()).collect()
 }
 
-/// The rows of a trace, as CSV has them, by column.
+/// Rows of a trace in CSV, by column.
 fn rows(trace: &Path, columns: &[&str]) -> Vec<Vec<String>> {
     let csv = succeeds(&["trace", "convert", trace.to_str().unwrap(), "-", "--to", "csv"]);
     let mut lines = csv.lines().map(|line| line.split(',').map(str::to_owned).collect::<Vec<_>>());
@@ -138,7 +138,7 @@ fn every_request_of_fio_is_captured_with_its_sectors_its_process_and_its_times()
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert!(text(&output.stderr).contains("3,000 requests of loop"), "{}", text(&output.stderr));
-    // What fio says that it asked: `2 /dev/loop0 read 8192 4096`, with bytes.
+    // fio's log of issued requests: `2 /dev/loop0 read 8192 4096`, in bytes.
     let asked = fs::read_to_string(&log).unwrap();
     let mut expected: Vec<Vec<String>> = Vec::new();
     for line in asked.lines() {
@@ -163,7 +163,7 @@ fn every_request_of_fio_is_captured_with_its_sectors_its_process_and_its_times()
     assert_eq!((&recorded["capacity_sectors"], &recorded["scheduler"]), (&Value::from((64 << 20) / 512), &Value::from("none")));
     let advice: Value = serde_json::from_str(&succeeds(&["advise", trace.to_str().unwrap(), "--json"])).unwrap();
     assert_eq!(advice["in_force"], "none", "the trace names the active scheduler");
-    // fio sees more: its own way into the kernel and back.
+    // fio's times include its system calls.
     let mean = |direction: &str| report["jobs"][0][direction]["lat_ns"]["mean"].as_f64().unwrap() / 1e6;
     let (seen, slowest) = (info["recorded_response"]["mean_ms"].as_f64().unwrap(), mean("read").max(mean("write")));
     assert!(seen > 0.0 && seen < slowest, "{seen} ms at the device, {slowest} ms in fio");
@@ -253,7 +253,7 @@ fn advice_on_a_device_equals_advice_on_its_trace() {
         return;
     }
     let device = Loop::new();
-    // A switch brings the defaults back, whatever was set before.
+    // A change of the scheduler resets its tunables to defaults.
     let queue = PathBuf::from(format!("/sys/block/{}/queue", device.name()));
     for (name, value) in [("scheduler", "none"), ("scheduler", "mq-deadline"), ("iosched/fifo_batch", "4")] {
         fs::write(queue.join(name), value).unwrap();
@@ -290,7 +290,7 @@ fn without_root_it_says_that_root_is_needed() {
         return;
     }
     let device = Loop::new();
-    // The folders of this user are closed to others.
+    // The folders of this user are not accessible to others.
     let copy = Path::new("/tmp").join(format!("seekwise-capture-{}", std::process::id()));
     fs::copy(SEEKWISE, &copy).unwrap();
     let arguments =

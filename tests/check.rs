@@ -1,4 +1,4 @@
-//! `seekwise check` as a person meets it: small systems below a folder, and what becomes of each setting.
+//! End-to-end tests of `seekwise check` on small systems below a folder.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected should fail")]
 
@@ -15,7 +15,7 @@ const MIXED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../traces/mixed.par
 struct System(tempfile::TempDir);
 
 impl System {
-    /// Linux 6.18 with `sda`, a disk that turns under mq-deadline, and `nvme0n1`, flash with four hardware queues under none.
+    /// Linux 6.18 with `sda`, a rotational disk under mq-deadline, and `nvme0n1`, flash with four hardware queues under none.
     fn new() -> System {
         let system = System(tempfile::tempdir().unwrap());
         system.write("proc/sys/kernel/osrelease", "6.18.0\n");
@@ -46,7 +46,7 @@ impl System {
         fs::write(path, bytes).unwrap();
     }
 
-    /// The rules of the file that an administrator writes.
+    /// Adds a rules file of the administrator.
     fn rules(&self, rules: &str) {
         self.write("etc/udev/rules.d/60-io.rules", rules);
     }
@@ -55,7 +55,7 @@ impl System {
         [&["check", "--root", self.path().to_str().unwrap()], more].concat()
     }
 
-    /// The JSON, and the exit code, which is 1 just if there are findings.
+    /// The JSON output and the exit code, which must be 1 if and only if there are findings.
     fn json(&self) -> Value {
         let output = run(&self.arguments(&["--json"]));
         let json: Value = serde_json::from_str(&text(&output.stdout)).unwrap_or_else(|_| panic!("{}", text(&output.stderr)));
@@ -64,7 +64,7 @@ impl System {
         json
     }
 
-    /// Device, setting and verdict of all settings.
+    /// Device, name and verdict of all settings.
     fn verdicts(&self) -> Vec<String> {
         let json = self.json();
         let row = |row: &Value| {
@@ -74,7 +74,7 @@ impl System {
         json["settings"].as_array().unwrap().iter().map(row).collect()
     }
 
-    /// Expects one setting, with this verdict.
+    /// Asserts that there is one setting, with this verdict.
     #[track_caller]
     fn expect(&self, expected: &str) {
         let verdicts = self.verdicts();
@@ -439,7 +439,7 @@ fn with_a_load_each_setting_in_force_has_its_worth() {
     let worth = json["worth"].as_array().unwrap();
     let of = |setting: &str| worth.iter().find(|worth| worth["setting"] == setting).unwrap_or_else(|| panic!("{json:#}"));
     let mean = |setting: &str, which: usize| of(setting)["mean_ms"][which].as_f64().unwrap();
-    // As `compare` has it under the scheduler that is set, and under the one that the kernel gives a disk with one hardware queue.
+    // Equal to `compare` under the configured scheduler, and under the kernel's default for one hardware queue.
     let compared = |scheduler: &str| {
         let arguments = ["compare", MIXED, "--disk", "sata7200", "--set", "nr_requests=64", "--scheduler", scheduler, "--json"];
         let json: Value = serde_json::from_str(&succeeds(&arguments)).unwrap();

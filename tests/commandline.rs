@@ -1,5 +1,5 @@
-//! The command line of `seekwise`, its documentation, and rules of the whole workspace. One test binary, as linking is slow; tests that keep
-//! the time of a device have others.
+//! The command line of `seekwise`, its documentation, and rules of the whole workspace. One test binary, because linking is slow; tests that
+//! depend on the timing of a device have separate ones.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected should fail")]
 

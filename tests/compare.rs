@@ -1,4 +1,4 @@
-//! `seekwise compare` as a person meets it: the whole program, from the command line to the files it leaves.
+//! End-to-end tests of `seekwise compare`, from the command line to its output files.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected should fail")]
 
@@ -22,7 +22,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-/// A trace of `requests` requests: two sequential readers far apart and a scattered writer, about 80 requests a second.
+/// A trace of `requests` requests: two sequential readers far apart and a random writer, about 80 requests per second.
 fn trace(folder: &Path, requests: u64) -> PathBuf {
     let mut lines = String::from("time_us,stream,op,lba,sectors,sync\n");
     for n in 0..requests {
@@ -298,7 +298,7 @@ fn memory_does_not_grow_with_the_trace() {
         assert!(child.wait().unwrap().success());
         peak
     };
-    // Both are longer than every window and look-ahead, and than what is kept of a trace for the next scheduler.
+    // Both are longer than every window and look-ahead, and than the part of a trace that is cached for the next scheduler.
     let (short, long): (u64, u64) = (peak_kib(1_200_000), peak_kib(2_400_000));
     assert!(short > 0 && long < short + 4 * 1024, "{short} KiB for 1,200,000 requests, {long} KiB for 2,400,000");
 }
@@ -331,7 +331,7 @@ fn a_full_disk_is_said_to_be_full_and_the_old_page_survives() {
     assert_eq!(std::fs::read_dir(full.0.path()).unwrap().count(), 1, "something half-written is left");
 }
 
-/// A mounted filesystem that holds almost nothing.
+/// A mounted filesystem with almost no space.
 struct Small(tempfile::TempDir);
 
 impl Drop for Small {
@@ -377,7 +377,7 @@ fn every_combination_of_varied_tunables_of_the_host_is_a_row_and_changes_what_it
     let figure = |row: usize, key: &str| rows[row]["figures"][key].as_f64().unwrap();
     assert!(figure(2, "throughput_mb_s") > 1.2 * figure(0, "throughput_mb_s"), "reading ahead");
     assert!(figure(4, "fsync_p99_ms") > 0.0 && figure(4, "fsync_mean_ms") > 1.0, "a rotation of the disk");
-    // The same as when the value is set for all.
+    // Equal to a run with the value set by --set.
     let set = run(&["compare", job, "--json", "--scheduler", "none", "--set", "read_ahead_kb=1024,nr_requests=256"]);
     let set: serde_json::Value = serde_json::from_slice(&set.stdout).unwrap();
     assert_eq!(set["schedulers"][0]["figures"], rows[3]["figures"]);

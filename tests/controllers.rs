@@ -1,4 +1,4 @@
-//! Controllers as a person meets them: rows of a comparison, their decisions, and what goes wrong.
+//! End-to-end tests of controllers: rows of a comparison, decisions and errors.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected should fail")]
 
@@ -12,7 +12,7 @@ fn json(arguments: &[&str]) -> Value {
     serde_json::from_str(&succeeds(arguments)).unwrap()
 }
 
-/// A sequential reader, a scattered reader and a scattered writer, more than the disk can do at once: 30 s.
+/// A sequential reader, a random reader and a random writer that overload the disk for 30 s.
 fn trace(folder: &Path) -> PathBuf {
     let mut lines = String::from("time_us,stream,op,lba,sectors,sync\n");
     for n in 0..6000u64 {
@@ -94,7 +94,7 @@ fn changes_cost_the_time_that_the_host_says() {
         json(&arguments)["figures"]["response"]["mean_ms"].as_f64().unwrap()
     };
     let (free, dear) = (mean("0"), mean("300"));
-    // Each of the 60 changes keeps 60 requests waiting for up to 300 ms.
+    // Each of the 60 changes delays 60 requests by up to 300 ms.
     assert!(dear > free + 40.0, "{free} ms and {dear} ms");
 }
 
@@ -185,7 +185,7 @@ fn controllers_choose_among_the_candidates_that_are_named() {
     );
     let all: std::collections::BTreeSet<String> = set("rotate:window_ms=50", &["all"]).into_iter().collect();
     assert_eq!(all.len(), control::candidates::parse(["all"]).unwrap().len());
-    // None of these is in the experience that comes with the program: what is not known is tried.
+    // The built-in experience has none of these, so they are explored.
     let unknown = ["deadline:read_expire=100;deadline:fifo_batch=64;cfq:slice_idle=0"];
     for controller in ["round-robin:quantum_ms=300", "feedback:quantum_ms=300", "two-layer:quantum_ms=300"] {
         let set = set(controller, &unknown);
@@ -198,7 +198,7 @@ fn controllers_choose_among_the_candidates_that_are_named() {
     }
 }
 
-/// The decisions of `seekwise` on these jobs, all of them changes first to last, and its throughput by that of mq-deadline.
+/// Changes made by `seekwise` on these jobs, in order, and its throughput relative to mq-deadline.
 fn seekwise(jobs: &str) -> (Vec<Value>, f64) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("jobs.fio");
@@ -212,7 +212,7 @@ fn seekwise(jobs: &str) -> (Vec<Value>, f64) {
 
 #[test]
 fn seekwise_tries_the_expected_setting_and_keeps_it_after_two_turns() {
-    // Many random reads at once: going by the platter serves more of them.
+    // Many outstanding random reads: serving by rotational position has a higher throughput.
     let (decisions, rate) = seekwise("[deep]\nioengine=libaio\niodepth=32\nrw=randread\nbs=4k\n");
     let change = decisions.iter().find(|decision| decision["from"] != decision["to"]).unwrap();
     assert!(change["at_s"].as_f64().unwrap() <= 20.0, "{change}");
@@ -272,7 +272,7 @@ fn a_mistake_is_named_with_what_would_be_right() {
         (&["--controller", "fixed", "--candidates", "noop;nope"], &["--candidates noop;nope", "known are noop", "sets are", "all"]),
         (&["--controller", "fixed", "--candidates", "deadline:fifo=1"], &["--candidates deadline:fifo=1", "fifo_batch"]),
         (&["--controller", "fixed", "--candidates", "noop;"], &["--candidates noop;", "a set or a setting is wanted"]),
-        // A trace meets only the tunables of the queue.
+        // For a trace only tunables of the queue have an effect.
         (&["--controller", "fixed", "--candidates", "cfq read_ahead_kb=4"], &["--candidates", "read_ahead_kb", "nr_requests"]),
         (&["--controller", "fixed", "--candidates", "cfq nr_requests=3"], &["--candidates", "nr_requests=3", "4 to 2048"]),
         (&["--controller", "fixed", "--explain=some"], &["some", "changes", "all"]),

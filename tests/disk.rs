@@ -1,4 +1,4 @@
-//! `seekwise disk`, as a person runs it.
+//! End-to-end tests of `seekwise disk`.
 
 #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
 
@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crate::program::{refused, succeeds};
 
-/// A recording of so many requests: reads of one sector take 10 ms, writes 1 ms.
+/// A recording of `requests` requests of one sector: reads take 10 ms, writes 1 ms.
 fn recording(folder: &Path, requests: u64) -> String {
     let mut text = "lba,size_blocks,is_read,measured_response_ms,think_after_ms\n".to_owned();
     for index in 0..requests {
@@ -58,8 +58,8 @@ fn calibration_refuses_what_it_cannot_fit_and_keeps_what_it_reads() {
     assert!(error.contains("500 requests; at least 1000"), "{error}");
 }
 
-/// The disks whose real drives were recorded, their speed in turns a minute, and how many times the demerit of the shipped profile the
-/// fit may have. Caches and overheads of the shipped profiles were measured with commands that a host's load does not contain.
+/// Disks with recordings of real drives: name, rotational speed in rpm, and the maximum demerit of the fit relative to that of the shipped
+/// profile, whose cache and overheads were measured with commands that do not occur in a host's load.
 const RECORDED: [(&str, f64, f64); 5] = [
     ("atlas10k", 10_025.0, 4.0),
     ("barracuda", 7_200.0, 1.5),
@@ -72,7 +72,7 @@ const RECORDED: [(&str, f64, f64); 5] = [
 fn a_device_is_fitted_to_a_trace_and_its_profile_loads() {
     let folder = tempfile::tempdir().unwrap();
     let trace = folder.path().join("trace.csv").display().to_string();
-    // Far reads of 4 to 20 ms, one after the other: nothing but a disk takes so long.
+    // Sequential random reads of 4 to 20 ms: only a hard disk is this slow.
     let mut text = "time_ms,lba,sectors,op,response_ms\n".to_owned();
     let mut at = 0.0;
     for index in 0..600_u64 {
@@ -101,7 +101,7 @@ fn a_device_is_fitted_to_a_trace_and_its_profile_loads() {
 fn a_volume_with_a_limit_is_fitted_to_a_trace_and_its_profile_keeps_the_limit() {
     let folder = tempfile::tempdir().unwrap();
     let trace = folder.path().join("trace.csv").display().to_string();
-    // Eight far reads at once, of which one is done every 5 ms.
+    // Eight outstanding random reads; one completes every 5 ms.
     let mut text = "time_ms,lba,sectors,op,response_ms\n".to_owned();
     for index in 0..800_u64 {
         let (begin, end) = (5 * index.saturating_sub(8), 5 * index);

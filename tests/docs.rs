@@ -1,4 +1,4 @@
-//! The pages in docs/: those that the program prints are what it prints now, commands on the others work, and links lead somewhere.
+//! The pages in docs/: generated pages are up to date, commands on the others work, and links resolve.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected should fail")]
 
@@ -7,11 +7,11 @@ use std::process::Command;
 
 use crate::commands::{Kind, Printed, Shown, parse, program_of, programs, root, run};
 
-/// Pages with commands that run for long; each has a test of its own, so that they run side by side. `traces/README.md` and
-/// `workloads/README.md` are not part of the book, and belong to it all the same.
+/// Pages with long-running commands; each has its own test, so that they run in parallel. `traces/README.md` and
+/// `workloads/README.md` are outside of the book but tested with it.
 const LONG: &[&str] = &["docs/guide/administrator.md", "docs/guide/operator.md", "docs/guide/researcher.md", "docs/evaluation.md"];
 
-/// The folder of pages that have a test together.
+/// Folder of pages that share a test.
 const RECIPES: &str = "docs/recipes";
 
 fn is_current(page: &str, printed_by: &[&str]) {
@@ -64,7 +64,7 @@ fn pages_in(folder: &str) -> Vec<String> {
     pages
 }
 
-/// All pages that a person reads.
+/// All pages for readers.
 fn pages() -> Vec<String> {
     let others = [
         "README.md",
@@ -78,7 +78,7 @@ fn pages() -> Vec<String> {
     pages_in("docs").into_iter().chain(others.map(str::to_owned)).collect()
 }
 
-/// Tries the commands of a page, one after the other in one folder.
+/// Runs the commands of a page in sequence, in one folder.
 fn try_commands_of(page: &str) {
     let scratch = tempfile::tempdir().unwrap();
     for Shown { kind, command, .. } in crate::commands::of(page) {
@@ -127,13 +127,13 @@ fn the_commands_of_the_recipes_work() {
 
 #[test]
 fn the_commands_of_all_other_pages_work() {
-    // Of the README another test tries more than whether they work.
+    // The README has a stricter test.
     let is_tried = |page: &str| LONG.contains(&page) || page.starts_with(RECIPES) || page == "README.md";
     pages().iter().filter(|page| !is_tried(page)).for_each(|page| try_commands_of(page));
     LONG.iter().for_each(|page| assert!(root().join(page).is_file(), "there is no {page}"));
 }
 
-/// Lines are wrapped in pages.
+/// Unwraps the lines of a page.
 fn in_words(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -169,7 +169,7 @@ fn options_that_do_not_exist_are_found_by_parsing_alone() {
     assert!(!parse("seekwise no-such-command", scratch.path()).status.success());
 }
 
-/// The targets of a page's links to files, without anchors.
+/// Targets of links to files, without anchors.
 fn links_of(page: &str) -> Vec<String> {
     let text = std::fs::read_to_string(root().join(page)).unwrap();
     let targets = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());

@@ -1,6 +1,6 @@
-//! `seekwise emulate`, under the real kernel: what is written is read, and nothing is left behind whoever is killed.
+//! `seekwise emulate` under the real kernel: data are read back as written, and kills leave nothing behind.
 //!
-//! Needs root, /dev/fuse, loop devices, losetup and fio; says what is missing where it cannot run. Nothing here waits without end: a
+//! Needs root, /dev/fuse, loop devices, losetup and fio; skipped with a message otherwise. No test can hang: a
 //! dead FUSE server fails its requests, and every program is run under `timeout`.
 
 #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
@@ -19,13 +19,13 @@ use std::time::{Duration, Instant};
 use program::{refused, succeeds, text};
 use serde_json::Value;
 
-/// Nothing takes longer, even on a busy machine.
+/// Timeout of every step, sufficient for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Loop devices are shared by all tests.
+/// Serialises tests, which share the machine's loop devices.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// What a test needs, or why it is skipped.
+/// Requirements of a test, or the reason to skip it.
 fn alone(needs_loop: bool) -> Option<MutexGuard<'static, ()>> {
     let opens = |path: &str| OpenOptions::new().read(true).write(true).open(path).is_ok();
     let runs = |program: &str| Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success());
@@ -47,7 +47,7 @@ fn signal(process: u32, signal: &str) {
     assert!(Command::new("kill").args([signal, &process.to_string()]).status().unwrap().success(), "kill {signal} {process}");
 }
 
-/// Waits until this holds, and fails if it does not in time.
+/// Waits for a condition; panics after a timeout.
 fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !holds() {
@@ -56,7 +56,7 @@ fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// The queue settings of every loop device, and the tags of its driver, which sysfs does not tell.
+/// Queue settings of every loop device, and the number of tags of its driver, which sysfs does not show.
 fn queues(debug: Option<&Path>) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir("/sys/block").unwrap() {
@@ -80,7 +80,7 @@ fn tags(debug: &Path, device: &str) -> Option<String> {
     text.lines().find(|line| line.starts_with("depth=")).map(str::to_owned)
 }
 
-/// A mount of debugfs for as long as it lives, where that is allowed.
+/// A mount of debugfs, unmounted on drop; none if not permitted.
 struct Debug(Option<tempfile::TempDir>);
 
 impl Debug {
@@ -103,12 +103,12 @@ impl Drop for Debug {
     }
 }
 
-/// A running `seekwise emulate`. Killed when dropped, so that a test that fails leaves nothing.
+/// A running `seekwise emulate`, killed on drop.
 struct Emulator {
     child: Child,
     lines: mpsc::Receiver<String>,
     folder: PathBuf,
-    /// What it printed first: the device, or the file.
+    /// Path of the device or file, from its first line of output.
     place: String,
 }
 
@@ -144,7 +144,7 @@ impl Emulator {
         serde_json::from_str(&self.lines.recv_timeout(PATIENCE).unwrap()).unwrap()
     }
 
-    /// Ends it in the usual way and returns its statistics.
+    /// Stops it regularly and returns its statistics.
     fn end(mut self) -> serde_json::Value {
         signal(self.child.id(), "-TERM");
         let statistics = self.statistics();
@@ -176,7 +176,7 @@ impl Drop for Emulator {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
-        // For the next test's sake; whether it is so, tests ask themselves.
+        // Clean up for the next test; tests check this themselves.
         let begin = Instant::now();
         while self.record().exists() && begin.elapsed() < PATIENCE {
             std::thread::sleep(Duration::from_millis(20));
@@ -221,7 +221,7 @@ fn an_attached_disk_reads_what_was_written_and_leaves_nothing_behind() {
     }
     let output = fio(&emulator.place, VERIFIED).output().unwrap();
     assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
-    // A user's choice of a scheduler is undone, too.
+    // A scheduler selected by the user is also reset.
     fs::write(format!("/sys/block/{}/queue/scheduler", emulator.device()), "mq-deadline").unwrap();
     signal(emulator.child.id(), "-USR1");
     let statistics = emulator.statistics();
@@ -294,7 +294,7 @@ fn what_two_killed_processes_leave_the_next_start_takes_down() {
     let debug = Debug::mount();
     let before = queues(debug.path());
     let mut emulator = Emulator::start(folder.path(), &["--size", "256M", "--attach"]);
-    // Stopped, so that it cannot start another supervisor.
+    // Stop the process, so that it cannot start another supervisor.
     signal(emulator.child.id(), "-STOP");
     signal(emulator.supervisor().unwrap(), "-KILL");
     until("the supervisor is dead", || {
@@ -386,8 +386,8 @@ fn the_simulator_is_near_the_real_kernel_on_the_same_disk() {
     let Some(_alone) = alone(true) else { return };
     let folder = tempfile::tempdir().unwrap();
     let page = folder.path().join("truth.html");
-    // On a disk ten times as fast, so that it takes a minute. Workloads past the page cache, without those that mostly stream: at ten times
-    // 150 MB/s the loop device and FUSE are the bottleneck, and not the emulated disk (two cores: maximum-throughput 26 to 67 MB/s).
+    // A disk of ten times the speed, so that the test takes a minute. Direct I/O only, and no streaming workloads: at ten times
+    // 150 MB/s the loop device and FUSE are the bottleneck instead of the emulated disk (two cores: maximum-throughput 26 to 67 MB/s).
     let disk = ["--disk", "sata7200", "--queue-depth", "4", "--queue-policy", "fifo", "--scale", "10"];
     let workloads = "random-reads,random-readers,random-mix,reader-and-writers,reader-among-writers,streams-and-readers,database,\
                      file-server,multi-threaded-access,typical-database";
@@ -399,7 +399,7 @@ fn the_simulator_is_near_the_real_kernel_on_the_same_disk() {
     let rows = disk["rows"].as_array().unwrap();
     let all = |key: &str| rows.iter().map(|row| row[key].as_str().unwrap()).collect::<BTreeSet<_>>();
     assert!(all("workload").len() == 10 && all("scheduler").is_superset(&["none", "mq-deadline", "kyber"].into()), "{rows:?}");
-    // The machine may be busy: the margins are wider than what a quiet one shows.
+    // Margins allow for a busy machine.
     let agreement = |figure: usize, key: &str| disk["agreement"][figure][key].as_f64().unwrap();
     assert!(agreement(0, "off_median_percent") < 20.0, "{}", disk["agreement"]);
     let sum = |key: &str| (0..3).map(|figure| agreement(figure, key)).sum::<f64>();
@@ -426,7 +426,7 @@ fn a_drive_is_fitted_and_compared_by_reads_alone_and_left_as_it_was() {
         let median = |which: &str| row[which][0]["median"].as_f64().unwrap();
         assert!((median("simulated") / median("real") - 1.0).abs() < 0.4, "{row:#}");
     }
-    // What the twin chose by the kernel's events stands there, too.
+    // The choice of the twin from the kernel's events is listed, too.
     assert!(truth["disks"][0]["choices"].as_array().is_some_and(|choices| !choices.is_empty()), "{truth:#}");
     assert_eq!(queues(None), before);
     let statistics = emulator.end();

@@ -1,4 +1,4 @@
-//! `seekwise protect export`: limits from a recording, what they cost, and drop-ins that systemd takes.
+//! `seekwise protect export`: limits from a recording, their cost, and valid systemd drop-ins.
 
 #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
 
@@ -9,11 +9,11 @@ use std::process::Command;
 use crate::program::{refused, succeeds};
 use serde_json::Value;
 
-/// A database that reads one block now and then, and a backup that floods the disk for a third of the time.
+/// A database with occasional single-block reads, and a backup that floods the disk for a third of the time.
 const LOAD: &str = "[global]\ndirect=1\nsize=1g\ntime_based\n[postgresql.service]\nioengine=psync\nrw=randread\nbs=8k\nrate_iops=25\n\
                     runtime=90\n[backup.service]\nioengine=libaio\nrw=write\nbs=1m\niodepth=16\nstartdelay=30\nruntime=30\n";
 
-/// Runs the load on a simulated disk, and returns the recording.
+/// Simulates the load and returns the recording.
 fn recording(folder: &Path) -> String {
     let (job, day) = (folder.join("load.fio"), folder.join("day.csv"));
     fs::write(&job, LOAD).unwrap();

@@ -1,7 +1,7 @@
-//! `seekwise-lab field`: the agent in charge of an emulated disk with ext4 under the real kernel and the real fio, next to settings that stay; and
-//! what it makes of bfq under readers that run already.
+//! `seekwise-lab field`: the agent on an emulated disk with ext4, under the real kernel and fio, compared with fixed settings; and a live switch to
+//! bfq under running readers.
 //!
-//! Needs root, /dev/fuse, loop devices, fio and ext4; says what is missing where it cannot run.
+//! Needs root, /dev/fuse, loop devices, fio and ext4; skipped with a message otherwise.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected should fail")]
 
@@ -18,7 +18,7 @@ use applier::{Moment, Rules, SetRequest, Writer};
 use emulated::{can_run, emulate, seekwise, signal, text, until};
 use serde_json::Value;
 
-/// What is fast hangs on milliseconds, so one disk at a time.
+/// Serialises tests, because results depend on milliseconds.
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn field(arguments: &[&str]) -> Output {
@@ -29,7 +29,7 @@ fn loops() -> String {
     text(&Command::new("losetup").arg("-a").output().unwrap().stdout)
 }
 
-/// A database's pages and log, as the paper of self-learning disk scheduling has it (Table 4), in a small file.
+/// Pages and log of a database, as in Table 4 of the paper on self-learning disk scheduling, in a small file.
 const DATABASE: &str = "[pages]\nrw=randrw\nrwmixread=70\nbs=8k\niodepth=16\nsize=900m\n[log]\nrw=write\nbs=8k\nsize=64m\noffset=900m\nthinktime=2ms\n";
 /// FFSB's random reads.
 const READERS: &str = "[reader]\nrw=randread\nbs=4k\nnumjobs=4\nsize=900m\n";
@@ -59,13 +59,13 @@ fn the_agent_tends_a_disk_through_loads_that_change_and_everything_is_put_back()
     let pair = &record["pairs"][0];
     let merit = |number: usize| pair["served"][number]["rounds"][0]["merit"].as_f64().unwrap();
     assert_eq!((&pair["served"][0]["setting"], &pair["served"][1]["setting"]), (&"mq-deadline".into(), &"agent".into()), "{pair}");
-    // Under `none` the log waits half as long; the rest of this disk does not care. Other tests run next to this one.
+    // `none` halves the log's latency and does not change the rest. Other tests run at the same time.
     assert!(merit(1) > merit(0) - 0.1, "the agent did harm: {pair:#}");
     let changes = pair["changes"][0].as_array().unwrap();
     assert!(!changes.is_empty(), "nothing that is worth a change was found: {pair:#}");
 }
 
-/// Ended in the end, so that a test that fails leaves nothing.
+/// A process that is killed on drop.
 struct Ends(Child);
 
 impl Drop for Ends {
@@ -114,8 +114,8 @@ fn readers_in_order_get_several_times_as_much_when_bfq_takes_them_over() {
     let _readers = Ends(Command::new("fio").args(job.split(' ')).stdout(Stdio::null()).spawn().unwrap());
     let idle = sectors();
     until("fio reads", || sectors() > idle);
-    // 20 and 165 by itself, where writing to sysfs alone leaves it at 20. bfq judges by milliseconds, so that a busy machine may spoil a
-    // take-over; two of five show what the agent does.
+    // 20 and 165 alone; a plain write to sysfs leaves it at 20. bfq depends on milliseconds, so a busy machine may spoil a
+    // live switch; two successes of five suffice.
     let mut rates = Vec::new();
     while rates.iter().filter(|(before, after)| *after > 3.0 * before).count() < 2 {
         assert!(rates.len() < 5, "MB/s before and after: {rates:.1?}");

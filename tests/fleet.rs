@@ -1,4 +1,4 @@
-//! `seekwise fleet`, and `seekwise kb` on a server: the page's commands, reports, and rollouts from start to end. Part of the tests of `seekwise kb`.
+//! `seekwise fleet`, and `seekwise kb` on a server: commands of the page, reports, and complete rollouts. Part of the tests of `seekwise kb`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use tempfile::tempdir;
 use super::postgres::{ROLES, Server};
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/fleet.md");
-/// The server's name on the page.
+/// Name of the server on the page.
 const EXAMPLE: &str = "@db.example.org/fleet";
 
 fn seekwise(folder: &Path, arguments: &[&str]) -> (i32, String, String) {
@@ -21,7 +21,7 @@ fn seekwise(folder: &Path, arguments: &[&str]) -> (i32, String, String) {
     (output.status.code().unwrap(), text(&output.stdout), text(&output.stderr))
 }
 
-/// The lines of the page's fences of this kind.
+/// Lines of the page's code blocks in this language.
 fn fences(kind: &str) -> Vec<String> {
     let page = std::fs::read_to_string(PAGE).unwrap();
     let parts = page.split("```").skip(1).step_by(2);
@@ -76,7 +76,7 @@ fn the_commands_of_the_page_work_against_a_server() {
     }
     assert!(is_set_up, "the page has no commands");
     fences("sql end").iter().for_each(|statement| drop(server.sql("postgres", "page", statement).unwrap()));
-    // The program makes what it prints.
+    // The program executes the statements that it prints.
     let (_, roles, _) = seekwise(folder.path(), &["fleet", "init", "--print-roles"]);
     server.sql("postgres", "page", &roles).unwrap();
     drop(alone);
@@ -123,7 +123,7 @@ fn the_certificates_of_the_page_let_a_machine_in() {
     assert!(refused.contains("certificate"), "{refused}");
 }
 
-/// A line's words; quotes hold some together.
+/// Splits a line into words, with quotes.
 fn words(line: &str) -> Vec<String> {
     let parts: Vec<&str> = line.split('"').collect();
     let plain = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
@@ -190,7 +190,7 @@ fn the_report_has_intervals_over_machines() {
     assert_eq!(text, "no outcomes\n");
 }
 
-/// Agents of eight devices, as far as a rollout sees them.
+/// Simulated agents of eight devices.
 struct Agents {
     fleet: Fleet,
     machines: Vec<[u8; 16]>,
@@ -198,7 +198,7 @@ struct Agents {
 }
 
 impl Agents {
-    /// Every device takes part, and reports a score; those that were chosen gain this much. Returns how many were chosen.
+    /// Enrols every device and reports a score for each, increased by `gain` for chosen devices. Returns the number of chosen devices.
     fn report(&mut self, name: &str, gain: f64) -> usize {
         let rollout = self.fleet.rollout(name).unwrap().unwrap();
         self.rounds += 1;
@@ -211,7 +211,7 @@ impl Agents {
             id[..8].copy_from_slice(&self.rounds.to_be_bytes());
             let score = number as f64 + noise + if is_chosen { gain } else { 0.0 };
             let score = Score { id, is_treated: is_chosen, score, windows: 60, note: String::new(), age_s: 0.0 };
-            // The same again changes nothing.
+            // Reporting is idempotent.
             for _ in 0..2 {
                 self.fleet.report_scores(&rollout, machine, std::slice::from_ref(&score)).unwrap();
             }
@@ -275,7 +275,7 @@ fn a_rollout_widens_step_by_step_waits_for_people_and_is_taken_back_where_it_har
     assert!(say(&["list", address]).contains("good: done, stage 3 of 3 (2,50%,100%), bfq on ST4000NM0035"));
     let json: BTreeMap<String, serde_json::Value> = serde_json::from_str(&say(&["show", address, "good", "--json"])).unwrap();
     assert_eq!((&json["devices"], &json["chosen"], &json["state"]), (&8.into(), &8.into(), &"done".into()));
-    // One that harms is taken back after its first stage.
+    // A harmful setting is reverted after the first stage.
     start("bad", &[]);
     for _ in 0..3 {
         agents.report("bad", 0.0);
@@ -292,7 +292,7 @@ fn a_rollout_widens_step_by_step_waits_for_people_and_is_taken_back_where_it_har
     assert!(say(&wrong).contains("should be a number of devices"));
 }
 
-/// Where the page says how a password is kept and a network is allowed, the agent knows those keys.
+/// The configuration keys on the page for password and network are valid.
 #[test]
 fn the_pages_configuration_is_the_agents() {
     let text = fences("toml").join("\n");

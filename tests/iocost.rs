@@ -1,7 +1,7 @@
-//! `seekwise learn iocost` on an emulated disk under this machine's kernel: its lines are taken, and shares come nearer to their weights than
-//! with the kernel's own model.
+//! `seekwise learn iocost` on an emulated disk under this machine's kernel: the kernel accepts its lines, and shares are closer to the weights
+//! than with the kernel's own model.
 //!
-//! Needs what `emulate.rs` needs, mkfs.ext4, and io.cost in the unified hierarchy; says what is missing where it cannot run.
+//! Has the requirements of `emulate.rs`, and needs mkfs.ext4 and io.cost in cgroup v2; skipped with a message otherwise.
 
 #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
 
@@ -15,7 +15,7 @@ use std::process::{Child, Command, Output, Stdio};
 use program::{PROGRAM, refused, text};
 use serde_json::Value;
 
-/// The reader is to have three quarters of the device.
+/// The reader is entitled to three quarters of the device.
 const WEIGHTS: [(&str, u32); 2] = [("reader", 300), ("stream", 100)];
 const READERS_SHARE: f64 = 0.75;
 
@@ -29,7 +29,7 @@ fn succeeds(command: &str) -> String {
     text(&output.stdout)
 }
 
-/// The root of the unified hierarchy with the controller `io`, or why there is none.
+/// Root of the cgroup v2 hierarchy with the controller `io`, or why there is none.
 fn hierarchy() -> Result<PathBuf, String> {
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
     let mount = mounts.lines().find(|line| line.split(' ').nth(2) == Some("cgroup2"));
@@ -44,7 +44,7 @@ fn hierarchy() -> Result<PathBuf, String> {
     if mount.join("io.cost.model").exists() { Ok(mount) } else { Err("needs CONFIG_BLK_CGROUP_IOCOST".to_owned()) }
 }
 
-/// An emulated disk with a filesystem on it, and two cgroups with weights. Everything is taken down with it.
+/// An emulated disk with a filesystem, and two cgroups with weights; all are removed on drop.
 struct Scene {
     emulator: Child,
     device: String,
@@ -91,14 +91,14 @@ impl Scene {
         fs::write(self.cgroups.join(file), line).unwrap_or_else(|error| panic!("{file}: {line}: {error}"));
     }
 
-    /// The line about the disk, without its number.
+    /// The disk's line of a cgroup file, without the device number.
     fn line(&self, file: &str) -> String {
         let text = fs::read_to_string(self.cgroups.join(file)).unwrap();
         let line = text.lines().find_map(|line| line.strip_prefix(&format!("{} ", self.number)));
         line.unwrap_or_default().to_owned()
     }
 
-    /// Runs fio in a cgroup, and returns requests per second.
+    /// Runs fio in a cgroup; returns requests per second.
     fn fio(&self, group: Option<&str>, arguments: &str) -> impl FnOnce() -> f64 + use<> {
         let procs = group.map(|group| format!("echo $$ > {}/cgroup.procs && ", self.group(group).display()));
         let line = format!(
@@ -115,7 +115,7 @@ impl Scene {
         }
     }
 
-    /// The part of the device that the reader has, small random reads beside large ones in sequence, both in parts of what they have alone.
+    /// The reader's share of the device: small random reads compete with large sequential ones, each normalised by its rate alone.
     fn readers_share(&self, alone: [f64; 2]) -> f64 {
         let both = [self.fio(Some("reader"), LOADS[0]), self.fio(Some("stream"), LOADS[1])];
         let [reader, stream] = both.map(|fio| fio());
@@ -125,7 +125,7 @@ impl Scene {
     }
 }
 
-/// Small random reads, and large sequential ones.
+/// Parameters of fio: small random reads, and large sequential ones.
 const LOADS: [&str; 2] = ["--rw=randread --bs=4k --iodepth=32", "--rw=read --bs=512k --iodepth=8"];
 
 impl Drop for Scene {
@@ -153,7 +153,7 @@ fn the_kernel_takes_the_lines_and_shares_come_near_their_weights() {
     };
     let scene = Scene::new(cgroups, &["--disk", "cloud-volume", "--size", "2G"]);
 
-    // There has to be twice the room, and the folder has to be on the device.
+    // Twice the space is required, and the folder must be on the device.
     let said = text(&learn(&scene, &["--size", "1500M"]).stderr);
     assert!(said.contains("only where there is twice as much"), "{said}");
     let said = text(&learn(&scene, &["--scratch", "/proc"]).stderr);
@@ -167,11 +167,11 @@ fn the_kernel_takes_the_lines_and_shares_come_near_their_weights() {
     assert!(fs::read_dir(scene.mounted()).unwrap().all(|entry| entry.unwrap().file_name() == "lost+found"), "nothing is left");
 
     let alone = LOADS.map(|load| scene.fio(None, load)());
-    // What the kernel takes by itself.
+    // The kernel's own model.
     scene.write("io.cost.model", &format!("{} ctrl=auto", scene.number));
     scene.write("io.cost.qos", &format!("{} enable=1 ctrl=auto", scene.number));
     let by_default = scene.readers_share(alone);
-    // While it is enabled nothing is learned but its model.
+    // While io.cost is enabled, only its own model could be measured.
     let said = text(&learn(&scene, &["--size", "64M"]).stderr);
     assert!(said.contains("io.cost is enabled") && said.contains("enable=0"), "{said}");
 

@@ -1,4 +1,4 @@
-//! `seekwise kb` as a person meets it: what it prints, what it writes, what it leaves behind and how it ends.
+//! End-to-end tests of `seekwise kb`: output, files, cleanup and exit codes.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -34,12 +34,12 @@ fn out(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).unwrap()
 }
 
-/// What it says on standard error, and its exit code.
+/// Standard error and exit code.
 fn complaint(output: &Output) -> (i32, String) {
     (output.status.code().unwrap(), String::from_utf8(output.stderr.clone()).unwrap())
 }
 
-/// What is in a folder, hidden files included.
+/// Names of all files in a folder, including hidden ones.
 fn listing(folder: &Path) -> Vec<String> {
     let mut names: Vec<String> =
         fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect();
@@ -198,7 +198,7 @@ fn merging_takes_everything_once() {
     let folder = folder();
     fill(&folder.path().join("b.kb"), 2, 4);
     let output = seekwise(folder.path(), &["merge", "all.kb", "a.kb", "b.kb"]);
-    // The model is the same in both.
+    // Both have the same model.
     assert_eq!(complaint(&output), (0, "seekwise: all.kb: 43 rows taken in, 1 were there already\n".into()));
     let output = seekwise(folder.path(), &["merge", "all.kb", "a.kb", "b.kb"]);
     assert_eq!(complaint(&output), (0, "seekwise: all.kb: 0 rows taken in, 44 were there already\n".into()));
@@ -313,7 +313,7 @@ fn ctrl_c_ends_an_import_with_nothing_taken_in() {
     fill(&folder.path().join("big.kb"), 1, 60_000);
     assert!(seekwise(folder.path(), &["export", "big.kb", "-o", "big.csv"]).status.success());
     let child = command(folder.path(), &["import", "new.kb", "big.csv"].map(OsStr::new)).stderr(Stdio::piped()).spawn().unwrap();
-    // Once the file is there the handler has long been.
+    // The signal handler is installed before the file appears.
     while !folder.path().join("new.kb").exists() {
         std::thread::yield_now();
     }
@@ -326,14 +326,14 @@ fn ctrl_c_ends_an_import_with_nothing_taken_in() {
 fn ctrl_c_during_a_long_query_ends_it_with_130_and_nothing_changed() {
     let folder = folder();
     let path = folder.path().join("big.kb");
-    // Where the query was done before the signal came, a longer one.
+    // If the query finished before the signal, retry with a longer one.
     for windows in [20_000, 60_000, 200_000] {
         let _ = fs::remove_file(&path);
         fill(&path, 1, windows);
         let before = out(&seekwise(folder.path(), &["info", "big.kb"]));
         let prune = ["prune", "big.kb", "--keep-windows", "1", "--keep-requests", "0"].map(OsStr::new);
         let mut child = command(folder.path(), &prune).stderr(Stdio::piped()).spawn().unwrap();
-        // Once it has begun to write, the handler has long been there.
+        // The signal handler is installed before the first write.
         while fs::metadata(folder.path().join("big.kb-wal")).map_or(0, |log| log.len()) == 0 && child.try_wait().unwrap().is_none()
         {
             std::thread::yield_now();
@@ -362,7 +362,7 @@ fn odd_names_are_only_names() {
     }
 }
 
-/// Runs the program as an unprivileged user, where that is possible.
+/// Runs the program as an unprivileged user, if possible.
 fn as_unprivileged(folder: &Path, args: &[&str]) -> Option<Output> {
     let mut command = Command::new("setpriv");
     command.args(["--reuid=65534", "--regid=65534", "--clear-groups", env!("CARGO_BIN_EXE_seekwise"), "kb"]).args(args);
@@ -382,7 +382,7 @@ fn missing_rights_are_reported_and_read_only_bases_are_read() {
     };
     assert_eq!(complaint(&output), (0, String::new()));
     assert!(out(&output).contains("windows     10"));
-    // The writer has not put all of it into the file yet.
+    // Part of the data is still in the write-ahead log.
     let mut writer = Knowledge::open(&path).unwrap();
     let mut batch = writer.batch().unwrap();
     batch.window(&run(1), &window(11)).unwrap();

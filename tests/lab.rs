@@ -1,4 +1,4 @@
-//! Evaluation of controllers by `seekwise-lab`: it prints every controller next to every constant policy.
+//! Evaluation of controllers by `seekwise-lab`, which prints every controller next to every constant policy.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected should fail")]
 
@@ -7,7 +7,7 @@ mod program;
 use program::{refused, succeeds};
 use serde_json::Value;
 
-/// A short evaluation: one seed, few controllers.
+/// A short evaluation with one seed and few controllers.
 const SHORT: &[&str] = &["evaluate", "--quick", "--seeds", "1", "--controllers", "two-layer;seekwise;fixed"];
 
 #[test]
@@ -41,7 +41,7 @@ fn a_controller_that_does_nothing_scores_as_the_default_does() {
         assert_eq!(fixed[figure], default[figure], "{figure}");
     }
     assert_eq!((&default["over_default_worst_percent"], &default["starves"]), (&Value::from(0.0), &Value::from(0)));
-    // The best candidate of every question regrets nothing, and nobody but a controller that changes can do better.
+    // The best candidate of each case has no regret, and only a controller that changes settings can be better.
     for question in json["questions"].as_array().unwrap().chunks(standings.len()) {
         let constants = question.iter().zip(standings).filter(|(_, standing)| standing["is_constant"] == true);
         let least = constants.map(|(scores, _)| scores["regret_percent"].as_f64().unwrap()).fold(f64::INFINITY, f64::min);
@@ -83,7 +83,7 @@ fn the_effect_of_a_knowledge_base_does_not_depend_on_the_number_of_threads() {
         assert_eq!(base["worse"], gains.filter(|gain| *gain < -2.0).count());
         assert!(text.contains(name), "{name} is not on the page");
     }
-    // Every candidate's runs can be compared, so something is always known from them; of other loads nothing served this one.
+    // Runs of every candidate on the same load always give cases and a best setting; other loads give no best setting for this one.
     let known = |scores: &Value| (scores["cases"].as_u64().unwrap() > 0, scores["served_best"].is_string());
     for scores in of("questions") {
         match scores["base"].as_str().unwrap() {
@@ -108,7 +108,7 @@ fn the_twins_predictions_are_next_to_real_runs_for_any_number_of_threads() {
     let sum = |key: &str| loads.iter().map(|load| load["by_requests"][key].as_u64().unwrap()).sum::<u64>();
     assert!(sum("differ") > 20 && 10 * sum("alike") >= 9 * sum("differ"), "{} of {}", sum("alike"), sum("differ"));
     for setting in loads.iter().flat_map(|load| load["settings"].as_array().unwrap()).filter(|it| it["setting"] == "mq-deadline") {
-        // It was seen under mq-deadline, so that is what it must reproduce.
+        // Recorded under mq-deadline, which the replay must reproduce.
         let of = |what: &str| setting[what]["mb_s"].as_f64().unwrap();
         assert!((of("requests_promised") / of("requests_measured") - 1.0).abs() < 0.05, "{setting}");
     }

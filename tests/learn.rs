@@ -1,4 +1,4 @@
-//! `seekwise-lab learn` as a person meets it.
+//! End-to-end tests of `seekwise-lab learn`.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -17,7 +17,7 @@ fn out(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).unwrap()
 }
 
-/// What is said on standard error; the input was wrong.
+/// Standard error of a run that fails with invalid input.
 fn complaint(output: &Output) -> String {
     assert_eq!(output.status.code(), Some(2), "{output:?}");
     String::from_utf8(output.stderr.clone()).unwrap()
@@ -84,7 +84,7 @@ fn gains_are_gathered_on_and_trained_from_and_the_model_names_its_commands() {
     };
     out(&gather("2", "5"));
     let first = fs::read_to_string(&rows).unwrap();
-    // As after an interruption in the middle of a line.
+    // Like a file truncated in the middle of a line.
     fs::write(&rows, &first[..first.len() - 9]).unwrap();
     out(&gather("3", "5"));
     let all = fs::read_to_string(&rows).unwrap();

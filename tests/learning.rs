@@ -1,7 +1,7 @@
-//! Learning mode under the real kernel: fio works on a scratch file on an emulated disk, and whoever is killed or comes, the disk ends as it was.
+//! Learning mode under the real kernel: fio runs on a scratch file on an emulated disk, whose settings are restored after kills and foreign I/O.
 //!
-//! Needs root, /dev/fuse, loop devices, losetup, mkfs.ext4, fio and tracefs; says what is missing where it cannot run. No device is touched but the
-//! one that is made here.
+//! Needs root, /dev/fuse, loop devices, losetup, mkfs.ext4, fio and tracefs; skipped with a message otherwise. Only the device created here
+//! is used.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected should fail")]
 
@@ -15,14 +15,14 @@ use std::time::{Duration, Instant};
 
 use emulated::{Place, agent, seekwise, text, until};
 
-/// What real work may have to wait until it has the disk as it was.
+/// Maximum time until settings are restored for foreign I/O.
 const STOPS_WITHIN: Duration = Duration::from_secs(1);
-/// What is chosen from.
+/// Candidate settings.
 const KERNEL: &str = "candidates = [\"kernel\"]\n";
-/// Quick trials, so that another setting than the original is active most of the time.
+/// Short trials, so that the original setting is rarely active.
 const SEARCH: &str = "random:trials=200,child_ms=1000";
 
-/// Whether this can run; says why if not.
+/// Whether the tests can run; prints the reason if not.
 fn can_run() -> bool {
     let lacks = |program: &str, argument: &str| Command::new(program).arg(argument).output().is_err();
     emulated::can_run(&[(lacks("mkfs.ext4", "-V"), "mkfs.ext4"), (lacks("fio", "--version"), "fio")])
@@ -33,7 +33,7 @@ fn run(program: &str, arguments: &[&str]) {
     assert!(output.status.success(), "{program} {arguments:?}: {}", text(&output.stderr));
 }
 
-/// An emulated disk with ext4 on it, a file to learn on, and one for another reader.
+/// An emulated disk with ext4, a scratch file, and a file for another reader.
 struct Disk {
     emulator: Child,
     name: String,
@@ -75,14 +75,14 @@ impl Disk {
         all.split(['[', ']']).nth(1).unwrap_or_default().to_owned()
     }
 
-    /// Every setting of the queue, and of its scheduler.
+    /// All settings of the queue and its scheduler.
     fn settings(&self) -> BTreeMap<String, String> {
         let folders = [self.queue(), self.queue().join("iosched")];
         let entries = folders.iter().flat_map(|folder| fs::read_dir(folder).into_iter().flatten().flatten());
         entries.filter_map(|entry| Some((entry.path().display().to_string(), fs::read_to_string(entry.path()).ok()?))).collect()
     }
 
-    /// Processes that have the scratch file open.
+    /// Processes with the scratch file open.
     fn users_of_scratch(&self) -> Vec<u32> {
         let scratch = self.mounted("scratch");
         let processes = fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
@@ -110,7 +110,7 @@ impl Drop for Disk {
 }
 
 impl Place {
-    /// Starts something that goes on.
+    /// Starts a background process.
     fn start(&self, arguments: &[&str]) -> Running {
         let output = || OpenOptions::new().create(true).append(true).open(self.path("log")).unwrap();
         let mut command = self.command(arguments);
@@ -118,7 +118,7 @@ impl Place {
     }
 }
 
-/// Something that runs; killed if a test fails.
+/// A background process, killed on drop.
 struct Running(Child);
 
 impl Running {
@@ -165,7 +165,7 @@ fn whoever_is_killed_or_comes_the_disk_ends_as_it_was_found() {
     assert_eq!(disk.files(), files, "nothing is left but the scratch file");
 }
 
-/// Reads a file past the page cache, and says how long it takes until the disk is as it was, and fio is gone.
+/// Reads a file by direct I/O; returns the time until settings are restored and fio has exited.
 fn work_comes(disk: &Disk, is_as_before: &dyn Fn() -> bool) -> Duration {
     let from = format!("if={}", disk.mounted("work").display());
     let mut reader = Command::new("dd").args([&from, "of=/dev/null", "bs=64k", "iflag=direct", "status=none"]).spawn().unwrap();
@@ -192,7 +192,7 @@ fn what_cannot_be_a_scratch_file_is_refused(place: &Place, disk: &Disk) {
     refused(&format!("/dev/{}", disk.name), "is in use: it is mounted");
     let elsewhere = PathBuf::from(place.path("scratch"));
     fs::write(&elsewhere, vec![1; 64 << 20]).unwrap();
-    // Of what is on no disk, or on another, one or the other is said.
+    // The messages for a scratch file on no disk and on another disk differ.
     refused(&elsewhere.display().to_string(), "is on ");
     fs::remove_file(&elsewhere).unwrap();
     let output = place.run(&["learn", &disk.name, "--scratch", &disk.scratch(), "--controller", "seekwise"]);

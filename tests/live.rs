@@ -1,5 +1,5 @@
-//! Papers on a block device of the real kernel: an emulated disk that the searches steer, and that ends as it was whatever happens. Where that
-//! cannot be made, each test says so and is skipped.
+//! Papers on a block device of the real kernel: searches tune an emulated disk, whose settings are restored in every case. Skipped with a
+//! message if it cannot be created.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected should fail")]
 
@@ -24,7 +24,7 @@ fn lab() -> PathBuf {
     PathBuf::from(program::PROGRAM)
 }
 
-/// Whether this can run; says why if not.
+/// Whether the tests can run; prints the reason if not.
 fn can_run() -> bool {
     let opens = |path: &str| fs::OpenOptions::new().read(true).write(true).open(path).is_ok();
     let runs = |program: &str| Command::new(program).arg("--version").output().is_ok();
@@ -58,12 +58,12 @@ fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// A folder that only its owner may write to, as a journal has to be.
+/// A folder that only its owner may write to, as required for a journal.
 fn folder() -> tempfile::TempDir {
     tempfile::tempdir().unwrap()
 }
 
-/// What a quick run on a disk of its own writes.
+/// Result of a quick run on a private disk.
 fn quick(paper: &str) -> Value {
     let folder = folder();
     let (json, journal) = (folder.path().join("paper.json"), folder.path().join("journal"));
@@ -76,7 +76,7 @@ fn quick(paper: &str) -> Value {
     let setup = replication["setup"].to_string();
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
     assert!(setup.contains(kernel.trim()) && setup.contains("sata7200") && setup.contains("fio-"), "{setup}");
-    // The journal is there, and nothing is left in it to be put back.
+    // The journal exists and has nothing left to restore.
     assert_eq!(fs::read_dir(journal).unwrap().count(), 0);
     replication
 }
@@ -94,7 +94,7 @@ fn random_workloads_are_searched_on_a_real_device_and_compared_with_a_grid() {
     let number = |column: usize| row["cells"][column]["ours"].as_f64().unwrap();
     let (default, best, five, near, took_s) = (number(0), number(1), number(2), number(3), number(4));
     assert!(default > 0.0 && best > 0.0 && (near - 100.0 * five / best).abs() < 1e-6, "{row}");
-    // It watches for eight seconds, tries, and verifies.
+    // It monitors for eight seconds, then tries and verifies settings.
     assert!(took_s > 8.0, "{took_s}");
     let note = replication["notes"][0].as_str().unwrap();
     assert!(note.contains("five trials end with"), "{note}");
@@ -113,7 +113,7 @@ fn a_pair_of_workloads_is_steered_on_a_real_device_and_its_throughput_drawn() {
     assert_eq!(lines.len(), 2, "the library as the paper has it, and the default");
     for line in lines {
         let points = line["points"].as_array().unwrap();
-        // Six seconds of each of two workloads, the second after the first.
+        // Two workloads in sequence, six seconds each.
         assert!(points.len() >= 10 && points.iter().any(|point| point[1].as_f64().unwrap() > 0.0), "{line}");
     }
 }
@@ -135,14 +135,14 @@ fn a_load_runs_on_three_file_systems_of_the_real_kernel_and_nothing_stays_mounte
     for (row, file_system) in rows.iter().zip(["ext2", "ext3", "xfs"]) {
         let name = row["name"].as_str().unwrap();
         assert!(name.starts_with(&format!("sql-queries, {file_system};")) && name.contains("Algorithm 1 ends with"), "{name}");
-        // Two schedulers, how far they are apart, and Algorithm 1.
+        // Two schedulers, their difference, and Algorithm 1.
         let rates: Vec<f64> = row["cells"].as_array().unwrap().iter().map(|cell| cell["ours"].as_f64().unwrap()).collect();
         assert!(rates.len() == 5 && [0, 1, 3].iter().all(|place| rates[*place] > 0.01), "{row}");
     }
     assert_eq!((rows.len(), mounts()), (3, before));
 }
 
-/// An emulated disk of the test's own.
+/// A private emulated disk.
 struct Disk {
     emulator: Child,
     name: String,
@@ -169,7 +169,7 @@ impl Disk {
         format!("/dev/{}", self.name)
     }
 
-    /// Every setting of the queue, and of its scheduler.
+    /// All settings of the queue and its scheduler.
     fn settings(&self) -> BTreeMap<String, String> {
         let queue = Path::new("/sys/block").join(&self.name).join("queue");
         let folders = [queue.clone(), queue.join("iosched")];
@@ -209,12 +209,12 @@ fn whoever_is_interrupted_or_killed_the_device_ends_as_it_was() {
         assert!(status.code() == code || code.is_some() && !status.success(), "{signal}: {status}");
         until("everything is put back", || disk.settings() == before);
         until("nothing is left to be put back", || fs::read_dir(&journal).unwrap().count() == 0);
-        // fio, whose parent was killed, may run for another moment.
+        // fio may run a moment longer after its parent was killed.
         until("the device is free", || !is_used(&disk.path()));
     }
 }
 
-/// Whether fio runs on the device.
+/// Whether fio is running on the device.
 fn is_used(path: &str) -> bool {
     let processes = fs::read_dir("/proc").unwrap().flatten();
     let opened = processes.flat_map(|process| fs::read_dir(process.path().join("fd")).into_iter().flatten().flatten());

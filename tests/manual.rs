@@ -1,4 +1,4 @@
-//! Completions for shells, and manual pages.
+//! Shell completions and manual pages.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected should fail")]
 
@@ -23,7 +23,7 @@ fn completions_are_printed_for_every_shell_and_bash_takes_them() {
     assert!(refused(&["completions", "cmd"]).contains("bash"));
 }
 
-/// What bash offers for the last of these words, with the completions of `seekwise`.
+/// Completions that bash offers for the last word.
 fn offered(script: &Path, words: &[&str]) -> Vec<String> {
     let check = "source \"$0\"; COMP_WORDS=(\"$@\"); COMP_CWORD=$(($# - 1)); cur=${COMP_WORDS[COMP_CWORD]}; \
                  _seekwise seekwise \"$cur\" \"${COMP_WORDS[COMP_CWORD - 1]}\"; echo \"${COMPREPLY[@]}\"";
@@ -84,12 +84,12 @@ fn what_has_no_page_and_no_folder_is_said() {
     assert!(refused(&["man", "--output", "/no/such/folder"]).contains("/no/such/folder: there is no such folder"));
 }
 
-/// A command about volumes.
+/// A subcommand of `volume`.
 fn of<'a>(arguments: &[&'a str], control: &'a str) -> Vec<&'a str> {
     [&["serve", "volume"], arguments, &["--control", control]].concat()
 }
 
-/// The block server's own client is a command of the main program, too.
+/// The block server's client is also a command of the main program.
 #[test]
 fn volumes_of_a_running_block_server_are_made_and_listed_in_its_words() {
     let folder = tempfile::tempdir().unwrap();

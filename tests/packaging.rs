@@ -1,5 +1,4 @@
-//! The package: built by one command, installed into a scratch root, and nothing is enabled; units, dashboard and users are what they
-//! should be.
+//! The Debian package: it is built by one command, installs into a scratch root and enables nothing; checks units, dashboard and users.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected should fail")]
 
@@ -78,7 +77,7 @@ fn the_package_installs_all_programs_and_enables_nothing() {
     ] {
         assert!(installed.join(file).is_file(), "{file} is missing");
     }
-    // Enabled is what a link below /etc or a preset says.
+    // A unit is enabled by a link below /etc or a preset.
     assert!(!installed.join("etc").exists() && !installed.join("usr/lib/systemd/system-preset").exists());
     let scripts = folder.path().join("control");
     assert!(Command::new("dpkg-deb").arg("-e").arg(&package).arg(&scripts).status().unwrap().success());
@@ -105,7 +104,7 @@ fn all_units_are_hardened_and_known_to_systemd() {
         let number: f64 = exposure.split(": ").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
         assert!(number <= 2.0, "{exposure}");
         let verified = Command::new("systemd-analyze").arg("verify").arg(&path).output().unwrap();
-        // The program is not installed here, and its manual page neither.
+        // The program and its manual page are not installed here.
         let complaints = text(&verified.stderr);
         let complaints: Vec<&str> = complaints.lines().filter(|line| line.contains(unit) && !line.contains("Command ")).collect();
         assert!(complaints.is_empty(), "{complaints:?}");
@@ -128,7 +127,7 @@ fn the_dashboard_shows_every_metric_and_no_other() {
         text.split(|c: char| !is_of_a_name(c)).filter(|word| word.starts_with("seekwise_")).map(str::to_owned).collect()
     };
     let shown: BTreeSet<String> = expressions.iter().flat_map(|expression| names(expression)).collect();
-    // All that there is of a device that was watched and changed. Counters gain `_total`, the program's version `_info`.
+    // All metrics of a device that was monitored and changed. Counters have the suffix `_total`, the version `_info`.
     let metrics = Metrics::new();
     metrics.begins("sda");
     metrics.happened(&Entry::new("sda", Kind::Set, "none", "bfq", "because"));

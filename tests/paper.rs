@@ -1,4 +1,4 @@
-//! A paper's experiments repeated: all of its figures are drawn, and each aim is printed as met or missed.
+//! Reproduction of papers: all figures are drawn, and each aim is printed as met or missed.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected should fail")]
 
@@ -8,7 +8,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-/// What is aimed at; whether it is met is printed.
+/// An aim, printed as met or missed.
 const BARS: [&str; 6] = [
     "two-layer-accuracy",
     "seekwise-accuracy",
@@ -45,7 +45,7 @@ fn a_quick_run_draws_every_figure_and_says_of_every_bar_whether_it_is_met() {
     let bars = replication["bars"].as_array().unwrap();
     assert_eq!(bars.iter().map(|bar| bar["id"].as_str().unwrap()).collect::<Vec<_>>(), BARS);
     for (bar, id) in bars.iter().zip(BARS) {
-        // What is missed is printed as missed.
+        // Missed aims are printed as such.
         let verdict = if bar["met"].as_bool().unwrap() { "met " } else { "missed " };
         let line = table.lines().find(|line| line.contains(bar["about"].as_str().unwrap()));
         assert!(line.is_some_and(|line| line.starts_with(verdict)), "{id}: {line:?}");
@@ -58,12 +58,12 @@ fn a_quick_run_draws_every_figure_and_says_of_every_bar_whether_it_is_met() {
     for figure in figures {
         let values = figure["panels"][0]["values"].as_array().unwrap();
         assert!(!values.is_empty(), "{} is empty", figure["id"]);
-        // Of phases too short to be judged there are no performance data.
+        // Phases that are too short have no performance data.
         let is_complete = values.iter().flat_map(|group| group.as_array().unwrap()).all(Value::is_number);
         assert!(is_complete || figure["id"] == "data", "{figure}");
         assert!(html.contains(&format!("id=\"{}\"", figure["id"].as_str().unwrap())), "{} is not in the page", figure["id"]);
     }
-    // A scheme's accuracy is worth something next to that of a scheduler which is never changed.
+    // The accuracy of a scheme is meaningful only relative to a fixed scheduler.
     for figure in figures.iter().filter(|figure| figure["unit"] == "accuracy_percent") {
         assert!(figure["series"].as_array().unwrap().contains(&"always per-request".into()), "{}", figure["id"]);
     }
@@ -88,7 +88,7 @@ fn the_same_seed_gives_the_same_bytes_for_any_number_of_threads_and_another_seed
     assert_ne!(one.1, once("2", "8").1);
 }
 
-/// Every figure and table of `papers/NAME/paper.toml` is shown, or said to have nothing to repeat; every statement has a verdict, and was run for.
+/// Every figure and table of `papers/NAME/paper.toml` is shown or marked as not reproducible; every statement has a verdict from a run.
 fn every_part_and_statement(name: &str, replication: &Value) {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../papers/{name}/paper.toml"));
     let stated: toml::Table = toml::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
@@ -108,7 +108,7 @@ fn every_part_and_statement(name: &str, replication: &Value) {
     }
 }
 
-/// What a quick run of a paper prints and writes, with the ids of its bars; each bar's line says what its figure says.
+/// Checks output and files of a quick run of a paper, with the ids of its bars; each bar agrees with its figure.
 fn quick(name: &str, figures: &[&str], bars: &[&str]) -> Value {
     let folder = tempfile::tempdir().unwrap();
     let (json, page) = (folder.path().join("paper.json"), folder.path().join("paper.html"));
@@ -123,7 +123,7 @@ fn quick(name: &str, figures: &[&str], bars: &[&str]) -> Value {
         let verdict = if bar["met"].as_bool().unwrap() { "met " } else { "missed " };
         let line = text.lines().find(|line| line.contains(bar["about"].as_str().unwrap()));
         assert!(line.is_some_and(|line| line.starts_with(verdict)), "{bar}: {line:?}");
-        // The verdict follows from the figure.
+        // The verdict matches the figure.
         let (percent, wanted) = (bar["percent"].as_f64().unwrap(), bar["wanted"].as_str().unwrap());
         let (is_least, bound) = match wanted.strip_prefix("at least ") {
             Some(bound) => (true, bound),
@@ -141,7 +141,7 @@ fn quick(name: &str, figures: &[&str], bars: &[&str]) -> Value {
     replication
 }
 
-/// A table's cell.
+/// A cell of a table.
 fn cell<'a>(replication: &'a Value, table: &str, row: usize, column: usize) -> &'a Value {
     let tables = replication["tables"].as_array().unwrap();
     &tables.iter().find(|it| it["id"] == table).unwrap()["rows"][row]["cells"][column]
@@ -160,11 +160,11 @@ fn a_quick_run_of_fairio_has_the_reports_tables_next_to_ours_and_judges_every_ba
         (&cell(&replication, "table-5", 5, 2)["paper"], cell(&replication, "table-5", 5, 2)["ours"].is_number()),
         (&1700.0.into(), true)
     );
-    // As printed, the error falls with the cycle; ours is small with every cycle.
+    // In the paper the error falls with the cycle; ours is small for every cycle.
     let by_cycle = |row: usize, column: usize| cell(&replication, "table-1", row, column)["ours"].as_f64().unwrap();
     assert!(by_cycle(0, 0) > 11.0 && by_cycle(0, 0) > 4.0 * by_cycle(11, 0), "{} {}", by_cycle(0, 0), by_cycle(11, 0));
     assert!((0..14).all(|row| by_cycle(row, 4).abs() < 0.5));
-    // Without shares the weights are missed by far, so that small errors say something.
+    // Without shares the error is large, so small errors are significant.
     let peers = &replication["figures"][0];
     let series = peers["series"].as_array().unwrap();
     let place = |name: &str| series.iter().position(|it| it == name).unwrap();

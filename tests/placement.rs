@@ -1,4 +1,4 @@
-//! Placement and guarantees as a person meets them.
+//! End-to-end tests of placement and guarantees.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected should fail")]
 
@@ -13,7 +13,7 @@ fn file(folder: &Path, name: &str, text: &str) -> PathBuf {
     path
 }
 
-/// Films that are read in order are on flash, and a search that reads at random is on disks.
+/// Sequentially read videos are on flash, and a search with random reads is on disks.
 const HOUSE: &str = r#"
 sample_s = 1.0
 copy_mb_s = 3

@@ -1,8 +1,8 @@
-//! A promise to a cgroup under this machine's kernel: beside a neighbour that floods an emulated disk, with and without protection, and every
-//! limit comes back.
+//! A guarantee to a cgroup under this machine's kernel, next to a neighbour that floods an emulated disk, with and without protection; all
+//! limits are restored.
 //!
-//! Needs what `agent.rs` needs, fio, and the controller `io` in the unified hierarchy, which it enables for cgroups of its own; says what is missing
-//! where it cannot run.
+//! Has the requirements of `agent.rs`, and needs fio and the controller `io` in cgroup v2, which it enables for its own cgroups; skipped with a
+//! message otherwise.
 
 #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
 
@@ -19,14 +19,14 @@ use applier::cgroup::Hierarchy;
 use applier::sysfs::{RealFiles, Sysfs};
 use emulated::{Place, can_run, emulate, signal, until};
 
-/// A cgroup with two others below it, a promised one and a neighbour.
+/// A cgroup with two children: one with a guarantee, and a neighbour.
 struct Groups {
     folder: PathBuf,
     name: String,
 }
 
 impl Groups {
-    /// `None`, with the reason on standard error, where limits cannot be had.
+    /// Creates the cgroups; `None`, with the reason on standard error, if limits are not supported.
     fn new() -> Option<Groups> {
         Groups::make().map_err(|why| eprintln!("skipped: {why}")).ok()
     }
@@ -56,12 +56,12 @@ impl Groups {
         format!("/{}/{group}", self.name)
     }
 
-    /// The limits of a cgroup on a device, as the kernel says; empty without any.
+    /// Limits of a cgroup on a device according to the kernel; empty without any.
     fn limits(&self, group: &str) -> String {
         fs::read_to_string(self.folder.join(group).join("io.max")).unwrap()
     }
 
-    /// Runs fio in one of them.
+    /// Runs fio in one of the cgroups.
     fn fio(&self, group: &str, arguments: &str) -> Child {
         let procs = self.folder.join(group).join("cgroup.procs");
         let line = format!("echo $$ > {} && exec fio --name=job --direct=1 --output-format=json {arguments}", procs.display());
@@ -77,7 +77,7 @@ impl Drop for Groups {
     }
 }
 
-/// What a reader gets beside the flood, in requests per second, from some seconds after both began.
+/// Rate of a reader next to the flood in requests per second, measured some seconds after the start of both.
 fn reads_beside_a_flood(groups: &Groups, device: &str) -> f64 {
     let times = "--time_based --runtime=8 --ramp_time=4";
     let flood = groups.fio("backup", &format!("--filename={device} --rw=write --bs=1M --ioengine=libaio --iodepth=16 {times}"));
@@ -88,7 +88,7 @@ fn reads_beside_a_flood(groups: &Groups, device: &str) -> f64 {
     result["jobs"][0]["read"]["iops"].as_f64().unwrap()
 }
 
-/// An agent that protects, and what it says.
+/// A running `seekwise-agent protect` with its output.
 struct Agent {
     process: Child,
     said: Arc<Mutex<Vec<String>>>,
@@ -147,7 +147,7 @@ fn a_promise_is_kept_beside_a_flood_and_every_limit_comes_back() {
     signal(agent.process.id(), "-INT");
     assert!(agent.process.wait().unwrap().success());
     assert_eq!(groups.limits("backup"), before, "{}", agent.said());
-    // Killed while there is a limit, its applier puts everything back within two seconds.
+    // If it is killed while a limit is active, its applier restores everything within two seconds.
     let mut agent = Agent::new(&place, &groups, &device);
     let load = std::thread::spawn({
         let (folder, name, device) = (groups.folder.clone(), groups.name.clone(), device.clone());

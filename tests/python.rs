@@ -1,7 +1,7 @@
-//! The Python package: its own tests (`python/tests`), run by pytest with the module that `cargo test` has just built.
+//! The Python package: runs its tests (`python/tests`) by pytest with the module built by `cargo test`.
 //!
-//! The packages that they use are installed once, into a virtual environment under `target/tmp`; where that cannot be had, the tests
-//! say that they skip.
+//! Required packages are installed once, into a virtual environment under `target/tmp`; if that fails, the tests are skipped with a
+//! message.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected should fail")]
 
@@ -34,7 +34,7 @@ fn temporary() -> PathBuf {
     PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
 }
 
-/// The interpreter of a virtual environment with [`PACKAGES`]; or why there is none.
+/// Path of the interpreter of a virtual environment with [`PACKAGES`], or why there is none.
 fn interpreter() -> Result<PathBuf, String> {
     let folder = temporary().join("python-environment");
     let (python, stamp) = (folder.join("bin/python"), folder.join("installed"));
@@ -59,7 +59,7 @@ fn interpreter() -> Result<PathBuf, String> {
     Ok(python)
 }
 
-/// A folder that Python imports the package from: the sources beside the module, as a wheel would install them.
+/// Creates a folder with sources and extension module, laid out as by a wheel.
 fn package() -> PathBuf {
     let (folder, source) = (temporary().join("python-package"), root().join("python/seekwise"));
     let package = folder.join("seekwise");
@@ -89,7 +89,7 @@ fn the_python_package_passes_its_own_tests() {
     let mut pytest = Command::new(python);
     pytest
         .args(["-m", "pytest", "--quiet", "--no-header", "-p", "no:cacheprovider", "-W", "error::DeprecationWarning:seekwise"])
-        // The folder of the sources has no module; from here they are not found.
+        // The source folder has no extension module, and must not be found from the working directory.
         .current_dir(root().join("python/tests"))
         .env("PYTHONPATH", package())
         .env("PYTHONDONTWRITEBYTECODE", "1")

@@ -1,4 +1,4 @@
-//! Every command in the README does what the README says.
+//! Commands in the README have the output that the README shows.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected should fail")]
 
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::commands::{Kind, Shown, root, run};
 
-/// The longest that the README may be, in bytes.
+/// Maximum size of the README, in bytes.
 const MAX_BYTES: usize = 8_000;
 
 fn shown() -> Vec<Shown> {
@@ -19,7 +19,7 @@ fn every_command_of_the_readme_runs() {
     let commands = shown();
     assert!(commands.len() >= 4, "the README shows only {} commands", commands.len());
     for Shown { heading, kind, command } in &commands {
-        // The tests cannot run themselves.
+        // The command that runs the tests is not run from a test.
         if heading == "Run the tests" {
             assert!(root().join(command).is_file(), "there is no {command}");
             continue;
@@ -74,7 +74,7 @@ fn the_comparison_prints_the_table_and_writes_the_page() {
     assert!(page(&compare, scratch.path()).contains("<svg"));
 }
 
-/// The page that a command has written.
+/// The page written by a command.
 fn page(command: &str, scratch: &Path) -> String {
     let page = command.split_whitespace().skip_while(|word| *word != "--html").nth(1).expect("the command writes a page");
     std::fs::read_to_string(scratch.join(page)).unwrap()

@@ -1,4 +1,4 @@
-//! `--kb`: what controllers live through is kept, serves later runs, and never stops one.
+//! `--kb`: observations of controllers are stored, are used by later runs, and never make a run fail.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected should fail")]
 
@@ -27,7 +27,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-/// What it prints, having warned of nothing.
+/// Standard output of a run without warnings.
 fn succeeds(arguments: &[&str]) -> String {
     let output = run(arguments);
     assert!(output.status.success() && output.stderr.is_empty(), "{arguments:?}: {}", text(&output.stderr));
@@ -41,7 +41,7 @@ fn refused(arguments: &[&str]) -> String {
     text(&output.stderr)
 }
 
-/// A scattered reader and a scattered writer, more than the disk can do at once: 20 s.
+/// A random reader and a random writer that overload the disk for 20 s.
 fn trace(folder: &Path) -> PathBuf {
     let mut lines = String::from("time_us,stream,op,lba,sectors,sync\n");
     for n in 0..4000u64 {
@@ -98,12 +98,12 @@ fn everything_that_controllers_live_through_is_kept_once() {
     assert_eq!(rows.len(), 3);
     let sum = |name: &str| rows.iter().map(|row| row[name].as_u64().unwrap()).sum::<u64>();
     let found = info(kb);
-    // Beside them the windows of a second that mq-deadline served from beginning to end.
+    // The rest are one-second windows of the run under mq-deadline.
     let under_deadline = found["windows"].as_u64().unwrap() - sum("windows");
     assert!((19..40).contains(&under_deadline), "{under_deadline}");
     assert_eq!((&found["runs"], &found["decisions"]), (&4.into(), &(sum("windows") + under_deadline + 4).into()));
     assert_eq!(found["models"][0]["name"], "two-layer on sata7200");
-    // All 4000 requests were done under per-request in its run, and some or all in those of the two others; the first in each stretch
+    // All 4000 requests ran under per-request in its own run, and some or all in the other two; the first one of each stretch
     // has no distance.
     let requests = found["requests"].as_u64().unwrap();
     assert!((3999..=3 * 4000).contains(&requests), "{requests}");
@@ -120,12 +120,12 @@ fn everything_that_controllers_live_through_is_kept_once() {
     let digest = output["trace"]["sha256"].as_str().unwrap();
     assert_eq!(run.source, format!("mixed.csv {} open speed=1 fit=exact", &digest[..8]));
     assert_eq!(run.program, format!("seekwise {}, rotate:window_ms=1500", env!("CARGO_PKG_VERSION")));
-    // Those two learn nothing from others: the same happens again, and is known.
+    // These two do not learn from other runs: they repeat, and their rows exist already.
     succeeds(&compare(trace, kb, &["rotate:window_ms=1500", "per-request"], &[]));
     assert_eq!(TABLES.map(|table| info(kb)[table].clone()), TABLES.map(|table| found[table].clone()));
     succeeds(&["simulate", trace, "--controller", "rotate:window_ms=900", "--kb", kb]);
     assert_eq!(info(kb)["runs"], 5);
-    // The same trace on a disk with another queue is another matter.
+    // The same trace on a disk with another queue is a different case.
     succeeds(&["simulate", trace, "--controller", "fixed", "--kb", kb, "--queue-depth", "1", "--closed"]);
     assert!(export(kb, "windows").contains(",sata7200@1,"));
 }
@@ -139,7 +139,7 @@ fn the_same_is_written_for_any_number_of_threads() {
         let arguments = ["--threads", threads, "--explain=all"];
         let controllers = ["seekwise", "two-layer", "round-robin", "per-request"];
         let arguments = compare(trace.to_str().unwrap(), kb.to_str().unwrap(), &controllers, &arguments);
-        // The second learns from the first.
+        // The second run learns from the first.
         let printed = [succeeds(&arguments), succeeds(&arguments)];
         (printed, TABLES.map(|table| export(kb.to_str().unwrap(), table)))
     };
@@ -153,11 +153,11 @@ fn later_runs_learn_from_it() {
     let folder = tempfile::tempdir().unwrap();
     let (trace, kb) = (trace(folder.path()), folder.path().join("a.kb"));
     let (trace, kb) = (trace.to_str().unwrap(), kb.to_str().unwrap());
-    // Nothing else is known, so whatever the classifier says comes from there.
+    // There is no other data, so the classifier's result comes from there.
     let nothing = folder.path().join("nothing.json");
     fs::write(&nothing, r#"{"schema":2,"features":[],"settings":[],"cases":[]}"#).unwrap();
     let begin = |kb: &str| {
-        // Of a comparison with one setting alone nothing can be learned.
+        // A comparison with a single setting gives nothing to learn.
         let arguments = ["--experience", nothing.to_str().unwrap(), "--json"];
         let output: Value =
             serde_json::from_str(&succeeds(&compare(trace, kb, &["two-layer:training=offline"], &arguments))).unwrap();
@@ -237,7 +237,7 @@ fn an_interrupt_leaves_nothing_half_written() {
     std::thread::sleep(Duration::from_millis(150));
     assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
     let code = child.wait().unwrap().code();
-    // Where it was done already, it is there.
+    // If it had finished, the file exists.
     assert!(code == Some(130) && !kb.exists() || code == Some(0) && kb.exists(), "{code:?}");
 }
 
@@ -249,7 +249,7 @@ fn killed_at_any_moment_it_leaves_whole_runs_or_none() {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(2008);
     let mut killed = 0;
     for round in 0..20 {
-        // Each is another run: what is known already is not written.
+        // Each is a different run; existing rows are not written again.
         let rotate = format!("rotate:window_ms={}", 100 + round);
         let arguments = compare(trace.to_str().unwrap(), kb.to_str().unwrap(), &[&rotate, "per-request", "fixed"], &[]);
         let mut child = seekwise(&arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
@@ -259,7 +259,7 @@ fn killed_at_any_moment_it_leaves_whole_runs_or_none() {
         if !kb.exists() {
             continue;
         }
-        // Killed while the file was made, it is an empty one.
+        // If it was killed during creation, the file is empty.
         let knowledge = Knowledge::open(&kb).unwrap();
         knowledge.check().unwrap();
         let (windows, decisions) = (knowledge.windows(&Filter::default()), knowledge.decisions(&Filter::default()));

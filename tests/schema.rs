@@ -1,4 +1,4 @@
-//! What `simulate`, `compare` and `advise` print as JSON is what `seekwise schema` says, key by key.
+//! JSON printed by `simulate`, `compare` and `advise` conforms to `seekwise schema`, key by key.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected should fail")]
 
@@ -13,7 +13,7 @@ fn schema(of: &[&str]) -> Value {
     serde_json::from_str(&succeeds(&[&["schema"], of].concat())).unwrap()
 }
 
-/// The schema of all documents, and that of one kind.
+/// Schema of all documents, and schema of one kind.
 struct Schemas {
     all: Validator,
     one: [(&'static str, Validator); 3],
@@ -26,7 +26,7 @@ impl Schemas {
         Schemas { all: validator(&[]), one }
     }
 
-    /// Checks a document of the command that these words begin with.
+    /// Checks a document of this command.
     fn check(&self, what: &str, document: &Value) {
         let kind = document["kind"].as_str().unwrap();
         for (name, validator) in &self.one {
@@ -38,7 +38,7 @@ impl Schemas {
         assert_eq!(document["schema"], 4, "{what}");
     }
 
-    /// Runs a command and checks what it prints.
+    /// Runs a command and checks its output.
     fn prints(&self, command: &[&str]) -> Value {
         let document: Value = serde_json::from_str(&succeeds(&[command, &["--json"]].concat())).unwrap();
         assert_eq!(document["kind"], command[0], "{command:?}");
@@ -47,7 +47,7 @@ impl Schemas {
     }
 }
 
-/// Two jobs in two groups, buffered and with calls of fsync.
+/// Two jobs in two groups, with buffered I/O and fsync calls.
 fn jobs(folder: &Path) -> PathBuf {
     let path = folder.join("jobs.fio");
     let text = "[global]\nsize=16m\nruntime=4\ntime_based\n\
@@ -127,7 +127,7 @@ fn a_key_that_is_missing_unknown_or_of_another_type_does_not_match() {
     assert!(!matches(|document| drop(document["replay"].as_object_mut().unwrap().remove("speed"))));
 }
 
-/// Calls `see` with each key of the schema and what it holds.
+/// Calls `see` with each key of the schema and its value.
 fn keys(schema: &Value, see: &mut dyn FnMut(&str, &Value)) {
     for (name, value) in schema.as_object().into_iter().flatten() {
         for (key, value) in value.as_object().filter(|_| name == "properties").into_iter().flatten() {

@@ -1,4 +1,4 @@
-//! The block server with the clients that people use: libnbd, QEMU and fio. Tests of clients that are not installed say that they skip.
+//! The block server with common clients: libnbd, QEMU and fio. Tests of clients that are not installed are skipped with a message.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected should fail")]
 
@@ -30,14 +30,14 @@ mod tuning;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_seekwise-serve");
 
-/// A server in a folder of its own.
+/// A running server in a temporary folder.
 struct Served {
     folder: tempfile::TempDir,
     server: Option<Child>,
 }
 
 impl Served {
-    /// With these stores in its configuration.
+    /// Starts a server with these stores in its configuration.
     fn new(stores: &str) -> Served {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name).display().to_string();
@@ -81,7 +81,7 @@ impl Served {
         while !said.contains("ready") {
             assert!(lines.read_line(&mut said).unwrap() > 0, "the server ended: {said}");
         }
-        // So that it never waits for a reader.
+        // Drain its output, so that it never blocks.
         std::thread::spawn(move || lines.read_to_string(&mut String::new()));
         self.server = Some(server);
     }
@@ -92,7 +92,7 @@ impl Served {
         server.wait().unwrap();
     }
 
-    /// Ends it as a person would.
+    /// Stops it by a signal, as a user would.
     fn end(&mut self) -> std::process::ExitStatus {
         let mut server = self.server.take().unwrap();
         let kill = Command::new("kill").arg(server.id().to_string()).status().unwrap();
@@ -122,7 +122,7 @@ impl Served {
         volumes.iter().find(|it| it["name"] == volume).cloned().unwrap_or(Value::Null)
     }
 
-    /// Who moves the data of the first store.
+    /// Name of the I/O engine of the first store.
     fn engine(&self) -> String {
         let status: Value = serde_json::from_slice(&self.volume(&["status", "--json"]).stdout).unwrap();
         status["stores"][0]["engine"].as_str().unwrap().to_owned()
@@ -132,7 +132,7 @@ impl Served {
         format!("nbd+unix:///{volume}?socket={}", self.path("nbd").display())
     }
 
-    /// What qemu-io does with a volume: succeeds, or says why not.
+    /// Runs qemu-io on a volume; the error is its message.
     fn qemu(&self, volume: &str, commands: &[&str]) -> Result<(), String> {
         let mut qemu = Command::new("qemu-io");
         qemu.args(["-f", "raw"]);
@@ -147,12 +147,12 @@ impl Served {
 }
 
 impl Served {
-    /// The server notices a moment later that a client has gone.
+    /// Waits until the server has noticed that a client has disconnected.
     fn wait_until_closed(&self, volume: &str) {
         self.wait_until_closed_but(volume, 0);
     }
 
-    /// The same with clients that stay.
+    /// As above, while other clients stay connected.
     fn wait_until_closed_but(&self, volume: &str, staying: u64) {
         let until = Instant::now() + Duration::from_secs(20);
         while self.status(volume)["clients"] != staying {
@@ -161,7 +161,7 @@ impl Served {
         }
     }
 
-    /// Reads 4 KiB pieces all over a volume of 16 GiB, all at the same time; returns when it was done.
+    /// Issues concurrent 4 KiB reads across a volume of 16 GiB; returns the time of the last completion.
     fn reads_at_random(&self, volume: &str, count: u64) -> std::thread::JoinHandle<Instant> {
         let mut qemu = Command::new("qemu-io");
         qemu.args(["-f", "raw"]);
@@ -185,12 +185,12 @@ impl Drop for Served {
     }
 }
 
-/// The root of the project.
+/// Root folder of the project.
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Whether a client is installed.
+/// Whether a program is installed.
 fn has(client: &str) -> bool {
     let found = Command::new(client).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
     if !found {
@@ -239,7 +239,7 @@ fn requests_under_way_are_answered_before_the_server_ends() {
     client.write_all(&[0, 0, 0, 3]).unwrap();
     client.write_all(b"IHAVEOPT\0\0\0\x01\0\0\0\x01a").unwrap();
     client.read_exact(&mut [0; 10]).unwrap();
-    // Far apart, so that they take a while.
+    // Long seeks, so that they take a while.
     let mut asked = Vec::new();
     for number in 0..256_u64 {
         asked.extend(0x2560_9513_u32.to_be_bytes());
@@ -249,7 +249,7 @@ fn requests_under_way_are_answered_before_the_server_ends() {
         asked.extend(512_u32.to_be_bytes());
     }
     client.write_all(&asked).unwrap();
-    // 256 are taken at once, and the server looks ten times a second whether it should end.
+    // 256 are in flight at once, and the server checks ten times per second whether to stop.
     let mut reply = [0; 16 + 512];
     client.read_exact(&mut reply).unwrap();
     let replies = std::thread::spawn(move || {
@@ -296,7 +296,7 @@ fn commands_that_cannot_be_carried_out_are_refused_with_the_reason() {
     served.refuses(&["resize", "a", "--size", "512M"], "--shrink allows it");
     served.refuses(&["delete", "c"], "volume c: there is none");
     assert_eq!(served.status("b"), Value::Null);
-    // A client that has it open keeps it.
+    // A volume cannot be deleted while a client has it open.
     let mut client = UnixStream::connect(served.path("nbd")).unwrap();
     let mut hello = [0; 18];
     client.read_exact(&mut hello).unwrap();
@@ -336,7 +336,7 @@ fn clients_of_libnbd_and_fio_find_what_they_expect() {
     let (image, back) = (served.path("image"), served.path("back"));
     let mut data = Vec::new();
     for page in 1..=192_usize << 8 {
-        // Zeros in pieces of 1 MiB: small holes make a file that takes long to delete.
+        // Write zeros in pieces of 1 MiB, because a file with many small holes takes long to delete.
         data.resize(4096 * page, (page % 255) as u8 * (page / 256 % 7).min(1) as u8);
     }
     std::fs::write(&image, &data).unwrap();
@@ -364,7 +364,7 @@ fn of_two_volumes_that_read_at_random_the_one_with_nine_times_the_weight_is_done
     }
     let ratio = |scheduler: &str| {
         let served = Served::new(&format!("[[store]]\nname = 'disk'\nemulated = 'sata7200'\nscheduler = '{scheduler}'\n"));
-        // Larger than the disk's cache, which a thin volume without extents never asks.
+        // Larger than the disk's cache; a thin volume without extents does not access the disk.
         for (volume, weight) in [("database", "weight = 9"), ("flood", "weight = 1")] {
             served.does(&["create", volume, "--size", "16G", "--thick", "--promise", weight]);
         }
@@ -375,7 +375,7 @@ fn of_two_volumes_that_read_at_random_the_one_with_nine_times_the_weight_is_done
     };
     let (shared, unshared) = (ratio("fairio"), ratio("none"));
     println!("the flood takes {shared:.2} times as long as the database; without shares {unshared:.2}");
-    // With nine tenths of the disk it is done after 300/0.9 reads of 600.
+    // With nine tenths of the disk it completes after 300/0.9 of 600 reads.
     assert!(shared > 1.4 && shared > 1.2 * unshared, "{shared} {unshared}");
 }
 
@@ -385,7 +385,7 @@ fn a_promise_that_is_broken_is_told_with_the_volume_that_is_the_cause() {
         return;
     }
     let served = Served::new("[[store]]\nname = 'disk'\nemulated = 'sata7200'\n");
-    // Both were promised the whole disk.
+    // Both have a guarantee of the whole disk.
     for volume in ["a", "b"] {
         served.does(&["create", volume, "--size", "16G", "--thick", "--promise", "reference = 'sata7200'", "--unchecked"]);
     }
@@ -425,7 +425,7 @@ fn a_promise_that_the_store_cannot_keep_is_refused_with_the_reason() {
     assert_eq!(served.status("b"), Value::Null, "nothing is left of it");
     served.refuses(&["promise", "a", "--promise", "reservation_iops = 1000"], "volume a: store disk cannot keep its promises then");
     assert_eq!(served.status("a")["contract"], "reference = 'barracuda'", "the promise stays");
-    // A volume without a promise may break those of others.
+    // A volume without a guarantee may violate those of others.
     served.refuses(&["create", "b", "--store", "disk", "--size", "1G"], "cannot keep its promises then");
     served.does(&["create", "b", "--store", "disk", "--size", "1G", "--unchecked"]);
     served.does(&["create", "c", "--store", "like", "--size", "1G", "--promise", "reference = 'barracuda'"]);
@@ -476,12 +476,12 @@ fn every_rule_of_the_protocol_is_kept() {
         let may_skip = result["name"] == "read_only";
         assert!(result["verdict"] == "kept" || may_skip && result["verdict"] == "skipped", "{result}");
     }
-    // It says what is wrong of what is no server.
+    // The message explains why the address is not a server.
     let nothing = Command::new(&suite).arg("nbd+unix:///a?socket=/nowhere").output().unwrap();
     assert!(nothing.status.code() == Some(2) && String::from_utf8_lossy(&nothing.stderr).contains("no NBD server answers"));
 }
 
-/// The page's first commands, in their order.
+/// The first commands of the page, in order.
 #[test]
 fn the_quick_start_works() {
     if !has("qemu-io") {
@@ -490,7 +490,7 @@ fn the_quick_start_works() {
     let page = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/serve.md")).unwrap();
     let commands = page.split("```sh root\n").nth(1).unwrap().split("```").next().unwrap();
     let folder = tempfile::tempdir().unwrap();
-    // What a person does by waiting a moment.
+    // Retry, where a user would wait a moment.
     let script = commands.replace(" &\n", " &\nwhile ! [ -S nbd.sock ]; do sleep 0.05; done\n") + "kill %1; wait\n";
     let programs = Path::new(PROGRAM).parent().unwrap().display().to_string();
     let output = Command::new("bash")

@@ -1,4 +1,4 @@
-//! `seekwise simulate`, and `compare` of job files, as a person meets them.
+//! End-to-end tests of `seekwise simulate`, and of `compare` with job files.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected should fail")]
 
@@ -20,7 +20,7 @@ fn succeeds(arguments: &[&str]) -> String {
     text(&output.stdout)
 }
 
-/// The record of a simulation.
+/// Record of a simulation.
 fn record(arguments: &[&str]) -> serde_json::Value {
     let arguments = [&["simulate", "--json"], arguments].concat();
     serde_json::from_str(&succeeds(&arguments)).unwrap()
@@ -34,13 +34,13 @@ fn job(folder: &Path, name: &str, text: &str) -> PathBuf {
 
 const BUFFERED_READERS: &str = "[global]\nioengine=psync\nrw=read\nbs=64k\nsize=32m\n[a]\n[b]\n[c]\n[d]\n";
 
-/// Names of all workloads that come with the program.
+/// Names of all built-in workloads.
 fn shipped() -> Vec<String> {
     let list = succeeds(&["workload", "list"]);
     list.lines().filter_map(|line| Some(line.strip_prefix("  ")?.split_whitespace().next()?.to_owned())).collect()
 }
 
-/// The job file with every job ended after a second: long enough for each of them to do its work on any device.
+/// The job file with every job limited to a second, in which each issues requests on any device.
 fn shortened(name: &str) -> String {
     let text = succeeds(&["workload", "show", name]);
     let kept: Vec<&str> = text.lines().filter(|line| !line.trim_start().starts_with("runtime")).collect();
@@ -269,7 +269,7 @@ fn a_job_file_may_have_a_name_that_is_no_text() {
     assert!(output.status.success(), "{}", text(&output.stderr));
 }
 
-/// Three phases, of which the last has three jobs and reports them as one.
+/// Three phases; the last has three jobs with a group report.
 const PHASES: &str = "[global]\nioengine=libaio\ndirect=1\niodepth=8\nbs=128k\n[read]\nrw=read\nsize=64m\n[write]\nstonewall\nrw=write\nsize=16m\n\
                       [random]\nstonewall\nrw=randrw\nbs=4k\nsize=1m\nnumjobs=3\nfsync=32\ngroup_reporting\n";
 
@@ -285,7 +285,7 @@ fn a_job_is_measured_over_its_own_time_and_the_jobs_of_a_group_that_asks_for_it_
     assert_eq!((rows.len(), row(0), row(1), row(2)), (3, ("read", 0, 1), ("write", 1, 1), ("random", 2, 3)));
     let whole = record["figures"]["duration_s"].as_f64().unwrap();
     let durations: Vec<f64> = rows.iter().map(|row| row["service"]["duration_s"].as_f64().unwrap()).collect();
-    // One after the other they take as long as the run, so none of them takes as long as that.
+    // The phases are sequential and together take the whole run, so each is shorter.
     assert!((durations.iter().sum::<f64>() / whole - 1.0).abs() < 0.01, "{durations:?} of {whole}");
     let read = &rows[0]["service"]["reads"];
     assert_eq!((&read["bytes"], &read["response"]["requests"]), (&(64 << 20).into(), &512.into()));
@@ -315,13 +315,13 @@ fn the_ramp_of_a_job_counts_nowhere() {
     let figure = |name: &str| figures[name].as_f64().unwrap();
     assert!((0.9..=1.0).contains(&figure("disk_utilisation")), "{figures:#}");
     assert!(figure("seek_time_share") < 1.0, "{figures:#}");
-    // As many are always under way as the job keeps in flight.
+    // The job keeps iodepth requests outstanding throughout.
     assert!((31.0..=32.0).contains(&figure("queue_size_mean")), "{figures:#}");
     let duration = record["jobs"][0]["service"]["duration_s"].as_f64().unwrap();
     assert!((5.0..5.5).contains(&duration), "{duration} s");
 }
 
-/// A line without what differs from run to run: figures, units' prefixes, padding, and what only real processes have.
+/// Normalises a line: removes figures, unit prefixes, padding, and values that only real processes have.
 fn shape(line: &str) -> String {
     let line = line.split(": pid=").next().unwrap();
     let mut out = String::new();
@@ -352,7 +352,7 @@ fn results_in_the_form_of_fio_have_the_lines_that_fio_prints() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    // The percentiles that are shown; buffered psync, which any filesystem takes.
+    // Selected percentiles; buffered psync, which every filesystem supports.
     let text_of_job = PHASES.replace("direct=1\niodepth=8", "percentile_list=50:95:99:99.9").replace("libaio", "psync");
     let real = job(folder.path(), "real.fio", &text_of_job);
     let ours = job(folder.path(), "ours.fio", &text_of_job.replace("percentile_list=50:95:99:99.9\n", ""));
@@ -360,7 +360,7 @@ fn results_in_the_form_of_fio_have_the_lines_that_fio_prints() {
     assert!(fio.status.success(), "{}", text(&fio.stderr));
     let theirs: Vec<String> = text(&fio.stdout).lines().map(shape).collect();
     let report = succeeds(&["simulate", ours.to_str().unwrap(), "--fio"]);
-    // Every line of ours is one of theirs, in the same order.
+    // Our lines are a subsequence of fio's.
     let mut rest = theirs.iter();
     for line in report.lines().map(shape) {
         assert!(rest.any(|other| *other == line), "fio does not print '{line}' there; it prints\n{}", theirs.join("\n"));

@@ -1,4 +1,4 @@
-//! Sweeps as a person meets them, and as a power cut does.
+//! End-to-end tests of sweeps, including kills at any moment.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected should fail")]
 
@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 use crate::program::{PROGRAM, refused, run, succeeds, text};
 use serde_json::Value;
 
-/// A folder with a trace and a plan.
+/// A folder with a trace and a plan of a sweep.
 struct Sweep {
     folder: tempfile::TempDir,
 }
 
-/// A trace, a job file, two disks, six settings, two seeds.
+/// Plan: a trace, a job file, two disks, six settings, two seeds.
 const PLAN: &str = r#"
 loads = ["trace.csv", "jobs.fio"]
 disks = ["atlas10k", "sata7200"]
@@ -59,7 +59,7 @@ impl Sweep {
         self.path(name).to_str().unwrap().to_owned()
     }
 
-    /// Runs the sweep into a folder; what it says.
+    /// Runs the sweep into a folder; returns its output.
     fn sweep(&self, output: &str, more: &[&str]) -> String {
         let arguments = self.arguments(output, more);
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
@@ -68,14 +68,14 @@ impl Sweep {
         text(&done.stderr)
     }
 
-    /// Every file of a data set with its bytes.
+    /// Names and contents of all files of a data set.
     fn files(&self, output: &str) -> BTreeMap<String, Vec<u8>> {
         let files = std::fs::read_dir(self.path(output)).unwrap().map(|entry| entry.unwrap().path());
         files.map(|file| (file.file_name().unwrap().to_str().unwrap().to_owned(), std::fs::read(&file).unwrap())).collect()
     }
 }
 
-/// Lines of logs, whole ones, and files of the data set, one case each.
+/// Number of finished cases: files of the data set, one case each.
 fn finished(folder: &Path) -> usize {
     let names = |folder: &Path| -> Vec<PathBuf> {
         std::fs::read_dir(folder).map_or(Vec::new(), |entries| entries.map(|entry| entry.unwrap().path()).collect())
@@ -96,7 +96,7 @@ fn a_sweep_that_is_killed_again_and_again_repeats_nothing_and_ends_with_the_same
     loop {
         let mut process =
             Command::new(PROGRAM).args(sweep.arguments("killed", &["--threads", "2"])).stderr(Stdio::piped()).spawn().unwrap();
-        // Killed once three more cases are there.
+        // Kill it after three more cases.
         let (before, deadline) = (finished(&sweep.path("killed")), Instant::now() + Duration::from_secs(60));
         while kills < 5 && finished(&sweep.path("killed")) < (before + 3).min(CASES) && process.try_wait().unwrap().is_none() {
             assert!(Instant::now() < deadline, "it does not go on");
@@ -111,13 +111,13 @@ fn a_sweep_that_is_killed_again_and_again_repeats_nothing_and_ends_with_the_same
         let done = process.wait_with_output().unwrap();
         assert!(done.status.success());
         let (said, left) = (text(&done.stderr), CASES - before);
-        // Of each thread's last case the result may be there, though not its file.
+        // The result of each thread's last case may exist before its file.
         let is_rest = |run: usize| said.contains(&format!("{run} of {CASES} cases"));
         assert!((left.saturating_sub(2)..=left).any(is_rest), "{before} were there: {said}");
         break;
     }
     assert!(sweep.files("killed") == whole, "the bytes differ");
-    // With nothing left to do nothing is done, nor changed.
+    // A complete data set is left unchanged.
     assert!(sweep.sweep("killed", &[]).contains(&format!("0 of {CASES} cases")));
     assert!(sweep.files("killed") == whole);
 }
@@ -164,7 +164,7 @@ fn a_report_has_the_best_setting_of_every_load_and_disk_with_its_interval() {
         assert_eq!((best["seeds"].as_u64(), best["settings"].as_u64()), (Some(3), Some(6)), "{best}");
         assert!(best["interval_percent"].is_array() && best["held_out_percent"].is_number(), "{best}");
     }
-    // The figures are those of the program by itself.
+    // Figures equal those of `seekwise simulate`.
     let alone: Value =
         serde_json::from_str(&succeeds(&["simulate", &sweep.name("trace.csv"), "--disk", "atlas10k", "--json"])).unwrap();
     let mean = alone["figures"]["response"]["mean_ms"].as_f64().unwrap();
@@ -245,7 +245,7 @@ fn a_load_that_does_not_fit_is_a_row_with_its_reason_and_the_others_are_run() {
 #[test]
 fn volumes_of_one_file_are_looked_at_one_by_one_and_added_up() {
     let sweep = Sweep::new("");
-    // As Alibaba has it: device, operation, offset, length, time in microseconds. Volume 3 is broken into by nothing; volume 1 is idle.
+    // Alibaba's format: device, operation, offset, length, time in microseconds. Volume 3 is steadily busy; volume 1 is almost idle.
     let mut trace = String::new();
     let mut state: u64 = 7;
     for number in 0..6000u64 {
@@ -277,7 +277,7 @@ fn volumes_of_one_file_are_looked_at_one_by_one_and_added_up() {
     assert_eq!(told.len(), 2, "{json}");
     assert!(volumes.iter().all(|row| row["setting"].is_string() && row["gain_percent"].is_number()), "{json}");
     assert!(sweep.path("volumes/volumes.parquet").is_file());
-    // A second time nothing is looked at again, and the table is the same.
+    // A second run analyses nothing and leaves the table unchanged.
     let table = std::fs::read(sweep.path("volumes/volumes.parquet")).unwrap();
     assert_eq!(serde_json::from_str::<Value>(&succeeds(&arguments)).unwrap(), json);
     assert!(std::fs::read(sweep.path("volumes/volumes.parquet")).unwrap() == table);

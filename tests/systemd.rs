@@ -1,8 +1,8 @@
-//! The package under a real systemd: both units start hardened, and whatever systemd, dpkg or `kill` do to them, the
-//! disk ends as it should.
+//! The package under a real systemd: both units start with hardening, and the disk's settings are restored after any action of systemd,
+//! dpkg or `kill`.
 //!
-//! systemd runs as the first process of namespaces of its own, over a throw-away copy of this machine's files (`systemd/boot`), and tunes
-//! an emulated disk under this machine's kernel. Needs what `agent.rs` needs, systemd, dpkg, and a cgroup2 hierarchy.
+//! systemd runs as init of its own namespaces, over a disposable copy of this machine's files (`systemd/boot`), and the agent tunes an
+//! emulated disk under this machine's kernel. Has the requirements of `agent.rs`, and needs systemd, dpkg and cgroup v2.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected should fail")]
 
@@ -24,7 +24,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Where groups of processes are, if this machine has cgroup2 and it may be written to.
+/// Root of cgroup v2; `None` if it is missing or not writable.
 fn groups() -> Option<PathBuf> {
     let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
     let place = mounts.lines().find(|line| line.split(' ').nth(2) == Some("cgroup2"))?.split(' ').nth(1)?;
@@ -33,7 +33,7 @@ fn groups() -> Option<PathBuf> {
     Some(group)
 }
 
-/// A machine of which only the files and the first process are its own.
+/// A container with its own files and init, sharing this machine's kernel and devices.
 struct Booted {
     unshare: Child,
     first: u32,
@@ -64,14 +64,14 @@ impl Booted {
         Command::new("nsenter").args(namespaces).args(command).stdin(Stdio::null()).output().unwrap()
     }
 
-    /// Standard output of a command that succeeds.
+    /// Standard output of a command that must succeed.
     fn succeeds(&self, command: &[&str]) -> String {
         let output = self.run(command);
         assert!(output.status.success(), "{command:?}: {}{}\n{}", text(&output.stdout), text(&output.stderr), self.log());
         text(&output.stdout)
     }
 
-    /// What both services said.
+    /// Logs of both services.
     fn log(&self) -> String {
         text(&self.run(&["journalctl", "--no-pager", "--output=short-monotonic", "--unit=seekwise-*"]).stdout)
     }
@@ -94,7 +94,7 @@ impl Booted {
         self.property(unit, "ActiveState") == "active"
     }
 
-    /// Waits until the unit runs as another process than this one.
+    /// Waits until the unit is active with a main process other than `process`.
     fn runs_again(&self, unit: &str, process: &str) {
         until("it runs again", || {
             let now = self.property(unit, "MainPID");
@@ -107,7 +107,7 @@ impl Drop for Booted {
     fn drop(&mut self) {
         let _ = self.unshare.kill();
         let _ = self.unshare.wait();
-        // A group can only be removed once the last process is gone, which is soon after the first one.
+        // A cgroup can be removed only after its last process has exited, shortly after init.
         let remove = |folder: &Path| Command::new("find").arg(folder).args(["-depth", "-type", "d", "-delete"]).output();
         for _ in 0..100 {
             let _ = remove(&self.group);
@@ -119,7 +119,7 @@ impl Drop for Booted {
     }
 }
 
-/// Builds the package of the programs that are tested, and returns its file.
+/// Builds the package with the programs under test and returns its path.
 fn package(folder: &Path) -> PathBuf {
     let mut build = Command::new(root().join("packaging/build-deb"));
     build.arg(folder).env("PROGRAMS", agent().parent().unwrap()).env("COMPRESSION", "-Znone");
@@ -153,7 +153,7 @@ fn under_systemd_it_starts_hardened_and_any_end_restores_the_disk() {
     booted.succeeds(&["systemctl", "enable", "--now", SOCKET]);
     assert!(!booted.is_active(APPLIER) && !booted.is_active(WATCHER) && is_as_before(&disk));
     booted.succeeds(&["systemctl", "enable", "--now", WATCHER]);
-    // `start` returned because the service said that it is ready.
+    // `start` returns on the service's readiness notification.
     assert_eq!(booted.property(WATCHER, "StatusText"), "tuning 1 and monitoring 0 devices", "{}", booted.log());
     assert!(booted.is_active(APPLIER), "it is started when it is asked");
     sets_something(&disk);
@@ -165,7 +165,7 @@ fn under_systemd_it_starts_hardened_and_any_end_restores_the_disk() {
     sets_something(&disk);
     booted.succeeds(&["systemctl", "stop", APPLIER]);
     assert!(is_as_before(&disk), "the applier stopped:\n{}{}", disk.differences(&before), booted.log());
-    // The watcher asks, and has it started.
+    // A request of the daemon starts it by socket activation.
     sets_something(&disk);
     booted.succeeds(&["systemctl", "restart", WATCHER, APPLIER]);
     sets_something(&disk);
@@ -199,21 +199,21 @@ fn under_systemd_it_starts_hardened_and_any_end_restores_the_disk() {
     disk.pull_out();
 }
 
-/// Installs the package, and has this disk tuned and no other touched.
+/// Installs the package and configures it to tune only this disk.
 fn install(booted: &Booted, disk: &str) {
     let folder = tempfile::tempdir().unwrap();
     fs::copy(package(folder.path()), booted.path("/tmp/seekwise.deb")).unwrap();
     booted.succeeds(&["dpkg", "--no-triggers", "--install", "/tmp/seekwise.deb"]);
-    // It goes from one scheduler to the next every second, whatever the disk is asked.
+    // The controller changes the scheduler every second, independently of the load.
     let device = format!("[[device]]\nname = \"{disk}\"\nmode = \"act\"\ncontroller = \"rotate:window_ms=1000\"\n");
     let rest = "candidates = [\"kernel\"]\nchanges_per_minute = 60\n";
     booted.write("/etc/seekwise/agent.toml.d/50-test.conf", &format!("mode = \"leave-alone\"\n\n{device}{rest}"));
-    // A minute, as it comes, is more than a test should take.
+    // The default watchdog timeout of a minute is too long for a test.
     booted.write(&format!("/etc/systemd/system/{WATCHER}.d/test.conf"), "[Service]\nWatchdogSec=3\n");
     booted.succeeds(&["systemctl", "daemon-reload"]);
 }
 
-/// As the administrator's page has it: a scratch file that belongs to the service, a drop-in that lets it write there, and fio in the sandbox.
+/// Setup from the administrator's page: a scratch file owned by the service, a drop-in that allows writing it, and fio in the sandbox.
 fn it_learns_in_its_sandbox(booted: &Booted, disk: &mut Disk, before: &BTreeMap<String, String>) {
     if Command::new("fio").arg("--version").output().is_err() || Command::new("mkfs.ext4").arg("-V").output().is_err() {
         eprintln!("learning is left out: needs fio and mkfs.ext4");
@@ -231,14 +231,14 @@ fn it_learns_in_its_sandbox(booted: &Booted, disk: &mut Disk, before: &BTreeMap<
     let search = "random:trials=200,child_ms=1000";
     let plan = format!("[learning]\nscratch = \"/srv/seekwise.scratch\"\nidle_minutes = 0\ncontroller = \"{search}\"\n");
     let fixed = format!("mode = \"leave-alone\"\n\n[[device]]\nname = \"{}\"\nmode = \"act\"\ncontroller = \"fixed\"\n", disk.name);
-    // Nothing but learning changes anything now.
+    // Only learning mode changes settings now.
     booted.write("/etc/seekwise/agent.toml.d/50-test.conf", &format!("{fixed}candidates = [\"kernel\"]\n\n{plan}"));
     let may_learn = "[Service]\nReadWritePaths=/srv/seekwise.scratch\nSystemCallFilter=setpriority\n";
     booted.write(&format!("/etc/systemd/system/{WATCHER}.d/scratch.conf"), may_learn);
     booted.succeeds(&["systemctl", "daemon-reload"]);
     booted.succeeds(&["systemctl", "restart", WATCHER]);
     let fio = || text(&booted.run(&["pgrep", "-u", "seekwise", "-x", "fio"]).stdout);
-    // The kernel names processes by other numbers than these namespaces do, so its own fio is foreign work here.
+    // The kernel reports process ids of the host's namespace, so the agent's own fio counts as foreign I/O here.
     until("fio works in the sandbox", || booted.log().contains("real work came: fio "));
     booted.succeeds(&["systemctl", "stop", WATCHER]);
     assert!(fio().is_empty() && disk.settings() == *before, "{}{}", disk.differences(before), booted.log());
@@ -246,7 +246,7 @@ fn it_learns_in_its_sandbox(booted: &Booted, disk: &mut Disk, before: &BTreeMap<
     booted.succeeds(&["umount", "/srv"]);
 }
 
-/// The watcher has no privileges, the applier is root, and neither may do more than its unit says.
+/// The daemon is unprivileged, the applier is root, and both are restricted by their units.
 fn both_are_confined(booted: &Booted) {
     for (unit, is_root) in [(WATCHER, false), (APPLIER, true)] {
         let process = booted.property(unit, "MainPID");

@@ -1,4 +1,4 @@
-//! Tenants as a person meets them: who they are, what they were promised, and what the report says of that.
+//! End-to-end tests of tenants: contracts, guarantees and reports.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected should fail")]
 
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::program::{refused, succeeds};
 use serde_json::Value;
 
-/// What a simulation says of tenants.
+/// Results per tenant of a simulation.
 fn tenancy(arguments: &[&str]) -> Value {
     let record: Value = serde_json::from_str(&succeeds(&[&["simulate", "--json"], arguments].concat())).unwrap();
     record["tenants"].clone()
@@ -28,11 +28,11 @@ fn file(folder: &Path, name: &str, text: &str) -> PathBuf {
     path
 }
 
-/// A database that reads at random, and a neighbour with so many requests outstanding that others get little.
+/// A database with random reads, and a neighbour whose many outstanding requests starve others.
 const FLOOD: &str = "[global]\nruntime=10\ntime_based\ndirect=1\nioengine=libaio\nrw=randread\n[database]\nbs=8k\nsize=512m\niodepth=2\n\
                      [flood]\nbs=64k\nsize=4g\niodepth=128\n";
 
-/// The promises to both.
+/// The guarantees to both.
 const PROMISES: &str = "[[tenant]]\nname = \"customer\"\njobs = [\"database\"]\nreference = \"barracuda\"\n\
                         [[tenant]]\nname = \"other\"\njobs = [\"flood\"]\nbest_effort = true\n";
 
@@ -56,7 +56,7 @@ fn a_promise_that_a_flood_breaks_is_reported_as_broken_and_alone_it_is_kept() {
     let printed = succeeds(&[&["simulate"], &arguments[..]].concat());
     assert!(printed.contains("customer: guaranteed at least as fast as barracuda alone. BROKEN: it got"), "{printed}");
 
-    // The same promise without the neighbour.
+    // The same guarantee without the neighbour.
     let quiet = FLOOD.split("[flood]").next().unwrap();
     let (quiet, one) = (
         file(folder.path(), "quiet.fio", quiet),
@@ -74,10 +74,10 @@ fn a_disk_is_exactly_as_good_as_itself() {
         "one.fio",
         "[global]\nruntime=6\ntime_based\ndirect=1\n[a]\n; seekwise: tenant=a reference=atlas10k\nrw=randread\nbs=8k\nsize=1g\nthinktime=3000\n",
     );
-    // Without comments there are no tenants.
+    // A job file without comments has no tenants.
     let tenancy_here = tenancy(&[job.to_str().unwrap(), "--disk", "atlas10k", "--scheduler", "clook"]);
     let figures = &tenant(&tenancy_here, "a")["reference"];
-    // The file lies elsewhere on a disk of its own: at its beginning.
+    // Alone on the reference disk, the file is at another position: at the beginning.
     let ratio = figures["throughput_ratio"].as_f64().unwrap();
     assert!((0.9..1.1).contains(&ratio), "{figures}");
     assert_eq!(figures["recovery"]["returns"], 1);
@@ -138,7 +138,7 @@ fn write_back_counts_for_the_writing_tenant_and_its_share() {
         assert!((share("got_percent") - promised).abs() < 1.0 && broken(tenant).is_empty(), "{name}: {}", tenant["share"]);
     }
     assert_eq!(tenancy["others_requests"], 0);
-    // Nothing keeps them there.
+    // noop does not enforce the shares.
     let shared = succeeds(&["compare", "tenants/weighted-shares", "--scheduler", "noop"]);
     assert!(shared.contains("tenants kept; worst "), "{shared}");
 }
@@ -158,7 +158,7 @@ fn limits_and_reservations_are_judged_by_the_second() {
     assert!(said("slow").contains("less than 95% of 5000 requests"), "{}", said("slow"));
 }
 
-/// What is broken of the guarantees of the tenants of two jobs, each given as its comment and its lines, and the text for a terminal.
+/// Violated guarantees of the tenants of two jobs, each given as comment and lines, and the text for a terminal.
 fn broken_of_two(scheduler: &str, [one, two]: [(&str, &str); 2]) -> ([String; 2], String) {
     let folder = tempfile::tempdir().unwrap();
     let section = |name: &str, (terms, job): (&str, &str)| format!("[{name}]\n; seekwise: tenant={name} {terms}\n{job}\n");
@@ -286,7 +286,7 @@ fn what_is_wrong_is_said_with_what_would_be_right() {
         let said = wrong(&promises);
         assert!(said.contains(words), "{promises}\n{said}");
     }
-    // What only the reference run finds out.
+    // Detected only by the reference run.
     let far = file(folder.path(), "far.csv", "time_us,stream,op,lba,sectors,sync\n0,1,R,8000000,8,1\n");
     let promises = file(folder.path(), "far.toml", "[[tenant]]\nname = \"a\"\njobs = [1]\nreference = \"barracuda\"\n");
     let said = refused(&["simulate", far.to_str().unwrap(), "--tenants", promises.to_str().unwrap()]);

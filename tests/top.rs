@@ -1,7 +1,7 @@
-//! `seekwise-agent top` under the real kernel: real fio in two cgroups shares an emulated disk.
+//! `seekwise-agent top` under the real kernel: fio in two cgroups shares an emulated disk.
 //!
-//! Needs what `agent.rs` needs, fio, and a hierarchy of cgroups of version 2 in which groups can be made; says what is missing where it
-//! cannot run. Only cgroups that are made here are used, and no controller is enabled.
+//! Has the requirements of `agent.rs`, and needs fio and a writable cgroup v2 hierarchy; skipped with a message otherwise. Uses only
+//! cgroups created here, and enables no controller.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected should fail")]
 
@@ -17,12 +17,12 @@ use serde_json::Value;
 
 use emulated::{Place, agent, can_run, emulate, signal, text, until};
 
-/// A user without privileges: `nobody`.
+/// User id of `nobody`.
 const NOBODY: u32 = 65_534;
-/// A name that would colour a terminal, if it reached one.
+/// A name with an escape sequence that must not reach a terminal.
 const ODD: &str = "neigh\u{1b}[31mbour \u{2028}x";
 
-/// Where cgroups of version 2 are, if groups can be made there.
+/// Root of cgroup v2; `None` if it is missing or not writable.
 fn hierarchy() -> Option<PathBuf> {
     let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
     let place = mounts.lines().find(|line| line.split(' ').nth(2) == Some("cgroup2"))?.split(' ').nth(1)?;
@@ -32,7 +32,7 @@ fn hierarchy() -> Option<PathBuf> {
     Some(PathBuf::from(place))
 }
 
-/// A cgroup with processes; both end with it.
+/// A cgroup with processes; both are removed on drop.
 struct Group {
     folder: PathBuf,
     processes: Vec<Child>,
@@ -45,7 +45,7 @@ impl Group {
         Group { folder, processes: Vec::new() }
     }
 
-    /// Starts a shell command in it.
+    /// Starts a shell command in the cgroup.
     fn start(&mut self, command: &str) {
         let script = format!("echo $$ >\"$1/cgroup.procs\" && {command}");
         let mut bash = Command::new("bash");
@@ -58,7 +58,7 @@ impl Group {
     }
 
     fn end(&mut self) {
-        // fio's workers are in sessions of their own.
+        // fio's workers run in separate sessions.
         fs::write(self.folder.join("cgroup.kill"), "1").unwrap();
         for mut process in self.processes.drain(..) {
             let _ = process.wait();
@@ -75,7 +75,7 @@ impl Drop for Group {
     }
 }
 
-/// The disk's program; it ends also where the test fails.
+/// The process that emulates the disk, killed on drop.
 struct Emulator(Child);
 
 impl Drop for Emulator {
@@ -85,7 +85,7 @@ impl Drop for Emulator {
     }
 }
 
-/// An ext4 on a disk, mounted.
+/// A mounted ext4 filesystem on a disk.
 struct Mounted(tempfile::TempDir);
 
 impl Mounted {
@@ -103,7 +103,7 @@ impl Drop for Mounted {
     }
 }
 
-/// The rows of the last of some tables.
+/// Rows of the last table.
 fn rows(place: &Place, arguments: &[&str]) -> Vec<Value> {
     let output = place.run(&[&["top", "--json", "--count", "3"], arguments].concat());
     assert!(output.status.success(), "{}", text(&output.stderr));
@@ -145,7 +145,7 @@ fn top_says_who_is_slow_and_because_of_whom() {
     assert_eq!(before["cgroup"], victim_name.as_str());
     assert_eq!(before["behind"][0]["unit"], victim_name.as_str(), "{before}");
     assert_eq!(before["behind"][0]["share_percent"], 100.0, "{before}");
-    // Little's law; how much of the time one request at a time waits depends on how soon the machine lets fio ask for the next one.
+    // Little's law. The utilisation by one request at a time depends on how soon fio is scheduled to issue the next one.
     let (wait, iops) = (before["wait"].as_f64().unwrap(), before["iops"].as_f64().unwrap());
     let median_s = before["read"]["p50_ms"].as_f64().unwrap() / 1e3;
     assert!(wait > 0.7 * iops * median_s && wait < 2.0 * iops * median_s && wait < 1.05, "{before}");
@@ -181,7 +181,7 @@ fn top_says_who_is_slow_and_because_of_whom() {
     until("the victim is seen", || has_row("victim"));
     victim.end();
     until("a unit that vanished has no row any more", || !has_row("victim"));
-    // Processes that end at once, most of them before they are looked up.
+    // Short-lived processes, most of which end before they are looked up.
     let mut short = Group::new(&base.folder, "short");
     short.start(&format!("for i in {{1..300}}; do dd if={disk} of=/dev/null bs=4k count=1 skip=$i iflag=direct; done"));
     until("short processes are seen", || has_row("short\"") || has_row("[ended: dd]"));
@@ -189,7 +189,7 @@ fn top_says_who_is_slow_and_because_of_whom() {
     signal(top.id(), "-INT");
     assert_eq!(top.wait().unwrap().code(), Some(0));
 
-    // Without privileges it says why, and what would help.
+    // Without privileges the message has the reason and a remedy.
     let mut command = Command::new(agent());
     let refused = command.args(["top", "--on", &disk, "--count", "1"]).uid(NOBODY).current_dir("/").output();
     if let Ok(refused) = refused {
@@ -203,7 +203,7 @@ fn top_says_who_is_slow_and_because_of_whom() {
     drop(base);
 }
 
-/// On an ext4 the flushes are the journal's.
+/// On ext4, flushes are issued by the journal.
 fn calls_of_fsync_on_ext4_are_the_units_that_made_them(place: &Place, disk: &str, base: &Group) {
     let mounted = Mounted::new(disk);
     let mut log = Group::new(&base.folder, "log");
@@ -214,7 +214,7 @@ fn calls_of_fsync_on_ext4_are_the_units_that_made_them(place: &Place, disk: &str
     ));
     let rows = rows(place, &["--on", disk, "--interval", "1s"]);
     let row = row(&rows, &format!("/seekwise-top-{}/log", std::process::id()));
-    // A journal's commit takes a turn of the disk at least.
+    // A journal commit takes at least one revolution of the disk.
     assert!(row["fsync"]["p50_ms"].as_f64().unwrap() > 1.0, "{row}");
     let behind = row["behind"].as_array().unwrap();
     assert!(behind.iter().any(|one| one["unit"] == "[journal]" && one["share_percent"].as_f64().unwrap() > 10.0), "{row}");
@@ -222,7 +222,7 @@ fn calls_of_fsync_on_ext4_are_the_units_that_made_them(place: &Place, disk: &str
     log.end();
 }
 
-/// Those of `docs/protect.md`, on this disk and for one table.
+/// Commands of `docs/protect.md`, on this disk and limited to one table.
 fn the_commands_of_the_page_work(place: &Place, disk: &str) {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/protect.md");
     let page = fs::read_to_string(page).unwrap();

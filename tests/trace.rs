@@ -1,4 +1,4 @@
-//! `seekwise trace` as a person meets it: what it prints, what it writes, what it leaves behind and how it ends.
+//! End-to-end tests of `seekwise trace`: output, files, cleanup and exit codes.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -33,7 +33,7 @@ fn shipped() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces/mixed.parquet")
 }
 
-/// What is in a folder, hidden files included.
+/// Names of all files in a folder, including hidden ones.
 fn listing(folder: &Path) -> Vec<String> {
     let mut names: Vec<String> =
         fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
@@ -159,7 +159,7 @@ fn ctrl_c_leaves_nothing_behind() {
         move || {
             let mut pipe = File::create(pipe).unwrap();
             let _ = pipe.write_all(b"time_ms,lba,sectors,op\n");
-            // Until the program has gone away.
+            // Wait until the program has exited.
             for at in 0..u64::MAX {
                 if writeln!(pipe, "{at},{},8,read", at * 8).is_err() {
                     return;

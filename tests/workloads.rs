@@ -1,13 +1,13 @@
-//! The job files of `workloads/`: complete in the program, taken by the real fio, and asking for the same requests in both.
+//! The job files of `workloads/`: all are built in, valid for the real fio, and issue the same requests in fio and in the simulator.
 //!
 //! ```text
 //!  workloads/PAPER/NAME.fio --bounded--+--> sim::workload --------------------------> requests of each job --+
 //!                                      |                                                                     +--> same?
 //!                                      +--one section per process--> fio --write_iolog--> requests of each job --+
 //! ```
-//! Time is left out on both sides: a stream is compared in order of issue. So what only paces a job (rates, think times, delays) is
-//! removed, and a job that only time ends is ended otherwise (see [`Section::bound`]). All others end by themselves, and their counts
-//! must agree. Streams that leave nothing to chance must be the same, request by request; of the others, the statistics.
+//! Times are ignored: streams are compared in order of issue. Options that only pace a job (rates, think times, delays) are
+//! removed, and a job limited only by time is limited by number (see [`Section::bound`]). All others end by themselves, and their counts
+//! must agree. Deterministic streams must be equal request by request; for random ones the statistics are compared.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected should fail")]
 
@@ -21,35 +21,35 @@ use block::Op;
 use sim::host::Action;
 use sim::workload::Workload;
 
-/// After so many requests a job ends that is else ended by time. A share of 50% then has a standard error of 0.35%.
+/// Number of requests of a job that is otherwise limited by time. A share of 50% then has a standard error of 0.35%.
 const REQUESTS: u64 = 20_000;
 
-/// Where chance decides, files are made so many times as large as a job's requests at least: starting over, fio and we draw again what
-/// was drawn before, and that tells nothing new.
+/// Minimum size of files of random jobs, in multiples of the job's total bytes: after a restart the same offsets are drawn again, which
+/// adds no information.
 const ROOM: u64 = 64;
 
-/// What a share may differ by, and what part of a count. Where chance alone would let the shares of a short job differ by more, at
-/// [`SIGNIFICANCE`], it is that.
+/// Tolerance of shares and, relative, of counts. For short jobs, the larger difference expected by chance at [`SIGNIFICANCE`]
+/// applies.
 const TOLERANCE: f64 = 0.02;
 
-/// The chance that a test tells two samples of one distribution apart. Some hundred jobs are compared; the seeds on both sides are
-/// fixed, so that the verdict is always the same.
+/// Probability of a false positive per test. Some hundred jobs are compared; seeds are fixed on both sides, so the result is
+/// reproducible.
 const SIGNIFICANCE: f64 = 0.0001;
 
-/// So many standard errors is a normal variable off with a probability of [`SIGNIFICANCE`].
+/// Standard errors by which a normal variable deviates with probability [`SIGNIFICANCE`].
 const STANDARD_ERRORS: f64 = 3.89;
 
-/// Up to so many bytes the real fio reads and writes real files with O_DIRECT; beyond, its `null` engine stands in for the disk.
+/// Maximum bytes for which fio uses real files with O_DIRECT; beyond, its `null` engine is used.
 const REAL_BYTES: u64 = 128 << 20;
 
-/// Larger than any of the workloads, in sectors: 64 TiB.
+/// Capacity of the disk in sectors, larger than any workload: 64 TiB.
 const CAPACITY: u64 = 128 << 30;
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../workloads")
 }
 
-/// The names of the job files in the folder, sorted.
+/// Sorted names of the job files in the folder.
 fn names() -> Vec<String> {
     let mut names = Vec::new();
     for paper in std::fs::read_dir(folder()).unwrap().map(Result::unwrap).filter(|entry| entry.path().is_dir()) {
@@ -72,14 +72,14 @@ fn seekwise(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_seekwise")).args(arguments).output().unwrap()
 }
 
-/// What the program prints, which must have gone well.
+/// Output of a run that must succeed.
 fn printed(arguments: &[&str]) -> String {
     let output = seekwise(arguments);
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// What the program complains of, and that it calls it bad input.
+/// Error message of a run that must fail with bad input.
 fn complaint(arguments: &[&str]) -> String {
     let output = seekwise(arguments);
     assert_eq!(output.status.code(), Some(2), "{arguments:?}");
@@ -300,7 +300,7 @@ fn fio_asks_the_same_of_a_file_and_of_its_null_engine() {
     }
 }
 
-/// Compares all job files of a paper and complains of every difference.
+/// Compares all job files of a paper and reports every difference.
 fn agree(paper: &str) {
     if !fio_is_here() {
         return;
@@ -326,7 +326,7 @@ fn agree(paper: &str) {
     println!("{paper}: {jobs} jobs agree");
 }
 
-/// A job file taken apart: only as far as needed to give every process a section, and so a log, of its own.
+/// A job file, parsed only as far as needed to give every process its own section, and thus its own log.
 struct JobFile {
     sections: Vec<Section>,
 }
@@ -334,7 +334,7 @@ struct JobFile {
 #[derive(Clone)]
 struct Section {
     name: String,
-    /// Key and value, those of [global] first.
+    /// Keys and values, those of [global] first.
     options: Vec<(String, String)>,
 }
 
@@ -358,7 +358,7 @@ impl Section {
         self.value(key).map(bytes)
     }
 
-    /// The mean size of a request.
+    /// Mean size of requests, in bytes.
     fn mean(&self) -> u64 {
         let Some(split) = self.value("bssplit") else { return self.bytes("bs").unwrap() };
         let parts = split.split(':').map(|part| part.split_once('/').unwrap());
@@ -369,14 +369,14 @@ impl Section {
         self.value("rw").unwrap().contains("rand") || self.value("bssplit").is_some()
     }
 
-    /// Whether nothing is left to chance: then the streams must be the same, request by request.
+    /// Whether the stream is deterministic and must be equal request by request.
     fn is_certain(&self) -> bool {
         let direction = self.value("rw").unwrap().split(':').next().unwrap();
         let in_order = self.value("nrfiles").is_none() || self.value("file_service_type") == Some("sequential");
         matches!(direction, "read" | "write") && self.value("bssplit").is_none() && in_order
     }
 
-    /// Removes what only paces the job, and ends it by number where only time would end it.
+    /// Removes options that only pace the job, and limits it by number if it was limited only by time.
     fn bound(&mut self) {
         for pace in ["runtime", "rate", "rate_iops", "thinktime", "startdelay"] {
             self.remove(pace);
@@ -386,11 +386,11 @@ impl Section {
         }
         let by_chance = self.is_by_chance();
         if by_chance && self.value("nrfiles").is_some() {
-            // It ends when it has gone through all files.
+            // It ends after one pass over all files.
             return;
         }
         self.set("number_ios", REQUESTS.to_string());
-        // A job that came to its end, or whose sequential requests met the end of its files, starts over.
+        // A job that has ended, or whose sequential requests have reached the end of its files, starts over.
         self.set("io_size", "1t".to_owned());
         while by_chance && self.bytes("size").unwrap() < ROOM * REQUESTS * self.mean() {
             for key in ["size", "offset_increment"] {
@@ -407,7 +407,7 @@ impl Section {
         format!("[{}]\n{}", self.name, lines.collect::<String>())
     }
 
-    /// The files that fio will use, with their sizes.
+    /// Files used by fio, with their sizes.
     fn files(&self) -> Vec<(String, u64)> {
         let count: u64 = self.value("nrfiles").map_or(1, |value| value.parse().unwrap());
         let (size, offset) = (self.bytes("size").unwrap(), self.bytes("offset").unwrap_or(0));
@@ -419,7 +419,7 @@ impl Section {
     }
 }
 
-/// A number with a unit, as the job files write it.
+/// Parses a number with a unit in the syntax of job files.
 fn bytes(value: &str) -> u64 {
     let digits = value.trim_end_matches(['k', 'm', 'g']);
     let unit = match &value[digits.len()..] {
@@ -457,12 +457,12 @@ impl JobFile {
         JobFile { sections }
     }
 
-    /// As text again.
+    /// Formats the job file.
     fn text(&self) -> String {
         self.sections.iter().map(Section::text).collect()
     }
 
-    /// One section for every process.
+    /// Splits jobs into one section per process.
     fn processes(&self) -> impl Iterator<Item = Section> {
         self.sections.iter().flat_map(|section| {
             let count: u64 = section.value("numjobs").map_or(1, |value| value.parse().unwrap());
@@ -482,7 +482,7 @@ impl JobFile {
     }
 }
 
-/// What a job asks for.
+/// Statistics of the requests of a job.
 #[derive(Debug, Default, PartialEq)]
 struct Stream {
     requests: Vec<Asked>,
@@ -490,7 +490,7 @@ struct Stream {
 }
 
 impl Stream {
-    /// Syncs for each request since the first write, before which there is nothing to sync.
+    /// Syncs per request since the first write; before it there is nothing to sync.
     fn syncs_per_write(&self) -> f64 {
         let unsynced = self.requests.iter().take_while(|request| !request.write).count();
         self.syncs as f64 / (self.requests.len() - unsynced).max(1) as f64
@@ -505,7 +505,7 @@ struct Asked {
     bytes: u64,
 }
 
-/// What our engine makes of a job file: a stream for each process.
+/// Streams of a job file in the simulator, one per process.
 fn ours(file: &JobFile, name: &str) -> Vec<Stream> {
     let workload = Workload::parse(&file.text(), name).unwrap();
     let placed = workload.place(CAPACITY, 0).unwrap();
@@ -518,7 +518,7 @@ fn ours(file: &JobFile, name: &str) -> Vec<Stream> {
                         stream.requests.push(Asked { write: op == Op::Write, file: file as usize, offset, bytes: u64::from(bytes) })
                     }
                     Action::Sync { .. } => stream.syncs += 1,
-                    // fio does not log it.
+                    // fio does not log these.
                     Action::Invalidate { .. } => {}
                 }
                 assert!(stream.requests.len() < 1_000_000, "{name}: job {job} has no end");
@@ -528,12 +528,12 @@ fn ours(file: &JobFile, name: &str) -> Vec<Stream> {
         .collect()
 }
 
-/// What stands under the real fio.
+/// Storage used by the real fio.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Engine {
-    /// Files opened with O_DIRECT. Those that are read are sparse: nothing but fio's own choice is looked at.
+    /// Files opened with O_DIRECT; sparse, since only fio's sequence of requests matters.
     Files,
-    /// Nothing: for what would take long on a disk.
+    /// No storage, for jobs that would take long.
     Null,
 }
 
@@ -544,7 +544,7 @@ impl Engine {
         if bytes <= REAL_BYTES && syncs <= 100 && Engine::files_are_possible() { Engine::Files } else { Engine::Null }
     }
 
-    /// Whether the file system of temporary files takes O_DIRECT.
+    /// Whether the filesystem of temporary files supports O_DIRECT.
     fn files_are_possible() -> bool {
         static POSSIBLE: LazyLock<bool> = LazyLock::new(|| {
             let folder = tempfile::tempdir().unwrap();
@@ -559,7 +559,7 @@ impl Engine {
     }
 }
 
-/// What the real fio makes of it.
+/// Streams of a job file in fio, one per process.
 fn fios(file: &JobFile, engine: Engine) -> Vec<Stream> {
     let folder = tempfile::tempdir().unwrap();
     let mut job_file = String::new();
@@ -569,7 +569,7 @@ fn fios(file: &JobFile, engine: Engine) -> Vec<Stream> {
         process.set("write_iolog", log.to_str().unwrap().to_owned());
         if engine == Engine::Null {
             process.set("ioengine", "null".to_owned());
-            // It turns requests away when it holds as many, and fio 3.33 then logs them twice. A depth is a matter of time alone.
+            // A full queue rejects requests, and fio 3.33 then logs them twice. The depth affects only times.
             process.set("iodepth", "1".to_owned());
         } else {
             process.set("direct", "1".to_owned());
@@ -589,7 +589,7 @@ fn fios(file: &JobFile, engine: Engine) -> Vec<Stream> {
     logs.iter().map(|(log, files)| logged(log, files)).collect()
 }
 
-/// Reads a log of fio, of version 3: time, file, action, offset, length.
+/// Parses an fio log of version 3: time, file, action, offset, length.
 fn logged(log: &Path, files: &[(String, u64)]) -> Stream {
     let text = std::fs::read_to_string(log).unwrap();
     let numbers: BTreeMap<&str, usize> = files.iter().enumerate().map(|(number, (name, _))| (name.as_str(), number)).collect();
@@ -611,7 +611,7 @@ fn logged(log: &Path, files: &[(String, u64)]) -> Stream {
     stream
 }
 
-/// Everything in which two streams differ by more than chance allows.
+/// Differences between two streams beyond those expected by chance.
 fn differences(ours: &Stream, fios: &Stream, process: &Section) -> Vec<String> {
     if process.is_certain() {
         return first_difference(ours, fios).into_iter().collect();
@@ -639,8 +639,8 @@ fn differences(ours: &Stream, fios: &Stream, process: &Section) -> Vec<String> {
     }
     let popular = process.value("random_distribution").is_some();
     let (what, places): (_, fn(&Stream) -> Vec<u64>) = if popular { ("popularity", popularity) } else { ("offsets", offsets) };
-    // Of a run of sequential requests only the first is drawn. Runs of random length, of geometric distribution with a chance `s` to go
-    // on, tell as much as (1 - s) / (1 + s) times as many single draws.
+    // Only the first request of a sequential run is drawn. Runs of geometric length with continuation probability `s` are
+    // equivalent to (1 - s) / (1 + s) times as many independent draws.
     let s = if process.is_by_chance() { sequential(fios) } else { 0.0 };
     let (distance, limit) = kolmogorov_smirnov(places(ours), places(fios), (1.0 - s) / (1.0 + s));
     if distance > limit {
@@ -649,7 +649,7 @@ fn differences(ours: &Stream, fios: &Stream, process: &Section) -> Vec<String> {
     found
 }
 
-/// Where two streams that leave nothing to chance part.
+/// First difference between two deterministic streams.
 fn first_difference(ours: &Stream, fios: &Stream) -> Option<String> {
     let plain = |stream: &Stream| -> Vec<(bool, u64, u64)> {
         let places = offsets(stream).into_iter();
@@ -671,7 +671,7 @@ fn files(stream: &Stream) -> usize {
     stream.requests.iter().map(|request| request.file).collect::<BTreeSet<_>>().len()
 }
 
-/// The share of requests that begin where the file's last one of the same direction ended.
+/// Share of requests that begin at the end of the file's last request in the same direction.
 fn sequential(stream: &Stream) -> f64 {
     let mut ends = BTreeMap::new();
     let follows =
@@ -679,15 +679,15 @@ fn sequential(stream: &Stream) -> f64 {
     stream.requests.iter().filter(follows).count() as f64 / stream.requests.len() as f64
 }
 
-/// Where in its files, laid end to end, each request begins.
+/// Offset of each request in its concatenated files.
 fn offsets(stream: &Stream) -> Vec<u64> {
     let numbers: BTreeSet<usize> = stream.requests.iter().map(|request| request.file).collect();
     let ranks: BTreeMap<usize, u64> = numbers.into_iter().zip(0..).collect();
     stream.requests.iter().map(|request| (ranks[&request.file] << 40) + request.offset).collect()
 }
 
-/// For each request how many places are asked for more often than its own. Where the popular places are is drawn from the seed,
-/// which is not the same on both sides: how popular they are is not.
+/// Popularity rank of each request's offset: the number of offsets accessed more often. The location of popular offsets depends
+/// on the seed, which differs between both sides; their popularity does not.
 fn popularity(stream: &Stream) -> Vec<u64> {
     let mut counts = BTreeMap::<u64, u64>::new();
     offsets(stream).into_iter().for_each(|place| *counts.entry(place).or_default() += 1);
@@ -696,8 +696,8 @@ fn popularity(stream: &Stream) -> Vec<u64> {
     counts.iter().zip(0..).flat_map(|(count, rank)| std::iter::repeat_n(rank, *count as usize)).collect()
 }
 
-/// The largest distance between two samples' cumulative distributions, and what it may be at [`SIGNIFICANCE`] if they are worth so
-/// many times their number of independent ones.
+/// Kolmogorov-Smirnov distance of two samples, and its limit at [`SIGNIFICANCE`] if the samples are equivalent to this multiple of
+/// their size of independent draws.
 fn kolmogorov_smirnov(mut a: Vec<u64>, mut b: Vec<u64>, worth: f64) -> (f64, f64) {
     a.sort_unstable();
     b.sort_unstable();

@@ -7,9 +7,9 @@
     result = sw.simulate(trace, disk="nvme-tlc", scheduler="kyber:read_lat_nsec=1000000")
     print(result.figures.response.p99_ms)
 
-Traces and tables go to and come from dataframe libraries through the Arrow C stream. Nothing is printed, no thread is started
-before the first call and none is left behind by one, and long work lets other threads of Python run. Only environments of
-gymnasium (``seekwise/Tune-v0``) keep a thread between their steps; they say so after a fork.
+Traces and tables are exchanged with dataframe libraries through the Arrow C stream. The package prints nothing and releases the
+GIL during long calls. Calls start threads as needed and join them before they return. The exception is the gymnasium environment
+``seekwise/Tune-v0``, which keeps one thread between steps; after a fork its ``step()`` raises until ``reset()`` is called.
 """
 
 from . import _register

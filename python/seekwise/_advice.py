@@ -1,4 +1,4 @@
-"""Advice, forecasts, and models of devices."""
+"""Recommendations, forecasts, device models and the knowledge base."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from ._trace import Path, Progress, Trace
 
 @dataclass(frozen=True)
 class Aim:
-    """What one stream is to get, before the load as a whole is looked at: one bound.
+    """A performance target for one stream, which takes precedence over the merit of the whole load. Set exactly one bound.
 
     Attributes:
-        stream: A process's, job's or stream's name, or a stream's number.
-        kind: ``"read"``, ``"write"`` or ``"fsync"``; ``None``: reads and writes together.
-        mean_ms, p50_ms, p95_ms, p99_ms, p999_ms, max_ms: Bound on the response time, in ms.
-        throughput_mb_s: Least throughput, in 10**6 bytes per second.
-        iops: Least requests per second.
+        stream: Name of a process, job or stream, or a stream number.
+        kind: ``"read"``, ``"write"`` or ``"fsync"``; ``None`` (default): reads and writes together.
+        mean_ms, p50_ms, p95_ms, p99_ms, p999_ms, max_ms: Upper bound on the response time, in ms.
+        throughput_mb_s: Lower bound on the throughput, in 10**6 bytes per second.
+        iops: Lower bound on requests per second.
     """
 
     stream: Union[str, int]
@@ -39,7 +39,11 @@ class Aim:
     iops: Optional[float] = None
 
     def __str__(self) -> str:
-        """As ``seekwise advise --protect`` takes it: ``etcd:fsync:p99=10ms``."""
+        """The syntax of ``seekwise advise --protect``: ``etcd:fsync:p99=10ms``.
+
+        Raises:
+            InvalidInputError: Not exactly one bound is set.
+        """
         bounds = [
             ("mean", self.mean_ms, "ms"), ("p50", self.p50_ms, "ms"), ("p95", self.p95_ms, "ms"), ("p99", self.p99_ms, "ms"),
             ("p99.9", self.p999_ms, "ms"), ("max", self.max_ms, "ms"), ("throughput", self.throughput_mb_s, "MB/s"),
@@ -54,7 +58,13 @@ class Aim:
 
 
 class Advice:
-    """The setting to use, what it would bring, at whose cost, and how sure that is. ``print(advice)`` is the program's own text."""
+    """A recommended setting, its predicted gain with a confidence interval, and the streams that slow down.
+
+    ``print(advice)`` prints the report of ``seekwise advise``.
+
+    Attributes:
+        warnings: Reasons to distrust the recommendation, as sentences.
+    """
 
     def __init__(self, values: dict[str, Any], text: str, udev: str, warnings: list[str]) -> None:
         self._values = values
@@ -64,13 +74,13 @@ class Advice:
 
     @property
     def setting(self) -> str:
-        """The recommended setting; the active one where no change is recommended."""
+        """The recommended setting; the active setting if no change is recommended."""
         setting: str = self._values["verdict"]["setting"]
         return setting
 
     @property
     def is_change(self) -> bool:
-        """Whether it differs from the active setting."""
+        """Whether a change from the active setting is recommended."""
         return bool(self._values["verdict"]["is_change"])
 
     @property
@@ -80,11 +90,11 @@ class Advice:
         return verdict
 
     def to_udev(self) -> str:
-        """A udev rule that applies the setting, with comments, for ``/etc/udev/rules.d``."""
+        """A udev rule, with comments, that applies the setting; for a file in ``/etc/udev/rules.d``."""
         return self._udev
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything, as ``seekwise advise --json`` prints it (``docs/reference/json.md``)."""
+        """The full report as ``seekwise advise --json`` prints it (``docs/reference/json.md``)."""
         plain: dict[str, Any] = json.loads(json.dumps(self._values))
         return plain
 
@@ -114,20 +124,26 @@ def advise(
     threads: Optional[int] = None,
     progress: Optional[Progress] = None,
 ) -> Advice:
-    """Advise on a setting for a load. A trace with response times is judged as it was recorded; all else is simulated.
+    """Recommend a setting for a load.
+
+    Without ``disk``, load and device are inferred from a trace with response times. Any other load is simulated.
 
     Args:
         load: See :data:`Load`.
-        disk: Simulate the load on this disk. ``None``: a recorded trace is judged by its own times, a job file runs on
-            ``sata7200``.
-        scheduler: The active scheduler (default: what the trace says, else ``mq-deadline``).
-        aim: What single streams are to get; see :class:`Aim`.
-        candidates: What to choose from: names of sets (``"kernel"``, ``"kernel-tuned"``, ``"linux"``, ``"all"``) or settings.
-        host: Tunables of the host: a number is how the host is set, a list of numbers is tried with every candidate.
+        disk: The disk to simulate the load on; see :func:`simulate`. ``None`` (default): the device is inferred from the response
+            times of a trace; a job file runs on ``sata7200``.
+        scheduler: The active scheduler (default: the one recorded in the trace, else ``mq-deadline``).
+        aim: Performance targets of single streams, as :class:`Aim` or in the syntax of ``--protect``.
+        candidates: Settings, or names of sets of settings (``"kernel"``, ``"kernel-tuned"``, ``"linux"``, ``"all"``). Default:
+            ``"kernel-tuned"``, or ``"kernel"`` if ``host`` is given.
+        host: Tunables of the host. A number is the host's present value; each number of a list is combined with every candidate.
         preference: Weights of throughput, response time and fairness (default: ``(2, 3, 1)``).
         device: Number of the device within a recorded trace (default: the one with the most requests).
 
     The other arguments are those of :func:`simulate`.
+
+    Raises:
+        InvalidInputError: An argument or a file is wrong.
     """
     aims = [aim] if isinstance(aim, (Aim, str)) else list(aim)
     tried = {name: whole_numbers(value) for name, value in (host or {}).items()}
@@ -156,12 +172,12 @@ def forecast(
     threads: Optional[int] = None,
     progress: Optional[Progress] = None,
 ) -> list[dict[str, Any]]:
-    """The twin's prediction for each candidate: load and device are inferred from the requests, and simulated.
+    """Predict the performance of each candidate. Load and device are inferred from the requests and simulated.
 
     Returns:
-        The best first: ``setting``, ``throughput_mb_s``, ``response_ms`` (mean), ``p99_by_bound`` (above 1 a stream starves),
-        ``gain_percent`` over the active setting in merit, and ``error_percent``, its standard error. Empty where too little is
-        known; then ``advise(...)`` says why.
+        One dict per candidate, best first: ``setting``, ``throughput_mb_s``, ``response_ms`` (mean), ``p99_by_bound`` (above 1 a
+        stream starves), ``gain_percent`` (merit relative to the active setting) and ``error_percent`` (standard error of the gain).
+        Empty if the data do not suffice for a forecast; the text of ``advise(...)`` gives the reason.
     """
     advice = advise(
         load, disk=disk, scheduler=scheduler, candidates=candidates, preference=preference, device=device, threads=threads,
@@ -173,12 +189,13 @@ def forecast(
 
 @dataclass(frozen=True)
 class FittedDisk:
-    """A disk found in a trace's response times.
+    """A disk profile inferred from the response times of a trace.
 
     Attributes:
-        profile: Its profile in TOML, which ``disk=`` takes as it is.
-        findings: ``name``, ``value``, ``number`` and ``unit`` of each parameter, ``uncertainty``, and the ``accesses`` it rests on.
-        judged: Errors on requests that the fit has not seen: ``accesses``, ``mean_ms``, ``mean_error_ms``, ``demerit_ms``.
+        profile: The profile in TOML, a valid value of ``disk=``.
+        findings: One dict per parameter: ``name``, ``value``, ``number``, ``unit``, ``uncertainty``, and ``accesses`` (number of
+            samples of the estimate).
+        judged: Errors on held-out requests: ``accesses``, ``mean_ms``, ``mean_error_ms``, ``demerit_ms``.
     """
 
     profile: str
@@ -193,8 +210,9 @@ def fit_disk(
 
     Args:
         trace: A trace with response times.
-        device: Number of the device within it (default: the one with the most requests).
-        capacity_bytes: The device's size (default: up to the last sector that was asked for).
+        device: Number of the device within the trace (default: the one with the most requests).
+        capacity_bytes: Capacity of the device (default: up to the last sector accessed).
+        progress: See :data:`Progress`.
     """
     sectors = None if capacity_bytes is None else capacity_bytes // 512
     profile, found = _seekwise.fit_disk(trace._native, device, sectors, progress)
@@ -203,11 +221,11 @@ def fit_disk(
 
 
 class DeviceModel:
-    """A regression tree of how long requests take on a device. Write it to a file, and ``disk=`` takes its path."""
+    """A regression tree that predicts service times of a device. The path of its file is a valid value of ``disk=``."""
 
     def __init__(self, text: str, about: dict[str, Any]) -> None:
         self._text = text
-        #: ``device``, ``capacity_sectors``, ``leaves``, ``depth``, ``training``, and ``judged``: its errors on what it never saw.
+        #: ``device``, ``capacity_sectors``, ``leaves``, ``depth``, ``training``, and ``judged`` (errors on held-out requests).
         self.about = about
 
     def write(self, path: Path) -> None:
@@ -228,11 +246,15 @@ def learn_device(
     threads: Optional[int] = None,
     progress: Optional[Progress] = None,
 ) -> DeviceModel:
-    """Learn a model of a device: a disk as ``disk=`` takes it, or the path of a trace with response times.
+    """Train a model of a device.
 
     Args:
-        sample: A trace of the load that it is for: 5,000 requests of it are learned from, the others judged by.
-        requests: Requests of each trace of the training load, 500 to 1,000,000.
+        device: A disk as for ``disk=`` of :func:`simulate`, or the path of a trace with response times.
+        sample: Path of a trace of the target workload: 5,000 of its requests are used for training, the rest for validation.
+        requests: Number of requests in each trace of the training workload, 500 to 1,000,000.
+        seed: Seed of the training workload.
+        threads: Threads (default: one per core).
+        progress: See :data:`Progress`.
     """
     text, about = _seekwise.learn_device(
         os.fspath(device), None if sample is None else os.fspath(sample), requests, seed, threads_argument(threads), progress
@@ -241,14 +263,17 @@ def learn_device(
 
 
 class KnowledgeBase:
-    """A knowledge base, for reading: what runs and agents saw and did. Each call sees what is in the file then."""
+    """Read access to a knowledge base: workload windows and decisions recorded by simulations and agents.
+
+    Each call reads the current content of the file.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = os.fspath(path)
         self.summary()
 
     def summary(self) -> dict[str, Any]:
-        """What it holds: ``runs``, ``windows``, ``decisions``, ``requests``, ``settings`` by device, ``models``, ``bytes``, …"""
+        """Contents: numbers of ``runs``, ``windows``, ``decisions`` and ``requests``, ``settings`` by device, ``models``, ``bytes``, …"""
         summary: dict[str, Any] = json.loads(_seekwise.knowledge_summary(self.path))
         return summary
 

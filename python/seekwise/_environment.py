@@ -1,4 +1,4 @@
-"""The gymnasium environment ``seekwise/Tune-v0``: an agent chooses the setting of a simulated disk, window by window."""
+"""The gymnasium environment ``seekwise/Tune-v0``: an agent chooses the setting of a simulated disk for each window."""
 
 from __future__ import annotations
 
@@ -13,35 +13,36 @@ from . import _seekwise
 from ._run import Load, load_argument, preference_argument
 from ._trace import Path
 
-#: Settings that an agent chooses among if none are named: those of today's Linux.
+#: Default candidates: the I/O schedulers of current Linux kernels.
 CANDIDATES = ("none", "mq-deadline", "kyber", "bfq")
-#: Merit beyond this, either way, says nothing more: e**20 times as good.
+#: Rewards are clipped to ±20, a factor of e**20.
 MOST = 20.0
 
 
 class Tune(Env):  # type: ignore[misc, type-arg, unused-ignore]
     """Choose scheduler and settings of a disk under a load, window by window.
 
-    *Observation*: the features of the last window, as ``docs/reference/features.md`` lists them, in its order and units
-    (:attr:`features` has their names). A feature without a value in a window is 0.
+    *Observation*: the features of the last window, float32, in the order and units of ``docs/reference/features.md``
+    (:attr:`features` has their names). A feature without a value is 0.
 
-    *Action*: the number of a candidate, which is the setting of the next window.
+    *Action*: index of the candidate to apply in the next window.
 
-    *Reward*: the merit of the window under that setting (the logarithm of throughput, response time and fairness by the weights of
-    ``preference``) less that of the first window, under ``initial``: 0.01 is one percent better. 0 where nothing was served.
+    *Reward*: merit of the window (log of throughput, response time and fairness, weighted by ``preference``) minus the merit of the
+    first window, which runs under ``initial``. 0.01 is one percent better; 0 if no request completed.
 
-    An episode is the load once; it is cut off (``truncated``) after ``max_windows``. The same seed gives the same episode. ``info``
-    has ``setting``, ``at_s``, ``throughput_mb_s`` and ``waited_ms`` of the window.
+    An episode is one run of the load, ``truncated`` after ``max_windows``. The same seed and actions give the same episode. ``info``
+    has ``setting``, ``at_s`` (end of the window), ``throughput_mb_s`` and ``waited_ms`` of the window.
 
     Args:
         load: A trace, a path, or the name of a workload that comes with the package.
-        disk: See :func:`seekwise.simulate`.
-        candidates: Settings, optionally with host tunables: ``"bfq:slice_idle=0 read_ahead_kb=1024"``.
-        initial: The setting of the first window.
-        window_ms: Length of a window in simulated time.
-        max_windows: Windows of an episode at most; ``None``: the whole load.
-        preference: Weights of throughput, response time and fairness.
-        host: Tunables of the host.
+        disk: See :func:`seekwise.simulate` (default: ``"sata7200"``).
+        candidates: Settings, optionally with host tunables: ``"bfq:slice_idle=0 read_ahead_kb=1024"``. Default: ``none``,
+            ``mq-deadline``, ``kyber`` and ``bfq``.
+        initial: The setting of the first window (default: ``"mq-deadline"``).
+        window_ms: Length of a window in simulated time, 10 to 3,600,000 ms (default: 1000).
+        max_windows: Maximum number of windows per episode; ``None`` (default): the whole load.
+        preference: Weights of throughput, response time and fairness (default: ``(2, 3, 1)``).
+        host: Tunables of the host (:func:`seekwise.host_tunables`).
         closed, speed, fit: How a trace is replayed; see :func:`seekwise.simulate`.
     """
 
@@ -77,7 +78,7 @@ class Tune(Env):  # type: ignore[misc, type-arg, unused-ignore]
         self._last: Any = numpy.zeros(len(self.features), numpy.float32)
 
     def reset(self, *, seed: Optional[int] = None, options: Optional[dict[str, Any]] = None) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode. Without a seed each has another one, drawn from that of the first."""
+        """Begin an episode. Without ``seed``, a new one is drawn from the environment's random generator."""
         super().reset(seed=seed)
         drawn = seed if seed is not None else int(self.np_random.integers(1, 2**31))
         window = self._tuned.reset(drawn)
@@ -89,7 +90,7 @@ class Tune(Env):  # type: ignore[misc, type-arg, unused-ignore]
         return self._seen(window)
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Simulate one window under the candidate of this number."""
+        """Apply the candidate with this index and simulate one window. ``terminated`` once the load has ended."""
         window = self._tuned.step(int(action))
         if window is None:
             # The load ended within the window.
@@ -104,7 +105,7 @@ class Tune(Env):  # type: ignore[misc, type-arg, unused-ignore]
         return observation, float(reward), False, truncated, info
 
     def close(self) -> None:
-        """End the episode and its thread."""
+        """End the episode and join its thread."""
         self._tuned.close()
 
     def _seen(self, window: tuple[list[float], Optional[float], float, float, float, str]) -> tuple[Any, dict[str, Any]]:

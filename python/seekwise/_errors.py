@@ -1,4 +1,4 @@
-"""The package's exceptions. Their messages are those of the program ``seekwise``, with arguments in the place of options."""
+"""The package's exceptions. Messages are those of the command ``seekwise``, with argument names instead of options."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ class SeekwiseError(Exception):
 
 
 class InvalidInputError(SeekwiseError, ValueError):
-    """Input that is wrong: a damaged trace, an unknown scheduler, a value out of range.
+    """Invalid input: a damaged trace, an unknown scheduler, a value out of range.
 
-    The message names what is wrong, where, and what would be right. The same as attributes, ``None`` where it does not apply:
+    The message names the error, its location and the valid values. The location is also available as attributes, each ``None``
+    if it does not apply.
 
     Attributes:
-        key: The argument (``"scheduler"``, ``"host"``, ``"time"``).
-        file: The file.
-        line: The line of the file, from 1.
-        row: The row of the dataframe, from 0.
-        column: The column of the dataframe.
+        key: Name of the argument (``"scheduler"``, ``"host"``, ``"time"``).
+        file: Path of the file.
+        line: Line of the file, from 1.
+        row: Row of the dataframe, from 0.
+        column: Column of the dataframe.
     """
 
     def __init__(
@@ -41,11 +42,11 @@ class InvalidInputError(SeekwiseError, ValueError):
 
 
 class FileError(SeekwiseError, OSError):
-    """A file that the operating system refuses: ``errno``, ``strerror`` and ``filename`` are those of :class:`OSError`."""
+    """A file could not be accessed. ``errno``, ``strerror`` and ``filename`` are those of :class:`OSError`."""
 
 
 class ConformanceError(SeekwiseError, AssertionError):
-    """A scheduler breaks a rule that every scheduler must keep; the message has the rule and the smallest script that breaks it."""
+    """A scheduler violates a rule of :func:`check_scheduler`. The message has the rule and the smallest script found to break it."""
 
 
 class WorkerLostError(SeekwiseError):

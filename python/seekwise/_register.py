@@ -1,6 +1,6 @@
-"""Makes ``seekwise/Tune-v0`` known to gymnasium, whichever of the two packages is imported first, without importing gymnasium.
+"""Registers ``seekwise/Tune-v0`` with gymnasium without importing gymnasium; the packages may be imported in either order.
 
-gymnasium 1 has no entry points for packages with environments, and importing it takes longer than all of this package.
+gymnasium 1 has no entry points for environments of other packages, and importing it takes longer than all of this package.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def register() -> None:
 
 
 class _Registering(Loader):
-    """Loads gymnasium as its own loader does, and registers the environment then."""
+    """Wraps gymnasium's loader and registers the environment after the module has run."""
 
     def __init__(self, loader: Loader) -> None:
         self._loader = loader
@@ -41,7 +41,7 @@ class _Registering(Loader):
 
 
 class _Finder(MetaPathFinder):
-    """Waits for the import of gymnasium, once."""
+    """Import hook for gymnasium. Removes itself at the first import."""
 
     def find_spec(self, fullname: str, path: Any, target: Optional[ModuleType] = None) -> Optional[ModuleSpec]:
         if fullname != "gymnasium":
@@ -54,7 +54,7 @@ class _Finder(MetaPathFinder):
 
 
 def watch() -> None:
-    """Register the environment now if gymnasium is imported, else when it is."""
+    """Register the environment now if gymnasium is already imported, else on its import."""
     if "gymnasium" in sys.modules:
         register()
     elif not any(isinstance(finder, _Finder) for finder in sys.meta_path):

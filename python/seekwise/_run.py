@@ -21,9 +21,10 @@ Load = Union[Trace, Path]
 
 
 class Figures(Mapping[str, Any]):
-    """Figures by name, also as attributes: ``figures.response.p99_ms`` is ``figures["response"]["p99_ms"]``.
+    """Figures of a run as a read-only mapping with attribute access: ``figures.response.p99_ms`` is
+    ``figures["response"]["p99_ms"]``.
 
-    The names are those of ``docs/reference/json.md``; each ends in its unit. A figure that does not apply is ``None``.
+    Names are those of ``docs/reference/json.md`` and end in their unit. A figure that does not apply is ``None``.
     """
 
     def __init__(self, values: Mapping[str, Any]) -> None:
@@ -51,20 +52,20 @@ class Figures(Mapping[str, Any]):
         return f"Figures({self._values!r})"
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain dicts."""
+        """A copy as nested dicts."""
         plain: dict[str, Any] = json.loads(json.dumps(self._values))
         return plain
 
 
 class Result:
-    """What a run gave.
+    """Result of one simulation.
 
     Attributes:
         figures: Throughput in 10**6 bytes per second, response times in ms, utilisation, … (:class:`Figures`).
-        streams: A row per stream, busiest first (Arrow): requests, ``throughput_mb_s``, ``mean_ms``, ``p99_ms``, …
-        requests: A row per request in the order of arrival (Arrow), in the columns of a trace with ``response_ns`` and
-            ``service_ns``; ``None`` unless ``requests=True`` was given. 60 to 100 bytes of memory each.
-        warnings: What to know before believing the figures, as sentences.
+        streams: One row per stream, busiest first (Arrow): ``requests``, ``throughput_mb_s``, ``mean_ms``, ``p99_ms``, …
+        requests: One row per request in order of arrival (Arrow), in the columns of :class:`Trace` with ``response_ns`` and
+            ``service_ns``; ``None`` unless ``requests=True`` was given. Takes 60 to 100 bytes of memory per request.
+        warnings: Limits to the validity of the figures, as sentences.
     """
 
     def __init__(self, record: dict[str, Any], streams: Table, requests: Optional[Table], warnings: list[str]) -> None:
@@ -78,7 +79,7 @@ class Result:
 
     @property
     def scheduler(self) -> str:
-        """The scheduler or controller with the tunables that were set."""
+        """The scheduler or controller, with its non-default tunables."""
         label: str = self._record["scheduler"]["label"]
         return label
 
@@ -90,18 +91,18 @@ class Result:
 
     @property
     def tenants(self) -> Optional[list[dict[str, Any]]]:
-        """Guarantees and results of each tenant; ``None`` without a contract. Keys as in ``docs/reference/json.md``."""
+        """Guarantees and results per tenant, in the keys of ``docs/reference/json.md``; ``None`` without a contract."""
         tenancy = self._record.get("tenants")
         return None if tenancy is None else tenancy["tenants"]
 
     @property
     def decisions(self) -> list[dict[str, Any]]:
-        """The controller's decisions with their reasons; empty under a scheduler."""
+        """The controller's decisions with their reasons; empty without a controller."""
         steering = self._record.get("steering")
         return [] if steering is None else list(steering["decisions"])
 
     def to_dict(self) -> dict[str, Any]:
-        """The whole record, as ``seekwise simulate --json`` prints it."""
+        """The full record as ``seekwise simulate --json`` prints it."""
         plain: dict[str, Any] = json.loads(json.dumps(self._record))
         return plain
 
@@ -115,7 +116,7 @@ class Result:
 
 @contextmanager
 def _as_file(text_or_path: Optional[Path], suffix: str) -> Iterator[Optional[str]]:
-    """A path, or a file with the text for as long as it is needed: what has several lines is a text."""
+    """Yield a path; text of several lines is written to a temporary file, which is removed on exit."""
     if text_or_path is None or "\n" not in os.fspath(text_or_path):
         yield None if text_or_path is None else os.fspath(text_or_path)
         return
@@ -130,7 +131,7 @@ def _host(host: Optional[Mapping[str, int]]) -> list[str]:
 
 
 def whole_numbers(value: Union[int, Sequence[int]]) -> list[int]:
-    """One number or several, also numpy's."""
+    """The integer or integers as a list; numpy integers are accepted."""
     return [operator.index(one) for one in (value if isinstance(value, Iterable) else [value])]
 
 
@@ -181,31 +182,33 @@ def simulate(
     Args:
         load: See :data:`Load`.
         disk: The name of a disk (:func:`disks`), the path of a profile or of a learned model, an array
-            (``"raid5:disk=atlas10k,disks=5"``), or the text of a profile in TOML.
+            (``"raid5:disk=atlas10k,disks=5"``), or the text of a profile in TOML (default: ``"sata7200"``).
         scheduler: A name, optionally with tunables (``"kyber:read_lat_nsec=1000000"``), a class derived from
-            :class:`Scheduler`, or ``(class, {"tunable": value})``.
-        controller: A controller that changes scheduler and settings during the run (:func:`controllers`); it starts from
-            ``scheduler``.
-        host: Tunables of the host (:func:`host_tunables`). A block trace meets only those of the queue.
-        seed: What the jobs of a job file draw from; a trace draws nothing.
-        closed: Issue each request of a trace its think time after the one that its stream waited for, instead of at its time.
-        speed: Divide the times of a trace by this.
-        fit: ``"exact"``, or ``"compact"`` to leave out areas that the trace never touches.
-        queue_depth: Requests that the disk takes at once, 1 to 1024 (default: the profile's).
-        queue_policy: ``"fifo"``, ``"sstf"`` or ``"sptf"``: the order in which the disk serves them (default: the profile's).
-        tenants: A tenants' contract: the path of a TOML file, or its text (``docs/reference/tenants.md``).
-        candidates: What a controller chooses among.
-        preference: A controller's weights of throughput, response time and fairness, such as ``(2, 3, 1)``.
-        experience: A file that a controller learns from.
-        knowledge_base: A knowledge base that a controller learns from and adds to.
-        requests: Keep every request with its times (``Result.requests``).
-        alone: Also run each stream alone, for slowdown and fairness.
+            :class:`Scheduler`, or ``(class, {"tunable": value})`` (default: ``"mq-deadline"``).
+        controller: A controller that changes scheduler and settings during the run (:func:`controllers`), beginning with
+            ``scheduler``. ``None`` (default): the setting stays fixed.
+        host: Tunables of the host (:func:`host_tunables`). For a block trace only those of the queue have an effect.
+        seed: Random seed of a job file (default: 1). Traces are deterministic and ignore it.
+        closed: Closed-loop replay: issue each request of a trace its think time after the completion that its stream waited for,
+            instead of at its recorded time (default: open loop).
+        speed: Divide the arrival times of a trace by this factor (default: 1.0).
+        fit: How a trace is fitted to the disk: ``"exact"`` (default), or ``"compact"`` to remove areas that it never accesses.
+        queue_depth: Maximum number of requests outstanding at the disk, 1 to 1024 (default: the profile's).
+        queue_policy: Order in which the disk serves its queue: ``"fifo"``, ``"sstf"`` or ``"sptf"`` (default: the profile's).
+        tenants: A contract with tenants: the path of a TOML file, or its text (``docs/reference/tenants.md``).
+        candidates: Settings among which the controller chooses.
+        preference: The controller's weights of throughput, response time and fairness (default: ``(2, 3, 1)``).
+        experience: A file of experience that the controller learns from.
+        knowledge_base: A knowledge base that the controller reads and extends.
+        requests: Keep every request with its times in ``Result.requests`` (default: no).
+        alone: Also run each stream alone, to compute slowdown and fairness (default: no).
         threads: Threads (default: one per core).
         progress: See :data:`Progress`.
 
     Raises:
         InvalidInputError: An argument or a file is wrong.
-        KeyboardInterrupt: Ctrl-C, within 0.2 s.
+        FileError: A file could not be opened.
+        KeyboardInterrupt: Ctrl-C was pressed; raised within 0.2 s.
     """
     with _as_file(tenants, ".toml") as contract:
         keys = {
@@ -239,16 +242,20 @@ def compare(
     threads: Optional[int] = None,
     progress: Optional[Progress] = None,
 ) -> Table:
-    """Run a load under every combination of disks, schedulers, host settings and seeds. The arguments are those of :func:`simulate`.
+    """Run a load under every combination of disks, schedulers, host settings and seeds.
+
+    Arguments not listed are those of :func:`simulate`.
 
     Args:
-        disk: One or several.
-        host: Values of the host's tunables; of a list every value is tried, of several with every combination.
-        seeds: One run for each. A trace draws nothing: its rows are equal for every seed, and it runs once.
+        disk: One disk or several.
+        schedulers: Schedulers to compare (default: ``none``, ``mq-deadline``, ``kyber`` and ``bfq``).
+        controllers: Controllers to compare, each of which chooses among ``candidates`` (default: none).
+        host: Values of the host's tunables. Lists are combined exhaustively (Cartesian product).
+        seeds: Random seeds, one run for each (default: 1). A trace runs once, and its rows are repeated for each seed.
 
     Returns:
-        One long table with a row for each figure of each case: columns ``disk``, ``scheduler``, one for each tunable of ``host``,
-        ``seed``, ``figure`` (``throughput_mb_s``, ``response.p99_ms``, …) and ``value`` (null where a figure does not apply).
+        A table in long format, one row per case and figure: columns ``disk``, ``scheduler``, one for each tunable of ``host``,
+        ``seed``, ``figure`` (``throughput_mb_s``, ``response.p99_ms``, …) and ``value`` (null if the figure does not apply).
     """
     disks = [disk] if isinstance(disk, (str, os.PathLike)) else list(disk)
     varied = [(name, whole_numbers(value)) for name, value in (host or {}).items()]
@@ -270,28 +277,34 @@ def _list(text: str) -> list[dict[str, Any]]:
 
 
 def disks() -> list[dict[str, Any]]:
-    """The disks that come with the package: ``name``, ``description``, ``capacity_bytes``, ``rotational``, ``queue_depth``, ``queue_policy`` (order in
-    which queued requests are served), ``disks`` (members) and ``profile`` (TOML)."""
+    """The disks that come with the package.
+
+    Each has ``name``, ``description``, ``capacity_bytes``, ``rotational``, ``queue_depth``, ``queue_policy`` (order in which queued
+    requests are served), ``disks`` (number of members) and ``profile`` (TOML).
+    """
     return _list(_seekwise.disks())
 
 
 def disk(name_or_profile: Path) -> dict[str, Any]:
-    """The same of one disk: a name, a path, an array's line or the text of a profile.
+    """One disk, in the keys of :func:`disks`.
+
+    Args:
+        name_or_profile: A name, a path, an array (``"raid5:disk=atlas10k,disks=5"``), or the text of a profile.
 
     Raises:
-        InvalidInputError: The profile is wrong; the message has its line.
+        InvalidInputError: The profile is wrong; the message has the line.
     """
     one: dict[str, Any] = json.loads(_seekwise.disk(os.fspath(name_or_profile)))
     return one
 
 
 def schedulers() -> list[dict[str, Any]]:
-    """Every scheduler: ``name``, ``summary``, ``source``, ``is_linux`` and ``tunables`` with their ranges."""
+    """All schedulers: ``name``, ``summary``, ``source``, ``is_linux`` and ``tunables`` with their ranges."""
     return _list(_seekwise.schedulers())
 
 
 def controllers() -> list[dict[str, Any]]:
-    """Every controller: ``name``, ``summary``, ``source`` and ``tunables`` with their ranges."""
+    """All controllers: ``name``, ``summary``, ``source`` and ``tunables`` with their ranges."""
     return _list(_seekwise.controllers())
 
 
@@ -306,7 +319,7 @@ def workloads() -> list[dict[str, Any]]:
 
 
 def trace_formats() -> dict[str, list[dict[str, Any]]]:
-    """The formats of traces: ``read`` and ``written``, each a list with ``name`` and ``summary``."""
+    """Supported trace formats: the lists ``read`` and ``written``, with ``name`` and ``summary`` of each format."""
     formats: dict[str, list[dict[str, Any]]] = json.loads(_seekwise.trace_formats())
     return formats
 

@@ -14,7 +14,13 @@ from ._seekwise import Request
 
 @dataclass(frozen=True)
 class Tunable:
-    """A whole number that can be set when a scheduler is chosen, and is then an attribute of the instance."""
+    """An integer parameter of a scheduler, set as an attribute of the instance.
+
+    Attributes:
+        default: Value if none is given.
+        min, max: Smallest and largest valid value.
+        doc: One sentence for users, with the unit.
+    """
 
     default: int
     min: int
@@ -23,11 +29,10 @@ class Tunable:
 
 
 class Scheduler:
-    """Base class of schedulers written in Python: decide which request goes to the device next.
+    """Base class of schedulers written in Python. A scheduler decides which queued request is dispatched to the device next.
 
-    Times are whole nanoseconds of the simulation and never run backwards. An instance is made, without arguments, for each run. A
-    scheduler must not read clocks or draw from a random source without a seed of its own, so that results can be repeated.
-    Requests are not merged under it.
+    Times are simulated nanoseconds (integers) and never decrease. Each run creates an instance, without arguments. For reproducible
+    results, a scheduler must not read clocks, and must seed any random generator itself. Requests are not merged.
 
     ::
 
@@ -42,40 +47,40 @@ class Scheduler:
         sw.check_scheduler(FirstComeFirstServed)
         sw.simulate(trace, disk="sata7200", scheduler=FirstComeFirstServed)
 
-    What a method raises ends the run and comes out as it is.
+    An exception raised by a method ends the run and propagates unchanged.
     """
 
-    #: Tunables by name; set before the first request as attributes of the instance, after ``__init__``.
+    #: Tunables by name. They are set as attributes of the instance after ``__init__`` and before the first request.
     tunables: ClassVar[Mapping[str, Tunable]] = {}
-    #: Whether ``pick`` never returns a time while requests are queued. :func:`check_scheduler` holds the class to it.
+    #: Whether ``pick`` never idles the device (returns a time) while requests are queued; :func:`check_scheduler` verifies this.
     work_conserving: ClassVar[bool] = True
 
     def insert(self, now: int, request: Request) -> None:
-        """A request arrives at ``now``. It is queued until ``pick`` returns it."""
+        """A request arrives at ``now``; it stays queued until ``pick`` returns it."""
         raise NotImplementedError(f"{type(self).__name__}.insert(now, request) is missing")
 
     def pick(self, now: int) -> Optional[Union[Request, int]]:
-        """The device has room: return the queued request that goes next, which leaves the queue.
+        """The device can accept a request: remove the next request from the queue and return it.
 
-        Return ``None`` if and only if nothing is queued; a time later than ``now`` leaves the device idle until then, or until a
-        request arrives or completes.
+        Return ``None`` if and only if the queue is empty. Return a time later than ``now`` to idle the device until then, or until
+        a request arrives or completes.
         """
         raise NotImplementedError(f"{type(self).__name__}.pick(now) is missing")
 
     def completed(self, now: int, request: Request, service: int) -> None:
-        """A request that was picked is done; ``service`` is the time since then in nanoseconds. Does nothing by default."""
+        """A dispatched request completes; ``service`` is the time since its dispatch in nanoseconds. Does nothing by default."""
 
     completed._does_nothing = True  # type: ignore[attr-defined]
 
 
-#: A scheduler's text, a class, or a class with values of its tunables.
+#: A name with optional tunables, a class, or a class with values of its tunables.
 SchedulerLike = Union[str, type[Scheduler], tuple[type[Scheduler], Mapping[str, int]]]
 
 _numbers: dict[type[Scheduler], int] = {}
 
 
 def _name(of: type[Scheduler]) -> str:
-    """``FirstComeFirstServed`` is called ``first-come-first-served``."""
+    """Name of a class as a scheduler: ``FirstComeFirstServed`` becomes ``first-come-first-served``."""
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", of.__name__).lower()
     return re.sub(r"[^a-z0-9_-]", "-", words).strip("-") or "scheduler"
 
@@ -100,7 +105,7 @@ def _number(of: type[Scheduler]) -> int:
 
 
 def scheduler_argument(scheduler: SchedulerLike) -> Any:
-    """As the extension module takes it."""
+    """Convert a scheduler to the form that the extension module expects."""
     if isinstance(scheduler, str):
         return scheduler
     if isinstance(scheduler, tuple):
@@ -110,17 +115,21 @@ def scheduler_argument(scheduler: SchedulerLike) -> Any:
 
 
 def check_scheduler(scheduler: type[Scheduler], *, cases: int = 64) -> None:
-    """Hold a class against the rules for every scheduler, on random scripts of arrivals with a fixed seed.
+    """Check that a class keeps the rules of all schedulers, on random arrival scripts with a fixed seed.
 
-    No request is lost or served twice; ``None`` is returned if and only if nothing waits; a time is later than now, and only if the
-    class is not declared work-conserving; waiting leads to a request eventually; a switch to another scheduler loses nothing; the
-    same input gives the same order; tunables work at both ends of their ranges.
+    1. No request is lost or dispatched twice.
+    2. ``pick`` returns ``None`` if and only if the queue is empty.
+    3. A returned time is later than ``now``, and is returned only if the class is not declared work-conserving.
+    4. Idling ends in a dispatch eventually.
+    5. A switch to another scheduler loses no request.
+    6. The same input gives the same order.
+    7. Tunables work at both ends of their ranges.
 
     Args:
         scheduler: The class.
-        cases: Random scripts.
+        cases: Number of random scripts (default: 64).
 
     Raises:
-        ConformanceError: A rule is broken; the message has it, and the smallest script that was found to break it.
+        ConformanceError: A rule is broken. The message has the rule and the smallest script found to break it.
     """
     _seekwise.check_scheduler(_number(scheduler), cases)

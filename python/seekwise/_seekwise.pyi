@@ -1,4 +1,4 @@
-"""The extension module. Use the functions of ``seekwise`` instead: these take everything by position and give JSON."""
+"""The extension module. Use the functions of ``seekwise`` instead: these take positional arguments and return JSON."""
 
 from collections.abc import Callable
 from typing import Any, Optional, final
@@ -10,7 +10,7 @@ _Window = tuple[list[float], Optional[float], float, float, float, str]
 
 @final
 class Table:
-    """A table in memory. ``polars.DataFrame(table)``, ``pyarrow.table(table)`` and DuckDB take it without a copy."""
+    """A table in memory. ``polars.DataFrame(table)``, ``pyarrow.table(table)`` and DuckDB read it without a copy."""
 
     def __len__(self) -> int: ...
     @property
@@ -20,7 +20,7 @@ class Table:
     def columns(self) -> list[str]:
         """Column names."""
     def to_pylist(self) -> list[dict[str, Any]]:
-        """One dict per row. For small tables: a dataframe library shares the memory instead."""
+        """One dict per row. For small tables; dataframe libraries share the memory instead of copying it."""
     def __arrow_c_stream__(self, requested_schema: Optional[object] = None) -> object:
         """The Arrow C stream (PyCapsule interface)."""
 
@@ -30,7 +30,7 @@ class Request:
 
     @property
     def id(self) -> int:
-        """Number of the request while it is in flight; used again after its completion."""
+        """Identifies the request while it is outstanding; reused after its completion."""
     @property
     def stream(self) -> int:
         """Number of the stream (process, volume, job) that issued it."""
@@ -42,25 +42,25 @@ class Request:
         """Whether it is a read."""
     @property
     def sync(self) -> bool:
-        """Whether a process waits for it."""
+        """Whether the issuer waits for completion."""
     @property
     def priority_class(self) -> str:
-        """``"realtime"``, ``"best-effort"`` or ``"idle"``, as of ionice(1)."""
+        """``"realtime"``, ``"best-effort"`` or ``"idle"``, as in ionice(1)."""
     @property
     def priority_level(self) -> int:
-        """0 (first) to 7 (last)."""
+        """Level within the class: 0 (highest) to 7 (lowest)."""
     @property
     def lba(self) -> int:
-        """The first 512-byte sector."""
+        """First 512-byte sector."""
     @property
     def sectors(self) -> int:
         """Length in 512-byte sectors."""
     @property
     def end(self) -> int:
-        """The sector behind its last one."""
+        """The sector after the last one, ``lba + sectors``."""
     @property
     def arrival_ns(self) -> int:
-        """When it reached the queue, in nanoseconds of the simulation."""
+        """Time of arrival at the queue, in simulated nanoseconds."""
 
 @final
 class Trace:

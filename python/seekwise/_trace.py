@@ -11,8 +11,8 @@ from . import _seekwise
 from ._errors import InvalidInputError
 
 Path = Union[str, "os.PathLike[str]"]
-#: Called with steps done, steps in all (0 where that is unknown) and the name of the stage, on the calling thread, some times a
-#: second. What it raises ends the work and comes out.
+#: Progress callback ``(steps done, total steps or 0 if unknown, name of the stage)``, called on the calling thread several times
+#: per second. An exception that it raises cancels the work and propagates.
 Progress = Callable[[int, int, str], None]
 
 
@@ -23,25 +23,25 @@ class ArrowStream(Protocol):
 
 
 class Trace:
-    """A block trace: which requests a disk received, when and from which stream.
+    """A block trace: requests with their arrival times and streams.
 
-    :func:`read_trace` opens a file, :meth:`from_arrow` takes a dataframe. A trace of a file is read anew each time that it is
-    used, in bounded memory; one of a dataframe shares its memory.
+    :func:`read_trace` opens a file, :meth:`from_arrow` converts a dataframe. A file is streamed in bounded memory on each use; a
+    trace made from a dataframe shares its memory.
 
-    It has an Arrow C stream, so ``polars.DataFrame(trace)``, ``pyarrow.table(trace)`` and ``duckdb.sql("from trace")`` read it, in
-    batches of 65,536 requests. The columns are those of Seekwise's own store:
+    A trace exports the Arrow C stream in batches of 65,536 requests, for ``polars.DataFrame(trace)``, ``pyarrow.table(trace)`` and
+    ``duckdb.sql("from trace")``. Columns are those of Seekwise's own trace format:
 
     ================== ============= ====================================================
-    ``arrival_ns``     int64         since the first request, in nanoseconds
-    ``device``         uint32        the disk within the trace, with ``device_name``
-    ``lba``            int64         first sector, of 512 bytes
-    ``sectors``        uint32        length in such sectors
-    ``is_read``        boolean       else it is a write, or a discard (``is_discard``)
-    ``sync``           boolean, null whether the issuer waits for it
-    ``stream``         uint32        process, thread or volume, with ``stream_name``
-    ``priority_class`` string        with ``priority_level``, as of ionice(1)
-    ``response_ns``    int64, null   from arrival to completion, in nanoseconds
-    ``service_ns``     int64, null   the part of it at the device
+    ``arrival_ns``     int64         time since the first request, in nanoseconds
+    ``device``         uint32        number of the disk; name in ``device_name``
+    ``lba``            int64         first 512-byte sector
+    ``sectors``        uint32        length in 512-byte sectors
+    ``is_read``        boolean       false: a write, or a discard (``is_discard``)
+    ``sync``           boolean, null whether the issuer waits for completion
+    ``stream``         uint32        process, thread or volume; name in ``stream_name``
+    ``priority_class`` string        as in ionice(1); level in ``priority_level``
+    ``response_ns``    int64, null   arrival to completion, in nanoseconds
+    ``service_ns``     int64, null   time at the device, in nanoseconds
     ================== ============= ====================================================
     """
 
@@ -73,36 +73,36 @@ class Trace:
         name: str = "dataframe",
         progress: Optional[Progress] = None,
     ) -> Trace:
-        """Make a trace of a dataframe. Times and offsets are shared with it where they are 64-bit integers, timestamps or durations.
+        """Make a trace from a dataframe. 64-bit integer, timestamp and duration columns of times and offsets are shared, not copied.
 
-        Without any column named, those of Seekwise's own store are meant (``arrival_ns``, ``lba``, ``sectors``, ``is_read``, …), as
-        traces and ``Result.requests`` have them.
+        If no column is named, the columns of :class:`Trace` and ``Result.requests`` are expected (``arrival_ns``, ``lba``,
+        ``sectors``, ``is_read``, …); otherwise ``time``, ``offset``, ``size`` and ``op`` are required.
 
         Args:
-            data: Anything with ``__arrow_c_stream__``: a frame of polars, a table of pyarrow, a relation of DuckDB, a :class:`Table`.
-            time: Column of arrival times: integers or floats in ``unit``, or timestamps or durations. In any order.
+            data: An object with ``__arrow_c_stream__``: a polars frame, a pyarrow table, a DuckDB relation, a :class:`Table`.
+            time: Column of arrival times: integers or floats in ``unit``, or timestamps or durations. Need not be sorted.
             unit: ``"s"``, ``"ms"``, ``"us"`` or ``"ns"`` (default).
             offset: Column of the first byte of each request, an integer in ``offset_unit``.
             offset_unit: ``"bytes"`` (default) or ``"sectors"`` of 512 bytes.
-            size: Column of the length, an integer in ``size_unit``. Requests of length 0 are left out.
+            size: Column of the length, an integer in ``size_unit``. Requests of length 0 are skipped.
             size_unit: ``"bytes"`` (default) or ``"sectors"`` of 512 bytes.
-            op: Column of the operation: ``read``, ``write``, ``discard`` and what traces call them (``R``, ``W``, ``D``, ``trim``, …).
-            read: What means a read there, if it is another word or a number.
-            write: What means a write.
+            op: Column of the operation: ``read``, ``write``, ``discard`` and common aliases (``R``, ``W``, ``D``, ``trim``, …).
+            read: Value of ``op`` that means a read, if not one of these words. Required for numbers and booleans.
+            write: Value of ``op`` that means a write. Required for numbers.
             stream: Column of the process, volume or thread: integers from 0 to 2**32 - 1, or strings.
-            device: Column of the disk, likewise.
-            response: Column of the time from arrival to completion; null where it is unknown.
-            service: Column of the part of it at the device.
-            response_unit: Unit of both (default: ``unit``).
-            sync: Column of booleans: whether the issuer waits for the request.
-            name: What messages and records call the trace.
+            device: Column of the disk: integers from 0 to 2**32 - 1, or strings.
+            response: Column of response times, from arrival to completion; null if unknown.
+            service: Column of service times, the part of the response time spent at the device; null if unknown.
+            response_unit: Unit of ``response`` and ``service`` (default: ``unit``).
+            sync: Boolean column: whether the issuer waits for completion.
+            name: Name of the trace in messages and records.
             progress: See :data:`Progress`.
 
         Raises:
-            InvalidInputError: A column is missing or a row is no request; ``row`` and ``column`` say where.
+            InvalidInputError: A column is missing, or a row is not a valid request; see ``row`` and ``column`` of the exception.
         """
         def word(value: Optional[Union[str, int, bool]]) -> Optional[str]:
-            # As Arrow writes booleans.
+            # Arrow formats booleans in lower case.
             return None if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
         if not (hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__")):
@@ -119,7 +119,7 @@ class Trace:
         return cls(_seekwise.trace_from_arrow(data, name, keys, progress))
 
     def __len__(self) -> int:
-        """Number of requests. Those of a file are counted once, by reading it."""
+        """Number of requests. The first call reads the whole file."""
         return len(self._native)
 
     def __bool__(self) -> bool:
@@ -130,12 +130,12 @@ class Trace:
 
     @property
     def name(self) -> str:
-        """The file's path, or the name that was given to a dataframe."""
+        """Path of the file, or the name given to :meth:`from_arrow`."""
         return self._native.name
 
     @property
     def format(self) -> str:
-        """The file's format; ``"memory"`` for a dataframe."""
+        """Name of the file's format; ``"memory"`` for a dataframe."""
         return self._native.format
 
     @property
@@ -150,22 +150,27 @@ class Trace:
     def describe(self, *, streams: int = 10, progress: Optional[Progress] = None) -> dict[str, Any]:
         """Characterise the trace in one pass: operations, sizes, rates, sequentiality, footprint, concurrency, the busiest streams.
 
-        Keys end in their unit; MB are 10**6 bytes, shares are from 0 to 1. The same as ``seekwise trace info --json``, and
-        ``warnings``, sentences of why the trace may mean something else.
+        Args:
+            streams: Maximum number of streams to list (default: 10).
+            progress: See :data:`Progress`.
+
+        Returns:
+            The values of ``seekwise trace info --json``, and ``warnings``, reasons why the figures may mislead, as sentences. Keys
+            end in their unit; MB are 10**6 bytes, shares are from 0 to 1.
         """
         described: dict[str, Any] = json.loads(self._native._describe(streams, progress))
         return described
 
     def write(self, path: Path, *, format: Optional[str] = None, progress: Optional[Progress] = None) -> list[str]:
-        """Write the trace, whole or not at all.
+        """Write the trace to a file, atomically: on failure an existing file is unchanged.
 
         Args:
-            path: The file; its extension selects the format (``.parquet``, ``.csv``, ``.blkparse``, …).
-            format: The format's name, if the extension does not say it (:func:`trace_formats`).
+            path: The file to write. Its extension selects the format (``.parquet``, ``.csv``, ``.blkparse``, …).
+            format: Name of the format (:func:`trace_formats`); ``None``: selected by the extension.
             progress: See :data:`Progress`.
 
         Returns:
-            What the format could not hold, as sentences.
+            Information that the format could not hold, as sentences.
         """
         _, lost = self._native._write(os.fspath(path), format, progress)
         return lost
@@ -179,19 +184,19 @@ def read_trace(
     skip_bad: bool = False,
     same_devices: bool = False,
 ) -> Trace:
-    """Open a block trace of any format that Seekwise reads (:func:`trace_formats`), unpacked or in gzip, zstd, xz or bzip2.
+    """Open a block trace in any supported format (:func:`trace_formats`), plain or compressed by gzip, zstd, xz or bzip2.
 
-    The file is recognised here and read when it is used, in bounded memory.
+    The format is detected now; the contents are streamed in bounded memory on each use.
 
     Args:
-        path: The file; several files or folders are merged by time.
-        format: The format's name; ``None``: recognised by content.
-        columns: Which column of a CSV file is what: ``{"time": "ts", "offset": 2, "size": 3, "op": "kind", "time-unit": "us"}``.
-        skip_bad: Pass damaged records over instead of raising.
-        same_devices: Devices and streams of one name are the same in all of several files.
+        path: A file, or several files or folders, which are merged by time.
+        format: Name of the format; ``None`` (default): detected from the contents.
+        columns: Roles of the columns of a CSV file: ``{"time": "ts", "offset": 2, "size": 3, "op": "kind", "time-unit": "us"}``.
+        skip_bad: Skip damaged records instead of raising (default: no).
+        same_devices: Identify devices and streams of several files by name (default: those of each file are distinct).
 
     Raises:
-        InvalidInputError: It is no trace; ``file`` and ``line`` say where.
+        InvalidInputError: The file is not a valid trace; see ``file`` and ``line`` of the exception.
         FileError: The file cannot be opened.
     """
     several = [path] if isinstance(path, (str, os.PathLike)) else list(path)

@@ -1,4 +1,4 @@
-//! Requests in Arrow columns, as a trace.
+//! Traces held in memory as Arrow columns.
 //!
 //! ```text
 //! dataframe ─▶ Arrow C stream ─▶ Import: checks each row ─▶ Requests ─▶ Reader ─▶ the simulator
@@ -23,76 +23,76 @@ use trace::{InMemory, Order, TraceError, TraceReader, TraceRequest};
 
 use crate::error::Invalid;
 
-/// Rows that are checked at once: bounds the memory of conversions.
+/// Maximum rows converted at once; bounds the memory of conversions.
 const ROWS: usize = 1 << 18;
-/// No disk has a sector from here on.
+/// Upper bound on sector numbers of any disk.
 const SECTORS: u64 = 1 << 55;
 
-/// Which column is what, and in which unit.
+/// Columns of a trace by role, with their units.
 #[derive(Clone, Debug)]
 pub struct Layout {
     /// Arrival times.
     pub time: String,
-    /// Nanoseconds of one unit of them, where the column's type does not say.
+    /// Nanoseconds per unit of `time`, if the column's type has no unit.
     pub time_ns: i64,
     /// First byte or sector.
     pub offset: String,
-    /// Bytes of its unit.
+    /// Bytes per unit of `offset`.
     pub offset_bytes: u64,
     /// Length.
     pub size: String,
-    /// Bytes of its unit.
+    /// Bytes per unit of `size`.
     pub size_bytes: u64,
     /// Reads, writes and discards.
     pub op: OpColumns,
     /// The process, volume or thread.
     pub stream: Option<String>,
-    /// The names of streams that are numbers.
+    /// Names of streams, if `stream` has numbers.
     pub stream_name: Option<String>,
     /// The disk within the trace.
     pub device: Option<String>,
-    /// From arrival to completion.
+    /// Response time, from arrival to completion.
     pub response: Option<String>,
-    /// The part of it at the device.
+    /// Service time, the part of the response time at the device.
     pub service: Option<String>,
-    /// Nanoseconds of one unit of these two.
+    /// Nanoseconds per unit of `response` and `service`.
     pub response_ns: i64,
-    /// Whether the issuer waits.
+    /// Whether the issuer waits for completion.
     pub sync: Option<String>,
-    /// Class and level of the priority.
+    /// Columns of the priority's class and level.
     pub priority: Option<(String, String)>,
 }
 
-/// How the operation is written.
+/// Encoding of the operation.
 #[derive(Clone, Debug)]
 pub enum OpColumns {
-    /// A column of words or numbers, with what means a read and a write there.
+    /// One column of words or numbers.
     Words {
-        /// Its name.
+        /// Name of the column.
         column: String,
-        /// What means a read, beside the usual words.
+        /// Value that means a read, in addition to the usual words.
         read: Option<String>,
-        /// What means a write, beside the usual words.
+        /// Value that means a write, in addition to the usual words.
         write: Option<String>,
     },
-    /// Flags, as in Seekwise's own store.
+    /// Boolean columns, as in Seekwise's own trace format.
     Flags {
-        /// Whether it is a read.
+        /// Column that is true for reads.
         read: String,
-        /// Whether it is a discard.
+        /// Column that is true for discards.
         discard: Option<String>,
     },
 }
 
-/// What is needed where a request has no sectors: it is passed over.
+/// Value of `kind` for a request of length 0, which readers skip.
 const NOTHING: u8 = 0xff;
 const SYNC_KNOWN: u8 = 4;
 const SYNC: u8 = 8;
 
-/// Requests of one batch.
+/// The requests of one batch, as columns.
 #[derive(Debug)]
 struct Chunk {
-    /// By the trace's own clock, in units of `time_ns`.
+    /// Arrival times by the trace's own clock, in units of `time_ns`.
     time: ScalarBuffer<i64>,
     time_ns: i64,
     /// First bytes, in units of `place_bytes`.
@@ -108,11 +108,11 @@ struct Chunk {
     priority: Vec<Priority>,
 }
 
-/// Requests in memory, in the order of their arrival.
+/// Requests in memory, read in order of arrival.
 #[derive(Debug, Default)]
 pub struct Requests {
     chunks: Vec<Chunk>,
-    /// For each request in order of arrival, its row; `None` if the rows are in order.
+    /// Chunk and row of each request, sorted by arrival; `None` if the rows are already sorted.
     order: Option<Vec<(u32, u32)>>,
     rows: u64,
     omitted: u64,
@@ -123,13 +123,13 @@ pub struct Requests {
 }
 
 impl Requests {
-    /// How many there are.
+    /// Number of requests, without those of length 0.
     pub fn len(&self) -> u64 {
         self.rows - self.omitted
     }
 }
 
-/// Numbers for values that are words or large numbers.
+/// Assigns numbers to strings and large integers.
 #[derive(Default)]
 struct Numbers {
     by_name: HashMap<String, u32>,
@@ -158,7 +158,7 @@ impl Numbers {
     }
 }
 
-/// Takes record batches in, one after the other.
+/// Converts record batches to [`Requests`].
 pub struct Import {
     layout: Layout,
     requests: Requests,
@@ -170,10 +170,10 @@ pub struct Import {
 }
 
 impl Import {
-    /// Checks that the schema has the columns.
+    /// Starts an import of batches with this schema.
     ///
     /// # Errors
-    /// One is missing.
+    /// A column of the layout is missing.
     pub fn new(layout: Layout, schema: &Schema) -> Result<Import, Invalid> {
         let op = match &layout.op {
             OpColumns::Words { column, .. } => vec![("op", Some(column))],
@@ -205,10 +205,10 @@ impl Import {
         Ok(Import { layout, requests, streams, devices, last_ns: i128::MIN, is_sorted: true, ends: None })
     }
 
-    /// Adds a batch.
+    /// Appends a batch.
     ///
     /// # Errors
-    /// A row is no request.
+    /// A row is not a valid request.
     pub fn add(&mut self, batch: &RecordBatch) -> Result<(), Invalid> {
         let mut from = 0;
         while from < batch.num_rows() {
@@ -352,7 +352,7 @@ impl Import {
         }
     }
 
-    /// Numbers of streams, and their names where another column has those.
+    /// Returns the stream number of each row, and records the names of streams if there is a column of names.
     fn streams_of(&mut self, batch: &RecordBatch, name: &str) -> Result<Vec<StreamId>, Invalid> {
         let base = self.requests.rows;
         let numbers = numbers(&column(batch, "stream", name)?, "stream", name, base, &mut self.streams)?;
@@ -378,10 +378,10 @@ impl Import {
         Ok(numbers)
     }
 
-    /// The requests.
+    /// Returns the requests sorted by arrival.
     ///
     /// # Errors
-    /// There are none, or they last longer than 292 years.
+    /// The arrival times span more than 292 years.
     pub fn finish(self) -> Result<Requests, Invalid> {
         let Import { mut requests, streams, devices, is_sorted, ends, .. } = self;
         let (from, to) = ends.unwrap_or_default();
@@ -400,7 +400,7 @@ impl Import {
             let rows =
                 chunks.iter().enumerate().flat_map(|(chunk, of)| (0..of.kind.len()).map(move |row| (chunk as u32, row as u32)));
             let mut order: Vec<(u32, u32)> = rows.collect();
-            // Of one time, in the order of the rows.
+            // The sort is stable: requests of one time keep the order of their rows.
             order.sort_by_key(|&(chunk, row)| {
                 let chunk = &chunks[chunk as usize];
                 // A row without sectors may have any time.
@@ -412,7 +412,7 @@ impl Import {
     }
 }
 
-/// What a word means, as the formats of traces have it.
+/// Parses an operation by the names of common trace formats; `None` if unknown.
 fn op(word: &str) -> Option<Op> {
     match word {
         "R" | "r" => return Some(Op::Read),
@@ -450,7 +450,7 @@ fn text(array: &ArrayRef, role: &str, name: &str) -> Result<ArrayRef, Invalid> {
     converted(array, &DataType::Utf8View, role, name)
 }
 
-/// Times with the nanoseconds of their unit. Shared where they are 64-bit integers, with or without a unit in their type.
+/// Returns times and nanoseconds per unit. 64-bit integers, timestamps and durations are shared, not copied.
 fn times(array: &ArrayRef, unit_ns: i64, role: &str, name: &str, base: u64) -> Result<(ScalarBuffer<i64>, i64), Invalid> {
     if array.null_count() > 0 {
         return Err(Invalid::of_key(role, format!("column {name:?} has {} nulls; each request needs a time", array.null_count())));
@@ -486,7 +486,7 @@ fn times(array: &ArrayRef, unit_ns: i64, role: &str, name: &str, base: u64) -> R
             let floats = floats.as_primitive::<Float64Type>();
             let one = |(row, value): (usize, &f64)| {
                 let ns = (value * unit_ns as f64).round();
-                // 2^63 as a float; what is not finite fails both.
+                // 2^63 as a float; NaN and infinity fail both comparisons.
                 if ns.abs() < 9.2e18 {
                     Ok(ns as i64)
                 } else {
@@ -511,7 +511,7 @@ fn times(array: &ArrayRef, unit_ns: i64, role: &str, name: &str, base: u64) -> R
     })
 }
 
-/// Whole numbers from 0 up; others are `None`.
+/// Non-negative integers; other values are `None`.
 struct Whole {
     values: ScalarBuffer<i64>,
     array: ArrayRef,
@@ -545,13 +545,13 @@ fn whole(array: &ArrayRef, role: &str, name: &str) -> Result<Whole, Invalid> {
     Ok(Whole { values: array.as_primitive::<Int64Type>().values().clone(), array, given })
 }
 
-/// Numbers of streams or devices: small integers as they are, all else numbered in the order of appearance.
+/// Numbers of streams or devices. 32-bit integers are kept; strings and larger integers are numbered in order of appearance.
 fn numbers(array: &ArrayRef, role: &str, name: &str, base: u64, known: &mut Numbers) -> Result<Vec<u32>, Invalid> {
     if array.null_count() > 0 {
         let row = (0..array.len()).find(|row| array.is_null(*row)).unwrap_or_default();
         return Err(Invalid::of_row(base + row as u64, role, name, "is null".to_owned()));
     }
-    // Once words were numbered, numbers could not be told from them.
+    // After strings have been numbered, integers would collide with their numbers.
     if array.data_type().is_integer() && known.names.is_empty() {
         let wide = converted(array, &DataType::Int64, role, name)?;
         let numbers: Option<Vec<u32>> = if wide.null_count() > 0 {
@@ -575,7 +575,7 @@ fn numbers(array: &ArrayRef, role: &str, name: &str, base: u64, known: &mut Numb
     Ok((0..words.len()).map(|row| known.of(words.value(row))).collect())
 }
 
-/// Spans of time in nanoseconds; -1 is unknown.
+/// Durations in nanoseconds; -1 if unknown.
 fn spans(batch: &RecordBatch, role: &'static str, name: &str, unit_ns: i64, base: u64) -> Result<Vec<i64>, Invalid> {
     let array = unless_null(column(batch, role, name)?, &DataType::Int64, role, name)?;
     let is_float = array.data_type().is_floating();
@@ -587,7 +587,7 @@ fn spans(batch: &RecordBatch, role: &'static str, name: &str, unit_ns: i64, base
     let (values, ns) = if is_float {
         let floats = converted(&array, &DataType::Float64, role, name)?;
         let floats = floats.as_primitive::<Float64Type>();
-        // What is not a number is unknown, as null is.
+        // NaN counts as unknown, like null.
         let one = |(row, value): (usize, Option<f64>)| match value.filter(|value| !value.is_nan()) {
             None => Ok(-1),
             Some(value) => {
@@ -630,7 +630,7 @@ fn priorities(batch: &RecordBatch, class: &str, level: &str) -> Result<Vec<Prior
 }
 
 impl Chunk {
-    /// The request of a row, by the trace's own clock less `base_ns`; `None` if it has no sectors.
+    /// The request of a row, with its arrival relative to `base_ns`; `None` if its length is 0.
     #[inline]
     fn request(&self, row: usize, base_ns: i64) -> Option<TraceRequest> {
         let kind = self.kind[row];
@@ -659,7 +659,7 @@ impl Chunk {
 
 impl InMemory for Requests {
     fn reader(self: Arc<Requests>, order: Order) -> Box<dyn TraceReader> {
-        // Times before zero by the own clock cannot be shown; they begin at zero then.
+        // The recorded clock is unsigned: a trace with negative times is shifted to begin at zero.
         let base_ns = if order == Order::FromZero { self.first_ns } else { self.first_ns.min(0) };
         Box::new(Reader { requests: self, order, base_ns, chunk: 0, row: 0, at: 0 })
     }

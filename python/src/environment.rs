@@ -1,4 +1,4 @@
-//! A run that an agent outside steers window by window, for reinforcement learning.
+//! A simulation controlled step by step by an external agent, for reinforcement learning. One step is one window.
 //!
 //! ```text
 //! Python: step(action) ─▶ channel ─▶ Remote: Controller ─▶ ControlLoop ─▶ simulated host
@@ -30,13 +30,13 @@ use crate::error::{Invalid, internal, raised};
 use crate::experiments::{Keys, experiment};
 use crate::work;
 
-/// How often Ctrl-C is looked for while a window is simulated.
+/// Interval at which Ctrl-C is checked while a window is simulated.
 const POLLED: Duration = Duration::from_millis(40);
 
-/// What an agent sees of a window.
+/// Observation and outcome of one window.
 struct Seen {
     features: Vec<f64>,
-    /// `None` where nothing was served.
+    /// `None` if no request completed.
     merit: Option<f64>,
     at_s: f64,
     throughput_mb_s: f64,
@@ -44,7 +44,7 @@ struct Seen {
     setting: String,
 }
 
-/// Hands each window out, and applies what comes back.
+/// The controller inside the simulation: sends each window to the agent and applies the action that it returns.
 struct Remote {
     window: Nanos,
     preference: Preference,
@@ -84,7 +84,7 @@ impl Controller for Remote {
         match action.and_then(|action| self.candidates.get(action)) {
             Some(setting) => Decision::set(setting.clone(), "the agent's action"),
             None => {
-                // The agent has gone.
+                // The agent has dropped its end of the channel.
                 self.stop.store(true, Ordering::Relaxed);
                 Decision::keep("the episode was ended")
             }
@@ -96,7 +96,7 @@ impl Controller for Remote {
     }
 }
 
-/// A run under way.
+/// A running episode, with its thread and channels.
 struct Episode {
     seen: Receiver<Seen>,
     actions: Option<SyncSender<usize>>,
@@ -117,7 +117,7 @@ impl Episode {
     }
 }
 
-/// A load on a disk whose settings an agent chooses.
+/// A load on a simulated disk whose setting an agent chooses.
 #[pyclass(frozen, module = "seekwise")]
 pub struct Tuned {
     experiment: Experiment,
@@ -129,11 +129,11 @@ pub struct Tuned {
     window: Nanos,
     preference: Preference,
     episode: Mutex<Option<Episode>>,
-    /// The process that it was made in: threads do not outlive a fork.
+    /// Process that started the thread. Threads do not survive a fork.
     process: AtomicU64,
 }
 
-/// Observation, merit, time in s, MB/s, waiting in ms and setting of a window.
+/// Features, merit, end in s, throughput in MB/s, response time in ms and setting of a window.
 type Step = (Vec<f64>, Option<f64>, f64, f64, f64, String);
 
 #[pymethods]
@@ -187,7 +187,7 @@ impl Tuned {
         })
     }
 
-    /// Begins the load again, with this seed where it is drawn. The first window; `None` if the load has none.
+    /// Restarts the load; `seed` applies to job files only. Returns the first window; `None` if the load ends before one.
     fn reset(&self, py: Python<'_>, seed: u64) -> PyResult<Option<Step>> {
         self.close(py)?;
         self.process.store(process::id().into(), Ordering::Relaxed);
@@ -218,7 +218,7 @@ impl Tuned {
         self.next_window(py)
     }
 
-    /// Applies the candidate of this number and simulates a window; `None` when the load is over.
+    /// Applies the candidate with this index and simulates one window; `None` once the load has ended.
     fn step(&self, py: Python<'_>, action: usize) -> PyResult<Option<Step>> {
         if self.process.load(Ordering::Relaxed) != u64::from(process::id()) {
             return Err(internal(
@@ -242,18 +242,18 @@ impl Tuned {
         self.next_window(py)
     }
 
-    /// Ends the episode and its thread.
+    /// Ends the episode and joins its thread.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let Some(episode) = self.lock().take() else { return Ok(()) };
         if self.process.load(Ordering::Relaxed) != u64::from(process::id()) {
-            // The thread is not in this process: there is nothing to wait for.
+            // After a fork the thread does not exist in this process and cannot be joined.
             std::mem::forget(episode);
             return Ok(());
         }
         py.detach(|| episode.end()).map_err(|error| raised(error.into()))
     }
 
-    /// Names and units of the numbers of an observation.
+    /// Name, unit and meaning of each feature of an observation.
     #[staticmethod]
     fn features() -> Vec<(&'static str, &'static str, &'static str)> {
         FEATURES.iter().map(|feature| (feature.name, feature.unit, feature.doc)).collect()
@@ -301,7 +301,7 @@ impl Drop for Tuned {
         let episode = self.lock().take();
         let is_here = self.process.load(Ordering::Relaxed) == u64::from(process::id());
         match episode {
-            // It cannot fail in a way that anyone could still hear of.
+            // Errors cannot be reported from a destructor.
             Some(episode) if is_here => drop(episode.end()),
             Some(episode) => std::mem::forget(episode),
             None => {}

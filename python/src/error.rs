@@ -1,4 +1,4 @@
-//! Errors as the package's exceptions, with the program's messages and the places that they name.
+//! Converts errors to the package's exceptions; messages and locations are those of the command line.
 
 use std::fmt;
 
@@ -10,12 +10,12 @@ use trace::TraceError;
 /// The module that defines the exceptions.
 const MODULE: &str = "seekwise._errors";
 
-/// Input that is wrong, and where.
+/// Invalid input and its location.
 #[derive(Clone, Debug, Default)]
 pub struct Invalid {
-    /// What is wrong and what would be right.
+    /// The error and the valid values.
     pub message: String,
-    /// The argument.
+    /// Name of the argument.
     pub key: Option<String>,
     /// The row of a dataframe, from 0.
     pub row: Option<u64>,
@@ -24,12 +24,12 @@ pub struct Invalid {
 }
 
 impl Invalid {
-    /// An argument is wrong.
+    /// Error in an argument.
     pub fn of_key(key: &str, message: String) -> Invalid {
         Invalid { message, key: Some(key.to_owned()), ..Invalid::default() }
     }
 
-    /// A row of a dataframe is wrong in this column, which is this argument.
+    /// Error in one cell of a dataframe; `key` is the argument that names the column.
     pub fn of_row(row: u64, key: &str, column: &str, message: String) -> Invalid {
         Invalid { message, key: Some(key.to_owned()), row: Some(row), column: Some(column.to_owned()) }
     }
@@ -53,7 +53,7 @@ impl From<Invalid> for PyErr {
     }
 }
 
-/// A rule that a scheduler broke.
+/// Violation of a rule of schedulers.
 #[derive(Debug)]
 pub struct Broken(pub String);
 
@@ -65,10 +65,10 @@ impl std::fmt::Display for Broken {
 
 impl std::error::Error for Broken {}
 
-/// Options of the program that have another name as an argument.
+/// Command-line options whose Python argument has another name, as (option, argument).
 const RENAMED: &[(&str, &str)] = &[("set", "host"), ("vary", "host"), ("protect", "aim"), ("kb", "knowledge_base")];
 
-/// The message with arguments in the place of the program's options, and the first of them.
+/// Replaces command-line options in a message by Python arguments; also returns the first argument named.
 fn as_arguments(message: &str) -> (String, Option<String>) {
     let mut text = String::with_capacity(message.len());
     let mut key = None;
@@ -88,7 +88,7 @@ fn as_arguments(message: &str) -> (String, Option<String>) {
         text.push_str(&renamed);
         key.get_or_insert(renamed);
         rest = &option[2 + name.len()..];
-        // An option has its value behind a blank, an argument behind an equals sign.
+        // `--option value` becomes `argument=value`.
         if let Some(value) = rest.strip_prefix(' ')
             && !value.starts_with(|c: char| c.is_whitespace())
         {
@@ -100,7 +100,7 @@ fn as_arguments(message: &str) -> (String, Option<String>) {
     (text, key)
 }
 
-/// An error of the library as an exception.
+/// Converts an error of the library to an exception.
 pub fn raised(error: anyhow::Error) -> PyErr {
     Python::attach(|py| exception(py, error).unwrap_or_else(|error| error))
 }
@@ -144,13 +144,13 @@ fn exception(py: Python<'_>, error: anyhow::Error) -> PyResult<PyErr> {
     Ok(PyErr::from_value(module.getattr("InvalidInputError")?.call((message,), Some(&places))?))
 }
 
-/// What the system says, without its number.
+/// Message of the operating system, without the error number.
 fn os_text(error: &std::io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or(&text).to_owned()
 }
 
-/// What the program cannot do although its input is right.
+/// Runtime error that is not caused by invalid input.
 pub fn internal(message: &str) -> PyErr {
     let make = |py: Python<'_>| -> PyResult<PyErr> {
         Ok(PyErr::from_value(py.import(MODULE)?.getattr("SeekwiseError")?.call1((message,))?))

@@ -40,11 +40,11 @@ fn beyond(key: &str, value: &Bound<'_, PyAny>, error: PyErr) -> PyErr {
     }
 }
 
-/// The keys of an experiment, as the Python functions pass them.
+/// Keyword arguments of an experiment from Python.
 pub struct Keys<'a, 'py>(pub &'a Bound<'py, PyDict>);
 
 impl<'py> Keys<'_, 'py> {
-    /// The value of a key; `None` if it is not there or None.
+    /// The value of a key; `None` if it is missing or None.
     pub fn get<T: FromPyObjectOwned<'py>>(&self, key: &str) -> PyResult<Option<T>> {
         match self.0.get_item(key)? {
             Some(value) if !value.is_none() => {
@@ -104,7 +104,7 @@ pub fn experiment(load: &Bound<'_, PyAny>, disk: &str, keys: &Bound<'_, PyDict>)
     })
 }
 
-/// A scheduler: its text, or a registered class's number with values of its tunables.
+/// Parses a scheduler: text, or the number of a registered class with values of its tunables.
 pub fn setting(value: &Bound<'_, PyAny>) -> PyResult<Setting> {
     if let Ok((number, values)) = value.extract::<(usize, Bound<'_, PyDict>)>() {
         return scheduler::setting(number, &values);
@@ -118,13 +118,13 @@ fn controllers() -> Vec<&'static ControllerSpec> {
     twin::controller::all().collect()
 }
 
-/// Threads for these settings: schedulers in Python share one interpreter.
+/// Worker threads for these settings; schedulers in Python share one interpreter.
 fn workers<'a>(watcher: &'a Watcher, settings: &[&Setting], threads: Option<usize>) -> Workers<'a> {
     let has_python = settings.iter().any(|setting| scheduler::is_python(setting));
     Workers::new(watcher, if has_python { Some(1) } else { threads })
 }
 
-/// Requests of a run, in the order in which they complete.
+/// Requests of a run, in order of completion.
 #[derive(Default)]
 struct Collected(Vec<TraceRequest>);
 
@@ -145,7 +145,7 @@ fn request(done: &Transferred) -> TraceRequest {
 }
 
 impl Collected {
-    /// In the order of arrival.
+    /// Returns the requests as a table, in order of arrival.
     fn table(mut self, record: &Record) -> anyhow::Result<Table> {
         self.0.sort_by_key(|request| request.arrival);
         let names: std::collections::BTreeMap<u32, &str> =
@@ -160,7 +160,7 @@ impl Collected {
     }
 }
 
-/// Streams of a run, busiest first.
+/// Streams of a run as a table, busiest first.
 fn streams(record: &Record) -> anyhow::Result<Table> {
     let all = &record.streams;
     let each = |of: fn(&StreamFigures) -> Option<f64>| column::float(all.iter().map(of));
@@ -193,7 +193,7 @@ fn streams(record: &Record) -> anyhow::Result<Table> {
     ])?)
 }
 
-/// One run. Returns the record as JSON, the streams, the requests if they are wanted, and warnings.
+/// Runs one simulation. Returns the record as JSON, the streams, the requests if requested, and warnings.
 #[pyfunction]
 #[pyo3(signature = (load, disk, scheduler, controller, keys, requests, alone, threads, progress))]
 #[expect(clippy::too_many_arguments, reason = "each is an argument of the Python function")]
@@ -233,7 +233,7 @@ pub fn simulate(
     Ok((record, streams, requests, done.warnings))
 }
 
-/// A row of the long table of a comparison.
+/// One row of a comparison, in long format.
 struct Row {
     disk: Arc<str>,
     scheduler: Arc<str>,
@@ -243,7 +243,7 @@ struct Row {
     value: Option<f64>,
 }
 
-/// Numbers of a JSON object by their paths, as in `response.p99_ms`.
+/// Flattens the numbers of a JSON object, with paths such as `response.p99_ms`.
 fn flat(prefix: &str, value: &Value, out: &mut Vec<(String, Option<f64>)>) {
     match value {
         Value::Object(fields) => {
@@ -258,7 +258,7 @@ fn flat(prefix: &str, value: &Value, out: &mut Vec<(String, Option<f64>)>) {
     }
 }
 
-/// Every combination of values, in order.
+/// The Cartesian product of the values, in order.
 fn combinations(host: &[(String, Vec<i64>)]) -> Vec<Vec<(String, i64)>> {
     host.iter().fold(vec![Vec::new()], |all, (name, values)| {
         let with = |before: &Vec<(String, i64)>, value: i64| before.iter().cloned().chain([(name.clone(), value)]).collect();
@@ -266,7 +266,7 @@ fn combinations(host: &[(String, Vec<i64>)]) -> Vec<Vec<(String, i64)>> {
     })
 }
 
-/// Every scheduler with every combination of host values, for each disk and seed. One row per figure.
+/// Compares every scheduler under every combination of host values, disk and seed. Returns one row per figure, and warnings.
 #[pyfunction]
 #[pyo3(signature = (load, disks, schedulers, controllers, host, seeds, keys, alone, threads, progress))]
 #[expect(clippy::too_many_arguments, reason = "each is an argument of the Python function")]
@@ -308,7 +308,7 @@ pub fn compare(
             );
             let mut rows = Vec::new();
             for disk in &disks {
-                // Of a trace nothing is drawn: every seed gives the same.
+                // A trace does not depend on the seed: it runs once, and its rows are repeated.
                 let mut same: Option<Vec<Row>> = None;
                 for &seed in &seeds {
                     let experiment = Experiment { disk: disk.clone(), seed, ..first.clone() };
@@ -372,7 +372,7 @@ fn rows_of(
         }
     }
     let mut records = if regimes.is_empty() { Vec::new() } else { experiment.records(regimes, alone, workers)? };
-    // A controller starts from the host's values, which are then those of the experiment.
+    // A controller starts from these host values.
     for host in combined.iter().filter(|_| !chosen.is_empty()) {
         let begins_with = with(&regime::scheduler(regime::FOUND)?, host)?;
         let regimes = chosen.iter().map(|chosen| Regime::Controller { chosen: chosen.clone(), begins_with: begins_with.clone() });
@@ -413,7 +413,7 @@ fn table_of(rows: &[Row], host: &[(String, Vec<i64>)]) -> anyhow::Result<Table> 
     Ok(Table::new(columns)?)
 }
 
-/// Advice. Returns it as JSON, as the program's text, its udev rule, and warnings.
+/// Recommends a setting. Returns the report as JSON and as text, the udev rule, and warnings.
 #[pyfunction]
 #[pyo3(signature = (load, disk, scheduler, aims, host, device, keys, threads, progress))]
 #[expect(clippy::too_many_arguments, reason = "each is an argument of the Python function")]
@@ -451,7 +451,7 @@ pub fn advise(
     Ok((json, text, udev, done.warnings))
 }
 
-/// A profile from the times of a trace alone: its TOML, and what was found, as JSON.
+/// Fits a disk profile to a trace. Returns the profile in TOML and the findings as JSON.
 #[pyfunction]
 #[pyo3(signature = (load, device, capacity_sectors, progress))]
 pub fn fit_disk(
@@ -490,7 +490,7 @@ pub fn fit_disk(
     Ok(done.result)
 }
 
-/// A model of a device as a regression tree: its JSON, and its errors on what it never saw, as JSON.
+/// Trains a regression tree of a device. Returns the model as JSON, and its errors on held-out requests as JSON.
 #[pyfunction]
 #[pyo3(signature = (device, sample, requests, seed, threads, progress))]
 pub fn learn_device(
@@ -518,7 +518,7 @@ pub fn learn_device(
     Ok(done.result)
 }
 
-/// Disks: name, description, capacity and queue of each that comes with the package.
+/// Built-in disks as JSON: name, description, capacity and queue of each.
 #[pyfunction]
 pub fn disks() -> PyResult<String> {
     let names = sim::profile::BUILT_IN.iter().map(|(name, _)| *name);
@@ -526,7 +526,7 @@ pub fn disks() -> PyResult<String> {
     Ok(Value::Array(all).to_string())
 }
 
-/// A disk: a name, a path, an array's line or the text of a profile.
+/// One disk as JSON, from a name, a path, an array or the text of a profile.
 #[pyfunction]
 pub fn disk(name: &str) -> PyResult<String> {
     Ok(disk_value(name).map_err(raised)?.to_string())
@@ -574,7 +574,7 @@ pub fn host_tunables() -> String {
     tunables(block::HOST_TUNABLES).to_string()
 }
 
-/// Job files that come with the package.
+/// Built-in fio job files as JSON.
 #[pyfunction]
 pub fn workloads() -> String {
     let all = experiment::shipped::ALL.iter().map(|(name, text)| {

@@ -13,7 +13,7 @@ fn filter(plant: Option<String>, device: Option<String>, setting: Option<String>
     Filter { plant, device, setting }
 }
 
-/// What it holds, as JSON.
+/// Summary of the contents as JSON.
 #[pyfunction]
 pub fn knowledge_summary(py: Python<'_>, path: PathBuf) -> PyResult<String> {
     let summary = py.detach(|| {
@@ -23,7 +23,7 @@ pub fn knowledge_summary(py: Python<'_>, path: PathBuf) -> PyResult<String> {
     summary.map_err(raised)
 }
 
-/// The columns that say of which run a row is.
+/// Columns that identify the run of a row.
 fn of_run<T>(rows: &[Stored<T>]) -> Vec<(&'static str, ArrayRef)> {
     vec![
         ("began_s", column::integer(rows.iter().map(|row| Some(row.run.began_s)))),
@@ -33,7 +33,7 @@ fn of_run<T>(rows: &[Stored<T>]) -> Vec<(&'static str, ArrayRef)> {
     ]
 }
 
-/// Windows with their settings, outcomes and features.
+/// One row per window: setting, outcome and features.
 #[pyfunction]
 pub fn knowledge_windows(
     py: Python<'_>,
@@ -63,7 +63,7 @@ pub fn knowledge_windows(
     table.map_err(raised)
 }
 
-/// Decisions with their reasons.
+/// One row per decision, with its reason.
 #[pyfunction]
 pub fn knowledge_decisions(
     py: Python<'_>,

@@ -1,7 +1,7 @@
-//! The extension module of the Python package `seekwise`. It only passes on: arguments in, tables and JSON out. The package's own
-//! Python files give both their types, units and defaults.
+//! The extension module of the Python package `seekwise`: a thin layer that converts arguments and returns tables and JSON. Public
+//! types, units and defaults are defined in the package's Python files.
 //!
-//! Nothing is printed, no thread is left behind by a call, and long work runs without the interpreter's lock.
+//! Calls print nothing, leave no thread behind, and release the GIL during long work.
 
 mod columns;
 mod environment;
@@ -15,7 +15,7 @@ mod table;
 mod traces;
 mod work;
 
-/// What the package is built on.
+/// The extension module, imported by the package's Python files.
 #[pyo3::pymodule]
 mod _seekwise {
     #[pymodule_export]

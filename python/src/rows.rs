@@ -1,4 +1,4 @@
-//! Requests as record batches in the columns of Seekwise's own store (`docs/reference/traces.md`).
+//! Requests as Arrow record batches, in the columns of Seekwise's own trace format (`docs/reference/traces.md`).
 
 use std::sync::{Arc, LazyLock};
 
@@ -8,10 +8,10 @@ use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use block::{Op, PriorityClass};
 use trace::{TraceReader, TraceRequest};
 
-/// Requests of a batch: some megabytes.
+/// Maximum requests per batch: some megabytes.
 pub const BATCH: usize = 1 << 16;
 
-/// The columns.
+/// Columns of a trace.
 pub static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
     let column = |name: &str, of: DataType, is_optional: bool| Field::new(name, of, is_optional);
     Arc::new(Schema::new(vec![
@@ -32,7 +32,7 @@ pub static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
     ]))
 });
 
-/// A batch under way.
+/// Builds a record batch.
 #[derive(Default)]
 pub struct Rows {
     arrival: Int64Builder,
@@ -52,7 +52,7 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// Adds a request; `names` has the names of its stream and device.
+    /// Appends a request with the names of its stream and device.
     pub fn push(&mut self, request: &TraceRequest, stream_name: Option<&str>, device_name: Option<&str>) {
         self.arrival.append_value(request.arrival.0 as i64);
         self.device.append_value(request.device);
@@ -74,16 +74,16 @@ impl Rows {
         self.service.append_option(request.service.map(|service| service.0 as i64));
     }
 
-    /// How many there are.
+    /// Number of requests in the unfinished batch.
     pub fn len(&self) -> usize {
         use arrow_array::builder::ArrayBuilder as _;
         self.arrival.len()
     }
 
-    /// The batch.
+    /// Returns the batch and starts an empty one.
     ///
     /// # Errors
-    /// Never: all columns have one length.
+    /// None in practice: all columns have the same length.
     pub fn finish(&mut self) -> Result<RecordBatch, ArrowError> {
         let columns: Vec<ArrayRef> = vec![
             Arc::new(self.arrival.finish()),
@@ -105,14 +105,14 @@ impl Rows {
     }
 }
 
-/// The requests of a reader in batches.
+/// Iterator over the requests of a reader, in batches.
 pub struct Batches {
     reader: Option<Box<dyn TraceReader>>,
     rows: Rows,
 }
 
 impl Batches {
-    /// Of all that the reader still has.
+    /// Batches of the remaining requests of `reader`.
     pub fn new(reader: Box<dyn TraceReader>) -> Batches {
         Batches { reader: Some(reader), rows: Rows::default() }
     }

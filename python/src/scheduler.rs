@@ -5,7 +5,7 @@
 //!                                                                                      │ raised
 //!                                                                     Failure ◀────────┘  the run stops, and the exception comes out
 //! ```
-//! A declaration builds its scheduler through a function that captures nothing, so the class is found by a tunable of one value.
+//! A declaration's constructor is a plain function pointer without captures, so a tunable with a single value identifies the class.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,7 +25,7 @@ pub struct PyRequest(Request);
 
 #[pymethods]
 impl PyRequest {
-    /// Number of the request while it is in flight; used again after its completion.
+    /// Identifies the request while it is outstanding; reused after its completion.
     #[getter]
     fn id(&self) -> u32 {
         self.0.id
@@ -53,13 +53,13 @@ impl PyRequest {
         self.0.op == Op::Read
     }
 
-    /// Whether a process waits for it.
+    /// Whether the issuer waits for completion.
     #[getter]
     fn sync(&self) -> bool {
         self.0.sync
     }
 
-    /// ``"realtime"``, ``"best-effort"`` or ``"idle"``, as of ionice(1).
+    /// ``"realtime"``, ``"best-effort"`` or ``"idle"``, as in ionice(1).
     #[getter]
     fn priority_class(&self) -> &'static str {
         match self.0.priority.class {
@@ -69,13 +69,13 @@ impl PyRequest {
         }
     }
 
-    /// 0 (first) to 7 (last).
+    /// Level within the class: 0 (highest) to 7 (lowest).
     #[getter]
     fn priority_level(&self) -> u8 {
         self.0.priority.level
     }
 
-    /// The first 512-byte sector.
+    /// First 512-byte sector.
     #[getter]
     fn lba(&self) -> u64 {
         self.0.lba
@@ -87,13 +87,13 @@ impl PyRequest {
         self.0.sectors
     }
 
-    /// The sector behind its last one.
+    /// The sector after the last one, ``lba + sectors``.
     #[getter]
     fn end(&self) -> u64 {
         self.0.end()
     }
 
-    /// When it reached the queue, in nanoseconds of the simulation.
+    /// Time of arrival at the queue, in simulated nanoseconds.
     #[getter]
     fn arrival_ns(&self) -> u64 {
         self.0.arrival.0
@@ -105,7 +105,7 @@ impl PyRequest {
     }
 }
 
-/// What a scheduler in Python raised, and how to stop its run.
+/// Holds the first exception of a scheduler in Python, and stops its run.
 #[derive(Default)]
 pub struct Failure {
     raised: Mutex<Option<PyErr>>,
@@ -114,7 +114,7 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// Stops what this flag stops.
+    /// A failure that sets this stop flag.
     pub fn stopping(stop: Arc<AtomicBool>) -> Arc<Failure> {
         Arc::new(Failure { stop, ..Failure::default() })
     }
@@ -125,18 +125,18 @@ impl Failure {
         self.stop.store(true, Ordering::Relaxed);
     }
 
-    /// What was raised.
+    /// Removes and returns the exception; `None` if none was raised.
     pub fn take(&self) -> Option<PyErr> {
         self.raised.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
 thread_local! {
-    /// Receives what the schedulers that this thread builds raise.
+    /// Receives exceptions of schedulers built on this thread.
     static FAILURE: RefCell<Option<Arc<Failure>>> = const { RefCell::new(None) };
 }
 
-/// Does `work`; what schedulers that it builds on this thread raise goes to `failure`, and is its error.
+/// Runs `work`. Exceptions of schedulers that it builds on this thread are stored in `failure` and returned as its error.
 pub fn watched<T>(failure: &Arc<Failure>, work: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<T> {
     FAILURE.with(|slot| slot.replace(Some(Arc::clone(failure))));
     let result = work();
@@ -147,7 +147,7 @@ pub fn watched<T>(failure: &Arc<Failure>, work: impl FnOnce() -> anyhow::Result<
     }
 }
 
-/// A class that was registered.
+/// A registered class.
 struct Registered {
     class: Py<PyAny>,
     spec: &'static SchedulerSpec,
@@ -159,13 +159,13 @@ static REGISTERED: Mutex<Vec<Registered>> = Mutex::new(Vec::new());
 /// that a scheduler of Linux lets a disk idle (`slice_idle` of bfq, 8 ms).
 const MAX_WAITS: u32 = 100_000;
 
-/// The tunable that says which class it is.
+/// The tunable that identifies the class.
 const CLASS: &str = "python_class";
 
-/// A tunable of a class: its name, meaning, least, largest and usual value.
+/// A tunable of a class: name, meaning, minimum, maximum and default.
 type Declared = (String, String, i64, i64, i64);
 
-/// Registers a class under a name; its declaration lives as long as the process. Returns its number.
+/// Registers a class for the lifetime of the process and returns its number.
 #[pyfunction]
 pub fn register_scheduler(
     of: Py<PyAny>,
@@ -211,7 +211,7 @@ fn build(_limits: &Limits, values: &[i64]) -> Box<dyn Scheduler> {
     Box::new(PythonScheduler::new(number, values.get(1..).unwrap_or_default(), failure))
 }
 
-/// The setting of a registered class with these values of its tunables.
+/// Setting for a registered class with these values of its tunables.
 pub fn setting(number: usize, values: &Bound<'_, PyDict>) -> PyResult<Setting> {
     let registered = REGISTERED.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(Registered { spec, .. }) = registered.get(number) else {
@@ -232,12 +232,12 @@ pub fn setting(number: usize, values: &Bound<'_, PyDict>) -> PyResult<Setting> {
     Ok(setting)
 }
 
-/// Whether it is a class in Python.
+/// Whether the setting's scheduler is written in Python.
 pub fn is_python(setting: &Setting) -> bool {
     setting.spec.tunables.first().is_some_and(|tunable| tunable.name == CLASS)
 }
 
-/// Holds a class against the rules for every scheduler, on `cases` random scripts of arrivals.
+/// Checks a class against the rules of all schedulers, on `cases` random arrival scripts.
 #[pyfunction]
 pub fn check_scheduler(py: Python<'_>, number: usize, cases: u32) -> PyResult<()> {
     let setting = setting(number, &PyDict::new(py))?;
@@ -251,22 +251,22 @@ pub fn check_scheduler(py: Python<'_>, number: usize, cases: u32) -> PyResult<()
     Ok(())
 }
 
-/// A request that the scheduler in Python knows.
+/// A request that is queued in, or was dispatched by, the scheduler in Python.
 struct Known {
     request: Request,
     object: Py<PyRequest>,
-    /// How many were queued before it.
+    /// Number of requests inserted before it.
     sequence: u64,
     is_queued: bool,
 }
 
-/// A scheduler whose decisions are made in Python.
+/// Adapter to a scheduler written in Python.
 struct PythonScheduler {
     insert: Option<Py<PyAny>>,
     pick: Option<Py<PyAny>>,
     completed: Option<Py<PyAny>>,
     object: Option<Py<PyAny>>,
-    /// By their ids, which hosts use again.
+    /// Indexed by request id, which hosts reuse.
     known: Vec<Option<Known>>,
     queued: usize,
     sequence: u64,
@@ -309,7 +309,7 @@ impl PythonScheduler {
             object.setattr(*name, *value)?;
         }
         (self.insert, self.pick) = (Some(object.getattr("insert")?.unbind()), Some(object.getattr("pick")?.unbind()));
-        // A method that does nothing need not be called.
+        // The inherited no-op is never called.
         let own = object.getattr("completed")?;
         let is_plain = own.getattr("_does_nothing").is_ok();
         self.completed = (!is_plain).then(|| own.unbind());
@@ -324,7 +324,7 @@ impl PythonScheduler {
             .map_or_else(|| "the scheduler".to_owned(), |name: Bound<'_, PyString>| name.to_string())
     }
 
-    /// What `pick` in Python said.
+    /// Calls `pick` in Python and validates its result.
     fn picked(&mut self, py: Python<'_>, now: Nanos) -> PyResult<Pick> {
         let Some(pick) = &self.pick else { return Ok(self.oldest()) };
         let answer = pick.call1(py, (now.0,))?.into_bound(py);
@@ -368,7 +368,7 @@ impl PythonScheduler {
         }
     }
 
-    /// First come, first served: what is done once Python has failed, until the run has stopped.
+    /// Fallback in order of arrival after an exception, until the run has stopped.
     fn oldest(&mut self) -> Pick {
         let queued = self.known.iter_mut().flatten().filter(|known| known.is_queued);
         match queued.min_by_key(|known| known.sequence) {
@@ -458,7 +458,7 @@ impl Scheduler for PythonScheduler {
     }
 
     fn drain(&mut self, out: &mut Vec<Request>) {
-        // In Python they have to leave its queue as well.
+        // Requests must also leave the queue on the Python side.
         let mut waiting = Vec::new();
         while self.queued > 0 {
             match self.pick(Nanos(u64::MAX / 2)) {

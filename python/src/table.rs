@@ -1,4 +1,4 @@
-//! Tables of results, which dataframe libraries take through the Arrow C stream.
+//! Tables of results, exported through the Arrow C stream.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use pyo3_arrow::ffi::{ArrayIterator, to_stream_pycapsule};
 
 use crate::error;
 
-/// A table in memory. ``polars.DataFrame(table)``, ``pyarrow.table(table)`` and DuckDB take it without a copy.
+/// A table in memory. ``polars.DataFrame(table)``, ``pyarrow.table(table)`` and DuckDB read it without a copy.
 #[pyclass(frozen, module = "seekwise")]
 pub struct Table {
     schema: SchemaRef,
@@ -18,10 +18,10 @@ pub struct Table {
 }
 
 impl Table {
-    /// Of columns of one length.
+    /// A table of named columns.
     ///
     /// # Errors
-    /// They are not of one length.
+    /// The columns differ in length.
     pub fn new(columns: Vec<(&str, ArrayRef)>) -> Result<Table, ArrowError> {
         let fields: Vec<Field> = columns.iter().map(|(name, column)| Field::new(*name, column.data_type().clone(), true)).collect();
         let schema = Arc::new(Schema::new(fields));
@@ -41,13 +41,13 @@ impl Table {
         Ok(Table { schema, batches: tables.into_iter().flat_map(|table| table.batches).collect() })
     }
 
-    /// Of batches.
+    /// A table of record batches.
     pub fn of(schema: SchemaRef, batches: Vec<RecordBatch>) -> Table {
         Table { schema, batches }
     }
 }
 
-/// Batches as a capsule with an Arrow C stream.
+/// Exports batches as a PyCapsule with an Arrow C stream.
 pub fn stream<'py>(
     py: Python<'py>,
     schema: &Schema,
@@ -59,7 +59,7 @@ pub fn stream<'py>(
     Ok(to_stream_pycapsule(py, Box::new(ArrayIterator::new(arrays, Arc::new(field))), requested)?)
 }
 
-/// The schema as names and types.
+/// The schema as a dict of column names and types.
 pub fn schema_dict<'py>(py: Python<'py>, schema: &Schema) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
     for field in schema.fields() {
@@ -111,7 +111,7 @@ impl Table {
         self.schema.fields().iter().map(|field| field.name().clone()).collect()
     }
 
-    /// One dict per row. For small tables: a dataframe library shares the memory instead.
+    /// One dict per row. For small tables; dataframe libraries share the memory instead of copying it.
     fn to_pylist<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let rows = PyList::empty(py);
         for batch in &self.batches {
@@ -137,31 +137,31 @@ impl Table {
     }
 }
 
-/// Columns from values.
+/// Builders of Arrow columns.
 pub mod column {
     use super::{Arc, ArrayRef, Float64Array, Int64Array, StringArray, UInt32Array, UInt64Array};
 
-    /// Words.
+    /// Strings.
     pub fn text<T: AsRef<str>>(values: impl IntoIterator<Item = Option<T>>) -> ArrayRef {
         Arc::new(values.into_iter().collect::<StringArray>())
     }
 
-    /// Numbers with a fraction; what is not finite is null.
+    /// Floats; NaN and infinity become null.
     pub fn float(values: impl IntoIterator<Item = Option<f64>>) -> ArrayRef {
         Arc::new(values.into_iter().map(|value| value.filter(|value| value.is_finite())).collect::<Float64Array>())
     }
 
-    /// Whole numbers.
+    /// Signed integers.
     pub fn integer(values: impl IntoIterator<Item = Option<i64>>) -> ArrayRef {
         Arc::new(values.into_iter().collect::<Int64Array>())
     }
 
-    /// Counts.
+    /// Unsigned integers, without nulls.
     pub fn count(values: impl IntoIterator<Item = u64>) -> ArrayRef {
         Arc::new(UInt64Array::from_iter_values(values))
     }
 
-    /// Numbers of streams and devices.
+    /// Numbers of streams or devices, without nulls.
     pub fn number(values: impl IntoIterator<Item = u32>) -> ArrayRef {
         Arc::new(UInt32Array::from_iter_values(values))
     }

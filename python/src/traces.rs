@@ -21,14 +21,14 @@ use crate::rows::{Batches, SCHEMA};
 use crate::table::{schema_dict, stream};
 use crate::work::{self, Watcher};
 
-/// Requests between two looks whether the work is to stop.
+/// Requests between checks of the stop flag.
 const CHECKED: u64 = 4096;
 
-/// A block trace: which requests a disk received, when and from which stream.
+/// A block trace: requests with their arrival times and streams.
 ///
-/// A trace of a file is read anew each time that it is used, in bounded memory; one of a dataframe shares its memory.
-/// ``polars.DataFrame(trace)``, ``pyarrow.table(trace)`` and DuckDB read it through the Arrow C stream in the columns of
-/// Seekwise's own store: ``arrival_ns`` (since the first request), ``device``, ``lba`` and ``sectors`` (of 512 bytes), ``is_read``, …
+/// A file is streamed in bounded memory on each use; a trace made from a dataframe shares its memory.
+/// ``polars.DataFrame(trace)``, ``pyarrow.table(trace)`` and DuckDB read it through the Arrow C stream, in the columns of
+/// Seekwise's own format: ``arrival_ns`` (since the first request), ``device``, ``lba`` and ``sectors`` (of 512 bytes), ``is_read``, …
 #[pyclass(frozen, module = "seekwise")]
 pub struct Trace {
     path: PathBuf,
@@ -39,7 +39,7 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// What an experiment reads it by.
+    /// Path and replay options for an experiment.
     pub fn load(&self) -> (PathBuf, ReplayOptions) {
         let OpenOptions { format, columns, skip_bad, others, memory, .. } = self.options.clone();
         let replay = ReplayOptions {
@@ -58,7 +58,7 @@ impl Trace {
         Ok(trace::open(&self.path, &self.options)?)
     }
 
-    /// How the trace is opened.
+    /// Path and options to open the trace.
     pub fn options(&self) -> (&Path, &OpenOptions) {
         (&self.path, &self.options)
     }
@@ -79,7 +79,7 @@ impl Trace {
     }
 }
 
-/// Opens a trace file. It is read when it is used.
+/// Opens a trace file. The format is detected now; requests are read on use.
 #[pyfunction]
 #[pyo3(signature = (paths, format, columns, skip_bad, same_devices))]
 pub fn open_trace(
@@ -97,19 +97,19 @@ pub fn open_trace(
     let path = files.remove(0);
     let identity = if same_devices { trace::merge::Identity::ByName } else { trace::merge::Identity::OfEachTrace };
     let options = OpenOptions { format, columns, skip_bad, others: files, identity, ..OpenOptions::default() };
-    // What is no trace is refused here, and not where it is first used.
+    // Reject an invalid file here rather than on first use.
     let opened = trace::open(&path, &options).map_err(|error| raised(error.into()))?;
     Ok(Trace { path, options, same_devices, requests: OnceLock::new(), format: opened.format.name })
 }
 
-/// Nanoseconds of a unit.
+/// Nanoseconds per unit.
 fn unit_ns(key: &str, unit: &str) -> Result<i64, Invalid> {
     const UNITS: [(&str, i64); 4] = [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1)];
     let found = UNITS.iter().find(|(name, _)| *name == unit).map(|(_, ns)| *ns);
     found.ok_or_else(|| Invalid::of_key(key, format!("{unit:?} should be s, ms, us or ns")))
 }
 
-/// Bytes of a unit.
+/// Bytes per unit.
 fn unit_bytes(key: &str, unit: &str) -> Result<u64, Invalid> {
     match unit {
         "bytes" => Ok(1),
@@ -118,7 +118,7 @@ fn unit_bytes(key: &str, unit: &str) -> Result<u64, Invalid> {
     }
 }
 
-/// The keys of a layout, as the Python function passes them.
+/// Parses the layout from the keyword arguments of the Python function.
 fn layout(keys: &Bound<'_, PyDict>) -> PyResult<Layout> {
     let text = |key: &str| -> PyResult<Option<String>> {
         keys.get_item(key)?.map(|value| value.extract()).transpose().map(Option::flatten)
@@ -149,7 +149,7 @@ fn layout(keys: &Bound<'_, PyDict>) -> PyResult<Layout> {
     })
 }
 
-/// The layout of Seekwise's own store, as far as the columns are there.
+/// Layout of Seekwise's own format, without optional columns that are missing.
 fn own_layout(has: &dyn Fn(&str) -> bool) -> Layout {
     let if_there = |name: &str| has(name).then(|| name.to_owned());
     Layout {
@@ -171,7 +171,7 @@ fn own_layout(has: &dyn Fn(&str) -> bool) -> Layout {
     }
 }
 
-/// A trace of anything with an Arrow C stream. Without keys the columns are those of Seekwise's own store.
+/// Makes a trace from an object with an Arrow C stream. Without keys, the columns of Seekwise's own format are expected.
 #[pyfunction]
 #[pyo3(signature = (data, name, keys, progress))]
 pub fn trace_from_arrow(
@@ -207,7 +207,7 @@ pub fn trace_from_arrow(
 
 #[pymethods]
 impl Trace {
-    /// Number of requests. Of a file they are counted once, by reading it.
+    /// Number of requests. The first call reads the whole file.
     fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
         if let Some(requests) = self.requests.get() {
             return Ok(*requests as usize);
@@ -216,7 +216,7 @@ impl Trace {
         Ok(*self.requests.get_or_init(|| counted) as usize)
     }
 
-    // Counting the requests of a file only to know whether there are any would take long.
+    // Without this, truth testing would call `__len__` and read the whole file.
     fn __bool__(&self) -> bool {
         true
     }
@@ -226,13 +226,13 @@ impl Trace {
         format!("<seekwise.Trace: {}, format {}{requests}>", self.path.display(), self.format)
     }
 
-    /// The file's path, or the name that was given to a dataframe.
+    /// Path of the file, or the name given to a dataframe.
     #[getter]
     fn name(&self) -> String {
         self.path.display().to_string()
     }
 
-    /// The file's format; ``memory`` for a dataframe.
+    /// Name of the file's format; ``memory`` for a dataframe.
     #[getter]
     fn format(&self) -> &'static str {
         self.format
@@ -244,7 +244,7 @@ impl Trace {
         schema_dict(py, &SCHEMA)
     }
 
-    /// The Arrow C stream (PyCapsule interface): batches of 65,536 requests, read as they are asked for.
+    /// The Arrow C stream (PyCapsule interface): batches of 65,536 requests, read on demand.
     #[pyo3(signature = (requested_schema=None))]
     fn __arrow_c_stream__<'py>(
         &self,
@@ -274,7 +274,7 @@ impl Trace {
         Ok(done.result)
     }
 
-    /// Writes the trace, whole or not at all. Returns the number of requests and what the format could not hold.
+    /// Writes the trace atomically. Returns the number of requests, and the information that the format could not hold.
     #[pyo3(signature = (path, format, progress))]
     fn _write(
         &self,
@@ -301,7 +301,7 @@ impl Trace {
         let Opened { format: from, mut reader } = self.open()?;
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         report::record::check_replaceable(path).with_context(|| path.display().to_string())?;
-        // The permissions of a file created the ordinary way: all, less the umask.
+        // Permissions as of open(2): 0666 minus the umask.
         let file = report::record::unfinished::create(folder, 0o666).with_context(|| path.display().to_string())?;
         let about = About {
             program: format!("seekwise {}", env!("CARGO_PKG_VERSION")),
@@ -336,7 +336,7 @@ impl Trace {
     }
 }
 
-/// The formats of traces: name, summary and source of those that are read; name and summary of those that are written.
+/// Supported formats as JSON: name, summary and source of readers; name, summary and extensions of writers.
 #[pyfunction]
 pub fn trace_formats() -> String {
     let read = trace::ALL.iter().map(|format| json!({"name": format.name, "summary": format.summary, "source": format.source}));

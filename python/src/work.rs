@@ -1,4 +1,4 @@
-//! Long work: runs without the interpreter's lock, ends at Ctrl-C, and reports progress to a function of the caller.
+//! Long-running work: releases the GIL, stops on Ctrl-C, and reports progress to a callback.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,10 +11,10 @@ use pyo3::prelude::*;
 
 use crate::error;
 
-/// How often Ctrl-C is looked for and progress reported. Ctrl-C shall end the work within 0.2 s.
+/// Interval of Ctrl-C checks and progress reports. Ctrl-C must stop the work within 0.2 s.
 const POLLED: Duration = Duration::from_millis(40);
 
-/// What the work says of itself.
+/// Progress and warnings of running work, and its stop flag.
 #[derive(Default)]
 pub struct Watcher {
     stop: Arc<AtomicBool>,
@@ -24,7 +24,7 @@ pub struct Watcher {
 }
 
 impl Watcher {
-    /// Set, the work stops.
+    /// Set to stop the work.
     pub fn stopper(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.stop)
     }
@@ -55,7 +55,7 @@ impl Monitor for Watcher {
     }
 }
 
-/// What work gives, and its warnings.
+/// Result of finished work, with its warnings.
 pub struct Done<T> {
     /// The result.
     pub result: T,
@@ -63,10 +63,10 @@ pub struct Done<T> {
     pub warnings: Vec<String>,
 }
 
-/// Does `work` on a thread of its own. `progress` is called with steps done, steps in all (0: unknown) and the name of the stage.
+/// Runs `work` on a separate thread. `progress` is called with steps done, total steps (0: unknown) and the name of the stage.
 ///
 /// # Errors
-/// The work's; what `progress` raised; `KeyboardInterrupt`.
+/// The error of `work`, an exception raised by `progress`, or `KeyboardInterrupt`.
 pub fn run<T: Send>(
     py: Python<'_>,
     progress: Option<&Py<PyAny>>,
@@ -79,7 +79,7 @@ pub fn run<T: Send>(
             let (over, is_over) = channel::<()>();
             let watcher = &watcher;
             let worker = scope.spawn(move || {
-                // The thread gets its state in the interpreter once, not at each call of a scheduler in Python.
+                // Attach the thread to the interpreter once, instead of at each call of a scheduler in Python.
                 let result = Python::attach(|py| py.detach(|| catch_unwind(AssertUnwindSafe(|| work(watcher)))));
                 drop(over);
                 result
@@ -107,7 +107,7 @@ pub fn run<T: Send>(
     }
 }
 
-/// What was reported last.
+/// Last progress report.
 type Reported = Option<(u64, u64, String)>;
 
 fn poll(py: Python<'_>, watcher: &Watcher, progress: Option<&Py<PyAny>>, reported: &mut Reported) -> PyResult<()> {

@@ -1,4 +1,4 @@
-//! A client that knows what it wrote: after a crash it says what was acknowledged and is not there.
+//! A client that records its writes, and detects acknowledged writes that are missing after a crash.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read as _, Write as _};
@@ -6,16 +6,16 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Bytes of a block, the least that the client writes.
+/// Block size in bytes, the smallest write of the client.
 pub const BLOCK: u64 = 4096;
 
 const FUA: u16 = 1;
 
-/// Numbers from a seed.
+/// Seeded random generator.
 pub struct Draw(pub u64);
 
 impl Draw {
-    /// Below `most`.
+    /// Random number below `most`.
     pub fn below(&mut self, most: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
@@ -25,7 +25,7 @@ impl Draw {
     }
 }
 
-/// A connection with one request under way.
+/// A connection with at most one outstanding request.
 pub struct Client(UnixStream);
 
 impl Client {
@@ -53,7 +53,7 @@ impl Client {
         self.0.write_all(&request)
     }
 
-    /// The error of the reply, 0 for none, and the data of a read.
+    /// Receives a reply: its error (0 for success), and the data of a read.
     pub fn receive(&mut self, read: u32) -> io::Result<(u32, Vec<u8>)> {
         let mut reply = [0; 16];
         self.0.read_exact(&mut reply)?;
@@ -73,7 +73,7 @@ impl Client {
         self.ask(0, 0, offset, bytes, &[])
     }
 
-    /// The error of the reply; 0 for none.
+    /// Writes; returns the error of the reply, 0 for success.
     pub fn write(&mut self, offset: u64, data: &[u8], is_durable: bool) -> io::Result<u32> {
         Ok(self.ask(1, u16::from(is_durable) * FUA, offset, data.len() as u32, data)?.0)
     }
@@ -82,7 +82,7 @@ impl Client {
         Ok(self.ask(3, 0, 0, 0, &[])?.0)
     }
 
-    /// Zeroes: trims, or writes zeros.
+    /// Trims, or writes zeros.
     fn zero(&mut self, trims: bool, offset: u64, bytes: u32, is_durable: bool) -> io::Result<u32> {
         Ok(self.ask(if trims { 4 } else { 6 }, u16::from(is_durable) * FUA, offset, bytes, &[])?.0)
     }
@@ -92,33 +92,33 @@ impl Client {
     }
 }
 
-/// An error of the server ends the work, as the end of the server does.
+/// Converts an error of a reply to an I/O error, which ends the work like a lost connection.
 fn fine(error: u32) -> io::Result<()> {
     if error == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(error as i32)) }
 }
 
-/// What a block may hold: what was sent, in order, from the last that is known to be durable. Zeros are version 0.
+/// Versions that a block may hold: those sent, in order, since the last one known to be durable. Version 0 is zeros.
 struct Block {
     sent: Vec<u64>,
     durable: usize,
-    /// The last that was acknowledged, by place in `sent`: what a read must return.
+    /// Index in `sent` of the last acknowledged version, which a read must return.
     acknowledged: usize,
 }
 
-/// What one writer knows of its part of a volume.
+/// One writer's record of its part of a volume.
 pub struct Ledger {
     tag: u64,
-    /// Blocks of its own, and how far apart they are.
+    /// Range of the writer's own blocks.
     blocks: std::ops::Range<u64>,
     known: BTreeMap<u64, Block>,
     next: u64,
     pub checked: u64,
-    /// Writes that were acknowledged.
+    /// Number of acknowledged writes.
     pub writes: u64,
 }
 
 impl Ledger {
-    /// For blocks that no one else writes. The tag is of the volume and the writer.
+    /// A record for blocks that have no other writer. `tag` identifies volume and writer.
     pub fn new(tag: u64, blocks: std::ops::Range<u64>) -> Ledger {
         Ledger { tag, blocks, known: BTreeMap::new(), next: 1, checked: 0, writes: 0 }
     }
@@ -135,7 +135,7 @@ impl Ledger {
         known.sent.push(version);
     }
 
-    /// Writes, zeroes, trims, flushes and reads until it is stopped or the server goes.
+    /// Writes, zeroes, trims, flushes and reads until stopped or disconnected.
     pub fn work(&mut self, client: &mut Client, seed: u64, stop: &AtomicBool) -> io::Result<()> {
         let mut draw = Draw(seed);
         let mut unflushed: BTreeMap<u64, usize> = BTreeMap::new();
@@ -191,7 +191,7 @@ impl Ledger {
     }
 
     fn expect(&self, block: u64, data: &[u8], versions: &[u64], why: &str) {
-        // A write that was under way may be torn at sectors.
+        // An outstanding write may be torn at sector boundaries.
         for sector in data.chunks(512) {
             let found = u64::from_be_bytes(sector[8..16].try_into().unwrap());
             let mut whole = Vec::new();
@@ -203,11 +203,11 @@ impl Ledger {
         }
     }
 
-    /// Reads what was written, and notes what is there. Everything that was acknowledged as durable, or something newer, has to be there.
+    /// Reads all blocks back and records their versions. Each must be the last durable version or a newer one.
     pub fn check(&mut self, client: &mut Client) -> io::Result<()> {
         for block in self.known.keys().copied().collect::<Vec<_>>() {
             let known = &self.known[&block];
-            // What did not change since it was checked, now and then.
+            // Blocks unchanged since the last check are read only occasionally.
             if known.sent.len() == 1 && block % 16 != self.next % 16 {
                 continue;
             }
@@ -218,7 +218,7 @@ impl Ledger {
             let is_torn = data.chunks(512).any(|sector| sector != &data[..512]);
             let found = u64::from_be_bytes(data[8..16].try_into().unwrap());
             if is_torn {
-                // A whole one, so that it is known again what there is.
+                // Overwrite a torn block, so that its content is known again.
                 let (mut data, version) = (Vec::new(), self.next);
                 self.next += 1;
                 self.fill(block, version, &mut data);

@@ -1,4 +1,4 @@
-//! The server is killed while clients write: nothing that was acknowledged as durable is lost, and a volume that moves is whole.
+//! Kills of the server while clients write: no durable write is lost, and volumes that are being moved stay consistent.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixStream;
@@ -10,13 +10,13 @@ use serde_json::{Value, json};
 use super::Served;
 use super::client::{Client, Draw, Ledger};
 
-/// How many times: an environment variable, or so many.
+/// Number of repetitions: from an environment variable, else a default.
 pub fn times(variable: &str, otherwise: u64) -> u64 {
     std::env::var(variable).map_or(otherwise, |text| text.parse().unwrap())
 }
 
 impl Served {
-    /// A command over the control socket, without a program for it.
+    /// Sends a command directly over the control socket.
     pub fn asks(&self, command: &Value) -> Value {
         let mut stream = UnixStream::connect(self.path("control")).unwrap();
         stream.write_all(format!("{command}\n").as_bytes()).unwrap();
@@ -53,9 +53,9 @@ impl Served {
         }
     }
 
-    /// Writers at work until `during` returns; they may lose their connection then.
+    /// Runs writers until `during` returns; they may lose their connection by then.
     ///
-    /// Returns whether all of them came to their end.
+    /// Returns whether all of them finished without an error.
     pub fn while_written(&self, volumes: &[&str], ledgers: &mut [Ledger], seed: u64, during: impl FnOnce()) -> bool {
         let (stop, failed, socket) = (AtomicBool::new(false), AtomicBool::new(false), self.path("nbd"));
         std::thread::scope(|scope| {
@@ -83,17 +83,17 @@ impl Served {
         }
     }
 
-    /// As the kernel does it, at once.
+    /// Kills the server by SIGKILL.
     pub fn kill_now(&self) {
         let id = self.server.as_ref().unwrap().id();
         rustix::process::kill_process(rustix::process::Pid::from_raw(id as i32).unwrap(), rustix::process::Signal::KILL).unwrap();
     }
 }
 
-/// Of two volumes with two writers each, over three extents of each volume.
+/// Records for two volumes with two writers each, over three extents per volume.
 pub fn ledgers() -> Vec<Ledger> {
     let blocks = |writer: u64| {
-        // The second pair around the border of two extents.
+        // The second pair straddles the border of two extents.
         let first = if writer < 2 { 64 } else { 16_384 - 256 };
         first + (writer % 2) * 1024..first + 512 + (writer % 2) * 1024
     };
@@ -136,7 +136,7 @@ fn what_was_acknowledged_as_durable_is_there_after_many_kills() {
     kills(times("KILLS", 1000), times("SEED", 1));
 }
 
-/// Two stores in files, and a volume on the first.
+/// A server with two stores in files, and a volume on the first.
 pub fn two_stores(scheduler: &str) -> Served {
     let served = Served::new(&format!(
         "[[store]]\nname = 'one'\npath = 'FOLDER/store'\nscheduler = '{scheduler}'\n\
@@ -167,7 +167,7 @@ fn a_volume_moves_while_it_is_written_and_is_the_same_at_the_other_store() {
         served.check(&["a"], &mut ledgers);
         assert!(ledgers.iter().map(|ledger| ledger.writes).sum::<u64>() > 100);
         let [one, two] = ["one", "two"].map(|store| served.store_status(store)["free_bytes"].as_u64().unwrap());
-        // Thin as it was: two of its four extents were written.
+        // Still thin: two of four extents are allocated.
         assert_eq!((one, two), (FREE, FREE - (2 << 26)), "its old extents are free");
     }
 }
@@ -182,7 +182,7 @@ fn crashes_of_moves(count: u64, seed: u64) {
     for _ in 0..count {
         let from = served.volume_status("a")["store"].clone();
         let to = if from == "one" { "two" } else { "one" };
-        // Some end before the server is killed, some are in their midst, some are cancelled.
+        // Some moves finish before the kill, some are interrupted, some are cancelled.
         let pause = Duration::from_micros(1_000 + draw.below(250_000));
         let (cancels, kills) = (draw.below(4) == 0, draw.below(5) != 0);
         let seed = draw.below(1 << 40);
@@ -209,7 +209,7 @@ fn crashes_of_moves(count: u64, seed: u64) {
     }
     let status = served.wait_until_moved("a");
     served.check(&volumes, &mut ledgers);
-    // Nothing is left of moves that were not made.
+    // Cancelled moves leave no space allocated.
     let allocated = |status: &Value| status["allocated_bytes"].as_u64().unwrap();
     let [one, two] = ["one", "two"].map(|store| served.store_status(store)["free_bytes"].as_u64().unwrap());
     assert_eq!(one + two, 2 * FREE - allocated(&status) - allocated(&served.volume_status("b")));

@@ -1,7 +1,7 @@
-//! A file system in memory whose power can be cut, and whose files fail, stall and fill up: what a disk does to a server.
+//! An in-memory filesystem with fault injection: power cuts, and files that fail, stall or are full.
 //!
-//! What was written and not flushed is kept apart. After a cut each sector of it is there or not, whatever was written before or after it:
-//! disks reorder. Names are as they were at the last flush, or as they were last.
+//! Unflushed writes are kept separately. After a power cut each of their sectors is present or lost independently of the others,
+//! because disks reorder writes. Names are those at the last flush, or the latest ones.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -23,7 +23,7 @@ const SECTOR: usize = 512;
 const NO_TIME: Duration = Duration::ZERO;
 const FOLDER: INodeNo = INodeNo::ROOT;
 
-/// Content with holes.
+/// Sparse file content.
 #[derive(Clone, Default)]
 struct Content {
     pages: BTreeMap<u64, Box<[u8; PAGE as usize]>>,
@@ -101,7 +101,7 @@ impl Change {
         }
     }
 
-    /// What a power cut leaves of it: all, nothing, or some sectors.
+    /// Applies the part of the change that survives a power cut: all, none or some sectors.
     fn torn(&self, content: &mut Content, draw: &mut Draw, keeps_percent: u64) {
         match self {
             Change::Write(offset, data) => {
@@ -122,12 +122,12 @@ impl Change {
     }
 }
 
-/// What happens to requests of a file.
+/// Fault injected into the requests of a file.
 #[derive(Clone, Debug, Default)]
 pub struct Fault {
     /// Reads and writes in this range fail with EIO.
     pub fails: Option<Range<u64>>,
-    /// Requests are not answered.
+    /// Requests receive no reply.
     pub stalls: bool,
     /// Writes fail with ENOSPC.
     pub is_full: bool,
@@ -137,7 +137,7 @@ pub struct Fault {
 struct File {
     now: Content,
     flushed: Content,
-    /// Since the last flush.
+    /// Changes since the last flush.
     changes: Vec<Change>,
 }
 
@@ -150,10 +150,10 @@ struct State {
     next: u64,
     names: Names,
     flushed_names: Names,
-    /// The power is off.
+    /// Whether the power is off.
     is_cut: bool,
     faults: BTreeMap<String, Fault>,
-    /// Requests of files that stall.
+    /// Requests held back by stalled files.
     waiting: Vec<Waiting>,
 }
 
@@ -163,7 +163,7 @@ impl State {
         name.and_then(|name| self.faults.get(name)).cloned().unwrap_or_default()
     }
 
-    /// The error of a request of a range.
+    /// Error injected into a request of this range; `None` if it succeeds.
     fn refused(&self, inode: INodeNo, range: Range<u64>, writes: bool) -> Option<Errno> {
         let fault = self.fault(inode);
         let fails = fault.fails.is_some_and(|bad| bad.start < range.end && range.start < bad.end);
@@ -186,7 +186,7 @@ impl State {
                 change.apply(&mut file.flushed);
             }
         }
-        // As a journal does it.
+        // A journalling filesystem also commits names on a flush.
         self.flushed_names = self.names.clone();
     }
 
@@ -203,14 +203,14 @@ impl State {
     }
 }
 
-/// The file system; unmounted when it is dropped.
+/// The mounted filesystem; unmounted on drop.
 pub struct Disk {
     state: Arc<Mutex<State>>,
     _session: BackgroundSession,
 }
 
 impl Disk {
-    /// Mounts it on a folder; `None`, said with the reason, where that is not possible.
+    /// Mounts it on a folder; `None`, with a message, if that is not possible.
     pub fn mount(folder: &Path) -> Option<Disk> {
         let state: Arc<Mutex<State>> = Arc::new(Mutex::new(State { next: 2, ..State::default() }));
         let mut config = Config::default();
@@ -230,14 +230,14 @@ impl Disk {
         self.state.lock().unwrap()
     }
 
-    /// Cuts the power: from now on every request fails, and what is left is drawn.
+    /// Cuts the power: every request fails from now on, and the surviving sectors are drawn at random.
     pub fn cut(&self, draw: &mut Draw) {
-        // All, nothing, or something between.
+        // None, some or all.
         let keeps = [0, 50, 90, 100][draw.below(4) as usize];
         self.cut_keeping(draw, keeps);
     }
 
-    /// Cuts the power, and keeps so many percent of the sectors that were not flushed.
+    /// Cuts the power, keeping this percentage of unflushed sectors.
     pub fn cut_keeping(&self, draw: &mut Draw, keeps: u64) {
         let mut state = self.lock();
         state.is_cut = true;
@@ -261,7 +261,7 @@ impl Disk {
         self.lock().is_cut = false;
     }
 
-    /// Requests of a file from now on, by its name.
+    /// Sets the fault of a file, by name.
     pub fn set(&self, file: &str, fault: Fault) {
         let mut state = self.lock();
         let stalls = fault.stalls;
@@ -291,7 +291,7 @@ impl Mount {
         self.0.lock().unwrap()
     }
 
-    /// Does something now, or when the file stalls no longer.
+    /// Runs `act` now, or when the file no longer stalls.
     fn does(&self, inode: INodeNo, act: impl FnOnce(&mut State) + Send + 'static) {
         let mut state = self.lock();
         if state.fault(inode).stalls {
@@ -473,7 +473,7 @@ impl Filesystem for Mount {
     }
 
     fn fallocate(&self, _: &Request, inode: INodeNo, _: FileHandle, offset: u64, length: u64, mode: i32, reply: ReplyEmpty) {
-        // Holes and zeros, with the size kept.
+        // FALLOC_FL_PUNCH_HOLE and ZERO_RANGE with KEEP_SIZE.
         if mode & 1 == 0 || !matches!(mode & !1, 2 | 16) {
             return reply.error(Errno::EOPNOTSUPP);
         }

@@ -1,4 +1,4 @@
-//! The front doors with the clients that people use: TLS, who may open what, metrics, hostile clients.
+//! Front doors with common clients: TLS, access control, metrics, hostile clients.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read as _, Write as _};
@@ -13,7 +13,7 @@ use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, 
 
 use super::{PROGRAM, Served, has};
 
-/// Signs certificates, which lie in a folder by the names that GnuTLS's clients look for.
+/// A certificate authority; certificates are stored under the names that GnuTLS clients expect.
 struct Signer(Issuer<'static, KeyPair>, String);
 
 impl Signer {
@@ -26,7 +26,7 @@ impl Signer {
         Signer(Issuer::new(params, key), certificate)
     }
 
-    /// A folder with a certificate: `ca-cert.pem`, and `KIND-cert.pem` with `KIND-key.pem`.
+    /// Creates a folder with `ca-cert.pem`, `KIND-cert.pem` and `KIND-key.pem`.
     fn sign(&self, folder: &Path, kind: &str, name: &str) {
         std::fs::create_dir_all(folder).unwrap();
         let mut params = CertificateParams::new(["localhost".to_owned()]).unwrap();
@@ -40,7 +40,7 @@ impl Signer {
     }
 }
 
-/// A port that was free a moment ago.
+/// A free TCP port.
 fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
@@ -49,7 +49,7 @@ fn text(output: &Output) -> String {
     [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned()).concat()
 }
 
-/// Hands bytes on to a port, and keeps a copy of those of both directions.
+/// A relay to a port that records the bytes of both directions.
 fn relay(port: u16) -> (u16, Arc<Mutex<Vec<u8>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let here = listener.local_addr().unwrap().port();
@@ -88,7 +88,7 @@ fn clients_of_gnutls_open_over_tls_the_volumes_that_their_certificates_may() {
     signer.sign(&at("web"), "client", "web.example.org");
     signer.sign(&at("other"), "client", "other.example.org");
     Signer::new().sign(&at("wrong"), "client", "web.example.org");
-    // Trusts the server, and shows a certificate that it does not believe.
+    // Trusts the server, but presents a certificate of an unknown authority.
     std::fs::copy(at("web/ca-cert.pem"), at("wrong/ca-cert.pem")).unwrap();
     let port = free_port();
     let user = rustix::process::getuid().as_raw();
@@ -113,12 +113,12 @@ fn clients_of_gnutls_open_over_tls_the_volumes_that_their_certificates_may() {
         let refused = info(folder, volume, &[]);
         assert!(!refused.status.success(), "{folder} {volume}: {}", text(&refused));
     }
-    // Without TLS no volume is named, and a client that would do without it is not let in.
+    // Without TLS no volume is listed, and a client that does not start TLS is rejected.
     for uri in [format!("nbd://localhost:{port}/web"), format!("nbd://localhost:{port}/")] {
         let plain = Command::new("nbdinfo").args(["--list", &uri]).output().unwrap();
         assert!(!plain.status.success() && !text(&plain).contains("secret"), "{}", text(&plain));
     }
-    // QEMU, through a relay that keeps what it sees.
+    // QEMU through the recording relay.
     let (relayed, seen) = relay(port);
     let qemu = |program: &str, arguments: &[&str]| {
         let object = format!("tls-creds-x509,id=t,endpoint=client,dir={}", at("web").display());
@@ -139,7 +139,7 @@ fn clients_of_gnutls_open_over_tls_the_volumes_that_their_certificates_may() {
     assert!(io.status.success() && !text(&io).contains("verification failed"), "{}", text(&io));
     let seen = seen.lock().unwrap();
     assert!(seen.len() > 16 << 20 && !seen.windows(16).any(|window| window == [90; 16]), "data went in plain text");
-    // By the user that the kernel names, without TLS.
+    // Access by peer credentials of the socket, without TLS.
     served.qemu("private", &["write -P 1 0 4k", "read -P 1 0 4k"]).unwrap();
     assert!(served.qemu("web", &["read 0 4k"]).is_err());
 }
@@ -173,7 +173,7 @@ fn what_cannot_be_used_for_tls_is_refused_at_the_start() {
     }
 }
 
-/// What is wrong with a text in the OpenMetrics format; each name with the number of its samples.
+/// Validates OpenMetrics text; returns the number of samples by name.
 fn check_open_metrics(text: &str) -> Result<BTreeMap<String, usize>, String> {
     let body = text.strip_suffix("# EOF\n").ok_or("does not end with # EOF")?;
     let (mut samples, mut kinds) = (BTreeMap::<String, usize>::new(), BTreeMap::new());
@@ -233,7 +233,7 @@ fn check_open_metrics(text: &str) -> Result<BTreeMap<String, usize>, String> {
     Ok(samples)
 }
 
-/// Buckets grow, and the last is the count.
+/// Histogram buckets are cumulative, and the last equals the count.
 fn check_histograms(text: &str) {
     let mut buckets = BTreeMap::<String, Vec<u64>>::new();
     let mut counts = BTreeMap::new();
@@ -277,7 +277,7 @@ fn metrics_are_open_metrics_under_load_and_the_dashboard_and_the_alerts_show_the
     served.qemu("a", &["write -P 7 0 1M", "flush"]).unwrap();
     let readers = ["a", "b"].map(|volume| served.reads_at_random(volume, 400));
     let until = Instant::now() + Duration::from_secs(20);
-    // One disk cannot do the work of two: then the metrics of a broken promise are there, too.
+    // One disk cannot serve the load of two, so metrics of a violated guarantee appear.
     let under_load = loop {
         let text = scrape();
         check_open_metrics(&text).unwrap();
@@ -307,7 +307,7 @@ fn metrics_are_open_metrics_under_load_and_the_dashboard_and_the_alerts_show_the
         assert_eq!(of("transferred_bytes_total", "read"), 400.0 * 4096.0);
     }
     assert_eq!(value(&text, "seekwise_serve_volume_response_seconds_count{volume=\"a\",store=\"disk\",operation=\"write\"}"), 1.0);
-    // More than are taken at once.
+    // More than the maximum number of connections.
     let mut client = open(&served);
     client.write_all(&request(0, 512).repeat(2000)).unwrap();
     client.read_exact(&mut vec![0; 2000 * (16 + 512)]).unwrap();
@@ -334,7 +334,7 @@ fn metrics_are_open_metrics_under_load_and_the_dashboard_and_the_alerts_show_the
     assert!(alerted.len() >= 5 && alerted.is_subset(&there), "{alerted:?}");
 }
 
-/// A client that says hello, and then whatever a test wants.
+/// A raw client after the handshake's greeting.
 fn connect(served: &Served) -> UnixStream {
     let mut client = UnixStream::connect(served.path("nbd")).unwrap();
     client.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
@@ -343,7 +343,7 @@ fn connect(served: &Served) -> UnixStream {
     client
 }
 
-/// One that has opened volume `a`.
+/// A raw client that has opened volume `a`.
 fn open(served: &Served) -> UnixStream {
     let mut client = connect(served);
     client.write_all(b"IHAVEOPT\0\0\0\x01\0\0\0\x01a").unwrap();
@@ -351,7 +351,7 @@ fn open(served: &Served) -> UnixStream {
     client
 }
 
-/// A request at the beginning of the volume, without its data.
+/// Header of a request at offset 0, without data.
 fn request(command: u16, bytes: u32) -> Vec<u8> {
     let mut request = 0x2560_9513_u32.to_be_bytes().to_vec();
     request.extend([0; 2]);
@@ -372,7 +372,7 @@ fn hostile_clients_keep_no_other_client_out() {
         line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap()
     };
     let before = resident_kib();
-    // That say nothing, that stop in the middle of an option, of a request and of its data.
+    // Clients that send nothing, or stop within an option, a request or its data.
     let mut silent: Vec<UnixStream> = (0..20).map(|_| UnixStream::connect(served.path("nbd")).unwrap()).collect();
     for _ in 0..20 {
         let mut client = connect(&served);
@@ -386,7 +386,7 @@ fn hostile_clients_keep_no_other_client_out() {
         client.write_all(&[7; 5000]).unwrap();
         silent.push(client);
     }
-    // That ask without end and read nothing.
+    // Clients that send requests and never read replies.
     let floods: Vec<UnixStream> = (0..4)
         .map(|_| {
             let mut client = open(&served);
@@ -396,7 +396,7 @@ fn hostile_clients_keep_no_other_client_out() {
             client
         })
         .collect();
-    // Bytes that are no request.
+    // Invalid requests.
     for number in 0..20_u8 {
         let mut client = open(&served);
         let _ = client.write_all(&vec![number; 4000]);
@@ -407,13 +407,13 @@ fn hostile_clients_keep_no_other_client_out() {
     honest.read_exact(&mut [0; 16 + 4096]).unwrap();
     assert!(begun.elapsed() < Duration::from_secs(5), "an honest client waits {:?}", begun.elapsed());
     let grown_mib = (resident_kib() - before) / 1024;
-    // 64 MiB of each client that reads nothing, 1 MiB of each that stops in the middle, 1 MiB a connection.
+    // 64 MiB per client that does not read, 1 MiB per client that stops within a request, 1 MiB per connection.
     let most_mib = 4 * 64 + 20 + 85;
     println!("memory grew by {grown_mib} MiB of at most {most_mib}");
     assert!(grown_mib <= most_mib);
     drop((silent, floods));
     served.wait_until_closed_but("a", 1);
-    // A write whose data is not all there changes nothing.
+    // A write with incomplete data changes nothing.
     honest.write_all(&request(0, 1 << 20)).unwrap();
     let mut data = vec![0; 16 + (1 << 20)];
     honest.read_exact(&mut data).unwrap();

@@ -1,4 +1,4 @@
-//! Power cuts, and stores that fail, stall and fill up, on a file system of the tests.
+//! Power cuts, and stores that fail, stall or are full, on the filesystem of `disk.rs`.
 
 use std::io::Write as _;
 use std::os::unix::net::UnixStream;
@@ -13,7 +13,7 @@ use super::disk::{Disk, Fault};
 
 const STORE: u64 = 1 << 30;
 
-/// A server whose catalog and first store are on a disk of the tests; the second store is beside it.
+/// A server with catalog and first store on a disk with fault injection, and the second store on an ordinary one.
 struct OnDisk {
     served: Served,
     disk: Disk,
@@ -52,20 +52,20 @@ impl OnDisk {
         assert_eq!(self.served.asks(&new), "done");
     }
 
-    /// Before the disk goes.
+    /// Stops the server before the disk is unmounted.
     fn end(mut self) {
         self.served.kill();
     }
 }
 
-/// Volumes "a" and "b" stay, and "a" moves; "c" is made again and again where one before it left something.
+/// Volumes "a" and "b" persist, and "a" is moved; "c" is created repeatedly in space that earlier ones have used.
 fn cuts(count: u64, seed: u64) {
     let Some(mut on) = OnDisk::new("mq-deadline", "disk/serve.db") else { return };
     on.creates("a", "one");
     on.creates("b", "one");
     let volumes = ["a", "b", "c"];
     let mut draw = Draw(seed);
-    // Of "a" and "b" two each, and of "c" one at the end.
+    // Two records each of "a" and "b", and one of "c" last.
     let new = |tag: u64| Ledger::new(tag, 8_000..8_000 + 512);
     let mut known: Vec<Ledger> = ledgers();
     let mut of_c = new(0xc000);
@@ -100,7 +100,7 @@ fn cuts(count: u64, seed: u64) {
         on.disk.power_on();
         on.served.start();
         on.served.check(&volumes[..2], &mut known);
-        // A volume that was there before the power was cut is there after it.
+        // A volume that existed before the power cut exists after it.
         on.served.check(&volumes[2..], std::slice::from_mut(&mut of_c));
         on.served.wait_until_closed("c");
         is_there = true;
@@ -126,7 +126,7 @@ fn what_was_flushed_is_there_after_many_power_cuts() {
     cuts(times("CUTS", 200), times("SEED", 1));
 }
 
-/// Nothing flushes the destination but the move itself.
+/// Only the move itself flushes the destination.
 #[test]
 fn a_volume_that_has_moved_is_there_after_a_power_cut_right_then() {
     let Some(mut on) = OnDisk::new("none", "disk/serve.db") else { return };
@@ -147,7 +147,7 @@ fn a_volume_that_has_moved_is_there_after_a_power_cut_right_then() {
     on.end();
 }
 
-/// The error of a request; 0 for none.
+/// Reads a block; returns the error, 0 for success.
 fn reads(client: &mut Client, offset: u64) -> u32 {
     client.read(offset, BLOCK as u32).unwrap().0
 }
@@ -163,7 +163,7 @@ fn a_store_that_fails_fails_only_the_requests_concerned_and_recovers() {
     for client in [&mut bad, &mut good] {
         assert_eq!(client.write(0, &data, true).unwrap() + client.write(4 << 20, &data, true).unwrap(), 0);
     }
-    // The first extent of the store is the volume's.
+    // The first extent of the store belongs to the volume.
     on.disk.set("one", Fault { fails: Some(4 << 20..(4 << 20) + 4096), ..Fault::default() });
     assert_eq!((reads(&mut bad, 4 << 20), bad.write(4 << 20, &data, false).unwrap()), (5, 5));
     assert_eq!((reads(&mut bad, 0), bad.write(0, &data, false).unwrap(), reads(&mut good, 4 << 20)), (0, 0, 0));
@@ -171,12 +171,12 @@ fn a_store_that_fails_fails_only_the_requests_concerned_and_recovers() {
     assert_eq!(status["failed_requests"], 2, "{status}");
     assert!(status["last_error"].as_str().unwrap().contains("Input/output error"), "{status}");
     assert_eq!(on.served.volume_status("good")["failed_requests"], 0);
-    // A move of it fails and says why; of a volume elsewhere to it as well.
+    // Moving the volume away fails with a reason; so does moving another volume to this store.
     assert_eq!(on.served.moves("bad", "beside", 1 << 30), "done");
     let failed = on.served.wait_until_moved("bad");
     let why = failed["move_failed"].as_str().unwrap_or_default();
     assert!(failed["store"] == "one" && why.contains("reading") && why.contains("store one"), "{failed}");
-    // It is full.
+    // The store is full.
     on.disk.set("one", Fault { is_full: true, ..Fault::default() });
     assert_eq!((bad.write(0, &data, false).unwrap(), bad.write(100 << 20, &data, false).unwrap()), (28, 28));
     assert_eq!((reads(&mut bad, 0), good.write(100 << 20, &data, true).unwrap()), (0, 0));
@@ -184,7 +184,7 @@ fn a_store_that_fails_fails_only_the_requests_concerned_and_recovers() {
     let failed = on.served.wait_until_moved("good");
     assert!(failed["store"] == "beside" && failed["move_failed"].as_str().unwrap().contains("writing"), "{failed}");
     assert_eq!(on.served.store_status("one")["free_bytes"].as_u64(), Some(STORE - (64 << 20)), "nothing is left of it");
-    // It is mended.
+    // The fault is cleared.
     on.disk.set("one", Fault::default());
     assert_eq!((bad.write(100 << 20, &data, true).unwrap(), reads(&mut bad, 4 << 20), bad.flush().unwrap()), (0, 0, 0));
     assert_eq!(on.served.moves("bad", "two", 4 << 30), "done");
@@ -194,7 +194,7 @@ fn a_store_that_fails_fails_only_the_requests_concerned_and_recovers() {
     on.end();
 }
 
-/// Nothing of other stores waits for one that stalls, and no command does that has not to.
+/// A stalled store blocks neither other stores nor commands that do not need it.
 fn stalls(seconds: f64) {
     let Some(on) = OnDisk::new("youchoose", "serve.db") else { return };
     on.creates("slow", "one");
@@ -213,11 +213,11 @@ fn stalls(seconds: f64) {
     on.disk.set("one", Fault { stalls: true, ..Fault::default() });
     let begun = Instant::now();
     slow.send(1, 0, 0, BLOCK as u32, &data).unwrap();
-    // A command that needs the store waits for it, and holds up nothing else.
+    // A command that needs the store waits for it, without blocking others.
     let mut waits = UnixStream::connect(on.served.path("control")).unwrap();
     let thick = json!({"do": "create", "name": "thick", "store": "one", "bytes": 64 << 20, "is_thick": true, "contract": "", "is_unchecked": true});
     writeln!(waits, "{thick}").unwrap();
-    // A copy to it stands still, and its volume is served.
+    // A move to the store stalls; its volume is still served.
     assert_eq!(on.served.moves("moves", "one", 1 << 30), "done");
     let mut longest = Duration::ZERO;
     let mut rounds = 0;
@@ -237,7 +237,7 @@ fn stalls(seconds: f64) {
     }
     assert!(longest < Duration::from_millis(1500), "{longest:?}");
     assert!(is_told, "{}", on.served.volume_status("slow"));
-    // The copy is cancelled as far as it can be, and that is said.
+    // The move is being cancelled, as the status shows.
     let told = on.served.volume_status("moves");
     assert_eq!(told["moving"]["to"], "one", "{told}");
     on.disk.set("one", Fault::default());

@@ -1,4 +1,4 @@
-//! A virtual machine of QEMU with a volume as its disk. Takes half a minute for each boot, so these tests are ignored; `tests/bars/doors`
+//! A QEMU virtual machine with a volume as its disk. A boot takes half a minute, so these tests are ignored by default; `tests/bars/doors`
 //! runs them.
 
 use std::process::{Command, Stdio};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::{PROGRAM, Served, has};
 
-/// Makes a kernel and a system in a folder; false, with the reason, where that cannot be.
+/// Builds kernel and initrd in a folder; false, with a message, if that is not possible.
 fn prepares(served: &Served, with_fio: bool) -> bool {
     let script = super::root().join("tests/machine");
     let mut command = Command::new(script);
@@ -23,7 +23,7 @@ fn prepares(served: &Served, with_fio: bool) -> bool {
     output.status.success()
 }
 
-/// Starts the machine with this drive, waits until it has switched itself off, and returns what it said.
+/// Boots the machine with this drive, waits until it powers off, and returns its console output.
 fn boots(served: &Served, mode: &str, drive: &[&str]) -> String {
     let mut qemu = Command::new("timeout");
     qemu.args(["240", "qemu-system-x86_64", "-m", "512", "-nographic", "-no-reboot", "-kernel", "vmlinuz", "-initrd", "initrd"]);
@@ -52,7 +52,7 @@ fn the_quick_start_gives_a_virtual_machine_a_disk_that_keeps_its_data() {
     if !has("qemu-system-x86_64") {
         return;
     }
-    // Only for its folder: the server is the one of the page.
+    // Used only for its folder: the page starts its own server.
     let mut served = Served::file("none");
     served.kill();
     if !prepares(&served, false) {
@@ -63,7 +63,7 @@ fn the_quick_start_gives_a_virtual_machine_a_disk_that_keeps_its_data() {
     let commands = section.split("```sh root\n").nth(1).unwrap().split("```").next().unwrap().replace("\\\n", " ");
     assert_eq!(commands.lines().count(), 5, "five commands");
     let path = format!("{}:{}", std::path::Path::new(PROGRAM).parent().unwrap().display(), std::env::var("PATH").unwrap());
-    // A person has seen the server's prompt before typing the next command.
+    // Wait for the server's ready message, as a user would.
     let script = commands.replace(" &\n", " &\nuntil [ -S serve.sock ]; do sleep 0.1; done\n");
     let script = format!("set -e\ntrap 'kill $(jobs -p)' EXIT\n{script}");
     let output = Command::new("timeout")
@@ -124,7 +124,7 @@ fn a_disk_by_vhost_user_keeps_its_data_and_is_the_same_volume_as_by_nbd() {
     if !prepares(&served, true) {
         return;
     }
-    // Before there is a volume, a monitor is refused and the door stays.
+    // Without a volume the monitor's connection is rejected, and the socket stays open.
     drop(std::os::unix::net::UnixStream::connect(served.path("web.sock")).unwrap());
     served.does(&["create", "web", "--size", "256M"]);
     let first = boots(&served, "first", &VHOST_USER);
@@ -137,7 +137,7 @@ fn a_disk_by_vhost_user_keeps_its_data_and_is_the_same_volume_as_by_nbd() {
     assert!(again.contains("7 files verified") && again.contains("seekwise: the volume is whole"), "{again}");
     let fio = boots(&served, "fio", &VHOST_USER);
     assert!(fio.contains("seekwise: the volume is whole"), "{fio}");
-    // A client that says what it wants, and one that says nonsense.
+    // Clients that disconnect at once or send garbage.
     for bytes in [&b""[..], &[7; 100], &[255; 12]] {
         use std::io::Write as _;
         let mut client = std::os::unix::net::UnixStream::connect(served.path("web.sock")).unwrap();

@@ -1,4 +1,4 @@
-//! Moves as people ask for them, and plans.
+//! Moves of volumes by commands, and migration plans.
 
 use std::time::{Duration, Instant};
 
@@ -31,7 +31,7 @@ fn moves_are_refused_with_the_reason_cancelled_and_begun_again_after_a_crash() {
     assert!(table(&served).contains("a moves to two: "), "{}", table(&served));
     served.refuses(&["move", "a", "--to", "two"], "is being moved to store two");
     served.refuses(&["resize", "a", "--size", "1G"], "is being moved to store two");
-    // It has a promise of its own there already, which is checked as well.
+    // The destination already has a guarantee, which is also checked.
     served.does(&["promise", "a", "--promise", "weight = 2", "--unchecked"]);
     drop(client);
     served.wait_until_closed("a");
@@ -58,7 +58,7 @@ fn moves_are_refused_with_the_reason_cancelled_and_begun_again_after_a_crash() {
     }
 }
 
-/// After a smaller size, what was there is gone: a larger one shows zeros, also within the last extent.
+/// Shrinking discards data: after growing again the range reads as zeros, also within the last extent.
 #[test]
 fn a_volume_that_was_smaller_shows_zeros_where_it_was_larger() {
     let served = Served::file("none");
@@ -81,7 +81,7 @@ fn a_volume_that_was_smaller_shows_zeros_where_it_was_larger() {
 const TWO_DISKS: &str = "[[store]]\nname = 'disk'\nemulated = 'sata7200'\nscheduler = 'none'\n\
                          [[store]]\nname = 'other'\nemulated = 'sata7200'\nscheduler = 'none'\n";
 
-/// Either may be kept alone, and not both.
+/// Each guarantee can be met alone, but not both.
 fn two_promises(served: &Served) {
     for volume in ["a", "b"] {
         served.does(&["create", volume, "--size", "1G", "--store", "disk", "--promise", "reservation_iops = 50", "--unchecked"]);
@@ -129,7 +129,7 @@ fn a_plan_is_made_without_being_asked_within_its_limits() {
     assert_eq!(served.volume_status("b")["store"], "disk");
 }
 
-/// The page's commands for a store on another machine, in their order.
+/// The page's commands for a store on another machine, in order.
 #[test]
 fn a_store_may_be_an_export_of_another_server() {
     let is_there = |name: &str| std::process::Command::new(name).arg("--version").output().is_ok();
@@ -144,7 +144,7 @@ fn a_store_may_be_an_export_of_another_server() {
     }
     let page = std::fs::read_to_string(std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/serve.md")).unwrap();
     let commands = page.split("## More than one machine").nth(1).unwrap().split("```sh root\n").nth(1).unwrap();
-    // What a person does by waiting a moment.
+    // Retry, where a user would wait a moment.
     let mut waits = ["[ -S far.sock ]", "[ -e far/store ]", "[ -S nbd.sock ]"].into_iter();
     let mut script = String::from("trap 'kill $(jobs -p) 2>/dev/null; sleep 0.2; umount -l far 2>/dev/null' EXIT\n");
     for line in commands.split("```").next().unwrap().lines() {
@@ -153,7 +153,7 @@ fn a_store_may_be_an_export_of_another_server() {
             script += &format!("while ! {}; do sleep 0.05; done\n", waits.next().unwrap());
         }
     }
-    // Read again from the far server's file after the server was killed.
+    // Read from the remote server's file after that server was killed.
     script += "kill -9 %3; wait %3 2>/dev/null || true; rm nbd.sock\nseekwise-serve --config serve.toml &\nwhile ! [ -S nbd.sock ]; do sleep 0.05; done\n\
                qemu-io -f raw -c 'read -P 7 0 1M' 'nbd+unix:///web?socket=nbd.sock'\n";
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! What happened, for `history` and `explain`: bounded in memory, and in a file that outlives the daemon.
+//! The history, for `history` and `explain`: bounded in memory, and in a file that persists across restarts.
 
 use rustix::fs::OFlags;
 use std::collections::VecDeque;
@@ -13,43 +13,43 @@ use report::record::unfinished;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-/// The file in the state directory; a line of JSON for each entry.
+/// File name in the state directory; one line of JSON per entry.
 const FILE: &str = "history.jsonl";
-/// Letters of an advice's id.
+/// Length of the id of a recommendation, in characters.
 const ID_LETTERS: usize = 8;
 
-/// What kind of thing happened.
+/// Kind of a history entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// A device is watched from now on.
+    /// Monitoring of a device started.
     Began,
-    /// Something would be set, if the device was to be tuned.
+    /// A recommendation for a device that is only monitored.
     WouldSet,
-    /// A setting was applied because the controller decided so.
+    /// A setting was applied by decision of the controller.
     Set,
-    /// A setting was applied because the one before did harm that the controller does not see.
+    /// The guard reverted a setting because it did harm.
     Guarded,
-    /// The plant, or a rule of the configuration, refused a setting.
+    /// The device, or a limit of the configuration, refused a setting.
     Refused,
     /// A setting was changed externally.
     Conflict,
-    /// The administrator let the agent tune the device again.
+    /// An administrator resumed tuning.
     Resumed,
-    /// What was there before came back.
+    /// The original setting was restored.
     Restored,
     /// The device is gone.
     Gone,
-    /// Something could not be done; the text says what.
+    /// An operation failed; the text says which.
     Trouble,
-    /// Learning began or ended, or something was learned.
+    /// Learning mode started, ended or had a result.
     Learning,
-    /// A promise to a unit is kept or not, or another unit is limited for it.
+    /// A guarantee is met or violated, or a unit is limited for it.
     Promise,
 }
 
 impl Kind {
-    /// As it is shown, and as metrics name it.
+    /// Name in output and in metrics.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Began => "began",
@@ -68,51 +68,51 @@ impl Kind {
     }
 }
 
-/// What a candidate promised when something was decided.
+/// Prediction for a candidate at the time of a decision.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Promised {
     /// The candidate.
     pub setting: String,
-    /// By how much it was to be better, in percent, and the standard error of that.
+    /// Predicted gain in percent.
     pub gain_percent: f64,
-    /// See `gain_percent`.
+    /// Standard error of `gain_percent`.
     pub error_percent: f64,
-    /// Whether it would let a stream starve.
+    /// Whether it is predicted to starve a stream.
     pub starves: bool,
 }
 
-/// Something that happened.
+/// An entry of the history.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
-    /// Counts from 1, and goes on after a restart.
+    /// Number from 1, continued after a restart.
     pub number: u64,
-    /// The id of what is advised or done: the same for the same change of the same device, whenever it comes up.
+    /// Stable id of the change: the same change of the same device always has the same id.
     pub id: String,
-    /// When, in seconds since 1970.
+    /// Time in seconds since 1970.
     pub unix_seconds: u64,
     /// The device.
     pub device: String,
-    /// What.
+    /// Kind of the entry.
     pub kind: Kind,
-    /// The setting before.
+    /// Previous setting.
     pub from: String,
-    /// The setting after it, or the recommended one.
+    /// New or recommended setting.
     pub to: String,
-    /// Why.
+    /// Reason as a sentence.
     pub why: String,
-    /// What was promised, in percent, and the standard error of that.
+    /// Predicted gain in percent; `None` without a prediction.
     pub promised_percent: Option<f64>,
-    /// See `promised_percent`.
+    /// Standard error of `promised_percent`.
     pub error_percent: Option<f64>,
-    /// Its measured gain, in percent; a later entry of the same number has it.
+    /// Measured gain in percent; written by a later line with the same number.
     pub measured_percent: Option<f64>,
-    /// The standard error of the measured gain; `None` if one window on a side does not show it.
+    /// Standard error of the measured gain; `None` if a side has only one window.
     pub measured_error_percent: Option<f64>,
-    /// What the decision rests on: facts with their names.
+    /// Evidence of the decision: names and values.
     pub seen: Vec<(String, String)>,
-    /// What every candidate promised, the best first.
+    /// Predictions for all candidates, best first.
     pub candidates: Vec<Promised>,
-    /// What each source of knowledge contributed: its name, and what it said. Empty in entries from before this field.
+    /// Contribution of each source of knowledge: name and text. Empty in entries of earlier versions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<(String, String)>,
 }
@@ -123,7 +123,7 @@ impl Entry {
         self.measured_percent.map(|gain_percent| Measured { gain_percent, error_percent: self.measured_error_percent })
     }
 
-    /// An entry of which nothing is known but this.
+    /// An entry without prediction, measurement and evidence.
     pub fn new(device: &str, kind: Kind, from: &str, to: &str, why: impl Into<String>) -> Entry {
         Entry {
             number: 0,
@@ -148,9 +148,9 @@ impl Entry {
 /// The measured gain of a change.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Measured {
-    /// In percent.
+    /// Gain in percent.
     pub gain_percent: f64,
-    /// Its standard error in percent; `None` if unknown.
+    /// Standard error of the gain in percent; `None` if unknown.
     pub error_percent: Option<f64>,
 }
 
@@ -161,49 +161,49 @@ impl Measured {
         Measured { gain_percent: 100.0 * comparison.gain.mean.exp_m1(), error_percent }
     }
 
-    /// As in `+12.3% ± 3.0%`.
+    /// Formats as `+12.3% ± 3.0%`.
     pub fn text(&self) -> String {
         let Measured { gain_percent, error_percent } = *self;
         error_percent.map_or_else(|| signed(gain_percent), |error| with_error(gain_percent, error))
     }
 }
 
-/// The id of a change: from the device and both settings, so that it is the same on every run.
+/// Id of a change: a hash of the device and both settings, hence stable across runs.
 pub fn id(device: &str, from: &str, to: &str) -> String {
     let digest = Sha256::digest(format!("{device}\n{from}\n{to}"));
     let letters: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
     format!("{device}-{}", &letters[..ID_LETTERS])
 }
 
-/// The latest entries.
+/// A bounded list of the latest entries.
 #[derive(Debug)]
 pub struct History {
     most: usize,
     entries: VecDeque<Entry>,
     next: u64,
-    /// `None` if it is kept in memory only.
+    /// `None`: in memory only.
     file: Option<PathBuf>,
-    /// Lines of the file.
+    /// Number of lines in the file.
     lines: usize,
 }
 
 impl History {
-    /// Keeps at most this many entries, in memory.
+    /// A history in memory, of at most `most` entries.
     pub fn in_memory(most: usize) -> History {
         History { most, entries: VecDeque::new(), next: 1, file: None, lines: 0 }
     }
 
-    /// Keeps at most this many entries, in a file of this folder; continues an existing one.
+    /// A history in a file of this folder, of at most `most` entries; continues an existing file.
     ///
     /// # Errors
-    /// The folder is not there or cannot be written to; its file is a symbolic link or the like.
+    /// The folder does not exist or is not writable; the file is a symbolic link or not a regular file.
     pub fn open(folder: &Path, most: usize) -> io::Result<History> {
         let mut history = History { file: Some(folder.join(FILE)), ..History::in_memory(most) };
         for entry in read(folder)? {
             history.next = history.next.max(entry.number + 1);
             history.take(entry);
         }
-        // Also ends a line that a crash cut off.
+        // Also terminates a line truncated by a crash.
         history.compact()?;
         Ok(history)
     }
@@ -211,7 +211,7 @@ impl History {
     /// Adds an entry, and returns its number.
     ///
     /// # Errors
-    /// The file cannot be written; the entry is in memory all the same.
+    /// The file cannot be written; the entry is still added in memory.
     pub fn add(&mut self, unix_seconds: u64, entry: Entry) -> io::Result<u64> {
         let number = self.next;
         self.next += 1;
@@ -232,13 +232,13 @@ impl History {
         self.write(&entry)
     }
 
-    /// The entries, the oldest first.
+    /// The entries, oldest first.
     pub fn entries(&self) -> impl DoubleEndedIterator<Item = &Entry> {
         self.entries.iter()
     }
 
     fn take(&mut self, entry: Entry) {
-        // What was measured of an entry comes as the entry again.
+        // A measured gain is stored as a second line with the same number.
         if let Some(known) = self.entries.iter_mut().find(|known| known.number == entry.number) {
             *known = entry;
             return;
@@ -257,7 +257,7 @@ impl History {
         if self.lines > 2 * self.most { self.compact() } else { Ok(()) }
     }
 
-    /// Leaves in the file what is in memory.
+    /// Rewrites the file with the entries in memory.
     fn compact(&mut self) -> io::Result<()> {
         let Some(file) = &self.file else { return Ok(()) };
         let lines = self.entries.iter().map(|entry| Ok(serde_json::to_string(entry)? + "\n"));
@@ -265,14 +265,14 @@ impl History {
         let folder = file.parent().unwrap_or(Path::new("."));
         let mut new = unfinished::create(folder, 0o644)?;
         new.write_all(text.as_bytes())?;
-        // By renaming, so that a link there is replaced and not followed.
+        // Write by rename, so that a symbolic link is replaced and not followed.
         new.persist(file).map_err(|error| error.error)?;
         self.lines = self.entries.len();
         Ok(())
     }
 }
 
-/// Opens the file itself: the folder may belong to the user of an unprivileged daemon, who could have root follow a link.
+/// Opens the file without following links: the folder may belong to an unprivileged user, who could plant a link for root to follow.
 fn open_file(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     let no_follow = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let file = options.custom_flags(no_follow.bits() as i32).open(path).map_err(|error| match error.raw_os_error() {
@@ -287,7 +287,7 @@ fn not_regular(path: &Path) -> io::Error {
     io::Error::new(io::ErrorKind::AlreadyExists, message)
 }
 
-/// The entries in a folder's file, as they were written; none if there is no file. A line that a crash cut off is passed over.
+/// Reads the entries of a folder's file, in file order; empty if there is no file. A line truncated by a crash is skipped.
 ///
 /// # Errors
 /// The file cannot be read.
@@ -300,7 +300,7 @@ pub fn read(folder: &Path) -> io::Result<Vec<Entry>> {
     }
 }
 
-/// The latest `most` of entries as they were written, what was measured in its place.
+/// The latest `most` entries of a folder's file, with measured gains merged into their entries.
 ///
 /// # Errors
 /// The file cannot be read.
@@ -354,7 +354,7 @@ mod tests {
         std::os::unix::fs::symlink(&victim, &file).unwrap();
         let error = History::open(folder.path(), 3).unwrap_err().to_string();
         assert!(error.contains("is a link or no regular file"), "{error}");
-        // Also if it comes later.
+        // Also if the measurement comes later.
         fs::remove_file(&file).unwrap();
         let mut history = History::open(folder.path(), 3).unwrap();
         fs::remove_file(&file).unwrap();

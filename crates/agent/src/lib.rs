@@ -1,4 +1,4 @@
-//! The Linux daemon: watches block devices, advises, tunes them and puts everything back.
+//! The Linux daemon: monitors block devices, recommends settings, applies them and restores the original ones.
 //!
 //! ```text
 //!   without privileges                                 root, nothing else
@@ -10,8 +10,8 @@
 //! │          control socket, metrics, history │
 //! └───────────────────────────────────────────┘
 //! ```
-//! The right half is the program `seekwise-applier`, of the crate `applier`. Nothing is set that cannot be read back. The old value is on
-//! disk before the new one is written. What others change stays as they want it.
+//! The right half is the program `seekwise-applier`, of the crate `applier`. Only attributes that can be read back are set. The old value is
+//! written to the journal before the new one is applied. Changes by other programs are respected.
 
 pub mod advice;
 pub mod configuration;

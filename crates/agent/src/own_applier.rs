@@ -1,4 +1,4 @@
-//! An applier that a program starts for itself where none runs.
+//! Starts a private applier as a child process if none is running.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 use applier::{ApplierError, Client, Kind, PROGRAM};
 use tracing::{info, warn};
 
-/// How long an applier takes to listen: it reads its journal first, and may put things back.
+/// Startup timeout: the applier first reads its journal, and may restore settings.
 const STARTS: Duration = Duration::from_secs(30);
 
-/// The program `seekwise-applier`: in the folder of the running program.
+/// Path of the program `seekwise-applier`, in the folder of the running program.
 ///
 /// # Errors
-/// It is not there; the message says where it was looked for.
+/// It does not exist; the message has the path.
 pub fn program() -> Result<PathBuf, ApplierError> {
     let missing = |message| ApplierError::new(Kind::Unreachable, message);
     let own = std::env::current_exe().map_err(|error| missing(format!("cannot find this program's own file: {error}")))?;
@@ -27,18 +27,18 @@ pub fn program() -> Result<PathBuf, ApplierError> {
     Err(missing(format!("{PROGRAM} is missing, which sets devices and puts everything back; it was looked for in {folder}")))
 }
 
-/// A child process that is an applier. Started again if it is killed: as long as settings have to be restored, an applier must be
-/// able to. When this is dropped, or its owner is killed, the applier's standard input ends; it puts back what is to be put back, and ends.
+/// An applier as a child process. It is restarted if it is killed, because settings may have to be restored. When this is dropped or
+/// its owner is killed, the applier's standard input closes, and the applier restores settings and exits.
 pub struct OwnApplier {
     input: Arc<Mutex<Option<ChildStdin>>>,
     watches: Option<JoinHandle<()>>,
 }
 
 impl OwnApplier {
-    /// Runs `command`, which is to be `seekwise-applier --ends-with-stdin` with this socket, and waits until it listens.
+    /// Runs `command`, which must be `seekwise-applier --ends-with-stdin` with this socket, and waits until it listens.
     ///
     /// # Errors
-    /// [`Kind::Unreachable`]: it cannot be started, or ended.
+    /// [`Kind::Unreachable`]: it cannot be started, or exited.
     pub fn start(mut command: Command, socket: &Path) -> Result<OwnApplier, ApplierError> {
         let unreachable = |message: String| ApplierError::new(Kind::Unreachable, message);
         command.stdin(Stdio::piped()).env_remove("NOTIFY_SOCKET");
@@ -65,7 +65,7 @@ impl OwnApplier {
     }
 }
 
-/// Waits for it, and starts another if it was not to end.
+/// Waits for the child, and restarts it on an unexpected exit.
 fn watch_over(mut child: Child, mut command: Command, input: &Mutex<Option<ChildStdin>>) {
     loop {
         let ended = child.wait();
@@ -95,7 +95,7 @@ fn watch_over(mut child: Child, mut command: Command, input: &Mutex<Option<Child
 impl Drop for OwnApplier {
     fn drop(&mut self) {
         drop(self.input.lock().unwrap_or_else(PoisonError::into_inner).take());
-        // One that panicked has said so.
+        // A panic was already printed.
         let _ = self.watches.take().map(JoinHandle::join);
     }
 }

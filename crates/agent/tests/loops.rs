@@ -1,4 +1,4 @@
-//! The applier on a real kernel: a loop device of the test's own. Where that cannot be made, each test says so and is skipped.
+//! The applier on a real kernel, with a private loop device. Tests are skipped with a message if none can be created.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected should fail")]
 
@@ -20,17 +20,17 @@ use linux::events::{EventSource, Tracepoints};
 use linux::topology::HotPlug;
 use observe::Event;
 
-/// A loop device over a sparse file, detached in the end.
+/// A loop device over a sparse file, detached on drop.
 struct Loop {
     name: String,
     folder: tempfile::TempDir,
-    /// What it is set to: a loop device keeps that when it is detached.
+    /// Original settings: a loop device keeps its settings when it is detached.
     found: State,
     turns: String,
 }
 
 impl Loop {
-    /// `None`, with a word about why, where this is not possible.
+    /// Creates a loop device; `None`, with a message, if this is not possible.
     fn new() -> Option<Loop> {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("disk");
@@ -60,7 +60,7 @@ impl Loop {
         self.folder.path().join("socket")
     }
 
-    /// An applier as a process of its own, once it answers.
+    /// Starts an applier process and waits until it answers.
     fn applier(&self, through: &[&str]) -> Applier {
         let exe = std::env::current_exe().unwrap();
         let mut command = through.first().map_or_else(|| Command::new(&exe), Command::new);
@@ -72,7 +72,7 @@ impl Loop {
         let process = command.spawn().unwrap();
         let applier = Applier { process };
         let began = Instant::now();
-        // It answers when it has put back what an earlier one left.
+        // It answers after it has restored what an earlier one left.
         while Client::connect(&self.socket()).and_then(|mut client| client.originals(None)).is_err() {
             assert!(began.elapsed() < Duration::from_secs(30), "the applier does not answer");
             std::thread::sleep(Duration::from_millis(1));
@@ -106,13 +106,13 @@ fn skip<T>(why: &str) -> Option<T> {
 
 const FOLDER: &str = "SEEKWISE_TEST_FOLDER";
 
-/// A process that is killed in the end.
+/// A process that is killed on drop.
 struct Applier {
     process: Child,
 }
 
 impl Applier {
-    /// As by `kill -9`.
+    /// Kills it by SIGKILL.
     fn kill(&mut self) {
         self.process.kill().unwrap();
         self.process.wait().unwrap();
@@ -161,7 +161,7 @@ const SETTINGS: &[&str] = &[
     "scheduler=bfq iosched/strict_guarantees=1 max_sectors_kb=1024",
 ];
 
-/// What is not seen in sysfs: how many requests the driver takes at once. `None` where debugfs cannot be mounted.
+/// The driver's queue depth, which sysfs does not show; `None` if debugfs cannot be mounted.
 fn hidden_depth(device: &Loop) -> Option<String> {
     let place = tempfile::tempdir().unwrap();
     rustix::mount::mount("debugfs", place.path(), "debugfs", rustix::mount::MountFlags::empty(), None).ok()?;
@@ -198,7 +198,7 @@ fn a_real_kernels_settings_are_set_watched_and_put_back() {
     }
 }
 
-/// What is written, one after the other, by the kernel in memory and by the real one; and whether both refuse it.
+/// Applies writes to the fake and to the real kernel, and compares results and refusals.
 const WRITES: &[&str] = &[
     "scheduler=mq-deadline",
     "nr_requests=2",
@@ -280,7 +280,7 @@ fn killed_many_times_on_a_real_kernel_every_original_comes_back() {
         let name = device.name.clone();
         let setting =
             std::thread::spawn(move || SETTINGS.iter().cycle().find_map(|text| client.set(&name, &pairs(text), "a test").err()));
-        // Spread over what some settings take, so that each kind of write is hit.
+        // Spread over the duration of several settings, so that each kind of write is interrupted.
         std::thread::sleep(Duration::from_micros(number * 7919 % 150_000));
         applier.kill();
         interrupted += u64::from(device.state() != before);
@@ -338,7 +338,7 @@ fn a_full_disk_under_the_journal_is_named_and_what_was_set_comes_back() {
     let mut client = device.client();
     client.set(&device.name, &pairs("scheduler=kyber"), "a test").unwrap();
     let set = device.state();
-    // As the applier sees it.
+    // The applier's view.
     let journal = Path::new("/proc")
         .join(applier.process.id().to_string())
         .join("root")

@@ -1,6 +1,6 @@
-//! A rival who writes to a real device while the agent does: on a loop device, with the kernel's own schedulers.
+//! A competing writer on a real device: a loop device with the kernel's own schedulers.
 //!
-//! Needs root and losetup; says what is missing where it cannot run. `SEEKWISE_RIVAL_TRIES` says how often it is tried.
+//! Needs root and losetup; skipped with a message otherwise. `SEEKWISE_RIVAL_TRIES` sets the number of tries.
 
 #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
 
@@ -97,14 +97,14 @@ fn a_rival_wins_at_every_moment_of_a_switch() {
     let mut target = LinuxTarget::new(&Sysfs::real(), device.name(), "loop", connect(), |name| !name.starts_with("vm/")).unwrap();
     let setting = |text: &str| Setting::parse(text).unwrap();
 
-    // As the daemon does when a change is refused.
+    // The daemon does the same when a change is refused.
     let stand_down = |target: &LinuxTarget, applier: &mut Client| {
         let changes = target.external_changes().into_iter().map(|change| (change.attribute, change.ours));
         let changes: Vec<(String, String)> = changes.collect();
         applier.release(device.name(), &changes).unwrap();
     };
 
-    // How long a switch takes, with everything around it.
+    // Duration of a switch, including overhead.
     let began = Instant::now();
     target.apply(Nanos::ZERO, &setting(ours)).unwrap();
     let switch = began.elapsed();
@@ -115,14 +115,14 @@ fn a_rival_wins_at_every_moment_of_a_switch() {
         applier.resume(device.name()).unwrap();
         assert!(device.set("none"));
         target.begin().unwrap();
-        // From before it begins until after it is done.
+        // From before the switch until after it.
         let after = switch.mul_f64(1.3 * number as f64 / tries as f64);
         let barrier = Barrier::new(2);
         let (first, second) = std::thread::scope(|scope| {
             scope.spawn(|| {
                 barrier.wait();
                 let began = Instant::now();
-                // At a moment of its own, or as soon as it sees the agent's.
+                // At a random moment, or as soon as it sees the agent's write.
                 let waits_for_ours = number % 4 == 3;
                 while if waits_for_ours {
                     device.scheduler() != ours && began.elapsed() < switch * 3
@@ -139,20 +139,20 @@ fn a_rival_wins_at_every_moment_of_a_switch() {
             if first.is_err() {
                 stand_down(&target, &mut connect());
             }
-            // A controller that goes on at once.
+            // A controller that continues at once.
             let second = target.apply(Nanos::ZERO, &setting(&format!("{ours}:fifo_batch=1"))).map_err(|error| error.reason);
             (first, second)
         });
         let journal = applier.foreign(device.name()).unwrap();
         let is_noticed = !journal.is_empty() || !target.external_changes().is_empty();
-        // What was decided before the rival came is not applied over the rival's choice later.
+        // An earlier decision is not applied over the competitor's choice later.
         let third = target.apply(Nanos::ZERO, &setting("none")).map_err(|error| error.reason);
         let now = device.scheduler();
         let line = format!("{after:?}: {now} is active; {first:?}, {second:?}, {third:?}");
         match now.as_str() {
             _ if !is_noticed || third.is_ok() => broken.push(line),
             now if now == theirs => {}
-            // Replaced unnoticed, and not to be told: the original came back.
+            // The write was replaced unnoticed, which cannot be detected: the original value is back.
             "none" => unknown.push(line),
             _ => broken.push(line),
         }

@@ -1,4 +1,4 @@
-//! A device behind the applier's socket, steered as a controller does it.
+//! A device behind the applier's socket, controlled as by a controller.
 
 #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
 
@@ -16,7 +16,7 @@ use control::{Setting, Target};
 use linux::target::LinuxTarget;
 use support::kernel::{Count, Disk, Fault, Machine};
 
-/// An applier that runs in this process, on a machine in memory.
+/// An applier in this process, on a machine in memory.
 struct Applier {
     folder: tempfile::TempDir,
     stop: Option<UnixStream>,
@@ -29,7 +29,7 @@ impl Applier {
         Applier::with_fault(machine, Fault::Nothing)
     }
 
-    /// An applier to which this happens.
+    /// An applier with this fault.
     fn with_fault(machine: &Machine, fault: Fault) -> Applier {
         let folder = tempfile::tempdir().unwrap();
         let (stop, ends) = UnixStream::pair().unwrap();
@@ -73,7 +73,7 @@ fn setting(text: &str) -> Setting {
     Setting::parse(text).unwrap()
 }
 
-/// Applies settings one after the other; the active setting after each, or why it was refused.
+/// Applies settings in sequence; returns the active setting after each, or why it was refused.
 fn apply(plant: &mut LinuxTarget, texts: &[&str]) -> Vec<String> {
     let mut one = |text: &&str| match plant.apply(Nanos::ZERO, &setting(text)) {
         Ok(()) => plant.setting().to_string(),
@@ -100,7 +100,7 @@ fn settings_are_read_back_as_they_were_applied() {
         "none",
     ];
     assert_eq!(apply(&mut plant, &settings), settings);
-    // What was asked for is forgotten; the device says the same, but for what the kernel rounds.
+    // After a restart the device reports the same values except for those that the kernel rounds.
     for text in settings {
         apply(&mut plant, &[text]);
         let afresh = applier.plant(&machine, |_| true);
@@ -110,7 +110,7 @@ fn settings_are_read_back_as_they_were_applied() {
     applier.end();
 }
 
-/// External changes that either the applier's journal or the target knows.
+/// External changes known to the applier's journal or to the target.
 fn external_changes(applier: &Applier, target: &LinuxTarget) -> Vec<String> {
     let journal = applier.client().foreign("sda").unwrap();
     let changes = journal.into_iter().chain(target.external_changes());
@@ -126,7 +126,7 @@ fn has(machine: &Machine, name: &str, value: &str) -> bool {
 #[test]
 fn an_administrator_wins_while_nothing_of_the_agents_is_active() {
     for (name, value) in [("scheduler", "kyber"), ("scheduler", "none"), ("read_ahead_kb", "64"), ("iosched/fifo_batch", "3")] {
-        // Also after the agent was active and went back.
+        // Also after the agent has set and restored it.
         for settings in [&[][..], &["bfq read_ahead_kb=1024", "mq-deadline"]] {
             let machine = Machine::new();
             let applier = Applier::of(&machine);
@@ -172,7 +172,7 @@ fn a_rival_at_any_operation_of_a_switch_wins_and_is_noticed() {
                 let again = apply(&mut target, &["mq-deadline read_ahead_kb=512"]);
                 assert!(again[0].starts_with("cannot set"), "{name}={value} at {at}: {results:?} {again:?}");
             } else {
-                // In the one moment between reading and writing no change can be noticed.
+                // A change between the read and the write cannot be detected.
                 lost.push(format!("{name}={value} at {at}: {results:?}"));
             }
             drop(target);
@@ -297,7 +297,7 @@ fn everything_is_restored_when_the_acting_client_disconnects() {
         assert!(began.elapsed().as_secs() < 10, "nothing was put back");
     }
     assert_eq!((machine.disk(), machine.vm()), before);
-    // One that only looked changes nothing by leaving.
+    // A client that only read changes nothing by disconnecting.
     let mut other = applier.client();
     other.set("sda", &[("nomerges".to_owned(), "2".to_owned())], "a test").unwrap();
     drop(looking);
@@ -313,7 +313,7 @@ fn nonsense_gets_an_answer_and_does_no_harm() {
     let applier = Applier::of(&machine);
     for nonsense in ["", "{", "{\"set\":{}}", "{\"reboot\":{}}", "[1,2]", &"x".repeat(300_000)] {
         let mut stream = UnixStream::connect(applier.socket()).unwrap();
-        // The applier may have closed it before everything is written.
+        // The applier may have closed the connection before everything was written.
         let _ = writeln!(stream, "{nonsense}");
         let mut answer = String::new();
         BufReader::new(stream).read_line(&mut answer).unwrap_or_default();

@@ -16,11 +16,11 @@ pub struct Knowledge {
 
 impl Knowledge {
     /// Opens a knowledge base for writing, creating it if missing and migrating it from an earlier version. A path that begins with `postgresql://`
-    /// is the address of a server ([`is_server`](Knowledge::is_server)).
+    /// or `postgres://` is the address of a server ([`is_server`](Knowledge::is_server)).
     ///
     /// # Errors
-    /// The file is not a knowledge base or is of a later version (it is then left unchanged), the folder is missing, or it cannot
-    /// be written. The server does not answer, or refuses the role.
+    /// The file is not a knowledge base or is of a later version (it is then left unchanged), the folder is missing, the file cannot
+    /// be written; the server does not answer or refuses the role.
     pub fn open(path: &Path) -> Result<Knowledge, KnowledgeError> {
         Knowledge::opened(path, Access::Create)
     }
@@ -53,7 +53,7 @@ impl Knowledge {
         Knowledge::opened(path, Access::Read)
     }
 
-    /// Whether this is the address of a PostgreSQL server rather than a file: it begins with `postgresql://` or `postgres://`.
+    /// Whether the path is the address of a PostgreSQL server: begins with `postgresql://` or `postgres://`.
     pub fn is_server(path: &Path) -> bool {
         path.to_str().is_some_and(|text| text.starts_with("postgresql://") || text.starts_with("postgres://"))
     }
@@ -82,7 +82,7 @@ impl Knowledge {
         &self.path
     }
 
-    /// Checks every page and every reference of a file. A server's are PostgreSQL's to check.
+    /// Checks the integrity of every page and reference of a file. Does nothing for a server.
     ///
     /// # Errors
     /// The file is damaged; the message says where.

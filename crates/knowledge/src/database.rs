@@ -1,10 +1,10 @@
 //! One interface over the two databases: an SQLite file, and a schema `seekwise` on a PostgreSQL server.
 //!
 //! ```text
-//! SQL as SQLite writes it ─▶ SQLite
+//! SQL in SQLite's dialect ─▶ SQLite
 //!                       └──▶ translated: ?1 to $1, quoted names ─▶ PostgreSQL
 //! ```
-//! Statements use what both know. Where they cannot, the caller asks for [`Database::sqlite`].
+//! Statements use the common subset. Code specific to one database branches on [`Database::sqlite`].
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use rusqlite::types::{ToSqlOutput, ValueRef};
 
 use crate::error::Problem;
 
-/// The advisory lock that writers of whole runs hold, so that rows of one transaction are numbered without gaps: "SkWs".
+/// Advisory lock that serialises writers of runs, so that the rows of a transaction are numbered contiguously: "SkWs".
 const WRITER_LOCK: i64 = i32::from_be_bytes(*b"SkWs") as i64;
 
 /// A value of a cell or a parameter.
@@ -55,7 +55,7 @@ impl From<bool> for Value {
 }
 
 impl From<f64> for Value {
-    /// NaN is a missing value, which is all that SQLite can keep.
+    /// NaN becomes NULL: SQLite cannot store NaN.
     fn from(value: f64) -> Value {
         if value.is_nan() { Value::Null } else { Value::Real(value) }
     }
@@ -154,7 +154,7 @@ impl<'a> FromSql<'a> for Value {
     }
 }
 
-/// What a cell can be read as.
+/// Types that a cell can be converted to; `None` on a mismatch.
 pub(crate) trait Read: Sized {
     fn read(value: &Value) -> Option<Self>;
 }
@@ -217,30 +217,30 @@ impl<T: Read> Read for Option<T> {
     }
 }
 
-/// A row of an answer.
+/// A row of a result.
 #[derive(Debug)]
 pub(crate) struct Row(Vec<Value>);
 
 impl Row {
-    /// The cell in this column, from 0.
+    /// The cell in a column, counted from 0.
     pub fn get<T: Read>(&self, column: usize) -> Result<T, Problem> {
         let value = self.0.get(column).unwrap_or(&Value::Null);
         T::read(value).ok_or_else(|| Problem::Damaged(format!("column {column} of a row is {value:?}, which cannot be there")))
     }
 }
 
-/// How a transaction is begun.
+/// Kind of transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Begin {
-    /// Reads of one moment.
+    /// Read-only, on one snapshot.
     Reads,
-    /// Rows of runs: others that write such rows wait.
+    /// Writes rows of runs; excludes other writers of such rows.
     Runs,
-    /// Rows that do not depend on each other.
+    /// Writes independent rows.
     Rows,
 }
 
-/// A connection to either.
+/// A connection to an SQLite file or a PostgreSQL server.
 pub(crate) struct Database(Kind);
 
 enum Kind {
@@ -287,12 +287,12 @@ fn parameters(values: &[Value]) -> Vec<&(dyn ToSql + Sync)> {
 }
 
 impl Database {
-    /// The connection of a file; `None` of a server.
+    /// The SQLite connection; `None` for a server.
     pub fn sqlite(&self) -> Option<&rusqlite::Connection> {
         if let Kind::Sqlite(connection) = &self.0 { Some(connection) } else { None }
     }
 
-    /// The rows that a statement answers.
+    /// Runs a query and returns all rows.
     pub fn query(&self, sql: &str, values: &[Value]) -> Result<Vec<Row>, Problem> {
         match &self.0 {
             Kind::Sqlite(connection) => {
@@ -316,17 +316,17 @@ impl Database {
         }
     }
 
-    /// The first row that a statement answers; `None` if it answers none.
+    /// Runs a query and returns the first row; `None` if there is none.
     pub fn query_one(&self, sql: &str, values: &[Value]) -> Result<Option<Row>, Problem> {
         Ok(self.query(sql, values)?.into_iter().next())
     }
 
-    /// The number that a statement answers; 0 without a row.
+    /// Runs a query and returns the number in its first column; 0 without a row.
     pub fn number(&self, sql: &str, values: &[Value]) -> Result<u64, Problem> {
         self.query_one(sql, values)?.map_or(Ok(0), |row| row.get(0))
     }
 
-    /// Executes a statement, and returns the number of rows that it changed.
+    /// Executes a statement and returns the number of rows changed.
     pub fn execute(&self, sql: &str, values: &[Value]) -> Result<u64, Problem> {
         match &self.0 {
             Kind::Sqlite(connection) => Ok(connection.prepare_cached(sql)?.execute(rusqlite::params_from_iter(values))? as u64),
@@ -338,7 +338,7 @@ impl Database {
         }
     }
 
-    /// Executes statements without parameters, as they are written.
+    /// Executes statements without parameters, untranslated.
     pub fn execute_batch(&self, sql: &str) -> Result<(), Problem> {
         match &self.0 {
             Kind::Sqlite(connection) => Ok(connection.execute_batch(sql)?),
@@ -363,7 +363,7 @@ impl Database {
     }
 }
 
-/// Statements that take effect together; rolled back if it is dropped without [`commit`](Transaction::commit).
+/// An open transaction; rolled back if dropped without [`commit`](Transaction::commit).
 #[derive(Debug)]
 pub(crate) struct Transaction<'a> {
     database: &'a Database,
@@ -371,7 +371,7 @@ pub(crate) struct Transaction<'a> {
 }
 
 impl Transaction<'_> {
-    /// Makes its changes last.
+    /// Commits the transaction.
     pub fn commit(mut self) -> Result<(), Problem> {
         self.database.execute_batch("COMMIT")?;
         self.is_open = false;
@@ -390,7 +390,7 @@ impl std::ops::Deref for Transaction<'_> {
 impl Drop for Transaction<'_> {
     fn drop(&mut self) {
         if self.is_open {
-            // Without a connection there is nothing to roll back.
+            // An error means that the connection is lost, and the server rolls back by itself.
             let _ = self.database.execute_batch("ROLLBACK");
         }
     }
@@ -406,10 +406,10 @@ fn cell(value: ValueRef) -> Result<Value, rusqlite::Error> {
     })
 }
 
-/// Names of ours that PostgreSQL reserves.
+/// Names in our schema that are reserved words in PostgreSQL.
 const RESERVED: &[&str] = &["window"];
 
-/// A statement in PostgreSQL's dialect: `?1` becomes `$1`, reserved names are quoted. Texts in quotes stay, comments go.
+/// Translates a statement to PostgreSQL: `?1` becomes `$1`, reserved names are quoted, comments are removed. String literals are kept.
 pub(crate) fn translated(sql: &str) -> String {
     let mut out = String::with_capacity(sql.len() + 16);
     let mut rest = sql;

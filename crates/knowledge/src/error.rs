@@ -5,18 +5,18 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::ErrorCode;
 
-/// A problem with a knowledge base, and its file.
+/// An error of a knowledge base, with its path.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {problem}", path.display())]
 pub struct KnowledgeError {
-    /// The knowledge base.
+    /// Path of the file, or address of the server without the password.
     pub path: PathBuf,
-    /// What is wrong.
+    /// The cause.
     #[source]
     pub problem: Problem,
 }
 
-/// What is wrong.
+/// Cause of a [`KnowledgeError`].
 #[derive(Debug, thiserror::Error)]
 pub enum Problem {
     /// The file to be read does not exist.
@@ -25,53 +25,53 @@ pub enum Problem {
     /// The folder of a file to be created does not exist.
     #[error("there is no folder {} to put it into", .0.display())]
     NoFolder(PathBuf),
-    /// A folder, a pipe, a device.
+    /// The path is a folder, pipe or device.
     #[error("is {0}; a knowledge base is a file")]
     NotAFile(&'static str),
-    /// A file, but another kind.
+    /// A file of another format.
     #[error("{0}; a knowledge base is a file that seekwise wrote")]
     NotKnowledge(&'static str),
-    /// A later version of the program wrote it.
+    /// Written by a later version of the program.
     #[error("has schema version {found}, this seekwise knows those up to {known}: use the seekwise that wrote it, or a later one")]
     Newer {
-        /// Its schema version.
+        /// Schema version found.
         found: u32,
-        /// The latest that is known.
+        /// Latest schema version supported.
         known: u32,
     },
-    /// An earlier version of the program wrote it, and it is to be read only.
+    /// Written by an earlier version of the program, and opened for reading only.
     #[error("has schema version {found}, which becomes {known} when it is opened for writing: run `seekwise kb prune` on it once")]
     Older {
-        /// Its schema version.
+        /// Schema version found.
         found: u32,
-        /// The latest that is known.
+        /// Latest schema version supported.
         known: u32,
     },
-    /// It cannot be written.
+    /// No write access.
     #[error("cannot be written: the file or its file system is read-only")]
     ReadOnly,
-    /// The reader may not write it, and part of the data is still in its log.
+    /// Part of the data is still in the write-ahead log, which needs write access to read.
     #[error("is being written, or was when that program was killed: only who may write it can read it now")]
     Unfinished,
     /// Another program held the lock until the timeout.
     #[error("another program keeps it locked; try again when that is done")]
     Busy,
-    /// No room left. Its source is of kind [`io::ErrorKind::StorageFull`].
+    /// No space left. The source is of kind [`io::ErrorKind::StorageFull`].
     #[error("{0}")]
     Full(#[source] io::Error),
-    /// Its contents are inconsistent.
+    /// The contents are inconsistent.
     #[error("is damaged ({0}): restore it from a copy, or move it away and begin a new one")]
     Damaged(String),
     /// A row that cannot be stored.
     #[error("{0}")]
     Value(String),
-    /// The caller ended the work; nothing was changed.
+    /// Cancelled by the caller; nothing was changed.
     #[error("interrupted; nothing was written")]
     Interrupted,
     /// The server does not answer.
     #[error("cannot be reached: {0}")]
     Unreachable(String),
-    /// The address of a server cannot be understood.
+    /// The address of a server is invalid.
     #[error("is no address of a PostgreSQL server ({0}); it should be as postgresql://user@host:5432/database")]
     Address(String),
     /// The server cannot be reached encrypted: its certificate, or a file of ours.
@@ -80,10 +80,10 @@ pub enum Problem {
     /// A file with a password or a key.
     #[error("{0}")]
     Secret(String),
-    /// The role that connected may not do this.
+    /// The database role lacks the right.
     #[error("{0}: the role may not do this; `seekwise fleet init` makes roles, and an administrator grants them")]
     Denied(String),
-    /// A server without our tables.
+    /// A server without Seekwise's tables.
     #[error("has no schema seekwise yet: run `seekwise fleet init` with a role that may create one")]
     NotInitialised,
     /// A schema of the same name that is not ours.
@@ -94,22 +94,22 @@ pub enum Problem {
         "knows this machine's id as one of the role {0}, so it takes nothing for it from this role: log in as {0}, or, if this file was copied from another machine, move it away, and the agent makes a new one"
     )]
     OtherMachine(String),
-    /// The server's tables are of an earlier version, and the role may not migrate them, or only reads.
+    /// The server's tables are of an earlier version, and this connection cannot migrate them.
     #[error("has schema version {found}, this program writes {known}: run `seekwise fleet init` of this version once")]
     ServerOlder {
-        /// Its schema version.
+        /// Schema version found.
         found: u32,
-        /// The latest that is known.
+        /// Latest schema version supported.
         known: u32,
     },
-    /// The server's tables are of a version that this program may not write any more.
+    /// The server no longer accepts rows of this program's version.
     #[error(
         "takes rows of programs that know schema version {oldest} or later, this one knows {known}: update seekwise on this machine"
     )]
     ProgramTooOld {
-        /// The earliest that it takes.
+        /// Earliest version accepted.
         oldest: u32,
-        /// The latest that is known.
+        /// Latest schema version supported.
         known: u32,
     },
     /// Another error of PostgreSQL.
@@ -139,7 +139,7 @@ const TLS_ADVICE: [(&str, &str); 5] = [
 ];
 
 impl Problem {
-    /// Adds the file.
+    /// Adds the path.
     pub(super) fn of(self, path: &Path) -> KnowledgeError {
         KnowledgeError { path: path.to_owned(), problem: self }
     }
@@ -170,7 +170,7 @@ impl From<postgres::Error> for Problem {
     fn from(error: postgres::Error) -> Problem {
         use postgres::error::SqlState;
         let Some(answer) = error.as_db_error() else {
-            // The library's own text ends at "error connecting to server".
+            // The library's message alone ends at "error connecting to server": append the causes.
             let mut text = error.to_string();
             let mut cause = std::error::Error::source(&error);
             while let Some(next) = cause {

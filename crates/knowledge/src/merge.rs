@@ -9,18 +9,18 @@ use super::{Batch, Knowledge};
 /// Result of a merge.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Merged {
-    /// Windows, decisions, requests and models that were added.
+    /// Windows, decisions, requests and models added.
     pub new: u64,
-    /// Those that existed already.
+    /// Rows that existed already.
     pub known: u64,
 }
 
 impl Knowledge {
-    /// Copies all rows of the others that it does not have yet (by run and number); features are matched by name. All or nothing. `proceed` is
-    /// called at times with the number of rows read so far; false ends the merge.
+    /// Copies all rows of `others` that are missing here (by run and number), in one transaction; features are matched by name. `proceed` is called
+    /// periodically with the number of rows read; returning false cancels the merge.
     ///
     /// # Errors
-    /// One of them is this file, one cannot be read, two runs have one id, this file cannot be written; `proceed` returned false.
+    /// A source is this file or cannot be read; two different runs have the same id; this file cannot be written; `proceed` returned false.
     pub fn merge(&mut self, others: &[Knowledge], proceed: &mut dyn FnMut(u64) -> bool) -> Result<Merged, KnowledgeError> {
         for other in others {
             let is_same = |one: &Knowledge, other: &Knowledge| match one.database.sqlite().or(other.database.sqlite()) {

@@ -23,15 +23,15 @@ const SMALLEST_BYTES: u64 = 512;
 /// Mode in which a file is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Access {
-    /// To write; created if missing.
+    /// Read and write; created if missing.
     Create,
-    /// To write; it must exist.
+    /// Read and write; must exist.
     Write,
-    /// To read; it must exist and is not changed.
+    /// Read only; must exist, and is not changed.
     Read,
 }
 
-/// Opens a knowledge base of the version that the steps end with.
+/// Opens a knowledge base whose current version is the last of `steps`.
 pub(super) fn open(path: &Path, access: Access, steps: &[Step]) -> Result<Connection, KnowledgeError> {
     check_type(path, access).and_then(|()| connect(path, access, steps)).map_err(|problem| problem.of(path))
 }
@@ -42,7 +42,7 @@ pub(super) fn check_type(path: &Path, access: Access) -> Result<(), Problem> {
         Ok(about) if about.is_dir() => Err(Problem::NotAFile("a folder")),
         Ok(about) if !about.is_file() => Err(Problem::NotAFile("a pipe or a device")),
         Ok(about) if about.len() == 0 && access != Access::Create => Err(Problem::NotKnowledge("is empty")),
-        // SQLite would take so small a file for an empty one, and write over it.
+        // SQLite would treat a file this small as empty and overwrite it.
         Ok(about) if (1..SMALLEST_BYTES).contains(&about.len()) => Err(Problem::NotKnowledge("is no database")),
         Ok(_) => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::NotFound && access == Access::Create && !path.as_os_str().is_empty() => {
@@ -115,12 +115,12 @@ fn look_inside(connection: &Connection, steps: &[Step]) -> rusqlite::Result<File
     Ok(if is_foreign { FileKind::ForeignCode } else { kind })
 }
 
-/// WAL with `synchronous=NORMAL`: a transaction is committed when it is in the log, which belongs to the kernel then and outlives
-/// the program, however that ends. Only when the machine itself goes down may the last transactions be lost (never the file be
-/// damaged): FULL would prevent that with an fsync per transaction, on the very disk that is to be made faster.
+/// WAL with `synchronous=NORMAL`: a transaction is committed once it is in the page cache of the log, so it survives a crash of the
+/// program. A crash of the machine may lose the last transactions but never damages the file. FULL would prevent the loss with one
+/// fsync per transaction, on the disk that is being tuned.
 fn prepare_for_writing(connection: &mut Connection, found: u32, steps: &[Step]) -> Result<(), Problem> {
     if found == 0 {
-        // Must come before the first table; the file can then shrink in small steps.
+        // Must precede the first table; allows the file to shrink incrementally.
         connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
     }
     let mode: String = connection.query_row("PRAGMA journal_mode", [], |row| row.get(0))?;
@@ -129,7 +129,7 @@ fn prepare_for_writing(connection: &mut Connection, found: u32, steps: &[Step]) 
     }
     connection.pragma_update(None, "synchronous", "NORMAL")?;
     connection.pragma_update(None, "foreign_keys", true)?;
-    // After a large transaction the log is cut back to this.
+    // The log is truncated to this size after a large transaction.
     connection.pragma_update(None, "journal_size_limit", 4 << 20)?;
     if (found as usize) < steps.len() {
         schema::migrate(connection, steps)?;
@@ -137,8 +137,7 @@ fn prepare_for_writing(connection: &mut Connection, found: u32, steps: &[Step]) 
     Ok(())
 }
 
-/// Switches the log on. SQLite does not wait here for a program that does the same at the same time, so that is waited for in a
-/// transaction that changes nothing.
+/// Enables WAL. SQLite does not wait for another program that does so concurrently, so this waits in a transaction without changes.
 fn write_ahead(connection: &Connection) -> Result<(), Problem> {
     const TRIES: usize = 100;
     for _ in 1..TRIES {
@@ -148,7 +147,7 @@ fn write_ahead(connection: &Connection) -> Result<(), Problem> {
                 Err(problem) => return Err(problem),
             },
             Err(problem) => return Err(problem),
-            // A file system without shared memory keeps the old journal, which is as safe, only slower.
+            // A file system without shared memory keeps the rollback journal, which is as safe but slower.
             Ok(_) => return Ok(()),
         }
     }
@@ -181,7 +180,7 @@ fn open_immutable(path: &Path) -> rusqlite::Result<Connection> {
     Connection::open_with_flags(uri + "?immutable=1", flags)
 }
 
-/// Finds the cause that SQLite does not report for a file that it cannot open.
+/// Determines the cause of a failed open, which SQLite does not report.
 fn diagnose(path: &Path, error: rusqlite::Error) -> Problem {
     if error.sqlite_error_code() != Some(ErrorCode::CannotOpen) {
         return error.into();

@@ -35,12 +35,12 @@ impl Batch<'_> {
     /// Records a run. That of a row is recorded with it.
     ///
     /// # Errors
-    /// A run of this id that differs is there; the file cannot be written.
+    /// A different run with this id exists; the file cannot be written.
     pub fn run(&mut self, run: &Run) -> Result<(), KnowledgeError> {
         self.run_row(run).map(drop).map_err(|problem| problem.of(self.path))
     }
 
-    /// Records a window; false if the run has one of this number.
+    /// Records a window; false if the run already has one with this number.
     ///
     /// # Errors
     /// A feature is named twice or not at all, a number is beyond 2^63-1; the file cannot be written.
@@ -48,7 +48,7 @@ impl Batch<'_> {
         self.window_row(run, window).map_err(|problem| problem.of(self.path))
     }
 
-    /// Records a decision; false if the run has one of this number, which then gains what was measured, if that was unknown.
+    /// Records a decision; false if the run already has one with this number. A measured gain is then added if the stored one has none.
     ///
     /// # Errors
     /// A number is beyond 2^63-1; the file cannot be written.
@@ -56,7 +56,7 @@ impl Batch<'_> {
         self.decision_row(run, decision).map_err(|problem| problem.of(self.path))
     }
 
-    /// Records a request; false if the run has one of this number.
+    /// Records a request; false if the run already has one with this number.
     ///
     /// # Errors
     /// A number is beyond 2^63-1; the file cannot be written.
@@ -64,7 +64,7 @@ impl Batch<'_> {
         self.request_row(run, request).map_err(|problem| problem.of(self.path))
     }
 
-    /// Records a model; false if the very same is there.
+    /// Records a model; false if an identical one exists.
     ///
     /// # Errors
     /// It is not JSON, a feature is named twice or not at all; the file cannot be written.
@@ -255,12 +255,12 @@ impl Batch<'_> {
     }
 }
 
-/// Executes a statement; whether it changed a row.
+/// Executes a statement; returns whether it changed a row.
 fn insert(database: &Database, sql: &str, values: &[Value]) -> Result<bool, Problem> {
     Ok(database.execute(sql, values)? > 0)
 }
 
-/// The number that a statement answers.
+/// Runs a query that returns one number.
 fn number_of(database: &Database, sql: &str, values: &[Value]) -> Result<i64, Problem> {
     let row = database.query_one(sql, values)?;
     row.ok_or_else(|| Problem::Damaged("a row is gone that was just written".to_owned()))?.get(0)
@@ -283,7 +283,7 @@ fn time(what: &str, value: Nanos) -> Result<i64, Problem> {
     whole(what, value.0)
 }
 
-/// 8 bytes each, little-endian. All NaNs become the same one: which it is depends on the processor.
+/// Encodes values as 8 bytes each, little-endian. NaNs are made identical, because their bits depend on the processor.
 fn bytes_of(values: &[f64]) -> Vec<u8> {
     let one_nan = |value: &f64| if value.is_nan() { f64::NAN } else { *value };
     values.iter().flat_map(|value| one_nan(value).to_le_bytes()).collect()

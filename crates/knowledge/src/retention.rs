@@ -6,14 +6,14 @@ use super::Knowledge;
 use super::database::{Begin, Database, values};
 use super::error::{KnowledgeError, Problem};
 
-/// Numbers of rows that are kept, the most recently recorded first; merged and imported rows count as recorded at that time.
+/// Limits on stored rows; the oldest beyond a limit are deleted. Merged and imported rows count as recorded at that time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
     /// Windows per plant, device and setting, so that frequent settings do not displace rare ones. Decisions are deleted with their window.
     pub windows: u64,
-    /// Requests in all.
+    /// Maximum number of requests.
     pub requests: u64,
-    /// Models per name, the last trained.
+    /// Models per name; the most recently trained are kept.
     pub models: u64,
     /// Maximum size of the file in MiB (2^20 bytes). The last model of each name and one window per setting stay in any case.
     pub max_mib: u64,
@@ -26,7 +26,7 @@ impl Default for Retention {
     }
 }
 
-/// Rows deleted.
+/// Numbers of rows deleted by [`prune`](Knowledge::prune), and the change in size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pruned {
     /// Windows.
@@ -64,7 +64,7 @@ impl Knowledge {
         let transaction = database.begin(Begin::Runs)?;
         delete_windows(&transaction, retention.windows)?;
         delete_models(&transaction, retention.models)?;
-        // Requests are numbered without gaps but for those that were there already.
+        // Request numbers are contiguous except for duplicates that were ignored.
         let last = transaction.number("SELECT coalesce(max(request), 0) FROM requests", &[])?.cast_signed();
         let kept = i64::try_from(retention.requests).unwrap_or(i64::MAX);
         transaction.execute("DELETE FROM requests WHERE request <= ?1", values![last.saturating_sub(kept)])?;
@@ -72,7 +72,7 @@ impl Knowledge {
         delete_unused(&transaction)?;
         transaction.commit()?;
         match database.sqlite().map_or(Ok(()), shrink_file) {
-            // The rows are deleted; the pages are returned another time.
+            // The rows are deleted; a later call frees the pages.
             Err(Problem::Interrupted) => {}
             shrunk => shrunk?,
         }
@@ -82,26 +82,26 @@ impl Knowledge {
         Ok(Pruned { windows, decisions, requests, models, bytes_before, bytes })
     }
 
-    /// Whether the data in the file exceeds its bound.
+    /// Whether the data exceed `max_mib`.
     pub(super) fn is_beyond(&self, retention: &Retention) -> Result<bool, KnowledgeError> {
         let (_, used) = self.read(pages)?;
         Ok(used > retention.max_mib.saturating_mul(1 << 20))
     }
 }
 
-/// Returns free pages to the file system. A server does that by itself.
+/// Returns free pages to the file system.
 fn shrink_file(file: &Connection) -> Result<(), Problem> {
     let mut free = file.prepare("PRAGMA incremental_vacuum")?;
     let mut rows = free.query([])?;
-    // It frees a page per step.
+    // Each step frees one page.
     while rows.next()?.is_some() {}
     drop(rows);
-    // If a reader blocks it, the log is emptied another time.
+    // If a reader blocks the checkpoint, a later call truncates the log.
     let _ = file.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
     Ok(())
 }
 
-/// Deletes rows until the rest takes less than this; then some more, so that the next rows do not exceed it at once.
+/// Deletes rows until the data take less than `bytes`, with some margin so that the next rows do not exceed it at once.
 fn fit(database: &Database, bytes: u64) -> Result<(), Problem> {
     if pages(database)?.1 <= bytes {
         return Ok(());
@@ -110,7 +110,7 @@ fn fit(database: &Database, bytes: u64) -> Result<(), Problem> {
     Ok(())
 }
 
-/// The size and its used part, in bytes. PostgreSQL does not tell the used part of a table: that is from its rows.
+/// Total size and used part, in bytes. For PostgreSQL the used part is estimated from the number of rows.
 pub(super) fn pages(database: &Database) -> Result<(u64, u64), Problem> {
     let number = |sql: &str| database.number(sql, &[]);
     if database.sqlite().is_none() {
@@ -126,7 +126,7 @@ pub(super) fn pages(database: &Database) -> Result<(u64, u64), Problem> {
     Ok((size * count, size * count.saturating_sub(free)))
 }
 
-/// Windows, decisions, requests, models.
+/// Numbers of windows, decisions, requests and models.
 pub(super) fn counts(database: &Database) -> Result<[u64; 4], Problem> {
     let count = |table: &str| database.number(&format!("SELECT count(*) FROM {table}"), &[]);
     Ok([count("windows")?, count("decisions")?, count("requests")?, count("models")?])
@@ -156,7 +156,7 @@ fn delete_models(database: &Database, kept: u64) -> Result<u64, Problem> {
     )
 }
 
-/// Deletes an eighth of the table that takes most space; false if nothing more may be deleted.
+/// Deletes an eighth of the rows of the table that takes most space; false if nothing more may be deleted.
 fn delete_an_eighth(database: &Database) -> Result<bool, Problem> {
     let [windows, _, requests, _] = counts(database)?;
     let most = |table: &str, group: &str| {

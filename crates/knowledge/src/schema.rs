@@ -1,36 +1,36 @@
 //! The tables of both databases, and their migration from earlier versions.
 //!
-//! Tables are written once, in SQLite's words, which [`in_postgres`] replaces. What only one of the two can or needs has its own text beside them.
+//! Tables are defined once, in SQLite's dialect, and translated by [`in_postgres`]. Statements specific to one database are kept separately.
 
 use rusqlite::{Connection, TransactionBehavior};
 
 use crate::database::translated;
 
-/// SQLite's `application_id` of every knowledge base: "SkWs". `file` and the like can tell it from other databases by that.
+/// SQLite's `application_id` of a knowledge base, by which file(1) recognises it: "SkWs".
 pub(super) const APPLICATION: i32 = i32::from_be_bytes(*b"SkWs");
 
 /// A migration to the next version.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Step {
-    /// In both databases.
+    /// Statements for both databases, in SQLite's dialect.
     pub tables: &'static str,
-    /// Only in a file.
+    /// Statements for a file only.
     pub sqlite: &'static str,
-    /// Only on a server.
+    /// Statements for a server only.
     pub postgres: &'static str,
-    /// The earliest version whose programs may still write into a server of this version.
+    /// Earliest program version that may write to a server of this version.
     pub oldest_writer: u32,
 }
 
-/// The migrations, one per version; a file's `user_version` is the number of those applied, on a server the table `schema_version` has it. A new
-/// version appends one: released ones never change. One that adds columns gives them defaults, so that earlier programs go on writing.
+/// The migrations, one per version. The version is in `user_version` of a file and in the table `schema_version` of a server. Released steps never
+/// change; new versions append. New columns have defaults, so that earlier programs can still write.
 pub(super) static STEPS: &[Step] = &[
     Step { tables: VERSION_1, sqlite: VERSION_1_SQLITE, postgres: VERSION_1_POSTGRES, oldest_writer: 1 },
     Step { tables: VERSION_2, sqlite: VERSION_2_SQLITE, postgres: VERSION_2_POSTGRES, oldest_writer: 2 },
     Step { tables: "", sqlite: VERSION_3_SQLITE, postgres: VERSION_3_POSTGRES, oldest_writer: 2 },
 ];
 
-/// The same tables in PostgreSQL's words. Texts are compared byte by byte, as SQLite does.
+/// Translates table definitions to PostgreSQL. Text uses collation C, which compares bytes as SQLite does.
 pub(super) fn in_postgres(tables: &str) -> String {
     let mut text = translated(tables);
     for (ours, theirs) in [
@@ -146,7 +146,7 @@ CREATE INDEX models_by_name ON models (name, trained_s);
 CREATE INDEX models_by_list ON models (list);
 ";
 
-/// A decision goes with the window it was made on.
+/// Deleting a window deletes its decisions.
 const VERSION_1_SQLITE: &str = "
 CREATE TRIGGER window_gone AFTER DELETE ON windows BEGIN
   DELETE FROM decisions WHERE run = OLD.run AND window_number = OLD.number;
@@ -162,8 +162,8 @@ END $$;
 CREATE TRIGGER window_gone AFTER DELETE ON windows FOR EACH ROW EXECUTE FUNCTION window_gone();
 ";
 
-/// What changes of settings were measured to gain: on a machine its own and those of others, on a server those of all. Nothing here names a
-/// machine, a device, a process or a file.
+/// Measured outcomes of setting changes: of this and other machines in a file, of all machines on a server. Rows do not name a machine, device,
+/// process or file.
 const VERSION_2: &str = "
 CREATE TABLE outcomes (
   outcome INTEGER PRIMARY KEY, -- ascending in the order of recording
@@ -186,14 +186,14 @@ CREATE INDEX outcomes_by_kind ON outcomes (kind, model, outcome);
 CREATE INDEX outcomes_by_machine ON outcomes (machine);
 ";
 
-/// What the server has not confirmed yet; the machine's own id, and what ids of its devices are derived with, which never leaves it.
+/// The outbox of outcomes not yet confirmed by the server; the machine's id, and the secret that device ids are derived from, which is never sent.
 const VERSION_2_SQLITE: &str = "
 CREATE TABLE outbox (outcome INTEGER PRIMARY KEY REFERENCES outcomes ON DELETE CASCADE) STRICT;
 CREATE TABLE machine (machine BLOB NOT NULL CHECK (length(machine) = 16), secret BLOB NOT NULL CHECK (length(secret) = 16)) STRICT;
 INSERT INTO machine VALUES (randomblob(16), randomblob(16));
 ";
 
-/// Who may write what is decided here, whatever a program asks for: see `docs/fleet.md`. A machine belongs to the role that wrote its first row.
+/// Write access is enforced by row-level security (`docs/fleet.md`). A machine belongs to the role that wrote its first row.
 const VERSION_2_POSTGRES: &str = "
 CREATE TABLE machines (
   machine BYTEA PRIMARY KEY CHECK (length(machine) = 16),
@@ -295,11 +295,11 @@ pub(super) enum FileKind {
     Version(u32),
     /// Another program's database.
     Other,
-    /// A knowledge base with a view or a trigger of another's.
+    /// A knowledge base with a view or trigger that is not Seekwise's.
     ForeignCode,
 }
 
-/// Whether the schema has a view, or a trigger other than those that the migrations so far make. A query would run it, and it may run for ever.
+/// Whether the schema has a view, or a trigger that `steps` do not create. Queries would execute it, and it might never terminate.
 pub(super) fn has_foreign_code(connection: &Connection, steps: &[Step]) -> rusqlite::Result<bool> {
     let of = |connection: &Connection| -> rusqlite::Result<Vec<(String, Option<String>)>> {
         let mut query = connection.prepare("SELECT type, sql FROM sqlite_schema WHERE type IN ('view', 'trigger')")?;
@@ -320,7 +320,7 @@ fn make(connection: &Connection, step: &Step) -> rusqlite::Result<()> {
     connection.execute_batch(step.sqlite)
 }
 
-/// The kind of an open database.
+/// Detects the kind of an open database.
 pub(super) fn file_kind(connection: &Connection) -> rusqlite::Result<FileKind> {
     let number = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, i64>(0));
     let application = number("PRAGMA application_id")?;
@@ -332,10 +332,10 @@ pub(super) fn file_kind(connection: &Connection) -> rusqlite::Result<FileKind> {
     })
 }
 
-/// Migrates an empty database or one of an earlier version to the last of the steps, in one transaction.
+/// Migrates an empty database or an earlier version to the last of `steps`, in one transaction.
 pub(super) fn migrate(connection: &mut Connection, steps: &[Step]) -> rusqlite::Result<()> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    // Another program may have done it while this one waited for the lock.
+    // Another program may have migrated while this one waited for the lock.
     let done = match file_kind(&transaction)? {
         FileKind::Version(version) => version as usize,
         FileKind::Nothing => 0,
@@ -355,7 +355,7 @@ mod tests {
     use super::super::{Knowledge, Problem, Retention};
     use super::*;
 
-    /// The steps of a possible next version.
+    /// The migrations of a hypothetical next version.
     fn later() -> Vec<Step> {
         [STEPS, &[step("ALTER TABLE runs ADD COLUMN remark TEXT; CREATE TABLE remarks (remark TEXT) STRICT;")]].concat()
     }

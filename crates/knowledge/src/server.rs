@@ -12,20 +12,20 @@ use crate::open::Access;
 use crate::schema::{self, STEPS};
 use crate::tls;
 
-/// The version of the tables that this program writes.
+/// Schema version of this program.
 pub const VERSION: u32 = STEPS.len() as u32;
 /// The earliest version of a server's tables that this program exchanges rows with.
 const OLDEST_SERVER: u32 = 2;
-/// How long a server may take to answer a connection, unless its address says otherwise.
+/// Timeout of connecting, unless the address sets one.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long sent data may stay without an answer of the server's machine, unless the address says otherwise.
+/// Timeout of unacknowledged TCP data, unless the address sets one.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a server may work on one statement. Statements of exchanges take milliseconds; the longest is a migration of a large base.
 const STATEMENT_TIMEOUT: Duration = Duration::from_secs(600);
-/// What migrating programs lock, so that one does it: "SkWm".
+/// Advisory lock that serialises migrations: "SkWm".
 const MIGRATION_LOCK: i32 = i32::from_be_bytes(*b"SkWm");
 
-/// Opens the server's knowledge base.
+/// Opens a server's knowledge base. Writers migrate tables of an earlier version; readers require the current one.
 pub(super) fn open(path: &Path, access: Access) -> Result<Database, Problem> {
     let mut database = Database::from(connect(path, None)?);
     match access {
@@ -78,7 +78,7 @@ fn connect(path: &Path, password: Option<&str>) -> Result<Client, Problem> {
             config.connect(connector)?
         }
     };
-    // Other schemas could have tables of the same names. What PostgreSQL says comes in English, as what this program says.
+    // A fixed search path: other schemas could have tables of the same names.
     client.batch_execute(&format!(
         "SET search_path = seekwise, pg_temp; SET client_min_messages = warning; SET synchronous_commit = on; SET statement_timeout = {}",
         STATEMENT_TIMEOUT.as_millis()
@@ -86,7 +86,7 @@ fn connect(path: &Path, password: Option<&str>) -> Result<Client, Problem> {
     Ok(client)
 }
 
-/// The version of the tables, and the earliest whose programs may write; `None` without tables.
+/// Version of the tables, and the earliest program version that may write; `None` without tables.
 fn version(database: &Database) -> Result<Option<(u32, u32)>, Problem> {
     if database.query_one("SELECT 1 WHERE to_regclass('seekwise.schema_version') IS NOT NULL", &[])?.is_none() {
         return Ok(None);
@@ -100,7 +100,7 @@ fn version(database: &Database) -> Result<Option<(u32, u32)>, Problem> {
     }
 }
 
-/// Brings the tables to the last version, in one transaction.
+/// Migrates the tables to the current version, in one transaction.
 fn migrate(database: &mut Database, may_create: bool) -> Result<(), Problem> {
     let found = version(database)?;
     match found {
@@ -111,7 +111,7 @@ fn migrate(database: &mut Database, may_create: bool) -> Result<(), Problem> {
     }
     let transaction = database.begin(crate::database::Begin::Rows)?;
     transaction.execute_batch(&format!("SELECT pg_advisory_xact_lock({MIGRATION_LOCK})"))?;
-    // Another program may have done it while this one waited for the lock.
+    // Another program may have migrated while this one waited for the lock.
     let done = match version(&transaction)? {
         Some((done, _)) => done as usize,
         None => {

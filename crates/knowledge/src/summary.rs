@@ -16,13 +16,13 @@ pub struct Summary {
     pub bytes: u64,
     /// Runs.
     pub runs: u64,
-    /// When the first run began, in seconds since 1970. Runs that say 0 are left out.
+    /// Start of the first run, in seconds since 1970; `None` without runs. Runs with the time 0 are ignored.
     pub first_began_s: Option<i64>,
-    /// The same for the last run.
+    /// Start of the last run, in seconds since 1970.
     pub last_began_s: Option<i64>,
-    /// The same as dates of UTC.
+    /// Start of the first run as a UTC date.
     pub first_began: Option<String>,
-    /// The same for the last run.
+    /// Start of the last run as a UTC date.
     pub last_began: Option<String>,
     /// Windows.
     pub windows: u64,
@@ -30,13 +30,13 @@ pub struct Summary {
     pub decisions: u64,
     /// Requests.
     pub requests: u64,
-    /// The settings of windows, by plant, device and setting.
+    /// Settings with windows, sorted by plant, device and setting.
     pub settings: Vec<SettingSummary>,
-    /// The models, by name, the earliest trained first.
+    /// Models, sorted by name and time of training.
     pub models: Vec<ModelSummary>,
 }
 
-/// Observations of a setting on a device.
+/// Statistics of a setting on a device.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SettingSummary {
     /// The kind of plant.
@@ -45,9 +45,9 @@ pub struct SettingSummary {
     pub device: String,
     /// The setting's text.
     pub setting: String,
-    /// Windows under it.
+    /// Number of windows.
     pub windows: u64,
-    /// Their durations together, in seconds.
+    /// Total duration of the windows, in seconds.
     pub observed_s: f64,
 }
 
@@ -58,24 +58,24 @@ pub struct ModelSummary {
     pub name: String,
     /// The learner.
     pub kind: String,
-    /// When it was trained, in seconds since 1970.
+    /// Time of training, in seconds since 1970.
     pub trained_s: i64,
-    /// The same as a date of UTC.
+    /// Time of training as a UTC date.
     pub trained: Option<String>,
     /// Number of its features.
     pub features: u64,
-    /// The size of its JSON, in bytes.
+    /// Size of its JSON, in bytes.
     pub bytes: u64,
 }
 
 impl Knowledge {
-    /// Counts what is in it.
+    /// Summarises the contents.
     ///
     /// # Errors
     /// The file cannot be read.
     pub fn summary(&self) -> Result<Summary, KnowledgeError> {
         self.read(|database| {
-            // All of it as of one moment, though others write.
+            // One snapshot, so that the counts are consistent while others write.
             let moment = database.begin(Begin::Reads)?;
             summary(&moment)
         })
@@ -107,7 +107,7 @@ fn summary(database: &Database) -> Result<Summary, Problem> {
     })
 }
 
-/// Seconds since 1970 as a date of UTC; `None` beyond the calendar.
+/// Converts seconds since 1970 to a UTC date; `None` if out of range.
 fn date(seconds: i64) -> Option<String> {
     chrono::DateTime::from_timestamp(seconds, 0).map(|date| date.format("%Y-%m-%d %H:%M:%S").to_string())
 }

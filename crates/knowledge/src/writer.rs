@@ -12,11 +12,11 @@ use super::{Batch, Knowledge};
 
 /// Time that a commit waits for another program's transaction; it is retried later.
 const LOCK_TIMEOUT: Duration = Duration::from_millis(50);
-/// The same for the last commit.
+/// As [`LOCK_TIMEOUT`], for the last commit.
 const LAST_LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 /// Number of rows after which the retention rule is applied.
 const PRUNE_EVERY: u64 = 4096;
-/// The same if the file is too large.
+/// As [`PRUNE_EVERY`], while the file exceeds its size limit.
 const SHRINK_EVERY: u64 = 256;
 /// Maximum number of batches that wait for a lock.
 const MAX_PENDING_BATCHES: usize = 16;
@@ -100,7 +100,7 @@ impl Writer {
             self.since_pruned += rows;
             let is_time =
                 self.since_pruned >= PRUNE_EVERY || self.since_pruned >= SHRINK_EVERY && knowledge.is_beyond(&self.retention)?;
-            // What many share is pruned by a person.
+            // A shared server is pruned by its administrator.
             if is_time && knowledge.database.sqlite().is_some() {
                 knowledge.prune(&self.retention)?;
                 self.since_pruned = 0;
@@ -118,13 +118,13 @@ impl Writer {
     /// Commits pending rows, waiting for another program if necessary (within seconds), and closes the file.
     ///
     /// # Errors
-    /// Why it disabled itself, if it did.
+    /// The error that disabled the writer.
     pub fn finish(mut self) -> Result<(), String> {
         self.last_commit();
         self.failed.take().map_or(Ok(()), Err)
     }
 
-    /// Why it disabled itself, if it did.
+    /// Why the writer disabled itself; `None` while it works.
     pub fn failed(&self) -> Option<&str> {
         self.failed.as_deref()
     }

@@ -1,13 +1,13 @@
-//! How fast the program is on this machine, as ratios: the processor time, user and system, of whole runs over that of a fixed piece of
-//! work, measured in turn with them, so that neither the machine nor what else it does changes them much.
+//! Speed of the program as ratios: CPU time (user and system) of whole runs divided by that of a reference workload. Both are measured
+//! alternately, so that the ratio depends little on the machine and its other load.
 //!
-//! Then requests per second of processor time under several schedulers and on several devices.
+//! Then requests per second of CPU time under several schedulers and on several devices.
 //!
-//! `cargo bench --bench ratios`. With `DISKSIM=/path/to/disksim` and `DISKSIM_PARV=/path/to/one_atlas10k.parv` DiskSim gets the first
-//! case's trace too; it takes about a minute. `RATIOS_ROUNDS` (5) says how often everything is measured.
+//! Run by `cargo bench --bench ratios`. With `DISKSIM=/path/to/disksim` and `DISKSIM_PARV=/path/to/one_atlas10k.parv`, DiskSim also replays
+//! the first case's trace, which takes about a minute. `RATIOS_ROUNDS` sets the number of measurements (default: 5).
 //!
-//! The fixed work is an event loop with nothing in it: 1,024 events wait in a `std::collections::BinaryHeap`; a million times the first
-//! of them is popped and one is pushed for a request that is drawn as those of the traces are. It does what no simulator can do without.
+//! The reference is an empty event loop, the minimum work of any simulator: a `std::collections::BinaryHeap` of 1,024 events, from which a
+//! million times the first event is popped and a new one pushed, for a request drawn like those of the traces.
 
 #![expect(clippy::expect_used, reason = "a benchmark that cannot run should say so at once")]
 
@@ -24,7 +24,7 @@ use nix::sys::time::TimeValLike;
 const REQUESTS: u64 = 1_000_000;
 const EVENTS: usize = 1_024;
 
-/// A disk, and how many requests it gets: somewhat less than it can serve.
+/// A disk and its request rate, somewhat below its capacity.
 struct Case {
     disk: &'static str,
     per_second: u64,
@@ -36,7 +36,7 @@ const CASES: [Case; 3] = [
     Case { disk: "raid5:disk=atlas10k,disks=9", per_second: 200 },
 ];
 
-/// Random 4 KiB requests, two reads to a write, with pauses of any length up to twice the mean.
+/// Generator of random 4 KiB requests, two reads per write, with uniform interarrival times up to twice the mean.
 struct Draw {
     state: u64,
     now_ns: u64,
@@ -44,7 +44,7 @@ struct Draw {
     sectors: u64,
 }
 
-/// One of them.
+/// A generated request.
 struct Drawn {
     at_ns: u64,
     lba: u64,
@@ -56,7 +56,7 @@ impl Draw {
         Draw { state: 1, now_ns: 0, gap_ns: 2_000_000_000 / per_second, sectors }
     }
 
-    /// Xorshift64*: enough randomness for where and when.
+    /// Random number (xorshift64*).
     fn number(&mut self) -> u64 {
         self.state ^= self.state >> 12;
         self.state ^= self.state << 25;
@@ -70,7 +70,7 @@ impl Draw {
         Drawn { at_ns: self.now_ns, lba, is_read: !self.number().is_multiple_of(3) }
     }
 
-    /// A million of them as DiskSim reads them: ms, device, sector, sectors, 1 for a read.
+    /// A million requests in DiskSim's format: ms, device, sector, sectors, 1 for a read.
     fn trace(mut self) -> String {
         let mut text = String::new();
         for _ in 0..REQUESTS {
@@ -82,7 +82,7 @@ impl Draw {
     }
 }
 
-/// Processor time so far, of this process or of its children that have ended.
+/// CPU time so far, of this process or of its terminated children.
 fn spent_s(who: UsageWho) -> f64 {
     let usage = getrusage(who).expect("the system's own account");
     (usage.user_time().num_microseconds() + usage.system_time().num_microseconds()) as f64 / 1e6
@@ -94,7 +94,7 @@ fn reference_s() -> f64 {
     let mut events: BinaryHeap<Reverse<(u64, u64, bool)>> = BinaryHeap::with_capacity(EVENTS + 1);
     for _ in 0..REQUESTS {
         let Drawn { at_ns, lba, is_read } = draw.next();
-        // Each is done some time later, later ones perhaps before it.
+        // Completions are not in order of arrival.
         events.push(Reverse((at_ns + draw.number() % (EVENTS as u64 * draw.gap_ns), lba, is_read)));
         if events.len() > EVENTS {
             black_box(events.pop());
@@ -122,7 +122,7 @@ fn median(mut values: Vec<f64>) -> (f64, f64, f64) {
 }
 
 fn main() {
-    // `cargo test --benches` builds it and should not wait for it.
+    // `cargo test --benches` must not run the benchmark.
     if !std::env::args().any(|argument| argument == "--bench") {
         return println!("skipped: cargo bench --bench ratios runs it");
     }
@@ -152,7 +152,7 @@ fn main() {
     }
 }
 
-/// A disk and schedulers, and how many requests it gets.
+/// A disk, its schedulers and its request rate.
 struct Rate {
     disk: &'static str,
     schedulers: &'static [&'static str],
@@ -168,8 +168,8 @@ const RATES: [Rate; 6] = [
     Rate { disk: "nvme-tlc", schedulers: &["none"], per_second: 20_000 },
 ];
 
-/// Requests per second of processor time, of whole runs on a trace in our own store: `simulate` under one scheduler, `compare` under several,
-/// whose requests count once for each. These depend on the machine.
+/// Prints requests per second of CPU time, for whole runs on a trace in Seekwise's own format: `simulate` under one scheduler, `compare` under
+/// several, where requests count once per scheduler. Depends on the machine.
 fn rates(rounds: usize, folder: &Path) {
     println!("\nRequests per second of processor time, from a store (median of {rounds} rounds, least, most)\n");
     for (number, Rate { disk, schedulers, per_second }) in RATES.iter().enumerate() {
@@ -191,7 +191,7 @@ fn rates(rounds: usize, folder: &Path) {
     println!();
 }
 
-/// Writes a case's trace.
+/// Writes the trace of a case.
 fn trace(folder: &Path, case: &Case, number: usize) -> PathBuf {
     let sectors = sim::profile::load(case.disk).expect("a shipped disk").capacity_sectors();
     let path = folder.join(format!("{number}.disksim"));
@@ -199,7 +199,7 @@ fn trace(folder: &Path, case: &Case, number: usize) -> PathBuf {
     path
 }
 
-/// `disksim PARAMETERS OUTPUT TRACE-FORMAT TRACE SYNTHETIC`, in the folder of the parameters, which name further files there.
+/// Runs `disksim PARAMETERS OUTPUT TRACE-FORMAT TRACE SYNTHETIC` in the folder of the parameters, which refer to further files there.
 fn disksim_s(program: &Path, parv: &Path, trace: &Path) -> f64 {
     let absolute = |path: &Path| path.canonicalize().expect("DISKSIM and DISKSIM_PARV name files");
     let (program, parv) = (absolute(program), absolute(parv));

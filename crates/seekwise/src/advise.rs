@@ -1,4 +1,4 @@
-//! `seekwise advise`: the setting to use for a load, what it would bring, and how sure that is.
+//! `seekwise advise`: recommends a setting for a load, with the predicted gain and its confidence interval.
 
 use std::path::{Path, PathBuf};
 
@@ -75,12 +75,12 @@ enum Kind {
     Udev,
 }
 
-/// What is chosen from if nothing else is said, and for a block device whose requests are seen.
+/// Default candidates; `OF_A_DEVICE` if requests of a block device are traced.
 const CANDIDATES: &str = "kernel-tuned";
 const OF_A_DEVICE: &str = "linux";
-/// And where tunables of the host are varied: every combination is simulated in full.
+/// Default candidates if tunables of the host are varied, since every combination is simulated in full.
 const VARIED: &str = "kernel";
-/// For how many seconds a device is watched if nothing else is said.
+/// Default duration of monitoring a device, in seconds.
 const WATCHED_SECONDS: u32 = 30;
 
 /// Runs the command.
@@ -130,7 +130,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     shown(&advice, args.html.as_deref(), args.json, args.kind)
 }
 
-/// Advice about a device whose requests are not seen.
+/// Recommendation for a device from counters, if its requests cannot be traced.
 fn by_counters(args: &Args, name: &str, device: &Device, why: String, terminal: &Terminal) -> anyhow::Result<()> {
     let given = [
         (args.disk.is_some(), "--disk"),
@@ -147,7 +147,7 @@ fn by_counters(args: &Args, name: &str, device: &Device, why: String, terminal: 
     shown(&advice, args.html.as_deref(), args.json, args.kind)
 }
 
-/// Advice from what iostat printed.
+/// Recommendation from the output of iostat.
 fn by_iostat(args: &Args, iostat: &Iostat, active: Option<Setting>, terminal: &Terminal) -> anyhow::Result<()> {
     for (given, option) in [(args.disk.is_some(), "--disk"), (args.seconds.is_some(), "--for"), (args.device.is_some(), "--device")]
     {
@@ -163,7 +163,7 @@ fn by_iostat(args: &Args, iostat: &Iostat, active: Option<Setting>, terminal: &T
     shown(&iostat.advise(active, (&candidates, preference), terminal)?, args.html.as_deref(), args.json, args.kind)
 }
 
-/// What there is to choose from by counters, and what counts.
+/// Candidates and weights for recommendations from counters.
 fn chosen_from(args: &Args) -> anyhow::Result<(Vec<Setting>, Preference)> {
     let usual = [CANDIDATES.to_owned()];
     let candidates = if args.candidates.is_empty() { &usual[..] } else { &args.candidates };
@@ -179,7 +179,7 @@ fn shown(advice: &Advice, html: Option<&Path>, as_json: bool, kind: Option<Kind>
     print_and_write(&text, html, || report::page::advice::html(advice))
 }
 
-/// Watches a block device, and says what is missing of it.
+/// Captures the requests of a block device, and warns of missing data.
 fn watch(name: &str, seconds: u32, monitor: &dyn Monitor) -> anyhow::Result<(Device, LoadTracker)> {
     let device = capture::device(name)?;
     let watched = LoadTracker::of((&Sysfs::real(), &device), name, capture::seconds(seconds), &capture::program(), monitor)?;

@@ -47,7 +47,7 @@ pub struct LoadArguments {
     threads: Option<u16>,
 }
 
-/// The disk that is meant if none is named.
+/// Default disk.
 pub(crate) const DISK: &str = "sata7200";
 
 /// The load, the disk, the host and what is recorded.
@@ -106,10 +106,10 @@ impl From<QueuePolicyArgument> for QueuePolicy {
 }
 
 impl LoadArguments {
-    /// It on a disk, or on the one that is meant if none is named.
+    /// The experiment with this load on `disk`, or on the default disk.
     ///
     /// # Errors
-    /// Of several loads one is no trace, or a folder cannot be read.
+    /// One of several loads is not a trace, or a folder cannot be read.
     pub fn experiment(&self, disk: Option<&str>) -> anyhow::Result<Experiment> {
         let (load, others) = self.loads()?;
         let same_devices = self.replay.same_devices;
@@ -117,10 +117,10 @@ impl LoadArguments {
         Ok(self.experiment_of(load, others, disk))
     }
 
-    /// The one file or folder that is named.
+    /// The only load given.
     ///
     /// # Errors
-    /// There are several.
+    /// Several are given.
     pub fn only(&self) -> anyhow::Result<&Path> {
         match &self.load[..] {
             [only] => Ok(only),
@@ -129,7 +129,7 @@ impl LoadArguments {
         }
     }
 
-    /// The same for these files, whatever is named.
+    /// As [`experiment`](LoadArguments::experiment), with these files instead of those given.
     pub fn experiment_of(&self, load: PathBuf, others: Vec<PathBuf>, disk: Option<&str>) -> Experiment {
         let ReplayArguments { format, columns, skip_bad, same_devices, closed, speed, fit } = &self.replay;
         let (format, columns, same_devices) = (format.clone(), columns.get().cloned(), *same_devices);
@@ -153,7 +153,7 @@ impl LoadArguments {
         }
     }
 
-    /// The load, and further traces where there are several.
+    /// The first load, and further traces to merge.
     fn loads(&self) -> anyhow::Result<(PathBuf, Vec<PathBuf>)> {
         if let [only] = &self.load[..]
             && !only.is_dir()
@@ -172,12 +172,12 @@ impl LoadArguments {
         Ok((first, files))
     }
 
-    /// What counts, if that is said.
+    /// The weights, if given.
     pub fn preference(&self) -> Option<Preference> {
         self.preference
     }
 
-    /// How many threads are wanted, if that is said.
+    /// Number of threads, if given.
     pub fn threads(&self) -> Option<usize> {
         self.threads.map(usize::from)
     }
@@ -189,7 +189,7 @@ impl Arguments {
         self.records_observed(regimes, alone, None)
     }
 
-    /// As [`records`](Arguments::records), and shows each request to the observer when it completes.
+    /// As [`records`](Arguments::records), with an observer that is called for each completed request.
     pub fn records_observed(
         &self,
         regimes: Vec<Regime>,
@@ -200,17 +200,17 @@ impl Arguments {
         self.experiment()?.records_observed(regimes, alone, Workers::new(&terminal, self.load.threads()), observer)
     }
 
-    /// The trace, job file or workload; of several traces the first.
+    /// The trace, job file or workload; the first of several traces.
     pub fn load(&self) -> &Path {
         self.load.load.first().map_or(Path::new(""), PathBuf::as_path)
     }
 
-    /// Whether the load is several traces.
+    /// Whether the load consists of several traces.
     pub fn is_merged(&self) -> anyhow::Result<bool> {
         Ok(!self.load.loads()?.1.is_empty())
     }
 
-    /// Whether the load is a job file and not a trace.
+    /// Whether the load is a job file rather than a trace.
     pub fn is_job_file(&self) -> anyhow::Result<bool> {
         let (load, others) = self.load.loads()?;
         Ok(others.is_empty() && shipped::job_text(&load)?.is_some())

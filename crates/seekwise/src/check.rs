@@ -1,4 +1,4 @@
-//! `seekwise check`: what sets block I/O settings on a system, and what becomes of each.
+//! `seekwise check`: finds the configuration files that set block I/O attributes, and checks whether each setting is active.
 //!
 //! ```text
 //! kernel.rs, sysctl.rs, udev.rs, tmpfiles.rs, tuned.rs, tlp.rs ──▶ setting::Found ──▶ verdict ──▶ output
@@ -85,11 +85,11 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }
 }
 
-/// The block devices to look at: all, or those that are named.
+/// The block devices to check: all, or those named.
 fn wanted(args: &Args, root: &Root) -> anyhow::Result<Vec<Device>> {
     let all = match devices(&root.sysfs()) {
         Ok(all) => all,
-        // An image of a system that does not run.
+        // The root is an image of a system that is not running.
         Err(TopologyError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => Vec::new(),
         Err(error) => return Err(error.into()),
     };
@@ -107,7 +107,7 @@ fn wanted(args: &Args, root: &Root) -> anyhow::Result<Vec<Device>> {
     Ok(all.into_iter().filter(is_named).collect())
 }
 
-/// Reads all that sets something.
+/// Reads all configurations.
 fn find(root: &Root, disks: &[Disk]) -> Found {
     let mut found = Found::default();
     kernel::read(root, &mut found);

@@ -35,7 +35,7 @@ pub struct Args {
 pub fn run(args: Args, controllers: &[&'static ControllerSpec]) -> anyhow::Result<()> {
     args.output.check()?;
     let records = args.experiment.records(regimes(&args, controllers)?, true)?;
-    // The table names no load, and this is how it came about.
+    // The table itself does not name the load.
     let merged = if args.experiment.is_merged()? { records.first().map(|record| record.trace.name.as_str()) } else { None };
     output::show(&records, merged, &args.output)
 }

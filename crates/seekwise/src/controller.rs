@@ -24,15 +24,15 @@ pub enum Command {
     Manual,
 }
 
-/// The controllers of the product.
+/// Controllers of the program `seekwise`.
 pub fn product() -> Vec<&'static ControllerSpec> {
     twin::controller::all().collect()
 }
 
-/// Reads what `--controller` says: one of `known`, optionally with tunables. A research controller's name says which program knows it.
+/// Parses the value of `--controller`: a name from `known`, optionally with tunables.
 ///
 /// # Errors
-/// There is no such controller, or a tunable is wrong.
+/// Unknown controller (for a research controller, the message names the program that has it), or invalid tunable.
 pub fn parse(text: &str, known: &[&'static ControllerSpec]) -> anyhow::Result<ControllerChoice> {
     let name = text.split(':').next().unwrap_or_default();
     let has_moved = moved::CONTROLLERS.contains(&name) && !known.iter().any(|spec| spec.name == name);

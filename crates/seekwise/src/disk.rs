@@ -155,7 +155,7 @@ fn import(file: &Path, output: Option<&Path>, options: sim::diskspecs::ImportOpt
             let member = format!("{stem}-disk.toml");
             let array = ArraySpecification { name: Some(stem.into_owned()), disk: Some(member.clone()), ..array };
             let text = array.to_text().map_err(anyhow::Error::msg)?;
-            // The disk first: an array without it would be no profile.
+            // Write the disk first: an array's profile is invalid without it.
             write(&path.with_file_name(member), disk)?;
             write(path, &text)
         }
@@ -180,7 +180,7 @@ fn validate(disk: &str, measured: &Path, json: bool) -> anyhow::Result<()> {
     Ok(terminal::print(&text)?)
 }
 
-/// The row whose figures have a sign.
+/// Name of the row with signed figures.
 const SIGNED: &str = "error of the mean";
 
 fn as_table(name: &str, validation: &Validation) -> Result<String, std::fmt::Error> {

@@ -1,4 +1,4 @@
-//! `seekwise emulate`: a disk that the kernel takes for a real one, and that is as fast as its model.
+//! `seekwise emulate`: a block device for the kernel with the response times of a disk model.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -21,16 +21,16 @@ use crate::arguments::QueuePolicyArgument;
 use crate::number;
 use terminal::eprint_line;
 
-/// The disk without service time.
+/// Name of the disk without service time.
 const NONE: &str = "none";
 
-/// How often the program looks at signals and at what it serves.
+/// Interval of checks of signals and state.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// How often it asks whether the machine keeps up.
+/// Interval of checks whether the machine keeps up.
 const KEEPS_UP: Duration = Duration::from_secs(5);
 
-/// How often it says at most that it does not.
+/// Minimum interval between warnings that it does not.
 const WARNS: Duration = Duration::from_secs(60);
 
 /// Arguments of `seekwise emulate`.
@@ -104,16 +104,16 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }
 }
 
-/// What is emulated.
+/// The emulated disk.
 struct Model {
-    /// `None` for the disk without service time.
+    /// Disk profile; `None` for the disk without service time.
     profile: Option<Profile>,
     options: DeviceOptions,
     size: u64,
 }
 
 impl Model {
-    /// Also returns where its data lies.
+    /// Builds the model; also returns the storage of its data.
     fn new(args: &Args) -> anyhow::Result<(Model, Arc<dyn Backing>)> {
         let profile = if args.disk == NONE { None } else { Some(load(&args.disk)?) };
         let capacity = profile.as_ref().map_or(args.size.unwrap_or(0), |profile| profile.capacity_sectors() * 512);
@@ -162,7 +162,7 @@ fn emulate(args: &Args, mountpoint: &Path) -> anyhow::Result<()> {
     let new_wanted = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(signal_hook::consts::SIGUSR2, Arc::clone(&new_wanted)).context("SIGUSR2")?;
     let supervisor = Supervisor::start(supervising_process()?, &plan)?;
-    // After the supervising process has started, which should keep its priority.
+    // Only after the supervisor has started, which must keep its normal priority.
     let _latency = serve::disk::raise_process_priority();
     let disk: Arc<Disk<FuseReply>> = Disk::start(device, model.size, args.scale, backing).context("cannot start a thread")?;
     let serving = match (Fuse { mountpoint: place, source }).start(Arc::clone(&disk)) {
@@ -190,14 +190,14 @@ fn supervising_process() -> anyhow::Result<Command> {
     Ok(command)
 }
 
-/// A disk that is being emulated.
+/// A running emulation.
 struct Run<'a> {
     args: &'a Args,
     disk: Arc<Disk<FuseReply>>,
     model: Model,
     serving: Box<dyn Serving>,
     plan: Plan,
-    /// Of the file, or of the loop device.
+    /// Path of the file or loop device.
     path: String,
     supervisor: Option<Supervisor>,
     statistics_wanted: Arc<AtomicBool>,
@@ -205,7 +205,7 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Sets up the loop device if it is wanted, and says where the disk is.
+    /// Sets up the loop device if requested, and prints the path of the disk.
     fn attach(&mut self, wanted: AttachRequest) -> anyhow::Result<()> {
         let Some(supervisor) = self.supervisor.as_mut().filter(|_| self.args.attach) else {
             return self.show_path();
@@ -249,7 +249,7 @@ impl Run<'_> {
             if self.new_wanted.swap(false, Ordering::Relaxed) {
                 renewed = Some(self.model.build());
             }
-            // It waits until nothing is under way.
+            // The replacement waits until no request is outstanding.
             if let Some(device) = renewed.take() {
                 match self.disk.replace_device(device) {
                     Ok(()) => self.show_path()?,

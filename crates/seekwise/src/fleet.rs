@@ -64,7 +64,7 @@ fn init(args: &InitArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Refuses what is no address of a server.
+/// Rejects an argument that is not the address of a server.
 fn check_server(server: &std::path::Path) -> anyhow::Result<()> {
     let wrong =
         || format!("{} is no server; it should begin with postgresql://, as in postgresql://user@host/database", server.display());

@@ -1,4 +1,4 @@
-//! `seekwise guarantee`: admission control, whether a host can keep promises.
+//! `seekwise guarantee`: admission control, which checks whether a host can meet guarantees.
 
 use std::path::PathBuf;
 

@@ -101,10 +101,10 @@ fn merge(args: &MergeArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Reports progress; answers `false` once Ctrl-C was pressed.
+/// Reports progress; returns `false` after Ctrl-C.
 type Proceed<'a> = &'a mut dyn FnMut(u64) -> bool;
 
-/// Runs work with a progress bar; Ctrl-C ends it.
+/// Runs work with a progress bar; Ctrl-C cancels it.
 fn watched<T>(work: impl FnOnce(Proceed) -> anyhow::Result<T>) -> anyhow::Result<T> {
     let bar = terminal::progress_bar(0, "rows");
     let result = work(&mut |rows| {
@@ -115,8 +115,8 @@ fn watched<T>(work: impl FnOnce(Proceed) -> anyhow::Result<T>) -> anyhow::Result
     result
 }
 
-/// Opens a knowledge base to add rows to, and returns its name for messages. A file newly created is removed again if the work fails before adding
-/// any.
+/// Opens a knowledge base to add rows, and returns its name for messages with the result of `work`. A newly created file is removed again if the
+/// work fails before adding any rows.
 fn receive<T>(path: &Path, work: impl FnOnce(&mut Knowledge, Proceed) -> anyhow::Result<T>) -> anyhow::Result<(String, T)> {
     let is_new = !Knowledge::is_server(path) && fs::metadata(path).is_err();
     let mut knowledge = Knowledge::open(path)?;
@@ -127,14 +127,14 @@ fn receive<T>(path: &Path, work: impl FnOnce(&mut Knowledge, Proceed) -> anyhow:
     if result.is_err() && is_new && is_empty {
         for suffix in ["", "-wal", "-shm"] {
             let name: OsString = [path.as_os_str(), suffix.as_ref()].into_iter().collect();
-            // A leftover empty knowledge base is harmless; its error must not hide the one that matters.
+            // A leftover empty knowledge base is harmless; failing to remove it must not hide the original error.
             let _ = fs::remove_file(name);
         }
     }
     result.map(|result| (name, result))
 }
 
-/// Ctrl-C is not an error of the file.
+/// Maps a cancelled operation to [`Interrupted`], without the file name.
 fn interruption(error: KnowledgeError) -> anyhow::Error {
     if matches!(error.problem, Problem::Interrupted) { Interrupted.into() } else { error.into() }
 }

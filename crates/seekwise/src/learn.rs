@@ -1,4 +1,4 @@
-//! `seekwise learn`: what the kernel wants to know about a device.
+//! `seekwise learn`: measures the device parameters that the kernel needs.
 
 mod iocost;
 

@@ -1,4 +1,4 @@
-//! The commands of the program `seekwise`, which `seekwise-lab` shares: they parse, call `experiment` and print.
+//! The commands of the program `seekwise`, shared with `seekwise-lab`: they parse arguments, call `experiment` and print.
 
 pub mod advise;
 pub mod arguments;
@@ -29,14 +29,14 @@ pub mod tunables;
 pub mod whole_file;
 pub mod workload;
 
-/// Begins a program of this name: Ctrl-C and SIGTERM ask its work to stop, queries of knowledge bases included.
+/// Initialises a program with this name: installs handlers of Ctrl-C and SIGTERM that stop its work, including queries of knowledge bases.
 pub fn begin(program: &'static str) {
     terminal::begin(program);
     knowledge::interrupt_on(terminal::interrupted());
 }
 
-/// Parses the command line; ends the program where it is wrong. Every option takes `-1` as a value, so that it is refused for its value
-/// and not as an unknown option.
+/// Parses the command line; exits on an error. Every option accepts `-1` as a value, so that the error is about the value
+/// and not about an unknown option.
 pub fn parse<C: clap::CommandFactory + clap::FromArgMatches>() -> C {
     let mut command = takes_negative_numbers(C::command());
     C::from_arg_matches(&command.get_matches_mut()).unwrap_or_else(|error| error.format(&mut command).exit())

@@ -1,4 +1,4 @@
-//! Commands and controllers that `seekwise-lab` has now: the old spelling says where they went.
+//! Commands and controllers that have moved to `seekwise-lab`: errors for the old spelling name the new one.
 
 use anyhow::bail;
 
@@ -10,10 +10,10 @@ pub struct Args {
     arguments: Vec<String>,
 }
 
-/// Controllers for research, which `seekwise-lab` knows.
+/// Research controllers, available in `seekwise-lab`.
 pub const CONTROLLERS: [&str; 4] = ["round-robin", "feedback", "per-request", "two-layer"];
 
-/// Refuses `seekwise lab`.
+/// Error for `seekwise lab`.
 ///
 /// # Errors
 /// Always.
@@ -29,7 +29,7 @@ pub fn lab(args: &Args) -> anyhow::Result<()> {
     bail!("`seekwise {old}` has moved: it is `seekwise-lab {new}` now")
 }
 
-/// Refuses `seekwise learn` with a command that it has no longer.
+/// Error for subcommands of `seekwise learn` that have moved.
 ///
 /// # Errors
 /// Always.
@@ -40,7 +40,7 @@ pub fn learn(words: &[String]) -> anyhow::Result<()> {
     }
 }
 
-/// Refuses `seekwise paper`.
+/// Error for `seekwise paper`.
 ///
 /// # Errors
 /// Always.
@@ -48,7 +48,7 @@ pub fn paper(_: &Args) -> anyhow::Result<()> {
     bail!("`seekwise paper` has moved: it is `seekwise-lab paper` now")
 }
 
-/// Refuses `seekwise truth`.
+/// Error for `seekwise truth`.
 ///
 /// # Errors
 /// Always.

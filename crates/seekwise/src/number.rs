@@ -1,4 +1,4 @@
-//! Numbers on the command line, with a message that says what would be right.
+//! Parsers of numbers on the command line; errors state the valid values.
 
 use std::ops::{Range, RangeInclusive};
 
@@ -66,7 +66,7 @@ pub fn size_range(text: &str) -> Result<RangeInclusive<u64>, String> {
     if from <= to { Ok(from..=to) } else { Err(wanted()) }
 }
 
-/// The two ends of a range with `..` between, of which one may be left out.
+/// Parses both ends of a range separated by `..`; a missing end has its value from `usual`.
 fn ends(text: &str, parse: impl Fn(&str) -> Option<u64>, usual: (u64, u64)) -> Option<(u64, u64)> {
     let (from, to) = text.split_once("..").filter(|ends| *ends != ("", ""))?;
     let end = |text: &str, usual: u64| if text.is_empty() { Some(usual) } else { parse(text) };

@@ -1,5 +1,5 @@
-//! What shells offer as values when they complete a command: disks, schedulers, controllers, candidates, formats and jobs that the
-//! program comes with. Only completions know these lists; commands also take files, and names with tunables.
+//! Values for shell completion: built-in disks, schedulers, controllers, candidates, formats and jobs. The lists are used by completions
+//! only; commands also accept files, and names with tunables.
 
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, Command, ValueHint};
@@ -23,13 +23,13 @@ fn with_names(group: &str, argument: Arg, controllers: &[&'static ControllerSpec
     if names.is_empty() {
         return argument;
     }
-    // Shells complete paths of those, too.
+    // For these arguments shells also complete paths.
     let takes_files = matches!((group, argument.get_id().as_str()), (_, "disk" | "load" | "workload") | ("workload", "name"));
     let hint = if takes_files { ValueHint::FilePath } else { ValueHint::Other };
     argument.value_hint(hint).value_parser(PossibleValuesParser::new(names))
 }
 
-/// The names that an argument takes. `group` is the command that its own command belongs to.
+/// Names that an argument accepts. `group` is the parent of the argument's command.
 fn names(group: &str, argument: &Arg, controllers: &[&'static ControllerSpec]) -> Vec<&'static str> {
     let schedulers = || sched::all().map(|spec| spec.name);
     let controllers = || controllers.iter().map(|spec| spec.name);

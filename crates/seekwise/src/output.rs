@@ -37,7 +37,7 @@ enum Which {
 }
 
 impl Explain {
-    /// Which decisions are wanted; `None` without `--explain`.
+    /// The decisions to show; `None` without `--explain`.
     pub fn shown(&self) -> Option<Shown> {
         self.explain.map(|which| match which {
             Which::Changes => Shown::Changes,
@@ -61,7 +61,7 @@ pub fn check_page(argument: &str, path: &Path) -> anyhow::Result<()> {
     report::record::check_replaceable(path).with_context(|| format!("{argument} {}", path.display()))
 }
 
-/// Shows records of one trace, one disk and one way of replaying; the text begins with a heading if there is one.
+/// Shows records of one trace, disk and replay mode, with an optional heading.
 pub fn show(records: &[Record], heading: Option<&str>, output: &Output) -> anyhow::Result<()> {
     let comparison = Comparison::new(records)?;
     let (width, colour) = terminal::style();
@@ -75,7 +75,7 @@ pub fn show(records: &[Record], heading: Option<&str>, output: &Output) -> anyho
     print_and_write(&text, output.html.as_deref(), || report::page::html(&comparison))
 }
 
-/// Prints a result and writes its page. Neither failing keeps the other from it: the result may have taken hours.
+/// Prints a result and writes its page. Each is attempted even if the other fails, because the result may have taken hours.
 pub fn print_and_write(text: &str, html: Option<&Path>, page: impl FnOnce() -> String) -> anyhow::Result<()> {
     let printed = terminal::print(text);
     if let Some(html) = html {

@@ -1,4 +1,4 @@
-//! `seekwise protect export`: drop-ins for systemd that keep a promise without the daemon.
+//! `seekwise protect export`: systemd drop-ins that keep a guarantee without the daemon.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -14,10 +14,10 @@ use sim::trace::OpenOptions;
 use crate::number;
 use terminal::{Failed, Terminal};
 
-/// No limit is lower, in 10^6 bytes per second, as in `[limits]` of the agent's configuration.
+/// Default minimum limit in 10^6 bytes per second, as in `[limits]` of the agent's configuration.
 const FLOOR_MB_S: u64 = 2;
 const MB: f64 = 1e6;
-/// More than a device of this decade does.
+/// Maximum rate: above any current device.
 const MOST_RATE: f64 = 1e9;
 
 /// The subcommands.
@@ -74,7 +74,7 @@ pub struct Args {
     json: bool,
 }
 
-/// A least rate.
+/// A minimum rate.
 #[derive(Clone, Copy, Debug)]
 enum Rate {
     Iops(f64),
@@ -137,7 +137,7 @@ fn request(args: &Args) -> anyhow::Result<LimitRequest> {
     if promise == Promise::default() {
         bail!("nothing is promised: give --read-p99, --write-p99 or --at-least, such as --read-p99 15ms");
     }
-    // Before minutes of work.
+    // Check the output before minutes of work.
     args.on.as_deref().map_or(Ok(()), expect_path)?;
     for unit in &args.limit {
         drop_in(

@@ -1,4 +1,4 @@
-//! `seekwise serve`: commands for a running block server, as `seekwise-serve` itself has them.
+//! `seekwise serve`: commands for a running block server, like those of `seekwise-serve`.
 
 use server::program::{reload, volume};
 
@@ -8,14 +8,14 @@ pub enum Command {
     /// Make, change, delete and list volumes of a running server
     #[command(subcommand)]
     Volume(volume::Command),
-    /// Read who may open which volume again
+    /// Reload the [[allow]] tables of a running server
     Reload(reload::Reload),
 }
 
 /// Runs a command.
 ///
 /// # Errors
-/// No server answers, or it refuses.
+/// No server is running, or it refuses the command.
 pub fn run(command: &Command) -> anyhow::Result<()> {
     match command {
         Command::Volume(command) => volume::run(command),

@@ -73,21 +73,21 @@ pub fn run(args: &Args, controllers: &[&'static ControllerSpec]) -> anyhow::Resu
     Ok(terminal::print(&text)?)
 }
 
-/// The requests of a run, on their way to a file.
+/// Collects the requests of a run for a trace file.
 struct RequestTable {
     target: Target,
     requests: Arc<Mutex<Requests>>,
 }
 
-/// They come in the order in which they complete, and are written in that in which they were issued.
+/// Requests arrive in order of completion and are written in order of issue.
 struct Requests {
     sorter: Sorter,
-    /// Why some are missing.
+    /// Why requests are missing; `None` if none are.
     failed: Option<TraceError>,
 }
 
 impl RequestTable {
-    /// Rejects a file that cannot be written.
+    /// Checks that the file can be written.
     fn begin(file: &Path) -> anyhow::Result<RequestTable> {
         let target = Target::begin(file, None, "--requests with the ending of one")?;
         let sorter = Sorter::new(&target.folder());
@@ -112,7 +112,7 @@ impl RequestTable {
             return Err(error.into());
         }
         let names = record.streams.iter().filter_map(|stream| Some((stream.stream, stream.name.clone()?)));
-        // Under a controller it does not stay the same.
+        // A controller changes the scheduler during the run.
         let scheduler = args.controller.is_none().then(|| args.scheduler.clone());
         let device = RecordedDevice { scheduler, ..RecordedDevice::default() };
         let mut trace = sorter.finish(Box::new(Names { streams: names.collect(), device }))?;
@@ -120,7 +120,7 @@ impl RequestTable {
     }
 }
 
-/// A request that is done, as a trace has it. Its service began when its last part went to the disk.
+/// Converts a completed request to a trace record. Service begins when its last part is dispatched to the disk.
 fn request(done: &Transferred) -> TraceRequest {
     let issue = &done.issue;
     TraceRequest {
@@ -137,7 +137,7 @@ fn request(done: &Transferred) -> TraceRequest {
     }
 }
 
-/// The names of the run's streams, and its scheduler.
+/// Stream names and scheduler of the run.
 struct Names {
     streams: BTreeMap<StreamId, String>,
     device: RecordedDevice,

@@ -139,7 +139,7 @@ fn estimated(plan: &Plan, estimate: &Estimate, threads: usize) -> String {
     format!("{cases} cases: {}; {lasts}\n", figures.join(", "))
 }
 
-/// In the largest unit that makes it at least 2.
+/// Formats a duration in the largest unit in which it is at least 2.
 fn duration(seconds: f64) -> String {
     let units = [(86_400.0, "days"), (3600.0, "hours"), (60.0, "minutes")];
     let unit = units.into_iter().find(|(length, _)| seconds >= 2.0 * length);
@@ -162,7 +162,7 @@ fn report(args: &ReportArguments) -> anyhow::Result<()> {
 fn volumes(args: &VolumesArguments) -> anyhow::Result<()> {
     let path = args.load.only()?.to_owned();
     let mut experiment = args.load.experiment_of(path.clone(), Vec::new(), args.disk.as_deref());
-    // Of one volume there is nothing but what it touches; its place among others on a disk is not known.
+    // The position of a volume on a shared disk is unknown.
     experiment.candidates.clone_from(&args.candidates);
     let request = VolumesRequest { path, experiment, names_disk: args.disk.is_some() };
     let terminal = Terminal::default();

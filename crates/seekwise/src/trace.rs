@@ -81,7 +81,7 @@ fn formats() -> String {
     text
 }
 
-/// Reports how many records `--skip-bad` skipped.
+/// Reports the number of records skipped by `--skip-bad`.
 fn warn_of_skipped(path: &Path, skipped: u64) {
     if skipped > 0 {
         let were = if skipped == 1 { "was" } else { "were" };
@@ -89,19 +89,19 @@ fn warn_of_skipped(path: &Path, skipped: u64) {
     }
 }
 
-/// Reports what the reader warns of.
+/// Prints the reader's warnings.
 fn warn(path: &Path, reader: &dyn TraceReader) {
     for warning in reader.warnings() {
         eprint_line(&format!("{}: {warning}", path.display()));
     }
 }
 
-/// 1 request, 1,234 requests.
+/// Formats a count: `1 request`, `1,234 requests`.
 pub fn counted(number: u64, noun: &str) -> String {
     format!("{} {noun}{}", grouped(number), if number == 1 { "" } else { "s" })
 }
 
-/// 1,234.5: thousands separated, one decimal below 100,000, three digits below 1.
+/// Formats a figure: `1,234.5`, one decimal below 100,000, three digits below 1.
 pub fn figure(number: f64) -> String {
     if !number.is_finite() {
         return "-".into();
@@ -120,7 +120,7 @@ pub fn figure(number: f64) -> String {
     format!("{sign}{}.{}", grouped(tenths / 10), tenths % 10)
 }
 
-/// 0.1234 is 12.3%.
+/// Formats a share: 0.1234 is `12.3%`.
 fn percent(share: f64) -> String {
     format!("{:.1}%", share * 100.0)
 }

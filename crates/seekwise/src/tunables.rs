@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use block::{Scale, Tunable, Unit};
 
-/// Each tunable's default, range and meaning, for a terminal.
+/// Default, range and meaning of each tunable, as text for a terminal.
 pub fn listed<'a>(tunables: impl IntoIterator<Item = &'a Tunable>) -> String {
     let mut text = String::new();
     for tunable in tunables {
@@ -14,7 +14,7 @@ pub fn listed<'a>(tunables: impl IntoIterator<Item = &'a Tunable>) -> String {
     text
 }
 
-/// The same as a table in Markdown.
+/// Default, range and meaning of each tunable, as a Markdown table.
 pub fn table<'a>(tunables: impl IntoIterator<Item = &'a Tunable>) -> String {
     let mut text = String::from("\n| tunable | default | range | meaning |\n|---|---|---|---|\n");
     for tunable in tunables {
@@ -36,7 +36,7 @@ fn range(tunable: &Tunable) -> String {
     }
 }
 
-/// `text` with its first letter capitalised.
+/// Capitalises the first letter of `text`.
 pub fn sentence(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().collect::<String>() + letters.as_str())

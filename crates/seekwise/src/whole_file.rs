@@ -8,23 +8,23 @@ use anyhow::{Context, bail};
 use report::record::unfinished;
 use tempfile::NamedTempFile;
 
-/// A file being written next to the one it will replace. If dropped before [`WholeFile::finish`], it is removed.
+/// A temporary file next to the one that it replaces. It is removed if dropped before [`WholeFile::finish`].
 pub struct WholeFile {
     file: NamedTempFile,
     target: PathBuf,
 }
 
 impl WholeFile {
-    /// Begins a file that will replace `path`. Rejects a `path` that cannot be replaced, before any work is done for it.
+    /// Creates a file that will replace `path`. Fails early if `path` cannot be replaced.
     pub fn create(path: &Path) -> anyhow::Result<WholeFile> {
         let target = target(path)?;
         let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        // The permissions of a file created the ordinary way: all, less the umask.
+        // Permissions as of open(2): 0666 minus the umask.
         let file = unfinished::create(folder, 0o666).with_context(|| format!("cannot write into {}", folder.display()))?;
         Ok(WholeFile { file, target })
     }
 
-    /// A handle to write the content through.
+    /// A handle for writing the content.
     pub fn writer(&self) -> anyhow::Result<File> {
         self.file.reopen().with_context(|| format!("cannot write {}", self.target.display()))
     }
@@ -44,7 +44,7 @@ impl WholeFile {
     }
 }
 
-/// The file to replace. Something other than a file, such as a device, must not be replaced by one.
+/// The file to replace. Fails if `path` is not a regular file, such as a device.
 fn target(path: &Path) -> anyhow::Result<PathBuf> {
     match fs::metadata(path) {
         Ok(about) if about.is_file() => fs::canonicalize(path).with_context(|| format!("cannot write {}", path.display())),

@@ -55,7 +55,7 @@ pub fn run(command: Command) -> anyhow::Result<()> {
     }
 }
 
-/// A paragraph per paper, with a line per workload.
+/// List of workloads: one paragraph per paper, one line per workload.
 fn list() -> String {
     let heads: Vec<(&str, shipped::Head<'_>)> = shipped::ALL.iter().map(|(name, text)| (*name, shipped::head(text))).collect();
     let width = |of: fn(&(&str, shipped::Head<'_>)) -> usize| heads.iter().map(of).max().unwrap_or(0);

@@ -40,7 +40,7 @@ fn head(piece: &Piece, place: &str, takes: &str) -> String {
     head.lines().map(|line| printable(line) + "\n").collect()
 }
 
-/// What a file says where nothing is to be set.
+/// Text of a file without settings.
 fn nothing(piece: &Piece) -> String {
     format!("# Advice {}: {}\n", piece.id, printable(&piece.why))
 }
@@ -82,7 +82,7 @@ fn plain(device: &str) -> String {
     device.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect()
 }
 
-/// A file for sysctl.d: what is of the machine and not of a device.
+/// A file for sysctl.d: machine-wide settings only.
 pub fn sysctl(piece: &Piece) -> String {
     let Some(attributes) = attributes(piece) else { return nothing(piece) };
     let head = head(piece, "/etc/sysctl.d/60-seekwise.conf", "sysctl --system");

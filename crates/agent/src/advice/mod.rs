@@ -1,4 +1,4 @@
-//! Advice for people who want no daemon: what to set on a device, what it would bring, and files that set it.
+//! Recommendations without the daemon: the setting for a device, its predicted gain, and configuration files that apply it.
 
 mod files;
 
@@ -21,56 +21,56 @@ use applier::sysfs::Sysfs;
 use linux::advice::{ASKED_FOR, LoadTracker, of_counters, unseen};
 use linux::topology::{Device, wwid};
 
-/// A piece of advice.
+/// A recommendation.
 #[derive(Clone, Debug, Serialize)]
 pub struct Piece {
-    /// The same for the same advice about the same device, whenever it is asked for.
+    /// Stable id: the same recommendation for the same device has the same id.
     pub id: String,
-    /// The device's name, or the recording's.
+    /// Name of the device or trace.
     pub device: String,
-    /// Its world-wide name, if it has one.
+    /// World-wide name of the device; `None` if it has none.
     pub wwid: Option<String>,
     /// The original setting.
     pub in_force: String,
-    /// The setting to use; the active one where it should be left alone.
+    /// The recommended setting; the active one if no change is recommended.
     pub setting: String,
-    /// Whether anything is to be changed.
+    /// Whether a change is recommended.
     pub is_change: bool,
-    /// In a sentence.
+    /// The recommendation as a sentence.
     pub why: String,
-    /// The gain that is promised, in percent, and its standard error; nothing where it is left alone.
+    /// Predicted gain in percent; `None` if no change is recommended.
     pub gain_percent: Option<f64>,
-    /// See `gain_percent`.
+    /// Standard error of `gain_percent`.
     pub error_percent: Option<f64>,
-    /// The whole advice.
+    /// The full report.
     pub advice: Advice,
 }
 
-/// What is asked of it.
+/// Parameters of a recommendation.
 pub struct Asks {
-    /// What to choose among, as the configuration has it.
+    /// Candidate settings, in the syntax of the configuration.
     pub candidates: Vec<Setting>,
-    /// What is wanted more.
+    /// Weights of throughput, response time and fairness.
     pub preference: Preference,
 }
 
 impl Asks {
-    /// Of a recording.
+    /// Request for a recorded trace.
     fn wanted(&self, recording: &Path, in_force: Option<Setting>) -> AdviceRequest {
         let experiment = Experiment {
             candidates: self.candidates.iter().map(ToString::to_string).collect(),
             preference: Some(self.preference),
-            // No disk is named: the times are taken as they were recorded.
+            // Without a disk the recorded response times are used.
             ..Experiment::of_jobs(recording, "")
         };
         AdviceRequest { experiment, names_disk: false, device: None, active: in_force, aims: Vec::new(), varied: Vec::new() }
     }
 }
 
-/// Watches a device for so long, and judges what it was asked: where its requests may not be seen, or `by_counters`, from counters alone.
+/// Monitors a device for the given time and recommends a setting. With `by_counters`, or if requests cannot be traced, uses counters only.
 ///
 /// # Errors
-/// It has no queue, cannot be observed, or was asked nothing.
+/// The device has no queue, cannot be observed, or received no requests.
 pub fn of_device(
     sysfs: &Sysfs,
     device: &Device,
@@ -81,7 +81,7 @@ pub fn of_device(
     let name = &device.name;
     ensure!(device.size_sectors > 0, "{name}: holds nothing: no medium is in it, or nothing is attached to it");
     if let Some(why) = by_counters.then(|| ASKED_FOR.to_owned()).or_else(|| unseen(sysfs, device)) {
-        // Tunables of the host are not judged.
+        // Tunables of the host are not candidates here.
         let of_queue: Vec<Setting> = asks.candidates.iter().filter(|one| one.host.is_empty()).cloned().collect();
         let advice = of_counters((sysfs, device), name, (lasts, why), (&of_queue, asks.preference), crew.monitor)?;
         return Ok(piece(name, wwid(sysfs, name), advice));
@@ -94,10 +94,10 @@ pub fn of_device(
     Ok(piece(name, wwid(sysfs, name), advice))
 }
 
-/// Judges a recording; `in_force` is the setting that was active then and takes precedence over the recording's own.
+/// Recommends a setting for a trace. `in_force` is the setting that was active during the recording and overrides the one in the trace.
 ///
 /// # Errors
-/// It cannot be read, or does not say how long requests took.
+/// The trace cannot be read or has no response times.
 pub fn of_recording(path: &Path, in_force: Option<Setting>, asks: &Asks, crew: Workers) -> anyhow::Result<Piece> {
     let advice = advise(&asks.wanted(path, in_force), crew)?;
     let name = advice.load.clone();

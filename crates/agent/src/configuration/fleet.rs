@@ -1,4 +1,4 @@
-//! `[fleet]`: the server with which outcomes are shared, and whether its rollouts are taken part in.
+//! `[fleet]`: the server for sharing outcomes, and participation in its rollouts.
 
 use std::path::{Path, PathBuf};
 
@@ -7,16 +7,16 @@ use toml::de::DeTable;
 
 use super::keys::{Key, Source, Wrong, find, number, path, text, unknown};
 
-/// The server, if there is one.
+/// Settings of `[fleet]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FleetSettings {
-    /// The server's address; `None`: nothing is shared, and no connection is made.
+    /// Address of the server; `None`: sharing is off and no connection is made.
     pub server: Option<PathBuf>,
-    /// The file that the password is read from.
+    /// File with the password; `None`: no password.
     pub password_file: Option<PathBuf>,
     /// Minutes between exchanges.
     pub exchange_minutes: u32,
-    /// Whether devices with mode = "act" take part in rollouts.
+    /// Whether devices with mode = "act" participate in rollouts.
     pub rollouts: bool,
 }
 
@@ -86,10 +86,10 @@ impl FleetSettings {
         Ok(())
     }
 
-    /// The password, without the end of its line; `None` if none is needed.
+    /// Reads the password, without the trailing newline; `None` if no file is configured.
     ///
     /// # Errors
-    /// Its file cannot be read.
+    /// The file cannot be read.
     pub fn password(&self) -> Result<Option<String>, String> {
         let read = |path: &Path| std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()));
         Ok(self.password_file.as_deref().map(read).transpose()?.map(|text| text.trim_end_matches(['\r', '\n']).to_owned()))

@@ -298,7 +298,7 @@ impl Configuration {
                     || (source.line(name.span().start), "protect: should be tables, each below a line [[protect]]".to_owned());
                 for entry in value.get_ref().as_array().ok_or_else(wrong)?.iter() {
                     let promised = protect::promised(&source, entry.get_ref().as_table().ok_or_else(wrong)?, entry.span().start)?;
-                    // A later file's takes the place of its namesake.
+                    // An entry of a later file replaces the one with the same name.
                     changed.promises.retain(|other| (&other.unit, &other.device) != (&promised.unit, &promised.device));
                     changed.promises.push(promised);
                 }

@@ -150,11 +150,11 @@ pub struct Configuration {
     pub metrics: Option<Listen>,
     /// Where and when learning mode runs.
     pub learning: Learning,
-    /// With whom outcomes are shared.
+    /// The server for sharing outcomes.
     pub fleet: FleetSettings,
-    /// What units are promised.
+    /// Guarantees to units.
     pub promises: Vec<Promised>,
-    /// Who may be limited for that.
+    /// Units that may be limited to keep guarantees.
     pub limits: Limits,
     /// The files that were read, in that order.
     pub read: Vec<PathBuf>,
@@ -243,7 +243,7 @@ impl Configuration {
         settings
     }
 
-    /// The same with this controller for every device, overriding the files.
+    /// Replaces the controller of every device, overriding the files.
     pub fn controlled_by(mut self, controller: ControllerChoice) -> Configuration {
         let all = Some(Pattern::new("*"));
         self.rules.push(Rule { name: all, model: None, wwid: None, says: vec![keys::Said::Controller(controller)] });

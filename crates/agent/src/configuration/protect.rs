@@ -1,4 +1,4 @@
-//! `[[protect]]`: what units are promised, and `[limits]`: who may be limited for it.
+//! `[[protect]]`: guarantees to units, and `[limits]`: units that may be limited to keep them.
 
 use applier::cgroup::Allowed;
 use applier::policy::FLOOR_MB_S;
@@ -12,37 +12,37 @@ use super::keys::{Key, Source, Wrong, find, number, text, texts, unknown};
 
 /// Bytes in a megabyte.
 const MB: f64 = 1e6;
-/// Longest response time that can be promised: after two of these the kernel gives a request up (30 s by default).
+/// Maximum bound on response times: half the kernel's default request timeout of 30 s.
 const MAX_P99_MS: f64 = 60_000.0;
-/// Shortest: a millionth of a second is less than any device takes.
+/// Minimum bound on response times: 1 µs is below any device.
 const MIN_P99_MS: f64 = 0.001;
-/// More than a device of this decade does.
+/// Maximum rate: above any current device.
 const MAX_IOPS: f64 = 1e9;
 const MAX_MB_S: f64 = 1e6;
-/// A smaller share is less than a request in a second of a disk.
+/// Minimum share: below it, a disk would serve less than one request per second.
 const MIN_SHARE_PERCENT: f64 = 0.1;
-/// With a higher floor no unit would be limited.
+/// Maximum floor: with a higher one no unit would be limited.
 const MAX_FLOOR_MB_S: i64 = 1_000_000;
 
-/// What a unit is promised on a device.
+/// A guarantee to a unit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Promised {
     /// The unit, container or cgroup, as [`linux::cgroups::Cgroups::find`] takes it.
     pub unit: String,
-    /// On which devices; `None`: on each that it uses.
+    /// Pattern of devices; `None`: every device that the unit uses.
     pub device: Option<Pattern>,
-    /// What.
+    /// The guarantee.
     pub promise: Promise,
 }
 
 impl Promised {
-    /// Whether it is about this device.
+    /// Whether it applies to this device.
     pub fn is_about(&self, device: &Device) -> bool {
         self.device.as_ref().is_none_or(|pattern| pattern.matches(&device.name))
     }
 }
 
-/// Who may be limited, and how far.
+/// Units that may be limited, and the floor of limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Units, slices and paths of cgroups that may be limited.
@@ -141,10 +141,10 @@ pub(super) const OF_PROMISES: &[Key<Put<Promised>>] = &[
     },
 ];
 
-/// A reference disk by its name.
+/// Finds a reference disk by name.
 ///
 /// # Errors
-/// There is no such disk; the message says what there is.
+/// There is no such disk; the message lists the disks.
 pub fn reference(name: &str) -> Result<Reference, String> {
     let model = experiment::tenants::Reference::parse(name).and_then(|disk| disk.model()).map_err(|error| format!("{error:#}"))?;
     Ok(Reference { name: name.to_owned(), model })

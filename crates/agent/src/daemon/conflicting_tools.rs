@@ -1,18 +1,18 @@
-//! Who else on this machine sets a queue's attributes: nothing in Linux tells who wrote a file of sysfs, but rules and profiles on disk tell
-//! who would.
+//! Finds other tools that set a queue's attributes. Linux does not record which process wrote a sysfs file, but rules and profiles on disk show
+//! which tools would.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where udev looks for rules, the administrator's first.
+/// Folders of udev rules, in order of precedence.
 const UDEV: [&str; 3] = ["etc/udev/rules.d", "run/udev/rules.d", "usr/lib/udev/rules.d"];
-/// Where tuned notes its active profile, and where profiles are.
+/// tuned's file with the active profile, and its folders of profiles.
 const TUNED_ACTIVE: &str = "etc/tuned/active_profile";
 const TUNED: [&str; 4] = ["etc/tuned", "etc/tuned/profiles", "usr/lib/tuned", "usr/lib/tuned/profiles"];
-/// No rule is longer; what is would be no rule.
+/// Maximum size of a file of rules; larger files are ignored.
 const LONGEST: u64 = 1 << 20;
 
-/// Sentences about who names this attribute, below `root`: a machine's `/`, or a test's folder.
+/// One sentence per tool that sets this attribute. `root` is the machine's `/`, or a folder of a test.
 pub fn conflicting_tools(root: &Path, attribute: &str) -> Vec<String> {
     let rules = UDEV.iter().flat_map(|folder| files(&root.join(folder))).filter(|rule| {
         let is_rule = rule.extension().is_some_and(|extension| extension == "rules");
@@ -28,7 +28,7 @@ fn tuned(root: &Path, attribute: &str) -> Option<String> {
     let active = fs::read_to_string(root.join(TUNED_ACTIVE)).ok()?;
     let name = active.split_whitespace().next()?.to_owned();
     let profile = TUNED.iter().map(|folder| root.join(folder).join(&name).join("tuned.conf")).find(|file| file.exists())?;
-    // The plugin `disk` has names of its own for two of them.
+    // tuned's plugin `disk` uses other names for two attributes.
     let own = match attribute {
         "scheduler" => "elevator",
         "read_ahead_kb" => "readahead",
@@ -44,7 +44,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// The lines that are no comments.
+/// Lines without comments.
 fn lines(file: &Path) -> impl Iterator<Item = String> + use<> {
     let is_short = fs::metadata(file).is_ok_and(|metadata| metadata.len() <= LONGEST);
     let text = if is_short { fs::read_to_string(file).unwrap_or_default() } else { String::new() };

@@ -1,4 +1,4 @@
-//! What a daemon does with a device: a plant that can also say who else wrote, and put everything back; and the care that is taken of it.
+//! Control of a device: a target that also detects external changes and restores the original setting, and the policy gate in front of it.
 
 use std::collections::VecDeque;
 
@@ -9,37 +9,37 @@ use control::{Setting, Target, TargetError};
 use crate::configuration::Settings;
 use applier::{ApplierError, AtExit, Foreign, Restored};
 
-/// A device that may be tuned, or only looked at.
+/// A device that is tuned or monitored.
 pub trait DeviceControl: Target + Send {
-    /// External changes: attributes that are not as the agent set or found them last, those for which it has
-    /// [stood down](DeviceControl::release) included.
+    /// External changes: attributes whose value is not the last one that the agent set or found, including those for which it has
+    /// [stood down](DeviceControl::release).
     ///
     /// # Errors
-    /// The device is gone, or the applier is.
+    /// The device is gone, or the applier is unreachable.
     fn foreign(&mut self) -> Result<Vec<Foreign>, ApplierError>;
 
-    /// Stands down: external changes stay, also when the agent is started again.
+    /// Stands down: external changes are kept, also after a restart of the agent.
     ///
     /// # Errors
     /// As [`foreign`](DeviceControl::foreign).
     fn release(&mut self) -> Result<(), ApplierError>;
 
-    /// May set again what it [released](DeviceControl::release).
+    /// Resumes control of attributes that were [released](DeviceControl::release).
     ///
     /// # Errors
     /// As [`foreign`](DeviceControl::foreign).
     fn resume(&mut self) -> Result<(), ApplierError>;
 
-    /// Why the next settings are applied, for the journal.
+    /// Sets the reason for the next changes, for the journal.
     fn because(&mut self, why: &str);
 
-    /// Sets whether its settings are restored when the agent ends or is killed.
+    /// Sets whether the original settings are restored when the agent exits or is killed.
     ///
     /// # Errors
     /// As [`foreign`](DeviceControl::foreign).
     fn at_exit(&mut self, policy: AtExit) -> Result<(), ApplierError>;
 
-    /// Puts back what was there before the agent.
+    /// Restores the settings from before the agent.
     ///
     /// # Errors
     /// As [`foreign`](DeviceControl::foreign); the journal cannot be read.
@@ -48,14 +48,14 @@ pub trait DeviceControl: Target + Send {
 
 const MINUTE: Nanos = Nanos(60_000_000_000);
 
-/// When settings were changed within the last minute.
+/// Times of the changes within the last minute.
 #[derive(Debug, Default)]
 pub struct ChangeRate {
     changes: VecDeque<Nanos>,
 }
 
 impl ChangeRate {
-    /// Whether another change is too many; if so, when there is room for one.
+    /// When the next change is allowed; `None` if one is allowed now.
     fn full_until(&mut self, now: Nanos, most: u32) -> Option<Nanos> {
         while self.changes.front().is_some_and(|&at| at + MINUTE <= now) {
             self.changes.pop_front();
@@ -64,18 +64,18 @@ impl ChangeRate {
     }
 }
 
-/// For how long a setting that the guard reverted is not applied again: longer than a load that comes back every few minutes stays away, and
-/// short enough that a night's backup does not decide about the day.
+/// How long a setting that the guard reverted is barred: longer than the pauses of a load that recurs every few minutes, and short enough that a
+/// nightly backup does not decide about the day.
 const VETO: Nanos = Nanos(3_600_000_000_000);
-/// Maximum number of vetoes; the oldest is forgotten first.
+/// Maximum number of vetoes; the oldest is dropped first.
 const MAX_VETOES: usize = 64;
 
-/// Settings that the guard reverted lately.
+/// Settings recently reverted by the guard.
 #[derive(Debug, Default)]
 pub struct Vetoes(VecDeque<(Nanos, Setting)>);
 
 impl Vetoes {
-    /// The guard reverted this setting.
+    /// Adds a setting that the guard has reverted.
     pub fn add(&mut self, now: Nanos, setting: &Setting) {
         self.0.retain(|(_, vetoed)| vetoed != setting);
         if self.0.len() >= MAX_VETOES {
@@ -84,7 +84,7 @@ impl Vetoes {
         self.0.push_back((now, setting.clone()));
     }
 
-    /// When the guard reverted this setting, if that was lately.
+    /// When the guard reverted this setting; `None` if not within the last hour.
     pub fn of(&self, now: Nanos, setting: &Setting) -> Option<Nanos> {
         self.0.iter().find(|(at, vetoed)| *at + VETO > now && vetoed == setting).map(|(at, _)| *at)
     }
@@ -93,36 +93,36 @@ impl Vetoes {
 /// Whether the agent may set the device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ownership {
-    /// It may.
+    /// The agent may set it.
     Agent,
-    /// The device is only observed; decisions become advice.
+    /// The device is only monitored; decisions become recommendations.
     ReadOnly,
-    /// It stands down until it is resumed, for this reason.
+    /// The agent has stood down until it is resumed; the reason.
     StoodDown(String),
 }
 
-/// A device within the configuration's limits. What is refused by them is remembered, to say what would have been done.
+/// Enforces the limits of the configuration on a device, and records the last refused setting.
 pub struct PolicyGate<'a> {
     /// The device.
     pub device_control: &'a mut dyn DeviceControl,
-    /// What may be done.
+    /// Limits from the configuration.
     pub settings: &'a Settings,
-    /// The original setting: going back to it is always allowed.
+    /// The original setting, which may always be restored.
     pub original: &'a Setting,
-    /// Whether anything is done.
+    /// Whether the agent may set the device.
     pub ownership: &'a Ownership,
-    /// How much was done lately.
+    /// Recent changes.
     pub rate: &'a mut ChangeRate,
-    /// What the guard reverted.
+    /// Settings barred by the guard.
     pub vetoes: &'a Vetoes,
-    /// What was refused last.
+    /// The last refused setting.
     pub refused: &'a mut Option<Setting>,
-    /// Tunables of the host that are not tried.
+    /// Tunables of the host that are not varied.
     pub not_tried: &'static [&'static str],
 }
 
 impl PolicyGate<'_> {
-    /// Why this must not be set, if so.
+    /// Why this setting must not be applied; `None` if it may.
     fn objection(&mut self, now: Nanos, setting: &Setting) -> Option<String> {
         match self.ownership {
             Ownership::ReadOnly => return Some("it is only watched".to_owned()),

@@ -1,7 +1,6 @@
-//! Harm that no controller sees: reads that wait far longer, a stalled device, errors.
+//! Detects harm of a change that controllers do not see: a longer tail of read latencies, a stalled device, errors.
 //!
-//! It compares with what was before the change. The controller's own verification is about the mean of what was wanted; this is about the
-//! few that pay for it, and holds whatever controller decides.
+//! The baseline is the time before the change. A controller verifies mean performance; the guard verifies the tail, with any controller.
 
 use std::fs;
 
@@ -13,20 +12,20 @@ use observe::stream_table::StreamTable;
 
 use applier::sysfs::Sysfs;
 
-/// Buckets of a [`Tail`]: eight to each doubling, from 1 ns on, so that a bound is right to 9%.
+/// Buckets of a [`Tail`] per doubling, from 1 ns; eight give an error of at most 9%.
 const PER_DOUBLING: u32 = 8;
 const BUCKETS: usize = 64 * PER_DOUBLING as usize;
-/// With fewer reads there is no 99th percentile worth the name.
+/// Minimum number of reads for a 99th percentile.
 const LEAST_READS: u64 = merit::LEAST_REQUESTS;
-/// Seconds after a change for which the change is blamed; later the load may be another one.
+/// Seconds after a change in which the change is held responsible; later the load may have changed.
 const ANSWERABLE_S: f64 = 60.0;
-/// The first of it is not judged: the queue stood still for the change, and a scheduler that gives processes turns makes short ones of them as
-/// long as it knows no stream (bfq's budgets begin small).
+/// Settling time after a change, not judged: the queue was frozen for the switch, and schedulers with time slices start with short ones (bfq's
+/// budgets begin small).
 const SETTLES: Nanos = Nanos(1_000_000_000);
 /// A device with requests in flight that completes none for this long is stalled: three times the longest acceptable wait.
 const STANDS_STILL_S: f64 = 3.0 * LEAST_BOUND_S;
 
-/// Response times, coarsely.
+/// Logarithmic histogram of response times.
 #[derive(Clone)]
 struct Tail {
     counts: Box<[u32; BUCKETS]>,
@@ -48,7 +47,7 @@ impl Tail {
         self.all += other.all;
     }
 
-    /// 99 of 100 took at most this long.
+    /// The 99th percentile, rounded up to the end of its bucket.
     fn p99(&self) -> Nanos {
         let wanted = self.all - self.all / 100;
         let mut seen = 0;
@@ -60,7 +59,7 @@ impl Tail {
     }
 }
 
-/// The doubling in the high digits, an eighth of it in the low ones.
+/// Index of the bucket: 8 × the doubling + the eighth within it.
 fn bucket(time: Nanos) -> usize {
     let time = time.0.max(1);
     let doubling = time.ilog2();
@@ -68,7 +67,7 @@ fn bucket(time: Nanos) -> usize {
     (doubling * PER_DOUBLING + eighth) as usize
 }
 
-/// The longest time in a bucket.
+/// Upper end of a bucket.
 fn upper(bucket: usize) -> Nanos {
     let (doubling, eighth) = (bucket as u32 / PER_DOUBLING, bucket as u64 % u64::from(PER_DOUBLING));
     if doubling < 3 {
@@ -78,20 +77,20 @@ fn upper(bucket: usize) -> Nanos {
     Nanos(u64::try_from(next - 1).unwrap_or(u64::MAX))
 }
 
-/// Who reads mostly in order and now waits for a read at most this share of what it waited before, in the mean, is better off. It needs all
-/// of what it reads, so it sees what the waits add up to, not that they come together, as they do where readers take turns.
+/// A mostly sequential reader whose mean wait falls to this share or less is better off, and its late reads are not counted: it needs all of its
+/// data, so the total wait matters rather than single long waits, as when readers take turns.
 const BETTER_OFF: f64 = 0.5;
 
-/// How the reads of one process were served.
+/// Statistics of the reads of one process.
 #[derive(Clone, Copy, Default)]
 struct Reader {
     reads: u64,
     in_order: u64,
-    /// What they took, added up.
+    /// Total response time.
     time: Nanos,
-    /// Of these, the ones that took longer than is allowed.
+    /// Number of reads above the bound.
     late: u64,
-    /// Where the last one ended.
+    /// End sector of the last read.
     end: u64,
 }
 
@@ -113,7 +112,7 @@ impl Reader {
     }
 }
 
-/// The readers of a device.
+/// Statistics of reads by process.
 struct Readers(StreamTable<Reader>);
 
 impl Readers {
@@ -135,7 +134,7 @@ impl Readers {
     }
 }
 
-/// What was read in some time.
+/// Reads in an interval.
 struct Reads {
     tail: Tail,
     readers: Readers,
@@ -152,23 +151,23 @@ impl Reads {
     }
 }
 
-/// What is on trial.
+/// A setting on trial.
 struct Trial {
     /// Reads before the change.
     before: Reads,
-    /// What a read may take.
+    /// Bound on the response time of a read.
     bound: Nanos,
     since: Nanos,
 }
 
 impl Trial {
-    /// Late reads since the change, and how many there were, of those who read since.
+    /// Late reads and all reads since the change, of the processes that also read before it.
     fn late(&self, since: &Readers) -> (u64, u64) {
         let before = &self.before.readers;
         let theirs = || since.0.iter().filter_map(|(stream, reader)| Some((reader, before.0.get(stream)?)));
         let reads: u64 = theirs().map(|(reader, _)| reader.reads).sum();
-        // Who comes later may ask for something else, and wait longer for it under any setting. But where processes live so shortly that
-        // those from before are gone, those that came instead are what there is.
+        // New processes may issue other requests, which would take longer under any setting. If the earlier processes have ended, all
+        // processes are counted.
         if reads < LEAST_READS {
             return since.0.values().fold((0, 0), |(late, all), reader| (late + reader.late, all + reader.reads));
         }
@@ -177,32 +176,32 @@ impl Trial {
     }
 }
 
-/// Watches over a device.
+/// The guard of one device.
 pub struct Guard {
-    /// Reads under the active setting: of the last whole minute, and of this one.
+    /// Reads under the active setting in the last full minute; `current`: in the present one.
     last: Reads,
     current: Reads,
     turns: Nanos,
-    /// `None` while nothing is on trial.
+    /// The setting on trial; `None` if there is none.
     trial: Option<Trial>,
     under_way: u64,
-    /// When something was done last, or came to an idle device.
+    /// Time of the last completion, or of the first request to an idle device.
     moved: Nanos,
-    /// Errors that the driver had counted at the change.
+    /// Error count of the driver at the change; `None` if unknown.
     errors: Option<u64>,
 }
 
-/// How often the older half of what is known is forgotten.
+/// Interval at which the older half of the statistics is dropped.
 const TURN: Nanos = Nanos(60_000_000_000);
 
 impl Guard {
-    /// From now on.
+    /// A guard that starts without statistics.
     pub fn new(now: Nanos) -> Guard {
         let (last, current) = (Reads::new(), Reads::new());
         Guard { last, current, turns: now + TURN, trial: None, under_way: 0, moved: now, errors: None }
     }
 
-    /// Takes an event in.
+    /// Processes an event.
     pub fn event(&mut self, event: &Event) {
         match event {
             Event::Queued(request) => {
@@ -214,10 +213,10 @@ impl Guard {
             Event::Completed { request, at, .. } => {
                 self.under_way = self.under_way.saturating_sub(1);
                 self.moved = *at;
-                // Those that had been queued before the change were served by two settings.
+                // Requests queued before the change were served under both settings.
                 let is_of_now = self.trial.as_ref().is_none_or(|trial| request.arrival >= trial.since + SETTLES);
                 if request.op == Op::Read && is_of_now {
-                    // A larger read-ahead makes longer requests of the same calls.
+                    // A larger read-ahead turns the same system calls into longer requests.
                     let time = Nanos((*at - request.arrival).0 / u64::from(request.response_weight()));
                     self.current.tail.add(time);
                     let is_late = self.trial.as_ref().is_some_and(|trial| bucket(time) > bucket(trial.bound));
@@ -228,12 +227,12 @@ impl Guard {
         }
     }
 
-    /// Events were lost: what is under way is not known any more.
+    /// Resets the count of outstanding requests after events were lost.
     pub fn lost(&mut self, now: Nanos) {
         (self.under_way, self.moved) = (0, now);
     }
 
-    /// Another setting is active; `errors` is the driver's count so far.
+    /// Puts a newly applied setting on trial. `errors` is the driver's error count.
     pub fn changed(&mut self, now: Nanos, errors: Option<u64>) {
         let mut before = std::mem::replace(&mut self.last, Reads::new());
         before.merge(&std::mem::replace(&mut self.current, Reads::new()));
@@ -242,14 +241,14 @@ impl Guard {
         (self.errors, self.turns, self.moved) = (errors, now + TURN, now);
     }
 
-    /// The previous setting is active again, or the active one is confirmed: nothing is on trial.
+    /// Ends the trial: the setting was reverted or confirmed.
     pub fn settled(&mut self) {
         self.trial = None;
     }
 
     /// Why the active setting must be reverted; `None` if it may stay.
     pub fn objection(&mut self, now: Nanos, errors: Option<u64>) -> Option<String> {
-        // First: what is current is all that was read since the change.
+        // Judge before rotating: `current` holds all reads since the change.
         let objection = self.judge(now, errors);
         if now >= self.turns {
             self.last = std::mem::replace(&mut self.current, Reads::new());
@@ -286,7 +285,7 @@ impl Guard {
     }
 }
 
-/// The errors that a device's driver counted since it is there; `None` where it does not count (SCSI does: `ioerr_cnt`).
+/// Errors counted by the device's driver; `None` if it does not count them (SCSI does: `ioerr_cnt`).
 pub fn errors(sysfs: &Sysfs, device: &str) -> Option<u64> {
     let text = fs::read_to_string(sysfs.block(device).join("device/ioerr_cnt")).ok()?;
     u64::from_str_radix(text.trim().trim_start_matches("0x"), 16).ok()
@@ -307,7 +306,7 @@ mod tests {
         reads_of(1, guard, at, times_ms)
     }
 
-    /// The same of one of several streams.
+    /// Sequential reads of one of several streams.
     fn reads_of(stream: StreamId, guard: &mut Guard, mut at: Nanos, times_ms: impl Iterator<Item = u64>) -> Nanos {
         for time in times_ms {
             let request =
@@ -319,7 +318,7 @@ mod tests {
         at
     }
 
-    /// Another setting is active; returns from when on it is judged.
+    /// Changes the setting; returns the end of the settling time.
     fn changed(guard: &mut Guard, now: Nanos) -> Nanos {
         guard.changed(now, None);
         now + SETTLES
@@ -355,7 +354,7 @@ mod tests {
         assert_eq!(guard.objection(now, None), None);
     }
 
-    /// Reads of 128 KiB of several streams in turns of this many, each of which takes `fast`, but for the first of a turn.
+    /// 128 KiB reads of several streams that take turns; each read takes `fast` except the first of a turn.
     fn in_turns(guard: &mut Guard, mut at: Nanos, (turns, of): (u64, u64), fast: Nanos, first: Nanos, in_order: bool) -> Nanos {
         for read in 0..turns * of {
             let (stream, number) = ((read / of % 4) as StreamId, read / of / 4 * of + read % of);

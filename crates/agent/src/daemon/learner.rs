@@ -1,4 +1,4 @@
-//! When it is learned on which device: by the configuration's hours, and while the device is idle.
+//! Schedules learning mode: within the configured hours, while the device is idle.
 
 use std::sync::Arc;
 
@@ -10,38 +10,38 @@ use crate::configuration::{Learning, WallTime};
 use crate::learning::{Course, Equipment, Lesson, Memory};
 use linux::clock::Moment;
 
-/// How often it is looked whether it may begin.
+/// Interval of checks whether a lesson may begin.
 const LOOKS: Nanos = Nanos(1_000_000_000);
 /// Minimum idle time, whatever the configuration says.
 const LEAST_IDLE: Nanos = Nanos(3_000_000_000);
-/// After something was in the way it is tried again then.
+/// Retry interval after an obstacle.
 const AGAIN: Nanos = Nanos(60_000_000_000);
 
-/// Decides when it is learned.
+/// Starts and ends lessons.
 pub struct Learner {
     plan: Learning,
     /// Started by hand: hours and idle minutes do not apply.
     by_hand: bool,
     equipment: Box<dyn Equipment>,
     memory: Memory,
-    /// The scratch file's device, once it is known.
+    /// Device of the scratch file; `None` until known.
     device: Option<String>,
     looks: Nanos,
-    /// Why nothing is learned; `None` while it is.
+    /// Why no lesson runs; `None` while one does.
     waits: Option<String>,
-    /// Not before this time.
+    /// Earliest time of the next lesson.
     again: Nanos,
 }
 
 impl Learner {
-    /// By this plan; or now, if it is asked for by hand.
+    /// Follows `plan`; with `by_hand`, ignores hours and idle time.
     pub fn new(plan: Learning, by_hand: bool, equipment: Box<dyn Equipment>, memory: Memory) -> Learner {
         let waits = Some("the daemon has just begun".to_owned());
         Learner { plan, by_hand, equipment, memory, device: None, looks: Nanos::ZERO, waits, again: Nanos::ZERO }
     }
 
-    /// Begins a lesson where it is time for one, and ends the one that goes on where its time is over. Returns devices' names and their notices;
-    /// `errors` are those that a device's driver has counted.
+    /// Starts a lesson if one is due, and ends the running one outside its hours. Returns notices with the names of their devices. `errors` returns
+    /// the error count of a device's driver.
     pub fn step(
         &mut self,
         now: Moment,
@@ -73,7 +73,7 @@ impl Learner {
         }
     }
 
-    /// Whether it may be learned at this time of the day.
+    /// Checks that learning is allowed at this time; the error is the reason why not.
     fn is_time(&self, now: Moment) -> Result<(), String> {
         let time = WallTime::at(now.unix_seconds);
         if self.by_hand || self.plan.hours.is_empty() || self.plan.hours.iter().any(|hours| hours.contain(time)) {
@@ -121,13 +121,13 @@ impl Learner {
             controller: self.plan.controller.clone(),
             preference: watched.settings().preference,
             candidates: watched.settings().candidates.clone(),
-            // Each lesson draws other loads.
+            // A new seed per lesson, for different loads.
             seed: now.unix_seconds,
         };
-        // A minute more than the search: a load is ended, and does not end by itself.
+        // A minute longer than the search, because a load is stopped and must not end by itself.
         let seconds = course.longest_s() + 60;
         let generator = self.equipment.generator(&name, seconds).map_err(|why| self.fail(now, why))?;
-        // Its own controller starts again afterwards.
+        // The device's own controller restarts afterwards.
         if let Err(why) = self.memory.keep_pools(&watched.gene_pools()) {
             return Err(self.fail(now, why));
         }
@@ -148,7 +148,7 @@ impl Learner {
         Err(format!("{} is idle for {idle_s:.0} s, and has to be for {needed}{last}", watched.name()))
     }
 
-    /// What it does, or why it does nothing.
+    /// State of learning mode as a sentence.
     pub fn says<'a>(&self, now: Moment, mut devices: impl Iterator<Item = &'a DeviceSession>) -> String {
         let lesson = devices.find_map(|watched| Some((watched, watched.lesson()?)));
         match lesson {

@@ -1,4 +1,4 @@
-//! The daemon without a clock: devices that come and go, what is asked of it, and what it tells.
+//! The daemon's core without a clock: devices that appear and disappear, requests from the control socket, history, metrics and log.
 //!
 //! ```text
 //! run (clock, poll, signals) ──now──▶ Daemon ─▶ DeviceSession: source ─▶ steering, guard ─▶ device_control
@@ -48,55 +48,55 @@ use linux::clock::Moment;
 use linux::events::EventSource;
 use linux::topology::{self, Device, wwid};
 
-/// How often it is looked for devices that came or went, whether or not the kernel said so.
+/// Interval of scans for devices that were added or removed without an event.
 const LOOKS_FOR_DEVICES: Nanos = Nanos(5_000_000_000);
-/// How long after the kernel said so: messages come in swarms.
+/// Delay of a scan after a kernel event, because events come in bursts.
 const SWARM: Nanos = Nanos(200_000_000);
-/// How often what searches found under real work is written down.
+/// Interval at which results of searches under the normal workload are stored.
 const KEEPS_POOLS: Nanos = Nanos(600_000_000_000);
-/// How often metrics of promises are updated.
+/// Interval of updates of the metrics of guarantees.
 const SAMPLE_INTERVAL: Nanos = Nanos(1_000_000_000);
-/// How often the figures of the units that use a device are new: often enough for metrics that are read every 15 s, as is usual.
+/// Interval of the per-unit figures: short enough for the usual scrape interval of 15 s.
 const UNITS_EVERY: Nanos = Nanos(10_000_000_000);
-/// Memory for what was seen of all devices together, in MiB. A third is for requests: some 40,000, of which a trial takes a few thousand. To
-/// understand more at every question costs more processor time than the trials, where 10,000 come a second.
+/// Memory for observations of all devices together, in MiB. A third holds requests: about 40,000, of which a trial uses a few thousand. At 10,000
+/// requests per second, analysing more for each forecast would take more CPU time than the trials.
 const MEMORY_MIB: i64 = 8;
-/// Memory for what was seen of one device at least.
+/// Minimum memory for observations of one device, in MiB.
 const LEAST_MIB: i64 = 2;
 
-/// How a device is set, and how its requests are observed.
+/// Control and event source of an opened device.
 pub type Opened = (Box<dyn DeviceControl>, Box<dyn EventSource>);
 
-/// How a device is reached.
+/// Opens devices.
 pub trait Opens {
-    /// Opens it.
+    /// Opens a device.
     ///
     /// # Errors
-    /// Why it cannot be observed, or not be tuned, as a sentence for the log.
+    /// Why it cannot be monitored or tuned, as a sentence for the log.
     fn open(&mut self, device: &Device, settings: &Settings, at: Nanos) -> Result<Opened, String>;
 
-    /// What keeps promises to units on a device; `None` where nothing may be limited.
+    /// Starts keeping guarantees to units on a device; `None` if limits are not supported.
     ///
     /// # Errors
-    /// Why it cannot be, as a sentence for the log.
+    /// Why guarantees cannot be kept, as a sentence for the log.
     fn protect(&mut self, device: &Device, terms: Terms, at: Nanos) -> Result<Option<Protection>, String> {
         let _ = (device, terms, at);
         Ok(None)
     }
 }
 
-/// The devices to observe, and what to do with them.
+/// The devices to monitor, and what to do with them.
 pub struct Scope {
-    /// What the administrator wrote down.
+    /// The configuration files.
     pub configuration: Configuration,
-    /// Devices that were named on the command line, and nothing else; all that the configuration is about if there are none.
+    /// Devices named on the command line, to the exclusion of others; empty: all devices that the configuration does not exclude.
     pub named: Vec<String>,
-    /// What is done with them whatever the configuration says.
+    /// Mode of all devices, overriding the configuration; `None`: as configured.
     pub mode: Option<Mode>,
 }
 
 impl Scope {
-    /// What holds for a device; `None` if it is not wanted.
+    /// Settings of a device; `None` if it is not monitored.
     fn settings(&self, sysfs: &Sysfs, device: &Device) -> Option<Settings> {
         let mut settings = self.configuration.settings(device, wwid(sysfs, &device.name).as_deref());
         let is_named = self.named.contains(&device.name);
@@ -108,7 +108,7 @@ impl Scope {
     }
 }
 
-/// A device, and the medium in it, to notice when it is another one.
+/// Identity of a device and its medium, to detect a replacement under the same name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Identity {
     name: String,
@@ -118,26 +118,26 @@ struct Identity {
 /// The daemon.
 pub struct Daemon {
     sysfs: Sysfs,
-    /// The machine's `/`, for rules of udev and profiles of tuned.
+    /// The machine's `/`, for udev rules and tuned profiles.
     root: PathBuf,
     wants: Scope,
     opens: Box<dyn Opens>,
-    /// What comes with the program; and with what is known of this machine.
+    /// Experience that comes with the program; `experience` adds this machine's own.
     shipped: Arc<Experience>,
     experience: Arc<Experience>,
     devices: BTreeMap<Identity, DeviceSession>,
-    /// Devices that are not observed, and why.
+    /// Devices that are not monitored, with the reason.
     left_alone: BTreeMap<Identity, String>,
     history: History,
-    /// The number of each device's latest change.
+    /// History number of each device's latest change.
     changes: BTreeMap<String, u64>,
     metrics: Metrics,
-    /// What was learned on this machine.
+    /// Knowledge base of this machine.
     memory: Option<Memory>,
     learner: Option<Learner>,
-    /// The server with which outcomes are shared.
+    /// Link to the fleet server; `None` if sharing is off.
     fleet: Option<FleetLink>,
-    /// What the server said last.
+    /// Latest reply of the fleet server.
     shared: Reply,
     looks: Nanos,
     samples: Nanos,
@@ -146,7 +146,7 @@ pub struct Daemon {
 }
 
 impl Daemon {
-    /// Without a device yet: [`step`](Daemon::step) looks for them.
+    /// A daemon without devices; [`step`](Daemon::step) finds them.
     pub fn new(
         began: Moment,
         (sysfs, root): (Sysfs, PathBuf),
@@ -177,24 +177,24 @@ impl Daemon {
         }
     }
 
-    /// The same, with a knowledge base: what it knows serves controllers from the beginning.
+    /// Adds a knowledge base, whose content is available to controllers from the start.
     pub fn remembering(mut self, memory: Memory) -> Daemon {
         self.memory = Some(memory);
         self.recall();
         self
     }
 
-    /// The same, that also learns.
+    /// Adds learning mode.
     pub fn learning(self, learner: Learner) -> Daemon {
         Daemon { learner: Some(learner), ..self }
     }
 
-    /// The same, that shares outcomes with other machines.
+    /// Adds sharing of outcomes with other machines.
     pub fn sharing(self, link: FleetLink) -> Daemon {
         Daemon { fleet: Some(link), ..self }
     }
 
-    /// Takes in what the knowledge base has. Without one that can be read it goes on with what it knows.
+    /// Reloads experience from the knowledge base. If it cannot be read, the present experience stays.
     fn recall(&mut self) {
         let Some(memory) = &self.memory else { return };
         match memory.experience() {
@@ -204,32 +204,32 @@ impl Daemon {
         }
     }
 
-    /// The sessions of the observed devices.
+    /// Sessions of the monitored devices.
     pub fn sessions(&self) -> impl Iterator<Item = &DeviceSession> {
         self.devices.values()
     }
 
-    /// Why devices are not observed, as sentences.
+    /// Why devices are not monitored, as sentences.
     pub fn reasons(&self) -> Vec<String> {
         self.left_alone.iter().map(|(identity, why)| format!("{}: {why}", identity.name)).collect()
     }
 
-    /// What happened so far.
+    /// The history.
     pub fn history(&self) -> &History {
         &self.history
     }
 
-    /// When it wants to be called next, if there is nothing to be seen before.
+    /// Time of the next call of [`step`](Daemon::step) if no events arrive before.
     pub fn next(&self) -> Nanos {
         self.devices.values().filter_map(DeviceSession::next).fold(self.looks, Nanos::min)
     }
 
-    /// Devices came, went or changed: looks for them soon.
+    /// Schedules a scan after devices were added, removed or changed.
     pub fn devices_changed(&mut self, now: Moment) {
         self.looks = self.looks.min(now.at + SWARM);
     }
 
-    /// Looks at everything.
+    /// Scans devices, reads events, decides, and updates history and metrics.
     pub fn step(&mut self, now: Moment) {
         if now.at >= self.looks {
             self.looks = now.at + LOOKS_FOR_DEVICES;
@@ -260,7 +260,7 @@ impl Daemon {
         self.share(now);
     }
 
-    /// Takes in what the server said, and asks it again when that is due. Never waits.
+    /// Processes the fleet server's reply and submits the next job when due. Never blocks.
     fn share(&mut self, now: Moment) {
         let Some(link) = &mut self.fleet else { return };
         let reply = link.reply();
@@ -297,7 +297,7 @@ impl Daemon {
         came.into_iter().for_each(|(name, notices)| self.tell(now, &name, notices));
     }
 
-    /// Writes down what searches found under real work, for the next life of the daemon.
+    /// Stores results of searches under the normal workload, for the next start of the daemon.
     fn keep_pools(&self) {
         let Some(memory) = &self.memory else { return };
         let pools: Vec<_> =
@@ -307,7 +307,7 @@ impl Daemon {
         }
     }
 
-    /// Begins and ends lessons. After one, what it brought serves all devices.
+    /// Starts and ends lessons. After a lesson its results are available to all devices.
     fn learn(&mut self, now: Moment) {
         let Some(learner) = &mut self.learner else { return };
         let mut devices: Vec<&mut DeviceSession> = self.devices.values_mut().collect();
@@ -380,7 +380,7 @@ impl Daemon {
                 notices.into_iter().for_each(|one| self.tell(now, &device.name, one));
             }
             Err(reason) => {
-                // Every few seconds again; said once.
+                // Retried every few seconds; logged once.
                 if self.left_alone.insert(identity, reason.clone()).is_none_or(|known| known != reason) {
                     self.tell(now, &device.name, Notice::Entry(Box::new(Entry::new(&device.name, Kind::Trouble, "", "", reason))));
                 }
@@ -388,7 +388,7 @@ impl Daemon {
         }
     }
 
-    /// Keeps the promises that are about a device, unless all is only looked at.
+    /// Starts keeping the guarantees on a device, unless the daemon only monitors.
     fn protect(&mut self, now: Moment, device: &Device, session: &mut DeviceSession, notices: &mut Vec<Notice>) {
         let terms = Terms::of(&self.wants.configuration, device);
         if terms.promises.is_empty() || self.wants.mode == Some(Mode::Watch) {
@@ -416,7 +416,7 @@ impl Daemon {
         self.metrics.gone(&identity.name);
     }
 
-    /// Puts notices where they belong: the history, the metrics, the log.
+    /// Forwards notices to history, metrics and log.
     fn tell(&mut self, now: Moment, device: &str, notices: Notice) {
         let written = match notices {
             Notice::Units(table) => {
@@ -454,7 +454,7 @@ impl Daemon {
         }
     }
 
-    /// Keeps what a change gained for other machines, if it is shared with any.
+    /// Records the measured gain of a change for sharing, if sharing is on.
     fn record_outcome(&self, now: Moment, device: &str, change: MeasuredChange) {
         let session = self.devices.values().find(|session| session.name() == device);
         let (Some(memory), Some(_), Some(session)) = (&self.memory, &self.fleet, session) else { return };
@@ -466,7 +466,7 @@ impl Daemon {
         }
     }
 
-    /// What is asked of it. Who is not privileged may look and not touch.
+    /// Answers a request of the control socket. Unprivileged clients may only read.
     pub fn answer(&mut self, now: Moment, ask: &Ask, is_privileged: bool) -> Answer {
         let forbidden = || Answer::Refused("only root may ask for that".to_owned());
         match ask {
@@ -480,7 +480,7 @@ impl Daemon {
         }
     }
 
-    /// May limit a cgroup again on every device.
+    /// Resumes limiting a cgroup on every device.
     fn resume_cgroup(&mut self, now: Moment, path: &str) -> Answer {
         let mut came = Vec::new();
         for session in self.devices.values_mut() {
@@ -532,7 +532,7 @@ impl Daemon {
         }
     }
 
-    /// What it learns, or why it learns nothing, as a sentence; `None` if it is not to learn.
+    /// State of learning mode as a sentence; `None` if it is off.
     pub fn learns(&self, now: Moment) -> Option<String> {
         self.learner.as_ref().map(|learner| learner.says(now, self.devices.values()))
     }
@@ -552,7 +552,7 @@ impl Daemon {
         found
     }
 
-    /// Ends it: what is to be put back is put back, and what stays is what was chosen, not what is only on trial.
+    /// Shuts down: restores settings as configured; where they are kept, replaces settings on trial by the controllers' choices.
     pub fn end(&mut self, now: Moment) {
         self.keep_pools();
         let mut came = Vec::new();
@@ -575,13 +575,13 @@ impl Daemon {
     }
 }
 
-/// What others measured on devices like this one.
+/// Outcomes of other machines on devices of this type.
 fn known(reply: &Reply, session: &DeviceSession) -> Arc<FleetKnowledge> {
     let preference = &session.settings().preference;
     Arc::new(FleetKnowledge::new(&reply.outcomes, reply.machine, session.device_type(), preference))
 }
 
-/// What metrics show of a device.
+/// State of a device for the metrics.
 fn sample(session: &DeviceSession) -> DeviceSample<'_> {
     DeviceSample {
         device: session.name(),

@@ -1,4 +1,4 @@
-//! How the machine's own devices are reached: with the applier where one can be asked, else, for looking only, as root.
+//! Opens the machine's devices: through the applier if it is running, else read-only as root.
 
 use std::path::{Path, PathBuf};
 
@@ -21,27 +21,27 @@ use linux::topology::Device;
 pub struct Machine {
     sysfs: Sysfs,
     applier: PathBuf,
-    /// Requests are not looked at, whether they may be or not.
+    /// Use counters only, even if requests could be traced.
     by_counters: bool,
 }
 
 impl Machine {
-    /// With an applier at this socket.
+    /// Uses the applier at this socket.
     pub fn new(sysfs: Sysfs, applier: &Path) -> Machine {
         Machine { sysfs, applier: applier.to_owned(), by_counters: false }
     }
 
-    /// The same by counters alone, where `only` they are wanted.
+    /// With `only`, uses counters only.
     pub fn by_counters(self, only: bool) -> Machine {
         Machine { by_counters: only, ..self }
     }
 
-    /// EventSource over the applier's pipes, or one's own; where neither may be had, counters.
+    /// Opens an event source: tracepoints through the applier, else directly, else counters.
     ///
     /// # Errors
-    /// Neither the applier nor the kernel gives any, and there are no counters either.
+    /// No source is available.
     pub fn source(&self, device: &Device) -> Result<Box<dyn EventSource>, String> {
-        // A loop device that was detached is still there, and its counters with it.
+        // A detached loop device still exists, with its counters.
         if device.size_sectors == 0 {
             return Err("it is empty".to_owned());
         }
@@ -101,19 +101,19 @@ fn applied(sysfs: &Sysfs, applier: &Path, device: &Device, settings: &Settings) 
     Ok(Applied { linux, socket: applier.to_owned(), device: device.name.clone(), policy })
 }
 
-/// What the journal says of a change while the device is tuned.
+/// Reason in the journal for changes while the device is tuned.
 pub(super) fn decided_by(settings: &Settings) -> String {
     format!("decided by {}; `seekwise-agent history` says why", settings.controller.label())
 }
 
-/// A connection that has said what becomes of the device at the end.
+/// A connection on which the exit policy of the device has been set.
 fn connected(applier: &Path, device: &str, policy: AtExit) -> Result<Client, ApplierError> {
     let mut client = Client::connect(applier)?;
     client.at_exit(device, policy)?;
     Ok(client)
 }
 
-/// A device that the applier sets.
+/// A device that is set through the applier.
 struct Applied {
     linux: LinuxTarget,
     socket: PathBuf,
@@ -122,7 +122,7 @@ struct Applied {
 }
 
 impl Applied {
-    /// Sends a request to the applier; again if the applier was restarted meanwhile.
+    /// Sends a request to the applier; retries if the applier was restarted.
     fn ask<T>(&mut self, ask: impl Fn(&mut Client, &str) -> Result<T, ApplierError>) -> Result<T, ApplierError> {
         match ask(self.linux.applier(), &self.device) {
             Err(error) if error.kind == Kind::Unreachable => {
@@ -168,7 +168,7 @@ impl control::Target for Applied {
 impl DeviceControl for Applied {
     fn foreign(&mut self) -> Result<Vec<Foreign>, ApplierError> {
         let mut foreign = self.ask(Client::foreign)?;
-        // The journal knows only what the agent has set.
+        // The journal has only attributes that the agent has set.
         for change in self.linux.external_changes() {
             if foreign.iter().all(|known| known.attribute != change.attribute) {
                 foreign.push(change);
@@ -206,7 +206,7 @@ impl DeviceControl for Applied {
     }
 }
 
-/// Tracepoints whose pipes the applier opened; they end with the connection.
+/// Tracepoints whose pipes the applier opened; closed with the connection.
 struct Lent {
     tracepoints: Tracepoints,
     _applier: Client,

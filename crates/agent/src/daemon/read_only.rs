@@ -1,4 +1,4 @@
-//! A device that is only watched: a target that reports its setting and refuses every change.
+//! A monitored device: a target that reports its setting and refuses every change.
 
 use block::{Limits, Nanos, SchedulerSpec, Tunable};
 use control::target::{Bounds, Identity};
@@ -11,7 +11,7 @@ use applier::{ApplierError, AtExit, Foreign, Restored};
 use linux::target::{SWITCH, active_setting};
 use linux::topology::Device;
 
-/// A device that is looked at.
+/// A device that is only monitored.
 pub struct ReadOnlyDevice {
     sysfs: Sysfs,
     name: String,
@@ -73,7 +73,7 @@ impl Target for ReadOnlyDevice {
     }
 }
 
-/// Where nothing is set there is nothing that others could change, and nothing to put back.
+/// Nothing is ever set, so there are no external changes and nothing to restore.
 impl DeviceControl for ReadOnlyDevice {
     fn foreign(&mut self) -> Result<Vec<Foreign>, ApplierError> {
         Ok(Vec::new())

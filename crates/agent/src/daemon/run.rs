@@ -1,4 +1,4 @@
-//! The outermost loop: the only place that reads clocks and waits.
+//! The main loop: the only code that reads clocks and sleeps.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -15,31 +15,31 @@ use applier::notify::Notify;
 use linux::clock::now;
 use linux::topology::HotPlug;
 
-/// How long it sleeps at most: signals are only looked at in between.
+/// Maximum sleep, because signals are checked in between.
 const LONGEST: Duration = Duration::from_millis(500);
-/// How long it sleeps at least, so that a device with many requests does not wake it for each: reads in between are batched.
+/// Minimum sleep, so that events of a busy device are read in batches.
 const LEAST: Duration = Duration::from_millis(20);
 
-/// What the loop serves besides the devices.
+/// Inputs of the loop besides the devices.
 pub struct LoopContext<'a> {
     /// The control socket; `None` if the daemon has none.
     pub control: Option<Server>,
-    /// What says that devices come and go; without it that is noticed some seconds later.
+    /// Hot-plug events; `None`: devices are polled every few seconds.
     pub hot_plug: Option<HotPlug>,
     /// systemd.
     pub notify: Notify,
-    /// Set: end.
+    /// Set to stop the loop.
     pub stop: &'a AtomicBool,
-    /// When it ends by itself.
+    /// Time at which the loop ends; `None`: runs until stopped.
     pub lasts: Option<Duration>,
-    /// Who shows how many seconds have passed.
+    /// Callback with the elapsed seconds.
     pub monitor: Option<&'a dyn Monitor>,
 }
 
 /// Runs until `stop` is set. Passes each entry of the history to `told`.
 ///
 /// # Errors
-/// What `told` returns; everything is put back all the same.
+/// An error of `told`. Settings are restored in any case.
 pub fn run(daemon: &mut Daemon, context: &LoopContext, mut told: impl FnMut(&Entry) -> std::io::Result<()>) -> std::io::Result<()> {
     let began = now().at;
     let ends = context.lasts.map(|lasts| now().at + Nanos(lasts.as_nanos() as u64));
@@ -85,7 +85,7 @@ fn wait(daemon: &Daemon, context: &LoopContext, ends: Option<Nanos>) {
     let mut polled: Vec<PollFd> = fds.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
     match poll(&mut polled, Some(&timeout)) {
         Ok(_) | Err(Errno::INTR) => {}
-        // A pipe of a device that is gone; the next look finds that out.
+        // The pipe belongs to a device that is gone, which the next scan detects.
         Err(_) => std::thread::sleep(LEAST),
     }
 }

@@ -1,4 +1,4 @@
-//! One device: its requests go to its controller, whose decisions are applied or become advice, and the guard watches both.
+//! One device: its requests feed a controller, whose decisions are applied or become recommendations; the guard supervises changes.
 //!
 //! ```text
 //! EventSource ─▶ Traffic, Guard, ControlLoop ─▶ PolicyGate ─▶ DeviceControl
@@ -50,7 +50,7 @@ use tracing::debug;
 /// How often to check for external changes.
 const EXTERNAL_CHECK_INTERVAL: Nanos = Nanos(1_000_000_000);
 
-/// What a device's controller may use.
+/// Resources of a device's controller.
 #[derive(Clone, Copy, Debug)]
 pub struct Budget {
     /// Thousandths of a core.
@@ -62,11 +62,11 @@ pub struct Budget {
 /// What a session reports to the daemon.
 #[derive(Debug)]
 pub enum Notice {
-    /// Something happened: for the history and the log.
+    /// An entry for the history and the log.
     Entry(Box<Entry>),
     /// The measured gain of the latest change.
     Measured(Comparison),
-    /// The same with what it was measured under, to be shared.
+    /// The measured gain with the load before the change, to be shared.
     Change(Box<MeasuredChange>),
     /// The units that used the device in an interval.
     Units(Box<UnitTable>),
@@ -77,7 +77,7 @@ impl Notice {
         Notice::Entry(Box::new(entry))
     }
 
-    /// As a sentence; `None` of figures.
+    /// The notice as a sentence; `None` for figures.
     pub fn text(&self) -> Option<String> {
         match self {
             Notice::Entry(entry) => Some(format!("{}: {}", entry.device, entry.why)),
@@ -86,7 +86,7 @@ impl Notice {
     }
 }
 
-/// A device that is observed and, where that is allowed, tuned.
+/// A device that is monitored and, if allowed, tuned.
 pub struct DeviceSession {
     name: String,
     settings: Settings,
@@ -108,22 +108,22 @@ pub struct DeviceSession {
     traffic: Traffic,
     sharing: Sharing,
     learning: LearningState,
-    /// Who uses the device; `None` where requests are not seen.
+    /// Units that use the device; `None` if requests are not traced.
     units: Option<UnitMonitor>,
     unit_table: Option<UnitTable>,
     /// Why the latest change was refused; `None` if it was not.
     refusal: Option<String>,
-    /// Why the applier cannot be asked; said once.
+    /// Why the applier is unreachable; reported once.
     applier_trouble: Option<String>,
     next_external_check: Nanos,
-    /// Promises to units on this device.
+    /// Guarantees to units on this device.
     protection: Option<Protection>,
-    /// Kept for its memory.
+    /// Reused buffer.
     events: Vec<Event>,
 }
 
 impl DeviceSession {
-    /// Begins to observe a device. The experience is for controllers that learn from one.
+    /// Starts monitoring a device. `experience` is for controllers that learn.
     pub fn begin(
         now: Nanos,
         name: &str,
@@ -177,18 +177,18 @@ impl DeviceSession {
         (session, vec![began])
     }
 
-    /// Keeps promises to units from now on.
+    /// Starts keeping guarantees to units.
     pub fn protect(&mut self, protection: Protection) {
         self.source.report_fsync();
         self.protection = Some(protection);
     }
 
-    /// The promises to units, if there are any.
+    /// The guarantees to units; `None` without any.
     pub fn protection(&self) -> Option<&Protection> {
         self.protection.as_ref()
     }
 
-    /// May limit a cgroup again that was left alone. `None` if it is none of this device's.
+    /// Resumes limiting a cgroup. `None` if this device does not limit it.
     ///
     /// # Errors
     /// The applier refuses.
@@ -201,7 +201,7 @@ impl DeviceSession {
         Ok(Some(vec![self.notice(Kind::Resumed, why)]))
     }
 
-    /// Has it follow the units that use the device, unless only counters are available.
+    /// Starts per-unit statistics, unless only counters are available.
     pub fn follow_units(&mut self, monitor: UnitMonitor) {
         self.units = Some(monitor).filter(|_| self.source.counters_only().is_none());
     }
@@ -216,18 +216,18 @@ impl DeviceSession {
         &self.name
     }
 
-    /// Whether decisions are applied.
+    /// Whether decisions are applied rather than only recommended.
     pub fn ownership(&self) -> &Ownership {
         &self.ownership
     }
 
-    /// Why nothing can be set although the device is tuned: the applier is in trouble, or refused the latest change.
+    /// Why settings cannot be applied to a tuned device: the applier fails or refused the latest change. `None` if they can.
     pub fn obstacle(&self) -> Option<&str> {
         let is_tuned = self.ownership == Ownership::Agent;
         self.applier_trouble.as_deref().or(self.refusal.as_deref()).filter(|_| is_tuned)
     }
 
-    /// The device's part of the configuration.
+    /// The device's configuration.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
@@ -242,7 +242,7 @@ impl DeviceSession {
         &self.active
     }
 
-    /// The current advice where nothing may be set; `None` if the active setting is best or nothing is known yet.
+    /// The pending recommendation of a device that is only monitored; `None` if the active setting is best or data do not suffice yet.
     pub fn pending_advice(&self) -> Option<&PendingAdvice> {
         self.advice.pending()
     }
@@ -262,7 +262,7 @@ impl DeviceSession {
         self.traffic.latest
     }
 
-    /// The controller's latest reasons, each once, the latest last.
+    /// The controller's latest reasons without duplicates, the latest last.
     pub fn thoughts(&self) -> impl Iterator<Item = &str> {
         self.advice.thoughts()
     }
@@ -279,7 +279,7 @@ impl DeviceSession {
         &*self.source
     }
 
-    /// The gene pools of the controller's search, to be kept; none of a device that is only observed.
+    /// Gene pools of the controller's search, to be stored; empty for a device that is only monitored.
     pub fn gene_pools(&self) -> Vec<GenePool> {
         let pools = || self.control_loop.controller().gene_pools(&self.device_control.identity().device);
         if self.ownership == Ownership::Agent { pools() } else { Vec::new() }
@@ -309,7 +309,7 @@ impl DeviceSession {
         self.start(now);
     }
 
-    /// Lets the control loop act within the configuration's limits. Returns the setting that they refused, if any.
+    /// Runs the control loop behind the policy gate. Returns the setting that the gate refused; `None` if it refused none.
     fn within_policy(&mut self, act: impl FnOnce(&mut ControlLoop, &mut PolicyGate)) -> Option<Setting> {
         let mut refused = None;
         let mut gate = PolicyGate {
@@ -326,7 +326,7 @@ impl DeviceSession {
         refused
     }
 
-    /// Reads the events since the last step, and decides where a decision is due. `errors` is the driver's count so far.
+    /// Reads the events since the last step, and makes a decision if one is due. `errors` is the driver's error count.
     ///
     /// # Errors
     /// The device is gone, or cannot be observed any more.
@@ -365,7 +365,7 @@ impl DeviceSession {
         Ok(notices)
     }
 
-    /// Limits the neighbours of promised units.
+    /// Updates the limits on neighbours of units with guarantees.
     fn keep_promises(&mut self, now: Nanos, events: &[Event], notices: &mut Vec<Notice>) {
         let Some(protection) = &mut self.protection else { return };
         protection.observe(now, events, &*self.source);
@@ -378,7 +378,7 @@ impl DeviceSession {
             Told::Promise(why) | Told::Limited(why) => Some(self.notice(Kind::Promise, why)),
             Told::Conflict(why) => Some(self.notice(Kind::Conflict, why)),
             Told::Trouble(why) => Some(self.notice(Kind::Trouble, why)),
-            // Too many for the history.
+            // Too frequent for the history.
             Told::Moved(why) => {
                 debug!(device = self.name, "{why}");
                 None
@@ -386,14 +386,14 @@ impl DeviceSession {
         }
     }
 
-    /// Puts the limits of other units back, and promises nothing from then on.
+    /// Removes the limits on other units and stops keeping guarantees.
     fn end_promises(&mut self, notices: &mut Vec<Notice>) {
         let told = self.protection.take().map(|mut protection| protection.end()).unwrap_or_default();
         notices.extend(told.into_iter().filter_map(|told| self.promise_notice(told)));
     }
 
     fn observe(&mut self, now: Nanos, events: &[Event], notices: &mut Vec<Notice>) {
-        // Calls of fsync are not scored: only those of reads and writes together would show what a setting is worth.
+        // fsync calls alone are not scored: only reads and writes together show the value of a setting.
         for event in events.iter().filter(|event| !event.is_call()) {
             self.learning.observe(now, event, |stream| self.source.name(stream));
             self.guard.event(event);
@@ -410,7 +410,7 @@ impl DeviceSession {
         }
     }
 
-    /// Takes in the counters' samples, where single requests are not observed.
+    /// Processes counter samples, if requests are not traced.
     fn observe_counters(&mut self, notices: &mut Vec<Notice>) {
         let mut samples = Vec::new();
         self.source.samples(&mut samples);
@@ -500,15 +500,15 @@ impl DeviceSession {
         }
         self.finish_measurement(notices);
         self.sharing.changed(&decision.from, &decision.to);
-        // Another read-ahead has no effect before files are opened again.
+        // A new read-ahead takes effect only when files are reopened.
         self.verification.begin(decision.from.host == decision.to.host);
         notices.push(Notice::entry(entry_of(&self.name, kind, decision, &decision.to.to_string())));
     }
 
-    /// Tunes it again after it had stood down.
+    /// Resumes tuning after standing down.
     ///
     /// # Errors
-    /// It is not a device that stood down, or the applier refuses.
+    /// The device has not stood down, or the applier refuses.
     pub fn resume(&mut self, now: Nanos) -> Result<Vec<Notice>, String> {
         match self.ownership {
             Ownership::StoodDown(_) => {}
@@ -523,10 +523,10 @@ impl DeviceSession {
         Ok(vec![self.notice(Kind::Resumed, "the administrator says so; the current values count as the original".to_owned())])
     }
 
-    /// Restores the original setting, and only observes from then on.
+    /// Restores the original setting and only monitors from then on.
     ///
     /// # Errors
-    /// The applier cannot.
+    /// The applier fails.
     pub fn restore(&mut self, now: Nanos) -> Result<Vec<Notice>, String> {
         let mut notices = self.end_lesson(now, "the administrator has everything put back");
         self.end_promises(&mut notices);
@@ -545,14 +545,14 @@ impl DeviceSession {
         Ok(notices)
     }
 
-    /// The agent ends: limits of other units never stay without it.
+    /// Removes limits on other units at exit: they never outlive the agent.
     pub fn end(&mut self) -> Vec<Notice> {
         let mut notices = Vec::new();
         self.end_promises(&mut notices);
         notices
     }
 
-    /// The agent ends and settings stay: replaces a setting on trial by the controller's final one.
+    /// At exit with settings kept: replaces a setting on trial by the controller's choice.
     pub fn leave(&mut self, now: Nanos) -> Vec<Notice> {
         let mut notices = Vec::new();
         if let Some(left) = self.control_loop.final_setting().filter(|left| *left != self.active) {
@@ -563,7 +563,7 @@ impl DeviceSession {
     }
 }
 
-/// Whether the agent may set a device: by the configuration, and unless it stood down in an earlier life.
+/// Whether the agent may set a device: as configured, unless it stood down in an earlier run.
 fn initial_ownership(settings: &Settings, device_control: &mut dyn DeviceControl) -> Ownership {
     if settings.mode != Mode::Act {
         return Ownership::ReadOnly;

@@ -17,7 +17,7 @@ use crate::configuration::Sources;
 use applier::{ApplierError, AtExit, Foreign, Kind as Trouble, Outcome, Restored};
 use linux::events::ObserveError;
 
-/// What a device and its applier are, as far as the daemon sees them.
+/// A simulated device with its applier, as seen by the daemon.
 struct World {
     setting: Setting,
     original: Setting,
@@ -58,12 +58,12 @@ impl Device {
         self.world().setting.spec.name
     }
 
-    /// Reads of one process that take so long each, one after the other, between these seconds.
+    /// Sequential reads of one process, each with this response time, between two points in time (in seconds).
     fn reads(&self, from_s: u64, to_s: u64, takes_ms: u64) {
         self.reads_of(1, from_s, to_s, takes_ms);
     }
 
-    /// The same of this process.
+    /// As `reads`, of this process.
     fn reads_of(&self, stream: StreamId, from_s: u64, to_s: u64, takes_ms: u64) {
         let mut at = Nanos::from_millis(1_000 * from_s);
         let mut world = self.world();
@@ -193,7 +193,7 @@ impl Opens for Opener {
     }
 }
 
-/// Puts a disk into a folder that looks like sysfs.
+/// Adds a disk to a folder laid out like sysfs.
 fn plug(root: &Path, name: &str, files: &[(&str, &str)]) {
     let folder = root.join("sys/block").join(name);
     for place in ["holders", "slaves", "mq/0", "queue"] {
@@ -205,7 +205,7 @@ fn plug(root: &Path, name: &str, files: &[(&str, &str)]) {
     }
 }
 
-/// A daemon that watches one device, and the time.
+/// A daemon with one device, and a simulated clock.
 struct Scene {
     root: tempfile::TempDir,
     device: Device,
@@ -215,12 +215,12 @@ struct Scene {
 }
 
 impl Scene {
-    /// With this configuration. The controller goes from one scheduler to the next every two seconds, unless it says otherwise.
+    /// A scene with this configuration. By default the controller changes the scheduler every two seconds.
     fn new(configuration: &str) -> Scene {
         Scene::with(configuration, |device| Box::new(Opener(device)))
     }
 
-    /// With a device that is as it is.
+    /// A scene with this device.
     fn of(configuration: &str, device: Device) -> Scene {
         Scene::with_device(configuration, device, |device| Box::new(Opener(device)))
     }
@@ -250,7 +250,7 @@ impl Scene {
         Moment { at: Nanos::from_millis(1_000 * self.now_s), unix_seconds: 1_000 + self.now_s }
     }
 
-    /// Lets seconds go by, in each of which the device completes requests in this many milliseconds.
+    /// Advances the clock by seconds; the device completes requests with this response time in milliseconds.
     fn pass(&mut self, seconds: u64, takes_ms: u64) {
         for _ in 0..seconds {
             self.device.reads(self.now_s, self.now_s + 1, takes_ms);
@@ -337,7 +337,7 @@ fn an_external_change_makes_it_stand_down_until_resume() {
         assert!(conflict.why.contains(word), "{word}: {}", conflict.why);
     }
     assert_eq!(scene.status().devices[0].state, "stood down");
-    // At the end it stays as well.
+    // It also stays at exit.
     scene.daemon.end(scene.moment());
     assert_eq!(scene.device.scheduler(), "kyber");
     let refused = scene.daemon.answer(scene.moment(), &Ask::Resume { device: "sda".to_owned() }, false);
@@ -410,7 +410,7 @@ fn the_guard_goes_back_where_reads_wait_far_longer() {
     let guarded = scene.last(Kind::Guarded);
     assert!(guarded.why.contains("reads took longer than") && guarded.why.contains("back to mq-deadline"), "{}", guarded.why);
     assert!(scene.metrics.text().contains("seekwise_changes_total{device=\"sda\",reason=\"guard\"} 1"));
-    // Its verdict is remembered: the controller comes to that setting again, and it is not applied.
+    // The veto holds: the controller selects that setting again, and it is not applied.
     let reverted = guarded.from;
     scene.pass(160, 5);
     let again = scene.daemon.history().entries().filter(|entry| entry.kind == Kind::Set && entry.to == reverted).count();
@@ -423,7 +423,7 @@ fn what_was_measured_of_a_change_is_noted_with_it() {
     let mut scene = Scene::new("mode = \"act\"\ncontroller = \"rotate:window_ms=10000\"");
     scene.pass(20, 20);
     scene.pass(11, 10);
-    // Twice as fast is twice the throughput and half the response time.
+    // Twice the speed doubles the throughput and halves the response time.
     let set = scene.daemon.history().entries().find(|entry| entry.to == "kyber").unwrap().clone();
     assert!(set.measured_percent.is_some_and(|percent| percent > 50.0), "{set:?}");
 }
@@ -505,7 +505,7 @@ fn what_is_left_alone_is_listed_with_the_reason() {
     assert_eq!(status.left_alone, [("sdc".to_owned(), "sdc is read-only".to_owned())]);
 }
 
-/// EventSource that see counters and no request.
+/// An event source with counters only.
 struct Dim {
     device: Device,
     blind: linux::events::CountersOnly,

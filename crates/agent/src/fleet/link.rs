@@ -1,4 +1,4 @@
-//! The thread that talks to the server.
+//! The thread that talks to the server, and its non-blocking interface.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
@@ -7,13 +7,13 @@ use block::Nanos;
 
 use super::{Exchange, Job, Reply};
 
-/// The first exchange comes this soon, so that what others know serves from the beginning.
+/// Delay of the first exchange; short, so that outcomes of other machines are available early.
 const FIRST: Nanos = Nanos(5_000_000_000);
 
 /// How long an exchange may take: longer than the server works on a statement, and than a month's outcomes take.
 const STALLED: Nanos = Nanos(3_600_000_000_000);
 
-/// Hands jobs to a thread, and takes its replies, without ever waiting.
+/// Passes jobs to a thread and receives its replies, without blocking.
 pub struct FleetLink {
     jobs: Sender<Job>,
     replies: Receiver<Reply>,
@@ -22,7 +22,7 @@ pub struct FleetLink {
     busy_since: Option<Nanos>,
     interval: Nanos,
     next: Nanos,
-    /// What failed last, so that it is said once.
+    /// Last error, so that each is logged once.
     pub trouble: Option<String>,
 }
 
@@ -30,7 +30,7 @@ impl FleetLink {
     /// Starts the thread.
     ///
     /// # Errors
-    /// There cannot be one.
+    /// The thread cannot be created.
     pub fn start(exchange: Exchange, now: Nanos) -> std::io::Result<FleetLink> {
         let interval = Nanos::from_secs_f64(60.0 * f64::from(exchange.settings.exchange_minutes));
         let (jobs, replies) = FleetLink::thread(exchange.clone())?;
@@ -41,7 +41,7 @@ impl FleetLink {
         let (jobs, of_daemon) = channel::<Job>();
         let (to_daemon, replies) = channel();
         thread::Builder::new().name("fleet".to_owned()).spawn(move || {
-            // Ends with the daemon, which drops its end.
+            // Ends when the daemon drops its end of the channel.
             while let Ok(job) = of_daemon.recv() {
                 if to_daemon.send(exchange.run(&job)).is_err() {
                     break;
@@ -61,13 +61,13 @@ impl FleetLink {
         self.busy_since.is_none() && now >= self.next
     }
 
-    /// Begins a job.
+    /// Submits a job.
     pub fn ask(&mut self, now: Nanos, job: Job) {
         self.next = now + self.interval;
         self.busy_since = self.jobs.send(job).is_ok().then_some(now);
     }
 
-    /// The reply, once it is there.
+    /// The reply of the last job; `None` while it is running.
     pub fn reply(&mut self) -> Option<Reply> {
         let reply = self.replies.try_recv().ok()?;
         self.busy_since = None;

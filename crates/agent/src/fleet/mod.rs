@@ -1,11 +1,11 @@
-//! Shares with other machines what changes of settings gained, over a server.
+//! Fleet learning: shares measured outcomes of setting changes with other machines, over a PostgreSQL server.
 //!
 //! ```text
 //! daemon: measured ─▶ own knowledge base, outbox       thread: every few minutes
 //!            job ───────────────────────────────────────▶ deliver, pull, rollouts ◀──▶ server
 //!         beliefs, rollouts ◀──────────────── answer ────┘
 //! ```
-//! The daemon never waits for the server: a thread of its own connects. Without the server the machine goes on with what it has.
+//! A separate thread talks to the server, so the daemon never blocks on it. While the server is unreachable, the daemon uses its local data.
 
 mod link;
 mod typed;
@@ -21,51 +21,51 @@ pub use typed::device_type;
 
 use crate::configuration::FleetSettings;
 
-/// What the server is asked.
+/// Input of an exchange with the server.
 #[derive(Clone, Debug, Default)]
 pub struct Job {
-    /// The devices by name.
+    /// Devices by kernel name.
     pub devices: BTreeMap<String, DeviceJob>,
     /// The time, in seconds since 1970.
     pub unix_seconds: u64,
 }
 
-/// What the server is told of a device.
+/// State of a device that is reported to the server.
 #[derive(Clone, Debug)]
 pub struct DeviceJob {
-    /// Its type.
+    /// Type of the device.
     pub device: DeviceType,
-    /// Whether it takes part in rollouts.
+    /// Whether it is eligible for rollouts.
     pub takes_part: bool,
-    /// How its windows scored since the last job; `None` without any.
+    /// Mean score and number of windows since the last job; `None` without windows.
     pub score: Option<(f64, u64)>,
-    /// The rollout whose setting is active; `None` if none is.
+    /// Name of the rollout whose setting is active; `None` if none is.
     pub active: Option<String>,
-    /// Why the setting of a rollout is not active; empty if there is no reason.
+    /// Why the setting of a rollout is not active; empty if it is, or without a rollout.
     pub note: String,
 }
 
-/// What the server said.
+/// Result of an exchange with the server.
 #[derive(Clone, Debug, Default)]
 pub struct Reply {
-    /// The outcomes that are known now, the own ones included.
+    /// All outcomes stored locally, including this machine's own.
     pub outcomes: Vec<FleetOutcome>,
-    /// The id of this machine.
+    /// Id of this machine.
     pub machine: [u8; 16],
-    /// By device: the rollout and the setting that it should have. `None` where the server did not answer, so that nothing changes.
+    /// Rollout and setting by device. `None` if the server did not answer; settings then stay as they are.
     pub rollouts: Option<BTreeMap<String, (String, String)>>,
-    /// What failed, for the log.
+    /// Error for the log; `None` on success.
     pub trouble: Option<String>,
-    /// What was delivered, for the log.
+    /// Number of outcomes delivered, for the log.
     pub delivered: u64,
 }
 
-/// The machine's side: its file, and the server's address.
+/// Runs exchanges between the local knowledge base and the server.
 #[derive(Clone, Debug)]
 pub struct Exchange {
-    /// The machine's knowledge base.
+    /// Path of the machine's knowledge base.
     pub file: PathBuf,
-    /// The server.
+    /// Address and options of the server.
     pub settings: FleetSettings,
     /// The file with the machine's own id: [`MACHINE_ID`].
     pub machine_id: PathBuf,

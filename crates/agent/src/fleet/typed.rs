@@ -1,12 +1,13 @@
-//! What is said of a device to others: its kind, its model and its firmware, as its maker names them. Never what its owner chose.
+//! The device type that is shared with other machines: kind, model and firmware, as named by the manufacturer. Names chosen by the owner are
+//! never shared.
 
 use applier::sysfs::Sysfs;
 use control::fleet::DeviceType;
 use linux::topology::{Device, Kind};
 
-/// Vendors of software targets, whose "model" is a name that an administrator gave.
+/// Vendors of software targets, whose model name is set by an administrator.
 const NAMED_BY_OWNERS: [&str; 5] = ["LIO-ORG", "SCST_BIO", "SCST_FIO", "IET", "FreeNAS"];
-/// Letters that are kept of a text.
+/// Maximum characters of a name.
 const MAX_LETTERS: usize = 64;
 
 /// The type of a device.
@@ -37,7 +38,7 @@ pub fn device_type(sysfs: &Sysfs, device: &Device) -> DeviceType {
     known
 }
 
-/// Printable letters of one line.
+/// Trims a text and removes control characters.
 fn tidy(text: &str) -> String {
     text.trim().chars().filter(|letter| !letter.is_control()).take(MAX_LETTERS).collect()
 }

@@ -59,10 +59,10 @@ impl Memory {
         &self.path
     }
 
-    /// Records what a change gained, to be delivered to other machines.
+    /// Records the outcome of a change, to be delivered to other machines.
     ///
     /// # Errors
-    /// It is no measurement; the file cannot be written.
+    /// The outcome is invalid; the file cannot be written.
     pub fn record_outcome(&self, outcome: &NewOutcome) -> Result<(), KnowledgeError> {
         Knowledge::open(&self.path)?.record_outcome(outcome)
     }

@@ -62,9 +62,9 @@ struct OfNeighbour {
     neighbour: String,
 }
 
-/// Units of a device that have series of their own at a time: those that waited longest. The others are one, `other`.
+/// Maximum units per device with their own series: those that waited longest. The rest is aggregated as `other`.
 const UNITS: usize = 10;
-/// The label of all others.
+/// Label of the aggregated units.
 const OTHER: &str = "other";
 
 /// A gauge with a floating-point value.
@@ -205,7 +205,7 @@ impl Metrics {
         self.is_in(sample.device, sample.state);
     }
 
-    /// Updates the series of a device's promises and limits.
+    /// Updates the series of a device's guarantees and limits.
     pub fn protects(&self, device: &str, promises: &[PromiseStatus], limits: &[LimitStatus]) {
         for promise in promises {
             for (_, state) in STATES_OF_PROMISES {
@@ -273,13 +273,13 @@ impl Metrics {
         }
         self.memory.set(resident_bytes());
         let mut text = String::new();
-        // Writing to a String does not fail.
+        // Writing to a String cannot fail.
         let _ = encode(&mut text, &self.registry);
         text
     }
 }
 
-/// What units do, in the latest interval.
+/// Series of units, for the latest interval.
 #[derive(Clone, Default)]
 struct UnitMetrics {
     read_bytes: Family<OfUnit, Fraction>,
@@ -338,7 +338,7 @@ impl UnitMetrics {
         shown.insert(device.to_owned(), labels);
     }
 
-    /// Sets the series of a unit. Returns the labels, for when they are to go.
+    /// Sets the series of a unit. Returns their labels, for later removal.
     fn set(&self, device: &str, row: &UnitRow) -> OfNeighbour {
         let unit = printable(&row.unit);
         let of = OfUnit { device: device.to_owned(), unit: unit.clone() };

@@ -120,7 +120,7 @@ fn learner(sysfs: &Sysfs, configuration: &Configuration, memory: &Memory) -> Opt
     Some(Learner::new(configuration.learning.clone(), false, Box::new(equipment), memory.clone()))
 }
 
-/// The thread that shares with the server of `[fleet]`; `None` if that names none.
+/// Starts the thread for the server of `[fleet]`; `None` if no server is configured.
 fn link(configuration: &Configuration, memory: &Memory, now: block::Nanos) -> anyhow::Result<Option<FleetLink>> {
     if configuration.fleet.server.is_none() {
         return Ok(None);

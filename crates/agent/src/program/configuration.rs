@@ -49,10 +49,10 @@ fn text(configuration: &Configuration) -> anyhow::Result<String> {
     Ok(say::lines(sentences, terminal::style().0))
 }
 
-/// With which server outcomes are shared; `None` if with none.
+/// The server for sharing outcomes as a sentence; `None` if sharing is off.
 fn fleet(plan: &FleetSettings) -> Option<String> {
     let address = plan.server.as_ref()?.to_string_lossy();
-    // Without role and password, which may stand before an @ or among the options.
+    // Omits role and password, which may precede an @ or be options.
     let server = address.split('?').next().unwrap_or_default();
     let server = server.rsplit(['@', '/']).find(|part| !part.is_empty()).unwrap_or_default();
     let rollouts = if plan.rollouts { "devices that are tuned take part in rollouts" } else { "no device takes part in rollouts" };

@@ -1,4 +1,4 @@
-//! `seekwise-agent protect`: keeps a promise to a unit in the foreground.
+//! `seekwise-agent protect`: keeps a guarantee to a unit, in the foreground.
 
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -21,9 +21,9 @@ use terminal::Failed;
 use super::act::own_applier;
 use super::{Configured, is_root, names, say};
 
-/// How long it sleeps at most: signals are only looked at in between.
+/// Maximum sleep, because signals are checked in between.
 const LONGEST: Nanos = Nanos::from_millis(100);
-/// How long it sleeps at least, so that a device with many requests does not wake it for each.
+/// Minimum sleep, so that events of a busy device are read in batches.
 const LEAST: Duration = Duration::from_millis(20);
 
 /// Arguments of `seekwise-agent protect`.
@@ -65,7 +65,7 @@ pub struct Args {
     configured: Configured,
 }
 
-/// A least rate.
+/// A minimum rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Rate {
     Iops(f64),
@@ -82,7 +82,7 @@ fn number(text: &str) -> Option<f64> {
 fn time(text: &str) -> Result<Nanos, String> {
     let units = [("us", 1e3), ("ms", 1e6), ("s", 1e9)];
     let found = units.iter().find_map(|(unit, nanos)| Some(number(text.strip_suffix(unit)?)? * nanos));
-    // A minute: the kernel gives a request up before.
+    // At most a minute: the kernel times requests out earlier.
     let found = found.filter(|nanos| (1.0..=60e9).contains(nanos));
     found.map(|nanos| Nanos(nanos.round() as u64)).ok_or_else(|| "give a time such as 15ms, 800us or 1.5s, at most 60s".to_owned())
 }
@@ -123,7 +123,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             "No unit may be limited: name some by --limit UNIT, or by neighbours below [limits] of the configuration.".to_owned(),
         )?;
     }
-    // Ends with this process, however that ends, and puts everything back.
+    // Exits with this process, even if that is killed, and restores everything.
     let _applier = own_applier((&args.journal, true), &args.configured, &configuration, None, &limited)?;
     let mut protected = protected(args, &sysfs, &configuration, &terms)?;
     let devices = protected.iter().map(|one| one.name.as_str()).collect::<Vec<_>>().join(", ");
@@ -195,7 +195,7 @@ fn protected(args: &Args, sysfs: &Sysfs, configuration: &Configuration, terms: &
     Ok(protected)
 }
 
-/// Keeps the promise until it is asked to stop.
+/// Keeps the guarantee until stopped.
 fn keep(args: &Args, protected: &mut [Protected], print: &dyn Fn(String) -> std::io::Result<()>) -> anyhow::Result<()> {
     let ends = args.seconds.map(|seconds| now().at + Nanos::from_millis(1000 * u64::from(seconds)));
     let mut events: Vec<Event> = Vec::new();

@@ -30,7 +30,7 @@ pub fn entry(entry: &Entry) -> String {
     printable(&what)
 }
 
-/// How a promise stands, as a sentence.
+/// State of a guarantee as a sentence.
 pub fn promise(status: &PromiseStatus) -> String {
     let PromiseStatus { unit, promise, state, measured, because_of, admission } = status;
     let measured = if measured.is_empty() { String::new() } else { format!(": {measured}") };

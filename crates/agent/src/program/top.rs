@@ -1,4 +1,4 @@
-//! `seekwise-agent top`: who is slow, and because of whom.
+//! `seekwise-agent top`: latencies of units, and the units that they wait behind.
 
 use std::sync::atomic::Ordering;
 
@@ -17,11 +17,11 @@ use terminal::Failed;
 
 use super::Configured;
 
-/// How often events are read: the unit of a process that ends sooner is not known.
+/// Interval of reading events. The unit of a process that ends within it may be unknown.
 const READS_EVERY: Nanos = Nanos::from_millis(50);
 /// Shortest and longest interval.
 const INTERVALS: [Nanos; 2] = [Nanos::from_millis(100), Nanos::from_millis(3_600_000)];
-/// Moves to the upper left corner, and clears the screen from there.
+/// ANSI: cursor to the upper left corner, clear the screen.
 const HOME: &str = "\u{1b}[H\u{1b}[J";
 
 /// Arguments of `seekwise-agent top`.
@@ -57,7 +57,7 @@ fn interval(text: &str) -> Result<Nanos, String> {
         .ok_or_else(|| "should be a time such as 2s or 500ms, from 100ms to 3600s".to_owned())
 }
 
-/// A device, and who uses it.
+/// A device and the units that use it.
 struct Watched {
     name: String,
     source: Box<dyn EventSource>,
@@ -136,7 +136,7 @@ fn open(args: &Args) -> anyhow::Result<Vec<Watched>> {
     Ok(watched)
 }
 
-/// Devices whose requests queue there and that are not left alone, as `seekwise-agent watch` has them.
+/// Devices with a queue that are not excluded by the configuration, as for `seekwise-agent watch`.
 fn candidates(sysfs: &Sysfs) -> anyhow::Result<Vec<Device>> {
     let mut devices = topology::devices(sysfs)?;
     let stacks = topology::stacks(&devices);
@@ -148,7 +148,7 @@ fn candidates(sysfs: &Sysfs) -> anyhow::Result<Vec<Device>> {
 }
 
 impl Watched {
-    /// Reads events, and keeps the table if the interval ended. Whether the device is still there.
+    /// Reads events, and stores the table if the interval ended. Returns whether the device still exists.
     fn read(&mut self, events: &mut Vec<Event>) -> Result<bool, ObserveError> {
         events.clear();
         let is_there = match self.source.read(events) {
@@ -173,7 +173,7 @@ fn show(args: &Args, watched: &[Watched]) -> anyhow::Result<()> {
     }
     let (width, colour) = terminal::style();
     let screen = terminal::screen();
-    // Above each table are a line with the device and two with headings; one below says how many units are left out.
+    // Each table has three lines above (device, headings) and one below (number of units omitted).
     let rows = screen.map(|(rows, _)| (rows / watched.len()).saturating_sub(4).max(1));
     let mut out = String::new();
     for (one, table) in tables {

@@ -1,4 +1,4 @@
-//! What a promised unit would get with nothing else there, forecast by the twin from what was seen of it beside others.
+//! Forecasts the performance that a unit with a guarantee would have alone on the device, from its recorded requests, by simulation.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
@@ -9,42 +9,42 @@ use observe::Event;
 use twin::Recording;
 use twin::alone::Seen;
 
-/// Memory of the recording: 100,000 requests, half a minute of a busy device.
+/// Memory for recorded requests: about 100,000, half a minute of a busy device.
 const RECORDED_BYTES: usize = 16 << 20;
-/// Time from the start until the first forecast; …
+/// Delay of the first forecast.
 const FIRST: Nanos = Nanos::from_millis(10_000);
-/// … each next one comes after twice the time. Each costs some tenths of a second of processor time.
+/// Maximum delay between forecasts; the delay doubles each time. A forecast takes some tenths of a second of CPU time.
 const LONGEST: Nanos = Nanos::from_millis(600_000);
-/// Processes of a unit that are known at most: more have ended long ago.
+/// Maximum processes remembered per unit; beyond that most have ended long ago.
 const MAX_PROCESSES: usize = 16_384;
 
-/// Forecasts, one at a time, each in a thread of its own.
+/// Runs forecasts one at a time, each in its own thread.
 #[derive(Default)]
 pub(super) struct Forecasts {
     recording: Option<Recording>,
-    /// By member, its processes.
+    /// Processes by member.
     streams: BTreeMap<usize, BTreeSet<StreamId>>,
-    /// By member, when it is next due, and the time after that.
+    /// Time of the next forecast by member, and the delay until the one after it.
     due: BTreeMap<usize, (Nanos, Nanos)>,
     running: Option<(usize, Receiver<Result<Alone, String>>)>,
 }
 
 impl Forecasts {
-    /// Forecasts of these members from now on.
+    /// Starts forecasting these members.
     pub(super) fn begin(now: Nanos, members: &[usize]) -> Forecasts {
         let mut forecasts = Forecasts::default();
         forecasts.add(now, members);
         forecasts
     }
 
-    /// Forecasts these members as well, if they are new.
+    /// Adds members; known ones are ignored.
     pub(super) fn add(&mut self, now: Nanos, members: &[usize]) {
         for member in members {
             self.due.entry(*member).or_insert((now + FIRST, FIRST));
         }
     }
 
-    /// Takes an event of a member in.
+    /// Records an event of a member.
     pub(super) fn event(&mut self, member: usize, stream: StreamId, event: &Event) {
         if self.due.is_empty() {
             return;
@@ -59,7 +59,7 @@ impl Forecasts {
         }
     }
 
-    /// Begins a forecast that is due, and returns one that is done. `promise`: of a member; `None` if it needs no forecast.
+    /// Starts a forecast that is due, and returns a finished one. `promise` returns the guarantee of a member, `None` if it needs no forecast.
     pub(super) fn step(
         &mut self,
         now: Nanos,
@@ -84,7 +84,7 @@ impl Forecasts {
         let seen = Seen::new(recording, now, |stream| streams.contains(&stream)).ok()?;
         let (sender, receiver) = channel();
         let forecast = move || drop(sender.send(seen.alone(&promise, capacity_sectors)));
-        // Without a thread there is no forecast, and the promise stays on trial.
+        // If no thread can be created, there is no forecast, and the guarantee stays on trial.
         std::thread::Builder::new().name("forecast".to_owned()).spawn(forecast).ok()?;
         self.running = Some((member, receiver));
         None

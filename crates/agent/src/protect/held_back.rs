@@ -1,7 +1,7 @@
-//! Requests that `io.max` had held back: a worker of the kernel sends them, so that their process is not known any more.
+//! Requests throttled by `io.max`: a kernel worker submits them later, so their process is unknown.
 //!
-//! They belong to one of the cgroups with a limit. Where there are several, each request is charged to the one that is owed most: the bytes that
-//! the kernel counts for the cgroup (`io.stat`), less those that were seen of its own processes or charged to it.
+//! They belong to a cgroup with a limit. If there are several, a request is charged to the cgroup with the largest deficit: bytes counted by the
+//! kernel for the cgroup (`io.stat`) minus bytes observed of its own processes or already charged to it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,10 +11,10 @@ use block::{Nanos, Request, StreamId};
 use linux::cgroups::Transferred;
 use observe::Event;
 
-/// Requests under way that are remembered at most; a device has fewer.
+/// Maximum outstanding requests tracked; no device has more.
 const MAX_UNDER_WAY: usize = 65_536;
 
-/// What identifies a request while it is under way.
+/// Identifies an outstanding request.
 type Key = (StreamId, u64, Nanos);
 
 fn key(request: &Request) -> Key {
@@ -23,13 +23,13 @@ fn key(request: &Request) -> Key {
 
 #[derive(Debug, Default)]
 struct Account {
-    /// The kernel's count of bytes at the last look; `None` before the first.
+    /// Last byte count of the kernel; `None` before the first reading.
     counted: Option<u64>,
-    /// Bytes that the kernel counted, without those of requests that were charged to it.
+    /// Bytes counted by the kernel minus bytes charged.
     owed: i64,
 }
 
-/// Who is charged for requests that were held back.
+/// Charges throttled requests to members.
 #[derive(Debug, Default)]
 pub(super) struct HeldBack {
     /// Members with a limit, by number.
@@ -38,12 +38,12 @@ pub(super) struct HeldBack {
 }
 
 impl HeldBack {
-    /// Looks at the counts of the members with a limit: number, and folder of the cgroup. The device is named as in `8:0`.
+    /// Reads the counters of the members with a limit, given as number and cgroup folder. `device` is major and minor number, such as `8:0`.
     pub(super) fn look(&mut self, limited: &[(usize, PathBuf)], device: &str) {
         self.accounts.retain(|member, _| limited.iter().any(|(number, _)| number == member));
         for (member, folder) in limited {
             let account = self.accounts.entry(*member).or_default();
-            // Of one alone nothing has to be known.
+            // A single member needs no accounting.
             if limited.len() > 1
                 && let Some(all) = Transferred::of(&fs::read_to_string(folder.join("io.stat")).unwrap_or_default(), device)
             {
@@ -54,14 +54,14 @@ impl HeldBack {
         }
     }
 
-    /// A request of the member's own process.
+    /// Records a request submitted by a process of the member.
     pub(super) fn sent_itself(&mut self, member: usize, event: &Event) {
         if let (Event::Queued(request), Some(account)) = (event, self.accounts.get_mut(&member)) {
             account.owed -= i64::from(request.sectors) * 512;
         }
     }
 
-    /// The member to which a worker's event belongs; `None` if there is none.
+    /// The member to charge for a worker's event; `None` if no member has a limit.
     pub(super) fn member(&mut self, event: &Event) -> Option<usize> {
         match event {
             Event::Queued(request) => {
@@ -78,7 +78,7 @@ impl HeldBack {
         }
     }
 
-    /// The members are others now.
+    /// Resets all accounts after the members have changed.
     pub(super) fn forget(&mut self) {
         *self = HeldBack::default();
     }
@@ -123,7 +123,7 @@ mod tests {
         write("a", 1_004_096);
         write("b", 1_016_384);
         held_back.look(&limited, "8:0");
-        // The half of what the second one is owed was seen.
+        // Half of the second member's bytes were observed.
         held_back.sent_itself(2, &Event::Queued(request(5, 16)));
         let first = Event::Queued(request(10, 8));
         let members: Vec<_> = [first, Event::Queued(request(20, 8)), Event::Queued(request(30, 8))]

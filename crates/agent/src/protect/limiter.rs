@@ -5,52 +5,52 @@ use std::path::PathBuf;
 use applier::{ApplierError, Client, Kind};
 use control::protect::Limit;
 
-/// Sets limits of cgroups, and puts them back.
+/// Sets and restores limits of cgroups.
 pub trait Limiter: Send {
     /// Checks that a cgroup may be limited.
     ///
     /// # Errors
-    /// It may not, or the kernel cannot; the message says what would help.
+    /// It may not be limited, or the kernel lacks support; the message says what would help.
     fn check(&mut self, cgroup: &str) -> Result<(), ApplierError>;
 
-    /// Sets the limits of a cgroup on a device, unless they are so. They never become looser than before the first call.
+    /// Sets the limits of a cgroup on a device, if they differ. They never become looser than before the first call.
     ///
     /// # Errors
-    /// [`Kind::Foreign`]: another program has set them meanwhile. [`Kind::NoDevice`]: the cgroup is gone.
+    /// [`Kind::Foreign`]: another program has changed them. [`Kind::NoDevice`]: the cgroup is gone.
     fn limit(&mut self, cgroup: &str, device: &str, limit: &Limit, why: &str) -> Result<(), ApplierError>;
 
-    /// Leaves the limits of another program alone, also at the end.
+    /// Stands down from a cgroup: limits set by another program are kept, also at exit.
     ///
     /// # Errors
-    /// The applier cannot.
+    /// The applier fails.
     fn release(&mut self, cgroup: &str) -> Result<(), ApplierError>;
 
-    /// May limit a cgroup again that was [released](Limiter::release).
+    /// Resumes control of a cgroup that was [released](Limiter::release).
     ///
     /// # Errors
-    /// The applier cannot.
+    /// The applier fails.
     fn resume(&mut self, cgroup: &str) -> Result<(), ApplierError>;
 
-    /// Puts back what was there before. Returns the results as a sentence.
+    /// Restores the original limits. Returns the results as a sentence.
     ///
     /// # Errors
-    /// The applier cannot.
+    /// The applier fails.
     fn restore(&mut self, cgroup: &str) -> Result<String, ApplierError>;
 }
 
-/// Through the applier at this socket. It puts everything back when the connection ends.
+/// A limiter that uses the applier at this socket. The applier restores everything when the connection closes.
 pub struct ByApplier {
     socket: PathBuf,
     client: Option<Client>,
 }
 
 impl ByApplier {
-    /// Connects at the first request.
+    /// Connects on the first request.
     pub fn new(socket: PathBuf) -> ByApplier {
         ByApplier { socket, client: None }
     }
 
-    /// Asks, again if the applier was restarted meanwhile.
+    /// Sends a request; retries if the applier was restarted.
     fn ask<T>(&mut self, ask: impl Fn(&mut Client) -> Result<T, ApplierError>) -> Result<T, ApplierError> {
         if let Some(client) = &mut self.client {
             match ask(client) {
@@ -91,7 +91,7 @@ impl Limiter for ByApplier {
     }
 }
 
-/// As in `io.max`.
+/// Formats limits in the syntax of `io.max`.
 fn line(limit: &Limit) -> String {
     let values = [
         ("rbps", limit.read_bytes_per_s),

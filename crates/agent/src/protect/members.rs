@@ -1,4 +1,4 @@
-//! The units whose requests are told apart on a device: those that are promised something, those that may be limited, and all others.
+//! The units distinguished on a device: those with guarantees, those that may be limited, and all others as one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,11 +7,11 @@ use linux::cgroups::{CgroupError, Cgroups};
 
 use super::Terms;
 
-/// The number of the member that stands for all processes that are in no other one.
+/// Number of the member that stands for all remaining processes.
 pub(super) const OTHERS: usize = 0;
 const OTHERS_NAME: &str = "other processes and write-back";
 
-/// A unit, by its cgroup.
+/// A unit, identified by its cgroup.
 #[derive(Clone, Debug, PartialEq)]
 struct Member {
     name: String,
@@ -20,15 +20,15 @@ struct Member {
     is_limitable: bool,
 }
 
-/// The units, in the order of their numbers but for [`OTHERS`].
+/// The units, ordered by number, without [`OTHERS`].
 #[derive(Clone, Debug, Default)]
 pub(super) struct Members {
     all: Vec<Member>,
 }
 
 impl Members {
-    /// Those that are there now, and why others are not. `paths` has the paths of names that were found before: to look for a name takes
-    /// a look at every cgroup.
+    /// Finds the existing units; also returns errors for those that are missing. `paths` caches the cgroup paths of names, because a
+    /// lookup scans all cgroups.
     pub(super) fn find(
         cgroups: &Cgroups,
         paths: &mut BTreeMap<String, String>,
@@ -60,7 +60,7 @@ impl Members {
         for name in &terms.neighbours {
             match find(name) {
                 Ok(path) => match members.all.iter_mut().find(|member| member.path == path) {
-                    // What is promised something itself is limited only by its own name.
+                    // A unit with a guarantee is limited only if it is named itself.
                     Some(known) => known.is_limitable = true,
                     None => members.add_neighbours(cgroups, &path, &spared),
                 },
@@ -70,7 +70,7 @@ impl Members {
         (members, missing)
     }
 
-    /// A cgroup as one member, or, where one of those that are spared is below it, what is below it.
+    /// Adds a cgroup as one member; if a spared cgroup is below it, adds its children instead.
     fn add_neighbours(&mut self, cgroups: &Cgroups, path: &str, spared: &[String]) {
         if spared.iter().any(|spared| is_below(spared, path) && spared != path) {
             let entries = std::fs::read_dir(cgroups.folder(path)).into_iter().flatten().flatten();
@@ -85,7 +85,7 @@ impl Members {
 
     fn add(&mut self, member: Member) {
         match self.all.iter_mut().find(|known| known.path == member.path) {
-            // Two names of one unit: both promises hold.
+            // Two names of one unit: both guarantees hold.
             Some(known) => known.promise = known.promise.take().zip(member.promise).map(|(one, other)| both(one, other)),
             None => self.all.push(member),
         }
@@ -99,9 +99,9 @@ impl Members {
         self.all.len()
     }
 
-    /// Takes over what was found: numbers stay, and members are added behind. A unit that went away may come back: it is kept. One that is
-    /// there, but is not found any more, is divided into what is below it, and may be limited no longer. Returns the numbers of those that may be
-    /// limited from now on, or not; `None`, where something else is promised to a unit.
+    /// Merges a scan: numbers are kept and new members appended. A unit that is gone is kept, because it may come back. A unit that exists but is
+    /// not in the scan has been split into its children and may not be limited any more. Returns the members whose limitability changed, with the
+    /// new value; `None` if a guarantee has changed.
     pub(super) fn take_over(&mut self, found: &Members, is_there: impl Fn(&str) -> bool) -> Option<Vec<(usize, bool)>> {
         let mut limitable = Vec::new();
         for (at, known) in self.all.iter_mut().enumerate() {
@@ -110,7 +110,7 @@ impl Members {
             let is_limitable = match now {
                 Some(now) if now.promise != known.promise => return None,
                 Some(now) => {
-                    // A container that was made again has another path.
+                    // A recreated container has another path.
                     known.path.clone_from(&now.path);
                     now.is_limitable
                 }
@@ -130,7 +130,7 @@ impl Members {
         self.all.iter().any(|member| member.path == path)
     }
 
-    /// The paths of those that may be limited.
+    /// Paths of the members that may be limited.
     pub(super) fn limitable(&self) -> Vec<String> {
         self.all.iter().filter(|member| member.is_limitable).map(|member| member.path.clone()).collect()
     }
@@ -139,7 +139,7 @@ impl Members {
         self.all.iter_mut().for_each(|member| member.is_limitable &= !left_alone.contains_key(&member.path));
     }
 
-    /// The number of the innermost member that a cgroup is in.
+    /// Number of the innermost member that contains a cgroup.
     pub(super) fn of(&self, cgroup: &str) -> usize {
         let inside = self.all.iter().enumerate().filter(|(_, member)| is_below(cgroup, &member.path));
         inside.max_by_key(|(_, member)| member.path.len()).map_or(OTHERS, |(at, _)| at + 1)
@@ -165,12 +165,12 @@ impl Members {
         self.get(number).and_then(|member| member.promise.clone())
     }
 
-    /// The numbers of those that are promised something.
+    /// Numbers of the members with guarantees.
     pub(super) fn promised(&self) -> Vec<usize> {
         (0..=self.all.len()).filter(|&number| self.promise(number).is_some()).collect()
     }
 
-    /// As the controller wants them.
+    /// The members as input of the controller.
     pub(super) fn units(&self, terms: &Terms) -> Vec<Unit> {
         let floor_bytes_per_s = terms.floor_bytes_per_s;
         let others = Unit { name: OTHERS_NAME.to_owned(), promise: None, is_limitable: false, floor_bytes_per_s };
@@ -184,12 +184,12 @@ impl Members {
     }
 }
 
-/// Whether a cgroup is this one or below it.
+/// Whether a cgroup is equal to or below another.
 fn is_below(cgroup: &str, path: &str) -> bool {
     path == "/" || cgroup.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// The stricter of each. Of two reference disks neither is the stricter in all: the first.
+/// Combines two guarantees: the stricter of each bound. Reference disks cannot be ordered, so the first one is taken.
 fn both(one: Promise, other: Promise) -> Promise {
     let sooner = |one: Option<block::Nanos>, other: Option<block::Nanos>| one.into_iter().chain(other).min();
     let more = |one: Option<f64>, other: Option<f64>| one.into_iter().chain(other).reduce(f64::max);

@@ -1,10 +1,10 @@
-//! Promises to units that share a device, kept by limits on their neighbours.
+//! Guarantees to units that share a device, kept by limiting their neighbours.
 //!
 //! ```text
 //! events ─▶ Processes: process ─▶ cgroup ─▶ member ─▶ Protector ──every 100 ms──▶ Limiter: the applier, io.max
 //!                        Members: promised units, neighbours          └─▶ Told, PromiseStatus, LimitStatus
 //! ```
-//! A neighbour is limited as a whole. A slice in which a promised unit or this program runs is not: what is below it is, each by itself.
+//! A neighbour is limited as a whole. A slice that contains a unit with a guarantee, or this program, is not: its children are limited instead.
 
 mod forecast;
 mod held_back;
@@ -34,28 +34,28 @@ use members::{Members, OTHERS};
 
 use crate::configuration::{Configuration, Promised};
 
-/// How often limits are compared with what is active, and neighbours that came back are limited again: within a second.
+/// Interval at which limits are verified, and applied to neighbours that have come back.
 const CHECK_INTERVAL: Nanos = Nanos::from_millis(1_000);
-/// How often it is looked for units that came.
+/// Interval of scans for new units.
 const SCAN_INTERVAL: Nanos = Nanos::from_millis(2_000);
-/// Members from which on those that are gone are forgotten, for which all limits are lifted for a moment: as many as `top` tells apart.
+/// Number of members above which those that are gone are dropped; all limits are lifted for a moment then. Equal to the maximum of `top`.
 const MAX_MEMBERS: usize = 255;
-/// Units whose member is remembered at most; as many as [`Processes`] knows.
+/// Maximum size of the cache from units to members; equal to that of [`Processes`].
 const MAX_UNITS: usize = 1_024;
 
-/// What is to be kept on a device, and who may be limited for it.
+/// Guarantees on a device, and the units that may be limited to keep them.
 #[derive(Clone, Debug, Default)]
 pub struct Terms {
-    /// What is promised.
+    /// The guarantees.
     pub promises: Vec<Promised>,
     /// Units, slices and paths of cgroups that may be limited.
     pub neighbours: Vec<String>,
-    /// The lowest limit.
+    /// Minimum limit, in bytes per second.
     pub floor_bytes_per_s: u64,
 }
 
 impl Terms {
-    /// Those of the configuration that are about a device.
+    /// The terms of the configuration for a device.
     pub fn of(configuration: &Configuration, device: &Device) -> Terms {
         let promises = configuration.promises.iter().filter(|promised| promised.is_about(device)).cloned().collect();
         let limits = &configuration.limits;
@@ -63,23 +63,23 @@ impl Terms {
     }
 }
 
-/// What happened.
+/// An event to report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Told {
-    /// A promise is kept, or not any more, or cannot be kept.
+    /// The state of a guarantee has changed.
     Promise(String),
-    /// A unit is limited from now on, or not any more.
+    /// A limit was set or removed.
     Limited(String),
-    /// A limit was moved.
+    /// A limit was changed.
     Moved(String),
-    /// Another program sets a unit's limits: it is left alone.
+    /// Another program sets the limits of a unit, which is left alone from now on.
     Conflict(String),
-    /// Something could not be done.
+    /// An operation failed.
     Trouble(String),
 }
 
 impl Told {
-    /// As a sentence.
+    /// The event as a sentence.
     pub fn text(&self) -> &str {
         match self {
             Told::Promise(text) | Told::Limited(text) | Told::Moved(text) | Told::Conflict(text) | Told::Trouble(text) => text,
@@ -87,20 +87,20 @@ impl Told {
     }
 }
 
-/// How a promise stands.
+/// State of a guarantee.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PromiseStatus {
     /// The unit, as the configuration names it.
     pub unit: String,
-    /// What it is promised.
+    /// The guarantee.
     pub promise: String,
     /// `idle`, `kept`, `not kept`, `cannot be kept` or `refused`.
     pub state: String,
-    /// What was measured.
+    /// The measured performance.
     pub measured: String,
-    /// Units behind whose requests it waited, the worst first, with their share of its waiting from 0 to 1.
+    /// Units whose requests it waited behind, worst first, with their share of its waiting time (0 to 1).
     pub because_of: Vec<(String, f64)>,
-    /// Why it was accepted or refused, or that it is on trial.
+    /// Why the guarantee was admitted or refused, or that it is on trial.
     #[serde(default)]
     pub admission: String,
 }
@@ -110,15 +110,15 @@ pub struct PromiseStatus {
 pub struct LimitStatus {
     /// The unit.
     pub unit: String,
-    /// Its limit, as in `writes 20 MB/s`; `None` if it has none now.
+    /// Its limit, such as `writes 20 MB/s`; `None` if it is not limited now.
     pub limit: Option<String>,
-    /// In bytes per second, of reading and of writing; `None` if there is none.
+    /// Limits of reads and of writes, in bytes per second; `None` if unlimited.
     pub bytes_per_s: (Option<u64>, Option<u64>),
-    /// Why it is limited, or why it may not be.
+    /// Why it is limited, or why it cannot be.
     pub why: String,
 }
 
-/// The states, in their order, as they are written.
+/// Names of the states, in order.
 pub const STATES: [(State, &str); 5] = [
     (State::Idle, "idle"),
     (State::Kept, "kept"),
@@ -131,16 +131,16 @@ fn word(state: State) -> &'static str {
     STATES.iter().find(|(known, _)| *known == state).map_or("idle", |(_, word)| word)
 }
 
-/// A limit that is active.
+/// An active limit.
 struct Active {
     limit: Limit,
     why: String,
 }
 
-/// The promises on one device.
+/// Keeps the guarantees on one device.
 pub struct Protection {
     device: String,
-    /// Its major and minor number, as in `8:0`.
+    /// Major and minor number, such as `8:0`.
     number: String,
     capacity_sectors: u64,
     terms: Terms,
@@ -148,24 +148,24 @@ pub struct Protection {
     /// The cgroup of this program.
     own: String,
     members: Members,
-    /// The paths of named units.
+    /// Cgroup paths of named units.
     paths: BTreeMap<String, String>,
-    /// Why units that are named are not there.
+    /// Errors for named units that do not exist.
     missing: BTreeSet<String>,
     processes: Processes,
-    /// The members of units of processes; `None` for what workers of the kernel send, which may have been held back.
+    /// Member by unit; `None` for kernel workers, whose requests may have been throttled.
     member_of: BTreeMap<UnitId, Option<usize>>,
     held_back: HeldBack,
-    /// Events lost before.
+    /// Events lost so far.
     lost: u64,
     forecasts: Forecasts,
     protector: Protector,
     limiter: Box<dyn Limiter>,
-    /// By path.
+    /// Active limits by cgroup path.
     active: BTreeMap<String, Active>,
-    /// Cgroups that are left alone, and why: others set them, or they cannot be limited.
+    /// Cgroups that are not limited, with the reason: another program limits them, or they cannot be limited.
     left_alone: BTreeMap<String, String>,
-    /// The latest state of each promise.
+    /// Latest state of each guarantee.
     states: BTreeMap<usize, State>,
     next: Nanos,
     next_check: Nanos,
@@ -173,10 +173,10 @@ pub struct Protection {
 }
 
 impl Protection {
-    /// Begins to keep promises on a device of this machine.
+    /// Starts keeping guarantees on a device of this machine.
     ///
     /// # Errors
-    /// There is no unified hierarchy of cgroups.
+    /// cgroup v2 is not mounted.
     pub fn begin(
         now: Nanos,
         sysfs: &Sysfs,
@@ -191,7 +191,7 @@ impl Protection {
         Ok(Protection::new(now, (&device.name, &number, device.size_sectors), terms, (cgroups, sysfs, own), limiter))
     }
 
-    /// Begins to keep promises on a device. `own` is the cgroup of this program.
+    /// Starts keeping guarantees on a device. `own` is the cgroup of this program.
     pub fn new(
         now: Nanos,
         (device, number, capacity_sectors): (&str, &str, u64),
@@ -225,12 +225,12 @@ impl Protection {
         }
     }
 
-    /// When it wants to be called next.
+    /// Time of the next call of [`step`](Protection::step).
     pub fn next(&self) -> Nanos {
         self.next
     }
 
-    /// Takes note of events that the source of the device has just returned.
+    /// Processes events of the device.
     pub fn observe(&mut self, now: Nanos, events: &[Event], source: &dyn EventSource) {
         if self.members.is_empty() {
             return;
@@ -253,7 +253,7 @@ impl Protection {
         }
     }
 
-    /// The member of a process; `None` of a worker of the kernel that sends what was held back.
+    /// The member of a process; `None` for a kernel worker, which submits throttled requests.
     fn member(&mut self, now: Nanos, stream: StreamId, name: Option<&str>) -> Option<usize> {
         let unit = self.processes.unit(stream, name, now);
         if let Some(member) = self.member_of.get(&unit) {
@@ -271,7 +271,7 @@ impl Protection {
         member
     }
 
-    /// Decides and applies, if it is time. Returns what happened.
+    /// If due, runs the controller and applies limits. Returns events to report.
     pub fn step(&mut self, now: Nanos) -> Vec<Told> {
         let mut told = Vec::new();
         if now < self.next {
@@ -302,7 +302,7 @@ impl Protection {
         told
     }
 
-    /// Has forecast what units get alone, as long as that cannot be measured.
+    /// Forecasts the performance of units alone, until it can be measured.
     fn forecast(&mut self, now: Nanos) {
         let (members, protector) = (&self.members, &self.protector);
         self.forecasts.add(now, &members.promised());
@@ -312,7 +312,7 @@ impl Protection {
         }
     }
 
-    /// Looks for units that came.
+    /// Scans for new units.
     fn scan(&mut self, now: Nanos, told: &mut Vec<Told>) {
         let (mut members, missing) = Members::find(&self.cgroups, &mut self.paths, &self.terms, &self.own);
         for path in members.limitable() {
@@ -330,7 +330,7 @@ impl Protection {
         let known = self.members.len();
         let limitable = self.members.take_over(&members, |path| self.cgroups.folder(path).is_dir());
         let is_crowded = self.members.len() > known.max(MAX_MEMBERS) && members.len() < self.members.len();
-        // What a new unit's processes did before was of its parent, or of others.
+        // Processes of a new unit were attributed to its parent or to others before.
         self.member_of.clear();
         match limitable {
             Some(limitable) if known > 0 && !is_crowded => {
@@ -345,7 +345,7 @@ impl Protection {
         }
     }
 
-    /// A new controller, of the members as they are now. It knows of no limits, so there are none.
+    /// Restarts the controller with the current members, after removing all limits, which it does not know.
     fn begin_again(&mut self, now: Nanos, told: &mut Vec<Told>) {
         for path in self.active.keys().cloned().collect::<Vec<_>>() {
             self.apply(&path, Limit::default(), "the units on the device are others now", told);
@@ -361,7 +361,7 @@ impl Protection {
     /// Applies a limit.
     fn apply(&mut self, path: &str, limit: Limit, why: &str, told: &mut Vec<Told>) {
         let floored = |limit: Option<u64>| limit.map(|bytes| bytes.max(self.terms.floor_bytes_per_s));
-        // Of a unit that reads and writes the controller divides the floor; the applier wants it of each.
+        // The controller divides the floor between reads and writes; the applier requires it for each.
         let limit = Limit {
             read_bytes_per_s: floored(limit.read_bytes_per_s),
             write_bytes_per_s: floored(limit.write_bytes_per_s),
@@ -382,7 +382,7 @@ impl Protection {
                     Some(_) => {}
                 }
             }
-            // It may come back; then it is limited again.
+            // The cgroup may come back and is limited again then.
             Err(error) if error.kind == Kind::NoDevice && !limit.is_none() => {
                 self.active.insert(path.to_owned(), Active { limit, why: why.to_owned() });
             }
@@ -393,7 +393,7 @@ impl Protection {
 
     fn refused(&mut self, path: &str, error: &ApplierError, told: &mut Vec<Told>) {
         if matches!(error.kind, Kind::Unreachable | Kind::Journal) {
-            // Tried again at the next check.
+            // Retried at the next check.
             let trouble = Told::Trouble(error.to_string());
             if !told.contains(&trouble) {
                 told.push(trouble);
@@ -419,7 +419,7 @@ impl Protection {
             let before = self.states.insert(standing.unit, standing.state);
             let is_news = match (before, standing.state) {
                 (before, now) if before == Some(now) => false,
-                // What is kept or idle at first, or comes to rest, is as it should be.
+                // Do not report guarantees that are met or idle from the start, or become idle.
                 (None | Some(State::Idle | State::Kept), State::Idle | State::Kept) => false,
                 (_, State::Idle) => false,
                 _ => true,
@@ -452,12 +452,12 @@ impl Protection {
         }
     }
 
-    /// How each promise stands.
+    /// State of each guarantee.
     pub fn promises(&self) -> Vec<PromiseStatus> {
         self.protector.standings().iter().map(|standing| self.status_of(standing)).collect()
     }
 
-    /// Units that may be limited, or may not although they are named.
+    /// Units that may be limited, and named units that cannot be.
     pub fn limits(&self) -> Vec<LimitStatus> {
         let limit = |path: String| {
             let active = self.active.get(&path);
@@ -475,7 +475,7 @@ impl Protection {
         all.into_iter().map(limit).collect()
     }
 
-    /// May limit a cgroup again that was left alone. Whether it was.
+    /// Resumes limiting a cgroup. Returns false if it was not left alone.
     ///
     /// # Errors
     /// The applier refuses.
@@ -485,12 +485,12 @@ impl Protection {
         }
         self.limiter.resume(path)?;
         self.left_alone.remove(path);
-        // The scan finds that it may be limited.
+        // The next scan makes it limitable again.
         self.next_scan = Nanos(0);
         Ok(true)
     }
 
-    /// Puts all limits back.
+    /// Restores all limits.
     pub fn end(&mut self) -> Vec<Told> {
         let paths: Vec<String> = std::mem::take(&mut self.active).into_keys().collect();
         let mut told = Vec::new();
@@ -507,7 +507,7 @@ impl Protection {
     }
 }
 
-/// As in `not kept`, with what may stand before it in a sentence.
+/// The state as a predicate in a sentence.
 fn is_word(state: &str) -> String {
     match state.strip_prefix("cannot ") {
         Some(rest) => format!("one that cannot {rest}"),
@@ -523,7 +523,7 @@ fn blamed(because_of: &[(String, f64)]) -> String {
     format!("; because of {}", shares.collect::<Vec<_>>().join(", "))
 }
 
-/// A limit in words.
+/// A limit as text.
 pub fn text(limit: &Limit) -> String {
     let mb = |bytes: Option<u64>, what: &str| bytes.map(|bytes| format!("{what} {} MB/s", three_digits(bytes as f64 / 1e6)));
     let iops = |count: Option<u64>, what: &str| count.map(|count| format!("{what} {count} requests/s"));
@@ -537,7 +537,7 @@ pub fn text(limit: &Limit) -> String {
     if parts.is_empty() { "no limit".to_owned() } else { parts.join(", ") }
 }
 
-/// A promise in words.
+/// A guarantee as text.
 pub fn promise_text(promise: &Promise) -> String {
     let p99 = |time: Option<Nanos>, of: &str| time.map(|time| format!("{of} p99 {} ms", three_digits(time.as_secs_f64() * 1e3)));
     let parts = [

@@ -13,7 +13,7 @@ use crate::configuration::Promised;
 const BACKUP: &str = "/system.slice/backup.service";
 const MINE: &str = "/system.slice/postgresql.service";
 
-/// What was asked of a limiter, and how it answers next.
+/// Calls of a limiter, and its next result.
 #[derive(Default)]
 struct Asked {
     lines: Vec<String>,
@@ -162,7 +162,7 @@ fn a_process_belongs_to_the_innermost_member_whose_cgroup_it_is_in() {
     assert_eq!(name(at(0), 7), "postgresql");
     assert_eq!((name(at(0), 8), name(at(0), 9)), (BACKUP.to_owned(), "other processes and write-back".to_owned()));
     assert_eq!((name(at(0), 10), name(at(0), 11)), ("/user.slice".to_owned(), "other processes and write-back".to_owned()));
-    // It moves, which is noticed; it ends, and what is left of its requests stays where it was.
+    // A process that moves is detected; after it ends, its remaining requests keep their unit.
     machine.process(8, MINE);
     assert_eq!((name(at(1_900), 8), name(at(2_000), 8)), (BACKUP.to_owned(), "postgresql".to_owned()));
     fs::remove_dir_all(machine.place("proc", "8")).unwrap();
@@ -183,7 +183,7 @@ fn a_limit_is_sent_again_each_second_so_that_a_restarted_service_has_it() {
     assert_eq!(protection.limits()[0].bytes_per_s, (None, Some(2_000_000)));
     protection.apply(BACKUP, writes(10), "less", &mut told);
     machine.take();
-    // Gone for a moment: nothing to be told, and sent again.
+    // A cgroup that vanishes for a moment is not reported and limited again.
     machine.refuse(Some(Kind::NoDevice));
     assert!(protection.step(at(1_000)).is_empty());
     machine.refuse(None);
@@ -243,7 +243,7 @@ fn trouble_is_told_once_and_a_unit_that_comes_later_is_found() {
         (promises[0].unit.as_str(), promises[0].promise.as_str()),
         ("postgresql", "read p99 15.0 ms, at least 200 requests/s")
     );
-    // The applier is away for a moment: that is tried again.
+    // The applier is unreachable for a moment: the request is retried.
     machine.refuse(Some(Kind::Unreachable));
     let mut told = Vec::new();
     protection.apply(BACKUP, writes(20), "a test", &mut told);
@@ -264,7 +264,7 @@ fn a_unit_that_comes_below_a_slice_leaves_the_limits_of_others() {
     assert_eq!(machine.take(), [format!("{BACKUP} sda writes 20.0 MB/s")]);
     machine.process(7, "/system.slice/docker-1.scope");
     assert_eq!(protection.member(at(2_000), 7, Some("cp")), protection.members.number("/system.slice/docker-1.scope"));
-    // Seen before it is found.
+    // Observed before the scan.
     machine.process(8, "/system.slice/docker-2.scope");
     assert_eq!(protection.member(at(2_500), 8, Some("cp")), Some(OTHERS));
     machine.make("/system.slice/docker-2.scope");
@@ -272,7 +272,7 @@ fn a_unit_that_comes_below_a_slice_leaves_the_limits_of_others() {
     assert_eq!(protection.member(at(4_100), 8, Some("cp")), protection.members.number("/system.slice/docker-2.scope"));
     fs::remove_dir(machine.place("cgroup", "/system.slice/docker-2.scope")).unwrap();
     machine.take();
-    // A promise to what is in a slice that may be limited: the slice may not any more, but what is beside it.
+    // A guarantee to a unit in a limitable slice: its siblings are limited instead of the slice.
     protection.terms.promises.push(Promised { unit: "a.scope".to_owned(), ..protection.terms.promises[0].clone() });
     ["/user.slice/a.scope", "/user.slice/b.scope"].iter().for_each(|path| machine.make(path));
     assert!(protection.step(at(6_000)).is_empty());
@@ -282,7 +282,7 @@ fn a_unit_that_comes_below_a_slice_leaves_the_limits_of_others() {
     assert!(machine.take().iter().all(|line| line == &format!("{BACKUP} sda writes 20.0 MB/s")), "no limit was lifted");
 }
 
-/// Events that are passed on by hand, of processes without names.
+/// An event source without events and names; tests pass events directly.
 struct Silent;
 
 impl EventSource for Silent {
@@ -310,7 +310,7 @@ fn a_promise_is_on_trial_until_the_unit_is_seen_alone_and_refused_with_the_figur
     let mut protection = machine.protection("postgresql", &["backup.service"]);
     let (mut told, mut number) = (Vec::new(), 0);
     let mut run = |protection: &mut Protection, to: u64| {
-        // Reads one at a time that take 18 ms, of which 15 ms are promised.
+        // Sequential reads of 18 ms, above the guarantee of 15 ms.
         while number * 20 < to {
             let arrival = at(20 * number);
             let (op, priority) = (block::Op::Read, block::Priority::DEFAULT);

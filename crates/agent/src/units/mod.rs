@@ -1,4 +1,4 @@
-//! The units that share a device: what each did in the latest interval, what it waited for, and because of whom.
+//! Per-unit statistics of a device: rates, response times and waiting time of each unit per interval, and the units it waited behind.
 //!
 //! ```text
 //! EventSource ─▶ Processes: which unit? ─▶ observe::units ─▶ what the kernel sent, charged by io.stat ─▶ UnitTable: top, status, metrics
@@ -18,47 +18,47 @@ use serde::{Deserialize, Serialize};
 
 pub use text::{Screen, json_for_terminals, text};
 
-/// How many neighbours of a unit are named; there may be 255.
+/// Maximum neighbours listed per unit, of up to 255.
 const NEIGHBOURS: usize = 10;
-/// What `io.stat` counts for a unit beyond the requests of its processes is taken for requests of the kernel from this part of theirs on.
-/// Below it may come from reading both at different times: some milliseconds of an interval of a second.
+/// Bytes in `io.stat` beyond those of a unit's processes count as requests of the kernel from this share of the latter. A smaller excess may
+/// come from reading both at slightly different times: some milliseconds in an interval of a second.
 const LEAST_BEYOND: f64 = 0.01;
-/// The name of the row of all units beyond those that are told apart, and of what was waited for before it was recorded.
+/// Name of the row that aggregates further units, and of requests that were outstanding before recording began.
 const OTHER: &str = "[other]";
 
-/// Units that used a device in an interval.
+/// Statistics of the units that used a device in an interval.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct UnitTable {
     /// Length of the interval in seconds.
     pub seconds: f64,
-    /// Units with completed requests, those that waited longest first.
+    /// Units with completed requests, in descending order of waiting time.
     pub units: Vec<UnitRow>,
 }
 
-/// A unit in an interval.
+/// Statistics of a unit in an interval.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct UnitRow {
-    /// Name: a systemd unit, a container by its runtime and short id, the path of another cgroup, or in brackets what is none of these.
+    /// Name of a systemd unit, runtime and short id of a container, path of another cgroup, or a description in brackets.
     pub unit: String,
-    /// Path of the cgroup; `None` of what is none.
+    /// Path of the cgroup; `None` if the row is not a cgroup.
     pub cgroup: Option<String>,
-    /// Throughput of reads in 10^6 bytes per second, with what the kernel is known to have sent on its behalf.
+    /// Read throughput in 10^6 bytes per second, including requests that the kernel issued on its behalf.
     pub read_mb_s: f64,
-    /// Throughput of writes in 10^6 bytes per second; the same holds.
+    /// Write throughput in 10^6 bytes per second, including requests that the kernel issued on its behalf.
     pub write_mb_s: f64,
-    /// Completed requests per second, as they were queued: before merges and splits.
+    /// Completed requests per second, counted before merges and splits.
     pub iops: f64,
-    /// Response times of reads; `None` without any.
+    /// Response times of reads; `None` without reads.
     pub read: Option<Times>,
-    /// Response times of writes; `None` without any.
+    /// Response times of writes; `None` without writes.
     pub write: Option<Times>,
-    /// Response times of those writes that a process waits for; `None` without any.
+    /// Response times of synchronous writes; `None` without such writes.
     pub sync_write: Option<Times>,
-    /// How long calls of fsync took or, where these cannot be observed, the flushes of the write cache that they ask for; `None` without any.
+    /// Duration of fsync calls or, if these cannot be traced, of the cache flushes that they cause; `None` without any.
     pub fsync: Option<Times>,
-    /// Mean number of operations that were waiting.
+    /// Mean number of waiting operations.
     pub wait: f64,
-    /// Shares of its waiting time behind the requests of units, its own among them, the largest first; ten at most.
+    /// Units whose requests it waited behind, including itself, largest share first; at most ten.
     pub behind: Vec<Behind>,
 }
 
@@ -74,14 +74,14 @@ pub struct Times {
 /// A share of waiting time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Behind {
-    /// The unit whose requests were completed meanwhile.
+    /// The unit whose requests were served during the wait.
     pub unit: String,
     /// Share of the waiting time, in percent.
     pub share_percent: f64,
 }
 
 impl UnitRow {
-    /// The other unit that it waited behind longest.
+    /// The other unit with the largest share of its waiting time; `None` without any.
     pub fn neighbour(&self) -> Option<&Behind> {
         self.behind.iter().find(|behind| behind.unit != self.unit)
     }
@@ -93,23 +93,23 @@ impl Times {
     }
 }
 
-/// Follows the units of one device.
+/// Collects per-unit statistics of one device.
 pub struct UnitMonitor {
     processes: Processes,
     units: Units,
-    /// `None` where rows are slices, or there are no cgroups of version 2.
+    /// `None` if rows are slices, or without cgroup v2.
     counters: Option<UnitCounters>,
-    /// What the processes of each unit asked for in this interval.
+    /// Bytes requested by the processes of each unit in this interval.
     queued: BTreeMap<UnitId, Transferred>,
     interval: Nanos,
     ends: Nanos,
-    /// Events lost before.
+    /// Events lost so far.
     lost: u64,
 }
 
 impl UnitMonitor {
-    /// Of the device with this major and minor number, in intervals of this length, the first from now on; with `by_slice` a row for each
-    /// slice instead of each unit.
+    /// Monitors the device with this major and minor number, starting an interval now. With `by_slice`, rows are slices instead of
+    /// units.
     pub fn new(sysfs: &Sysfs, device: (u32, u32), interval: Nanos, by_slice: bool, now: Nanos) -> UnitMonitor {
         let cgroups = Cgroups::mounted(sysfs).ok().filter(|_| !by_slice);
         let counters = cgroups.map(|cgroups| UnitCounters::new(cgroups, device));
@@ -119,12 +119,12 @@ impl UnitMonitor {
         UnitMonitor { processes, units, counters, queued, interval, ends: now + interval, lost: 0 }
     }
 
-    /// When the interval ends.
+    /// End of the current interval.
     pub fn ends(&self) -> Nanos {
         self.ends
     }
 
-    /// Takes in what the source has just read. Returns the table if the interval ended.
+    /// Processes events of the source. Returns the table if the interval has ended.
     pub fn read(&mut self, now: Nanos, events: &[Event], source: &dyn EventSource) -> Option<UnitTable> {
         events.iter().for_each(|event| self.event(event, source));
         if source.lost() > self.lost {
@@ -134,13 +134,13 @@ impl UnitMonitor {
         if now < self.ends {
             return None;
         }
-        // After a pause, as of a machine that was suspended, not one interval for each that was missed.
+        // After a pause, such as a suspend, missed intervals are skipped.
         self.ends = if now < self.ends + self.interval { self.ends + self.interval } else { now + self.interval };
         Some(self.close(now))
     }
 
     fn event(&mut self, event: &Event, source: &dyn EventSource) {
-        // Also when a request is queued, because the process may have ended by the time that it is done.
+        // Look the unit up when a request is queued, because the process may have ended before it completes.
         let unit = self.unit(event.stream(), source, event.at());
         if let Event::Queued(request) = event {
             let queued = self.queued.entry(unit).or_default();
@@ -183,8 +183,8 @@ impl UnitMonitor {
         UnitTable { seconds: (report.to - report.from).as_secs_f64(), units: report.rows.iter().map(row).collect() }
     }
 
-    /// Charges what the kernel sent to the units for which it did, as far as it counts that: write-back by what was written beyond the
-    /// requests of the unit's processes, other workers, which send what `io.max` held back, also by what was read.
+    /// Charges requests of kernel threads to the units that caused them, by the bytes in `io.stat` beyond those of the units' own
+    /// processes: write-back by bytes written, other workers (which submit requests throttled by `io.max`) also by bytes read.
     fn charge_kernel(&mut self, report: &mut Report) {
         let queued = std::mem::take(&mut self.queued);
         let Some(counters) = &mut self.counters else { return };
@@ -203,7 +203,7 @@ impl UnitMonitor {
             let sent = unit.and_then(|unit| queued.get(&unit)).copied().unwrap_or_default();
             [sent.read as f64, sent.written as f64]
         });
-        // Of reads and of writes: all that the kernel sent, or that was counted for units if that is more.
+        // Total of reads and of writes: bytes sent by the kernel, or the excess counted for units if that is larger.
         let all = [0, 1].map(|op| {
             let counted: f64 = beyond.iter().map(|(_, bytes)| bytes[op]).sum();
             counted.max(sent[0][op] + sent[1][op]).max(1.0)
@@ -218,7 +218,7 @@ impl UnitMonitor {
     }
 }
 
-/// The names of all units in a report; of several with the same name the paths.
+/// Names of all units in a report; paths where names are ambiguous.
 fn names(report: &Report, processes: &Processes) -> BTreeMap<Option<UnitId>, String> {
     let all = report.rows.iter().flat_map(|row| row.behind.iter().map(|(unit, _)| *unit).chain([row.unit]));
     let mut names: BTreeMap<Option<UnitId>, String> =
@@ -306,7 +306,7 @@ mod tests {
         monitor.read(Nanos(1), &queued, &source);
         assert_eq!(monitor.read(Nanos::from_millis(999), &events, &source), None);
         write(root, "cg/backup/io.stat", "8:0 rbytes=0 wbytes=768000\n");
-        // Of what its processes asked for there is nothing left to charge.
+        // All bytes belong to its own processes: nothing to charge.
         write(root, "cg/system.slice/db.service/io.stat", "8:0 rbytes=4096 wbytes=0\n");
         let table = monitor.read(second, &[], &source).unwrap();
         let names: Vec<&str> = table.units.iter().map(|row| row.unit.as_str()).collect();
@@ -315,12 +315,12 @@ mod tests {
         let database = &table.units[1];
         assert_eq!((database.cgroup.as_deref(), database.iops, database.wait), (Some("/system.slice/db.service"), 1.0, 0.09));
         let neighbour = database.neighbour().unwrap();
-        // 80 of 90 ms behind write-back, of which three quarters were the backup's.
+        // 80 of 90 ms were spent behind write-back, three quarters of it caused by the backup.
         assert!(neighbour.unit == "/backup" && (neighbour.share_percent - 100.0 * 60.0 / 90.0).abs() < 0.01, "{neighbour:?}");
         assert_eq!((table.units[0].write_mb_s, table.units[5].write_mb_s), (0.256, 0.768));
         assert_eq!(monitor.read(Nanos::from_millis(9_000), &[], &source), Some(UnitTable { seconds: 8.0, units: Vec::new() }));
         assert_eq!(monitor.ends(), Nanos::from_millis(10_000));
-        // A table is the same after it went through JSON.
+        // JSON round trip.
         let read: UnitTable = serde_json::from_str(&serde_json::to_string(&table).unwrap()).unwrap();
         assert_eq!(read.units.len(), table.units.len());
     }

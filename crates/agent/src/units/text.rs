@@ -5,26 +5,26 @@ use report::{printable, shortened};
 
 use super::{Times, UnitRow, UnitTable};
 
-/// A name is not cut to fewer characters, if columns can be left out instead.
+/// Minimum width of names while columns can be omitted instead.
 const LEAST_NAME: usize = 16;
-/// A name takes no more.
+/// Maximum width of names.
 const MOST_NAME: usize = 48;
 const GAP: usize = 2;
 const BOLD: (&str, &str) = ("\u{1b}[1m", "\u{1b}[0m");
 
-/// Where a table is shown.
+/// Output format of a table.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Screen {
-    /// Characters of a line; `None`: as many as the table needs.
+    /// Maximum line width in characters; `None`: unlimited.
     pub width: Option<usize>,
-    /// Rows of units; `None`: all.
+    /// Maximum number of units; `None`: all.
     pub rows: Option<usize>,
     /// Whether the headings are bold.
     pub colour: bool,
 }
 
-/// JSON in which names hold no character that a terminal would act on: what is neither ASCII nor a letter or digit is escaped, which is the
-/// same to who parses it.
+/// Escapes control characters in JSON text that a terminal could interpret: all that are neither ASCII nor alphanumeric. The parsed value is
+/// unchanged.
 pub fn json_for_terminals(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     for c in json.chars() {
@@ -42,7 +42,7 @@ struct Column {
     heading: [&'static str; 2],
     cells: Vec<String>,
     is_left: bool,
-    /// What is left out first where there is too little room; `None`: it stays.
+    /// Order in which columns are omitted if space is short; `None`: never.
     leaves: Option<u8>,
     width: usize,
 }
@@ -55,7 +55,7 @@ impl Column {
         Column { heading, cells, is_left: false, leaves, width }
     }
 
-    /// A column of names, which can be cut.
+    /// A column of names, which can be truncated.
     fn of_names(self) -> Column {
         Column { is_left: true, width: self.width.min(MOST_NAME), ..self }
     }
@@ -67,7 +67,7 @@ impl Column {
     }
 }
 
-/// The table as text, a line for each unit; columns that do not fit are left out, IOPS first. Without units a sentence.
+/// The table as text, one line per unit; columns that do not fit are omitted, IOPS first. A sentence if there are no units.
 pub fn text(table: &UnitTable, screen: Screen) -> String {
     if table.units.is_empty() {
         return "no requests\n".to_owned();
@@ -119,7 +119,7 @@ fn columns(rows: &[UnitRow]) -> Vec<Column> {
     ]
 }
 
-/// The columns that fit: names are cut first, then columns left out, then names cut further.
+/// Selects the columns that fit: names are truncated first, then columns omitted, then names truncated further.
 fn fitting(mut columns: Vec<Column>, width: Option<usize>) -> Vec<Column> {
     let Some(width) = width else { return columns };
     let excess = |columns: &[Column]| {
@@ -142,7 +142,7 @@ fn fitting(mut columns: Vec<Column>, width: Option<usize>) -> Vec<Column> {
         let Some((_, at)) = first else { break };
         columns.remove(at);
     }
-    // Room that a column left is given back to names.
+    // Names get the space of omitted columns.
     cut(&mut columns, 4);
     columns
 }

@@ -1,4 +1,4 @@
-//! What several tests need.
+//! Helpers shared by tests.
 
 #![allow(clippy::unwrap_used, dead_code, reason = "a test that meets the unexpected should fail, and not every test needs all")]
 

@@ -23,8 +23,8 @@ pub enum Form {
     Csv,
     /// A JSON array of objects with the same names. NaN and infinity are null.
     Json,
-    /// Comma-separated values for learners, of windows only: a row for each case of the [experience](Knowledge::experience), with the
-    /// description of its load, empty where there is no value, and last the best of the settings that served it as the class.
+    /// Comma-separated values for learners, of windows only: one row per case of the [experience](Knowledge::experience), with the
+    /// features of its load (empty if missing) and, last, the best measured setting as the class.
     Training,
 }
 
@@ -123,8 +123,8 @@ impl<W: Write> Sheet for Json<W> {
 }
 
 impl Knowledge {
-    /// Writes a snapshot of a table and returns its number of rows. `proceed` is called at times with the number of rows written so far; false
-    /// ends the export.
+    /// Writes a snapshot of a table and returns its number of rows. `proceed` is called periodically with the number of rows written; returning
+    /// false cancels the export.
     ///
     /// # Errors
     /// The file cannot be read, the text cannot be written, a feature has the name of a column; `proceed` returned false.
@@ -240,15 +240,15 @@ fn window(stored: &Stored<WindowRow>, features: &[String]) -> Vec<Cell> {
     cells
 }
 
-/// A case with its best setting; `None` if fewer than two were measured. Where the active one is as good as the best, it is the class: it is not
-/// worth a change.
+/// A case with its best setting; `None` if fewer than two settings were measured. If the active setting is as good as the best, it is the class,
+/// because a change would not pay.
 fn training(case: &Case, settings: &[String]) -> Option<Vec<Cell>> {
     let scores = case.ranked(&Preference::default());
     let measured: Vec<(usize, f64)> = scores.iter().enumerate().filter_map(|(setting, score)| Some((setting, (*score)?))).collect();
     let (best, highest) = measured.iter().copied().filter(|_| measured.len() > 1).max_by(|a, b| a.1.total_cmp(&b.1))?;
     let active = scores.get(case.under).copied().flatten();
     let class = if active.is_some_and(|score| score >= highest - TOLERANCE) { case.under } else { best };
-    // As short as they are stored: more digits would be noise.
+    // Features are stored as f32; more digits would be noise.
     let value = |value: &Option<f32>| value.map_or(Cell::Empty, |value| Cell::Text(value.to_string()));
     Some(case.features.iter().map(value).chain([Cell::Text(settings.get(class)?.clone())]).collect())
 }

@@ -32,11 +32,11 @@ pub struct Imported {
 }
 
 impl Knowledge {
-    /// Adds the rows of a table that [`export`](Knowledge::export) wrote as CSV, recognised by its columns, in any order. All or nothing.
-    /// `path` is for messages; `proceed` is called at times with the number of rows read so far; false ends the import.
+    /// Adds the rows of a CSV table written by [`export`](Knowledge::export), recognised by its columns in any order, in one transaction.
+    /// `path` is for messages. `proceed` is called periodically with the number of rows read; returning false cancels the import.
     ///
     /// # Errors
-    /// The text is not such a table: the message says where, and what would be right. The knowledge base cannot be written;
+    /// The text is not such a table (the message has the line, and the expected content); the knowledge base cannot be written;
     /// `proceed` returned false.
     pub fn import(
         &mut self,
@@ -66,7 +66,7 @@ impl Knowledge {
     }
 }
 
-/// A reader that fails on a line that is too long.
+/// A reader that fails on lines longer than [`LINE_LIMIT_BYTES`].
 struct Limited<R> {
     text: R,
     line_bytes: Rc<Cell<u64>>,
@@ -276,7 +276,7 @@ impl Line<'_> {
         })
     }
 
-    /// The cell in a column that the header was found to have; every line has as many cells.
+    /// The cell in a column that the header is known to have; every line has the same number of cells.
     fn text(&self, name: &str) -> &str {
         self.header.columns.get(name).and_then(|index| self.record.get(*index)).unwrap_or_default()
     }

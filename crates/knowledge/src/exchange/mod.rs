@@ -87,7 +87,7 @@ impl Table {
         }
     }
 
-    /// Its columns behind those of the features.
+    /// Its columns after those of the features.
     fn last_columns(self) -> &'static [&'static str] {
         match self {
             Table::Windows => &[
@@ -128,7 +128,7 @@ pub enum ExchangeError {
         /// What is wrong there.
         problem: String,
     },
-    /// Not text, or too long for it.
+    /// The input cannot be read, is not UTF-8, or has a line that is too long.
     #[error("{}: {source}", path.display())]
     Read {
         /// The file.
@@ -142,7 +142,7 @@ pub enum ExchangeError {
     /// A feature has the name of another column.
     #[error("feature '{0}' has the name of another column: windows with it cannot be written as a table")]
     Name(String),
-    /// The caller ended it; nothing was changed.
+    /// Cancelled by the caller; nothing was changed.
     #[error("interrupted; nothing was written")]
     Interrupted,
 }

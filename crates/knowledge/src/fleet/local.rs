@@ -1,4 +1,4 @@
-//! A machine's own part: its id, what it measured, what waits for the server, and what the server told.
+//! The machine's side: its id, its own outcomes, the outbox, and the outcomes pulled from the server.
 
 use std::collections::BTreeMap;
 
@@ -10,27 +10,27 @@ use crate::Knowledge;
 use crate::database::{Begin, Database, values};
 use crate::error::{KnowledgeError, Problem};
 
-/// Outcomes that wait for a server at most: with one a minute, a month without a server. Then the oldest go.
+/// Maximum outcomes in the outbox: a month without a server at one per minute. Beyond it the oldest are dropped.
 pub const MAX_OUTBOX: u64 = 50_000;
-/// Own outcomes that are kept once they are delivered.
+/// Own outcomes kept after delivery.
 const MAX_OWN: u64 = 5_000;
 /// Scores of rollouts that wait for a server at most: a week of one device. Then the oldest go.
 const MAX_SCORES: i64 = 1_000;
-/// Outcomes that are delivered in one transaction.
+/// Outcomes delivered per transaction.
 const AT_ONCE: usize = 200;
-/// Outcomes of others that are kept for each type of device.
+/// Maximum outcomes pulled from the server per type of device.
 const MAX_PULLED: u64 = 5_000;
 
-/// What an exchange with the server did.
+/// Result of an exchange with the server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Exchanged {
-    /// Outcomes that the server has confirmed.
+    /// Outcomes confirmed by the server.
     pub delivered: u64,
-    /// Outcomes that it will never take, and why it would not take the last of them.
+    /// Outcomes rejected by the server; they are dropped and not retried.
     pub refused: u64,
-    /// See `refused`.
+    /// Error of the last rejected outcome; `None` if none was rejected.
     pub reason: Option<String>,
-    /// Outcomes of other machines that are known now.
+    /// Number of outcomes of other machines now stored.
     pub known: u64,
 }
 
@@ -162,12 +162,12 @@ impl Knowledge {
     /// The id of the machine that this file belongs to; it was drawn when the file was made.
     ///
     /// # Errors
-    /// The file cannot be read, or is a server.
+    /// The file cannot be read, or the knowledge base is a server.
     pub fn machine(&self) -> Result<[u8; 16], KnowledgeError> {
         self.read(|database| Ok(identity(database)?.0))
     }
 
-    /// An id for a device of this machine, the same at each call. The name cannot be found from it without this file.
+    /// A stable id for a device of this machine: a keyed hash of its name, which cannot be reversed without this file.
     ///
     /// # Errors
     /// As [`machine`](Knowledge::machine).
@@ -181,7 +181,7 @@ impl Knowledge {
         })
     }
 
-    /// A new id, as outcomes have.
+    /// Draws a random id.
     ///
     /// # Errors
     /// As [`machine`](Knowledge::machine).
@@ -192,10 +192,10 @@ impl Knowledge {
         })
     }
 
-    /// Records what a change gained, to be delivered. In one transaction: it is there and in the outbox, or neither.
+    /// Records the outcome of a change and queues it for delivery, in one transaction.
     ///
     /// # Errors
-    /// It is no measurement; the file cannot be written.
+    /// The outcome is invalid; the file cannot be written.
     pub fn record_outcome(&mut self, new: &NewOutcome) -> Result<(), KnowledgeError> {
         self.read(|database| {
             let transaction = database.begin(Begin::Rows)?;
@@ -231,7 +231,7 @@ impl Knowledge {
         })
     }
 
-    /// Number of outcomes that wait for the server.
+    /// Number of outcomes not yet delivered to the server.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -239,7 +239,7 @@ impl Knowledge {
         self.read(|database| database.number("SELECT count(*) FROM outbox", &[]))
     }
 
-    /// The outcomes of all machines, the own ones included, in the order in which they were recorded. Rows that cannot be read are passed over.
+    /// Outcomes of all machines including this one, in order of recording. Unreadable rows are skipped.
     ///
     /// # Errors
     /// The file or server cannot be read.
@@ -250,11 +250,11 @@ impl Knowledge {
         })
     }
 
-    /// Delivers what waits, then takes in what other machines measured on devices of these types. Whenever it is interrupted, the rest is done by the
-    /// next call.
+    /// Delivers the outbox, then replaces the stored outcomes of other machines by the server's for these types of device. After an interruption the
+    /// next call resumes.
     ///
     /// # Errors
-    /// The server or the file fails; what was delivered before stays delivered.
+    /// The server or the file fails. Outcomes confirmed before stay delivered.
     pub fn exchange(&mut self, fleet: &mut Fleet, devices: &[DeviceType]) -> Result<Exchanged, KnowledgeError> {
         let mut exchanged = Exchanged::default();
         self.deliver(fleet, &mut exchanged)?;
@@ -263,7 +263,7 @@ impl Knowledge {
         for device in devices {
             pulled.extend(fleet.outcomes_of(device, &own, MAX_PULLED)?);
         }
-        // What is broken there does no harm here.
+        // Invalid rows on the server must not harm this machine.
         pulled.retain(|outcome| outcome.problem().is_none());
         self.read(|database| {
             let transaction = database.begin(Begin::Rows)?;
@@ -311,7 +311,7 @@ impl Knowledge {
             }
             match fleet.push(&waiting) {
                 Ok(()) => exchanged.delivered += waiting.len() as u64,
-                // One of them is not to the server's mind: which?
+                // The server rejected a row of the batch: retry one by one to find it.
                 Err(error) if error.problem.is_of_row() => {
                     for one in &waiting {
                         match fleet.push(std::slice::from_ref(one)) {
@@ -339,13 +339,13 @@ impl Knowledge {
 }
 
 impl Problem {
-    /// Whether the row is wrong, not the connection or the role.
+    /// Whether the error is caused by the row, as opposed to the connection or the role.
     fn is_of_row(&self) -> bool {
         matches!(self, Problem::Value(_))
     }
 }
 
-/// The machine's id, and what ids of its devices are derived with.
+/// The machine's id, and the secret that device ids are derived from.
 fn identity(database: &Database) -> Result<([u8; 16], [u8; 16]), Problem> {
     if database.sqlite().is_none() {
         return Err(Problem::Value("is a server, which is no machine: name the machine's own file".to_owned()));
@@ -355,7 +355,7 @@ fn identity(database: &Database) -> Result<([u8; 16], [u8; 16]), Problem> {
     Ok((row.get(0)?, row.get(1)?))
 }
 
-/// Deletes the oldest own outcomes that the server has.
+/// Deletes the oldest delivered outcomes of this machine beyond [`MAX_OWN`].
 fn forget_old(database: &Database, own: &[u8; 16]) -> Result<(), Problem> {
     database.execute(
         "DELETE FROM outcomes WHERE machine = ?1 AND outcome NOT IN (SELECT outcome FROM outbox) AND outcome NOT IN

@@ -1,4 +1,4 @@
-//! Outcomes of changes that many machines share over a server.
+//! Fleet learning: machines share the measured outcomes of setting changes over a PostgreSQL server.
 //!
 //! ```text
 //! machine: SQLite                                     server: PostgreSQL
@@ -7,8 +7,8 @@
 //!            ◀─── confirmed: leave the outbox                │
 //!   outcomes ◀─────────────────────── pull ──────────────────┘
 //! ```
-//! An outcome gets its id in the transaction that records it and its place in the outbox, and leaves the outbox after the server has committed it. A
-//! server knows an id once. So whichever side is killed when, each outcome is there once.
+//! Delivery is exactly-once. An outcome and its outbox entry are written in one transaction, which also assigns the id; the entry is deleted only
+//! after the server has committed the outcome; the server ignores an id that it already has. A crash of either side loses or duplicates nothing.
 
 mod local;
 mod rollout;
@@ -26,33 +26,33 @@ use control::fleet::{DeviceType, FleetOutcome};
 use crate::database::{Row, Value, values};
 use crate::error::Problem;
 
-/// An outcome before it is recorded, which gives it its id, machine and program.
+/// An outcome to be recorded. Recording assigns its id, machine and program.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewOutcome {
-    /// The day, since 1970.
+    /// Day of the measurement, in days since 1970-01-01.
     pub day: u32,
-    /// The device.
+    /// Type of the device.
     pub device: DeviceType,
-    /// The description of the load under the setting before, by name, without missing values.
+    /// Features of the load under the previous setting, by name; features without a value are absent.
     pub load: BTreeMap<String, f32>,
-    /// What gains are measured by.
+    /// Weights of the merit that `gain` is measured in.
     pub preference: String,
-    /// The setting before.
+    /// Previous setting.
     pub from: String,
-    /// The setting after.
+    /// New setting.
     pub to: String,
-    /// The difference of the scores.
+    /// Difference of the scores (log of the ratio of merits) with its standard error.
     pub gain: Estimate,
 }
 
-/// Columns of an outcome, in the order of [`outcome`].
+/// Columns of an outcome, in the order that [`outcome`] expects.
 const COLUMNS: &str =
     "id, machine, writer, day, kind, model, firmware, load, preference, from_setting, to_setting, gain, error, program";
 
 /// The place of a column after them.
 const PLACE: usize = 14;
 
-/// An outcome of these columns. What cannot be read as one is damage, or of another version.
+/// Parses an outcome from [`COLUMNS`]. Fails on a damaged row and on one of another version.
 fn outcome(row: &Row) -> Result<FleetOutcome, Problem> {
     let load: String = row.get(7)?;
     Ok(FleetOutcome {
@@ -70,7 +70,7 @@ fn outcome(row: &Row) -> Result<FleetOutcome, Problem> {
     })
 }
 
-/// The values of all columns but the writer's, which comes second to last.
+/// Parameters of [`ADD`]: all columns except `writer`.
 fn cells(outcome: &FleetOutcome) -> Result<Vec<Value>, Problem> {
     let load = serde_json::to_string(&outcome.load).map_err(|error| Problem::Value(error.to_string()))?;
     let DeviceType { kind, model, firmware } = &outcome.device;
@@ -92,6 +92,6 @@ fn cells(outcome: &FleetOutcome) -> Result<Vec<Value>, Problem> {
     .to_vec())
 }
 
-/// A statement that adds an outcome of [`cells`] unless it is there.
+/// Inserts an outcome, with the parameters of [`cells`]; no effect if its id exists.
 const ADD: &str = "INSERT INTO outcomes (id, machine, day, kind, model, firmware, load, preference, from_setting, to_setting, gain, error, program)
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13) ON CONFLICT (id) DO NOTHING";

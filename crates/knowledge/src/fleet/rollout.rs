@@ -1,4 +1,4 @@
-//! Rollouts: what operators write, and what agents read and answer.
+//! Rollouts: operators write them; agents enrol their devices and report scores.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,18 +11,18 @@ use super::server::register;
 use crate::database::{Begin, Row, values};
 use crate::error::{KnowledgeError, Problem};
 
-/// Where a rollout stands.
+/// State of a rollout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RolloutState {
-    /// Devices get the setting, and are compared.
+    /// Chosen devices get the setting and are compared with the others.
     Running,
-    /// A person must say that it may widen.
+    /// Waits for approval of the next stage.
     Waiting,
-    /// It neither widens nor is taken back.
+    /// Paused by an operator: it neither advances nor reverts.
     Paused,
-    /// All stages are done; the setting stays.
+    /// All stages are complete; the setting stays.
     Done,
-    /// Taken back.
+    /// Reverted on all devices.
     Aborted,
 }
 
@@ -30,7 +30,7 @@ impl RolloutState {
     const ALL: [RolloutState; 5] =
         [RolloutState::Running, RolloutState::Waiting, RolloutState::Paused, RolloutState::Done, RolloutState::Aborted];
 
-    /// Its name.
+    /// Name, as stored and displayed.
     pub fn name(self) -> &'static str {
         match self {
             RolloutState::Running => "running",
@@ -56,67 +56,67 @@ impl FromStr for RolloutState {
     }
 }
 
-/// A rollout to be begun.
+/// Definition of a rollout.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewRollout {
     /// Its name.
     pub name: String,
-    /// The kind of devices, as outcomes name it.
+    /// Kind of device, as in [`DeviceType`](control::fleet::DeviceType).
     pub kind: String,
-    /// Their model.
+    /// Device model.
     pub model: String,
-    /// The setting, as text.
+    /// The setting to roll out, as text.
     pub setting: String,
-    /// Sizes of its stages.
+    /// Sizes of the stages.
     pub stages: Stages,
-    /// Whether a person must say so before each further stage.
+    /// Whether each stage after the first needs approval.
     pub approve: bool,
 }
 
-/// A rollout.
+/// A rollout with its state.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rollout {
     /// Its number.
     pub number: i64,
-    /// What was begun.
+    /// Its definition.
     pub what: NewRollout,
-    /// The stage that it is in, from 0.
+    /// Current stage, from 0.
     pub stage: usize,
-    /// Where it stands.
+    /// Current state.
     pub state: RolloutState,
-    /// Why it stands there.
+    /// Reason for the current state.
     pub why: String,
-    /// The role that began it.
+    /// Database role that created it.
     pub writer: String,
 }
 
-/// A device that takes part in a rollout.
+/// A device enrolled in a rollout.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Member {
-    /// Its id, which only its machine knows the name of.
+    /// Id of the device; only its own machine can map it to a name.
     pub device: [u8; 16],
-    /// The role of its agent.
+    /// Database role of its agent.
     pub writer: String,
-    /// The stage for which it was chosen; `None` if it was not.
+    /// Stage in which it was selected for treatment; `None` if it was not selected.
     pub stage: Option<usize>,
-    /// Its scores, in the order in which they came.
+    /// Reported scores, in order of arrival.
     pub scores: Vec<TimedScore>,
-    /// What its agent said last, if it has the setting not active although it was chosen.
+    /// Latest note of its agent: why a selected device does not run the setting; empty otherwise.
     pub note: String,
 }
 
-/// A score that an agent reports.
+/// A score reported by an agent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Score {
-    /// Drawn when it was measured.
+    /// Random id, which makes reports idempotent.
     pub id: [u8; 16],
-    /// Whether the setting was active.
+    /// Whether the rollout's setting was active.
     pub is_treated: bool,
-    /// The mean score of its windows.
+    /// Mean score of the windows.
     pub score: f64,
     /// Number of windows.
     pub windows: u64,
-    /// Why the setting is not active although the device was chosen; empty otherwise.
+    /// Why a selected device does not run the setting; empty otherwise. At most 64 characters.
     pub note: String,
     /// How long ago it was measured, in seconds; 0 of one that is new.
     pub age_s: f64,
@@ -148,7 +148,7 @@ fn rollout(row: &Row) -> Result<Rollout, Problem> {
 }
 
 impl Fleet {
-    /// All rollouts, the oldest first.
+    /// All rollouts, oldest first.
     ///
     /// # Errors
     /// The server does not answer.
@@ -167,10 +167,10 @@ impl Fleet {
         Ok(self.rollouts()?.into_iter().find(|rollout| rollout.what.name == name))
     }
 
-    /// Begins a rollout, which no device has yet.
+    /// Creates a rollout without devices.
     ///
     /// # Errors
-    /// There is one of this name; the role may not.
+    /// The name is taken; the role lacks the right.
     pub fn begin_rollout(&mut self, new: &NewRollout) -> Result<(), KnowledgeError> {
         self.on_server(|database| {
             let sql = "INSERT INTO rollouts (name, kind, model, setting, stages, approve, state, why)
@@ -181,10 +181,10 @@ impl Fleet {
         })
     }
 
-    /// Moves a rollout on from where it was seen; false if it is elsewhere by now.
+    /// Sets stage, state and reason if stage and state are still those of `seen` (compare-and-swap). Returns false if they have changed.
     ///
     /// # Errors
-    /// The role may not; the server does not answer.
+    /// The role lacks the right; the server does not answer.
     pub fn move_rollout(&mut self, seen: &Rollout, stage: usize, state: RolloutState, why: &str) -> Result<bool, KnowledgeError> {
         self.on_server(|database| {
             let sql = "UPDATE rollouts SET stage = ?4, state = ?5, why = ?6 WHERE rollout = ?1 AND stage = ?2 AND state = ?3";
@@ -193,10 +193,10 @@ impl Fleet {
         })
     }
 
-    /// Chooses devices for a stage.
+    /// Selects devices for treatment in a stage.
     ///
     /// # Errors
-    /// The role may not; the server does not answer.
+    /// The role lacks the right; the server does not answer.
     pub fn choose(&mut self, rollout: &Rollout, stage: usize, devices: &[[u8; 16]]) -> Result<(), KnowledgeError> {
         self.on_server(|database| {
             let transaction = database.begin(Begin::Rows)?;
@@ -208,7 +208,7 @@ impl Fleet {
         })
     }
 
-    /// The devices that take part, in the order in which they are chosen, which differs from rollout to rollout.
+    /// Enrolled devices, in order of selection: pseudo-random, different for each rollout.
     ///
     /// # Errors
     /// The server does not answer.
@@ -247,10 +247,10 @@ impl Fleet {
         })
     }
 
-    /// Lets a device of this machine take part in a rollout. Returns whether it was chosen to have the setting.
+    /// Enrols a device of this machine in a rollout. Returns whether it is selected for treatment.
     ///
     /// # Errors
-    /// The role may not; the server does not answer.
+    /// The role lacks the right; the server does not answer.
     pub fn take_part(&mut self, rollout: &Rollout, machine: &[u8; 16], device: &[u8; 16]) -> Result<bool, KnowledgeError> {
         self.on_server(|database| {
             let transaction = database.begin(Begin::Rows)?;
@@ -264,10 +264,10 @@ impl Fleet {
         })
     }
 
-    /// Reports scores of a device that takes part. The same score again changes nothing.
+    /// Reports scores of an enrolled device. Idempotent.
     ///
     /// # Errors
-    /// The role may not; the server does not answer.
+    /// The role lacks the right; the server does not answer.
     pub fn report_scores(&mut self, rollout: &Rollout, device: &[u8; 16], scores: &[Score]) -> Result<(), KnowledgeError> {
         self.on_server(|database| {
             let transaction = database.begin(Begin::Rows)?;

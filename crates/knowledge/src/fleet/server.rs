@@ -1,4 +1,4 @@
-//! The server as an agent, a reader and an operator see it.
+//! Client of the fleet server, for agents, readers and operators.
 
 use std::path::{Path, PathBuf};
 
@@ -9,8 +9,8 @@ use crate::database::{Begin, Database, values};
 use crate::error::{KnowledgeError, Problem};
 use crate::{Knowledge, address, server};
 
-/// A connection to a server that takes and gives rows as the role may, without any right on its tables' definitions. A server of a later version is
-/// fine while that takes rows of this one.
+/// A connection to a server, with the rights of the connecting role; needs no right to change tables. A server of a later version works if it still
+/// accepts rows of this one.
 #[derive(Debug)]
 pub struct Fleet {
     pub(super) database: Database,
@@ -53,7 +53,7 @@ SELECT COLUMNS FROM (
     AND o.outcome > (SELECT max(outcome) FROM outcomes) - ?5
 ) bounded WHERE bytes <= ?6 ORDER BY outcome DESC LIMIT ?4";
 
-/// Roles that hold rights and do not log in; `seekwise fleet init` makes them, and an administrator grants them to those who log in.
+/// Group roles without login, created by `seekwise fleet init`. An administrator grants them to login roles.
 const ROLES: &str = "
 DO $$ BEGIN
   IF NOT EXISTS (SELECT 1 FROM pg_roles WHERE rolname = 'seekwise_reader') THEN CREATE ROLE seekwise_reader NOLOGIN; END IF;
@@ -75,15 +75,15 @@ GRANT USAGE ON SEQUENCE rollouts_rollout_seq, outcomes_outcome_seq TO seekwise_o
 ";
 
 impl Fleet {
-    /// Connects.
+    /// Connects to a server.
     ///
     /// # Errors
-    /// The address is none, the server does not answer or refuses the role, or its tables are of a version that does not go with this program.
+    /// The address is invalid, the server does not answer or refuses the role, or the version of its tables is incompatible with this program.
     pub fn connect(address: &Path) -> Result<Fleet, KnowledgeError> {
         Fleet::connect_with_password(address, None)
     }
 
-    /// The same with a password that the address does not hold.
+    /// As [`connect`](Fleet::connect), with a password that is not part of the address.
     ///
     /// # Errors
     /// As [`connect`](Fleet::connect).
@@ -95,7 +95,7 @@ impl Fleet {
         }
     }
 
-    /// Creates the tables, or migrates them from an earlier version, and makes the roles with their rights.
+    /// Creates the tables or migrates them from an earlier version, and creates the roles with their rights.
     ///
     /// # Errors
     /// The server does not answer; the role may not create schemas or roles.
@@ -109,7 +109,7 @@ impl Fleet {
         Ok(Fleet { database, address: path, version: server::VERSION })
     }
 
-    /// The statements that make roles and grant them, for an administrator who does that by hand.
+    /// SQL that creates the roles and their rights, for administrators who run it by hand.
     pub fn roles() -> &'static str {
         ROLES.trim_start()
     }
@@ -133,7 +133,7 @@ impl Fleet {
     /// Adds outcomes that are not there yet, in one transaction.
     ///
     /// # Errors
-    /// The server refuses one of them, or does not answer; then none of them was added by this call.
+    /// The server rejects an outcome or does not answer; then none is inserted.
     pub fn push(&mut self, outcomes: &[FleetOutcome]) -> Result<(), KnowledgeError> {
         self.on_server(|database| {
             let transaction = database.begin(Begin::Rows)?;
@@ -163,7 +163,7 @@ impl Fleet {
             for (sql, most, fifth) in [(OF_MODEL, most, MIN_OF_ROLE as i64), (OF_KIND, most / 4, OTHER_MODELS_AMONG)] {
                 let sql = sql.replace("COLUMNS", COLUMNS).replace("AGE", &age);
                 let rows = database.query(&sql, values![&device.kind, &device.model, *own, most, fifth, MAX_BYTES])?;
-                // A row that cannot be read is passed over, whoever wrote it.
+                // Unreadable rows are skipped: other programs may have written them.
                 found.extend(rows.iter().rev().filter_map(|row| outcome(row).ok()));
             }
             Ok(found)
@@ -207,7 +207,7 @@ impl Fleet {
     }
 }
 
-/// Makes a machine known. It belongs to the role that does so first.
+/// Registers a machine if it is unknown; the registering role owns it.
 pub(super) fn register(database: &Database, machine: &[u8; 16]) -> Result<(), Problem> {
     database.execute("INSERT INTO machines (machine) VALUES (?1) ON CONFLICT DO NOTHING", values![*machine])?;
     let sql = "SELECT writer FROM machines WHERE machine = ?1 AND writer <> current_user";

@@ -1,4 +1,4 @@
-//! The file stays as small as it shall be.
+//! Retention keeps the file within its limits.
 
 use knowledge::{Filter, Knowledge, Retention, Row};
 use tempfile::tempdir;

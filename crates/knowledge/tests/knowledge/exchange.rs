@@ -1,4 +1,4 @@
-//! Tables go out as text and come in again.
+//! Export and import of tables as text.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use tempfile::tempdir;
 
 use crate::fixture::{any_rows, by_name, contents, expected, filled, record, rows_of, run, window};
 
-/// Goes on to the end.
+/// Never cancels.
 fn always(_rows: u64) -> bool {
     true
 }

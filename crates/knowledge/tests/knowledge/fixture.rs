@@ -1,4 +1,4 @@
-//! Rows to keep, and the same in any shape.
+//! Sample rows, and generators of arbitrary rows for property tests.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,13 +9,13 @@ use observe::WindowOutcome;
 use observe::window::Calls;
 use proptest::prelude::*;
 
-/// As many cases as `PROPTEST_CASES` says: a number set in the code would hide it.
+/// `PROPTEST_CASES` cases, else `default`; a number set in the code would override the variable.
 pub fn cases(default: u32) -> ProptestConfig {
     let cases = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(default);
     ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
 }
 
-/// A run of its own for every number.
+/// A distinct run for each number.
 pub fn run(number: u64) -> Run {
     let mut id = [7; 16];
     id[..8].copy_from_slice(&number.to_le_bytes());
@@ -30,7 +30,7 @@ pub fn run(number: u64) -> Run {
     }
 }
 
-/// A window that only this number has.
+/// A distinct window for each number.
 pub fn window(number: u64) -> WindowRow {
     let x = number as f64;
     let (from, to) = (Nanos(number * 1_000_000_000), Nanos((number + 1) * 1_000_000_000));
@@ -58,7 +58,7 @@ pub fn window(number: u64) -> WindowRow {
     }
 }
 
-/// The decision made on the window of this number.
+/// The decision made on the window with this number.
 pub fn decision(number: u64) -> DecisionRow {
     DecisionRow {
         number,
@@ -73,7 +73,7 @@ pub fn decision(number: u64) -> DecisionRow {
     }
 }
 
-/// A request that only this number has.
+/// A distinct request for each number.
 pub fn request(number: u64) -> RequestRow {
     RequestRow {
         number,
@@ -88,7 +88,7 @@ pub fn request(number: u64) -> RequestRow {
     }
 }
 
-/// A model trained at this second.
+/// A model trained at `trained_s`.
 pub fn model(name: &str, trained_s: i64) -> ModelRow {
     ModelRow {
         name: name.into(),
@@ -117,12 +117,12 @@ pub fn filled(path: &Path) -> Knowledge {
     knowledge
 }
 
-/// All that is in it, as text: of the same rows the same (NaN is written out).
+/// All rows as text, for comparison including NaN.
 pub fn contents(knowledge: &Knowledge) -> Vec<String> {
     expected(&rows_of(knowledge))
 }
 
-/// All that is in it.
+/// All rows.
 pub fn rows_of(knowledge: &Knowledge) -> Vec<(Run, Row)> {
     fn pairs<T: Into<Row>>(rows: Rows<T>) -> Vec<(Run, Row)> {
         rows.map(Result::unwrap).map(|stored| (Run::clone(&stored.run), stored.row.into())).collect()
@@ -133,7 +133,7 @@ pub fn rows_of(knowledge: &Knowledge) -> Vec<(Run, Row)> {
     rows
 }
 
-/// The same rows with the features of windows in the order of their names: in a table they stand in the order of its columns.
+/// Sorts the features of windows by name, because an imported table has them in the order of its columns.
 pub fn by_name(mut rows: Vec<(Run, Row)>) -> Vec<(Run, Row)> {
     for (_, row) in &mut rows {
         if let Row::Window(row) = row {
@@ -146,7 +146,7 @@ pub fn by_name(mut rows: Vec<(Run, Row)>) -> Vec<(Run, Row)> {
     rows
 }
 
-/// What [`contents`] says of rows that were recorded.
+/// The result of [`contents`] after these rows were recorded.
 pub fn expected(rows: &[(Run, Row)]) -> Vec<String> {
     fn stored<T: std::fmt::Debug + Clone>(run: &Run, row: &T) -> String {
         format!("{:?}", Stored { run: Arc::new(run.clone()), row: row.clone() })
@@ -167,7 +167,7 @@ pub fn expected(rows: &[(Run, Row)]) -> Vec<String> {
     lines
 }
 
-/// Anything that a knowledge base has a place for: up to 30 rows of up to three runs, each row of a run with a number of its own.
+/// Arbitrary valid rows: up to 30 rows of up to three runs, with distinct numbers within a run.
 pub fn any_rows() -> impl Strategy<Value = Vec<(Run, Row)>> {
     let runs = prop::collection::vec(any_run(), 3);
     (runs, prop::collection::vec((0..3usize, any_row()), 0..30)).prop_map(|(mut runs, rows)| {
@@ -179,7 +179,7 @@ pub fn any_rows() -> impl Strategy<Value = Vec<(Run, Row)>> {
                 Row::Window(row) => row.number = index as u64,
                 Row::Decision(row) => row.number = index as u64,
                 Row::Request(row) => row.number = index as u64,
-                // The same model twice is kept once.
+                // Identical models are stored once.
                 Row::Model(row) => row.trained_s = index as i64,
             }
             (runs[run].clone(), row)
@@ -211,18 +211,18 @@ fn any_row() -> impl Strategy<Value = Row> {
     ]
 }
 
-/// Times and counts that are kept: below 2^63.
+/// Storable times and counts: below 2^63.
 fn count() -> impl Strategy<Value = u64> {
     0..=i64::MAX as u64
 }
 
-/// Any number, and NaN as one: which NaN it is is not kept.
+/// Any float, with one canonical NaN: the payload of a NaN is not stored.
 fn real() -> impl Strategy<Value = f64> {
     use prop::num::f64::{INFINITE, NEGATIVE, NORMAL, POSITIVE, SUBNORMAL, ZERO};
     prop_oneof![4 => POSITIVE | NEGATIVE | NORMAL | SUBNORMAL | ZERO | INFINITE, 1 => Just(f64::NAN)]
 }
 
-/// As a column keeps it: minus zero as zero.
+/// Any float as a column stores it: minus zero becomes zero.
 fn column() -> impl Strategy<Value = f64> {
     real().prop_map(|number| number + 0.0)
 }

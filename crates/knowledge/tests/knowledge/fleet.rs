@@ -1,4 +1,4 @@
-//! Outcomes that many machines share: nothing lost, nothing twice, and nothing that a role may not write.
+//! Shared outcomes: nothing is lost or duplicated, and roles cannot exceed their rights.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead as _, BufReader};
@@ -35,7 +35,7 @@ pub fn new_outcome(number: u64) -> NewOutcome {
     }
 }
 
-/// A database with tables and roles, of which `ann` and `bob` log in as agents, `ray` as a reader and `olga` as an operator.
+/// A database with tables and login roles: agents `ann` and `bob`, reader `ray`, operator `olga`.
 pub fn fleet(server: &Server, name: &str) -> PathBuf {
     let address = server.database(name);
     let _alone = ROLES.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -86,7 +86,7 @@ fn a_knowledge_base_on_a_server_holds_what_a_file_holds() {
     compare(&here, &there);
     let filter = Filter { device: Some(run(1).device), ..Filter::default() };
     assert_eq!(here.windows(&filter).count(), there.windows(&filter).count());
-    // Taken from one into another, both ways, and once more.
+    // Merge in both directions, then once more.
     let other = server.database("other");
     let mut copy = Knowledge::open(&other).unwrap();
     assert!(copy.merge(&[Knowledge::open_to_read(&file).unwrap()], &mut |_| true).unwrap().new > 4000);
@@ -100,7 +100,7 @@ fn a_knowledge_base_on_a_server_holds_what_a_file_holds() {
     assert_eq!((ours.windows, ours.decisions, ours.requests), (theirs.windows, theirs.decisions, theirs.requests));
     assert!(ours.windows > 0);
     compare(&here, &there);
-    // What was begun and not committed is gone.
+    // Uncommitted rows are rolled back.
     drop(there.batch().and_then(|mut batch| batch.window(&run(9), &window(0)).map(|_| ())));
     compare(&here, &there);
     assert!(Knowledge::open_to_read(&server.database("empty")).unwrap_err().to_string().contains("seekwise fleet init"));
@@ -116,7 +116,7 @@ fn only_what_a_server_confirmed_leaves_the_outbox() {
     let exchanged = local.exchange(&mut Fleet::connect(&ann).unwrap(), &[device()]).unwrap();
     assert_eq!((exchanged.delivered, exchanged.refused, exchanged.known), (450, 0, 0));
     assert_eq!(local.waiting_outcomes().unwrap(), 0);
-    // Another machine sees them, and the first one not its own.
+    // Another machine pulls them; the first does not pull its own.
     let mut other = Knowledge::open(&folder.path().join("other")).unwrap();
     other.record_outcome(&new_outcome(7)).unwrap();
     let bob = server.address("bob", "fleet");
@@ -124,7 +124,7 @@ fn only_what_a_server_confirmed_leaves_the_outbox() {
     assert_eq!(other.exchange(&mut connected, &[device()]).unwrap().known, 450);
     assert_eq!(other.outcomes().unwrap().iter().filter(|outcome| outcome.writer == "ann").count(), 450);
     assert_eq!(local.exchange(&mut Fleet::connect(&ann).unwrap(), &[device()]).unwrap().known, 1);
-    // A server that comes back has what it confirmed, and the rest is delivered then.
+    // A restarted server has all confirmed outcomes; the rest is delivered afterwards.
     drop(server);
     other.record_outcome(&new_outcome(8)).unwrap();
     let failed = other.exchange(&mut connected, &[device()]).unwrap_err();
@@ -194,7 +194,7 @@ fn roles_decide_who_may_write_what() {
         );
     }
     assert_eq!(server.sql("ray", "roles", "SELECT writer, gain FROM seekwise.outcomes").unwrap(), "ann|0.25");
-    // The machine of ann cannot be spoken for by bob's agent either.
+    // bob's agent cannot write rows for ann's machine.
     local.record_outcome(&new_outcome(2)).unwrap();
     let denied = local.exchange(&mut Fleet::connect(&server.address("bob", "roles")).unwrap(), &[]).unwrap_err();
     assert!(matches!(&denied.problem, Problem::OtherMachine(role) if role == "ann"), "{denied:?}");
@@ -214,7 +214,7 @@ fn programs_of_earlier_and_later_versions_are_told_where_they_stand() {
         let statement = format!("UPDATE seekwise.schema_version SET version = {version}, oldest_writer = {oldest}");
         server.sql("postgres", "versions", &statement).unwrap();
     };
-    // A later server with a column that this program does not know.
+    // A later server with an additional column.
     server.sql("postgres", "versions", "ALTER TABLE seekwise.outcomes ADD COLUMN kernel TEXT NOT NULL DEFAULT ''").unwrap();
     version(9, 2);
     assert_eq!(local.exchange(&mut Fleet::connect(&ann).unwrap(), &[device()]).unwrap().delivered, 1);
@@ -452,7 +452,7 @@ fn a_row_that_the_server_refuses_keeps_none_other_from_it() {
     assert!(local.record_outcome(&broken).unwrap_err().to_string().contains("should be within"), "not even kept");
 }
 
-/// Records outcomes and delivers them whenever the server can be reached, for ever. Part of [`helper`].
+/// Records outcomes and delivers them whenever the server is reachable, until killed. A task of [`helper`].
 pub fn live_as_agent(path: &Path, address: &Path) {
     let mut local = Knowledge::open(path).unwrap();
     for number in 0.. {
@@ -547,7 +547,7 @@ fn a_thousand_agents_deliver_to_one_server() {
     let seconds = began.elapsed().as_secs_f64();
     let count = server.sql("ray", "fleet", "SELECT count(*), count(DISTINCT machine) FROM seekwise.outcomes").unwrap();
     assert_eq!(count, format!("{}|{AGENTS}", AGENTS * OUTCOMES));
-    // A second exchange brings what the others measured.
+    // A second exchange pulls the outcomes of the others.
     let mut local = Knowledge::open(&paths[0]).unwrap();
     let began = Instant::now();
     let known = local.exchange(&mut Fleet::connect(&address).unwrap(), &[device()]).unwrap().known;

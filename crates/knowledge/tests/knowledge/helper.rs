@@ -1,4 +1,4 @@
-//! Child processes of the tests: this test program again, with a task in its environment.
+//! Child processes of the tests: this test binary, with a task in its environment.
 
 use std::ffi::OsStr;
 use std::io::Write;
@@ -10,7 +10,7 @@ use knowledge::{DecisionRow, Filter, Knowledge, Pace, Retention, Row, Writer};
 
 use crate::fixture::{decision, request, run, window};
 
-/// Begins to do `task` with the file. `through` is a program that starts it, with its arguments.
+/// A command that runs `task` on the file. `through` is an optional wrapper program with its arguments.
 pub fn command(through: &[&str], task: &str, path: &Path, run: u64) -> Command {
     let program = std::env::current_exe().unwrap();
     let words: Vec<&OsStr> = through.iter().map(OsStr::new).chain([program.as_os_str()]).collect();
@@ -22,7 +22,7 @@ pub fn command(through: &[&str], task: &str, path: &Path, run: u64) -> Command {
 
 #[test]
 fn child_process_of_other_tests() {
-    // Started with the others there is nothing to do.
+    // Run as an ordinary test: nothing to do.
     let Some(path) = std::env::var_os("KNOWLEDGE_FILE") else { return };
     let number = std::env::var("KNOWLEDGE_RUN").unwrap().parse().unwrap();
     match std::env::var("KNOWLEDGE_TASK").unwrap().as_str() {
@@ -34,15 +34,15 @@ fn child_process_of_other_tests() {
     }
 }
 
-/// Says a line, past the test harness.
+/// Prints a line, bypassing the capture of the test harness.
 pub fn say(line: &str) {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{line}").and_then(|()| out.flush()).unwrap();
 }
 
-/// Writes windows, decisions and requests in small batches, and says after each how many windows are committed.
+/// Writes windows, decisions and requests in small batches, and prints the number of committed windows after each.
 fn write(path: &Path, number: u64, windows: u64) {
-    // So few requests are kept that they are pruned while others write.
+    // A low limit on requests, so that pruning happens while others write.
     let retention = Retention { windows: u64::MAX, requests: 500, ..Retention::default() };
     let mut writer = Writer::open(path, run(number), Pace { rows: 9, time: Nanos::MAX }, retention);
     for index in 0..windows {
@@ -57,7 +57,7 @@ fn write(path: &Path, number: u64, windows: u64) {
     writer.finish().unwrap();
 }
 
-/// Writes until there is no room, goes on as if nothing had happened, and looks whether all is there that was committed.
+/// Writes until the disk is full, continues, and checks that all committed rows are present.
 fn fill(path: &Path) {
     let mut writer = Writer::open(path, run(1), Pace { rows: 10, time: Nanos::MAX }, Retention::default());
     let mut written = 0;

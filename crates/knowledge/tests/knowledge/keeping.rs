@@ -1,4 +1,4 @@
-//! What goes in comes out.
+//! Rows are read back as written.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Whatever happens to the program, what was committed is there.
+//! Committed rows survive a kill of the program.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -13,7 +13,7 @@ use tempfile::tempdir;
 use crate::fixture::{run, window};
 use crate::helper;
 
-/// Waits, kills, and returns how many windows the program had said were committed.
+/// Kills the program after a delay and returns the number of windows that it had reported as committed.
 #[allow(clippy::disallowed_methods, reason = "the moment of the kill is to be any, not one that the program offers")]
 fn kill_after(mut child: Child, moment: Duration) -> u64 {
     let out = BufReader::new(child.stdout.take().unwrap());
@@ -47,7 +47,7 @@ fn committed_rows_survive_a_hundred_kills_at_random_moments() {
     let folder = tempdir().unwrap();
     let (mut committed_in_all, mut killed_before_the_first_commit) = (0, 0);
     for round in 0..100 {
-        // Ten programs one after the other write to the same file.
+        // Ten programs in sequence write to the same file.
         let path = folder.path().join(format!("kb {}", round / 10));
         let child = helper::command(&[], "write for ever", &path, round).stdout(Stdio::piped()).spawn().unwrap();
         let committed = kill_after(child, Duration::from_micros(random.random_range(0..80_000)));

@@ -1,4 +1,4 @@
-//! The knowledge base: what goes in comes out, whatever happens to the program, the disk or the file.
+//! The knowledge base: rows are read back as written, after crashes of the program, full disks and damaged files.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

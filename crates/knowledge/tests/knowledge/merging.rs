@@ -1,4 +1,4 @@
-//! Several knowledge bases become one.
+//! Merging several knowledge bases.
 
 use knowledge::{DecisionRow, Knowledge, Merged};
 use proptest::prelude::*;
@@ -6,7 +6,7 @@ use tempfile::tempdir;
 
 use crate::fixture::{any_rows, contents, decision, expected, filled, record, run, window};
 
-/// Goes on to the end.
+/// Never cancels.
 fn always(_rows: u64) -> bool {
     true
 }

@@ -1,4 +1,4 @@
-//! Files that are no knowledge base are recognised and not changed.
+//! Files that are not a knowledge base are recognised and left unchanged.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -11,7 +11,7 @@ use tempfile::tempdir;
 
 use crate::fixture::{contents, filled};
 
-/// What opening the file says, whichever way it is opened, without its name.
+/// The error message of opening the file, without its path; the same for every way of opening.
 fn refusals(path: &Path) -> Vec<String> {
     let opened = [Knowledge::open(path), Knowledge::open_existing(path), Knowledge::open_to_read(path)];
     let name = format!("{}: ", path.display());
@@ -164,7 +164,7 @@ proptest! {
     }
 }
 
-/// Everything there is to do with a file.
+/// Performs every operation on a file.
 fn use_it(path: &Path) -> Result<(), Box<dyn std::error::Error>> {
     let mut knowledge = Knowledge::open(path)?;
     let all = Filter::default();

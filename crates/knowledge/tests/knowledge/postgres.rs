@@ -1,4 +1,4 @@
-//! A PostgreSQL server of a test's own: in a folder of its own, at a socket of its own, gone with the test.
+//! A private PostgreSQL server for tests, with its own data folder and socket, removed with the test.
 
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
@@ -11,18 +11,18 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-/// How long a server may take to answer.
+/// Timeout of the server's first answer.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Held while roles are made or granted, which all databases of a server share: PostgreSQL refuses to do that twice at once.
+/// Serialises changes of roles, which all databases of a server share: PostgreSQL refuses concurrent ones.
 pub static ROLES: Mutex<()> = Mutex::new(());
 
 pub struct Server {
     folder: TempDir,
     bin: PathBuf,
-    /// Ends the server when its standard input closes, which it does with this process.
+    /// Watchdog: ends the server when its standard input closes, which happens when this process ends.
     guard: Option<Child>,
-    /// Whether its folder goes when it ends, since no destructor runs for it.
+    /// Whether the watchdog removes the folder, because the destructor of a static never runs.
     is_shared: bool,
     /// What it is started with beyond the usual.
     options: Vec<String>,
@@ -30,7 +30,7 @@ pub struct Server {
     port: Option<u16>,
 }
 
-/// The folder of PostgreSQL's programs; `None` if it is not installed.
+/// Folder of PostgreSQL's programs; `None` if not installed.
 pub fn bin() -> Option<PathBuf> {
     let mut found: Vec<PathBuf> =
         fs::read_dir("/usr/lib/postgresql").ok()?.flatten().map(|entry| entry.path().join("bin")).collect();
@@ -39,7 +39,7 @@ pub fn bin() -> Option<PathBuf> {
     found.pop()
 }
 
-/// The user that a server is run as, by name and number: root may not run one.
+/// User that runs the server, by name and number: PostgreSQL refuses to run as root.
 fn user() -> Option<(&'static str, u32)> {
     let number = |of: &[&str]| {
         let output = Command::new("id").args(of).output().ok().filter(|output| output.status.success())?;
@@ -49,13 +49,13 @@ fn user() -> Option<(&'static str, u32)> {
 }
 
 impl Server {
-    /// A server that all tests of this process share, each with a database of its own; `None` where there is no PostgreSQL, which is said.
+    /// Server shared by all tests of this process, one database per test; `None`, with a message, if PostgreSQL is not installed.
     pub fn shared() -> Option<&'static Server> {
         static SERVER: OnceLock<Option<Server>> = OnceLock::new();
         SERVER.get_or_init(|| Server::begin(true, |_| Vec::new())).as_ref()
     }
 
-    /// Starts a server that may be killed; `None` where there is no PostgreSQL, which is said.
+    /// Starts a server for one test, which may kill it; `None`, with a message, if PostgreSQL is not installed.
     pub fn start() -> Option<Server> {
         Server::begin(false, |_| Vec::new())
     }
@@ -119,7 +119,7 @@ impl Server {
         command
     }
 
-    /// Runs it, also after it was killed.
+    /// Starts the server process, also after a kill.
     pub fn run(&mut self) {
         self.end_guard();
         let began = Instant::now();
@@ -134,7 +134,7 @@ impl Server {
             if self.answers_within(Duration::from_secs(10)) {
                 return;
             }
-            // What a killed one left behind may still be in use.
+            // Resources of a killed server may still be in use.
             self.end_guard();
             let log = fs::read_to_string(self.folder.path().join("log")).unwrap_or_default();
             assert!(began.elapsed() < PATIENCE, "the server does not start: {log}");
@@ -154,7 +154,7 @@ impl Server {
         false
     }
 
-    /// Kills the server as a crash would.
+    /// Kills the server without a shutdown, like a crash.
     pub fn kill(&mut self) {
         let pid = fs::read_to_string(self.data().join("postmaster.pid")).unwrap_or_default();
         if let Some(pid) = pid.lines().next() {
@@ -170,7 +170,7 @@ impl Server {
         }
     }
 
-    /// The address of a database for a role.
+    /// Address of a database for a role.
     pub fn address(&self, role: &str, database: &str) -> PathBuf {
         let port = self.port.map_or_else(String::new, |port| format!("&port={port}"));
         PathBuf::from(format!("postgresql://{role}@/{database}?host={}{port}", self.folder.path().display()))
@@ -196,13 +196,13 @@ impl Server {
         ["-h".into(), self.folder.path().into(), "-p".into(), port.into()].into()
     }
 
-    /// The address of a new database, for the role that may do everything.
+    /// Creates a database and returns its address for the superuser.
     pub fn database(&self, name: &str) -> PathBuf {
         self.sql("postgres", "postgres", &format!("CREATE DATABASE {name}")).unwrap();
         self.address("postgres", name)
     }
 
-    /// What a statement answers, a line for each row; else the server's complaint.
+    /// Runs a statement; returns its result, one line per row, or the server's error message.
     pub fn sql(&self, role: &str, database: &str, statement: &str) -> Result<String, String> {
         let mut command = Command::new(self.bin.join("psql"));
         command.args(["-qAtX", "-v", "ON_ERROR_STOP=1", "-U", role]).args(self.socket()).args(["-c", statement, database]);

@@ -1,4 +1,4 @@
-//! Writing while a disk is steered: never in the way, never a reason to stop.
+//! The writer of a running controller never blocks or stops it.
 
 use std::process::Command;
 
@@ -107,7 +107,7 @@ fn the_writer_applies_the_retention_rule() {
     writer.finish().unwrap();
     let knowledge = Knowledge::open_to_read(&path).unwrap();
     let summary = knowledge.summary().unwrap();
-    // Up to 4096 rows come between two prunings.
+    // Pruning happens every 4096 rows.
     assert!((100..=4196).contains(&summary.windows) && (1000..=5096).contains(&summary.requests), "{summary:?}");
     let bytes = std::fs::metadata(&path).unwrap().len();
     assert!(bytes < 2 << 20, "{bytes} bytes are more than a MiB and a batch");
@@ -116,7 +116,7 @@ fn the_writer_applies_the_retention_rule() {
 #[test]
 fn a_file_that_may_not_grow_disables_the_writer_and_committed_rows_stay() {
     let folder = tempdir().unwrap();
-    // Blocks of 512 or 1024 bytes, by the shell; a program that ignores the signal gets an error instead.
+    // ulimit counts blocks of 512 or 1024 bytes, depending on the shell; a program that ignores the signal gets an error instead.
     let limited = ["sh", "-c", "trap '' XFSZ; ulimit -f 3000; exec \"$0\" \"$@\""];
     let output = helper::command(&limited, "fill the disk", &folder.path().join("kb"), 1).output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);

@@ -1,12 +1,12 @@
-//! The kernel's command line: what is on it about schedulers does nothing since Linux 5.0.
+//! The kernel's command line: its options for schedulers have no effect since Linux 5.0.
 
 use super::root::{Origin, Root};
 use super::setting::{Found, Setting, Tool};
 
-/// The running kernel's, and where boot loaders take it from.
+/// Command line of the running kernel, and configuration files of boot loaders.
 const FILES: &[&str] = &["/proc/cmdline", "/etc/kernel/cmdline", "/etc/default/grub"];
 
-/// Words that were options of the block layer, and why they do nothing.
+/// Obsolete options of the block layer, with the reason why they have no effect.
 const GONE: &[(&str, &str)] = &[
     (
         "elevator",
@@ -16,7 +16,7 @@ const GONE: &[(&str, &str)] = &[
     ("dm_mod.use_blk_mq", "the device mapper always uses the multi-queue layer since 5.0"),
 ];
 
-/// Finds what is on it.
+/// Collects the options.
 pub fn read(root: &Root, found: &mut Found) {
     let release = root.attribute("/proc/sys/kernel/osrelease").unwrap_or_default();
     let major = release.split('.').next().and_then(|major| major.parse::<u32>().ok());

@@ -1,4 +1,4 @@
-//! The result as text and as JSON.
+//! Prints the findings as text and as JSON.
 
 use report::text::wrapped;
 use serde::Serialize;
@@ -8,15 +8,15 @@ use super::state::State;
 use super::verdict::Judged;
 use super::worth::{Worth, Worths};
 
-/// The version of the JSON's layout.
+/// Version of the JSON format.
 const SCHEMA: u32 = 1;
-/// A verdict has this width at least, or stands on lines of its own.
+/// Minimum width of the verdict column; otherwise the verdict is printed on separate lines.
 const MIN_VERDICT: usize = 48;
 
 /// A setting with its verdict.
 #[derive(Serialize)]
 struct Row {
-    /// `None` for the machine, and for devices that are not there.
+    /// `None` for machine-wide settings, and for missing devices.
     device: Option<String>,
     setting: String,
     value: String,
@@ -25,7 +25,7 @@ struct Row {
     now: Option<String>,
     /// `in_force`, `overridden`, `does_nothing`, `fights`, `not_in_force` or `unknown`.
     verdict: &'static str,
-    /// The verdict in words.
+    /// The verdict as text.
     text: String,
     is_finding: bool,
 }
@@ -61,7 +61,7 @@ pub fn findings(judged: &[Judged]) -> usize {
     judged.iter().filter(|judged| judged.verdict.is_finding()).count()
 }
 
-/// As JSON.
+/// Formats the result as JSON.
 pub fn json(judged: &[Judged], warnings: &[String], worths: &Worths) -> Result<String, serde_json::Error> {
     let json = Json {
         schema: SCHEMA,
@@ -75,7 +75,7 @@ pub fn json(judged: &[Judged], warnings: &[String], worths: &Worths) -> Result<S
     Ok(serde_json::to_string_pretty(&json)? + "\n")
 }
 
-/// As text for a terminal of this width, or for a pipe.
+/// Formats the result as text for a terminal of this width, or for a pipe.
 pub fn text(judged: &[Judged], disks: &[Disk], worths: &Worths, width: Option<usize>) -> String {
     let mut text = String::new();
     for disk in disks {
@@ -136,7 +136,7 @@ fn worth(text: &mut String, worths: &Worths) {
     }
 }
 
-/// A table with a title; the last column is wrapped.
+/// Formats a table with a title; the last column is wrapped.
 fn table(text: &mut String, title: &str, rows: Vec<[String; 5]>, width: Option<usize>) {
     let rows: Vec<[String; 5]> = rows.into_iter().map(|row| row.map(|cell| report::printable(&cell))).collect();
     let widths = [0, 1, 2, 3].map(|column| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default());

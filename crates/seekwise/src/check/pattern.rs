@@ -1,10 +1,10 @@
-//! Shell patterns, as udev, tuned and tmpfiles know them: `*`, `?`, `[a-z]`, `[!a-z]`.
+//! Shell patterns of udev, tuned and tmpfiles: `*`, `?`, `[a-z]`, `[!a-z]`.
 
-/// Whether a pattern matches all of a text.
+/// Whether a pattern matches the whole text.
 pub fn matches(pattern: &str, text: &str) -> bool {
     let (pattern, text): (Vec<char>, Vec<char>) = (pattern.chars().collect(), text.chars().collect());
     let (mut at, mut place) = (0, 0);
-    // Behind the last star, and up to where it matches so far.
+    // Position after the last star, and end of its match so far.
     let mut star: Option<(usize, usize)> = None;
     while place < text.len() {
         if pattern.get(at) == Some(&'*') {
@@ -27,7 +27,7 @@ pub fn any_matches(patterns: &str, text: &str) -> bool {
     patterns.split('|').any(|pattern| matches(pattern, text))
 }
 
-/// Where the pattern goes on if what stands at this place matches the character.
+/// Position after the pattern element at `at`, if that matches the character; `None` if not.
 fn one(pattern: &[char], at: usize, c: char) -> Option<usize> {
     match *pattern.get(at)? {
         '?' => Some(at + 1),
@@ -40,11 +40,11 @@ fn one(pattern: &[char], at: usize, c: char) -> Option<usize> {
     }
 }
 
-/// Whether a class holds the character, and how long it is with its bracket; `None` if it does not end.
+/// Whether a class contains the character, and its length including brackets; `None` if it is unterminated.
 fn class(class: &[char], c: char) -> Option<(bool, usize)> {
     let is_negated = matches!(class.first(), Some('!' | '^'));
     let begin = usize::from(is_negated);
-    // A bracket right at the beginning stands for itself.
+    // A bracket at the beginning is literal.
     let end = begin + 1 + class.get(begin + 1..)?.iter().position(|&c| c == ']')?;
     let (members, mut at, mut is_in) = (&class[begin..end], 0, false);
     while at < members.len() {

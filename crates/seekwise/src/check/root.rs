@@ -1,4 +1,4 @@
-//! Reads files below a root folder as a program would whose `/` that is: links are followed within it, and nothing there can do harm.
+//! Reads files below a root folder like a program with that as its `/`: links are resolved within the root. Content is untrusted.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsString;
@@ -8,17 +8,17 @@ use std::path::{Component, Path, PathBuf};
 
 use applier::sysfs::Sysfs;
 
-/// A configuration file of more bytes is not read.
+/// Maximum size of a configuration file, in bytes.
 const MAX_BYTES: u64 = 1 << 20;
-/// As many links in one path are a loop (`MAXSYMLINKS` in Linux's `include/linux/namei.h`).
+/// Maximum symbolic links in a path (`MAXSYMLINKS` in Linux's `include/linux/namei.h`).
 const MAX_LINKS: usize = 40;
-/// What a link to this file masks.
+/// A link to this file masks the files of the same name.
 const NOTHING: &str = "/dev/null";
 
-/// A place in a file.
+/// A line in a file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Origin {
-    /// The file, as the system at the root knows it.
+    /// Path of the file, relative to the root.
     pub file: String,
     /// The line, from 1.
     pub line: usize,
@@ -33,20 +33,20 @@ impl std::fmt::Display for Origin {
 /// A file's text.
 #[derive(Debug)]
 pub struct Text {
-    /// Its path, as the system at the root knows it.
+    /// Path relative to the root.
     pub file: String,
-    /// Its text; bytes that are not UTF-8 are replaced.
+    /// Text; invalid UTF-8 is replaced.
     pub text: String,
 }
 
 impl Text {
-    /// Its lines with their places, without blanks around them.
+    /// Trimmed lines with their locations.
     pub fn lines(&self) -> impl Iterator<Item = (Origin, &str)> {
         self.text.lines().enumerate().map(|(number, line)| (self.origin(number), line.trim()))
     }
 
-    /// The same, but a line that ends with a backslash goes on in the next one, and has the place where it begins. Comments and empty lines
-    /// are left out; within a continued line a comment does not end it.
+    /// Logical lines: a backslash at the end continues a line, whose location is its beginning. Comments and empty lines are omitted;
+    /// a comment within a continued line does not end it.
     pub fn continued_lines(&self) -> Vec<(Origin, String)> {
         let mut lines: Vec<(Origin, String)> = Vec::new();
         let mut goes_on = false;
@@ -69,7 +69,7 @@ impl Text {
     }
 }
 
-/// The folder that is `/` for all that is read.
+/// A root folder.
 pub struct Root {
     folder: PathBuf,
 }
@@ -80,12 +80,12 @@ impl Root {
         Root { folder: folder.to_owned() }
     }
 
-    /// The kernel's settings below it.
+    /// sysfs below the root.
     pub fn sysfs(&self) -> Sysfs {
         Sysfs::at(&self.folder)
     }
 
-    /// The path that this one is on the machine, links followed within the root; `None` in a loop of links. It need not exist.
+    /// Resolves links of a path within the root. Returns the path relative to the root, which need not exist; `None` for a loop of links.
     fn resolve(&self, path: &str) -> Option<PathBuf> {
         let mut rest: VecDeque<OsString> = components(Path::new(path)).collect();
         let (mut inside, mut links) = (PathBuf::new(), 0);
@@ -110,25 +110,25 @@ impl Root {
         Some(inside)
     }
 
-    /// Where a path is on the machine.
+    /// Path on the machine of a path within the root, with links resolved; `None` for a loop of links.
     fn place(&self, path: &str) -> Option<PathBuf> {
         self.resolve(path).map(|inside| self.folder.join(inside))
     }
 
-    /// The last name of the path that a link leads to; `None` if there is nothing.
+    /// File name of the resolved path; `None` if it does not exist.
     pub fn target_name(&self, path: &str) -> Option<String> {
         let place = self.place(path).filter(|place| place.exists())?;
         Some(place.file_name()?.to_string_lossy().into_owned())
     }
 
-    /// The text of one of the kernel's files, without blanks around it; `None` if it cannot be read.
+    /// Trimmed text of a kernel file; `None` if it cannot be read.
     pub fn attribute(&self, path: &str) -> Option<String> {
         let mut bytes = Vec::new();
         File::open(self.place(path)?).ok()?.take(MAX_BYTES).read_to_end(&mut bytes).ok()?;
         Some(String::from_utf8_lossy(&bytes).trim().to_owned())
     }
 
-    /// The names in a folder, in ascending order; none if there is no such folder.
+    /// Names in a folder, sorted; empty if the folder does not exist.
     pub fn names(&self, folder: &str) -> Vec<String> {
         let entries = self.place(folder).and_then(|place| std::fs::read_dir(place).ok());
         let mut names: Vec<String> =
@@ -137,7 +137,7 @@ impl Root {
         names
     }
 
-    /// A configuration file; `None` if there is none, or it cannot be read, which is a warning.
+    /// Reads a configuration file; `None` if it does not exist or, with a warning, cannot be read.
     pub fn read(&self, path: &str, warnings: &mut Vec<String>) -> Option<Text> {
         let Some(place) = self.place(path) else {
             warnings.push(format!("{path}: is a loop of links; a file would be right"));
@@ -170,8 +170,8 @@ impl Root {
         self.resolve(path).is_some_and(|inside| Path::new("/").join(inside) == Path::new(NOTHING))
     }
 
-    /// The files with this ending in several folders, in order of their names. Of two with the same name only that in the folder named
-    /// first counts; a link to `/dev/null` there masks the others.
+    /// Files with this extension in several folders, sorted by name. A file in an earlier folder overrides one of the same name in a
+    /// later folder; a link to `/dev/null` masks it.
     pub fn drop_ins(&self, folders: &[&str], ending: &str, warnings: &mut Vec<String>) -> Vec<Text> {
         let mut paths = BTreeMap::new();
         for folder in folders {
@@ -185,7 +185,7 @@ impl Root {
     }
 }
 
-/// The names in a path, `..` included.
+/// Components of a path, including `..`.
 fn components(path: &Path) -> impl DoubleEndedIterator<Item = OsString> {
     path.components().filter_map(|component| match component {
         Component::Normal(name) => Some(name.to_owned()),

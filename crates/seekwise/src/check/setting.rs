@@ -1,10 +1,10 @@
-//! What a configuration sets, whoever does it.
+//! Settings found in configurations, and the tools that apply them.
 
 use linux::topology::Device;
 
 use super::root::{Origin, Root};
 
-/// Who sets something, in the order in which they do at boot.
+/// Tools that apply settings, in the order of booting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Tool {
     /// The kernel's command line.
@@ -22,7 +22,7 @@ pub enum Tool {
 }
 
 impl Tool {
-    /// Why what it sets holds against an earlier tool.
+    /// Why its settings take precedence over those of earlier tools.
     pub fn why_it_wins(self, loser: Tool) -> String {
         let why = match self {
             Tool::CommandLine => "the kernel reads it first",
@@ -37,22 +37,22 @@ impl Tool {
     }
 }
 
-/// A setting as a configuration has it.
+/// A setting in a configuration.
 #[derive(Clone, Debug)]
 pub struct Setting {
-    /// Who sets it.
+    /// The tool that applies it.
     pub tool: Tool,
-    /// Where that is written.
+    /// File and line.
     pub origin: Origin,
     /// The device; `None` for the whole machine.
     pub device: Option<String>,
-    /// As in `scheduler`, `iosched/fifo_batch`, `vm.dirty_ratio`, `elevator`.
+    /// Name, such as `scheduler`, `iosched/fifo_batch`, `vm.dirty_ratio`, `elevator`.
     pub key: String,
-    /// The value as it is written.
+    /// The value as written.
     pub value: String,
-    /// Why it does nothing, if that follows from how it is written.
+    /// Why it has no effect, if that follows from its text alone.
     pub ineffective: Option<String>,
-    /// A condition of it that cannot be decided here.
+    /// A condition that cannot be evaluated here.
     pub condition: Option<String>,
 }
 
@@ -64,56 +64,56 @@ impl Setting {
     }
 }
 
-/// All that was found, each tool's in the order in which it applies it.
+/// All settings found, in the order in which each tool applies them.
 #[derive(Debug, Default)]
 pub struct Found {
-    /// Settings of devices that are there, and of the machine.
+    /// Settings of existing devices, and of the machine.
     pub settings: Vec<Setting>,
-    /// Settings of devices that are not there, with the reason.
+    /// Settings of missing devices, with the reason.
     pub unmatched: Vec<(Setting, String)>,
-    /// What could not be read or understood, with its place.
+    /// Files and lines that could not be read or parsed.
     pub warnings: Vec<String>,
 }
 
-/// A block device as conditions see it.
+/// A block device, for evaluating conditions.
 pub struct Disk<'a> {
-    /// From sysfs.
+    /// The device in sysfs.
     pub device: &'a Device,
-    /// Where its attributes are.
+    /// Folder of its attributes.
     pub root: &'a Root,
 }
 
 impl Disk<'_> {
-    /// Its name, as in `sda`.
+    /// Kernel name, such as `sda`.
     pub fn name(&self) -> &str {
         &self.device.name
     }
 
-    /// Where an attribute is, as in `queue/rotational`.
+    /// Path of an attribute, such as `queue/rotational`.
     pub fn path(&self, attribute: &str) -> String {
         format!("/sys/block/{}/{attribute}", self.name())
     }
 
-    /// An attribute as its file has it; `None` if there is none.
+    /// Value of an attribute; `None` if it does not exist.
     pub fn attribute(&self, name: &str) -> Option<String> {
         self.root.attribute(&self.path(name))
     }
 
-    /// How many hardware queues it has.
+    /// Number of hardware queues.
     pub fn hardware_queues(&self) -> usize {
         let names = self.root.names(&self.path("mq"));
         names.iter().filter(|name| name.chars().all(|c| c.is_ascii_digit())).count()
     }
 }
 
-/// The attribute of a queue that a path names, and the pattern of the devices: `/sys/block/sd*/queue/scheduler`.
+/// Splits a path such as `/sys/block/sd*/queue/scheduler` into queue attribute and device pattern; `None` for other paths.
 pub fn queue_attribute(path: &str) -> Option<(&str, &str)> {
     let rest = path.strip_prefix("/sys/block/").or_else(|| path.strip_prefix("/sys/class/block/"))?;
     let (device, attribute) = rest.split_once('/')?;
     Some((device, attribute_key(attribute)?))
 }
 
-/// The key of an attribute of a device that queues or schedules requests; `None` for others.
+/// Key of a device attribute about queueing or scheduling; `None` for other attributes.
 pub fn attribute_key(attribute: &str) -> Option<&str> {
     match attribute {
         // Two names of one value.
@@ -123,7 +123,7 @@ pub fn attribute_key(attribute: &str) -> Option<&str> {
     }
 }
 
-/// The key of a sysctl about writing back, swapping and caches, in either spelling, as in `vm.dirty_ratio`; `None` for others.
+/// Key of a sysctl about write-back, swapping or caches, such as `vm.dirty_ratio`, in either spelling; `None` for others.
 pub fn sysctl_key(name: &str) -> Option<String> {
     let name = name.replace('/', ".");
     let bare = name.strip_prefix("vm.")?;

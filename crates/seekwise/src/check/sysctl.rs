@@ -3,12 +3,12 @@
 use super::root::{Root, Text};
 use super::setting::{Found, Setting, Tool, sysctl_key};
 
-/// In the order of their weight.
+/// Folders in order of precedence.
 const FOLDERS: &[&str] = &["/etc/sysctl.d", "/run/sysctl.d", "/usr/local/lib/sysctl.d", "/usr/lib/sysctl.d", "/lib/sysctl.d"];
 /// Read last by `sysctl --system`, and by systemd where a link in [`FOLDERS`] leads to it.
 const OLD: &str = "/etc/sysctl.conf";
 
-/// Finds what is set.
+/// Collects the settings.
 pub fn read(root: &Root, found: &mut Found) {
     let texts = root.drop_ins(FOLDERS, ".conf", &mut found.warnings);
     // `99-sysctl.conf` is a link to the old file on many systems.
@@ -20,7 +20,7 @@ pub fn read(root: &Root, found: &mut Found) {
 fn settings(text: &Text, found: &mut Found) {
     for (origin, line) in text.lines().filter(|(_, line)| !line.is_empty() && !line.starts_with(['#', ';'])) {
         let Some((name, value)) = line.split_once('=') else {
-            // A minus excludes a name from patterns.
+            // A minus excludes a name from glob patterns.
             if !line.starts_with('-') {
                 found.warnings.push(format!("{origin}: {line:?} should be NAME = VALUE; the line is ignored"));
             }

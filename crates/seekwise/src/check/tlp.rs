@@ -3,15 +3,15 @@
 use super::root::{Origin, Root};
 use super::setting::{Disk, Found, Setting, Tool};
 
-/// Its drop-ins, read in the order of their names; then its file, which counts most.
+/// TLP's drop-ins, read in order of their names, then its main file, which takes precedence.
 const FOLDER: &str = "/etc/tlp.d";
 const FILE: &str = "/etc/tlp.conf";
-/// The disks if none are named.
+/// Default disks.
 const DEVICES: &str = "nvme0n1 sda";
-/// Words that leave a disk alone.
+/// Values that leave a disk unchanged.
 const KEEP: [&str; 2] = ["keep", "_"];
 
-/// Finds what it sets.
+/// Collects the settings of TLP.
 pub fn read(root: &Root, disks: &[Disk], found: &mut Found) {
     let mut texts = root.drop_ins(&[FOLDER], ".conf", &mut found.warnings);
     texts.extend(root.read(FILE, &mut found.warnings));
@@ -32,7 +32,7 @@ pub fn read(root: &Root, disks: &[Disk], found: &mut Found) {
             }
         }
     }
-    // Disk by disk: what is beyond the shorter of both lists does nothing.
+    // Lists are matched by position; excess entries of the longer one have no effect.
     let mut devices = devices.split_whitespace();
     for (origin, scheduler) in schedulers {
         let device = devices.next();
@@ -44,7 +44,7 @@ pub fn read(root: &Root, disks: &[Disk], found: &mut Found) {
             found.unmatched.push((setting(None), "DISK_DEVICES names fewer disks than DISK_IOSCHED has values".to_owned()));
             continue;
         };
-        // By name, or by id.
+        // Disks are given by name or by id.
         let name = root.target_name(&format!("/dev/disk/by-id/{device}")).unwrap_or_else(|| device.to_owned());
         match disks.iter().find(|disk| disk.name() == name) {
             Some(disk) => found.settings.push(setting(Some(disk.name()))),
@@ -57,7 +57,7 @@ fn with_origin(value: &str, origin: &Origin) -> Vec<(Origin, String)> {
     value.split_whitespace().map(|word| (origin.clone(), word.to_owned())).collect()
 }
 
-/// A value of a shell's assignment, without its comment.
+/// Value of a shell assignment, without a trailing comment.
 fn unquoted(value: &str) -> String {
     let value = value.trim();
     match value.chars().next() {

@@ -4,10 +4,10 @@ use super::pattern::matches;
 use super::root::{Origin, Root};
 use super::setting::{Disk, Found, Setting, Tool, queue_attribute, sysctl_key};
 
-/// In the order of their weight.
+/// Folders in order of precedence.
 const FOLDERS: &[&str] = &["/etc/tmpfiles.d", "/run/tmpfiles.d", "/usr/local/lib/tmpfiles.d", "/usr/lib/tmpfiles.d"];
 
-/// Finds what is written.
+/// Collects the attributes that are written.
 pub fn read(root: &Root, disks: &[Disk], found: &mut Found) {
     let mut written: Vec<(String, Origin)> = Vec::new();
     for text in root.drop_ins(FOLDERS, ".conf", &mut found.warnings) {
@@ -19,7 +19,7 @@ pub fn read(root: &Root, disks: &[Disk], found: &mut Found) {
             };
             let value = fields.get(6).map_or("", String::as_str);
             let first = written.iter().find(|(known, _)| known == path);
-            // Of two lines for one path the first is taken.
+            // The first of several lines for a path applies.
             let ineffective = first.map(|(_, origin)| format!("{origin} is for the same path, and the first counts"));
             written.push((path.clone(), origin.clone()));
             add((origin, path, value), ineffective, disks, found);
@@ -44,7 +44,7 @@ fn add((origin, path, value): (Origin, &str, &str), ineffective: Option<String>,
     }
 }
 
-/// The fields of a line; the seventh is the rest of it.
+/// Splits a line into fields; the seventh is the rest of the line.
 fn fields(line: &str) -> Vec<String> {
     let mut fields = Vec::new();
     let mut rest = line;

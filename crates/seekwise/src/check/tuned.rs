@@ -7,16 +7,16 @@ use super::root::{Origin, Root, Text};
 use super::setting::{Disk, Found, Setting, Tool, queue_attribute, sysctl_key};
 
 const ACTIVE: &str = "/etc/tuned/active_profile";
-/// In the order of their weight, with a folder for each profile.
+/// Folders of profiles, in order of precedence.
 const FOLDERS: &[&str] = &["/etc/tuned/profiles", "/etc/tuned", "/usr/lib/tuned/profiles", "/usr/lib/tuned"];
-/// Profiles that include each other end here.
+/// Maximum number of profiles, which bounds cycles of includes.
 const MAX_PROFILES: usize = 64;
 
 struct Value {
     key: String,
     value: String,
     origin: Origin,
-    /// The section of a profile that includes this one replaces it.
+    /// Location of the section that replaces it in an including profile; `None` if the value is effective.
     replaced: Option<Origin>,
 }
 
@@ -27,12 +27,12 @@ struct Section {
 }
 
 impl Section {
-    /// The value of a key that counts.
+    /// The effective value of a key.
     fn get(&self, key: &str) -> Option<&str> {
         self.values.iter().rev().find(|value| value.key == key && value.replaced.is_none()).map(|value| value.value.as_str())
     }
 
-    /// The plugin.
+    /// The plugin of the section.
     fn kind(&self) -> &str {
         self.get("type").unwrap_or(&self.name)
     }
@@ -46,7 +46,7 @@ impl Section {
     }
 }
 
-/// Finds what the active profile sets.
+/// Collects the settings of the active profile.
 pub fn read(root: &Root, disks: &[Disk], found: &mut Found) {
     let Some(active) = root.read(ACTIVE, &mut found.warnings) else { return };
     let (mut sections, mut read) = (Vec::new(), Vec::new());
@@ -56,7 +56,7 @@ pub fn read(root: &Root, disks: &[Disk], found: &mut Found) {
     sections.iter().for_each(|section| add(section, disks, found));
 }
 
-/// Adds the sections of a profile to those of the ones that it includes.
+/// Merges the sections of a profile into those of the profiles that it includes.
 fn profile(root: &Root, name: &str, named_by: &str, so_far: (&mut Vec<Section>, &mut Vec<String>), warnings: &mut Vec<String>) {
     let (sections, read) = so_far;
     if read.iter().any(|known| known == name) || read.len() >= MAX_PROFILES {
@@ -123,7 +123,7 @@ fn add(section: &Section, disks: &[Disk], found: &mut Found) {
     for value in &section.values {
         let setting = |device: Option<&str>, key: &str, text: &str| Setting {
             ineffective: value.replaced.as_ref().map(|origin| format!("{origin} replaces its section")),
-            // Variables and functions are tuned's own.
+            // Variables and functions are evaluated by tuned only.
             condition: text.contains("${").then(|| text.to_owned()),
             ..Setting::new(Tool::Tuned, value.origin.clone(), device, key, text)
         };
@@ -134,7 +134,7 @@ fn add(section: &Section, disks: &[Disk], found: &mut Found) {
                 None => found.warnings.push(format!("{}: readahead={} should be a number of KiB", value.origin, value.value)),
             },
             ("sysctl", name) => found.settings.extend(sysctl_key(name).map(|key| setting(None, &key, &value.value))),
-            // Newer versions have some of them by their bare names.
+            // Newer versions accept some by their bare names.
             ("vm", name) => found.settings.extend(sysctl_key(&format!("vm.{name}")).map(|key| setting(None, &key, &value.value))),
             ("sysfs", path) => {
                 let Some((pattern, key)) = queue_attribute(path) else { continue };
@@ -148,7 +148,7 @@ fn add(section: &Section, disks: &[Disk], found: &mut Found) {
 
 fn for_disks(section: &Section, disks: &[Disk], found: &mut Found, setting: impl Fn(Option<&str>) -> Setting) {
     let before = found.settings.len();
-    // Of the devices that tuned sees, those without a queue are no disks to it.
+    // tuned ignores devices without a queue.
     let matching = disks.iter().filter(|disk| disk.device.has_queue && section.is_for(disk.name()));
     found.settings.extend(matching.map(|disk| setting(Some(disk.name()))));
     if found.settings.len() == before {
@@ -157,7 +157,7 @@ fn for_disks(section: &Section, disks: &[Disk], found: &mut Found, setting: impl
     }
 }
 
-/// `readahead` is in KiB, or with an s in sectors; with > it is set only if it is more.
+/// Parses `readahead`: KiB, or sectors with suffix s; prefix > sets it only if the current value is smaller.
 fn read_ahead_kib(text: &str) -> Option<String> {
     if text.contains("${") {
         return Some(text.to_owned());

@@ -1,11 +1,11 @@
-//! Rules of udev that set attributes of queues (udev(7)).
+//! udev rules that set queue attributes (udev(7)).
 //!
 //! ```text
 //! ACTION=="add|change", KERNEL=="sd*", ATTR{queue/rotational}=="1", ATTR{queue/scheduler}="bfq"
 //! └────────────────────────── conditions ─────────────────────────┘ └───── assignment ────────┘
 //! ```
-//! The rules are played for each whole disk as on a change event: `GOTO` and `LABEL`, properties that earlier rules set, and those in udev's
-//! database are heeded. What only the running udev knows, such as the output of programs, is an open condition.
+//! Rules are evaluated for each whole disk as on a change event, with `GOTO` and `LABEL`, properties set by earlier rules, and those in udev's
+//! database. Conditions that need the running udev, such as the output of programs, stay undecided.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use super::pattern::any_matches;
 use super::root::{Origin, Root, Text};
 use super::setting::{Disk, Found, Setting, Tool, attribute_key};
 
-/// In the order of their weight.
+/// Folders in order of precedence.
 const FOLDERS: &[&str] =
     &["/etc/udev/rules.d", "/run/udev/rules.d", "/usr/local/lib/udev/rules.d", "/usr/lib/udev/rules.d", "/lib/udev/rules.d"];
 
@@ -21,7 +21,7 @@ const FOLDERS: &[&str] =
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Part {
     key: String,
-    /// In braces; empty if there are none.
+    /// Text in braces; empty if there are none.
     attribute: String,
     operator: &'static str,
     value: String,
@@ -43,7 +43,7 @@ impl Part {
         matches!(self.operator, "==" | "!=") || matches!(self.key.as_str(), "PROGRAM" | "IMPORT" | "TEST")
     }
 
-    /// The settings that it makes: an attribute, or an `echo` into its file by a program that is run.
+    /// Settings made by an assignment: an attribute, or an `echo` into its file by a `RUN` program.
     fn sets(&self) -> Option<(String, String)> {
         match self.key.as_str() {
             _ if self.is_condition() => None,
@@ -54,7 +54,7 @@ impl Part {
     }
 }
 
-/// What `echo bfq > /sys$DEVPATH/queue/scheduler` sets.
+/// Parses a command such as `echo bfq > /sys$DEVPATH/queue/scheduler`.
 fn echoed(command: &str) -> Option<(String, String)> {
     let (_, rest) = command.split_once("echo ")?;
     let (value, path) = rest.split_once('>')?;
@@ -69,7 +69,7 @@ struct Rule {
     parts: Vec<Part>,
 }
 
-/// Whether a condition holds.
+/// Result of a condition.
 enum Truth {
     Yes,
     No,
@@ -82,7 +82,7 @@ impl From<bool> for Truth {
     }
 }
 
-/// Finds what the rules set.
+/// Collects the settings made by rules.
 pub fn read(root: &Root, disks: &[Disk], found: &mut Found) {
     let texts = root.drop_ins(FOLDERS, ".rules", &mut found.warnings);
     let files: Vec<Vec<Rule>> = texts.iter().map(|text| rules(text, &mut found.warnings)).collect();
@@ -109,7 +109,7 @@ pub fn read(root: &Root, disks: &[Disk], found: &mut Found) {
     }
 }
 
-/// The properties of a device in udev's database.
+/// Properties of a device from udev's database.
 fn properties(disk: &Disk) -> BTreeMap<String, String> {
     let (major, minor) = disk.device.number;
     let text = disk.root.attribute(&format!("/run/udev/data/b{major}:{minor}")).unwrap_or_default();
@@ -117,14 +117,14 @@ fn properties(disk: &Disk) -> BTreeMap<String, String> {
     pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
-/// Plays rules for one device.
+/// Evaluates rules for one device.
 struct Player<'a, 'b> {
     disk: &'a Disk<'a>,
     properties: BTreeMap<String, String>,
-    /// Whether udev's database knows the device, so that a property that is not there is empty.
+    /// Whether udev's database has the device; then missing properties are empty rather than unknown.
     has_database: bool,
     found: &'b mut Found,
-    /// Why rules did nothing for devices.
+    /// Why rules had no effect on devices.
     reasons: &'b mut BTreeMap<Origin, Vec<String>>,
 }
 
@@ -151,7 +151,7 @@ impl Player<'_, '_> {
         }
     }
 
-    /// Applies a rule if its conditions hold; where it goes to, if it does.
+    /// Applies a rule if its conditions hold. Returns the label of its `GOTO`, if any.
     fn apply<'r>(&mut self, rule: &'r Rule) -> Option<&'r str> {
         let mut open = None;
         for part in rule.parts.iter().filter(|part| part.is_condition()) {
@@ -180,7 +180,7 @@ impl Player<'_, '_> {
     fn holds(&self, part: &Part) -> Truth {
         let equal = |text: &str| Truth::from(any_matches(&part.value, text) == (part.operator == "=="));
         match part.key.as_str() {
-            // A rule is for one of both events at least.
+            // The rule applies to add or change events.
             "ACTION" if part.operator == "==" => {
                 Truth::from(["add", "change"].iter().any(|action| any_matches(&part.value, action)))
             }
@@ -202,7 +202,7 @@ impl Player<'_, '_> {
                     None => equal(""),
                 },
             },
-            // An attribute that is not there matches nothing.
+            // A missing attribute matches nothing.
             "ATTR" => self.disk.attribute(&part.attribute).map_or(Truth::No, |value| equal(&value)),
             "ATTRS" => {
                 let paths = [part.attribute.clone(), format!("device/{}", part.attribute)];
@@ -232,7 +232,7 @@ fn rules(text: &Text, warnings: &mut Vec<String>) -> Vec<Rule> {
     rules
 }
 
-/// The parts of a rule.
+/// Splits a rule into its parts.
 fn parts(line: &str) -> Result<Vec<Part>, String> {
     let mut parts = Vec::new();
     let mut rest = line.trim_start_matches([',', ' ', '\t']);
@@ -244,7 +244,7 @@ fn parts(line: &str) -> Result<Vec<Part>, String> {
     Ok(parts)
 }
 
-/// The first part, and what is behind it.
+/// Splits off the first part; also returns the rest.
 fn part(text: &str) -> Result<(Part, &str), String> {
     let shown = |text: &str| text.chars().take(40).collect::<String>();
     let end = text.find(|c: char| !c.is_ascii_uppercase() && c != '_').unwrap_or(text.len());

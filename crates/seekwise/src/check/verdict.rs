@@ -1,4 +1,4 @@
-//! What becomes of a setting: in force, overridden, without effect, or against another one.
+//! Verdict on a setting: active, overridden, without effect, or in conflict with another one.
 
 use std::collections::BTreeMap;
 
@@ -6,35 +6,35 @@ use super::root::Origin;
 use super::setting::{Disk, Found, Setting};
 use super::state::State;
 
-/// What becomes of it.
+/// Verdict on a setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The kernel has this value now.
+    /// The value is active.
     InForce,
-    /// A later setting of the same tool has another value.
+    /// Overridden by a later setting of the same tool.
     Overridden(Origin),
-    /// It cannot take effect, or what it sets is so anyway.
+    /// Cannot take effect, or equals the value without it.
     Nothing {
-        /// Why.
+        /// The reason.
         why: String,
-        /// Whether somebody should correct it.
+        /// Whether it should be corrected.
         is_finding: bool,
     },
-    /// Another tool sets another value, and that one wins.
+    /// Another tool sets another value, which takes precedence.
     Fights {
-        /// Where.
+        /// Location of the other setting.
         with: Origin,
-        /// Why that one wins.
+        /// Why the other one takes precedence.
         why: String,
     },
-    /// It should be in force, and another value is.
+    /// Should be active, but another value is.
     NotInForce(String),
-    /// That cannot be told here.
+    /// Cannot be determined.
     Unknown(String),
 }
 
 impl Verdict {
-    /// Whether somebody should do something about it.
+    /// Whether the verdict calls for action.
     pub fn is_finding(&self) -> bool {
         match self {
             Verdict::InForce | Verdict::Overridden(_) | Verdict::Unknown(_) => false,
@@ -43,7 +43,7 @@ impl Verdict {
         }
     }
 
-    /// Its kind in one word, for programs.
+    /// Machine-readable name.
     pub fn kind(&self) -> &'static str {
         match self {
             Verdict::InForce => "in_force",
@@ -73,13 +73,13 @@ impl std::fmt::Display for Verdict {
 pub struct Judged {
     /// The setting.
     pub setting: Setting,
-    /// The value that the kernel has now; `None` if it has none, or there is no kernel to ask.
+    /// Current value in the kernel; `None` if it has none, or no kernel is available.
     pub now: Option<String>,
-    /// What becomes of it.
+    /// The verdict.
     pub verdict: Verdict,
 }
 
-/// Judges all settings, in the order in which they are applied, device by device.
+/// Judges all settings by device, in the order in which they are applied.
 pub fn judge(found: &mut Found, disks: &[Disk], machine: &State) -> Vec<Judged> {
     let mut settings = std::mem::take(&mut found.settings);
     settings.sort_by_key(|setting| setting.tool);
@@ -99,7 +99,7 @@ pub fn judge(found: &mut Found, disks: &[Disk], machine: &State) -> Vec<Judged> 
     judged
 }
 
-/// Of one device, or of the machine.
+/// Judges the settings of one device, or of the machine.
 fn of_one(settings: Vec<Setting>, state: &State) -> Vec<Judged> {
     let nothing: Vec<Option<Verdict>> = settings.iter().map(|setting| without_effect(setting, state)).collect();
     let verdicts: Vec<Verdict> = (0..settings.len())
@@ -108,7 +108,7 @@ fn of_one(settings: Vec<Setting>, state: &State) -> Vec<Judged> {
     settings.into_iter().zip(verdicts).map(|(setting, verdict)| Judged { now: state.get(&setting.key), setting, verdict }).collect()
 }
 
-/// The verdict of a setting that has no effect whatever the others are.
+/// Verdict on a setting that has no effect regardless of the others; `None` if it may have one.
 fn without_effect(setting: &Setting, state: &State) -> Option<Verdict> {
     if let Some(why) = &setting.ineffective {
         return Some(Verdict::Nothing { why: why.clone(), is_finding: true });
@@ -119,7 +119,7 @@ fn without_effect(setting: &Setting, state: &State) -> Option<Verdict> {
     state.refuses(&setting.key, &setting.value).map(|why| Verdict::Nothing { why, is_finding: true })
 }
 
-/// The verdict of one that has an effect unless others are in its way.
+/// Verdict on a setting that takes effect unless another one overrides it.
 fn against_others(index: usize, settings: &[Setting], nothing: &[Option<Verdict>], state: &State) -> Verdict {
     let setting = &settings[index];
     let counts = |other: &usize| nothing[*other].is_none() && settings[*other].condition.is_none();
@@ -154,7 +154,7 @@ fn against_others(index: usize, settings: &[Setting], nothing: &[Option<Verdict>
     }
 }
 
-/// The verdict by what the kernel has now.
+/// Verdict by the current value in the kernel.
 fn told(setting: &Setting, state: &State) -> Verdict {
     if let Some(condition) = &setting.condition {
         return Verdict::Unknown(format!("whether {condition} holds is not known here"));
@@ -174,7 +174,7 @@ fn told(setting: &Setting, state: &State) -> Verdict {
     }
 }
 
-/// The sysctl that excludes another one.
+/// The sysctl that overrides another one, such as `vm.dirty_bytes` for `vm.dirty_ratio`; `None` if there is none.
 fn twin(key: &str) -> Option<&'static str> {
     match key {
         "vm.dirty_ratio" => Some("vm.dirty_bytes"),

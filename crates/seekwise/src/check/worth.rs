@@ -1,4 +1,4 @@
-//! What each setting in force is worth: a load is simulated under all of them, and then with each one alone taken back to its default.
+//! Effect of each active setting: a load is simulated under all settings, then with each one individually at its default.
 
 use control::Setting;
 use experiment::comparison::Experiment;
@@ -10,36 +10,36 @@ use super::setting::Disk;
 use super::state::State;
 use super::verdict::{Judged, Verdict};
 
-/// What one setting is worth.
+/// Effect of one setting.
 #[derive(Debug, Serialize)]
 pub struct Worth {
     /// The device whose settings these are.
     pub device: String,
-    /// As in `iosched/fifo_batch`.
+    /// Name of the attribute, such as `iosched/fifo_batch`.
     pub setting: String,
     /// Its value.
     pub value: String,
-    /// Mean response time under all settings, and without this one.
+    /// Mean response time in ms, under all settings and without this one.
     pub mean_ms: (f64, f64),
-    /// The 99th percentile, likewise.
+    /// 99th percentile of the response time in ms, under all settings and without this one.
     pub p99_ms: (f64, f64),
 }
 
-/// What was found out, and which settings could not be simulated.
+/// Effects of settings, and the settings that could not be simulated.
 #[derive(Debug, Default)]
 pub struct Worths {
-    /// By device and setting.
+    /// Effects, by device and setting.
     pub worths: Vec<Worth>,
-    /// As sentences.
+    /// Settings that could not be simulated, as sentences.
     pub notes: Vec<String>,
 }
 
-/// The scheduler's attributes begin so.
+/// Prefix of a scheduler's attributes.
 const OF_SCHEDULER: &str = "iosched/";
-/// The scheduler that the kernel gives a device with one hardware queue, and with several (`elevator_get_default`).
+/// The kernel's default scheduler for a device with one hardware queue, and with several (`elevator_get_default`).
 const DEFAULTS: [&str; 2] = ["mq-deadline", "none"];
 
-/// A setting that is in force, as the simulator knows it.
+/// An active setting, as input of the simulator.
 struct Part {
     key: String,
     value: String,
@@ -50,14 +50,14 @@ impl Part {
         self.key.starts_with("vm.")
     }
 
-    /// `read_ahead_kb=1024`.
+    /// Formats it as `read_ahead_kb=1024`.
     fn word(&self) -> String {
         let name = self.key.strip_prefix("vm.").or(self.key.strip_prefix(OF_SCHEDULER)).unwrap_or(&self.key);
         format!("{name}={}", self.value.trim_start_matches(['<', '>']))
     }
 }
 
-/// Simulates the load of the experiment for each disk that has settings in force.
+/// Simulates the load for each disk with active settings.
 pub fn simulate(experiment: &Experiment, judged: &[Judged], disks: &[Disk], workers: Workers) -> anyhow::Result<Worths> {
     let world = experiment.world()?;
     let heeded: Vec<String> =
@@ -71,7 +71,7 @@ pub fn simulate(experiment: &Experiment, judged: &[Judged], disks: &[Disk], work
         for part in &parts {
             let scheduler = if part.key == "scheduler" { default_scheduler(disk) } else { &active };
             let left = parts.iter().filter(|other| other.key != part.key);
-            // Its tunables go with a scheduler.
+            // A scheduler is removed together with its tunables.
             let left = left.filter(|other| scheduler == active || !other.key.starts_with(OF_SCHEDULER));
             let without = figures(experiment, scheduler, left, workers)?;
             found.worths.push(Worth {
@@ -90,7 +90,7 @@ fn default_scheduler(disk: &Disk) -> &'static str {
     DEFAULTS[usize::from(disk.hardware_queues() > 1)]
 }
 
-/// The settings in force that the load heeds.
+/// Active settings that affect the simulated load; others are added to `notes`.
 fn parts(disk: &Disk, judged: &[Judged], heeded: &[String], notes: &mut Vec<String>) -> Vec<Part> {
     let mut parts: Vec<Part> = Vec::new();
     let is_its = |judged: &&Judged| judged.setting.device.as_deref().is_none_or(|device| device == disk.name());

@@ -1,4 +1,4 @@
-//! `seekwise disk calibrate`: fits a profile to what a real drive did.
+//! `seekwise disk calibrate`: fits a profile to measurements of a real drive.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -55,7 +55,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     Ok(terminal::print(&text)?)
 }
 
-/// The text of the fitted profile: what it comes from and what was fitted stand in its head.
+/// Text of the fitted profile, with source and fitted parameters in a header.
 fn fitted_profile(profile: &Profile, arguments: &Arguments, calibration: &Calibration) -> anyhow::Result<String> {
     let file = |path: &std::path::Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let mut specification = calibration.specification.clone();
@@ -83,7 +83,7 @@ fn fitted_profile(profile: &Profile, arguments: &Arguments, calibration: &Calibr
     Ok(text)
 }
 
-/// The new value and how sure it is, if it was taken.
+/// The new value with its uncertainty; `None` if it was not adopted.
 fn taken(fitted: &Fitted) -> Option<String> {
     match &fitted.outcome {
         Outcome::Number { uncertainty, .. } => Some(format!("{} ± {}", fitted.after, uncertain(*uncertainty))),
@@ -92,7 +92,7 @@ fn taken(fitted: &Fitted) -> Option<String> {
     }
 }
 
-/// Two digits: more would say that the uncertainty is certain.
+/// Formats an uncertainty with two digits.
 fn uncertain(value: f64) -> String {
     let decimals = (1.0 - value.abs().max(1e-9).log10().floor()).clamp(0.0, 6.0) as usize;
     format!("{value:.decimals$}")

@@ -1,4 +1,4 @@
-//! `seekwise disk fit`: a profile from the times of a trace alone.
+//! `seekwise disk fit`: fits a disk profile to the response times of a trace.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use twin::device::{Fitted, JUDGED_SHARE, Residual, fit_and_judge, judge};
 use crate::arguments::ColumnsArgument;
 use terminal::{self, Interrupted};
 
-/// What a capacity in GB is multiplied with.
+/// Sectors per GB.
 const SECTORS_A_GB: f64 = 1e9 / 512.0;
 
 /// What to fit to.
@@ -80,7 +80,7 @@ fn capacity(arguments: &Arguments) -> anyhow::Result<Option<u64>> {
     Ok(Some((gigabytes * SECTORS_A_GB) as u64))
 }
 
-/// The requests of one device that say when they were done.
+/// Requests of one device with completion times.
 fn seen(arguments: &Arguments) -> anyhow::Result<Vec<ObservedRequest>> {
     let path = arguments.trace.display();
     let (format, columns) = (arguments.format.clone(), arguments.columns.get().cloned());

@@ -1,4 +1,4 @@
-//! `seekwise disk learn`: a regression tree of how long requests take on a device.
+//! `seekwise disk learn`: trains a regression tree of a device's service times.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;

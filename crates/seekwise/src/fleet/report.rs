@@ -28,7 +28,7 @@ pub struct Args {
 #[derive(Serialize)]
 struct Json {
     effects: Vec<Effect>,
-    /// Rows that are no measurements, and were passed over.
+    /// Number of invalid rows, which were skipped.
     broken_rows: usize,
 }
 
@@ -40,7 +40,7 @@ struct Effect {
     from: String,
     to: String,
     gain_percent: f64,
-    /// The 95% interval; null of a single machine.
+    /// Lower end of the 95% confidence interval; null for a single machine.
     low_percent: Option<f64>,
     high_percent: Option<f64>,
     machines: usize,

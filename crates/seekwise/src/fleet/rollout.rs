@@ -1,4 +1,4 @@
-//! `seekwise fleet rollout`: a setting goes to a few devices first, and widens or is taken back.
+//! `seekwise fleet rollout`: staged rollout of a setting, which advances or is reverted by the measured gain.
 
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -16,7 +16,7 @@ use terminal::Interrupted;
 use super::check_server;
 use crate::number;
 
-/// What an agent notes where its guard took the setting back.
+/// Note of an agent whose guard reverted the setting.
 const TAKEN_BACK: &str = "taken back by the guard";
 
 /// The subcommands.
@@ -152,12 +152,12 @@ fn start(args: StartArgs) -> anyhow::Result<()> {
     say(&named.name, &format!("begun for {setting}; `seekwise fleet rollout run` gives it to the first devices that take part"))
 }
 
-/// What a comparison needs of the devices.
+/// Devices and comparison of a rollout.
 struct Standing {
     rollout: Rollout,
     members: Vec<Member>,
     judgement: Judgement,
-    /// Chosen devices that do not have the setting, with the reason.
+    /// Number of chosen devices that do not run the setting.
     declined: usize,
     taken_back: bool,
 }
@@ -187,7 +187,7 @@ impl Standing {
     }
 }
 
-/// Compares once, and moves the rollout on. Returns where it stands then, and why.
+/// Compares once, and updates the rollout. Returns its new state and the reason.
 fn step(fleet: &mut Fleet, name: &str) -> anyhow::Result<(RolloutState, String)> {
     let rollout = find(fleet, name)?;
     if rollout.state != RolloutState::Running {
@@ -226,14 +226,14 @@ fn step(fleet: &mut Fleet, name: &str) -> anyhow::Result<(RolloutState, String)>
     Ok((state, format!("{state}: {why}")))
 }
 
-/// Scores of a device before it may be chosen, so that there is something to compare with.
+/// Minimum scores of a device before it may be chosen, which are its baseline.
 const MIN_SCORES_BEFORE: usize = control::fleet::rollout::MIN_SCORES;
 
 #[allow(clippy::disallowed_methods, reason = "it waits for hours between steps")]
 fn keep_stepping(args: &RunArgs) -> anyhow::Result<()> {
     let mut said = String::new();
     loop {
-        // A server that was away for a while ends nothing.
+        // A temporary failure of the server does not end the loop.
         match connect(&args.named.server).and_then(|mut fleet| step(&mut fleet, &args.named.name)) {
             Ok((state, why)) => {
                 if why != said {
@@ -345,7 +345,7 @@ struct ShowJson<'a> {
     chosen: usize,
     chosen_without_setting: usize,
     gain_percent: Option<f64>,
-    /// Half the width of the 95% interval.
+    /// Half-width of the 95% confidence interval.
     margin_percent: Option<f64>,
     compared_with_setting: usize,
     compared_without: usize,

@@ -19,18 +19,18 @@ use crate::number;
 use crate::trace::capture;
 use terminal::{Failed, Interrupted, Terminal};
 
-/// How long a device is probed, in seconds.
+/// Default duration of probing, in seconds.
 const SECONDS: u32 = 180;
-/// Samples' lengths that probing takes in all: 20 in each round, and about 15 before the first.
+/// Total number of samples: 20 per round, and about 15 before the first.
 const SAMPLES: f64 = 20.0 * ROUNDS as f64 + 15.0;
-/// Smallest scratch file: with less, the heads would hardly move.
+/// Minimum size of the scratch file; a smaller one would cause almost no seeks.
 const LEAST_FILE: u64 = 64 << 20;
-/// More than this part of foreign I/O makes the figures wrong.
+/// Maximum share of foreign I/O; above it the figures are invalid.
 const MOST_FOREIGN_PERCENT: f64 = 5.0;
-/// With a larger error a figure may be wrong by far more: beside a load of 13 on two processors an emulated volume of 3,000 random reads per
-/// second was measured to do 348 ± 39%.
+/// Maximum standard error. Figures with a larger one may be off by far more: at a load average of 13 on two processors, an emulated volume of
+/// 3,000 random reads per second was measured at 348 ± 39%.
 const MOST_ERROR_PERCENT: f64 = 25.0;
-/// What a capacity in GB is multiplied with.
+/// Sectors per GB.
 const SECTORS_A_GB: f64 = 1e9 / 512.0;
 
 /// What is printed.
@@ -81,9 +81,9 @@ pub struct Args {
     json: bool,
 }
 
-/// What is known about the device beside the figures.
+/// Information about the device other than the figures.
 struct About {
-    /// What was probed, in a sentence.
+    /// The probed device as a sentence.
     text: String,
     /// Major and minor number.
     number: String,
@@ -155,7 +155,7 @@ fn of_device(args: &Args, name: &str, terminal: &Terminal) -> anyhow::Result<(Le
     Ok((learned, about))
 }
 
-/// Its model, if udev knows it: it finds no others in the hardware database.
+/// Model name for the entry of the hardware database: `--model`, else the device's if udev sets ID_MODEL for its kind; `None` if unknown.
 fn model_of(args: &Args, device: &Device) -> Option<String> {
     let has_id = matches!(device.kind, Kind::Scsi | Kind::Nvme);
     args.model.clone().or_else(|| device.model.clone().filter(|_| has_id))

@@ -1,4 +1,4 @@
-//! `seekwise trace capture`, and what `seekwise advise` captures a device's requests with.
+//! `seekwise trace capture`, and the capture of a device's requests for `seekwise advise`.
 
 use std::io::{self, BufWriter};
 use std::os::unix::fs::FileTypeExt as _;
@@ -74,7 +74,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     report(&recorded, &device, format, &output)
 }
 
-/// The block device that an argument names which may also name a file or a workload: those come first.
+/// The block device named by an argument; `None` if it names a file, a workload or nothing. Paths in `/dev` need not exist.
 pub fn named(argument: &Path) -> Option<String> {
     let name = argument.to_str()?;
     if let Ok(about) = std::fs::metadata(argument) {
@@ -89,7 +89,7 @@ pub fn seconds(seconds: u32) -> Nanos {
     Nanos::from_secs_f64(seconds.into())
 }
 
-/// The whole disk that is meant by a name.
+/// The whole disk for the name of a disk or partition.
 pub fn device(given: &str) -> anyhow::Result<Device> {
     let (device, partition) = topology::find(&Sysfs::real(), given)?;
     ensure!(device.size_sectors > 0, "{given}: holds nothing: no medium is in it, or nothing is attached to it");
@@ -99,7 +99,7 @@ pub fn device(given: &str) -> anyhow::Result<Device> {
     Ok(device)
 }
 
-/// Who records.
+/// Name and version of this program, for the header of a recording.
 pub fn program() -> String {
     format!("seekwise {}", env!("CARGO_PKG_VERSION"))
 }
@@ -115,7 +115,7 @@ fn captured(device: &Device, capture: Capture, until: Until, by: Named, monitor:
     Ok(recorded)
 }
 
-/// Says what is missing.
+/// Warns of data missing in a recording.
 pub fn warn(recorded: &Recorded, device: &Device) {
     let name = &device.name;
     if recorded.is_gone {
@@ -132,7 +132,7 @@ pub fn warn(recorded: &Recorded, device: &Device) {
     }
 }
 
-/// Says what was written.
+/// Reports the written trace.
 fn report(recorded: &Recorded, device: &Device, format: &OutputFormat, output: &str) -> anyhow::Result<()> {
     let trace = &recorded.trace;
     let mut left_out: Vec<String> = trace.left_out.iter().copied().map(Field::words).map(str::to_owned).collect();

@@ -1,4 +1,4 @@
-//! Reads a trace as the options say and writes it, whole or not at all.
+//! Reads a trace according to options and writes it atomically.
 
 use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
@@ -42,7 +42,7 @@ impl Source {
         self.options.open(&self.input, order)
     }
 
-    /// Its path and, for messages, its format.
+    /// The path, and the name of the format for messages.
     pub fn of(&self, opened: &Opened) -> (&Path, &'static str) {
         (&self.input, opened.format.name)
     }
@@ -68,7 +68,7 @@ pub struct Destination {
 }
 
 impl Destination {
-    /// Rejects what cannot be written, before any work is done for it.
+    /// Checks that the output can be written, before any work is done.
     pub fn begin(&self) -> anyhow::Result<Target> {
         Target::begin(&self.output, self.written_as.as_deref(), "--as")
     }
@@ -83,7 +83,7 @@ pub struct Target {
 }
 
 impl Target {
-    /// Rejects what cannot be written, before any work is done for it. `option` is the one that names the format.
+    /// Checks that the output can be written, before any work is done. `option` is the name of the option for the format.
     pub fn begin(output: &Path, format: Option<&str>, option: &str) -> anyhow::Result<Target> {
         let format = output_format(output, format, option)?;
         let file = if output == Path::new("-") {
@@ -95,13 +95,13 @@ impl Target {
         Ok(Target { output: output.to_owned(), format, file })
     }
 
-    /// The folder that it is written to; for standard output that of temporary files.
+    /// Folder of the output; for standard output, the folder for temporary files.
     pub fn folder(&self) -> PathBuf {
         let folder = self.output.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         if self.file.is_some() { folder.to_owned() } else { std::env::temp_dir() }
     }
 
-    /// Writes all requests of a reader, which reads the trace at this path in this format, and reports what the output format could not hold.
+    /// Writes all requests of a reader, and reports information that the output format cannot hold. `input` and `from` are path and format read.
     pub fn write(self, reader: &mut dyn TraceReader, (input, from): (&Path, &str)) -> anyhow::Result<()> {
         let Target { output, format, file } = self;
         let out: Out = match &file {
@@ -132,12 +132,12 @@ impl Target {
     }
 }
 
-/// Ends the work at Ctrl-C.
+/// Fails if Ctrl-C was pressed.
 pub fn stop_if_asked() -> Result<(), Interrupted> {
     if terminal::interrupted().load(Ordering::Relaxed) { Err(Interrupted) } else { Ok(()) }
 }
 
-/// A trace's origin: this program, and the file that is read.
+/// Origin of a trace: this program, and the input file.
 pub fn about(input: &Path, reader: &dyn TraceReader) -> About {
     About {
         program: super::capture::program(),
@@ -146,13 +146,13 @@ pub fn about(input: &Path, reader: &dyn TraceReader) -> About {
     }
 }
 
-/// A trace being written, and what its format could not hold of it.
+/// A trace being written, with the information that its format cannot hold.
 pub struct Copy {
     output: PathBuf,
     format: &'static OutputFormat,
     writer: Box<dyn TraceWriter>,
     losses: Losses,
-    /// Written so far.
+    /// Number of requests written.
     pub requests: u64,
 }
 
@@ -163,7 +163,7 @@ impl Copy {
         Ok(Copy { output: output.to_owned(), format, writer, losses: Losses::of(format), requests: 0 })
     }
 
-    /// Writes a request, if the format holds such.
+    /// Writes a request, if the format can represent it.
     pub fn write(&mut self, request: &TraceRequest, names: &dyn TraceReader) -> anyhow::Result<()> {
         self.losses.see(request, names);
         if self.format.holds(request) {
@@ -173,8 +173,8 @@ impl Copy {
         Ok(())
     }
 
-    /// Writes the rest, reports what is lost, and returns how many requests were written. `flushes` are those of the trace that is read, for
-    /// which no format has a place, with other commands without sectors.
+    /// Completes the trace, reports lost information, and returns the number of requests written. `flushes` is the number of flushes and other
+    /// commands without sectors in the input, which no format can hold.
     pub fn finish(self, flushes: u64) -> anyhow::Result<u64> {
         let Copy { output, format, writer, losses, requests } = self;
         let note = writer.finish().with_context(|| cannot_write(&output))?;
@@ -194,7 +194,7 @@ fn cannot_write(output: &Path) -> String {
     format!("cannot write {}", output.display())
 }
 
-/// The format that is asked for by this option, or that the file's name tells.
+/// The format given by this option, else the one of the file's extension.
 pub fn output_format(output: &Path, name: Option<&str>, option: &str) -> anyhow::Result<&'static OutputFormat> {
     let names = || write::ALL.iter().map(|format| format.name);
     let list = || names().collect::<Vec<_>>().join(", ");
@@ -208,7 +208,7 @@ pub fn output_format(output: &Path, name: Option<&str>, option: &str) -> anyhow:
     }
 }
 
-/// Refuses to write what is no text where a terminal may be.
+/// Rejects binary formats on standard output.
 pub fn expect_text(format: &OutputFormat) -> anyhow::Result<()> {
     ensure!(format.is_text, "{} is not text and is not written to standard output: name a file", format.name);
     Ok(())

@@ -52,7 +52,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     Ok(terminal::print(&text)?)
 }
 
-/// A line for each trace. What is no trace in a folder is named and left out.
+/// Prints one line per trace. Files in folders that are not traces are reported and skipped.
 fn several(args: &Args) -> anyhow::Result<()> {
     let mut traces = Vec::new();
     for path in in_folders(&args.traces)? {
@@ -72,9 +72,9 @@ fn several(args: &Args) -> anyhow::Result<()> {
     Ok(terminal::print(&text)?)
 }
 
-/// A trace that was read to its end.
+/// Characteristics of a trace.
 struct Read {
-    /// Its file's name.
+    /// Name of the file.
     trace: String,
     format: &'static str,
     info: Info,
@@ -103,7 +103,7 @@ fn read(args: &Args, path: &Path) -> anyhow::Result<Read> {
     Ok(Read { trace, format, info })
 }
 
-/// A line for each, as wide as the longest name needs.
+/// Table with one line per trace, as wide as the longest name.
 fn table(traces: &[Read]) -> String {
     let names: Vec<String> = traces.iter().map(|read| report::printable(&read.trace).to_string()).collect();
     let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0).max("trace".len());
@@ -126,7 +126,7 @@ fn table(traces: &[Read]) -> String {
     text
 }
 
-/// The page, at most 80 columns wide.
+/// The report, at most 80 columns wide.
 fn text(trace: &str, format: &str, info: &Info) -> String {
     let mut lines = vec![format!(
         "{} ({format}): {} in {} s",
@@ -203,7 +203,7 @@ fn text(trace: &str, format: &str, info: &Info) -> String {
     lines.join("\n") + "\n" + &streams(info)
 }
 
-/// A size that is given in 10^3 bytes.
+/// Formats a size given in 10^3 bytes.
 fn size_of(kb: f64) -> String {
     report::number::size(kb * 1000.0)
 }

@@ -33,7 +33,7 @@ struct Json {
     findings: Vec<Said>,
 }
 
-/// A finding, and the command that mends it.
+/// A finding, with a command that fixes it.
 #[derive(Serialize)]
 struct Said {
     #[serde(flatten)]
@@ -41,7 +41,7 @@ struct Said {
     mend: Option<String>,
 }
 
-/// Formats with lines for flushes.
+/// Formats that can represent flushes.
 const WITH_FLUSHES: [&str; 3] = ["blktrace", "blkparse", "tracefs"];
 
 /// Runs the command.
@@ -56,7 +56,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     })?;
     bar.finish_and_clear();
     let (requests, findings) = linted.ok_or(Interrupted)?;
-    // What follows is a finding itself.
+    // Requests without sectors are reported as a finding below.
     for warning in opened.reader.warnings().iter().filter(|warning| !warning.contains("of no sectors")) {
         terminal::eprint_line(&format!("{}: {warning}", path.display()));
     }
@@ -101,7 +101,7 @@ fn text(name: &str, format: &str, requests: u64, findings: &[Said]) -> String {
     text
 }
 
-/// The command that mends a finding, or what else does.
+/// The command or other action that fixes a finding; `None` if there is none.
 fn mend(finding: &Finding, path: &Path, device_size: Option<u64>) -> Option<String> {
     let command = |what: &str, options: &str| Some(format!("seekwise trace {what} {} OUT{options}", quoted(path)));
     match finding.kind {
@@ -110,7 +110,7 @@ fn mend(finding: &Finding, path: &Path, device_size: Option<u64>) -> Option<Stri
         Kind::TimesTooLong => command("scale", " --time 0.001 (or 0.000001)"),
         Kind::TimesTooShort if finding.what.starts_with("come") => command("scale", " --time 1000 (or 1000000)"),
         Kind::Gaps => finding.first.as_ref().and_then(|first| {
-            // The request behind the gap.
+            // The request after the gap.
             let before = first.request.and_then(|request| request.checked_sub(1))?;
             command("slice", &format!(" --requests 1..{before}"))
         }),
@@ -127,7 +127,7 @@ fn mend(finding: &Finding, path: &Path, device_size: Option<u64>) -> Option<Stri
     }
 }
 
-/// A path as a shell takes it.
+/// Quotes a path for a shell.
 fn quoted(path: &Path) -> String {
     let text = path.display().to_string();
     let is_plain = |sign: char| sign.is_alphanumeric() || "/._-+,:=@%".contains(sign);

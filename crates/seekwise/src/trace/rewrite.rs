@@ -1,4 +1,4 @@
-//! `seekwise trace sort`, `slice`, `scale` and `filter`: a trace out of a trace.
+//! `seekwise trace sort`, `slice`, `scale` and `filter`: transformations of traces.
 
 use std::ops::{Range, RangeInclusive};
 
@@ -60,7 +60,7 @@ pub struct SliceArgs {
     requests: Option<RangeInclusive<u64>>,
 }
 
-/// Cuts a part out of a trace.
+/// Extracts a part of a trace.
 pub fn slice(args: &SliceArgs) -> anyhow::Result<()> {
     let times = args.from.unwrap_or(Nanos::ZERO)..args.to.unwrap_or(Nanos::MAX);
     ensure!(times.start < times.end, "--to {}: is not after --from {}", times.end, times.start);
@@ -119,7 +119,7 @@ enum OpArgument {
     Discard,
 }
 
-/// Keeps some of a trace's requests.
+/// Filters the requests of a trace.
 pub fn filter(args: &FilterArgs) -> anyhow::Result<()> {
     let op = |op: &OpArgument| match op {
         OpArgument::Read => Op::Read,

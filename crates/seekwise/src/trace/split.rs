@@ -1,4 +1,4 @@
-//! `seekwise trace split-by-device`: a file for each device of a trace, in a folder.
+//! `seekwise trace split-by-device`: writes one file per device of a trace.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, Permissions};
@@ -27,9 +27,9 @@ pub struct Args {
     written_as: String,
 }
 
-/// Each has a file open, and a writer may hold back 15 MB.
+/// Maximum number of devices: each has an open file, and a writer may buffer 15 MB.
 const MAX_DEVICES: usize = 256;
-/// The longest name of a file, without its extension.
+/// Maximum length of a file name without its extension, in bytes.
 const NAME_BYTES: usize = 100;
 
 /// Runs the command.
@@ -68,9 +68,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         let name = folder.join(&part.name);
         lines.push(format!("{}: {}", name.display(), counted(part.copy.finish(0)?, "request")));
     }
-    // An empty folder may be there.
+    // The rename replaces an empty folder.
     fs::rename(temporary.path(), folder).with_context(|| format!("cannot write {}", folder.display()))?;
-    // It has another name now; there is nothing left to be removed.
+    // The folder was renamed, so nothing is left to remove.
     let _ = temporary.keep();
     lines.iter().for_each(|line| eprint_line(line));
     Ok(())
@@ -82,7 +82,7 @@ struct Parts<'a> {
     input: &'a Path,
     format: &'static OutputFormat,
     parts: BTreeMap<u32, Part>,
-    /// Those that are taken.
+    /// Names in use.
     names: Vec<String>,
 }
 
@@ -121,7 +121,7 @@ impl Parts<'_> {
     }
 }
 
-/// A device's name as that of a file: `8,0` stays, `/dev/sda` is `dev-sda`.
+/// Converts a device's name to a file name: `8,0` is kept, `/dev/sda` becomes `dev-sda`.
 fn file_stem(device: u32, name: Option<&str>) -> String {
     let is_plain = |sign: char| sign.is_alphanumeric() || matches!(sign, '.' | ',' | '_' | '-' | '+' | ':');
     let plain: String = name.unwrap_or_default().chars().map(|sign| if is_plain(sign) { sign } else { '-' }).collect();

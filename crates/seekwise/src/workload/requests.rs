@@ -44,10 +44,10 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// How many job names an error message lists.
+/// Maximum job names in an error message.
 const SOME: usize = 8;
 
-/// The index of the chosen job.
+/// Index of the selected job.
 fn chosen(jobs: &[Job], name: Option<&str>) -> anyhow::Result<usize> {
     let names = || {
         let mut names: Vec<&str> = jobs.iter().take(SOME).map(Job::name).collect();

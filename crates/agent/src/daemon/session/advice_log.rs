@@ -1,4 +1,4 @@
-//! The controller's reasons, and its decisions as advice where nothing may be set.
+//! The controller's reasons, and its decisions as recommendations if they may not be applied.
 
 use std::collections::VecDeque;
 
@@ -8,12 +8,12 @@ use control::{DecisionRecord, Setting};
 use crate::control_socket::PendingAdvice;
 use crate::history::{Entry, Kind, Promised};
 
-/// Reasons that are kept. Controllers alternate between a reason and "nothing new", so one would not do.
+/// Number of reasons kept: more than one, because controllers alternate between a reason and "nothing new".
 const MAX_THOUGHTS: usize = 4;
-/// Candidates of an entry.
+/// Maximum candidates per entry.
 const MAX_CANDIDATES: usize = 16;
 
-/// The latest reasons, and the current advice.
+/// The latest reasons, and the pending recommendation.
 #[derive(Default)]
 pub(super) struct AdviceLog {
     pending: Option<PendingAdvice>,
@@ -21,12 +21,12 @@ pub(super) struct AdviceLog {
 }
 
 impl AdviceLog {
-    /// The current advice; `None` if the active setting is best or nothing is known yet.
+    /// The pending recommendation; `None` if the active setting is best or data do not suffice yet.
     pub fn pending(&self) -> Option<&PendingAdvice> {
         self.pending.as_ref()
     }
 
-    /// The latest reasons, each once; the last is that of the latest decision.
+    /// The latest reasons without duplicates; the last belongs to the latest decision.
     pub fn thoughts(&self) -> impl Iterator<Item = &str> {
         self.thoughts.iter().map(String::as_str)
     }
@@ -44,13 +44,13 @@ impl AdviceLog {
         self.thoughts.push_back(why.to_owned());
     }
 
-    /// There is no advice any more.
+    /// Withdraws the recommendation.
     pub fn withdraw(&mut self) {
         self.pending = None;
     }
 
-    /// Takes in a decision that was not applied; `refused` is the setting that it would have applied. Returns an entry for the history if
-    /// the advice is new.
+    /// Records a decision that was not applied; `refused` is the setting that it would have applied. Returns a history entry if the
+    /// recommendation is new.
     pub fn advise(
         &mut self,
         device: &str,
@@ -83,7 +83,7 @@ impl AdviceLog {
     }
 }
 
-/// A decision as an entry of the history; `to` is the setting that it is about.
+/// Converts a decision to a history entry; `to` is its setting.
 pub(super) fn entry_of(device: &str, kind: Kind, decision: &DecisionRecord, to: &str) -> Entry {
     let evidence = decision.evidence.as_deref();
     let predicted = evidence.and_then(|evidence| evidence.candidates.iter().find(|one| one.setting.to_string() == to));
@@ -107,7 +107,7 @@ fn promised(prediction: &Prediction) -> Promised {
     }
 }
 
-/// A difference of scores, which are logarithms, in percent.
+/// Converts a difference of (logarithmic) scores to percent.
 pub(super) fn percent(gain: f64) -> f64 {
     100.0 * gain.exp_m1()
 }

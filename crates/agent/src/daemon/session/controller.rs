@@ -14,14 +14,14 @@ use super::sharing::Sharing;
 use crate::configuration::Settings;
 use crate::daemon::device_control::DeviceControl;
 
-/// Processor time for the first decisions about a device, in milliseconds. A small budget needs a long time to bank it again.
+/// CPU time banked for the first decisions about a device, in milliseconds. With a small budget it takes long to bank again.
 const BANKED_CPU_MS: i64 = 1_000;
-/// The largest number of candidates taken from what was learned on this device.
+/// Maximum candidates from results learned on this device.
 const MAX_LEARNED_CANDIDATES: usize = 16;
-/// The same of those that served other machines.
+/// Maximum candidates from outcomes of other machines.
 const MAX_SHARED_CANDIDATES: usize = 4;
 
-/// The configured controller with the candidates that may be set on the device. Where requests are not observed it is the controller that
+/// Builds the configured controller with the candidates that may be set on the device. If requests are not traced, builds the controller that
 /// works from counters.
 pub(super) fn build_controller(
     settings: &Settings,
@@ -31,7 +31,7 @@ pub(super) fn build_controller(
     counters_only: Option<&CountersOnly>,
 ) -> Box<dyn control::Controller> {
     if sharing.is_held() {
-        // A rollout's setting is measured, not replaced.
+        // A rollout's setting is measured and must not be replaced.
         return Box::new(Fixed::keeping(WINDOW));
     }
     let brief = ControllerInput {
@@ -39,7 +39,7 @@ pub(super) fn build_controller(
         candidates: candidates(settings, (experience, sharing), device_control),
         experience: experience.clone(),
         fleet: sharing.knowledge().clone(),
-        // A test reads the model that comes with the program; without one a controller expects nothing.
+        // The built-in model is checked by a test; without a model the controller starts without predictions.
         gains: experiment::gain_model::load(None).unwrap_or_default(),
         ..ControllerInput::default()
     };
@@ -60,7 +60,7 @@ pub(super) fn build_controller(
     (spec.build)(&brief, &values)
 }
 
-/// The configuration's candidates, and the best settings that were learned on this device or served others, as far as they may be set.
+/// The configured candidates, the best settings learned on this device, and the best of other machines, if they may be set.
 fn candidates(
     settings: &Settings,
     (experience, sharing): (&Experience, &Sharing),
@@ -70,7 +70,7 @@ fn candidates(
     let pools = experience.pools.iter().rev().filter(|pool| pool.device == device);
     let learned = pools.filter_map(|pool| pool.settings().next());
     let mut candidates: Vec<Setting> = settings.candidates.clone();
-    // What served other machines is tried here, too; it stays only if it does well here.
+    // Settings that helped other machines are tried here, and kept only if they help here.
     let shared =
         sharing.knowledge().settings().into_iter().take(MAX_SHARED_CANDIDATES).filter_map(|text| Setting::parse(&text).ok());
     for setting in learned.chain(shared) {

@@ -9,7 +9,7 @@ use applier::Foreign;
 use applier::attribute::{NR_REQUESTS, SCHEDULER};
 
 impl DeviceSession {
-    /// Stands down if a setting was changed externally; where the agent owns nothing, starts again from the new setting.
+    /// Stands down if a setting was changed externally; if the agent has set nothing, restarts from the new setting.
     pub(super) fn check_external_changes(&mut self, now: Nanos, notices: &mut Vec<Notice>) {
         match self.ownership {
             Ownership::Agent => match self.device_control.foreign().map(unreleased) {
@@ -19,7 +19,7 @@ impl DeviceSession {
                 }
                 Ok(foreign) => self.stand_down(now, &foreign, notices),
                 Err(error) => {
-                    // Once, and not every second.
+                    // Report once, not every second.
                     let trouble = format!("external changes are not known: {error}");
                     if self.applier_trouble.as_ref() != Some(&trouble) {
                         notices.push(self.notice(Kind::Trouble, trouble.clone()));
@@ -40,8 +40,7 @@ impl DeviceSession {
         }
     }
 
-    /// There is no external change. If another setting is active all the same, an applier that was killed has been started again, and has put
-    /// back what was there before.
+    /// Handles an unexpected setting without an external change: a killed applier was restarted and has restored the original setting.
     fn expect_active(&mut self, now: Nanos, notices: &mut Vec<Notice>) {
         let setting = self.device_control.setting();
         if setting != self.active {
@@ -71,7 +70,7 @@ impl DeviceSession {
     }
 }
 
-/// External changes in words. What a switch of the scheduler takes with it is not listed beside the scheduler.
+/// External changes as text. Attributes reset by a change of the scheduler are omitted.
 pub(super) fn describe(foreign: &[Foreign]) -> String {
     let is_switched = foreign.iter().any(|one| one.attribute == SCHEDULER);
     let follows = |one: &&Foreign| one.attribute == NR_REQUESTS || one.attribute.starts_with("iosched/");

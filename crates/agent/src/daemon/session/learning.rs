@@ -1,4 +1,4 @@
-//! A lesson on a device that is otherwise tuned: the device, its event source and a guard as before; a load and a search of the lesson's own.
+//! A lesson on a device: uses the session's device and event source, with its own load, search and guard.
 //!
 //! The limit of changes per minute does not apply, because a lesson disturbs no process; the applier's limit does.
 
@@ -20,25 +20,25 @@ use crate::learning::{ForeignIo, Learned, Lesson, Work};
 use applier::attribute::READ_AHEAD;
 use applier::{AtExit, Foreign};
 
-/// How often a lesson looks for real work, at least: it has to stop within a second.
+/// Maximum interval of checks for foreign I/O: a lesson must stop within a second of it.
 const WORK_CHECK_INTERVAL: Nanos = Nanos(100_000_000);
 
 /// Read-ahead takes effect when a file is opened, and a lesson's load keeps its file open.
 const NOT_TRIED: &[&str] = &[READ_AHEAD];
 
-/// How long a device has been idle, and the lesson that is under way on it.
+/// Idle time of a device, and its running lesson.
 pub(super) struct LearningState {
     foreign_io: ForeignIo,
-    /// When real work was seen last, and what it was.
+    /// Time and origin of the last foreign I/O.
     last_work: (Nanos, Option<Work>),
-    /// While there is a lesson, the device's own controller rests.
+    /// The running lesson, during which the device's own controller is suspended; `None` without one.
     pub lesson: Option<Box<LessonSession>>,
     has_failed: bool,
     has_ended: bool,
 }
 
 impl LearningState {
-    /// Of a device that counts as idle from now on.
+    /// State of a device that counts as idle from now on.
     pub fn new(now: Nanos) -> LearningState {
         LearningState {
             foreign_io: ForeignIo::default(),
@@ -49,14 +49,14 @@ impl LearningState {
         }
     }
 
-    /// Notes an event if it is real work. `name` gives the name of a stream's program.
+    /// Processes an event and records foreign I/O. `name` returns the program name of a stream.
     pub fn observe<'a>(&mut self, now: Nanos, event: &Event, name: impl Fn(StreamId) -> Option<&'a str>) {
         if let Some(work) = self.foreign_io.look(event, name, |_| false) {
             self.last_work = (now, Some(work));
         }
     }
 
-    /// The device counts as idle from now on only.
+    /// Restarts the idle time.
     pub fn restart_idle_time(&mut self, now: Nanos) {
         self.last_work.0 = now;
     }
@@ -64,34 +64,34 @@ impl LearningState {
 
 /// Why a lesson ends.
 enum End {
-    /// Real work came for the device.
+    /// Foreign I/O on the device.
     Work(String),
-    /// Something went wrong; the next lesson has to wait.
+    /// A failure, which delays the next lesson.
     Failure(String),
     /// A setting was changed externally.
     ExternalChange(Vec<Foreign>),
 }
 
-/// A lesson that is under way.
+/// A running lesson on a device.
 pub struct LessonSession {
     lesson: Lesson,
-    /// The device's, without the limit of changes.
+    /// The device's settings, without the limit on changes per minute.
     settings: Settings,
     rate: ChangeRate,
     guard: Guard,
-    /// The driver's count of errors at the beginning.
+    /// Error count of the driver at the start.
     errors: Option<u64>,
     next_work_check: Nanos,
     next_external_check: Nanos,
 }
 
 impl LessonSession {
-    /// When it wants to be called next.
+    /// Time of the next step.
     pub fn next(&self) -> Option<Nanos> {
         self.lesson.next().map_or(Some(self.next_work_check), |next| Some(next.min(self.next_work_check)))
     }
 
-    /// Lets the lesson act within the configuration's limits.
+    /// Runs the lesson's control loop behind the policy gate.
     fn within_policy<T>(
         &mut self,
         device_control: &mut dyn DeviceControl,
@@ -104,7 +104,7 @@ impl LessonSession {
             original,
             ownership: &Ownership::Agent,
             rate: &mut self.rate,
-            // A lesson's load harms no process.
+            // A lesson's load cannot harm other processes.
             vetoes: &Vetoes::default(),
             refused: &mut None,
             not_tried: NOT_TRIED,
@@ -114,7 +114,7 @@ impl LessonSession {
 }
 
 impl DeviceSession {
-    /// How long the device has been idle, and the last request's origin.
+    /// Idle time of the device, and the origin of the last request.
     pub fn idle(&self, now: Nanos) -> (Nanos, Option<String>) {
         let (last, work) = &self.learning.last_work;
         (now - *last, work.map(|work| work.text(self.source.name(work.stream))))
@@ -128,7 +128,7 @@ impl DeviceSession {
     /// Begins a lesson, from the original setting.
     ///
     /// # Errors
-    /// The applier cannot put it back.
+    /// The applier cannot restore it.
     pub fn begin_lesson(&mut self, now: Nanos, lesson: Lesson, errors: Option<u64>) -> Result<Notice, String> {
         self.device_control
             .at_exit(AtExit::Restore)
@@ -149,7 +149,7 @@ impl DeviceSession {
         Ok(self.notice(Kind::Learning, "it is idle: learning begins".to_owned()))
     }
 
-    /// Whether the last lesson ended because something went wrong; true once.
+    /// Whether the last lesson failed; true once.
     pub fn lesson_failed(&mut self) -> bool {
         std::mem::take(&mut self.learning.has_failed)
     }
@@ -165,7 +165,7 @@ impl DeviceSession {
         self.restart(now);
     }
 
-    /// A step of the lesson that is under way.
+    /// Runs a step of the current lesson.
     pub(super) fn step_lesson(&mut self, now: Nanos, events: &[Event], errors: Option<u64>) -> Vec<Notice> {
         let Some(mut session) = self.learning.lesson.take() else { return Vec::new() };
         let mut notices = Vec::new();
@@ -218,7 +218,7 @@ impl DeviceSession {
                 return Err(End::ExternalChange(foreign));
             }
         }
-        // Until the applier has set an attribute it cannot tell that it was changed externally.
+        // The applier detects external changes only of attributes that it has set.
         let setting = self.device_control.setting();
         if setting != self.active {
             return Err(End::Work(format!("{setting} is active instead of {}, as it was left", self.active)));
@@ -232,7 +232,7 @@ impl DeviceSession {
         Ok(())
     }
 
-    /// Lets the lesson's search decide; the guard has the first word.
+    /// Runs the guard, then the lesson's search.
     fn steer_lesson(&mut self, session: &mut LessonSession, now: Nanos, errors: Option<u64>) {
         let original = self.original.clone();
         let objection = session.guard.objection(now, errors).filter(|_| self.active != original);
@@ -286,11 +286,11 @@ impl DeviceSession {
         }
         self.learning.has_ended = true;
         let count = session.lesson.learned();
-        // This waits for the load to end, so that its last requests are not taken for work.
+        // Wait for the load to end, so that its last requests do not count as foreign I/O.
         drop(session);
         self.events.clear();
         let mut rest = Vec::new();
-        // A device that is gone is noticed by the next step.
+        // The next step detects a removed device.
         let _ = self.source.read(&mut rest);
         self.learning.restart_idle_time(now);
         self.guard = Guard::new(now);

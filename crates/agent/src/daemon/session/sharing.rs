@@ -1,4 +1,4 @@
-//! What a device's session shares with other machines, and what it takes from them: measured changes, beliefs, settings of rollouts.
+//! Exchange of a device's session with the fleet: shares measured changes, receives outcomes of other machines and settings of rollouts.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -14,59 +14,59 @@ use crate::daemon::device_control::Ownership;
 use crate::fleet::DeviceJob;
 use crate::history::Kind;
 
-/// Windows that describe the load before a change.
+/// Number of windows averaged to describe the load before a change.
 const DESCRIBED: usize = 8;
 
-/// A change of the setting, with what it was measured to gain.
+/// A change of the setting with its measured gain.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MeasuredChange {
-    /// The description of the load before, by name, without missing values.
+    /// Features of the load before the change, by name; features without a value are absent.
     pub load: BTreeMap<String, f32>,
-    /// The setting before.
+    /// Previous setting.
     pub from: String,
-    /// The setting after.
+    /// New setting.
     pub to: String,
-    /// The gain, as a difference of scores.
+    /// Measured gain, as a difference of scores with its standard error.
     pub gain: Estimate,
-    /// What it is measured by.
+    /// Weights of the score.
     pub preference: String,
 }
 
-/// The setting of a rollout.
+/// A rollout's setting held on this device.
 #[derive(Clone, Debug)]
 struct Held {
     rollout: String,
     setting: Setting,
-    /// What was there before.
+    /// The setting to return to.
     before: Setting,
 }
 
-/// See the module.
+/// State of the exchange for one device.
 #[derive(Default)]
 pub(super) struct Sharing {
     device: DeviceType,
     knowledge: Arc<FleetKnowledge>,
     held: Option<Held>,
-    /// The sum of the scores of windows since they were last reported, and their number.
+    /// Sum of the scores since the last report, and their number.
     scores: (f64, u64),
-    /// Descriptions of the latest windows under the active setting.
+    /// Features of the latest windows under the active setting; at most [`DESCRIBED`].
     rows: VecDeque<Vec<f64>>,
-    /// The latest change, until its gain is measured.
+    /// Load, previous and new setting of the latest change; `None` once its gain has been measured.
     change: Option<(BTreeMap<String, f32>, String, String)>,
 }
 
 impl Sharing {
-    /// What others measured.
+    /// Outcomes measured by other machines.
     pub fn knowledge(&self) -> &Arc<FleetKnowledge> {
         &self.knowledge
     }
 
-    /// Whether a rollout's setting is to stay, so that no controller chooses.
+    /// Whether a rollout's setting is held, which suspends the controller.
     pub fn is_held(&self) -> bool {
         self.held.is_some()
     }
 
-    /// Takes in a window under the active setting.
+    /// Records a window under the active setting with its score.
     pub fn window(&mut self, window: &Window, score: f64) {
         self.scored(score);
         if self.rows.len() == DESCRIBED {
@@ -75,12 +75,12 @@ impl Sharing {
         self.rows.push_back(describe(&window.features, &window.outcome));
     }
 
-    /// Takes in a score, also one from counters alone.
+    /// Records a score, which may come from counters alone.
     pub fn scored(&mut self, score: f64) {
         self.scores = (self.scores.0 + score, self.scores.1 + 1);
     }
 
-    /// The setting has changed.
+    /// Records a change of the setting together with the load before it.
     pub fn changed(&mut self, from: &Setting, to: &Setting) {
         let rows = std::mem::take(&mut self.rows);
         let mean = |column: usize| {
@@ -94,29 +94,29 @@ impl Sharing {
             .map(|(column, name)| (name, mean(column)))
             .filter(|(_, mean)| mean.is_finite())
             .collect();
-        // Where nothing is known of the load, the outcome says nothing to others.
+        // Without features of the load the outcome is useless to other machines.
         self.change = (!load.is_empty() && from != to).then(|| (load, from.to_string(), to.to_string()));
     }
 }
 
 impl DeviceSession {
-    /// What it is, for others.
+    /// Sets the type under which its outcomes are shared.
     pub fn is_of_type(&mut self, device: DeviceType) {
         self.sharing.device = device;
     }
 
-    /// The type of its device.
+    /// Type of the device.
     pub fn device_type(&self) -> &DeviceType {
         &self.sharing.device
     }
 
-    /// Takes in what other machines measured.
+    /// Replaces the outcomes of other machines, for the controller too.
     pub fn know_fleet(&mut self, knowledge: Arc<FleetKnowledge>) {
         self.sharing.knowledge = knowledge.clone();
         self.control_loop.know_fleet(knowledge);
     }
 
-    /// The gain of the latest change was measured: for the history, and for others.
+    /// Emits notices about the measured gain of the latest change: for the history, and to be shared.
     pub(super) fn note_measured(&mut self, comparison: Comparison, notices: &mut Vec<Notice>) {
         notices.push(Notice::Measured(comparison));
         if let Some((load, from, to)) = self.sharing.change.take()
@@ -127,12 +127,12 @@ impl DeviceSession {
         }
     }
 
-    /// What the server is told of it. Scores are counted from now on.
+    /// State to report to the server. Resets the sum of scores.
     pub fn share(&mut self) -> DeviceJob {
         let (sum, count) = std::mem::take(&mut self.sharing.scores);
         let held = self.sharing.held.as_ref();
         let is_active = held.is_some_and(|held| held.setting == self.active);
-        // Of a fixed list: what an administrator wrote stays here.
+        // Fixed texts only: text written by an administrator must not leave the machine.
         let note = match (held, &self.ownership) {
             (None, _) => "",
             (Some(_), _) if is_active => "",
@@ -150,8 +150,8 @@ impl DeviceSession {
         }
     }
 
-    /// Holds the setting of a rollout; with `None` what was there before comes back. Only where the agent may set the device: an administrator's
-    /// change stays.
+    /// Applies and holds the setting of a rollout; `None` restores the setting before it. No effect while the agent may not set the device: an
+    /// administrator's change stays.
     pub fn hold(&mut self, now: Nanos, wanted: Option<(&str, &Setting)>) -> Vec<Notice> {
         let mut notices = Vec::new();
         if self.learning.lesson.is_some() {

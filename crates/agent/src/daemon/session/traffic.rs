@@ -1,4 +1,4 @@
-//! What a device serves: requests, rates, and how good that is where only counters are observed.
+//! Traffic of a device: completed requests, rates, and scores from counters.
 
 use control::experience::MIN_REQUESTS;
 use observe::counters::{self, Sample};
@@ -18,7 +18,7 @@ pub(super) struct Traffic {
 }
 
 impl Traffic {
-    /// None yet; the event source had lost this many events before.
+    /// No traffic yet; `lost` is the number of events lost before.
     pub fn new(lost: u64) -> Traffic {
         Traffic { requests: 0, lost, latest: Rates::default(), sample: None }
     }
@@ -28,14 +28,14 @@ impl Traffic {
         self.requests += u64::from(matches!(event, Event::Completed { .. }));
     }
 
-    /// The number of events lost since the last call, given all that the source has lost; `None` if there are none.
+    /// Events lost since the last call, from the total of the source; `None` if there are none.
     pub fn newly_lost(&mut self, lost: u64) -> Option<u64> {
         let newly = lost.saturating_sub(self.lost);
         self.lost += newly;
         (newly > 0).then_some(newly)
     }
 
-    /// Takes in a window of requests.
+    /// Records the rates of a window.
     pub fn window(&mut self, outcome: &WindowOutcome) {
         // A window without completed requests has no response time.
         let known = |value: f64| if value.is_finite() { value } else { 0.0 };
@@ -47,14 +47,14 @@ impl Traffic {
         };
     }
 
-    /// Takes in a sample of counters. Returns the score since the sample before; `None` of the first, and if too few requests completed.
+    /// Records a sample of counters. Returns the score since the previous sample; `None` for the first, and if too few requests completed.
     pub fn sample(&mut self, sample: &Sample, preference: &Preference) -> Option<f64> {
         let before = self.sample.replace(*sample)?;
         let completed = |sample: &Sample| sample.read.requests + sample.write.requests;
         let requests = completed(sample).saturating_sub(completed(&before));
         self.requests += requests;
         self.latest = rates(&sample.since(&before));
-        // Counters do not show the shares of processes.
+        // Counters do not distinguish processes.
         let fairness = 1.0;
         let score = merit::score(preference, 1e6 * self.latest.mb_per_s, self.latest.response_ms / 1e3, fairness);
         (requests >= MIN_REQUESTS && score.is_finite()).then_some(score)

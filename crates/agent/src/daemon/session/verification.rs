@@ -16,7 +16,7 @@ pub(super) struct Verification {
     scores: VecDeque<Scored>,
     /// `None` if there was no change, or its gain has been measured.
     trial: Option<Trial>,
-    /// The number of the queue's tags under this setting.
+    /// Number of queue tags under this setting.
     tags: Option<(Setting, u32)>,
 }
 
@@ -26,13 +26,13 @@ struct Trial {
 }
 
 impl Verification {
-    /// Forgets the scores, and a change that has not been measured.
+    /// Discards the scores, and an unfinished measurement.
     pub fn reset(&mut self) {
         self.scores.clear();
         self.trial = None;
     }
 
-    /// The number of the queue's tags under the active setting, which is read once.
+    /// Number of queue tags under the active setting; read once.
     pub fn tags(&mut self, active: &Setting, read: impl FnOnce() -> u32) -> u32 {
         match &self.tags {
             Some((setting, tags)) if setting == active => *tags,
@@ -40,7 +40,7 @@ impl Verification {
         }
     }
 
-    /// The setting has changed. The gain is measured unless the change has no effect at once.
+    /// Starts to measure the gain of a change, unless the change takes effect with delay.
     pub fn begin(&mut self, has_effect_at_once: bool) {
         let before = Vec::from(std::mem::take(&mut self.scores));
         self.trial = (has_effect_at_once && !before.is_empty()).then(|| Trial { before, after: Vec::new() });
@@ -63,7 +63,7 @@ impl Verification {
     /// Ends the measurement of the latest change. Returns its gain; `None` if none was being measured, or no window followed the change.
     pub fn finish(&mut self, preference: &Preference) -> Option<Comparison> {
         let Trial { before, after } = self.trial.take()?;
-        // In the first window requests complete that were queued under the setting before; a single window is used all the same.
+        // The first window has requests queued under the previous setting; it is used only if it is the only one.
         let settling = usize::from(after.len() > 1);
         Comparison::of_scores(&before, &after[settling..], preference)
     }

@@ -1,4 +1,4 @@
-//! Sharing with a fleet: what leaves the machine, what is taken in, and rollouts.
+//! Sharing with a fleet: data that leave the machine, data that are received, and rollouts.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::fleet::{Exchange, Job};
 #[path = "../../../../knowledge/tests/knowledge/postgres.rs"]
 mod postgres;
 
-/// A scene that shares with a server that is never there, and its knowledge base.
+/// A scene with sharing to an unreachable server, and its knowledge base.
 fn sharing(configuration: &str) -> (Scene, std::path::PathBuf) {
     let mut scene = Scene::new(configuration);
     let file = scene.root.path().join(crate::learning::FILE);
@@ -50,7 +50,7 @@ fn measured_changes_are_recorded_and_name_no_device_process_or_path() {
     for outcome in &outcomes {
         assert_eq!(outcome.problem(), None);
         assert!(outcome.load.contains_key("read_share") && outcome.from != outcome.to, "{outcome:?}");
-        // All that a row holds is of these.
+        // Rows contain only these values.
         let text = format!("{outcome:?}");
         let root = scene.root.path().to_str().unwrap();
         let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
@@ -58,7 +58,7 @@ fn measured_changes_are_recorded_and_name_no_device_process_or_path() {
             assert!(word.len() < 3 || !text.contains(word), "{word} in {text}");
         }
     }
-    // Without a server to share with nothing is recorded.
+    // Without a server nothing is recorded.
     let mut alone = Scene::new("mode = \"act\"");
     alone.pass(30, 5);
     assert!(!alone.root.path().join(crate::learning::FILE).exists());
@@ -196,7 +196,7 @@ fn a_rollout_changes_nothing_that_the_configuration_does_not_allow() {
         let share = session.share();
         assert_eq!((share.active, share.note.as_str()), (None, note), "{configuration}");
     }
-    // Broken settings of a server do nothing.
+    // Invalid settings from a server are ignored.
     let (mut scene, _) = sharing("mode = \"act\"\ncontroller = \"fixed\"");
     scene.pass(2, 5);
     for broken in ["bfq:slice_idle=-1", "rm -rf /", "", "elevator=noop"] {

@@ -1,4 +1,4 @@
-//! Learning under a daemon whose device, load and time are the test's.
+//! Learning mode with a simulated device, load and clock.
 
 use super::*;
 use crate::configuration::WallTime;
@@ -6,10 +6,10 @@ use crate::daemon::Learner;
 use crate::learning::{Equipment, Generator, Load, Memory};
 use applier::AtExit;
 
-/// What the load asks as.
+/// Stream of the load.
 const LOAD: StreamId = 2;
 
-/// A load that only says whether it is there.
+/// A load that only reports whether it is running.
 #[derive(Clone, Default)]
 struct Bench(Arc<Mutex<Running>>);
 
@@ -54,7 +54,7 @@ impl Generator for Bench {
     }
 }
 
-/// A daemon that learns on a device which serves faster under kyber.
+/// A daemon that learns on a device that is faster under kyber.
 struct School {
     scene: Scene,
     bench: Bench,
@@ -75,7 +75,7 @@ impl School {
         self.bench.0.lock().unwrap().is_there
     }
 
-    /// Lets seconds go by, in which only the load asks, if it is there.
+    /// Advances the clock by seconds in which only the load, if running, issues requests.
     fn pass(&mut self, seconds: u64) {
         for _ in 0..seconds {
             let scene = &mut self.scene;
@@ -87,7 +87,7 @@ impl School {
         }
     }
 
-    /// Lets seconds go by with requests like the load's.
+    /// Advances the clock by seconds with requests like the load's.
     fn work(&mut self, seconds: u64) {
         for _ in 0..seconds {
             let takes_ms = takes_ms(&self.scene.device);
@@ -170,7 +170,7 @@ fn external_changes_meanwhile_stay() {
     assert!(school.is_learning());
     {
         let mut world = school.scene.device.world();
-        // Nothing was tried yet, so the applier's journal knows of nothing.
+        // Nothing was tried yet, so the applier's journal is empty.
         world.setting = Setting::parse("bfq").unwrap();
         world.original = world.setting.clone();
     }
