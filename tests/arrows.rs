@@ -43,7 +43,10 @@ const ARROWS: &[(&str, &[&str])] = &[
             "control",
         ],
     ),
-    ("server", &["endpoint", "serve", "experiment", "terminal", "progress", "report", "block", "sim", "control"]),
+    (
+        "server",
+        &["endpoint", "serve", "experiment", "terminal", "progress", "report", "twin", "block", "sim", "observe", "control"],
+    ),
     ("seekwise", PROGRAM),
     ("lab", RESEARCH_PROGRAM),
 ];

@@ -102,10 +102,19 @@ fn volumes_of_a_running_block_server_are_made_and_listed_in_its_words() {
         at("store"),
         at("nbd")
     );
-    let server = server::server::Server::start(&server::configuration::Configuration::parse(&text).unwrap()).unwrap();
+    let configuration = server::configuration::Configuration::parse(&text).unwrap();
+    std::fs::write(at("serve.toml"), &text).unwrap();
+    let server = server::server::Server::start(&configuration).unwrap();
     let watch = std::sync::Arc::new(server::watch::Watch::start(&server).unwrap());
+    let access = std::sync::Arc::new(server::access::Access::new(&configuration.allow).unwrap());
     let mut doors = server::door::Doors::new();
-    doors.control(&folder.path().join("control"), &server, &watch).unwrap();
+    let ruled = server::control::Ruled {
+        server: server.clone(),
+        watch: watch.clone(),
+        access,
+        configuration: folder.path().join("serve.toml"),
+    };
+    doors.control(&folder.path().join("control"), ruled).unwrap();
     let control = at("control");
     succeeds(&of(&["create", "web", "--size", "128M", "--promise", "weight = 2"], &control));
     let status = succeeds(&of(&["status"], &control));
@@ -120,6 +129,10 @@ fn volumes_of_a_running_block_server_are_made_and_listed_in_its_words() {
     });
     let reason = again.unwrap_err().to_string();
     assert!(refused(&of(&["create", "web", "--size", "1M"], &control)).contains(&reason), "{reason}");
+    succeeds(&["serve", "reload", "--control", &control]);
+    std::fs::write(at("serve.toml"), format!("{text}[[allow]]\nvolumes = []\n")).unwrap();
+    let reason = refused(&["serve", "reload", "--control", &control]);
+    assert!(reason.contains("volumes"), "{reason}");
     succeeds(&of(&["delete", "web"], &control));
     assert!(server.volumes().is_empty());
     doors.close();

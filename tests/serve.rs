@@ -25,6 +25,8 @@ mod disk;
 mod faults;
 #[path = "serve/moves.rs"]
 mod moves;
+#[path = "serve/tuning.rs"]
+mod tuning;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_seekwise-serve");
 
@@ -64,8 +66,15 @@ impl Served {
     }
 
     fn start(&mut self) {
+        self.start_by(&[]);
+    }
+
+    /// By another program, whose arguments it is.
+    fn start_by(&mut self, starter: &[&str]) {
         let config = self.path("serve.toml");
-        let server = Command::new(PROGRAM).arg("--config").arg(config).stderr(Stdio::piped()).stdin(Stdio::null()).spawn();
+        let mut words = starter.iter().copied().chain([PROGRAM]);
+        let mut command = Command::new(words.next().unwrap());
+        let server = command.args(words).arg("--config").arg(config).stderr(Stdio::piped()).stdin(Stdio::null()).spawn();
         let mut server = server.unwrap();
         let mut said = String::new();
         let mut lines = BufReader::new(server.stderr.take().unwrap());

@@ -47,7 +47,9 @@ impl<'py> Keys<'_, 'py> {
     /// The value of a key; `None` if it is missing or None.
     pub fn get<T: FromPyObjectOwned<'py>>(&self, key: &str) -> PyResult<Option<T>> {
         match self.0.get_item(key)? {
-            Some(value) if !value.is_none() => Ok(Some(value.extract().map_err(|error| beyond(key, &value, error.into()))?)),
+            Some(value) if !value.is_none() => {
+                Ok(Some(value.extract::<T>().map_err(Into::<PyErr>::into).map_err(|error| beyond(key, &value, error))?))
+            }
             _ => Ok(None),
         }
     }

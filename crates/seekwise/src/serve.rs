@@ -1,6 +1,6 @@
-//! `seekwise serve`: manages volumes of a running block server, like `seekwise-serve volume`.
+//! `seekwise serve`: commands for a running block server, like those of `seekwise-serve`.
 
-use server::program::volume;
+use server::program::{reload, volume};
 
 /// The subcommands.
 #[derive(clap::Subcommand)]
@@ -8,6 +8,8 @@ pub enum Command {
     /// Make, change, delete and list volumes of a running server
     #[command(subcommand)]
     Volume(volume::Command),
+    /// Reload the [[allow]] tables of a running server
+    Reload(reload::Reload),
 }
 
 /// Runs a command.
@@ -15,6 +17,8 @@ pub enum Command {
 /// # Errors
 /// No server is running, or it refuses the command.
 pub fn run(command: &Command) -> anyhow::Result<()> {
-    let Command::Volume(command) = command;
-    volume::run(command)
+    match command {
+        Command::Volume(command) => volume::run(command),
+        Command::Reload(command) => reload::run(command),
+    }
 }

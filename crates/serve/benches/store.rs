@@ -91,7 +91,7 @@ fn requests(criterion: &mut Criterion) {
             let device = StoreDevice::real(Arc::new(Nothing { is_cached }), SECTORS, 32, false);
             let store = StoreHost::start(device, (spec.build)(&settings.limits(), &spec.defaults()), settings).expect("threads");
             let tenants = vec![Tenant::new("a"), Tenant::new("b").with_weight(3)];
-            store.set_roster(Roster::new(tenants, Vec::new(), &[(1, 0), (2, 1)], 1).expect("two tenants"));
+            store.set_roster(Roster::new(tenants, Vec::new(), &[(1, 0), (2, 1)], 1).expect("two tenants"), &[(1, 0), (2, 1)]);
             let client = Arc::<Client>::default();
             let (mut batch, mut asked, mut place) = (Batch::default(), 0, 1_u64);
             group.bench_function(BenchmarkId::new(scheduler, way), |bencher| {

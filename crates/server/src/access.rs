@@ -1,6 +1,7 @@
 //! Which client may open which volume.
 
 use std::net::IpAddr;
+use std::sync::{PoisonError, RwLock};
 
 use anyhow::{Context, bail, ensure};
 use serde::Deserialize;
@@ -48,7 +49,12 @@ struct Rule {
 /// Who may open what. Without a rule every client may open every volume.
 #[derive(Debug, Default)]
 pub struct Access {
-    rules: Vec<Rule>,
+    rules: RwLock<Vec<Rule>>,
+}
+
+fn rules(tables: &[Allow]) -> anyhow::Result<Vec<Rule>> {
+    let named = |(number, table)| Rule::new(table).with_context(|| format!("allow: table {}", number + 1));
+    tables.iter().enumerate().map(named).collect()
 }
 
 impl Access {
@@ -57,16 +63,23 @@ impl Access {
     /// # Errors
     /// A table says nothing, contradicts itself, or names a user or an address that there is not.
     pub fn new(tables: &[Allow]) -> anyhow::Result<Access> {
-        let rules = tables
-            .iter()
-            .enumerate()
-            .map(|(number, table)| Rule::new(table).with_context(|| format!("allow: table {}", number + 1)));
-        Ok(Access { rules: rules.collect::<anyhow::Result<_>>()? })
+        Ok(Access { rules: RwLock::new(rules(tables)?) })
+    }
+
+    /// Goes by these tables from now on. What a client has open, it keeps.
+    ///
+    /// # Errors
+    /// As [`new`](Access::new); the tables before are then kept.
+    pub fn replace(&self, tables: &[Allow]) -> anyhow::Result<()> {
+        let rules = rules(tables)?;
+        *self.rules.write().unwrap_or_else(PoisonError::into_inner) = rules;
+        Ok(())
     }
 
     /// Whether a client may open a volume.
     pub fn allows(&self, client: &Client, volume: &str) -> bool {
-        self.rules.is_empty() || self.rules.iter().any(|rule| rule.is_met_by(client) && any(&rule.volumes, volume))
+        let rules = self.rules.read().unwrap_or_else(PoisonError::into_inner);
+        rules.is_empty() || rules.iter().any(|rule| rule.is_met_by(client) && any(&rule.volumes, volume))
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail, ensure};
 use control::Setting;
+use control::controller::ControllerChoice;
 use serde::Deserialize;
 use serve::nbd::{Client, Origin};
 
@@ -122,10 +123,13 @@ pub struct Store {
     /// The disk that the store is like, as `--disk` names it: promises are checked against it. Of an emulated disk itself.
     pub profile: Option<String>,
     /// The scheduler with its tunables.
-    #[serde(default = "scheduler")]
-    pub scheduler: String,
+    pub scheduler: Option<String>,
+    /// Who chooses the scheduler, the depth and the read-ahead, as far as they are not given; absent: nobody.
+    pub controller: Option<String>,
     /// Requests at the device at the same time; of an emulated disk its own.
     pub depth: Option<u32>,
+    /// How far the server reads ahead of clients that read in order; absent or 0: not at all.
+    pub read_ahead_kb: Option<u32>,
     /// Whether the page cache is bypassed, where the file system allows it.
     #[serde(default = "yes")]
     pub direct: bool,
@@ -134,9 +138,10 @@ pub struct Store {
     pub disks: u32,
 }
 
-fn scheduler() -> String {
-    "youchoose".to_owned()
-}
+/// The scheduler if none is given: it keeps promises.
+const SCHEDULER: &str = "youchoose";
+/// The largest `read_ahead_kb`: two chunks of it for eight readers are all that is held of a store.
+const MOST_READ_AHEAD_KB: u32 = 1024;
 
 fn yes() -> bool {
     true
@@ -214,7 +219,10 @@ impl Configuration {
                 ensure!(store.emulated.is_none(), "{}: an emulated disk is its own", key("profile"));
                 sim::profile::load(disk).with_context(|| key("profile"))?;
             }
+            let most = MOST_READ_AHEAD_KB;
+            ensure!(store.read_ahead_kb.is_none_or(|kib| kib <= most), "{}: should be 0 to {most}", key("read_ahead_kb"));
             store.setting()?;
+            store.controller()?;
         }
         if let Some(moves) = &self.moves {
             ensure!((1..=1000).contains(&moves.most_per_day), "moves: most_per_day: should be 1 to 1000");
@@ -306,9 +314,19 @@ impl Store {
     /// # Errors
     /// There is no such scheduler, or a tunable is wrong.
     pub fn setting(&self) -> anyhow::Result<Setting> {
-        let setting = Setting::parse_scheduler(&self.scheduler).with_context(|| format!("store {}: scheduler", self.name))?;
+        let setting = Setting::parse_scheduler(self.scheduler.as_deref().unwrap_or(SCHEDULER))
+            .with_context(|| format!("store {}: scheduler", self.name))?;
         ensure!(!setting.spec.learns(), "store {}: scheduler: {} learns, and learns nothing here", self.name, setting.spec.name);
         Ok(setting)
+    }
+
+    /// The controller with its tunables; `None` if there is none.
+    ///
+    /// # Errors
+    /// There is no such controller, or a tunable is wrong.
+    pub fn controller(&self) -> anyhow::Result<Option<ControllerChoice>> {
+        let parsed = self.controller.as_deref().map(twin::controller::parse).transpose();
+        parsed.with_context(|| format!("store {}: controller", self.name))
     }
 }
 
@@ -336,6 +354,8 @@ mod tests {
             (&store("emulated = 'sata7201'"), "store a: emulated"),
             (&store("path = 'x'\nscheduler = 'youchose'"), "store a: scheduler"),
             (&store("path = 'x'\ndepth = 0"), "store a: depth: should be 1 to 1024"),
+            (&store("path = 'x'\ncontroller = 'seekwize'"), "store a: controller: there is no controller 'seekwize'"),
+            (&store("path = 'x'\nread_ahead_kb = 1025"), "store a: read_ahead_kb: should be 0 to 1024"),
             ("[[listen]]\ntcp = '192.0.2.1:10809'\n[[store]]\nname = 'a'\npath = 'x'", "without certificates of clients"),
             (
                 "[[listen]]\ntcp = '192.0.2.1:1'\ntls = 'require'\n[tls]\ncertificate = 'c'\nkey = 'k'\n[[store]]\nname = 'a'\npath = 'x'",

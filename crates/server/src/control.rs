@@ -2,17 +2,20 @@
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
 
+use crate::access::Access;
 use crate::catalog::EXTENT_BYTES;
+use crate::configuration::Configuration;
 use crate::migration::Progress;
 use crate::planner::Advice;
 use crate::server::{NewVolume, Server};
+use crate::tuning::Tuned;
 use crate::watch::Watch;
 
 /// The longest command.
@@ -70,6 +73,30 @@ pub enum Command {
     },
     /// Says what there is.
     Status,
+    /// Reads the tables `[[allow]]` of the configuration again.
+    Reload,
+}
+
+/// What commands are carried out with.
+#[derive(Clone)]
+pub struct Ruled {
+    /// The stores and volumes.
+    pub server: Arc<Server>,
+    /// How the volumes do.
+    pub watch: Arc<Watch>,
+    /// Who may open what.
+    pub access: Arc<Access>,
+    /// The configuration's file.
+    pub configuration: PathBuf,
+}
+
+impl Ruled {
+    fn reload(&self) -> anyhow::Result<()> {
+        let configuration = Configuration::read(&self.configuration)?;
+        self.access.replace(&configuration.allow)?;
+        tracing::info!(tables = configuration.allow.len(), "the tables [[allow]] were read again");
+        Ok(())
+    }
 }
 
 /// What there is.
@@ -88,6 +115,12 @@ pub struct StoreStatus {
     pub name: String,
     /// Its scheduler with its tunables.
     pub scheduler: String,
+    /// Requests at the device at the same time, at most.
+    pub depth: usize,
+    /// How far the server reads ahead.
+    pub read_ahead_kb: i64,
+    /// What a controller did; absent if there is none.
+    pub tuned: Option<Tuned>,
     /// Who moves its data: `io_uring`, `threads` where the system forbids that, or `memory` of an emulated disk.
     pub engine: String,
     /// Its size.
@@ -170,7 +203,7 @@ enum Answer {
 ///
 /// # Errors
 /// Of the connection.
-pub fn answer(stream: UnixStream, server: &Arc<Server>, watch: &Watch) -> std::io::Result<()> {
+pub fn answer(stream: UnixStream, ruled: &Ruled) -> std::io::Result<()> {
     let mut writer = stream.try_clone()?;
     let mut reader = BufReader::new(stream);
     loop {
@@ -179,7 +212,7 @@ pub fn answer(stream: UnixStream, server: &Arc<Server>, watch: &Watch) -> std::i
             return Ok(());
         }
         let command = serde_json::from_str(&line).context("no command");
-        let answer = match command.and_then(|command| carry_out(command, server, watch)) {
+        let answer = match command.and_then(|command| carry_out(command, ruled)) {
             Ok(answer) => answer,
             Err(error) => Answer::Refused(format!("{error:#}")),
         };
@@ -189,7 +222,8 @@ pub fn answer(stream: UnixStream, server: &Arc<Server>, watch: &Watch) -> std::i
     }
 }
 
-fn carry_out(command: Command, server: &Arc<Server>, watch: &Watch) -> anyhow::Result<Answer> {
+fn carry_out(command: Command, ruled: &Ruled) -> anyhow::Result<Answer> {
+    let server = &ruled.server;
     let noted = |note: Option<String>| note.map_or(Answer::Done, Answer::Noted);
     match command {
         Command::Create(new) => return server.create(&new).map(noted),
@@ -207,17 +241,21 @@ fn carry_out(command: Command, server: &Arc<Server>, watch: &Watch) -> anyhow::R
             }
             return Ok(Answer::Advice(advice));
         }
-        Command::Status => return Ok(Answer::Status(status(server, watch))),
+        Command::Status => return Ok(Answer::Status(status(server, &ruled.watch))),
+        Command::Reload => ruled.reload()?,
     }
     Ok(Answer::Done)
 }
 
 fn status(server: &Server, watch: &Watch) -> Status {
     let stores = server.stores().iter().map(|store| {
-        let counts = store.host.status();
+        let (counts, (scheduler, depth, read_ahead_kb)) = (store.host.status(), store.tuning.active());
         StoreStatus {
             name: store.name.clone(),
-            scheduler: store.scheduler.clone(),
+            scheduler,
+            depth,
+            read_ahead_kb,
+            tuned: store.tuning.tuned(),
             engine: store.host.engine().name().to_owned(),
             bytes: u64::from(store.extents) * EXTENT_BYTES,
             free_bytes: server.free(store) * EXTENT_BYTES,

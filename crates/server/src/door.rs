@@ -20,9 +20,8 @@ use serve::nbd::tls::Tls;
 use serve::nbd::{Client, Entrance, Export, Exports, Origin, Security, connection};
 
 use crate::access::Access;
-use crate::control;
+use crate::control::{self, Ruled};
 use crate::server::Server;
-use crate::watch::Watch;
 
 /// How often a listener looks whether it should end.
 const LOOKS: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
@@ -224,10 +223,9 @@ impl Doors {
     ///
     /// # Errors
     /// It cannot be made, or another server answers at it.
-    pub fn control(&mut self, path: &Path, server: &Arc<Server>, watch: &Arc<Watch>) -> anyhow::Result<()> {
+    pub fn control(&mut self, path: &Path, ruled: Ruled) -> anyhow::Result<()> {
         let listener = self.bind(path, 0o600)?;
-        let (server, watch) = (server.clone(), watch.clone());
-        self.listen(listener, UnixListener::accept, move |stream| control::answer(stream, &server, &watch))
+        self.listen(listener, UnixListener::accept, move |stream| control::answer(stream, &ruled))
     }
 
     fn bind(&mut self, path: &Path, mode: u32) -> anyhow::Result<UnixListener> {

@@ -21,5 +21,6 @@ pub mod program;
 pub mod server;
 mod stalls;
 pub mod store;
+pub mod tuning;
 pub mod volume;
 pub mod watch;

@@ -28,6 +28,8 @@ enum Command {
     Volume(program::volume::Command),
     /// Say which volumes should move to another store, so that every store can keep what it promised
     Plan(program::plan::Plan),
+    /// Read who may open which volume again
+    Reload(program::reload::Reload),
     /// Print a shell completion script
     Completions(manual::Completions),
     /// Print a command's manual page, or write the pages of all commands
@@ -42,6 +44,7 @@ fn main() -> ExitCode {
         None => program::run(&cli.config),
         Some(Command::Volume(command)) => program::volume::run(&command),
         Some(Command::Plan(plan)) => program::plan::run(&plan),
+        Some(Command::Reload(reload)) => program::reload::run(&reload),
         Some(Command::Completions(arguments)) => manual::complete(&arguments, Cli::command()),
         Some(Command::Man(arguments)) => manual::run(&arguments, Cli::command()),
     };

@@ -248,6 +248,16 @@ impl Scraped {
                 metric.encode_family(&label(store))?.encode_counter::<NoLabelSet, _, f64>(&counts(store)[place], None)?;
             }
         }
+        let mut metric = encoder.encode_descriptor(
+            "store_setting_changes",
+            "Changes of the store's scheduler, depth or read-ahead by its controller, trials among them",
+            None,
+            MetricType::Counter,
+        )?;
+        for store in stores {
+            let changes = store.tuning.tuned().map_or(0, |tuned| tuned.changes);
+            metric.encode_family(&label(store))?.encode_counter::<NoLabelSet, _, f64>(&(changes as f64), None)?;
+        }
         let help = "Time for which the store had something to do: its rate is the utilisation";
         let mut metric = encoder.encode_descriptor("store_busy", help, Some(&Unit::Seconds), MetricType::Counter)?;
         for store in stores {

@@ -160,8 +160,9 @@ impl Server {
         let here = state.volumes.values().filter(|volume| volume.is_on(store)).cloned();
         let is_coming = |moving: &&Arc<Move>| Arc::ptr_eq(&moving.to, store) && !moving.volume.is_on(store);
         let coming = state.moves.values().filter(is_coming).map(|moving| moving.volume.clone());
-        let (mut tenants, mut streams) = (Vec::new(), Vec::new());
+        let (mut tenants, mut streams, mut has_contracts) = (Vec::new(), Vec::new(), false);
         for (number, volume) in here.chain(coming).enumerate() {
+            has_contracts |= !volume.contract().trim().is_empty();
             tenants.extend(state.tenants.get(&volume.id).cloned());
             streams.push((volume.id, number));
         }
@@ -175,7 +176,9 @@ impl Server {
             tenants.push(copier.with_rates(Rates { limit, reservation, ..Rates::default() }));
         }
         let roster = Roster::new(tenants, Vec::new(), &streams, store.disks)?.with_rotational(store.is_rotational);
-        store.host.set_roster(roster.with_places(store.places.clone()).with_roaming(&copiers));
+        let has_promises = has_contracts || !copiers.is_empty();
+        store.tuning.promises(&store.host, has_promises);
+        store.host.set_roster(roster.with_places(store.places.clone()).with_roaming(&copiers), &streams);
         Ok(())
     }
 

@@ -11,6 +11,7 @@ use sim::profile::{DeviceOptions, Profile};
 
 use crate::catalog::EXTENT_BYTES;
 use crate::configuration::{DEPTH, Store};
+use crate::tuning::{Given, Tuning};
 
 /// A store that is served.
 pub struct StoreEntry {
@@ -24,8 +25,8 @@ pub struct StoreEntry {
     pub is_rotational: bool,
     /// How many extents it has.
     pub extents: u32,
-    /// The scheduler with its tunables.
-    pub scheduler: String,
+    /// What it is set to.
+    pub tuning: Tuning,
     /// Its data.
     pub backing: Arc<dyn Backing>,
     /// What promises are checked against; `None`: they are not.
@@ -51,12 +52,13 @@ pub fn open(store: &Store) -> anyhow::Result<StoreEntry> {
         merges: Merges::All,
         ..QueueSettings::default()
     };
-    let (device, backing, block_bytes, is_rotational, bytes) = match (&store.emulated, &store.path) {
+    let (device, backing, block_bytes, is_rotational, bytes, depth) = match (&store.emulated, &store.path) {
         (Some(disk), _) => {
             let model = sim::profile::load(disk)?.build(DeviceOptions::default());
             let backing: Arc<dyn Backing> = Arc::new(MemoryBacking::default());
             let (bytes, is_rotational) = (512 * model.capacity_sectors(), model.is_rotational());
-            (StoreDevice::emulated(model, backing.clone()), backing, 512, is_rotational, bytes)
+            let depth = model.queue_depth();
+            (StoreDevice::emulated(model, backing.clone()), backing, 512, is_rotational, bytes, depth)
         }
         (None, Some(path)) => {
             let medium =
@@ -64,7 +66,7 @@ pub fn open(store: &Store) -> anyhow::Result<StoreEntry> {
             let (bytes, block, is_rotational) = (medium.bytes(), medium.block_bytes(), medium.is_rotational());
             let backing: Arc<dyn Backing> = Arc::new(medium);
             let depth = store.depth.unwrap_or(DEPTH) as usize;
-            (StoreDevice::real(backing.clone(), bytes / 512, depth, is_rotational), backing, block, is_rotational, bytes)
+            (StoreDevice::real(backing.clone(), bytes / 512, depth, is_rotational), backing, block, is_rotational, bytes, depth)
         }
         (None, None) => bail!("store {}: path: give either path or emulated", store.name),
     };
@@ -73,14 +75,18 @@ pub fn open(store: &Store) -> anyhow::Result<StoreEntry> {
     let profile = store.emulated.as_ref().or(store.profile.as_ref()).map(|disk| sim::profile::load(disk)).transpose()?;
     let scheduler = (setting.spec.build)(&settings.limits(), &setting.values);
     let host = StoreHost::start(device, scheduler, settings).with_context(|| format!("store {}", store.name))?;
-    let (name, scheduler, disks) = (store.name.clone(), setting.to_string(), store.disks);
+    let read_ahead_kb = i64::from(store.read_ahead_kb.unwrap_or(0));
+    host.set_read_ahead(2 * read_ahead_kb.unsigned_abs(), EXTENT_BYTES / 512);
+    let fixed = [store.scheduler.is_some(), store.depth.is_some(), store.read_ahead_kb.is_some()];
+    let given = Given { setting, depth, read_ahead_kb, fixed, controller: store.controller()? };
+    let (name, disks, tuning) = (store.name.clone(), store.disks, Tuning::new(given, settings));
     Ok(StoreEntry {
         name,
         host,
         block_bytes,
         is_rotational,
         extents,
-        scheduler,
+        tuning,
         backing,
         disks,
         profile,

@@ -92,15 +92,14 @@ fn look(server: &Server, judged: &Mutex<BTreeMap<StreamId, Judged>>) {
     let volumes = server.volumes();
     lock().retain(|id, _| volumes.iter().any(|volume| volume.id == *id));
     for store in server.stores() {
-        // In the order of the roster.
         let here: Vec<&Arc<Volume>> = volumes.iter().filter(|volume| volume.is_on(store)).collect();
         // Without the lock: a question how a volume does must not wait for a store.
         let Some(report) = store.host.report() else { continue };
         let mut judged = lock();
-        for (number, volume) in here.iter().enumerate() {
+        for volume in &here {
             let judged = judged.entry(volume.id).or_default();
             let was_broken = judged.doing.broken_since.is_some();
-            judge(judged, &report, number, volume.id, || most(&here, &report, volume.id));
+            judge(judged, &report, volume.id, || most(&here, &report, volume.id));
             let Doing { served, broken_since, because_of, .. } = &judged.doing;
             if broken_since.is_some() && !was_broken {
                 let because_of = because_of.as_deref().unwrap_or("no other volume");
@@ -125,11 +124,11 @@ fn most(here: &[&Arc<Volume>], report: &Report, victim: StreamId) -> Option<Stri
     used.max_by_key(|(bytes, _)| *bytes).map(|(_, volume)| volume.name.clone())
 }
 
-fn judge(judged: &mut Judged, report: &Report, number: usize, id: StreamId, most: impl FnOnce() -> Option<String>) {
+fn judge(judged: &mut Judged, report: &Report, id: StreamId, most: impl FnOnce() -> Option<String>) {
     let Judged { doing, calm } = judged;
     doing.served = report.served.get(&id).copied().unwrap_or_default();
     doing.totals = report.totals.get(&id).copied().unwrap_or_default();
-    let Some(standing) = report.standings.get(number).copied().flatten() else {
+    let Some(standing) = report.standings.get(&id).copied() else {
         *doing = Doing { served: doing.served, totals: doing.totals, ..Doing::default() };
         return;
     };
@@ -164,8 +163,8 @@ mod tests {
         let mut judged = Judged::default();
         let mut look = |completed, late, late_by_others| {
             let standing = Standing { completed, late, late_by_others, ..Standing::default() };
-            let report = Report { standings: vec![Some(standing)], ..Report::default() };
-            judge(&mut judged, &report, 0, 7, || Some("flood".to_owned()));
+            let report = Report { standings: [(7, standing)].into(), ..Report::default() };
+            judge(&mut judged, &report, 7, || Some("flood".to_owned()));
             judged.doing.clone()
         };
         assert_eq!(look(100, 2, 0).broken_since, None, "late by itself");

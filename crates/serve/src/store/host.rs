@@ -20,7 +20,7 @@ use super::device::{Hand, Passed, StoreDevice};
 use super::job::{Done, Job, Moves};
 use super::pool::Pool;
 use super::ring::Mover;
-use super::state::{Command, Core, Report, Turn};
+use super::state::{Command, Core, Observed, Report, Turn};
 use super::work::{Kind, Piece, Replies, Work};
 use crate::backing::Backing;
 
@@ -428,9 +428,37 @@ impl StoreHost {
         ask(Kind::Flush, SmallVec::new())
     }
 
-    /// Sets the tenants.
-    pub fn set_roster(&self, roster: Roster) {
-        self.command(Command::Roster(Box::new(roster)));
+    /// Sets the tenants, and says by which streams and numbers reports are asked for.
+    pub fn set_roster(&self, roster: Roster, tenants: &[(StreamId, usize)]) {
+        self.command(Command::Roster(Box::new(roster), tenants.to_vec()));
+    }
+
+    /// Replaces the scheduler, which takes over the requests of the one before.
+    pub fn set_scheduler(&self, scheduler: Box<dyn Scheduler>) {
+        self.command(Command::Scheduler(scheduler));
+    }
+
+    /// Sets the scheduler's tunables, in their order.
+    pub fn retune(&self, values: &[i64]) {
+        self.command(Command::Retune(values.to_vec()));
+    }
+
+    /// Sets how many requests are at the device at the same time, at most those that it takes.
+    pub fn set_depth(&self, depth: usize) {
+        self.command(Command::Depth(depth));
+    }
+
+    /// Sets how far is read ahead of clients that read in order, in sectors; 0: not at all. Nothing is read ahead beyond multiples of
+    /// `region_sectors`.
+    pub fn set_read_ahead(&self, most_sectors: u64, region_sectors: u64) {
+        self.command(Command::ReadAhead(most_sectors, region_sectors));
+    }
+
+    /// What happened since this was last called, from the first call on; `None` if the store ends.
+    pub fn observe(&self) -> Option<Observed> {
+        let (sender, answer) = mpsc::channel();
+        self.command(Command::Observe(sender));
+        answer.recv().ok()
     }
 
     /// How the store and its tenants do; `None` if it ends.

@@ -5,9 +5,9 @@ use std::io;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 
-use block::{Nanos, Op, Priority, Request, RequestId, Roster, Standing, StreamId};
+use block::{Nanos, Op, Priority, Request, RequestId, Roster, Scheduler, Standing, StreamId};
 use sim::host::Queue;
-use sim::run::{Finished, Issue, Server};
+use sim::run::{Finished, Issue, Server, ServerEvent, Transferred};
 use slab::Slab;
 use smallvec::SmallVec;
 use uring::{Buffer, Buffers};
@@ -15,6 +15,7 @@ use uring::{Buffer, Buffers};
 use super::device::Passed;
 use super::host::StoreStatus;
 use super::job::{Done, Job, Moves, Pieces};
+use super::read_ahead::{Found, ReadAhead};
 use super::recent::{Recent, Served};
 use super::totals::{ByStream, Totals};
 use super::work::{Kind, Piece, Replies, Work};
@@ -30,15 +31,40 @@ pub struct Report {
     pub served: BTreeMap<StreamId, Served>,
     /// The response times of each stream since the store was opened.
     pub totals: BTreeMap<StreamId, Totals>,
-    /// How the guarantee of each tenant stands, by number on the roster.
-    pub standings: Vec<Option<Standing>>,
+    /// How the guarantee of each stream's tenant stands, where the scheduler keeps account.
+    pub standings: BTreeMap<StreamId, Standing>,
+    /// Bytes of reads that were answered from what was read ahead, and bytes that were read ahead, since the store was opened.
+    pub ahead_bytes: [u64; 2],
+}
+
+/// What happened at a store since it was last asked.
+#[derive(Debug, Default)]
+pub struct Observed {
+    /// When this was asked.
+    pub now: Nanos,
+    /// At the queue: what the scheduler was given, with what is read ahead.
+    pub queue: Vec<ServerEvent>,
+    /// What clients asked for and when they were answered, by reads, writes and others as one request each.
+    pub clients: Vec<ServerEvent>,
+    /// There was more than is kept: requests are missing.
+    pub is_incomplete: bool,
 }
 
 pub(super) enum Command {
     Work(Work),
-    Roster(Box<Roster>),
+    Roster(Box<Roster>, Vec<(StreamId, usize)>),
     Report(mpsc::Sender<Report>),
+    Observe(mpsc::Sender<Observed>),
+    Scheduler(Box<dyn Scheduler>),
+    /// Its tunables.
+    Retune(Vec<i64>),
+    Depth(usize),
+    /// The largest chunk and the regions, in sectors.
+    ReadAhead(u64, u64),
 }
+
+/// Events that are kept until they are asked for: some seconds of the fastest store.
+const MOST_EVENTS: usize = 1 << 19;
 
 /// Work under way.
 struct UnderWay {
@@ -55,6 +81,12 @@ struct UnderWay {
     error: Option<io::Error>,
     /// With their places: pieces are done in any order.
     buffers: SmallVec<[(usize, Buffer); 1]>,
+    /// Of a change: the sectors that it changes; of a read: none.
+    changes: SmallVec<[(u64, u64); 1]>,
+    /// Nobody asked for it yet: the first sector of the chunk.
+    ahead: Option<u64>,
+    /// Where it was, for those who observe.
+    lba: u64,
 }
 
 /// A piece under way.
@@ -63,6 +95,8 @@ struct PieceUnderWay {
     number: usize,
     keeps_space: bool,
     buffer: Option<Buffer>,
+    /// It failed together with what was read ahead, and is read again by itself.
+    again: bool,
 }
 
 /// What a thread does for the store between two looks at its state.
@@ -94,6 +128,13 @@ pub(super) struct Core {
     is_failed: bool,
     recent: Recent,
     totals: ByStream,
+    read_ahead: ReadAhead,
+    /// The streams of the roster with their tenants' numbers.
+    tenants: Vec<(StreamId, usize)>,
+    /// What happened since it was last asked; `None` if it never was.
+    observed: Option<Observed>,
+    /// Answers what is read ahead: it is taken before.
+    no_one: Arc<dyn Replies>,
     /// The last turn.
     last_turn: Nanos,
     // Kept, so that nothing is allocated for a request.
@@ -124,6 +165,10 @@ impl Core {
             is_failed: false,
             recent: Recent::default(),
             totals: ByStream::new(),
+            read_ahead: ReadAhead::default(),
+            tenants: Vec::new(),
+            observed: None,
+            no_one: Arc::new(NoOne),
             last_turn: Nanos::ZERO,
             commands: Vec::new(),
             done: Vec::new(),
@@ -157,13 +202,22 @@ impl Core {
         for command in commands.drain(..) {
             match command {
                 Command::Work(work) => self.begin(now, work, turn),
-                Command::Roster(roster) => self.queue.set_roster(&roster),
+                Command::Roster(roster, tenants) => {
+                    self.queue.set_roster(&roster);
+                    self.tenants = tenants;
+                }
                 // Who asked may have gone.
                 Command::Report(sender) => drop(sender.send(self.report(now))),
+                Command::Observe(sender) => drop(sender.send(self.observe(now))),
+                Command::Scheduler(scheduler) => self.queue.switch(now, scheduler),
+                Command::Retune(values) => self.queue.retune(&values),
+                Command::Depth(depth) => self.queue.set_depth(depth),
+                Command::ReadAhead(most, region) => self.read_ahead.set(most, region),
             }
         }
         self.commands = commands;
         self.queue.dispatch(now);
+        self.note_events();
         self.take_picked(turn);
         if self.is_emulated {
             for job in turn.jobs.drain(..) {
@@ -182,8 +236,19 @@ impl Core {
             return;
         }
         let (open, buffers) = (pieces.len(), SmallVec::new());
-        let under_way = UnderWay { stream, kind, is_durable, replies, cookie, open, begun: now, bytes, error: None, buffers };
+        let lba = pieces.iter().find_map(|piece| piece.lba).unwrap_or(0);
+        let range = |piece: &Piece| piece.lba.map(|lba| (lba, u64::from(piece.sectors)));
+        let is_change = matches!(kind, Kind::Write | Kind::Zero | Kind::Trim);
+        let changes = if is_change { pieces.iter().filter_map(range).collect() } else { SmallVec::new() };
+        if is_change {
+            self.read_ahead.changes(stream, changes.iter().copied(), true);
+        }
+        let (begun, error, ahead) = (now, None, None);
+        let under_way =
+            UnderWay { stream, kind, is_durable, replies, cookie, open, begun, bytes, error, buffers, changes, ahead, lba };
         let number = self.work.insert(under_way);
+        self.note_client(number, None);
+        let reads_ahead = kind == Kind::Read && self.read_ahead.most_sectors() > 0;
         if kind == Kind::Flush || pieces.is_empty() {
             self.flush_or_reply(now, number, turn);
             return;
@@ -203,18 +268,123 @@ impl Core {
                 }
                 continue;
             };
-            let piece = PieceUnderWay { work: number, number: place, keeps_space: kind == Kind::Zero, buffer };
-            let token = self.pieces.insert(piece) as u64;
-            let op = match kind {
-                Kind::Read => Op::Read,
-                Kind::Write => Op::Write,
-                Kind::Trim | Kind::Zero | Kind::Flush => Op::Discard,
+            let buffer = match buffer {
+                Some(buffer) if reads_ahead => match self.read_ahead.find(stream, lba, number, place, buffer) {
+                    Found::Later => None,
+                    Found::Here(buffer) => {
+                        let work = &mut self.work[number];
+                        work.open -= 1;
+                        work.buffers.push((place, buffer));
+                        None
+                    }
+                    Found::Not(buffer) => Some(buffer),
+                },
+                buffer => buffer,
             };
-            self.queue.admit(now, Issue { arrival: now, lba, sectors, op, sync: true, stream, priority: Priority::DEFAULT, token });
+            if buffer.is_some() || !reads_ahead {
+                self.admit(now, number, place, lba, sectors, buffer);
+            }
+            if reads_ahead && let Some((lba, sectors)) = self.read_ahead.note(now, stream, lba, u64::from(sectors)) {
+                self.read_chunk(now, stream, lba, sectors);
+            }
         }
         if self.work[number].open == 0 {
             self.flush_or_reply(now, number, turn);
         }
+    }
+
+    /// Puts a piece into the queue.
+    fn admit(&mut self, now: Nanos, work: usize, number: usize, lba: u64, sectors: u32, buffer: Option<Buffer>) {
+        let UnderWay { stream, kind, .. } = self.work[work];
+        let token =
+            self.pieces.insert(PieceUnderWay { work, number, keeps_space: kind == Kind::Zero, buffer, again: false }) as u64;
+        let op = match kind {
+            Kind::Read => Op::Read,
+            Kind::Write => Op::Write,
+            Kind::Trim | Kind::Zero | Kind::Flush => Op::Discard,
+        };
+        self.queue.admit(now, Issue { arrival: now, lba, sectors, op, sync: true, stream, priority: Priority::DEFAULT, token });
+    }
+
+    /// Reads a chunk ahead, as a request of the volume that it is for.
+    fn read_chunk(&mut self, now: Nanos, stream: StreamId, lba: u64, sectors: u64) {
+        let (replies, kind, bytes) = (self.no_one.clone(), Kind::Read, 512 * sectors);
+        let most = u64::from(self.queue.settings().max_sectors);
+        let open = sectors.div_ceil(most) as usize;
+        let (buffers, changes) = (SmallVec::new(), SmallVec::new());
+        let (begun, error, ahead, is_durable, cookie) = (now, None, Some(lba), false, 0);
+        let under_way =
+            UnderWay { stream, kind, is_durable, replies, cookie, open, begun, bytes, error, buffers, changes, ahead, lba };
+        let number = self.work.insert(under_way);
+        for (place, from) in (0..sectors).step_by(most as usize).enumerate() {
+            let length = most.min(sectors - from);
+            self.admit(now, number, place, lba + from, length as u32, Some(Buffer::dirty(512 * length as usize)));
+        }
+    }
+
+    /// A chunk was read: those who wait for it are answered, or read for themselves.
+    fn chunk_is_read(&mut self, now: Nanos, start: u64, mut work: UnderWay, turn: &mut Turn) {
+        work.buffers.sort_unstable_by_key(|(place, _)| *place);
+        let data = match (work.error, work.buffers.len()) {
+            (Some(_), _) => None,
+            (None, 1) => work.buffers.pop().map(|(_, buffer)| buffer),
+            (None, _) => {
+                let mut whole = Buffer::dirty(work.bytes as usize);
+                let mut at = 0;
+                for (_, buffer) in &work.buffers {
+                    whole[at..at + buffer.len()].copy_from_slice(buffer);
+                    at += buffer.len();
+                }
+                Some(whole)
+            }
+        };
+        let (waiting, is_there) = self.read_ahead.is_read(start, data);
+        for waiting in waiting {
+            if !is_there {
+                let sectors = (waiting.buffer.len() / 512) as u32;
+                self.admit(now, waiting.work, waiting.place, waiting.lba, sectors, Some(waiting.buffer));
+                continue;
+            }
+            let work = &mut self.work[waiting.work];
+            work.open -= 1;
+            work.buffers.push((waiting.place, waiting.buffer));
+            if work.open == 0 {
+                self.flush_or_reply(now, waiting.work, turn);
+            }
+        }
+    }
+
+    /// What happened since this was last called. Nothing is known of what came before the first call.
+    fn observe(&mut self, now: Nanos) -> Observed {
+        self.queue.record_events();
+        let observed = self.observed.replace(Observed::default());
+        Observed { now, ..observed.unwrap_or_default() }
+    }
+
+    fn note_events(&mut self) {
+        let Some(observed) = &mut self.observed else { return };
+        self.queue.take_events(&mut observed.queue);
+        if observed.queue.len().max(observed.clients.len()) > MOST_EVENTS {
+            *observed = Observed { is_incomplete: true, ..Observed::default() };
+        }
+    }
+
+    /// Notes for those who observe that a client asked for something, or that it is done.
+    fn note_client(&mut self, number: usize, done: Option<Nanos>) {
+        let Some(observed) = &mut self.observed else { return };
+        let UnderWay { stream, kind, begun, bytes, lba, .. } = self.work[number];
+        let op = match kind {
+            Kind::Read => Op::Read,
+            Kind::Write => Op::Write,
+            // They are few, and not what a setting is judged by.
+            Kind::Trim | Kind::Zero | Kind::Flush => return,
+        };
+        let (sectors, priority, token) = ((bytes / 512) as u32, Priority::DEFAULT, number as u64);
+        let issue = Issue { arrival: begun, lba, sectors, op, sync: true, stream, priority, token };
+        observed.clients.push(match done {
+            None => ServerEvent::Issued(issue),
+            Some(at) => ServerEvent::Finished(Transferred { issue, bytes, dispatched: begun, at }),
+        });
     }
 
     /// Flushes if the work asks for it, and replies if not.
@@ -227,13 +397,23 @@ impl Core {
     }
 
     fn report(&mut self, now: Nanos) -> Report {
-        let tenants = self.queue.roster().map_or(0, |roster| roster.tenants().len());
-        let standings = (0..tenants).map(|tenant| self.queue.standing(now, tenant)).collect();
-        Report { served: self.recent.last(now).clone(), totals: self.totals.clone(), standings }
+        let standing = |(stream, tenant): &(StreamId, usize)| Some((*stream, self.queue.standing(now, *tenant)?));
+        let standings = self.tenants.iter().filter_map(standing).collect();
+        let ahead_bytes = [self.read_ahead.hit_bytes, self.read_ahead.read_bytes];
+        Report { served: self.recent.last(now).clone(), totals: self.totals.clone(), standings, ahead_bytes }
     }
 
     fn reply(&mut self, now: Nanos, number: usize, turn: &mut Turn) {
-        let UnderWay { stream, kind, begun, bytes, replies, cookie, error, mut buffers, .. } = self.work.remove(number);
+        if let Some(start) = self.work[number].ahead {
+            let work = self.work.remove(number);
+            self.chunk_is_read(now, start, work, turn);
+            return;
+        }
+        self.note_client(number, Some(now));
+        let UnderWay { stream, kind, begun, bytes, replies, cookie, error, mut buffers, changes, .. } = self.work.remove(number);
+        if matches!(kind, Kind::Write | Kind::Zero | Kind::Trim) {
+            self.read_ahead.changes(stream, changes.iter().copied(), false);
+        }
         self.recent.record(now, stream, kind, bytes, now - begun);
         self.totals.entry(stream).or_default().record(kind, now - begun);
         buffers.sort_unstable_by_key(|(place, _)| *place);
@@ -290,8 +470,16 @@ impl Core {
             }
             if let Err(error) = result {
                 self.status.failed.fetch_add(1, Ordering::Relaxed);
+                let work = &self.work;
+                let is_ahead = |piece: &PieceUnderWay| work.get(piece.work).is_some_and(|work| work.ahead.is_some());
+                let mut pieces = self.queue.issues_of(id).filter_map(|issue| self.pieces.get(issue.token as usize));
+                let has_ahead = pieces.any(is_ahead);
                 for issue in self.queue.issues_of(id) {
-                    let Some(piece) = self.pieces.get(issue.token as usize) else { continue };
+                    let Some(piece) = self.pieces.get_mut(issue.token as usize) else { continue };
+                    if has_ahead && self.work[piece.work].ahead.is_none() {
+                        piece.again = true;
+                        continue;
+                    }
                     let code = error.raw_os_error();
                     let again = code.map_or_else(|| io::Error::new(error.kind(), error.to_string()), io::Error::from_raw_os_error);
                     self.work[piece.work].error.get_or_insert(again);
@@ -308,7 +496,11 @@ impl Core {
         for finished in finished.drain(..) {
             match finished {
                 Finished::Transfer(done) => {
-                    let PieceUnderWay { work, number, buffer, .. } = self.pieces.remove(done.issue.token as usize);
+                    let PieceUnderWay { work, number, buffer, again, .. } = self.pieces.remove(done.issue.token as usize);
+                    if again {
+                        self.admit(now, work, number, done.issue.lba, done.issue.sectors, buffer);
+                        continue;
+                    }
                     let under_way = &mut self.work[work];
                     if let Some(buffer) = buffer {
                         under_way.buffers.push((number, buffer));
@@ -329,6 +521,15 @@ impl Core {
             }
         }
     }
+}
+
+/// Nobody waits for what is read ahead.
+struct NoOne;
+
+impl Replies for NoOne {
+    fn done(&self, _: u64, _: io::Result<()>, _: Buffers) {}
+
+    fn flush(&self) {}
 }
 
 fn tell(turn: &mut Turn, replies: Arc<dyn Replies>, cookie: u64, result: io::Result<()>, buffers: Buffers) {

@@ -306,3 +306,76 @@ fn a_range_is_zeroed_in_requests_between_which_others_are_served() {
     assert_eq!(*medium.zeroed.lock().unwrap(), wanted);
     assert_eq!(rig.store.status().flushes.load(Ordering::Relaxed), 1);
 }
+
+/// One client reads in order while another writes ahead of it: each read has what was acknowledged before it was asked.
+#[test]
+fn what_is_read_ahead_is_never_older_than_an_acknowledged_write() {
+    for uses_threads in [false, true] {
+        let (_folder, rig) = in_file(true, uses_threads);
+        let mut random = 1_u64;
+        for round in 1..=6_u8 {
+            // What was given up because of writes is forgotten: it would pause otherwise.
+            rig.store.set_read_ahead(2048, 131_072);
+            let mut written = [round - 1; 1500];
+            for block in 0..1500_u64 {
+                random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                // Near enough to be in a chunk that was read or is being read.
+                let ahead = block + 1 + (random >> 33) % 200;
+                if random >> 60 == 0 && ahead < 1500 {
+                    rig.ask(1, Kind::Write, 8 * ahead, &[round; 4096]);
+                    if random >> 40 & 1 == 0 {
+                        rig.answers(1)[0].1.as_ref().unwrap();
+                    } else {
+                        // Under way together with what is read: the answers come in any order.
+                        rig.ask(2, Kind::Read, 8 * block, &[0; 4096]);
+                        rig.answers(2);
+                    }
+                    written[ahead as usize] = round;
+                }
+                rig.ask(3, Kind::Read, 8 * block, &[0; 4096]);
+                let (_, result, buffers) = rig.answers(1).remove(0);
+                result.unwrap();
+                let is_new = buffers[0].iter().all(|byte| *byte == written[block as usize]);
+                assert!(is_new, "round {round}, block {block}: {} for {}", buffers[0][0], written[block as usize]);
+            }
+            for block in 0..1500 {
+                rig.ask(4, Kind::Write, 8 * block, &[round; 4096]);
+                rig.answers(1);
+            }
+        }
+        let [hits, read] = rig.store.report().unwrap().ahead_bytes;
+        assert!(hits > 1 << 20 && read > hits / 2, "{hits} of {read}");
+    }
+}
+
+#[test]
+fn an_error_of_what_was_read_ahead_is_told_to_the_read_that_it_is_of_only() {
+    let medium = Arc::new(Gated::default());
+    let rig = Rig::new(StoreDevice::real(medium.clone(), 1 << 20, 4, false));
+    rig.store.set_read_ahead(2048, 131_072);
+    *medium.bad.lock().unwrap() = 512 * 8 * 20..512 * 8 * 20 + 1;
+    for block in 0..40_u64 {
+        rig.ask(block, Kind::Read, 8 * block, &[0; 4096]);
+        assert_eq!(rig.answers(1)[0].1.is_err(), block == 20, "{block}");
+    }
+}
+
+#[test]
+fn requests_under_way_survive_a_change_of_scheduler_and_depth() {
+    let medium = Arc::new(Gated::default());
+    let rig = Rig::new(StoreDevice::real(medium.clone(), 1 << 20, 4, false));
+    medium.set_closed(true);
+    for cookie in 0..40 {
+        rig.ask(cookie, Kind::Read, 800 * cookie, &[0; 4096]);
+    }
+    let bfq = block::find("bfq").unwrap();
+    rig.store.set_scheduler((bfq.build)(&QueueSettings::default().limits(), &bfq.defaults()));
+    rig.store.set_depth(1);
+    assert!(rig.store.observe().unwrap().clients.is_empty(), "nothing is known of before");
+    rig.ask(40, Kind::Read, 8, &[0; 4096]);
+    medium.set_closed(false);
+    let answers = rig.answers(41);
+    assert!(answers.iter().enumerate().all(|(number, answer)| answer.0 == number as u64 && answer.1.is_ok()));
+    let observed = rig.store.observe().unwrap();
+    assert!(observed.clients.len() >= 2 && !observed.queue.is_empty() && !observed.is_incomplete, "{observed:?}");
+}

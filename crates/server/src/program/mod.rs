@@ -1,6 +1,7 @@
 //! What the program does.
 
 pub mod plan;
+pub mod reload;
 pub mod volume;
 
 use std::path::Path;
@@ -10,10 +11,12 @@ use std::time::Duration;
 
 use crate::access::Access;
 use crate::configuration::{self, Configuration, UseTls};
+use crate::control::Ruled;
 use crate::door::{Doors, Gate};
 use crate::metrics::Metrics;
 use crate::server::Server;
 use crate::stalls;
+use crate::tuning;
 use crate::watch::Watch;
 use anyhow::Context as _;
 use serve::nbd::tls::{Files, Tls};
@@ -30,12 +33,13 @@ pub fn run(path: &Path) -> anyhow::Result<()> {
     tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).without_time().with_target(false).init();
     let server = Server::start(&configuration)?;
     stalls::start(Arc::downgrade(&server))?;
+    tuning::start(&server)?;
     let watch = Arc::new(Watch::start(&server)?);
     if let Some(limits) = configuration.moves.as_ref().filter(|moves| moves.auto) {
         server.plan_automatically(limits)?;
     }
     let mut doors = Doors::new();
-    let opened = open(&mut doors, &configuration, &server, &watch);
+    let opened = open(&mut doors, path, &configuration, &server, &watch);
     if opened.is_ok() {
         tracing::info!(stores = server.stores().len(), volumes = server.volumes().len(), "ready");
         while !terminal::interrupted().load(Ordering::Relaxed) {
@@ -48,14 +52,21 @@ pub fn run(path: &Path) -> anyhow::Result<()> {
     opened
 }
 
-fn open(doors: &mut Doors, configuration: &Configuration, server: &Arc<Server>, watch: &Arc<Watch>) -> anyhow::Result<()> {
-    doors.control(&configuration.control, server, watch)?;
+fn open(
+    doors: &mut Doors,
+    path: &Path,
+    configuration: &Configuration,
+    server: &Arc<Server>,
+    watch: &Arc<Watch>,
+) -> anyhow::Result<()> {
+    let access = Arc::new(Access::new(&configuration.allow)?);
+    let ruled = Ruled { server: server.clone(), watch: watch.clone(), access: access.clone(), configuration: path.to_owned() };
+    doors.control(&configuration.control, ruled)?;
     if let Some(listen) = configuration.metrics()? {
         let metrics = Metrics::new(server, watch);
         endpoint::metrics::serve(&listen, "seekwise-serve", move || metrics.text())
             .with_context(|| format!("metrics = {listen:?}"))?;
     }
-    let access = Arc::new(Access::new(&configuration.allow)?);
     let tls = match configuration.tls.clone() {
         None => None,
         Some(configuration::Tls { certificate, key, client_ca, client_crl }) => {

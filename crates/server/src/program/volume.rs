@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use crate::control::{self, Carried, Status};
 use crate::migration::Progress;
 use crate::server::NewVolume;
+use crate::tuning::Tuned;
 use clap::Args;
 use terminal::size::size;
 
@@ -198,6 +199,14 @@ fn table(status: &Status) -> String {
     for store in &status.stores {
         let (size, free) = (gib(store.bytes), gib(store.free_bytes));
         text += &format!("{:16} {size:>10} {free:>10} {:>9}  {}\n", store.name, store.engine, store.scheduler);
+        if let Some(tuned) = &store.tuned {
+            let last = tuned.last.as_deref().unwrap_or("nothing changed yet");
+            let Tuned { controller, changes, .. } = tuned;
+            text += &format!(
+                "  {controller}: {last} ({changes} changes; depth {}, read-ahead {} KiB)\n",
+                store.depth, store.read_ahead_kb
+            );
+        }
     }
     let heads = ["volume", "store", "GiB", "used GiB", "clients", "IOPS", "MB/s", "p50 ms", "p99 ms"];
     let [volume, store, size, used, clients, iops, rate, p50, p99] = heads;

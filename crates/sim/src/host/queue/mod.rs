@@ -150,7 +150,7 @@ pub struct Queue {
     ledger: Option<Box<Ledger>>,
     /// The tenants' limits, and the issues that wait for them; `None` until a limit is set.
     io_max: Option<Box<Throttle<Issue>>>,
-    /// [`Device::queue_depth`], which never changes.
+    /// Requests at the device at once: [`Device::queue_depth`], unless it was set lower.
     depth: usize,
     parts: Slab<Part>,
     waiters: TagWaiters,
@@ -272,6 +272,13 @@ impl Queue {
         self.set_throttle();
         self.reset_tags();
         self.admit_waiters(now);
+    }
+
+    /// Sets how many requests are at the device at once, at most its [`Device::queue_depth`] (`/sys/block/*/device/queue_depth`).
+    pub fn set_depth(&mut self, depth: usize) {
+        self.depth = depth.clamp(1, self.device.queue_depth());
+        self.set_throttle();
+        self.reset_tags();
     }
 
     /// The active settings.

@@ -1,0 +1,24 @@
+//! `seekwise-serve reload`.
+
+use clap::Args;
+
+use super::volume::Socket;
+use crate::control;
+
+/// Reads the tables `[[allow]]` of the configuration again
+///
+/// The configuration is checked whole; if it is wrong, the tables before are kept. What clients have open they keep. All other keys are read
+/// when the server starts.
+#[derive(Args)]
+pub struct Reload {
+    #[command(flatten)]
+    socket: Socket,
+}
+
+/// Asks the server.
+///
+/// # Errors
+/// No server answers, or its configuration is wrong.
+pub fn run(reload: &Reload) -> anyhow::Result<()> {
+    control::ask(&reload.socket.control, &control::Command::Reload).map(|_| ())
+}
