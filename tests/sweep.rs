@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use crate::program::{PROGRAM, refused, run, succeeds, text};
 use serde_json::Value;
 
-/// A folder with a trace and a plan of a sweep.
+/// A temporary folder with a trace and a plan.
 struct Sweep {
     folder: tempfile::TempDir,
 }

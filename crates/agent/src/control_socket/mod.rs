@@ -133,7 +133,7 @@ pub struct Rates {
 }
 
 impl Rates {
-    /// The same with 0 instead of values that are not finite, which JSON cannot represent: the mean response time of an idle window.
+    /// Replaces non-finite values, such as the mean response time of an idle window, by 0: JSON cannot represent them.
     pub fn finite(self) -> Rates {
         let finite = |value: f64| if value.is_finite() { value } else { 0.0 };
         Rates {

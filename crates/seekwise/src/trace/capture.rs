@@ -43,7 +43,7 @@ pub struct Args {
     by: Named,
 }
 
-/// What streams are named by.
+/// Source of stream names.
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum Named {
     /// The name of the program
