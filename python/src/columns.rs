@@ -515,7 +515,7 @@ fn times(array: &ArrayRef, unit_ns: i64, role: &str, name: &str, base: u64) -> R
 struct Whole {
     values: ScalarBuffer<i64>,
     array: ArrayRef,
-    /// As it was given: what is beyond 2^63 is null in the other.
+    /// The original column: values beyond 2^63 are null in the converted one.
     given: ArrayRef,
 }
 

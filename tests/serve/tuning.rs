@@ -1,4 +1,4 @@
-//! Stores that a controller tunes, tables of access that are read again, and a kernel that forbids io_uring.
+//! Stores tuned by a controller, reload of access tables, and kernels without io_uring.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -75,7 +75,7 @@ fn where_io_uring_is_forbidden_threads_move_the_same_bytes() {
     served.qemu("a", &["read -P 0 0 128k", "read -P 7 128k 896k", "read -P 9 1M 1M"]).unwrap();
 }
 
-/// Four sequential readers on an emulated drive: read-ahead pays there, and is found.
+/// Four sequential readers on an emulated drive, where the controller finds that read-ahead pays.
 #[test]
 #[ignore = "takes two minutes by the wall clock: tests/bars/serve --only tuning measures more"]
 fn a_controller_finds_what_readers_in_order_gain_by() {
