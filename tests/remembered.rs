@@ -184,7 +184,7 @@ fn what_is_clearly_no_knowledge_base_is_refused_before_anything_runs() {
     let cases = [
         ("folder", "is a folder; a knowledge base is a file"),
         ("text", "is no database"),
-        ("later", "has schema version 7, this seekwise knows those up to 2"),
+        ("later", "has schema version 7, this seekwise knows those up to 3"),
         ("missing/a.kb", "there is no folder"),
     ];
     for (name, words) in cases {

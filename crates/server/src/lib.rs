@@ -21,6 +21,7 @@ pub mod program;
 pub mod server;
 mod stalls;
 pub mod store;
+pub mod tuner;
 pub mod tuning;
 pub mod volume;
 pub mod watch;

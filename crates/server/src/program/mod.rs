@@ -16,7 +16,7 @@ use crate::door::{Doors, Gate};
 use crate::metrics::Metrics;
 use crate::server::Server;
 use crate::stalls;
-use crate::tuning;
+use crate::tuner;
 use crate::watch::Watch;
 use anyhow::Context as _;
 use serve::nbd::tls::{Files, Tls};
@@ -33,7 +33,7 @@ pub fn run(path: &Path) -> anyhow::Result<()> {
     tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).without_time().with_target(false).init();
     let server = Server::start(&configuration)?;
     stalls::start(Arc::downgrade(&server))?;
-    tuning::start(&server)?;
+    tuner::start(server.stores())?;
     let watch = Arc::new(Watch::start(&server)?);
     if let Some(limits) = configuration.moves.as_ref().filter(|moves| moves.auto) {
         server.plan_automatically(limits)?;
