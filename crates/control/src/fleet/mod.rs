@@ -211,7 +211,7 @@ impl FleetKnowledge {
         self.trust
     }
 
-    /// The settings measured under any load, most often measured first.
+    /// The settings that gained on the same model under any load, most often measured first.
     pub fn settings(&self) -> Vec<String> {
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
         let better = self.seen.iter().filter(|seen| seen.is_same_model && seen.gain.mean > TOLERANCE);

@@ -106,7 +106,7 @@ impl Judgement {
     }
 }
 
-/// Compares the devices that have the setting (`chosen`) with the `others`.
+/// Compares the devices chosen for the setting, which should have it by now, with the others.
 pub fn judge(chosen: &[Vec<TimedScore>], others: &[Vec<TimedScore>]) -> Judgement {
     let is_sound = |score: &&TimedScore| score.score.is_finite() && score.at_s.is_finite();
     let mut began = Vec::new();

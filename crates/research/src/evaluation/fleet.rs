@@ -82,7 +82,7 @@ pub struct FleetCase {
     pub sly_percent: f64,
     /// Gain with an unrelated fleet.
     pub unrelated_percent: f64,
-    /// Setting changes with the hostile fleet: time in seconds and setting.
+    /// Setting changes with the hostile fleet, up to the end of the run: time in seconds and setting.
     pub with_hostile: Vec<(f64, String)>,
     /// Setting changes with the fleet that lies about one setting.
     pub with_sly: Vec<(f64, String)>,

@@ -128,7 +128,7 @@ impl TwinController {
             self.fleet.judged[arm] = true;
             if measured < expected.mean - REFUTED * expected.error {
                 self.fleet.is_refuted = true;
-                // Local expectations include the fleet's.
+                // The current expectations include the fleet's, so forecast again.
                 self.next_forecast = self.next_forecast.min(self.measured_from);
             }
         }

@@ -112,7 +112,7 @@ fn run_one(
         let report = fio::run(&jobs.text, jobs.lasts_s, workers.monitor).with_context(|| format!("{} under {setting}", about()))?;
         fixed.push(rate(&report, (live.now() - begun).as_secs_f64())?);
         live.settle()?;
-        // Observations of the layout run are discarded.
+        // Observations of this run are discarded.
         live.watch(Nanos::ZERO, &mut Vec::new())
     });
     let now = live.now();
