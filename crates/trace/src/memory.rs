@@ -61,6 +61,6 @@ pub trait InMemory: Debug + Send + Sync {
     /// A reader from the first request. Requests must be sorted by arrival for [`Order::FromZero`] and [`Order::OwnClock`].
     fn reader(self: Arc<Self>, order: Order) -> Box<dyn TraceReader>;
 
-    /// SHA-256 over all requests in lower-case hexadecimal; equal for equal requests.
+    /// A digest of all requests in lower-case hexadecimal; equal for equal requests.
     fn sha256(&self) -> String;
 }

@@ -4,8 +4,8 @@
 //! PLAN.toml ─▶ Plan: cases ─▶ tasks ─▶ Runner, on any thread ─▶ Row ─▶ Output: log, then part-NNNNN.parquet ─▶ report
 //! ```
 //! The result of a case depends only on the plan and the case number, not on the machine, time or order of execution, so other engines can
-//! run a sweep: [`Plan::read`], [`Plan::task`] and [`Runner::run_task`] run anywhere, and [`Output::add`] takes the rows in any order and returns each file
-//! that became complete.
+//! run a sweep: [`Plan::read`], [`Plan::task`] and [`Runner::run_task`] run anywhere, and [`Output::add`] takes the rows in any order and
+//! returns each file that became complete.
 
 mod clock;
 mod columns;
