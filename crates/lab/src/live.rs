@@ -43,7 +43,7 @@ pub struct BlockDevice {
     eyes: Tracepoints,
     device: Device,
     path: PathBuf,
-    /// Opened exclusively; `None` while a file system is on it.
+    /// The exclusively opened device; `None` while a file system is on it.
     file: Option<fs::File>,
     mounted: Option<Mounted>,
     fio: String,
@@ -170,7 +170,7 @@ impl LiveDevice for BlockDevice {
         self.unmount()?;
         let path = self.path.display().to_string();
         let mkfs = format!("mkfs.{file_system}");
-        // Nothing is discarded, and nothing is left to be written later, which would be measured.
+        // No discard and no deferred initialisation, which would disturb the measurement.
         let options: &[&str] =
             if file_system == "xfs" { &["-q", "-f", "-K"] } else { &["-q", "-F", "-E", "nodiscard,lazy_itable_init=0"] };
         let folder = tempfile::tempdir().context("cannot create a mount point")?;
@@ -197,7 +197,7 @@ impl LiveDevice for BlockDevice {
     }
 }
 
-/// A file system on a device, and where it is mounted.
+/// A mounted file system.
 struct Mounted {
     folder: tempfile::TempDir,
 }
@@ -206,9 +206,9 @@ impl Mounted {
     /// Unmounts it.
     ///
     /// # Errors
-    /// It is in use.
+    /// The file system is in use.
     fn end(self) -> anyhow::Result<()> {
-        // Where it stays mounted the folder must not be emptied.
+        // If it is still mounted, the folder must not be emptied.
         let folder = self.folder.keep();
         runs("umount", &[&folder.display().to_string()])?;
         fs::remove_dir(&folder).with_context(|| folder.display().to_string())
@@ -219,7 +219,7 @@ fn exclusively(path: &Path) -> std::io::Result<fs::File> {
     fs::OpenOptions::new().read(true).write(true).custom_flags(EXCLUSIVE).open(path)
 }
 
-/// Runs a program of the system to its end.
+/// Runs a system program and waits for it to exit.
 fn runs(program: &str, arguments: &[&str]) -> anyhow::Result<()> {
     let ran = Command::new(program).args(arguments).stdin(std::process::Stdio::null()).output();
     let ran = ran.with_context(|| format!("cannot run {program}"))?;

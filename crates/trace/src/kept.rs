@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Each request is written as its difference from the one before: a byte of flags for unchanged fields, a byte with the lengths of the
-//! differences of arrival and address, these, then a varint (LEB128) for each other changed number. Lengths of their own let the two numbers
-//! be read without a jump for each byte, which would be guessed wrongly. A random 4 KiB request takes nine or ten bytes, a sequential one
+//! differences of arrival and address, these, then a varint (LEB128) for each other changed number. Explicit lengths let the two numbers
+//! be read without a branch per byte, which would be mispredicted. A random 4 KiB request takes nine or ten bytes, a sequential one
 //! five. Times at the device are left out: no replay needs them.
 
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use super::{TraceError, TraceReader, TraceRequest};
 const CHUNK_BYTES: usize = 256 << 10;
 /// The longest encoding of one request: the first two bytes, numbers of 8, 8, 5, 5, 5 and 10 bytes, two bytes of priority.
 const LONGEST: usize = 45;
-/// Zeros behind the requests of a chunk, so that eight bytes may be read where a number begins.
+/// Zero bytes after the requests of a chunk, so that eight bytes can be read at the start of any number.
 const PADDING: [u8; 8] = [0; 8];
 
 // Flags of the first byte. The lowest two bits are the operation, the next two whether it is synchronous.
@@ -51,12 +51,12 @@ const NOTHING: TraceRequest = TraceRequest {
 /// The requests of a whole trace.
 #[derive(Debug)]
 pub struct Kept {
-    /// Whole requests each, and [`PADDING`].
+    /// Chunks of whole requests, each followed by [`PADDING`].
     chunks: Vec<Vec<u8>>,
 }
 
 impl Kept {
-    /// Bytes that it takes in memory.
+    /// Memory used, in bytes.
     pub fn bytes(&self) -> usize {
         self.chunks.len() * CHUNK_BYTES
     }
@@ -78,7 +78,7 @@ pub struct Keeping<'a> {
 }
 
 impl<'a> Keeping<'a> {
-    /// The limit of [`new`](Keeping::new): a million random requests.
+    /// The default limit of [`new`](Keeping::new), enough for a million random requests.
     pub const DEFAULT_BYTES: usize = 10 << 20;
 
     /// Keeps the requests of `reader` as they pass.
@@ -86,7 +86,7 @@ impl<'a> Keeping<'a> {
         Keeping::with_limit(reader, Keeping::DEFAULT_BYTES)
     }
 
-    /// The same with another limit, in bytes.
+    /// Like [`new`](Keeping::new), with a limit in bytes.
     pub fn with_limit(reader: &'a mut dyn TraceReader, limit: usize) -> Keeping<'a> {
         Keeping { reader, chunks: Some(Vec::new()), limit, last: NOTHING, ended: false }
     }
@@ -195,13 +195,13 @@ fn unzigzag(number: u64) -> u64 {
     (number >> 1) ^ (number & 1).wrapping_neg()
 }
 
-/// Bytes of a number without its leading zeros.
+/// Length of a number in bytes, without leading zeros.
 #[inline]
 fn length(number: u64) -> usize {
     8 - number.leading_zeros() as usize / 8
 }
 
-/// A number without its leading zeros.
+/// Appends a number without its leading zero bytes.
 #[inline]
 fn put_bytes(out: &mut Vec<u8>, number: u64) {
     let end = out.len() + length(number);
@@ -209,7 +209,7 @@ fn put_bytes(out: &mut Vec<u8>, number: u64) {
     out.truncate(end);
 }
 
-/// The number of `length` bytes, at most eight, at a place behind which there are eight bytes.
+/// Reads a number of `length` bytes, at most eight. At least eight bytes must be readable at its offset.
 #[inline]
 fn bytes_at(bytes: &[u8], at: usize, length: usize) -> Option<u64> {
     let eight = bytes.get(at..)?.first_chunk()?;

@@ -281,7 +281,7 @@ pub trait TraceReader: Send {
     fn next_request(&mut self) -> Option<Result<TraceRequest, TraceError>>;
 
     /// Appends the next requests, at least one and at most `at_most`, which is not zero. Returns whether there were any: `false` at the
-    /// end. They are those that [`next_request`](TraceReader::next_request) would return, an error included: it comes when the requests
+    /// end. Equivalent to calling [`next_request`](TraceReader::next_request) repeatedly, errors included: an error is returned once the requests
     /// before it have been returned.
     ///
     /// # Errors
@@ -371,12 +371,12 @@ pub struct OpenOptions {
     pub others: Vec<PathBuf>,
     /// Whether devices and streams of these may be the same.
     pub identity: merge::Identity,
-    /// Requests in memory, which are then the whole trace: no file is opened.
+    /// Reads the trace from memory instead of opening a file.
     pub memory: Option<Arc<dyn InMemory>>,
 }
 
 impl OpenOptions {
-    /// The files that are read for `path` with these options; none for requests in memory.
+    /// The files that are read for `path` with these options; empty for a trace in memory.
     pub fn files(&self, path: &Path) -> Vec<PathBuf> {
         if self.memory.is_some() {
             return Vec::new();

@@ -22,13 +22,13 @@ pub(super) const WINDOW: usize = 65_536;
 pub(super) trait Records: Send {
     /// Reads one record or line and pushes the requests it completes; `false` at the end.
     fn advance(&mut self, out: &mut Window) -> Result<bool, TraceError>;
-    /// A time before which none of the requests arrives that are still to be read; `None` if that is not known. Requests up to then need not
+    /// A lower bound on the arrivals of unread requests; `None` if unknown. Requests up to that time need not
     /// be held back.
     #[inline]
     fn earliest_to_come(&self) -> Option<Nanos> {
         None
     }
-    /// Appends the next requests, at most `at_most`, where none of them arrives before `since` or after one that is still to be read, so
+    /// Appends up to `at_most` next requests if none arrives before `since` or after an unread one, so
     /// that they need not be held back. Returns whether there were any; otherwise [`advance`](Records::advance) goes on.
     fn in_order(&mut self, _out: &mut Vec<TraceRequest>, _at_most: usize, _since: Nanos) -> Result<bool, TraceError> {
         Ok(false)
@@ -141,7 +141,7 @@ impl Window {
         self.run.len() + self.late.len()
     }
 
-    /// The arrival of the request that leaves next; `None` if some are late, or there is none.
+    /// The arrival of the next request to leave; `None` if some are late or none is left.
     #[inline]
     fn front(&self) -> Option<Nanos> {
         self.run.front().filter(|_| self.late.is_empty()).map(|held| held.request.arrival)

@@ -1,4 +1,4 @@
-//! The volumes of a trace apart from each other, in one pass and bounded memory: a cloud's trace has thousands in one file.
+//! Splits a trace by volume, in one pass and bounded memory: a cloud trace has thousands of volumes in one file.
 //!
 //! ```text
 //!  request --> its volume's buffer --(all are full together)--> a temporary file without a name: chunks of one volume after the other
@@ -15,14 +15,14 @@ use block::Nanos;
 use super::sort::{RECORD_BYTES, decode, encode};
 use super::{TraceError, TraceReader, TraceRequest};
 
-/// Bytes of requests in memory before they go to the file.
+/// Memory limit in bytes; buffers are flushed to the file when it is reached.
 const BUFFERED: usize = 64 << 20;
-/// Requests that are read at once.
+/// Requests per read.
 const BLOCK: usize = 1 << 12;
-/// Requests between two calls of the observer.
+/// Requests between progress calls.
 const CHECKED: u64 = 8192;
 
-/// The requests of a trace by volume.
+/// The requests of a trace, split by volume.
 pub struct Volumes {
     file: File,
     volumes: BTreeMap<u32, Volume>,
@@ -32,17 +32,17 @@ pub struct Volumes {
 struct Volume {
     name: Option<String>,
     requests: u64,
-    /// In the file: at which byte, and how many requests.
+    /// Chunks in the file: byte offset and number of requests.
     chunks: Vec<(u64, usize)>,
-    /// Not in the file yet.
+    /// Requests not flushed to the file yet.
     buffer: Vec<u8>,
 }
 
 impl Volumes {
-    /// Reads a whole trace; `each` is called now and then with the number of requests read, and ends the work by returning false.
+    /// Reads a whole trace. `each` is called periodically with the number of requests read and cancels by returning `false`.
     ///
     /// # Errors
-    /// The trace cannot be read, or the temporary file in `folder` not be written.
+    /// The trace cannot be read, or the temporary file in `folder` cannot be written.
     pub fn split(
         reader: &mut dyn TraceReader,
         folder: &Path,
@@ -76,38 +76,38 @@ impl Volumes {
     fn spill(&mut self, end: &mut u64) -> io::Result<()> {
         let mut out = &self.file;
         for volume in self.volumes.values_mut().filter(|volume| !volume.buffer.is_empty()) {
-            // Written one after the other, so that its place is the end.
+            // Chunks are appended, so the offset is the end of the file.
             out.write_all(&volume.buffer)?;
             volume.chunks.push((*end, volume.buffer.len() / RECORD_BYTES));
             *end += volume.buffer.len() as u64;
-            // Its memory goes back, as the next round may be of other volumes.
+            // Frees the buffer, since the next round may be of other volumes.
             volume.buffer = Vec::new();
         }
         Ok(())
     }
 
-    /// Numbers of the volumes, in order.
+    /// Volume numbers, in order.
     pub fn numbers(&self) -> impl Iterator<Item = u32> {
         self.volumes.keys().copied()
     }
 
-    /// The trace's name for a volume.
+    /// Name of a volume in the trace.
     pub fn name(&self, number: u32) -> Option<&str> {
         self.volumes.get(&number)?.name.as_deref()
     }
 
-    /// The requests of a volume as a trace of its own: the first at time zero, of device 0. None of a number that is not there.
+    /// The requests of a volume as a separate trace that starts at time zero, on device 0. Empty for an unknown volume number.
     pub fn reader(&self, number: u32) -> VolumeReader<'_> {
         let chunks = self.volumes.get(&number).map_or(&[][..], |volume| &volume.chunks);
         VolumeReader { file: &self.file, chunks, done: 0, block: Vec::new(), at: 0, begins: None }
     }
 }
 
-/// Reads a volume's requests.
+/// A reader of one volume.
 pub struct VolumeReader<'a> {
     file: &'a File,
     chunks: &'a [(u64, usize)],
-    /// Requests of the first chunk that were read.
+    /// Requests already read from the first chunk.
     done: usize,
     block: Vec<TraceRequest>,
     at: usize,
@@ -153,7 +153,7 @@ mod tests {
     fn each_volume_has_its_requests_in_order_from_zero() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("volumes.csv");
-        // As Microsoft Research's traces: ticks of 100 ns, host, disk, offset and length in bytes.
+        // In the format of Microsoft Research's traces: ticks of 100 ns, host, disk, offset and length in bytes.
         let mut text = String::new();
         for number in 0..30_000_u64 {
             text += &format!("{},vol{},0,Read,{},4096,100\n", 128_166_372_000_000_000 + 10_000 * number, number % 3, 4096 * number);

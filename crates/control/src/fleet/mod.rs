@@ -1,10 +1,10 @@
-//! What other machines measured: one more source of belief about settings, weighted by how far it was right here before.
+//! Gains measured on other machines: a prior for settings, with a trust weight from its accuracy on this machine.
 //!
 //! ```text
 //! outcomes of others ─▶ like device, like load ─▶ mean of each machine ─▶ estimate ─▶ × trust ─▶ expected before a trial
 //! own outcomes ───────▶ beside what the others said ──────────────────────────────────▶ trust
 //! ```
-//! A belief of others decides which setting is tried, never that one stays: that takes trials of one's own. Rows come over a network from machines
+//! The prior decides which setting is tried, never that it stays: that takes a local trial. Rows come over a network from machines
 //! that may be broken or hostile, so each value is checked where it is read.
 
 pub mod report;
@@ -19,54 +19,54 @@ use observe::similarity::{ANOTHER, Columns, Point, load_distance};
 use crate::ab_test::Estimate;
 use crate::setting::Setting;
 
-/// The largest gain or loss that is believed, as a logarithm: a factor of e either way, as forecasts are.
+/// Gains are clamped to this, as a logarithm: a factor of e either way, the same as for forecasts.
 const MAX_GAIN: f64 = 1.0;
-/// The largest gain that is taken for a measurement: a factor of half a thousand million. Beyond it a row is broken.
+/// The largest valid gain, as a logarithm: a factor of 4.9 × 10⁸. Rows beyond it are invalid.
 pub const MAX_MEASURED: f64 = 20.0;
 /// The standard deviation of a setting's gain between machines with like devices and loads, before any of them is seen, and how many machines that
 /// counts as. Between draws of one load on one device it is 0.05 to 0.2 (`seekwise-lab fleet`).
 const BETWEEN_MACHINES: f64 = 0.15;
 const PRIOR_MACHINES: f64 = 2.0;
-/// What the gain on another model of the same kind of device is further off.
+/// Additional standard error of a gain measured on another model of the same kind of device.
 const OTHER_MODEL_ERROR: f64 = 0.15;
-/// What a single machine's word is further off: nothing says that it is not the one that is wrong.
+/// Additional standard error of a single machine's gain, which no other machine confirms.
 const SINGLE_ERROR: f64 = 0.2;
-/// No measured gain is surer than this: loads drift.
+/// Minimum standard error of a measured gain: loads drift.
 const MIN_ERROR: f64 = 0.05;
-/// A failed belief counts at most as an error of this many error bars.
+/// Maximum deviation of a wrong expectation, in standard errors.
 const MAX_Z: f64 = 3.0;
-/// The number of right beliefs that are assumed as a prior. One that fails wholly before any was right ends the trust in others.
+/// Prior number of correct expectations. One complete failure before any success ends the trust in the fleet.
 const PRIOR: f64 = 2.0;
-/// The factor on error bars from which on others are not believed at all.
+/// Error scale from which the fleet is ignored.
 const DISTRUSTED: f64 = 1.9;
 
-/// What a device is, as far as it says what serves it. Never its name, serial number, or what is on it.
+/// The properties of a device that affect the choice of setting. Never its name, serial number or contents.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DeviceType {
-    /// The kind: `scsi, rotational` and the like.
+    /// The kind, for example `scsi, rotational`.
     pub kind: String,
-    /// The model that the drive reports; empty where there is none, or its owner chose it.
+    /// The model that the drive reports; empty if there is none or it was set by the owner.
     pub model: String,
-    /// The revision of its firmware; empty where there is none.
+    /// The firmware revision; empty if there is none.
     pub firmware: String,
 }
 
-/// What a change of the setting was measured to gain.
+/// The measured gain of a change of setting.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FleetOutcome {
-    /// Drawn when it was measured: the same outcome has the same id wherever it is.
+    /// Random id, assigned at measurement: identifies the outcome on every machine.
     pub id: [u8; 16],
-    /// The machine that measured it, by an id that was drawn.
+    /// Random id of the machine that measured it.
     pub machine: [u8; 16],
-    /// The role that wrote it on the server; empty of one that was not there yet.
+    /// The database role that wrote it; empty before it is on the server.
     pub writer: String,
-    /// The day, since 1970.
+    /// The day of the measurement, in days since 1970-01-01.
     pub day: u32,
     /// The device.
     pub device: DeviceType,
     /// The description of the load under `from` ([`describe`](observe::description::describe)), by name, without missing values.
     pub load: BTreeMap<String, f32>,
-    /// What gains are measured by, as text.
+    /// The preference by which gains are scored, as text.
     pub preference: String,
     /// The setting before, as text.
     pub from: String,
@@ -78,13 +78,13 @@ pub struct FleetOutcome {
     pub program: String,
 }
 
-/// The largest numbers of letters of a row's texts.
+/// Maximum lengths of a row's texts.
 const MAX_LETTERS: [(&str, usize); 5] = [("kind", 32), ("model", 128), ("firmware", 64), ("setting", 1024), ("program", 64)];
-/// The largest number of values that describe a load.
+/// Maximum number of values that describe a load.
 const MAX_VALUES: usize = 128;
 
 impl FleetOutcome {
-    /// Why it is no measurement; `None` if it may be one.
+    /// Why the row is invalid; `None` if it is valid.
     pub fn problem(&self) -> Option<String> {
         let texts = [&self.device.kind, &self.device.model, &self.device.firmware, &self.from, &self.program];
         for ((name, most), text) in MAX_LETTERS.iter().zip(texts).chain([(&MAX_LETTERS[3], &self.to)]) {
@@ -107,7 +107,7 @@ impl FleetOutcome {
     }
 }
 
-/// How far others were right here.
+/// Trust in the fleet, from its accuracy on this machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Trust {
     count: f64,
@@ -115,33 +115,33 @@ pub struct Trust {
 }
 
 impl Trust {
-    /// Takes in what was measured where this was expected.
+    /// Records a local measurement against the expectation of the fleet.
     pub fn note(&mut self, expected: &Estimate, measured: f64) {
-        // A claim beyond what can be believed is as wrong as it is large.
+        // Expectations beyond the credible range count with their full error.
         let z = ((measured - expected.mean) / expected.error.max(TOLERANCE)).clamp(-MAX_Z, MAX_Z);
         if !z.is_nan() {
             (self.count, self.squares) = (self.count + 1.0, self.squares + z * z);
         }
     }
 
-    /// The factor on error bars; 1 before anything was compared.
+    /// Factor on the fleet's standard errors; 1 before any comparison.
     pub fn error_scale(&self) -> f64 {
         ((PRIOR + self.squares) / (PRIOR + self.count)).sqrt()
     }
 
-    /// An expectation as it may be used; `None` if others are not believed any more.
+    /// Scales the standard error of an expectation by the trust; `None` if the fleet is no longer trusted.
     pub fn weighted(&self, expected: &Estimate) -> Option<Estimate> {
         let scale = self.error_scale();
         (scale < DISTRUSTED).then(|| Estimate { mean: expected.mean, error: expected.error * scale.max(1.0) })
     }
 
-    /// Both together.
+    /// Combines the comparisons of both.
     #[must_use]
     pub fn with(&self, other: &Trust) -> Trust {
         Trust { count: self.count + other.count, squares: self.squares + other.squares }
     }
 
-    /// Whether others were compared with measurements here, and were right.
+    /// Whether expectations were compared with local measurements and found right.
     pub fn is_proven(&self) -> bool {
         self.count > 0.0 && self.error_scale() <= 1.0
     }
@@ -152,7 +152,7 @@ impl Trust {
     }
 }
 
-/// An outcome on a like device.
+/// An outcome on a similar device.
 #[derive(Clone, Debug)]
 struct Seen {
     writer: usize,
@@ -164,7 +164,7 @@ struct Seen {
     gain: Estimate,
 }
 
-/// What is known from other machines about devices like this one.
+/// Outcomes of other machines on devices similar to this one.
 #[derive(Clone, Debug, Default)]
 pub struct FleetKnowledge {
     seen: Vec<Seen>,
@@ -172,7 +172,7 @@ pub struct FleetKnowledge {
 }
 
 impl FleetKnowledge {
-    /// The outcomes of others, for a device of this type; those of the machine `own` say how far the others were right. Broken rows are passed over.
+    /// Selects outcomes for a device of this type. Those of the machine `own` determine the trust in the others. Invalid rows are skipped.
     pub fn new(outcomes: &[FleetOutcome], own: [u8; 16], device: &DeviceType, preference: &Preference) -> FleetKnowledge {
         let preference = preference.to_string();
         let is_like = |outcome: &&FleetOutcome| {
@@ -201,17 +201,17 @@ impl FleetKnowledge {
         known
     }
 
-    /// Whether nothing is known.
+    /// Whether there are no outcomes.
     pub fn is_empty(&self) -> bool {
         self.seen.is_empty()
     }
 
-    /// How far others were right before this moment.
+    /// Trust from the comparisons so far.
     pub fn trust(&self) -> Trust {
         self.trust
     }
 
-    /// The settings that served any load, the most often measured first.
+    /// The settings that gained on the same model under any load, most often measured first.
     pub fn settings(&self) -> Vec<String> {
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
         let better = self.seen.iter().filter(|seen| seen.is_same_model && seen.gain.mean > TOLERANCE);
@@ -221,8 +221,8 @@ impl FleetKnowledge {
         counts.into_iter().map(|(_, setting)| setting.to_owned()).collect()
     }
 
-    /// What `to` is expected to gain over `from` under a load here, with the standard error of another machine's gain, before any trust; `None` if
-    /// others saw no such load on a like device, or not both settings. Rows of the same model come before those of others of its kind.
+    /// Expected gain of `to` over `from` under a load, with the standard error of another machine's gain, before the trust weight; `None` if
+    /// there are no outcomes of both settings for a similar load and device. Rows of the same model take precedence over others of its kind.
     pub fn expect(&self, load: &Point, from: &str, to: &str) -> Option<Estimate> {
         let of = |is_same_model: bool| {
             let alike = self.seen.iter().filter_map(|seen| {
@@ -240,8 +240,8 @@ impl FleetKnowledge {
     }
 }
 
-/// The estimate of another machine's gain from these. Where several roles write, each counts once, so that one cannot outvote the rest under many
-/// machines' ids; where all share a role, each machine counts once.
+/// Estimates the gain on another machine. With several roles, each counts once, so that one cannot outvote the rest under many
+/// machine ids; with a single role, each machine counts once.
 fn among<'a>(alike: impl Iterator<Item = (&'a Seen, f64)>, further_error: f64) -> Option<Estimate> {
     let alike: Vec<(&Seen, f64)> = alike.collect();
     let first = alike.first()?.0.writer;
@@ -263,13 +263,13 @@ fn among<'a>(alike: impl Iterator<Item = (&'a Seen, f64)>, further_error: f64) -
     Some(Estimate { mean, error })
 }
 
-/// Where a described load lies.
+/// The coordinates of a described load.
 fn point(load: &BTreeMap<String, f32>) -> Point {
     let (names, values): (Vec<String>, Vec<f32>) = load.iter().map(|(name, value)| (name.clone(), *value)).unzip();
     Columns::of(&names).point(|column| values.get(column).map(|value| f64::from(*value)))
 }
 
-/// The number of days since 1970 of a time in seconds: when exactly something was measured is no other machine's business.
+/// Converts Unix time to days since 1970. Outcomes carry only the day, to keep the exact time of a measurement private.
 pub fn day(unix_seconds: u64) -> u32 {
     u32::try_from(unix_seconds / 86_400).unwrap_or(u32::MAX)
 }

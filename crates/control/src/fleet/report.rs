@@ -1,12 +1,12 @@
-//! Which types of devices and loads gain by which change, with intervals.
+//! Gains by device type, load class and change of setting, with confidence intervals.
 
 use std::collections::BTreeMap;
 
 use super::{FleetOutcome, MAX_GAIN};
 use crate::ab_test::Estimate;
 
-/// Student's t, two-sided 95%, by degrees of freedom (NIST/SEMATECH e-Handbook of Statistical Methods, 1.3.6.7.2). Between two rows the one of fewer
-/// degrees holds, whose interval is wider.
+/// Student's t, two-sided 95%, by degrees of freedom (NIST/SEMATECH e-Handbook of Statistical Methods, 1.3.6.7.2). Between two rows, the one with
+/// fewer degrees applies, whose interval is wider.
 const STUDENT_T_975: [(usize, f64); 14] = [
     (1, 12.706),
     (2, 4.303),
@@ -24,7 +24,7 @@ const STUDENT_T_975: [(usize, f64); 14] = [
     (100, 1.984),
 ];
 
-/// What a change gained on devices of a type under loads of a class.
+/// The gain of a change of setting for a device type and load class.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FleetEffect {
     /// The kind of device.
@@ -37,30 +37,30 @@ pub struct FleetEffect {
     pub from: String,
     /// The setting after.
     pub to: String,
-    /// The mean gain of machines, as a logarithm.
+    /// The mean gain over machines, as a logarithm.
     pub gain: f64,
-    /// Half the width of the 95% interval around it; `None` of a single machine.
+    /// Half-width of the 95% confidence interval; `None` with a single machine.
     pub margin: Option<f64>,
-    /// Machines that measured it.
+    /// Number of machines.
     pub machines: usize,
-    /// Measurements.
+    /// Number of measurements.
     pub outcomes: usize,
 }
 
-/// The device's kind and model, the class of the load, the setting before and after.
+/// Device kind and model, load class, setting before and after.
 type Change = (String, String, String, String, String);
 
-/// Outcomes that are summed up one by one, so that their number does not matter.
+/// Accumulates outcomes one by one, so that memory does not grow with their number.
 #[derive(Debug, Default)]
 pub struct Effects {
-    /// By change the sum and number of gains of each machine.
+    /// Sum and number of gains by change and machine.
     changes: BTreeMap<Change, BTreeMap<[u8; 16], (f64, usize)>>,
-    /// Broken rows.
+    /// Number of invalid rows.
     broken: usize,
 }
 
 impl Effects {
-    /// Adds an outcome. One that is no measurement is counted and passed over.
+    /// Adds an outcome. Invalid ones are counted and skipped.
     pub fn add(&mut self, outcome: &FleetOutcome) {
         if outcome.problem().is_some() {
             self.broken += 1;
@@ -73,7 +73,7 @@ impl Effects {
         *count += 1;
     }
 
-    /// The effects of all changes; each machine counts once. By type of device and load, the largest gain first; and the number of broken rows.
+    /// The effects of all changes, by device type and load class, the largest gain first, and the number of invalid rows. Each machine counts once.
     pub fn finish(self) -> (Vec<FleetEffect>, usize) {
         let effect = |((kind, model, load, from, to), machines): (Change, BTreeMap<[u8; 16], (f64, usize)>)| {
             let means: Vec<f64> = machines.values().map(|(sum, count)| sum / *count as f64).collect();

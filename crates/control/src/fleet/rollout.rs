@@ -1,30 +1,30 @@
-//! A rollout of a setting: to a few devices of a kind first, compared with the others, then to more, or taken back.
+//! A staged rollout of a setting: first to a few devices of a kind, compared with the others, then to more, or rolled back.
 //!
 //! ```text
 //! device i of the stage:  scores before ─▶ scores with the setting    change d_i
 //! device j of the others: scores before ─▶ scores at the same time    change d_j       gain = mean d_i − mean d_j
 //! ```
-//! The others' change is what happened anyway: a busier hour must not count for or against the setting.
+//! The change of the others is the control: a busier hour must not count for or against the setting.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::ab_test::{Comparison, Estimate, MIN_GAIN, Outcome};
 
-/// Scores of a device that are needed before and after a change: with fewer, one odd hour decides.
+/// Minimum scores per device before and after a change: with fewer, one unusual hour decides.
 pub const MIN_SCORES: usize = 3;
 
 /// The size of a stage.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Stage {
-    /// Devices.
+    /// Number of devices.
     Devices(u32),
-    /// Percent of those that take part, rounded up.
+    /// Percentage of the participating devices, rounded up.
     Percent(u32),
 }
 
 impl Stage {
-    /// The number of devices of this stage where this many take part.
+    /// The number of devices in this stage, given the number of participating devices.
     pub fn of(self, taking_part: usize) -> usize {
         match self {
             Stage::Devices(count) => (count as usize).min(taking_part),
@@ -72,7 +72,7 @@ impl fmt::Display for Stages {
 /// A score of a device over some time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TimedScore {
-    /// When it came, by the server's clock, in seconds.
+    /// Arrival time by the server's clock, in seconds.
     pub at_s: f64,
     /// Whether the setting was active.
     pub is_treated: bool,
@@ -80,24 +80,24 @@ pub struct TimedScore {
     pub score: f64,
 }
 
-/// What the scores say.
+/// Result of comparing scores.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Judgement {
-    /// Devices are missing that have scores before and after.
+    /// Too few devices have scores before and after the change.
     TooLittle(String),
     /// The comparison.
     Compared {
-        /// The gain over what happened on other devices, or over before where there are no others.
+        /// The gain relative to the other devices, or to the time before if there are no others.
         comparison: Comparison,
-        /// Devices with the setting that were compared.
+        /// Number of compared devices with the setting.
         treated: usize,
-        /// Devices without it that were compared.
+        /// Number of compared devices without the setting.
         others: usize,
     },
 }
 
 impl Judgement {
-    /// Whether the setting is better, worse or neither; `None` before anything could be compared.
+    /// Whether the setting is better, worse or neither; `None` without a comparison.
     pub fn outcome(&self) -> Option<Outcome> {
         match self {
             Judgement::TooLittle(_) => None,
@@ -106,7 +106,7 @@ impl Judgement {
     }
 }
 
-/// Compares devices that were chosen with those that were not. `chosen` of them should have the setting by now.
+/// Compares the devices chosen for the setting, which should have it by now, with the others.
 pub fn judge(chosen: &[Vec<TimedScore>], others: &[Vec<TimedScore>]) -> Judgement {
     let is_sound = |score: &&TimedScore| score.score.is_finite() && score.at_s.is_finite();
     let mut began = Vec::new();
@@ -154,7 +154,7 @@ pub fn judge(chosen: &[Vec<TimedScore>], others: &[Vec<TimedScore>]) -> Judgemen
     Judgement::Compared { comparison: Comparison::of_gain_in_pairs(gain, treated + others), treated, others }
 }
 
-/// The mean change of devices; of a single one by its own scores. `None` without devices.
+/// The mean change over devices; for a single device, its error comes from its own scores. `None` without devices.
 fn change(devices: &[(Vec<f64>, Vec<f64>)]) -> Option<Estimate> {
     if let [(before, after)] = devices {
         return Comparison::of_series(before, after).map(|comparison| comparison.gain);

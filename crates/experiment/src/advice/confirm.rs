@@ -40,7 +40,7 @@ impl FullRun {
     /// # Errors
     /// The run failed or was interrupted.
     pub(super) fn simulated(load: &dyn Load, world: &World, setting: &Setting, monitor: &dyn Monitor) -> anyhow::Result<FullRun> {
-        // A trace has no calls of processes, and its requests need not be kept to be put in order.
+        // A trace has no process calls, and its requests need not be stored for sorting.
         if load.expected_requests().is_some() {
             let mut recorder = SecondsRecorder(RunSeconds::new());
             let outcome = observed::run(load, world, setting, monitor, &mut recorder)?;
@@ -54,7 +54,7 @@ impl FullRun {
     }
 }
 
-/// Takes down the seconds of a run.
+/// Records the seconds of a run.
 struct SecondsRecorder(RunSeconds);
 
 impl Pilot for SecondsRecorder {

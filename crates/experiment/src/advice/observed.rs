@@ -276,7 +276,7 @@ fn of_device(timed: Timed, device: u32, monitor: &dyn Monitor) -> anyhow::Result
     Ok((if is_only { requests.noted(timed) } else { requests }, streams))
 }
 
-/// Runs `load` under `setting`, seen by `pilot`.
+/// Runs `load` under `setting`, observed by `pilot`.
 pub(super) fn run(
     load: &dyn Load,
     world: &World,

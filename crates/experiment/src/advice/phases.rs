@@ -32,7 +32,7 @@ const LEAST_S: u64 = 4;
 /// Idle seconds that end a stretch.
 const PAUSE_S: u64 = 3;
 
-/// The outcome of a second, as far as it is judged: of a recording of days there are many.
+/// The judged results of one second, kept compact: a recording of days has many.
 #[derive(Clone, Debug)]
 struct Outcome {
     requests: u64,
@@ -49,7 +49,7 @@ impl Outcome {
         Outcome { requests, waited_for, bytes, waited_s, fairness, calls: calls.map(Box::new) }
     }
 
-    /// As a window; the rest, which is not judged, as in a window in which nothing happened.
+    /// Converts to a window. Fields that are not judged are those of an idle window.
     fn window(&self, nothing: &WindowOutcome) -> WindowOutcome {
         let Outcome { requests, waited_for, bytes, waited_s, fairness, ref calls } = *self;
         let calls = calls.as_deref().copied();
@@ -66,12 +66,12 @@ pub struct Seconds {
 }
 
 impl Seconds {
-    /// Requests that were done in a second.
+    /// Requests completed per second.
     pub fn requests(&self, second: u64) -> u64 {
         self.numbers.binary_search(&second).map_or(0, |place| self.outcomes[place].requests)
     }
 
-    /// The same in a stretch.
+    /// Requests completed in a stretch.
     fn requests_in(&self, stretch: Stretch) -> u64 {
         self.places(stretch).map(|place| self.outcomes[place].requests).sum()
     }
@@ -81,7 +81,7 @@ impl Seconds {
         place(stretch.from)..place(stretch.to)
     }
 
-    /// Whether there is a second with enough requests to judge by.
+    /// Whether any second has enough requests to judge.
     pub fn any_is_busy(&self) -> bool {
         self.outcomes.iter().any(|outcome| outcome.requests >= MIN_REQUESTS)
     }
@@ -92,7 +92,7 @@ impl Seconds {
         Performance::of(self.outcomes.iter().map(|outcome| outcome.window(&nothing)))
     }
 
-    /// The performance in these stretches, those seconds included in which nothing happened; `None` if no request completed.
+    /// The performance in these stretches, idle seconds included; `None` if no request completed.
     pub fn performance_in(&self, stretches: &[Stretch]) -> Option<Performance> {
         let nothing = Tally::new().close(WINDOW);
         let seconds = stretches.iter().flat_map(|stretch| {
@@ -171,7 +171,7 @@ impl<R: Iterator<Item = Result<ObservedRequest>>> Iterator for Events<R> {
     }
 }
 
-/// Looks at each second in which there is an event; those without any are passed over. The phases are the longest first.
+/// Analyses each second with an event and skips idle ones. Phases are ordered by length, the longest first.
 ///
 /// # Errors
 /// Requests that did not fit into memory cannot be read, or the work was interrupted.
@@ -189,10 +189,10 @@ pub fn seconds(observed: &Observed, monitor: &dyn Monitor) -> Result<(Seconds, V
     Ok((seconds, phases(cutter.finish())))
 }
 
-/// The same without phases.
+/// Like [`seconds`], without phases.
 ///
 /// # Errors
-/// As of [`seconds`].
+/// Those of [`seconds`].
 pub fn outcomes(observed: &Observed, monitor: &dyn Monitor) -> Result<Seconds> {
     let mut seconds = Seconds::default();
     each_second(observed, monitor, None, |number, _, outcome| seconds.push(number, &outcome))?;
@@ -220,7 +220,7 @@ fn each_second(
     Ok(())
 }
 
-/// Events in order of time, second by second.
+/// Groups events in time order by second.
 struct Windows<'a> {
     number: u64,
     tally: Tally,
@@ -228,7 +228,7 @@ struct Windows<'a> {
 }
 
 impl Windows<'_> {
-    /// Takes an event; `close` gets each second that is over.
+    /// Adds an event and passes each completed second to `close`.
     fn event(&mut self, event: &Event, close: &mut impl FnMut(u64, Option<Features>, WindowOutcome)) {
         let of_event = event.at().0 / WINDOW.0;
         if of_event > self.number {
@@ -250,16 +250,16 @@ impl Windows<'_> {
     }
 }
 
-/// The seconds of a run, taken down while it runs: as [`outcomes`] of its requests once they are sorted, without keeping them.
+/// Records the seconds of a run while it runs. Equivalent to [`outcomes`] of its sorted requests, without storing them.
 ///
-/// A request is passed on when no earlier one can still complete: those under way are few.
+/// A request is passed on once no earlier one can still complete; only requests in flight are held.
 pub struct RunSeconds {
-    /// Arrivals of requests that are issued and not done, in order, each with its number of requests.
+    /// Arrivals of requests in flight, in order, with the number of requests at each.
     in_flight: VecDeque<(Nanos, u64)>,
-    /// Requests that are done, but not one that arrived before them.
+    /// Completed requests behind an earlier arrival that is still in flight.
     done: BinaryHeap<Reverse<Ordered>>,
     sequence: u64,
-    /// Requests that were passed on and complete later than the last one arrived.
+    /// Requests passed on that complete after the latest arrival.
     under_way: BinaryHeap<Reverse<Ordered>>,
     passed_on: u64,
     last: Nanos,
@@ -269,7 +269,7 @@ pub struct RunSeconds {
     is_in_order: bool,
 }
 
-/// A request by a time and a number.
+/// A request keyed by time and number.
 struct Ordered {
     key: (Nanos, u64),
     seen: ObservedRequest,
@@ -296,7 +296,7 @@ impl Ord for Ordered {
 }
 
 impl RunSeconds {
-    /// Of a run that has not begun.
+    /// For a run that has not started.
     pub fn new() -> RunSeconds {
         RunSeconds {
             in_flight: VecDeque::new(),
@@ -312,7 +312,7 @@ impl RunSeconds {
         }
     }
 
-    /// A request is issued.
+    /// Records that a request was issued.
     pub fn issued(&mut self, arrival: Nanos) {
         match self.in_flight.back_mut() {
             Some((last, count)) if *last == arrival => *count += 1,
@@ -324,7 +324,7 @@ impl RunSeconds {
         }
     }
 
-    /// A request is done.
+    /// Records that a request completed.
     pub fn completed(&mut self, seen: ObservedRequest) {
         let arrival = seen.request.arrival;
         match self.in_flight.binary_search_by_key(&arrival, |(other, _)| *other) {
@@ -374,9 +374,9 @@ impl RunSeconds {
         windows.event(event, &mut |number, _, outcome| seconds.push(number, &outcome));
     }
 
-    /// The seconds, and the last completion; `None` if requests did not come in an order in which this can be told.
+    /// The seconds and the last completion; `None` if the order of requests did not allow recording.
     pub fn finish(mut self) -> Option<(Seconds, Nanos)> {
-        // What is still under way when a run ends is not counted.
+        // Requests in flight at the end of a run are not counted.
         self.pass_on(Nanos::MAX);
         self.complete((Nanos::MAX, u64::MAX));
         let RunSeconds { windows, seconds, .. } = &mut self;
@@ -465,12 +465,12 @@ fn phases(mut stretches: Vec<(Stretch, Point)>) -> Vec<Phase> {
     phases
 }
 
-/// Cuts busy seconds into stretches as they come.
+/// Splits busy seconds into stretches, online.
 #[derive(Default)]
 struct Cutter {
     done: Vec<(Stretch, Point)>,
     current: Option<(Stretch, Mean)>,
-    /// A second that is not like the stretch; the next one says whether another has begun.
+    /// A second that differs from the stretch; the next one decides whether a new stretch has begun.
     strange: Option<(u64, Point)>,
 }
 

@@ -232,7 +232,7 @@ impl Experiment {
         }
     }
 
-    /// The text of the job file that the load is, and its name in messages; `None` for a trace.
+    /// The text of the load's job file and its name in messages; `None` for a trace.
     ///
     /// # Errors
     /// There is no such load, or it cannot be read.

@@ -82,7 +82,7 @@ pub fn figures(
     }
 }
 
-/// The figures of a run by itself, without what its streams would have got alone.
+/// The figures of a single run, without the baselines of its streams running alone.
 pub fn figures_of(load: &dyn Load, outcome: &RunSummary, world: &World) -> Figures {
     let streams = streams(load, outcome, None);
     figures(outcome, world.profile.disks(), (&streams, None), None)

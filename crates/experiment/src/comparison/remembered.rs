@@ -72,7 +72,7 @@ impl<'a> Remembered<'a> {
         let kept = runs.into_iter().try_for_each(|lived| lived.write(self.path));
         let pruned = kept.and_then(|()| {
             if Knowledge::is_server(self.path) {
-                // What many share is pruned by a person.
+                // A shared database is pruned manually.
                 return Ok(());
             }
             let pruned = Knowledge::open_existing(self.path).and_then(|mut knowledge| knowledge.prune(&Retention::default()));

@@ -28,7 +28,7 @@ pub struct ReplayOptions {
     pub skip_bad: bool,
     /// Further traces, which are merged with it by time.
     pub others: Vec<PathBuf>,
-    /// Requests in memory, which are then the trace; the load's path is only their name.
+    /// Trace in memory, used instead of a file; the load's path is then only its name.
     pub memory: Option<Arc<dyn InMemory>>,
     /// Devices and streams of the same name are the same in all of them.
     pub same_devices: bool,
@@ -99,7 +99,7 @@ pub const LONGEST_REPLAY_S: f64 = 100.0 * 365.25 * 86_400.0;
 /// waits for another part of a rotation.
 const SHIFT_SECTORS: u64 = 40_968;
 
-/// A trace that was read to its end, for replays on any number of disks at once.
+/// A trace that was read completely once, for concurrent replays on any number of disks.
 pub struct SurveyedTrace {
     path: PathBuf,
     options: OpenOptions,
@@ -111,8 +111,8 @@ pub struct SurveyedTrace {
 }
 
 impl SurveyedTrace {
-    /// Reads the trace once, to know its size and its streams and to be sure that it can be read to its end. Its requests are kept in memory
-    /// if they take at most `kept_bytes` there.
+    /// Reads the trace once to learn its size and streams and to check that it is readable to the end. Its requests are cached in memory
+    /// if they fit in `kept_bytes` bytes.
     ///
     /// # Errors
     /// It cannot be read, holds no request, or the work was interrupted.
@@ -130,7 +130,7 @@ impl SurveyedTrace {
         })
     }
 
-    /// Bytes of its requests in memory; zero if they are read from the file for each run.
+    /// Memory used by cached requests in bytes; zero if each run reads the file.
     pub fn kept_bytes(&self) -> usize {
         self.kept.as_ref().map_or(0, |kept| kept.bytes())
     }
@@ -148,16 +148,16 @@ impl TraceLoad {
     /// Reads the trace and places it.
     ///
     /// # Errors
-    /// As of [`SurveyedTrace::read`] and [`placed`](TraceLoad::placed).
+    /// Those of [`SurveyedTrace::read`] and [`placed`](TraceLoad::placed).
     pub fn new(path: &Path, args: &ReplayOptions, world: &World, monitor: &dyn Monitor) -> anyhow::Result<TraceLoad> {
         let trace = SurveyedTrace::read(path, args, Keeping::DEFAULT_BYTES, monitor)?;
         TraceLoad::placed(Arc::new(trace), args, world)
     }
 
-    /// Places a trace that was read with the same options on a disk.
+    /// Places a surveyed trace on a disk. It must have been read with the same options.
     ///
     /// # Errors
-    /// It does not fit, would last too long, or the host has settings that a block trace does not meet.
+    /// The trace does not fit or would last too long, or the host has settings that do not apply to a block trace.
     pub fn placed(trace: Arc<SurveyedTrace>, args: &ReplayOptions, world: &World) -> anyhow::Result<TraceLoad> {
         let name = trace.options.name(&trace.path);
         let survey = &trace.survey;
@@ -183,7 +183,7 @@ impl TraceLoad {
         Ok(TraceLoad { trace, fit: args.fit, placement, settings })
     }
 
-    /// The same with its requests on other sectors, if the disk has them: what a seed draws of a trace. The first seed, 1, leaves them.
+    /// Shifts the requests to other sectors chosen by the seed, if the disk has room. Seed 1 leaves them unchanged.
     #[must_use]
     pub fn with_seed(self, seed: u64) -> TraceLoad {
         let room = self.placement.room_sectors();

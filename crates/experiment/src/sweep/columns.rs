@@ -1,30 +1,30 @@
-//! The figures of a case, by the names that they have in the data set.
+//! The figures of a case and their column names in the data set.
 
 use observe::Preference;
 use observe::merit;
 use report::record::{Figures, ResponseFigures};
 
-/// The figure that weighs throughput and response time by the preference: more is better, and a difference of 0.01 is about 1%.
+/// Throughput and response time weighted by the preference. Higher is better; a difference of 0.01 is about 1%.
 pub const SCORE: &str = "score";
 
-/// Which of two values is the better one.
+/// Direction of improvement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Better {
-    /// The larger one.
+    /// Higher is better.
     More,
-    /// The smaller one.
+    /// Lower is better.
     Less,
 }
 
-/// A figure.
+/// A column of figures.
 pub struct Column {
-    /// Its name, with the unit.
+    /// Column name, with the unit.
     pub name: &'static str,
-    /// What it is.
+    /// Description.
     pub doc: &'static str,
-    /// It is a whole number.
+    /// Whether values are integers.
     pub is_count: bool,
-    /// If settings may be ranked by it: which is better.
+    /// Direction of improvement; `None` if settings cannot be ranked by it.
     pub better: Option<Better>,
     of: fn(&Figures) -> Option<f64>,
 }
@@ -57,7 +57,7 @@ fn synced(figures: &Figures, of: fn(&ResponseFigures) -> f64) -> Option<f64> {
     figures.sync_response.as_ref().map(of)
 }
 
-/// All but the score, in the order of the file.
+/// All columns except the score, in file order.
 pub static ALL: &[Column] = &[
     count("requests", "requests that completed: reads, writes and discards", |f| Some(f.response.requests as f64)),
     about("duration_s", "from the first arrival to the last completion", |f| Some(f.duration_s)),
@@ -92,7 +92,7 @@ pub static ALL: &[Column] = &[
     about("page_cache_hit_ratio", "of a job file", |f| f.memory.as_ref().and_then(|memory| memory.page_cache_hit_ratio)),
 ];
 
-/// The values of a run, one for each of [`ALL`] and the score behind them; `None` where it has none or none that is finite.
+/// The values of a run: one per column of [`ALL`], then the score. `None` where a value is missing or not finite.
 pub fn values(figures: &Figures, preference: &Preference) -> Vec<Option<f64>> {
     let score = merit::score(preference, figures.throughput_mb_s * 1e6, figures.response.mean_ms / 1e3, 1.0);
     let values = ALL.iter().map(|column| (column.of)(figures)).chain([Some(score)]);
@@ -104,12 +104,12 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     ALL.iter().map(|column| column.name).chain([SCORE])
 }
 
-/// The names of those by which settings may be ranked.
+/// The names of the figures by which settings may be ranked.
 pub fn ranked() -> impl Iterator<Item = &'static str> {
     [SCORE].into_iter().chain(ALL.iter().filter(|column| column.better.is_some()).map(|column| column.name))
 }
 
-/// A value as a logarithm of which more is better, so that differences are gains; `None` where there is none.
+/// The logarithm of a value, negated where lower is better, so that differences are gains; `None` without a value.
 pub fn merit_of(objective: &str, value: Option<f64>) -> Option<f64> {
     let better = ALL.iter().find(|column| column.name == objective).and_then(|column| column.better);
     let merit = match better {

@@ -3,9 +3,9 @@
 //! ```text
 //! PLAN.toml ─▶ Plan: cases ─▶ tasks ─▶ Runner, on any thread ─▶ Row ─▶ Output: log, then part-NNNNN.parquet ─▶ report
 //! ```
-//! A case depends only on the plan and its own number, so who runs it, when and beside which others changes nothing. That is the seam for
-//! other engines: [`Plan::read`], [`Plan::task`] and [`Runner::run_task`] run anywhere, and [`Output::add`] takes the rows in any order and returns each file
-//! that became complete.
+//! The result of a case depends only on the plan and the case number, not on the machine, time or order of execution, so other engines can
+//! run a sweep: [`Plan::read`], [`Plan::task`] and [`Runner::run_task`] run anywhere, and [`Output::add`] takes the rows in any order and
+//! returns each file that became complete.
 
 mod clock;
 mod columns;
@@ -37,30 +37,30 @@ pub use settings::{Choice, Searched};
 pub use table::{Values, columns_of};
 pub use volumes::{VolumeRow, VolumesReport, VolumesRequest};
 
-/// What came of a sweep, or of a shard of it.
+/// Result of running a sweep or one shard of it.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// Cases of the shard.
     pub cases: u64,
-    /// Of them, those that were run now.
+    /// Cases run by this call.
     pub run: u64,
-    /// Of them, those that could not be run.
+    /// Cases that could not be run.
     pub failed: u64,
-    /// Why the first could not.
+    /// Error of the first failed case; `None` if none failed.
     pub first_error: Option<String>,
-    /// Every file of the data set is there, those of other shards included.
+    /// Whether the data set is complete, other shards included.
     pub is_whole: bool,
-    /// How long it took.
+    /// Elapsed time in seconds.
     pub seconds: f64,
     /// The share of the threads' time that was spent in simulations: of their processor time, and of the time in which they waited for files, for
     /// each other and for the last one to end.
     pub simulating_share: f64,
 }
 
-/// Runs what is missing of a shard.
+/// Runs the cases of a shard that have no result yet.
 ///
 /// # Errors
-/// The folder cannot be used, a file cannot be read, or the work was interrupted: what is done stays done.
+/// The folder cannot be used, a file cannot be read, or the work was interrupted; completed cases are kept.
 pub fn run(plan: &Arc<Plan>, folder: &Path, shard: Shard, workers: Workers) -> anyhow::Result<Outcome> {
     let begun = Instant::now();
     let output = Output::open(folder, plan, shard)?;
@@ -73,7 +73,7 @@ pub fn run(plan: &Arc<Plan>, folder: &Path, shard: Shard, workers: Workers) -> a
     workers.monitor.progress(before);
     let (worked, waited, ends) = (Sum::default(), Sum::default(), Mutex::new(Vec::new()));
     let run_tasks = || -> anyhow::Result<()> {
-        // In their order, so that threads are at one trace together.
+        // In order, so that threads work on the same trace and share it.
         while let Some(&task) = tasks.get(next.fetch_add(1, Ordering::Relaxed)) {
             if has_failed.load(Ordering::Relaxed) {
                 break;
@@ -124,22 +124,22 @@ pub fn run(plan: &Arc<Plan>, folder: &Path, shard: Shard, workers: Workers) -> a
     Ok(Outcome { cases, run, failed, first_error, is_whole, seconds, simulating_share })
 }
 
-/// Cases that are tried to tell how long all take, and for how long each at most.
+/// Sample cases of an estimate, and the time limit of each in seconds.
 const TRIED: u64 = 8;
 const TRIED_S: f64 = 1.0;
 
-/// What a sweep would take.
+/// Estimated cost of a sweep.
 #[derive(Clone, Copy, Debug)]
 pub struct Estimate {
     /// Cases.
     pub cases: u64,
     /// Files of the data set.
     pub parts: u64,
-    /// Seconds of one core; `None` if nothing could be tried.
+    /// Processor time in core seconds; `None` if no sample case could be run.
     pub core_s: Option<f64>,
 }
 
-/// Tells how long a sweep takes from some of its cases, spread over all, each of which is run for at most a second.
+/// Estimates the cost of a sweep from a few evenly spaced cases, each run for at most one second.
 ///
 /// # Errors
 /// A file cannot be read, or the work was interrupted.

@@ -30,12 +30,12 @@ const FORMAT: u32 = 1;
 const PLAN: &str = "_plan.json";
 const PROGRESS: &str = "_progress";
 
-/// A part of the work for one of several machines: the files whose numbers leave this rest.
+/// One machine's share of the work: the files whose number modulo `of` selects this shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shard {
-    /// From 1 to `of`.
+    /// Shard number, from 1 to `of`.
     pub number: u64,
-    /// How many there are.
+    /// Number of shards.
     pub of: u64,
 }
 
@@ -43,7 +43,7 @@ impl Shard {
     /// All of the work.
     pub const WHOLE: Shard = Shard { number: 1, of: 1 };
 
-    /// Whether a file is this shard's.
+    /// Whether a file belongs to this shard.
     pub fn has(self, part: u64) -> bool {
         part % self.of == self.number - 1
     }
@@ -61,7 +61,7 @@ impl std::str::FromStr for Shard {
     }
 }
 
-/// What tells a plan from others, beside its results.
+/// The stored identity of a plan.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Stored {
     format: u32,
@@ -72,12 +72,12 @@ pub struct Stored {
     /// Name and digest of each disk.
     disks: Vec<(String, String)>,
     seeds: Vec<u64>,
-    /// The setting with which others are compared.
+    /// Baseline setting.
     pub default: String,
     settings: Vec<String>,
     tunables: Vec<String>,
     points: usize,
-    /// The figure by which settings are ranked.
+    /// Figure by which settings are ranked.
     pub objective: String,
     preference: String,
     replay: String,
@@ -88,7 +88,7 @@ pub struct Stored {
 }
 
 impl Stored {
-    /// That of a plan.
+    /// The identity of a plan.
     ///
     /// # Errors
     /// A load cannot be read.
@@ -97,7 +97,7 @@ impl Stored {
         let load = |load: &super::plan::PlannedLoad| -> anyhow::Result<(String, String)> {
             let known = match shipped::job_text(&load.path)? {
                 Some((text, _)) => format!("sha256 {}", sha256(&text)),
-                // A digest of every trace would take as long as reading it.
+                // Name and size only: a digest would mean reading the whole trace.
                 None => {
                     let sizes =
                         sim::trace::files(&load.path).iter().map(|file| file.metadata().map_or(0, |file| file.len())).sum::<u64>();
@@ -132,10 +132,10 @@ impl Stored {
         })
     }
 
-    /// Reads that of a folder.
+    /// Reads the identity stored in a folder.
     ///
     /// # Errors
-    /// It holds no sweep.
+    /// The folder holds no sweep.
     pub fn read(folder: &Path) -> anyhow::Result<Stored> {
         let path = folder.join(PLAN);
         let text = fs::read_to_string(&path).with_context(|| {
@@ -149,10 +149,10 @@ impl Stored {
         Ok(stored)
     }
 
-    /// The first key in which another differs, with both values.
+    /// The first key that differs, with both values; `None` if the plans are equal.
     ///
     /// # Errors
-    /// None that is known.
+    /// Serialization fails.
     pub fn difference(&self, other: &Stored) -> anyhow::Result<Option<String>> {
         let (here, there) = (serde_json::to_value(self)?, serde_json::to_value(other)?);
         let (Some(here), Some(there)) = (here.as_object(), there.as_object()) else { return Ok(None) };
@@ -164,7 +164,7 @@ impl Stored {
     }
 }
 
-/// Of lists the first entries that differ.
+/// The first differing entries of two lists, or the values themselves.
 fn first_difference(here: &serde_json::Value, there: &serde_json::Value) -> (String, String) {
     let (Some(one), Some(other)) = (here.as_array(), there.as_array()) else { return (here.to_string(), there.to_string()) };
     let entry =
@@ -173,12 +173,12 @@ fn first_difference(here: &serde_json::Value, there: &serde_json::Value) -> (Str
     (entry(one, number), entry(other, number))
 }
 
-/// The file of a part.
+/// The file name of a part.
 pub fn part_name(part: u64) -> String {
     format!("part-{part:05}.parquet")
 }
 
-/// A file of the data set that is not written yet.
+/// A completed file of the data set, not written yet.
 pub struct PartFile {
     temporary: PathBuf,
     path: PathBuf,
@@ -186,7 +186,7 @@ pub struct PartFile {
 }
 
 impl PartFile {
-    /// Writes it.
+    /// Writes the file.
     ///
     /// # Errors
     /// The folder cannot be written.
@@ -195,15 +195,15 @@ impl PartFile {
     }
 }
 
-/// The folder while a shard of the sweep is run.
+/// The folder of a running shard.
 pub struct Output {
     plan: Arc<Plan>,
     folder: PathBuf,
     shard: Shard,
     log: Log,
-    /// Of parts that are not complete.
+    /// Rows of incomplete parts, by case.
     rows: BTreeMap<u64, Row>,
-    /// Cases that are missing of each part of this shard.
+    /// Missing cases of each part of this shard.
     missing: BTreeMap<u64, u64>,
     done: u64,
     failed: u64,
@@ -211,10 +211,10 @@ pub struct Output {
 }
 
 impl Output {
-    /// Makes the folder, or goes on with the one that is there.
+    /// Creates the folder or resumes the sweep in it.
     ///
     /// # Errors
-    /// It holds something else, another plan's sweep, or cannot be written; or another process is at the same shard.
+    /// The folder holds other files or another plan's sweep, cannot be written, or another process is running this shard.
     pub fn open(folder: &Path, plan: &Arc<Plan>, shard: Shard) -> anyhow::Result<Output> {
         let of = || format!("--output {}", folder.display());
         let wanted = Stored::of(plan)?;
@@ -234,7 +234,7 @@ impl Output {
         let mut rows: Vec<Row> = Vec::new();
         let per_task = plan.task_cases();
         let is_left = |row: &Row| row.case < plan.cases() && !folder.join(part_name(plan.part_of(row.case))).is_file();
-        // What others left, then our own.
+        // Rows left by other shards, then our own.
         for entry in fs::read_dir(&progress).with_context(of)? {
             let other = entry.with_context(of)?.path();
             if other != path && other.extension().is_some_and(|extension| extension == "log") {
@@ -277,13 +277,13 @@ impl Output {
             }
         }
         rows.into_iter().for_each(|row| output.take(row));
-        // It may have been killed between a part's last case and its file.
+        // An earlier process may have been killed after a part's last case and before its file was written.
         let complete: Vec<u64> = output.missing.iter().filter(|(_, missing)| **missing == 0).map(|(part, _)| *part).collect();
         complete.into_iter().try_for_each(|part| output.complete(part)?.write())?;
         Ok(output)
     }
 
-    /// Takes over a row, if it is this shard's and not there already.
+    /// Adds a row unless it is present already or belongs to another shard.
     fn take(&mut self, row: Row) {
         let case = row.case;
         let Some(missing) = self.missing.get_mut(&self.plan.part_of(case)) else { return };
@@ -301,29 +301,29 @@ impl Output {
         self.rows.insert(case, row);
     }
 
-    /// Tasks of this shard that are not done, in order.
+    /// Unfinished tasks of this shard, in order.
     pub fn tasks(&self) -> Vec<u64> {
         let is_left = |task: &u64| self.plan.task(*task).any(|case| !self.rows.contains_key(&case));
         self.missing.keys().flat_map(|&part| self.plan.part(part)).filter(is_left).collect()
     }
 
-    /// The row of a case that is done and not in a file yet.
+    /// The row of a completed case that is not in a file yet.
     pub fn row(&self, case: u64) -> Option<&Row> {
         self.rows.get(&case)
     }
 
-    /// Cases of this shard that are done.
+    /// Number of completed cases of this shard.
     pub fn done(&self) -> u64 {
         self.done
     }
 
-    /// Cases of this shard.
+    /// Number of cases of this shard.
     pub fn cases(&self) -> u64 {
         let parts = (0..self.plan.parts()).filter(|&part| self.shard.has(part)).map(|part| self.plan.part(part));
         parts.map(|tasks| (tasks.end - tasks.start) * self.plan.task_cases()).sum()
     }
 
-    /// Cases that could not be run, of those that were not in a file at the beginning, and why the first could not.
+    /// Number of failed cases, without those in files written before this run, and the first error.
     pub fn failed(&self) -> (u64, Option<&str>) {
         (self.failed, self.first_error.as_deref())
     }
@@ -344,7 +344,7 @@ impl Output {
         (self.missing.get(&part) == Some(&0)).then(|| self.complete(part)).transpose()
     }
 
-    /// The file of a part whose cases are all there.
+    /// Builds the file of a complete part.
     fn complete(&mut self, part: u64) -> anyhow::Result<PartFile> {
         let tasks = self.plan.part(part);
         let cases = self.plan.task(tasks.start).start..self.plan.task(tasks.end - 1).end;
@@ -356,7 +356,7 @@ impl Output {
         Ok(PartFile { temporary: self.folder.join(PROGRESS).join(temporary), path: self.folder.join(part_name(part)), bytes })
     }
 
-    /// Removes what was needed to go on, if the whole sweep is done: of all shards.
+    /// Removes the progress logs if all shards are complete. Returns whether they are.
     ///
     /// # Errors
     /// The folder cannot be written.
@@ -366,7 +366,7 @@ impl Output {
         if is_done {
             let progress = self.folder.join(PROGRESS);
             match fs::remove_dir_all(&progress) {
-                // Another shard that ended at the same time removed it.
+                // Another shard that finished at the same time removed it.
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
                 removed => removed.with_context(|| progress.display().to_string())?,
             }
@@ -375,7 +375,7 @@ impl Output {
     }
 }
 
-/// Writes a file under one name and gives it the other, so that it is there whole or not at all.
+/// Writes `temporary` and renames it to `path`, so that the file appears atomically.
 pub(super) fn replace(temporary: &Path, path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     let mut file = File::create(temporary)?;
     file.write_all(bytes)?;

@@ -1,4 +1,4 @@
-//! The plan of a sweep: what is run, as a TOML file says it.
+//! The plan of a sweep, read from a TOML file.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -19,20 +19,20 @@ use crate::comparison::{ReplayOptions, SPEEDS, regime};
 use crate::shipped;
 use crate::world::{Device, World};
 
-/// No plan is longer.
+/// Maximum size of a plan in bytes.
 const MAX_BYTES: u64 = 4 << 20;
-/// More cases than this are refused: a century of one core at a millisecond each.
+/// Maximum number of cases.
 const MAX_CASES: u64 = 1_000_000_000;
-/// More settings than this of one load are refused: they are held in memory.
+/// Maximum number of settings per load, since they are held in memory.
 const MAX_SETTINGS: usize = 1_000_000;
-/// Files of the data set, about: enough for as many machines to share them, few enough for a tool to open all.
+/// Approximate number of files of the data set: enough to share among that many machines, few enough for a tool to open all.
 const PARTS: u64 = 256;
-/// Cases in a file at most: its rows are held in memory.
+/// Maximum cases per file, since its rows are held in memory.
 const MAX_PART: u64 = 4096;
-/// Points of a search if the plan does not say.
+/// Default number of search points.
 const POINTS: u32 = 32;
 
-/// How settings are chosen.
+/// Method of choosing settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Method {
@@ -40,7 +40,7 @@ pub enum Method {
     Grid,
     /// Points of the Sobol sequence in the ranges, the same for every load and disk.
     Sobol,
-    /// Bayesian optimisation, by itself for every load and disk: each point depends on the results of those before.
+    /// Bayesian optimisation, separate for each load and disk: each point depends on earlier results.
     Bayesian,
 }
 
@@ -49,9 +49,9 @@ const METHODS: [(&str, Method); 3] = [("grid", Method::Grid), ("sobol", Method::
 /// A load of a plan.
 #[derive(Clone, Debug)]
 pub struct PlannedLoad {
-    /// As the data set names it: as the plan does, and a file of a folder with the folder before it.
+    /// Name in the data set: as in the plan; files of a folder are prefixed with the folder.
     pub name: String,
-    /// Where it is.
+    /// Path of the file.
     pub path: PathBuf,
     /// Whether it is a job file or a built-in workload, and not a trace.
     pub is_jobs: bool,
@@ -60,34 +60,34 @@ pub struct PlannedLoad {
 /// A disk of a plan.
 #[derive(Clone, Debug)]
 pub struct PlannedDisk {
-    /// As the plan names it.
+    /// Name in the plan.
     pub name: String,
     /// The disk behind a host with its defaults.
     pub world: World,
 }
 
-/// What is run.
+/// A parsed plan.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The file, as people named it.
+    /// Path of the plan as given by the user.
     pub source: String,
-    /// What is run.
+    /// A parsed plan.
     pub loads: Vec<PlannedLoad>,
-    /// On what.
+    /// Disks on which each load is run.
     pub disks: Vec<PlannedDisk>,
-    /// What each case draws from.
+    /// Random seeds.
     pub seeds: Vec<u64>,
-    /// How settings are chosen.
+    /// Method of choosing settings.
     pub method: Method,
-    /// The setting with which others are compared; the first of every load and disk.
+    /// Baseline setting; run first for every load and disk.
     pub default: Setting,
-    /// Of a grid and of Sobol points: all settings, the default first.
+    /// All settings of a grid or of Sobol points, the default first.
     pub settings: Vec<Setting>,
-    /// Of a Bayesian search: where settings are looked for.
+    /// Search space of a Bayesian search.
     pub searched: Searched,
-    /// Settings tried of every load and disk, the default included.
+    /// Settings per load and disk, the default included.
     pub points: usize,
-    /// The figure by which settings are ranked.
+    /// Figure by which settings are ranked.
     pub objective: String,
     /// Weights of throughput, response time and fairness, if the objective is the score.
     pub preference: Preference,
@@ -95,18 +95,18 @@ pub struct Plan {
     pub replay: ReplayOptions,
 }
 
-/// A run of a plan.
+/// One run of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Case {
-    /// Its number, from 0.
+    /// Case number, from 0.
     pub number: u64,
-    /// Numbers of its load, disk and seed in the plan.
+    /// Index of the load in the plan.
     pub load: usize,
-    /// See `load`.
+    /// Index of the disk in the plan.
     pub disk: usize,
-    /// The number of its setting among those of its load and disk.
+    /// Index of the setting among those of this load and disk.
     pub point: usize,
-    /// See `load`.
+    /// Index of the seed in the plan.
     pub seed: usize,
 }
 
@@ -142,16 +142,16 @@ struct WrittenReplay {
     fit: Option<Spanned<String>>,
 }
 
-/// Where errors are.
+/// Source text, for locations in error messages.
 struct Text<'a> {
     text: &'a str,
     source: &'a str,
-    /// The plan's folder, from which paths are named.
+    /// The plan's folder, to which paths are relative.
     folder: &'a Path,
 }
 
 impl Text<'_> {
-    /// Where a byte is: the file and the line.
+    /// File and line of a byte offset.
     fn at(&self, byte: usize) -> String {
         let before = &self.text.as_bytes()[..byte.min(self.text.len())];
         format!("{}:{}", self.source, before.iter().filter(|&&byte| byte == b'\n').count() + 1)
@@ -161,7 +161,7 @@ impl Text<'_> {
         format!("{}: {key}", self.at(value.span().start))
     }
 
-    /// The file that a plan means, from its own folder.
+    /// Resolves a path relative to the plan's folder.
     fn path(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
@@ -171,7 +171,7 @@ impl Plan {
     /// Reads a plan.
     ///
     /// # Errors
-    /// What [`text`](Plan::text) and [`parse`](Plan::parse) say.
+    /// Those of [`text`](Plan::text) and [`parse`](Plan::parse).
     pub fn read(path: &Path) -> anyhow::Result<Plan> {
         Plan::parse(&Plan::text(path)?, &path.to_string_lossy(), path.parent().unwrap_or(Path::new("")))
     }
@@ -179,7 +179,7 @@ impl Plan {
     /// Reads a plan's text.
     ///
     /// # Errors
-    /// It cannot be read, or is too long for a plan.
+    /// The file cannot be read or is too large.
     pub fn text(path: &Path) -> anyhow::Result<String> {
         use std::io::Read;
         let source = path.to_string_lossy();
@@ -190,7 +190,7 @@ impl Plan {
         Ok(text)
     }
 
-    /// Reads a plan's text, which errors call `source`. Paths are named from `folder`.
+    /// Parses a plan. Errors call the text `source`; paths are relative to `folder`.
     ///
     /// # Errors
     /// A key or value is wrong: the message has the line, the key, the value and what would be right.
@@ -219,7 +219,7 @@ impl Plan {
             Method::Sobol => searched.sobol().with_context(|| source.to_owned())?,
             Method::Bayesian => Vec::new(),
         };
-        // Of a search the default is the first of its points.
+        // A search counts the default as its first point.
         let points = if method == Method::Bayesian { points } else { settings.len() };
         let plan = Plan {
             source: source.to_owned(),
@@ -250,7 +250,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// A block trace meets only what of the host is the queue's.
+    /// Rejects host tunables above the request queue if a load is a block trace, which bypasses them.
     fn expect_settable(&self, place: &Text, written: &Written) -> anyhow::Result<()> {
         let Some(trace) = self.loads.iter().find(|load| !load.is_jobs) else { return Ok(()) };
         let settable = crate::comparison::OF_THE_QUEUE;
@@ -281,7 +281,7 @@ impl Plan {
         (self.loads.len() * self.disks.len()) as u64
     }
 
-    /// The case of a number: seed by seed, setting by setting, disk by disk, load by load.
+    /// The case of a number. Seeds vary fastest, then settings, disks and loads.
     pub fn case(&self, number: u64) -> Case {
         let count = |count: usize| count as u64;
         let (rest, seed) = (number / count(self.seeds.len()), number % count(self.seeds.len()));
@@ -291,17 +291,17 @@ impl Plan {
         Case { number, load: index(load), disk: index(disk), point: index(point), seed: index(seed) }
     }
 
-    /// Cases that one worker runs one after the other: one, or all of a load and a disk where each depends on those before.
+    /// Cases per task: one, or all of a load and disk if each depends on earlier results.
     pub(super) fn task_cases(&self) -> u64 {
         if self.method == Method::Bayesian { self.group_cases() } else { 1 }
     }
 
-    /// Number of pieces of work that do not depend on each other.
+    /// Number of independent tasks.
     pub fn tasks(&self) -> u64 {
         self.cases() / self.task_cases()
     }
 
-    /// The cases of such a piece.
+    /// The cases of a task.
     pub fn task(&self, number: u64) -> Range<u64> {
         let cases = self.task_cases();
         number * cases..(number + 1) * cases
@@ -317,13 +317,13 @@ impl Plan {
         self.tasks().div_ceil(self.part_tasks())
     }
 
-    /// The tasks whose cases are in a file.
+    /// The tasks of a file.
     pub fn part(&self, number: u64) -> Range<u64> {
         let tasks = self.part_tasks();
         number * tasks..((number + 1) * tasks).min(self.tasks())
     }
 
-    /// The file of a case.
+    /// The number of the file that holds a case.
     pub(super) fn part_of(&self, case: u64) -> u64 {
         case / self.task_cases() / self.part_tasks()
     }
@@ -388,7 +388,7 @@ fn disks(place: &Text, written: &Spanned<Vec<Spanned<String>>>) -> anyhow::Resul
     for text in written.get_ref() {
         let (name, of) = (text.get_ref(), || place.key(text, "disks"));
         ensure!(disks.iter().all(|other| other.name != *name), "{}: {name} is given twice; once is right", of());
-        // A profile beside the plan, or one by name.
+        // A profile file next to the plan, or a built-in profile.
         let file = place.path(name);
         let named = if file.is_file() { file.to_string_lossy().into_owned() } else { name.clone() };
         let world = Device::parse(&named).and_then(|device| device.world()).with_context(of)?;
@@ -461,7 +461,7 @@ fn schedulers(place: &Text, written: Option<&Spanned<Vec<Spanned<String>>>>) -> 
     Ok(settings)
 }
 
-/// What is tried of each tunable.
+/// The candidate values of each varied tunable.
 fn choices(place: &Text, written: &Written, schedulers: &[Setting], method: Method) -> anyhow::Result<Vec<Choice>> {
     let mut choices = Vec::new();
     for (scheduler, tunables) in &written.tunables {
@@ -490,7 +490,7 @@ fn choices(place: &Text, written: &Written, schedulers: &[Setting], method: Meth
         choices.push(choice(place, (value, &path), ("host", tunable), method)?);
     }
     if choices.is_empty() && method != Method::Grid {
-        // A search with nothing named looks everywhere.
+        // Without named tunables, all tunables are searched.
         for setting in schedulers {
             let all = setting.spec.tunables.iter();
             choices.extend(all.map(|tunable| Choice::whole(Some(setting.spec.name), tunable)));

@@ -1,4 +1,4 @@
-//! What a sweep shows: the best setting of every load and disk, with its gain over the default.
+//! Report of a sweep: the best setting for each load and disk, with its gain over the default.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,10 +15,10 @@ const STUDENT_T: [f64; 30] = [
     12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101,
     2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
 ];
-/// The quantile of more.
+/// The quantile for more degrees of freedom (normal distribution).
 const NORMAL: f64 = 1.96;
 
-/// The best setting of a load on a disk.
+/// The best setting for a load on a disk.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Best {
     /// The load.
@@ -27,14 +27,14 @@ pub struct Best {
     pub disk: String,
     /// The setting with the highest mean over the seeds.
     pub setting: String,
-    /// The objective under the default, mean over the seeds; `None` if it has no value.
+    /// Mean objective under the default over the seeds; `None` without values.
     pub default_value: Option<f64>,
-    /// The same under the best setting.
+    /// Mean objective under the best setting over the seeds; `None` without values.
     pub value: Option<f64>,
     /// By how much it is better than the default, mean over the seeds, in percent. Chosen and measured on the same seeds, so it is the
     /// more flattered the more settings were tried.
     pub gain_percent: f64,
-    /// The bounds of the 95% interval of that mean, by Student's t over the seeds; `None` with one seed.
+    /// 95% confidence interval of that mean, by Student's t over the seeds; `None` with one seed.
     pub interval_percent: Option<(f64, f64)>,
     /// The gain on each seed of the setting that is best on the others, mean, in percent: not flattered. `None` with fewer than three.
     pub held_out_percent: Option<f64>,
@@ -49,11 +49,11 @@ pub struct Best {
 pub struct Report {
     /// The figure by which settings are ranked.
     pub objective: String,
-    /// The setting with which they are compared.
+    /// Baseline setting.
     pub default: String,
-    /// Cases in the data set, of how many.
+    /// Cases in the data set.
     pub cases: u64,
-    /// See `cases`.
+    /// Cases of the plan.
     pub of: u64,
     /// Cases that could not be run.
     pub failed: u64,
@@ -61,22 +61,22 @@ pub struct Report {
     pub best: Vec<Best>,
 }
 
-/// Gains with their seeds.
+/// Gains by seed.
 type Gains = [(i64, f64)];
 /// Merits by seed.
 type Merits = BTreeMap<i64, f64>;
 
-/// A load on a disk: merits and sums of values by setting, in the order of the cases.
+/// Results of a load on a disk: merits and sums of values by setting, in case order.
 #[derive(Default)]
 struct Group {
     settings: Vec<(String, Merits, Vec<f64>)>,
 }
 
 impl Report {
-    /// Reads the data set of a folder, as far as it is there.
+    /// Reads the data set of a folder, which may be incomplete.
     ///
     /// # Errors
-    /// The folder holds no sweep, none of its files, or a damaged one.
+    /// The folder holds no sweep or no data files, or a file is damaged.
     pub fn read(folder: &Path, objective: Option<&str>) -> anyhow::Result<Report> {
         let stored = Stored::read(folder)?;
         let objective = objective.unwrap_or(&stored.objective);
@@ -120,7 +120,7 @@ impl Report {
         Ok(Report { objective: objective.to_owned(), default: stored.default, cases, of: stored.cases, failed, best })
     }
 
-    /// As a table.
+    /// Formats the report as a table.
     pub fn text(&self) -> String {
         let number = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.4}"));
         let heading = ["load", "disk", "best setting", "default", "best", "gain", "95% interval", "held out"].map(str::to_owned);
@@ -148,7 +148,7 @@ impl Report {
     }
 }
 
-/// Rows as a table; these columns hold numbers, to the right.
+/// Formats rows as a table. The columns in `numbers` are right-aligned.
 pub(super) fn aligned<const N: usize>(rows: &[[String; N]], numbers: &[usize]) -> String {
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let widths: [usize; N] = std::array::from_fn(width);
@@ -167,7 +167,7 @@ pub(super) fn aligned<const N: usize>(rows: &[[String; N]], numbers: &[usize]) -
 
 fn best(load: String, disk: String, group: &Group, default: &str) -> Option<Best> {
     let (_, base, base_values) = group.settings.iter().find(|(setting, ..)| setting == default)?;
-    // A load that cannot be run on a disk has nothing to compare.
+    // No baseline: the load cannot run on this disk.
     if base.is_empty() {
         return None;
     }
@@ -181,7 +181,7 @@ fn best(load: String, disk: String, group: &Group, default: &str) -> Option<Best
         .enumerate()
         .filter(|(_, gains)| gains.len() == base.len())
         .collect();
-    // Of equals the first, which is the default or simpler.
+    // Ties go to the first setting, which is the default or the simpler one.
     let first = |score: &dyn Fn(&Gains) -> f64| {
         let scored = all.iter().map(|(number, gains)| (*number, score(gains)));
         scored.fold(None, |best: Option<(usize, f64)>, one| if best.is_some_and(|best| best.1 >= one.1) { best } else { Some(one) })
@@ -213,7 +213,7 @@ fn best(load: String, disk: String, group: &Group, default: &str) -> Option<Best
     })
 }
 
-/// The half-width of the 95% interval of a mean; `None` of fewer than two values.
+/// Half-width of the 95% confidence interval of the mean; `None` with fewer than two values.
 fn half_width(values: &[f64]) -> Option<f64> {
     let (count, mean) = (values.len(), mean(values.iter().copied()));
     let freedom = count.checked_sub(1).filter(|freedom| *freedom > 0)?;
@@ -229,7 +229,7 @@ fn mean(values: impl Iterator<Item = f64>) -> f64 {
     sum / count
 }
 
-/// A difference of logarithms.
+/// Converts a difference of logarithms to percent.
 fn percent(difference: f64) -> f64 {
     100.0 * difference.exp_m1()
 }

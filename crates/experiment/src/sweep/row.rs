@@ -2,17 +2,17 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The result of a case: what the plan does not say of it.
+/// The result of a case, without what the plan defines.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// Its number.
+    /// Case number.
     pub case: u64,
-    /// Its setting, as `--scheduler` takes it.
+    /// Setting, in the syntax of `--scheduler`.
     pub setting: String,
-    /// SHA-256 of its load's bytes; empty if it could not be read.
+    /// SHA-256 of the load's bytes; empty if the load could not be read.
     pub load_sha256: String,
-    /// Why there are no figures; `None` if there are.
+    /// Why the case failed; `None` if it has figures.
     pub error: Option<String>,
-    /// Its [figures](super::columns::names).
+    /// Values of the [figures](super::columns::names), in their order.
     pub figures: Vec<Option<f64>>,
 }

@@ -17,16 +17,16 @@ use crate::load::Load;
 use crate::shipped;
 use progress::monitor::{Interrupted, Monitor};
 
-/// Bytes of traces in memory for all threads together; longer ones are read from their files for each run.
+/// Memory budget for traces in bytes, over all threads. Larger traces are streamed from their files in each run.
 const TRACE_BYTES: usize = 256 << 20;
-/// A trace is kept if it has at most this, however many threads there are.
+/// Traces of up to this many bytes are always cached, whatever the number of threads.
 const LEAST_TRACE_BYTES: usize = 10 << 20;
 
 /// Runs the cases of a plan, on any number of threads.
 pub struct Runner {
     plan: Arc<Plan>,
     traces: Recent<usize, SurveyedTrace>,
-    /// By load, disk and seed.
+    /// Cache of loads, keyed by load, disk and seed.
     loads: Recent<(usize, usize, usize), Box<dyn Load>>,
     trace_bytes: usize,
     simulating: Sum,
@@ -34,13 +34,13 @@ pub struct Runner {
 }
 
 impl Runner {
-    /// For this number of threads.
+    /// A runner for `threads` threads.
     pub fn new(plan: &Arc<Plan>, threads: usize) -> Runner {
         let at_once = threads + 1;
         Runner {
             plan: Arc::clone(plan),
             traces: Recent::new(at_once),
-            // A thread goes through all seeds of a setting before the next one.
+            // A thread runs all seeds of a setting before the next setting.
             loads: Recent::new(at_once * plan.seeds.len().min(64)),
             trace_bytes: (TRACE_BYTES / at_once).max(LEAST_TRACE_BYTES),
             simulating: Sum::default(),
@@ -48,20 +48,20 @@ impl Runner {
         }
     }
 
-    /// Seconds of processor time that threads spent in simulations, added up.
+    /// Processor time spent in simulations, in seconds, summed over threads.
     pub fn simulating_s(&self) -> f64 {
         self.simulating.seconds()
     }
 
-    /// Seconds that threads waited for loads, added up: for a file, or for another thread that reads the same.
+    /// Time spent waiting for loads (for a file, or for another thread that reads it), in seconds, summed over threads.
     pub fn waited_s(&self) -> f64 {
         self.waited.seconds()
     }
 
-    /// Runs the cases of a task, in order, and hands each row over as soon as it is there. Rows that are known already are not computed again.
+    /// Runs the cases of a task in order and passes each row to `done` as soon as it is complete. Known rows are not recomputed.
     ///
     /// # Errors
-    /// The work was interrupted, a file cannot be read, or `done` failed. A load that cannot be run on a disk is no error: its row says why.
+    /// The work was interrupted, a file cannot be read, or `done` failed. A load that cannot run on a disk is reported in its row instead.
     pub fn run_task(
         &self,
         task: u64,
@@ -81,7 +81,7 @@ impl Runner {
         Ok(())
     }
 
-    /// All points of a load on a disk, each where the search looks next.
+    /// Runs a Bayesian search for one load and disk.
     fn search(
         &self,
         task: u64,
@@ -92,7 +92,7 @@ impl Runner {
         let plan = &*self.plan;
         let objective = columns::names().position(|name| name == plan.objective);
         let first = plan.task(task).start;
-        // What was run, with its rows; one that the search asks for again has the same results.
+        // Settings already run, with their rows: results are deterministic, so a repeated setting reuses them.
         let mut tried: Vec<(Setting, Vec<Row>)> = Vec::new();
         let mut run = |setting: Setting| -> anyhow::Result<Option<f64>> {
             let mut rows = Vec::new();
@@ -124,7 +124,7 @@ impl Runner {
             let asked = plan.searched.asked(&mut search);
             let mut scores = Vec::new();
             for setting in asked {
-                // The first is the default itself, where the search may try it.
+                // The default counts as the first point if it is in the search space.
                 if scores.is_empty() && merits.len() == 1 && setting == plan.default {
                     scores.push(merits[0]);
                     continue;
@@ -145,7 +145,7 @@ impl Runner {
     /// Runs one case.
     ///
     /// # Errors
-    /// As of [`run_task`](Runner::run_task).
+    /// Those of [`run_task`](Runner::run_task).
     pub fn run_case(&self, case: &Case, setting: &Setting, monitor: &dyn Monitor) -> anyhow::Result<Row> {
         monitor.check()?;
         let row = |sha256: String, outcome: Result<Vec<Option<f64>>, String>| {
@@ -173,7 +173,7 @@ impl Runner {
         }
     }
 
-    /// An error with the load as the plan names it: where its file is differs from machine to machine, and the data set must not.
+    /// Replaces the load's path in an error by its name in the plan: paths differ between machines, the data set must not.
     fn as_planned(&self, case: &Case, error: String) -> String {
         let load = &self.plan.loads[case.load];
         let path = load.path.to_string_lossy();
@@ -189,7 +189,7 @@ impl Runner {
         Ok(columns::values(&figures, &self.plan.preference))
     }
 
-    /// The load of a case on its disk; why it cannot be run otherwise.
+    /// The load of a case on its disk, or the reason why it cannot be run there.
     fn load(&self, case: &Case, monitor: &dyn Monitor) -> anyhow::Result<Result<Arc<Box<dyn Load>>, String>> {
         let Plan { loads, disks, seeds, replay, .. } = &*self.plan;
         let (load, world, seed) = (&loads[case.load], &disks[case.disk].world, seeds[case.seed]);
@@ -206,7 +206,7 @@ impl Runner {
         })
     }
 
-    /// How long a case takes: it is run for at most `limit_s`. `None` where too little was done to tell.
+    /// Estimates the processor time of a case in seconds by running it for at most `limit_s`. `None` if too little completed.
     pub(super) fn estimate_s(&self, number: u64, limit_s: f64, monitor: &dyn Monitor) -> anyhow::Result<Option<f64>> {
         let case = self.plan.case(number);
         let setting = self.plan.settings.get(case.point).unwrap_or(&self.plan.default);
@@ -242,7 +242,7 @@ impl Runner {
     }
 }
 
-/// What a load's own fault is stays so; what the machine failed at may succeed next time.
+/// Separates permanent errors of a load (inner `Err`) from I/O errors and interruptions, which may succeed on a retry (outer `Err`).
 fn lasting<T>(outcome: anyhow::Result<T>) -> anyhow::Result<Result<T, String>> {
     match outcome {
         Ok(value) => Ok(Ok(value)),
@@ -251,7 +251,7 @@ fn lasting<T>(outcome: anyhow::Result<T>) -> anyhow::Result<Result<T, String>> {
     }
 }
 
-/// A monitor for one of several pieces of work.
+/// A monitor for one of several parallel tasks: forwards interruption only.
 struct Silent<'a>(&'a dyn Monitor);
 
 impl Monitor for Silent<'_> {
@@ -268,10 +268,10 @@ impl Monitor for Silent<'_> {
     }
 }
 
-/// What was made last, each once, whoever asks for it first.
+/// A bounded cache of recently used values. Concurrent requests for one key compute it once.
 struct Recent<K, T> {
     room: usize,
-    /// The latest last.
+    /// Most recent last.
     slots: Mutex<Vec<(K, Arc<Slot<T>>)>>,
 }
 
@@ -282,7 +282,7 @@ impl<K: PartialEq, T> Recent<K, T> {
         Recent { room: room.max(1), slots: Mutex::default() }
     }
 
-    /// That of a key, made by the first that asks.
+    /// The value of a key, computed by the first caller.
     fn get(&self, key: K, make: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<Result<Arc<T>, String>> {
         let slot = {
             let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
@@ -297,7 +297,7 @@ impl<K: PartialEq, T> Recent<K, T> {
             }
             slot
         };
-        // Others that need the same wait here until it is made.
+        // Concurrent callers for the same key block here until it is computed.
         let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(made) = &*slot {
             return Ok(made.clone());

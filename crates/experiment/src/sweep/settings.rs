@@ -1,4 +1,4 @@
-//! Which settings are tried: every combination of a grid, points of the Sobol sequence, or those that a search asks for.
+//! Candidate settings: a full grid, points of the Sobol sequence, or those requested by a search.
 
 use anyhow::ensure;
 use block::Tunable;
@@ -7,33 +7,33 @@ use control::search::ioperf::Pattern;
 use control::search::{Bayes, Genome, Search, Space, Start};
 use observe::Preference;
 
-/// Dimensions of the Sobol sequence.
+/// Maximum dimensions of the Sobol sequence.
 const DIMENSIONS: usize = 256;
-/// The seed by which the Sobol sequence is scrambled and a search draws: of no meaning, but the same everywhere.
+/// Fixed seed of Sobol scrambling and of searches, so that every machine gets the same points.
 const SEED: u32 = 1;
-/// Points looked at for each one that is new: schedulers without tunables come again and again.
+/// Sobol points drawn per new setting: schedulers without tunables repeat often.
 const ATTEMPTS: usize = 64;
 
-/// What is tried of a tunable.
+/// The candidate values of a tunable.
 #[derive(Clone, Debug)]
 pub struct Choice {
-    /// The scheduler's name; `None`: it is the host's.
+    /// Scheduler name; `None` for a tunable of the host.
     pub scheduler: Option<&'static str>,
     /// The tunable.
     pub tunable: &'static Tunable,
-    /// These values; empty: any of the range.
+    /// Candidate values; empty means any in `range`.
     pub values: Vec<i64>,
-    /// The least and the largest.
+    /// Minimum and maximum.
     pub range: (i64, i64),
 }
 
 impl Choice {
-    /// The whole range.
+    /// Any value in the tunable's range.
     pub fn whole(scheduler: Option<&'static str>, tunable: &'static Tunable) -> Choice {
         Choice { scheduler, tunable, values: Vec::new(), range: (tunable.min, tunable.max) }
     }
 
-    /// The name of its gene ([`Space::name`]), and of its column.
+    /// Name of the gene ([`Space::name`]) and of the column.
     fn gene(&self) -> String {
         match self.scheduler {
             Some(scheduler) => format!("{scheduler}:{}", self.tunable.name),
@@ -42,7 +42,7 @@ impl Choice {
     }
 }
 
-/// Where settings are looked for.
+/// The search space of settings.
 #[derive(Clone, Debug)]
 pub struct Searched {
     bases: Vec<Setting>,
@@ -53,10 +53,10 @@ pub struct Searched {
 }
 
 impl Searched {
-    /// The schedulers of `bases` with what is tried of their tunables and of the host's; beside them `default`.
+    /// A space of the schedulers in `bases` and the candidate values of their tunables and the host's, plus `default`.
     ///
     /// # Errors
-    /// A tunable is set for a scheduler and tried as well, or two bases are of one scheduler and its tunables are tried.
+    /// A tunable is both fixed and varied, or two bases share a scheduler whose tunables are varied.
     pub fn new(bases: &[Setting], default: &Setting, choices: Vec<Choice>, points: usize) -> anyhow::Result<Searched> {
         for base in bases {
             for choice in &choices {
@@ -80,12 +80,12 @@ impl Searched {
         Ok(Searched { bases: bases.to_vec(), default: default.clone(), choices, points, space })
     }
 
-    /// The schedulers with what is set of them.
+    /// The schedulers with their fixed tunables.
     pub fn bases(&self) -> &[Setting] {
         &self.bases
     }
 
-    /// What is tried of tunables.
+    /// The varied tunables and their candidate values.
     pub fn choices(&self) -> &[Choice] {
         &self.choices
     }
@@ -93,7 +93,7 @@ impl Searched {
     /// The default, then every combination.
     ///
     /// # Errors
-    /// There are more than `most`.
+    /// There are more than `most` settings.
     pub fn grid(&self, most: usize) -> anyhow::Result<Vec<Setting>> {
         let mut settings = vec![self.default.clone()];
         for base in &self.bases {
@@ -112,10 +112,10 @@ impl Searched {
         Ok(distinct(settings))
     }
 
-    /// The default, then as many different points as are wanted, or as there are.
+    /// The default, then distinct Sobol points, up to the requested number or until the space is exhausted.
     ///
     /// # Errors
-    /// There are more tunables than the sequence has dimensions, or two of the schedulers are the same.
+    /// There are more tunables than Sobol dimensions, or a scheduler is listed twice.
     pub fn sobol(&self) -> anyhow::Result<Vec<Setting>> {
         self.expect_one_of_each()?;
         ensure!(
@@ -137,25 +137,25 @@ impl Searched {
         Ok(settings)
     }
 
-    /// A search that begins with the default, if it is one of the settings that may be tried.
+    /// A Bayesian search that starts at the default if the default is in the space.
     ///
     /// # Errors
-    /// Two of the schedulers are the same.
+    /// A scheduler is listed twice.
     pub fn begin(&self) -> anyhow::Result<Bayes> {
         self.expect_one_of_each()?;
         let genome = self.space.genome(&self.default).filter(|genome| self.setting(genome) == self.default);
         let (space, preference) = (&self.space, Preference::default());
-        // The load's pattern counts only for searches that begin with rules.
+        // A placeholder: only searches that start from rules use the load's pattern.
         let pattern = Pattern { processes: 1, read_percent: 50, random_percent: 50, request_kib: 4 };
         Ok(Bayes::new(Start { space, seeds: genome.into_iter().collect(), preference, pattern, seed: SEED.into() }))
     }
 
-    /// The settings of a batch that a search asks for.
+    /// The next batch of settings requested by a search.
     pub fn asked(&self, search: &mut Bayes) -> Vec<Setting> {
         search.ask().iter().map(|genome| self.setting(genome)).collect()
     }
 
-    /// A genome chooses the scheduler once: what is set for two of a kind could not be told apart.
+    /// Rejects duplicate schedulers: a genome encodes the scheduler only, so it could not tell two bases of one scheduler apart.
     fn expect_one_of_each(&self) -> anyhow::Result<()> {
         for (number, base) in self.bases.iter().enumerate() {
             let other = self.bases[..number].iter().find(|other| other.spec.name == base.spec.name);
@@ -168,7 +168,7 @@ impl Searched {
         Ok(())
     }
 
-    /// The setting of a genome: what the plan sets for its scheduler, and what is tried.
+    /// Decodes a genome: the fixed tunables of its scheduler and the varied ones.
     fn setting(&self, genome: &[f64]) -> Setting {
         let drawn = self.space.setting(genome);
         let base = self.bases.iter().find(|base| base.spec.name == drawn.spec.name);
@@ -176,7 +176,7 @@ impl Searched {
         for gene in (0..self.space.len()).filter(|&gene| self.space.is_expressed(gene, genome)) {
             let name = self.space.name(gene);
             let Some(choice) = self.choices.iter().find(|choice| choice.gene() == name) else { continue };
-            // Of a list every value has an equal share of the places.
+            // Listed values share the range equally.
             let listed = choice
                 .values
                 .get(((genome[gene] * choice.values.len() as f64) as usize).min(choice.values.len().saturating_sub(1)));
@@ -187,7 +187,7 @@ impl Searched {
     }
 }
 
-/// The value that a setting has of a tunable.
+/// The value of a tunable in a setting.
 pub fn value_of(setting: &Setting, choice: &Choice) -> i64 {
     let name = choice.tunable.name;
     match choice.scheduler {
@@ -197,7 +197,7 @@ pub fn value_of(setting: &Setting, choice: &Choice) -> i64 {
     .unwrap_or(choice.tunable.default)
 }
 
-/// The setting with a value of a tunable; the same if it is of another scheduler.
+/// Sets a tunable; returns the setting unchanged if the tunable belongs to another scheduler.
 fn with(setting: &Setting, choice: &Choice, value: i64) -> Setting {
     let mut setting = setting.clone();
     let name = choice.tunable.name;
@@ -210,7 +210,7 @@ fn with(setting: &Setting, choice: &Choice, value: i64) -> Setting {
         }
         None => {
             setting.host.retain(|(host, _)| host != name);
-            // As it is without being named.
+            // The default is left implicit.
             if value != choice.tunable.default {
                 setting.host.push((name.to_owned(), value));
                 setting.host.sort();
@@ -220,7 +220,7 @@ fn with(setting: &Setting, choice: &Choice, value: i64) -> Setting {
     setting
 }
 
-/// Each once, at its first place.
+/// Removes duplicates, keeping first occurrences.
 fn distinct(settings: Vec<Setting>) -> Vec<Setting> {
     let mut seen = std::collections::BTreeSet::new();
     settings.into_iter().filter(|setting| seen.insert(setting.to_string())).collect()

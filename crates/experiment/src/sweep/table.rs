@@ -20,12 +20,12 @@ use super::plan::Plan;
 use super::row::Row;
 use super::settings::{Choice, value_of};
 
-/// Values of a column, row by row.
+/// Values of a column, one per row.
 #[derive(Clone, Debug)]
 pub enum Values {
-    /// Whole numbers.
+    /// Integers.
     Counts(Vec<Option<i64>>),
-    /// Other numbers.
+    /// Floating-point numbers.
     Numbers(Vec<Option<f64>>),
     /// Text.
     Words(Vec<Option<String>>),
@@ -41,12 +41,12 @@ impl Values {
     }
 }
 
-/// The name of a tunable's column.
+/// Column name of a tunable.
 fn column(choice: &Choice) -> String {
     format!("{}.{}", choice.scheduler.unwrap_or("host"), choice.tunable.name)
 }
 
-/// What the cases had of a tunable; null where their scheduler has none of it.
+/// Value of a tunable in each case; null if the case's scheduler does not have it.
 fn tunable(choice: &Choice, settings: &[Option<Setting>]) -> Values {
     let has = |setting: &&Setting| choice.scheduler.is_none_or(|scheduler| scheduler == setting.spec.name);
     let value = |setting: &Option<Setting>| setting.as_ref().filter(has).map(|setting| value_of(setting, choice));
@@ -87,18 +87,18 @@ fn all(plan: &Plan, rows: &[Row]) -> Vec<(String, Values)> {
     columns
 }
 
-/// The bytes of a file with these rows: the same for the same plan and rows.
+/// Encodes rows as a Parquet file. Deterministic for a given plan and rows.
 ///
 /// # Errors
-/// The library refuses the columns.
+/// The Parquet library rejects the columns.
 pub fn bytes(plan: &Plan, rows: &[Row]) -> anyhow::Result<Vec<u8>> {
     encode(&all(plan, rows))
 }
 
-/// The bytes of a file with these columns.
+/// Encodes columns as a Parquet file.
 ///
 /// # Errors
-/// The library refuses them.
+/// The Parquet library rejects the columns.
 pub(super) fn encode(columns: &[(String, Values)]) -> anyhow::Result<Vec<u8>> {
     let mut out = Vec::new();
     write(&mut out, columns).context("cannot write Parquet")?;
@@ -147,27 +147,27 @@ fn put<T: DataType>(
     column.close()
 }
 
-/// What a report reads of a case.
+/// The columns of a case that a report needs.
 #[derive(Clone, Debug)]
 pub struct Read {
-    /// Its load, disk and setting.
+    /// Load.
     pub load: String,
-    /// See `load`.
+    /// Disk.
     pub disk: String,
-    /// See `load`.
+    /// Setting.
     pub setting: String,
-    /// Its seed.
+    /// Seed.
     pub seed: i64,
-    /// The figure that was asked for.
+    /// Value of the requested figure.
     pub value: Option<f64>,
-    /// Why it has none.
+    /// Why the case failed; `None` if it did not.
     pub error: Option<String>,
 }
 
-/// Reads a file's cases with one of the figures.
+/// Reads the cases of a file with one figure.
 ///
 /// # Errors
-/// It is damaged, or not a file of a sweep.
+/// The file is damaged or not part of a sweep.
 pub fn read(path: &std::path::Path, figure: &str) -> anyhow::Result<Vec<Read>> {
     let of = || path.display().to_string();
     let file = std::fs::File::open(path).with_context(of)?;
@@ -193,10 +193,10 @@ pub fn read(path: &std::path::Path, figure: &str) -> anyhow::Result<Vec<Read>> {
     Ok(rows)
 }
 
-/// Reads all columns of a file, in its order.
+/// Reads all columns of a file, in file order.
 ///
 /// # Errors
-/// It is damaged, or not a file of a sweep.
+/// The file is damaged or not part of a sweep.
 pub fn columns_of(path: &std::path::Path) -> anyhow::Result<Vec<(String, Values)>> {
     let of = || path.display().to_string();
     let file = std::fs::File::open(path).with_context(of)?;

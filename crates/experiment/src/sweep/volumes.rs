@@ -26,12 +26,12 @@ use progress::monitor::{Interrupted, Monitor};
 
 const REQUEST: &str = "_volumes.json";
 const PROGRESS: &str = "_progress";
-/// The table.
+/// File name of the result table.
 const TABLE: &str = "volumes.parquet";
-/// A smaller gain is none: advice has that for its limit, too.
+/// Smallest gain that counts, in percent; the same limit as for advice.
 const GAINS_PERCENT: f64 = 2.0;
 
-/// What is looked at, and how.
+/// A request to analyse all volumes of a trace.
 pub struct VolumesRequest {
     /// A trace with any number of volumes, or a folder of traces.
     pub path: PathBuf,
@@ -41,22 +41,22 @@ pub struct VolumesRequest {
     pub names_disk: bool,
 }
 
-/// What was found of a volume.
+/// Results for one volume.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct VolumeRow {
-    /// Its file, without the folder.
+    /// File name, without the folder.
     pub file: String,
-    /// Its number within the file, and its name or else that number.
+    /// Volume number within the file.
     pub number: u32,
-    /// See `number`.
+    /// Volume name, or its number if unnamed.
     pub volume: String,
-    /// Requests.
+    /// Number of requests.
     pub requests: u64,
-    /// From the first arrival to the last.
+    /// Time from the first arrival to the last.
     pub duration_s: Option<f64>,
     /// Share of reads among the requests.
     pub read_share: Option<f64>,
-    /// Mean size of reads and writes.
+    /// Mean size of reads and writes, in kB.
     pub mean_kb: Option<f64>,
     /// Requests per second over the whole duration.
     pub mean_iops: Option<f64>,
@@ -66,44 +66,44 @@ pub struct VolumeRow {
     pub sequential_share: Option<f64>,
     /// Distinct bytes touched, 10^6.
     pub footprint_mb: Option<f64>,
-    /// Of a recording: mean response time.
+    /// Recorded mean response time; `None` if the trace has none.
     pub recorded_mean_ms: Option<f64>,
-    /// The device that was inferred, as `name: value` with semicolons; `None` if nothing could be.
+    /// Inferred device parameters as `name: value`, separated by semicolons; `None` if none could be inferred.
     pub device: Option<String>,
-    /// The setting to use; `None` if none could be told.
+    /// Recommended setting; `None` if there is no recommendation.
     pub setting: Option<String>,
     /// What it gains over the active one, in percent of merit: simulated in full where a disk was named, else predicted. 0 where it is the
     /// active one.
     pub gain_percent: Option<f64>,
-    /// The verdict, as a sentence.
+    /// Verdict as a sentence.
     pub verdict: Option<String>,
-    /// Why there is nothing; `None` if there is.
+    /// Why the analysis failed; `None` if it succeeded.
     pub error: Option<String>,
 }
 
-/// All volumes, and what they gain.
+/// Results for all volumes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct VolumesReport {
-    /// By file and number.
+    /// Ordered by file and number.
     pub volumes: Vec<VolumeRow>,
-    /// Of them, those that gain at least 2%.
+    /// Number of volumes that gain at least 2%.
     pub gaining: usize,
-    /// The mean gain over all volumes with a verdict, in percent.
+    /// Mean gain over all volumes with a verdict, in percent.
     pub mean_gain_percent: f64,
-    /// The same, each volume weighted by its requests.
+    /// Mean gain weighted by each volume's number of requests, in percent.
     pub mean_gain_by_requests_percent: f64,
 }
 
-/// Where a volume is read from.
+/// Source of a volume.
 enum Source<'a> {
-    /// A file that holds nothing else.
+    /// A file with a single volume.
     Whole(&'a Path, Box<Info>),
-    /// One of a file's volumes.
+    /// One of several volumes of a file.
     Of(&'a Volumes),
 }
 
 impl VolumesRequest {
-    /// Looks at every volume that is not in the folder yet, and writes the table when all are there.
+    /// Analyses every volume that has no result in the folder yet, and writes the table once all are done.
     ///
     /// # Errors
     /// The folder holds another request's volumes or cannot be written, a file cannot be read, or the work was interrupted: what is done stays
@@ -123,7 +123,7 @@ impl VolumesRequest {
         if let [only] = &sources[..] {
             work.file(only, workers)?;
         } else {
-            // One thread for a file.
+            // One thread per file.
             let quiet = Unseen(workers.monitor);
             let finished = AtomicU64::new(0);
             workers.monitor.begin(sources.len() as u64, "files");
@@ -145,7 +145,7 @@ impl VolumesRequest {
         Ok(VolumesReport::of(volumes))
     }
 
-    /// Makes the folder, or makes sure that it is this request's.
+    /// Creates the folder, or checks that it belongs to this request.
     fn claim(&self, folder: &Path, sources: &[Vec<PathBuf>]) -> anyhow::Result<()> {
         let Experiment { disk, queue_depth, queue_policy, host, candidates, preference, seed, replay, .. } = &self.experiment;
         let sizes: Vec<(String, u64)> =
@@ -180,7 +180,7 @@ impl VolumesRequest {
     }
 }
 
-/// Does it on some threads; the first error counts.
+/// Runs `work` on `threads` threads and returns the first error.
 fn on_threads(threads: usize, work: &(impl Fn() -> anyhow::Result<()> + Sync)) -> anyhow::Result<()> {
     let ended: Vec<anyhow::Result<()>> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..threads.max(1)).map(|_| scope.spawn(work)).collect();
@@ -193,13 +193,13 @@ fn name(file: &Path) -> String {
     file.file_name().map_or_else(|| file.display().to_string(), |name| name.to_string_lossy().into_owned())
 }
 
-/// The rows that are there, and the log of them.
+/// The completed rows and their log.
 type Results = (Log, BTreeMap<(String, u32), VolumeRow>);
 
 struct Work<'a> {
     request: &'a VolumesRequest,
     results: Mutex<Results>,
-    /// For temporary files.
+    /// Folder for temporary files.
     folder: PathBuf,
 }
 
@@ -215,13 +215,13 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// All volumes of a file, or of several that are parts of one recording.
+    /// Analyses all volumes of a file, or of several files that form one recording.
     fn file(&self, files: &[PathBuf], workers: Workers) -> anyhow::Result<()> {
         let Some((path, others)) = files.split_first() else { return Ok(()) };
         let file = name(path);
         match self.volumes(path, others, &file, workers) {
             Err(error) if error.is::<Interrupted>() || error.chain().any(|cause| cause.is::<std::io::Error>()) => Err(error),
-            // One broken file is no reason to leave out the others.
+            // A broken file must not stop the others.
             Err(error) if !self.is_done(&file, 0) => self.add(VolumeRow::failed(file, 0, "-".to_owned(), format!("{error:#}"))),
             _ => Ok(()),
         }
@@ -285,7 +285,7 @@ impl Work<'_> {
         self.add(row)
     }
 
-    /// Characterises a volume, and asks for advice; why there is none otherwise.
+    /// Characterises a volume and computes advice, or returns the reason why there is none.
     fn look_at(&self, number: u32, source: &Source, workers: Workers) -> anyhow::Result<(Info, Result<Advice, String>)> {
         let own;
         let (info, path) = match source {
@@ -329,7 +329,7 @@ impl Work<'_> {
         Ok((info, advice))
     }
 
-    /// A volume as a file of its own, for as long as it is needed.
+    /// Writes a volume to a temporary file, removed on drop.
     fn written(&self, volumes: &Volumes, number: u32, monitor: &dyn Monitor) -> anyhow::Result<tempfile::NamedTempFile> {
         let file = tempfile::Builder::new().suffix(".parquet").tempfile_in(&self.folder)?;
         let format = write::named("parquet").context("the store's format")?;
@@ -401,7 +401,7 @@ impl VolumeRow {
     }
 }
 
-/// What the recommended setting gains.
+/// Gain of the recommended setting, in percent.
 fn gain_percent(advice: &Advice) -> Option<f64> {
     if !advice.verdict.is_change {
         return Some(0.0);
@@ -452,7 +452,7 @@ impl VolumesReport {
         }
     }
 
-    /// The volumes that gain most, at most `top`, and what they gain in all.
+    /// Formats the `top` volumes by gain, and the totals.
     pub fn text(&self, top: usize) -> String {
         let mut best: Vec<&VolumeRow> =
             self.volumes.iter().filter(|row| row.gain_percent.is_some_and(|gain| gain >= GAINS_PERCENT)).collect();

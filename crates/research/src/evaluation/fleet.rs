@@ -1,4 +1,4 @@
-//! Evaluates what a fleet is worth to a machine that meets a load for the first time, and what a hostile one costs it.
+//! Evaluates the gain from a fleet on a machine with a load that it has not seen before, and the cost of a hostile fleet.
 //!
 //! ```text
 //! draws 1 to 5 of a load, on devices of one model ─▶ every candidate ─▶ outcomes of five machines ─┐
@@ -7,7 +7,7 @@
 //!                                                    an unrelated one: gains drawn at random       ┤
 //! draw 6 ─▶ controller alone, and with each of them ◀──────────────────────────────────────────────┘
 //! ```
-//! Every load is met with the trust of a new machine: what a fleet that lies costs comes each time, and not only until it is found out.
+//! Every load starts with the trust of a new machine, so the cost of a lying fleet recurs for each load instead of ending once it is detected.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -33,93 +33,93 @@ use experiment::comparison::regime;
 use experiment::pool::Workers;
 use experiment::{experience, gain_model};
 
-/// Machines that have seen a load before.
+/// Number of machines that have measured the load before.
 const MACHINES: u64 = 5;
-/// Seconds within which what is tried first counts as what a machine starts with: before that no forecast is acted on without being asked for by others.
+/// The first setting tried within this many seconds counts as the starting one: no forecast is applied earlier unless the fleet prompts it.
 const STARTS_S: f64 = 8.0;
-/// What a hostile fleet claims, as a logarithm: far more than any setting gains.
+/// Gain claimed by a hostile fleet, as a logarithm: far more than any setting gains.
 const CLAIM: f64 = 1.0;
-/// What a fleet that lies about one setting claims of it: as much as honest ones measure.
+/// Gain claimed by a fleet that lies about one setting: as much as honest fleets measure.
 const SLY_CLAIM: f64 = 0.25;
-/// The standard deviation of what an unrelated fleet says.
+/// Standard deviation of the gains claimed by an unrelated fleet.
 const UNRELATED: f64 = 0.3;
 /// Windows of a load that describe it: those after its first second.
 const DESCRIBED: std::ops::Range<usize> = 1..9;
 
-/// What is evaluated.
+/// Parameters of the evaluation.
 #[derive(Clone, Debug)]
 pub struct FleetEvaluation {
     /// The first seed.
     pub seed: u64,
     /// Number of seeds.
     pub seeds: u32,
-    /// The world.
+    /// The simulated world.
     pub world: Which,
-    /// Fewer and shorter loads.
+    /// Whether to run fewer and shorter loads.
     pub is_quick: bool,
-    /// How long each load runs, in seconds; `None` for the usual time.
+    /// Run time of each load in seconds; `None` for the default.
     pub seconds: Option<u32>,
 }
 
-/// A load on a device.
+/// Results for a load on a device.
 #[derive(Clone, Debug, Serialize)]
 pub struct FleetCase {
     /// Its name.
     pub case: String,
-    /// The setting that served the five machines best.
+    /// Best setting on the five machines.
     pub best_known: String,
-    /// What it gained there.
+    /// Its gain on those machines.
     pub best_known_percent: f64,
-    /// What the sixth machine started with.
+    /// Setting that the sixth machine started with.
     pub starts_with: String,
-    /// Whether that is the best known, or as good.
+    /// Whether that is the best known setting or equally good.
     pub starts_with_best: bool,
-    /// The gain of the whole run over that without a fleet.
+    /// Gain of the whole run over the run without a fleet.
     pub gain_percent: f64,
-    /// The same with a hostile fleet.
+    /// Gain with a hostile fleet.
     pub hostile_percent: f64,
-    /// The same with a fleet that is honest but for one setting: the worst is said to gain.
+    /// Gain with a fleet that lies about one setting only: it claims a gain for the worst.
     pub sly_percent: f64,
-    /// The same with an unrelated fleet.
+    /// Gain with an unrelated fleet.
     pub unrelated_percent: f64,
-    /// When which setting was set with the hostile fleet, in seconds, up to the end of the run.
+    /// Setting changes with the hostile fleet, up to the end of the run: time in seconds and setting.
     pub with_hostile: Vec<(f64, String)>,
-    /// The same with the sly one.
+    /// Setting changes with the fleet that lies about one setting.
     pub with_sly: Vec<(f64, String)>,
 }
 
-/// A mean with its 95% interval.
+/// A mean with its 95% confidence interval.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct MeanPercent {
     /// The mean.
     pub mean_percent: f64,
-    /// The interval's ends.
+    /// Lower bound of the interval.
     pub low_percent: f64,
-    /// See `low_percent`.
+    /// Upper bound of the interval.
     pub high_percent: f64,
 }
 
-/// The result.
+/// Result of the evaluation.
 #[derive(Clone, Debug, Serialize)]
 pub struct FleetReport {
     /// Share of cases in which the sixth machine starts with the best known setting.
     pub starts_with_best_percent: f64,
-    /// The same where the best known is not the one that it found.
+    /// Share among cases in which the best known setting is not the original one.
     pub starts_with_best_of_changes_percent: Option<f64>,
-    /// The gain by the fleet.
+    /// Gain from an honest fleet.
     pub gain: Option<MeanPercent>,
-    /// The same by a hostile one: what it costs if negative.
+    /// Gain from a hostile fleet; negative values are its cost.
     pub hostile: Option<MeanPercent>,
-    /// The same by one that lies about one setting only.
+    /// Gain from a fleet that lies about one setting only.
     pub sly: Option<MeanPercent>,
-    /// The same by an unrelated one.
+    /// Gain from an unrelated fleet.
     pub unrelated: Option<MeanPercent>,
     /// All cases.
     pub cases: Vec<FleetCase>,
 }
 
 impl FleetReport {
-    /// As lines of text.
+    /// Formats the result as text.
     pub fn text(&self) -> String {
         let mean = |mean: &Option<MeanPercent>| {
             mean.map_or("-".to_owned(), |mean| {
@@ -145,7 +145,7 @@ impl FleetReport {
 }
 
 impl FleetEvaluation {
-    /// Holds it.
+    /// Runs the evaluation.
     ///
     /// # Errors
     /// A run fails, or the work was interrupted.
@@ -193,13 +193,13 @@ impl FleetEvaluation {
 /// The evaluated controller.
 struct Subject<'a> {
     chosen: &'a ControllerChoice,
-    /// Its input without a fleet.
+    /// Input of the controller, without a fleet.
     brief: ControllerInput,
     workers: Workers<'a>,
 }
 
 impl Subject<'_> {
-    /// `None` of a trace, which has no other draws, and where a run has no score.
+    /// `None` for a trace, which has no other draws, or if a run has no score.
     fn examine(&self, seed: u64, question: &EvaluationCase) -> anyhow::Result<Option<FleetCase>> {
         let device = DeviceType { kind: question.device.clone(), model: question.world.device(), firmware: String::new() };
         let mut honest = Vec::new();
@@ -235,7 +235,7 @@ impl Subject<'_> {
         let unrelated: Vec<FleetOutcome> = honest
             .iter()
             .map(|one| {
-                // Near enough to normal: the sum of three, each even over two units, has a deviation of one.
+                // Approximately normal: the sum of three uniform values of width two has a standard deviation of one.
                 let normal: f64 = (0..3).map(|_| random.random_range(-1.0..1.0)).sum();
                 FleetOutcome { gain: Estimate { mean: UNRELATED * normal, error: 0.05 }, ..one.clone() }
             })
@@ -285,7 +285,7 @@ impl Subject<'_> {
         Some((served.score(&self.brief.preference), merit::starves(&run.tails, &default.tails)))
     }
 
-    /// What a machine with this draw would have measured of each candidate over what it found.
+    /// The gain of each candidate over the original setting that a machine with this draw would have measured.
     fn outcomes(&self, draw: &EvaluationCase, machine: u8, device: &DeviceType) -> anyhow::Result<Vec<FleetOutcome>> {
         let found = regime::scheduler(regime::FOUND)?;
         let fixed = |setting: &Setting| Box::new(Fixed::new(setting.clone(), WINDOW));
@@ -329,14 +329,14 @@ impl Subject<'_> {
     }
 }
 
-/// When another setting came into force, and which.
+/// Times of setting changes, with the new setting.
 fn changes(run: Run) -> Vec<(f64, String)> {
     let mut changes = run.in_force;
     changes.dedup_by(|next, last| next.1 == last.1);
     changes
 }
 
-/// The mean gain of each setting.
+/// Mean gain of each setting.
 fn known_gains(outcomes: &[FleetOutcome]) -> BTreeMap<String, f64> {
     let mut sums: BTreeMap<String, (f64, f64)> = BTreeMap::new();
     for one in outcomes {

@@ -24,7 +24,7 @@ use super::{CAPACITY_KEY, CLASSES, PROGRAM_KEY, READ_AHEAD_KEY, SCHEDULER_KEY, V
 
 /// Number of rows decoded at once.
 const BATCH_ROWS: usize = 4096;
-/// Groups of at most as many rows have their arrivals decoded at once: 8 MB.
+/// Row groups of up to this many rows have all their arrivals decoded at once (8 MB).
 const MAX_GROUP_ROWS: usize = 1 << 20;
 /// The largest footer: a billion requests in row groups of 131,072 need about 12 MiB.
 const FOOTER_BYTES: u64 = 64 << 20;
@@ -190,11 +190,11 @@ impl Columns {
     }
 }
 
-/// A column of the current row group, of which a batch is decoded, or that has one value in all rows.
+/// A column of the current row group: decoded in batches, or constant.
 struct Column<T: DataType> {
-    /// The one value, and no reader is needed.
+    /// A constant value, which needs no reader.
     same: Option<Option<T::T>>,
-    /// Rows in a batch.
+    /// Rows per batch.
     batch: usize,
     reader: Option<ColumnReaderImpl<T>>,
     nullable: bool,
@@ -207,7 +207,7 @@ struct Column<T: DataType> {
 }
 
 impl<T: DataType> Column<T> {
-    /// Decodes the next batch and returns its number of rows; `None`: any number of rows has the same value.
+    /// Decodes the next batch and returns its number of rows; `None` for a constant column.
     fn fill(&mut self) -> Result<Option<usize>, ParquetError> {
         let Some(reader) = &mut self.reader else { return Ok(None) };
         self.levels.clear();
@@ -257,7 +257,7 @@ impl Integers {
         }
     }
 
-    /// How many of the batch's values have been taken.
+    /// Number of consumed values of the batch.
     fn next(&mut self) -> &mut usize {
         match self {
             Integers::Narrow(column) => &mut column.next,
@@ -265,7 +265,7 @@ impl Integers {
         }
     }
 
-    /// The whole row group's numbers, once it is decoded; `None` if there are nulls, or only a batch is decoded.
+    /// All values of a fully decoded row group; `None` if there are nulls or only a batch is decoded.
     fn all(&self, rows: usize) -> Option<&[i64]> {
         match self {
             Integers::Wide(column) if !column.nullable => {
@@ -301,15 +301,15 @@ struct Group {
     priority_level: Option<Integers>,
     response: Option<Integers>,
     service: Option<Integers>,
-    /// Rows of the group, of those that are decoded, and how many of these have been read.
+    /// Rows of the group, decoded rows, and decoded rows already read.
     all: usize,
     rows: usize,
     done: usize,
     /// Arrivals are decoded for the whole group: its first row of the current batch.
     base: usize,
-    /// They never decrease, and so the next row's is the least of those that come in the group.
+    /// Arrivals never decrease, so the next row has the earliest remaining arrival of the group.
     is_in_order: bool,
-    /// The current batch has a row that must be read by itself, since it is an error or no request.
+    /// The current batch has an invalid row or one that is no request, so rows are read one at a time.
     is_row_by_row: bool,
 }
 
@@ -322,8 +322,8 @@ impl Group {
     ) -> Result<Group, ParquetError> {
         let all = usize::try_from(metadata.row_group(group).num_rows())?;
         let opener = Opener { file, metadata, group, is_ours };
-        // Arrivals of a whole group tell whether it is in order: then nothing needs to be held back to be sorted. They count the rows, so they
-        // are read even where all are the same.
+        // Decoding all arrivals shows whether the group is sorted; if so, nothing is held back. They also count the rows, so they
+        // are read even if constant.
         let mut arrival = Opener { is_ours: false, ..opener }
             .integers_by(columns.arrival, if is_ours && all <= MAX_GROUP_ROWS { all.max(1) } else { BATCH_ROWS })?;
         let decoded = if is_ours && all <= MAX_GROUP_ROWS { arrival.fill()? } else { Some(0) };
@@ -387,8 +387,8 @@ impl Group {
         }
     }
 
-    /// The next `rows` rows of the current batch as requests, column after column, which is several times as fast as row after row; `None` if
-    /// one of them is no request. The values are taken only if they are returned. Their arrivals must be in order.
+    /// Reads the next `rows` rows of the current batch as requests, column by column, which is several times as fast as by row; `None` if
+    /// one of them is no request, in which case nothing is consumed. Arrivals must be in order.
     fn requests(&mut self, out: &mut Vec<TraceRequest>, rows: usize) -> Option<()> {
         let mut template = NO_REQUEST;
         self.set(std::slice::from_mut(&mut template), true)?;
@@ -415,7 +415,7 @@ impl Group {
         valid
     }
 
-    /// How many values of each column other than arrivals and names have been taken; columns that the file lacks are left out.
+    /// Number of consumed values of each column except arrivals and names; columns that the file lacks are skipped.
     fn taken(&mut self) -> impl Iterator<Item = &mut usize> {
         let integers = [
             self.device.as_mut(),
@@ -430,13 +430,13 @@ impl Group {
         integers.chain(flags).chain(self.priority_class.as_mut().map(|column| &mut column.next))
     }
 
-    /// Learns the names of the streams and devices of the next requests.
+    /// Records the names of the streams and devices of the next requests.
     fn learn(&mut self, requests: &[TraceRequest], streams: &mut NamesByNumber, devices: &mut NamesByNumber) {
         names(requests, self.done, self.stream.as_ref(), self.stream_name.as_mut(), streams, |request| request.stream);
         names(requests, self.done, self.device.as_ref(), self.device_name.as_mut(), devices, |request| request.device);
     }
 
-    /// Sets what columns with one value in all rows say, or the others. `None` if a value is not valid.
+    /// Sets fields from the constant columns, or from the others. `None` if a value is invalid.
     fn set(&mut self, requests: &mut [TraceRequest], same: bool) -> Option<()> {
         let from = self.done;
         integers(requests, from, same, Some(&mut self.sectors), |request, value| {
@@ -510,10 +510,10 @@ impl Group {
     }
 }
 
-/// Columns other than arrivals and names.
+/// Columns except arrivals and names.
 const COLUMNS: usize = 11;
 
-/// What a file says of a request in columns that it lacks.
+/// A request with the defaults of columns that the file lacks.
 const NO_REQUEST: TraceRequest = TraceRequest {
     arrival: Nanos::ZERO,
     device: 0,
@@ -527,7 +527,7 @@ const NO_REQUEST: TraceRequest = TraceRequest {
     service: None,
 };
 
-/// Hands each request its value of a column that has one value in all rows if `same`, of another if not.
+/// Sets each request's field from a column, if the column is constant (`same`) or is not (`!same`).
 #[inline]
 fn integers(
     requests: &mut [TraceRequest],
@@ -563,7 +563,7 @@ fn values<T: DataType>(
     Some(())
 }
 
-/// Learns a column of names, each of the number that its request has.
+/// Records a column of names under the numbers of their requests.
 fn names(
     requests: &[TraceRequest],
     from: usize,
@@ -585,7 +585,7 @@ struct Opener<'a> {
     file: &'a Arc<Chunk>,
     metadata: &'a ParquetMetaData,
     group: usize,
-    /// The file was written by this program, whose statistics are exact.
+    /// Whether this program wrote the file: its statistics are exact.
     is_ours: bool,
 }
 
@@ -601,7 +601,7 @@ impl Opener<'_> {
         self.column_by(at, BATCH_ROWS)
     }
 
-    /// The one value of all rows, by the column's statistics; `None` if they differ, or nothing is known.
+    /// The constant value of a column by its statistics; `None` if values differ or are unknown.
     fn same<T: FromStatistics>(&self, at: usize) -> Option<Option<T>> {
         let group = self.metadata.row_group(self.group);
         let column = group.column(at);
@@ -624,7 +624,7 @@ impl Opener<'_> {
         let rows = usize::try_from(group.num_rows())?;
         let in_column = |error| ParquetError::General(format!("column {}: {error}", descriptor.path().string()));
         let nullable = descriptor.max_def_level() > 0;
-        // A required column has no count of nulls to compare with.
+        // A required column has no null count.
         let same = self.same::<T::T>(at).filter(|same| nullable || same.is_some());
         let reader = if same.is_some() {
             None
@@ -651,9 +651,9 @@ impl Opener<'_> {
     }
 }
 
-/// A value that a column's statistics may say all its rows have.
+/// A value type that statistics can show to be constant.
 trait FromStatistics: Sized {
-    /// The least and the largest, if they are the same.
+    /// The minimum, if it equals the maximum.
     fn same(statistics: &Statistics) -> Option<Self>;
 }
 
@@ -679,7 +679,7 @@ impl FromStatistics for i64 {
 }
 
 impl FromStatistics for ByteArray {
-    /// Long values are cut in statistics, and then not exact.
+    /// Statistics truncate long values, which are then not exact.
     fn same(statistics: &Statistics) -> Option<ByteArray> {
         let Statistics::ByteArray(values) = statistics else { return None };
         let is_exact = values.min_is_exact() && values.max_is_exact();
@@ -687,7 +687,7 @@ impl FromStatistics for ByteArray {
     }
 }
 
-/// Of each row group the least arrival of it and of those behind it, by their statistics; `None` where that is not known.
+/// For each row group, the earliest arrival in it and all later groups by their statistics; `None` if unknown.
 fn least_from(metadata: &ParquetMetaData, arrival: usize) -> Vec<Option<i64>> {
     let mut least = vec![Some(i64::MAX)];
     for group in metadata.row_groups().iter().rev() {
@@ -744,7 +744,7 @@ impl Row<'_> {
     }
 }
 
-/// What a request does.
+/// Operation of a request.
 fn operation(is_read: Option<bool>, is_discard: Option<bool>) -> Result<Op, String> {
     match (is_read.ok_or("is_read is null")?, is_discard.unwrap_or_default()) {
         (true, false) => Ok(Op::Read),
@@ -795,7 +795,7 @@ struct Rows {
     device: Option<RecordedDevice>,
     group: Option<Group>,
     next_group: usize,
-    /// The file was written by this program.
+    /// Whether this program wrote the file.
     is_ours: bool,
     /// See [`least_from`].
     least: Vec<Option<i64>>,

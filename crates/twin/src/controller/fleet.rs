@@ -1,8 +1,8 @@
-//! What other machines measured under like loads on like devices ([`control::fleet`]): combined with what is expected anyway, and known from the
+//! Gains measured on other machines for similar loads and devices ([`control::fleet`]): combined with the local expectation, and available from the
 //! first seconds of a load, before any forecast.
 //!
-//! It decides which arm is tried. An arm stays only after its turns, as every other. Others that were not seen to be right on this machine yet are first
-//! compared with what it expects itself: those that contradict it about most arms are not worth a trial.
+//! The fleet decides which arm is tried; the arm stays only after its trial, like every other. A fleet that is not proven on this machine is first
+//! compared with the local expectation: if it contradicts that for most arms, no trial is spent on it.
 
 use std::sync::Arc;
 
@@ -13,23 +13,23 @@ use observe::merit::TOLERANCE;
 
 use super::{TwinController, sources};
 
-/// What a turn of a trial shows is off by this, as a standard error: the noise of windows of two seconds is mostly below it.
+/// Standard error of one turn of a trial: the noise of two-second windows is mostly below it.
 const TURN_ERROR: f64 = 0.1;
-/// A gain that falls short of what others say by this many standard errors refutes them under this load, whatever they say of other arms.
+/// A gain this many standard errors below the fleet's expectation refutes the fleet for all arms under this load.
 const REFUTED: f64 = 2.0;
 
-/// The fleet, and how far it was right in this run.
+/// Fleet knowledge and its accuracy in this run.
 #[derive(Debug)]
 pub(super) struct Fleet {
     knowledge: Arc<FleetKnowledge>,
     trust: Trust,
-    /// What others say of each arm under the present load, before any trust; empty before they were asked.
+    /// The fleet's expectation for each arm under the current load, before the trust weight; empty before the first look-up.
     said: Vec<Option<Estimate>>,
-    /// Arms of which it was seen under this load whether others were right.
+    /// Arms whose expectation was checked by a trial under this load.
     judged: Vec<bool>,
-    /// How far what others say agrees with what is expected without them under this load, as forecasts or the model have it.
+    /// Agreement of the fleet with the local expectation (forecast or model) under this load.
     agreement: Trust,
-    /// Others were wrong under this load.
+    /// Whether the fleet was refuted under this load.
     is_refuted: bool,
 }
 
@@ -39,22 +39,22 @@ impl Fleet {
         Fleet { knowledge, trust, said: Vec::new(), judged: Vec::new(), agreement: Trust::default(), is_refuted: false }
     }
 
-    /// Takes in what others measured since, and how far they were right.
+    /// Replaces the fleet knowledge with newer outcomes and their trust.
     pub fn know(&mut self, knowledge: Arc<FleetKnowledge>) {
         (self.trust, self.knowledge) = (knowledge.trust(), knowledge);
     }
 
-    /// Another load begins.
+    /// Resets the state at a change of load.
     pub fn begin_load(&mut self) {
         (self.said, self.judged, self.agreement, self.is_refuted) = (Vec::new(), Vec::new(), Trust::default(), false);
     }
 
-    /// What others say of an arm, as far as they are trusted.
+    /// The fleet's expectation for an arm, with the trust weight; `None` if there is none or it is not trusted.
     fn believed(&self, arm: usize) -> Option<Estimate> {
         self.trust.with(&self.agreement).weighted(self.said.get(arm)?.as_ref()?).filter(|_| !self.is_refuted)
     }
 
-    /// Compares what others say of arms with what is expected without them.
+    /// Compares the fleet's expectations with the local ones.
     fn compare(&mut self, own: &[(usize, Estimate)]) {
         self.agreement = Trust::default();
         for (arm, own) in own {
@@ -67,7 +67,7 @@ impl Fleet {
 }
 
 impl TwinController {
-    /// Asks the fleet about the load as it looks now, and expects what it says of the arms until there is a forecast.
+    /// Looks up the current load and uses the fleet's expectations until there is a forecast.
     pub(super) fn ask_fleet(&mut self) {
         if self.fleet.knowledge.is_empty() {
             return;
@@ -84,7 +84,7 @@ impl TwinController {
         }
     }
 
-    /// The expected gains of arms over the original one, as a forecast or the model has them, combined with those that others measured.
+    /// Combines expected gains over the original arm (from a forecast or the model) with those of the fleet.
     pub(super) fn with_fleet(&mut self, gains: Vec<(usize, Estimate)>) -> Vec<(usize, Estimate)> {
         let others: Vec<(usize, Estimate)> = gains.iter().copied().filter(|(arm, _)| *arm != self.original).collect();
         self.fleet.compare(&others);
@@ -101,8 +101,8 @@ impl TwinController {
         gains
     }
 
-    /// Whether others say of any other arm that it is better, so that a trial need not wait until much of the load was seen. Others that were not
-    /// right here yet wait for the first forecast, or until it is known that there is none.
+    /// Whether the fleet recommends another arm, so that a trial need not wait for more samples. A fleet that is not
+    /// proven yet waits for the first forecast, or until it is known that there is none.
     pub(super) fn fleet_recommends(&self) -> bool {
         let may_be_compared = self.trying.knows_of_forecast() || self.fleet.trust.is_proven();
         may_be_compared
@@ -110,13 +110,13 @@ impl TwinController {
                 .any(|arm| arm != self.active && self.fleet.believed(arm).is_some_and(|gain| gain.mean > TOLERANCE))
     }
 
-    /// Whether the active arm is on trial because others recommend it, which is not yet seen to be right.
+    /// Whether the active arm is on trial on an unconfirmed recommendation of the fleet.
     pub(super) fn is_tried_for_fleet(&self) -> bool {
         let is_judged = self.fleet.judged.get(self.active).copied().unwrap_or(true);
         !is_judged && self.fleet.believed(self.active).is_some_and(|gain| gain.mean > TOLERANCE)
     }
 
-    /// A trial of `arm` instead of `from` measured this gain: were others right? Each arm says that once under a load.
+    /// Checks the fleet's expectation against the measured gain of `arm` over `from`, once per arm and load.
     pub(super) fn judge_fleet(&mut self, arm: usize, from: usize, measured: Option<f64>) {
         let is_judged = self.fleet.judged.get(arm).copied().unwrap_or(true);
         if from != self.original || is_judged {
@@ -128,13 +128,13 @@ impl TwinController {
             self.fleet.judged[arm] = true;
             if measured < expected.mean - REFUTED * expected.error {
                 self.fleet.is_refuted = true;
-                // What is expected rests on what they said.
+                // The current expectations include the fleet's, so forecast again.
                 self.next_forecast = self.next_forecast.min(self.measured_from);
             }
         }
     }
 
-    /// What others say of the setting that they expect to gain most, for display; `None` without a fleet.
+    /// The fleet's expectation for the setting with the highest gain, for display; `None` without a fleet.
     pub(super) fn fleet_says(&self) -> Option<String> {
         if self.fleet.knowledge.is_empty() {
             return None;

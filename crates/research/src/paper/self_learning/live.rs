@@ -1,9 +1,9 @@
-//! Tables 4 and 5 on file systems of the real kernel: fio under each of its schedulers, and under Algorithm 1 as printed.
+//! Tables 4 and 5 on file systems of the running kernel: fio under each kernel scheduler, and under Algorithm 1 as printed.
 //!
 //! ```text
 //! device ─▶ mkfs, mount ─▶ fio lays files out ─▶ fio under each scheduler in turn ─▶ fio under Algorithm 1 ─▶ the next file system
 //! ```
-//! The schemes that are trained are not run here: their training takes hours of a real disk.
+//! The trained schemes are not run: their training takes hours on a real disk.
 
 use std::path::Path;
 
@@ -26,26 +26,26 @@ use experiment::pool::Workers;
 
 /// The file systems that the paper names. Today's kernel has ext2 and ext3 in its ext4.
 const FILE_SYSTEMS: [&str; 3] = ["ext2", "ext3", "xfs"];
-/// What is run under each scheduler, in seconds at most; and under Algorithm 1, which tries each for a quantum first.
+/// Maximum run time in seconds under each scheduler, and under Algorithm 1, which first tries each for a quantum.
 const LENGTH_S: [f64; 2] = [5.0, 12.0];
 const QUICK_LENGTH_S: [f64; 2] = [2.0, 6.0];
-/// The time of each scheduler in phase 1. The paper's 2 s would be most of these runs.
+/// Time per scheduler in phase 1. The paper's 2 s would take up most of these runs.
 const QUANTUM: Nanos = Nanos::from_millis(1_000);
-/// T_select: not within these runs.
+/// T_select: longer than these runs.
 const CHECK: Nanos = Nanos::from_millis(60_000);
 
-/// A workload on a file system.
+/// Results of a workload on a file system.
 struct Ran {
     file_system: &'static str,
     workload: &'static str,
-    /// 10⁶ bytes a second under each scheduler, and under Algorithm 1.
+    /// Throughput in MB/s under each scheduler, and under Algorithm 1.
     fixed: Vec<f64>,
     algorithm_1: f64,
     /// The scheduler that Algorithm 1 ended with.
     chosen: String,
 }
 
-/// Repeats it on a device.
+/// Repeats the experiment on a device.
 ///
 /// # Errors
 /// A file system cannot be made, fio fails, the device cannot be set or observed, or the work was interrupted.
@@ -99,7 +99,7 @@ fn run_one(
     let root = live.mount(file_system).with_context(|| format!("{file_system} on {}", live.path()))?;
     let about = || format!("{workload} on {file_system}");
     let run = |seconds: f64, more: &str| jobs(workload, &root, seconds, more);
-    // Files are laid out first, so that no scheduler pays for it.
+    // Files are laid out first, so that this is not part of any measurement.
     let [short, long] = lengths;
     fio::run(&run(short, "create_only=1\n")?.text, short, workers.monitor).with_context(about)?;
     live.settle()?;
@@ -112,7 +112,7 @@ fn run_one(
         let report = fio::run(&jobs.text, jobs.lasts_s, workers.monitor).with_context(|| format!("{} under {setting}", about()))?;
         fixed.push(rate(&report, (live.now() - begun).as_secs_f64())?);
         live.settle()?;
-        // Its observations of that run are discarded.
+        // Observations of this run are discarded.
         live.watch(Nanos::ZERO, &mut Vec::new())
     });
     let now = live.now();
@@ -126,16 +126,16 @@ fn run_one(
     Ok(Ran { file_system, workload, fixed, algorithm_1: rate(report, *took_s)?, chosen: steered.ends_with.to_string() })
 }
 
-/// A workload of the tables in this folder, for so long at most. Its writes are on the device when it ends.
+/// A workload of the tables, run in this folder with a time limit. Its writes are on the device when it ends.
 fn jobs(workload: &str, root: &Path, seconds: f64, more: &str) -> anyhow::Result<FioRun> {
     let text = live_text(workload, seconds)?;
-    // Processes are fio's threads: they end with it, whoever ends it.
+    // Processes run as fio threads, so that they end with fio however it is terminated.
     let text = format!("[global]\ndirectory={}\nthread\nend_fsync=1\nrandseed=1\n{more}\n{text}", root.display());
     // Phases follow each other, up to this many in file reading and writing.
     Ok(FioRun { text, lasts_s: 11.0 * seconds, call_bytes: None })
 }
 
-/// 10⁶ bytes a second of all jobs in the time from fio's start to its end.
+/// Total throughput of all jobs in MB/s, from the start of fio to its end.
 fn rate(report: &str, seconds: f64) -> anyhow::Result<f64> {
     let begin = report.find('{').context("fio wrote no JSON")?;
     let output: serde_json::Value = serde_json::from_str(&report[begin..]).context("fio's JSON")?;
@@ -173,7 +173,7 @@ fn table(ran: &[Ran], settings: &[Setting]) -> Table {
     }
 }
 
-/// What is shown of a device of the real kernel.
+/// Description of a kernel block device, for display.
 const LIVE: (&str, &str) = ("live", "Tables 4 and 5 on Ext2, Ext3 and XFS of the real kernel");
 
 fn setup(
