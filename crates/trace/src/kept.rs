@@ -34,20 +34,6 @@ const OPS: [Op; 3] = [Op::Read, Op::Write, Op::Discard];
 const SYNCS: [Option<bool>; 3] = [None, Some(false), Some(true)];
 const CLASSES: [PriorityClass; 3] = [PriorityClass::RealTime, PriorityClass::BestEffort, PriorityClass::Idle];
 
-/// The request before the first: what differences start from.
-const NOTHING: TraceRequest = TraceRequest {
-    arrival: Nanos::ZERO,
-    device: 0,
-    lba: 0,
-    sectors: 0,
-    op: Op::Read,
-    sync: None,
-    stream: 0,
-    priority: Priority::DEFAULT,
-    response: None,
-    service: None,
-};
-
 /// The requests of a whole trace.
 #[derive(Debug)]
 pub struct Kept {
@@ -63,7 +49,7 @@ impl Kept {
 
     /// Reads the trace from its beginning. Streams and devices have no names here.
     pub fn reader(self: &Arc<Kept>) -> KeptReader {
-        KeptReader { kept: Arc::clone(self), chunk: 0, at: 0, last: NOTHING }
+        KeptReader { kept: Arc::clone(self), chunk: 0, at: 0, last: TraceRequest::ZERO }
     }
 }
 
@@ -88,7 +74,7 @@ impl<'a> Keeping<'a> {
 
     /// Like [`new`](Keeping::new), with a limit in bytes.
     pub fn with_limit(reader: &'a mut dyn TraceReader, limit: usize) -> Keeping<'a> {
-        Keeping { reader, chunks: Some(Vec::new()), limit, last: NOTHING, ended: false }
+        Keeping { reader, chunks: Some(Vec::new()), limit, last: TraceRequest::ZERO, ended: false }
     }
 
     /// The kept trace; `None` if it was not read to its end or exceeded the limit.
@@ -383,7 +369,7 @@ mod tests {
             lba: block::scramble::scramble(at) % 17_000_000,
             sectors: 8,
             op: if at.is_multiple_of(3) { Op::Write } else { Op::Read },
-            ..NOTHING
+            ..TraceRequest::ZERO
         };
         (0..count).map(one).collect()
     }

@@ -231,6 +231,22 @@ pub struct TraceRequest {
 }
 
 impl TraceRequest {
+    /// A read of nothing at time zero: the defaults of fields that a file lacks, and what differences start from.
+    pub(crate) const ZERO: TraceRequest = TraceRequest {
+        arrival: Nanos::ZERO,
+        device: 0,
+        lba: 0,
+        sectors: 0,
+        op: Op::Read,
+        sync: None,
+        stream: 0,
+        priority: Priority::DEFAULT,
+        response: None,
+        service: None,
+    };
+}
+
+impl TraceRequest {
     /// Whether it is synchronous by Linux's rule (`op_is_sync` in `blk_types.h`): every read, and a write or discard marked so. A
     /// write or discard for which the format does not say counts as asynchronous.
     pub fn is_sync(&self) -> bool {

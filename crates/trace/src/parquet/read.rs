@@ -390,7 +390,7 @@ impl Group {
     /// Reads the next `rows` rows of the current batch as requests, column by column, which is several times as fast as by row; `None` if
     /// one of them is no request, in which case nothing is consumed. Arrivals must be in order.
     fn requests(&mut self, out: &mut Vec<TraceRequest>, rows: usize) -> Option<()> {
-        let mut template = NO_REQUEST;
+        let mut template = TraceRequest::ZERO;
         self.set(std::slice::from_mut(&mut template), true)?;
         let begin = out.len();
         out.resize(begin + rows, template);
@@ -512,20 +512,6 @@ impl Group {
 
 /// Columns except arrivals and names.
 const COLUMNS: usize = 11;
-
-/// A request with the defaults of columns that the file lacks.
-const NO_REQUEST: TraceRequest = TraceRequest {
-    arrival: Nanos::ZERO,
-    device: 0,
-    lba: 0,
-    sectors: 0,
-    op: Op::Read,
-    sync: None,
-    stream: 0,
-    priority: Priority::DEFAULT,
-    response: None,
-    service: None,
-};
 
 /// Sets each request's field from a column, if the column is constant (`same`) or is not (`!same`).
 #[inline]
