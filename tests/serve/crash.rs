@@ -183,7 +183,9 @@ fn crashes_of_moves(count: u64, seed: u64) {
         let from = served.volume_status("a")["store"].clone();
         let to = if from == "one" { "two" } else { "one" };
         // Some moves finish before the kill, some are interrupted, some are cancelled.
-        let pause = Duration::from_micros(1_000 + draw.below(250_000));
+        // A third of the pauses are below 30 ms, in which a quiet machine moves the volume.
+        let root = draw.below(500);
+        let pause = Duration::from_micros(1_000 + root * root);
         let (cancels, kills) = (draw.below(4) == 0, draw.below(5) != 0);
         let seed = draw.below(1 << 40);
         served.while_written(&volumes, &mut ledgers, seed, || {
@@ -205,7 +207,7 @@ fn crashes_of_moves(count: u64, seed: u64) {
             served.start();
         }
         served.check(&volumes, &mut ledgers);
-        moved += u64::from(served.volume_status("a")["store"] != from);
+        moved += u64::from(kills && served.volume_status("a")["store"] != from);
     }
     let status = served.wait_until_moved("a");
     served.check(&volumes, &mut ledgers);
@@ -213,7 +215,7 @@ fn crashes_of_moves(count: u64, seed: u64) {
     let allocated = |status: &Value| status["allocated_bytes"].as_u64().unwrap();
     let [one, two] = ["one", "two"].map(|store| served.store_status(store)["free_bytes"].as_u64().unwrap());
     assert_eq!(one + two, 2 * FREE - allocated(&status) - allocated(&served.volume_status("b")));
-    println!("{killed} kills of {count} moves, of which {moved} had come to their end: none lost");
+    println!("{killed} kills of {count} moves, {moved} of the kills after the end of the move: none lost");
     assert!(count < 50 || (moved > count / 8 && killed - moved > count / 8), "moments on both sides: {moved} of {killed}");
 }
 
