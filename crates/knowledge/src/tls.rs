@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
@@ -44,11 +43,11 @@ pub(super) fn connector(files: &Files, names: Names) -> Result<MakeRustlsConnect
     let verifier = WebPkiServerVerifier::builder_with_provider(roots, provider.clone())
         .build()
         .map_err(|error| Problem::Tls(format!("sslrootcert: {error}")))?;
-    let builder = ClientConfig::builder_with_provider(provider.clone())
+    let builder = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(|error| Problem::Tls(error.to_string()))?
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(Verifier { of_signers: verifier, names, provider }));
+        .with_custom_certificate_verifier(Arc::new(Verifier { of_signers: verifier, names }));
     let config = match (&files.certificate, &files.key) {
         (None, None) => builder.with_no_client_auth(),
         (Some(certificate), Some(key)) => {
@@ -102,7 +101,6 @@ fn of(key: &str, path: &Path, wanted: &str, error: &dyn fmt::Display) -> Problem
 struct Verifier {
     of_signers: Arc<WebPkiServerVerifier>,
     names: Names,
-    provider: Arc<CryptoProvider>,
 }
 
 impl ServerCertVerifier for Verifier {
@@ -130,8 +128,7 @@ impl ServerCertVerifier for Verifier {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let known = &self.provider.signature_verification_algorithms;
-        rustls::crypto::verify_tls12_signature(message, certificate, signed, known)
+        self.of_signers.verify_tls12_signature(message, certificate, signed)
     }
 
     fn verify_tls13_signature(
@@ -140,11 +137,10 @@ impl ServerCertVerifier for Verifier {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let known = &self.provider.signature_verification_algorithms;
-        rustls::crypto::verify_tls13_signature(message, certificate, signed, known)
+        self.of_signers.verify_tls13_signature(message, certificate, signed)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
+        self.of_signers.supported_verify_schemes()
     }
 }

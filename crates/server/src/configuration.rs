@@ -124,7 +124,7 @@ pub struct Store {
     pub profile: Option<String>,
     /// The scheduler with its tunables.
     pub scheduler: Option<String>,
-    /// Who chooses the scheduler, the depth and the read-ahead, as far as they are not given; absent: nobody.
+    /// Controller of the scheduler, queue depth and read-ahead that the configuration does not set; `None` disables tuning.
     pub controller: Option<String>,
     /// Requests at the device at the same time; of an emulated disk its own.
     pub depth: Option<u32>,

@@ -83,7 +83,7 @@ struct UnderWay {
     buffers: SmallVec<[(usize, Buffer); 1]>,
     /// Of a change: the sectors that it changes; of a read: none.
     changes: SmallVec<[(u64, u64); 1]>,
-    /// Nobody asked for it yet: the first sector of the chunk.
+    /// First sector of the read-ahead chunk that this work fills; `None` for a client's request.
     ahead: Option<u64>,
     /// Where it was, for those who observe.
     lba: u64,
@@ -523,7 +523,7 @@ impl Core {
     }
 }
 
-/// Nobody waits for what is read ahead.
+/// Discards replies: no client waits for read-ahead.
 struct NoOne;
 
 impl Replies for NoOne {

@@ -794,6 +794,14 @@ struct Rows {
 }
 
 impl Rows {
+    /// Whether there is a next row, which is decoded then.
+    fn has_row(&mut self) -> Result<bool, TraceError> {
+        self.fill().map_err(|message| {
+            self.row += 1;
+            self.damaged(message)
+        })
+    }
+
     /// Makes sure that the current batch has a next row; `false` at the end of the file.
     fn fill(&mut self) -> Result<bool, String> {
         loop {
@@ -817,13 +825,8 @@ impl Rows {
 
 impl Records for Rows {
     fn advance(&mut self, out: &mut Window) -> Result<bool, TraceError> {
-        match self.fill() {
-            Ok(true) => {}
-            Ok(false) => return Ok(false),
-            Err(message) => {
-                self.row += 1;
-                return Err(self.damaged(message));
-            }
+        if !self.has_row()? {
+            return Ok(false);
         }
         self.row += 1;
         let Some(group) = &mut self.group else { return Ok(false) };
@@ -843,13 +846,8 @@ impl Records for Rows {
     }
 
     fn in_order(&mut self, out: &mut Vec<TraceRequest>, at_most: usize, since: Nanos) -> Result<bool, TraceError> {
-        match self.fill() {
-            Ok(true) => {}
-            Ok(false) => return Ok(false),
-            Err(message) => {
-                self.row += 1;
-                return Err(self.damaged(message));
-            }
+        if !self.has_row()? {
+            return Ok(false);
         }
         let begin = out.len();
         let behind = self.least.get(self.next_group).copied().flatten();
