@@ -1,4 +1,4 @@
-//! What the queue takes for its device: it hands each request on to those who move the data.
+//! The queue's device: passes each dispatched request on to the threads that move data.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -7,47 +7,47 @@ use sim::device::{Completion, Device};
 
 use crate::backing::Backing;
 
-/// A device with data behind it.
+/// A device and its data.
 pub struct StoreDevice {
-    /// A model that says when a request is done; `None`: it is done when the data was moved.
+    /// Model that determines completion times; `None`: a request completes when its data has been moved.
     pub(super) model: Option<Box<dyn Device>>,
     /// The data.
     pub(super) backing: Arc<dyn Backing>,
     pub(super) sectors: u64,
-    /// Requests that the data is moved for at the same time.
+    /// Maximum requests at the device.
     pub(super) depth: usize,
     pub(super) is_rotational: bool,
-    /// Never io_uring.
+    /// Disables io_uring.
     pub(super) uses_threads: bool,
 }
 
 impl StoreDevice {
-    /// Real data on a medium with this number of sectors, which takes `depth` requests at the same time.
+    /// A medium of `sectors` sectors, which takes up to `depth` requests at once.
     pub fn real(backing: Arc<dyn Backing>, sectors: u64, depth: usize, is_rotational: bool) -> StoreDevice {
         StoreDevice { model: None, backing, sectors, depth: depth.max(1), is_rotational, uses_threads: false }
     }
 
-    /// Data whose replies take as long as a model of a disk says.
+    /// Data whose replies are timed by a disk model.
     pub fn emulated(model: Box<dyn Device>, backing: Arc<dyn Backing>) -> StoreDevice {
         let (sectors, depth, is_rotational) = (model.capacity_sectors(), model.queue_depth(), model.is_rotational());
         StoreDevice { model: Some(model), backing, sectors, depth, is_rotational, uses_threads: false }
     }
 
-    /// The same, with data that is moved by threads also where io_uring could.
+    /// Moves data by threads even if io_uring is available.
     #[must_use]
     pub fn with_threads(self) -> StoreDevice {
         StoreDevice { uses_threads: true, ..self }
     }
 }
 
-/// What passes between the queue's device and the thread that owns the queue.
+/// Messages between the queue's device and the thread that drives the queue.
 #[derive(Default)]
 pub(super) struct Passed {
-    /// Picked, and not yet given to those who move the data.
+    /// Dispatched requests, not yet turned into jobs.
     pub submitted: Vec<Request>,
-    /// A flush was asked for.
+    /// A flush to start.
     pub flush: Option<RequestId>,
-    /// Data was moved; not yet told to the queue.
+    /// Completed requests, not yet reported to the queue.
     pub done: Vec<RequestId>,
 }
 

@@ -1,14 +1,14 @@
-//! Which part of which volume each extent of a store is, changed while the store is served.
+//! Map from a store's extents to positions in volumes, updated while the store is running.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use block::tenants::Places;
 
-/// An extent that is no part of a volume.
+/// Marks an extent of no volume.
 const FREE: u32 = u32::MAX;
 
-/// The extents of a store by number: their places in the volumes that have them. A reference disk sees a volume as the volume's owner does,
-/// and the scheduler is not told anything when a volume gets an extent.
+/// For each extent of a store, its position in the volume that it is allocated to. Reference disks thus see the addresses of the volume,
+/// and the scheduler needs no notice when a volume is allocated an extent.
 ///
 /// ```
 /// use block::tenants::Places;
@@ -24,12 +24,12 @@ pub struct Extents {
 }
 
 impl Extents {
-    /// A number of extents of this many sectors each, all free.
+    /// `count` extents of `sectors` sectors each, all free.
     pub fn new(count: u32, sectors: u64) -> Extents {
         Extents { sectors: sectors.max(1), places: (0..count).map(|_| AtomicU32::new(FREE)).collect() }
     }
 
-    /// An extent becomes this place of a volume, or is free.
+    /// Sets an extent's position in its volume, in extents; `None` frees it. A number out of range is ignored.
     pub fn set(&self, number: u32, place: Option<u32>) {
         if let Some(known) = self.places.get(number as usize) {
             known.store(place.unwrap_or(FREE), Ordering::Relaxed);

@@ -1,8 +1,8 @@
-//! A store that is served: who tells its queue what has happened, and who moves the data.
+//! A running store: which threads drive its queue and move its data.
 //!
-//! There is no thread that everything passes through. What has happened lies in the inbox, and the thread that put it there looks after
-//! the queue itself if no other does; otherwise the one that does finds it when it has finished (flat combining). A client's request
-//! whose data is in the page cache is thus queued, picked, read and answered by the thread that read it from the socket.
+//! No single thread handles all requests. Commands and completions go into the inbox. The thread that put them there also drives the queue,
+//! unless another thread is doing so, which then finds them at the end of its turn (flat combining). A client's request whose data is in
+//! the page cache is thus queued, dispatched, read and answered by the thread that read it from the socket.
 
 use std::io;
 use std::sync::atomic::AtomicU64;
@@ -24,45 +24,46 @@ use super::state::{Command, Core, Observed, Report, Turn};
 use super::work::{Kind, Piece, Replies, Work};
 use crate::backing::Backing;
 
-/// A thread that came with something of its own hands over to the store's thread after this many turns: a client is not to wait in its
-/// socket while others are served in its name.
+/// Turns after which a thread that submitted work or moved data leaves the rest to the store's thread: a client must not wait in its socket
+/// while its thread serves others.
 const MOST_TURNS: usize = 64;
-/// Threads for what the ring is not asked for, which is zeroing.
+/// Threads for jobs that the ring does not do, which is zeroing.
 const BESIDE_RING: usize = 2;
 
-/// A request of [`StoreHost::zero`]: a few milliseconds of a disk that has to write it; and where that takes no writing.
+/// Size of a request of [`StoreHost::zero`] where zeros are written (a few milliseconds on a disk), and where they are only recorded.
 const ZEROED_BYTES: u64 = 1 << 20;
 const MOST_ZEROED_BYTES: u64 = 1 << 30;
 
-/// What a store has done so far.
+/// Counters since the store was opened.
 #[derive(Debug, Default)]
 pub struct StoreStatus {
-    /// Requests that the scheduler picked, after merging.
+    /// Requests that the scheduler dispatched, after merging.
     pub requests: AtomicU64,
-    /// Pieces that were asked for.
+    /// Pieces of clients' work, before merging.
     pub pieces: AtomicU64,
-    /// Requests that failed.
+    /// Requests that failed at the medium.
     pub failed: AtomicU64,
     /// Flushes of the medium.
     pub flushes: AtomicU64,
-    /// For how long there was something to do, in nanoseconds.
+    /// Time with work in progress, in nanoseconds.
     pub busy_ns: AtomicU64,
 }
 
-/// What has happened, and how the store's thread waits.
+/// Pending commands and completions, and the state of the store's thread.
 #[derive(Default)]
 struct Inbox {
     commands: Vec<Command>,
     done: Vec<Done>,
-    /// For the store's thread, which has the ring.
+    /// Jobs for the ring, which only the store's thread uses.
     for_ring: Vec<Job>,
-    /// A thread has a turn, and will look here again after it.
+    /// A thread is in a turn, and checks the inbox again after it.
     has_turn: bool,
-    /// As of the last turn: when the queue has to be told the time, and whether nothing is under way.
+    /// After the last turn: the time of the queue's next event, and whether work is in progress.
     next_event: Option<Nanos>,
     is_busy: bool,
     is_ended: bool,
-    /// The store's thread waits for something to do, until then. Only then is it woken: a wake-up is a system call also if nothing waits.
+    /// The store's thread is waiting, until `sleeps_until` if that is set. It is woken only then, because a wake-up is a system call even
+    /// if no thread waits.
     is_asleep: bool,
     sleeps_until: Option<Nanos>,
 }
@@ -72,14 +73,15 @@ impl Inbox {
         self.commands.is_empty() && self.done.is_empty()
     }
 
-    /// Notes that the store's thread is woken; false if it is awake.
+    /// Marks the store's thread as awake. Returns whether it was asleep and has to be woken.
     fn rouse(&mut self) -> bool {
         std::mem::take(&mut self.is_asleep)
     }
 
-    /// Until when the store's thread may sleep; `None`: not at all.
+    /// How long the store's thread may sleep: `Some(None)` without limit, `None` not at all. Marks it as asleep unless the result is
+    /// `None`.
     fn rest(&mut self, now: Nanos) -> Option<Option<Nanos>> {
-        // The one who has the turn wakes it if there is a time to keep.
+        // A thread in a turn wakes it if the next event changes.
         let until = if self.has_turn { None } else { self.next_event };
         let may = (self.has_turn || self.is_empty()) && self.for_ring.is_empty() && !self.may_end();
         if !may || until.is_some_and(|until| until <= now) {
@@ -94,19 +96,19 @@ impl Inbox {
     }
 }
 
-/// Who moves the data.
+/// How data is moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Engine {
-    /// The kernel, asked through io_uring.
+    /// By the kernel, through io_uring.
     Ring,
-    /// A pool of threads.
+    /// By a pool of threads.
     Threads,
-    /// The thread that has the turn: data is in memory, and a model says when it counts as moved.
+    /// By the thread in a turn: data is in memory, and a model determines when a request completes.
     Memory,
 }
 
 impl Engine {
-    /// Its name in `status`.
+    /// Name in `status`.
     pub fn name(self) -> &'static str {
         match self {
             Engine::Ring => "io_uring",
@@ -116,18 +118,18 @@ impl Engine {
     }
 }
 
-/// What all threads of a store share.
+/// State shared by all threads of a store.
 pub(super) struct Shared {
     born: Instant,
     inbox: Mutex<Inbox>,
     core: Mutex<Core>,
     pool: Pool,
     engine: Engine,
-    /// The store's thread waits in the ring, or else here.
+    /// Wakes the store's thread where it waits in the ring; without a ring it waits at `wake`.
     waker: Option<Waker>,
     wake: Condvar,
     backing: Arc<dyn Backing>,
-    /// Data may be in the page cache, where it is read without a wait.
+    /// Data may be in the page cache, where it can be read without waiting.
     is_cached: bool,
 }
 
@@ -140,7 +142,7 @@ impl Shared {
         Nanos(u64::try_from(self.born.elapsed().as_nanos()).unwrap_or(u64::MAX))
     }
 
-    /// Changes the inbox, and wakes the store's thread if `change` says so and it sleeps.
+    /// Changes the inbox, and wakes the store's thread if it sleeps and `change` returns true.
     fn change(&self, change: impl FnOnce(&mut Inbox) -> bool) {
         let wakes = {
             let mut inbox = self.lock();
@@ -154,7 +156,7 @@ impl Shared {
         }
     }
 
-    /// Takes turns until nothing more has happened, or leaves it to the thread that does already. Begins with what is `done` in `turn`.
+    /// Takes turns until the inbox is empty; returns at once if another thread is in a turn. The first turn applies `turn.done`.
     pub(super) fn run(&self, turn: &mut Turn, most_turns: usize) {
         for number in 0.. {
             if !turn.done.is_empty() {
@@ -164,7 +166,7 @@ impl Shared {
                 let mut core = match self.core.try_lock() {
                     Ok(core) => core,
                     Err(TryLockError::Poisoned(error)) => error.into_inner(),
-                    // It looks into the inbox again when it has unlocked.
+                    // The thread that holds the lock checks the inbox again after unlocking.
                     Err(TryLockError::WouldBlock) => return,
                 };
                 {
@@ -196,7 +198,7 @@ impl Shared {
         }
     }
 
-    /// Gives the jobs to those who move the data, and lets the replies go.
+    /// Starts the jobs, and flushes the replies. Reads from the page cache are done at once.
     fn hand_over(&self, turn: &mut Turn) {
         if !self.is_cached {
             self.push(&mut turn.jobs);
@@ -236,7 +238,7 @@ impl Shared {
         });
     }
 
-    /// The store's thread: keeps the time, and moves data with the ring.
+    /// The store's thread: keeps the timers, and moves data through the ring.
     fn serve(&self, mut mover: Option<Mover>) {
         let _ = rustix::thread::set_current_timer_slack(Some(std::num::NonZeroU64::MIN));
         if let Some(mover) = &mut mover {
@@ -294,19 +296,19 @@ impl Shared {
     }
 }
 
-/// Passes answers to a thread that waits.
+/// Passes replies to a waiting thread.
 struct Waiter(mpsc::Sender<io::Result<()>>);
 
 impl Replies for Waiter {
     fn done(&self, _: u64, result: io::Result<()>, _: Buffers) {
-        // Who waited may have gone.
+        // The waiting thread may have gone.
         let _ = self.0.send(result);
     }
 
     fn flush(&self) {}
 }
 
-/// Work that was put to stores, and is begun together.
+/// Work submitted to one or more stores, to be started together.
 #[derive(Default)]
 pub struct Batch {
     stores: Vec<Arc<Shared>>,
@@ -314,7 +316,7 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Begins what was put. Answers come before this returns where the data was at hand.
+    /// Starts the work. Reads from the page cache are answered before this returns.
     pub fn run(&mut self) {
         for store in self.stores.drain(..) {
             store.run(&mut self.turn, MOST_TURNS);
@@ -328,7 +330,7 @@ impl Drop for Batch {
     }
 }
 
-/// A store that is being served. Dropping it ends its threads, after the work that it has.
+/// A running store. Dropping it completes the work in progress and ends its threads.
 pub struct StoreHost {
     shared: Arc<Shared>,
     status: Arc<StoreStatus>,
@@ -345,7 +347,7 @@ impl StoreHost {
     pub fn start(mut device: StoreDevice, scheduler: Box<dyn Scheduler>, settings: QueueSettings) -> io::Result<StoreHost> {
         let (status, passed) = (Arc::<StoreStatus>::default(), Arc::<Mutex<Passed>>::default());
         let (backing, is_emulated, depth) = (device.backing.clone(), device.model.is_some(), device.depth);
-        // Forbidden in many containers, and unknown to old kernels: threads do the same, with more changes of thread.
+        // io_uring is forbidden in many containers and missing in old kernels: threads then do the same, with more context switches.
         let file = if is_emulated || device.uses_threads { None } else { backing.file() };
         let mover = file.and_then(|file| Mover::new(depth, file).ok());
         let engine = match &mover {
@@ -370,7 +372,7 @@ impl StoreHost {
         let threads = match engine {
             Engine::Memory => 0,
             Engine::Ring => BESIDE_RING,
-            // One more, so that a flush does not wait for data.
+            // One more, so that a flush does not wait for transfers.
             Engine::Threads => depth + 1,
         };
         for number in 0..threads {
@@ -382,22 +384,22 @@ impl StoreHost {
         Ok(host)
     }
 
-    /// The largest piece of data.
+    /// The maximum sectors of a piece.
     pub fn most_sectors(&self) -> u32 {
         self.most_sectors
     }
 
-    /// Who moves the data.
+    /// How data is moved.
     pub fn engine(&self) -> Engine {
         self.shared.engine
     }
 
-    /// Asks for something, and begins it.
+    /// Submits work and starts it at once.
     pub fn submit(&self, work: Work) {
         self.put(work, &mut Batch::default());
     }
 
-    /// Asks for something that is begun with the batch.
+    /// Submits work that starts with the batch.
     pub fn put(&self, work: Work, batch: &mut Batch) {
         self.shared.lock().commands.push(Command::Work(work));
         if !batch.stores.iter().any(|store| Arc::ptr_eq(store, &self.shared)) {
@@ -405,11 +407,11 @@ impl StoreHost {
         }
     }
 
-    /// Zeroes ranges (byte offset and length), keeps their space, and makes that durable: as requests of a stream, one after the other, so
-    /// that the scheduler lets those of others in between. Waits for it.
+    /// Zeroes ranges (byte offset and length) without freeing their space, and makes that durable. Blocks until done. Issues one request of
+    /// `stream` at a time, so that the scheduler can serve others in between.
     ///
     /// # Errors
-    /// Of the medium.
+    /// The medium failed, or the store ends.
     pub fn zero(&self, stream: StreamId, ranges: impl IntoIterator<Item = (u64, u64)>) -> io::Result<()> {
         let (sender, answers) = mpsc::channel();
         let replies = Arc::new(Waiter(sender));
@@ -428,47 +430,48 @@ impl StoreHost {
         ask(Kind::Flush, SmallVec::new())
     }
 
-    /// Sets the tenants, and says by which streams and numbers reports are asked for.
+    /// Sets the tenants. `tenants` are the streams, with their numbers on the roster, whose standings [`report`](StoreHost::report)
+    /// returns.
     pub fn set_roster(&self, roster: Roster, tenants: &[(StreamId, usize)]) {
         self.command(Command::Roster(Box::new(roster), tenants.to_vec()));
     }
 
-    /// Replaces the scheduler, which takes over the requests of the one before.
+    /// Replaces the scheduler; the new one takes over the queued requests.
     pub fn set_scheduler(&self, scheduler: Box<dyn Scheduler>) {
         self.command(Command::Scheduler(scheduler));
     }
 
-    /// Sets the scheduler's tunables, in their order.
+    /// Sets the values of the scheduler's tunables, in their order.
     pub fn retune(&self, values: &[i64]) {
         self.command(Command::Retune(values.to_vec()));
     }
 
-    /// Sets how many requests are at the device at the same time, at most those that it takes.
+    /// Sets the maximum number of requests at the device, limited to what it takes.
     pub fn set_depth(&self, depth: usize) {
         self.command(Command::Depth(depth));
     }
 
-    /// Sets how far is read ahead of clients that read in order, in sectors; 0: not at all. Nothing is read ahead beyond multiples of
+    /// Sets the largest read-ahead chunk for sequential readers, in sectors; 0 disables read-ahead. No chunk crosses a multiple of
     /// `region_sectors`.
     pub fn set_read_ahead(&self, most_sectors: u64, region_sectors: u64) {
         self.command(Command::ReadAhead(most_sectors, region_sectors));
     }
 
-    /// What happened since this was last called, from the first call on; `None` if the store ends.
+    /// Events since the previous call; the first call starts recording. `None` if the store has ended.
     pub fn observe(&self) -> Option<Observed> {
         let (sender, answer) = mpsc::channel();
         self.command(Command::Observe(sender));
         answer.recv().ok()
     }
 
-    /// How the store and its tenants do; `None` if it ends.
+    /// The current report; `None` if the store has ended.
     pub fn report(&self) -> Option<Report> {
         let (sender, answer) = mpsc::channel();
         self.command(Command::Report(sender));
         answer.recv().ok()
     }
 
-    /// What was done so far.
+    /// The counters since the store was opened.
     pub fn status(&self) -> &StoreStatus {
         &self.status
     }

@@ -1,4 +1,4 @@
-//! What is done with a medium, and by whom it can be done.
+//! Jobs: transfers, zeroing and flushes at the medium.
 
 use std::io::{self, IoSlice, IoSliceMut};
 
@@ -9,32 +9,32 @@ use uring::Buffer;
 use super::work::Kind;
 use crate::backing::Backing;
 
-/// The buffers of a request with the pieces that they belong to; most have one.
+/// Buffers of a request with the tokens of their pieces; most requests have one.
 pub(super) type Pieces = SmallVec<[(usize, Buffer); 1]>;
 
-/// Slices of these buffers that are made for one call.
+/// Slices for one call that are kept on the stack.
 const SLICES: usize = 8;
 
-/// A request's data to be moved.
+/// The operation at the medium for one request.
 pub(super) struct Job {
     pub id: RequestId,
     pub what: Moves,
 }
 
-/// What is done with the medium.
+/// An operation at the medium.
 pub(super) enum Moves {
-    /// Pieces in order of position, without gaps; their buffers come back.
+    /// Reads or writes contiguous pieces in order of position; the buffers are returned.
     Data {
         kind: Kind,
         offset: u64,
         pieces: Pieces,
     },
-    /// Ranges that are zeroed: offset, length, and whether their space is kept.
+    /// Zeroes ranges: offset and length in bytes, and whether the space is kept.
     Zeros(Vec<(u64, u64, bool)>),
     Flush,
 }
 
-/// A job that was done, or failed.
+/// A completed or failed job.
 pub(super) struct Done {
     pub id: RequestId,
     pub result: io::Result<()>,
@@ -42,7 +42,7 @@ pub(super) struct Done {
 }
 
 impl Job {
-    /// Moves the data.
+    /// Runs the job, and returns when it is done.
     pub(super) fn run(self, backing: &dyn Backing) -> Done {
         let (result, pieces) = match self.what {
             Moves::Data { kind: Kind::Read, offset, mut pieces } => {
@@ -66,7 +66,7 @@ impl Job {
         Done { id: self.id, result, pieces }
     }
 
-    /// Reads what is in the page cache; the job comes back if that takes a wait.
+    /// Runs a read from the page cache. Returns the job as an error if it would have to wait, or is not a read.
     pub(super) fn run_now(self, backing: &dyn Backing) -> Result<Done, Job> {
         match self.what {
             Moves::Data { kind: Kind::Read, offset, mut pieces } => {

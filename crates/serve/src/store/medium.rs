@@ -1,4 +1,4 @@
-//! The data of a store: a file or a block device, past the page cache where that is possible.
+//! The data of a store: a file or a block device, bypassing the page cache where possible.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice, IoSliceMut};
@@ -12,7 +12,7 @@ use rustix::io::{ReadWriteFlags, preadv2, pwritev2};
 
 use crate::backing::Backing;
 
-/// How long what a killed server has under way is waited for: as long as the kernel waits for a disk (`/sys/block/*/device/timeout`).
+/// How long to wait for transfers that a killed server left in flight: the kernel's timeout of a disk (`/sys/block/*/device/timeout`).
 const LAST_TRANSFERS: Duration = Duration::from_secs(30);
 
 /// A file or block device that holds volumes.
@@ -24,17 +24,16 @@ pub struct Medium {
     is_rotational: bool,
     is_direct: bool,
     is_device: bool,
-    /// The file system can say that a read would have to wait; known after the first read.
+    /// Reads with `RWF_NOWAIT` are supported; assumed until one is refused.
     knows_waits: AtomicBool,
 }
 
 impl Medium {
-    /// Opens a block device, or a file that is there, and locks it against other servers. Waits for what a server that was killed still has
-    /// under way. With `is_direct` the page cache is bypassed where
-    /// the file system allows it.
+    /// Opens a block device or an existing file, and locks it against other servers. Waits for transfers that a killed server left in
+    /// flight, at most 30 s. With `is_direct` the page cache is bypassed if the file system allows it.
     ///
     /// # Errors
-    /// Of the file; it is neither a file nor a block device; it is empty; or another process has locked it.
+    /// The file cannot be opened; it is neither a file nor a block device; it is empty; or another process has locked it.
     pub fn open(path: &Path, is_direct: bool) -> io::Result<Medium> {
         let with = |flags: OFlags| OpenOptions::new().read(true).write(true).custom_flags(flags.bits() as i32).open(path);
         let direct = if is_direct { with(OFlags::DIRECT).ok() } else { None };
@@ -62,7 +61,7 @@ impl Medium {
         Ok(medium)
     }
 
-    /// The smallest transfer, by trying: 512 bytes, or 4,096 on devices with such sectors.
+    /// Finds the smallest transfer by trial: 512 bytes, or 4,096 on devices with such sectors.
     fn find_block_size(&mut self) -> io::Result<()> {
         let mut buffer = super::Buffer::new(4096);
         for bytes in [512_u32, 4096] {
@@ -78,7 +77,7 @@ impl Medium {
         Ok(())
     }
 
-    /// Its size.
+    /// Size in bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -88,15 +87,15 @@ impl Medium {
         self.block_bytes
     }
 
-    /// Whether it is, or lies on, a disk that turns, as far as the kernel says.
+    /// Whether it is, or lies on, a rotational disk according to the kernel.
     pub fn is_rotational(&self) -> bool {
         self.is_rotational
     }
 }
 
-/// Locks a file twice. The first lock goes with the process that has it, and thus shows whether one serves it. The second goes with the open
-/// file, which the kernel has until the last transfer of a process that was killed is done: a write that was under way must not come
-/// after one of the next server.
+/// Locks a file twice. The first lock ends with its process, and so shows whether a server is running. The second belongs to the open file,
+/// which the kernel keeps until the last transfer of a killed process is complete: a write still in flight must not overwrite one of the
+/// next server.
 fn lock(file: &File) -> io::Result<()> {
     let busy = |text| io::Error::new(io::ErrorKind::ResourceBusy, text);
     fcntl_lock(file, FlockOperation::NonBlockingLockExclusive).map_err(|_| busy("another process serves this store"))?;
@@ -110,7 +109,7 @@ fn lock(file: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// What sysfs says of the device that the file lies on.
+/// Whether sysfs reports the device of the file as rotational; false if unknown.
 fn is_rotational(path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
     let Ok(metadata) = std::fs::metadata(path) else { return false };

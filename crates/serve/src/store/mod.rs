@@ -1,12 +1,12 @@
-//! A store by the wall clock: the scheduler and the queue of the simulator in front of real data.
+//! A store in real time: the simulator's queue and schedulers in front of real data.
 //!
 //! ```text
 //! front doors ─▶ Work ─▶ [inbox] ─▶ a turn: sim's Queue ─▶ scheduler ─▶ picked ─┬▶ read from the page cache at once ─▶ next turn
 //!      ▲                    ▲   timer: WaitUntil                                 ├▶ io_uring, by the store's thread
 //!      └────── Replies ─────┴─────────────── done ◀───────────────────────────────┴▶ pool of threads, where it is forbidden
 //! ```
-//! Data moves when a request is picked, not when it arrives, so that the order is the scheduler's. On an emulated store the device is a
-//! model: data moves in memory at the same moment, and the reply comes when the model says so.
+//! Data moves when a request is dispatched, not when it arrives, so that the scheduler determines the order. On an emulated store the
+//! device is a model: data is moved in memory on dispatch, and the reply is sent when the model completes the request.
 
 mod device;
 mod extents;

@@ -1,20 +1,20 @@
-//! Threads that move data between buffers and a medium.
+//! Threads that run jobs.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, PoisonError};
 
 use super::job::Job;
 
-/// Jobs that wait for a thread.
+/// Jobs waiting for a thread.
 #[derive(Default)]
 struct Waiting {
     jobs: VecDeque<Job>,
-    /// Threads without a job. Only then is one woken: a wake-up is a system call also if nothing waits for it.
+    /// Threads without a job. Only these are woken, because a wake-up is a system call even if no thread waits.
     idle: usize,
     is_ended: bool,
 }
 
-/// Jobs for a number of threads, which take one after the other.
+/// A first-in, first-out job queue for several threads.
 #[derive(Default)]
 pub(super) struct Pool {
     waiting: Mutex<Waiting>,
@@ -22,7 +22,7 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    /// Hands over jobs.
+    /// Queues jobs.
     pub(super) fn push(&self, jobs: impl ExactSizeIterator<Item = Job>) {
         let count = jobs.len();
         let idle = {
@@ -33,7 +33,7 @@ impl Pool {
         (0..count.min(idle)).for_each(|_| self.wake.notify_one());
     }
 
-    /// The next job; `None` at the end.
+    /// Waits for the next job; `None` after [`end`](Pool::end), once all jobs are taken.
     pub(super) fn next(&self) -> Option<Job> {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
@@ -49,7 +49,7 @@ impl Pool {
         }
     }
 
-    /// Lets the threads end after the jobs that wait.
+    /// Makes the threads end after the queued jobs.
     pub(super) fn end(&self) {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).is_ended = true;
         self.wake.notify_all();

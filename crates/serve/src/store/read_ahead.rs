@@ -1,4 +1,4 @@
-//! Reading ahead of clients that read in order.
+//! Read-ahead for sequential readers.
 //!
 //! ```text
 //! client's read ─▶ in a chunk that was read ahead? ──yes─▶ answered from memory; in one that is being read: when it is there
@@ -6,8 +6,8 @@
 //!      ▼                                                         │
 //!    queue          third read in order ─▶ next chunk, as a request of the same volume, through the same scheduler
 //! ```
-//! Chunks are known by their place on the store, so that nothing that changes data there passes them by: a change drops every chunk that it
-//! touches when it begins and again when it is done, and nothing is read ahead for a volume while a change of it is under way.
+//! Chunks are keyed by their address on the store, so that any change of that data finds them. A change drops every chunk that it
+//! overlaps when it begins and again when it completes, and nothing is read ahead for a volume that has a change in flight.
 
 use std::collections::BTreeMap;
 
@@ -15,17 +15,17 @@ use block::{Nanos, StreamId};
 use smallvec::SmallVec;
 use uring::Buffer;
 
-/// What a store holds of data that was read ahead, all volumes together: two chunks of 1 MiB for each of eight readers.
+/// Memory of a store for read-ahead, all volumes together: two chunks of 1 MiB for each of eight readers.
 const MOST_BYTES: u64 = 16 << 20;
-/// Reads in order after which a volume is read ahead of: Linux begins with the second, but a client that copies an inode table reads two.
+/// Sequential reads after which read-ahead starts. Linux starts at the second, but a client that copies an inode table issues two.
 const IN_ORDER: u32 = 3;
-/// Sequences that are followed in a volume: several clients may have it open, or one reads several files.
+/// Sequences tracked per volume: several clients may have it open, or one reads several files.
 const SEQUENCES: usize = 8;
-/// The first chunk is this large, and each one twice the one before (Linux: four pages and up, `get_init_ra_size` in `mm/readahead.c`).
+/// Size of the first chunk; each next one is twice as large (Linux: four pages and up, `get_init_ra_size` in `mm/readahead.c`).
 const FIRST_SECTORS: u64 = 256;
-/// After this much that was read ahead, half of which has to have been asked for …
+/// Read-ahead after which its benefit for a volume is evaluated: it pauses for [`PAUSE`] if more than half was dropped unused.
 const JUDGED_SECTORS: u64 = 8192;
-/// … or nothing is read ahead of the volume for this long.
+/// See [`JUDGED_SECTORS`].
 const PAUSE: Nanos = Nanos::from_millis(10_000);
 
 /// A piece of a client's read that waits for a chunk.
@@ -36,74 +36,74 @@ pub(super) struct Waiting {
     pub buffer: Buffer,
 }
 
-/// A range that is read ahead, by its first sector.
+/// A range that is or was read ahead; the key is its first sector.
 struct Chunk {
     stream: StreamId,
     sectors: u64,
-    /// Sectors that were asked for.
+    /// Sectors requested by clients.
     used: u64,
     /// `None` while it is being read.
     data: Option<Buffer>,
-    /// Changed since it was asked for.
+    /// The data was changed after the read was issued.
     is_stale: bool,
     waiting: Vec<Waiting>,
-    /// When it was asked for.
+    /// Time at which the read was issued.
     at: Nanos,
 }
 
-/// Reads in order.
+/// A run of sequential reads.
 #[derive(Clone, Copy)]
 struct Sequence {
-    /// Where the next read is expected.
+    /// Expected first sector of the next read.
     next: u64,
     length: u32,
-    /// To where it was read ahead.
+    /// End of the range that was read ahead.
     ahead: u64,
     sectors: u64,
     at: Nanos,
 }
 
-/// What is known of a volume.
+/// State of a volume.
 #[derive(Default)]
 struct Reader {
     sequences: SmallVec<[Sequence; SEQUENCES]>,
-    /// Changes under way.
+    /// Changes in flight.
     changes: usize,
-    /// Sectors read ahead and given up unused, since they were last judged.
+    /// Sectors read ahead, and those of them dropped unused, since the last evaluation.
     read: u64,
     unused: u64,
     paused_until: Nanos,
 }
 
-/// What happens to a read.
+/// Result of a lookup.
 pub(super) enum Found {
-    /// It was answered: the buffer has its data.
+    /// The buffer has the data.
     Here(Buffer),
-    /// It is answered when a chunk is there.
+    /// The read is answered when its chunk is complete.
     Later,
-    /// It is of no chunk.
+    /// No chunk holds all of the range.
     Not(Buffer),
 }
 
-/// What a store reads ahead.
+/// Read-ahead state of a store.
 #[derive(Default)]
 pub(super) struct ReadAhead {
-    /// The largest chunk; 0: nothing is read ahead.
+    /// Largest chunk; 0 disables read-ahead.
     most_sectors: u64,
-    /// No chunk goes beyond a multiple of this: what lies there may be another volume's.
+    /// No chunk crosses a multiple of this: the next region may belong to another volume.
     region_sectors: u64,
     chunks: BTreeMap<u64, Chunk>,
     /// Sectors of all chunks.
     held: u64,
     readers: BTreeMap<StreamId, Reader>,
-    /// Bytes of clients' reads that were answered from chunks, and bytes that were read ahead.
+    /// Bytes of clients' reads answered from chunks, and bytes read ahead.
     pub hit_bytes: u64,
     pub read_bytes: u64,
 }
 
 impl ReadAhead {
-    /// Sets the largest chunk, 0 for none, and the regions that chunks keep to. Changes under way are counted whether anything is read
-    /// ahead or not.
+    /// Sets the largest chunk (0 disables read-ahead; at most half of the memory) and the region size. Changes in flight are counted even
+    /// while read-ahead is disabled.
     pub(super) fn set(&mut self, most_sectors: u64, region_sectors: u64) {
         (self.most_sectors, self.region_sectors) = (most_sectors.min(MOST_BYTES / 1024), region_sectors);
         for reader in self.readers.values_mut() {
@@ -116,12 +116,12 @@ impl ReadAhead {
         }
     }
 
-    /// The largest chunk in sectors; 0: nothing is read ahead.
+    /// Largest chunk in sectors; 0 if read-ahead is disabled.
     pub(super) fn most_sectors(&self) -> u64 {
         self.most_sectors
     }
 
-    /// A change begins, or is done. Of data that it touches nothing is held any longer.
+    /// Notes that a change begins or is complete, and drops every chunk that overlaps `ranges` (first sector, sectors).
     pub(super) fn changes(&mut self, stream: StreamId, ranges: impl Iterator<Item = (u64, u64)>, begins: bool) {
         let reader = self.readers.entry(stream).or_default();
         reader.changes = if begins { reader.changes + 1 } else { reader.changes.saturating_sub(1) };
@@ -153,7 +153,7 @@ impl ReadAhead {
         }
     }
 
-    /// Answers a read from a chunk, or lets it wait for one.
+    /// Answers a read from a chunk, or queues it if the chunk is still being read.
     pub(super) fn find(&mut self, stream: StreamId, lba: u64, work: usize, place: usize, mut buffer: Buffer) -> Found {
         let end = lba + buffer.len() as u64 / 512;
         let Some((&start, chunk)) = self.chunks.range_mut(..=lba).next_back() else { return Found::Not(buffer) };
@@ -175,7 +175,8 @@ impl ReadAhead {
         Found::Here(buffer)
     }
 
-    /// Notes a read. Returns the range that is to be read ahead now, which [`is_read`](ReadAhead::is_read) is called for.
+    /// Records a read. Returns the range (first sector, sectors) to read ahead now; [`is_read`](ReadAhead::is_read) is called when that is
+    /// done.
     pub(super) fn note(&mut self, now: Nanos, stream: StreamId, lba: u64, sectors: u64) -> Option<(u64, u64)> {
         let (most, region) = (self.most_sectors, self.region_sectors);
         let reader = self.readers.entry(stream).or_default();
@@ -229,7 +230,7 @@ impl ReadAhead {
         self.chunks.range(..start + length).next_back().is_some_and(|(lba, chunk)| lba + chunk.sectors > start)
     }
 
-    /// Makes room, of what was read longest ago.
+    /// Drops the oldest complete chunks until `sectors` more fit; false if that is not enough.
     fn has_room(&mut self, sectors: u64) -> bool {
         while self.held + sectors > MOST_BYTES / 512 {
             let oldest = self.chunks.iter().filter(|(_, chunk)| chunk.data.is_some()).min_by_key(|(_, chunk)| chunk.at);
@@ -239,8 +240,8 @@ impl ReadAhead {
         true
     }
 
-    /// A chunk was read; `None`: that failed. Returns the pieces that waited for it, and whether they have its data: if not, they have to be
-    /// read for themselves.
+    /// Completes a chunk; without `data` its read failed. Returns the pieces that waited for it, and whether they have the data; if not,
+    /// each has to be read individually.
     pub(super) fn is_read(&mut self, start: u64, data: Option<Buffer>) -> (Vec<Waiting>, bool) {
         let Some(chunk) = self.chunks.get_mut(&start) else { return (Vec::new(), false) };
         let mut waiting = std::mem::take(&mut chunk.waiting);
@@ -274,7 +275,7 @@ mod tests {
         ahead
     }
 
-    /// Three reads in order of 8 sectors; returns the chunk.
+    /// Three sequential reads of 8 sectors; returns the chunk.
     fn begin(ahead: &mut ReadAhead) -> Option<(u64, u64)> {
         (0..3).filter_map(|number| ahead.note(Nanos(number), 1, 8 * number, 8)).last()
     }
@@ -343,7 +344,7 @@ mod tests {
         let mut ahead = ahead();
         let mut read = 0;
         for number in 0..4_000_u64 {
-            // Always four reads in order, and then elsewhere.
+            // Four sequential reads each, then a jump.
             let lba = number / 4 * 4096 + number % 4 * 64;
             if let Some((start, sectors)) = ahead.note(Nanos(number), 1, lba, 64) {
                 read += sectors;

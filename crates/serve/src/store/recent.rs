@@ -1,4 +1,4 @@
-//! How long requests took lately, by stream.
+//! Throughput and response times per stream in the last whole second.
 
 use std::collections::BTreeMap;
 
@@ -7,32 +7,32 @@ use hdrhistogram::Histogram;
 
 use super::work::Kind;
 
-/// Response times are of a whole period of this length.
+/// Period of the statistics.
 const PERIOD: Nanos = Nanos::from_millis(1_000);
 
-/// Longer response times count as this: two minutes.
+/// Longer response times are recorded as this: two minutes.
 const LONGEST_US: u64 = 120_000_000;
 
-/// What a stream got in a second.
+/// Service of a stream in one second.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Served {
-    /// Work done: what the client asked for, however it was cut or merged.
+    /// Completed requests, as the client issued them, before splitting and merging.
     pub requests: u64,
     /// Bytes read and written.
     pub bytes: u64,
-    /// The median response time in milliseconds, from the arrival at the store to the answer.
+    /// Median response time in milliseconds, from the arrival at the store to the reply.
     pub p50_ms: f64,
-    /// The 99th percentile.
+    /// 99th percentile of the response time, in milliseconds.
     pub p99_ms: f64,
 }
 
-/// The current second of a stream.
+/// Samples of a stream in the current second.
 struct Current {
     times_us: Histogram<u32>,
     bytes: u64,
 }
 
-/// By stream: the second that runs, and the last whole one.
+/// The current second and the last complete one, by stream.
 #[derive(Default)]
 pub(super) struct Recent {
     current: BTreeMap<StreamId, Current>,
@@ -41,7 +41,7 @@ pub(super) struct Recent {
 }
 
 impl Recent {
-    /// Work of a stream is done.
+    /// Records a completed request.
     pub(super) fn record(&mut self, now: Nanos, stream: StreamId, kind: Kind, bytes: u64, took: Nanos) {
         self.turn(now);
         let current = self.current.entry(stream).or_insert_with(|| {
@@ -56,13 +56,13 @@ impl Recent {
         }
     }
 
-    /// What each stream got in the last whole second.
+    /// Service of each stream in the last whole second; without streams that completed nothing.
     pub(super) fn last(&mut self, now: Nanos) -> &BTreeMap<StreamId, Served> {
         self.turn(now);
         &self.last
     }
 
-    /// Ends the second if it is over.
+    /// Starts a new second if the current one is over.
     fn turn(&mut self, now: Nanos) {
         if now < self.begun + PERIOD {
             return;
@@ -70,7 +70,7 @@ impl Recent {
         let is_next = now < self.begun + PERIOD + PERIOD;
         self.last.clear();
         for (stream, current) in &mut self.current {
-            // A second in which nothing was recorded lies between.
+            // Otherwise a whole second without samples lies between.
             if is_next && !current.times_us.is_empty() {
                 let ms = |quantile: f64| current.times_us.value_at_quantile(quantile) as f64 / 1000.0;
                 let served = Served { requests: current.times_us.len(), bytes: current.bytes, p50_ms: ms(0.5), p99_ms: ms(0.99) };

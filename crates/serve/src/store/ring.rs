@@ -1,4 +1,4 @@
-//! Data moved by the kernel, asked through io_uring by the store's thread.
+//! Moves data through io_uring, in the store's thread.
 
 use std::fs::File;
 use std::io;
@@ -13,10 +13,10 @@ use super::job::{Done, Job, Moves, Pieces};
 use super::work::Kind;
 use crate::backing::Backing;
 
-/// What the jobs in the ring are of.
+/// A job in the ring.
 struct Moving {
     id: RequestId,
-    /// The piece of each buffer.
+    /// Piece token of each buffer.
     tokens: SmallVec<[usize; 1]>,
 }
 
@@ -24,7 +24,7 @@ struct Moving {
 pub(super) struct Mover {
     ring: Ring,
     moving: Slab<Moving>,
-    /// The kernel lets this thread use the ring.
+    /// The kernel lets this thread use the ring; otherwise jobs are run synchronously.
     is_enabled: bool,
 }
 
@@ -41,12 +41,12 @@ impl Mover {
         self.ring.waker()
     }
 
-    /// Called by the thread that uses it, before anything else.
+    /// Enables the ring for the calling thread, the only one that may use it. To be called first.
     pub(super) fn begin(&mut self) {
         self.is_enabled = self.ring.enable().is_ok();
     }
 
-    /// Asks for a job; one that the ring cannot do is done at once.
+    /// Submits a job to the ring. Zeroing, and every job if the ring is not enabled, is run synchronously and returned.
     pub(super) fn start(&mut self, job: Job, backing: &dyn Backing) -> Option<Done> {
         if !self.is_enabled || matches!(job.what, Moves::Zeros(_)) {
             return Some(job.run(backing));
@@ -76,10 +76,10 @@ impl Mover {
         None
     }
 
-    /// Waits until something is done, the time is over, or the ring is woken.
+    /// Waits until a job is complete, `timeout` expires (`None`: never) or the ring is woken. Appends completed jobs to `done`.
     pub(super) fn wait(&mut self, timeout: Option<Duration>, done: &mut Vec<Done>) {
         if self.ring.wait(timeout).is_err() {
-            // What is under way still is: the kernel is asked again, and the processor is spared.
+            // Jobs stay in flight. Retry later instead of spinning.
             std::thread::sleep(Duration::from_millis(1));
         }
         for uring::Done { token, result, buffers } in self.ring.done() {

@@ -1,4 +1,4 @@
-//! What a store does on new work, on data that was moved, and as time passes.
+//! The state of a store: handles new work, completed transfers and the passing of time.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -21,32 +21,32 @@ use super::totals::{ByStream, Totals};
 use super::work::{Kind, Piece, Replies, Work};
 use crate::backing::Backing;
 
-/// The token of a flush belongs to work, that of anything else to a piece.
+/// Set in the token of a flush, whose other bits are a key of `work`. All other tokens are keys of `pieces`.
 const OF_FLUSH: u64 = 1 << 63;
 
-/// How a store and its tenants do.
+/// Service, response times and guarantees of a store's streams.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// What each stream got in the last whole second.
+    /// Service of each stream in the last whole second.
     pub served: BTreeMap<StreamId, Served>,
-    /// The response times of each stream since the store was opened.
+    /// Response times of each stream since the store was opened.
     pub totals: BTreeMap<StreamId, Totals>,
-    /// How the guarantee of each stream's tenant stands, where the scheduler keeps account.
+    /// Standing of each tenant's guarantee, by stream; without those for which the scheduler keeps no account.
     pub standings: BTreeMap<StreamId, Standing>,
-    /// Bytes of reads that were answered from what was read ahead, and bytes that were read ahead, since the store was opened.
+    /// Bytes of reads answered from read-ahead, and bytes read ahead, since the store was opened.
     pub ahead_bytes: [u64; 2],
 }
 
-/// What happened at a store since it was last asked.
+/// Events at a store since the previous observation.
 #[derive(Debug, Default)]
 pub struct Observed {
-    /// When this was asked.
+    /// Time of this observation.
     pub now: Nanos,
-    /// At the queue: what the scheduler was given, with what is read ahead.
+    /// Events of the queue in front of the device, including read-ahead.
     pub queue: Vec<ServerEvent>,
-    /// What clients asked for and when they were answered, by reads, writes and others as one request each.
+    /// Arrivals and completions of clients' reads and writes, each as one request, before splitting.
     pub clients: Vec<ServerEvent>,
-    /// There was more than is kept: requests are missing.
+    /// Events were dropped because too many had accumulated.
     pub is_incomplete: bool,
 }
 
@@ -56,88 +56,88 @@ pub(super) enum Command {
     Report(mpsc::Sender<Report>),
     Observe(mpsc::Sender<Observed>),
     Scheduler(Box<dyn Scheduler>),
-    /// Its tunables.
+    /// New values of the scheduler's tunables.
     Retune(Vec<i64>),
     Depth(usize),
-    /// The largest chunk and the regions, in sectors.
+    /// Largest chunk and region size, in sectors.
     ReadAhead(u64, u64),
 }
 
-/// Events that are kept until they are asked for: some seconds of the fastest store.
+/// Events kept until they are observed: some seconds of the fastest store.
 const MOST_EVENTS: usize = 1 << 19;
 
-/// Work under way.
+/// Work in progress: of a client, or a read-ahead chunk.
 struct UnderWay {
     stream: StreamId,
     kind: Kind,
     is_durable: bool,
     replies: Arc<dyn Replies>,
     cookie: u64,
-    /// Pieces that are not done.
+    /// Pieces that are not complete.
     open: usize,
-    /// When it came, and how many bytes it is of.
+    /// Arrival time, and total bytes of the pieces.
     begun: Nanos,
     bytes: u64,
     error: Option<io::Error>,
-    /// With their places: pieces are done in any order.
+    /// Buffers of complete pieces with their index, because pieces complete in any order.
     buffers: SmallVec<[(usize, Buffer); 1]>,
-    /// Of a change: the sectors that it changes; of a read: none.
+    /// Sector ranges (first, count) of a write, trim or zero; otherwise empty.
     changes: SmallVec<[(u64, u64); 1]>,
     /// First sector of the read-ahead chunk that this work fills; `None` for a client's request.
     ahead: Option<u64>,
-    /// Where it was, for those who observe.
+    /// First mapped sector, for observed events; 0 if there is none.
     lba: u64,
 }
 
-/// A piece under way.
+/// A piece in progress.
 struct PieceUnderWay {
     work: usize,
     number: usize,
     keeps_space: bool,
     buffer: Option<Buffer>,
-    /// It failed together with what was read ahead, and is read again by itself.
+    /// Failed in a merged request together with read-ahead; is retried by itself.
     again: bool,
 }
 
-/// What a thread does for the store between two looks at its state.
+/// Work of a thread for the store between two turns under its lock.
 #[derive(Default)]
 pub(super) struct Turn {
-    /// Data that is to be moved.
+    /// Jobs to start.
     pub jobs: Vec<Job>,
-    /// Of these, what is not in the page cache.
+    /// Those of `jobs` whose data is not in the page cache.
     pub later: Vec<Job>,
-    /// Data that was moved.
+    /// Completed jobs.
     pub done: Vec<Done>,
-    /// Those who were answered.
+    /// Receivers of the replies given in this turn, to be flushed.
     pub told: Vec<Arc<dyn Replies>>,
 }
 
-/// The state of a store, told by any thread that holds its lock.
+/// The state of a store, driven by whichever thread holds its lock.
 pub(super) struct Core {
     pub queue: Queue,
     passed: Arc<Mutex<Passed>>,
     backing: Arc<dyn Backing>,
-    /// Data is moved here at once, and the model says when that counts.
+    /// Data is in memory and moved at once; the device model determines when a request completes.
     is_emulated: bool,
     status: Arc<StoreStatus>,
     work: Slab<UnderWay>,
     pieces: Slab<PieceUnderWay>,
-    /// Of the flush that was done last.
+    /// Result of the last completed flush; `Err` is the operating system's error number.
     flush_result: Result<(), i32>,
-    /// A flush failed: what was acknowledged may be lost, and nothing more is promised to be durable.
+    /// A flush failed, so acknowledged data may be lost: everything except reads is refused from then on.
     is_failed: bool,
     recent: Recent,
     totals: ByStream,
     read_ahead: ReadAhead,
-    /// The streams of the roster with their tenants' numbers.
+    /// Streams of the roster with their tenants' numbers.
     tenants: Vec<(StreamId, usize)>,
-    /// What happened since it was last asked; `None` if it never was.
+    /// Events since the last observation; `None` before the first.
     observed: Option<Observed>,
-    /// Answers what is read ahead: it is taken before.
+    /// Placeholder receiver of read-ahead chunks, which are completed without a reply.
     no_one: Arc<dyn Replies>,
-    /// The last turn.
+    /// Time of the last turn.
     last_turn: Nanos,
-    // Kept, so that nothing is allocated for a request.
+    // Reused, so that no request allocates.
     pub commands: Vec<Command>,
     pub done: Vec<Done>,
     finished: Vec<Finished>,
@@ -178,12 +178,12 @@ impl Core {
         }
     }
 
-    /// Whether nothing is under way.
+    /// Whether no work is in progress.
     pub(super) fn is_idle(&self) -> bool {
         self.work.is_empty()
     }
 
-    /// Carries out `commands`, takes notice of what is `done`, and says what is to be moved now.
+    /// Applies the completions in `done` and executes `commands`. Adds the jobs to start now to `turn`.
     pub(super) fn turn(&mut self, now: Nanos, turn: &mut Turn) {
         if !self.is_idle() {
             self.status.busy_ns.fetch_add((now - self.last_turn).0, Ordering::Relaxed);
@@ -206,7 +206,7 @@ impl Core {
                     self.queue.set_roster(&roster);
                     self.tenants = tenants;
                 }
-                // Who asked may have gone.
+                // The caller may have gone.
                 Command::Report(sender) => drop(sender.send(self.report(now))),
                 Command::Observe(sender) => drop(sender.send(self.observe(now))),
                 Command::Scheduler(scheduler) => self.queue.switch(now, scheduler),
@@ -262,7 +262,7 @@ impl Core {
                     work.error.get_or_insert(io::Error::from_raw_os_error(5));
                 }
                 if let Some(mut buffer) = buffer {
-                    // It may hold anything, and nothing else overwrites it.
+                    // Unmapped ranges read as zeros; the buffer's content is arbitrary.
                     buffer.fill(0);
                     work.buffers.push((place, buffer));
                 }
@@ -293,7 +293,7 @@ impl Core {
         }
     }
 
-    /// Puts a piece into the queue.
+    /// Queues a piece at the scheduler.
     fn admit(&mut self, now: Nanos, work: usize, number: usize, lba: u64, sectors: u32, buffer: Option<Buffer>) {
         let UnderWay { stream, kind, .. } = self.work[work];
         let token =
@@ -306,7 +306,7 @@ impl Core {
         self.queue.admit(now, Issue { arrival: now, lba, sectors, op, sync: true, stream, priority: Priority::DEFAULT, token });
     }
 
-    /// Reads a chunk ahead, as a request of the volume that it is for.
+    /// Queues a read-ahead chunk, as a request of the volume that it is for.
     fn read_chunk(&mut self, now: Nanos, stream: StreamId, lba: u64, sectors: u64) {
         let (replies, kind, bytes) = (self.no_one.clone(), Kind::Read, 512 * sectors);
         let most = u64::from(self.queue.settings().max_sectors);
@@ -322,7 +322,7 @@ impl Core {
         }
     }
 
-    /// A chunk was read: those who wait for it are answered, or read for themselves.
+    /// Completes a read-ahead chunk: the pieces that wait for it get its data, or are queued individually if there is none.
     fn chunk_is_read(&mut self, now: Nanos, start: u64, mut work: UnderWay, turn: &mut Turn) {
         work.buffers.sort_unstable_by_key(|(place, _)| *place);
         let data = match (work.error, work.buffers.len()) {
@@ -354,7 +354,7 @@ impl Core {
         }
     }
 
-    /// What happened since this was last called. Nothing is known of what came before the first call.
+    /// Events since the previous call. The first call starts recording and returns none.
     fn observe(&mut self, now: Nanos) -> Observed {
         self.queue.record_events();
         let observed = self.observed.replace(Observed::default());
@@ -369,14 +369,14 @@ impl Core {
         }
     }
 
-    /// Notes for those who observe that a client asked for something, or that it is done.
+    /// Records the arrival of a client's read or write, or its completion at `done`; does nothing before the first observation.
     fn note_client(&mut self, number: usize, done: Option<Nanos>) {
         let Some(observed) = &mut self.observed else { return };
         let UnderWay { stream, kind, begun, bytes, lba, .. } = self.work[number];
         let op = match kind {
             Kind::Read => Op::Read,
             Kind::Write => Op::Write,
-            // They are few, and not what a setting is judged by.
+            // Rare, and not used to evaluate settings.
             Kind::Trim | Kind::Zero | Kind::Flush => return,
         };
         let (sectors, priority, token) = ((bytes / 512) as u32, Priority::DEFAULT, number as u64);
@@ -387,7 +387,7 @@ impl Core {
         });
     }
 
-    /// Flushes if the work asks for it, and replies if not.
+    /// Queues a flush if the work requires one and the device has a write cache; otherwise replies.
     fn flush_or_reply(&mut self, now: Nanos, number: usize, turn: &mut Turn) {
         let work = &self.work[number];
         let flushes = work.kind == Kind::Flush || work.is_durable && work.error.is_none();
@@ -421,7 +421,7 @@ impl Core {
         tell(turn, replies, cookie, error.map_or(Ok(()), Err), buffers);
     }
 
-    /// What the scheduler picked becomes jobs.
+    /// Turns the requests that the scheduler dispatched into jobs.
     fn take_picked(&mut self, turn: &mut Turn) {
         let flush = {
             let mut passed = self.passed.lock().unwrap_or_else(PoisonError::into_inner);
@@ -457,7 +457,7 @@ impl Core {
         }
     }
 
-    /// Data was moved: the buffers go back, and what failed is noted for each piece of the request.
+    /// Applies a completed job: returns the buffers to their pieces, and records an error for each piece of the request.
     fn moved(&mut self, done: Done) {
         let Done { id, result, pieces } = done;
         if id == RequestId::MAX {
@@ -491,7 +491,7 @@ impl Core {
         }
     }
 
-    /// Answers what is finished. What has to be durable is flushed first.
+    /// Completes pieces and flushes. Work whose last piece is complete is flushed if it has to be durable, then answered.
     fn answer(&mut self, now: Nanos, finished: &mut Vec<Finished>, turn: &mut Turn) {
         for finished in finished.drain(..) {
             match finished {
@@ -534,7 +534,7 @@ impl Replies for NoOne {
 
 fn tell(turn: &mut Turn, replies: Arc<dyn Replies>, cookie: u64, result: io::Result<()>, buffers: Buffers) {
     replies.done(cookie, result, buffers);
-    // Twice in the list is harmless, and rare: replies to a client come in a row.
+    // A duplicate in the list is harmless and rare: replies to one client usually come in a row.
     if !turn.told.last().is_some_and(|last| Arc::ptr_eq(last, &replies)) {
         turn.told.push(replies);
     }

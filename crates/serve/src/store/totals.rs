@@ -1,4 +1,4 @@
-//! Response times of each stream since the store was opened, in classes, for metrics.
+//! Response-time histograms per stream since the store was opened, for metrics.
 
 use std::collections::BTreeMap;
 
@@ -6,37 +6,37 @@ use block::{Nanos, StreamId};
 
 use super::work::Kind;
 
-/// Upper bounds of the classes in microseconds: from flash to a disk that is overrun, two to three for each power of ten.
+/// Upper bounds of the histogram buckets in microseconds: from flash to an overloaded disk, two to three per power of ten.
 pub const CLASSES_US: [u64; 17] = [
     50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000, 2_500_000, 5_000_000,
     10_000_000,
 ];
 
-/// Response times of a stream's requests of one kind.
+/// Response-time histogram of a stream's requests of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Times {
-    /// How many took as long as a class allows, and longer than the one before it; the last: longer than all.
+    /// Requests per bucket, not cumulative; the last entry counts those above all bounds.
     pub counts: [u64; CLASSES_US.len() + 1],
-    /// All of them together.
+    /// Sum of the response times.
     pub sum: Nanos,
 }
 
-/// A stream's response times: of reads, of writes, and of all else.
+/// Response times of a stream: reads, writes, and everything else.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Of reads.
+    /// Reads.
     pub reads: Times,
-    /// Of writes, durable ones with their flush.
+    /// Writes; durable ones include their flush.
     pub writes: Times,
-    /// Of flushes, trims and zeroes.
+    /// Flushes, trims and zeroes.
     pub others: Times,
 }
 
-/// By stream.
+/// Totals by stream.
 pub(super) type ByStream = BTreeMap<StreamId, Totals>;
 
 impl Totals {
-    /// Work is done.
+    /// Records a completed request.
     pub(super) fn record(&mut self, kind: Kind, took: Nanos) {
         let times = match kind {
             Kind::Read => &mut self.reads,

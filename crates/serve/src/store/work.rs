@@ -1,4 +1,4 @@
-//! What can be asked of a store.
+//! Requests to a store.
 
 use std::io;
 use std::sync::Arc;
@@ -7,55 +7,55 @@ use block::StreamId;
 use smallvec::SmallVec;
 use uring::{Buffer, Buffers};
 
-/// What is done.
+/// An operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Reads into the buffers.
     Read,
     /// Writes the buffers.
     Write,
-    /// Zeroes, and frees the space.
+    /// Zeroes the range and frees its space.
     Trim,
-    /// Zeroes, and keeps the space.
+    /// Zeroes the range and keeps its space.
     Zero,
-    /// Makes durable what was completed before.
+    /// Makes all completed changes durable.
     Flush,
 }
 
-/// A range of the store, of at most [`StoreHost::most_sectors`](super::StoreHost::most_sectors) if data is moved.
+/// A range of the store; at most [`StoreHost::most_sectors`](super::StoreHost::most_sectors) long in a read or write.
 #[derive(Debug)]
 pub struct Piece {
-    /// The first sector; `None`: nowhere, where reads are of zeros.
+    /// First sector. `None`: unmapped; reads return zeros, and writes fail.
     pub lba: Option<u64>,
-    /// How many.
+    /// Number of sectors.
     pub sectors: u32,
-    /// The data of a read or write, as long as the range.
+    /// Buffer of a read or write, as long as the range.
     pub buffer: Option<Buffer>,
 }
 
-/// Something to be done, answered once by [`Replies::done`].
+/// A request to a store, answered once by [`Replies::done`].
 pub struct Work {
-    /// Who asks.
+    /// Stream that it is scheduled and accounted under.
     pub stream: StreamId,
-    /// What.
+    /// The operation.
     pub kind: Kind,
-    /// Where; nothing for a flush. Most have one.
+    /// Its ranges, usually one; none for a flush.
     pub pieces: SmallVec<[Piece; 1]>,
-    /// A write is durable before it is answered (FUA).
+    /// The change is made durable before the reply (FUA).
     pub is_durable: bool,
-    /// Who is answered.
+    /// Receiver of the reply.
     pub replies: Arc<dyn Replies>,
-    /// Their number for it.
+    /// Passed to the receiver.
     pub cookie: u64,
 }
 
-/// Who is answered, by any thread.
+/// Receives replies, from any thread.
 pub trait Replies: Send + Sync {
-    /// The work is done, or has failed. The buffers are those of its pieces, in their order. The store is locked meanwhile: this must
-    /// neither block nor ask the store for anything.
+    /// Called when the work has completed or failed, with the buffers of its pieces in their order. The store is locked during the call: it
+    /// must neither block nor call the store.
     fn done(&self, cookie: u64, result: io::Result<()>, buffers: Buffers);
 
-    /// After one or several calls of [`done`](Replies::done): there are no more for now, and what was held back to be sent together goes.
-    /// Must not block; may ask the store for more.
+    /// Called after one or more calls of [`done`](Replies::done): sends the replies that were held back to be sent together. Must not
+    /// block; may submit more work.
     fn flush(&self);
 }
